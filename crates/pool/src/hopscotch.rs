@@ -205,10 +205,9 @@ pub fn remove(leaf: &mut Leaf, slot: usize) -> Slots {
 /// half: keys from the returned one on belong into the right half. All slots must be known.
 ///
 /// It is the median of the key and of those keys that, if removed, would make room for it. Each key
-/// of
-/// the neighborhood is such a key, so there is one on either side of the median that leaves the
-/// half of `key`; and where one removal makes room, more removals do. Neither half is empty once
-/// `key` is in it.
+/// of the neighborhood is such a key, so there is one on either side of the median that leaves the
+/// half of `key`; and if one removal makes room, more removals do. Neither half is empty once `key`
+/// is in it.
 ///
 /// # Panics
 /// If there is room for the key.

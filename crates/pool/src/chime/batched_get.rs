@@ -1,8 +1,8 @@
-//! Batched gets: a first read of the neighborhoods of keys, which answers most searches.
+//! Batched gets: a first read of the neighborhoods of keys, which completes most searches.
 //!
 //! One post reads the neighborhoods of one key or of many, if the parents of their leaves are
-//! cached and no guess is to be tried. The other keys are [searched](Session::search_again) for one
-//! by one.
+//! cached and no guess should be tried. The other keys are [searched](Session::search_again) one by
+//! one.
 
 use super::Tree;
 use super::cached_node::CachedNode;
@@ -16,7 +16,7 @@ use crate::layout::{Leaf, LeafLayout, Versions};
 use nearfield_fabric::{Endpoint, GlobalAddress, Verb, Work};
 use smallvec::SmallVec;
 
-/// A counter twice, and two segments.
+/// Number of reads for a key: a counter twice, and two segments.
 const READS_MAX: usize = 4;
 
 /// The result of a first read for a key.
@@ -24,17 +24,17 @@ const READS_MAX: usize = 4;
 pub(super) enum Got {
     /// The key exists; its value begins here among those of the [`BatchedGet`].
     Found(usize),
-    /// The key is not there.
+    /// The key is absent.
     Absent,
-    /// It was not in this leaf, the home having these versions.
+    /// The key was not in this leaf, whose home had these versions.
     Missed(GlobalAddress, Versions),
-    /// Nothing was read, as there is a guess where it is.
+    /// Nothing was read, because there is a guess of the key's slot.
     Guessed,
-    /// Nothing that is of use.
+    /// Nothing useful was read.
     Nothing,
 }
 
-/// Where a key should be.
+/// The place where a key should be.
 #[derive(Clone, Copy, Debug)]
 struct Aim {
     /// The number of the key.
@@ -43,18 +43,18 @@ struct Aim {
     leaf: GlobalAddress,
     /// The sibling that the leaf should have.
     sibling: GlobalAddress,
-    /// Whether to note where the key is found.
+    /// True if the slot of the key must be noted once it is found.
     uses_hotspots: bool,
 }
 
-/// Looks at some keys, and the memory that it takes.
+/// The state of a batched get of some keys, with its buffers.
 #[derive(Debug)]
 pub(super) struct BatchedGet {
     aims: Vec<Aim>,
     wire: Vec<u8>,
     /// The last decoded leaf, and spare buffers.
     leaf: Leaf,
-    /// By the number of the key.
+    /// The results, by the number of the key.
     pub seen: Vec<Got>,
     values: Vec<u8>,
     value_bytes: usize,
@@ -79,7 +79,7 @@ impl BatchedGet {
         self.seen.resize(keys, Got::Nothing);
     }
 
-    /// The value that begins here.
+    /// Returns the value that begins here.
     pub fn value(&self, at: usize) -> &[u8] {
         &self.values[at..at + self.value_bytes]
     }
@@ -112,7 +112,8 @@ impl<E: Endpoint> Tree<E> {
         rest
     }
 
-    /// False if the read cannot be trusted. The search of each key finds the reason.
+    /// Tries the reads; returns false if they cannot be trusted. The search of each key finds the
+    /// reason.
     async fn try_get_batch<K: AsRef<[u8]>>(&self, keys: &[K], batch: &mut BatchedGet) -> bool {
         let Ok(session) = self.session().await else {
             return false;
@@ -182,7 +183,7 @@ impl<E: Endpoint> Session<'_, E> {
         &self.tree.node.neighborhoods[aim.home]
     }
 
-    /// The neighborhoods of the keys whose leaves are known, unless there is a guess.
+    /// Collects the neighborhoods of the keys with known leaves, unless there is a guess.
     fn aim<K: AsRef<[u8]>>(&self, keys: &[K], aims: &mut Vec<Aim>, seen: &mut [Got]) {
         self.tree
             .node
@@ -196,7 +197,7 @@ impl<E: Endpoint> Session<'_, E> {
                 let home = self.tree.leaves.home(key);
                 let uses_hotspots = self.uses_hotspots();
                 if uses_hotspots && self.look_up(route.child, home, key).is_some() {
-                    // The search of this key looks it up again, and pays for it.
+                    // The search of this key looks it up again, and is charged for it.
                     seen[number] = Got::Guessed;
                     return;
                 }
@@ -242,7 +243,7 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(())
     }
 
-    /// Searches the bytes read for a key; appends its value to the others.
+    /// Searches the bytes read for a key, and appends its value to the others.
     fn take_in(
         &self,
         aim: &Aim,
@@ -254,7 +255,7 @@ impl<E: Endpoint> Session<'_, E> {
         let neighborhood = self.neighborhood(aim);
         let (counts, wire) = wire.split_at(2 * COUNTER_BYTES);
         if self.tree.has_counters {
-            // Versions are of no use where a counter tells.
+            // Versions are not needed if there is a counter.
             let (before, behind) = counts.split_at(COUNTER_BYTES);
             if !is_still(before, behind) {
                 return Got::Nothing;
@@ -291,14 +292,15 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Remembers where a key was found.
+    /// Notes where a key was found.
     fn admit_aim(&self, aim: &Aim, slot: usize, key: &[u8]) {
         if aim.uses_hotspots {
             self.admit_at(aim.leaf, slot, key);
         }
     }
 
-    /// Searches a leaf's neighborhood for a key: its slot, or the reason why it is not found.
+    /// Searches a leaf's neighborhood for a key: returns its slot, or the reason why it is not
+    /// found.
     fn look(&self, aim: &Aim, leaf: &Leaf, key: &[u8]) -> Result<usize, Got> {
         let group = self.neighborhood(aim).group;
         let place = self.place_by(group, aim.sibling, true, leaf, key);

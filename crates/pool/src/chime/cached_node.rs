@@ -1,4 +1,4 @@
-//! Internal nodes as the cache keeps them: children and separators, without unused entries.
+//! Internal nodes in the form of the cache: children and separators, without unused entries.
 
 use crate::cache::{Cached, HEADER_BYTES, partition, prefix};
 use crate::layout::InternalNode;
@@ -7,8 +7,8 @@ use nearfield_fabric::recovery::epochs::Epoch;
 use nearfield_fabric::{GlobalAddress, prefetch};
 
 const ADDRESS_BYTES: usize = 8;
-/// The bytes of a separator that are compared as a number. Without the common bytes of all keys of
-/// the node, they distinguish most of its separators.
+/// Number of bytes of a separator that are compared as a number. Without the common bytes of all
+/// keys of the node, they distinguish most of its separators.
 const HEAD_BYTES: usize = 4;
 
 /// The content of an internal node when it was read.
@@ -17,32 +17,32 @@ const HEAD_BYTES: usize = 4;
 /// heads 4 each | children, sibling's leftmost child, 8 each | low fence | high fence | tails
 /// ```
 ///
-/// A separator is `skipped` bytes that it shares with the fences, a head, padded with zeros if the
-/// separator is short, and a tail. The parts that a search reads lie together, so that it waits for
-/// few lines.
+/// A separator consists of `skipped` bytes that it shares with the fences, a head, padded with
+/// zeros if the separator is short, and a tail. The parts that a search reads are adjacent, so that
+/// it waits for few lines.
 #[derive(Debug)]
 pub struct CachedNode {
     address: GlobalAddress,
     level: u8,
     has_sibling: bool,
     key_bytes: u16,
-    /// How many first bytes are the same in all keys that are below the node.
+    /// Number of first bytes that are the same in all keys below the node.
     skipped: u16,
-    /// How many separators there are: one less than children. Layouts have 4,096 at most.
+    /// Number of separators: one less than children. Layouts have 4,096 at most.
     count: u16,
-    /// When it was read.
+    /// The epoch of the operation that read the node.
     epoch: Epoch,
     bytes: Box<[u8]>,
 }
 
-/// The head and the tail of a key behind its skipped bytes.
+/// Splits a key behind its skipped bytes into its head and its tail.
 fn split(rest: &[u8]) -> (u32, &[u8]) {
     let head = (prefix(rest) >> (8 * HEAD_BYTES)) as u32;
     (head, rest.get(HEAD_BYTES..).unwrap_or_default())
 }
 
 impl CachedNode {
-    /// The content of a node that was read at an address.
+    /// Creates the content of a node that was read at an address.
     pub(super) fn new(address: GlobalAddress, node: &InternalNode, epoch: Epoch) -> CachedNode {
         let count = node.count();
         let (low, high) = (node.low_fence(), node.high_fence());
@@ -81,17 +81,17 @@ impl CachedNode {
         }
     }
 
-    /// The epoch of the operation that has read it.
+    /// Returns the epoch of the operation that read it.
     pub(super) fn epoch(&self) -> Epoch {
         self.epoch
     }
 
-    /// The child that a key below the node leads to, and the sibling that it should have.
+    /// Returns the child that a key below the node leads to, and the sibling that it should have.
     pub(super) fn route(&self, key: &[u8]) -> Route {
         self.route_at(self.position(key))
     }
 
-    /// The child of a position, and the sibling that it should have.
+    /// Returns the child of a position, and the sibling that it should have.
     pub(super) fn route_at(&self, position: usize) -> Route {
         let (child, sibling) = self.route_bytes(position).split_at(ADDRESS_BYTES);
         Route {
@@ -100,7 +100,8 @@ impl CachedNode {
         }
     }
 
-    /// The least key right of a child; `None` if the node is the last one and so is the child.
+    /// Returns the least key right of a child; `None` if the node is the last one and so is the
+    /// child.
     pub(super) fn bound(&self, position: usize) -> Option<Vec<u8>> {
         if position == usize::from(self.count) {
             return self.high().map(<[u8]>::to_vec);
@@ -108,7 +109,7 @@ impl CachedNode {
         Some(self.separator(position))
     }
 
-    /// The least key that may be below a child.
+    /// Returns the least key that may be below a child.
     pub(super) fn least(&self, position: usize) -> Vec<u8> {
         match position.checked_sub(1) {
             None => self.low().to_vec(),
@@ -116,7 +117,7 @@ impl CachedNode {
         }
     }
 
-    /// How many children it has.
+    /// Returns the number of children.
     pub(super) fn children(&self) -> usize {
         usize::from(self.count) + 1
     }
@@ -145,7 +146,7 @@ impl CachedNode {
         &self.bytes[start + index * tail_bytes..][..tail_bytes]
     }
 
-    /// Where a child stands, and the one behind it.
+    /// Returns the bytes of a child, and of the one behind it.
     fn route_bytes(&self, position: usize) -> &[u8] {
         let start = usize::from(self.count) * HEAD_BYTES;
         &self.bytes[start + position * ADDRESS_BYTES..][..2 * ADDRESS_BYTES]
@@ -187,7 +188,7 @@ impl Cached for CachedNode {
         prefetch(self.heads());
     }
 
-    /// How many of its separators are not greater than a key below the node.
+    /// Returns the number of separators that are not greater than a key below the node.
     fn position(&self, key: &[u8]) -> usize {
         let heads = self.heads();
         let head_at = |index: usize| u32::from_le_bytes(heads[index]);
@@ -218,7 +219,7 @@ mod tests {
             };
             let geometry = Geometry::new(shape).expect("the shape is possible");
             let at = |number: u64| GlobalAddress::new(NodeId(1), number * 64);
-            // Signed or little-endian numbers would be in another order.
+            // Signed or little-endian numbers would have another order.
             let key = |number: u16| {
                 let mut key = vec![0; key_bytes];
                 key[..2].copy_from_slice(&(number * 1000).to_be_bytes());

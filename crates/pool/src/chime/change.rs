@@ -1,4 +1,4 @@
-//! Changing a leaf under its lock.
+//! Changes of a leaf under its lock.
 
 use super::BACK_OFF;
 use super::leaf_lock_word::LeafLockWord;
@@ -18,33 +18,33 @@ use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, Work};
 /// The new state of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It stays as it is.
+    /// The key stays as it is.
     Keep,
-    /// It gets this value.
+    /// The key gets this value.
     Put(Vec<u8>),
-    /// It goes.
+    /// The key is removed.
     Remove,
 }
 
 /// The possible effects of a change. A client reads only as much as these need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Intent {
-    /// A key may be put where there is none.
+    /// A key may be inserted, or get another value.
     Insert,
-    /// As `Insert`, and the value before is of no interest.
+    /// Like `Insert`, and the old value is not needed.
     Put,
-    /// Only one that is there may get another value.
+    /// An existing key may get another value.
     Update,
-    /// As `Update`, and the value before is of no interest.
+    /// Like `Update`, and the old value is not needed.
     Overwrite,
-    /// Only one that is there may go.
+    /// An existing key may be removed.
     Remove,
-    /// Any of these.
+    /// Any of these changes.
     Alter,
 }
 
 impl Intent {
-    /// True if the value before is of no interest.
+    /// Returns true if the old value is not needed.
     fn is_blind(self) -> bool {
         matches!(self, Intent::Put | Intent::Overwrite)
     }
@@ -53,13 +53,13 @@ impl Intent {
 /// The part of a changed leaf that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
-    /// The value in one slot, which lies at this offset of the wire.
+    /// The value in one slot, at this offset on the wire.
     Value { slot: usize, at: u64 },
     /// Entries, without moves.
     Entries,
     /// Entries, with moves.
     Moves,
-    /// All of it, with a new node version, since entries were moved.
+    /// The whole leaf, with a new node version, because entries were moved.
     Node,
 }
 
@@ -68,7 +68,7 @@ struct Change {
     /// The slots to write.
     written: Slots,
     scope: Scope,
-    /// How many entries more there are by it.
+    /// Number of entries that the leaf gains.
     more: isize,
 }
 
@@ -81,13 +81,13 @@ struct Locked<'t> {
     leaf: Leaf,
     /// The slots that are known: from the key's home on, or the one of the key.
     known: Slots,
-    /// Where the key is.
+    /// The slot of the key.
     slot: Option<usize>,
 }
 
 impl<E: Endpoint> Session<'_, E> {
-    /// Changes a key as `decide` says, and returns the old value. `decide` gets the old value, and
-    /// is called again if its decision came too late.
+    /// Changes a key as `decide` returns, and returns the old value. `decide` gets the old value,
+    /// and is called again if its decision came too late.
     pub(super) async fn change(
         &self,
         key: &[u8],
@@ -155,8 +155,8 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Puts another value into a slot. Where changes that are not atomic are recorded, more changes
-    /// are atomic if only the value is written; then no other part of the leaf has to be known.
+    /// Puts another value into a slot. If changes that are not atomic are recorded, more changes
+    /// are atomic if only the value is written; then no other part of the leaf must be known.
     fn replace(&self, leaf: &mut Leaf, slot: usize, value: &[u8]) -> Change {
         let lines = self.tree.endpoint.atomic_bytes() >= LINE_BYTES;
         let at = self.tree.leaves.value_in_a_line(slot);
@@ -176,7 +176,7 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Puts a key that is not there into a leaf, which is divided if it has no room. False if the
+    /// Puts an absent key into a leaf, which is divided if it has no room. Returns false if the
     /// lock was held for too long; then nothing was done.
     async fn insert_into(
         &self,
@@ -204,7 +204,7 @@ impl<E: Endpoint> Session<'_, E> {
             if locked.known.count() == all.count() {
                 break;
             }
-            // More of the leaf, as far as its first empty slot, or all of it.
+            // More of the leaf is read: up to its first empty slot, or all of it.
             let range = self.slots_for(key, Intent::Insert, locked.word);
             locked.known = if range.count() > locked.known.count() {
                 range
@@ -223,8 +223,8 @@ impl<E: Endpoint> Session<'_, E> {
         self.divide(way.leaf, lock, leaf, key, value).await
     }
 
-    /// Writes the changed entries, and releases the lock; returns the lock's word. `None` if it was
-    /// held for too long; then nothing was done.
+    /// Writes the changed entries, and releases the lock; returns the lock's word. Returns `None`
+    /// if the lock was held for too long; then nothing was done.
     async fn write_back(
         &self,
         locked: Locked<'_>,
@@ -264,7 +264,7 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(done.is_ok().then_some(word))
     }
 
-    /// The writes of a leaf whose slots have changed.
+    /// Returns the writes of a leaf for its changed slots.
     fn writes_of(
         &self,
         address: GlobalAddress,
@@ -285,9 +285,9 @@ impl<E: Endpoint> Session<'_, E> {
         self.leaf_writes(address, leaf, &segments, scope == Scope::Moves)
     }
 
-    /// Takes the lock of the leaf that a way leads to, or of one to the right of it, and reads the
-    /// part that the change of a key needs. `None`, and no lock, if there may be a better way by
-    /// now.
+    /// Takes the lock of the leaf that a route leads to, or of one to the right of it, and reads
+    /// the part that the change of a key needs. Returns `None`, without a lock, if there may be a
+    /// better route by now.
     async fn lock_for(
         &self,
         mut way: Way,
@@ -318,7 +318,8 @@ impl<E: Endpoint> Session<'_, E> {
                 Place::HereOrRight(_) => {
                     locked.slot.is_some()
                         || has_known_greater(&locked, key)
-                        // A new way is had as soon as the greatest key.
+                        // With a cached parent, a new route is found as quickly as the greatest key
+                        // is read.
                         || locked.way.kept.is_none() && self.has_greater(&locked, key).await?
                 }
                 Place::Right(_) | Place::Unknown => false,
@@ -342,11 +343,11 @@ impl<E: Endpoint> Session<'_, E> {
                 _ => return Ok(None),
             }
         }
-        // Siblings that lead in a circle.
+        // The siblings form a circle.
         Ok(None)
     }
 
-    /// Takes a leaf's lock, and reads the part that the word of the lock demands. Source: CHIME,
+    /// Takes a leaf's lock, and reads the part that the word of the lock requires. Source: CHIME,
     /// section 4.2.
     async fn lock_then_read(
         &self,
@@ -386,8 +387,8 @@ impl<E: Endpoint> Session<'_, E> {
         })
     }
 
-    /// Takes the lock of a leaf in which a key was, and reads nothing if it still is there: of the
-    /// leaf that is answered then only the slot means anything.
+    /// Takes the lock of a leaf that held a key, and reads nothing if it still does: then only the
+    /// slot of the returned leaf is valid, not its content.
     async fn lock_known(
         &self,
         way: Way,
@@ -451,7 +452,7 @@ impl<E: Endpoint> Session<'_, E> {
         })
     }
 
-    /// Reads all of a leaf whose lock a dead client has held, so that its former word is unknown.
+    /// Reads all of a leaf with a lock that a dead client held, so that its former word is unknown.
     async fn read_abandoned<'t>(
         &'t self,
         way: Way,
@@ -470,8 +471,8 @@ impl<E: Endpoint> Session<'_, E> {
         })
     }
 
-    /// The slots that a change has to know: the possible places of the key and, for an insert, as
-    /// many as the lock word requires to find an empty one.
+    /// Returns the slots that a change must know: the possible slots of the key and, for an insert,
+    /// as many as the lock word requires to find an empty one.
     fn slots_for(&self, key: &[u8], intent: Intent, word: LockWord) -> Slots {
         let neighborhood = self
             .tree
@@ -493,10 +494,10 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// True if a leaf certainly has a key not less than `key`, so that `key` does not belong to the
-    /// right of it, although the read part of the leaf has none. Reads the slot that the lock word
-    /// names as that of the greatest key; one round trip. Source: CHIME, section 4.2.3, right-turn
-    /// test.
+    /// Returns true if a leaf certainly has a key not less than `key`, so that `key` does not
+    /// belong to the right of it, although the read part of the leaf has none. Reads the slot that
+    /// the lock word names as that of the greatest key; one round trip. Source: CHIME, section
+    /// 4.2.3, right-turn test.
     async fn has_greater(&self, locked: &Locked<'_>, key: &[u8]) -> Result<bool, PoolError> {
         let known = locked.known;
         let greatest = self.tree.lock_words.max_slot(locked.word);
@@ -509,7 +510,7 @@ impl<E: Endpoint> Session<'_, E> {
     }
 }
 
-/// True if the read part of a leaf has a key not less than `key`.
+/// Returns true if the read part of a leaf has a key not less than `key`.
 fn has_known_greater(locked: &Locked<'_>, key: &[u8]) -> bool {
     let mut known = locked.known.iter();
     known.any(|slot| is_greater(&locked.leaf, slot, key))
@@ -519,7 +520,7 @@ fn is_greater(leaf: &Leaf, slot: usize, key: &[u8]) -> bool {
     leaf.key(slot).is_some_and(|other| other >= key)
 }
 
-/// Where a key is.
+/// Returns the slot of a key.
 fn found(leaf: &Leaf, key: &[u8]) -> Option<usize> {
     match hopscotch::lookup(leaf, key) {
         Lookup::Found(slot) => Some(slot),

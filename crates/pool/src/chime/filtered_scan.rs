@@ -1,6 +1,6 @@
-//! Scans with a filter, and aggregates. A program at the memory nodes walks from leaf to leaf.
-//! Where it stops because a leaf was changed meanwhile, the client reads that leaf by itself, and
-//! has the program go on behind it. Where there are no programs, the client reads all leaves.
+//! Scans with a filter, and aggregates. A program at the memory nodes walks from leaf to leaf. If
+//! it stops because a leaf was changed meanwhile, the client reads that leaf itself, and the
+//! program continues behind it. Without programs, the client reads all leaves.
 //!
 //! An operation consists of pieces. Each has a session of its own, so that it may follow addresses
 //! of leaves, and counts only if that was valid to its end. A piece ends at a key.
@@ -15,20 +15,21 @@ use nearfield_fabric::{Endpoint, GlobalAddress};
 use nearfield_offload::traversal::Outcome;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// After so many leaves a piece ends, so that it does not delay the reclamation of memory.
+/// Number of leaves after which a piece ends, so that it does not delay the reclamation of memory.
 const PIECE_LEAVES: u64 = 1024;
-/// Entries that a client reads by itself in the first piece, and at most: more each time.
+/// Number of entries that a client reads itself: in the first piece, and at most, because it grows
+/// each time.
 const READ_MIN: usize = 64;
 const READ_MAX: usize = 4096;
 
 /// The leaves of a tree that were read for scans of this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeafReads {
-    /// By programs, where they lie.
+    /// Number of leaves that programs read at the memory nodes.
     pub at_nodes: u64,
-    /// By this process.
+    /// Number of leaves that this process read.
     pub here: u64,
-    /// Programs that no memory node has run: this process has read the leaves instead.
+    /// Number of programs that no memory node has run: this process has read the leaves instead.
     pub refused: u64,
 }
 
@@ -54,29 +55,29 @@ impl LeafCounters {
     }
 }
 
-/// What is asked for.
+/// The request of a scan.
 #[derive(Clone, Copy, Debug)]
 struct Request<'r> {
     walk: Walk,
     range: &'r ScanRange,
     filter: &'r Filter,
-    /// How many entries a client reads by itself at once.
+    /// Number of entries that a client reads itself at once.
     reads: usize,
 }
 
-/// The answer for the beginning of a range.
+/// The result for the beginning of a range.
 #[derive(Debug, Default)]
 struct Piece {
     aggregates: Aggregates,
     entries: Vec<Entry>,
-    /// What is left of the range.
+    /// The rest of the range.
     rest: Option<ScanRange>,
     at_nodes: u64,
     refused: bool,
 }
 
 impl Piece {
-    /// Takes an entry in, if it was asked for.
+    /// Adds an entry, if it was asked for.
     fn take(&mut self, request: &Request<'_>, key: &[u8], value: &[u8]) {
         let word = number(value);
         if !request.range.contains(key) || !request.filter.matches(word) {
@@ -88,7 +89,7 @@ impl Piece {
         }
     }
 
-    /// Takes in what a program has found.
+    /// Adds the results of a program.
     fn take_all(&mut self, request: &Request<'_>, outcome: &Outcome) {
         self.at_nodes += LeafProgram::leaves(outcome);
         match request.walk {
@@ -106,12 +107,13 @@ impl Piece {
 }
 
 impl<E: Endpoint> Tree<E> {
-    /// The aggregates of the values in a range that a filter selects; the first eight bytes of a
-    /// value count ([`number`]). As of a scan, each entry is as it was at some time of the call.
+    /// Returns the aggregates of the values in a range that a filter selects; the first eight bytes
+    /// of a value count ([`number`]). As in a scan, each entry has its state at some time of the
+    /// call.
     ///
-    /// Memory nodes that `programs` leads to read the leaves where they lie, if keys and values are
-    /// words, of eight bytes. Otherwise, or if they refuse, this client reads them, with the same
-    /// result: [`leaf_reads`](Tree::leaf_reads) tells.
+    /// If keys and values are words of eight bytes, the memory nodes that `programs` reaches read
+    /// their leaves themselves. Otherwise, or if they refuse, this client reads them, with the same
+    /// result: [`leaf_reads`](Tree::leaf_reads) reports both.
     ///
     /// # Errors
     /// `Key`, and the nodes' errors.
@@ -141,8 +143,8 @@ impl<E: Endpoint> Tree<E> {
         Ok(aggregates)
     }
 
-    /// Entries at the beginning of a range that a filter selects, in ascending order, and what is
-    /// left of the range. There may be no entry although something is left. Otherwise as
+    /// Returns entries at the beginning of a range that a filter selects, in ascending order, and
+    /// the rest of the range. There may be no entry although the rest is not empty. Otherwise like
     /// [`aggregate`](Tree::aggregate).
     ///
     /// # Errors
@@ -165,12 +167,12 @@ impl<E: Endpoint> Tree<E> {
         Ok((piece.entries, piece.rest))
     }
 
-    /// The leaves that scans of this compute node have read, and where.
+    /// Returns the number of leaves that scans of this compute node have read, by place.
     pub fn leaf_reads(&self) -> LeafReads {
         self.node.leaf_reads()
     }
 
-    /// The beginning of a range, in a session of its own.
+    /// Reads the beginning of a range, in a session of its own.
     async fn piece(
         &self,
         request: &Request<'_>,
@@ -212,7 +214,7 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(Piece { refused, ..piece })
     }
 
-    /// Reads the beginning of a range as a scan does.
+    /// Reads the beginning of a range like a scan.
     async fn read_piece(&self, request: &Request<'_>) -> Result<Piece, PoolError> {
         let mut piece = Piece::default();
         let entries = self.scan_from(&request.range.low, request.reads).await?;
@@ -227,7 +229,7 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(piece)
     }
 
-    /// Has a program walk from leaf to leaf.
+    /// Runs a program that walks from leaf to leaf.
     async fn walk(
         &self,
         request: &Request<'_>,
@@ -288,7 +290,7 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Reads one leaf, and takes its entries in.
+    /// Reads one leaf, and adds its entries.
     async fn read_one(
         &self,
         request: &Request<'_>,
@@ -316,21 +318,21 @@ impl<E: Endpoint> Session<'_, E> {
     }
 }
 
-/// What has become of a program's walk.
+/// The outcome of a program's walk.
 enum Walked {
     /// The beginning of the range.
     Piece(Piece),
-    /// It has come to what was a leaf when the tree was read.
+    /// A former leaf, which was one when the tree was read.
     Gone,
-    /// No memory node has run it.
+    /// A refusal: no memory node has run it.
     Refused,
 }
 
-/// A leaf that was read.
+/// The outcome of reading a leaf.
 enum Read {
-    /// There is nothing of the range behind it.
+    /// The last leaf of the range.
     Last,
-    /// It is a leaf no more.
+    /// A former leaf, which is no leaf any more.
     Gone,
     /// A leaf, with its greatest key, if it has any.
     Leaf {

@@ -1,5 +1,5 @@
-//! The header that every client finds: a line at the same place of each node, outside the allocated
-//! memory.
+//! The header that every client finds: a line at the same offset of each node, outside the
+//! allocated memory.
 //!
 //! ```text
 //! 0  root word               on the first node
@@ -21,30 +21,31 @@ use nearfield_fabric::recovery::redo;
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId, WORD_BYTES};
 use std::time::Duration;
 
-/// "NFTREE" and the number of the format, which changes whenever the bytes of nodes do.
+/// The word "NFTREE" and the number of the format, which changes whenever the bytes of nodes do.
 const FORMAT: u64 = u64::from_le_bytes(*b"NFTREE\0\x03");
 const FORMAT_AT: u64 = 8;
 const SIZES_AT: u64 = 16;
 const OWNERS_AT: u64 = 24;
 const DIRECTORY_AT: u64 = 32;
 const EPOCHS_AT: u64 = 40;
-/// Clients that an index may have at once.
+/// Number of clients that an index may have at once.
 const OWNERS: u16 = 1024;
-/// Another client may claim a number when its owner has taken no lock for this many leases.
+/// Number of leases without a taken lock after which another client may claim an owner's number.
 const CLAIM_LEASES: u32 = 64;
-/// Locks of one node that a client holds at once.
+/// Number of locks of one node that a client may hold at once.
 const SLOTS: usize = redo::SLOTS_MAX;
-/// The bytes of a record beside nodes: its header, those of its writes and marks, and a note.
+/// Number of bytes of a record besides nodes: its header, those of its writes and marks, and a
+/// note.
 const RECORD_HEADER_BYTES: usize = 128;
 
-/// The number of retired nodes of a compute node that others find if it dies.
+/// Number of a compute node's retired nodes that others find if it dies.
 const RING_ENTRIES: usize = 1024;
 
-/// The leases of locks after which a compute node counts as dead. An operation may have to wait for
-/// several locks of dead clients, each for a lease.
+/// Number of lock leases after which a compute node counts as dead. An operation may have to wait
+/// for several locks of dead clients, each for a lease.
 const LOCK_LEASES: u32 = 16;
 
-/// Where the header of an index is.
+/// The position of the header of an index.
 #[derive(Clone, Debug)]
 pub(super) struct Header {
     at: GlobalAddress,
@@ -66,7 +67,7 @@ impl Header {
             .map(move |&node| GlobalAddress::new(node, offset))
     }
 
-    /// Makes the header of an index of this shape, without a root yet.
+    /// Creates the header of an index of this shape, without a root yet.
     pub async fn create(&self, endpoint: &impl Endpoint, shape: &Shape) -> Result<(), PoolError> {
         let bytes = u64::from(OWNERS) * WORD_BYTES;
         for word in self.directory_words() {
@@ -110,7 +111,7 @@ impl Header {
         Ok(())
     }
 
-    /// Has a compute node take part in giving memory back.
+    /// Makes a compute node take part in reclaiming memory.
     pub async fn take_part(
         &self,
         endpoint: &impl Endpoint,
@@ -149,13 +150,13 @@ impl Header {
         Ok(Owner::new(redo, claim))
     }
 
-    /// The lease of a claim to a number, where locks have this lease.
+    /// Returns the lease of a claim to a number, if locks have this lease.
     pub fn claim_lease(&self, lease: Duration) -> Duration {
         lease * CLAIM_LEASES
     }
 }
 
-/// The address that lies at another one.
+/// Reads the address that is stored at another one.
 async fn address(endpoint: &impl Endpoint, at: GlobalAddress) -> Result<GlobalAddress, PoolError> {
     let mut word = [0; 8];
     endpoint.read(at, &mut word).await?;
@@ -166,7 +167,7 @@ fn owner_table(at: GlobalAddress, lease: Duration) -> OwnerTable {
     OwnerTable::new(at, OWNERS, OWNERS, lease)
 }
 
-/// The slots for records of the largest change: two merged nodes, and their parent.
+/// Returns the slots for records of the largest change: two merged nodes, and their parent.
 fn options(geometry: Geometry) -> redo::Options {
     let leaf = LeafLayout::new(geometry).lock_offset();
     let internal = InternalLayout::new(geometry).wire_bytes();
@@ -178,7 +179,7 @@ fn options(geometry: Geometry) -> redo::Options {
     }
 }
 
-/// A number that differs for shapes whose nodes differ.
+/// Returns a number that differs for shapes with different nodes.
 fn sizes(shape: &Shape) -> u64 {
     let Shape {
         key_bytes,

@@ -3,12 +3,12 @@
 use super::lock::Lock;
 use crate::layout::{Arrangement, Leaf, LockWord, LockWordLayout, Shape, Slots, StampedLayout};
 
-/// How lock words of leaves are divided.
+/// The layout of the lock words of leaves.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LeafLockWord {
-    /// They say which slots are vacant. As in the paper.
+    /// Words that contain a vacancy bitmap, as in the paper.
     Vacancy(LockWordLayout),
-    /// They have stamps. In leaves without hop bitmaps.
+    /// Words with stamps, for leaves without hop bitmaps.
     Stamped(StampedLayout),
 }
 
@@ -20,13 +20,13 @@ impl LeafLockWord {
         }
     }
 
-    /// The word of a leaf whose entries are all known, and whose keys may have left their slots
-    /// under this lock or earlier.
+    /// Returns the word of a fully known leaf whose keys may have left their slots under this lock
+    /// or earlier.
     pub fn of_leaf(&self, leaf: &Leaf, lock: &Lock<'_>) -> LockWord {
         self.stamped(self.of_new(leaf), lock)
     }
 
-    /// The word of a new leaf that no other client knows.
+    /// Returns the word of a new leaf that no other client knows.
     pub fn of_new(&self, leaf: &Leaf) -> LockWord {
         match self {
             LeafLockWord::Vacancy(layout) => layout.of_leaf(leaf),
@@ -34,7 +34,7 @@ impl LeafLockWord {
         }
     }
 
-    /// The word of a leaf that a key has left under this lock.
+    /// Returns the word of a leaf that a key has left under this lock.
     pub fn stamped(&self, word: LockWord, lock: &Lock<'_>) -> LockWord {
         match self {
             LeafLockWord::Vacancy(_) => word,
@@ -44,7 +44,7 @@ impl LeafLockWord {
         }
     }
 
-    /// The stamp of a word, if it has one.
+    /// Returns the stamp of a word, if it has one.
     pub fn stamp(&self, word: LockWord) -> Option<u64> {
         match self {
             LeafLockWord::Vacancy(_) => None,
@@ -52,8 +52,8 @@ impl LeafLockWord {
         }
     }
 
-    /// The word after a write of slots by which the leaf has this many more entries, as far as the
-    /// writer knows, which has fetched `known`.
+    /// Returns the word after a write of slots that gives the leaf this many more entries, as far
+    /// as the writer knows, which has fetched `known`.
     pub fn after_write(
         &self,
         word: LockWord,
@@ -74,9 +74,9 @@ impl LeafLockWord {
         self.with_greatest(word, leaf, known, written)
     }
 
-    /// Has the word say where the greatest key is, as far as is known: it may have been moved, and
-    /// there may be a greater one. It may also have been removed: then the slot it names is as good
-    /// as any other.
+    /// Stores the slot of the greatest key in the word, as far as it is known. The key may have
+    /// been moved, or there may be a greater one. It may also have been removed: then the slot that
+    /// the word names does not matter.
     fn with_greatest(&self, word: LockWord, leaf: &Leaf, known: Slots, written: Slots) -> LockWord {
         let former = self.max_slot(word);
         if !known.contains(former) {
@@ -91,7 +91,7 @@ impl LeafLockWord {
         }
     }
 
-    /// The slot that is said to have the greatest key.
+    /// Returns the slot that the word names for the greatest key.
     pub fn max_slot(&self, word: LockWord) -> usize {
         match self {
             LeafLockWord::Vacancy(layout) => layout.max_slot(word),
@@ -99,7 +99,7 @@ impl LeafLockWord {
         }
     }
 
-    /// How many slots are occupied, as far as the word says; not more than are.
+    /// Returns the number of occupied slots that the word shows; never more than there are.
     pub fn occupied(&self, word: LockWord) -> usize {
         match self {
             LeafLockWord::Vacancy(layout) => (0..layout.buckets())
@@ -109,8 +109,8 @@ impl LeafLockWord {
         }
     }
 
-    /// The slots from `home` on that an insert must read to find an empty one. `None` if that is
-    /// unknown.
+    /// Returns the slots from `home` on that an insert must read to find an empty one. `None` if
+    /// that is unknown.
     pub fn hop_range(&self, word: LockWord, home: usize) -> Option<Slots> {
         match self {
             LeafLockWord::Vacancy(layout) => layout.hop_range(word, home),

@@ -11,13 +11,13 @@ use nearfield_fabric::recovery::redo::{self, Record, Taken};
 use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, MaskedSwap, Verb};
 use std::time::Duration;
 
-/// Bytes, and where they go.
+/// Bytes, and their target.
 pub(super) type Write = (GlobalAddress, Vec<u8>);
 
 /// The writes to make under a lock.
 #[derive(Debug, Default)]
 pub(super) struct Writes {
-    /// Counters that are odd meanwhile.
+    /// Counters that are odd during the writes.
     pub marks: Vec<GlobalAddress>,
     pub writes: Vec<Write>,
 }
@@ -25,11 +25,11 @@ pub(super) struct Writes {
 /// The held lock of a node.
 ///
 /// If it is dropped without a release, as after an error of a memory node, it stays held: one of
-/// the paper's for ever, one with a lease until that is over.
+/// the paper's forever, one with a lease until the lease expires.
 #[derive(Debug)]
 pub(super) struct Lock<'t> {
     node: NodeAt,
-    /// No write is made under the lock from this time on, even if its own lease lasts longer.
+    /// Time after which no write is made under the lock, even if its own lease lasts longer.
     bound: Duration,
     /// The word before the lock was taken; `None` if it is unknown, because the holder has died.
     pub before: Option<u64>,
@@ -38,7 +38,7 @@ pub(super) struct Lock<'t> {
     turn: Option<LocalLock<'t, u64>>,
 }
 
-/// The lock was held for so long that it may be another's by now. Nothing was written.
+/// The lock was held for so long that another client may hold it by now. Nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Late;
 
@@ -61,8 +61,9 @@ impl<E: Endpoint> Session<'_, E> {
     /// Takes the lock of a node and reads the guarded data in the same post. The bytes read are
     /// meaningless if the former word of the lock is unknown. One round trip if the lock is free.
     ///
-    /// The paper's locks are taken by spinning with a masked swap that sets all bits; those with
-    /// leases as [`redo`] says: the changes of a dead holder are completed before this returns.
+    /// The paper's locks are taken by spinning with a masked swap that sets all bits. Locks with
+    /// leases are taken as [`redo`] describes: the changes of a dead holder are completed before
+    /// this returns.
     pub(super) async fn lock(
         &self,
         node: NodeAt,
@@ -86,7 +87,7 @@ impl<E: Endpoint> Session<'_, E> {
                 // The number was kept for much longer than a lease, so this client was suspended.
                 Taken::Expired => {}
                 Taken::Forwarded(parent) => {
-                    // The holder of that one has died, or is releasing this one.
+                    // The holder of that lock has died, or is releasing this one.
                     Box::pin(self.give_back_orphan(parent, node)).await?;
                 }
             }
@@ -110,9 +111,9 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(lock)
     }
 
-    /// As [`lock`](Session::lock), after earlier clients of the compute node. The client before may
-    /// pass on one of the paper's locks: then it is not taken, and the guarded data are read
-    /// without that.
+    /// Takes a lock like [`lock`](Session::lock), after earlier clients of the compute node. The
+    /// client before may pass on one of the paper's locks: then it is not taken, and the guarded
+    /// data are read separately.
     pub(super) async fn lock_in_turn(
         &self,
         node: NodeAt,
@@ -174,7 +175,7 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     /// Releases a lock, or passes it on, when all writes under it have taken effect; `word` is its
-    /// word while it is free. A lock that may be another client's by now is left to that one.
+    /// word while it is free. A lock that another client may hold by now is not touched.
     pub(super) fn unlock(&self, mut lock: Lock<'_>, word: u64) -> Result<(), PoolError> {
         if lock.is_wanted()
             && let Some(turn) = lock.turn.take()
@@ -188,8 +189,8 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     /// Releases a lock, possibly before the writes under it have taken effect, if these go to the
-    /// same node. False if it may be another client's by now: that one completes the record and its
-    /// note.
+    /// same node. Returns false if another client may hold it by now: that client completes the
+    /// record and its note.
     pub(super) fn give_back_at_once(&self, lock: Lock<'_>, word: u64) -> Result<bool, PoolError> {
         let (at, word) = (lock.node.lock(), word.to_le_bytes());
         let given_back = match self.until(&lock) {
@@ -207,20 +208,21 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(given_back)
     }
 
-    /// True if a lock may be another's by now, or the node's memory something else.
+    /// Returns true if another client may hold a lock by now, or the node's memory may be reused.
     pub(super) fn is_late(&self, lock: &Lock<'_>) -> bool {
         let until = self.until(lock);
         until.is_some_and(|until| self.tree.endpoint.now() >= until)
     }
 
-    /// The time until which guarded data may be written: until then the lock is no other client's,
-    /// and the node's memory is not reused. `None`: for ever.
+    /// Returns the time until which guarded data may be written: until then no other client holds
+    /// the lock, and the node's memory is not reused. `None`: forever.
     fn until(&self, lock: &Lock<'_>) -> Option<Duration> {
         let leased = lock.until()?;
         Some(leased.min(self.safe_until()))
     }
 
-    /// Posts verbs under a lock; false, and nothing is done, if that may be another's by now.
+    /// Posts verbs under a lock; returns false, and does nothing, if another client may hold it by
+    /// now.
     pub(super) async fn post_under(
         &self,
         lock: &Lock<'_>,
@@ -255,7 +257,7 @@ impl<E: Endpoint> Session<'_, E> {
         };
         let done = self.write(&mut lock, writes, note, then).await?;
         if passes {
-            // None of those with leases.
+            // Locks with leases are never passed on.
             self.unlock(lock, word)?;
         } else if done.is_ok()
             && let Some(leased) = lock.leased
@@ -277,7 +279,7 @@ impl<E: Endpoint> Session<'_, E> {
         self.write(lock, writes, Some(&note), Then::Keep).await
     }
 
-    /// Writes, with a record before if there is a note for it.
+    /// Makes the writes, after a record if there is a note for it.
     async fn write(
         &self,
         lock: &mut Lock<'_>,
@@ -311,7 +313,7 @@ impl<E: Endpoint> Session<'_, E> {
             && writes.writes.iter().any(|(to, _)| to.node() != node)
         {
             // Each node orders verbs for itself only. So the record is awaited before writes go to
-            // other nodes: they must never be there without it.
+            // other nodes: they must never take effect without it.
             let mut verbs = [Verb::Write { to: *to, bytes }];
             if !self.post_under(lock, &mut verbs).await? {
                 return Ok(Err(Late));
@@ -332,7 +334,7 @@ impl<E: Endpoint> Session<'_, E> {
                 .iter()
                 .map(|(to, bytes)| Verb::Write { to: *to, bytes }),
         );
-        // The counter is odd while the change is made, so that readers notice.
+        // The counter is odd while the change is made, so that readers detect it.
         verbs.extend(marks());
         verbs.extend(
             writes
@@ -348,13 +350,13 @@ impl<E: Endpoint> Session<'_, E> {
         if !is_recorded {
             return Ok(Err(Late));
         }
-        // The record is there, but the deadline is over, so this client may not make the change.
-        // The client that has the lock next makes it, and the step that the note names.
+        // The record is written, but the deadline has passed, so this client may not make the
+        // change. The client that takes the lock next makes it, and the step that the note names.
         Box::pin(self.repair(lock.node)).await?;
         Ok(Ok(()))
     }
 
-    /// True if writes are done as one: a line, or a word where that is all the nodes promise.
+    /// Returns true if writes take effect as one: a line, or a word if the nodes guarantee no more.
     pub(super) fn is_one(&self, writes: &[Write]) -> bool {
         let atomic = self.tree.endpoint.atomic_bytes().min(LINE_BYTES);
         match writes {
@@ -368,7 +370,7 @@ impl<E: Endpoint> Session<'_, E> {
 }
 
 impl Lock<'_> {
-    /// True if a client of the compute node waits for the lock, and it may be passed on.
+    /// Returns true if a client of the compute node waits for the lock, and it may be passed on.
     ///
     /// A lock with a lease is never passed on. The next client would write under the acquisition of
     /// the first: its change would be redone from the first one's record, and it would have only
@@ -378,25 +380,26 @@ impl Lock<'_> {
         is_wanted && self.leased.is_none()
     }
 
-    /// A number that no other acquisition has ([`redo::Locked::stamp`]). Zero of one of the
-    /// paper's.
+    /// Returns a number that no other acquisition has ([`redo::Locked::stamp`]). Returns zero for
+    /// one of the paper's locks.
     pub fn stamp(&self, bits: u32) -> u64 {
         let leased = self.leased.as_ref();
         leased.map_or(0, |leased| leased.stamp(bits))
     }
 
-    /// The time until which the guarded data may be written. `None`: for ever.
+    /// Returns the time until which the guarded data may be written. `None`: forever.
     fn until(&self) -> Option<Duration> {
         let leased = self.leased.as_ref()?;
         Some(leased.until().min(self.bound))
     }
 
-    /// Has nothing be written under this lock once another one, which is held, may be another's.
+    /// Limits writes under this lock to the time in which no other client can take `to`, which is
+    /// held.
     pub fn bind(&mut self, to: &Lock<'_>) {
         self.bound = to.until().unwrap_or(Duration::MAX);
     }
 
-    /// The change of a former holder that was redone.
+    /// Takes the change of a former holder that was redone.
     fn redone(&mut self) -> Option<Record> {
         self.leased.as_mut()?.redone.take()
     }

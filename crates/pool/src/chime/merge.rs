@@ -1,12 +1,12 @@
-//! Merging neighbours that are nearly empty, so that deleted entries take no room. Not in the
+//! Merging of neighbours that are nearly empty, so that deleted entries use no memory. Not in the
 //! paper.
 //!
 //! Two children of one parent are merged under the parent's lock. The children's locks are taken on
-//! the parent's behalf ([`forward`]), so that one
-//! record names all changes. Each child's lock is tried once and not waited for: a client that
-//! divides a child holds the child's lock while it waits for the parent's, so waiting could
-//! deadlock. All entries go to the left child, because other nodes hold the right child's address.
-//! The right child stays, marked as invalid, for clients that come to it by a cached parent.
+//! the parent's behalf ([`forward`]), so that one record names all changes. Each child's lock is
+//! tried once and not waited for: a client that divides a child holds the child's lock while it
+//! waits for the parent's, so waiting could deadlock. All entries go to the left child, because
+//! other nodes hold the right child's address. The right child stays, marked as invalid, for
+//! clients that reach it through a cached parent.
 
 use super::lock::{Lock, Writes};
 use super::node_io::{Buffers, NodeAt};
@@ -21,12 +21,13 @@ use crate::layout::{InternalNode, Leaf, LockWord};
 use nearfield_fabric::recovery::lease::{HELD_BIT, forward};
 use nearfield_fabric::{Endpoint, GlobalAddress, MaskedSwap, Verb};
 
-/// A node with at most this percentage in use is merged with a neighbour.
+/// Percentage in use up to which a node is merged with a neighbour.
 const LOW_PERCENT: usize = 25;
-/// Two nodes are merged if no more of one would be in use, so that it is not divided again soon.
+/// Percentage of one node in use up to which two are merged, so that the result is not divided
+/// again soon.
 const MERGED_PERCENT: usize = 60;
 
-/// The merger of two children.
+/// The merge of two children.
 struct Merger {
     writes: Writes,
     /// The word in the left child's lock afterwards.
@@ -34,8 +35,8 @@ struct Merger {
 }
 
 impl<E: Endpoint> Session<'_, E> {
-    /// True if a leaf whose lock has held this word may be worth merging. Not every later removal
-    /// returns true again, because a neighbour may have no room.
+    /// Returns true if a leaf whose lock has held this word may be worth merging. Not every later
+    /// removal returns true again, because a neighbour may have no room.
     pub(super) fn is_low(&self, word: LockWord) -> bool {
         let occupied = self.tree.lock_words.occupied(word);
         self.tree.owner.is_some()
@@ -44,7 +45,7 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     /// Merges the node of a level to which a key belongs with a neighbour, if they have the same
-    /// parent and one has room for both; then parents that have become nearly empty.
+    /// parent and one has room for both; then it merges parents that have become nearly empty.
     pub(super) async fn merge(&self, key: &[u8], mut level: u8) -> Result<(), PoolError> {
         loop {
             let address = match self.seek_at(key, level + 1) {
@@ -61,7 +62,8 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Merges two children of the node at `address`. True if that has become nearly empty.
+    /// Merges two children of the node at `address`. Returns true if that node has become nearly
+    /// empty.
     async fn merge_below(
         &self,
         address: GlobalAddress,
@@ -117,7 +119,7 @@ impl<E: Endpoint> Session<'_, E> {
         {
             return Ok(false);
         }
-        // If the lock is another's by now, that one gives these back.
+        // If another client holds the lock by now, it releases these.
         for (child, word) in [(pair.right, 0), (pair.left, merger.word)] {
             self.give_back(&lock, self.child_at(child, level), word)
                 .await?;
@@ -133,7 +135,7 @@ impl<E: Endpoint> Session<'_, E> {
             }
             return Ok(false);
         }
-        // Another client that finds the record still looks at the right child.
+        // Another client that finds the record still reads the right child.
         if self.give_back_at_once(lock, 0)? {
             self.retire(pair.right, bytes).await?;
         }
@@ -248,8 +250,8 @@ impl<E: Endpoint> Session<'_, E> {
         Some(Merger { writes, word: 0 })
     }
 
-    /// Makes the only child of the root the root. False if the lock was another client's before its
-    /// release.
+    /// Makes the only child of the root the root. Returns false if another client got the lock
+    /// before its release.
     async fn lower(
         &self,
         root: Root,
@@ -279,7 +281,7 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(false)
     }
 
-    /// Makes a child of the root the root, unless that is another already.
+    /// Makes a child of the root the root, unless another node is the root already.
     pub(super) async fn swing_root(
         &self,
         former: Root,
@@ -292,7 +294,7 @@ impl<E: Endpoint> Session<'_, E> {
         };
         let (before, after) = (former.to_word(), root.to_word());
         let mut swap = [Verb::compare_swap(self.tree.root, before, after)];
-        // If the lock is another's by now, that one does it.
+        // If another client holds the lock by now, it makes the swap.
         self.post_under(lock, &mut swap).await?;
         Ok(())
     }
@@ -319,7 +321,7 @@ impl<E: Endpoint> Session<'_, E> {
         address: GlobalAddress,
         child: NodeAt,
     ) -> Result<(), PoolError> {
-        // This finishes the dead client's change, if it was begun.
+        // Taking the lock finishes the dead client's change, if it was begun.
         let lock = Box::pin(self.lock(self.internal_at(address), &mut [])).await?;
         self.give_back_child(address, child, &lock).await?;
         self.unlock(lock, 0)
@@ -346,7 +348,8 @@ impl<E: Endpoint> Session<'_, E> {
         self.give_back(lock, child, free).await
     }
 
-    /// Releases the lock of a child, which is held on behalf of its parent, whose lock is held.
+    /// Releases the lock of a child, which is held on behalf of its parent. The parent's lock is
+    /// held.
     async fn give_back(
         &self,
         parent: &Lock<'_>,
@@ -371,16 +374,17 @@ impl<E: Endpoint> Session<'_, E> {
     }
 }
 
-/// Two children of a node beside each other.
+/// Two adjacent children of a node.
 struct Pair {
     left: GlobalAddress,
     right: GlobalAddress,
-    /// The entry of the right one.
+    /// Index of the entry of the right one.
     index: usize,
     separator: Box<[u8]>,
 }
 
-/// The child that a key leads to and the one to its right, or to its left if it is the last.
+/// Returns the child that a key leads to and the one to its right, or to its left if it is the
+/// last.
 fn pair_of(parent: &InternalNode, key: &[u8]) -> Option<Pair> {
     let count = parent.count();
     let position = (0..count)

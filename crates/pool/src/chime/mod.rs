@@ -1,22 +1,22 @@
-//! A B+ tree in remote memory, by one-sided verbs: CHIME (SOSP 2024) and the steps from Sherman to
-//! it, which leave out some of its techniques.
+//! A B+ tree in remote memory, accessed with one-sided verbs: CHIME (SOSP 2024) and the steps from
+//! Sherman to it, which leave out some of its techniques.
 //!
-//! Each node names its right sibling (a B-link tree). A reader that reaches a divided node goes
-//! right, so readers never wait. A split is done once its two nodes are written; the parent is
-//! updated afterwards.
+//! Each node names its right sibling (a B-link tree). A reader that reaches a divided node
+//! continues to the right, so readers never wait. A split has taken effect once its two nodes are
+//! written; the parent is updated afterwards.
 //!
 //! Clients of one compute node share a cache of internal nodes. The cache is not notified when a
 //! node changes. A stale node leads to a leaf that does not match it, and is dropped then. A leaf
 //! shows the mismatch by its fence keys, or only by its sibling
 //! ([`Validation`](crate::layout::Validation)).
 //!
-//! - `route` finds the way to a leaf. `batched_get` reads many keys by one post, where their leaves
-//!   should be. `search` reads one key. `change` changes one under the leaf's lock. `split` divides
-//!   full nodes, `merge` joins nearly empty ones. `scan` and `scan_back` read ranges,
-//!   `filtered_scan` those of which a filter selects entries, by programs at the memory nodes.
+//! - `route` finds the leaf of a key. `batched_get` reads many keys by one post, at the leaves
+//!   where they should be. `search` reads one key. `change` changes one under the leaf's lock.
+//!   `split` divides full nodes, `merge` joins nearly empty ones. `scan` and `scan_back` read
+//!   ranges; `filtered_scan` reads ranges through a filter, with programs at the memory nodes.
 //! - [`Options`] selects the techniques.
 //! - `session` restricts the addresses that an operation may follow while memory is freed.
-//! - Where locks have leases, a dead client blocks no other: the next client that takes its lock
+//! - If locks have leases, a dead client blocks no other: the next client that takes its lock
 //!   finishes its change (`lock`, `recovery_step`, `recover`).
 
 mod batched_get;
@@ -68,39 +68,39 @@ pub use session::Session;
 #[derive(Debug)]
 pub struct Tree<E> {
     endpoint: E,
-    /// The word that says where the root is.
+    /// The address of the word with the address of the root.
     root: GlobalAddress,
     arena: Arena,
     node: Arc<ComputeNode>,
     leaves: LeafLayout,
     internals: InternalLayout,
     lock_words: LeafLockWord,
-    /// Where locks have leases: how they are taken, and how long these are.
+    /// The owner of locks with leases, if locks have these, and the length of the leases.
     owner: Option<Owner>,
     header: Header,
     lease: Duration,
-    /// How clients wait for the paper's locks, if not for a fixed time.
+    /// The back-off of clients that wait for the paper's locks; `None` for a fixed time.
     back_off: Option<BackOff>,
-    /// For searches to come.
+    /// Spare buffers for searches.
     #[expect(clippy::vec_box, reason = "they are moved much, and are large")]
     batched_gets: RefCell<Vec<Box<BatchedGet>>>,
-    /// Nodes have counters, as no more than words is read as one.
+    /// True if nodes carry a change counter, because only words are read atomically here.
     has_counters: bool,
-    /// For scans with a filter.
+    /// Programs for scans with a filter.
     programs: LeafPrograms,
 }
 
 /// The size of a client's chunks of a node's memory, in bytes.
 const CHUNK_BYTES: u64 = 1 << 16;
-/// How long a client waits before it asks for a lock again that is held: about a round trip.
+/// Delay until a client tries a held lock again: about a round trip.
 const BACK_OFF: Duration = Duration::from_micros(2);
-/// The longest that it waits where it [backs off](Options::backs_off): as for a lock with a lease
-/// of 10 ms.
+/// Maximum of that delay for a client that [backs off](Options::backs_off): as for a lock with a
+/// lease of 10 ms.
 const BACK_OFF_MAX: Duration = Duration::from_micros(625);
 
 impl<E: Endpoint> Tree<E> {
-    /// Creates an empty tree whose root is found by the line at `root`, which lies outside the
-    /// allocated memory; on the other nodes, the line of the same offset is used, too. One client
+    /// Creates an empty tree. Its root is found by the line at `root`, which is outside the
+    /// allocated memory; on the other nodes, the line at the same offset is used, too. One client
     /// calls this before others open the tree.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ impl<E: Endpoint> Tree<E> {
                     let retired = node.options.retired_bytes;
                     let epochs = header.take_part(&endpoint, lease, retired).await?;
                     if let Err(second) = node.epochs.set(epochs) {
-                        // Another client of the compute node was quicker.
+                        // Another client of the compute node was faster.
                         second.leave(&endpoint).await?;
                     }
                 }
@@ -171,9 +171,9 @@ impl<E: Endpoint> Tree<E> {
         })
     }
 
-    /// Changes a key as `decide` says, under the lock of the key's leaf, and returns the old value.
-    /// `decide` gets the old value. It may be called more than once, if the lock was held for
-    /// longer than half its lease; the last decision counts.
+    /// Changes a key as `decide` returns, under the lock of the key's leaf, and returns the old
+    /// value. `decide` gets the old value. It may be called more than once, if the lock was held
+    /// for longer than half its lease; the last decision counts.
     ///
     /// # Errors
     /// `Key`, `Value`, the nodes' errors, and those of `decide`.
@@ -194,7 +194,7 @@ impl<E: Endpoint> Tree<E> {
             .await
     }
 
-    /// The last `count` entries whose keys are `from` or less, in descending order. `from` has the
+    /// Returns the last `count` entries with keys up to `from`, in descending order. `from` has the
     /// length of keys.
     ///
     /// # Errors
@@ -204,7 +204,7 @@ impl<E: Endpoint> Tree<E> {
             .await
     }
 
-    /// Does a write, or has another client of the compute node do it with its own.
+    /// Does a write, or lets another client of the compute node do it with its own.
     async fn write(&self, key: &[u8], write: Write) -> Result<Option<Vec<u8>>, PoolError> {
         let lead = async |leader: &mut Leader<'_>| {
             let intent = match leader.write() {
@@ -224,7 +224,7 @@ impl<E: Endpoint> Tree<E> {
         self.node.delegation.write(key, write, lead).await
     }
 
-    /// The way to the nodes that it was given.
+    /// Returns the endpoint that it was given.
     pub fn endpoint(&self) -> &E {
         &self.endpoint
     }
@@ -265,8 +265,8 @@ impl<E: Endpoint> PoolIndex for Tree<E> {
         self.write(key, Write::Update(value.to_vec())).await
     }
 
-    /// As there, and without reading the entry if that was overwritten by this compute node not
-    /// long ago: two round trips, of four messages and three.
+    /// Overwrites without reading the entry if this compute node overwrote it recently: two round
+    /// trips, of four messages and three.
     async fn overwrite(&self, key: &[u8], value: &[u8]) -> Result<bool, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
@@ -274,8 +274,7 @@ impl<E: Endpoint> PoolIndex for Tree<E> {
         Ok(before.is_some())
     }
 
-    /// As there, and as [`overwrite`](PoolIndex::overwrite) for a key that was overwritten not long
-    /// ago.
+    /// Puts like [`overwrite`](PoolIndex::overwrite) if the key was overwritten recently.
     async fn put(&self, key: &[u8], value: &[u8]) -> Result<(), PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;

@@ -1,4 +1,4 @@
-//! The bytes to read for a key of a leaf, and the places in them where the key may lie.
+//! The bytes to read for a key of a leaf, and the offsets in them at which the key may be.
 
 use crate::layout::{Leaf, LeafLayout, OnWire, Segments, Slots, Validation, WORD};
 use nearfield_fabric::{GlobalAddress, WORD_BYTES};
@@ -6,25 +6,25 @@ use smallvec::SmallVec;
 use std::ops::Range;
 
 pub(super) const COUNTER_BYTES: usize = WORD_BYTES as usize;
-/// Neighborhoods have 16 slots at most.
+/// Number of bits for the slots of a neighborhood, which has 16 at most.
 const SLOTS_MAX: usize = u32::BITS as usize;
 
 /// The bytes to read for the keys of one home.
 #[derive(Debug)]
 pub(super) struct Neighborhood {
     segments: Segments,
-    /// Where the segments lie in the leaf.
+    /// The offsets of the segments in the leaf.
     pub wire: SmallVec<[Range<usize>; 2]>,
     /// The replica of the metadata among them.
     pub group: usize,
-    /// The size of the buffer for a read, between two reads of a counter.
+    /// Number of bytes of the buffer for a read, between two reads of a counter.
     pub bytes: usize,
-    /// The places in the bytes read; `None` if only a decoded leaf has them.
+    /// The offsets in the bytes read; `None` if only a decoded leaf has them.
     pub direct: Option<Direct>,
 }
 
 impl Neighborhood {
-    /// The neighborhoods of all homes.
+    /// Returns the neighborhoods of all homes.
     pub fn all(layout: LeafLayout) -> Box<[Neighborhood]> {
         let homes = if layout.is_hopscotch() {
             layout.span()
@@ -45,7 +45,7 @@ impl Neighborhood {
         (0..homes).map(of).collect()
     }
 
-    /// True if the versions of the segments are of one write.
+    /// Returns true if the versions of the segments are of one write.
     pub fn is_consistent(&self, layout: &LeafLayout, wire: &[u8]) -> bool {
         self.segments.check(layout, self.parts(wire)).is_ok()
     }
@@ -55,7 +55,7 @@ impl Neighborhood {
         leaf.copy(&self.segments, self.parts(wire));
     }
 
-    /// The bytes of each segment.
+    /// Returns the bytes of each segment.
     fn parts<'w>(&self, wire: &'w [u8]) -> impl Iterator<Item = &'w [u8]> {
         let mut rest = wire;
         self.wire.iter().map(move |wire| {
@@ -66,20 +66,20 @@ impl Neighborhood {
     }
 }
 
-/// The places in the bytes of the segments, which allow a search for a key without decoding.
+/// The offsets in the bytes of the segments, which allow a search for a key without decoding.
 #[derive(Debug)]
 pub(super) struct Direct {
     valid: OnWire,
     sibling: OnWire,
     pub slots: Slots,
-    /// By the distance of the slot from the home.
+    /// Offsets by the distance of the slot from the home.
     keys: Box<[OnWire]>,
     values: Box<[OnWire]>,
 }
 
 impl Direct {
-    /// `None` if keys are shorter than a word, values have no bytes, or fences tell where keys
-    /// belong.
+    /// Creates the offsets; returns `None` if keys are shorter than a word, values have no bytes,
+    /// or fences define the range of a leaf.
     fn new(layout: &LeafLayout, home: usize, group: usize, segments: &Segments) -> Option<Direct> {
         let shape = layout.geometry().shape();
         let has_no_word = shape.key_bytes < WORD || shape.value_bytes == 0;
@@ -106,20 +106,20 @@ impl Direct {
         })
     }
 
-    /// False if the leaf is none any more.
+    /// Returns false if the leaf is no leaf any more.
     pub fn is_valid(&self, wire: &[u8]) -> bool {
         self.valid.byte(wire) != 0
     }
 
-    /// The leaf to the right.
+    /// Returns the leaf to the right.
     pub fn sibling(&self, wire: &[u8]) -> GlobalAddress {
         GlobalAddress::from_bits(self.sibling.word(wire))
     }
 
-    /// How far from the home a key lies.
+    /// Returns the distance of a key from its home.
     pub fn find(&self, wire: &[u8], key: &[u8]) -> Option<usize> {
         let first = u64::from_le_bytes(*key.first_chunk()?);
-        // The first bytes distinguish most keys. The place of a key is unpredictable, so no branch
+        // The first bytes distinguish most keys. The slot of a key is unpredictable, so no branch
         // depends on it.
         let hits = self.keys.iter().enumerate();
         let mut hits = hits.fold(0_u32, |hits, (slot, key)| {
@@ -135,7 +135,7 @@ impl Direct {
         None
     }
 
-    /// Puts the value of a slot, so far from the home, behind others.
+    /// Appends the value of a slot, which has this distance from the home, to others.
     pub fn append_value(&self, slot: usize, wire: &[u8], bytes: usize, values: &mut Vec<u8>) {
         self.values[slot].append(wire, bytes, values);
     }
@@ -166,7 +166,7 @@ mod tests {
         shapes.map(|shape| LeafLayout::new(Geometry::new(shape).expect("the shape is possible")))
     }
 
-    /// In leaves as full as they get, also of keys that begin with the same eight bytes.
+    /// Leaves are as full as possible, also with keys that begin with the same eight bytes.
     #[test]
     fn keys_are_found_in_what_was_read_where_they_are_in_the_leaf() {
         for layout in layouts() {

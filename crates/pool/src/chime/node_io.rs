@@ -1,12 +1,12 @@
-//! Reading nodes, and the writes of nodes.
+//! Reads and writes of nodes.
 //!
-//! Where lines are atomic, the versions in a node show a reader concurrent writes. Where only words
-//! are, as in shared memory, that is not enough: there, a counter behind the lock word is odd
-//! during a write, and a reader must find it even and unchanged before and after its read.
+//! If lines are atomic, the versions in a node show concurrent writes to a reader. If only words
+//! are, as in shared memory, that is not enough: then a counter behind the lock word is odd during
+//! a write, and a reader must find it even and unchanged before and after its read.
 //!
-//! Where lines are atomic, versions do not show whether an entry was moved to a place that a reader
-//! had already passed. In leaves without hop bitmaps a client that moves entries therefore writes
-//! the whole leaf with a new node version, which all readers check. In those with hop bitmaps the
+//! If lines are atomic, versions do not show that an entry was moved to a slot that a reader had
+//! already passed. In leaves without hop bitmaps a client that moves entries therefore writes the
+//! whole leaf with a new node version, which all readers check. In those with hop bitmaps the
 //! counter counts only changes that move entries, for scans, if
 //! [`Options::counts_moves`](super::Options::counts_moves) is set.
 
@@ -18,7 +18,7 @@ use crate::layout::{InternalNode, Leaf, Segments};
 use nearfield_fabric::recovery::lease::Target;
 use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, Verb, WORD_BYTES};
 
-/// Where a node is.
+/// The position of a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodeAt {
     pub address: GlobalAddress,
@@ -35,12 +35,12 @@ impl NodeAt {
         self.lock().plus(WORD_BYTES)
     }
 
-    /// The memory that it takes: up to the lock word and the counter, in whole lines.
+    /// Returns the bytes of its memory: up to the lock word and the counter, in whole lines.
     pub fn bytes(&self) -> u64 {
         (self.lock_offset + 2 * WORD_BYTES).next_multiple_of(LINE_BYTES)
     }
 
-    /// The writes of a node: these bytes for its segments.
+    /// Returns the writes of a node: these bytes for its segments.
     pub fn writes(&self, segments: &Segments, buffers: Vec<Vec<u8>>) -> Vec<Write> {
         let pieces = segments.iter().zip(buffers);
         let pieces = pieces.map(|(segment, bytes)| {
@@ -51,14 +51,14 @@ impl NodeAt {
     }
 }
 
-/// True if these two reads of a counter show that no write intervened.
+/// Returns true if these two reads of a counter show that no write intervened.
 pub(super) fn is_still(before: &[u8], behind: &[u8]) -> bool {
-    // The first byte is the least.
+    // The first byte has the lowest bits.
     let is_even = before.first().is_some_and(|byte| byte.is_multiple_of(2));
     before == behind && is_even || !Check::Counters.is_made()
 }
 
-/// Where the bytes of segments go that are read.
+/// The buffers for the bytes of segments.
 #[derive(Debug)]
 pub(super) struct Buffers {
     counter: Option<GlobalAddress>,
@@ -67,7 +67,7 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// For segments of a node, with its counter or without.
+    /// Creates buffers for segments of a node, with its counter or without.
     pub fn new(at: NodeAt, segments: &Segments, is_counted: bool) -> Buffers {
         let piece = |segment: &crate::layout::Segment| {
             let wire = segment.wire();
@@ -80,7 +80,7 @@ impl Buffers {
         }
     }
 
-    /// The reads, in this order.
+    /// Returns the reads, in this order.
     pub fn targets(&mut self) -> Vec<Target<'_>> {
         let [before, behind] = &mut self.counts;
         let pieces = self.pieces.iter_mut();
@@ -90,13 +90,13 @@ impl Buffers {
         first.into_iter().chain(pieces).chain(last).collect()
     }
 
-    /// The bytes of each segment; `None` if the counter shows a concurrent write.
+    /// Returns the bytes of each segment; `None` if the counter shows a concurrent write.
     pub fn wire(&self) -> Option<Vec<&[u8]>> {
         let [before, behind] = &self.counts;
         is_still(before, behind).then(|| self.pieces.iter().map(|(_, bytes)| &bytes[..]).collect())
     }
 
-    /// Copies the bytes into a leaf; false if there was a concurrent write.
+    /// Copies the bytes into a leaf; returns false if there was a concurrent write.
     pub fn take_in(&self, segments: &Segments, into: &mut Leaf) -> bool {
         self.wire()
             .is_some_and(|wire| into.decode(segments, &wire).is_ok())
@@ -133,14 +133,14 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(leaf)
     }
 
-    /// True if a leaf's counter says whether entries were moved.
+    /// Returns true if a leaf's counter shows that entries were moved.
     pub(super) fn are_moves_counted(&self) -> bool {
         self.tree.has_counters
             || self.tree.node.options.counts_moves && self.tree.leaves.has_bitmaps()
     }
 
-    /// True if a client that moves entries of a leaf writes all of it, so that a reader of a part
-    /// that finds one node version has missed no move.
+    /// Returns true if a client that moves entries of a leaf writes all of it, so that a reader of
+    /// a part that finds one node version has missed no move.
     pub(super) fn moves_are_node_writes(&self) -> bool {
         !self.tree.has_counters
             && self.tree.leaves.is_hopscotch()
@@ -200,7 +200,7 @@ impl<E: Endpoint> Session<'_, E> {
         Buffers::new(self.internal_at(address), &whole, self.tree.has_counters)
     }
 
-    /// Decodes a node; `None` if a write intervened.
+    /// Decodes a node; returns `None` if a write intervened.
     pub(super) fn decode_internal(&self, buffers: &Buffers) -> Option<InternalNode> {
         InternalNode::decode(self.tree.internals, buffers.wire()?.first()?).ok()
     }
@@ -227,7 +227,7 @@ impl<E: Endpoint> Session<'_, E> {
         Ok((lock, node))
     }
 
-    /// The writes of a whole internal node.
+    /// Returns the writes of a whole internal node.
     pub(super) fn internal_writes(&self, address: GlobalAddress, node: &InternalNode) -> Writes {
         let (at, whole) = (self.internal_at(address), self.tree.internals.whole());
         Writes {
@@ -241,7 +241,7 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// The writes of segments of a leaf, whose entries were moved or not.
+    /// Returns the writes of segments of a leaf, whose entries were moved or not.
     pub(super) fn leaf_writes(
         &self,
         address: GlobalAddress,
@@ -284,7 +284,7 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(self.tree.endpoint.post(&mut verbs).await?)
     }
 
-    /// Memory for a node.
+    /// Allocates memory for a node.
     pub(super) async fn allocate(&self, node: NodeAt) -> Result<GlobalAddress, PoolError> {
         let bytes = node.bytes();
         self.allocate_bytes(bytes).await

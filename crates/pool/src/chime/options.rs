@@ -13,18 +13,18 @@ use nearfield_hotness::{Gate, Hotspots, LinkGate};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// The greatest memory of a cached node beside its bytes: its place among others, and those of one
-/// run.
+/// Number of bytes of a cached node besides its own, at most: its place among others, and those of
+/// one run.
 const KEPT_BYTES: usize = 450;
-/// One part of those for hotspots is for the places of keys that are overwritten.
+/// Divisor of the hotspots' bytes that gives the part for the slots of overwritten keys.
 const PLACES_PART: usize = 4;
-/// Some hundreds of nodes.
+/// Number of retired bytes after which memory is reclaimed: some hundreds of nodes.
 const RETIRED_BYTES: u64 = 1 << 20;
-/// Thousands of round trips, so that a living client finishes within.
+/// The lease of locks: thousands of round trips, so that a living client finishes within.
 const LEASE: Duration = Duration::from_millis(10);
 
-/// The sizes of a tree and the techniques by which its clients work. All clients of a tree have the
-/// same sizes; techniques are each client's own.
+/// The sizes of a tree and the techniques of its clients. All clients of a tree have the same
+/// sizes; techniques are each client's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The sizes.
@@ -34,71 +34,73 @@ pub struct Options {
     /// The part of that for hotspots. 0: clients do not speculate. Source: CHIME, hotness-aware
     /// speculative read.
     pub hotspot_bytes: usize,
-    /// When clients speculate, if they have hotspots.
+    /// The policy of speculation, if clients have hotspots.
     pub speculation: Speculation,
-    /// Whether an insert reads no more of a leaf than the lock word's vacancy bitmap asks for.
+    /// True if an insert reads no more of a leaf than the lock word's vacancy bitmap requires.
     /// Source: CHIME, vacancy bitmap piggybacking.
     pub vacancy_bitmap: bool,
-    /// Whether a client takes a lock and reads the guarded data in one round trip: before it knows
+    /// True if a client takes a lock and reads the guarded data in one round trip: before it knows
     /// the word of the lock, so it may have to read more afterwards. Not in the paper.
     pub lock_and_read: bool,
-    /// Whether changes that move entries of a leaf are counted, so that scans notice entries that
-    /// were moved to a place they had passed. It has no effect in leaves without hop bitmaps, where
+    /// True if changes that move entries of a leaf are counted, so that scans detect entries that
+    /// were moved to a slot they had passed. It has no effect in leaves without hop bitmaps, where
     /// node versions show moves. All clients of a tree must use the same value. Not in the paper,
     /// whose scans check only hop bitmaps and may miss a key that is moved while another takes its
-    /// place.
+    /// slot.
     pub counts_moves: bool,
-    /// Whether a client uses a divided leaf that a cached parent does not know yet, if the bytes
+    /// True if a client uses a divided leaf that a cached parent does not know yet, if the bytes
     /// read prove that the key belongs there. Not in the paper, whose clients read the parent
     /// again.
     pub uses_divided: bool,
     /// The kind of locks. All clients of a tree must use the same.
     pub locks: Locks,
-    /// Whether a client that finds one of the paper's locks held waits for longer where tries cost
-    /// more, as it does for locks with leases, and not for a fixed 2 µs. Not in the paper.
+    /// True if a client that finds one of the paper's locks held waits longer after each try, as it
+    /// does for locks with leases, and not for a fixed 2 µs. Not in the paper.
     pub backs_off: bool,
-    /// Where locks have leases: when mergers have freed this many bytes, a compute node makes
-    /// others drop their old cached nodes, so that the memory can be reused.
+    /// Number of bytes freed by merges after which a compute node makes others drop their old
+    /// cached nodes, so that the memory can be reused. For locks with leases.
     pub retired_bytes: u64,
-    /// Whether one client of a compute node reads a key for all clients that want it. A read that
-    /// arrives during another takes up to two round trips, so this pays where the memory node's
-    /// port is the bottleneck. Source: SMART, read delegation.
+    /// True if one client of a compute node reads a key for all clients that want it. A read that
+    /// arrives during another takes up to two round trips, so this pays if the memory node's port
+    /// is the bottleneck. Source: SMART, read delegation.
     pub delegates_reads: bool,
-    /// Whether one client of a compute node writes a key for all concurrent writers, except for
+    /// True if one client of a compute node writes a key for all concurrent writers, except for
     /// removals. Source: SMART, write combining.
     pub combines_writes: bool,
-    /// Whether clients of a compute node that want the lock of one leaf queue locally, so that one
-    /// at a time competes for it. The number is how often the holder of one of the paper's locks
-    /// may pass it on without releasing it. Locks with leases are not passed on. Source: Sherman.
+    /// Number of times that the holder of one of the paper's locks may pass it on without releasing
+    /// it; `None`: clients do not queue. Clients of a compute node that want the lock of one leaf
+    /// then queue locally, so that one at a time competes for it. Locks with leases are not passed
+    /// on. Source: Sherman.
     pub hand_overs: Option<u32>,
 }
 
-/// When clients look up where a key was found before, and read that one entry and not the key's
-/// neighborhood.
+/// The policy of speculation: of looking up the former slot of a key, and reading that one entry
+/// and not the key's neighborhood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speculation {
-    /// Whenever they know of such. As in CHIME's paper.
+    /// Speculation whenever a slot is known, as in CHIME's paper.
     Always,
-    /// As long as that makes searches quicker, which is tried now and then ([`Gate`]). Not in the
-    /// paper.
+    /// Speculation as long as it makes searches faster, which is tried now and then ([`Gate`]). Not
+    /// in the paper.
     Adaptive,
-    /// The more often the longer reads wait for the link ([`LinkGate`]). Not in the paper.
+    /// Speculation the more often, the longer reads wait for the link ([`LinkGate`]). Not in the
+    /// paper.
     ByLoad,
 }
 
 /// The kind of locks, and the treatment of dead holders' locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locks {
-    /// As in CHIME's paper: one bit without a lease. The lock of a dead client stays held, and its
-    /// data stay as they are.
+    /// Locks of one bit without a lease, as in CHIME's paper. The lock of a dead client stays held,
+    /// and its data stay as they are.
     Spinning,
-    /// For this time at most. Then other clients take the lock over, and finish its change
-    /// ([`redo`](nearfield_fabric::recovery::redo)).
+    /// Locks with this lease. When it has expired, other clients take the lock over, and finish its
+    /// change ([`redo`](nearfield_fabric::recovery::redo)).
     Leased(Duration),
 }
 
 impl Options {
-    /// CHIME as in its paper: 100 MB for each compute node, 30 of them for hotspots.
+    /// Returns CHIME as in its paper: 100 MB for each compute node, 30 of them for hotspots.
     pub fn chime() -> Options {
         Options {
             shape: Shape::default(),
@@ -118,8 +120,8 @@ impl Options {
         }
     }
 
-    /// Ours: CHIME with locks that have leases, taken and read under in one round trip, and
-    /// speculation where it pays.
+    /// Returns our variant: CHIME with leased locks, which are taken and read under in one round
+    /// trip, and with speculation if it pays.
     pub fn nearfield() -> Options {
         Options {
             shape: Shape {
@@ -134,11 +136,11 @@ impl Options {
         }
     }
 
-    /// Ours for attached memory without a network adapter, as by CXL: a read costs by the line
-    /// there, and a message hardly anything. Leaves are half as large, so that scans read less
-    /// beyond their range, for twice as many inner nodes. Clients speculate where the link is full:
-    /// elsewhere it takes their processors longer to look up a slot than to read the lines that
-    /// this saves.
+    /// Returns our variant for memory attached without a network adapter, as by CXL: there the cost
+    /// of a read depends on its lines, and a message costs hardly anything. Leaves are half as
+    /// large, so that scans read less beyond their range, for twice as many inner nodes. Clients
+    /// speculate if the link is full: otherwise their processors need longer to look up a slot than
+    /// to read the lines that this saves.
     pub fn attached() -> Options {
         let ours = Options::nearfield();
         Options {
@@ -151,7 +153,7 @@ impl Options {
         }
     }
 
-    /// Sherman as it is in CHIME's figures.
+    /// Returns Sherman as it is in CHIME's figures.
     pub fn sherman() -> Options {
         Options {
             shape: Shape {
@@ -176,16 +178,17 @@ impl Default for Options {
 pub struct ComputeNode {
     pub(super) options: Options,
     pub(super) geometry: Geometry,
-    /// By home.
+    /// Neighborhoods by home.
     pub(super) neighborhoods: Box<[Neighborhood]>,
     pub(super) cache: Cache<CachedNode>,
     pub(super) hotspots: Hotspots,
     pub(super) overwrite_hints: OverwriteHints,
-    /// Its participation in epochs, from the time when its first client has opened a tree.
+    /// The participation in epochs, from the time when its first client has opened a tree.
     pub(super) epochs: OnceLock<Epochs>,
-    /// Chooses whether a client that knows of an entry reads it alone. `None`: it always does.
+    /// The gate that decides if a client that knows the slot of an entry reads it alone. `None`: it
+    /// always does.
     pub(super) gate: Option<Gate>,
-    /// Chooses how many operations use hotspots at all. `None`: all do.
+    /// The gate that chooses how many operations use hotspots at all. `None`: all do.
     pub(super) link_gate: Option<LinkGate>,
     pub(super) delegation: Delegation,
     pub(super) leaf_locks: Option<LocalLocks<u64>>,
@@ -193,11 +196,11 @@ pub struct ComputeNode {
 }
 
 impl ComputeNode {
-    /// A compute node that keeps nothing yet.
+    /// Creates a compute node that caches nothing yet.
     ///
     /// # Errors
-    /// `Geometry` if the sizes are not possible, `Cache` if there is room for something, but not
-    /// for one internal node.
+    /// `Geometry` if the sizes are invalid, `Cache` if there is a budget that has no room for one
+    /// internal node.
     pub fn new(options: Options) -> Result<ComputeNode, PoolError> {
         let geometry = Geometry::new(options.shape)?;
         let bytes = options.cache_bytes.saturating_sub(options.hotspot_bytes);
@@ -235,35 +238,36 @@ impl ComputeNode {
         })
     }
 
-    /// Its options.
+    /// Returns its options.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// The bytes of the internal nodes that it keeps.
+    /// Returns the bytes of the internal nodes that it caches.
     pub fn cache_bytes(&self) -> usize {
         self.cache.bytes()
     }
 
-    /// Speculative reads of its clients so far that were right, and that were wrong.
+    /// Returns the number of speculative reads of its clients so far that were right, and of those
+    /// that were wrong.
     pub fn guesses(&self) -> [u64; 2] {
         self.hotspots.guesses()
     }
 
-    /// Takes over what another compute node of the same tree and options caches, and what it knows
-    /// of hot keys. Cached nodes have the epochs in which they were read, which all compute nodes
-    /// of a tree share.
+    /// Copies the cached nodes and the hot keys of another compute node of the same tree and
+    /// options. Cached nodes have the epochs in which they were read, which all compute nodes of a
+    /// tree share.
     pub fn learn_from(&self, other: &ComputeNode) {
         self.cache.learn_from(&other.cache);
         self.hotspots.learn_from(&other.hotspots);
     }
 
-    /// The leaves that scans of its clients have read, and where.
+    /// Returns the number of leaves that scans of its clients have read, by place.
     pub fn leaf_reads(&self) -> LeafReads {
         self.leaf_counters.get()
     }
 
-    /// The bytes that it has set aside for hotspots.
+    /// Returns the bytes that it has reserved for hotspots.
     pub fn hotspot_bytes(&self) -> usize {
         self.hotspots.bytes() + self.overwrite_hints.bytes()
     }

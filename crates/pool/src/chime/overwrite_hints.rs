@@ -7,12 +7,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Places that share a bucket; the one that was not used for longest goes first.
+/// Number of places that share a bucket; the least recently used one is replaced first.
 const WAYS: usize = 8;
-/// All is forgotten after so long. A stamp comes again only after many more acquisitions of locks
-/// by one client than can be in that time.
+/// Time after which all hints are forgotten. A stamp repeats only after many more acquisitions of
+/// locks by one client than are possible in that time.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Longer keys are not remembered, because an entry holds the key itself, not a hash of it.
+/// Number of bytes up to which keys are remembered, because an entry holds the key itself, not a
+/// hash of it.
 const KEY_BYTES: usize = 8;
 const SLOT_BITS: u32 = 16;
 
@@ -20,19 +21,19 @@ const SLOT_BITS: u32 = 16;
 /// ([`StampedLayout`](crate::layout::StampedLayout)). As long as a leaf has the same stamp the key
 /// is in the same slot.
 ///
-/// 25 bytes a place. Threads share it.
+/// 25 bytes per place. Threads share it.
 #[derive(Debug)]
 pub(super) struct OverwriteHints {
     bytes: usize,
     /// Created for the first hint.
     buckets: OnceLock<Box<[Mutex<Bucket>]>>,
-    /// When the last period began, in nanoseconds.
+    /// Time when the last period began, in nanoseconds.
     since: AtomicU64,
 }
 
 type Bucket = [Place; WAYS];
 
-/// Of a stamp of zero, there is nothing.
+/// A hint; empty if its stamp is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Place {
     leaf: u64,
@@ -41,7 +42,7 @@ struct Place {
     rest: u64,
 }
 
-/// A slot in which a key is, while the leaf has this stamp.
+/// The slot of a key, while the leaf has this stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OverwriteHint {
     pub slot: usize,
@@ -49,7 +50,7 @@ pub(super) struct OverwriteHint {
 }
 
 impl OverwriteHints {
-    /// No hints yet, and room for `bytes` of them.
+    /// Creates an empty table with room for `bytes` of hints.
     pub fn with_bytes(bytes: usize) -> OverwriteHints {
         OverwriteHints {
             bytes: bytes / size_of::<Mutex<Bucket>>() * size_of::<Mutex<Bucket>>(),
@@ -58,12 +59,13 @@ impl OverwriteHints {
         }
     }
 
-    /// The bytes that are set aside for it.
+    /// Returns the bytes that are reserved for it.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Where a key of a leaf is, unless the leaf has another stamp by now.
+    /// Returns the slot of a key of a leaf, which is valid unless the leaf has another stamp by
+    /// now.
     pub fn get(&self, leaf: GlobalAddress, key: &[u8], now: Duration) -> Option<OverwriteHint> {
         self.begin_period(now);
         let buckets = self.buckets.get()?;
@@ -99,7 +101,7 @@ impl OverwriteHints {
         bucket[0] = Place { leaf, key, rest };
     }
 
-    /// Forgets all if a period is over.
+    /// Forgets all hints if a period has ended.
     fn begin_period(&self, now: Duration) {
         let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         let since = self.since.load(Relaxed);
@@ -117,7 +119,7 @@ impl OverwriteHints {
     }
 }
 
-/// A key as a number, if it is short; all keys of an index have the same length.
+/// Returns a key as a number, if it is short; all keys of an index have the same length.
 fn number(key: &[u8]) -> Option<u64> {
     let mut bytes = [0; KEY_BYTES];
     bytes.get_mut(..key.len())?.copy_from_slice(key);

@@ -1,9 +1,9 @@
-//! The number by which a client takes locks.
+//! The number with which a client takes locks.
 //!
-//! Numbers are claimed for a lease of their own, longer than that of locks, and renewed by beats
-//! when locks are taken. A client that has taken none for so long that another has claimed its
-//! number claims a new one. The locks of its former number belong to the other client, like those
-//! of a dead one.
+//! Numbers are claimed for a lease of their own, longer than that of locks, and renewed when locks
+//! are taken. If a client has taken no lock for so long that another has claimed its number, it
+//! claims a new one. The locks of its former number belong to the other client, like those of a
+//! dead one.
 
 use super::header::Header;
 use crate::error::PoolError;
@@ -14,18 +14,19 @@ use nearfield_fabric::recovery::redo::Redo;
 use std::cell::{Cell, OnceCell};
 use std::time::Duration;
 
-/// A number, and locks that are taken by it.
+/// A number, and locks that are taken with it.
 #[derive(Debug)]
 pub(super) struct Owner {
     redo: Redo,
     claim: Claim,
-    /// The time at which the claim is to be renewed.
+    /// The time at which the claim must be renewed.
     due: Cell<Duration>,
-    /// Another number, as this one was lost. Locks that were taken by it may still be in use.
+    /// The next number, after this one was lost. Locks that were taken with this one may still be
+    /// in use.
     next: OnceCell<Box<Owner>>,
 }
 
-/// The number of renewals of a claim in its lease, if locks are taken.
+/// Number of renewals of a claim in its lease, if locks are taken.
 const BEATS_PER_LEASE: u32 = 8;
 
 impl Owner {
@@ -39,7 +40,8 @@ impl Owner {
         }
     }
 
-    /// The owner that takes locks now. One round trip if the claim is to be renewed, else none.
+    /// Returns the owner that takes locks now. One round trip if the claim must be renewed, else
+    /// none.
     ///
     /// # Errors
     /// `Owners` if it was lost and all are in use, and the nodes' errors.
@@ -69,7 +71,8 @@ impl Owner {
                 Err(OwnersError::Lost { .. }) => {
                     owner.redo.keep_until(Duration::ZERO);
                     let next = Box::pin(header.join(endpoint, lease, geometry)).await?;
-                    // Else another task was quicker; this one's number becomes free after a lease.
+                    // Otherwise another task was faster; this one's number becomes free after a
+                    // lease.
                     let _ = owner.next.set(Box::new(next));
                 }
                 Err(error) => return Err(error.into()),

@@ -7,8 +7,8 @@ use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress};
 use std::time::Duration;
 
-/// The time for which an operation takes clients that block it to be alive. Without leases, for
-/// ever.
+/// The time for which an operation assumes that clients that block it are alive. Without leases,
+/// forever.
 pub(super) struct Patience {
     until: Option<Duration>,
 }
@@ -19,16 +19,16 @@ impl Patience {
     }
 }
 
-/// The nodes on a way to a leaf, with those to the right of their parents' children. Siblings that
-/// lead in a circle are damaged.
+/// Number of nodes on a route to a leaf, including those to the right of their parents' children.
+/// Siblings that form a circle are damaged.
 pub(super) const WAY_NODES_MAX: usize = 512;
 
-/// The repairs of an operation, each after a lease in which it made no progress. Memory that is
-/// still no index then will never be one: a client that has died leaves what one repair completes.
+/// Number of repairs of an operation, each after a lease in which it made no progress. Memory that
+/// is still no index then will never be one: one repair completes what a dead client has left.
 const REPAIRS_MAX: u32 = 16;
 
 impl<E: Endpoint> Session<'_, E> {
-    /// Begins another wait of an operation that has found no way past `at`.
+    /// Begins another wait of an operation that found no route past `at`.
     ///
     /// # Errors
     /// `Damaged` if it has waited too often.
@@ -60,13 +60,13 @@ impl<E: Endpoint> Session<'_, E> {
         self.unlock(lock, word)
     }
 
-    /// As [`repair_leaf`](Session::repair_leaf), of an internal node.
+    /// Repairs an internal node like [`repair_leaf`](Session::repair_leaf).
     pub(super) async fn repair_internal(&self, address: GlobalAddress) -> Result<(), PoolError> {
         let lock = Box::pin(self.lock(self.internal_at(address), &mut [])).await?;
         self.unlock(lock, 0)
     }
 
-    /// As [`repair_leaf`](Session::repair_leaf), of any node.
+    /// Repairs any node like [`repair_leaf`](Session::repair_leaf).
     pub(super) async fn repair(&self, node: NodeAt) -> Result<(), PoolError> {
         if node.is_leaf {
             self.repair_leaf(node.address).await
@@ -82,9 +82,9 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// An operation that restarts calls this. When it has restarted for a lease, this repairs all
-    /// nodes on the way to a key: if a client died in a merger, a parent may lead to an invalid
-    /// node, and the operation would restart for ever.
+    /// Repairs all nodes on the route to a key, if the operation has restarted for a lease. An
+    /// operation that restarts calls this: if a client died in a merge, a parent may lead to an
+    /// invalid node, and the operation would restart forever.
     pub(super) async fn look_after(
         &self,
         patience: &mut Patience,
@@ -104,7 +104,7 @@ impl<E: Endpoint> Session<'_, E> {
             self.repair_internal(address).await?;
             let node = Box::pin(self.read_internal(address)).await?;
             if node.level() != level || !node.is_valid() {
-                // The tree changes meanwhile, so a client lives: the operation may try again.
+                // The tree changes meanwhile, so a client is alive: the operation may try again.
                 break;
             }
             if node.covers(key) {

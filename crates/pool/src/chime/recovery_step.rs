@@ -10,7 +10,7 @@ pub(super) enum RecoveryStep {
     Divided(Division),
     /// The locks of two children of the node may be held on behalf of it, and must be released.
     Children(Children),
-    /// Two of its children were merged: as before, and the memory of the right one is free.
+    /// Two children were merged: as before, and the memory of the right one is free.
     Merged(Children),
     /// The node was the root and has one child, which becomes the root.
     Lowered {
@@ -20,7 +20,7 @@ pub(super) enum RecoveryStep {
     },
 }
 
-/// How a node was divided: it has kept the keys below `separator`, `right` has the others.
+/// The division of a node, which has kept the keys below `separator`; `right` has the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Division {
     /// The level of the node.
@@ -29,7 +29,7 @@ pub(super) struct Division {
     pub right: GlobalAddress,
 }
 
-/// Two children of a node, beside each other.
+/// Two adjacent children of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Children {
     /// Their level.
@@ -71,7 +71,7 @@ impl RecoveryStep {
         bytes
     }
 
-    /// `None` if there is no task.
+    /// Decodes a step; returns `None` if there is no task.
     pub fn decode(bytes: &[u8]) -> Option<RecoveryStep> {
         let (&[kind, level], rest) = bytes.split_first_chunk()?;
         let (first, rest) = rest.split_at_checked(ADDRESS_BYTES)?;

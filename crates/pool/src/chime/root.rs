@@ -1,4 +1,4 @@
-//! The root: its place, and the growth of the tree there.
+//! The root: its position, and the growth of the tree there.
 
 use super::lock::Lock;
 use super::session::Session;
@@ -30,7 +30,7 @@ impl Root {
 }
 
 impl<E: Endpoint> Session<'_, E> {
-    /// Makes the first leaf.
+    /// Creates the first leaf.
     pub(super) async fn create_root(&self) -> Result<(), PoolError> {
         let address = self.allocate(self.leaf_at(GlobalAddress::NULL)).await?;
         let (leaf, whole) = (Leaf::new(self.tree.leaves), self.tree.leaves.whole());
@@ -49,8 +49,8 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(Root::from_word(u64::from_le_bytes(word)))
     }
 
-    /// Puts a root above `former`, which was divided at `separator`; false if that is no longer the
-    /// root, so that there is a parent, or if its lock may be another client's.
+    /// Puts a root above `former`, which was divided at `separator`; returns false if that is no
+    /// longer the root, so that there is a parent, or if another client may hold its lock.
     pub(super) async fn grow(
         &self,
         former: Root,
@@ -67,7 +67,7 @@ impl<E: Endpoint> Session<'_, E> {
         self.write_new(self.internal_at(address), &writes, 0)
             .await?;
         let root = Root { level, address };
-        // Only the client that has divided the root puts another above it.
+        // Only the client that divided the root puts another above it.
         let (before, after) = (former.to_word(), root.to_word());
         let mut swap = [Verb::compare_swap(self.tree.root, before, after)];
         let done = match under {

@@ -1,4 +1,4 @@
-//! The way to a key's leaf.
+//! The route to a key's leaf.
 
 use super::cached_node::CachedNode;
 use super::recover::WAY_NODES_MAX;
@@ -9,21 +9,21 @@ use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress};
 use std::sync::Arc;
 
-/// A leaf, and the knowledge of the parent that has led to it.
+/// A leaf, and the expectations of the parent that led to it.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
     pub leaf: GlobalAddress,
     /// The sibling that the leaf should have.
     pub sibling: GlobalAddress,
-    /// The parent, if it was kept: then it may have changed long since.
+    /// The parent, if it was cached: then it may have changed since.
     pub kept: Option<Arc<CachedNode>>,
 }
 
-/// After this many moves to the right an operation looks for a new way.
+/// Number of moves to the right after which an operation searches for a new route.
 pub(super) const RIGHT_MOVES_MAX: usize = 8;
 
 impl Way {
-    /// The way to a child of a parent.
+    /// Creates the route to a child of a parent.
     pub fn of(parent: &Arc<CachedNode>, position: usize, is_kept: bool) -> Way {
         let route = parent.route_at(position);
         Way {
@@ -35,8 +35,8 @@ impl Way {
 }
 
 impl<E: Endpoint> Session<'_, E> {
-    /// The leaf to which a key belongs, or one left of it if that was divided and its parent does
-    /// not know.
+    /// Finds the leaf to which a key belongs, or one left of it if that was divided and its parent
+    /// is not updated yet.
     pub(super) async fn find_leaf(&self, key: &[u8]) -> Result<Way, PoolError> {
         Ok(match self.find_parent_of_leaf(key).await? {
             Ok((parent, is_kept)) => Way::of(&parent, parent.position(key), is_kept),
@@ -44,8 +44,8 @@ impl<E: Endpoint> Session<'_, E> {
         })
     }
 
-    /// The parent of the leaf to which a key belongs, and whether it was kept; or the way to the
-    /// leaf if that is the root.
+    /// Finds the parent of the leaf to which a key belongs, and whether it was cached; or returns
+    /// the route to the leaf if that is the root.
     pub(super) async fn find_parent_of_leaf(
         &self,
         key: &[u8],
@@ -63,8 +63,8 @@ impl<E: Endpoint> Session<'_, E> {
         })
     }
 
-    /// Reads the internal node of a level that covers a key, coming from the lowest kept node above
-    /// it, or from the root.
+    /// Reads the internal node of a level that covers a key, starting from the lowest cached node
+    /// above it, or from the root.
     pub(super) async fn find_node(&self, key: &[u8], level: u8) -> Result<Found, PoolError> {
         let mut patience = self.patience();
         'restart: loop {
@@ -89,7 +89,7 @@ impl<E: Endpoint> Session<'_, E> {
                     continue 'restart;
                 }
                 if !node.covers(key) {
-                    // It was divided since its parent was read; keys do not move to the left.
+                    // The node was divided since its parent was read; keys do not move to the left.
                     if let Some(stale) = kept.take() {
                         self.tree.node.cache.invalidate(&stale);
                     }
@@ -107,7 +107,7 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Drops the cached parent that has led to a leaf that does not match it.
+    /// Drops the cached parent that led to a leaf that does not match it.
     pub(super) fn forget(&self, way: &Way) {
         if let Some(stale) = &way.kept {
             self.tree.node.cache.invalidate(stale);
@@ -119,6 +119,6 @@ impl<E: Endpoint> Session<'_, E> {
 pub(super) enum Found {
     /// The node that covers the key.
     Node(Arc<CachedNode>),
-    /// Nothing: the root is below.
+    /// The root, which is below the level.
     Below(Root),
 }

@@ -13,12 +13,12 @@ use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
 /// The assumed share of occupied slots in percent, to estimate the number of leaves of a scan: the
 /// result of random insertions.
 const OCCUPANCY_PERCENT: usize = 59;
-/// Leaves that are read at once, at most.
+/// Number of leaves that are read at once, at most.
 const LEAVES_MAX: usize = 32;
 
 /// The entries found so far by a scan.
 struct Scan {
-    /// The next entry has this key or a greater one; only a greater one, if this key was returned.
+    /// The least key of the next entry; a greater one, if this key was returned.
     from: Vec<u8>,
     is_answered: bool,
     count: usize,
@@ -26,7 +26,7 @@ struct Scan {
 }
 
 impl Scan {
-    /// Takes in the entries of a leaf.
+    /// Adds the entries of a leaf.
     fn take(&mut self, leaf: &Leaf) {
         let from = &self.from;
         let is_next = |key: &[u8]| key > &**from || !self.is_answered && key == &**from;
@@ -36,7 +36,7 @@ impl Scan {
             .filter(|(key, _)| is_next(key))
             .collect();
         found.sort_unstable();
-        // One that was removed and put somewhere else meanwhile may be there twice.
+        // A key that was removed and put somewhere else meanwhile may be there twice.
         found.dedup_by_key(|(key, _)| *key);
         found.truncate(self.count - self.entries.len());
         let entries = found
@@ -54,15 +54,15 @@ impl Scan {
     }
 }
 
-/// The way to a leaf, and the least key to the right of it; `None` if there is no leaf to the
+/// The route to a leaf, and the least key to the right of it; `None` if there is no leaf to the
 /// right.
 type Stretch = (Way, Option<Vec<u8>>);
 
 impl<E: Endpoint> Session<'_, E> {
-    /// The first `count` entries from a key on. The scan follows a leaf by the one whose address it
-    /// names as its sibling, so that it misses nothing, and a leaf that does not match its parent
-    /// by its siblings. One round trip for every [`LEAVES_MAX`] leaves if the parents are cached,
-    /// and one for each leaf that no parent knows.
+    /// Returns the first `count` entries from a key on. The scan follows a leaf by the one whose
+    /// address it names as its sibling, so that it misses nothing. If a leaf does not match its
+    /// parent, the scan follows its siblings. One round trip for every [`LEAVES_MAX`] leaves if the
+    /// parents are cached, and one for each leaf that no parent knows.
     pub(super) async fn scan_from(
         &self,
         from: &[u8],
@@ -90,7 +90,7 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(scan.entries)
     }
 
-    /// The leaves that a scan may need next, of those that one parent knows.
+    /// Returns the leaves that a scan may need next, of those that one parent knows.
     async fn stretches_from(&self, scan: &Scan) -> Result<Vec<Stretch>, PoolError> {
         let (parent, is_kept) = match self.find_parent_of_leaf(&scan.from).await? {
             Ok(parent) => parent,
@@ -106,13 +106,14 @@ impl<E: Endpoint> Session<'_, E> {
         Ok((first..end).map(stretch).collect())
     }
 
-    /// The expected number of leaves with `entries` entries, up to the number that is read at once.
+    /// Returns the expected number of leaves with `entries` entries, up to the number that is read
+    /// at once.
     pub(super) fn leaves_for(&self, entries: usize) -> usize {
         let each = (self.tree.leaves.span() * OCCUPANCY_PERCENT / 100).max(1);
         (entries / each + 1).min(LEAVES_MAX)
     }
 
-    /// Reads leaves and takes their entries; true if there is no leaf to the right of them.
+    /// Reads leaves and adds their entries; returns true if there is no leaf to the right of them.
     async fn scan_stretches(
         &self,
         stretches: Vec<Stretch>,
@@ -122,7 +123,7 @@ impl<E: Endpoint> Session<'_, E> {
         let leaves = self.read_leaves(&ways).await?;
         for ((way, bound), leaf) in ways.into_iter().zip(bounds).zip(leaves) {
             if !self.scan_stretch(&way, leaf, scan).await? {
-                // The next keys are found by a new way.
+                // The next keys are found by a new route.
                 self.forget(&way);
                 return Ok(false);
             }
@@ -138,8 +139,8 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(false)
     }
 
-    /// Takes the entries of a leaf, and of those that it was divided into. False if they do not end
-    /// where the parent says.
+    /// Adds the entries of a leaf, and of those that it was divided into. Returns false if they do
+    /// not end at the key that the parent names.
     async fn scan_stretch(
         &self,
         way: &Way,
@@ -164,7 +165,7 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(false)
     }
 
-    /// Reads a leaf as a whole, again and again until no entry of it was moved meanwhile.
+    /// Reads a leaf as a whole, repeatedly until no entry of it was moved meanwhile.
     pub(super) async fn read_settled(&self, address: GlobalAddress) -> Result<Leaf, PoolError> {
         self.tree.node.leaf_counters.add_here(1);
         let mut patience = self.patience();

@@ -1,5 +1,5 @@
 //! Scans from right to left. Not in the paper, whose leaves know only their right siblings: the
-//! leaf to the left is the one that the parent names, if that has this leaf for its sibling.
+//! leaf to the left is the one that the parent names, if that has this leaf as its sibling.
 
 use super::route::{RIGHT_MOVES_MAX, Way};
 use super::session::Session;
@@ -11,15 +11,15 @@ use nearfield_fabric::Endpoint;
 
 /// The entries found so far by a scan.
 struct ScanBack {
-    /// The next entry has this key or a smaller one.
+    /// The greatest key of the next entry.
     from: Vec<u8>,
     count: usize,
     entries: Vec<Entry>,
 }
 
 impl ScanBack {
-    /// Takes all entries of leaves from `least` to `from`. False if there is no leaf to the left of
-    /// them.
+    /// Adds all entries of leaves from `least` to `from`. Returns false if there is no leaf to the
+    /// left of them.
     fn take(&mut self, leaves: &[Leaf], least: &[u8]) -> bool {
         let mut found: Vec<(&[u8], &[u8])> = leaves
             .iter()
@@ -44,7 +44,7 @@ impl ScanBack {
     }
 }
 
-/// The key before this one; false if there is none.
+/// Replaces a key by the one before it; returns false if there is none.
 fn decrement(key: &mut [u8]) -> bool {
     for byte in key.iter_mut().rev() {
         let (less, borrows) = byte.overflowing_sub(1);
@@ -57,7 +57,8 @@ fn decrement(key: &mut [u8]) -> bool {
 }
 
 impl<E: Endpoint> Session<'_, E> {
-    /// The last `count` entries up to a key. As many round trips as a scan in the other direction.
+    /// Returns the last `count` entries up to a key. Needs as many round trips as a scan in the
+    /// other direction.
     pub(super) async fn scan_back_from(
         &self,
         from: &[u8],
@@ -83,8 +84,8 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(scan.entries)
     }
 
-    /// Takes the leaves that one parent knows, as many as may be needed. False if there is no leaf
-    /// to the left of them.
+    /// Reads the leaves that one parent knows, as many as may be needed. Returns false if there is
+    /// no leaf to the left of them.
     async fn scan_back_some(&self, scan: &mut ScanBack) -> Result<bool, PoolError> {
         let (ways, bounds): (Vec<Way>, Vec<Vec<u8>>) =
             match self.find_parent_of_leaf(&scan.from).await? {
@@ -113,8 +114,8 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(true)
     }
 
-    /// A leaf, and those that it was divided into since its parent was read; `None` if they do not
-    /// end where the parent says.
+    /// Returns a leaf, and those that it was divided into since its parent was read; `None` if they
+    /// do not end at the key that the parent names.
     async fn follow(&self, way: &Way, leaf: Leaf) -> Result<Option<Vec<Leaf>>, PoolError> {
         let mut leaves = vec![leaf];
         while let Some(last) = leaves.last() {

@@ -1,4 +1,4 @@
-//! Reading a key: by a guess, or in its neighborhood.
+//! Reads of a key: by a guess, or in its neighborhood.
 
 use super::batched_get::Got;
 use super::route::{RIGHT_MOVES_MAX, Way};
@@ -10,28 +10,29 @@ use nearfield_fabric::{Endpoint, GlobalAddress, Work};
 use nearfield_hotness::{Access, LinkGate};
 use std::time::Duration;
 
-/// Where a key belongs, as a leaf says to which a way has led.
+/// The key's position relative to the leaf that the route reached.
 pub(super) enum Place {
-    /// Into this leaf.
+    /// The key belongs into this leaf.
     Here,
-    /// Into a leaf to the right.
+    /// The key belongs into a leaf to the right.
     Right(GlobalAddress),
-    /// Into this leaf or one to the right: it was divided, and the parent does not know yet.
+    /// The key belongs into this leaf or one to the right: it was divided, and the parent is not
+    /// updated yet.
     HereOrRight(GlobalAddress),
-    /// The way was a former one.
+    /// The route is outdated.
     Unknown,
 }
 
 impl<E: Endpoint> Session<'_, E> {
-    /// The place of a key relative to a leaf whose `segments` are known, a replica of the metadata
-    /// among them. Source: CHIME, section 4.2.3, sibling-based validation.
+    /// Returns the place of a key relative to a leaf with known `segments`, which include a replica
+    /// of the metadata. Source: CHIME, section 4.2.3, sibling-based validation.
     pub(super) fn place(&self, way: &Way, leaf: &Leaf, segments: &Segments, key: &[u8]) -> Place {
         let group = self.tree.leaves.replica_within(segments).unwrap_or(0);
         self.place_by(group, way.sibling, way.kept.is_some(), leaf, key)
     }
 
-    /// As [`place`](Session::place), by the replica of a group, of a leaf to which a parent has led
-    /// that expects this sibling, and that was kept or not.
+    /// Returns the [`place`](Session::place) by the replica of a group, for a leaf whose parent
+    /// expects this sibling, and was cached or not.
     pub(super) fn place_by(
         &self,
         group: usize,
@@ -53,7 +54,7 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Where a key belongs, as the sibling of a valid leaf says.
+    /// Returns the place of a key by the sibling of a valid leaf.
     pub(super) fn place_beside(
         &self,
         sibling: GlobalAddress,
@@ -87,12 +88,12 @@ impl<E: Endpoint> Session<'_, E> {
         if matches!(seen, Got::Absent) {
             return Ok(None);
         }
-        // Rarer, and with much more to remember.
+        // This path is rarer and needs much more state, so it is boxed.
         Box::pin(self.search_again(key, found, seen)).await
     }
 
-    /// As [`search`](Session::search), for as long as it takes. `seen` is the result of a first
-    /// read.
+    /// Searches like [`search`](Session::search), for as long as it takes. `seen` is the result of
+    /// a first read.
     pub(super) async fn search_again<R>(
         &self,
         key: &[u8],
@@ -121,7 +122,7 @@ impl<E: Endpoint> Session<'_, E> {
                 return Ok(Some(found(leaf.value(guess.slot))));
             }
             let mut right_moves = 0;
-            // The home's versions, when the key was last not found in this leaf.
+            // The home's versions when the key was last not found in this leaf.
             let missed = missed.take().filter(|(leaf, _)| *leaf == way.leaf);
             let mut absent_at = missed.map(|(_, versions)| versions);
             loop {
@@ -151,10 +152,10 @@ impl<E: Endpoint> Session<'_, E> {
                                 continue;
                             }
                             // It may have been moved while the neighborhood was read, unless that
-                            // was between two looks at a counter.
+                            // was between two reads of a counter.
                             Lookup::Absent if self.tree.has_counters => {}
-                            // Each move changes the home, so if that is the same after another
-                            // reading, the first one was of a time without moves.
+                            // Each move changes the home. So if the home is the same after another
+                            // read, no entry was moved during the first.
                             Lookup::Absent if self.tree.leaves.has_bitmaps() => {
                                 let now = leaf.entry_versions(home);
                                 if absent_at.replace(now) != Some(now) {
@@ -190,8 +191,8 @@ impl<E: Endpoint> Session<'_, E> {
     /// Reads the one entry in which a key was often found, if there is one, and returns its slot if
     /// it still holds the key. Source: CHIME, section 4.3.
     ///
-    /// A key that is found is where it belongs, by any way: while a leaf is divided both halves
-    /// have it, and no client changes either until one has lost it.
+    /// A key that is found is in the right leaf, whatever the route: while a leaf is divided both
+    /// halves have the key, and no client changes either until one has lost it.
     pub(super) async fn speculate(
         &self,
         way: &Way,
@@ -204,20 +205,20 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(leaf.map(|leaf| (leaf, guess.slot)))
     }
 
-    /// Whether an operation on a key looks up where it was found before, and notes where it is.
+    /// Returns true if an operation on a key must look up its former slot, and note its slot.
     pub(super) fn uses_hotspots(&self) -> bool {
         let node = &self.tree.node;
         let gate = node.link_gate.as_ref();
         node.options.hotspot_bytes > 0 && gate.is_none_or(LinkGate::ask)
     }
 
-    /// The slot of a leaf in which a key of this home was found most often.
+    /// Returns the slot of a leaf in which a key of this home was found most often.
     async fn guess(&self, leaf: GlobalAddress, home: usize, key: &[u8]) -> Option<Guess> {
         self.tree.endpoint.charge(Work::Speculation).await;
         self.look_up(leaf, home, key)
     }
 
-    /// As [`guess`](Session::guess), for an operation that looks up again.
+    /// Looks up like [`guess`](Session::guess), for an operation that looks up again.
     pub(super) fn look_up(&self, leaf: GlobalAddress, home: usize, key: &[u8]) -> Option<Guess> {
         let slots = self.tree.leaves.neighborhood_slots(home);
         let may_be = |slot: u16| slots.contains(usize::from(slot));
@@ -231,7 +232,7 @@ impl<E: Endpoint> Session<'_, E> {
         })
     }
 
-    /// Reads the entry of a guess, if guesses pay; `None` if the key is not there.
+    /// Reads the entry of a guess, if guesses pay; returns `None` if the key is not there.
     async fn read_guess(&self, guess: &Guess, key: &[u8]) -> Result<Option<Leaf>, PoolError> {
         if !guess.is_used() {
             return Ok(None);
@@ -245,7 +246,7 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(is_right.then_some(leaf))
     }
 
-    /// Has the hotspots know whether a guess was right.
+    /// Notes in the hotspots if a guess was right.
     fn note(&self, guess: &Guess, is_right: bool, key: &[u8]) {
         let (node, slot, hotspots) = (guess.leaf.to_bits(), guess.slot, &self.tree.node.hotspots);
         if is_right {
@@ -255,14 +256,14 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Has the gate of the link know how long a read took that began at this time.
+    /// Reports the duration of a read that began at this time to the gate of the link.
     pub(super) fn note_read(&self, began: Duration) {
         if let Some(gate) = &self.tree.node.link_gate {
             gate.note_read(self.tree.endpoint.now() - began);
         }
     }
 
-    /// Has the gate know whether a guess was right, or would have been, of a search that is done.
+    /// Reports to the gate if a guess was right, or would have been, after the search has ended.
     fn measure(&self, guess: &Guess, is_right: bool) {
         if let Some(gate) = &self.tree.node.gate
             && let Some((access, began)) = guess.access
@@ -271,36 +272,36 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Learns from where a key was found by its neighborhood.
+    /// Notes the slot of a key that was found by its neighborhood.
     fn learn(&self, way: &Way, guess: Option<&Guess>, slot: usize, key: &[u8]) {
         if let Some(guess) = guess {
             let is_right = (guess.leaf, guess.slot) == (way.leaf, slot);
             if !guess.is_used() {
                 self.note(guess, is_right, key);
             }
-            // One that was used was wrong, though the key may have come there since.
+            // If the guess was used, it was wrong, even if the key has been moved there since.
             self.measure(guess, is_right && !guess.is_used());
         }
         self.admit(way, slot, key);
     }
 
-    /// Remembers where a key was found.
+    /// Notes the slot of a key.
     pub(super) fn admit(&self, way: &Way, slot: usize, key: &[u8]) {
         self.admit_at(way.leaf, slot, key);
     }
 
-    /// Remembers in which leaf and where there a key was found.
+    /// Notes the leaf and the slot of a key.
     pub(super) fn admit_at(&self, leaf: GlobalAddress, slot: usize, key: &[u8]) {
         let hotspots = &self.tree.node.hotspots;
         hotspots.admit(leaf.to_bits(), slot as u16, tag(key));
     }
 }
 
-/// Where a key may be, as it was found there before.
+/// The former slot of a key, where it may still be.
 pub(super) struct Guess {
     leaf: GlobalAddress,
     slot: usize,
-    /// The answer of the gate and its time, if this access tests whether guesses pay.
+    /// The gate's decision and its time, if this access tests if guesses pay.
     access: Option<(Access, Duration)>,
 }
 
@@ -310,7 +311,8 @@ impl Guess {
     }
 }
 
-/// The tag by which hotspots distinguish the keys of a slot: the last two bytes of the key.
+/// Returns the tag that distinguishes the keys of a slot in hotspots: the last two bytes of the
+/// key.
 fn tag(key: &[u8]) -> u16 {
     key.iter()
         .rev()

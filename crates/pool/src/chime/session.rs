@@ -1,6 +1,6 @@
 //! Sessions: the addresses that an operation may follow.
 //!
-//! Where locks have leases, the memory of merged nodes is freed
+//! If locks have leases, the memory of merged nodes is freed
 //! ([`epochs`](nearfield_fabric::recovery::epochs)). So each operation holds a guard. It follows an
 //! address from the cache only if that was cached in the guard's epoch or later. It caches nodes
 //! and changes memory only while the guard is safe. It trusts its reads only if the guard is still
@@ -18,16 +18,16 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An operation of a client, or several that must see the same memory: they may follow addresses
-/// that one has read in another structure, as long as the session [is valid](Session::is_valid)
-/// after the read.
+/// A session of one operation of a client, or of several that must see the same memory: they may
+/// follow addresses that one of them has read in another structure, as long as the session [is
+/// valid](Session::is_valid) after the read.
 ///
 /// It delays the reclamation of memory, so it should be short.
 #[derive(Debug)]
 pub struct Session<'t, E> {
     pub(super) tree: &'t Tree<E>,
     guard: Option<Guard<'t>>,
-    /// The operation has changed something, so it must not be repeated.
+    /// Set if the operation has changed something, so that it must not be repeated.
     changed: Cell<bool>,
     /// Number of leases that it has waited for since it made progress.
     pub(super) repairs: Cell<u32>,
@@ -68,8 +68,8 @@ impl<E: Endpoint> Tree<E> {
 }
 
 impl<E: Endpoint> Session<'_, E> {
-    /// True if reads of the session, by addresses that were read in it, can be trusted. Otherwise
-    /// the bytes may be anything, and all has to be read again, in another session.
+    /// Returns true if reads of the session, by addresses that were read in it, can be trusted.
+    /// Otherwise the bytes may be anything, and all must be read again, in another session.
     ///
     /// # Errors
     /// The nodes' errors.
@@ -80,19 +80,19 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// True if the session is valid now, as far as is known without asking.
+    /// Returns true if the session is valid now, as far as is known without asking.
     pub(super) fn is_safe(&self) -> bool {
         let guard = self.guard.as_ref();
         guard.is_none_or(|guard| guard.is_safe(&self.tree.endpoint))
     }
 
-    /// Until when the session is valid, as far as is known without asking.
+    /// Returns the time until which the session is valid, as far as is known without asking.
     pub(super) fn safe_until(&self) -> Duration {
         let guard = self.guard.as_ref();
         guard.map_or(Duration::MAX, Guard::until)
     }
 
-    /// Renews the session's guard, if it is time to. Call it before a long step.
+    /// Renews the session's guard, if it is due. Call it before a long step.
     ///
     /// # Errors
     /// `Session` if it is not valid any more, and the nodes' errors.
@@ -107,12 +107,12 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Notes whether the operation has changed its key, or may have changed it.
+    /// Notes that the operation has changed its key, or may have, or that it has not.
     pub(super) fn note_change(&self, changed: bool) {
         self.changed.set(changed);
     }
 
-    /// Reads the value of a key, as [`get`](crate::PoolIndex::get).
+    /// Reads the value of a key, like [`get`](crate::PoolIndex::get).
     ///
     /// # Errors
     /// `Key`, and the nodes' errors.
@@ -121,7 +121,7 @@ impl<E: Endpoint> Session<'_, E> {
         self.search(key, <[u8]>::to_vec).await
     }
 
-    /// The first `count` entries from a key on, as [`scan`](crate::PoolIndex::scan).
+    /// Returns the first `count` entries from a key on, like [`scan`](crate::PoolIndex::scan).
     ///
     /// # Errors
     /// `Key`, and the nodes' errors.
@@ -130,7 +130,7 @@ impl<E: Endpoint> Session<'_, E> {
         self.scan_from(from, count).await
     }
 
-    /// The last `count` entries up to a key, as [`Tree::scan_back`].
+    /// Returns the last `count` entries up to a key, like [`Tree::scan_back`].
     ///
     /// # Errors
     /// `Key`, and the nodes' errors.
@@ -140,8 +140,8 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     /// Retires memory that was unlinked in this session, so that it is freed when no operation can
-    /// find it any more; the unlinking change was answered. In the paper's variants, which have no
-    /// epochs, it stays allocated.
+    /// find it any more; the unlinking change must be acknowledged. In the paper's variants, which
+    /// have no epochs, it stays allocated.
     ///
     /// # Errors
     /// The nodes' errors.
@@ -154,8 +154,8 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(())
     }
 
-    /// The cached node of the lowest level from `from` on that leads to a key, of those that the
-    /// session may follow.
+    /// Returns the cached node of the lowest level from `from` on that leads to a key, of those
+    /// that the session may follow.
     pub(super) fn seek(&self, key: &[u8], from: u8) -> Option<Arc<CachedNode>> {
         loop {
             let kept = self.tree.node.cache.seek(key, from)?;
@@ -166,18 +166,18 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Whether the session may follow the addresses of a cached node.
+    /// Returns true if the session may follow the addresses of a cached node.
     pub(super) fn may_follow(&self, kept: &CachedNode) -> bool {
         let guard = self.guard.as_ref();
         guard.is_none_or(|guard| guard.may_follow(kept.epoch()))
     }
 
-    /// The kept node of just this level that leads to a key.
+    /// Returns the cached node of exactly this level that leads to a key.
     pub(super) fn seek_at(&self, key: &[u8], level: u8) -> Option<Arc<CachedNode>> {
         self.seek(key, level).filter(|kept| kept.level() == level)
     }
 
-    /// Keeps a node that was read or written in this session.
+    /// Caches a node that was read or written in this session.
     pub(super) fn keep(&self, address: GlobalAddress, node: &InternalNode) -> Arc<CachedNode> {
         let epoch = self.guard.as_ref().map_or(Epoch::default(), Guard::epoch);
         let kept = CachedNode::new(address, node, epoch);

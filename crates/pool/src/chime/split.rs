@@ -1,4 +1,4 @@
-//! Dividing full leaves and internal nodes, and updating their parents.
+//! Division of full leaves and internal nodes, and updates of their parents.
 
 use super::BACK_OFF;
 use super::lock::Lock;
@@ -14,11 +14,11 @@ use nearfield_fabric::{Endpoint, GlobalAddress};
 
 impl<E: Endpoint> Session<'_, E> {
     /// Divides a full leaf, whose lock is held, and puts a key into the half where it belongs.
-    /// False if the lock was held for too long; then nothing was done.
+    /// Returns false if the lock was held for too long; then nothing was done.
     ///
-    /// Where locks have leases, the client keeps the leaf's lock until the parent is updated. If
-    /// the client dies, the client that takes the lock over updates the parent. The paper releases
-    /// the lock before.
+    /// If locks have leases, the client keeps the leaf's lock until the parent is updated. If the
+    /// client dies, the client that takes the lock over updates the parent. The paper releases the
+    /// lock before.
     pub(super) async fn divide(
         &self,
         address: GlobalAddress,
@@ -50,7 +50,7 @@ impl<E: Endpoint> Session<'_, E> {
             separator,
             right,
         };
-        // From here on the change may be made, also by another client that repeats it. So the
+        // From here on the change may be made, possibly by another client that repeats it. So the
         // operation must not restart, unless the writes turn out to be too late.
         self.note_change(true);
         if self.tree.owner.is_none() {
@@ -81,7 +81,7 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(true)
     }
 
-    /// Does the step that a dead holder of the lock has left to do.
+    /// Completes the step that a dead holder of the lock has left.
     pub(super) async fn resume(
         &self,
         address: GlobalAddress,
@@ -102,8 +102,8 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     /// Updates the parent of the divided node `left`, and divides the parent if it is full. With
-    /// `under`, the lock of the divided node, it stops once that may be another client's, which
-    /// then updates the parent.
+    /// `under`, the lock of the divided node, it stops once another client may hold that lock,
+    /// which then updates the parent.
     async fn tell_parents(
         &self,
         left: GlobalAddress,
@@ -124,7 +124,7 @@ impl<E: Endpoint> Session<'_, E> {
             };
             let (mut lock, mut node) = self.lock_internal(parent).await?;
             if !node.is_valid() || node.level() != level || !node.covers(&division.separator) {
-                // There is a better one by now.
+                // There is a better parent by now.
                 self.unlock(lock, 0)?;
                 self.forget_node(&division.separator, level);
                 continue;
@@ -151,8 +151,8 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
-    /// Divides a full internal node, whose lock is held, and adds the child that did not fit. False
-    /// if the lock was held for too long; then nothing was done.
+    /// Divides a full internal node, whose lock is held, and adds the child that did not fit.
+    /// Returns false if the lock was held for too long; then nothing was done.
     async fn divide_internal(
         &self,
         address: GlobalAddress,
@@ -179,7 +179,7 @@ impl<E: Endpoint> Session<'_, E> {
             right,
         };
         if self.tree.owner.is_none() {
-            // Given back with the node, which does not fail without a lease.
+            // The lock is released with the node, which does not fail without a lease.
             let _ = self.commit(lock, &writes, 0).await?;
             self.keep_both(address, &node, right, &half.node);
             self.tell_parents(address, division, None).await?;
@@ -210,8 +210,9 @@ impl<E: Endpoint> Session<'_, E> {
         self.keep(right, half);
     }
 
-    /// The node above the divided node `left` that covers the separator, or one left of it. `None`
-    /// if there was none, and it is made now, or the lock of the divided node may be another's.
+    /// Finds the node above the divided node `left` that covers the separator, or one left of it.
+    /// Returns `None` if there was none, and it is created now, or if another client may hold the
+    /// lock of the divided node.
     async fn find_parent(
         &self,
         left: GlobalAddress,
@@ -243,7 +244,7 @@ impl<E: Endpoint> Session<'_, E> {
                     return Ok(None);
                 }
             }
-            // The client that has divided the root puts another above it.
+            // The client that divided the root puts another above it.
             self.tree.endpoint.sleep(BACK_OFF).await;
         }
     }

@@ -96,6 +96,7 @@ impl Places {
 }
 
 /// A program that is being generated.
+///
 /// | register | content in a group |
 /// |---|---|
 /// | 0, 4, 5 | temporary: the key, the value |
