@@ -1,68 +1,69 @@
-//! The sizes that all nodes of an index have in common.
+//! The sizes that all nodes of an index share.
 
-/// How many entries a leaf may have at most, and an internal node.
+/// Number of entries that a leaf or an internal node may have.
 const SPAN_MAX: usize = 4096;
-/// The hop bitmap has 16 bits.
+/// Number of slots that a neighborhood may have: the hop bitmap has 16 bits.
 const NEIGHBORHOOD_MAX: usize = 16;
 const KEY_BYTES_MAX: usize = 4096;
 const VALUE_BYTES_MAX: usize = 65_536;
 
-/// Where a leaf keeps its metadata: whether it is valid, its sibling and, with
+/// The position of a leaf's metadata: whether it is valid, its sibling and, with
 /// [`Validation::Fences`], its fence keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metadata {
     /// One replica before every group of as many entries as a neighborhood has, so that a read of a
     /// neighborhood includes a replica. Source: CHIME, access-aggregated metadata management.
     Replicated,
-    /// Once, in front of the first entry.
+    /// One copy, in front of the first entry.
     Single,
 }
 
-/// Where in a leaf a key may lie.
+/// The slots of a leaf in which a key may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrangement {
-    /// In the neighborhood of the slot that it hashes to, so that a reader needs no more. Source:
+    /// The neighborhood of the slot that it hashes to, so that a reader needs no more. Source:
     /// CHIME, hopscotch leaf nodes.
     Hopscotch,
-    /// As `Hopscotch`, without the hop bitmaps: node versions show moved keys. An insert writes
-    /// only its entry, and entries have 2 bytes less. Not in the paper.
+    /// The same as `Hopscotch`, without the hop bitmaps: node versions show moved keys. An insert
+    /// writes only its entry, and entries have 2 bytes less. Not in the paper.
     Neighborhood,
-    /// In any slot: a reader needs the whole leaf. Source: Sherman, as CHIME's authors have built
-    /// it for their figures, with the versions of lines. There is one copy of the metadata, with
-    /// fence keys.
+    /// Any slot: a reader needs the whole leaf. Source: Sherman, as CHIME's authors have built it
+    /// for their figures, with the versions of lines. There is one copy of the metadata, with fence
+    /// keys.
     Unordered,
 }
 
-/// How a client notices that the leaf it was led to by a cached parent no longer holds the key.
+/// The means by which a client detects that the leaf to which a cached parent led it no longer
+/// holds the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validation {
-    /// The leaf's sibling must be the one that the parent expects. Source: CHIME, sibling-based
-    /// validation.
+    /// The leaf's sibling, which must be the one that the parent expects. Source: CHIME,
+    /// sibling-based validation.
     Sibling,
-    /// The key must lie between the leaf's fence keys.
+    /// The leaf's fence keys, which must enclose the key.
     Fences,
 }
 
-/// The sizes that one may choose. The default is CHIME's: keys and values of 8 bytes, 64 entries
-/// in a node, 8 in a neighborhood.
+/// The configurable sizes. The default is CHIME's: keys and values of 8 bytes, 64 entries in a
+/// node, 8 in a neighborhood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// The length of every key, in bytes: 1 to 4,096.
     pub key_bytes: usize,
     /// The length of every value, in bytes: 0 to 65,536.
     pub value_bytes: usize,
-    /// How many entries a leaf has: 2 to 4,096.
+    /// Number of entries of a leaf: 2 to 4,096.
     pub leaf_span: usize,
-    /// How many entries an internal node has: 3 to 4,096. It has one child more.
+    /// Number of entries of an internal node: 3 to 4,096. It has one child more.
     pub internal_span: usize,
-    /// Where in a leaf a key may lie.
+    /// The slots of a leaf in which a key may be.
     pub arrangement: Arrangement,
-    /// How many slots, from the one that it hashes to, a key may lie in: 1 to 16, and no more than
-    /// a leaf has. Of no meaning where leaves are not hash tables.
+    /// Number of slots, from the one that it hashes to, in which a key may be: 1 to 16, and no more
+    /// than a leaf has. Ignored if leaves are not hash tables.
     pub neighborhood: usize,
-    /// Where a leaf keeps its metadata.
+    /// The position of a leaf's metadata.
     pub metadata: Metadata,
-    /// How a stale route to a leaf is noticed.
+    /// The means by which a stale route to a leaf is detected.
     pub validation: Validation,
 }
 
@@ -81,7 +82,7 @@ impl Default for Shape {
     }
 }
 
-/// A fault of a [`Shape`].
+/// An error in a [`Shape`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GeometryError {
@@ -117,7 +118,7 @@ pub enum GeometryError {
     Neighborhood {
         /// The given value.
         found: usize,
-        /// How many slots a leaf has.
+        /// Number of slots of a leaf.
         leaf_span: usize,
     },
 }
@@ -174,7 +175,7 @@ impl Geometry {
         Ok(Geometry { shape })
     }
 
-    /// The sizes.
+    /// Returns the sizes.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }

@@ -1,4 +1,4 @@
-//! Internal nodes: sorted entries, and the fields by which a parent predicts its children's
+//! Internal nodes: sorted entries, and the fields with which a parent predicts its children's
 //! siblings (reference: CHIME, sibling-based validation).
 //!
 //! ```text
@@ -8,7 +8,7 @@
 //! entry  | versions 1 | separator | child 8 |
 //! ```
 //!
-//! The keys below an entry's child are its separator or greater, and less than the next entry's.
+//! The keys below an entry's child are at least its separator, and less than the next entry's.
 //! Those below the leftmost child are less than all separators. Unused entries are behind the
 //! others, and have a separator of zeros.
 
@@ -26,14 +26,14 @@ const SIBLING_LEFTMOST: usize = 19;
 const FENCES: usize = 27;
 const SEPARATOR: usize = 1;
 
-/// The address that 8 bytes of a node hold.
+/// Returns the address in 8 bytes of a node.
 pub(crate) fn address(bytes: &[u8]) -> GlobalAddress {
     let mut word = [0; ADDRESS_BYTES];
     word.copy_from_slice(bytes);
     GlobalAddress::from_bits(u64::from_le_bytes(word))
 }
 
-/// Where things lie in the internal nodes of an index. All sizes are in bytes.
+/// The layout of the internal nodes of an index: sizes and offsets in bytes.
 ///
 /// ```
 /// use nearfield_pool::layout::{Geometry, InternalLayout};
@@ -47,7 +47,7 @@ pub struct InternalLayout {
 }
 
 impl InternalLayout {
-    /// The layout that the sizes lead to.
+    /// Creates the layout for these sizes.
     pub fn new(geometry: Geometry) -> InternalLayout {
         InternalLayout {
             key_bytes: geometry.shape().key_bytes,
@@ -55,38 +55,38 @@ impl InternalLayout {
         }
     }
 
-    /// How many entries a node may have.
+    /// Returns the number of entries that a node may have.
     pub fn span(&self) -> usize {
         self.span
     }
 
-    /// The size of the header.
+    /// Returns the size of the header.
     pub fn header_bytes(&self) -> usize {
         FENCES + 2 * self.key_bytes
     }
 
-    /// The size of an entry.
+    /// Returns the size of an entry.
     pub fn entry_bytes(&self) -> usize {
         SEPARATOR + self.key_bytes + ADDRESS_BYTES
     }
 
-    /// The size of a node on the wire, without its lock word.
+    /// Returns the size of a node on the wire, without its lock word.
     pub fn wire_bytes(&self) -> usize {
         wire_offset(self.decoded_bytes())
     }
 
-    /// Where the lock word begins.
+    /// Returns the offset of the lock word.
     pub fn lock_offset(&self) -> usize {
         lock_offset(self.wire_bytes())
     }
 
-    /// The memory of a node; it must begin at a multiple of
+    /// Returns the bytes of a node's memory, which must begin at a multiple of
     /// [`LINE_BYTES`](nearfield_fabric::LINE_BYTES).
     pub fn allocation_bytes(&self) -> usize {
         allocation_bytes(self.wire_bytes())
     }
 
-    /// The bytes to read or write for a node.
+    /// Returns the bytes to read or write for a node.
     pub fn whole(&self) -> Segments {
         Segments::new(Segment::new(0..self.decoded_bytes()), None)
     }
@@ -118,17 +118,17 @@ impl Objects for InternalLayout {
     }
 }
 
-/// Where a key leads.
+/// The child that a key leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The child.
     pub child: GlobalAddress,
     /// The sibling that the child should have. If it has another it was divided since, and the key
-    /// may lie to the right of it.
+    /// may be to the right of it.
     pub sibling: GlobalAddress,
 }
 
-/// The node has no entry left, so it must be split.
+/// The node has no free entry, so it must be split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the internal node is full")]
 pub struct NodeFull;
@@ -150,8 +150,8 @@ pub struct InternalNode {
 }
 
 impl InternalNode {
-    /// A node with one child, valid, without siblings, with zeros for fence keys. Leaves have level
-    /// 1, their parents level 2.
+    /// Creates a node with one child, valid, without siblings, with zeros for fence keys. Leaves
+    /// have level 1, their parents level 2.
     pub fn new(layout: InternalLayout, level: u8, leftmost: GlobalAddress) -> InternalNode {
         let bytes = vec![0; layout.decoded_bytes()];
         let mut node = InternalNode { layout, bytes };
@@ -161,7 +161,7 @@ impl InternalNode {
         node
     }
 
-    /// Where things lie in it.
+    /// Returns its layout.
     pub fn layout(&self) -> &InternalLayout {
         &self.layout
     }
@@ -172,7 +172,7 @@ impl InternalNode {
     /// A write intervened: read it again.
     ///
     /// # Panics
-    /// `wire` differs in length from a node's wire bytes.
+    /// If `wire` differs in length from a node's wire bytes.
     pub fn decode(layout: InternalLayout, wire: &[u8]) -> Result<InternalNode, Torn> {
         let mut bytes = vec![0; layout.decoded_bytes()];
         for segment in layout.whole().iter() {
@@ -181,7 +181,7 @@ impl InternalNode {
         Ok(InternalNode { layout, bytes })
     }
 
-    /// All its wire bytes.
+    /// Returns all its wire bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut wire = vec![0; self.layout.wire_bytes()];
         for segment in self.layout.whole().iter() {
@@ -190,67 +190,68 @@ impl InternalNode {
         wire
     }
 
-    /// How far it is above the leaves, which have level 1.
+    /// Returns its level above the leaves, which have level 1.
     pub fn level(&self) -> u8 {
         self.bytes[LEVEL]
     }
 
-    /// False if it is no node any more.
+    /// Returns false if it is no node any more.
     pub fn is_valid(&self) -> bool {
         self.bytes[VALID] != 0
     }
 
-    /// The node to the right, of the same level.
+    /// Returns the node to the right, of the same level.
     pub fn sibling(&self) -> GlobalAddress {
         self.read_address(SIBLING)
     }
 
-    /// The child that is left of all separators.
+    /// Returns the child that is left of all separators.
     pub fn leftmost(&self) -> GlobalAddress {
         self.read_address(LEFTMOST)
     }
 
-    /// The leftmost child of the node to the right: the sibling of this node's last child.
+    /// Returns the leftmost child of the node to the right: the sibling of this node's last child.
     pub fn sibling_leftmost(&self) -> GlobalAddress {
         self.read_address(SIBLING_LEFTMOST)
     }
 
-    /// The least key that may be below the node.
+    /// Returns the least key that may be below the node.
     pub fn low_fence(&self) -> &[u8] {
         &self.bytes[FENCES..FENCES + self.layout.key_bytes]
     }
 
-    /// The least key that is right of the node. Of no meaning if it has no sibling: then no key
-    /// is.
+    /// Returns the least key that is right of the node. Meaningless if it has no sibling: then no
+    /// key is.
     pub fn high_fence(&self) -> &[u8] {
         let start = FENCES + self.layout.key_bytes;
         &self.bytes[start..start + self.layout.key_bytes]
     }
 
-    /// True if keys like this one are below the node, false if they are left or right of it.
+    /// Returns true if keys like this one are below the node, false if they are left or right of
+    /// it.
     pub fn covers(&self, key: &[u8]) -> bool {
         self.low_fence() <= key && (self.sibling().is_null() || key < self.high_fence())
     }
 
-    /// How many entries it has: one less than children.
+    /// Returns the number of entries: one less than children.
     pub fn count(&self) -> usize {
         partition(self.layout.span, |index| {
             !is_empty_key(self.separator(index))
         })
     }
 
-    /// The separator of an entry.
+    /// Returns the separator of an entry.
     pub fn separator(&self, index: usize) -> &[u8] {
         let start = self.layout.entry(index).start + SEPARATOR;
         &self.bytes[start..start + self.layout.key_bytes]
     }
 
-    /// The child of an entry.
+    /// Returns the child of an entry.
     pub fn child(&self, index: usize) -> GlobalAddress {
         self.read_address(self.layout.entry(index).end - ADDRESS_BYTES)
     }
 
-    /// Where a key leads that is not left or right of the node.
+    /// Returns the child of a key that is not left or right of the node.
     ///
     /// ```
     /// use nearfield_fabric::{GlobalAddress, NodeId};
@@ -278,14 +279,14 @@ impl InternalNode {
         }
     }
 
-    /// Inserts an entry at its place. If the separator is there, its child is replaced. The write
-    /// is not counted: [`count_node_write`](InternalNode::count_node_write).
+    /// Inserts an entry in order. If the separator exists, its child is replaced. The write is not
+    /// counted: [`count_node_write`](InternalNode::count_node_write).
     ///
     /// # Errors
     /// `NodeFull`; then nothing is changed.
     ///
     /// # Panics
-    /// The separator has not the length of keys, or is all zeros.
+    /// If the separator differs in length from keys, or is all zeros.
     pub fn insert(&mut self, separator: &[u8], child: GlobalAddress) -> Result<(), NodeFull> {
         assert_eq!(separator.len(), self.layout.key_bytes);
         assert!(
@@ -306,7 +307,7 @@ impl InternalNode {
         Ok(())
     }
 
-    /// The position of a child that a separator leads to; `None` if there is no such entry.
+    /// Returns the position of a child that a separator leads to; `None` if there is no such entry.
     pub fn find(&self, separator: &[u8], child: GlobalAddress) -> Option<usize> {
         let count = self.count();
         let index = partition(count, |index| self.separator(index) < separator);
@@ -317,7 +318,7 @@ impl InternalNode {
     /// Removes an entry. The write is not counted.
     ///
     /// # Panics
-    /// There is no such entry.
+    /// If there is no such entry.
     pub fn remove(&mut self, index: usize) {
         let count = self.count();
         assert!(index < count, "the entry is there");
@@ -327,8 +328,8 @@ impl InternalNode {
         self.clear_entry(count - 1);
     }
 
-    /// Takes in the children of the node to the right, which begin at `separator`, and its place in
-    /// front of its sibling. The write is not counted.
+    /// Adds the children of the node to the right, which begin at `separator`, and takes over its
+    /// sibling. The write is not counted.
     ///
     /// # Errors
     /// `NodeFull`; then nothing is changed.
@@ -348,11 +349,11 @@ impl InternalNode {
         Ok(())
     }
 
-    /// Moves the upper half of the children to a new node at the address `right`, which is
-    /// answered with the separator that leads to it. One node write is counted.
+    /// Moves the upper half of the children to a new node at the address `right`, and returns that
+    /// with the separator that leads to it. Counts one node write.
     ///
     /// # Panics
-    /// The node has less than three entries.
+    /// If the node has less than three entries.
     pub fn split(&mut self, right: GlobalAddress) -> RightHalf {
         let count = self.count();
         assert!(count >= 3, "each half keeps an entry");
@@ -389,7 +390,7 @@ impl InternalNode {
     /// Sets the fence keys.
     ///
     /// # Panics
-    /// A fence has not the length of keys.
+    /// If a fence differs in length from keys.
     pub fn set_fences(&mut self, low: &[u8], high: &[u8]) {
         let key_bytes = self.layout.key_bytes;
         assert_eq!((low.len(), high.len()), (key_bytes, key_bytes));
@@ -424,7 +425,7 @@ impl InternalNode {
         self.write_address(child_start, child);
     }
 
-    /// Copies all of an entry but its versions.
+    /// Copies all of an entry except its versions.
     fn copy_entry(&mut self, source: usize, target: usize) {
         let Range { start, end } = self.layout.entry(source);
         let target = self.layout.entry(target).start + SEPARATOR;
@@ -437,7 +438,7 @@ impl InternalNode {
     }
 }
 
-/// How many of the first `count` indexes there are before the first that is not `below`.
+/// Returns the number of indexes, of the first `count`, before the first that is not `below`.
 fn partition(count: usize, below: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, count);
     while low < high {
@@ -468,8 +469,8 @@ mod tests {
         number.to_be_bytes()
     }
 
-    /// A node of children 0, 1, ... with separators 10, 20, ..., and a sibling whose first child
-    /// is 500.
+    /// Creates a node of children 0, 1, ... with separators 10, 20, ..., and a sibling with 500 as
+    /// its first child.
     fn full(layout: InternalLayout, seed: u64) -> InternalNode {
         let mut node = InternalNode::new(layout, 2, at(1000));
         node.set_sibling(at(900), at(500));

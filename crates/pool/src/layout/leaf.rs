@@ -1,5 +1,5 @@
-//! Leaves: hopscotch hash tables whose metadata are replicated (reference: CHIME,
-//! access-aggregated metadata management).
+//! Leaves: hopscotch hash tables with replicated metadata (reference: CHIME, access-aggregated
+//! metadata management).
 //!
 //! ```text
 //! leaf    | group | group | ...                       groups of as many entries as a neighborhood
@@ -8,11 +8,11 @@
 //! entry   | versions 1 | hop bitmap 2 | key | value |
 //! ```
 //!
-//! Leaves may go without hop bitmaps. Leaves that are no hash tables have one replica, which ends
-//! with a byte for the level, and entries without hop bitmaps.
+//! Leaves may lack hop bitmaps. Leaves that are not hash tables have one replica, which ends with a
+//! byte for the level, and entries without hop bitmaps.
 //!
-//! Since a replica precedes each group, every neighborhood has one in it or directly before it.
-//! Where the metadata are not replicated, the leaf is one group.
+//! Because a replica precedes each group, every neighborhood has one in it or directly before it.
+//! If the metadata are not replicated, the leaf is one group.
 
 use super::home;
 use super::versions::{
@@ -30,7 +30,7 @@ const FENCES: usize = 10;
 const HOP_BITMAP: Range<usize> = 1..3;
 const LEVEL_BYTES: usize = 1;
 
-/// Where things lie in the leaves of an index. All sizes are in bytes.
+/// The layout of the leaves of an index: sizes and offsets in bytes.
 ///
 /// ```
 /// use nearfield_pool::layout::{Geometry, LeafLayout};
@@ -43,16 +43,16 @@ const LEVEL_BYTES: usize = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeafLayout {
     geometry: Geometry,
-    /// How many slots follow a replica.
+    /// Number of slots that follow a replica.
     group_span: usize,
     replica_bytes: usize,
     entry_bytes: usize,
-    /// Where the key begins in an entry.
+    /// Offset of the key in an entry.
     entry_key: usize,
 }
 
 impl LeafLayout {
-    /// The layout that the sizes lead to.
+    /// Creates the layout for these sizes.
     pub fn new(geometry: Geometry) -> LeafLayout {
         let shape = geometry.shape();
         let fence_bytes = match shape.validation {
@@ -76,69 +76,69 @@ impl LeafLayout {
         }
     }
 
-    /// The sizes that it was made of.
+    /// Returns the sizes from which it was created.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    /// How many slots a leaf has.
+    /// Returns the number of slots of a leaf.
     pub fn span(&self) -> usize {
         self.geometry.shape().leaf_span
     }
 
-    /// The size of an entry.
+    /// Returns the size of an entry.
     pub fn entry_bytes(&self) -> usize {
         self.entry_bytes
     }
 
-    /// The size of a replica of the metadata.
+    /// Returns the size of a replica of the metadata.
     pub fn replica_bytes(&self) -> usize {
         self.replica_bytes
     }
 
-    /// How many groups, and so replicas, there are. The last may have fewer entries.
+    /// Returns the number of groups, and so of replicas. The last group may have fewer entries.
     pub fn groups(&self) -> usize {
         self.span().div_ceil(self.group_span)
     }
 
-    /// The size of a leaf on the wire, without its lock word.
+    /// Returns the size of a leaf on the wire, without its lock word.
     pub fn wire_bytes(&self) -> usize {
         wire_offset(self.decoded_bytes())
     }
 
-    /// Where the lock word begins.
+    /// Returns the offset of the lock word.
     pub fn lock_offset(&self) -> usize {
         lock_offset(self.wire_bytes())
     }
 
-    /// The memory of a leaf; it must begin at a multiple of [`LINE_BYTES`].
+    /// Returns the bytes of a leaf's memory, which must begin at a multiple of [`LINE_BYTES`].
     pub fn allocation_bytes(&self) -> usize {
         allocation_bytes(self.wire_bytes())
     }
 
-    /// The bytes to read for a whole leaf.
+    /// Returns the bytes to read for a whole leaf.
     pub fn whole(&self) -> Segments {
         Segments::new(Segment::new(0..self.decoded_bytes()), None)
     }
 
-    /// True if leaves are hash tables.
+    /// Returns true if leaves are hash tables.
     pub fn is_hopscotch(&self) -> bool {
         self.geometry.shape().arrangement != Arrangement::Unordered
     }
 
-    /// True if homes have bitmaps that say where their keys are.
+    /// Returns true if homes have bitmaps of the slots of their keys.
     pub fn has_bitmaps(&self) -> bool {
         self.geometry.shape().arrangement == Arrangement::Hopscotch
     }
 
-    /// True if an entry lies in one line, so that it is written as one.
+    /// Returns true if an entry is in one line, so that it is written atomically.
     pub fn is_in_a_line(&self, slot: usize) -> bool {
         is_in_a_line(&self.entry(slot))
     }
 
-    /// The first slot in which a key may lie: [`home`], if leaves are hash tables. In those without
-    /// hop bitmaps no neighborhood wraps around the end, because that would cost a reader another
-    /// message.
+    /// Returns the first slot in which a key may be: [`home`], if leaves are hash tables. In those
+    /// without hop bitmaps no neighborhood wraps around the end, because that would cost a reader
+    /// another message.
     pub fn home(&self, key: &[u8]) -> usize {
         match self.geometry.shape().arrangement {
             Arrangement::Hopscotch => home(key, self.span()),
@@ -150,7 +150,7 @@ impl LeafLayout {
         }
     }
 
-    /// The slots in which a key may lie whose home is slot `home`.
+    /// Returns the slots in which a key with the home `home` may be.
     pub fn neighborhood_slots(&self, home: usize) -> Slots {
         let count = match self.geometry.shape().arrangement {
             Arrangement::Unordered => self.span(),
@@ -159,25 +159,26 @@ impl LeafLayout {
         Slots::new(home, count, self.span())
     }
 
-    /// All slots, from a key's home on.
+    /// Returns all slots, from a key's home on.
     pub fn all_slots(&self, key: &[u8]) -> Slots {
         Slots::new(self.home(key), self.span(), self.span())
     }
 
-    /// The bytes to read to find a key that hashes to slot `home`: its neighborhood and the
+    /// Returns the bytes to read to find a key that hashes to slot `home`: its neighborhood and the
     /// metadata.
     pub fn neighborhood(&self, home: usize) -> Segments {
         self.with_metadata(self.neighborhood_slots(home))
     }
 
-    /// The bytes to read to check whether a key is still in a slot: its entry, and the replica if
-    /// one lies in front of it.
+    /// Returns the bytes to read to check that a key is still in a slot: its entry, and the replica
+    /// if there is one directly before it.
     pub fn single_entry(&self, slot: usize) -> Segments {
         Segments::new(self.entries_and_replica(slot..slot + 1), None)
     }
 
-    /// The bytes to read for some slots and at least one replica of the metadata: where there is
-    /// none among the slots, some entries more, or the metadata as a segment of their own.
+    /// Returns the bytes to read for some slots and at least one replica of the metadata: if there
+    /// is none among the slots, these include some entries more, or the metadata as a separate
+    /// segment.
     pub fn with_metadata(&self, slots: Slots) -> Segments {
         if slots.count() == self.span() {
             return self.whole();
@@ -196,7 +197,7 @@ impl LeafLayout {
             let metadata = Segment::new(self.replica(0));
             return Segments::new(self.entries_and_replica(first), Some(metadata));
         }
-        // Back to the replica of the group, or on to that of the next, whichever is nearer.
+        // Reads back to the replica of the group, or on to that of the next, whichever is nearer.
         let before = first.start - group * self.group_span;
         let after = (group + 1) * self.group_span - first.end;
         let segment = if group + 1 == self.groups() || before <= after {
@@ -207,7 +208,7 @@ impl LeafLayout {
         Segments::new(segment, None)
     }
 
-    /// The bytes to write when these entries have changed.
+    /// Returns the bytes to write when these entries have changed.
     pub fn entries(&self, slots: Slots) -> Segments {
         let segment = |range: Range<usize>| {
             let last = range.end - 1;
@@ -220,8 +221,9 @@ impl LeafLayout {
         Segments::new(segment(first), wrapped.map(segment))
     }
 
-    /// The wire offset of the value in a slot, if its bytes lie in one line: a reader then sees one
-    /// whole value, whatever the versions say. `None` if not, or if values have no bytes.
+    /// Returns the wire offset of the value in a slot, if its bytes are in one line: a reader then
+    /// sees one whole value, whatever the versions are. Returns `None` if not, or if values have no
+    /// bytes.
     pub fn value_in_a_line(&self, slot: usize) -> Option<usize> {
         let end = self.entry(slot).end;
         let value = end - self.geometry.shape().value_bytes..end;
@@ -229,8 +231,8 @@ impl LeafLayout {
         is_one.then(|| payload_offset(value.start))
     }
 
-    /// A group whose replica is in the bytes that [`with_metadata`](LeafLayout::with_metadata)
-    /// reads for some slots.
+    /// Returns a group with a replica in the bytes that
+    /// [`with_metadata`](LeafLayout::with_metadata) reads for some slots.
     pub fn replica_within(&self, segments: &Segments) -> Option<usize> {
         (0..self.groups()).find(|&group| {
             let replica = self.replica(group);
@@ -259,42 +261,44 @@ impl LeafLayout {
         self.replica_bytes + self.group_span * self.entry_bytes
     }
 
-    /// The wire offset of a group's first byte; of the byte behind the last entry, for the number
-    /// behind the last group, if that is whole.
+    /// Returns the wire offset of a group's first byte; of the byte behind the last entry, for the
+    /// number behind the last group, if that is whole.
     pub(crate) fn group_place(&self, group: usize) -> usize {
         payload_offset(group * self.group_bytes())
     }
 
-    /// The decoded bytes of the replica in front of a group.
+    /// Returns the decoded bytes of the replica in front of a group.
     fn replica(&self, group: usize) -> Range<usize> {
         let start = group * self.group_bytes();
         start..start + self.replica_bytes
     }
 
-    /// The decoded byte of a group's replica that says whether the leaf is one.
+    /// Returns the offset of the decoded byte of a group's replica that is set if the leaf is
+    /// valid.
     pub(crate) fn valid(&self, group: usize) -> usize {
         self.replica(group).start + VALID
     }
 
-    /// The decoded bytes of a group's replica that are the address of the leaf to the right.
+    /// Returns the decoded bytes of a group's replica that contain the address of the leaf to the
+    /// right.
     pub(crate) fn sibling(&self, group: usize) -> Range<usize> {
         let start = self.replica(group).start;
         start + SIBLING.start..start + SIBLING.end
     }
 
-    /// The decoded bytes of the key in a slot.
+    /// Returns the decoded bytes of the key in a slot.
     pub(crate) fn key(&self, slot: usize) -> Range<usize> {
         let start = self.entry(slot).start + self.entry_key;
         start..start + self.geometry.shape().key_bytes
     }
 
-    /// The decoded bytes of the value in a slot.
+    /// Returns the decoded bytes of the value in a slot.
     pub(crate) fn value(&self, slot: usize) -> Range<usize> {
         let start = self.key(slot).end;
         start..start + self.geometry.shape().value_bytes
     }
 
-    /// The decoded bytes of the entry of a slot.
+    /// Returns the decoded bytes of the entry of a slot.
     fn entry(&self, slot: usize) -> Range<usize> {
         let start = (self.group(slot) + 1) * self.replica_bytes + slot * self.entry_bytes;
         start..start + self.entry_bytes
@@ -324,14 +328,14 @@ impl Objects for LeafLayout {
     }
 }
 
-/// True if decoded bytes, at least one, lie in one line.
+/// Returns true if decoded bytes, at least one, are in one line.
 fn is_in_a_line(decoded: &Range<usize>) -> bool {
     let wire = wire_offset(decoded.start)..wire_offset(decoded.end);
     let line = LINE_BYTES as usize;
     wire.start / line == (wire.end - 1) / line
 }
 
-/// The decoded bytes of a leaf, of which a reader may know only a part: the other bytes keep the
+/// The decoded bytes of a leaf. A reader may know only a part of them: the other bytes keep the
 /// content of the leaf into which it decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
@@ -340,8 +344,8 @@ pub struct Leaf {
 }
 
 impl Leaf {
-    /// A leaf without entries, valid, without a sibling and, if it has fence keys, with all zeros
-    /// for both.
+    /// Creates a leaf without entries, valid, without a sibling and, if it has fence keys, with all
+    /// zeros for both.
     pub fn new(layout: LeafLayout) -> Leaf {
         let bytes = vec![0; layout.decoded_bytes()];
         let mut leaf = Leaf { layout, bytes };
@@ -349,7 +353,7 @@ impl Leaf {
         leaf
     }
 
-    /// Where things lie in it.
+    /// Returns its layout.
     pub fn layout(&self) -> &LeafLayout {
         &self.layout
     }
@@ -360,7 +364,7 @@ impl Leaf {
     /// A write intervened: read the same again. The content of the segments is invalid then.
     ///
     /// # Panics
-    /// A buffer differs in length from its segment, or there are not as many.
+    /// If a buffer differs in length from its segment, or if their numbers differ.
     pub fn decode(&mut self, segments: &Segments, wire: &[&[u8]]) -> Result<(), Torn> {
         assert_eq!(wire.len(), segments.count(), "each segment has a buffer");
         let mut node_version = None;
@@ -377,7 +381,7 @@ impl Leaf {
         }
     }
 
-    /// The wire bytes of segments, one buffer for each.
+    /// Returns the wire bytes of segments, one buffer for each.
     pub fn encode(&self, segments: &Segments) -> Vec<Vec<u8>> {
         let encode = |segment: &Segment| {
             let mut wire = vec![0; segment.wire().len()];
@@ -387,61 +391,61 @@ impl Leaf {
         segments.iter().map(encode).collect()
     }
 
-    /// The key in a slot; `None` if the slot is empty.
+    /// Returns the key in a slot; `None` if the slot is empty.
     pub fn key(&self, slot: usize) -> Option<&[u8]> {
         let key = &self.bytes[self.key_range(slot)];
         (!is_empty_key(key)).then_some(key)
     }
 
-    /// True if a key, which is not all zeros, lies in a slot.
+    /// Returns true if a key, which is not all zeros, is in a slot.
     pub fn holds(&self, slot: usize, key: &[u8]) -> bool {
         let found = &self.bytes[self.key_range(slot)];
-        // The first bytes tell most keys apart.
+        // The first bytes distinguish most keys.
         match (found.first_chunk::<8>(), key.first_chunk::<8>()) {
             (Some(one), Some(other)) if one != other => false,
             _ => found == key,
         }
     }
 
-    /// The value in a slot, which is of no meaning if the slot is empty.
+    /// Returns the value in a slot, which is meaningless if the slot is empty.
     pub fn value(&self, slot: usize) -> &[u8] {
         &self.bytes[self.value_range(slot)]
     }
 
-    /// The occupied slots, in order.
+    /// Returns the occupied slots, in order.
     pub fn occupied(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.layout.span()).filter(|&slot| self.key(slot).is_some())
     }
 
-    /// The slot with the greatest key, if there is a key.
+    /// Returns the slot with the greatest key, if there is a key.
     pub fn max_slot(&self) -> Option<usize> {
         self.occupied().max_by_key(|&slot| self.key(slot))
     }
 
-    /// The hop bitmap of a slot. Of the lower H bits, for neighborhoods of H slots, bit H − 1 − i
-    /// says that the key in the slot i further on hashes to this one.
+    /// Returns the hop bitmap of a slot. It has the lower H bits, for neighborhoods of H slots. Bit
+    /// H − 1 − i is set if the key in the slot i further on hashes to this one.
     pub fn hop_bitmap(&self, home: usize) -> u16 {
         let bytes = &self.bytes[self.entry_part(home, HOP_BITMAP)];
         u16::from_le_bytes([bytes[0], bytes[1]])
     }
 
-    /// The versions of the entry in a slot.
+    /// Returns the versions of the entry in a slot.
     pub fn entry_versions(&self, slot: usize) -> Versions {
         Versions::from_byte(self.bytes[self.layout.entry(slot).start])
     }
 
-    /// False if the leaf is none any more, according to the replica of a group.
+    /// Returns false if the leaf is no leaf any more, according to the replica of a group.
     pub fn is_valid(&self, group: usize) -> bool {
         self.bytes[self.layout.valid(group)] != 0
     }
 
-    /// The leaf to the right, according to the replica of a group.
+    /// Returns the leaf to the right, according to the replica of a group.
     pub fn sibling(&self, group: usize) -> GlobalAddress {
         super::internal::address(&self.bytes[self.layout.sibling(group)])
     }
 
-    /// The least key that may be here and the least that may not, according to the replica of a
-    /// group; `None` if leaves have no fence keys.
+    /// Returns the least key that may be here and the least that may not, according to the replica
+    /// of a group; `None` if leaves have no fence keys.
     pub fn fences(&self, group: usize) -> Option<(&[u8], &[u8])> {
         let shape = self.layout.geometry.shape();
         let bytes = match shape.validation {
@@ -465,7 +469,7 @@ impl Leaf {
     /// Sets the fence keys in all replicas. Has no effect if leaves have none.
     ///
     /// # Panics
-    /// A fence has not the length of keys.
+    /// If a fence differs in length from keys.
     pub fn set_fences(&mut self, low: &[u8], high: &[u8]) {
         let key_bytes = self.layout.geometry.shape().key_bytes;
         assert_eq!((low.len(), high.len()), (key_bytes, key_bytes));

@@ -7,9 +7,9 @@
 //!  held  | 6 (the rest)                            | 57             |
 //! ```
 //!
-//! A bit of the vacancy bitmap is 1 if all slots of its *bucket* are full. Where a leaf has more
-//! slots than there are bits, some buckets have several. All this holds while the lock is free;
-//! while it is held, the other bits name the holder ([`nearfield_fabric::recovery::lease`]), where
+//! A bit of the vacancy bitmap is 1 if all slots of its *bucket* are full. If a leaf has more slots
+//! than there are bits, some buckets have several. This layout applies while the lock is free.
+//! While the lock is held, the other bits name the holder ([`nearfield_fabric::recovery::lease`]);
 //! CHIME sets all of them.
 
 use super::{Leaf, Slots};
@@ -22,23 +22,23 @@ use std::ops::Range;
 pub struct LockWord(u64);
 
 impl LockWord {
-    /// The lock word that a word of memory holds.
+    /// Creates the lock word from a word of memory.
     pub const fn from_bits(bits: u64) -> LockWord {
         LockWord(bits)
     }
 
-    /// The lock word as a word of memory.
+    /// Returns the lock word as a word of memory.
     pub const fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// True if the lock is held.
+    /// Returns true if the lock is held.
     pub const fn is_locked(self) -> bool {
         self.0 & HELD_BIT != 0
     }
 }
 
-/// How lock words of leaves of some span are divided.
+/// The layout of lock words of leaves of some span.
 ///
 /// ```
 /// use nearfield_pool::layout::LockWordLayout;
@@ -54,11 +54,11 @@ pub struct LockWordLayout {
 }
 
 impl LockWordLayout {
-    /// The lock words of leaves of `span` slots. The index takes as many bits as it needs, the
-    /// vacancy bitmap as many of the others as there are slots.
+    /// Creates the layout for leaves of `span` slots. The index takes as many bits as it needs, the
+    /// vacancy bitmap at most one of the others for each slot.
     ///
     /// # Panics
-    /// A leaf has no slot, or 2^32 and more.
+    /// If a leaf has no slot, or 2^32 and more.
     pub fn new(span: usize) -> LockWordLayout {
         assert!(span > 0 && span >> 32 == 0, "a span has up to 32 bits");
         let index_bits = (usize::BITS - (span - 1).leading_zeros()) as usize;
@@ -68,51 +68,51 @@ impl LockWordLayout {
         }
     }
 
-    /// How many buckets, and so bits, the vacancy bitmap has.
+    /// Returns the number of buckets, and so of bits of the vacancy bitmap.
     pub fn buckets(&self) -> usize {
         self.buckets
     }
 
-    /// How many bits the index of the greatest key's slot has.
+    /// Returns the number of bits for the index of the greatest key's slot.
     pub fn index_bits(&self) -> usize {
         63 - self.buckets
     }
 
-    /// The bucket of a slot.
+    /// Returns the bucket of a slot.
     pub fn bucket(&self, slot: usize) -> usize {
         slot * self.buckets / self.span
     }
 
-    /// The slots of a bucket.
+    /// Returns the slots of a bucket.
     pub fn slots(&self, bucket: usize) -> Range<usize> {
         let first = |bucket: usize| (bucket * self.span).div_ceil(self.buckets);
         first(bucket)..first(bucket + 1)
     }
 
-    /// True if the word shows all slots of a bucket as full.
+    /// Returns true if the word shows all slots of a bucket as full.
     pub fn is_full(&self, word: LockWord, bucket: usize) -> bool {
         word.0 >> bucket & 1 != 0
     }
 
-    /// The word that shows a bucket as full, or not.
+    /// Returns the word that shows a bucket as full, or not.
     #[must_use]
     pub fn with_full(&self, word: LockWord, bucket: usize, full: bool) -> LockWord {
         LockWord(word.0 & !(1 << bucket) | u64::from(full) << bucket)
     }
 
-    /// The slot with the greatest key. Of no meaning if the leaf is empty.
+    /// Returns the slot with the greatest key. Meaningless if the leaf is empty.
     pub fn max_slot(&self, word: LockWord) -> usize {
         ((word.0 & !HELD_BIT) >> self.buckets) as usize
     }
 
-    /// The word with another slot as that with the greatest key.
+    /// Returns the word with another slot for the greatest key.
     #[must_use]
     pub fn with_max_slot(&self, word: LockWord, slot: usize) -> LockWord {
         let vacancy = (1 << self.buckets) - 1;
         LockWord(word.0 & (HELD_BIT | vacancy) | (slot as u64) << self.buckets)
     }
 
-    /// The word of a fully known leaf, unlocked.
+    /// Returns the word of a fully known leaf, unlocked.
     pub fn of_leaf(&self, leaf: &Leaf) -> LockWord {
         let mut word = LockWord::default();
         for bucket in 0..self.buckets {
@@ -122,13 +122,13 @@ impl LockWordLayout {
         self.with_max_slot(word, leaf.max_slot().unwrap_or(0))
     }
 
-    /// The slots from `home` to the end of the first bucket with an empty one, which an insert has
-    /// to read. `None` if the word shows all as full.
+    /// Returns the slots from `home` to the end of the first bucket with an empty one, which an
+    /// insert must read. Returns `None` if the word shows all as full.
     ///
     /// A bucket that begins before `home` and reaches beyond it is skipped, because its empty slot
-    /// may lie before `home`; if there is no other, the whole leaf is to be read. Unlike the public
-    /// implementation of CHIME, which also skips all buckets behind the end of the leaf and so
-    /// reads whole leaves, ranges wrap.
+    /// may be before `home`; if there is no other, the whole leaf must be read. Ranges wrap, unlike
+    /// in the public implementation of CHIME, which also skips all buckets behind the end of the
+    /// leaf and so reads whole leaves.
     pub fn hop_range(&self, word: LockWord, home: usize) -> Option<Slots> {
         let leaf = Slots::new(home, self.span, self.span);
         let split = self.slots(self.bucket(home)).start < home;
@@ -143,8 +143,8 @@ impl LockWordLayout {
         (!self.is_full(word, self.bucket(home))).then_some(leaf)
     }
 
-    /// The word after slots were written, as far as the writer knows: buckets with a written slot
-    /// become full, unless `is_empty` of one of their slots that was fetched.
+    /// Returns the word after slots were written, as far as the writer knows: buckets with a
+    /// written slot become full, unless `is_empty` is true for a fetched slot of theirs.
     #[must_use]
     pub fn after_write(
         &self,

@@ -3,7 +3,7 @@
 //! A node has two forms. Its *decoded* bytes are its objects, one after the other: in a leaf
 //! replicas of its metadata and entries, in an internal node a header and entries. Each object
 //! begins with a byte of versions. Its *wire* bytes, those in remote memory, have one more byte of
-//! versions at the start of each line of 64 bytes but the first ([`versions`]). A word with the
+//! versions at the start of each line of 64 bytes except the first ([`versions`]). A word with the
 //! lock follows the wire bytes.
 //!
 //! ```text
@@ -35,8 +35,8 @@ pub use slots::Slots;
 pub use stamped_word::StampedLayout;
 pub use versions::{Segment, Segments, Torn, Versions};
 
-/// The slot that a key hashes to, in a leaf of `span` slots: XXH3 of its bytes, modulo the span.
-/// Part of the format of leaves.
+/// Returns the slot that a key hashes to, in a leaf of `span` slots: XXH3 of its bytes, modulo the
+/// span. Part of the format of leaves.
 ///
 /// ```
 /// assert_eq!(nearfield_pool::layout::home(b"nearfield", 64), 37);
@@ -45,18 +45,18 @@ pub fn home(key: &[u8], span: usize) -> usize {
     (xxh3_64(key) % span as u64) as usize
 }
 
-/// True of a key that marks an empty entry.
+/// Returns true if a key marks an empty entry.
 pub fn is_empty_key(key: &[u8]) -> bool {
     key.iter().all(|&byte| byte == 0)
 }
 
-/// The number of bytes from the start of a node to the end of its memory, for a node of
+/// Returns the number of bytes from the start of a node to the end of its memory, for a node of
 /// `wire_bytes`: the lock word begins at the next multiple of 8, and 16 bytes are reserved for it.
 pub(crate) const fn allocation_bytes(wire_bytes: usize) -> usize {
     wire_bytes + 16
 }
 
-/// The offset of the lock word of a node of `wire_bytes`.
+/// Returns the offset of the lock word of a node of `wire_bytes`.
 pub(crate) const fn lock_offset(wire_bytes: usize) -> usize {
     wire_bytes.next_multiple_of(8)
 }

@@ -1,24 +1,24 @@
-//! Reading a node's bytes in their wire format, without decoding.
+//! Reads of a node's bytes in their wire format, without decoding.
 
 use super::versions::{LINE, LINE_PAYLOAD, Segments, payload_offset};
 use std::ops::Range;
 
-/// How many bytes are compared as one.
+/// Number of bytes that are compared as one.
 pub(crate) const WORD: usize = size_of::<u64>();
 
-/// Where some decoded bytes of a node, at least one, lie in the wire bytes of segments, one segment
-/// behind the other.
+/// The position of decoded bytes of a node, at least one, in the wire bytes of segments, which
+/// follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OnWire {
     at: u32,
-    /// The number of bytes in the first line. The bytes behind them lie in lines that begin with
+    /// Number of bytes in the first line. The bytes behind them are in lines that begin with
     /// versions.
     unbroken: u32,
 }
 
 impl OnWire {
-    /// Where the bytes from a decoded offset on lie, which is in one of the segments. `None` if it
-    /// is not.
+    /// Creates the position of the bytes from a decoded offset on. Returns `None` if the offset is
+    /// in none of the segments.
     pub fn new(decoded: usize, segments: &Segments) -> Option<OnWire> {
         let mut before = 0;
         for segment in segments.iter() {
@@ -36,20 +36,20 @@ impl OnWire {
         None
     }
 
-    /// The first byte.
+    /// Returns the first byte.
     pub fn byte(self, wire: &[u8]) -> u8 {
         wire[self.at as usize]
     }
 
-    /// The first eight bytes, low end first, which must exist. No branch depends on the position of
-    /// line starts.
+    /// Returns the first eight bytes, low end first, which must exist. No branch depends on the
+    /// position of line starts.
     #[inline]
     pub fn word(self, wire: &[u8]) -> u64 {
         let rest = &wire[self.at as usize..];
         let lower = rest
             .first_chunk()
             .map_or(0, |word| u64::from_le_bytes(*word));
-        // Without the byte of versions, if there is one among the nine.
+        // The upper bits skip the byte of versions, if there is one among the nine.
         let last = rest.get(WORD).copied().unwrap_or(0);
         let upper = lower >> 8 | u64::from(last) << 56;
         let mask = match self.unbroken as usize {
@@ -59,7 +59,7 @@ impl OnWire {
         lower & mask | upper & !mask
     }
 
-    /// True if the bytes are these.
+    /// Returns true if the bytes are equal to these.
     pub fn holds(self, wire: &[u8], bytes: &[u8]) -> bool {
         let mut pieces = self.pieces(bytes.len());
         pieces.all(|(part, at)| bytes[part.clone()] == wire[at..at + part.len()])
@@ -72,7 +72,7 @@ impl OnWire {
         }
     }
 
-    /// The contiguous pieces of `length` bytes, with their positions.
+    /// Returns the contiguous pieces of `length` bytes, with their positions.
     fn pieces(self, length: usize) -> impl Iterator<Item = (Range<usize>, usize)> {
         let (mut start, mut at, mut room) = (0, self.at as usize, self.unbroken as usize);
         std::iter::from_fn(move || {
@@ -81,7 +81,7 @@ impl OnWire {
             }
             let part = start..length.min(start + room);
             let piece = (part.clone(), at);
-            // Behind the versions.
+            // The next piece begins behind the versions.
             (start, at, room) = (part.end, at + part.len() + 1, LINE_PAYLOAD);
             Some(piece)
         })
@@ -93,8 +93,8 @@ mod tests {
     use super::*;
     use crate::layout::{Geometry, Leaf, LeafLayout, Shape};
 
-    /// At all places of neighborhoods that wrap, with metadata among them or elsewhere, bytes of up
-    /// to several lines are equal to the decoded ones.
+    /// Bytes of up to several lines are equal to the decoded ones in all neighborhoods, also in
+    /// those that wrap, with metadata among them or elsewhere.
     #[test]
     fn bytes_are_found_as_they_are_decoded() {
         for (key_bytes, value_bytes) in [(8, 8), (9, 8), (33, 17), (200, 8)] {

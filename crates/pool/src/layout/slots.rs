@@ -1,6 +1,6 @@
 //! A run of slots of a leaf, which may wrap around its end.
 
-/// Some slots of a leaf, one behind the other; behind the last slot comes slot 0.
+/// Consecutive slots of a leaf; slot 0 follows the last slot.
 ///
 /// ```
 /// use nearfield_pool::layout::Slots;
@@ -17,23 +17,24 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// `count` slots from `first` on, of a leaf of `span` slots.
+    /// Creates the run of `count` slots from `first` on, of a leaf of `span` slots.
     ///
     /// # Panics
-    /// The leaf has no slot `first`, or not as many as `count`.
+    /// If the leaf has no slot `first`, or less than `count` slots.
     pub fn new(first: usize, count: usize, span: usize) -> Slots {
         assert!(first < span && count <= span, "slots are those of a leaf");
         Slots { first, count, span }
     }
 
-    /// The shortest run of slots of this one with all of `slots`, of which there must be one.
+    /// Returns the shortest run of slots of this one with all of `slots`, of which there must be
+    /// one.
     pub(crate) fn around(&self, slots: &[usize]) -> Slots {
         let mut distances: Vec<usize> = slots.iter().map(|&slot| self.distance(slot)).collect();
         distances.sort_unstable();
         let (first, last) = (distances[0], distances[distances.len() - 1]);
         assert!(last < self.count, "the slots are those of the run");
-        // From the first to the last, unless this is the whole leaf and the run gets shorter
-        // around its end, so that it leaves out a wider gap between two slots.
+        // The run goes from the first to the last. If this is the whole leaf, it may be shorter
+        // around the end, where it leaves out a wider gap between two slots.
         let straight = (self.span - (last - first), first);
         let gaps = distances
             .windows(2)
@@ -44,38 +45,38 @@ impl Slots {
         Slots::new(self.at(first), self.span - gap + 1, self.span)
     }
 
-    /// The first slot.
+    /// Returns the first slot.
     pub fn first(&self) -> usize {
         self.first
     }
 
-    /// How many there are.
+    /// Returns the number of slots.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// How far behind the first slot a slot lies, around the end if need be.
+    /// Returns the distance of a slot from the first one, wrapping around the end.
     pub fn distance(&self, slot: usize) -> usize {
         (slot + self.span - self.first) % self.span
     }
 
-    /// The slot that lies so far behind the first one.
+    /// Returns the slot at this distance from the first one.
     pub fn at(&self, distance: usize) -> usize {
         (self.first + distance) % self.span
     }
 
-    /// True of the slots of the run.
+    /// Returns true for the slots of the run.
     pub fn contains(&self, slot: usize) -> bool {
         self.distance(slot) < self.count
     }
 
-    /// The slots, in order.
+    /// Returns the slots, in order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + use<> {
         let Slots { first, count, span } = *self;
         (0..count).map(move |distance| (first + distance) % span)
     }
 
-    /// The part in front of the leaf's end and the part that wraps, as ranges of slots.
+    /// Returns the part in front of the leaf's end and the part that wraps, as ranges of slots.
     pub fn ranges(&self) -> (std::ops::Range<usize>, Option<std::ops::Range<usize>>) {
         let end = self.first + self.count;
         if end <= self.span {
@@ -99,7 +100,7 @@ mod tests {
             assert_eq!(whole.around(&[1, 6]), Slots::new(6, 4, 8));
             assert_eq!(whole.around(&[0, 1, 2, 3, 4, 5, 6, 7]).count(), 8);
         }
-        // Not around through slots that are no part of it.
+        // The run does not wrap through slots outside of it.
         assert_eq!(Slots::new(0, 7, 8).around(&[6, 0]), Slots::new(0, 7, 8));
         assert_eq!(Slots::new(5, 6, 8).around(&[2, 6]), Slots::new(6, 5, 8));
         assert_eq!(Slots::new(6, 4, 8).ranges(), (6..8, Some(0..2)));

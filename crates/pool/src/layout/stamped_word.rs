@@ -6,15 +6,15 @@
 //! ```
 //!
 //! The *stamp* changes when a key leaves its slot: when it is removed, moved, or put into another
-//! leaf. A client that has once seen a key in a slot and takes the lock later knows by an equal
-//! stamp that the key is still there, and need not read it to overwrite its value. All this holds
-//! while the lock is free, as in [`LockWordLayout`](super::LockWordLayout).
+//! leaf. If a client has once seen a key in a slot and takes the lock later, an equal stamp proves
+//! that the key is still there, and the client need not read it to overwrite its value. This layout
+//! applies while the lock is free, as in [`LockWordLayout`](super::LockWordLayout).
 
 use super::{Leaf, LockWord};
 
 const STAMP_BITS_MAX: u32 = 48;
 
-/// How lock words of leaves of some span are divided.
+/// The layout of lock words of leaves of some span.
 ///
 /// ```
 /// use nearfield_pool::layout::{LockWord, StampedLayout};
@@ -29,10 +29,10 @@ pub struct StampedLayout {
 }
 
 impl StampedLayout {
-    /// The lock words of leaves of `span` slots.
+    /// Creates the layout for leaves of `span` slots.
     ///
     /// # Panics
-    /// A leaf has no slot, or 2^16 and more.
+    /// If a leaf has no slot, or 2^16 and more.
     pub fn new(span: usize) -> StampedLayout {
         assert!(span > 0 && span >> 16 == 0, "a span has up to 16 bits");
         StampedLayout {
@@ -40,7 +40,7 @@ impl StampedLayout {
         }
     }
 
-    /// How many bits the stamp has: 48, or fewer where slots have many.
+    /// Returns the number of bits of the stamp: 48, or fewer if slot numbers have many.
     pub const fn stamp_bits(&self) -> u32 {
         let left = 63 - self.stamp_shift();
         if left < STAMP_BITS_MAX {
@@ -50,40 +50,40 @@ impl StampedLayout {
         }
     }
 
-    /// The slot with the greatest key. Of no meaning if the leaf is empty.
+    /// Returns the slot with the greatest key. Meaningless if the leaf is empty.
     pub fn max_slot(&self, word: LockWord) -> usize {
         (word.to_bits() & low(self.index_bits)) as usize
     }
 
-    /// The word with another slot as that with the greatest key.
+    /// Returns the word with another slot for the greatest key.
     #[must_use]
     pub fn with_max_slot(&self, word: LockWord, slot: usize) -> LockWord {
         replaced(word, 0, self.index_bits, slot as u64)
     }
 
-    /// How many slots are occupied.
+    /// Returns the number of occupied slots.
     pub fn entries(&self, word: LockWord) -> usize {
         (word.to_bits() >> self.index_bits & low(self.index_bits + 1)) as usize
     }
 
-    /// The word with another number of occupied slots.
+    /// Returns the word with another number of occupied slots.
     #[must_use]
     pub fn with_entries(&self, word: LockWord, entries: usize) -> LockWord {
         replaced(word, self.index_bits, self.index_bits + 1, entries as u64)
     }
 
-    /// The stamp.
+    /// Returns the stamp.
     pub fn stamp(&self, word: LockWord) -> u64 {
         word.to_bits() >> self.stamp_shift() & low(self.stamp_bits())
     }
 
-    /// The word with another stamp, cut off to the bits that fit.
+    /// Returns the word with another stamp, cut off to the bits that fit.
     #[must_use]
     pub fn with_stamp(&self, word: LockWord, stamp: u64) -> LockWord {
         replaced(word, self.stamp_shift(), self.stamp_bits(), stamp)
     }
 
-    /// The word of a fully known leaf, unlocked and with a stamp of zero.
+    /// Returns the word of a fully known leaf, unlocked and with a stamp of zero.
     pub fn of_leaf(&self, leaf: &Leaf) -> LockWord {
         let word = self.with_max_slot(LockWord::default(), leaf.max_slot().unwrap_or(0));
         self.with_entries(word, leaf.occupied().count())
@@ -94,7 +94,7 @@ impl StampedLayout {
     }
 }
 
-/// The lowest bits.
+/// Returns a mask of the lowest bits.
 const fn low(bits: u32) -> u64 {
     (1 << bits) - 1
 }

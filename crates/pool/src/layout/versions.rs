@@ -2,8 +2,8 @@
 //! optimistic synchronization, levels 1 and 2).
 //!
 //! A byte of versions holds the *node version* in its lower 4 bits and the *entry version* in its
-//! upper 4. One stands at the start of each object, and one at the start of each line of 64 wire
-//! bytes but the first; the latter is a copy of the version of its *owner*, the object to which the
+//! upper 4. One is at the start of each object, and one at the start of each line of 64 wire bytes
+//! except the first; the latter is a copy of the version of its *owner*, the object to which the
 //! line's first payload byte belongs.
 //!
 //! ```text
@@ -14,14 +14,14 @@
 //! A client that writes a whole node adds one to all node versions. A client that writes an entry
 //! adds one to its entry version, and so to the lines it owns. A line is atomic, so a reader that
 //! finds one node version everywhere, and in each line its owner's versions, has read one state of
-//! each object. Versions wrap: a reader does not notice 16 writes of one object during one read.
+//! each object. Versions wrap: a reader does not detect 16 writes of one object during one read.
 
 use crate::canary::Check;
 use nearfield_fabric::LINE_BYTES;
 use std::ops::Range;
 
 pub(super) const LINE: usize = LINE_BYTES as usize;
-/// The bytes of a line besides its byte of versions.
+/// Number of bytes of a line besides its byte of versions.
 pub(super) const LINE_PAYLOAD: usize = LINE - 1;
 
 /// A node version and an entry version, 4 bits each.
@@ -29,27 +29,27 @@ pub(super) const LINE_PAYLOAD: usize = LINE - 1;
 pub struct Versions(u8);
 
 impl Versions {
-    /// The versions that a byte holds.
+    /// Creates the versions from a byte.
     pub const fn from_byte(byte: u8) -> Versions {
         Versions(byte)
     }
 
-    /// The byte that holds them.
+    /// Returns the byte that holds them.
     pub const fn to_byte(self) -> u8 {
         self.0
     }
 
-    /// The node version, 0 to 15.
+    /// Returns the node version, 0 to 15.
     pub const fn node(self) -> u8 {
         self.0 & 0xf
     }
 
-    /// The entry version, 0 to 15.
+    /// Returns the entry version, 0 to 15.
     pub const fn entry(self) -> u8 {
         self.0 >> 4
     }
 
-    /// After a write of the whole node.
+    /// Returns the versions after a write of the whole node.
     ///
     /// ```
     /// use nearfield_pool::layout::Versions;
@@ -78,8 +78,8 @@ pub enum Torn {
     Entry,
 }
 
-/// The wire offset of the end of the bytes before decoded offset `decoded`. A segment from there on
-/// begins with the byte of versions, where a line begins.
+/// Returns the wire offset of the end of the bytes before decoded offset `decoded`. If a line
+/// begins there, a segment from there on begins with the byte of versions.
 ///
 /// ```
 /// use nearfield_pool::layout::versions::wire_offset;
@@ -94,7 +94,7 @@ pub const fn wire_offset(decoded: usize) -> usize {
     }
 }
 
-/// The decoded offset of the end of the bytes before wire offset `wire`: the inverse of
+/// Returns the decoded offset of the end of the bytes before wire offset `wire`: the inverse of
 /// [`wire_offset`]. The byte of versions of a line and the payload byte behind it have the same.
 pub const fn decoded_offset(wire: usize) -> usize {
     if wire <= LINE {
@@ -105,15 +105,16 @@ pub const fn decoded_offset(wire: usize) -> usize {
     }
 }
 
-/// Where the objects of a kind of node begin.
+/// The offsets of the objects of a kind of node.
 pub trait Objects {
-    /// How many decoded bytes the node has.
+    /// Returns the number of decoded bytes of the node.
     fn decoded_bytes(&self) -> usize;
 
-    /// The first decoded byte of the object that the byte at `decoded` belongs to.
+    /// Returns the first decoded byte of the object that the byte at `decoded` belongs to.
     fn object_start(&self, decoded: usize) -> usize;
 
-    /// The first decoded byte of the object behind the one that begins at `start`, or the end.
+    /// Returns the first decoded byte of the object behind the one that begins at `start`, or the
+    /// end.
     fn object_end(&self, start: usize) -> usize;
 }
 
@@ -128,17 +129,17 @@ impl Segment {
         Segment { decoded }
     }
 
-    /// The decoded bytes.
+    /// Returns the decoded bytes.
     pub fn decoded(&self) -> Range<usize> {
         self.decoded.clone()
     }
 
-    /// The wire bytes to read or write, as offsets from the start of the node.
+    /// Returns the wire bytes to read or write, as offsets from the start of the node.
     pub fn wire(&self) -> Range<usize> {
         wire_offset(self.decoded.start)..wire_offset(self.decoded.end)
     }
 
-    /// The starts of the lines in it that begin with a byte of versions.
+    /// Returns the starts of the lines in it that begin with a byte of versions.
     fn line_starts(&self) -> impl Iterator<Item = usize> + use<> {
         let wire = self.wire();
         let first = wire.start.max(LINE).next_multiple_of(LINE);
@@ -149,7 +150,7 @@ impl Segment {
     /// bytes.
     ///
     /// # Panics
-    /// `wire` has not the length of [`wire`](Segment::wire).
+    /// If `wire` differs in length from [`wire`](Segment::wire).
     pub fn encode(&self, objects: &impl Objects, node: &[u8], wire: &mut [u8]) {
         let range = self.wire();
         assert_eq!(wire.len(), range.len(), "the buffer is one for the segment");
@@ -162,15 +163,15 @@ impl Segment {
         }
     }
 
-    /// Checks that `wire`, the bytes read from the segment's place, are consistent, and copies them
-    /// into `node`, all decoded bytes of a node. If several segments of a node were read, the
-    /// earlier ones have left their version in `node_version`; it is `None` at first.
+    /// Checks that `wire`, the bytes read for the segment, are consistent, and copies them into
+    /// `node`, all decoded bytes of a node. If several segments of a node were read, the earlier
+    /// ones have left their version in `node_version`; it is `None` initially.
     ///
     /// # Errors
     /// A write intervened. Then `node` is not changed.
     ///
     /// # Panics
-    /// `wire` differs in length from [`wire`](Segment::wire).
+    /// If `wire` differs in length from [`wire`](Segment::wire).
     pub fn decode(
         &self,
         objects: &impl Objects,
@@ -183,7 +184,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Copies `wire`, which another check has found consistent, into `node`, as
+    /// Copies `wire`, which another check has found consistent, into `node`, like
     /// [`decode`](Segment::decode).
     pub(crate) fn copy(&self, wire: &[u8], node: &mut [u8]) {
         for (decoded, at) in self.pieces() {
@@ -192,8 +193,8 @@ impl Segment {
         }
     }
 
-    /// The check of [`decode`](Segment::decode). Node versions come first: a difference in both is
-    /// a write of the node.
+    /// Checks the bytes for [`decode`](Segment::decode). Node versions come first: a difference in
+    /// both is a write of the node.
     fn check(
         &self,
         objects: &impl Objects,
@@ -225,7 +226,7 @@ impl Segment {
             if !is_of_node(line) {
                 return Err(Torn::Node);
             }
-            // Both node versions are known to be right.
+            // Both node versions were checked above.
             let owner = of_object(objects.object_start(decoded_offset(start)));
             entries_agree &= line.entry() == owner.entry();
         }
@@ -236,7 +237,8 @@ impl Segment {
         }
     }
 
-    /// The payload line by line: decoded bytes, and where they begin in the segment's wire bytes.
+    /// Returns the payload line by line: decoded bytes, and their offsets in the segment's wire
+    /// bytes.
     fn pieces(&self) -> impl Iterator<Item = (Range<usize>, usize)> + use<> {
         let Range { mut start, end } = self.decoded();
         let origin = self.wire().start;
@@ -252,7 +254,7 @@ impl Segment {
     }
 }
 
-/// Where the byte at a decoded offset lies on the wire.
+/// Returns the wire offset of the byte at a decoded offset.
 pub(super) const fn payload_offset(decoded: usize) -> usize {
     if decoded < LINE {
         decoded
@@ -261,8 +263,8 @@ pub(super) const fn payload_offset(decoded: usize) -> usize {
     }
 }
 
-/// The parts of a node that one access needs: one segment, or two where it wraps around the end of
-/// a leaf or where metadata lie elsewhere. Two are read in one round trip.
+/// The parts of a node that one access needs: one segment, or two if it wraps around the end of a
+/// leaf or if metadata are elsewhere. Two are read in one round trip.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segments {
     first: Segment,
@@ -274,12 +276,12 @@ impl Segments {
         Segments { first, second }
     }
 
-    /// The segments.
+    /// Returns the segments.
     pub fn iter(&self) -> impl Iterator<Item = &Segment> {
         std::iter::once(&self.first).chain(&self.second)
     }
 
-    /// How many there are: how many messages they take.
+    /// Returns the number of segments, and so of messages.
     pub fn count(&self) -> usize {
         self.iter().count()
     }
@@ -297,7 +299,7 @@ impl Segments {
             .try_for_each(|(segment, wire)| segment.check(objects, wire, &mut node_version))
     }
 
-    /// How many bytes they take on the wire.
+    /// Returns the number of their bytes on the wire.
     pub fn wire_bytes(&self) -> usize {
         self.iter().map(|segment| segment.wire().len()).sum()
     }
@@ -324,7 +326,7 @@ mod tests {
         );
         for decoded in 0..10_000 {
             assert_eq!(decoded_offset(wire_offset(decoded)), decoded);
-            // A byte lies at the end of the bytes before it, or behind the versions of its line.
+            // A byte is at the end of the bytes before it, or behind the versions of its line.
             let starts_line = decoded >= 64 && wire_offset(decoded).is_multiple_of(64);
             let payload = wire_offset(decoded) + usize::from(starts_line);
             assert_eq!(payload_offset(decoded), payload);

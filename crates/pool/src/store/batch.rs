@@ -1,4 +1,4 @@
-//! Executing a batch: independent operations run concurrently, up to a limit.
+//! Execution of a batch: independent operations run concurrently, up to a limit.
 
 use super::blocks::Reading;
 use super::client::{Client, SlotRange};
@@ -17,12 +17,11 @@ use std::cell::RefCell;
 use std::ops::Bound;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A client has room for the locks of this many changes: each holds up to three of a node, and
-/// [`redo`](nearfield_fabric::recovery::redo) allows 62.
+/// Number of changes at once: a client has room for their locks. Each holds up to three of a node,
+/// and [`redo`](nearfield_fabric::recovery::redo) allows 62.
 const CHANGES_MAX: usize = 16;
 
-/// The greatest number of keys that one post reads. More save little, and would wait for each
-/// other.
+/// Number of keys that one post reads. More would save little, and would wait for each other.
 const TOGETHER_MAX: usize = 16;
 
 /// Executes a batch with up to `width` operations in flight.
@@ -64,11 +63,11 @@ pub(super) fn execute<F: StoreForm, E: Endpoint>(
     Ok(())
 }
 
-/// Why operations on a key were not done; nothing was changed.
+/// Reason for which operations on a key were not done; nothing was changed.
 enum NotDone {
-    /// An operation is refused: there is no room, or no way to the nodes.
+    /// An operation is refused: there is no room, or the nodes cannot be reached.
     Refused(usize, Error),
-    /// What was read cannot be trusted.
+    /// The bytes that were read cannot be trusted.
     Again,
 }
 
@@ -81,7 +80,7 @@ struct Run<'r, 'b, F: StoreForm, E> {
 }
 
 impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
-    /// Does all groups of the plan.
+    /// Executes all groups of the plan.
     fn all(&self, in_flight: usize) {
         let (reads, others) = self.groups.split();
         let together = in_flight.min(TOGETHER_MAX);
@@ -106,19 +105,20 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         }
     }
 
-    /// The key of a point operation.
+    /// Returns the key of a point operation.
     fn key(&self, position: usize) -> F::Key<'b> {
         let stored = self.input.operations()[position].point_key();
         self.input.key(stored.expect("a group on a key has one"))
     }
 
-    /// The key of the slot of a group.
+    /// Returns the key of the slot of a group.
     fn slot_key(&self, group: Group) -> SlotKey {
         let key = self.key(group.first());
         self.client.codec.encode_key(F::key_bytes(key).as_ref())
     }
 
-    /// Reads keys, each once for all gets of it, by one post; leaves those that need more reads.
+    /// Reads keys by one post, each once for all gets of it, and adds those that need more reads to
+    /// `left`.
     async fn read_each(&self, groups: &[Group], left: &RefCell<Vec<Group>>) {
         let keys: ArrayVec<SlotKey, TOGETHER_MAX> =
             groups.iter().map(|&group| self.slot_key(group)).collect();
@@ -144,7 +144,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         }
     }
 
-    /// Writes the outcome of gets of a key.
+    /// Writes the outcomes of gets of a key.
     fn write(&self, group: Group, value: Option<&[u8]>) {
         let (key, value) = (self.key(group.first()), value.map(F::value_of));
         let mut output = self.output.borrow_mut();
@@ -153,11 +153,11 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         }
     }
 
-    /// Does all operations on a key at one moment: under the lock of its leaf.
+    /// Executes all operations on a key at one moment: under the lock of its leaf.
     async fn change(&self, group: Group) {
         let mut refused: Vec<usize> = Vec::new();
-        // Each round refuses one more operation, for which there is no room, and at most one is
-        // usual: none.
+        // Each round refuses one more operation, for which there is no room. Usually there is only
+        // one round, without a refusal.
         loop {
             match self.change_but(group, &refused).await {
                 Ok(()) => return,
@@ -170,14 +170,14 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         }
     }
 
-    /// As `change`, without the operations that were refused.
+    /// Executes like `change`, without the operations that were refused.
     async fn change_but(&self, group: Group, refused: &[usize]) -> Result<(), NotDone> {
         let (client, input) = (self.client, &self.input);
         let positions = self.groups.operations(group);
         let positions = positions.filter(|position| !refused.contains(position));
         let slot_key = self.slot_key(group);
         let has_to_compare = positions.clone().any(|position| compares(input, position));
-        // Of several that set the value, it most likely is the last one's that stays.
+        // If several operations set the value, the last one's is most likely the final one.
         let mut placed: Vec<(usize, Vec<u8>, Option<Block>)> = Vec::new();
         let last_set = positions
             .clone()
@@ -185,7 +185,8 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         if let Some(position) = last_set.last() {
             placed.push(self.place(position).await?);
         }
-        // Memory for the value may have been waited for, which no guard must hold up.
+        // The operation may have waited for memory for the value. No guard may be held during such
+        // a wait, so it is taken now.
         let endpoint = client.tree.endpoint();
         let reading = match client.blocks.enter(endpoint).await {
             Ok(reading) => reading,
@@ -244,7 +245,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
             // If the outcome is unknown, another client may have seen it.
             if let (Some(block), true) = (block, altered.is_ok())
                 && (fate != Fate::Set(position) || no_room.is_some())
-                // A block that is lost takes memory, and nothing else.
+                // A block that is lost only costs memory.
                 && let Err(error) = client.blocks.take_back(endpoint, &reading, block).await
             {
                 self.unreachable(&error);
@@ -256,7 +257,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         let before = match altered {
             Ok(before) => before,
             Err(PoolError::Fabric(error @ FabricError::OutOfMemory { .. })) => {
-                // The tree has not grown: an operation that adds an entry is refused.
+                // The tree could not grow: an operation that adds an entry is refused.
                 let first_set = positions.clone().find(|&at| value_set(input, at).is_some());
                 let position = first_set.unwrap_or(group.first());
                 let error = self.no_room(position, &error);
@@ -274,7 +275,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
             .await
     }
 
-    /// Writes the outcomes of operations on a key, whose slot was this before.
+    /// Writes the outcomes of operations on a key; `slot` is its slot before them.
     async fn tell(
         &self,
         positions: impl Iterator<Item = usize> + Clone,
@@ -323,7 +324,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         Ok(())
     }
 
-    /// The slot's bytes for the value that an operation sets.
+    /// Returns the slot's bytes for the value that an operation sets.
     async fn place(&self, position: usize) -> Result<(usize, Vec<u8>, Option<Block>), NotDone> {
         let value = value_set(&self.input, position).expect("only of those that set a value");
         match self.client.place(F::value_bytes(value).as_ref()).await {
@@ -355,7 +356,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         Error::Unknown { what }
     }
 
-    /// Does a scan, predecessor or successor.
+    /// Executes a scan, predecessor or successor.
     async fn ordered(&self, group: Group) {
         let position = group.first();
         let entries = self.entries(position).await;
@@ -373,7 +374,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         }
     }
 
-    /// The entries of a scan, predecessor or successor.
+    /// Returns the entries of a scan, predecessor or successor.
     async fn entries(&self, position: usize) -> Result<Vec<Entry>, PoolError> {
         let (input, codec) = (&self.input, &self.client.codec);
         let range = |low: Bound<F::Key<'b>>, high: Bound<F::Key<'b>>| {

@@ -1,10 +1,10 @@
-//! Values that do not fit in a slot: each lies in a block of its own, which is written before a
-//! slot refers to it, and never again while it does.
+//! Values that do not fit in a slot: each has a block of its own, which is written before a slot
+//! refers to it, and never again while one does.
 //!
-//! The memory of a replaced block is used again when no operation can still read it, by
-//! [`epochs`](nearfield_fabric::recovery::epochs) of their own: an operation enters one before it
-//! reads a slot, and trusts a block that it has read only if its guard is valid afterwards. No
-//! cache holds addresses of blocks, so epochs may advance often.
+//! The memory of a replaced block is reused when no operation can still read it, by separate
+//! [`epochs`](nearfield_fabric::recovery::epochs): an operation enters an epoch before it reads a
+//! slot, and trusts a block that it has read only if its guard is valid afterwards. No cache holds
+//! addresses of blocks, so epochs may advance often.
 
 use super::form::Block;
 use crate::error::PoolError;
@@ -16,22 +16,25 @@ use std::time::Duration;
 
 /// The size of a client's chunks of a node, in bytes.
 const CHUNK_BYTES: u64 = 1 << 18;
-/// Blocks that are read by one post, at most.
+/// Number of blocks that are read by one post, at most.
 const READS_MAX: usize = 64;
 /// The number of unpublished blocks that a client keeps.
 const SPARE_MAX: usize = 64;
-/// Lengths up to this have memory in whole lines, longer ones in eighths of a power of two.
+/// Number of bytes up to which a value's memory is in whole lines; longer ones have eighths of a
+/// power of two.
 const EXACT_BYTES: u64 = 512;
-/// The time after which a silent process counts as dead, and holds up no memory any more.
+/// Time after which a silent process counts as dead, and no longer delays the reclamation of
+/// memory.
 const LEASE: Duration = Duration::from_millis(1600);
-/// A process has blocks become free while it has retired this many bytes, and keeps as many for its
+/// Number of retired bytes from which a process makes blocks become free. It keeps as many for its
 /// own values.
 const RETIRED_BYTES: u64 = 1 << 20;
 /// The number of retired blocks of a process that others find if it dies.
 const RING_ENTRIES: usize = 4096;
-/// Where no node has memory, an operation waits for that of retired blocks for this many leases.
+/// Number of leases for which an operation waits for the memory of retired blocks if no node has
+/// memory.
 const LEASES_OF_WAITING: u32 = 2;
-/// How long it waits at a time.
+/// Duration of each wait.
 const WAIT: Duration = Duration::from_millis(1);
 /// The number of blocks that a process names in its ring by one post.
 const TOGETHER: usize = 16;
@@ -41,7 +44,7 @@ const TOGETHER: usize = 16;
 pub(super) struct BlockMemory(Epochs);
 
 impl BlockMemory {
-    /// Makes the table of epochs, and leaves its address in a word.
+    /// Creates the table of epochs, and stores its address in a word.
     pub async fn create(endpoint: &impl Endpoint, word: GlobalAddress) -> Result<(), PoolError> {
         let table = endpoint.allocate(word.node(), TABLE_BYTES).await?;
         endpoint.write(table, &[0; TABLE_BYTES as usize]).await?;
@@ -49,7 +52,7 @@ impl BlockMemory {
         Ok(endpoint.write(word, &table).await?)
     }
 
-    /// Takes part in the epochs whose table is named in a word.
+    /// Takes part in the epochs with the table whose address is in a word.
     pub async fn open(
         endpoint: &impl Endpoint,
         word: GlobalAddress,
@@ -69,13 +72,13 @@ impl BlockMemory {
         ))
     }
 
-    /// The bytes that this process has retired, and that are not free yet.
+    /// Returns the bytes that this process has retired, and that are not free yet.
     pub fn retired_bytes(&self) -> u64 {
         self.0.retired_bytes()
     }
 
     /// Begins an operation: while its guard lives and is valid, the blocks of slots that it reads
-    /// are what they were.
+    /// stay unchanged.
     pub async fn enter(&self, endpoint: &impl Endpoint) -> Result<Guard<'_>, PoolError> {
         self.0.tend(endpoint).await?;
         Ok(self.0.enter())
@@ -86,18 +89,18 @@ impl BlockMemory {
 #[derive(Debug)]
 pub(super) struct Blocks {
     arena: Arena,
-    /// Written, and not published.
+    /// Blocks that were written, but not published.
     spare: RefCell<Vec<Block>>,
-    /// `None` of words, which have no blocks.
+    /// The memory of blocks; `None` for words, which have no blocks.
     memory: Option<Arc<BlockMemory>>,
 }
 
-/// A guard of [`BlockMemory`], which words do without.
+/// A guard of [`BlockMemory`]; words need none.
 #[derive(Debug)]
 pub(super) struct Reading<'m>(Option<Guard<'m>>);
 
 impl Reading<'_> {
-    /// True if the blocks that were read can be trusted. Otherwise they may be anything.
+    /// Returns true if the blocks that were read can be trusted. Otherwise they may be anything.
     pub async fn is_valid(&self, endpoint: &impl Endpoint) -> Result<bool, PoolError> {
         match &self.0 {
             Some(guard) => Ok(guard.confirm(endpoint).await?),
@@ -106,8 +109,8 @@ impl Reading<'_> {
     }
 }
 
-/// The memory of a value of this length: the same for lengths that hardly differ, so that they use
-/// each other's.
+/// Returns the bytes of memory for a value of this length: the same for similar lengths, so that
+/// they can reuse each other's.
 fn memory_bytes(bytes: u32) -> u64 {
     let bytes = u64::from(bytes).max(1);
     let step = match bytes {
@@ -168,7 +171,7 @@ impl Blocks {
                 Err(FabricError::OutOfMemory { .. })
                     if self.has_retired() && endpoint.now() < until =>
                 {
-                    // A silent process holds it up for a lease.
+                    // A silent process delays it for a lease.
                     endpoint.sleep(WAIT).await;
                     drop(self.enter(endpoint).await?);
                 }
@@ -222,8 +225,8 @@ impl Blocks {
         self.retire(endpoint, reading, block).await
     }
 
-    /// Takes a block that no slot leads to any more, but that others may be about to read. The
-    /// change of its slot was answered. No round trip, or one for each 16 blocks.
+    /// Retires a block that no slot refers to any more, but that others may be about to read. The
+    /// change of its slot must be acknowledged. No round trip, or one for each 16 blocks.
     pub async fn retire(
         &self,
         endpoint: &impl Endpoint,
@@ -233,8 +236,9 @@ impl Blocks {
         let (Some(memory), Some(guard)) = (&self.memory, &reading.0) else {
             return Ok(());
         };
-        // The slot was changed under a guard of the tree. If the one of blocks was lost meanwhile,
-        // its epoch may be long over, while others still read the block in theirs.
+        // The slot was changed under a guard of the tree. If the guard of blocks was lost
+        // meanwhile, its epoch may have ended long ago, while others still read the block in
+        // theirs.
         let later;
         let guard = if guard.confirm(endpoint).await? {
             guard

@@ -12,27 +12,28 @@ use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::ops::Bound;
 
-/// Slots of values up to this length are copied without memory of their own.
+/// Number of bytes up to which the value of a slot is copied without an allocation.
 const INLINE_SLOT_BYTES: usize = 32;
 
-/// Entries that a scan asks a tree for at first, and at most: more each time.
+/// Number of entries that a scan asks a tree for: initially, and at most, because it grows each
+/// time.
 const PIECE_MIN: usize = 64;
 const PIECE_MAX: usize = 4096;
 
-/// One thread's client.
+/// The client of one thread.
 #[derive(Debug)]
 pub(super) struct Client<E> {
     pub tree: Tree<E>,
     pub codec: Codec,
     pub blocks: Blocks,
-    /// A node has not answered. The thread makes a new client before it executes more, because a
-    /// way to a node that is lost stays so, also when the node can be reached again.
+    /// Set if a node has not responded. The thread creates a new client before it executes more,
+    /// because a lost connection to a node stays lost, even when the node can be reached again.
     pub is_lost: Cell<bool>,
-    /// To programs at the memory nodes.
+    /// The connection to programs at the memory nodes.
     pub way: RefCell<Way>,
 }
 
-/// Keys of slots from one to another, both included.
+/// A range of keys of slots, both bounds included.
 #[derive(Clone, Debug)]
 pub(super) struct SlotRange {
     low: SlotKey,
@@ -40,10 +41,10 @@ pub(super) struct SlotRange {
 }
 
 impl SlotRange {
-    /// The slots of keys between two bounds, which may be longer than keys are; `None` if there can
-    /// be no such key.
+    /// Creates the range of slots for keys between two bounds, which may be longer than keys are;
+    /// returns `None` if there can be no such key.
     pub fn new(codec: &Codec, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Option<SlotRange> {
-        // A longer key lies just behind its beginning.
+        // A longer key is ordered directly behind its beginning.
         let cut = |key: &[u8]| {
             let length = key.len().min(codec.key_bytes_max);
             (codec.encode_key(&key[..length]), length < key.len())
@@ -72,7 +73,7 @@ impl SlotRange {
         (low[..] <= high[..]).then_some(SlotRange { low, high })
     }
 
-    /// From one slot to another.
+    /// Creates the range from one slot to another.
     pub fn of_slots(low: &[u8], high: &[u8]) -> SlotRange {
         let slot = |key: &[u8]| {
             let mut slot = SlotKey::zero(key.len());
@@ -85,12 +86,12 @@ impl SlotRange {
         }
     }
 
-    /// The first and the last slot.
+    /// Returns the first and the last slot.
     pub fn slots(&self) -> (&[u8], &[u8]) {
         (&self.low, &self.high)
     }
 
-    /// The rest behind a key; `None` if nothing is left.
+    /// Returns the rest behind a key; `None` if nothing is left.
     pub fn behind_key(&self, codec: &Codec, key: &[u8]) -> Option<SlotRange> {
         let (low, high) = (codec.encode_key(key).next()?, self.high.clone());
         (low[..] <= high[..]).then_some(SlotRange { low, high })
@@ -106,7 +107,7 @@ impl<E: Endpoint> Client<E> {
         mut found: impl FnMut(usize, Option<&[u8]>),
     ) -> SmallVec<[usize; 4]> {
         let endpoint = self.tree.endpoint();
-        // If there is no way to the nodes, that comes out where keys are read one by one.
+        // If the nodes cannot be reached, that is reported when keys are read one by one.
         let Ok(reading) = self.blocks.enter(endpoint).await else {
             return (0..keys.len()).collect();
         };
@@ -145,7 +146,7 @@ impl<E: Endpoint> Client<E> {
         let endpoint = self.tree.endpoint();
         loop {
             let reading = self.blocks.enter(endpoint).await?;
-            // The tree may be read again; `found` is called once.
+            // The tree may be read again, but `found` must be called only once.
             let copy = |slot: &[u8]| SmallVec::<[u8; INLINE_SLOT_BYTES]>::from_slice(slot);
             let Some(slot) = self.tree.search_missed(key, copy).await? else {
                 return Ok(None);
@@ -162,7 +163,7 @@ impl<E: Endpoint> Client<E> {
         }
     }
 
-    /// The first `limit` entries of a range, from the end where `direction` begins.
+    /// Returns the first `limit` entries of a range, from the end where `direction` begins.
     pub async fn scan(
         &self,
         range: &SlotRange,
@@ -188,7 +189,7 @@ impl<E: Endpoint> Client<E> {
         Ok(entries)
     }
 
-    /// A piece, with values in place of slots.
+    /// Reads a piece, with values in place of slots.
     async fn piece_with_values(
         &self,
         range: &SlotRange,
@@ -217,7 +218,7 @@ impl<E: Endpoint> Client<E> {
         }
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub async fn count(&self) -> Result<usize, PoolError> {
         let mut count = 0;
         let mut rest = SlotRange::new(&self.codec, Bound::Unbounded, Bound::Unbounded);
@@ -229,7 +230,7 @@ impl<E: Endpoint> Client<E> {
         Ok(count)
     }
 
-    /// Replaces the slots' references by the values. True if no value was in a block.
+    /// Replaces the slots' references by the values. Returns true if no value was in a block.
     async fn read_values(&self, entries: &mut [Entry]) -> Result<bool, PoolError> {
         let mut places = Vec::new();
         let mut blocks = Vec::new();
@@ -249,7 +250,7 @@ impl<E: Endpoint> Client<E> {
         Ok(blocks.is_empty())
     }
 
-    /// The slot's bytes for a value, which is written to a block first if it is long.
+    /// Returns the slot's bytes for a value, which is written to a block first if it is long.
     pub async fn place(&self, value: &[u8]) -> Result<(Vec<u8>, Option<Block>), PoolError> {
         if !self.codec.is_outside(value) {
             return Ok((self.codec.encode_inline(value), None));
@@ -268,8 +269,8 @@ impl<E: Endpoint> Client<E> {
     }
 }
 
-/// The rest of a range behind the entries of a piece of it. Entries outside of the range are
-/// dropped. `None` if nothing is left.
+/// Returns the rest of a range behind the entries of a piece of it. Drops entries outside of the
+/// range. Returns `None` if nothing is left.
 fn behind(
     range: SlotRange,
     found: &mut Vec<Entry>,

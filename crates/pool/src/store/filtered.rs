@@ -1,4 +1,4 @@
-//! Ranges of a store with a filter, and aggregates.
+//! Filters and aggregates over ranges of a store.
 
 use super::client::{Client, SlotRange};
 use super::{Store, StoreForm};
@@ -11,13 +11,13 @@ use nearfield_core::{Direction, Error, Form};
 use nearfield_fabric::Endpoint;
 use std::ops::Bound;
 
-/// Entries of byte strings that are read at once.
+/// Number of byte-string entries that are read at once.
 const READ: usize = 1024;
 
-/// Keys and values of a form.
+/// The keys and values of a form.
 pub type Entries<F> = Vec<(<F as Form>::OwnedKey, <F as Form>::OwnedValue)>;
 
-/// A range of a store, of which a filter selects entries, as far as it was not read yet.
+/// A range of a store with a filter of its entries, as far as it was not read yet.
 #[derive(Clone, Debug)]
 pub struct Selection {
     rest: Option<SlotRange>,
@@ -25,20 +25,20 @@ pub struct Selection {
 }
 
 impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
-    /// Has programs run at the memory nodes for ranges with a filter. `connect` makes the way to
-    /// the nodes, once for each thread that needs it: a
-    /// [`Client`](nearfield_offload::net::udp::Client), usually.
+    /// Runs programs at the memory nodes for ranges with a filter. `connect` connects to the nodes,
+    /// once for each thread that needs it: usually with a
+    /// [`Client`](nearfield_offload::net::udp::Client).
     pub fn with_programs(
         self,
         connect: impl Fn() -> Result<Box<dyn Programs>, String> + Send + Sync + 'static,
     ) -> Store<F, E> {
-        // A store that has a way keeps it.
+        // A store that has a `connect` keeps it.
         let _ = self.programs.set(Box::new(connect));
         self
     }
 
-    /// The entries between two bounds that a filter selects. Words count as they are, byte strings
-    /// as [`number`] says. Nothing is read yet.
+    /// Returns the selection of entries between two bounds that a filter selects. Words are
+    /// compared directly, byte strings as [`number`] defines. Nothing is read yet.
     pub fn selection(
         &self,
         (low, high): (Bound<F::Key<'_>>, Bound<F::Key<'_>>),
@@ -53,12 +53,12 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
         Selection { rest, filter }
     }
 
-    /// The aggregates of the values that are selected. Each entry is as it was at some time of the
-    /// call.
+    /// Returns the aggregates of the values that are selected. Each entry has its state at some
+    /// time of the call.
     ///
-    /// Memory nodes read the leaves where they lie, if entries are words and there is a way to
-    /// [programs](Store::with_programs). Otherwise, or if they refuse, this process reads the
-    /// leaves, with the same result: [`leaf_reads`](Store::leaf_reads) tells.
+    /// If entries are words and [programs](Store::with_programs) can be reached, memory nodes read
+    /// their leaves themselves. Otherwise, or if they refuse, this process reads the leaves, with
+    /// the same result: [`leaf_reads`](Store::leaf_reads) reports both.
     ///
     /// # Errors
     /// `Unreachable`.
@@ -68,8 +68,8 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
         aggregates.map_err(|error| client.unreachable(&error))
     }
 
-    /// The next entries that are selected, in ascending order; `None` behind the last. There may be
-    /// none among those that were read. Otherwise as [`aggregate`](Store::aggregate).
+    /// Returns the next entries that are selected, in ascending order; `None` behind the last. The
+    /// list may be empty. Otherwise like [`aggregate`](Store::aggregate).
     ///
     /// # Errors
     /// `Unreachable`. The selection stays where it was.
@@ -88,7 +88,7 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
         Ok(Some(entries.collect()))
     }
 
-    /// The leaves that scans of this process have read, and where.
+    /// Returns the number of leaves that scans of this process have read, by place.
     pub fn leaf_reads(&self) -> LeafReads {
         self.node.leaf_reads()
     }
@@ -117,8 +117,8 @@ impl<E: Endpoint> Client<E> {
         Ok(aggregates)
     }
 
-    /// Entries at the beginning of a range, with keys and values as they were given, and what is
-    /// left of the range.
+    /// Returns entries at the beginning of a range, with keys and values as they were given, and
+    /// the rest of the range.
     async fn select(
         &self,
         range: &SlotRange,

@@ -1,4 +1,5 @@
-//! The entries of a store in a tree, whose keys and values have one length each.
+//! The entries of a store in a tree, in which all keys have one length and all values have one
+//! length.
 //!
 //! ```text
 //! key of a slot   | key | zeros | length of key and one: 1, or 2 from 255 bytes on, big-endian |
@@ -6,9 +7,9 @@
 //!                 | 255 | length 4 | address 8 | zeros |         of a block of its own
 //! ```
 //!
-//! A key and one that has zeros behind it differ only in their length, and are ordered by it. No
-//! key of a slot is all zeros, which marks empty slots of a tree. Words have values of eight bytes,
-//! and nothing beside them.
+//! A key and the same key followed by zeros differ only in their length, which orders them. No key
+//! of a slot is all zeros, which marks empty slots of a tree. Words have values of eight bytes, and
+//! no other fields.
 
 use super::StoreOptions;
 use nearfield_core::{Bytes, Form, Words};
@@ -16,9 +17,9 @@ use nearfield_fabric::GlobalAddress;
 
 /// The length of a word in bytes.
 const WORD: usize = 8;
-/// Instead of a length: the value lies in a block.
+/// Marker in place of a length: the value is in a block.
 const IN_BLOCK: u8 = u8::MAX;
-/// The bytes that describe a block.
+/// Number of bytes that describe a block.
 const BLOCK_BYTES: usize = 12;
 
 /// A form of entries that a store can keep: [`Bytes`] or [`Words`].
@@ -81,14 +82,14 @@ impl StoreForm for Words {
     }
 }
 
-/// The bytes of a word; all slots have the same number.
+/// Returns the bytes of a word; all slots have the same number.
 fn word(bytes: &[u8]) -> [u8; WORD] {
     let mut word = [0; WORD];
     word.copy_from_slice(bytes);
     word
 }
 
-/// A value outside of its slot: written once, before a slot says where it is.
+/// A value outside of its slot: written once, before a slot refers to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     pub address: GlobalAddress,
@@ -102,7 +103,7 @@ pub(super) enum Held<'s> {
     Outside(Block),
 }
 
-/// Encodes keys and values for slots, and decodes them.
+/// A codec of keys and values for slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Codec {
     /// The longest key, in bytes.
@@ -126,22 +127,22 @@ impl Codec {
         }
     }
 
-    /// The last byte of all slots' keys, if keys and values are words.
+    /// Returns the last byte of all slots' keys, if keys and values are words.
     pub fn word_suffix(&self) -> Option<u8> {
         self.inline_bytes_max.is_none().then_some(WORD as u8 + 1)
     }
 
-    /// The length of a slot's key.
+    /// Returns the length of a slot's key.
     pub fn slot_key_bytes(&self) -> usize {
         self.key_bytes_max + self.suffix_bytes()
     }
 
-    /// The length of a slot's value.
+    /// Returns the length of a slot's value.
     pub fn slot_value_bytes(&self) -> usize {
         self.inline_bytes_max.map_or(WORD, |inline| 1 + inline)
     }
 
-    /// That of the length and one, of the longest key.
+    /// Returns the number of bytes for the length of the longest key and one.
     fn suffix_bytes(&self) -> usize {
         if self.key_bytes_max < usize::from(u8::MAX) {
             1
@@ -150,7 +151,7 @@ impl Codec {
         }
     }
 
-    /// The key of a slot, for a key that is not too long.
+    /// Returns the key of a slot, for a key that is not too long.
     #[inline]
     pub fn encode_key(&self, key: &[u8]) -> SlotKey {
         let mut slot = SlotKey::zero(self.slot_key_bytes());
@@ -160,7 +161,7 @@ impl Codec {
         slot
     }
 
-    /// The key that a slot's key stands for.
+    /// Returns the key that a slot's key stands for.
     pub fn decode_key<'s>(&self, slot: &'s [u8]) -> &'s [u8] {
         let (key, suffix) = slot.split_at(self.key_bytes_max);
         let suffix = suffix
@@ -186,13 +187,13 @@ impl Codec {
         })
     }
 
-    /// True if a value has no room in a slot.
+    /// Returns true if a value does not fit in a slot.
     pub fn is_outside(&self, value: &[u8]) -> bool {
         self.inline_bytes_max
             .is_some_and(|inline| value.len() > inline)
     }
 
-    /// The value of a slot that has room for it.
+    /// Returns the value of a slot that has room for it.
     pub fn encode_inline(&self, value: &[u8]) -> Vec<u8> {
         let mut slot = vec![0; self.slot_value_bytes()];
         if self.inline_bytes_max.is_none() {
@@ -204,7 +205,7 @@ impl Codec {
         slot
     }
 
-    /// The value of a slot that says where the value is.
+    /// Returns the value of a slot that refers to a block.
     pub fn encode_block(&self, block: Block) -> Vec<u8> {
         let mut slot = vec![0; self.slot_value_bytes()];
         slot[0] = IN_BLOCK;
@@ -214,7 +215,7 @@ impl Codec {
     }
 }
 
-/// A slot's key of this many bytes lies inline with the operation.
+/// Number of bytes up to which a slot's key is stored without an allocation.
 const SHORT: usize = 24;
 
 /// The key of a slot.
@@ -237,7 +238,7 @@ impl SlotKey {
         }
     }
 
-    /// The one behind it; `None` if it is the last.
+    /// Returns the key behind it; `None` if it is the last.
     pub fn next(mut self) -> Option<SlotKey> {
         for byte in self.iter_mut().rev() {
             *byte = byte.wrapping_add(1);
@@ -248,7 +249,7 @@ impl SlotKey {
         None
     }
 
-    /// The one before it; `None` if it is the first.
+    /// Returns the key before it; `None` if it is the first.
     pub fn previous(mut self) -> Option<SlotKey> {
         for byte in self.iter_mut().rev() {
             *byte = byte.wrapping_sub(1);
@@ -299,7 +300,8 @@ mod tests {
         })
     }
 
-    /// All keys of up to four bytes of few letters, and long ones around where lengths get longer.
+    /// All keys of up to four bytes of few letters keep their order, and so do long ones near the
+    /// lengths at which the suffix grows.
     #[test]
     fn keys_of_slots_are_ordered_as_keys_and_never_all_zeros() {
         let mut keys: Vec<Vec<u8>> = vec![Vec::new()];

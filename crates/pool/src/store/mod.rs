@@ -6,8 +6,8 @@
 //! - `batch` executes a batch by its plan ([`nearfield_core::plan`]): operations on different keys
 //!   are in flight at the same time, up to [`StoreOptions::in_flight`], and the operations on one
 //!   key are executed as one.
-//! - `filtered` reads ranges with a filter, and aggregates, by programs at the memory nodes where
-//!   there is a `way` to them.
+//! - `filtered` reads ranges with a filter, and aggregates, by programs at the memory nodes if
+//!   these can be reached (`way`).
 //! - Each thread has a client of its own, created at its first operation; all share the cache.
 
 mod batch;
@@ -39,21 +39,21 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use way::Way;
 
-/// The longest key that any store can have, in bytes: a slot's key has up to 4,096.
+/// Number of bytes of the longest key that any store can have: a slot's key has up to 4,096.
 pub const KEY_BYTES_MAX: usize = 4094;
 
 /// The options of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// The longest key of byte strings, in bytes, up to [`KEY_BYTES_MAX`]: every slot has room for
-    /// it. All users of a store must use the same. No effect for words.
+    /// Number of bytes of the longest key of byte strings, up to [`KEY_BYTES_MAX`]: every slot has
+    /// room for it. All users of a store must use the same. No effect for words.
     pub key_bytes_max: usize,
-    /// The longest value of byte strings that lies in its slot, in bytes, 12 to 254: every slot has
-    /// room for it. Longer values take one more round trip. All users of a store must use the same.
-    /// No effect for words.
+    /// Number of bytes of the longest value of byte strings that is stored in its slot, 12 to 254:
+    /// every slot has room for it. Longer values take one more round trip. All users of a store
+    /// must use the same. No effect for words.
     pub inline_bytes_max: usize,
-    /// The greatest number of operations of a batch that a thread has in flight. Of changes it is
-    /// up to 16.
+    /// Number of operations of a batch that a thread may have in flight. At most 16 of them are
+    /// changes.
     pub in_flight: usize,
     /// The techniques and sizes of the tree. The lengths of keys and values follow from the above.
     pub tree: Options,
@@ -74,33 +74,33 @@ impl Default for StoreOptions {
 }
 
 /// The default lease of locks. A thread that shares its processor is suspended for tens of
-/// milliseconds now and then, and its locks must not expire meanwhile: each that does takes one of
-/// its 62 places for records until a client comes to the same lock.
+/// milliseconds now and then, and its locks must not expire meanwhile: each that expires takes one
+/// of its 62 places for records until a client finds the same lock.
 const LEASE: Duration = Duration::from_millis(100);
 
-/// How long all is refused after a node could not be reached.
+/// Time for which all operations are refused after a node could not be reached.
 const AWAY: Duration = Duration::from_secs(1);
 
-/// Makes a way to the nodes, for one thread, or says why there is none.
+/// A function that connects one thread to the nodes, or returns the reason for which it cannot.
 type Connect<E> = Box<dyn Fn() -> Result<E, String> + Send + Sync>;
 
-/// Why a store cannot be opened.
+/// Reason for which a store cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// There is no way to the memory nodes.
+    /// The memory nodes cannot be reached.
     #[error("{0}")]
     Connect(String),
-    /// There are no memory nodes.
+    /// No memory nodes were given.
     #[error("a store needs a memory node, and there is none")]
     NoNodes,
-    /// Keys cannot be so long.
+    /// The length of keys exceeds the maximum.
     #[error("keys of {found} bytes are not possible: up to {KEY_BYTES_MAX} are")]
     KeyBytes {
         /// The given value.
         found: usize,
     },
-    /// These nodes hold another store, or fail.
+    /// The nodes hold another store, or fail.
     #[error(transparent)]
     Pool(#[from] PoolError),
 }
@@ -108,10 +108,10 @@ pub enum OpenError {
 /// A map in the memory of memory nodes, which any number of threads and processes share.
 ///
 /// It keeps the guarantees of [`nearfield_core`] for batches. Operations have one round trip to
-/// read, and two or three to write, if the way to the key's leaf is cached; a batch has many of
+/// read, and two or three to write, if the route to the key's leaf is cached; a batch has many of
 /// them in flight.
 ///
-/// A thread has a client from its first operation on, which takes a number of owners of locks and
+/// A thread has a client from its first operation on, which takes an owner number for locks and
 /// some memory: threads should be few and live long.
 pub struct Store<F, E> {
     connect: Connect<E>,
@@ -119,18 +119,18 @@ pub struct Store<F, E> {
     node: Arc<ComputeNode>,
     codec: Codec,
     in_flight: usize,
-    /// By it threads know the client that is of this store.
+    /// The identity of this store, by which threads find its client.
     name: Arc<()>,
-    /// Where long values lie; `None` of words, which have none.
+    /// The memory of long values; `None` for words, which have none.
     blocks: Option<Arc<BlockMemory>>,
-    /// When a node could not be reached last, and why.
+    /// Time when a node could not be reached last, and the reason.
     refused: Mutex<Option<(Instant, String)>>,
-    /// Makes a way to programs at the memory nodes, if there are any.
+    /// The function that connects to programs at the memory nodes, if there are any.
     programs: Arc<OnceLock<Box<way::Connect>>>,
     form: PhantomData<F>,
 }
 
-/// A thread's client of the store that has this name.
+/// A thread's client of the store with this identity.
 type Kept = (Weak<()>, Rc<dyn Any>);
 
 thread_local! {
@@ -138,13 +138,13 @@ thread_local! {
 }
 
 impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
-    /// Opens the store on all nodes to which `connect` leads, or creates an empty one if there is
+    /// Opens the store on all nodes that `connect` reaches, or creates an empty one if there is
     /// none. Each thread calls `connect` once.
     ///
     /// # Errors
     /// `Connect`, `NoNodes`, `KeyBytes`; `Pool` with `NoIndex` or `Format` if there is a store of
-    /// other lengths or sizes, with `Geometry` or `Cache` if the sizes are not possible, and with
-    /// the nodes' errors.
+    /// other lengths or sizes, with `Geometry` or `Cache` if the sizes are invalid, and with the
+    /// nodes' errors.
     pub fn open(
         connect: impl Fn() -> Result<E, String> + Send + Sync + 'static,
         options: &StoreOptions,
@@ -193,7 +193,7 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
         Ok(store)
     }
 
-    /// The number of entries; exact when no writer is at work. Reads all leaves.
+    /// Returns the number of entries; exact if no writer is at work. Reads all leaves.
     ///
     /// # Errors
     /// `Unreachable`.
@@ -204,13 +204,13 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
         })
     }
 
-    /// The bytes of internal nodes that this process keeps.
+    /// Returns the bytes of internal nodes that this process caches.
     pub fn cache_bytes(&self) -> usize {
         self.node.cache_bytes()
     }
 
-    /// The bytes of long values that this process has replaced or removed, and that are not free
-    /// yet: some operation might still read them, or they wait for the next values.
+    /// Returns the bytes of long values that this process has replaced or removed, and that are not
+    /// free yet: some operation might still read them, or they wait for the next values.
     pub fn retired_bytes(&self) -> u64 {
         let blocks = self.blocks.as_ref();
         blocks.map_or(0, |blocks| blocks.retired_bytes())
@@ -235,11 +235,12 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
             clients.push((name, client));
             gone
         });
-        // Out of the borrow, as ways to nodes may have much to do when they end.
+        // The clients are dropped outside of the borrow, because ending a connection may take long.
         drop(gone);
     }
 
-    /// This thread's client: a new one if it has none, or if a node has not answered the last one.
+    /// Returns this thread's client: a new one if it has none, or if a node has not responded to
+    /// the last one.
     fn client(&self) -> Result<Rc<Client<E>>, Error> {
         let name = Arc::as_ptr(&self.name);
         let found = CLIENTS.with_borrow(|clients| {
@@ -262,8 +263,8 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
         connected.map_err(|what| Error::Unreachable { what })
     }
 
-    /// Refuses what is asked for shortly after a node could not be reached. To wait for a node
-    /// takes seconds, in which a thread would do nothing else.
+    /// Refuses operations shortly after a node could not be reached. Waiting for a node takes
+    /// seconds, in which a thread would do nothing else.
     fn refuse_while_away(&self) -> Result<(), Error> {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         match &*refused {
@@ -283,14 +284,14 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
         Ok(client)
     }
 
-    /// Has this thread forget its client.
+    /// Drops this thread's client.
     fn forget(&self) {
         let name = Arc::as_ptr(&self.name);
         let gone = CLIENTS.with_borrow_mut(|clients| {
             let is_mine = |kept: &mut Kept| std::ptr::eq(kept.0.as_ptr(), name);
             clients.extract_if(.., is_mine).collect::<Vec<Kept>>()
         });
-        // Out of the borrow, as in `keep`.
+        // The clients are dropped outside of the borrow, as in `keep`.
         drop(gone);
     }
 }
@@ -299,14 +300,14 @@ impl<F: StoreForm, E: Endpoint + 'static> OrderedIndex<F> for Store<F, E> {
     /// Executes a batch; see [`nearfield_core`].
     ///
     /// # Errors
-    /// `BatchTooLarge`, and `Unreachable` if this thread is new and has no way to the nodes. Single
+    /// `BatchTooLarge`, and `Unreachable` if this thread is new and cannot reach the nodes. Single
     /// operations fail with `KeyTooLong`, `OutOfMemory`, `Unreachable`, and `Unknown`.
     fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
         let client = self.client()?;
         batch::execute(&client, self.in_flight, batch)
     }
 
-    /// As [`count`](Store::count); 0 if the nodes do not answer.
+    /// Returns the same as [`count`](Store::count); 0 if the nodes do not respond.
     fn len(&self) -> usize {
         self.count().unwrap_or(0)
     }

@@ -1,8 +1,8 @@
 //! Creating or finding the tree of a store: the first client creates it.
 //!
-//! Each node has the pool's identity, a random number, and says which of how many it is. A node
-//! that has lost its memory has none, and one of another pool has another: no client follows an
-//! address into it.
+//! Each node stores the pool's identity, a random number, its position in the pool, and the number
+//! of nodes. A node that has lost its memory has no identity, and one of another pool has another:
+//! no client follows an address into it.
 
 use super::blocks::BlockMemory;
 use crate::chime::{ComputeNode, Tree};
@@ -12,36 +12,38 @@ use rand::RngExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The line of the tree's header, behind the one where address 0 is none.
+/// Offset of the line of the tree's header, behind the line whose address 0 is null.
 const HEADER_AT: u64 = LINE_BYTES;
-/// The word on the first node that tells whether there is a tree. 0, a random number of its
+/// Offset of the word on the first node that shows if there is a tree: 0, a random number of its
 /// creator, or `READY`.
 const STATE_AT: u64 = 2 * LINE_BYTES;
 const READY: u64 = 1 << 63;
-/// The word behind it, which tells where the epochs of blocks are, in stores of byte strings.
+/// Offset of the word behind it, with the address of the epochs of blocks, in stores of byte
+/// strings.
 const BLOCKS_AT: u64 = STATE_AT + 8;
-/// The words of each node behind that: the identity of the pool, and the node's place in it.
+/// Offset of the words of each node behind that: the identity of the pool, and the node's position
+/// in it.
 const IDENTITY_AT: u64 = STATE_AT + 16;
 const IDENTITY_BYTES: usize = 16;
-/// A creator that takes longer counts as dead.
+/// Time after which a creator counts as dead.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The interval at which a client checks for the tree.
 const WAIT: Duration = Duration::from_millis(1);
 
-/// The header of a store on these nodes.
+/// Returns the header of a store on these nodes.
 fn header(first: NodeId) -> GlobalAddress {
     GlobalAddress::new(first, HEADER_AT)
 }
 
-/// The word of a store's epochs of blocks.
+/// Returns the word of a store's epochs of blocks.
 pub(super) fn blocks(first: NodeId) -> GlobalAddress {
     GlobalAddress::new(first, BLOCKS_AT)
 }
 
-/// Statement of a node about the pool that it belongs to.
+/// The membership of a node in a pool, as the node stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Membership {
-    /// 0: none.
+    /// The pool's identity; 0: none.
     identity: u64,
     position: u32,
     count: u32,
@@ -110,7 +112,7 @@ async fn check_membership(endpoint: &impl Endpoint, nodes: &[NodeId]) -> Result<
     Ok(())
 }
 
-/// Makes all nodes those of one pool. `before` is the identity that a creator has left which died.
+/// Makes all nodes members of one pool. `before` is the identity that a dead creator has left.
 async fn found_pool(
     endpoint: &impl Endpoint,
     nodes: &[NodeId],
@@ -179,7 +181,7 @@ pub(super) async fn create_or_open<E: Endpoint>(
         since = endpoint.now();
     }
     if let Err(error) = found_pool(&endpoint, nodes, expected, mine).await {
-        // So that a later client is told at once, too.
+        // This makes a later client fail at once, too.
         endpoint.compare_swap(state, mine, expected).await?;
         return Err(error);
     }

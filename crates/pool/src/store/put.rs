@@ -1,4 +1,4 @@
-//! Setting values whose former ones are of no interest.
+//! Writes of values that do not return the old ones.
 
 use super::client::Client;
 use super::form::{Held, SlotKey};
@@ -10,17 +10,17 @@ use crate::index::PoolIndex;
 use nearfield_core::Error;
 use nearfield_fabric::{Endpoint, FabricError};
 
-/// Where an operation has failed.
+/// The time at which an operation failed.
 enum Failed {
-    /// Before anything was changed.
+    /// The time before anything was changed.
     Before(PoolError),
-    /// It may have been done.
+    /// A time at which it may have been done.
     Meanwhile(PoolError),
 }
 
 impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
-    /// Sets the value of a key, whether it is there or not, and does not answer the former one: a
-    /// long one is not read, nor is a word that this process has put not long ago.
+    /// Sets the value of a key, whether it exists or not, and does not return the old one: a long
+    /// one is not read, nor is a word that this process has put recently.
     ///
     /// # Errors
     /// `KeyTooLong`, `OutOfMemory`, `Unreachable` if nothing was changed, `Unknown`.
@@ -62,14 +62,14 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
 }
 
 impl<E: Endpoint> Client<E> {
-    /// Puts a word, which lies in its slot.
+    /// Puts a word, which is stored in its slot.
     async fn put_word(&self, key: &SlotKey, value: &[u8]) -> Result<(), Failed> {
         let slot = self.codec.encode_inline(value);
         let put = PoolIndex::put(&self.tree, key, &slot);
         put.await.map_err(Failed::Meanwhile)
     }
 
-    /// Puts a byte string, and retires the block of the former one.
+    /// Puts a byte string, and retires the block of the old one.
     async fn put(&self, key: &SlotKey, value: &[u8]) -> Result<(), Failed> {
         let endpoint = self.tree.endpoint();
         let (slot, block) = self.place(value).await.map_err(Failed::Before)?;
@@ -84,7 +84,7 @@ impl<E: Endpoint> Client<E> {
                 if let (Some(block), PoolError::Fabric(FabricError::OutOfMemory { .. })) =
                     (block, &error)
                 {
-                    // The tree has not grown, so no slot leads to it.
+                    // The tree could not grow, so no slot refers to it.
                     let taken = self.blocks.take_back(endpoint, &reading, block).await;
                     taken.map_err(Failed::Meanwhile)?;
                 }

@@ -1,18 +1,18 @@
-//! A thread's way to memory nodes that run programs.
+//! A thread's connection to memory nodes that run programs.
 
 use crate::filtered::Programs;
 use nearfield_offload::traversal::{Outcome, Query};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// How long programs are not tried again after no memory node has answered: a client waits for
-/// answers for about a second.
+/// Time for which programs are not tried again after no memory node has responded: a client waits
+/// for responses for about a second.
 const AWAY: Duration = Duration::from_secs(10);
 
-/// Makes a way, for one thread, or says why there is none.
+/// A function that connects one thread, or returns the reason for which it cannot.
 pub type Connect = dyn Fn() -> Result<Box<dyn Programs>, String> + Send + Sync;
 
-/// The way, which is made when it is first needed.
+/// The connection, which is made when it is first needed.
 #[derive(Default)]
 pub struct Way {
     connect: Arc<OnceLock<Box<Connect>>>,
@@ -21,7 +21,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// A way that is made by `connect`, once that is known.
+    /// Creates a connection that `connect` makes, once that is known.
     pub fn new(connect: Arc<OnceLock<Box<Connect>>>) -> Way {
         Way {
             connect,
@@ -29,7 +29,7 @@ impl Way {
         }
     }
 
-    /// True if there may be a way.
+    /// Returns true if there may be a connection.
     pub fn is_there(&self) -> bool {
         self.connect.get().is_some()
     }
