@@ -1,5 +1,5 @@
-//! Leaves that are hopscotch hash tables, as in CHIME's figure 15b, which applies its techniques to
-//! ROLEX one after the other: reading.
+//! Reads of leaves that are hopscotch hash tables, as in CHIME's figure 15b, which applies its
+//! techniques to ROLEX one after the other.
 //!
 //! A client reads the key's neighborhood in each leaf that may have the key, and with it the leaf's
 //! metadata: the bound, which is the lower fence key, and the address of the synonym leaf, in the
@@ -32,7 +32,7 @@ pub(super) struct Found {
 }
 
 impl Part {
-    /// The segments that were read of it.
+    /// Returns the segments that were read of it.
     fn segments(&self) -> Segments {
         self.leaf.layout().with_metadata(self.known)
     }
@@ -42,7 +42,7 @@ impl Part {
         layout.replica_within(&self.segments()).unwrap_or(0)
     }
 
-    /// The least key that belongs to the leaf; of no meaning in a synonym leaf.
+    /// Returns the least key that belongs to the leaf; meaningless in a synonym leaf.
     pub fn bound(&self) -> &[u8] {
         let fences = self.leaf.fences(self.group());
         fences.map_or(&[], |(bound, _)| bound)
@@ -55,8 +55,8 @@ impl Part {
 }
 
 impl<E: Endpoint> Rolex<E> {
-    /// Reads the value of a key. One round trip if the key is there and its synonym, if that is
-    /// where it is, known.
+    /// Reads the value of a key. One round trip if the key exists and, if it is in a synonym, that
+    /// is known.
     pub(super) async fn hopscotch_get(
         &self,
         hopscotch: &Hopscotch,
@@ -80,8 +80,8 @@ impl<E: Endpoint> Rolex<E> {
             if self.hopscotch_follow(hopscotch, &mut found, key).await? {
                 continue;
             }
-            // It may have been moved while its neighborhood was read. Each move changes the home,
-            // so if that is the same after another reading, the first one was of a time without.
+            // It may have been moved while its neighborhood was read. Each move changes the home.
+            // So if the home is the same after another read, no entry was moved during the first.
             if absent.is_some() && absent == absent_at {
                 return Ok(None);
             }
@@ -110,7 +110,7 @@ impl<E: Endpoint> Rolex<E> {
 
         let mut read = self.read_parts(hopscotch, &wanted).await?;
         let synonyms = read.split_off(leaves);
-        // Without a bound that is no greater, it is the first leaf of all.
+        // If no bound is at most the key, the leaf is the first of all.
         let place = read.iter().rposition(|part| part.bound() <= key);
         debug_assert!(
             place.is_some() || first == 0,
@@ -125,7 +125,7 @@ impl<E: Endpoint> Rolex<E> {
         Ok(Found { number, chain })
     }
 
-    /// Reads the neighborhood of a key in one synonym more. False if there is none.
+    /// Reads the neighborhood of a key in one more synonym. Returns false if there is none.
     pub(super) async fn hopscotch_follow(
         &self,
         hopscotch: &Hopscotch,
@@ -143,7 +143,7 @@ impl<E: Endpoint> Rolex<E> {
         Ok(true)
     }
 
-    /// Has the compute node know the synonyms of a leaf.
+    /// Notes the synonyms of a leaf for the compute node.
     pub(super) fn hopscotch_note(&self, found: &Found) {
         let synonyms = found.chain[1..].iter().map(|part| part.address);
         let bound = if found.number == 0 {
@@ -154,7 +154,7 @@ impl<E: Endpoint> Rolex<E> {
         self.note_addresses(found.number, bound, synonyms.collect());
     }
 
-    /// Reads slots of leaves, and metadata with each, in one round trip, and those again that were
+    /// Reads slots of leaves, and metadata with each, in one round trip, and again those that were
     /// written meanwhile.
     pub(super) async fn read_parts(
         &self,
@@ -201,7 +201,7 @@ impl<E: Endpoint> Rolex<E> {
         Ok(parts.collect())
     }
 
-    /// The first entries from a key on. Leaves are read until twice they were the same, since
+    /// Returns the first entries from a key on. Leaves are read until they are equal twice, because
     /// entries may have been moved while they were read.
     pub(super) async fn hopscotch_collect(
         &self,
@@ -230,7 +230,7 @@ impl<E: Endpoint> Rolex<E> {
         Ok(entries)
     }
 
-    /// Reads leaves and all their synonyms as wholes.
+    /// Reads whole leaves and all their synonyms.
     async fn hopscotch_chains(
         &self,
         hopscotch: &Hopscotch,
@@ -241,7 +241,7 @@ impl<E: Endpoint> Rolex<E> {
         let span = hopscotch.layout.span();
         let whole = |address| (address, Slots::new(0, span, span));
         let known = self.node.synonyms.of_leaves(after, &leaves);
-        // The leaf of each that is wanted, counted from the first one.
+        // The leaf of each wanted address, counted from the first one.
         let mut owners: Vec<usize> = (0..(leaves.end() - leaves.start() + 1) as usize).collect();
         let mut wanted: Vec<_> = leaves
             .clone()
@@ -277,8 +277,8 @@ impl<E: Endpoint> Rolex<E> {
         Ok(chains)
     }
 
-    /// The bytes of a leaf on a node with these entries, and its lock word. Entries without room go
-    /// to synonym leaves.
+    /// Creates the bytes of a leaf on a node with these entries, and its lock word. Entries without
+    /// room go to synonym leaves.
     pub(super) async fn hopscotch_image(
         &self,
         hopscotch: &Hopscotch,
@@ -296,7 +296,8 @@ impl<E: Endpoint> Rolex<E> {
             });
             leaves.push(leaf);
         }
-        // From the last one to the first, each with the address of the one behind it.
+        // Leaves are encoded from the last to the first, each with the address of the one behind
+        // it.
         let mut synonym = GlobalAddress::NULL;
         while let Some(mut leaf) = leaves.pop() {
             leaf.set_sibling(synonym);
@@ -316,7 +317,7 @@ impl<E: Endpoint> Rolex<E> {
 }
 
 impl Hopscotch {
-    /// The bytes of a fully known leaf, and its lock word.
+    /// Returns the bytes of a fully known leaf, and its lock word.
     pub fn image(&self, leaf: &Leaf) -> Vec<u8> {
         let mut bytes = leaf.encode(&self.layout.whole()).concat();
         bytes.resize(self.layout.lock_offset(), 0);
@@ -325,7 +326,7 @@ impl Hopscotch {
     }
 }
 
-/// The slots of a leaf that a key may lie in.
+/// Returns the slots of a leaf in which a key may be.
 pub(super) fn neighborhood(hopscotch: &Hopscotch, key: &[u8]) -> Slots {
     let home = layout::home(key, hopscotch.layout.span());
     hopscotch.layout.neighborhood_slots(home)

@@ -1,8 +1,8 @@
-//! Leaves that are hopscotch hash tables: changing entries under the lock of the leaf, which guards
-//! its synonyms as well.
+//! Changes of entries in leaves that are hopscotch hash tables, under the lock of the leaf, which
+//! guards its synonyms as well.
 //!
 //! While it is free, the lock word of a leaf has its vacancy bitmap, so that a client that takes it
-//! knows how much an insert has to read. Those of synonym leaves are not used.
+//! knows how much an insert must read. The lock words of synonym leaves are not used.
 
 use super::Rolex;
 use super::hopscotch::{Found, Part, neighborhood};
@@ -63,7 +63,7 @@ impl<E: Endpoint> Rolex<E> {
             .place(hopscotch, held, &mut found, range, key, &value)
             .await;
         if let Err(PoolError::Fabric(_)) = outcome {
-            // Where no memory was left, nothing has been written; where a node was lost, this is
+            // If no memory was left, nothing has been written; if a node was lost, unlocking fails
             // as well.
             self.hopscotch_unlock(held, held.word)?;
         }
@@ -88,7 +88,7 @@ impl<E: Endpoint> Rolex<E> {
         for number in 0..found.chain.len() {
             let is_first = number == 0;
             if is_first && range.is_none() && found.chain.len() > 1 {
-                // The word shows it as full.
+                // The lock word shows the leaf as full.
                 continue;
             }
             let part = &mut found.chain[number];
@@ -121,7 +121,7 @@ impl<E: Endpoint> Rolex<E> {
         }
         let address = self.allocate(held.at.node()).await?;
         let mut leaf = Leaf::new(hopscotch.layout);
-        // An empty leaf has room.
+        // An empty leaf always has room.
         let inserted = hopscotch::insert(&mut leaf, all, key, value);
         debug_assert!(inserted.is_ok());
         leaf.count_node_write();
@@ -239,7 +239,7 @@ impl<E: Endpoint> Rolex<E> {
     }
 }
 
-/// The place of a key in a chain and its slot there.
+/// Returns the position of a key in a chain and its slot there.
 fn position(chain: &[Part], key: &[u8]) -> Option<(usize, usize)> {
     let mut slots = chain.iter().enumerate().filter_map(|(number, part)| {
         match hopscotch::lookup(&part.leaf, key) {

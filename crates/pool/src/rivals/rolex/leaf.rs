@@ -9,7 +9,7 @@
 //! Loaded leaves, except for the first, have their *bound* in slot 0: the least key that was loaded
 //! into them, which never changes. Keys from there up to the bound of the next leaf belong to the
 //! leaf. When the key itself is removed its slot stays, and a bit in the header marks it as
-//! *hollow*: synonyms lie at whole lines, so their addresses leave the bit free.
+//! *hollow*: synonyms begin at whole lines, so their addresses leave the bit free.
 //!
 //! A leaf is always written as a whole, so that the node version is enough for readers
 //! ([`versions`]).
@@ -22,10 +22,10 @@ use std::ops::Range;
 const HEADER_BYTES: usize = 9;
 const SYNONYM: Range<usize> = 1..9;
 const ENTRY_KEY: usize = 1;
-/// Slot 0 holds a bound and no entry.
+/// Flag: slot 0 holds a bound and no entry.
 const HOLLOW: u64 = 1;
 
-/// Where things lie in the leaves of an index. All sizes are in bytes.
+/// The layout of the leaves of an index: sizes and offsets in bytes.
 ///
 /// ```
 /// use nearfield_pool::rivals::rolex::{LeafLayout, Options};
@@ -41,7 +41,7 @@ pub struct LeafLayout {
 }
 
 impl LeafLayout {
-    /// The layout that the sizes of keys, values and leaves lead to.
+    /// Creates the layout for these sizes of keys, values and leaves.
     pub fn new(geometry: Geometry) -> LeafLayout {
         let shape = geometry.shape();
         LeafLayout {
@@ -51,32 +51,32 @@ impl LeafLayout {
         }
     }
 
-    /// How many slots a leaf has.
+    /// Returns the number of slots of a leaf.
     pub fn span(&self) -> usize {
         self.span
     }
 
-    /// The size of an entry.
+    /// Returns the size of an entry.
     pub fn entry_bytes(&self) -> usize {
         self.entry_bytes
     }
 
-    /// The size of the header.
+    /// Returns the size of the header.
     pub fn header_bytes(&self) -> usize {
         HEADER_BYTES
     }
 
-    /// The size of a leaf on the wire, without its lock word.
+    /// Returns the size of a leaf on the wire, without its lock word.
     pub fn wire_bytes(&self) -> usize {
         wire_offset(self.decoded_bytes())
     }
 
-    /// Where the lock word begins.
+    /// Returns the offset of the lock word.
     pub fn lock_offset(&self) -> usize {
         lock_offset(self.wire_bytes())
     }
 
-    /// From the start of a leaf to that of the next one: whole lines.
+    /// Returns the distance from the start of a leaf to that of the next one: whole lines.
     pub fn stride_bytes(&self) -> usize {
         allocation_bytes(self.wire_bytes()).next_multiple_of(LINE_BYTES as usize)
     }
@@ -120,7 +120,7 @@ pub(super) struct Leaf {
 }
 
 impl Leaf {
-    /// A leaf without entries and without a synonym.
+    /// Creates a leaf without entries and without a synonym.
     pub fn new(layout: LeafLayout) -> Leaf {
         let bytes = vec![0; layout.decoded_bytes()];
         Leaf { layout, bytes }
@@ -137,7 +137,7 @@ impl Leaf {
         Ok(leaf)
     }
 
-    /// The wire bytes.
+    /// Returns the wire bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut wire = vec![0; self.layout.wire_bytes()];
         self.layout
@@ -151,7 +151,7 @@ impl Leaf {
         versions::count_node_write(&self.layout, &mut self.bytes);
     }
 
-    /// The leaf for entries that do not fit.
+    /// Returns the leaf for entries that do not fit.
     pub fn synonym(&self) -> Option<GlobalAddress> {
         let address = GlobalAddress::from_bits(self.word() & !HOLLOW);
         (!address.is_null()).then_some(address)
@@ -161,23 +161,24 @@ impl Leaf {
         self.set_word(synonym.to_bits() | self.word() & HOLLOW);
     }
 
-    /// The least key that belongs here, of a leaf that was loaded and is not the first.
+    /// Returns the least key that belongs here, for a leaf that was loaded and is not the first.
     pub fn bound(&self) -> &[u8] {
         self.key_bytes(0)
     }
 
-    /// The keys and values, in no order.
+    /// Returns the keys and values, in no order.
     pub fn entries(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let occupied = (0..self.layout.span).filter(|&slot| self.is_occupied(slot));
         occupied.map(|slot| (self.key_bytes(slot), self.value(slot)))
     }
 
-    /// The slot of a key.
+    /// Returns the slot of a key.
     pub fn find(&self, key: &[u8]) -> Option<usize> {
         (0..self.layout.span).find(|&slot| self.key_bytes(slot) == key && self.is_occupied(slot))
     }
 
-    /// The slot for a key that is not here: that of the bound if it is the key, else an empty one.
+    /// Returns the slot for a key that is absent: that of the bound if it is the key, else an empty
+    /// one.
     pub fn slot_for(&self, key: &[u8]) -> Option<usize> {
         if self.is_hollow() && self.bound() == key {
             return Some(0);
@@ -200,7 +201,7 @@ impl Leaf {
         }
     }
 
-    /// Empties a slot; if it has the leaf's bound, only the value goes.
+    /// Empties a slot; if it has the leaf's bound, only the value is removed.
     pub fn clear(&mut self, slot: usize, is_bound: bool) {
         if is_bound {
             self.set_word(self.word() | HOLLOW);

@@ -1,4 +1,4 @@
-//! Creating an index: leaves are filled with sorted entries, and models are trained over their
+//! Creation of an index: leaves are filled with sorted entries, and models are trained over their
 //! keys.
 
 use super::Rolex;
@@ -10,11 +10,11 @@ use crate::index::Entry;
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
 use std::sync::Arc;
 
-/// Leaves that are not written yet, as they will lie side by side.
+/// Leaves that are not written yet, in their order in memory.
 struct Extents<'e, E> {
     endpoint: &'e E,
     nodes: &'e [NodeId],
-    /// How many bytes a leaf takes, and a full extent.
+    /// Number of bytes of a leaf, and of a full extent.
     stride_bytes: usize,
     extent_bytes: usize,
     bytes: Vec<u8>,
@@ -22,7 +22,7 @@ struct Extents<'e, E> {
 }
 
 impl<E: Endpoint> Extents<'_, E> {
-    /// The node of the next leaf.
+    /// Returns the node of the next leaf.
     fn node(&self) -> NodeId {
         self.nodes[self.addresses.len() % self.nodes.len()]
     }
@@ -101,7 +101,7 @@ impl<E: Endpoint> Rolex<E> {
         Ok(self.endpoint.write(self.root, &word).await?)
     }
 
-    /// The bytes of a leaf on a node with these entries. A lock word of zeros is free.
+    /// Creates the bytes of a leaf on a node with these entries. A lock word of zeros is free.
     async fn image(&self, node: NodeId, entries: &[Entry]) -> Result<Vec<u8>, PoolError> {
         if let Some(hopscotch) = &self.hopscotch {
             return self.hopscotch_image(hopscotch, node, entries).await;
@@ -113,8 +113,8 @@ impl<E: Endpoint> Rolex<E> {
         Ok(leaf.encode())
     }
 
-    /// The table, which the first client of a compute node reads from remote memory in three round
-    /// trips.
+    /// Returns the table, which the first client of a compute node reads from remote memory in
+    /// three round trips.
     pub(super) async fn table(&self) -> Result<Arc<Table>, PoolError> {
         if let Some(table) = self.node.table.get() {
             return Ok(Arc::clone(table));
@@ -132,7 +132,7 @@ impl<E: Endpoint> Rolex<E> {
         let mut bytes = vec![0; length];
         self.endpoint.read(address, &mut bytes).await?;
         let table = Arc::new(Table::decode(&bytes, options));
-        // Another client may have been quicker, with the same table.
+        // Another client may have been faster, with the same table.
         Ok(Arc::clone(self.node.table.get_or_init(|| table)))
     }
 }

@@ -1,4 +1,4 @@
-//! Reading leaves: those that may have a key, and their synonyms.
+//! Reads of leaves: those that may have a key, and their synonyms.
 
 use super::hopscotch::neighborhood;
 use super::leaf::Leaf;
@@ -9,7 +9,7 @@ use crate::index::Entry;
 use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
 use std::ops::RangeInclusive;
 
-/// A leaf, and where it was read.
+/// A leaf, and its address.
 pub(super) struct Placed {
     pub address: GlobalAddress,
     pub leaf: Leaf,
@@ -21,7 +21,7 @@ pub(super) struct Located {
     pub number: u64,
     /// The leaf, and its synonyms as far as they are known.
     pub chain: Vec<Placed>,
-    /// The leaves behind it that were read with it.
+    /// The leaves to the right that were read with it.
     right: Vec<Placed>,
 }
 
@@ -38,7 +38,7 @@ impl<E: Endpoint> Rolex<E> {
 
         let mut read = self.read_leaves(&addresses).await?;
         let synonyms = read.split_off(leaves);
-        // Without a bound that is no greater, it is the first leaf of all.
+        // If no bound is at most the key, the leaf is the first of all.
         let place = read.iter().rposition(|placed| placed.leaf.bound() <= key);
         let place = place.filter(|&place| place > 0 || first > 0).unwrap_or(0);
         debug_assert!(
@@ -58,8 +58,8 @@ impl<E: Endpoint> Rolex<E> {
         })
     }
 
-    /// The leaves among which that of a key is; where there are many, as for keys with a prefix
-    /// that many others have, the one, by bisection with a round trip for each step.
+    /// Returns the leaves that may have a key. If there are many, as for keys with a common prefix,
+    /// returns the only one, found by bisection with a round trip for each step.
     pub(super) async fn narrow(
         &self,
         table: &Table,
@@ -86,8 +86,8 @@ impl<E: Endpoint> Rolex<E> {
         Ok(first..=last)
     }
 
-    /// Finds a key in a leaf or its synonyms, which are read as far as they have not been: its
-    /// place in the chain and its slot.
+    /// Finds a key in a leaf or its synonyms, which are read as far as they have not been. Returns
+    /// its position in the chain and its slot.
     pub(super) async fn find(
         &self,
         located: &mut Located,
@@ -118,8 +118,8 @@ impl<E: Endpoint> Rolex<E> {
         Ok(())
     }
 
-    /// Reads one synonym more of each of consecutive leaves, from number `first` on, that has one
-    /// more. False if none has.
+    /// Reads one more synonym of each of consecutive leaves, from number `first` on, that has one
+    /// more. Returns false if none has.
     async fn follow(&self, first: u64, chains: &mut [Vec<Placed>]) -> Result<bool, PoolError> {
         let next = |chain: &Vec<Placed>| chain.last().and_then(|placed| placed.leaf.synonym());
         let missing: Vec<usize> = (0..chains.len())
@@ -137,7 +137,7 @@ impl<E: Endpoint> Rolex<E> {
         Ok(true)
     }
 
-    /// Has the compute node know the synonyms of a leaf.
+    /// Notes the synonyms of a leaf for the compute node.
     pub(super) fn note_synonyms(&self, leaf: u64, chain: &[Placed]) {
         let bound = if leaf == 0 {
             &[]
@@ -148,7 +148,7 @@ impl<E: Endpoint> Rolex<E> {
         self.note_addresses(leaf, bound, addresses);
     }
 
-    /// Has the compute node know the synonyms of a leaf with this bound; that of the first is the
+    /// Notes the synonyms of a leaf with this bound for the compute node; that of the first is the
     /// empty string.
     pub(super) fn note_addresses(&self, leaf: u64, bound: &[u8], addresses: Vec<GlobalAddress>) {
         let models = self.node.model_bytes();
@@ -156,7 +156,7 @@ impl<E: Endpoint> Rolex<E> {
         self.node.synonyms.note(bound, leaf, addresses, budget);
     }
 
-    /// Reads leaves in one round trip, and those again that were written meanwhile.
+    /// Reads leaves in one round trip, and again those that were written meanwhile.
     async fn read_leaves(&self, addresses: &[GlobalAddress]) -> Result<Vec<Placed>, PoolError> {
         let bytes = self.leaves.wire_bytes();
         let mut buffer = vec![0; addresses.len() * bytes];
@@ -180,7 +180,7 @@ impl<E: Endpoint> Rolex<E> {
         Ok(placed.collect())
     }
 
-    /// The first entries from a key on.
+    /// Returns the first entries from a key on.
     pub(super) async fn collect(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
         let table = self.table().await?;
         let located = self.locate(from).await?;
@@ -206,7 +206,7 @@ impl<E: Endpoint> Rolex<E> {
         }
     }
 
-    /// Reads leaves, whose keys are all greater than `after`, and their known synonyms.
+    /// Reads leaves with keys that are all greater than `after`, and their known synonyms.
     async fn read_chains(
         &self,
         table: &Table,
@@ -240,8 +240,8 @@ pub(super) fn gather<'c>(
 ) {
     let mut found: Vec<_> = found.filter(|(key, _)| *key >= from).collect();
     found.sort_unstable_by_key(|(key, _)| *key);
-    // Leaves are read one by one: a key that was removed meanwhile, and inserted into another, was
-    // there both times.
+    // Leaves are read one by one. If a key was removed meanwhile and inserted into another leaf,
+    // both reads found it.
     found.dedup_by_key(|(key, _)| *key);
     let found = found.into_iter().take(count - entries.len());
     entries.extend(found.map(|(key, value)| (key.to_vec(), value.to_vec())));

@@ -3,7 +3,7 @@
 //!
 //! Lines that are trained over the sorted keys at the load ([`Models`]) predict the position of a
 //! key, up to an error, and a client reads all leaves that may have it in one round trip. Leaves
-//! lie at computed addresses, so a compute node has to keep only the models.
+//! are at computed addresses, so a compute node must keep only the models.
 //!
 //! ```text
 //! models      key ──> ranks p − e − 1 ..= p + e + 1
@@ -13,10 +13,10 @@
 //!                   | leaf | ──> | leaf |
 //! ```
 //!
-//! - **The leaf of a key.** Each leaf but the first keeps the least key that was loaded into it for
-//!   ever, its *bound*. A key belongs to the last leaf whose bound is no greater, which is among
-//!   the read ones. It is in that leaf or in one of the synonym leaves behind it, and in no more
-//!   than one of these at any time.
+//! - **The leaf of a key.** Each leaf except the first keeps forever the least key that was loaded
+//!   into it, its *bound*. A key belongs to the last leaf with a bound that is at most the key,
+//!   which is among the leaves read. It is in that leaf or in one of the synonym leaves behind it,
+//!   and in no more than one of these at any time.
 //! - **Writers** take the lock of the leaf, which guards its synonym leaves as well, read them
 //!   again, write one of them as a whole and release the lock in the same post.
 //! - **Readers** do not wait. A key moves between leaves only by removal and insertion, so a reader
@@ -24,17 +24,17 @@
 //!   any order of the reads.
 //!
 //! With [`Leaves::Hopscotch`] leaves are CHIME's, and clients read only neighborhoods: the steps of
-//! its figure 15b but for the last one, speculative reads.
+//! its figure 15b except for the last one, speculative reads.
 //!
-//! # Where this differs from the public implementations
+//! # Differences from the public implementations
 //!
 //! - The original's insert is unfinished, and the one by CHIME's authors stops when a leaf's only
 //!   synonym leaf is full. Here synonym leaves have further ones.
 //! - Both find the leaf of a new key in an array of all loaded keys at each compute node. Bounds in
-//!   the leaves take its place, and cost no memory.
-//! - Keys are byte strings of any one length: there may be many of one prefix, which are found by
+//!   the leaves replace it, and cost no memory.
+//! - Keys are byte strings of any one length: many may have the same prefix, and these are found by
 //!   bisection. Entries can be removed. Scans are of keys, not of all numbers in a range.
-//! - Only one of the read leaves can have relevant synonym leaves, and only those are read with
+//! - Only one of the leaves read can have relevant synonym leaves, and only those are read with
 //!   them.
 //!
 //! There is no retraining, as in CHIME's comparison: endless inserts make the chains of synonym
@@ -64,7 +64,7 @@ pub use options::{ComputeNode, Leaves, Options};
 
 /// The size of a client's chunks of a node for synonym leaves, in bytes.
 const CHUNK_BYTES: u64 = 1 << 14;
-/// How many leaves a scan reads at once.
+/// Number of leaves that a scan reads at once.
 const SCAN_LEAVES: u64 = 32;
 
 /// One client's view of an index. Its tasks share it.
@@ -72,20 +72,20 @@ const SCAN_LEAVES: u64 = 32;
 pub struct Rolex<E> {
     endpoint: E,
     root: GlobalAddress,
-    /// One for each node: a synonym leaf lies on the node of its leaf, so that verbs to both take
-    /// effect in order.
+    /// One arena for each node: a synonym leaf is on the node of its leaf, so that verbs to both
+    /// take effect in order.
     arenas: Vec<(NodeId, Arena)>,
     node: Arc<ComputeNode>,
-    /// How leaves are laid out that are arrays.
+    /// The layout of leaves that are arrays.
     leaves: LeafLayout,
-    /// How they are if they are hash tables.
+    /// The layout of leaves that are hash tables.
     hopscotch: Option<Hopscotch>,
 }
 
 impl<E: Endpoint> Rolex<E> {
-    /// Creates an index of entries in strictly ascending order of their keys. It is found at the
-    /// word `root`, which lies outside the allocated memory. One client calls this before others
-    /// open the index. It keeps no more than one piece of 64 KiB and the models meanwhile.
+    /// Creates an index of entries in strictly ascending order of their keys. It is found through
+    /// the word `root`, which is outside the allocated memory. One client calls this before others
+    /// open the index. Meanwhile it keeps at most one piece of 64 KiB and the models.
     ///
     /// # Errors
     /// `Key` and `Value` for an invalid entry, `Unsorted`, `Lines`, and the nodes' errors.
@@ -101,7 +101,7 @@ impl<E: Endpoint> Rolex<E> {
         Ok(rolex)
     }
 
-    /// Creates an index without entries: one leaf, behind which all inserted entries make one
+    /// Creates an index without entries: one leaf, behind which all inserted entries form one
     /// chain. [`load`](Rolex::load) known entries instead.
     ///
     /// # Errors
@@ -116,10 +116,10 @@ impl<E: Endpoint> Rolex<E> {
         Rolex::load(endpoint, nodes, root, node, nothing).await
     }
 
-    /// Opens an index that was made with the same sizes and error on the same nodes.
+    /// Opens an index that was created with the same sizes and error on the same nodes.
     ///
     /// # Errors
-    /// `Lines`. That there is none, operations tell with `NoIndex`.
+    /// `Lines`. If there is no index, operations fail with `NoIndex`.
     pub fn open(
         endpoint: E,
         nodes: &[NodeId],
@@ -141,12 +141,12 @@ impl<E: Endpoint> Rolex<E> {
         })
     }
 
-    /// The way to the nodes that it was opened with.
+    /// Returns the endpoint that it was opened with.
     pub fn endpoint(&self) -> &E {
         &self.endpoint
     }
 
-    /// The state that it shares with the other clients of its compute node.
+    /// Returns the state that it shares with the other clients of its compute node.
     pub fn compute_node(&self) -> &ComputeNode {
         &self.node
     }
@@ -160,7 +160,7 @@ impl<E: Endpoint> Rolex<E> {
         Ok(found.map(|(number, slot)| located.chain[number].leaf.value(slot).to_vec()))
     }
 
-    /// Does a write, or has another client of the compute node do it with its own.
+    /// Does a write, or lets another client of the compute node do it with its own.
     async fn write(&self, key: &[u8], write: Write) -> Result<Option<Vec<u8>>, PoolError> {
         let lead = async |leader: &mut Leader<'_>| {
             if let Some(hopscotch) = &self.hopscotch {
@@ -184,31 +184,32 @@ impl<E: Endpoint> Rolex<E> {
     }
 }
 
-/// Costs are those with models at hand, of keys whose prefix few others have.
+/// The costs assume cached models, and keys with a prefix that few others have.
 impl<E: Endpoint> PoolIndex for Rolex<E> {
-    /// One round trip, which brings three or four leaves; one more for each synonym leaf on the way
-    /// to the key that the compute node does not know of.
+    /// Reads in one round trip, which fetches three or four leaves; one more for each synonym leaf
+    /// on the route to the key that the compute node does not know.
     async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         let delegation = &self.node.delegation;
         delegation.read(key, async || self.search(key).await).await
     }
 
-    /// Four round trips, and one more for each synonym leaf that the compute node does not know of.
+    /// Writes in four round trips, and one more for each synonym leaf that the compute node does
+    /// not know.
     async fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
         self.write(key, Write::Insert(value.to_vec())).await
     }
 
-    /// As an insert; for an absent key as [`get`](PoolIndex::get).
+    /// Writes at the cost of an insert; for an absent key, of [`get`](PoolIndex::get).
     async fn update(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
         self.write(key, Write::Update(value.to_vec())).await
     }
 
-    /// As an update.
+    /// Removes at the cost of an update.
     async fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         if let Some(hopscotch) = &self.hopscotch {
@@ -221,8 +222,8 @@ impl<E: Endpoint> PoolIndex for Rolex<E> {
         self.take(located, key).await
     }
 
-    /// One round trip to begin with, one for each 32 leaves, and one for each synonym leaf in a row
-    /// that the compute node does not know of.
+    /// Reads in one round trip initially, one for each 32 leaves, and one for each synonym leaf in
+    /// a row that the compute node does not know.
     async fn scan(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
         index::check_bound(from, self.node.options.geometry.shape().key_bytes)?;
         match &self.hopscotch {

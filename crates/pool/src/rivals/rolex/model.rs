@@ -1,4 +1,4 @@
-//! Prediction of the last loaded key that is no greater than a key, up to an error: lines over the
+//! Prediction of the last loaded key that is at most a given key, up to an error: lines over the
 //! keys' prefixes (ROLEX, section 4.1; the lines are those of FITing-tree, SIGMOD 2019).
 //!
 //! The prefix of a key is its first 8 bytes as a big-endian number, so that prefixes are in the
@@ -6,12 +6,12 @@
 //! predicts the ranks of the others up to the next line, each within the error. Lines rise, so they
 //! predict keys between the loaded ones as well.
 //!
-//! Keys of one prefix have one prediction. Where more of them were loaded than the error allows,
-//! they have a *vertical* line of their own, which has only their first and last rank.
+//! Keys of one prefix have one prediction. If more of them were loaded than the error allows, they
+//! have a *vertical* line of their own, which has only their first and last rank.
 
 use std::ops::RangeInclusive;
 
-/// The first 8 bytes of a key as a big-endian number; those behind its end are zeros.
+/// Returns the first 8 bytes of a key as a big-endian number; those behind its end are zeros.
 pub fn prefix(key: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     let length = key.len().min(8);
@@ -19,14 +19,15 @@ pub fn prefix(key: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// A line: the rank of its first key, and how many ranks one more in the prefix makes.
+/// A line: the rank of its first key, and the increase of the rank when the prefix increases by
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Line {
     /// The prefix of its first key.
     pub first: u64,
     /// That key's rank.
     pub rank: u64,
-    /// Never negative; infinite for a vertical line.
+    /// The slope. Never negative; infinite for a vertical line.
     pub slope: f64,
 }
 
@@ -39,14 +40,14 @@ pub struct Models {
 }
 
 impl Models {
-    /// How many lines there are.
+    /// Returns the number of lines.
     pub fn lines(&self) -> usize {
         self.lines.len()
     }
 
-    /// The ranks between which that of the last loaded key lies that is no greater than a key of
-    /// this prefix; 0 alone if there is none. There are no more than twice the error and 3, but
-    /// for prefixes that have a vertical line. Takes time logarithmic in the number of lines.
+    /// Returns the range of ranks that contains the last loaded key that is at most a key of this
+    /// prefix; only 0 if there is none. The range has at most twice the error and 3 ranks, except
+    /// for prefixes with a vertical line. Takes time logarithmic in the number of lines.
     ///
     /// ```
     /// use nearfield_pool::rivals::rolex::Trainer;
@@ -71,9 +72,9 @@ impl Models {
             };
             return first..=last;
         }
-        // Each step rounds upwards or downwards alike for a greater prefix, so that the prediction
-        // never falls. One more on either side: a key between two others may be predicted as the
-        // greater of them, and the fraction is cut off.
+        // Each step rounds alike for a greater prefix, so that the prediction never falls. The
+        // range has one more rank on either side, because a key between two others may be predicted
+        // as the greater of them, and the fraction is cut off.
         let predicted = line.rank as f64 + line.slope * (prefix - line.first) as f64;
         let predicted = (predicted as u64).min(last);
         let first = predicted.saturating_sub(self.error + 1);
@@ -81,21 +82,21 @@ impl Models {
     }
 }
 
-/// Trains lines over prefixes in ascending order, in constant time for each and without keeping
-/// them: a line grows as long as one slope serves all its keys.
+/// A trainer of lines over prefixes in ascending order, in constant time for each and without
+/// keeping them: a line grows as long as one slope serves all its keys.
 #[derive(Clone, Debug)]
 pub struct Trainer {
     error: u64,
     lines: Vec<Line>,
-    /// The last line, and the least and the greatest slope that it may have.
+    /// The last line, with its minimum and maximum slope.
     open: Option<(Line, f64, f64)>,
-    /// The last prefix, the first rank with it, and how many there are.
+    /// The last prefix, its first rank, and the number of its keys.
     ties: Option<(u64, u64, u64)>,
     pushed: u64,
 }
 
 impl Trainer {
-    /// An empty model whose predictions will be wrong by at most `error`.
+    /// Creates an empty model whose predictions will be wrong by at most `error`.
     pub fn new(error: u32) -> Trainer {
         Trainer {
             error: u64::from(error),
@@ -106,7 +107,7 @@ impl Trainer {
         }
     }
 
-    /// The prefix of the next key, no less than the one before.
+    /// Adds the prefix of the next key, no less than the one before.
     pub fn push(&mut self, prefix: u64) {
         match &mut self.ties {
             Some((last, _, count)) if *last == prefix => *count += 1,
@@ -118,7 +119,7 @@ impl Trainer {
         self.pushed += 1;
     }
 
-    /// The lines.
+    /// Returns the lines.
     pub fn finish(mut self) -> Models {
         let ties = self.ties.take();
         self.include(ties);
@@ -130,7 +131,7 @@ impl Trainer {
         }
     }
 
-    /// Extends the open line to a prefix, all of whose keys are known now, or begins another.
+    /// Extends the open line to a prefix whose keys are all known now, or begins another.
     fn include(&mut self, ties: Option<(u64, u64, u64)>) {
         let Some((prefix, rank, count)) = ties else {
             return;
@@ -146,7 +147,7 @@ impl Trainer {
             return;
         }
         if let Some((open, least, greatest)) = &mut self.open {
-            // The line has to pass between the limits of the last of the keys and of the first.
+            // The line must pass between the limits of the last of the keys and of the first.
             let run = (prefix - open.first) as f64;
             let rise = (rank - open.rank) as f64;
             let error = self.error as f64;
@@ -197,7 +198,7 @@ mod tests {
         let models = trainer.finish();
         assert_eq!(models.lines(), 3);
         assert_eq!(models.ranks(9), 2..=8);
-        // Behind all of them, and before the next key.
+        // These are behind all of them, and before the next key.
         assert_eq!(models.ranks(10), 8..=8);
         assert!(models.ranks(20).contains(&9) && models.ranks(20).contains(&8));
         assert_eq!(models.ranks(0), 0..=0);

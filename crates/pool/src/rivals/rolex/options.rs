@@ -8,17 +8,17 @@ use crate::rivals::rolex::leaf::LeafLayout;
 use nearfield_fabric::LINE_BYTES;
 use std::sync::{Arc, OnceLock};
 
-/// How entries lie in leaves.
+/// The arrangement of entries in leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaves {
-    /// In no order; a leaf is read and written as a whole. Source: ROLEX.
+    /// Arrays in no order; a leaf is read and written as a whole. Source: ROLEX.
     Arrays,
-    /// In hopscotch hash tables, which clients read by neighborhoods and write by entries, and
-    /// which are loaded up to three quarters. The geometry places the metadata. Source: CHIME,
-    /// applied to ROLEX in its figure 15b.
+    /// Hopscotch hash tables, which clients read by neighborhoods and write by entries, and which
+    /// are loaded up to three quarters. The geometry places the metadata. Source: CHIME, applied to
+    /// ROLEX in its figure 15b.
     Hopscotch {
-        /// Inserts read no more than up to the first empty slot, which they know by the lock word;
-        /// otherwise the leaf.
+        /// True if inserts read only up to the first empty slot, which the lock word shows;
+        /// otherwise they read the leaf.
         vacancy_piggyback: bool,
     },
 }
@@ -28,20 +28,20 @@ pub enum Leaves {
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The sizes of keys, values and leaves, and for hopscotch leaves of neighborhoods. The others
-    /// have no meaning here.
+    /// are ignored.
     pub geometry: Geometry,
-    /// How entries lie in leaves.
+    /// The arrangement of entries in leaves.
     pub leaves: Leaves,
-    /// By how many positions a prediction may be wrong. More make fewer lines and longer reads:
-    /// leaves with twice as many entries and 3 are read.
+    /// Number of positions by which a prediction may be wrong. A larger error gives fewer lines and
+    /// longer reads: leaves with twice as many entries and 3 are read.
     pub error: u32,
-    /// The budget of a compute node in bytes. Models are kept in any case; the rest is for
-    /// addresses of synonym leaves.
+    /// The budget of a compute node in bytes. Models are always kept; the rest is for addresses of
+    /// synonym leaves.
     pub cache_bytes: usize,
-    /// Whether one client of a compute node reads a key for all clients that want it (read
+    /// True if one client of a compute node reads a key for all clients that want it (read
     /// delegation: SMART). Not in ROLEX.
     pub delegates_reads: bool,
-    /// Whether one client of a compute node writes a key for all concurrent writers, except for
+    /// True if one client of a compute node writes a key for all concurrent writers, except for
     /// removals (write combining: SMART). Not in ROLEX.
     pub combines_writes: bool,
 }
@@ -90,17 +90,18 @@ impl Options {
         })
     }
 
-    /// How many loaded keys belong to a leaf.
+    /// Returns the number of loaded keys that belong to a leaf.
     pub(super) fn keys_per_leaf(&self) -> usize {
         let span = self.geometry.shape().leaf_span;
         match self.leaves {
             Leaves::Arrays => span,
-            // Fuller ones have no room for some of the keys.
+            // Fuller leaves have no room for some of the keys.
             Leaves::Hopscotch { .. } => (span * 3 / 4).max(1),
         }
     }
 
-    /// From the start of a leaf to that of the next one, in bytes: whole lines.
+    /// Returns the distance from the start of a leaf to that of the next one, in bytes: whole
+    /// lines.
     pub(super) fn stride_bytes(&self) -> usize {
         match self.hopscotch() {
             None => LeafLayout::new(self.geometry).stride_bytes(),
@@ -123,7 +124,7 @@ pub struct ComputeNode {
 }
 
 impl ComputeNode {
-    /// Knows nothing yet.
+    /// Creates a compute node that knows nothing yet.
     pub fn new(options: Options) -> ComputeNode {
         ComputeNode {
             delegation: Delegation::new(options.delegates_reads, options.combines_writes),
@@ -133,7 +134,7 @@ impl ComputeNode {
         }
     }
 
-    /// Takes over the models and synonyms of another compute node of the same index and options. It
+    /// Copies the models and synonyms of another compute node of the same index and options. It
     /// keeps its own models if it has some.
     pub fn learn_from(&self, other: &ComputeNode) {
         if let Some(table) = other.table.get() {
@@ -142,13 +143,13 @@ impl ComputeNode {
         self.synonyms.learn_from(&other.synonyms);
     }
 
-    /// The bytes of all that is kept.
+    /// Returns the bytes of all that is cached.
     pub fn cache_bytes(&self) -> usize {
         let table = self.table.get().map_or(0, |table| table.kept_bytes());
         size_of::<ComputeNode>() + table + self.synonyms.bytes()
     }
 
-    /// The bytes of models and of the addresses of leaves, without synonym leaves.
+    /// Returns the bytes of models and of the addresses of leaves, without synonym leaves.
     pub fn model_bytes(&self) -> usize {
         self.table.get().map_or(0, |table| table.kept_bytes())
     }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 pub(super) type Known = (u64, Arc<[GlobalAddress]>);
 
 /// Synonym leaves by the least key that belongs to their leaf, so that a key finds the only leaf
-/// with known synonyms to which it may belong. Synonyms are never taken from a leaf, so none of
-/// this becomes wrong; there may be further ones.
+/// with known synonyms to which it may belong. Synonyms are never removed from a leaf, so no entry
+/// becomes wrong; there may be further synonyms.
 #[derive(Debug, Default)]
 pub(super) struct Synonyms {
     known: RwLock<Kept>,
@@ -20,13 +20,13 @@ pub(super) struct Synonyms {
 
 #[derive(Clone, Debug, Default)]
 struct Kept {
-    /// The first leaf's bound is the empty string.
+    /// Synonyms by the bound of their leaf. The first leaf's bound is the empty string.
     by_bound: BTreeMap<Box<[u8]>, Known>,
     bytes: usize,
 }
 
-/// The cost of a leaf with synonyms: its place in a map whose nodes are two thirds full, its bound
-/// and the addresses with their two counters.
+/// Returns the bytes of a leaf with synonyms: its entry in a map with nodes that are two thirds
+/// full, its bound and the addresses with their two counters.
 fn bytes_of(bound: &[u8], addresses: usize) -> usize {
     size_of::<(Box<[u8]>, Known)>() * 3 / 2 + bound.len() + 16 + addresses * 8
 }
@@ -36,14 +36,14 @@ impl Synonyms {
         self.known.read().bytes
     }
 
-    /// Takes over what another one knows, which has the same budget.
+    /// Copies the synonyms of another one, which has the same budget.
     pub fn learn_from(&self, other: &Synonyms) {
         let known = other.known.read().clone();
         *self.known.write() = known;
     }
 
-    /// The known synonyms of the last leaf whose bound is no greater than a key, if they are of one
-    /// of `leaves`.
+    /// Returns the known synonyms of the last leaf with a bound that is at most a key, if they are
+    /// of one of `leaves`.
     pub fn of_key(&self, key: &[u8], leaves: &RangeInclusive<u64>) -> Option<Known> {
         let kept = self.known.read();
         let up_to = (Bound::Unbounded, Bound::Included(key));
@@ -51,7 +51,8 @@ impl Synonyms {
         leaves.contains(&known.0).then(|| known.clone())
     }
 
-    /// The known synonyms of leaves in ascending order, none of which has its bound below `from`.
+    /// Returns the known synonyms of leaves in ascending order, none of which has its bound below
+    /// `from`.
     pub fn of_leaves(&self, from: &[u8], leaves: &RangeInclusive<u64>) -> Vec<Known> {
         let kept = self.known.read();
         let from = (Bound::Included(from), Bound::Unbounded);

@@ -1,4 +1,4 @@
-//! The table by which a client finds leaves: the models, and the places of the leaves. It is
+//! The table with which a client finds leaves: the models, and the addresses of the leaves. It is
 //! written to remote memory once, when the index is created, and never changes.
 //!
 //! ```text
@@ -6,8 +6,8 @@
 //! table       | header, words | lines, 3 words each | addresses of extents, a word each |
 //! ```
 //!
-//! An *extent* has consecutive leaves; all extents but the last have the same number. Extents lie
-//! on the nodes in turn. So a client computes the address of a leaf, and keeps no pointers to
+//! An *extent* has consecutive leaves; all extents except the last have the same number. Extents
+//! are on the nodes in turn. So a client computes the address of a leaf, and keeps no pointers to
 //! leaves.
 
 use super::model::{Line, Models, prefix};
@@ -16,7 +16,7 @@ use crate::layout::Metadata;
 use nearfield_fabric::GlobalAddress;
 use std::ops::RangeInclusive;
 
-/// How many bytes of leaves lie together.
+/// Number of bytes of an extent.
 const EXTENT_BYTES: usize = 1 << 16;
 /// The first word of a table: its kind and its format.
 const MAGIC: u64 = u64::from_le_bytes(*b"rolex  1");
@@ -24,7 +24,7 @@ const HEADER_WORDS: usize = 10;
 const LINE_WORDS: usize = 3;
 pub(super) const HEADER_BYTES: usize = HEADER_WORDS * 8;
 
-/// The models, and where the leaves lie.
+/// The models, and the addresses of the leaves.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Table {
     models: Models,
@@ -34,7 +34,7 @@ pub(super) struct Table {
     leaves_per_extent: u64,
 }
 
-/// How many leaves lie together.
+/// Returns the number of leaves of an extent.
 pub(super) fn leaves_per_extent(options: &Options) -> usize {
     (EXTENT_BYTES / options.stride_bytes()).max(1)
 }
@@ -50,36 +50,36 @@ impl Table {
         }
     }
 
-    /// How many leaves there are without synonyms: one at least.
+    /// Returns the number of leaves without synonyms: at least one.
     pub fn leaves(&self) -> u64 {
         self.models.loaded.div_ceil(self.keys_per_leaf).max(1)
     }
 
-    /// Where a leaf lies.
+    /// Returns the address of a leaf.
     pub fn address(&self, leaf: u64) -> GlobalAddress {
         let extent = self.extents[(leaf / self.leaves_per_extent) as usize];
         extent.plus(leaf % self.leaves_per_extent * self.stride_bytes)
     }
 
-    /// The leaves among which that of a key is.
+    /// Returns the leaves that may have a key.
     pub fn candidates(&self, key: &[u8]) -> RangeInclusive<u64> {
         let ranks = self.models.ranks(prefix(key));
         ranks.start() / self.keys_per_leaf..=ranks.end() / self.keys_per_leaf
     }
 
-    /// Only keys whose prefix has a vertical line have more candidates than this.
+    /// Returns the number of candidates that only keys with a vertical line exceed.
     pub fn candidates_max(&self) -> u64 {
         (2 * self.models.error + 3).div_ceil(self.keys_per_leaf) + 1
     }
 
-    /// Its memory at a compute node, in bytes.
+    /// Returns its bytes at a compute node.
     pub fn kept_bytes(&self) -> usize {
         size_of::<Table>()
             + self.models.lines.capacity() * size_of::<Line>()
             + self.extents.capacity() * size_of::<GlobalAddress>()
     }
 
-    /// The bytes in remote memory.
+    /// Returns its bytes in remote memory.
     pub fn encode(&self, options: &Options) -> Vec<u8> {
         let header = [self.models.lines.len() as u64, self.extents.len() as u64];
         let lines = self.models.lines.iter();
@@ -90,8 +90,8 @@ impl Table {
         words.flat_map(u64::to_le_bytes).collect()
     }
 
-    /// From the header: how many bytes the whole table has. `None` if it is no table of an index
-    /// with these sizes.
+    /// Reads the number of bytes of the whole table from the header. Returns `None` if it is not a
+    /// table of an index with these sizes.
     pub fn encoded_bytes(header: &[u8], options: &Options) -> Option<usize> {
         let header = words(header);
         let [.., loaded, lines, extents] = header[..HEADER_WORDS] else {
@@ -101,7 +101,7 @@ impl Table {
         is_ours.then_some((HEADER_WORDS + lines as usize * LINE_WORDS + extents as usize) * 8)
     }
 
-    /// Decodes a table from all its bytes, whose header has been checked.
+    /// Decodes a table from all its bytes. The header must have been checked.
     pub fn decode(bytes: &[u8], options: &Options) -> Table {
         let words = words(bytes);
         let (header, rest) = words.split_at(HEADER_WORDS);
@@ -121,7 +121,8 @@ impl Table {
     }
 }
 
-/// The words of the header that must be equal for all clients, and the number of loaded keys.
+/// Returns the words of the header that must be equal for all clients, and the number of loaded
+/// keys.
 fn sizes(options: &Options, loaded: u64) -> [u64; HEADER_WORDS - 2] {
     let shape = options.geometry.shape();
     let kind = match (options.leaves, shape.metadata) {

@@ -1,4 +1,4 @@
-//! Changing a leaf or its synonyms under the lock of the leaf.
+//! Changes of a leaf or its synonyms under the lock of the leaf.
 
 use super::Rolex;
 use super::leaf::Leaf;
@@ -9,7 +9,7 @@ use nearfield_fabric::recovery::lease::HELD_BIT;
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, MaskedSwap, NodeId, Verb};
 use std::time::Duration;
 
-/// How long a client waits before it asks for a lock again that is held: about a round trip.
+/// Delay until a client tries a held lock again: about a round trip.
 const BACK_OFF: Duration = Duration::from_micros(2);
 
 impl<E: Endpoint> Rolex<E> {
@@ -131,7 +131,7 @@ impl<E: Endpoint> Rolex<E> {
         Ok(self.endpoint.post(&mut verbs).await?)
     }
 
-    /// Memory for a synonym leaf on a node.
+    /// Allocates memory for a synonym leaf on a node.
     pub(super) async fn allocate(&self, node: NodeId) -> Result<GlobalAddress, FabricError> {
         let arena = self.arenas.iter().find(|(of, _)| *of == node);
         let (_, arena) = arena.ok_or(FabricError::NoSuchNode { node })?;
@@ -140,7 +140,7 @@ impl<E: Endpoint> Rolex<E> {
     }
 }
 
-/// The place in a chain and the slot that a search of each leaf answers first.
+/// Returns the first position in a chain for which `slot` returns a slot, and that slot.
 fn position(chain: &[Placed], slot: impl Fn(&Leaf) -> Option<usize>) -> Option<(usize, usize)> {
     let mut slots = chain
         .iter()

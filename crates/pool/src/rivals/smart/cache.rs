@@ -1,15 +1,15 @@
-//! The internal nodes that a compute node caches, first in, first out, within a budget.
+//! The cache of internal nodes on a compute node, first in, first out, within a budget.
 //!
-//! Nodes lie one behind the other in a ring of words: one with their address, their type and their
-//! capacity in slots, their header if they have a prefix, and their slots as far as they were in
-//! use. The oldest makes room. A node that was read again is written over its former self, if that
-//! has room for all its slots. Otherwise it comes last, and its former place is reclaimed when it
-//! is the oldest or when an eighth of the ring is of that kind. A table leads from addresses to
-//! places in the ring.
+//! Nodes are stored one after the other in a ring of words: one with their address, their type and
+//! their capacity in slots, their header if they have a prefix, and their slots as far as they were
+//! in use. The oldest is evicted. A node that was read again overwrites its former copy, if that
+//! has room for all its slots. Otherwise it is appended, and its former place is reclaimed when it
+//! is the oldest or when an eighth of the ring is of that kind. A table maps addresses to places in
+//! the ring.
 //!
 //! A node with n slots in use takes 8n + 8 bytes (and 8 for a prefix, which few have) and 5 of the
-//! table, where the public implementation of SMART counts 8n + 9 and does not count the tree by
-//! which it finds nodes.
+//! table. The public implementation of SMART counts 8n + 9 and does not count the tree in which it
+//! finds nodes.
 
 use super::layout::{Child, Header, Node, NodeType, Slot, pack, slot_offset};
 use super::place::{Place, Position};
@@ -18,8 +18,8 @@ use nearfield_fabric::GlobalAddress;
 use parking_lot::RwLock;
 use std::collections::VecDeque;
 
-/// Internal nodes that clients of one compute node have read. A way through them begins at the
-/// root, so that a node is of use while those above it are here.
+/// Internal nodes that clients of one compute node have read. A route through them begins at the
+/// root, so a node is useful only while those above it are cached.
 #[derive(Debug)]
 pub struct Cache {
     budget_bytes: usize,
@@ -33,7 +33,7 @@ struct Kept {
     ring: VecDeque<u64>,
     /// The number of the first word of the ring; numbers wrap modulo 2^32.
     first: u32,
-    /// Words of nodes that were written again elsewhere.
+    /// Number of words of nodes that were written again elsewhere.
     dead_words: usize,
     table: Table,
 }
@@ -41,44 +41,44 @@ struct Kept {
 const ADDRESS_BITS: u32 = 48;
 const ROOM_SHIFT: u32 = 48;
 const TYPE_SHIFT: u32 = 57;
-/// Set in the first word of a node with a prefix, so that its header comes next. Without a prefix
-/// the type is all that a header tells.
+/// Flag in the first word of a node with a prefix: its header comes next. Without a prefix a header
+/// contains only the type.
 const HAS_HEADER: u64 = 1 << 62;
-/// Set in the first word of a node that was written again elsewhere.
+/// Flag in the first word of a node that was written again elsewhere.
 const DEAD: u64 = 1 << 63;
-/// Places have 32 bits; one less than that many words fit.
+/// Number of words of the ring: places have 32 bits, and one is reserved.
 const WORDS_MAX: usize = u32::MAX as usize - 1;
 
-/// How many words of a node come before its slots.
+/// Returns the number of words of a node before its slots.
 fn head(first: u64) -> usize {
     if first & HAS_HEADER == 0 { 1 } else { 2 }
 }
 
-/// How many slots a node of the ring has room for.
+/// Returns the number of slots that a node of the ring has room for.
 fn slots_of(first: u64) -> usize {
     (first >> ROOM_SHIFT & 0x1ff) as usize
 }
 
-/// How many words a node of the ring takes.
+/// Returns the number of words of a node of the ring.
 fn words(first: u64) -> usize {
     head(first) + slots_of(first)
 }
 
-/// The first word of a node.
+/// Returns the first word of a node.
 fn first_word(packed: u64, header: Header, room: usize) -> u64 {
     let has_header = if header.has_prefix() { HAS_HEADER } else { 0 };
     let node_type = header.node_type().bits();
     packed | (room as u64) << ROOM_SHIFT | node_type << TYPE_SHIFT | has_header
 }
 
-/// The capacity for `slots` slots: an eighth more in large nodes, which are read again after each
-/// insert.
+/// Returns the capacity for `slots` slots: an eighth more in large nodes, which are read again
+/// after each insert.
 fn room(slots: usize) -> usize {
     slots.next_multiple_of((slots / 8).max(1)).min(256)
 }
 
 impl Cache {
-    /// An empty cache with a budget of `budget_bytes`.
+    /// Creates an empty cache with a budget of `budget_bytes`.
     pub fn new(budget_bytes: usize) -> Cache {
         Cache {
             budget_bytes,
@@ -86,18 +86,18 @@ impl Cache {
         }
     }
 
-    /// Takes over what another cache keeps, which has the same budget.
+    /// Copies the nodes of another cache, which has the same budget.
     pub fn learn_from(&self, other: &Cache) {
         let kept = other.kept.read().clone();
         *self.kept.write() = kept;
     }
 
-    /// The bytes that it takes.
+    /// Returns the bytes of the cache.
     pub fn bytes(&self) -> usize {
         self.kept.read().bytes()
     }
 
-    /// Where a key leads, as far as is known here.
+    /// Returns the place to which a key leads, as far as it is cached.
     pub fn walk(&self, key: &[u8]) -> Place {
         let kept = self.kept.read();
         let Some(mut position) = kept.root else {
@@ -136,12 +136,12 @@ impl Cache {
         Place::Slot(position)
     }
 
-    /// The root's slot as far as it is known here.
+    /// Returns the root's slot as far as it is cached.
     pub fn root(&self) -> Option<Position> {
         self.kept.read().root
     }
 
-    /// A kept node, with the slots that were in use, and unused ones.
+    /// Returns a cached node, with the slots that were in use, and unused ones.
     pub fn node(&self, address: GlobalAddress) -> Option<Node> {
         let kept = self.kept.read();
         let index = kept.find(address)?;
@@ -168,7 +168,7 @@ impl Cache {
         kept.append(address, node.header, slots, self.budget_bytes);
     }
 
-    /// Sets a slot that was read or written alone: the root's, or one of a kept node.
+    /// Sets a slot that was read or written alone: the root's, or one of a cached node.
     pub fn set(&self, position: &Position) {
         let mut kept = self.kept.write();
         if position.holder.is_null() {
@@ -227,7 +227,7 @@ impl Kept {
     fn overwrite(&mut self, index: usize, header: Header, slots: &[Slot]) {
         let first = self.ring[index];
         let place = self.packed(self.first.wrapping_add(index as u32));
-        // A node keeps its prefix, so that its header is where it was.
+        // A node keeps its prefix, so its header stays in place.
         self.ring[index] = first_word(place, header, slots_of(first));
         if header.has_prefix() {
             self.ring[index + 1] = header.to_word();
@@ -237,7 +237,7 @@ impl Kept {
         }
     }
 
-    /// Forgets a node; its words are reclaimed later.
+    /// Drops a node; its words are reclaimed later.
     fn bury(&mut self, index: usize) {
         self.strike(index);
         self.dead_words += words(self.ring[index]);
@@ -247,7 +247,7 @@ impl Kept {
         }
     }
 
-    /// Evicts the oldest node, or a former place of one; false if there is none.
+    /// Evicts the oldest node, or a former place of one; returns false if there is none.
     fn evict(&mut self) -> bool {
         let Some(&oldest) = self.ring.front() else {
             return false;
@@ -262,7 +262,7 @@ impl Kept {
         true
     }
 
-    /// Takes a node out of the table.
+    /// Removes a node from the table.
     fn strike(&mut self, index: usize) {
         let (first, ring) = (self.first, &self.ring);
         let packed =
@@ -303,7 +303,7 @@ impl Kept {
         self.table = table;
     }
 
-    /// Puts a node behind all others if there is room, once older ones have gone.
+    /// Appends a node, once older ones have been evicted, if there is room.
     fn append(&mut self, address: GlobalAddress, header: Header, slots: &[Slot], budget: usize) {
         let first = first_word(pack(address), header, room(slots.len()));
         let length = words(first);
@@ -322,7 +322,7 @@ impl Kept {
         self.table.insert(pack(address), place);
     }
 
-    /// Makes room for a node of `length` words; false if the budget does not allow it.
+    /// Makes room for a node of `length` words; returns false if the budget does not allow it.
     fn make_room(&mut self, length: usize, budget: usize) -> bool {
         let needed = self.ring.len() + length;
         let places = self.table.places_for_one_more();
@@ -400,7 +400,7 @@ mod tests {
                 let (address, _) = node(random.random_range(0..300), 1);
                 if let Some(found) = cache.node(address) {
                     let (_, expected) = &model[&address];
-                    // Slots are never unused again.
+                    // Slots never become unused again.
                     assert_eq!(found.header, expected.header);
                     let both = found.slots.iter().zip(&expected.slots);
                     assert!(both.clone().count() == expected.slots.len());

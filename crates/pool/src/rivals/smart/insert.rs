@@ -1,4 +1,4 @@
-//! Setting the value of a key, whether it exists or not.
+//! Inserts: setting the value of a key, whether it exists or not.
 
 use super::Smart;
 use super::layout::{HEADER_OFFSET, Header, Leaf, Node, NodeType, Slot, slot_offset};
@@ -15,7 +15,7 @@ pub struct NewLeaf<'k> {
     value: Vec<u8>,
 }
 
-/// Whether the key was inserted; if not, from where to look again.
+/// Result of a try to insert the key; if it failed, the place from which to search again.
 pub type Tried = Result<(), Place>;
 
 impl<E: Endpoint> Smart<E> {
@@ -54,8 +54,8 @@ impl<E: Endpoint> Smart<E> {
                 }
             };
             unused = Some(address);
-            // If the key exists when its slot is taken, this is given up, and closed once more. An
-            // insert always writes a value.
+            // If the key exists when its slot is taken, this value is given up, and the leader
+            // closes once more. An insert always writes a value.
             let value = leader.close(None).unwrap_or_default();
             let new = NewLeaf {
                 address,
@@ -92,7 +92,7 @@ impl<E: Endpoint> Smart<E> {
         }
     }
 
-    /// Puts a leaf into a slot that leads to nothing.
+    /// Puts a leaf into a slot that has no child.
     async fn fill(&self, position: Position, new: &NewLeaf<'_>) -> Result<Tried, PoolError> {
         let bytes = self.new_leaf(new, position.at);
         let mut writes = self.leaf_writes(new.address, &bytes);
@@ -101,7 +101,7 @@ impl<E: Endpoint> Smart<E> {
         self.swing(position, slot).await
     }
 
-    /// The bytes of a new leaf for the slot at `reverse`.
+    /// Creates the bytes of a new leaf for the slot at `reverse`.
     pub(super) fn new_leaf(&self, new: &NewLeaf<'_>, reverse: GlobalAddress) -> Vec<u8> {
         self.leaves.encode(&Leaf {
             reverse,
@@ -112,7 +112,7 @@ impl<E: Endpoint> Smart<E> {
         })
     }
 
-    /// Swaps a slot to lead elsewhere, if it is unchanged. Its new child was written before.
+    /// Swaps a slot to another child, if it is unchanged. The new child was written before.
     pub(super) async fn swing(
         &self,
         mut position: Position,
@@ -133,7 +133,7 @@ impl<E: Endpoint> Smart<E> {
     }
 
     /// Puts a leaf into the first unused slot of a node, which was read without a slot for the
-    /// key's byte at `depth`. All clients take the first one, so a client notices when another has
+    /// key's byte at `depth`. All clients take the first one, so a client detects that another has
     /// taken one for the same byte.
     async fn add(
         &self,
@@ -178,7 +178,7 @@ impl<E: Endpoint> Smart<E> {
         self.grow(holder, node, depth, slot).await
     }
 
-    /// Doubles the slots of a full node, and takes the first of the new ones. The header comes
+    /// Doubles the slots of a full node, and takes the first of the new ones. The header is changed
     /// first, so that no slot is taken that the header does not cover.
     async fn grow(
         &self,
@@ -194,7 +194,7 @@ impl<E: Endpoint> Smart<E> {
             depth,
         };
         let Some(to) = from.doubled() else {
-            // All bytes have slots; the one that was missing was taken meanwhile.
+            // All bytes have slots; the missing one was taken meanwhile.
             return Ok(Err(again(from)));
         };
         let number = node.slots.len();
@@ -206,7 +206,7 @@ impl<E: Endpoint> Smart<E> {
                 found: 0,
             },
             Verb::compare_swap(holder.plus(slot_offset(number)), 0, slot.to_word()),
-            // A later reader reads all slots at once. If the slot leads elsewhere by then, it
+            // A later reader reads all slots at once. If the slot has another child by then, it
             // stays.
             Verb::Swap {
                 at: node.reverse,

@@ -1,4 +1,4 @@
-//! The way of a key: through the cache as far as possible, then by reading nodes.
+//! The route of a key: through the cache as far as possible, then by reading nodes.
 
 use super::Smart;
 use super::layout::{Child, Leaf, Node, NodeType, Slot, decode_slots, slot_offset};
@@ -7,13 +7,13 @@ use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress};
 use std::time::Duration;
 
-/// The time for which a client backs off before it reads again bytes that another client is about
-/// to write: at first, and at most.
+/// Time for which a client backs off before it reads again bytes that another client is about to
+/// write: initially, and at most.
 pub const BACK_OFF: Duration = Duration::from_micros(2);
 pub const BACK_OFF_MAX: Duration = Duration::from_micros(64);
 
 impl<E: Endpoint> Smart<E> {
-    /// Follows the way of a key from a place to its end. Nodes that it reads are cached.
+    /// Follows the route of a key from a place to its end. Nodes that it reads are cached.
     pub(super) async fn follow(&self, key: &[u8], mut place: Place) -> Result<End, PoolError> {
         loop {
             let position = match place {
@@ -66,8 +66,8 @@ impl<E: Endpoint> Smart<E> {
                 }
                 Child::Node(address, node_type) => (address, node_type),
             };
-            // That the prefix agrees is enough, also where the slot does not lead there any more:
-            // the node answers for the key.
+            // It is enough that the prefix agrees, even if the slot no longer leads to the node:
+            // the node covers the key.
             let node = self.read_node(address, node_type).await?;
             let (depth, is_whole) = node.header.agreement(key, position.depth);
             if !is_whole {
@@ -90,7 +90,7 @@ impl<E: Endpoint> Smart<E> {
         }
     }
 
-    /// Reads a slot once more, and tells the cache. True if it is as it was.
+    /// Reads a slot once more, and updates the cache. Returns true if it is unchanged.
     pub(super) async fn refresh(&self, position: &mut Position) -> Result<bool, PoolError> {
         let mut word = [0; 8];
         self.endpoint.read(position.at, &mut word).await?;
@@ -102,7 +102,7 @@ impl<E: Endpoint> Smart<E> {
         Ok(same)
     }
 
-    /// Tells the cache of a slot, as it was read or written while the operation ran.
+    /// Caches a slot that was read or written while the operation ran.
     pub(super) fn remember(&self, position: &Position) {
         if !position.slot.is_unused() {
             self.cache().set(position);
@@ -151,7 +151,7 @@ impl<E: Endpoint> Smart<E> {
     }
 }
 
-/// The slot of a key in a node that was just read.
+/// Returns the slot of a key in a node that was just read.
 fn slot_of(node: &Node, holder: GlobalAddress, key: &[u8], depth: usize) -> Option<Position> {
     let (number, slot) = node.find(*key.get(depth)?)?;
     Some(Position {

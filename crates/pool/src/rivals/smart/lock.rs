@@ -1,4 +1,4 @@
-//! Writing a leaf in place, under its lock.
+//! Writes of a leaf in place, under its lock.
 
 use super::Smart;
 use super::layout::{DEAD, LOCKED, Leaf};
@@ -8,9 +8,9 @@ use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress, MaskedSwap, Verb};
 use std::time::Duration;
 
-/// The greatest age of a read whose version proves that it is current. Versions recur after 64
-/// writes; each of these takes a round trip and more under the lock, so that they take longer than
-/// this over any network.
+/// Maximum age of a read whose version proves that it is current. Versions recur after 64 writes;
+/// each of these takes a round trip and more under the lock, so that they take longer than this
+/// over any network.
 const TRUST: Duration = Duration::from_micros(100);
 
 impl<E: Endpoint> Smart<E> {
@@ -52,11 +52,11 @@ impl<E: Endpoint> Smart<E> {
         Ok(Some(before))
     }
 
-    /// Takes the lock of a leaf that was read since `began`, and returns the present leaf; `None`
+    /// Takes the lock of a leaf that was read since `began`, and returns the current leaf; `None`
     /// if it was removed.
     ///
-    /// At first the lock is taken with the version that was read, so that the leaf need not be read
-    /// again; if others write, it is taken with any version, and the leaf is read with it.
+    /// Initially the lock is taken with the version that was read, so that the leaf need not be
+    /// read again; if others write, it is taken with any version, and the leaf is read with it.
     pub(super) async fn lock(
         &self,
         address: GlobalAddress,
@@ -114,7 +114,7 @@ impl<E: Endpoint> Smart<E> {
         }
     }
 
-    /// The writes of a leaf, the lock last.
+    /// Returns the writes of a leaf, the lock last.
     pub(super) fn leaf_writes<'b>(&self, to: GlobalAddress, bytes: &'b [u8]) -> Vec<Verb<'b>> {
         let parts = self.leaves.write(self.endpoint.atomic_bytes());
         [parts.first, parts.last]

@@ -5,18 +5,18 @@ use crate::error::PoolError;
 use nearfield_fabric::{Arena, Endpoint, GlobalAddress, NodeId};
 use std::cell::RefCell;
 
-/// The number of nodes that are allocated and cleared at once, at most, and within an eighth of a
+/// Number of nodes that are allocated and cleared at once, at most, and within an eighth of a
 /// chunk.
 const NODES_AT_ONCE: u64 = 16;
 const NODE_STRIDE: u64 = NODE_BYTES.next_multiple_of(ALIGNMENT);
 
-/// The memory of one client. It reuses memory that it has taken and not used, because another
+/// The memory of one client. It reuses memory that it has allocated and not used, because another
 /// client was first; used memory is never freed.
 #[derive(Debug)]
 pub struct Memory {
     arena: Arena,
     nodes_at_once: u64,
-    /// Cleared, but for the slots that a node has at first.
+    /// Nodes that are cleared, except for the slots that a node has initially.
     nodes: RefCell<Vec<GlobalAddress>>,
     leaves: RefCell<Vec<GlobalAddress>>,
 }
@@ -31,7 +31,7 @@ impl Memory {
         }
     }
 
-    /// Memory for a leaf of this size; all leaves have the same.
+    /// Allocates memory for a leaf of this size; all leaves have the same.
     pub async fn leaf(
         &self,
         endpoint: &impl Endpoint,
@@ -44,11 +44,12 @@ impl Memory {
         }
     }
 
-    /// Memory for a node, in which all slots are unused but those that a node has at first.
+    /// Allocates memory for a node, in which all slots are unused except those that a node has
+    /// initially.
     ///
-    /// Nodes grow in place, so their slots have to be unused before another client knows the node,
-    /// and the content of allocated memory is not specified. Many nodes are cleared at once,
-    /// without waiting: this client's later writes to the same memory node come after that.
+    /// Nodes grow in place, so their slots must be unused before another client knows the node, and
+    /// the content of allocated memory is not specified. Many nodes are cleared at once, without
+    /// waiting: this client's later writes to the same memory node come after that.
     pub async fn node(&self, endpoint: &impl Endpoint) -> Result<GlobalAddress, PoolError> {
         loop {
             if let Some(node) = self.nodes.borrow_mut().pop() {

@@ -4,38 +4,38 @@
 //!
 //! Internal nodes ([`Header`], [`Slot`]) have 4 to 256 slots, in no order, and memory for 256, so
 //! that they grow in place. They are never locked: a swap of its word takes a slot, always the
-//! first unused one. When a new key parts from a slot's child, a swap puts a new node between them.
-//! Leaves are locked and written in place.
+//! first unused one. When a new key differs from a slot's child, a swap puts a new node between
+//! them. Leaves are locked and written in place.
 //!
-//! # Why it is linearizable
+//! # Linearizability
 //!
-//! - A node covers all keys with the bytes up to the end of its prefix, for ever: nodes are never
+//! - A node covers all keys with the bytes up to the end of its prefix, forever: nodes are never
 //!   removed, and splits only put other nodes above them.
-//! - A slot belongs to its partial key for ever, and a client takes the first unused one. So a
+//! - A slot belongs to its partial key forever, and a client takes the first unused one. So a
 //!   partial key has one slot in a node, and a client that has read the node without it has seen it
 //!   absent.
-//! - A leaf has one key for ever. Removal marks it in its lock and its valid byte, under the lock:
+//! - A leaf has one key forever. Removal marks it in its lock and its valid byte, under the lock:
 //!   at that moment the key is gone. The slot is made vacant afterwards, by a swap; a client that
 //!   finds a removed leaf in a slot takes the key as absent.
-//! - So a key that is *found* is valid by any way to it, also through a cache that is long
-//!   outdated. That a key is *absent* is proved only by words that were read during the operation:
-//!   a slot from the cache is read once more.
+//! - So a key that is *found* is valid by any route to it, also through a cache that is long
+//!   outdated. A key is proved *absent* only by words that were read during the operation: a slot
+//!   from the cache is read once more.
 //!
-//! # Where this differs from the public implementation
+//! # Differences from the public implementation
 //!
 //! - Checksums are XXH3 of key, value, valid byte and version (CRC64 of key and value there).
 //! - The lock's byte has a version of 6 bits, so that an update takes the lock with the value that
 //!   it has read, and knows the old value without reading again.
 //! - A write without notification repairs reverse pointers, where an atomic is used there: no
-//!   answer of operations on keys depends on them ([`Scan::Cached`] does).
+//!   result of operations on keys depends on them ([`Scan::Cached`] does).
 //! - A node's prefix is not shortened when a node is put above it, because the header has the depth
-//!   at which the prefix begins. This is an atomic less.
+//!   at which the prefix begins. This saves an atomic.
 //! - A node's type grows before the first slot of the new part is taken, in the same post, not
 //!   after.
 //! - Leaves that are not written atomically are written in two parts, the one with the lock last.
-//! - There is removal, which the public implementation has not. A removed leaf's memory and its
-//!   slot are not reclaimed; the same partial key uses the slot again. Locks of clients that die
-//!   stay held, as there.
+//! - Keys can be removed, unlike in the public implementation. A removed leaf's memory and its slot
+//!   are not reclaimed; the same partial key uses the slot again. Locks of clients that die stay
+//!   held, as there.
 //! - [`Scan::Complete`] reads nodes again; the published [`Scan::Cached`] misses entries that its
 //!   cache does not know.
 
@@ -68,17 +68,18 @@ use std::sync::Arc;
 const KEY_BYTES_MAX: usize = 4096;
 const VALUE_BYTES_MAX: usize = 65_536;
 
-/// A budget that no cache comes near (the published figures call this SMART-Opt).
+/// A budget that no cache reaches (the published figures call this SMART-Opt).
 pub const UNLIMITED: usize = usize::MAX;
 
 /// The guarantee of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scan {
-    /// A scan returns every entry that existed during the whole scan: cached nodes say which leaves
-    /// to read, and are read again in the same post.
+    /// All entries that existed during the whole scan: cached nodes name the leaves to read, and
+    /// are read again in the same post.
     Complete,
-    /// As published: cached slots are believed if the reverse pointer of the leaf agrees, so that
-    /// only leaves are read; entries that others have added since a node was cached are missing.
+    /// The published guarantee: cached slots are trusted if the reverse pointer of the leaf agrees,
+    /// so that only leaves are read; entries that others have added since a node was cached are
+    /// missing.
     Cached,
 }
 
@@ -95,10 +96,10 @@ pub struct Options {
     pub chunk_bytes: u64,
     /// The guarantee of scans.
     pub scan: Scan,
-    /// Whether one client of a compute node reads a key for all clients that want it (read
+    /// True if one client of a compute node reads a key for all clients that want it (read
     /// delegation).
     pub delegates_reads: bool,
-    /// Whether one client of a compute node writes a key for all concurrent writers, except for
+    /// True if one client of a compute node writes a key for all concurrent writers, except for
     /// removals (write combining).
     pub combines_writes: bool,
 }
@@ -127,7 +128,7 @@ pub struct ComputeNode {
 }
 
 impl ComputeNode {
-    /// A compute node whose cache is empty.
+    /// Creates a compute node with an empty cache.
     ///
     /// # Errors
     /// `Sizes`.
@@ -148,17 +149,17 @@ impl ComputeNode {
         })
     }
 
-    /// Its options.
+    /// Returns its options.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Takes over what another compute node of the same options keeps.
+    /// Copies the cache of another compute node of the same options.
     pub fn learn_from(&self, other: &ComputeNode) {
         self.cache.learn_from(&other.cache);
     }
 
-    /// The bytes that the cache takes, all that it holds included.
+    /// Returns the bytes of the cache with its content.
     pub fn cache_bytes(&self) -> usize {
         self.cache.bytes()
     }
@@ -175,7 +176,7 @@ pub struct Smart<E> {
 }
 
 impl<E: Endpoint> Smart<E> {
-    /// Creates an empty tree whose root is found at the word `root`, which lies outside the
+    /// Creates an empty tree. Its root is found through the word `root`, which is outside the
     /// allocated memory. One client calls this before others open the tree.
     ///
     /// # Errors
@@ -192,7 +193,7 @@ impl<E: Endpoint> Smart<E> {
         Ok(tree)
     }
 
-    /// Opens a tree that was made with keys and values of the same lengths.
+    /// Opens a tree that was created with keys and values of the same lengths.
     ///
     /// # Errors
     /// `Node`.
@@ -218,12 +219,12 @@ impl<E: Endpoint> Smart<E> {
         })
     }
 
-    /// The way to the nodes.
+    /// Returns the endpoint.
     pub fn endpoint(&self) -> &E {
         &self.endpoint
     }
 
-    /// Does a write, or has another client of the compute node do it with its own.
+    /// Does a write, or lets another client of the compute node do it with its own.
     async fn write(&self, key: &[u8], write: Write) -> Result<Option<Vec<u8>>, PoolError> {
         let lead = async |leader: &mut Leader<'_>| match leader.write() {
             Write::Insert(_) | Write::Put(_) => self.put(key, leader).await,
@@ -245,37 +246,39 @@ impl<E: Endpoint> Smart<E> {
     }
 }
 
-/// Round trips are those with all internal nodes cached, and without concurrent writers.
+/// The round trips assume that all internal nodes are cached, and that there are no concurrent
+/// writers.
 impl<E: Endpoint> PoolIndex for Smart<E> {
-    /// One round trip for a key that is there, two or three where the cache is out of date, two for
-    /// one that is not there.
+    /// Reads in one round trip for an existing key, two or three if the cache is out of date, two
+    /// for an absent key.
     async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         let delegation = &self.node.delegation;
         delegation.read(key, async || self.search(key).await).await
     }
 
-    /// Three round trips, whether the key is there or not.
+    /// Writes in three round trips, whether the key exists or not.
     async fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
         self.write(key, Write::Insert(value.to_vec())).await
     }
 
-    /// Three round trips.
+    /// Writes in three round trips.
     async fn update(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
         self.write(key, Write::Update(value.to_vec())).await
     }
 
-    /// Three round trips, or four if the leaf and the slot that leads to it lie on different nodes.
+    /// Removes in three round trips, or four if the leaf and the slot that leads to it are on
+    /// different nodes.
     async fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.take(key).await
     }
 
-    /// One round trip for all that is cached, and one more for each level that is not.
+    /// Reads in one round trip for all that is cached, and one more for each level that is not.
     async fn scan(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
         index::check_bound(from, self.node.options.key_bytes)?;
         self.read_range(from, count).await

@@ -3,47 +3,47 @@
 use super::layout::{Header, Leaf, Node, NodeType, Slot};
 use nearfield_fabric::GlobalAddress;
 
-/// A slot on the way of a key.
+/// A slot on the route of a key.
 #[derive(Clone, Copy, Debug)]
 pub struct Position {
-    /// The node that it is a slot of; null: the root's, which is no node's.
+    /// The node of the slot; null for the root's slot, which is in no node.
     pub holder: GlobalAddress,
-    /// Where it is.
+    /// The address of the slot.
     pub at: GlobalAddress,
     /// Its content.
     pub slot: Slot,
-    /// How many bytes of the key have led to it, its own partial key included.
+    /// Number of bytes of the key that lead to it, including its own partial key.
     pub depth: usize,
-    /// Whether it was read during the operation. The content of a cached slot may be old.
+    /// True if it was read during the operation. The content of a cached slot may be old.
     pub is_fresh: bool,
 }
 
-/// How far the way of a key is known.
+/// The known part of the route of a key.
 #[derive(Clone, Copy, Debug)]
 pub enum Place {
-    /// Not at all.
+    /// No part is known.
     Root,
-    /// To a slot, whose child is not known.
+    /// The route to a slot with an unknown child.
     Slot(Position),
-    /// To a node that has, or had, no slot for the next byte of the key.
+    /// The route to a node that has, or had, no slot for the next byte of the key.
     Node {
         address: GlobalAddress,
         node_type: NodeType,
         depth: usize,
     },
-    /// To a slot with a node whose prefix the key does not have.
+    /// The route to a slot with a node whose prefix the key does not have.
     Beside {
         position: Position,
         header: Header,
-        /// How many bytes of the key agree.
+        /// Number of bytes of the key that agree.
         agree: usize,
     },
 }
 
-/// Where the way of a key ends.
+/// The end of the route of a key.
 #[derive(Debug)]
 pub enum End {
-    /// A slot that leads to nothing.
+    /// A slot without a child.
     Vacant(Position),
     /// A leaf, of this key or another.
     Leaf(Position, GlobalAddress, Leaf),
@@ -51,7 +51,7 @@ pub enum End {
     Beside {
         position: Position,
         header: Header,
-        /// How many bytes of the key agree.
+        /// Number of bytes of the key that agree.
         agree: usize,
     },
     /// A node that had no slot for the byte of the key at `depth` when it was read.

@@ -1,4 +1,4 @@
-//! Removing a key.
+//! Removal of a key.
 
 use super::Smart;
 use super::layout::{DEAD, Slot};
@@ -7,8 +7,8 @@ use nearfield_fabric::{Endpoint, Verb};
 
 impl<E: Endpoint> Smart<E> {
     /// Removes a key; returns its value. It is gone once its leaf is marked. The slot is made
-    /// vacant after that. If the slot leads elsewhere by then, because the leaf was put under a new
-    /// node, it stays, and a client that finds the leaf there takes the key as absent.
+    /// vacant after that. If the slot has another child by then, because the leaf was put under a
+    /// new node, it stays, and a client that finds the leaf there takes the key as absent.
     pub(super) async fn take(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         let began = self.endpoint.now();
         let Some(found) = self.find(key).await? else {
@@ -26,7 +26,7 @@ impl<E: Endpoint> Smart<E> {
         let clear = Verb::compare_swap(position.at, position.slot.to_word(), vacant.to_word());
         let mut verbs = self.leaf_writes(found.address, &bytes);
         let cleared = if position.at.node() == found.address.node() {
-            // One after the other, in one post.
+            // Both are done in order, in one post.
             verbs.push(clear);
             self.endpoint.post(&mut verbs).await?;
             verbs.last().and_then(Verb::found)

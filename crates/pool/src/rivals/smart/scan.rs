@@ -1,4 +1,4 @@
-//! Reading entries in the order of their keys.
+//! Reads of entries in the order of their keys.
 
 use super::layout::{Child, Leaf, Node, NodeType, Slot, slot_offset};
 use super::place::Position;
@@ -8,14 +8,14 @@ use crate::index::Entry;
 use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
 use std::collections::HashMap;
 
-/// As many leaves are read in one post at most.
+/// Number of leaves that are read in one post at most.
 const BATCH: usize = 1024;
 
 /// A slot whose keys the scan returns.
 #[derive(Clone, Copy, Debug)]
 struct Item {
     position: Position,
-    /// Whether some of its keys may be less than the first wanted one.
+    /// True if some of its keys may be less than the first wanted one.
     is_bounded: bool,
 }
 
@@ -24,13 +24,13 @@ struct Item {
 enum Want {
     Leaf(GlobalAddress),
     Node(GlobalAddress, NodeType),
-    /// A slot that is known only from the cache, and that leads elsewhere.
+    /// A slot that is known only from the cache, and has another child now.
     Slot(GlobalAddress),
 }
 
 impl Want {
-    /// How many entries a scan expects there. A node has more than half as many slots in use as its
-    /// type has, up to all of them.
+    /// Returns the number of entries that a scan expects there. A node uses more than half of the
+    /// slots of its type, up to all of them.
     fn entries(&self) -> usize {
         match self {
             Want::Leaf(_) | Want::Slot(_) => 1,
@@ -41,10 +41,10 @@ impl Want {
 
 /// The known state of an item's child.
 enum Known {
-    /// There is none.
+    /// The slot has no child.
     Nothing,
     Entry(Entry),
-    /// A node at an address; its slots are of this scan, or not.
+    /// A node at an address; true if its slots were read by this scan.
     Node(GlobalAddress, Node, bool),
     Unknown(Want),
 }
@@ -58,9 +58,10 @@ struct Images {
 }
 
 impl<E: Endpoint> Smart<E> {
-    /// The first `count` entries from a key on. It works in rounds: it opens known nodes until it
-    /// has enough leaves, and reads the unknown ones in one post. An unknown node counts as many
-    /// entries as one of its type has on average, so that few nodes behind the range are read.
+    /// Returns the first `count` entries from a key on. It works in rounds: it opens known nodes
+    /// until it has enough leaves, and reads the unknown ones in one post. An unknown node counts
+    /// as many entries as one of its type has on average, so that few nodes behind the range are
+    /// read.
     pub(super) async fn read_range(
         &self,
         from: &[u8],
@@ -92,7 +93,7 @@ impl<E: Endpoint> Smart<E> {
             position.is_fresh = true;
             self.remember(&position);
         }
-        // The first ones come last.
+        // The stack has the first ones last.
         let mut stack = vec![Item {
             position,
             is_bounded: true,
@@ -133,8 +134,8 @@ impl<E: Endpoint> Smart<E> {
         Ok(entries)
     }
 
-    /// The expected reads of a scan, according to the cache: the first leaves, and the nodes that
-    /// lead to them.
+    /// Returns the expected reads of a scan, according to the cache: the first leaves, and the
+    /// nodes that lead to them.
     fn predict(&self, from: &[u8], count: usize) -> Vec<Want> {
         let (mut wants, mut leaves) = (Vec::new(), 0);
         let root = self.cache().root().map(|position| Item {
@@ -166,7 +167,7 @@ impl<E: Endpoint> Smart<E> {
         wants
     }
 
-    /// The known child of an item, whose slot may have been read again.
+    /// Returns the known child of an item, whose slot may have been read again.
     fn known(&self, item: &mut Item, images: &Images) -> Known {
         let position = &mut item.position;
         if !position.is_fresh
@@ -182,8 +183,8 @@ impl<E: Endpoint> Smart<E> {
                 let Some(leaf) = images.leaves.get(&address) else {
                     return Known::Unknown(Want::Leaf(address));
                 };
-                // The reverse check: of a cached slot only this tells that it does not lead to the
-                // leaf alone any more.
+                // The reverse check: it is the only proof that a cached slot still leads directly
+                // to the leaf.
                 let agrees = leaf.valid && leaf.reverse == position.at;
                 if !position.is_fresh && !agrees {
                     return Known::Unknown(Want::Slot(position.at));
@@ -256,7 +257,8 @@ impl<E: Endpoint> Smart<E> {
     }
 }
 
-/// The slots of a node that may lead to keys from `from` on, those with the least keys last.
+/// Returns the slots of a node that may lead to keys from `from` on, those with the least keys
+/// last.
 fn open(item: &Item, holder: GlobalAddress, node: &Node, is_fresh: bool, from: &[u8]) -> Vec<Item> {
     let start = item.position.depth;
     let prefix: Vec<u8> = node.header.prefix_from(start).collect();

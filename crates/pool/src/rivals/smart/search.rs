@@ -1,4 +1,4 @@
-//! Reading the value of a key.
+//! Reads of the value of a key.
 
 use super::Smart;
 use super::layout::Leaf;
@@ -19,12 +19,12 @@ impl<E: Endpoint> Smart<E> {
         Ok(found.map(|found| found.leaf.value))
     }
 
-    /// Finds the leaf of a key, or that there was none at some time while this ran.
+    /// Finds the leaf of a key, or returns `None` if there was none at some time while this ran.
     pub(super) async fn find(&self, key: &[u8]) -> Result<Option<Found>, PoolError> {
         self.find_from(key, self.cache().walk(key)).await
     }
 
-    /// As [`find`](Smart::find), from a place on.
+    /// Finds a leaf like [`find`](Smart::find), from a place on.
     pub(super) async fn find_from(
         &self,
         key: &[u8],
@@ -39,7 +39,7 @@ impl<E: Endpoint> Smart<E> {
                         leaf,
                     }));
                 }
-                // Nodes are read while the operation runs.
+                // The nodes were read while the operation ran, so the key is absent.
                 End::Node { .. } => return Ok(None),
                 End::Vacant(position) | End::Leaf(position, ..) | End::Beside { position, .. } => {
                     position
@@ -48,8 +48,8 @@ impl<E: Endpoint> Smart<E> {
             if position.is_fresh {
                 return Ok(None);
             }
-            // The slot has led elsewhere in the meantime, or to a child without this key. A leaf
-            // has its key for ever, a node its prefix, and removed leaves do not come back.
+            // The slot has had another child in the meantime, or a child without this key. A leaf
+            // has its key forever, a node its prefix, and removed leaves do not come back.
             if self.refresh(&mut position).await? {
                 return Ok(None);
             }

@@ -1,4 +1,4 @@
-//! Putting a node above a leaf or a node from which a key parts.
+//! Splits: putting a node above a leaf or a node from which a key differs.
 
 use super::Smart;
 use super::insert::{NewLeaf, Tried};
@@ -7,11 +7,11 @@ use super::place::Position;
 use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
 
-/// The present child of the slot.
+/// The current child of the slot.
 pub enum Below<'b> {
     /// A leaf with another key.
     Leaf(&'b [u8]),
-    /// A node with another prefix, and how many bytes of the key agree.
+    /// A node with another prefix, and the number of bytes of the key that agree.
     Node(Header, usize),
 }
 
@@ -69,8 +69,8 @@ impl<E: Endpoint> Smart<E> {
         Ok(tried)
     }
 
-    /// A chain of nodes, from a slot on, for the bytes of a key that come before `agree`; the last
-    /// one, whose address is returned too, has two slots.
+    /// Creates a chain of nodes, from a slot on, for the bytes of a key that come before `agree`.
+    /// The last one, whose address is returned too, has two slots.
     async fn chain(
         &self,
         position: Position,

@@ -1,4 +1,4 @@
-//! The places of nodes in the cache, by their addresses.
+//! The table of cached nodes: their places by their addresses.
 
 /// Places by packed addresses: open addressing, with linear probing.
 #[derive(Clone, Debug, Default)]
@@ -10,7 +10,7 @@ pub struct Table {
 const NO_PLACE: u32 = u32::MAX;
 
 impl Table {
-    /// An empty table of this many places.
+    /// Creates an empty table of this many places.
     pub fn of(places: usize) -> Table {
         Table {
             places: vec![NO_PLACE; places],
@@ -18,23 +18,23 @@ impl Table {
         }
     }
 
-    /// How many places there are.
+    /// Returns the number of places.
     pub fn places(&self) -> usize {
         self.places.len()
     }
 
-    /// How many are used.
+    /// Returns the number of used places.
     #[cfg(test)]
     pub fn used(&self) -> usize {
         self.used
     }
 
-    /// The memory of this many places.
+    /// Returns the bytes of this many places.
     pub fn bytes(&self, places: usize) -> usize {
         places * size_of::<u32>()
     }
 
-    /// The number of places needed for one more node: at most seven eighths are used.
+    /// Returns the number of places needed for one more node: at most seven eighths are used.
     pub fn places_for_one_more(&self) -> usize {
         let places = self.places.len();
         if (self.used + 1) * 8 <= places * 7 {
@@ -72,12 +72,12 @@ impl Table {
         }
     }
 
-    /// The place of an address, where `address` returns the address of a place.
+    /// Returns the place of an address, where `address` returns the address of a place.
     pub fn find(&self, packed: u64, address: impl Fn(u32) -> u64) -> Option<u32> {
         Some(self.places[self.position(packed, address)?])
     }
 
-    /// There is room, and the address is not there.
+    /// Inserts an address. There must be room, and the address must be absent.
     pub fn insert(&mut self, packed: u64, place: u32) {
         let mut number = self.home(packed);
         while self.places[number] != NO_PLACE {
@@ -87,7 +87,8 @@ impl Table {
         self.used += 1;
     }
 
-    /// Removes an address, and moves those behind it, so that no gap is left on their ways.
+    /// Removes an address, and moves those behind it, so that no gap is left on their probe
+    /// sequences.
     pub fn remove(&mut self, packed: u64, address: impl Fn(u32) -> u64) {
         let Some(mut gap) = self.position(packed, &address) else {
             return;

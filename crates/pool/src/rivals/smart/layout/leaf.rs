@@ -8,9 +8,9 @@
 //! | 17.. | key, then value |
 //! | last | lock: bit 0 while it is held, bit 1 once the key was removed, version above |
 //!
-//! The lock comes last, so that one write sets the value and releases the lock. Each write counts
-//! the version: a client that takes the lock with the version that it has read knows that its read
-//! is still current.
+//! The lock comes last, so that one write sets the value and releases the lock. Each write
+//! increments the version: a client that takes the lock with the version that it has read knows
+//! that its read is still current.
 
 use super::slot::ALIGNMENT;
 use nearfield_fabric::{GlobalAddress, MaskedSwap};
@@ -21,9 +21,9 @@ const VALID_OFFSET: usize = 8;
 const CHECKSUM: Range<usize> = 9..17;
 const KEY_OFFSET: usize = 17;
 
-/// Set in the lock during a write.
+/// Flag in the lock during a write.
 pub const LOCKED: u8 = 1;
-/// Set in the lock for ever when the key was removed: no client takes it again.
+/// Flag in the lock, forever, after the key was removed: no client takes the lock again.
 pub const DEAD: u8 = 2;
 const VERSION_SHIFT: u32 = 2;
 
@@ -39,11 +39,11 @@ pub struct LeafLayout {
 pub struct LeafWrite {
     /// The bytes that share no atomic unit with the lock.
     pub first: Range<usize>,
-    /// The rest, the lock at its end.
+    /// The rest, with the lock at its end.
     pub last: Range<usize>,
 }
 
-/// A leaf as it was at one moment.
+/// A leaf in its state at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
     pub reverse: GlobalAddress,
@@ -54,14 +54,14 @@ pub struct Leaf {
 }
 
 impl Leaf {
-    /// The lock as it is after the next write: free, with the next version.
+    /// Returns the lock after the next write: free, with the next version.
     pub fn lock_after(&self) -> u8 {
         (self.lock & !(LOCKED | DEAD)).wrapping_add(1 << VERSION_SHIFT)
     }
 }
 
 impl LeafLayout {
-    /// The layout of leaves with keys and values of these lengths.
+    /// Creates the layout of leaves with keys and values of these lengths.
     pub const fn new(key_bytes: usize, value_bytes: usize) -> LeafLayout {
         LeafLayout {
             key_bytes,
@@ -69,28 +69,28 @@ impl LeafLayout {
         }
     }
 
-    /// The bytes of a leaf.
+    /// Returns the bytes of a leaf.
     pub const fn bytes(&self) -> usize {
         self.lock_offset() + 1
     }
 
-    /// The memory that a leaf takes.
+    /// Returns the bytes of memory of a leaf.
     pub const fn allocation_bytes(&self) -> u64 {
         (self.bytes() as u64).next_multiple_of(ALIGNMENT)
     }
 
-    /// Where the lock is: the last byte.
+    /// Returns the offset of the lock: the last byte.
     pub const fn lock_offset(&self) -> usize {
         KEY_OFFSET + self.key_bytes + self.value_bytes
     }
 
-    /// Where the word is that the lock is in.
+    /// Returns the offset of the word that contains the lock.
     pub const fn lock_word_offset(&self) -> u64 {
         self.lock_offset() as u64 / 8 * 8
     }
 
-    /// A swap in the lock's word that takes the lock: sets its lowest bit if the bits `compared` of
-    /// the lock are as `expected` says.
+    /// Returns a swap in the lock's word that takes the lock: it sets its lowest bit if the bits
+    /// `compared` of the lock are equal to `expected`.
     pub fn lock_swap(&self, expected: u8, compared: u8) -> MaskedSwap {
         let shift = self.lock_offset() % 8 * 8;
         MaskedSwap {
@@ -101,13 +101,13 @@ impl LeafLayout {
         }
     }
 
-    /// The lock in its word.
+    /// Returns the lock in its word.
     pub fn lock_of(&self, word: u64) -> u8 {
         (word >> (self.lock_offset() % 8 * 8)) as u8
     }
 
-    /// The parts in which a leaf is written, where `atomic_bytes` are atomic. The part with the
-    /// lock comes last, so that a client that sees the lock free sees all of it.
+    /// Returns the parts in which a leaf is written, if `atomic_bytes` are atomic. The part with
+    /// the lock comes last, so that a client that sees the lock free sees all of it.
     pub fn write(&self, atomic_bytes: u64) -> LeafWrite {
         let atomic = atomic_bytes.max(1) as usize;
         let boundary = self.lock_offset() / atomic * atomic;
@@ -124,7 +124,7 @@ impl LeafLayout {
         Some(xxh3_64_with_seed(content, seed))
     }
 
-    /// Decodes a leaf; `None` if its bytes are of different moments.
+    /// Decodes a leaf; returns `None` if its bytes are of different moments.
     pub fn decode(&self, bytes: &[u8]) -> Option<Leaf> {
         let word = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_le_bytes);
         if word(bytes.get(CHECKSUM)?)? != self.checksum(bytes)? {
@@ -142,7 +142,7 @@ impl LeafLayout {
         })
     }
 
-    /// Encodes a leaf, whose key and value have the layout's lengths.
+    /// Encodes a leaf. Its key and value have the layout's lengths.
     pub fn encode(&self, leaf: &Leaf) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.bytes());
         bytes.extend(leaf.reverse.to_bits().to_le_bytes());
@@ -182,7 +182,7 @@ mod tests {
             let bytes = layout.encode(&leaf);
             assert_eq!(bytes.len(), 18 + key_bytes + value_bytes);
             assert_eq!(layout.decode(&bytes), Some(leaf));
-            // All but the reverse pointer and the bits of the lock count.
+            // The checksum covers all except the reverse pointer and the bits of the lock.
             for at in VALID_OFFSET..layout.lock_offset() {
                 let mut mixed = bytes.clone();
                 mixed[at] ^= 2;

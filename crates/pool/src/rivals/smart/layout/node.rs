@@ -11,12 +11,12 @@
 use super::slot::{NodeType, Slot};
 use nearfield_fabric::{GlobalAddress, MaskedSwap};
 
-/// How long a prefix may be.
+/// Number of bytes that a prefix may have.
 pub const PREFIX_BYTES: usize = 6;
-/// Where the header begins.
+/// Offset of the header.
 pub const HEADER_OFFSET: u64 = 8;
 const SLOTS_OFFSET: u64 = 16;
-/// The memory of an internal node: it grows in place.
+/// Number of bytes of an internal node, which grows in place.
 pub const NODE_BYTES: u64 = SLOTS_OFFSET + 8 * 256;
 
 const TYPE_SHIFT: u32 = 8;
@@ -24,22 +24,22 @@ const LENGTH_SHIFT: u32 = 13;
 const PREFIX_SHIFT: u32 = 16;
 const TYPE_MASK: u64 = 0x1f << TYPE_SHIFT;
 
-/// Where a slot of this number begins in its node.
+/// Returns the offset of a slot of this number in its node.
 pub const fn slot_offset(slot: usize) -> u64 {
     SLOTS_OFFSET + 8 * slot as u64
 }
 
 /// The common bytes of an internal node's keys. Only the type ever changes.
 ///
-/// A node covers all keys that have the bytes up to the end of its prefix, for ever: a split puts
+/// A node covers all keys that have the bytes up to the end of its prefix, forever: a split puts
 /// another node above it, which checks part of the prefix before, and no node is ever removed. So
-/// the end of the prefix fixes a node's place, and its beginning tells only how many of the bytes
+/// the end of the prefix fixes a node's place, and its beginning only shows how many of the bytes
 /// before it the header holds; a split need not move it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header(u64);
 
 impl Header {
-    /// The header of a node at `depth` bytes of a key, whose keys have `prefix` next: up to
+    /// Creates the header of a node at `depth` bytes of a key, whose keys have `prefix` next: up to
     /// [`PREFIX_BYTES`].
     pub fn new(depth: usize, node_type: NodeType, prefix: &[u8]) -> Header {
         debug_assert!(prefix.len() <= PREFIX_BYTES);
@@ -55,22 +55,22 @@ impl Header {
         )
     }
 
-    /// The header of a word.
+    /// Creates the header from a word.
     pub const fn from_word(word: u64) -> Header {
         Header(word)
     }
 
-    /// The word of a header.
+    /// Returns the word of a header.
     pub const fn to_word(self) -> u64 {
         self.0
     }
 
-    /// How many slots are in use.
+    /// Returns the type, which gives the number of slots in use.
     pub fn node_type(self) -> NodeType {
         NodeType::from_bits(self.0 >> TYPE_SHIFT)
     }
 
-    /// Whether there is a prefix. Without one, the depth says nothing more.
+    /// Returns true if there is a prefix. Without one, the depth has no meaning.
     pub const fn has_prefix(self) -> bool {
         self.0 >> LENGTH_SHIFT & 0x7 != 0
     }
@@ -87,7 +87,7 @@ impl Header {
         (depth + agree, agree == rest.count())
     }
 
-    /// The bytes of the prefix that come after `depth` bytes of keys.
+    /// Returns the bytes of the prefix that come after `depth` bytes of keys.
     pub fn prefix_from(self, depth: usize) -> impl Iterator<Item = u8> + Clone {
         let known = depth.wrapping_sub(self.0 as usize) & 0xff;
         self.prefix(known.min(PREFIX_BYTES))
@@ -99,7 +99,7 @@ impl Header {
         bytes.into_iter().take(length).skip(from)
     }
 
-    /// Changes the type of a node from one to another, if it has the first.
+    /// Returns a swap that changes the type of a node from one to another, if it has the first.
     pub fn growth(from: NodeType, to: NodeType) -> MaskedSwap {
         MaskedSwap {
             expected: from.bits() << TYPE_SHIFT,
@@ -113,15 +113,15 @@ impl Header {
 /// An internal node as it was read: its words are of different moments.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// The slot that leads here, or did once: some client repairs it after a split.
+    /// The slot that leads to the node, or did once: some client repairs it after a split.
     pub reverse: GlobalAddress,
     pub header: Header,
-    /// As many as were read, and no more than the header tells of.
+    /// The slots that were read, at most those that the header covers.
     pub slots: Vec<Slot>,
 }
 
 impl Node {
-    /// The bytes of a node with `slots` slots.
+    /// Returns the bytes of a node with `slots` slots.
     pub const fn bytes(slots: usize) -> usize {
         slot_offset(slots) as usize
     }
@@ -140,7 +140,7 @@ impl Node {
         }
     }
 
-    /// The bytes of a node, with all slots of its type.
+    /// Returns the bytes of a node, with all slots of its type.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; Node::bytes(self.header.node_type().slots())];
         let head = [self.reverse.to_bits(), self.header.to_word()];
@@ -151,19 +151,19 @@ impl Node {
         bytes
     }
 
-    /// The slot of a partial key, and its number. Slots are in no order.
+    /// Returns the slot of a partial key, and its number. Slots are in no order.
     pub fn find(&self, partial: u8) -> Option<(usize, Slot)> {
         let is_it = |(_, slot): &(usize, Slot)| !slot.is_unused() && slot.partial() == partial;
         self.slots.iter().copied().enumerate().find(is_it)
     }
 
-    /// The number of the first unused slot, if one was read.
+    /// Returns the number of the first unused slot, if one was read.
     pub fn first_unused(&self) -> Option<usize> {
         self.slots.iter().position(|slot| slot.is_unused())
     }
 }
 
-/// The slots of these bytes.
+/// Returns the slots of these bytes.
 pub fn decode_slots(bytes: &[u8]) -> impl Iterator<Item = Slot> {
     bytes.chunks_exact(8).map(word).map(Slot::from_word)
 }

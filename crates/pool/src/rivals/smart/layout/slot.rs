@@ -2,10 +2,10 @@
 
 use nearfield_fabric::{GlobalAddress, MaskedSwap, NodeId};
 
-/// The alignment of a slot's child, by which its address fits in 48 bits: the memory node's number
-/// has 8, the offset without its lowest 8 bits 40.
+/// The alignment of a slot's child, with which its address fits in 48 bits: the memory node's
+/// number has 8, the offset without its lowest 8 bits 40.
 pub const ALIGNMENT: u64 = 256;
-/// Memory nodes have numbers below this.
+/// Bound of the numbers of memory nodes.
 pub const NODES: u16 = 1 << 8;
 
 const OFFSET_BITS: u32 = 40;
@@ -14,24 +14,24 @@ const KIND_SHIFT: u32 = 8;
 const LEAF: u64 = 0x80 << KIND_SHIFT;
 const NODE: u64 = 0x40 << KIND_SHIFT;
 const VACANT: u64 = 0x20 << KIND_SHIFT;
-/// Where a slot says how large the node is that it leads to.
+/// Mask of the bits for the size of the node that a slot leads to.
 const TYPE_MASK: u64 = 0x1f << KIND_SHIFT;
 
-/// How many slots of an internal node are in use: 4, doubled up to six times.
+/// Number of slots of an internal node that are in use: 4, doubled up to six times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeType(u8);
 
 impl NodeType {
-    /// Four slots, as new nodes have.
+    /// The type of new nodes: four slots.
     pub const SMALLEST: NodeType = NodeType(0);
     const LARGEST: NodeType = NodeType(6);
 
-    /// How many slots.
+    /// Returns the number of slots.
     pub const fn slots(self) -> usize {
         4 << self.0
     }
 
-    /// Twice as many slots, if there may be.
+    /// Returns the type with twice as many slots, if it exists.
     pub fn doubled(self) -> Option<NodeType> {
         (self < NodeType::LARGEST).then_some(NodeType(self.0 + 1))
     }
@@ -40,7 +40,7 @@ impl NodeType {
         self.0 as u64
     }
 
-    /// The type of five bits; too large ones are the largest.
+    /// Returns the type of five bits; too large ones are the largest.
     pub(in super::super) fn from_bits(bits: u64) -> NodeType {
         NodeType((bits & 0x1f) as u8).min(NodeType::LARGEST)
     }
@@ -49,7 +49,7 @@ impl NodeType {
 /// The child of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Child {
-    /// Nothing.
+    /// No child.
     None,
     /// A leaf.
     Leaf(GlobalAddress),
@@ -60,36 +60,37 @@ pub enum Child {
 /// A slot: a partial key in its lowest byte, the kind of its child in the second, and an address of
 /// 48 bits.
 ///
-/// An unused slot is zero. A used one belongs to its partial key for ever, also while it leads to
-/// nothing ([`vacant`](Slot::vacant)): so no partial key ever has two slots of a node, although
+/// An unused slot is zero. A used one belongs to its partial key forever, also while it has no
+/// child ([`vacant`](Slot::vacant)): so no partial key ever has two slots of a node, although
 /// clients take slots without a lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slot(u64);
 
 impl Slot {
-    /// A slot that leads to a leaf. The address is a multiple of [`ALIGNMENT`] on one of [`NODES`].
+    /// Creates a slot that leads to a leaf. The address is a multiple of [`ALIGNMENT`] on one of
+    /// [`NODES`].
     pub fn leaf(partial: u8, leaf: GlobalAddress) -> Slot {
         Slot(pack(leaf) << ADDRESS_SHIFT | LEAF | u64::from(partial))
     }
 
-    /// A slot that leads to an internal node.
+    /// Creates a slot that leads to an internal node.
     pub fn node(partial: u8, node: GlobalAddress, node_type: NodeType) -> Slot {
         let kind = NODE | node_type.bits() << KIND_SHIFT;
         Slot(pack(node) << ADDRESS_SHIFT | kind | u64::from(partial))
     }
 
-    /// A slot that belongs to a partial key and leads to nothing.
+    /// Creates a slot that belongs to a partial key and has no child.
     pub fn vacant(partial: u8) -> Slot {
         Slot(VACANT | u64::from(partial))
     }
 
-    /// The same child under another partial key.
+    /// Returns the slot of the same child under another partial key.
     pub fn under(self, partial: u8) -> Slot {
         Slot(self.0 & !0xff | u64::from(partial))
     }
 
-    /// Changes the type of the node in a slot from one to another, if the slot leads to the node
-    /// and has the first.
+    /// Returns a swap that changes the type of the node in a slot from one to another, if the slot
+    /// leads to the node and has the first.
     pub fn growth(node: GlobalAddress, from: NodeType, to: NodeType) -> MaskedSwap {
         MaskedSwap {
             expected: Slot::node(0, node, from).to_word(),
@@ -99,27 +100,27 @@ impl Slot {
         }
     }
 
-    /// The slot of a word.
+    /// Creates the slot from a word.
     pub const fn from_word(word: u64) -> Slot {
         Slot(word)
     }
 
-    /// The word of a slot.
+    /// Returns the word of a slot.
     pub const fn to_word(self) -> u64 {
         self.0
     }
 
-    /// Whether it was never used.
+    /// Returns true if it was never used.
     pub const fn is_unused(self) -> bool {
         self.0 == 0
     }
 
-    /// The byte of keys to which it belongs.
+    /// Returns the byte of keys to which it belongs.
     pub const fn partial(self) -> u8 {
         self.0 as u8
     }
 
-    /// Its child.
+    /// Returns its child.
     pub fn child(self) -> Child {
         let address = unpack(self.0 >> ADDRESS_SHIFT);
         if self.0 & LEAF != 0 {
@@ -132,13 +133,13 @@ impl Slot {
     }
 }
 
-/// An address as a slot holds it.
+/// Returns an address in the form of a slot.
 pub fn pack(address: GlobalAddress) -> u64 {
     debug_assert!(address.node().0 < NODES && address.offset().is_multiple_of(ALIGNMENT));
     (u64::from(address.node().0) << OFFSET_BITS) | (address.offset() / ALIGNMENT)
 }
 
-/// The address that a slot holds.
+/// Returns the address in a slot.
 pub fn unpack(packed: u64) -> GlobalAddress {
     let node = NodeId((packed >> OFFSET_BITS & 0xff) as u16);
     let offset = (packed & ((1 << OFFSET_BITS) - 1)) * ALIGNMENT;
