@@ -2,7 +2,7 @@
 
 use super::Page;
 
-/// How often and for how long each command was executed.
+/// Writes the number of calls of each command and their duration.
 pub fn commandstats(page: &mut Page<'_>) {
     for counts in page.server.statistics.commands() {
         let micros = counts.nanoseconds / 1000;
@@ -17,14 +17,14 @@ pub fn commandstats(page: &mut Page<'_>) {
     }
 }
 
-/// How often each kind of error was told.
+/// Writes the number of errors sent, by code.
 pub fn errorstats(page: &mut Page<'_>) {
     for (code, count) in page.server.statistics.errors() {
         page.field(&format!("errorstat_{code}"), format!("count={count}"));
     }
 }
 
-/// How long each command takes.
+/// Writes the percentiles of each command's duration.
 pub fn latencystats(page: &mut Page<'_>) {
     if !page.server.config.is_on("latency-tracking") {
         return;

@@ -6,27 +6,27 @@ use crate::machine;
 use crate::server::Server;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How much memory is taken, in bytes.
+/// The memory in use, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Figures {
-    /// By keys, objects, clients and what is known of uses, as `maxmemory` limits it.
+    /// Memory of keys, objects, clients and the records of their use; `maxmemory` limits it.
     pub used: u64,
-    /// The most that was seen.
+    /// The largest value of `used` so far.
     pub peak: u64,
-    /// By clients.
+    /// Memory of clients.
     pub clients: u64,
-    /// By the process, as the system sees it.
+    /// Memory of the process, as the system reports it.
     pub resident: u64,
-    /// Number of values that were given up and wait to be freed.
+    /// The number of removed values that wait to be freed.
     pub waiting_objects: usize,
-    /// Number of values that were freed after waiting, since the start.
+    /// The number of values that were freed after waiting, since the start.
     pub freed_objects: u64,
-    /// That the machine has.
+    /// Memory of the machine.
     pub machine: u64,
 }
 
 impl Figures {
-    /// Takes all figures.
+    /// Reads all figures.
     pub fn take(server: &Server, databases: &Databases) -> Figures {
         let clients = server.eviction.client_bytes() as u64;
         let used = server.used_bytes(databases);
@@ -43,23 +43,23 @@ impl Figures {
         }
     }
 
-    /// How much more the process takes than its data.
+    /// Returns the process's memory divided by that of its data.
     pub fn fragmentation(&self) -> f64 {
         self.resident as f64 / (self.used as f64).max(1.0)
     }
 
-    /// Difference in bytes. Negative if values lie in a file.
+    /// Returns the difference in bytes. It is negative if values are in a file.
     pub fn fragmentation_bytes(&self) -> i64 {
         self.resident as i64 - self.used as i64
     }
 
-    /// By keys and objects alone.
+    /// Returns the memory of keys and objects alone.
     pub fn dataset(&self) -> u64 {
         self.used.saturating_sub(self.clients)
     }
 }
 
-/// Bytes for people: `1.50M`.
+/// Formats a number of bytes for people: `1.50M`.
 fn human(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["B", "K", "M", "G", "T"] {
@@ -128,7 +128,7 @@ pub fn write(page: &mut Page<'_>) {
     page.field("maxmemory_policy", policy);
     let ratio = figures.fragmentation();
     let more = figures.fragmentation_bytes();
-    // The allocator takes all that the process has.
+    // All memory of the process counts as the allocator's.
     page.field("allocator_frag_ratio", format!("{ratio:.2}"));
     page.field("allocator_frag_bytes", more);
     for part in ["allocator_rss", "rss_overhead"] {

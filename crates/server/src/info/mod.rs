@@ -9,7 +9,7 @@ use crate::keyspace::Databases;
 use crate::server::Server;
 use std::fmt::Display;
 
-/// A section: its name, whether it is shown by default, and what writes it.
+/// A section: its name, whether it is shown by default, and the function that writes it.
 struct Section {
     name: &'static str,
     by_default: bool,
@@ -41,9 +41,9 @@ const SECTIONS: &[Section] = &[
     section("Keyspace", true, sections::keyspace),
 ];
 
-/// What is being written.
+/// The text of `INFO` while it is written.
 pub struct Page<'s> {
-    /// Of whom.
+    /// The server described.
     pub server: &'s Server,
     /// The databases.
     pub databases: &'s Databases,
@@ -56,7 +56,7 @@ impl Page<'_> {
         self.text += &format!("{name}:{value}\r\n");
     }
 
-    /// Writes fields that are numbers and are zero, as what they count does not happen here.
+    /// Writes fields that are always zero, because what they count does not happen in this server.
     pub fn zeros(&mut self, names: &[&str]) {
         for name in names {
             self.field(name, 0);
@@ -64,7 +64,7 @@ impl Page<'_> {
     }
 }
 
-/// Writes the sections that are asked for: by their names, or `default`, `all`, `everything`.
+/// Writes the requested sections, given by their names or by `default`, `all` or `everything`.
 pub fn write(server: &Server, databases: &Databases, wanted: &[&[u8]]) -> String {
     let is = |name: &str| {
         let same = |word: &&[u8]| word.eq_ignore_ascii_case(name.as_bytes());

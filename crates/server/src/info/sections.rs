@@ -1,4 +1,4 @@
-//! Most sections.
+//! Most sections of `INFO`.
 
 use super::Page;
 use crate::acl::log::Reason;
@@ -9,7 +9,7 @@ use crate::server::Task;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// What the server is.
+/// Writes the section about the program and its process.
 pub fn server(page: &mut Page<'_>) {
     let server = page.server;
     let uptime = server.started.elapsed().as_secs();
@@ -38,7 +38,7 @@ pub fn server(page: &mut Page<'_>) {
     page.field("io_threads_active", u8::from(server.options.threads > 1));
 }
 
-/// Who is connected.
+/// Writes the section about clients.
 pub fn clients(page: &mut Page<'_>) {
     let server = page.server;
     let (mut input, mut output) = (0, 0);
@@ -62,7 +62,7 @@ pub fn clients(page: &mut Page<'_>) {
     page.field("clients_in_timeout_table", 0);
 }
 
-/// Snapshots and the log.
+/// Writes the section about snapshots and the log.
 pub fn persistence(page: &mut Page<'_>) {
     let server = page.server;
     page.zeros(&["loading", "async_loading", "current_cow_size"]);
@@ -86,7 +86,7 @@ pub fn persistence(page: &mut Page<'_>) {
     let loaded = &server.persistence.loaded;
     page.field("rdb_last_load_keys_expired", loaded.expired.load(Relaxed));
     page.field("rdb_last_load_keys_loaded", loaded.kept.load(Relaxed));
-    // Nothing is forked, so that nothing is copied meanwhile.
+    // A snapshot does not fork the process, so no memory is copied meanwhile.
     page.zeros(&["current_cow_peak", "current_cow_size_age"]);
     page.field("current_fork_perc", "0.00");
     let (done, all) = match status.running {
@@ -95,7 +95,7 @@ pub fn persistence(page: &mut Page<'_>) {
     };
     page.field("current_save_keys_processed", done);
     page.field("current_save_keys_total", all);
-    // As in Redis, it is so from when it is asked for.
+    // As in Redis, the field is 1 from when the log is requested, even if it is not yet in use.
     let is_wanted = server.config.is_on("appendonly");
     page.field("aof_enabled", u8::from(is_wanted));
     let rewriting = u8::from(running(Task::Rewrite));
@@ -125,7 +125,7 @@ fn keys(page: &Page<'_>) -> u64 {
     lens.map(|len| len.unwrap_or(0) as u64).sum()
 }
 
-/// What was done since the start.
+/// Writes the section about activity since the start.
 pub fn stats(page: &mut Page<'_>) {
     let server = page.server;
     let statistics = &server.statistics;
@@ -207,7 +207,7 @@ pub fn stats(page: &mut Page<'_>) {
     );
 }
 
-/// The server's part in replication: none.
+/// Writes the section about replication, in which the server takes no part.
 pub fn replication(page: &mut Page<'_>) {
     page.field("role", "master");
     page.field("connected_slaves", 0);
@@ -220,7 +220,7 @@ pub fn replication(page: &mut Page<'_>) {
     page.zeros(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
 }
 
-/// The time that the processor has spent.
+/// Writes the processor time used.
 pub fn cpu(page: &mut Page<'_>) {
     let (system, user) = processor_seconds().unwrap_or((0.0, 0.0));
     page.field("used_cpu_sys", format!("{system:.6}"));
@@ -229,7 +229,8 @@ pub fn cpu(page: &mut Page<'_>) {
     page.field("used_cpu_user_children", "0.000000");
 }
 
-/// Seconds in the system and in the program, as the system says; `None` where it does not.
+/// Returns the seconds spent in the system and in the program, or `None` if the system does not
+/// report them.
 fn processor_seconds() -> Option<(f64, f64)> {
     const TICKS_PER_SECOND: f64 = 100.0;
     let text = std::fs::read_to_string("/proc/self/stat").ok()?;
@@ -240,16 +241,16 @@ fn processor_seconds() -> Option<(f64, f64)> {
     Some((system / TICKS_PER_SECOND, user / TICKS_PER_SECOND))
 }
 
-/// The server is not part of a cluster.
+/// Writes that the server is not part of a cluster.
 pub fn cluster(page: &mut Page<'_>) {
     page.field("cluster_enabled", 0);
 }
 
-/// How many keys there are.
+/// Writes the number of keys of each database.
 pub fn keyspace(page: &mut Page<'_>) {
     let databases = page.databases;
     for (number, database) in databases.iter().enumerate() {
-        // Keys that are shared would all be read to count them; `DBSIZE` does so.
+        // Counting the keys of a shared database would read them all; `DBSIZE` does so.
         if database.is_shared() {
             continue;
         }

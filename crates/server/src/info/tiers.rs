@@ -1,4 +1,4 @@
-//! The section about tiers, and the figures of each for others.
+//! The section about tiers, and the figures of each tier for other readers.
 
 use super::Page;
 use crate::keyspace::Databases;
@@ -10,42 +10,43 @@ use std::time::Duration;
 /// The figures of one tier.
 #[derive(Clone, Debug)]
 pub struct TierFigures {
-    /// Its number, from 0, the fastest first.
+    /// The tier's number, from 0 for the fastest.
     pub number: usize,
-    /// `memory`, `compressed` or `file`.
+    /// The tier's kind: `memory`, `compressed` or `file`.
     pub kind: &'static str,
-    /// The most bytes that it may take.
+    /// The largest number of bytes that it may take.
     pub capacity_bytes: u64,
-    /// The bytes that it takes.
+    /// The number of bytes that it takes.
     pub used_bytes: u64,
-    /// The values in it.
+    /// The number of values in it.
     pub values: u64,
-    /// Their bytes before any compression; of memory, with the keys and all indexes.
+    /// The bytes of its values before any compression. For memory, keys and all indexes are
+    /// included.
     pub value_bytes: u64,
-    /// Uses of values that it has served.
+    /// The number of uses of values in this tier.
     pub served: u64,
-    /// Values that have moved in and out, and their bytes.
+    /// The number of values that moved in.
     pub moved_in: u64,
-    /// As above.
+    /// The bytes of the values that moved in.
     pub moved_in_bytes: u64,
-    /// As above.
+    /// The number of values that moved out.
     pub moved_out: u64,
-    /// As above.
+    /// The bytes of the values that moved out.
     pub moved_out_bytes: u64,
-    /// Values that were to move in and could not.
+    /// The number of abandoned moves into this tier.
     pub abandoned: u64,
-    /// Values that could not be read.
+    /// The number of values that could not be read.
     pub unreadable: u64,
-    /// Values that its disk could not write.
+    /// The number of values that its disk could not write.
     pub unwritable: u64,
-    /// The times of its reads: of half of them, and of 99 in a hundred, to a factor of two.
+    /// The median duration of its reads, to a factor of two.
     pub read_p50: Duration,
-    /// As above.
+    /// The 99th percentile of the duration of its reads, to a factor of two.
     pub read_p99: Duration,
 }
 
 impl TierFigures {
-    /// The figures of all tiers; none if there are no tiers.
+    /// Returns the figures of all tiers. Empty if there are no tiers.
     pub fn take(server: &Server, databases: &Databases) -> Vec<TierFigures> {
         let keyspace = &server.keyspace;
         let Some(tiers) = keyspace.cold.tiers() else {
@@ -91,7 +92,7 @@ impl TierFigures {
         all
     }
 
-    /// How much smaller the tier makes its values.
+    /// Returns the compression ratio of the tier's values.
     pub fn compression(&self) -> f64 {
         self.value_bytes as f64 / (self.used_bytes as f64).max(1.0)
     }

@@ -2,22 +2,22 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Sizes are counted by powers of two, up to 2^10.
+/// The number of size classes. Sizes are counted by powers of two, up to 2^10.
 pub const BUCKETS: usize = 11;
 
-/// How many batches there were, by size.
+/// The number of batches, by size.
 #[derive(Debug, Default)]
 pub struct Batches {
     counts: [AtomicU64; BUCKETS],
     commands: AtomicU64,
 }
 
-/// What was counted.
+/// The counts at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchCounts {
-    /// Batches of at most 2^n commands and more than half of that, by n.
+    /// The number of batches of at most 2^n commands and more than half of that, by n.
     pub batches: [u64; BUCKETS],
-    /// Commands in all batches.
+    /// The number of commands in all batches.
     pub commands: u64,
 }
 
@@ -32,7 +32,7 @@ impl Batches {
         self.commands.fetch_add(commands as u64, Ordering::Relaxed);
     }
 
-    /// What was counted.
+    /// Returns the current counts.
     pub fn counts(&self) -> BatchCounts {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         BatchCounts {

@@ -6,35 +6,35 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The number of samples that are kept of each event, one a second.
+/// The number of samples kept of each event. There is at most one a second.
 const SAMPLES_MAX: usize = 160;
 
-/// How long an event took at most within one second.
+/// The longest time that an event took within one second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// The second, since 1970.
     pub at_s: u64,
-    /// How long it took, in milliseconds.
+    /// The time it took, in milliseconds.
     pub took_ms: u64,
 }
 
-/// What is known of one kind of event.
+/// The recorded samples of one kind of event.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     /// The samples, the oldest first.
     pub samples: VecDeque<Sample>,
-    /// The longest that was seen, in milliseconds.
+    /// The longest time that was measured, in milliseconds.
     pub longest_ms: u64,
 }
 
-/// What took long.
+/// The events that took long, by kind.
 #[derive(Debug, Default)]
 pub struct LatencyMonitor {
     events: Mutex<BTreeMap<&'static str, History>>,
 }
 
 impl LatencyMonitor {
-    /// Notes how long an event took, if that was long.
+    /// Records the time that an event took if it reaches the threshold.
     pub fn note(&self, hot: &Hot, event: &'static str, took: Duration) {
         let threshold_ms = hot.latency_threshold_ms.load(Ordering::Relaxed);
         let took_ms = took.as_millis() as u64;
@@ -54,7 +54,7 @@ impl LatencyMonitor {
         }
     }
 
-    /// All events and what is known of them.
+    /// Returns all events and their histories.
     pub fn all(&self) -> Vec<(&'static str, History)> {
         let events = self.events.lock();
         events
@@ -63,7 +63,7 @@ impl LatencyMonitor {
             .collect()
     }
 
-    /// What is known of one event.
+    /// Returns the history of one event.
     pub fn of(&self, event: &[u8]) -> Option<History> {
         let events = self.events.lock();
         let mut all = events.iter();
@@ -71,7 +71,7 @@ impl LatencyMonitor {
         found.map(|(_, history)| history.clone())
     }
 
-    /// Forgets the events named, or all; says how many.
+    /// Forgets the named events, or all if `names` is empty. Returns their number.
     pub fn reset(&self, names: &[&[u8]]) -> usize {
         let mut events = self.events.lock();
         let before = events.len();

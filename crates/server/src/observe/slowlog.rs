@@ -10,15 +10,15 @@ use std::time::Duration;
 /// A command that took long.
 #[derive(Clone, Debug)]
 pub struct SlowCommand {
-    /// A number that no other has had.
+    /// The unique number of this record.
     pub id: u64,
-    /// When it ended, in seconds since 1970.
+    /// The time at which it ended, in seconds since 1970.
     pub at_s: u64,
-    /// How long it took, in microseconds.
+    /// The time it took, in microseconds.
     pub took_us: u64,
-    /// What was sent, shortened.
+    /// The words of the command, shortened.
     pub args: Vec<Vec<u8>>,
-    /// Where the client was.
+    /// The address of the client.
     pub peer: String,
     /// The client's name.
     pub name: String,
@@ -30,13 +30,14 @@ pub struct SlowLog {
     state: Mutex<(u64, VecDeque<SlowCommand>)>,
 }
 
-/// The number of words that are kept of longer commands.
+/// The number of words kept of a command that has more.
 const WORDS_MAX: usize = 32;
-/// The number of bytes that are kept of longer words.
+/// The number of bytes kept of a word that has more.
 const WORD_BYTES_MAX: usize = 128;
 
 impl SlowLog {
-    /// Notes a command, if it took long enough. `words` are what it was sent with, but for secrets.
+    /// Records a command if it took long enough. `words` returns the command's words without
+    /// secrets.
     pub fn note<'a>(
         &self,
         hot: &Hot,
@@ -64,22 +65,22 @@ impl SlowLog {
         entries.truncate(entries_max);
     }
 
-    /// The latest `count`, the latest first.
+    /// Returns the latest `count` records, the latest first.
     pub fn latest(&self, count: usize) -> Vec<SlowCommand> {
         self.state.lock().1.iter().take(count).cloned().collect()
     }
 
-    /// How many there are.
+    /// Returns the number of records.
     pub fn len(&self) -> usize {
         self.state.lock().1.len()
     }
 
-    /// True if there are none.
+    /// Returns true if there are no records.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Forgets all.
+    /// Removes all records.
     pub fn clear(&self) {
         self.state.lock().1.clear();
     }

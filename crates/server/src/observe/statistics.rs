@@ -1,9 +1,9 @@
 //! Counters since the start of the server, for each command and for all.
 //!
-//! Some threads have counters of their own, which nobody else writes. They count without atomic
-//! additions, each of which takes as long as the rest of counting. The others count together.
-//! Counters are summed up when they are read, and never set back: what they were at the last reset
-//! is subtracted.
+//! Some threads have counters of their own, which no other thread writes. They count without atomic
+//! additions, each of which would take as long as the rest of counting. The other threads share one
+//! set of counters. Counters are summed up when they are read, and never set back: a reset records
+//! their values, which are subtracted from then on.
 
 use crate::catalog::Registry;
 use parking_lot::Mutex;
@@ -12,21 +12,21 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// So many threads may have counters of their own.
+/// The number of threads that may have counters of their own.
 const OWN_SHARDS: usize = 8;
-/// The counters of all other threads.
+/// The index of the counters that all other threads share.
 const COMMON_SHARD: usize = OWN_SHARDS;
-/// Durations are counted by powers of two of nanoseconds.
+/// The number of duration classes. Durations are counted by powers of two of nanoseconds.
 pub const BUCKETS: usize = 40;
-/// So many kinds of errors are counted one by one.
+/// The largest number of different error codes that are counted.
 const ERRORS_MAX: usize = 128;
 
 thread_local! {
-    /// The counters that this thread has for itself.
+    /// The index of the counters that only this thread writes, if it has some.
     static OWN: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// While it is there, its thread has counters for itself.
+/// A guard: while it lives, its thread has counters of its own.
 #[derive(Debug)]
 pub struct CountsAlone(std::marker::PhantomData<*const ()>);
 
@@ -36,7 +36,7 @@ impl Drop for CountsAlone {
     }
 }
 
-/// Adds to a counter, which nobody else does if it is the thread's `own`.
+/// Adds to a counter. If it is the thread's `own`, no other thread writes it.
 #[inline]
 fn add(counter: &AtomicU64, summand: u64, own: bool) {
     if own {
@@ -46,7 +46,7 @@ fn add(counter: &AtomicU64, summand: u64, own: bool) {
     }
 }
 
-/// What is counted of one command.
+/// The counters of one command.
 #[derive(Debug)]
 struct Counters {
     calls: AtomicU64,
@@ -68,20 +68,21 @@ impl Default for Counters {
     }
 }
 
-/// What was counted of one command.
+/// The counts of one command at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandCounts {
-    /// Its full name.
+    /// The command's full name.
     pub name: &'static str,
-    /// How often it was executed.
+    /// The number of executions.
     pub calls: u64,
-    /// How long that took, in nanoseconds.
+    /// The time that all executions took together, in nanoseconds.
     pub nanoseconds: u64,
-    /// How often it was refused before it was executed.
+    /// The number of times that it was refused before it was executed.
     pub rejected: u64,
-    /// How often its answer was an error.
+    /// The number of times that its reply was an error.
     pub failed: u64,
-    /// How often it took less than 2^n nanoseconds, and not less than half of that, by n.
+    /// The number of executions that took less than 2^n nanoseconds and at least half of that, by
+    /// n.
     pub durations: [u64; BUCKETS],
 }
 
@@ -90,31 +91,32 @@ pub struct CommandCounts {
 pub struct Statistics {
     registry: &'static Registry,
     shards: Vec<Vec<Counters>>,
-    /// The counters of each command at the last reset, by its number; none before the first.
+    /// The counts of each command at the last reset, by the command's number. Empty before the
+    /// first reset.
     at_reset: Mutex<Vec<CommandCounts>>,
     errors: Mutex<BTreeMap<String, u64>>,
-    /// Connections that were accepted.
+    /// The number of accepted connections.
     pub connections: AtomicU64,
-    /// Connections that were refused, as there were too many.
+    /// The number of connections that were refused because there were too many.
     pub rejected_connections: AtomicU64,
-    /// Bytes that were received.
+    /// The number of received bytes.
     pub received_bytes: AtomicU64,
-    /// Bytes that were sent.
+    /// The number of sent bytes.
     pub sent_bytes: AtomicU64,
-    /// Clients that were closed as they took what was sent to them too slowly.
+    /// The number of clients that were closed because they read their replies too slowly.
     pub output_limit_closed: AtomicU64,
-    /// Clients that were closed as they sent too much at once.
+    /// The number of clients that were closed because they sent too much at once.
     pub query_limit_closed: AtomicU64,
-    /// Errors that clients were told.
+    /// The number of errors sent to clients.
     pub error_replies: AtomicU64,
-    /// The most memory that was in use at any reading.
+    /// The most memory that was in use at any reading, in bytes.
     pub peak_memory_bytes: AtomicU64,
-    /// True if the time of each command is noted (`latency-tracking`).
+    /// True if the duration of each command is recorded (`latency-tracking`).
     pub keeps_times: AtomicBool,
     rate: Mutex<Rate>,
 }
 
-/// Samples of the total numbers of commands and bytes, to tell how many they are in a second.
+/// Samples of the total numbers of commands and bytes, from which rates per second follow.
 #[derive(Debug, Default)]
 struct Rate {
     last_ms: u64,
@@ -123,7 +125,7 @@ struct Rate {
 }
 
 impl Statistics {
-    /// Counters of these commands.
+    /// Creates counters for the commands of `registry`.
     pub fn new(registry: &'static Registry) -> Statistics {
         let shard = || registry.entries().iter().map(|_| Counters::default());
         Statistics {
@@ -144,14 +146,15 @@ impl Statistics {
         }
     }
 
-    /// Has this thread count by itself, as the one of `number` of a server. No other thread of the
-    /// server may have this number.
+    /// Gives this thread counters of its own, as thread `number` of a server. No other thread of
+    /// the server may have the same number.
     pub fn count_alone(&self, number: usize) -> CountsAlone {
         OWN.set(Some(number).filter(|number| *number < OWN_SHARDS));
         CountsAlone(std::marker::PhantomData)
     }
 
-    /// The counters of a command that this thread writes, and whether no other does.
+    /// Returns the counters of a command that this thread writes, and true if no other thread
+    /// writes them.
     #[inline]
     fn counters(&self, number: usize) -> Option<(&Counters, bool)> {
         let own = OWN.get();
@@ -159,7 +162,7 @@ impl Statistics {
         Some((shard.get(number)?, own.is_some()))
     }
 
-    /// Counts executions of a command, which took so long all together.
+    /// Counts `calls` executions of a command that took the time `took` all together.
     #[inline]
     pub fn count(&self, number: usize, calls: u64, took: Duration) {
         let Some((counters, own)) = self.counters(number).filter(|_| calls > 0) else {
@@ -185,14 +188,14 @@ impl Statistics {
         }
     }
 
-    /// Counts that a command's answer was an error.
+    /// Counts that the reply to a command was an error.
     pub fn count_failed(&self, number: usize) {
         if let Some((counters, own)) = self.counters(number) {
             add(&counters.failed, 1, own);
         }
     }
 
-    /// Counts an error that a client was told, by its code.
+    /// Counts an error sent to a client, by its code.
     pub fn count_error(&self, text: &str) {
         self.error_replies.fetch_add(1, Relaxed);
         let code = text.split_whitespace().next().unwrap_or("ERR");
@@ -204,7 +207,7 @@ impl Statistics {
         }
     }
 
-    /// How often each kind of error was told.
+    /// Returns the number of errors sent, by code.
     pub fn errors(&self) -> Vec<(String, u64)> {
         let errors = self.errors.lock();
         errors
@@ -213,7 +216,7 @@ impl Statistics {
             .collect()
     }
 
-    /// What was counted of each command that was sent.
+    /// Returns the counts since the last reset, of each command that was sent.
     pub fn commands(&self) -> Vec<CommandCounts> {
         let at_reset = self.at_reset.lock();
         let since = |(number, all): (usize, CommandCounts)| match at_reset.get(number) {
@@ -225,7 +228,8 @@ impl Statistics {
             .collect()
     }
 
-    /// All counters of each command, by its number, as they were never reset.
+    /// Returns the counts of each command since the start, by the command's number, ignoring
+    /// resets.
     fn since_start(&self) -> Vec<CommandCounts> {
         let all = self.registry.entries().iter().enumerate();
         all.map(|(number, entry)| self.of(number, &entry.name))
@@ -253,7 +257,7 @@ impl Statistics {
         counts
     }
 
-    /// How many commands were executed.
+    /// Returns the number of commands executed since the last reset.
     pub fn calls(&self) -> u64 {
         let at_reset: u64 = self.at_reset.lock().iter().map(|it| it.calls).sum();
         let counters = self.shards.iter().flatten();
@@ -261,7 +265,7 @@ impl Statistics {
         all.saturating_sub(at_reset)
     }
 
-    /// Takes a sample for the rates, if the last is old enough.
+    /// Takes a sample for the rates if the last one is old enough.
     pub fn sample(&self, steady_ms: u64) {
         const EVERY_MS: u64 = 1000;
         let Some(mut rate) = self.rate.try_lock() else {
@@ -287,7 +291,7 @@ impl Statistics {
         rate.last_ms = steady_ms;
     }
 
-    /// Commands, bytes received and bytes sent in a second.
+    /// Returns the numbers of commands, bytes received and bytes sent per second.
     pub fn per_second(&self) -> [u64; 3] {
         self.rate.lock().per_second
     }
@@ -315,9 +319,9 @@ impl Statistics {
 }
 
 impl CommandCounts {
-    /// What was counted since `before`.
+    /// Returns the counts since `before`.
     fn less(mut self, before: &CommandCounts) -> CommandCounts {
-        // No counter goes back.
+        // Counters never decrease.
         let pairs = [
             (&mut self.calls, before.calls),
             (&mut self.nanoseconds, before.nanoseconds),
@@ -331,7 +335,7 @@ impl CommandCounts {
         self
     }
 
-    /// The given percentile of the execution times, in microseconds.
+    /// Returns the given percentile of the execution times, in microseconds.
     pub fn percentile_us(&self, percent: f64) -> f64 {
         let all: u64 = self.durations.iter().sum();
         let wanted = (all as f64 * percent / 100.0).ceil().max(1.0) as u64;
@@ -353,7 +357,7 @@ mod tests {
 
     const TOOK: Duration = Duration::from_nanos(5);
 
-    /// Counts in as many threads as have counters of their own, and in as many others.
+    /// Counts in twice as many threads as may have counters of their own.
     fn count_in_threads(statistics: &Statistics, times: u64) {
         std::thread::scope(|scope| {
             for number in 0..2 * OWN_SHARDS {
