@@ -3,13 +3,13 @@
 use crate::number::write_head;
 use std::ops::Range;
 
-/// A command: its words.
+/// A command as its words.
 pub type Words = Vec<Vec<u8>>;
 
-/// What ends heads and words.
+/// The bytes that end heads and words.
 pub const LINE_END: &[u8] = b"\r\n";
 
-/// The bytes of a head with this number.
+/// Returns the length in bytes of a head with this number.
 #[inline]
 pub fn head_bytes(number: usize) -> usize {
     // Nearly all numbers have one or two digits.
@@ -21,15 +21,16 @@ pub fn head_bytes(number: usize) -> usize {
     1 + digits + LINE_END.len()
 }
 
-/// True if `bytes` are a command as it is written here, with words at these places. The numbers in
-/// its heads are those of the words: whoever has found the places has read them.
+/// Returns true if `bytes` are a command exactly as this module writes it, with its words at
+/// `places`. The numbers in the heads are not read again: they are the words' lengths, because the
+/// places were found by reading them.
 #[inline]
 pub fn is_encoded(bytes: &[u8], places: &[Range<usize>]) -> bool {
     let is_line_end = |end: usize| bytes.get(end - LINE_END.len()..end) == Some(LINE_END);
     if bytes.first() != Some(&b'*') {
         return false;
     }
-    // A number that is written otherwise, with zeros before it, is longer.
+    // A number with leading zeros makes its head longer.
     let mut end = head_bytes(places.len());
     let mut is_encoded = is_line_end(end);
     for place in places {
@@ -81,7 +82,8 @@ mod tests {
     use crate::resp::Parser;
     use crate::resp::request::{RequestLimits, Step};
 
-    /// Whether a request that the parser takes is written as it is here, and its words.
+    /// Returns true if a request that the parser takes is written as this module would, and its
+    /// words.
     fn parse(request: &[u8]) -> (bool, Vec<Vec<u8>>) {
         let mut parser = Parser::new();
         let step = parser.next(request, &RequestLimits::default());
@@ -110,7 +112,7 @@ mod tests {
             b"GET 'k'\r\n",
             b"*02\r\n$3\r\nGET\r\n$1\r\nk\r\n",
             b"*2\r\n$03\r\nGET\r\n$1\r\nk\r\n",
-            // The parser does not look at these line ends.
+            // The parser does not check these line ends.
             b"*2\r\n$3\r\nGET\r\n$1\r\nkxx",
             b"*2\r\n$3\rxGET\r\n$1\r\nk\r\n",
             b"*2\rx$3\r\nGET\r\n$1\r\nk\r\n",

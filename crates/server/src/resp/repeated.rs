@@ -1,30 +1,31 @@
-//! Requests that begin as the one before. Clients mostly send the same command again, and its head
-//! need not be understood twice.
+//! Requests that begin like the one before. Clients often send the same command again, and
+//! its head need not be parsed twice.
 
 use super::encode;
 use super::request::{RequestLimits, short_length};
 use std::ops::Range;
 
-/// What lies before the first argument of a request as it is written in the log: the number of
-/// words, and the first word, which is a short name.
+/// The head of a request as it is written in the log: the bytes before the first argument, which
+/// are the number of words and the first word, a short name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// The first and the last eight bytes, and those behind the first eight.
+    /// The first eight bytes, those after them, and the last eight. They may overlap.
     parts: [u64; 3],
     length: u8,
     arguments: u8,
     name: u8,
 }
 
-/// The longest head: two lines with a number of one digit, and a name of eight letters.
+/// The length of the longest head: two lines with a number of one digit, and a name of eight
+/// letters.
 const BYTES_MAX: usize = 4 + 4 + 8 + 2;
 
-/// The shortest: the name has one letter.
+/// The length of the shortest head: the name has one letter.
 const BYTES_MIN: usize = 4 + 4 + 1 + 2;
 
 impl Head {
-    /// The head of a request, whose words lie at these places; `None` if it is a long one, or is
-    /// not written as in the log.
+    /// Returns the head of a request that has its words at `places`, or `None` if the head is long
+    /// or not written as in the log.
     pub fn of(request: &[u8], places: &[Range<usize>]) -> Option<Head> {
         let name = places.first()?;
         let length = name.end + 2;
@@ -41,10 +42,10 @@ impl Head {
         })
     }
 
-    /// Looks for a request with this head at the beginning of `bytes`, which is written as in the
-    /// log and whose arguments are short. Calls `word` with the place of each of its words; answers
-    /// where it ends. `None` if there is no such request, or not all of it; `word` may have been
-    /// called then.
+    /// Checks if `bytes` begin with a request that has this head, is written as in the log and has
+    /// short arguments. Calls `word` with the place of each of its words, and returns where the
+    /// request ends. Returns `None` if there is no such request or it is incomplete; `word` may
+    /// have been called by then.
     #[inline]
     pub fn find(
         &self,
@@ -78,7 +79,7 @@ impl Head {
     }
 }
 
-/// The parts of a head of so many bytes.
+/// Returns the parts of a head of `length` bytes.
 #[inline]
 fn parts(bytes: &[u8], length: usize) -> Option<[u64; 3]> {
     let part = |at: usize| {
@@ -95,7 +96,7 @@ mod tests {
     use crate::resp::Parser;
     use crate::resp::request::Step;
 
-    /// What the parser finds in a request, if that is one.
+    /// Returns what the parser finds in a request, or `None` if it does not parse.
     fn parsed(request: &[u8]) -> Option<(usize, Vec<Range<usize>>)> {
         let mut parser = Parser::new();
         match parser.next(request, &RequestLimits::default()) {
@@ -142,7 +143,7 @@ mod tests {
         }
     }
 
-    /// Whatever is written otherwise is left to the parser.
+    /// Requests that are written in any other form are left to the parser.
     #[test]
     fn other_requests_are_not_found() {
         let head = head(b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n");

@@ -1,4 +1,4 @@
-//! Replies: what a client is answered, in the version of the protocol that it has chosen.
+//! Replies to clients, in the version of the protocol that each client has chosen.
 
 use crate::carried;
 use crate::number::{format_double, write_head};
@@ -6,25 +6,25 @@ use crate::number::{format_double, write_head};
 /// The version of the protocol that replies are written in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// What all clients begin with.
+    /// The version that all connections begin with.
     #[default]
     Resp2,
-    /// With types for maps, sets, doubles, booleans, null and pushed messages.
+    /// The version with types for maps, sets, doubles, booleans, null and pushed messages.
     Resp3,
 }
 
-/// A place in a reply where a length is to be written once it is known.
+/// The place in a reply where a length will be written once it is known.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "an array that is begun has to be ended"]
 pub struct Mark {
     position: usize,
 }
 
-/// Bytes of complete values that are [set apart](Reply::set_apart): few enough that little is
-/// copied while they grow.
+/// The number of bytes of complete values that are [set apart](Reply::set_apart): few enough that
+/// little is copied while they grow.
 const PART_BYTES: usize = 64 << 10;
 
-/// The most bytes of a head: its kind, a number and the line end.
+/// The largest length of a head: its kind, a number and the line end.
 const HEAD_BYTES_MAX: usize = 24;
 
 /// The bytes that are sent to a client, written in order.
@@ -41,10 +41,10 @@ const HEAD_BYTES_MAX: usize = 24;
 #[derive(Debug)]
 pub struct Reply {
     out: Vec<u8>,
-    /// What was written before and is complete. It is not moved again while more is written.
+    /// The completed parts. They are not moved again while more is written.
     parts: Vec<Vec<u8>>,
     protocol: Protocol,
-    /// The most bytes that may be written; 0 once more would have been.
+    /// The largest number of bytes that may be written. 0 once the reply is cut.
     most: usize,
     cut: bool,
 }
@@ -56,12 +56,12 @@ impl Default for Reply {
 }
 
 impl Reply {
-    /// An empty reply of any length.
+    /// Creates an empty reply of any length.
     pub const fn new(protocol: Protocol) -> Reply {
         Reply::bounded(protocol, usize::MAX)
     }
 
-    /// An empty reply that takes at most `most` bytes and little more. What is written beyond is
+    /// Creates an empty reply that holds at most `most` bytes, give or take a few. Bytes beyond are
     /// dropped, and the reply is [cut](Reply::is_cut) from then on.
     pub const fn bounded(protocol: Protocol, most: usize) -> Reply {
         Reply {
@@ -73,7 +73,7 @@ impl Reply {
         }
     }
 
-    /// Changes how many bytes may be written, unless the reply is cut.
+    /// Changes the number of bytes that may be written, unless the reply is cut.
     #[inline]
     pub fn set_bound(&mut self, most: usize) {
         if !self.cut {
@@ -81,26 +81,26 @@ impl Reply {
         }
     }
 
-    /// True if more was written than may be. The reply is no longer one: whoever makes it can stop,
-    /// and whoever is to receive it has to be disconnected.
+    /// Returns true if the bound was exceeded. The reply is then incomplete: its writer can stop,
+    /// and the client must be disconnected.
     #[inline]
     pub fn is_cut(&self) -> bool {
         self.cut
     }
 
-    /// Has at most so many bytes more be written.
+    /// Limits the reply to `bytes` more bytes.
     pub fn leave_room_for(&mut self, bytes: usize) {
         self.most = self.most.min(self.out.len().saturating_add(bytes));
     }
 
-    /// Takes no more, and says so.
+    /// Marks the reply as cut. It takes no more bytes.
     #[cold]
     fn cut(&mut self) {
         self.cut = true;
         self.most = 0;
     }
 
-    /// True if there is room for so many bytes. Else the reply is cut.
+    /// Returns true if there is room for `bytes` bytes. Otherwise cuts the reply.
     #[inline]
     fn has_room(&mut self, bytes: usize) -> bool {
         let fits = self.out.len().saturating_add(bytes) <= self.most;
@@ -118,48 +118,48 @@ impl Reply {
         }
     }
 
-    /// The version that replies are written in.
+    /// Returns the version that replies are written in.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    /// Changes the version, from the next value on.
+    /// Changes the version from the next value on.
     pub fn set_protocol(&mut self, protocol: Protocol) {
         self.protocol = protocol;
     }
 
-    /// What was written.
+    /// Returns the bytes written so far, without those set apart.
     pub fn bytes(&self) -> &[u8] {
         &self.out
     }
 
-    /// The number of bytes that were written.
+    /// Returns the number of bytes written, without those set apart.
     pub fn len(&self) -> usize {
         self.out.len()
     }
 
-    /// True if nothing was written.
+    /// Returns true if nothing was written, or all was set apart.
     pub fn is_empty(&self) -> bool {
         self.out.is_empty()
     }
 
-    /// The bytes of memory that the reply has reserved.
+    /// Returns the bytes of memory that the reply has reserved.
     pub fn capacity(&self) -> usize {
         self.out.capacity()
     }
 
-    /// Forgets what was written after the first `length` bytes.
+    /// Drops everything after the first `length` bytes.
     pub fn truncate(&mut self, length: usize) {
         self.out.truncate(length);
     }
 
-    /// Forgets what was written, and keeps the memory.
+    /// Drops all bytes, and keeps the memory.
     pub fn clear(&mut self) {
         self.out.clear();
     }
 
-    /// Sets complete values apart if they are many bytes. What is written from then on has places
-    /// of its own, which begin at 0.
+    /// Sets complete values apart if they have many bytes. Positions of bytes written from then on
+    /// begin at 0 again.
     #[inline]
     pub fn set_apart(&mut self) {
         if self.out.len() >= PART_BYTES {
@@ -173,32 +173,32 @@ impl Reply {
         self.parts.push(std::mem::take(&mut self.out));
     }
 
-    /// The number of bytes that were set apart.
+    /// Returns the number of bytes that were set apart.
     pub fn apart_bytes(&self) -> usize {
         self.parts.iter().map(Vec::len).sum()
     }
 
-    /// The bytes of memory of what was set apart.
+    /// Returns the bytes of memory of the parts set apart.
     pub fn apart_capacity(&self) -> usize {
         self.parts.iter().map(Vec::capacity).sum()
     }
 
-    /// Takes what was set apart, in order.
+    /// Takes the parts set apart, in order.
     pub fn take_apart(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.parts)
     }
 
-    /// Gives back memory beyond `bytes`.
+    /// Frees reserved memory beyond `bytes`.
     pub fn shrink(&mut self, bytes: usize) {
         self.out.shrink_to(bytes);
     }
 
-    /// Takes all that was written.
+    /// Takes all bytes written, without those set apart.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
 
-    /// Appends values that are written already.
+    /// Appends values that are already encoded.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.put(bytes);
     }
@@ -210,12 +210,12 @@ impl Reply {
         }
     }
 
-    /// A short text that is no data.
+    /// Appends a short text that is not data.
     pub fn simple(&mut self, text: &str) {
         self.line(b'+', text.as_bytes());
     }
 
-    /// A line of bytes behind the letter of its kind. Line ends within become spaces.
+    /// Appends a line of bytes after the letter of its kind. Line ends within it become spaces.
     pub fn line(&mut self, kind: u8, bytes: &[u8]) {
         if !self.has_room(bytes.len().saturating_add(3)) {
             return;
@@ -229,31 +229,31 @@ impl Reply {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// `OK`.
+    /// Appends `OK`.
     #[inline]
     pub fn ok(&mut self) {
         self.put(b"+OK\r\n");
     }
 
-    /// An error: its code, a space, its text. Bytes that are [carried] in it are written as they
-    /// came. Line ends become spaces.
+    /// Appends an error: its code, a space, its text. Bytes that are [carried] in the text are
+    /// written as they were received. Line ends become spaces.
     pub fn error(&mut self, text: &str) {
         self.line(b'-', &carried::bytes(text));
     }
 
-    /// An integer.
+    /// Appends an integer.
     #[inline]
     pub fn integer(&mut self, value: i64) {
         self.head(b':', value);
     }
 
-    /// An integer, of a length or count.
+    /// Appends an integer that is a length or count.
     #[inline]
     pub fn count(&mut self, value: usize) {
         self.integer(value as i64);
     }
 
-    /// A byte string.
+    /// Appends a byte string.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
         if !self.has_room(bytes.len().saturating_add(HEAD_BYTES_MAX + 2)) {
@@ -265,7 +265,7 @@ impl Reply {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// A byte string, or null.
+    /// Appends a byte string, or null.
     #[inline]
     pub fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
         match bytes {
@@ -274,12 +274,12 @@ impl Reply {
         }
     }
 
-    /// An integer as a byte string.
+    /// Appends an integer as a byte string.
     pub fn bulk_integer(&mut self, value: i64) {
         self.bulk(itoa::Buffer::new().format(value).as_bytes());
     }
 
-    /// No value.
+    /// Appends null.
     #[inline]
     pub fn null(&mut self) {
         match self.protocol {
@@ -288,7 +288,7 @@ impl Reply {
         }
     }
 
-    /// No array.
+    /// Appends a null array.
     pub fn null_array(&mut self) {
         match self.protocol {
             Protocol::Resp2 => self.put(b"*-1\r\n"),
@@ -296,13 +296,13 @@ impl Reply {
         }
     }
 
-    /// The head of an array; `length` values are to follow.
+    /// Appends the head of an array; `length` values must follow.
     #[inline]
     pub fn array(&mut self, length: usize) {
         self.head(b'*', length as i64);
     }
 
-    /// The head of a map; `length` pairs are to follow. A flat array in RESP2.
+    /// Appends the head of a map; `length` pairs must follow. It is a flat array in RESP2.
     pub fn map(&mut self, length: usize) {
         match self.protocol {
             Protocol::Resp2 => self.head(b'*', 2 * length as i64),
@@ -310,7 +310,7 @@ impl Reply {
         }
     }
 
-    /// The head of a set; an array in RESP2.
+    /// Appends the head of a set. It is an array in RESP2.
     pub fn set(&mut self, length: usize) {
         match self.protocol {
             Protocol::Resp2 => self.array(length),
@@ -318,7 +318,7 @@ impl Reply {
         }
     }
 
-    /// The head of a message that answers no command; an array in RESP2.
+    /// Appends the head of a message that is not the reply to a command. It is an array in RESP2.
     pub fn push(&mut self, length: usize) {
         match self.protocol {
             Protocol::Resp2 => self.array(length),
@@ -326,8 +326,8 @@ impl Reply {
         }
     }
 
-    /// The head of an array of pairs: in RESP3 each pair is an array of two
-    /// (see [`pair`](Reply::pair)), in RESP2 all is flat.
+    /// Appends the head of an array of pairs. In RESP3 each pair is an array of two (see
+    /// [`pair`](Reply::pair)), in RESP2 the array is flat.
     pub fn pairs(&mut self, length: usize) {
         match self.protocol {
             Protocol::Resp2 => self.array(2 * length),
@@ -342,9 +342,9 @@ impl Reply {
         }
     }
 
-    /// A number with a fraction; a byte string in RESP2.
+    /// Appends a number with a fraction. It is a byte string in RESP2.
     pub fn double(&mut self, value: f64) {
-        // Most scores are small integers, which are written without memory of their own.
+        // Most scores are small integers, which are written without an allocation.
         let integer = value as i64;
         if integer.unsigned_abs() < 1 << 52 && (integer as f64).to_bits() == value.to_bits() {
             match self.protocol {
@@ -356,7 +356,8 @@ impl Reply {
         self.number(&format_double(value));
     }
 
-    /// A number with a fraction, in digits without an exponent; a byte string in RESP2.
+    /// Appends a number with a fraction, in digits without an exponent. It is a byte string in
+    /// RESP2.
     pub fn plain_double(&mut self, value: f64) {
         let text = format!("{value:.17}");
         let text = text.trim_end_matches('0').trim_end_matches('.');
@@ -374,7 +375,7 @@ impl Reply {
         }
     }
 
-    /// True or false; 1 or 0 in RESP2.
+    /// Appends true or false. In RESP2 it is 1 or 0.
     pub fn boolean(&mut self, value: bool) {
         match self.protocol {
             Protocol::Resp2 => self.integer(i64::from(value)),
@@ -385,7 +386,8 @@ impl Reply {
         }
     }
 
-    /// A text for people, of a format of three letters such as `txt`; a byte string in RESP2.
+    /// Appends a text for people. Its format has three letters, such as `txt`. It is a byte string
+    /// in RESP2.
     pub fn verbatim(&mut self, format: &str, text: &[u8]) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text),
@@ -399,35 +401,35 @@ impl Reply {
         }
     }
 
-    /// Begins an array whose length is not known yet.
+    /// Begins an array of a length that is not known yet.
     pub fn begin(&self) -> Mark {
         Mark {
             position: self.out.len(),
         }
     }
 
-    /// Ends an array that was begun at `mark`: `length` values were written since.
+    /// Ends an array that was begun at `mark`; `length` values were written since.
     pub fn end_array(&mut self, mark: Mark, length: usize) {
         self.end(mark, |reply| reply.array(length));
     }
 
-    /// Ends a map that was begun at `mark`: `length` pairs were written since.
+    /// Ends a map that was begun at `mark`; `length` pairs were written since.
     pub fn end_map(&mut self, mark: Mark, length: usize) {
         self.end(mark, |reply| reply.map(length));
     }
 
-    /// Ends a set that was begun at `mark`: `length` values were written since.
+    /// Ends a set that was begun at `mark`; `length` values were written since.
     pub fn end_set(&mut self, mark: Mark, length: usize) {
         self.end(mark, |reply| reply.set(length));
     }
 
-    /// Ends an array of pairs that was begun at `mark`: `length` pairs were written since.
+    /// Ends an array of pairs that was begun at `mark`; `length` pairs were written since.
     pub fn end_pairs(&mut self, mark: Mark, length: usize) {
         self.end(mark, |reply| reply.pairs(length));
     }
 
-    /// Ends the array of a scan that was begun at `mark`: `length` values were written since, and
-    /// the cursor goes before them.
+    /// Ends the array of a scan that was begun at `mark`: `length` values were written since. The
+    /// cursor is inserted before them.
     pub fn end_scan(&mut self, mark: Mark, cursor: u64, length: usize) {
         self.end(mark, |reply| {
             reply.array(2);
@@ -436,8 +438,8 @@ impl Reply {
         });
     }
 
-    /// Ends the second of three parts of an answer, which is an array that was begun at `mark`: the
-    /// first part, a text, goes before it.
+    /// Ends the second of a reply's three parts, which is an array that was begun at `mark`. The
+    /// first part, a text, is inserted before it.
     pub fn end_claim(&mut self, mark: Mark, first: &str, length: usize) {
         self.end(mark, |reply| {
             reply.array(3);

@@ -1,26 +1,25 @@
 //! Requests: arrays of byte strings, or lines of words ("inline commands").
 //!
-//! A [`Parser`] looks at the bytes that have come so far and says where the next complete request
-//! ends. What it has understood of an incomplete one it remembers, so that a request that comes
-//! in many pieces is read once. It copies nothing, except the words of inline commands with
-//! quotes.
+//! A [`Parser`] reads the bytes received so far and returns where the next complete request ends.
+//! It remembers the parsed part of an incomplete request, so that a request that arrives in many
+//! pieces is read once. It copies nothing, except the words of inline commands with quotes.
 
 use std::fmt::Write;
 use std::ops::Range;
 
-/// What a request may be at most.
+/// The limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestLimits {
-    /// Bytes of one argument.
+    /// The largest number of bytes of one argument.
     pub argument_bytes: usize,
-    /// Arguments of one request.
+    /// The largest number of arguments of one request.
     pub arguments: usize,
-    /// Bytes of an inline command or of the head of an array or argument.
+    /// The largest number of bytes of an inline command, or of the head of an array or argument.
     pub line_bytes: usize,
 }
 
 impl Default for RequestLimits {
-    /// Redis's limits: 512 MiB, 2,147,483,647 arguments, 64 KiB.
+    /// Returns Redis's limits: 512 MiB, 2,147,483,647 arguments, 64 KiB.
     fn default() -> Self {
         RequestLimits {
             argument_bytes: 512 << 20,
@@ -31,7 +30,7 @@ impl Default for RequestLimits {
 }
 
 impl RequestLimits {
-    /// What a client that has not said its password may send.
+    /// Returns the limits for a client that has not authenticated.
     pub fn unauthenticated() -> Self {
         RequestLimits {
             argument_bytes: 16 << 10,
@@ -41,23 +40,23 @@ impl RequestLimits {
     }
 }
 
-/// A client does not speak the protocol. It is told so, and its connection is closed.
+/// A violation of the protocol. The client receives it as an error, and its connection is closed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
-    /// The number of arguments is no number, or too large.
+    /// The number of arguments does not parse, or is too large.
     #[error("Protocol error: invalid multibulk length")]
     InvalidArrayLength,
-    /// The same, of a client that has not said its password.
+    /// The same, of a client that has not authenticated.
     #[error("Protocol error: unauthenticated multibulk length")]
     UnauthenticatedArrayLength,
-    /// The length of an argument is no number, or too large.
+    /// The length of an argument does not parse, or is too large.
     #[error("Protocol error: invalid bulk length")]
     InvalidArgumentLength,
-    /// The same, of a client that has not said its password.
+    /// The same, of a client that has not authenticated.
     #[error("Protocol error: unauthenticated bulk length")]
     UnauthenticatedArgumentLength,
-    /// An argument begins otherwise than with a dollar sign.
+    /// An argument does not begin with a dollar sign.
     #[error("Protocol error: expected '$', got '{}'", .0.escape_ascii())]
     ExpectedArgument(u8),
     /// A line with a length does not end.
@@ -71,17 +70,17 @@ pub enum ProtocolError {
     UnbalancedQuotes,
 }
 
-/// What lies at the beginning of the bytes that have come.
+/// The result of parsing the beginning of the bytes received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A whole request, which ends at this offset; [`Parser::arguments`] has its parts. It may be
-    /// empty (an empty line), and is then to be passed over.
+    /// A whole request, which ends at this offset; [`Parser::arguments`] returns its parts. It may
+    /// be empty (an empty line), and must then be skipped.
     Complete(usize),
-    /// Less than a request.
+    /// Less than a whole request.
     Incomplete,
 }
 
-/// Finds one request after the other. See the [module](self).
+/// A parser that finds one request after the other. See the [module](self).
 ///
 /// ```
 /// use nearfield_server::resp::request::{Parser, RequestLimits, Step};
@@ -97,27 +96,28 @@ pub enum Step {
 /// ```
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// Where arguments lie, as offsets from the request's first byte.
+    /// The places of the arguments, as offsets from the request's first byte.
     ranges: Vec<Range<usize>>,
-    /// Words of an inline command, where quotes make them differ from what was sent.
+    /// The words of an inline command with quotes, which differ from the bytes received.
     words: Vec<Vec<u8>>,
     unquoted: bool,
-    /// Of an incomplete array: how many arguments are still to come, and where the next begins.
+    /// The number of arguments of an incomplete array still to come. `position` is where the next
+    /// begins.
     remaining: usize,
     position: usize,
 }
 
 impl Parser {
-    /// A parser that has seen nothing.
+    /// Creates a parser that has read nothing.
     pub fn new() -> Parser {
         Parser::default()
     }
 
-    /// Looks for a request at the beginning of `bytes`. After `Incomplete` it is to be called
-    /// with the same bytes and more behind them.
+    /// Parses the request at the beginning of `bytes`. After `Incomplete`, call it again with the
+    /// same bytes and more after them.
     ///
     /// # Errors
-    /// The client does not speak the protocol; no more can be read from it.
+    /// The client does not speak the protocol; no more requests can be read from it.
     #[inline]
     pub fn next(&mut self, bytes: &[u8], limits: &RequestLimits) -> Result<Step, ProtocolError> {
         if self.remaining == 0 {
@@ -208,18 +208,18 @@ impl Parser {
         Ok(Step::Complete(end + 1))
     }
 
-    /// The bytes of memory that it takes for the request that it is in.
+    /// Returns the bytes of memory that it takes for the current request.
     pub fn capacity_bytes(&self) -> usize {
         self.ranges.capacity() * size_of::<Range<usize>>()
     }
 
-    /// True if the next request begins where it is looked for: none has come in part.
+    /// Returns true if no part of the next request has been read.
     #[inline]
     pub fn is_between_requests(&self) -> bool {
         self.remaining == 0
     }
 
-    /// The number of arguments of the request that was found, its command's name among them.
+    /// Returns the number of arguments of the request that was found, including the command's name.
     #[inline]
     pub fn argument_count(&self) -> usize {
         if self.unquoted {
@@ -229,8 +229,8 @@ impl Parser {
         }
     }
 
-    /// Where the arguments of the request that was found lie in it; nowhere if they lie elsewhere,
-    /// as quotes make them differ from what was sent.
+    /// Returns the places of the arguments in the request that was found. Empty if quotes make the
+    /// arguments differ from the bytes received, because the words are then stored separately.
     #[inline]
     pub fn places(&self) -> &[Range<usize>] {
         match self.unquoted {
@@ -239,7 +239,7 @@ impl Parser {
         }
     }
 
-    /// An argument of the request that was found in `bytes`.
+    /// Returns an argument of the request that was found in `bytes`.
     #[inline]
     pub fn argument<'a>(&'a self, bytes: &'a [u8], position: usize) -> &'a [u8] {
         if self.unquoted {
@@ -249,14 +249,15 @@ impl Parser {
         }
     }
 
-    /// The arguments of the request that was found in `bytes`.
+    /// Returns the arguments of the request that was found in `bytes`.
     pub fn arguments<'a>(&'a self, bytes: &'a [u8]) -> impl ExactSizeIterator<Item = &'a [u8]> {
         (0..self.argument_count()).map(move |position| self.argument(bytes, position))
     }
 }
 
-/// Reads a number of one to three digits and where the next line begins, as [`length`] does. `None`
-/// if it is not so short, or if less than four bytes have come. Nearly all lengths are so short.
+/// Reads a number of one to three digits and where the next line begins, as [`length`] does.
+/// Returns `None` if the number is longer, or if fewer than four bytes have arrived. Nearly all
+/// lengths are this short.
 #[inline]
 pub(super) fn short_length(bytes: &[u8], start: usize) -> Option<(usize, usize)> {
     let &[first, second, third, fourth] = bytes.get(start..)?.first_chunk::<4>()?;
@@ -273,11 +274,12 @@ pub(super) fn short_length(bytes: &[u8], start: usize) -> Option<(usize, usize)>
         return Some((two, start + 4));
     }
     let three = two * 10 + digit(third)?;
-    // The line ends with two bytes, of which the last has perhaps not come.
+    // The line ends with two bytes, of which the last may not have arrived.
     (fourth == b'\r' && bytes.len() > start + 4).then_some((three, start + 5))
 }
 
-/// The length of an argument, and where the argument begins; `None` if the line has not come whole.
+/// Returns the length of an argument and where the argument begins, or `None` if the line is
+/// incomplete.
 #[inline(never)]
 fn argument_length(
     bytes: &[u8],
@@ -298,8 +300,8 @@ fn argument_length(
     }
 }
 
-/// Reads the number of a line that begins at `start`, and where the next line begins; `None` if
-/// the line has not come whole. The number itself is `None` if it is none.
+/// Reads the number in a line that begins at `start`, and where the next line begins. Returns
+/// `None` if the line is incomplete. The number itself is `None` if it does not parse.
 fn length(
     bytes: &[u8],
     start: usize,
@@ -333,8 +335,8 @@ fn length(
     Ok(Some((number, start + end + 2)))
 }
 
-/// Splits a line into words as Redis does: words in double quotes know escapes, words in single
-/// quotes know `\'`. `None` if a quote is not closed or something follows a closing quote.
+/// Splits a line into words as Redis does: double quotes allow escapes, single quotes allow `\'`.
+/// Returns `None` if a quote is not closed or something follows a closing quote.
 pub fn split_words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let blank = |byte: u8| byte.is_ascii_whitespace() || byte == 0x0b;
     let mut words = Vec::new();
@@ -426,7 +428,7 @@ fn single_quoted<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Option<&'a [u8]>
     }
 }
 
-/// Writes bytes so that they can be read by people, and stand between quotes.
+/// Writes bytes such that people can read them, and such that they can stand between quotes.
 pub fn quote(text: &mut String, bytes: &[u8]) {
     for &byte in bytes {
         match byte {
@@ -448,7 +450,7 @@ pub fn quote(text: &mut String, bytes: &[u8]) {
     }
 }
 
-/// True if an argument is `word`, in lower or upper case.
+/// Returns true if an argument is `word`, in lower or upper case.
 pub fn is(argument: &[u8], word: &str) -> bool {
     argument.eq_ignore_ascii_case(word.as_bytes())
 }
@@ -459,7 +461,7 @@ mod tests {
 
     type Found = Result<Vec<Vec<Vec<u8>>>, ProtocolError>;
 
-    /// Feeds `bytes` in pieces of `piece` bytes and collects the requests.
+    /// Feeds `bytes` in pieces of `piece` bytes, and collects the requests.
     fn feed(bytes: &[u8], piece: usize) -> Found {
         let mut parser = Parser::new();
         let limits = RequestLimits::default();
