@@ -1,36 +1,36 @@
-//! What commands do with the keys and channels that they name, as permissions go by it.
+//! The uses of keys and channels by commands, on which permissions are based.
 //!
-//! A command *reads* a key if its answer tells something of the value, and *writes* it if it
-//! changes it. Commands that only tell whether there is a key, or how large it is, do neither.
+//! A command *reads* a key if its reply depends on the value, and *writes* the key if it changes
+//! the value. A command that only reports if a key exists, or how large it is, does neither.
 
 use crate::catalog::{Flags, Group, Spec, key_uses};
 
-/// What is done with a key: bits for reading and writing.
+/// The access to a key, with one bit for reading and one for writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyAccess(u8);
 
 impl KeyAccess {
-    /// Neither.
+    /// No access.
     pub const NONE: KeyAccess = KeyAccess(0);
-    /// The value is read.
+    /// Access that reads the value.
     pub const READ: KeyAccess = KeyAccess(1);
-    /// The value is changed.
+    /// Access that changes the value.
     pub const WRITE: KeyAccess = KeyAccess(2);
-    /// Both.
+    /// Access that reads and changes the value.
     pub const BOTH: KeyAccess = KeyAccess(3);
 
-    /// True if all of `other` is in it.
+    /// Returns true if all of `other` is in it.
     pub fn has(self, other: KeyAccess) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// What is in either.
+    /// Returns the union of both.
     pub fn and(self, other: KeyAccess) -> KeyAccess {
         KeyAccess(self.0 | other.0)
     }
 }
 
-/// Returns what a command does with its first key and with the others.
+/// Returns the access of a command to its first key and to the others.
 pub fn of_keys(command: &Spec, args: &[&[u8]]) -> (KeyAccess, KeyAccess) {
     let of = |number| of_uses(key_uses::of_call(command, args, number));
     (of(0), of(1))
@@ -47,8 +47,8 @@ fn of_uses(uses: &[&str]) -> KeyAccess {
         .fold(KeyAccess::NONE, KeyAccess::and)
 }
 
-/// What a command does with all keys that begin with a prefix, of which it names none: an empty
-/// one if it may come upon any key.
+/// Returns the access of a command to all keys that begin with a prefix, if it uses keys that are
+/// not among its arguments. The prefix is empty if it may use any key.
 pub fn of_prefix<'a>(command: &Spec, args: &[&'a [u8]]) -> Option<(&'a [u8], KeyAccess)> {
     if command.group != Group::Ordered {
         return None;
@@ -65,7 +65,7 @@ pub fn of_prefix<'a>(command: &Spec, args: &[&'a [u8]]) -> Option<(&'a [u8], Key
     Some((prefix.unwrap_or_default(), access))
 }
 
-/// Which arguments of a command are channels, and whether they are patterns of channels.
+/// Returns the arguments of a command that are channels, and true if they are patterns of channels.
 pub fn channels(name: &str, arguments: usize) -> Option<(std::ops::Range<usize>, bool)> {
     match name {
         "publish" | "spublish" => Some((1..2, false)),

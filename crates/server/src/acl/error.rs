@@ -1,60 +1,60 @@
 //! Errors in users and their rules.
 
-/// Why a rule is refused; the words are Redis's.
+/// The reason for refusing a rule, in Redis's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleError {
-    /// It is no rule.
+    /// A rule that does not parse.
     #[error("Syntax error")]
     Syntax,
-    /// It names a command or category that is not there.
+    /// The name of a command or category that does not exist.
     #[error("Unknown command or category name in ACL")]
     UnknownName,
-    /// A pattern of keys, where all are allowed.
+    /// A pattern of keys, though all keys are allowed.
     #[error(
         "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not \
          have any effect. Try 'resetkeys' to start with an empty list of patterns"
     )]
     KeysAfterAll,
-    /// A pattern of channels, where all are allowed.
+    /// A pattern of channels, though all channels are allowed.
     #[error(
         "Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does \
          not have any effect. Try 'resetchannels' to start with an empty list of channels"
     )]
     ChannelsAfterAll,
-    /// A password to be removed is not there.
+    /// A password to be removed that does not exist.
     #[error("The password you are trying to remove from the user does not exist")]
     NoSuchPassword,
-    /// A hash of a password is none.
+    /// A hash of a password that does not parse.
     #[error(
         "The password hash must be exactly 64 characters and contain only lowercase hexadecimal \
          characters"
     )]
     BadHash,
-    /// A subcommand with an argument.
+    /// A subcommand with a first argument.
     #[error("Allowing first-arg of a subcommand is not supported")]
     FirstArgumentOfSubcommand,
 }
 
-/// Why users could not be set, saved or loaded.
+/// The reason that users could not be changed, saved or loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AclError {
-    /// A rule is refused.
+    /// A rule that is refused.
     #[error("Error in ACL SETUSER modifier '{rule}': {source}")]
     Rule {
         /// The rule.
         rule: String,
-        /// What is wrong with it.
+        /// The reason for the refusal.
         source: RuleError,
     },
-    /// A selector is not closed.
+    /// A selector that is not closed.
     #[error("Unmatched parenthesis in acl selector starting at '{0}'.")]
     UnmatchedParenthesis(String),
-    /// A user's name has blanks.
+    /// A user's name that has blanks.
     #[error("Usernames can't contain spaces or null characters")]
     UserName,
-    /// A line of the configuration that describes a user is refused.
+    /// A line of the configuration that describes a user and is refused.
     #[error("{place}: {why}")]
     Line {
         /// The file and the line.
@@ -62,32 +62,32 @@ pub enum AclError {
         /// Reason for the refusal.
         why: String,
     },
-    /// There is no file to load or save.
+    /// No file to load or save.
     #[error(
         "This Redis instance is not configured to use an ACL file. You may want to specify users \
          via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis \
          configuration file set) in order to store users in the Redis configuration."
     )]
     NoFile,
-    /// Lines of the file are wrong; nothing was loaded.
+    /// Lines of the file that are invalid; nothing was loaded.
     #[error(
         "{0} WARNING: ACL errors detected, no change to the previously active ACL \
          rules was performed"
     )]
     File(String),
-    /// The file cannot be read or written.
+    /// A file that cannot be read or written.
     #[error("There was an error trying to {what} the ACL file {path}: {source}")]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
         /// The file.
         path: String,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
-/// The name and password do not belong to a user who may log in.
+/// Error for a name and password that do not belong to a user that may log in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("WRONGPASS invalid username-password pair or user is disabled.")]
 pub struct WrongPassword;

@@ -1,4 +1,4 @@
-//! Users in a file, a line each, as `ACL LIST` shows them.
+//! Users in a file, one line each, in the form of `ACL LIST`.
 
 use super::error::AclError;
 use super::selector::check_blanks;
@@ -10,10 +10,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Reads users from the text of a file. The default user is as at first unless it is there.
+/// Reads users from the text of a file, in order. [`load`](Acl::load) adds the default user if no
+/// line describes it.
 ///
 /// # Errors
-/// What is wrong, line by line.
+/// A list of what is wrong, line by line.
 fn parse(acl: &Acl, text: &[u8], path: &str) -> Result<Vec<User>, AclError> {
     let mut users: Vec<User> = Vec::new();
     let mut errors = String::new();
@@ -58,7 +59,7 @@ fn parse_line(acl: &Acl, line: &[u8]) -> Result<User, String> {
     })
 }
 
-/// Makes a user of rules.
+/// Creates a user from rules.
 fn described(acl: &Acl, name: &[u8], rules: &[&[u8]]) -> Result<User, AclError> {
     check_blanks(name).map_err(|_| AclError::UserName)?;
     let mut user = acl.new_user(name);
@@ -71,11 +72,11 @@ impl Acl {
         self.file.as_deref().ok_or(AclError::NoFile)
     }
 
-    /// Takes the users of the file in place of all others. Answers the names of users who are no
-    /// more, or are others: their clients' connections are for the caller to close.
+    /// Replaces all users by those of the file. Returns the names of users that were removed or
+    /// changed; the caller must close the connections of their clients.
     ///
     /// # Errors
-    /// There is no file, or something is wrong with it; then nothing has changed.
+    /// There is no file, or it is invalid; then nothing has changed.
     pub fn load(&self) -> Result<Vec<Vec<u8>>, AclError> {
         let path = self.path()?;
         let shown = path.display().to_string();
@@ -100,11 +101,12 @@ impl Acl {
         Ok(others)
     }
 
-    /// Takes the users of the file, if one is named, or those of the configuration, before anybody
-    /// is served. A file that is not there would leave the server open.
+    /// Loads the users of the file, if one is named, or those of the configuration. It must run
+    /// before any client is served. Without the file the server would be open to all, so a missing
+    /// file is an error.
     ///
     /// # Errors
-    /// See [`load`](Acl::load). A line of the configuration is refused, or there is a file, too.
+    /// See [`load`](Acl::load). A line of the configuration is refused, or there is a file as well.
     pub fn load_at_start(&self, lines: &[UserLine]) -> Result<(), AclError> {
         if self.file.is_some() {
             return match lines.first() {
@@ -131,8 +133,8 @@ impl Acl {
         Ok(())
     }
 
-    /// Returns the lines that describe all users in a configuration file: none if there is a file
-    /// of their own, or if `requirepass`, which is `password`, says all.
+    /// Returns the lines that describe all users in a configuration file. Empty if users are in a
+    /// file of their own, or if `requirepass`, which is `password`, describes them all.
     pub fn lines_for_configuration(&self, password: &[u8]) -> Vec<Vec<u8>> {
         let users = self.users();
         let mut usual = User::default_user(self.registry);
@@ -143,7 +145,7 @@ impl Acl {
         users.iter().map(|user| user.describe()).collect()
     }
 
-    /// Writes all users to the file: whole, or not at all.
+    /// Writes all users to the file, atomically.
     ///
     /// # Errors
     /// There is no file, or it cannot be written.

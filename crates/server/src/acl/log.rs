@@ -2,26 +2,26 @@
 
 use std::collections::VecDeque;
 
-/// Default number of entries.
+/// The default maximum number of entries.
 const ENTRIES_MAX: usize = 128;
-/// Cases that are alike count as one for so long.
+/// The time within which denials that are alike count as one entry, in milliseconds.
 const GROUPING_MS: u64 = 60_000;
 
-/// Why something was denied.
+/// The reason for a denial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The command.
+    /// The command is not allowed.
     Command,
-    /// A key of it.
+    /// A key of the command is not allowed.
     Key,
-    /// A channel of it.
+    /// A channel of the command is not allowed.
     Channel,
     /// The password was wrong.
     Auth,
 }
 
 impl Reason {
-    /// The name in replies.
+    /// Returns the name in replies.
     pub fn name(self) -> &'static str {
         match self {
             Reason::Command => "command",
@@ -32,19 +32,19 @@ impl Reason {
     }
 }
 
-/// Within what something was denied.
+/// The context of a denied command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
-    /// The command stood alone.
+    /// A command on its own.
     TopLevel,
-    /// In a transaction.
+    /// A command of a transaction.
     Multi,
-    /// In a script.
+    /// A command that a script called.
     Lua,
 }
 
 impl Context {
-    /// The name in replies.
+    /// Returns the name in replies.
     pub fn name(self) -> &'static str {
         match self {
             Context::TopLevel => "toplevel",
@@ -54,38 +54,38 @@ impl Context {
     }
 }
 
-/// A case, or several alike.
+/// An entry: a denial, or several that are alike.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// How many.
+    /// The number of denials.
     pub count: u64,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// Within what.
+    /// The context.
     pub context: Context,
-    /// The command, key, or channel; of a wrong password the command that it came with.
+    /// The command, key or channel. For a wrong password, the command that sent it.
     pub object: Vec<u8>,
-    /// Who.
+    /// The name of the user.
     pub user: Vec<u8>,
-    /// The client, as in `CLIENT LIST`.
+    /// The client, in the form of `CLIENT LIST`.
     pub client: String,
-    /// Its number, of all cases since the start.
+    /// The entry's number, counted since the start.
     pub id: u64,
-    /// When the first was, in milliseconds since 1970.
+    /// The time of the first denial, in milliseconds since 1970.
     pub created_ms: u64,
-    /// When the last was.
+    /// The time of the last denial, in milliseconds since 1970.
     pub updated_ms: u64,
 }
 
-/// The latest cases.
+/// The latest denials.
 #[derive(Debug)]
 pub struct Log {
-    /// The latest first.
+    /// The entries, the latest first.
     entries: VecDeque<Entry>,
     next_id: u64,
-    /// Largest number of entries.
+    /// The maximum number of entries.
     most: usize,
-    /// Number of denials for each reason.
+    /// The number of denials for each reason.
     denied: [u64; 4],
 }
 
@@ -101,7 +101,7 @@ impl Default for Log {
 }
 
 impl Log {
-    /// Notes a case; its count and number are found here.
+    /// Records a denial. Its count and number are set here.
     pub fn add(&mut self, mut entry: Entry) {
         self.denied[entry.reason as usize] += 1;
         let alike = |known: &Entry| {
@@ -127,13 +127,13 @@ impl Log {
         self.entries.truncate(self.most);
     }
 
-    /// Changes how many are kept, and forgets those that are too many.
+    /// Changes the maximum number of entries, and forgets the oldest beyond it.
     pub fn keep(&mut self, most: usize) {
         self.most = most;
         self.entries.truncate(most);
     }
 
-    /// The latest cases, at most `count`.
+    /// Returns the latest entries, at most `count`.
     pub fn latest(&self, count: usize) -> impl ExactSizeIterator<Item = &Entry> {
         self.entries.iter().take(count)
     }
@@ -143,7 +143,7 @@ impl Log {
         self.denied[reason as usize]
     }
 
-    /// Forgets all cases.
+    /// Forgets all entries.
     pub fn clear(&mut self) {
         self.entries.clear();
     }

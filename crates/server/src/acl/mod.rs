@@ -1,8 +1,8 @@
-//! Access control: who may run which commands, on which keys and channels.
+//! Access control: the commands that each user may run, and the keys and channels they may use.
 //!
-//! Users are values that never change: who changes one puts another in its place and raises the
-//! version. A client keeps the user that it last saw with the version, and looks again when that
-//! has been raised. So the usual case, a client that may do everything, costs one comparison.
+//! Users are values that never change. A change replaces the user and increments the version. A
+//! client keeps the user that it last read with that version, and reads it again when the version
+//! has changed. So the usual case, a client that may do everything, costs one comparison.
 
 pub mod access;
 mod error;
@@ -25,30 +25,30 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The name of the user that a client is before it logs in.
+/// The name of the user that a client has before it logs in.
 pub const DEFAULT: &[u8] = b"default";
 
 type Users = BTreeMap<Vec<u8>, Arc<User>>;
 
-/// All users, and what was denied to them.
+/// All users, and the log of denials.
 #[derive(Debug)]
 pub struct Acl {
     /// The commands that users may run.
     pub registry: &'static Registry,
     users: RwLock<Users>,
-    /// Raised with each change of a user.
+    /// The version, incremented with each change of a user.
     version: AtomicU64,
     log: Mutex<Log>,
-    /// Where users are saved, if anywhere.
+    /// The file of users, if there is one.
     file: Option<PathBuf>,
-    /// Whether connections from other machines are refused while there is no password.
+    /// True if connections from other machines are refused while there is no password.
     pub protected: AtomicBool,
-    /// Default of `acl-pubsub-default`: true if new users may listen to all channels.
+    /// The value of `acl-pubsub-default`: true if new users may listen to all channels.
     pub all_channels_at_first: AtomicBool,
 }
 
 impl Acl {
-    /// The default user alone, who needs no password, or `password`.
+    /// Creates access control with the default user alone, which needs no password, or `password`.
     pub fn new(
         registry: &'static Registry,
         password: Option<&[u8]>,
@@ -69,18 +69,18 @@ impl Acl {
         acl
     }
 
-    /// What is raised with each change.
+    /// Returns the version, which each change increments.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// The user of a name.
+    /// Returns the user of a name.
     pub fn user(&self, name: &[u8]) -> Option<Arc<User>> {
         self.users.read().get(name).cloned()
     }
 
-    /// All users, by their names.
+    /// Returns all users, ordered by name.
     pub fn users(&self) -> Vec<Arc<User>> {
         self.users.read().values().cloned().collect()
     }
@@ -96,7 +96,7 @@ impl Acl {
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Makes a user, or changes one by rules: by all of them or, if one is refused, by none.
+    /// Creates a user, or changes one, by rules. Applies all of them or, if one is refused, none.
     ///
     /// # Errors
     /// The name or a rule is refused.
@@ -114,16 +114,15 @@ impl Acl {
         Ok(())
     }
 
-    /// Removes a user; false if there was none. Its clients' connections are for the caller to
-    /// close.
+    /// Removes a user. Returns false if it does not exist. The caller must close the connections of
+    /// its clients.
     pub fn delete_user(&self, name: &[u8]) -> bool {
         let removed = self.users.write().remove(name).is_some();
         self.version.fetch_add(1, Ordering::AcqRel);
         removed
     }
 
-    /// Returns a user without rights, or with that to all channels, if `acl-pubsub-default` says
-    /// so.
+    /// Returns a user without rights, except to all channels if `acl-pubsub-default` grants it.
     fn new_user(&self, name: &[u8]) -> User {
         User::new(name, self.listens_at_first())
     }
@@ -132,7 +131,7 @@ impl Acl {
         self.all_channels_at_first.load(Ordering::Relaxed)
     }
 
-    /// Sets the one password of the default user (`requirepass`); an empty one: none is needed.
+    /// Sets the only password of the default user (`requirepass`). If it is empty, none is needed.
     pub fn set_default_password(&self, password: &[u8]) {
         let mut users = self.users.write();
         let user = users.get(DEFAULT).map(|user| User::clone(user));
@@ -142,18 +141,19 @@ impl Acl {
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Changes how many denials are kept.
+    /// Changes the number of denials that are kept.
     pub fn keep_denials(&self, most: usize) {
         self.log.lock().keep(most);
     }
 
-    /// True if everybody is let in as the default user.
+    /// Returns true if any client may log in as the default user.
     pub fn is_open(&self) -> bool {
         let user = self.user(DEFAULT);
         user.is_some_and(|user| user.no_password && user.enabled)
     }
 
-    /// True if a connection from another machine is to be refused, as it could do everything.
+    /// Returns true if a connection from another machine must be refused, because it could do
+    /// everything.
     pub fn is_protected(&self) -> bool {
         let open = self.user(DEFAULT).is_some_and(|user| user.no_password);
         open && self.protected.load(Ordering::Relaxed)
@@ -161,10 +161,10 @@ impl Acl {
 
     // ---- Logging in ------------------------------------------------------------------------
 
-    /// Finds the user of a name and password.
+    /// Returns the user of a name and password.
     ///
     /// # Errors
-    /// There is none, or it is disabled.
+    /// There is no such user, the password is wrong, or the user is disabled.
     pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Result<Arc<User>, WrongPassword> {
         let user = self.user(name).ok_or(WrongPassword)?;
         if user.enabled && user.accepts(password) {
@@ -176,7 +176,7 @@ impl Acl {
 
     // ---- Denials ---------------------------------------------------------------------------
 
-    /// Notes that something was denied to `user`: `object`, to a client that `client` describes.
+    /// Records that `object` was denied to `user`. `client` describes the client.
     pub fn note(
         &self,
         reason: Reason,
@@ -204,7 +204,7 @@ impl Acl {
         self.log.lock().denied(reason)
     }
 
-    /// The latest denials, at most `count`, the latest first.
+    /// Returns the latest denials, at most `count`, the latest first.
     pub fn denials(&self, count: usize) -> Vec<Entry> {
         self.log.lock().latest(count).cloned().collect()
     }
@@ -215,18 +215,18 @@ impl Acl {
     }
 }
 
-/// That a command was denied, and why.
+/// A denied command and the reason.
 #[derive(Clone, Debug)]
 pub struct Denied {
     user: String,
     command: String,
     object: String,
-    /// Why.
+    /// The reason.
     pub denial: Denial,
 }
 
 impl Denied {
-    /// What the client is told, which does not repeat what it has sent.
+    /// Returns the error for the client. It does not repeat the name of the key or channel.
     pub fn text(&self) -> String {
         let Denied { user, command, .. } = self;
         match self.denial {
@@ -238,7 +238,7 @@ impl Denied {
         }
     }
 
-    /// What an administrator is told.
+    /// Returns the text for an administrator.
     pub fn detail(&self) -> String {
         let Denied { user, object, .. } = self;
         match self.denial {
@@ -252,7 +252,8 @@ impl Denied {
         }
     }
 
-    /// What a transaction says of a command that was allowed when it was queued.
+    /// Returns the reason for a transaction's error about a command that was allowed when it was
+    /// queued.
     pub fn reason_at_exec(&self) -> &'static str {
         match self.denial {
             Denial::Command => "no permission to execute the command or subcommand",
@@ -263,7 +264,7 @@ impl Denied {
         }
     }
 
-    /// The denial of `command`, by its whole name, to `user`.
+    /// Creates the denial of `command`, given by its full name, to `user`.
     pub fn of(user: &User, command: &str, args: &[&[u8]], denial: Denial) -> Denied {
         let object = match denial {
             Denial::Command => None,

@@ -1,36 +1,37 @@
-//! A set of permissions: which commands may be run, on which keys and channels.
+//! A set of permissions: the commands that may be run, and on which keys and channels.
 
 use super::access::{self, KeyAccess};
 use super::error::RuleError;
 use crate::catalog::{Flags, Registry, Spec, category};
 use crate::glob;
 
-/// Keys that may be accessed.
+/// A pattern of keys that may be accessed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct KeyPattern {
     pattern: Vec<u8>,
     access: KeyAccess,
 }
 
-/// A permission to run some commands, or the contrary, as it was given.
+/// A rule that allows or denies some commands, as it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct CommandRule {
     allow: bool,
-    /// A command, a subcommand, a command with its first argument, or a category after `@`.
+    /// The name of a command or subcommand, a command with its first argument, or a category after
+    /// `@`.
     name: String,
 }
 
-/// Which commands may be run, on which keys and channels. A user has one for all rules outside
-/// parentheses, and one for each pair of them; each stands for itself.
+/// The commands that may be run, and on which keys and channels. A user has one selector for all
+/// rules outside parentheses, and one for each pair of parentheses. Each is checked on its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
-    /// All commands, also those that later versions have.
+    /// True if all commands are allowed, including those of later versions.
     all_commands: bool,
-    /// Whether the rules on commands begin with all of them or with none.
+    /// True if the rules on commands begin with all of them, false if they begin with none.
     begins_with_all: bool,
-    /// A bit for each command, by its number.
+    /// A bit for each command, at the command's number.
     allowed: Vec<u64>,
-    /// Commands, by their numbers, that are allowed with a certain first argument.
+    /// The numbers of commands that are allowed with a certain first argument, and that argument.
     first_arguments: Vec<(usize, String)>,
     rules: Vec<CommandRule>,
     all_keys: bool,
@@ -39,20 +40,20 @@ pub struct Selector {
     channels: Vec<Vec<u8>>,
 }
 
-/// Why a command is denied.
+/// The reason that a command is denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Denial {
-    /// It may not be run.
+    /// The command, which may not be run.
     Command,
-    /// The argument at this position is a key that may not be accessed, or the command works on
-    /// more keys than may be accessed.
+    /// The argument at this position is a key that may not be accessed, or the command uses more
+    /// keys than may be accessed.
     Key(usize),
     /// The argument at this position is a channel that may not be accessed.
     Channel(usize),
 }
 
 impl Selector {
-    /// Returns a selector that allows nothing, but all channels if `listens`.
+    /// Returns a selector that allows nothing, except all channels if `listens`.
     pub fn new(listens: bool) -> Selector {
         Selector {
             all_channels: listens,
@@ -74,15 +75,15 @@ impl Selector {
         size_of::<Selector>() + size_of_val(&*self.allowed) + texts + lists
     }
 
-    /// True if everything is allowed.
+    /// Returns true if everything is allowed.
     pub fn is_unrestricted(&self) -> bool {
         self.all_commands && self.all_keys && self.all_channels
     }
 
-    /// Takes one rule.
+    /// Applies one rule.
     ///
     /// # Errors
-    /// It is none, or has no effect.
+    /// `rule` does not parse, or has no effect.
     pub fn apply(&mut self, registry: &Registry, rule: &[u8]) -> Result<(), RuleError> {
         match &*rule.to_ascii_lowercase() {
             b"allkeys" | b"~*" => {
@@ -204,10 +205,10 @@ impl Selector {
                 RuleError::UnknownName
             });
         }
-        // The command with this first argument only, as in `+select|0`.
+        // The command is allowed with this first argument only, as in `+select|0`.
         let argument = std::str::from_utf8(argument).map_err(|_| RuleError::Syntax)?;
         let permission = (number, argument.to_ascii_lowercase());
-        // Sorted, so that permissions that were given in another order are the same.
+        // Sorted, so that the same permissions in another order compare equal.
         if let Err(at) = self.first_arguments.binary_search(&permission) {
             self.first_arguments.insert(at, permission);
         }
@@ -215,7 +216,7 @@ impl Selector {
         Ok(())
     }
 
-    /// Allows a command with its subcommands, or denies it.
+    /// Allows or denies a command with its subcommands.
     fn set_command(&mut self, registry: &Registry, number: usize, allow: bool) {
         let entry = registry.entries().get(number);
         let subcommands = entry.map_or(0..0, |entry| entry.subcommands.clone());
@@ -231,7 +232,7 @@ impl Selector {
         }
     }
 
-    /// Remembers a rule in place of those that it overrules.
+    /// Records a rule, and removes those that it overrules.
     fn note_rule(&mut self, allow: bool, name: String) {
         self.rules.retain(|rule| {
             let rest = rule.name.strip_prefix(&name);
@@ -243,10 +244,10 @@ impl Selector {
 
     // ---- Checking --------------------------------------------------------------------------
 
-    /// Checks a command, by its number and whole name.
+    /// Checks a command, given by its number and full name.
     ///
     /// # Errors
-    /// It is denied.
+    /// The reason that it is denied.
     pub fn check(
         &self,
         number: usize,
@@ -304,12 +305,12 @@ impl Selector {
         self.keys.iter().any(allows)
     }
 
-    /// True if every key may be accessed in this way.
+    /// Returns true if every key may be accessed in this way.
     pub fn allows_all_keys(&self, needed: KeyAccess) -> bool {
         self.all_keys || self.allows_prefix(b"", needed)
     }
 
-    /// True if one pattern allows all keys that begin with a prefix.
+    /// Returns true if one pattern allows all keys that begin with a prefix.
     fn allows_prefix(&self, prefix: &[u8], needed: KeyAccess) -> bool {
         let allows = |known: &KeyPattern| {
             known.access.has(needed)
@@ -333,14 +334,14 @@ impl Selector {
         self.channels.iter().any(allows)
     }
 
-    /// True if a channel, or a pattern of them, may be listened to.
+    /// Returns true if a channel, or a pattern of channels, may be listened to.
     pub fn may_listen(&self, channel: &[u8], is_pattern: bool) -> bool {
         self.all_channels || self.allows_channel(channel, is_pattern)
     }
 
     // ---- Describing ------------------------------------------------------------------------
 
-    /// The rules on commands.
+    /// Returns the rules on commands, separated by blanks.
     pub fn describe_commands(&self) -> String {
         let mut text = String::from(if self.begins_with_all {
             "+@all"
@@ -354,7 +355,7 @@ impl Selector {
         text
     }
 
-    /// The rules on keys, separated by blanks.
+    /// Returns the rules on keys, separated by blanks.
     pub fn describe_keys(&self) -> Vec<u8> {
         if self.all_keys {
             return b"~*".to_vec();
@@ -370,7 +371,7 @@ impl Selector {
         self.keys.iter().map(rule).collect::<Vec<_>>().join(&b' ')
     }
 
-    /// The rules on channels, separated by blanks.
+    /// Returns the rules on channels, separated by blanks.
     pub fn describe_channels(&self) -> Vec<u8> {
         if self.all_channels {
             return b"&*".to_vec();
@@ -383,7 +384,7 @@ impl Selector {
             .join(&b' ')
     }
 
-    /// Rules that make a new selector the same as this one.
+    /// Returns rules that make a new selector equal to this one.
     pub fn describe(&self) -> Vec<u8> {
         let mut text = self.describe_keys();
         if !text.is_empty() {
@@ -406,7 +407,7 @@ fn lower(name: &[u8]) -> String {
     String::from_utf8_lossy(name).to_ascii_lowercase()
 }
 
-/// Takes apart `~pattern` or `%RW~pattern`.
+/// Splits `~pattern` or `%RW~pattern` into access and pattern.
 fn parse_key_pattern(rule: &[u8]) -> Option<(KeyAccess, &[u8])> {
     let rest = match rule {
         [b'~', pattern @ ..] => return Some((KeyAccess::BOTH, pattern)),
@@ -431,7 +432,7 @@ fn parse_key_pattern(rule: &[u8]) -> Option<(KeyAccess, &[u8])> {
     (access != KeyAccess::NONE).then_some((access, pattern.get(1..).unwrap_or_default()))
 }
 
-/// Patterns and names are separated by blanks in files and listings.
+/// Refuses text with blanks, because blanks separate patterns and names in files and listings.
 pub(super) fn check_blanks(text: &[u8]) -> Result<(), RuleError> {
     let blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0 || *byte == 0x0b;
     if text.iter().any(blank) {

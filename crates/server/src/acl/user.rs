@@ -1,4 +1,4 @@
-//! A user: passwords, and what they open.
+//! A user: passwords, and the rights that they give.
 
 use super::access::KeyAccess;
 use super::error::{AclError, RuleError};
@@ -7,7 +7,7 @@ use crate::catalog::{Registry, Spec};
 use crate::error::shown;
 use sha2::{Digest, Sha256};
 
-/// A password as it is kept.
+/// The hash of a password.
 pub type Hash = [u8; 32];
 
 /// A user.
@@ -15,14 +15,14 @@ pub type Hash = [u8; 32];
 pub struct User {
     /// The name.
     pub name: Vec<u8>,
-    /// Whether clients may log in as this user.
+    /// True if clients may log in as this user.
     pub enabled: bool,
-    /// Whether any password is right.
+    /// True if any password is accepted.
     pub no_password: bool,
-    /// Whether payloads of `RESTORE` are to be checked. All are, whatever is said here; the flag is
-    /// kept for clients that set it.
+    /// True if payloads of `RESTORE` must be checked. All are checked, independent of this flag,
+    /// which is kept for clients that set it.
     pub sanitizes: bool,
-    /// True if a selector begins with the right to all channels (`acl-pubsub-default`).
+    /// True if a new selector has the right to all channels (`acl-pubsub-default`).
     pub listens_at_first: bool,
     passwords: Vec<Hash>,
     root: Selector,
@@ -37,7 +37,7 @@ impl User {
         size_of::<User>() + self.name.len() + passwords + self.root.memory_bytes() + selectors
     }
 
-    /// Returns a user who may do nothing, but listen to all channels if `listens`.
+    /// Returns a user without rights, except to all channels if `listens`.
     pub fn new(name: &[u8], listens: bool) -> User {
         User {
             name: name.to_vec(),
@@ -51,24 +51,24 @@ impl User {
         }
     }
 
-    /// The default user as a server has it at first: everybody may do everything.
+    /// Returns the default user of a new server, which may do everything without a password.
     pub fn default_user(registry: &Registry) -> User {
         let mut user = User::new(super::DEFAULT, false);
         for rule in ["allkeys", "allchannels", "allcommands", "nopass", "on"] {
-            // They are rules, so that none fails.
+            // All of them are valid rules, so none fails.
             let applied = user.apply(registry, rule.as_bytes());
             debug_assert!(applied.is_ok());
         }
         user
     }
 
-    /// True if the user may do everything.
+    /// Returns true if the user may do everything.
     pub fn is_unrestricted(&self) -> bool {
         self.root.is_unrestricted() || self.selectors.iter().any(Selector::is_unrestricted)
     }
 
-    /// True if one selector allows a command and lets it read every key, also those that it does
-    /// not name. What another selector allows to other commands does not count.
+    /// Returns true if one selector allows a command and lets it read every key, including those
+    /// that are not among its arguments. Rights that another selector gives do not count.
     pub fn may_read_all_keys_by(
         &self,
         registry: &Registry,
@@ -85,7 +85,7 @@ impl User {
         })
     }
 
-    /// True if `password` is one of the user's.
+    /// Returns true if `password` is one of the user's.
     pub fn accepts(&self, password: &[u8]) -> bool {
         let hash: Hash = Sha256::digest(password).into();
         let same = |known: &Hash| {
@@ -95,7 +95,7 @@ impl User {
                 .fold(0, |bits, (a, b)| bits | (a ^ b));
             std::hint::black_box(differing) == 0
         };
-        // All are compared, so that the time tells nothing.
+        // All are compared, so that the time does not depend on the password.
         let accepted = self
             .passwords
             .iter()
@@ -103,20 +103,20 @@ impl User {
         self.no_password | accepted
     }
 
-    /// The hashes of the passwords, in the order in which they were added.
+    /// Returns the hashes of the passwords, in the order in which they were added.
     pub fn password_hashes(&self) -> impl Iterator<Item = String> {
         self.passwords.iter().map(|hash| hex(hash))
     }
 
-    /// All selectors, the one outside parentheses first.
+    /// Returns all selectors, the one outside parentheses first.
     pub fn selectors(&self) -> impl Iterator<Item = &Selector> {
         std::iter::once(&self.root).chain(&self.selectors)
     }
 
-    /// Takes one rule. A selector is a rule, with its parentheses.
+    /// Applies one rule. A selector is a rule, with its parentheses.
     ///
     /// # Errors
-    /// It is none, or has no effect.
+    /// `rule` does not parse, or has no effect.
     pub fn apply(&mut self, registry: &Registry, rule: &[u8]) -> Result<(), RuleError> {
         match &*rule.to_ascii_lowercase() {
             b"" => {}
@@ -142,7 +142,7 @@ impl User {
                 [b'(', rules @ .., b')'] => {
                     let mut selector = Selector::new(self.listens_at_first);
                     for rule in rules.split(|byte| *byte == b' ') {
-                        // It would seem to end the selector where all are listed.
+                        // In a list of rules it would look like the end of the selector.
                         if rule.ends_with(b")") {
                             return Err(RuleError::Syntax);
                         }
@@ -159,10 +159,10 @@ impl User {
         Ok(())
     }
 
-    /// Takes rules as they were sent, selectors in one word or several.
+    /// Applies rules as they were sent: selectors may be one word or several.
     ///
     /// # Errors
-    /// One is refused; those before it are taken.
+    /// A rule is refused; those before it were applied.
     pub fn apply_all(&mut self, registry: &Registry, rules: &[&[u8]]) -> Result<(), AclError> {
         for rule in merge_selectors(rules)? {
             self.apply(registry, &rule)
@@ -174,7 +174,7 @@ impl User {
         Ok(())
     }
 
-    /// Sets the one password; an empty one: none is needed.
+    /// Sets the only password. If it is empty, none is needed.
     pub fn set_only_password(&mut self, password: &[u8]) {
         self.passwords.clear();
         self.no_password = password.is_empty();
@@ -199,7 +199,7 @@ impl User {
     /// Checks a command.
     ///
     /// # Errors
-    /// No selector allows it. The reason is that of the one that came furthest.
+    /// No selector allows it. The reason is that of the selector which failed last.
     pub fn check(
         &self,
         registry: &Registry,
@@ -218,13 +218,13 @@ impl User {
         Err(furthest)
     }
 
-    /// True if the user may listen to a channel, or to a pattern of them.
+    /// Returns true if the user may listen to a channel, or to a pattern of channels.
     pub fn may_listen(&self, channel: &[u8], is_pattern: bool) -> bool {
         self.selectors()
             .any(|selector| selector.may_listen(channel, is_pattern))
     }
 
-    /// The user's flags.
+    /// Returns the user's flags.
     pub fn flags(&self) -> Vec<&'static str> {
         let mut flags = vec![if self.enabled { "on" } else { "off" }];
         if self.no_password {
@@ -238,7 +238,8 @@ impl User {
         flags
     }
 
-    /// A line of rules that make a new user the same as this one: `user <name> <rule>...`.
+    /// Returns the rules that make a new user equal to this one, as a line: `user <name>
+    /// <rule>...`.
     pub fn describe(&self) -> Vec<u8> {
         let mut line = b"user ".to_vec();
         line.extend_from_slice(&self.name);
@@ -261,7 +262,7 @@ impl User {
     }
 }
 
-/// Joins the words of selectors that were sent in several.
+/// Joins the words of selectors that were sent as several words.
 fn merge_selectors(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, AclError> {
     let mut merged = Vec::with_capacity(rules.len());
     let mut open: Option<(&[u8], Vec<u8>)> = None;
@@ -290,7 +291,7 @@ fn merge_selectors(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, AclError> {
     }
 }
 
-/// Bytes in hexadecimal.
+/// Formats bytes in hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     let mut text = String::with_capacity(2 * bytes.len());
@@ -387,7 +388,7 @@ mod tests {
                     assert_eq!(user, before, "seed {seed}, round {round}");
                 }
             }
-            // All at once joins selectors, and stops at the first that is refused.
+            // Applying all at once joins selectors, and stops at the first rule that is refused.
             let mut other = User::new(b"somebody", false);
             let _ = other.apply_all(registry(), &rules);
             for user in [user, other] {

@@ -1,5 +1,5 @@
 //! The categories of commands, derived as Redis derives them: from the flags and the group of a
-//! command, and from a few lists where Redis goes by neither.
+//! command, and from a few lists for the commands to which Redis applies neither.
 
 use super::spec::{Flags, Group, Spec};
 
@@ -28,7 +28,7 @@ pub const NAMES: &[&str] = &[
     "scripting",
 ];
 
-/// Commands on strings that Redis counts as commands on bits.
+/// The commands on strings that Redis puts in the category `bitmap`.
 const BITMAP: &[&str] = &[
     "getbit",
     "setbit",
@@ -38,27 +38,27 @@ const BITMAP: &[&str] = &[
     "bitfield",
     "bitfield_ro",
 ];
-/// Commands of the server that work on all keys of a database.
+/// The commands of the server that work on all keys of a database.
 const KEYSPACE: &[&str] = &["dbsize", "flushall", "flushdb", "swapdb"];
-/// Commands that are dangerous, though not only for administrators.
+/// The commands that are dangerous, though not only for administrators.
 const DANGEROUS: &[&str] = &[
     "flushall", "flushdb", "info", "keys", "lastsave", "migrate", "restore", "role", "sort",
     "sort_ro", "swapdb",
 ];
-/// Commands of other groups that are about the connection.
+/// The commands of other groups that Redis puts in the category `connection`.
 const CONNECTION: &[&str] = &["command", "wait", "waitaof"];
-/// Commands on keys of certain types, which are not commands on keys of any type.
+/// The generic commands that work only on keys of certain types.
 const SORT: &[&str] = &["sort", "sort_ro"];
 
-/// The bit of a category.
+/// Returns the bit of a category.
 pub fn bit(name: &[u8]) -> Option<u32> {
     let is = |other: &&str| name.eq_ignore_ascii_case(other.as_bytes());
     NAMES.iter().position(is).map(|at| 1 << at)
 }
 
-/// The categories of a command, or of a subcommand of `container`.
+/// Returns the categories of a command, or of a subcommand of `container`.
 pub fn of(command: &Spec, container: Option<&Spec>) -> u32 {
-    // Subcommands need not repeat what is true of all.
+    // A subcommand need not repeat what its container says of all subcommands.
     let name = container.map_or(command.name, |container| container.name);
     let flags = command.flags;
     let groups: &[&str] = match command.group {
@@ -76,7 +76,7 @@ pub fn of(command: &Spec, container: Option<&Spec>) -> u32 {
         Group::HyperLogLog => &["hyperloglog"],
         Group::Stream => &["stream"],
         Group::Transactions => &["transaction"],
-        // By a flag, which its text about the subcommands has not.
+        // Derived from the flag `PUBSUB` below, which the subcommand for help does not have.
         Group::PubSub => &[],
         Group::Scripting => &["scripting"],
         Group::Connection => &["connection"],
@@ -108,7 +108,8 @@ pub fn of(command: &Spec, container: Option<&Spec>) -> u32 {
 mod tests {
     use crate::command::registry;
 
-    /// What Redis 7.0.15 answers to `ACL CAT dangerous`, of commands that this server may have.
+    /// The reply of Redis 7.0.15 to `ACL CAT dangerous`, limited to commands that this server may
+    /// have.
     const DANGEROUS: &str = "shutdown restore slowlog|reset slowlog|len slowlog|get sort_ro \
         latency|histogram latency|history latency|doctor latency|reset latency|graph \
         latency|latest flushdb swapdb keys sort save info psync acl|log acl|load acl|list \

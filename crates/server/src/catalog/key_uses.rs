@@ -1,9 +1,9 @@
-//! Uses of keys by commands, as `COMMAND` names them and as permissions are derived from them.
+//! The uses of keys by commands, as `COMMAND` lists them. Permissions are derived from them.
 
 use super::{Flags, Spec};
 use crate::resp::request::is;
 
-/// What is done with a key.
+/// The uses of a key by a command.
 type Uses = &'static [&'static str];
 
 const LOOKS: Uses = &["RO"];
@@ -16,8 +16,8 @@ const DELETES: Uses = &["RW", "delete"];
 const INSERTS: Uses = &["RW", "insert"];
 const UPDATES: Uses = &["RW", "update"];
 
-/// Commands that do something else with their keys than their flags say: with the first key, and
-/// with those behind it.
+/// The commands that use their keys in other ways than their flags imply: their names, the uses of
+/// the first key, and the uses of the other keys.
 const OTHERS: &[(&[&str], Uses, Uses)] = &[
     (&["msetnx", "setnx"], CREATES, CREATES),
     (&["mset", "psetex", "restore", "setex"], SETS, SETS),
@@ -154,7 +154,7 @@ const OTHERS: &[(&[&str], Uses, Uses)] = &[
     ),
 ];
 
-/// What a command does with its key of this number, from 0.
+/// Returns the uses of key number `number` of a command, counted from 0.
 pub fn of(command: &Spec, number: usize) -> Uses {
     let mut others = OTHERS.iter();
     match others.find(|(names, ..)| names.contains(&command.name)) {
@@ -166,13 +166,13 @@ pub fn of(command: &Spec, number: usize) -> Uses {
     }
 }
 
-/// True if arguments decide what a command does with its keys, so that [`of`] is the most that it
-/// may do.
+/// Returns true if the arguments decide how a command uses its keys. [`of`] then returns all uses
+/// that it may have.
 pub fn is_variable(command: &Spec) -> bool {
     matches!(command.name, "bitfield" | "set") && command.flags.has(Flags::WRITE)
 }
 
-/// As [`of`], of a command with these arguments.
+/// Returns the same as [`of`] for a command with these arguments.
 pub fn of_call(command: &Spec, args: &[&[u8]], number: usize) -> Uses {
     let has = |from: usize, wanted: &[&str]| {
         let words = args.get(from..).unwrap_or_default();
@@ -181,7 +181,8 @@ pub fn of_call(command: &Spec, args: &[&[u8]], number: usize) -> Uses {
             .any(|word| wanted.iter().any(|it| is(word, it)))
     };
     match command.name {
-        // A condition on the old value tells what it is to who guesses it.
+        // A condition on the old value lets a client find that value by guessing, so it counts as a
+        // read.
         "set" if !has(3, &["get", "ifeq"]) => SETS,
         "bitfield" if !has(2, &["set", "incrby"]) => READS,
         _ => of(command, number),

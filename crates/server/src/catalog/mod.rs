@@ -1,4 +1,4 @@
-//! The descriptions, numbers and categories of commands. Nothing here runs a command, so that
+//! The descriptions, numbers and categories of commands. This module runs no command, so that
 //! access control and statistics do not depend on implementations.
 
 pub mod category;
@@ -6,7 +6,7 @@ pub mod key_uses;
 mod registry;
 mod spec;
 
-/// The version of Redis whose behaviour is offered; clients and their tests ask for it.
+/// The version of Redis that the server imitates. Clients and their tests check it.
 pub const REDIS_VERSION: &str = "7.2.0";
 
 pub use registry::{Entry, Registry};

@@ -1,4 +1,4 @@
-//! The commands as access control and statistics see them: numbered, with their categories.
+//! The commands with their numbers and categories, for access control and statistics.
 
 use super::category;
 use super::spec::Spec;
@@ -11,18 +11,19 @@ pub struct Entry {
     pub name: String,
     /// Its description.
     pub command: &'static Spec,
-    /// Its categories, in bits as [`category::NAMES`] counts them.
+    /// Its categories, as bits in the order of [`category::NAMES`].
     pub categories: u32,
     /// The numbers of its subcommands.
     pub subcommands: std::ops::Range<usize>,
 }
 
-/// All commands.
+/// All commands and subcommands, by number and by name.
 #[derive(Debug)]
 pub struct Registry {
     entries: Vec<Entry>,
     by_name: HashMap<String, usize>,
-    /// Rows of the table are never moved, so that their addresses tell them apart.
+    /// The numbers by address. Rows of the table are never moved, so that an address identifies a
+    /// row.
     by_address: HashMap<usize, usize>,
 }
 
@@ -31,7 +32,7 @@ fn address(command: &Spec) -> usize {
 }
 
 impl Registry {
-    /// Numbers commands, each of which comes with its subcommands.
+    /// Numbers commands and the subcommands that come with each.
     pub fn new<C, S>(commands: C) -> Registry
     where
         C: IntoIterator<Item = (&'static Spec, S)>,
@@ -69,33 +70,34 @@ impl Registry {
         self.entries.push(entry);
     }
 
-    /// How many there are.
+    /// Returns the number of commands and subcommands.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// True if there are none.
+    /// Returns true if there are no commands.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// All, in the order of their numbers.
+    /// Returns all commands and subcommands, in the order of their numbers.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// The number of a command or, written `container|name`, of a subcommand; in any case.
+    /// Returns the number of a command or, written `container|name`, of a subcommand. Case is
+    /// ignored.
     pub fn find(&self, name: &[u8]) -> Option<usize> {
         let name = std::str::from_utf8(name).ok()?.to_ascii_lowercase();
         self.by_name.get(&name).copied()
     }
 
-    /// The number of a row of the table.
+    /// Returns the number of a row of the table.
     pub fn number(&self, command: &'static Spec) -> Option<usize> {
         self.by_address.get(&address(command)).copied()
     }
 
-    /// The whole name of a row of the table, as errors and the log have it.
+    /// Returns the full name of a row of the table, as errors and the log show it.
     pub fn name(&self, command: &'static Spec) -> &str {
         let entry = self
             .number(command)

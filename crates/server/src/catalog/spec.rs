@@ -3,118 +3,122 @@
 use crate::error::CommandError;
 use smallvec::SmallVec;
 
-/// What a command does, in bits.
+/// The properties of a command, as bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags(pub u32);
 
 impl Flags {
-    /// Changes keys, and is logged.
+    /// A command that changes keys, and is logged.
     pub const WRITE: Flags = Flags(1);
-    /// Only reads keys.
+    /// A command that only reads keys.
     pub const READONLY: Flags = Flags(1 << 1);
-    /// May take memory; refused when there is none.
+    /// A command that may take memory; refused when there is none.
     pub const DENYOOM: Flags = Flags(1 << 2);
-    /// For administrators.
+    /// A command for administrators.
     pub const ADMIN: Flags = Flags(1 << 3);
-    /// Publishes or subscribes.
+    /// A command that publishes or subscribes.
     pub const PUBSUB: Flags = Flags(1 << 4);
-    /// May not be called by scripts.
+    /// A command that scripts may not call.
     pub const NOSCRIPT: Flags = Flags(1 << 5);
-    /// May wait.
+    /// A command that may block.
     pub const BLOCKING: Flags = Flags(1 << 6);
-    /// Allowed while data are loaded.
+    /// A command that is allowed while data are loaded.
     pub const LOADING: Flags = Flags(1 << 7);
-    /// Allowed before the password.
+    /// A command that is allowed before authentication.
     pub const NO_AUTH: Flags = Flags(1 << 8);
-    /// Takes constant or logarithmic time.
+    /// A command that takes constant or logarithmic time.
     pub const FAST: Flags = Flags(1 << 9);
-    /// Not allowed within a transaction.
+    /// A command that is not allowed within a transaction.
     pub const NO_MULTI: Flags = Flags(1 << 10);
-    /// Needs the keyspace for itself, whatever its keys.
+    /// A command that needs the keyspace for itself, independent of its keys.
     pub const EXCLUSIVE: Flags = Flags(1 << 11);
-    /// Executed at once while a transaction is being queued.
+    /// A command that is executed at once while a transaction is being queued.
     pub const IN_MULTI: Flags = Flags(1 << 12);
-    /// Allowed for a subscriber that speaks RESP2.
+    /// A command that is allowed for a subscriber that speaks RESP2.
     pub const SUBSCRIBER: Flags = Flags(1 << 13);
-    /// Not shown to monitors and not in the slow log.
+    /// A command that is not shown to monitors and not in the slow log.
     pub const SECRET: Flags = Flags(1 << 14);
-    /// Not in Redis.
+    /// A command that Redis does not have.
     pub const OWN: Flags = Flags(1 << 15);
-    /// Works on the connection or the server, and holds no phase of the keyspace, so that it may
+    /// A command on the connection or the server. It holds no phase of the keyspace, so that it may
     /// enter one by itself.
     pub const NO_PHASE: Flags = Flags(1 << 16);
-    /// Asks about keys, and is no use of them.
+    /// A command that asks about keys without using them.
     pub const LOOKS_ONLY: Flags = Flags(1 << 17);
-    /// Passes values on as they are, which leaves them in their tiers.
+    /// A command that copies values as they are, which leaves them in their tiers.
     pub const PASSES_ON: Flags = Flags(1 << 20);
 
-    /// May change its keys or tell others though it is no write: not for read-only scripts, nor
-    /// while writes are paused.
+    /// A command that may change its keys or notify other clients though it is not a write. It is
+    /// not allowed for read-only scripts, nor while writes are paused.
     pub const MAY_CHANGE: Flags = Flags(1 << 22);
 
-    /// Possible while a script runs for long.
+    /// A command that is allowed while a script runs for long.
     pub const ALLOW_BUSY: Flags = Flags(1 << 21);
 
-    /// Refused unless the configuration opens it, to all or to clients of the same machine.
+    /// A command that is refused unless the configuration allows it, to all clients or to those of
+    /// the same machine.
     pub const PROTECTED: Flags = Flags(1 << 23);
 
-    /// Not possible with keys that other servers change as well.
+    /// A command that is not possible with keys that other servers change, too.
     pub const UNSHARED: Flags = Flags(1 << 18);
-    /// Changes each of its keys by itself where other servers change them as well.
+    /// A command that changes each of its keys by itself if other servers change them, too.
     pub const KEY_BY_KEY: Flags = Flags(1 << 19);
 
-    /// Allowed to replicas that have lost their primary. There are none, so that it is for clients
-    /// to know.
+    /// A command that replicas which have lost their primary may execute. There are no replicas, so
+    /// the flag is only shown to clients.
     pub const STALE: Flags = Flags(1 << 24);
-    /// Not allowed while data are loaded beside those that are served, which they never are.
+    /// A command that is not allowed while new data are loaded next to those being served. This
+    /// never happens here.
     pub const NO_ASYNC_LOADING: Flags = Flags(1 << 25);
 
-    /// True if all of `other` are set.
+    /// Returns true if all flags of `other` are set.
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
-/// Which arguments of a command are keys.
+/// The arguments of a command that are keys.
 #[derive(Clone, Copy, Debug)]
 pub enum KeySpec {
-    /// None.
+    /// No arguments.
     None,
-    /// From position `first` to `last` (negative: from the end), each `step`.
+    /// Every `step`-th argument from position `first` to `last`. A negative `last` counts from the
+    /// end.
     Range {
         /// The first key's position.
         first: usize,
         /// The last key's position; -1 is the last argument.
         last: i32,
-        /// From one key to the next.
+        /// The distance from one key to the next.
         step: usize,
     },
-    /// The argument at `count` says how many keys follow it; before it there may be one at
-    /// `target`.
+    /// The keys after the argument at `count`, which is their number. There may be another key at
+    /// `target`, before it.
     Counted {
-        /// Where the number stands.
+        /// The position of the number of keys.
         count: usize,
-        /// A key elsewhere.
+        /// The position of a further key.
         target: Option<usize>,
     },
-    /// One at `key`, or all that follow a keyword.
+    /// One key at `key`, or all arguments after a keyword.
     OneOrBehind {
-        /// The position of the one.
+        /// The position of the one key.
         key: usize,
-        /// What is before the others.
+        /// The keyword before the other keys.
         keyword: &'static str,
-        /// Where it is searched for: negative from the end, backwards.
+        /// The position from which the keyword is searched for; if negative, from the end and
+        /// backwards.
         from: i32,
-        /// Finds either, and answers positions.
+        /// A function that finds either, and returns positions.
         find: fn(&[&[u8]]) -> Vec<usize>,
     },
-    /// Found by a function, which answers positions.
+    /// The keys at the positions that a function returns.
     Custom(fn(&[&[u8]]) -> Vec<usize>),
 }
 
 impl KeySpec {
-    /// How many keys a command with a plan has if it is sent with so many words, and the step from
-    /// one to the next. The first one is the first argument.
+    /// Returns the number of keys of a command with a plan that is sent with `words` words, and the
+    /// step from one key to the next. The first key is the first argument.
     #[inline]
     pub fn count(&self, words: usize) -> (usize, usize) {
         match *self {
@@ -124,7 +128,7 @@ impl KeySpec {
                 } else {
                     last as usize
                 };
-                // A division by a number that is not known before takes as long as all the rest.
+                // A division by a number unknown at compile time takes as long as all the rest.
                 let keys = if step == 1 { last } else { last.div_ceil(step) };
                 (keys, step)
             }
@@ -132,7 +136,7 @@ impl KeySpec {
         }
     }
 
-    /// The positions of keys in `args`, whose first is the command's name.
+    /// Returns the positions of keys in `args`, which begins with the command's name.
     pub fn positions(&self, args: &[&[u8]]) -> SmallVec<[usize; 4]> {
         match *self {
             KeySpec::None => SmallVec::new(),
@@ -171,7 +175,7 @@ pub enum Group {
     String,
     /// Keys of any type.
     Generic,
-    /// Ranges of keys: what Redis has not.
+    /// Ranges of keys, which Redis does not have.
     Ordered,
     /// Lists.
     List,
@@ -181,9 +185,9 @@ pub enum Group {
     Set,
     /// Sorted sets.
     SortedSet,
-    /// Places on the earth.
+    /// Geospatial data.
     Geo,
-    /// Numbers of different elements.
+    /// Estimates of the number of distinct elements.
     HyperLogLog,
     /// Streams.
     Stream,
@@ -200,7 +204,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// The group's name in `COMMAND DOCS`.
+    /// Returns the group's name in `COMMAND DOCS`.
     pub fn name(self) -> &'static str {
         match self {
             Group::String => "string",
@@ -225,30 +229,32 @@ impl Group {
 /// The description of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
-    /// The name in lower case; of a subcommand, its own only.
+    /// The name in lower case; of a subcommand, without its container's name.
     pub name: &'static str,
-    /// The number of arguments with the name (and the subcommand's); if negative, the least.
+    /// The number of arguments with the name (and the subcommand's). If negative, the smallest
+    /// number.
     pub arity: i32,
-    /// What it does.
+    /// The command's properties.
     pub flags: Flags,
-    /// Which arguments are keys.
+    /// The arguments that are keys.
     pub keys: KeySpec,
-    /// Where it belongs.
+    /// The group that it belongs to.
     pub group: Group,
-    /// The version of Redis that it is known since.
+    /// The first version of Redis that has it.
     pub since: &'static str,
-    /// One sentence for people.
+    /// One sentence that describes it for people.
     pub summary: &'static str,
-    /// How its time grows.
+    /// The time it takes, in O notation.
     pub complexity: &'static str,
-    /// How it differs from Redis and why; empty if it does not.
+    /// The difference from Redis and its reason; empty if there is none.
     pub deviation: &'static str,
-    /// Categories of access control beyond those that flags and group tell.
+    /// Categories of access control in addition to those derived from flags and group.
     pub categories: &'static [&'static str],
 }
 
 impl Spec {
-    /// True if it is possible with keys that other servers change as well: a pool holds strings.
+    /// Returns true if the command is possible with keys that other servers change, too: a pool
+    /// holds strings.
     pub fn is_for_pools(&self) -> bool {
         let is_for_strings = !matches!(
             self.group,
@@ -257,10 +263,10 @@ impl Spec {
         is_for_strings && !self.flags.has(Flags::UNSHARED)
     }
 
-    /// Refuses it if it is not possible with the keys of the server, which others may share.
+    /// Refuses the command if it is not possible with the server's keys and these are shared.
     ///
     /// # Errors
-    /// An error that names it and the placement.
+    /// An error with the command's name and the placement.
     pub fn admit_on(&self, is_shared: bool) -> Result<(), CommandError> {
         if !is_shared || self.is_for_pools() {
             return Ok(());
@@ -275,7 +281,8 @@ impl Spec {
         )))
     }
 
-    /// True if `arguments`, with the name, are as many as there may be.
+    /// Returns true if `arguments`, with the name, is a number of arguments that the command
+    /// allows.
     pub fn accepts(&self, arguments: usize) -> bool {
         if self.arity >= 0 {
             arguments == self.arity as usize
