@@ -6,35 +6,35 @@ use crate::log::{Damage, Policy};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What is kept on disk.
+/// The options for files.
 #[derive(Clone, Debug)]
 pub struct Durability {
-    /// Where files lie; `None`: in the working directory, and nothing is kept unless it is asked
-    /// for.
+    /// The directory of the files. `None`: the working directory, to which nothing is written
+    /// unless it is requested.
     pub directory: Option<PathBuf>,
-    /// Whether commands are logged; `None`: if there is a directory.
+    /// True if commands are logged. `None`: they are logged if there is a directory.
     pub log: Option<bool>,
-    /// When the log goes to the medium.
+    /// The policy by which the log is synced to the medium.
     pub policy: Option<Policy>,
-    /// What is done about damage in the log.
+    /// The reaction to damage in the log.
     pub damage: Damage,
-    /// When a snapshot is taken; `None`: as Redis does it, if there is a directory and no log.
+    /// The times of snapshots. `None`: Redis's defaults if there is a directory and no log.
     pub save: Option<Vec<SavePoint>>,
     /// The file system.
     pub disk: Arc<dyn Disk>,
 }
 
-/// A snapshot is taken after this number of seconds if there were this number of changes.
+/// A condition for a snapshot: enough seconds have passed and there were enough changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SavePoint {
-    /// Since the last one.
+    /// The least number of seconds since the last snapshot.
     pub seconds: u64,
-    /// Since the last one.
+    /// The least number of changes since the last snapshot.
     pub changes: u64,
 }
 
 impl SavePoint {
-    /// Reads pairs of seconds and changes, as the configuration has them.
+    /// Parses pairs of seconds and changes, as the configuration has them.
     pub fn parse(text: &str) -> Vec<SavePoint> {
         let numbers = text.split_ascii_whitespace();
         let numbers: Vec<u64> = numbers.filter_map(|word| word.parse().ok()).collect();
@@ -43,7 +43,7 @@ impl SavePoint {
         pairs.iter().map(point).collect()
     }
 
-    /// Writes what [`parse`](Self::parse) reads.
+    /// Formats the points for [`parse`](Self::parse).
     pub fn text(points: &[SavePoint]) -> String {
         let text = |point: &SavePoint| format!("{} {}", point.seconds, point.changes);
         points.iter().map(text).collect::<Vec<_>>().join(" ")
@@ -64,22 +64,22 @@ impl Default for Durability {
 }
 
 impl Durability {
-    /// Where files lie.
+    /// Returns the directory of the files.
     pub fn directory(&self) -> &Path {
         self.directory.as_deref().unwrap_or(Path::new("."))
     }
 
-    /// Whether commands are logged.
+    /// Returns true if commands are logged.
     pub fn log(&self) -> bool {
         self.log.unwrap_or(self.directory.is_some())
     }
 
-    /// When the log goes to the medium.
+    /// Returns the policy by which the log is synced to the medium.
     pub fn policy(&self) -> Policy {
         self.policy.unwrap_or_default()
     }
 
-    /// Takes from a configuration file what is not said otherwise.
+    /// Fills options that are not set from a configuration file.
     pub fn complete(&mut self, settings: &Settings) {
         if self.directory.is_none() {
             self.directory = settings.value("dir").map(PathBuf::from);
@@ -95,7 +95,7 @@ impl Durability {
         }
     }
 
-    /// When a snapshot is taken.
+    /// Returns the conditions for snapshots.
     pub fn save_points(&self) -> Vec<SavePoint> {
         let redis = [(3600, 1), (300, 100), (60, 10_000)];
         let point = |(seconds, changes)| SavePoint { seconds, changes };

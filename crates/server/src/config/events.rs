@@ -1,6 +1,7 @@
 //! The letters of `notify-keyspace-events`.
 
-/// Letters and bits: what may be switched on, in the order in which it is shown.
+/// The letters of classes and channels of events with their bits, in the order in which they are
+/// shown.
 const LETTERS: [(char, u32); 14] = [
     ('g', 1 << 2),
     ('$', 1 << 3),
@@ -17,14 +18,14 @@ const LETTERS: [(char, u32); 14] = [
     ('E', KEYEVENT),
     ('m', 1 << 11),
 ];
-/// `K`: channels by key.
+/// `K`: channels named by key.
 pub const KEYSPACE: u32 = 1;
-/// `E`: channels by event.
+/// `E`: channels named by event.
 pub const KEYEVENT: u32 = 1 << 1;
-/// `A`: all classes but those of new keys and of keys that were not found.
+/// `A`: all classes except those of new keys and of keys that were not found.
 const ALL: u32 = 0b1111_1111 << 2 | 1 << 10 | 1 << 13;
 
-/// Reads what is to be switched on; `None` if a letter has no meaning.
+/// Parses letters. Returns `None` if a letter has no meaning.
 pub fn parse(letters: &str) -> Option<u32> {
     let mut events = 0;
     for letter in letters.chars() {
@@ -36,7 +37,7 @@ pub fn parse(letters: &str) -> Option<u32> {
     Some(events)
 }
 
-/// Writes what is switched on.
+/// Formats events as letters.
 pub fn letters(events: u32) -> String {
     let mut text = String::new();
     let all = events & ALL == ALL;
@@ -51,7 +52,7 @@ pub fn letters(events: u32) -> String {
     text
 }
 
-/// True if anything is to be published.
+/// Returns true if any event is published.
 pub fn is_on(events: u32) -> bool {
     events & (KEYSPACE | KEYEVENT) != 0 && events & !(KEYSPACE | KEYEVENT) != 0
 }

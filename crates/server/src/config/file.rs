@@ -1,9 +1,8 @@
 //! Configuration files in the syntax of `redis.conf`.
 //!
-//! Each line is a name and a value, which may stand in quotes; a line that begins with `#` says
-//! nothing; `include PATH` reads another file at this place, or all whose names a pattern
-//! describes; `user NAME RULE...` describes a user. Values are bytes, as passwords need not be
-//! text.
+//! Each line is a name and a value, which may be in quotes. A line that begins with `#` is a
+//! comment. `include PATH` reads another file at this place, or all files that match a pattern.
+//! `user NAME RULE...` describes a user. Values are bytes, because passwords need not be text.
 
 use super::parameter::Parameter;
 use super::{PARAMETERS, find};
@@ -13,22 +12,22 @@ use crate::secret_file;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Why a file cannot be read or written.
+/// The reason that a file cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// There is none.
+    /// No configuration file.
     #[error("The server is running without a config file")]
     None,
-    /// The system refuses it.
+    /// An error of the system.
     #[error("{}: {source}", path.display())]
     System {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A line is not understood.
+    /// A line that is invalid.
     #[error(
         "{}, line {line}: {why}. Correct the line, or restore the file from a backup",
         path.display()
@@ -38,7 +37,7 @@ pub enum FileError {
         path: PathBuf,
         /// The line's number, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 }
@@ -61,21 +60,21 @@ pub struct UserLine {
     pub words: Vec<Vec<u8>>,
 }
 
-/// What a configuration file says.
+/// The contents of a configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// The file.
     pub file: Option<PathBuf>,
-    /// Its lines, in order.
+    /// The parameters and values, in order.
     pub values: Vec<Setting>,
-    /// Those about users.
+    /// The lines about users.
     pub users: Vec<UserLine>,
 }
 
-/// Files that include each other in a circle are refused at this depth.
+/// The depth of includes at which files that include each other in a circle are refused.
 const DEPTH_MAX: usize = 16;
 
-/// Lines that other servers know, and why they are not possible here.
+/// Lines that other servers accept, and the reason that they are not possible here.
 const REFUSED: &[(&str, &str)] = &[
     (
         "rename-command",
@@ -90,7 +89,7 @@ impl Settings {
     /// Reads a file, and checks all values.
     ///
     /// # Errors
-    /// The file or line, and what is wrong with it.
+    /// The file or line, and the reason.
     pub fn read(path: &Path) -> Result<Settings, FileError> {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let mut settings = Settings {
@@ -101,12 +100,12 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Returns the last value that is given to a parameter, if it is text.
+    /// Returns the last value given to a parameter, if it is text.
     pub fn value(&self, name: &str) -> Option<&str> {
         std::str::from_utf8(self.bytes(name)?).ok()
     }
 
-    /// Returns the last value that is given to a parameter.
+    /// Returns the last value given to a parameter.
     pub fn bytes(&self, name: &str) -> Option<&[u8]> {
         let of = |setting: &&Setting| setting.name.eq_ignore_ascii_case(name);
         let last = self.values.iter().rev().find(of)?;
@@ -166,8 +165,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Returns the files that an `include` names, in the order of their names: if it is a pattern,
-    /// those that are there. A path without a root begins in `dir`, where a line before has set it.
+    /// Returns the files that an `include` names, in the order of their names. For a pattern, they
+    /// are the existing files. A relative path begins in `dir`, if an earlier line has set it.
     fn included(&self, path: &[u8]) -> Vec<PathBuf> {
         let path = Path::new(std::ffi::OsStr::from_bytes(path));
         let path = Path::new(self.value("dir").unwrap_or_default()).join(path);
@@ -187,10 +186,10 @@ impl Settings {
         files
     }
 
-    /// Adds a value after it was checked.
+    /// Adds a value after checking it.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The reason that the value is refused.
     pub fn add(&mut self, name: &str, value: impl Into<Vec<u8>>) -> Result<(), String> {
         let mut value = value.into();
         let parameter = find(name).and_then(|number| PARAMETERS.get(number));
@@ -215,9 +214,8 @@ impl Settings {
     }
 }
 
-/// Writes values into a file: where it names a parameter, the line is replaced; new ones are added
-/// at its end. So are the lines of users, which take the place of those that are there. All else
-/// stays.
+/// Writes values into a file. A line that names a parameter is replaced; new parameters are added
+/// at the end. The lines of users replace the existing lines of users. All else stays.
 pub fn rewrite(
     path: &Path,
     values: &[(&'static Parameter, Vec<u8>)],
@@ -240,7 +238,7 @@ pub fn rewrite(
         let mut words = line.split(u8::is_ascii_whitespace);
         let name = words.find(|word| !word.is_empty()).unwrap_or_default();
         if name.eq_ignore_ascii_case(b"user") {
-            // One that is left over is of a user who is no more.
+            // A line with no user left for it describes a user that was removed.
             if let Some(user) = users.next() {
                 add(user);
             }
@@ -251,7 +249,7 @@ pub fn rewrite(
             add(line);
             continue;
         };
-        // A parameter that has its default again needs no line.
+        // A parameter that has its default value again needs no line.
         if let Some(position) = left.iter().position(|it| it.0.name == parameter.name) {
             let (parameter, value) = left.remove(position);
             add(&written(parameter, value));
@@ -279,7 +277,7 @@ fn written(parameter: &Parameter, value: &[u8]) -> Vec<u8> {
     [name, b" \"", quoted.as_bytes(), b"\""].concat()
 }
 
-/// True if blanks of a value would be lost where it is split into words and joined again.
+/// Returns true if blanks of a value would be lost when it is split into words and joined again.
 fn has_spare_blanks(value: &[u8]) -> bool {
     value.starts_with(b" ") || value.ends_with(b" ") || value.windows(2).any(|it| it == b"  ")
 }
@@ -356,7 +354,7 @@ mod tests {
             let again = Settings::read(&path).unwrap();
             assert_eq!(again.bytes("requirepass"), Some(secret));
         }
-        // All else is text, and is not changed into something else.
+        // All other values must be text, and are not converted.
         let mut settings = Settings::default();
         let added = settings.add("dir", &b"/\xff"[..]);
         assert_eq!(added, Err("dir: argument must be UTF-8 text".to_owned()));

@@ -1,16 +1,16 @@
-//! Parameters that are read often.
+//! Parameters that code reads often.
 
 use crate::keyspace::DATABASES;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
-/// Parameters that code asks for often, as numbers.
+/// The values of parameters that code reads often, as numbers.
 #[derive(Debug, Default)]
 pub struct Hot {
-    /// `slowlog-log-slower-than`, in microseconds; negative: nothing is logged.
+    /// `slowlog-log-slower-than`, in microseconds; if negative, nothing is logged.
     pub slowlog_slower_than_us: AtomicI64,
     /// `slowlog-max-len`
     pub slowlog_max_len: AtomicU64,
-    /// `latency-monitor-threshold`, in milliseconds; 0: nothing is noted.
+    /// `latency-monitor-threshold`, in milliseconds; if 0, nothing is recorded.
     pub latency_threshold_ms: AtomicU64,
     /// `latency-tracking`
     pub latency_tracking: AtomicBool,
@@ -22,9 +22,9 @@ pub struct Hot {
     pub databases: AtomicU64,
     /// `maxclients`
     pub maxclients: AtomicU64,
-    /// `timeout`, in seconds; 0: idle clients stay.
+    /// `timeout`, in seconds; if 0, idle clients are not closed.
     pub timeout_s: AtomicU64,
-    /// `tcp-keepalive`, in seconds; 0: no.
+    /// `tcp-keepalive`, in seconds; if 0, it is off.
     pub tcp_keepalive_s: AtomicU64,
     /// `proto-max-bulk-len`, in bytes.
     pub argument_bytes_max: AtomicU64,
@@ -38,28 +38,28 @@ pub struct Hot {
     pub output_pubsub: BufferLimit,
 }
 
-/// How much may wait to be sent to a client.
+/// The limits of the bytes that wait to be sent to a client.
 #[derive(Debug, Default)]
 pub struct BufferLimit {
     /// Bytes at which the client is closed at once; 0: no limit.
     pub hard_bytes: AtomicU64,
-    /// Bytes at which it is closed if that lasts; 0: no limit.
+    /// Bytes at which it is closed if they stay that many for `soft_s` seconds; 0: no limit.
     pub soft_bytes: AtomicU64,
-    /// For how many seconds it may last.
+    /// The seconds for which the soft limit may be exceeded.
     pub soft_s: AtomicU64,
 }
 
-/// Clients with output limits of their own.
+/// A class of clients with output limits of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientClass {
-    /// Those that are answered.
+    /// Clients that receive replies.
     Normal,
-    /// Those that listen to channels.
+    /// Clients that listen to channels.
     PubSub,
 }
 
 impl Hot {
-    /// The limit of a class of clients.
+    /// Returns the limit of a class of clients.
     pub fn output_limit(&self, class: ClientClass) -> &BufferLimit {
         match class {
             ClientClass::Normal => &self.output_normal,
@@ -67,13 +67,13 @@ impl Hot {
         }
     }
 
-    /// Returns how many databases there are.
+    /// Returns the number of databases.
     pub fn databases(&self) -> usize {
         let number = self.databases.load(Ordering::Relaxed);
         usize::try_from(number).unwrap_or(DATABASES).min(DATABASES)
     }
 
-    /// Takes all numbers from the values that `text` gives by name.
+    /// Updates all numbers from the values that `text` returns by name.
     pub fn refresh(&self, text: impl Fn(&str) -> String) {
         let numbers = [
             ("slowlog-max-len", &self.slowlog_max_len),

@@ -1,8 +1,8 @@
-//! Configuration: parameters by name, as `CONFIG GET` and `CONFIG SET` and files in the syntax of
-//! `redis.conf` know them.
+//! Configuration: parameters by name, for `CONFIG GET`, `CONFIG SET` and files in the syntax of
+//! `redis.conf`.
 //!
-//! The value of each parameter is kept as the text that clients are shown. What code asks for
-//! often is kept once more in [`Hot`], as numbers that are read without a lock.
+//! The value of each parameter is kept as the text that clients are shown. Values that code reads
+//! often are kept a second time in [`Hot`], as numbers that are read without a lock.
 
 mod durability;
 pub mod events;
@@ -28,18 +28,18 @@ use std::borrow::Cow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Why `CONFIG SET` changes nothing.
+/// The reason that `CONFIG SET` changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetError {
-    /// There is no parameter of the name.
+    /// No parameter has the name.
     #[error("ERR Unknown option or number of arguments for CONFIG SET - '{0}'")]
     Unknown(String),
-    /// A parameter cannot have the value.
+    /// The parameter cannot have the value.
     #[error("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")]
     Refused {
         /// The parameter.
         name: String,
-        /// What is wrong with it.
+        /// The reason.
         why: Cow<'static, str>,
     },
 }
@@ -48,7 +48,7 @@ pub enum SetError {
 #[derive(Debug)]
 pub struct Config {
     values: RwLock<Vec<Vec<u8>>>,
-    /// What code asks for often.
+    /// The values that code reads often.
     pub hot: Hot,
     /// The file that the configuration was read from.
     pub file: Option<PathBuf>,
@@ -63,7 +63,7 @@ fn find(name: &str) -> Option<usize> {
     })
 }
 
-/// True if a name is that of a parameter whose values are not to be shown.
+/// Returns true if a name is that of a parameter with values that must not be shown.
 pub fn is_secret(name: &[u8]) -> bool {
     let name = std::str::from_utf8(name).ok();
     let parameter = name
@@ -73,8 +73,8 @@ pub fn is_secret(name: &[u8]) -> bool {
 }
 
 impl Config {
-    /// The values that a server is started with: of the file, where the command line says nothing
-    /// else.
+    /// Creates the configuration that a server is started with: the values of the file, overridden
+    /// by the command line.
     pub fn new(options: &Options) -> Config {
         let config = Config {
             values: RwLock::new(PARAMETERS.iter().map(|it| it.default.into()).collect()),
@@ -136,8 +136,8 @@ impl Config {
         }
     }
 
-    /// Returns the value of a parameter, as clients are shown it; empty if there is none of the
-    /// name.
+    /// Returns the value of a parameter as clients are shown it. Empty if there is no such
+    /// parameter.
     pub fn bytes(&self, name: &str) -> Vec<u8> {
         let number = find(name);
         let values = self.values.read();
@@ -147,28 +147,28 @@ impl Config {
             .unwrap_or_default()
     }
 
-    /// Returns the value of a parameter that is text, as all are but passwords.
+    /// Returns the value of a parameter that is text. All are, except passwords.
     pub fn text(&self, name: &str) -> String {
         String::from_utf8(self.bytes(name)).unwrap_or_default()
     }
 
-    /// The value of a parameter that is a number; 0 if it is none.
+    /// Returns the value of a parameter that is a number; 0 if it does not parse.
     pub fn integer(&self, name: &str) -> i64 {
         self.text(name).parse().unwrap_or(0)
     }
 
-    /// Returns how many connections may wait to be accepted (`tcp-backlog`).
+    /// Returns the number of connections that may wait to be accepted (`tcp-backlog`).
     pub fn backlog(&self) -> i32 {
         i32::try_from(self.integer("tcp-backlog")).unwrap_or(i32::MAX)
     }
 
-    /// Whether a parameter is `yes`.
+    /// Returns true if a parameter is `yes`.
     pub fn is_on(&self, name: &str) -> bool {
         self.text(name) == "yes"
     }
 
-    /// The names and values of all parameters that one of `patterns` describes. One that is named
-    /// in full is answered as it was named.
+    /// Returns the names and values of all parameters that match one of `patterns`. A parameter
+    /// that is named in full is returned under that name, which may be an alias.
     pub fn matching(&self, patterns: &[&[u8]]) -> Vec<(String, Vec<u8>)> {
         let values = self.values.read();
         let mut found: Vec<(String, Vec<u8>)> = Vec::new();
@@ -198,11 +198,11 @@ impl Config {
         found
     }
 
-    /// Changes several parameters, all or none. Those that a client could do harm with are changed
-    /// only if `opens_protected`.
+    /// Changes several parameters, all or none. Parameters with which a client could do harm are
+    /// changed only if `opens_protected`.
     ///
     /// # Errors
-    /// Which of them is refused, and why.
+    /// The parameter that is refused, and the reason.
     pub fn set(&self, pairs: &[(String, Vec<u8>)], opens_protected: bool) -> Result<(), SetError> {
         let mut values = self.values.write();
         let mut changed: Vec<(usize, Vec<u8>)> = Vec::new();
@@ -257,19 +257,19 @@ impl Config {
         Ok(())
     }
 
-    /// Lowers a parameter to a value that is possible here. What is not checked comes from the
-    /// program.
+    /// Lowers a parameter to a value that is possible here. The value is not checked, because the
+    /// program computed it.
     pub fn lower(&self, name: &str, value: &str) {
         self.start_with(name, value);
         self.refresh();
     }
 
-    /// Brings [`Hot`] up to date.
+    /// Updates [`Hot`].
     fn refresh(&self) {
         self.hot.refresh(|name| self.text(name));
     }
 
-    /// The parameters whose values are not the defaults.
+    /// Returns the parameters with values that are not the default.
     fn changed(&self) -> Vec<(&'static Parameter, Vec<u8>)> {
         let values = self.values.read();
         PARAMETERS
@@ -280,7 +280,7 @@ impl Config {
             .collect()
     }
 
-    /// Notes in the log which parameters were given values that have no effect.
+    /// Logs a warning for each parameter that was given a value without effect.
     pub fn note_inert(&self) {
         for (parameter, value) in self.changed() {
             parameter.note_if_inert(&value);
@@ -290,7 +290,7 @@ impl Config {
     /// Writes the configuration to the file that it was read from, with these lines of users.
     ///
     /// # Errors
-    /// There is none, or it cannot be written.
+    /// There is no such file, or it cannot be written.
     pub fn rewrite(&self, users: &[Vec<u8>]) -> Result<(), FileError> {
         let Some(path) = &self.file else {
             return Err(FileError::None);

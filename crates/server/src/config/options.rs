@@ -11,15 +11,15 @@ use std::sync::Arc;
 /// The port for plain TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListenPort {
-    /// None: there is no plain TCP.
+    /// No port: there is no plain TCP.
     Off,
-    /// One that the system chooses.
+    /// A port that the system chooses.
     Free,
-    /// This one, which is not 0.
+    /// This port, which is not 0.
     At(u16),
 }
 
-/// As `port` says it, where 0 means that there is none.
+/// The conversion from the parameter `port`, of which 0 turns plain TCP off.
 impl From<u16> for ListenPort {
     fn from(port: u16) -> ListenPort {
         match port {
@@ -30,7 +30,7 @@ impl From<u16> for ListenPort {
 }
 
 impl ListenPort {
-    /// Returns the number as `port` shows it: 0 also for one that the system has yet to choose.
+    /// Returns the number as `port` shows it: 0 also for a port that the system has yet to choose.
     pub fn number(self) -> u16 {
         match self {
             ListenPort::Off | ListenPort::Free => 0,
@@ -39,7 +39,7 @@ impl ListenPort {
     }
 }
 
-/// What a server is started with.
+/// The options that a server is started with.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The addresses to listen on.
@@ -48,19 +48,19 @@ pub struct Options {
     pub port: ListenPort,
     /// The number of threads that serve connections.
     pub threads: usize,
-    /// The password of the default user; none is needed without.
+    /// The password of the default user. Without it, none is needed.
     pub password: Option<Vec<u8>>,
-    /// Where users are saved, if anywhere.
+    /// The file of users, if there is one.
     pub acl_file: Option<PathBuf>,
-    /// Whether connections from other machines are refused while there is no password.
+    /// True if connections from other machines are refused while there is no password.
     pub protected: bool,
-    /// What a configuration file says, where the above does not.
+    /// The values of a configuration file, for parameters that the fields above do not set.
     pub settings: Settings,
-    /// What is kept on disk.
+    /// The options for files.
     pub persistence: Durability,
-    /// Where the keys lie.
+    /// The placement of the keys.
     pub home: Home,
-    /// The tiers that values lie in. Without, they lie in one memory without limit.
+    /// The tiers of values. Without tiers, values are in one memory without limit.
     pub tiers: Option<Arc<Tiers>>,
 }
 
@@ -82,11 +82,11 @@ impl Default for Options {
 }
 
 impl Options {
-    /// What a server is started with if the command line says nothing: what the file says, and
-    /// the defaults.
+    /// Returns the options of a server that is started without options on the command line: those
+    /// of the file, and the defaults.
     ///
     /// # Errors
-    /// An address is none.
+    /// An address does not parse.
     pub fn from_settings(settings: Settings) -> Result<Options, String> {
         let mut options = Options::default();
         if let Some(addresses) = settings.value("bind") {
@@ -112,10 +112,10 @@ impl Options {
         Ok(options)
     }
 
-    /// Opens tiers, those that the configuration file names if there are none given.
+    /// Opens the tiers of `given` or, if it is empty, those that the configuration file names.
     ///
     /// # Errors
-    /// They are in no order that is possible, or cannot be had, or the placement has none.
+    /// The tiers are in an invalid order or not available, or the placement has none.
     pub fn open_tiers(&mut self, given: &[Specification]) -> Result<(), String> {
         let words = self.settings.value("tier").unwrap_or_default();
         let named: Result<Vec<Specification>, ParseError> =
@@ -140,10 +140,10 @@ impl Options {
         Ok(())
     }
 
-    /// Refuses what is not possible where the keys lie.
+    /// Refuses settings that are not possible with the placement.
     ///
     /// # Errors
-    /// Which option it is, and why.
+    /// The option, and the reason.
     pub fn check_placement(&self) -> Result<(), String> {
         if !self.home.is_shared() {
             return Ok(());
@@ -164,12 +164,12 @@ impl Options {
     }
 }
 
-/// An address to listen at.
+/// An address to listen on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
     /// The address.
     pub ip: IpAddr,
-    /// Whether the machine need not have it.
+    /// True if the machine need not have the address.
     pub optional: bool,
 }
 
@@ -182,7 +182,7 @@ impl From<IpAddr> for Address {
     }
 }
 
-/// As `bind` names it.
+/// The form in which `bind` names an address.
 impl fmt::Display for Address {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dash = if self.optional { "-" } else { "" };
@@ -190,10 +190,11 @@ impl fmt::Display for Address {
     }
 }
 
-/// Reads addresses as `bind` names them. A dash before one means that the machine need not have it.
+/// Parses addresses as `bind` names them. A dash before one means that the machine need not have
+/// it.
 ///
 /// # Errors
-/// Which is none. Names other than `localhost` are not looked up.
+/// An address that does not parse. Names other than `localhost` are not resolved.
 pub fn bind_addresses(text: &str) -> Result<Vec<Address>, String> {
     let address = |word: &str| {
         let (word, optional) = match word.strip_prefix('-') {
@@ -213,10 +214,10 @@ pub fn bind_addresses(text: &str) -> Result<Vec<Address>, String> {
     text.split_whitespace().map(address).collect()
 }
 
-/// Refuses a setting that needs keys which no other server changes.
+/// Refuses a setting that is not possible with keys that other servers change, too.
 ///
 /// # Errors
-/// Which setting it is, and why.
+/// The setting, and the reason.
 pub fn check_setting(name: &str, value: &str) -> Result<(), String> {
     let is = |other: &str| name.eq_ignore_ascii_case(other);
     let why = if is("maxmemory") && value != "0" {
@@ -233,7 +234,8 @@ pub fn check_setting(name: &str, value: &str) -> Result<(), String> {
     ))
 }
 
-/// One thread less than there are cores, as the clients need one, too; at most eight.
+/// Returns the default number of threads: one less than there are cores, because the clients need
+/// one, too; at most eight.
 pub fn default_threads() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     cores.saturating_sub(1).clamp(1, 8)

@@ -1,15 +1,15 @@
-//! One parameter and its possible values.
+//! A parameter and its possible values.
 
 use std::borrow::Cow;
 
-/// Which values a parameter may have.
+/// The values that a parameter may have.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// `yes` or `no`.
     Bool,
     /// An integer between two bounds, both included.
     Integer(i64, i64),
-    /// Bytes between two bounds, both included, that may be given with a unit.
+    /// Bytes between two bounds, both included. A value may have a unit.
     Memory(u64, u64),
     /// Bytes, or a percentage of all memory.
     MemoryOrPercent,
@@ -19,35 +19,35 @@ pub enum Kind {
     Text,
     /// The name of a file without a folder.
     FileName,
-    /// Any bytes, which need not be text: passwords.
+    /// Any bytes, for a password. They need not be text.
     Secret,
-    /// Has a syntax of its own: a function gives the value that is shown, from what was said and
-    /// the value before.
+    /// A value with a syntax of its own. The function computes the value to be shown, from the new
+    /// value and the one before.
     Special(fn(&str, &str) -> Result<String, Cow<'static, str>>),
 }
 
-/// Whether a parameter may be changed while the server runs.
+/// The times at which a parameter may be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// At any time.
+    /// Changes at any time.
     Free,
-    /// Only when the server is started.
+    /// Changes only when the server is started.
     Never,
-    /// Only when the server is started, as a client could do harm with it, unless
-    /// `enable-protected-configs` lets clients change it.
+    /// Changes only when the server is started, unless `enable-protected-configs` lets clients make
+    /// them. A client could do harm with them.
     Protected,
-    /// Only when the server is started, whatever `enable-protected-configs` says.
+    /// Changes only when the server is started, even if `enable-protected-configs` is on.
     ProtectedAlways,
 }
 
-/// Treatment of a parameter.
+/// The effect of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParameterEffect {
-    /// Code asks for it.
+    /// The parameter is read by code.
     Heeded,
-    /// None, for this reason. Values are kept and shown, and the log says once that they have none.
+    /// No effect, for this reason. Values are kept and shown, and the log warns once about each.
     None(&'static str),
-    /// Only the value that it has by default is possible, for this reason.
+    /// No value other than the default is possible, for this reason.
     Constant(&'static str),
 }
 
@@ -56,23 +56,24 @@ pub enum ParameterEffect {
 pub struct Parameter {
     /// Its name.
     pub name: &'static str,
-    /// A former name; empty if it has none.
+    /// A former name, or empty.
     pub alias: &'static str,
-    /// Which values it may have.
+    /// The values that it may have.
     pub kind: Kind,
-    /// Its value if nothing is said.
+    /// Its value if none is given.
     pub default: &'static str,
-    /// When it may be changed.
+    /// The times at which it may be changed.
     pub change: Change,
-    /// Treatment of the parameter.
+    /// Its effect.
     pub effect: ParameterEffect,
 }
 
 impl Parameter {
-    /// Checks a value, and gives it the form that clients are shown. `old` is the value before.
+    /// Checks a value, and returns it in the form that clients are shown. `old` is the value
+    /// before.
     ///
     /// # Errors
-    /// Reason for the refusal of all values but the default.
+    /// The reason for refusing the value, or all values except the default.
     pub fn accept(&self, value: &[u8], old: &[u8]) -> Result<Vec<u8>, Cow<'static, str>> {
         if let Kind::Secret = self.kind {
             return Ok(value.to_vec());
@@ -85,7 +86,7 @@ impl Parameter {
         }
     }
 
-    /// Says in the log that a value has no effect, unless it is the default.
+    /// Logs a warning that a value has no effect, unless it is the default.
     pub fn note_if_inert(&self, value: &[u8]) {
         if let ParameterEffect::None(why) = self.effect
             && value != self.default.as_bytes()
@@ -94,7 +95,7 @@ impl Parameter {
         }
     }
 
-    /// As [`accept`](Parameter::accept), of what is text.
+    /// Does the same as [`accept`](Parameter::accept), for text.
     fn accept_text(&self, value: &str, old: &str) -> Result<String, Cow<'static, str>> {
         match self.kind {
             Kind::Bool => match value.to_ascii_lowercase().as_str() {
@@ -143,7 +144,8 @@ impl Parameter {
     }
 }
 
-/// Reads several of these words, the first of which stands for none, and orders them.
+/// Reads several of these words, and orders them. The first of `words` stands for none of the
+/// others.
 pub fn several(value: &str, words: &[&str]) -> Result<String, Cow<'static, str>> {
     let one_of = |given: &str| words.iter().any(|word| word.eq_ignore_ascii_case(given));
     let given: Vec<_> = value.split_ascii_whitespace().collect();
@@ -169,7 +171,7 @@ fn within(number: i128, least: i128, most: i128) -> Result<(), Cow<'static, str>
     Err(format!("argument must be between {least} and {most} inclusive").into())
 }
 
-/// Reads an amount of memory: `1k` is 1000 bytes, `1kb` is 1024.
+/// Parses an amount of memory: `1k` is 1000 bytes, `1kb` is 1024.
 pub fn memory(text: &str) -> Option<u64> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);
@@ -186,7 +188,7 @@ pub fn memory(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// A parameter that may be changed at any time.
+/// Creates a parameter that may be changed at any time.
 pub const fn free(name: &'static str, kind: Kind, default: &'static str) -> Parameter {
     Parameter {
         name,
@@ -199,27 +201,28 @@ pub const fn free(name: &'static str, kind: Kind, default: &'static str) -> Para
 }
 
 impl Parameter {
-    /// It is known by a former name, too.
+    /// Adds a former name by which the parameter is known, too.
     pub const fn once(mut self, alias: &'static str) -> Parameter {
         self.alias = alias;
         self
     }
-    /// It can only be set when the server is started.
+    /// Restricts changes to the start of the server.
     pub const fn fixed(mut self) -> Parameter {
         self.change = Change::Never;
         self
     }
-    /// It has no effect, for this reason.
+    /// Declares the parameter to have no effect, for this reason.
     pub const fn inert(mut self, why: &'static str) -> Parameter {
         self.effect = ParameterEffect::None(why);
         self
     }
-    /// It has no other value than the default, for this reason.
+    /// Declares the default to be the only possible value, for this reason.
     pub const fn constant(mut self, why: &'static str) -> Parameter {
         self.effect = ParameterEffect::Constant(why);
         self
     }
-    /// The same, as a client could do harm with it.
+    /// Restricts changes to the start of the server unless clients are allowed to, because a client
+    /// could do harm with it.
     pub const fn protected(mut self) -> Parameter {
         self.change = Change::Protected;
         self
@@ -227,19 +230,19 @@ impl Parameter {
 }
 
 impl Parameter {
-    /// It can only be set when the server is started, and clients could do harm with it.
+    /// Restricts changes to the start of the server, because clients could do harm with it.
     pub const fn protected_always(mut self) -> Parameter {
         self.change = Change::ProtectedAlways;
         self
     }
 }
 
-/// `yes` or `no`.
+/// Creates a parameter that is `yes` or `no`.
 pub const fn switch(name: &'static str, default: &'static str) -> Parameter {
     free(name, Kind::Bool, default)
 }
 
-/// An integer of at least `least` and at most `most`.
+/// Creates a parameter that is an integer of at least `least` and at most `most`.
 pub const fn integer(
     name: &'static str,
     least: i64,
@@ -249,17 +252,17 @@ pub const fn integer(
     free(name, Kind::Integer(least, most), default)
 }
 
-/// Any text.
+/// Creates a parameter that is any text.
 pub const fn text(name: &'static str, default: &'static str) -> Parameter {
     free(name, Kind::Text, default)
 }
 
-/// A password.
+/// Creates a parameter that is a password.
 pub const fn secret(name: &'static str) -> Parameter {
     free(name, Kind::Secret, "")
 }
 
-/// A parameter with a syntax of its own.
+/// Creates a parameter with a syntax of its own.
 pub const fn special(
     name: &'static str,
     accept: fn(&str, &str) -> Result<String, Cow<'static, str>>,

@@ -1,8 +1,9 @@
 //! All parameters.
 //!
-//! Code asks for most of them. Those that only describe how Redis does something that is done
-//! otherwise here are accepted and kept, as clients and tests set them, and the log says once that
-//! they have no effect. Those that would be relied on and are not there have one value only.
+//! Most of them are read by code. Parameters that only describe how Redis does something that this
+//! server does in another way are accepted and kept, because clients and tests set them; the log
+//! warns once that they have no effect. Parameters that clients would rely on, but which are not
+//! implemented, have only one possible value.
 
 use super::parameter::{Kind, Parameter, free, integer, secret, special as with, switch, text};
 use super::special;
@@ -31,7 +32,7 @@ const EXPIRY: &str = "keys expire by notes of their times, which takes no settin
 
 /// All parameters.
 pub const PARAMETERS: &[Parameter] = &[
-    // ---- Where to listen, and clients
+    // ---- Listening, and clients
     with("bind", special::bind, "127.0.0.1"),
     with(
         "client-output-buffer-limit",
@@ -190,7 +191,7 @@ pub const PARAMETERS: &[Parameter] = &[
     text("aclfile", "").fixed(),
     integer("acllog-max-len", 0, i64::MAX, "128"),
     secret("requirepass"),
-    // ---- What is observed
+    // ---- Observation
     integer("latency-monitor-threshold", 0, i64::MAX, "0"),
     switch("latency-tracking", "yes"),
     with(
@@ -527,7 +528,7 @@ mod tests {
     use super::PARAMETERS;
     use std::path::Path;
 
-    /// Adds the text of all sources of a folder but this file's.
+    /// Adds the text of all source files in a folder, except this file.
     fn read_sources(folder: &Path, text: &mut String) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -547,7 +548,7 @@ mod tests {
             read_sources(&here.join(folder), &mut sources);
         }
         let is_asked_for = |name: &str| sources.contains(&format!("\"{name}\""));
-        // A name that is nowhere is not found.
+        // Checks the search itself: a name that appears in no source is not found.
         assert!(!is_asked_for(&["no", "such", "parameter"].concat()));
         for parameter in PARAMETERS {
             let heeded = parameter.effect == ParameterEffect::Heeded;

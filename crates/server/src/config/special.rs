@@ -6,12 +6,12 @@ use super::parameter::{memory, several};
 use nearfield_tiers::Specification;
 use std::borrow::Cow;
 
-/// What is said of addresses that cannot be listened at.
+/// Error for addresses that cannot be listened on.
 pub const NOT_BOUND: &str = "Failed to bind to specified addresses.";
 
 type Shown = Result<String, Cow<'static, str>>;
 
-/// `bind`: addresses to listen at.
+/// Checks `bind`: addresses to listen on.
 pub fn bind(value: &str, _: &str) -> Shown {
     const ADDRESSES_MAX: usize = 16;
     let words: Vec<_> = value.split_whitespace().collect();
@@ -22,7 +22,7 @@ pub fn bind(value: &str, _: &str) -> Shown {
     Ok(words.join(" "))
 }
 
-/// `save`: pairs of seconds and changes.
+/// Checks `save`: pairs of seconds and changes.
 pub fn save(value: &str, _: &str) -> Shown {
     let numbers: Vec<_> = value.split_whitespace().collect();
     let is = |word: &&str| {
@@ -35,7 +35,7 @@ pub fn save(value: &str, _: &str) -> Shown {
     Ok(numbers.join(" "))
 }
 
-/// `notify-keyspace-events`: letters.
+/// Checks `notify-keyspace-events`: letters.
 pub fn notified(value: &str, _: &str) -> Shown {
     match events::parse(value) {
         Some(bits) => Ok(events::letters(bits)),
@@ -43,7 +43,7 @@ pub fn notified(value: &str, _: &str) -> Shown {
     }
 }
 
-/// `latency-tracking-info-percentiles`: numbers up to 100.
+/// Checks `latency-tracking-info-percentiles`: numbers up to 100.
 pub fn percentiles(value: &str, _: &str) -> Shown {
     let name = "latency-tracking-info-percentiles";
     let mut shown = Vec::new();
@@ -61,8 +61,9 @@ pub fn percentiles(value: &str, _: &str) -> Shown {
     Ok(shown.join(" "))
 }
 
-/// `client-output-buffer-limit`: for some classes of clients the hard limit, the soft limit, and
-/// how many seconds the latter may be exceeded. The other classes stay as they are.
+/// Checks `client-output-buffer-limit`: for some classes of clients, the hard limit, the soft
+/// limit, and the seconds for which the soft limit may be exceeded. Other classes keep their
+/// limits.
 pub fn output_limits(value: &str, old: &str) -> Shown {
     let words: Vec<_> = value.split_whitespace().collect();
     if !words.len().is_multiple_of(4) {
@@ -108,7 +109,7 @@ pub fn output_limits(value: &str, old: &str) -> Shown {
     Ok(classes.join(" "))
 }
 
-/// `activedefrag`: memory is not moved to other places.
+/// Checks `activedefrag`: it must be off, because there is no active defragmentation.
 pub fn defragmentation(value: &str, _: &str) -> Shown {
     match value.to_ascii_lowercase().as_str() {
         "no" => Ok("no".into()),
@@ -116,7 +117,7 @@ pub fn defragmentation(value: &str, _: &str) -> Shown {
         _ => Err("argument must be 'yes' or 'no'".into()),
     }
 }
-/// Tiers, as `--tier` takes them, the fastest first.
+/// Checks tiers in the form of `--tier`, the fastest first.
 pub fn tiers(value: &str, _: &str) -> Shown {
     for word in value.split_whitespace() {
         let tier: Result<Specification, _> = word.parse();
@@ -125,7 +126,7 @@ pub fn tiers(value: &str, _: &str) -> Shown {
     Ok(value.to_owned())
 }
 
-/// `shutdown-on-sigterm` and `shutdown-on-sigint`: what SHUTDOWN would be sent with.
+/// Checks `shutdown-on-sigterm` and `shutdown-on-sigint`: the options of SHUTDOWN.
 pub fn shutdown(value: &str, _: &str) -> Shown {
     const WORDS: &[&str] = &["default", "save", "nosave", "now", "force"];
     let shown = several(value, WORDS)?;
@@ -136,7 +137,7 @@ pub fn shutdown(value: &str, _: &str) -> Shown {
     Ok(shown)
 }
 
-/// `supervised`: who waits for the server to be ready. systemd is told if it asks.
+/// Checks `supervised`: the supervisor that waits for the server. Only systemd can be notified.
 pub fn supervised(value: &str, _: &str) -> Shown {
     match value.to_ascii_lowercase().as_str() {
         word @ ("no" | "auto" | "systemd") => Ok(word.to_owned()),
@@ -145,7 +146,7 @@ pub fn supervised(value: &str, _: &str) -> Shown {
     }
 }
 
-/// `tls-protocols`: those of the TLS library, in any order.
+/// Checks `tls-protocols`: those of the TLS library, in any order.
 pub fn tls_protocols(value: &str, _: &str) -> Shown {
     let mut words: Vec<_> = value
         .split_ascii_whitespace()
@@ -159,17 +160,17 @@ pub fn tls_protocols(value: &str, _: &str) -> Shown {
     Err("TLSv1.2 and TLSv1.3 are both spoken, and no others".into())
 }
 
-/// `oom-score-adj`: whether a score is set, added to that of the process or not.
+/// Checks `oom-score-adj`: off, or the score is added to that of the process, or set.
 pub fn oom_score(value: &str, _: &str) -> Shown {
     match value.to_ascii_lowercase().as_str() {
         word @ ("no" | "yes" | "absolute") => Ok(word.to_owned()),
-        // Two names of the same.
+        // `relative` and `yes` have the same meaning.
         "relative" => Ok("yes".into()),
         _ => Err("argument(s) must be one of the following: no, yes, relative, absolute".into()),
     }
 }
 
-/// `oom-score-adj-values`: the scores of a primary, a replica and a process that saves.
+/// Checks `oom-score-adj-values`: the scores of a primary, a replica and a process that saves.
 pub fn oom_scores(value: &str, _: &str) -> Shown {
     let words: Vec<_> = value.split_whitespace().collect();
     if words.len() != 3 {
