@@ -69,7 +69,7 @@ const POOL_ENTRIES: u64 = 200_000;
 const AGGREGATED: u64 = 10_000;
 /// Number of keys of the ordered table on two nodes.
 const TABLE_KEYS: u64 = 200_000;
-/// Delays of a hop on this machine, in a rack, and between racks, in microseconds.
+/// Delays of a hop in microseconds: none, in a rack, and between racks.
 const DELAYS_US: [u64; 3] = [0, 5, 50];
 
 /// The content of the JSON report.

@@ -66,7 +66,7 @@ pub enum LabError {
         source: std::io::Error,
     },
 
-    /// More memory would be needed than the machine has available.
+    /// Memory that is needed, but not available.
     #[error(
         "{what} would need {} of memory, but only {} are available",
         crate::text::display_bytes(*needed_bytes),
@@ -81,7 +81,7 @@ pub enum LabError {
         available_bytes: u64,
     },
 
-    /// A workload inserts more keys than can be held out of the initial load.
+    /// A workload that inserts more keys than can be held out of the initial load.
     #[error(
         "{operations} operations of mix {mix} insert {inserts} keys, but of {keys} keys at most \
          {inserts_max} can be held out of the load; use more keys or fewer operations"
@@ -99,7 +99,7 @@ pub enum LabError {
         inserts_max: u64,
     },
 
-    /// The operating system refused something.
+    /// A refusal of the operating system.
     #[error("{what}: {source}")]
     System {
         /// The attempted operation.

@@ -1,4 +1,4 @@
-//! brie-tree: a B+-tree of integer keys, one thread. It compares the keys of a node with the vector
+//! brie-tree: a B+-tree of integer keys, one thread. Its search in a node uses the vector
 //! instructions that the program is compiled for.
 
 use crate::peer::{only_session, visit_values};

@@ -1,7 +1,7 @@
 //! Other projects' maps behind one trait, so that the lab can measure them and Nearfield together.
 //!
-//! Every map is used through the calls its documentation recommends for speed, and no call in a hot
-//! loop goes through a pointer: [`PeerKind`] chooses a map once, and calls a [`Visitor`] that is
+//! Every map is used through the calls its documentation recommends for speed, and calls in a hot
+//! loop are dispatched statically: [`PeerKind`] chooses a map once, and calls a [`Visitor`] that is
 //! compiled for that map. `docs/benchmarks.md` lists each peer with its configuration and its
 //! missing features.
 //!

@@ -39,8 +39,9 @@ pub struct Request {
 }
 
 impl Default for Request {
-    /// Gets on 10 million sparse keys by one thread. The contestants are Nearfield in batches of
-    /// 4096, the radix trees, the two best-known B-trees and the fastest hash map.
+    /// Returns a request of gets on 10 million sparse keys by one thread. The contestants are
+    /// Nearfield in batches of 4096, the radix trees, the two best-known B-trees and the fastest
+    /// hash map.
     fn default() -> Self {
         let peers = [
             PeerKind::Congee,
@@ -80,7 +81,7 @@ pub struct Table {
     pub batch: usize,
     /// Contestants that are measured.
     pub contestants: Vec<Contestant>,
-    /// True if those of them that can also count the work of their operations.
+    /// True if the contestants that can count their work also do so.
     pub counters: bool,
     /// Contestants that are left out, with the reason.
     pub skips: Vec<(Contestant, &'static str)>,

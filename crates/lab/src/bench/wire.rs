@@ -10,28 +10,28 @@ use std::io::{self, BufRead, Read, Write};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "kebab-case")]
 pub(super) enum Order {
-    /// Become `contestant` and take the keys, in `bytes` bytes after this line.
+    /// An order to become `contestant` and take the keys, in `bytes` bytes after this line.
     Keys {
         contestant: String,
         form: KeyForm,
         count: usize,
         bytes: usize,
     },
-    /// Insert the first `loaded` keys into an empty map.
+    /// An order to insert the first `loaded` keys into an empty map.
     Load {
         loaded: usize,
         threads: usize,
         batch: usize,
     },
-    /// Take streams of operations, one a thread, 8 bytes an operation after this line.
+    /// An order to take streams of operations, one a thread, 8 bytes an operation after this line.
     Streams { lengths: Vec<usize>, batch: usize },
-    /// Run part `part` of `parts` of the streams.
+    /// An order to run part `part` of `parts` of the streams.
     Slice {
         part: usize,
         parts: usize,
         version: u16,
     },
-    /// Run a part and count what it takes.
+    /// An order to run a part and count its work.
     Count {
         part: usize,
         parts: usize,
@@ -43,7 +43,7 @@ pub(super) enum Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum KeyForm {
-    /// 8 bytes each, little-endian.
+    /// Words of 8 bytes each, little-endian.
     Words,
     /// Byte strings with a NUL byte after each.
     Text,
@@ -53,15 +53,15 @@ pub(super) enum KeyForm {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub(super) enum Answer {
-    /// Done, without further data.
+    /// An acknowledgement without further data.
     Ready,
-    /// The map cannot do this, or has done it wrongly.
+    /// A refusal: the map cannot do this, or has done it wrongly.
     Refused { reason: String },
-    /// The load is done.
+    /// The result of a load.
     Loaded { slice: Slice, memory: Memory },
-    /// The slice is done.
+    /// The result of a slice.
     Sliced { slice: Slice },
-    /// The counting is done.
+    /// The result of counting.
     Counted { counts: Counts },
 }
 

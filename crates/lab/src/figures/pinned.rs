@@ -134,7 +134,8 @@ fn line_of_row(paper: &str, row: &Row) -> Option<String> {
         return None;
     }
     let clients = row.setting.as_ref().map_or(0, |setting| setting.threads);
-    // In a plot of latency over throughput neither is an identity.
+    // In a plot of latency over throughput both coordinates are results, so the number of clients
+    // identifies the point.
     let place = match (&*detail.x.name, &*detail.x.unit) {
         (_, "Mops") => format!("clients {clients}"),
         (name, _) => format!("{name} {}", digits(detail.x.value)),

@@ -8,7 +8,7 @@ use super::pulse;
 use super::radar;
 use serde::{Deserialize, Serialize};
 
-/// A paper, and how large a run of its figures is.
+/// A paper, and the size of a run of its figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Scale {

@@ -160,8 +160,8 @@ impl FigureSession {
     }
 }
 
-/// Returns the number of workers: one for each core, as far as memory for as many of the largest
-/// job is available.
+/// Returns the number of workers: one for each core, or fewer if memory does not suffice for as
+/// many of the largest job.
 fn workers(waiting: &VecDeque<(usize, Job)>) -> usize {
     let largest = waiting.iter().map(|(_, job)| job.bytes).max().unwrap_or(1);
     let available = available_bytes().unwrap_or(u64::MAX);

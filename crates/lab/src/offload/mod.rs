@@ -69,7 +69,7 @@ pub struct Lookups {
     pub of_by_hand: f64,
 }
 
-/// Returns the claims of look-ups. Each has the number of the structure with the lowest.
+/// Returns the claims of look-ups. Each has the lowest number of all structures.
 pub fn claims(rows: &[Row<Lookups>]) -> Vec<Claim> {
     let least = |of: fn(&Lookups) -> f64| rows.iter().map(|row| of(&row.detail)).reduce(f64::min);
     vec![

@@ -7,7 +7,7 @@ use std::process::Command;
 /// A program that listens on this machine's loopback address only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Program {
-    /// Nearfield's server, for callers that are `nearfield-bench`.
+    /// Nearfield's server. The running program must be `nearfield-bench`.
     Own {
         /// Number of threads that serve connections.
         threads: usize,

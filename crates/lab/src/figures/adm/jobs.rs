@@ -137,7 +137,7 @@ fn shared(load: &Load, outcomes: &Outcomes) -> Vec<Row> {
 }
 
 /// Creates the jobs of figure 7: values of up to 2000, 3000 and 4000 bytes in a fast memory of the
-/// size that the first need.
+/// size for the smallest.
 pub(super) fn sizes(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let benches = BENCHES.into_iter().filter(|bench| bench.sets == 1);

@@ -13,7 +13,7 @@ use nearfield_hardware::network::{Parameters, Preset};
 
 /// Number of clients of the paper at which the port is the limit.
 const CLIENTS: usize = 640;
-/// The divisor of the keys that gives the operations which warm a point.
+/// Divisor of the keys: a point warms and loads with this part of them as operations.
 const LOAD_PART: usize = 6;
 /// The workloads that claims refer to. Those that are mixtures of others come last: B has the
 /// requests of C and of A, D those of C and of LOAD.

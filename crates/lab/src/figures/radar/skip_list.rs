@@ -174,7 +174,7 @@ impl Workload {
         ]
     }
 
-    /// Draws the operations that each turn takes from, from the beginning.
+    /// Draws the sequence of operations that all turns go through.
     fn draws(&self, data: &Data, count: usize) -> Vec<Draw> {
         let shares = self.skew.shares(SEGMENTS);
         let chooser = self.skew.chooser(&shares, data, 0, SEED);

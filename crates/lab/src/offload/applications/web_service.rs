@@ -159,7 +159,7 @@ impl WebService {
             deployment.access(*address, then)?;
             return Ok(values);
         }
-        // The last key is always looked up, because its value is the object's address.
+        // A look-up always includes the last key, because its value is the object's address.
         let last = keys.len().saturating_sub(1);
         let mut asked: Vec<usize> = (0..keys.len())
             .filter(|&at| at == last || values.get(at).is_some_and(Option::is_none))

@@ -9,8 +9,7 @@ use crate::workload::random;
 use rand::RngExt;
 use serde::Serialize;
 
-/// The ratio of the values to the memory for values, in bytes. There is memory for all keys
-/// besides.
+/// Divisor of the values: memory has room for this part of them, and for all keys.
 const TIMES: u64 = 10;
 /// Percentage of keys with values that are pinned in memory.
 const HOT_PERCENT: u64 = 1;
@@ -47,9 +46,9 @@ pub struct ColdServed {
     pub p99_ratio: f64,
 }
 
-/// Measures a server with values of ten times the memory for values, the rest in files. It serves
-/// GETs of values that stay in memory: in turns alone, and while other clients read cold values.
-/// There are as many of those as the plan has reads in flight.
+/// Measures a server with memory for all keys and a tenth of the values; the other values are in
+/// files. It serves GETs of values that stay in memory: in turns alone, and while other clients
+/// read cold values. There are as many of those clients as the plan has reads in flight.
 ///
 /// # Errors
 /// A server fails, or the interrupt is raised.

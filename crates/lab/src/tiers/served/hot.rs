@@ -8,7 +8,7 @@ use crate::server::load::Shape;
 use crate::tiers::{Plan, TiersError, Values};
 use serde::Serialize;
 
-/// Divisor of the values that gives the part with room in memory, besides all keys.
+/// Divisor of the values: memory has room for this part of them, and for all keys.
 const PART: u64 = 5;
 /// Number of turns in which the server learns which keys are hot.
 const WARM_TURNS: usize = 10;

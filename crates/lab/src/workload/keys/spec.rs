@@ -207,7 +207,7 @@ mod tests {
         "email",
     ];
 
-    /// The names of sets that are the same for every seed, in ascending order.
+    /// The sets in ascending order, which are the same for every seed.
     const ASCENDING: [&str; 2] = ["dense", "digits"];
 
     fn spec(name: &str) -> KeySpec {

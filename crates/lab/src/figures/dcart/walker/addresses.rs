@@ -7,7 +7,7 @@
 use nearfield_hardware::accelerator::Span;
 use rustc_hash::FxHashMap;
 
-/// The alignment of places: nodes of up to a line share no grain with another node.
+/// The granularity of places, in bytes: sizes are rounded up to a multiple of this.
 const GRAIN: u64 = 16;
 const LINE: u64 = 64;
 
