@@ -22,8 +22,9 @@
 //! - *Secrets.* A tag of the tenant's key covers each message, including responses. Messages with
 //!   another tag are dropped and counted.
 //!
-//! [`Elsewhere`]: crate::traversal::Status::Elsewhere [`StaleMap`]:
-//! crate::traversal::Status::StaleMap [`MemoryLost`]: crate::traversal::Status::MemoryLost
+//! [`Elsewhere`]: crate::traversal::Status::Elsewhere
+//! [`StaleMap`]: crate::traversal::Status::StaleMap
+//! [`MemoryLost`]: crate::traversal::Status::MemoryLost
 
 mod caller;
 mod keys;
