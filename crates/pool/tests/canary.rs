@@ -1,5 +1,5 @@
-//! With one check of readers switched off (the feature `canary`), the runs of the testkit that the
-//! tree passes end in a violation.
+//! Tests that runs of the testkit that the tree passes end in a violation if one check of readers
+//! is switched off (the feature `canary`).
 
 #[cfg(target_os = "linux")]
 #[path = "all/filtered"]
@@ -21,10 +21,10 @@ use std::io::Write;
 use std::time::Instant;
 use trees::{SmallTrees, chime, nearfield};
 
-/// In how many seeds each has to be found; the slowest takes some 120.
+/// Number of seeds among which each must be found; the slowest takes some 120.
 const SEEDS: u64 = 2000;
 
-/// CHIME and ours, with values of which none lies in one line.
+/// Returns CHIME and ours, with values of which none is in one line.
 fn trees() -> [(&'static str, Options); 2] {
     let of_long_values = |options: Options| Options {
         shape: Shape {
@@ -36,7 +36,7 @@ fn trees() -> [(&'static str, Options); 2] {
     [("CHIME", chime()), ("ours", nearfield())].map(|(name, tree)| (name, of_long_values(tree)))
 }
 
-/// Nodes are divided and merged.
+/// Returns a plan in which nodes are divided and merged.
 fn plan(delivery: Delivery) -> Plan {
     Plan {
         nodes: 2,
@@ -68,7 +68,7 @@ fn is_missed_by(name: &str, options: Options, left_out: Check, plan: &Plan) {
         matches!(failure, Failure::NotLinearizable { .. }),
         "{name} without {left_out:?}, seed {seed}: {failure}"
     );
-    // Not `println`, which the test harness keeps.
+    // `println` is not used, because the test harness captures it.
     let _ = writeln!(
         std::io::stderr(),
         "{name} without {left_out:?}: found by seed {seed}, after {:.2} s",
@@ -102,7 +102,7 @@ fn stamps_are_missed() {
     is_missed_by("ours", nearfield(), Check::Stamps, &plan);
 }
 
-/// Programs that read leaves do not look whether these were changed meanwhile.
+/// Programs that read leaves do not check that these were unchanged meanwhile.
 #[cfg(target_os = "linux")]
 #[test]
 fn guards_of_leaves_are_missed_by_programs() {

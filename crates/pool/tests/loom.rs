@@ -1,5 +1,5 @@
-//! All interleavings of a few readers, writers or lockers of one key: every one is answered, and no
-//! state of the key is left.
+//! Tests of all interleavings of a few readers, writers or lockers of one key: every one gets a
+//! result, and no state of the key is left.
 
 #![cfg(loom)]
 
@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 const KEY: &[u8] = b"key";
 const LOCK: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
 
-/// The answer of the first poll, if there is one. The future is dropped.
+/// Returns the result of the first poll, if there is one. The future is dropped.
 fn poll_once<T>(future: impl Future<Output = T>) -> Option<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => Some(answer),
@@ -101,7 +101,7 @@ fn who_leaves_leaves_the_lead_to_others() {
             let lead = leaves.combine(KEY, Write::Insert(vec![9]), async |_| {
                 std::future::pending().await
             });
-            // It may be answered before it can leave.
+            // It may get a result before it can leave.
             drop(poll_once(lead));
         });
         let (others, written) = (Arc::clone(&writes), Arc::clone(&remote));
@@ -125,7 +125,7 @@ fn who_leaves_leaves_the_lead_to_others() {
 fn a_lock_that_is_passed_on_is_passed_to_one() {
     check(|| {
         let locks = Arc::new(LocalLocks::new(1));
-        // Whether the remote lock is held.
+        // Set to 1 while the remote lock is held.
         let remote = Arc::new(AtomicUsize::new(0));
         let work = |locks: &LocalLocks<u8>, remote: &AtomicUsize| {
             let (lock, held) = block_on(locks.lock(LOCK));

@@ -1,5 +1,6 @@
-//! Clients of two compute nodes share registers in remote memory, and coordinate on their compute
-//! node: their outcomes are linearizable, also when clients die and operations are dropped.
+//! Tests of coordination: clients of two compute nodes share registers in remote memory, and
+//! coordinate on their compute node. Their outcomes are linearizable, also when clients die and
+//! operations are dropped.
 
 use nearfield_fabric::recovery::lease::{Held, Locker};
 use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
@@ -18,7 +19,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// Where the address of the registers stands.
+/// The address of the word with the address of the registers.
 const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
 const KEYS: u64 = 4;
 /// A register: a word that selects one of two buffers for the value, a lock, and, in two other
@@ -31,9 +32,9 @@ const LEASE: Duration = Duration::from_millis(2);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
-    /// A read that others share has begun before they arrived.
+    /// A read that others share begins before they arrived.
     EarlyRead,
-    /// Combined writes are answered before the last value is written.
+    /// Combined writes are acknowledged before the last value is written.
     EarlyAnswer,
     /// A write that was combined with a dropped leader is written once more.
     WritesAgain,
@@ -49,11 +50,11 @@ struct ComputeNode {
 struct Registers {
     fault: Fault,
     hand_overs: u32,
-    /// Whether clients give operations up now and then.
+    /// True if clients give operations up now and then.
     gives_up: bool,
-    /// Whether a client pauses after a read: then there is time for others to write and to arrive.
+    /// True if a client pauses after a read: then there is time for others to write and to arrive.
     slow: bool,
-    /// How many compute nodes the clients are on, by turns.
+    /// Number of compute nodes that the clients are on, by turns.
     count: u32,
     compute_nodes: RefCell<Vec<Arc<ComputeNode>>>,
 }
@@ -103,7 +104,7 @@ impl Client {
         self.registers.plus(key * REGISTER_BYTES)
     }
 
-    /// The commit word, and the value that it says is there.
+    /// Reads the commit word, and the committed value.
     async fn committed(&self, register: GlobalAddress) -> Result<(u64, u64), FabricError> {
         loop {
             let commit = self.word(register).await?;
@@ -212,13 +213,13 @@ impl Client {
         }
     }
 
-    /// A time from next to nothing to some round trips, another for each operation.
+    /// Returns a time from almost nothing to a few round trips, another for each operation.
     fn some_time(&self) -> Duration {
         let number = self.endpoint.client() * 31 + self.operations.get() * 17;
         Duration::from_micros(u64::from(number % 40))
     }
 
-    /// The answer, unless the operation is dropped.
+    /// Returns the result, unless the operation is dropped.
     async fn answer(
         &self,
         operation: impl Future<Output = Result<Option<Vec<u8>>, PoolError>>,
@@ -317,7 +318,7 @@ impl System for Registers {
     }
 }
 
-/// Many clients on few keys.
+/// Returns a plan of many clients on few keys.
 fn plan(dying: f64) -> Plan {
     Plan {
         clients: 8,
@@ -376,8 +377,8 @@ fn faults_are_found() {
     }
 }
 
-/// Sixteen clients do `operations` each on one key; the verbs and the virtual time that each
-/// operation takes.
+/// Runs sixteen clients that do `operations` each on one key; returns the verbs and the virtual
+/// time of each operation.
 fn cost(count: u32, writes: bool) -> (f64, Duration) {
     const CLIENTS: u32 = 16;
     const OPERATIONS: u32 = 100;
@@ -424,7 +425,7 @@ fn clients_that_share_post_a_fraction_of_the_verbs() {
             "writes: {writes}: {apart:.2} verbs and {apart_takes:?} an operation apart, \
              {shared:.2} and {shared_takes:?} together"
         );
-        // Of sixteen, about one in a round does it.
+        // Of sixteen clients, about one in a round does it.
         assert!(shared < apart / 8.0, "{shared} of {apart}");
     }
     // A client that waits for the read in flight waits for one more.
@@ -455,7 +456,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Registers in local memory, written by threads: each value is met once.
+/// Registers in local memory are written by threads: each value is found once.
 #[test]
 fn threads_share_what_tasks_share() {
     const THREADS: u64 = 4;

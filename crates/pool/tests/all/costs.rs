@@ -1,5 +1,5 @@
-//! The costs of operations of the tree, in round trips, bytes and atomics, are those published of
-//! CHIME and of Sherman in CHIME's figures; each test explains a difference.
+//! Tests that the costs of operations of the tree, in round trips, bytes and atomics, are those
+//! published of CHIME and of Sherman in CHIME's figures; each test explains a difference.
 
 use nearfield_fabric::count::{Cost, Counting};
 use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
@@ -18,14 +18,14 @@ use std::time::Duration;
 
 const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
 const SPAN: usize = 64;
-/// Leaves and internal nodes on the wire, and their locks.
+/// Bytes of leaves and internal nodes on the wire, and of their locks.
 const LEAF: u64 = 1316;
 const INTERNAL: u64 = 1148;
 const LOCK: u64 = 8;
 
 type Client = Tree<Counting<SimEndpoint>>;
 
-/// CHIME without speculation, as all keys were cold.
+/// Returns CHIME without speculation, as if all keys were cold.
 fn chime() -> Options {
     Options {
         hotspot_bytes: 0,
@@ -33,7 +33,7 @@ fn chime() -> Options {
     }
 }
 
-/// Clients of two compute nodes, and the first one's.
+/// Clients of two compute nodes, and the first one's node.
 struct Clients {
     one: Client,
     other: Client,
@@ -69,7 +69,7 @@ fn run<F: Future<Output = ()> + 'static>(
     assert_eq!(simulation.run(), 0);
 }
 
-/// The cost of an operation.
+/// Returns the cost of an operation.
 async fn cost<T>(client: &Client, operation: impl Future<Output = T>) -> (T, Cost) {
     client.endpoint().take();
     let answer = operation.await;
@@ -90,7 +90,7 @@ async fn load(client: &Client, count: usize) -> Vec<(u64, Cost)> {
         assert_eq!(before, Ok(None));
         loaded.push((key, cost));
     }
-    // Searches find the cached nodes that were divided since.
+    // Searches find that the cached nodes were divided since.
     for (key, _) in &loaded {
         assert_eq!(client.get(&bytes(*key)).await, Ok(Some(vec![1; 8])));
     }
@@ -109,7 +109,7 @@ async fn two_leaves(client: &Client) -> Vec<[u8; 8]> {
     (0..SPAN).map(|wanted| of_home(1 << 32, wanted)).collect()
 }
 
-/// The first key of a home that is not less than `from`.
+/// Returns the first key of a home that is not less than `from`.
 fn of_home(from: u64, wanted: usize) -> [u8; 8] {
     let mut keys = (from..).map(bytes);
     keys.find(|key| home(key, SPAN) == wanted).expect("a key")
@@ -126,7 +126,7 @@ fn totals(cost: &Cost) -> [u64; 4] {
     [round_trips, read_bytes, written_bytes, atomics]
 }
 
-/// How often there is each number.
+/// Returns the frequency of each number.
 fn histogram(numbers: impl IntoIterator<Item = u64>) -> Vec<(u64, u64)> {
     let mut histogram = BTreeMap::new();
     for number in numbers {
@@ -144,14 +144,14 @@ fn mean(numbers: impl IntoIterator<Item = u64>) -> f64 {
     sum as f64 / f64::from(count)
 }
 
-/// Checks a number, and prints it beside the expected one.
+/// Checks a number, and prints it next to the expected one.
 fn near(name: &str, found: f64, expected: f64, tolerance: f64) {
     println!("{name}: {found:.3}, expected {expected}");
     assert!((found - expected).abs() <= tolerance, "{name}: {found}");
 }
 
-/// The costs of searching, by window, a key of each home: the frequency of each number of bytes,
-/// and the number of homes with two reads.
+/// Returns the costs of searching a key of each home by window: the frequency of each number of
+/// bytes, and the number of homes with two reads.
 async fn windows(client: &Client, keys: &[u64]) -> (Vec<(u64, u64)>, usize) {
     let mut of_homes: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
     for &key in keys {
@@ -178,8 +178,8 @@ fn a_search_reads_a_neighborhood() {
         let loaded = load(&one, 8_000).await;
         let keys: Vec<u64> = loaded.iter().map(|(key, _)| *key).collect();
         assert_eq!(windows(&one, &keys).await, (vec![(164, 32), (165, 32)], 7));
-        // That a key is not there is seen twice, so that it cannot have been moved meanwhile, which
-        // CHIME cannot tell.
+        // An absent key is searched twice, which proves that it was not moved meanwhile. CHIME
+        // cannot detect that.
         for key in 1..100 {
             let (value, cost) = cost(&one, one.get(&bytes(key << 40))).await;
             assert_eq!(value, Ok(None));
@@ -205,7 +205,7 @@ fn without_replication_the_header_comes_in_the_same_round_trip() {
         let (bytes, two) = windows(&one, &keys).await;
         // The public implementation's header has a byte more.
         assert_eq!(bytes, [(154 + 26, 40), (155 + 26, 24)]);
-        // The first neighborhood lies behind the header; those that wrap begin with it.
+        // The first neighborhood begins behind the header; those that wrap begin with it.
         assert_eq!(two, 63);
     });
 }
@@ -215,13 +215,13 @@ fn a_search_at_a_right_guess_reads_one_entry() {
     run(Options::chime(), async |Clients { one, other, .. }| {
         let (mut hits, mut misses) = (Vec::new(), Vec::new());
         for key in two_leaves(&one).await {
-            // In an empty leaf a key lies at its home.
+            // In an empty leaf a key is at its home.
             one.insert(&key, &[1; 8]).await.expect("inserted");
             one.get(&key).await.expect("found by its neighborhood");
             let (value, hit) = cost(&one, one.get(&key)).await;
             assert_eq!(value, Ok(Some(vec![1; 8])));
             assert_eq!(totals(&hit), [1, hit.read_bytes, 0, 0]);
-            // Another compute node has another key of the home there.
+            // Another compute node puts another key of the home there.
             let rest = of_home(u64::from_be_bytes(key) + 1, home(&key, SPAN));
             other.remove(&key).await.expect("removed");
             other.insert(&rest, &[2; 8]).await.expect("inserted");
@@ -267,7 +267,8 @@ fn an_update_writes_one_entry_and_the_lock() {
                 assert_eq!(reads, [(164, 32), (165, 32)]);
             }
             let writes = histogram(costs.iter().map(|cost| cost.written_bytes - LOCK));
-            // Without the replica in front of some, which the public implementation writes again.
+            // Written without the replica in front of some, which the public implementation writes
+            // again.
             assert_eq!(writes, [(19, 45), (20, 19)]);
         });
     }
@@ -294,7 +295,7 @@ fn an_insert_reads_its_hop_range_and_writes_from_the_home_on() {
             } = *cost;
             assert_eq!(totals(cost), [3, read_bytes, written_bytes, 1]);
         }
-        // CHIME reads 211, since its ranges do not wrap: of every twentieth insert it reads the
+        // CHIME reads 211, because its ranges do not wrap: of every twentieth insert it reads the
         // leaf. It does not read the neighborhood, in which the key may be behind the first empty
         // slot.
         let read = || whole().map(|cost| cost.read_bytes);
@@ -307,7 +308,8 @@ fn an_insert_reads_its_hop_range_and_writes_from_the_home_on() {
             0.01,
         );
         near("leaves", share(|read| *read == LEAF), 0.0, 0.001);
-        // The shortest run with all that has changed, where CHIME writes 87 from the home on.
+        // Ours writes the shortest run with all that has changed, where CHIME writes 87 from the
+        // home on.
         let written = whole().map(|cost| cost.written_bytes - LOCK);
         near("bytes written", mean(written), 84.0, 1.0);
     });
@@ -329,8 +331,8 @@ fn without_the_vacancy_bitmap_an_insert_reads_the_leaf() {
 }
 
 /// The parent is locked, read and written; the leaf's halves are written, each with its lock in a
-/// verb of its own, since the lines of one verb come in any order: 1,316 and 8 bytes where the
-/// public implementation writes 1,332 at once.
+/// separate verb, because the lines of one verb take effect in any order: 1,316 and 8 bytes where
+/// the public implementation writes 1,332 at once.
 #[test]
 fn a_split_takes_three_or_four_round_trips_more() {
     run(chime(), async |Clients { one, .. }| {
@@ -342,7 +344,7 @@ fn a_split_takes_three_or_four_round_trips_more() {
         let (leaf, internal) = (LEAF + LOCK, INTERNAL + LOCK);
         let mut at_once = 0;
         for cost in &splits {
-            // With the parent, and with the one above where that was full as well.
+            // The parent is included, and the node above it if it was full as well.
             let levels = cost.atomics - 1;
             // If the vacancy bitmap shows the leaf as full, a client reads the whole leaf at once.
             // Otherwise it has read the hop range in vain, and reads it again.
@@ -389,7 +391,7 @@ fn a_cold_search_reads_the_root_and_a_node_of_each_level() {
 fn a_scan_reads_leaves_with_one_notification() {
     run(chime(), async |Clients { one, .. }| {
         let loaded = load(&one, 40_000).await;
-        // The round trips of scans that do not know how many leaves hold the next keys.
+        // Round trips of scans that do not know how many leaves hold the next keys.
         for (wanted, round_trips) in [(1, 1.0), (10, 1.22), (50, 1.31), (100, 1.6), (500, 1.62)] {
             let mut costs = Vec::new();
             for (from, _) in loaded.iter().step_by(50) {
@@ -439,7 +441,7 @@ fn shermans_operations_cost_what_they_cost_in_chimes_figures() {
     });
 }
 
-/// Ours: one message finds a key, or its absence, and two round trips change it. Now and then an
+/// In ours, one message finds a key, or its absence, and two round trips change it. Now and then an
 /// operation renews its session.
 #[test]
 fn operations_of_ours_take_one_round_trip_or_two() {
@@ -480,7 +482,8 @@ fn operations_of_ours_take_one_round_trip_or_two() {
     });
 }
 
-/// A key that is overwritten again: lock, value, lock. Others lay elsewhere in the leaf meanwhile.
+/// A key that is overwritten again takes lock, value, lock. Other keys were in other slots of the
+/// leaf meanwhile.
 #[test]
 fn what_is_overwritten_again_is_not_read() {
     run(
@@ -494,8 +497,8 @@ fn what_is_overwritten_again_is_not_read() {
             };
             let (mut again, mut alone) = (0, 0);
             for (key, _) in &loaded[1_000..] {
-                // The value and the lock; of some keys the value lies in two lines, and is
-                // recorded.
+                // The value and the lock are written; of some keys the value is in two lines, and
+                // is recorded.
                 alone += usize::from(cost_of(*key).await[2] == 8 + LOCK);
                 again += usize::from(cost_of(*key).await == [2, 0, 8 + LOCK, 1]);
             }
@@ -505,7 +508,7 @@ fn what_is_overwritten_again_is_not_read() {
                 "{again} of {alone}"
             );
 
-            // So it is where it is put.
+            // A put behaves the same.
             let mut again = 0;
             for (key, _) in &loaded[1_000..] {
                 let (put, cost) = cost(&one, one.put(&bytes(*key), &[4; 8])).await;
@@ -550,7 +553,8 @@ fn the_cache_takes_half_a_byte_for_each_key() {
             0.594,
             0.01,
         );
-        // Published is 0.48, by a formula without the memory of nodes beside their entries.
+        // The published number is 0.48, by a formula without the memory of nodes besides their
+        // entries.
         let found = node.cache_bytes() as f64 / 150_000.0;
         near("cache bytes per key", found, 0.50, 0.01);
     });
@@ -568,12 +572,12 @@ fn ascending_inserts_leave_leaves_half_empty() {
     });
 }
 
-/// A client divides a leaf and dies before it updates the parent. Clients that come by the parent
+/// A client divides a leaf and dies before it updates the parent. Clients that follow the parent
 /// must find that their key does not belong to the right: from the keys that they have read or, one
 /// round trip later, from the leaf's greatest.
 #[test]
 fn an_insert_may_have_to_read_the_greatest_key_of_a_leaf_that_was_divided() {
-    // Keys with others between them, the last of which are the dying client's.
+    // The keys have others between them, the last of which are the dying client's.
     let key = |number: u64| bytes(number * 1000);
     let load = async move |tree: &Client| {
         for number in 1..=100 {
@@ -581,8 +585,8 @@ fn an_insert_may_have_to_read_the_greatest_key_of_a_leaf_that_was_divided() {
             inserted.expect("inserted");
         }
     };
-    // The number of its verbs before the parent is updated. It begins with a read of the tree's
-    // header.
+    // The number of the dying client's verbs before the parent is updated. It begins with a read of
+    // the tree's header.
     let verbs = Rc::new(Cell::new(1));
     let tell = Rc::clone(&verbs);
     run(chime(), async move |Clients { one, other, .. }| {
@@ -634,7 +638,7 @@ fn an_insert_may_have_to_read_the_greatest_key_of_a_leaf_that_was_divided() {
             noted.borrow_mut().push(cost);
         }
     });
-    // Keys that do belong to the right wait for the client that updates the parent.
+    // Keys that belong to the right wait for the client that updates the parent.
     let until = simulation.now() + Duration::from_millis(2);
     simulation.run_until(|now| now > until);
     let costs = costs.borrow();

@@ -1,5 +1,5 @@
-//! The fill of leaves, and the bytes that inserts read and write, on average: as published of
-//! CHIME.
+//! Tests of the fill of leaves, and of the bytes that inserts read and write, on average: as
+//! published of CHIME.
 
 use nearfield_fabric::GlobalAddress;
 use nearfield_pool::hopscotch::{self, NoRoom};
@@ -10,7 +10,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 
-/// The default leaf's.
+/// Number of slots of the default leaf.
 const SPAN: usize = 64;
 const NEIGHBORHOOD: usize = 8;
 
@@ -23,7 +23,7 @@ fn layout(leaf_span: usize, neighborhood: usize) -> LeafLayout {
     LeafLayout::new(Geometry::new(shape).expect("the shape is possible"))
 }
 
-/// How full leaves are, on average, when the first random key finds no room.
+/// Returns the mean fill of leaves when the first random key finds no room.
 fn load(layout: LeafLayout, leaves: usize, rng: &mut SmallRng) -> f64 {
     let mut entries = 0;
     for _ in 0..leaves {
@@ -78,7 +78,7 @@ struct Leaves {
 struct Ranges {
     count: usize,
     hop_range: Read,
-    /// Hop ranges, and no less than the neighborhood, which an insert reads that may find its key.
+    /// Hop ranges with at least the neighborhood, which an insert reads that may find its key.
     with_neighborhood: Read,
     /// The reads of the public implementation of CHIME: hop ranges that do not wrap but become the
     /// whole leaf, from the replica of the home's group on.
@@ -183,7 +183,7 @@ impl Ranges {
     }
 }
 
-/// Checks a number, and prints it beside the expected one.
+/// Checks a number, and prints it next to the expected one.
 fn near(name: &str, found: f64, expected: f64, tolerance: f64) {
     println!("{name}: {found:.3}, expected {expected}");
     assert!((found - expected).abs() <= tolerance, "{name}: {found}");
@@ -230,7 +230,7 @@ fn random_inserts_split_read_and_write_as_published() {
         0.055,
         0.005,
     );
-    // Ours wrap, and stretch to the nearest replica only where there is none.
+    // Our ranges wrap, and extend to the nearest replica only if they contain none.
     near(
         "slots of hop ranges",
         mean(ranges.hop_range.slots),

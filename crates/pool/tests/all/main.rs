@@ -1,7 +1,5 @@
-//! Tests of the indexes in remote memory. `canary` and `loom` are programs of their own because
-//! they are built with other flags, and `processes` because it starts itself as several processes.
-//!
-//! One program has all modules, so that generic code is compiled once.
+//! Tests of the indexes in remote memory. `canary` and `loom` are separate programs because they
+//! are built with other flags, and `processes` because it starts itself as several processes.
 
 #![cfg(not(loom))]
 

@@ -1,5 +1,5 @@
-//! A hopscotch leaf holds the entries of a `BTreeMap`, through inserts, changes, removals and
-//! splits, and its invariants hold after each step.
+//! Tests that a hopscotch leaf holds the entries of a `BTreeMap`, through inserts, changes,
+//! removals and splits, and that its invariants hold after each step.
 
 use nearfield_fabric::{GlobalAddress, NodeId};
 use nearfield_pool::hopscotch::{self, Lookup, NoRoom};
@@ -30,7 +30,7 @@ impl Run {
         (0..count).map(|_| self.rng.random()).collect()
     }
 
-    /// A key of few possible ones, so that some are there.
+    /// Returns a key of few possible ones, so that some exist.
     fn key(&mut self) -> Vec<u8> {
         let number = self.rng.random_range(1..=3 * self.span() as u64);
         let mut key = vec![0; self.leaf.layout().geometry().shape().key_bytes];
@@ -118,7 +118,7 @@ fn entries(leaf: &Leaf) -> BTreeMap<Vec<u8>, Vec<u8>> {
     leaf.occupied().filter_map(entry).collect()
 }
 
-/// A reader that knows the old leaf and gets the written bytes knows the new leaf.
+/// Checks that a reader that knows the old leaf and gets the written bytes knows the new leaf.
 fn only_these_changed(before: &Leaf, after: &Leaf, written: Slots) {
     let segments = after.layout().entries(written);
     let wire = after.encode(&segments);
@@ -137,7 +137,7 @@ fn run(shape: Shape, seed: u64) {
         splits: 0,
     };
     for step in 0..STEPS {
-        // Times of growth and of shrinking take turns.
+        // Phases of growth and of shrinking take turns.
         let inserts = if step / 500 % 2 == 0 { 0.8 } else { 0.4 };
         let key = run.key();
         if run.rng.random_bool(inserts) {
@@ -226,7 +226,7 @@ fn the_hop_range_is_enough_to_insert_and_the_lock_word_stays_right() {
             word = words.after_write(word, inserted.written, known, is_empty);
             let max = whole.max_slot().expect("there is a key");
             word = words.with_max_slot(word, max);
-            // A bucket said to have an empty slot has one.
+            // A bucket that the word shows with an empty slot has one.
             let exact = words.of_leaf(&whole);
             for bucket in 0..words.buckets() {
                 assert!(words.is_full(word, bucket) || !words.is_full(exact, bucket));
@@ -251,7 +251,8 @@ fn a_key_that_moves_while_it_is_read_is_noticed() {
         if hopscotch::insert(&mut leaf, known, &key, &[1; 8]).is_err() {
             break;
         }
-        // The reader sees the slot that a key leaves after the move, the one it goes to before.
+        // The reader sees the slot that a key leaves after the move, and the one that it moves to
+        // before.
         for slot in before.occupied() {
             let moved = before.key(slot).expect("occupied");
             let Lookup::Found(target) = hopscotch::lookup(&leaf, moved) else {
@@ -275,7 +276,7 @@ fn a_key_that_moves_while_it_is_read_is_noticed() {
     assert!(noticed > 5, "{noticed} moves");
 }
 
-/// The leaf with a wrong bit in the hop bitmap of a slot.
+/// Returns the leaf with a wrong bit in the hop bitmap of a slot.
 fn with_wrong_bitmap(leaf: &Leaf, slot: usize) -> Leaf {
     let layout = leaf.layout();
     let segments = layout.entries(Slots::new(slot, 1, layout.span()));

@@ -1,5 +1,5 @@
-//! ROLEX has the costs published of the one in CHIME's figures: bytes of leaves, round trips, bytes
-//! and atomics of each operation.
+//! Tests that ROLEX has the costs published of the one in CHIME's figures: bytes of leaves, round
+//! trips, bytes and atomics of each operation.
 
 use nearfield_fabric::count::{Cost, Counting};
 use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
@@ -54,7 +54,7 @@ fn leaves_have_the_published_sizes() {
 
 type Client = Rolex<Counting<SimEndpoint>>;
 
-/// Keys apart from each other, so that there are others between them.
+/// Returns keys at a distance from each other, so that there are others between them.
 fn keys() -> Vec<u64> {
     let mut random = SmallRng::seed_from_u64(7);
     let mut keys: Vec<u64> = (0..LOADED).map(|_| random.random::<u64>() | 0xff).collect();
@@ -115,14 +115,14 @@ fn a_search_reads_three_or_four_leaves_in_one_round_trip() {
             );
             *histogram.entry(leaves(&cost)).or_insert(0) += 1;
         }
-        // Fewer only at the ends.
+        // Fewer are read only at the ends.
         let ends = histogram.remove(&1).unwrap_or(0) + histogram.remove(&2).unwrap_or(0);
         assert!(ends < 100, "{ends}");
         assert_eq!(histogram.keys().copied().collect::<Vec<_>>(), [3, 4]);
         let mean = (3 * histogram[&3] + 4 * histogram[&4]) as f64 / (keys.len() - ends) as f64;
         assert!((mean - 3.125).abs() < 0.01, "{mean}");
         println!("leaves: {histogram:?}, {:.1} bytes", mean * LEAF as f64);
-        // Of an absent key as well.
+        // An absent key takes one round trip, too.
         assert_eq!(client.get(&(keys[77] - 1).to_be_bytes()).await, Ok(None));
         assert_eq!(client.endpoint().take().round_trips, 1);
     });
@@ -173,7 +173,7 @@ fn an_insert_takes_four_round_trips_or_five_and_a_synonym_is_met_once() {
             (leaves(&cost), cost.written_bytes),
             (search + 1, 2 * LEAF + 8)
         );
-        // Its client knows it: it is read with the others.
+        // Its client knows the synonym: it is read with the others.
         assert_eq!(client.insert(&key(2), &[3; 8]).await, Ok(None));
         let cost = client.endpoint().take();
         assert_eq!((cost.round_trips, cost.atomics, cost.calls), (4, 1, 0));
@@ -181,7 +181,7 @@ fn an_insert_takes_four_round_trips_or_five_and_a_synonym_is_met_once() {
         client.get(&key(1)).await.expect("a node");
         let cost = client.endpoint().take();
         assert_eq!((cost.round_trips, leaves(&cost)), (1, search + 1));
-        // Another compute node finds it.
+        // Another compute node finds the synonym.
         assert_eq!(other.insert(&key(3), &[3; 8]).await, Ok(None));
         let cost = other.endpoint().take();
         assert_eq!((cost.round_trips, cost.atomics), (5, 1));
@@ -215,7 +215,7 @@ fn a_long_scan_reads_each_leaf_once() {
         assert!(found.into_iter().map(|(key, _)| key).eq(expected));
         let cost = client.endpoint().take();
         assert_eq!((cost.round_trips, cost.atomics), (2, 0));
-        // 100 keys lie in 7 or 8 leaves, and up to 2 before them are read.
+        // 100 keys are in 7 or 8 leaves, and up to 2 before them are read.
         assert!((7..=10).contains(&leaves(&cost)), "{cost:?}");
     });
 }
@@ -225,7 +225,7 @@ fn all_that_a_compute_node_keeps_counts() {
     run(async |keys, client, other| {
         let node = client.compute_node();
         let models = node.model_bytes();
-        // Lines of 24 bytes and addresses of extents, for 50,000 keys.
+        // The models have lines of 24 bytes and addresses of extents, for 50,000 keys.
         let for_each_key = models as f64 / keys.len() as f64;
         println!("{models} bytes of models, {for_each_key:.3} for each key");
         assert!((0.01..0.5).contains(&for_each_key), "{for_each_key}");
@@ -236,14 +236,14 @@ fn all_that_a_compute_node_keeps_counts() {
             client.insert(&key, &[1; 8]).await.expect("a node");
         }
         let synonyms = node.cache_bytes() - kept;
-        // A leaf with a synonym: its bound and the address, and the memory of their order.
+        // A leaf with a synonym needs its bound and the address, and the memory of their order.
         assert!((100 * 16..100 * 128).contains(&synonyms), "{synonyms}");
         assert_eq!(other.compute_node().model_bytes(), models);
     });
 }
 
-/// The steps of CHIME's figure 15b, leaves of 64 entries: the reads of a search, and the reads
-/// under the lock and writes of updates and inserts.
+/// The steps of CHIME's figure 15b, leaves of 64 entries, read less and less: in a search, and
+/// under the lock and in writes of updates and inserts.
 #[test]
 fn each_step_from_rolex_to_chime_reads_less_of_a_leaf() {
     let step = |leaves, metadata| {
@@ -277,7 +277,7 @@ fn each_step_from_rolex_to_chime_reads_less_of_a_leaf() {
             println!("{name}: {cost:.1?}");
             let homes = (0..64).map(|home| layout.neighborhood(home).wire_bytes());
             let neighborhood = homes.sum::<usize>() as f64 / 64.0;
-            // 35 ranks lie in this many leaves, full ones or such of three quarters.
+            // 35 ranks are in this many leaves, full ones or three quarters full.
             let (leaf, entry, count) = match leaves {
                 Leaves::Arrays => (1114.0, 1114.0, 1.0 + 34.0 / 64.0),
                 Leaves::Hopscotch { .. } => (neighborhood, 19.0, 1.0 + 34.0 / 48.0),
@@ -288,9 +288,9 @@ fn each_step_from_rolex_to_chime_reads_less_of_a_leaf() {
                 (entry..entry + 10.0).contains(&(cost.update_written - 8.0)),
                 "{name}"
             );
-            // More where there is no room.
+            // It takes more if there is no room.
             assert!((4.0..4.2).contains(&cost.insert_round_trips), "{name}");
-            // Beside the search.
+            // The bytes besides the search.
             let insert = cost.insert_read - cost.search_read;
             match leaves {
                 Leaves::Arrays => {}
@@ -323,10 +323,10 @@ struct Means {
     insert_written: f64,
 }
 
-/// The costs of operations on some keys, and on others between them.
+/// Returns the costs of operations on some keys, and on others between them.
 async fn mean_costs(keys: &[u64], client: &Client) -> Means {
     let mut means = Means::default();
-    // No two in a leaf.
+    // No two of them are in one leaf.
     let sampled: Vec<u64> = keys.iter().copied().step_by(67).collect();
     let share = 1.0 / sampled.len() as f64;
     for key in &sampled {

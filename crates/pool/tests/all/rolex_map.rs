@@ -1,4 +1,5 @@
-//! ROLEX holds the entries of a `BTreeMap` after any load, and its scans return them.
+//! Tests that ROLEX holds the entries of a `BTreeMap` after any load, and that its scans return
+//! them.
 
 use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
 use nearfield_fabric::{GlobalAddress, NodeId};
@@ -29,7 +30,7 @@ fn options(change: impl Fn(&mut Shape), error: u32) -> Options {
     }
 }
 
-/// The same with leaves that are hash tables.
+/// Returns the same with leaves that are hash tables.
 fn tables(options: Options, vacancy_piggyback: bool) -> Options {
     let leaves = Leaves::Hopscotch { vacancy_piggyback };
     Options { leaves, ..options }
@@ -45,7 +46,7 @@ fn simulation(seed: u64, delivery: Delivery) -> (Simulation, [NodeId; 2]) {
     (simulation, nodes)
 }
 
-/// The key of a number: of 8 bytes or more, its last ones, behind zeros or `common`.
+/// Returns the key of a number: of 8 bytes or more, its last ones, behind zeros or `common`.
 fn key(number: u64, options: &Options, common: u8) -> Vec<u8> {
     let length = options.geometry.shape().key_bytes;
     let mut key = vec![common; length];
@@ -55,7 +56,7 @@ fn key(number: u64, options: &Options, common: u8) -> Vec<u8> {
     key
 }
 
-/// Random operations of one client, compared with a `BTreeMap`, after some of the keys were loaded:
+/// Compares random operations of one client with a `BTreeMap`, after some of the keys were loaded:
 /// those from `loaded` that are divisible by 3.
 fn model(seed: u64, options: Options, common: u8, keys: u64, loaded: std::ops::Range<u64>) {
     let (mut simulation, nodes) = simulation(seed, Delivery::Whole);
@@ -109,7 +110,7 @@ fn first(model: &BTreeMap<Vec<u8>, Vec<u8>>, from: &[u8], count: usize) -> Vec<E
 #[test]
 fn it_holds_what_a_map_holds() {
     seeds::each(3, |seed| {
-        // All that is used was loaded in part, or the middle of it, or nothing.
+        // All used keys were loaded in part, or the middle of them, or none.
         for loaded in [0..400, 130..170, 0..0] {
             model(seed, options(|_| {}, 16), 0, 400, loaded.clone());
             let small = options(|shape| (shape.leaf_span, shape.neighborhood) = (2, 2), 0);
@@ -145,7 +146,7 @@ fn keys_of_other_lengths_are_told_apart_by_bytes_that_models_do_not_know() {
         let long = |shape: &mut Shape| (shape.key_bytes, shape.value_bytes) = (20, 40);
         // All keys have one prefix: one vertical line.
         model(seed, options(long, 4), 7, 1000, 0..1000);
-        // Some have: the last two bytes are no part of it.
+        // Some keys have one prefix: the last two bytes are no part of it.
         let longer = |shape: &mut Shape| shape.key_bytes = 10;
         let spread = options(longer, 16);
         model(seed, spread, 0, 1000, 0..1000);
@@ -214,7 +215,7 @@ fn what_is_no_entry_or_no_index_is_refused() {
         ));
         assert!(load(vec![([0; 8], value())]).await.is_err());
 
-        // Nothing of this has made an index.
+        // None of these has created an index.
         let open = |options: &Options| {
             let node = compute_node(options);
             Rolex::open(endpoint.clone(), &nodes, ROOT, node).expect("opened")
@@ -283,8 +284,8 @@ fn a_node_without_memory_refuses_a_synonym_and_keeps_what_is_there() {
     assert_eq!(simulation.run(), 0);
 }
 
-/// Each scan returns the permanent keys, in order and once, during inserts and removals beside
-/// them.
+/// Each scan returns the permanent keys, in order and once, during inserts and removals of other
+/// keys.
 #[test]
 fn scans_are_complete_while_others_insert_and_remove() {
     seeds::each(60, |seed| {
@@ -299,7 +300,7 @@ fn scans_are_complete_while_others_insert_and_remove() {
         };
         let endpoint = simulation.endpoint(0);
         let loading = options.clone();
-        // The keys that stay are divisible by 10; every other one of them is inserted.
+        // The permanent keys are divisible by 10; every other one of them is inserted.
         simulation.spawn(0, async move {
             let entries = (0..40).map(|number| (key(20 * number, &loading, 0), [1; 8]));
             let node = compute_node(&loading);

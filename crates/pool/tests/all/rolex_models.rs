@@ -1,4 +1,4 @@
-//! Lines predict the rank of each key, loaded or not, with no more than their error.
+//! Tests that lines predict the rank of each key, loaded or not, with no more than their error.
 
 use nearfield_pool::rivals::rolex::{Models, Trainer};
 use rand::rngs::SmallRng;
@@ -10,14 +10,14 @@ fn train(error: u32, prefixes: &[u64]) -> Models {
     trainer.finish()
 }
 
-/// Ascending prefixes of one of several kinds, with ties in some.
+/// Returns ascending prefixes of one of several kinds, with ties in some.
 fn prefixes(random: &mut SmallRng, kind: u32) -> Vec<u64> {
     let count = random.random_range(1..2000);
     let mut prefix = random.random_range(0..1 << 20);
     let mut prefixes: Vec<u64> = match kind {
-        // Anywhere.
+        // Prefixes anywhere.
         0 => (0..count).map(|_| random.random()).collect(),
-        // In steps whose length changes now and then.
+        // Prefixes in steps whose length changes now and then.
         1 => {
             let mut step = 1;
             let next = (0..count).map(|_| {
@@ -29,7 +29,7 @@ fn prefixes(random: &mut SmallRng, kind: u32) -> Vec<u64> {
             });
             next.collect()
         }
-        // Many of few.
+        // Many of few prefixes.
         2 => (0..count).map(|_| random.random_range(0..200)).collect(),
         // Ties of all lengths, apart.
         _ => {
@@ -70,7 +70,8 @@ fn ranks_lie_where_they_are_predicted() {
             let up_to = loaded.partition_point(|&other| other <= prefix) as u64;
             let ties = up_to - below;
             let ranks = models.ranks(prefix);
-            // A key of this prefix comes behind any key that has it, or before all of them.
+            // A key of this prefix comes behind any loaded key of that prefix, or before all of
+            // them.
             let (least, greatest) = (below.saturating_sub(1), up_to.saturating_sub(1));
             assert!(
                 ranks.contains(&least) && ranks.contains(&greatest),
@@ -97,6 +98,6 @@ fn few_lines_are_enough_for_regular_keys_and_more_error_takes_fewer() {
         lines.windows(2).all(|pair| pair[0] > 2 * pair[1]),
         "{lines:?}"
     );
-    // Keys for each line, of which one takes 24 bytes.
+    // Keys for each line, which takes 24 bytes.
     assert!((100_000 / lines[1]) > 80, "{lines:?}");
 }

@@ -1,5 +1,5 @@
-//! ROLEX over a simulated fabric that tears verbs: its operations are linearizable, and the tests
-//! find faults of endpoints.
+//! Tests of ROLEX over a simulated fabric that tears verbs: its operations are linearizable, and
+//! the tests find faults of endpoints.
 
 use crate::numbers::{Numbers, ROOT, fabric};
 use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
@@ -13,12 +13,12 @@ use nearfield_pool::{PoolError, PoolIndex};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// The keys that are loaded are the multiples of this.
+/// Distance of the loaded keys, which are its multiples.
 const STEP: u64 = 100;
 const LOADED: u64 = 60;
 
-/// Leaves so small that a few dozens of keys need many, and the sixth key of a leaf a second
-/// synonym.
+/// Returns leaves that are so small that a few dozens of keys need many, and the sixth key of a
+/// leaf a second synonym.
 fn small(value_bytes: usize) -> Options {
     let shape = Shape {
         leaf_span: 4,
@@ -33,7 +33,7 @@ fn small(value_bytes: usize) -> Options {
     }
 }
 
-/// Leaves that are hash tables, in which entries are moved.
+/// Returns leaves that are hash tables, in which entries are moved.
 fn tables(value_bytes: usize, vacancy_piggyback: bool, metadata: Metadata) -> Options {
     let shape = Shape {
         leaf_span: 8,
@@ -50,14 +50,14 @@ fn tables(value_bytes: usize, vacancy_piggyback: bool, metadata: Metadata) -> Op
     }
 }
 
-/// Which keys the numbers of a plan stand for.
+/// The keys that the numbers of a plan stand for.
 #[derive(Clone, Copy, Debug)]
 enum Keys {
-    /// Some that were loaded, in several leaves, and were removed since.
+    /// Keys that were loaded, in several leaves, and were removed since.
     Loaded,
-    /// Some between two that were loaded.
+    /// Keys between two that were loaded.
     Inserted,
-    /// Some below and some above all that were loaded.
+    /// Keys below and above all that were loaded.
     Outside,
 }
 
@@ -77,7 +77,7 @@ struct Learned {
     options: Options,
     keys: Keys,
     wrong: Wrong,
-    /// How many keys a plan has, which the index must not have at first.
+    /// Number of keys of a plan, which the index must not have initially.
     plan_keys: u64,
     /// The compute node of all clients, if they share one.
     shared: Option<RefCell<Arc<ComputeNode>>>,
@@ -95,14 +95,14 @@ impl Learned {
     }
 }
 
-/// A fault of the endpoint with which the index has to fail.
+/// A fault of the endpoint with which the index must fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wrong {
     /// A fault for any index.
     Fault(Fault),
     /// A leaf refers to its synonym before that is written.
     SynonymLast,
-    /// A reader does not notice that a leaf was written during its read.
+    /// A reader does not detect that a leaf was written during its read.
     Blind,
 }
 
@@ -149,7 +149,7 @@ impl Interference for Way {
         if self.wrong == Wrong::SynonymLast
             && let [Verb::Write { .. }, _, _] = verbs
         {
-            // By a round trip, as if they were on two nodes.
+            // The write is later by a round trip, as if the two were on two nodes.
             endpoint.post(&mut verbs[1..2]).await?;
         }
         self.planted.post(endpoint, verbs).await?;
@@ -233,7 +233,7 @@ fn operations_are_linearizable_while_synonyms_are_added() {
     for keys in [Keys::Inserted, Keys::Outside] {
         check(100, &plan, &Learned::new(keys, &plan));
     }
-    // With a compute node that has room for few synonyms, and one that all share.
+    // Checks a compute node that has room for few synonyms, and one that all clients share.
     let mut system = Learned::new(Keys::Inserted, &plan);
     system.options.cache_bytes = 200;
     check(50, &plan, &system);

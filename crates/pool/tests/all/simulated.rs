@@ -1,5 +1,5 @@
-//! The tree over a simulated fabric that tears verbs: its operations are linearizable, and it holds
-//! the entries of a `BTreeMap`.
+//! Tests of the tree over a simulated fabric that tears verbs: its operations are linearizable, and
+//! it holds the entries of a `BTreeMap`.
 
 use crate::numbers::ROOT;
 use crate::trees::{SmallTrees, chime, compute_node, key, nearfield, small};
@@ -22,7 +22,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// All steps from Sherman to CHIME, and ours.
+/// Returns all steps from Sherman to CHIME, and ours.
 fn steps() -> Vec<Options> {
     let (sherman, chime) = (Options::sherman(), chime());
     let fences = |metadata, vacancy_bitmap| Options {
@@ -68,7 +68,7 @@ fn operations_are_linearizable_while_nodes_are_divided() {
     for options in steps() {
         check(100, &plan, &SmallTrees::new(options));
     }
-    // With room for none and for few nodes in the cache.
+    // The cache has room for no node, or for few.
     for cache_bytes in [0, 2000] {
         let options = Options {
             cache_bytes,
@@ -115,7 +115,7 @@ fn keys_that_are_overwritten_without_being_read_are_the_right_ones() {
             ..Plan::default()
         };
         check(100, &plan, &SmallTrees::new(nearfield()));
-        // Of leaves of many lines.
+        // Checks leaves of many lines.
         let shape = Shape {
             leaf_span: 64,
             neighborhood: 8,
@@ -129,7 +129,7 @@ fn keys_that_are_overwritten_without_being_read_are_the_right_ones() {
     }
 }
 
-/// No value lies in one line, so that entries are torn wherever they lie.
+/// No value is in one line, so that entries are torn wherever they are.
 #[test]
 fn operations_on_long_values_are_linearizable() {
     let plan = Plan {
@@ -215,7 +215,7 @@ fn faults_are_found() {
     }
 }
 
-/// Random operations of one client, compared with a `BTreeMap`.
+/// Compares random operations of one client with a `BTreeMap`.
 fn model(seed: u64, options: Options, keys: u64, operations: usize) {
     let network = Preset::ConnectX6.parameters();
     let mut simulation = Simulation::new(seed, network, Delivery::Whole);
@@ -288,8 +288,11 @@ fn it_holds_what_a_map_holds() {
     model(1, large, 20_000, 40_000);
 }
 
-/// Even keys are always there; odd ones come and go, while clients scan in both directions. Panics
-/// if a scan is wrong.
+/// Checks scans: even keys always exist; odd ones come and go, while clients scan in both
+/// directions.
+///
+/// # Panics
+/// If a scan is wrong.
 fn scans_while_others_write(seed: u64, options: Options) -> Report {
     const KEYS: u64 = 120;
     let network = Preset::ConnectX6.parameters();
@@ -318,7 +321,7 @@ fn scans_while_others_write(seed: u64, options: Options) -> Report {
             for _ in 0..60 {
                 let odd = key(random.random_range(0..KEYS / 2) * 2 + 1);
                 if client <= 2 {
-                    // All of a stretch, so that leaves are merged.
+                    // All keys of a stretch are changed, so that leaves are merged.
                     for number in 0..20_u64 {
                         let near = u64::from_be_bytes(odd) - 1 + 2 * number;
                         let near = key((near % KEYS) | 1);
@@ -394,7 +397,7 @@ fn scans_while_others_write(seed: u64, options: Options) -> Report {
 
 #[test]
 fn scans_leave_nothing_out_and_answer_nothing_twice() {
-    // Without the count a key that is moved may be left out.
+    // Without the count, scans may miss a key that is moved.
     for options in steps() {
         let moves = options.shape.arrangement != Arrangement::Unordered;
         let options = Options {
@@ -441,7 +444,7 @@ fn what_is_deleted_takes_no_levels() {
         }
     });
     assert_eq!(simulation.run(), 0);
-    // Two thousand entries of 19 bytes in leaves that are half full and lie in whole lines, their
+    // Two thousand entries of 19 bytes in leaves that are half full and use whole lines, their
     // parents, and as much memory that waits for reuse; not six times as much.
     let allocated: u64 = nodes
         .iter()
@@ -450,7 +453,7 @@ fn what_is_deleted_takes_no_levels() {
     assert!(allocated < 700_000, "{allocated} bytes");
 }
 
-/// The record of a merger has two nodes and their parent.
+/// The record of a merge has two nodes and their parent.
 #[test]
 fn records_have_room_for_mergers_in_trees_of_all_sizes() {
     for (leaf_span, internal_span, value_bytes, validation) in [
@@ -492,8 +495,8 @@ fn records_have_room_for_mergers_in_trees_of_all_sizes() {
     }
 }
 
-/// A client dies at each of the verbs of removals that merge nodes. Others write at once to the
-/// merged node, and then to all nodes above: acknowledged writes stay.
+/// Checks a client that dies at each of the verbs of removals that merge nodes. Others write at
+/// once to the merged node, and then to all nodes above: acknowledged writes stay.
 fn merger_dies_at(verb: u64, delivery: Delivery) {
     const KEYS: u64 = 48;
     let network = Preset::ConnectX6.parameters();
@@ -525,7 +528,7 @@ fn merger_dies_at(verb: u64, delivery: Delivery) {
         let tree = Tree::open(endpoint, &nodes, ROOT, compute_node(nearfield()))
             .await
             .expect("a tree");
-        // While the other one works, and a little longer.
+        // The other client works meanwhile, and a little longer.
         for round in 2..8 {
             for number in (0..KEYS).step_by(8) {
                 let before = tree.insert(&key(number), &[round; 8]).await;
@@ -564,7 +567,7 @@ fn who_merges_may_die_at_any_verb() {
     }
 }
 
-/// Waits for a future, but not longer than this number of polls.
+/// Waits for a future for at most this number of polls.
 async fn for_steps<T>(steps: usize, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     let mut left = steps;
@@ -583,7 +586,7 @@ fn number(value: Option<Vec<u8>>) -> Option<u64> {
 }
 
 /// More clients than an index has numbers for come one after the other, and each dies in the middle
-/// of an operation. The numbers of dead clients are used again, and their changes are finished.
+/// of an operation. The numbers of dead clients are reused, and their changes are finished.
 #[test]
 fn numbers_of_clients_are_used_again() {
     const CLIENTS: u64 = 4200;

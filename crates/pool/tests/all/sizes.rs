@@ -1,5 +1,5 @@
-//! Sizes of nodes and lengths of accesses are those that follow from CHIME's published layout, to
-//! the byte.
+//! Tests that sizes of nodes and lengths of accesses are those that follow from CHIME's published
+//! layout, to the byte.
 
 use nearfield_pool::hopscotch;
 use nearfield_pool::layout::versions::Objects;
@@ -15,7 +15,7 @@ fn leaf(change: impl Fn(&mut Shape)) -> LeafLayout {
     LeafLayout::new(Geometry::new(shape).expect("the shape is possible"))
 }
 
-/// The number of slots for each length of accesses.
+/// Returns the number of slots for each length of accesses.
 fn histogram(layout: &LeafLayout, access: impl Fn(usize) -> Segments) -> BTreeMap<usize, usize> {
     let mut lengths = BTreeMap::new();
     for slot in 0..layout.span() {
@@ -39,7 +39,7 @@ fn single_entry_mean(layout: &LeafLayout) -> f64 {
     mean(layout, |slot| layout.single_entry(slot))
 }
 
-/// True if a mean is as published, with as many decimals.
+/// Returns true if a mean is as published, with as many decimals.
 fn rounds_to(mean: f64, published: f64, decimals: i32) -> bool {
     (mean - published).abs() <= 0.5 * 10_f64.powi(-decimals) + 1e-9
 }
@@ -110,7 +110,7 @@ fn the_leaf_of_sherman() {
     // All of it is read for any key.
     let read = histogram(&layout, |_| layout.neighborhood(0));
     assert_eq!(read, BTreeMap::from([(1132, 64)]));
-    // Entries are written with the line's versions where one begins within.
+    // Entries are written with the line's versions if a line begins within them.
     let written = histogram(&layout, |slot| layout.entries(Slots::new(slot, 1, 64)));
     assert_eq!(written.keys().copied().collect::<Vec<_>>(), [17, 18]);
 }
@@ -125,7 +125,7 @@ fn the_leaf_without_hop_bitmaps() {
         neighborhoods.into_keys().collect::<Vec<_>>(),
         [147, 148, 149]
     );
-    // Three of four entries are written as one.
+    // Three of four entries are in one line, and are written atomically.
     let in_a_line = (0..64).filter(|&slot| layout.is_in_a_line(slot)).count();
     assert_eq!(in_a_line, 50);
 }
@@ -244,7 +244,7 @@ fn objects_are_walked_from_end_to_end() {
 
 #[test]
 fn homes_are_those_of_xxh3() {
-    // The published value of XXH3 of nothing, 64 bits, without a seed.
+    // The published value of XXH3 of the empty string, 64 bits, without a seed.
     assert_eq!(home(b"", 1 << 32), 0x38d3_94c2);
     let mut counts = [0_u32; 64];
     for number in 0..64_000_u64 {

@@ -1,5 +1,5 @@
-//! The costs of SMART's operations in round trips, bytes and atomics, and its cache in bytes,
-//! beside the published ones.
+//! Tests of the costs of SMART's operations in round trips, bytes and atomics, and of its cache in
+//! bytes, against the published ones.
 
 use nearfield_fabric::count::{Cost, Counting};
 use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
@@ -30,11 +30,11 @@ fn layouts_are_as_published() {
         let leaf = LeafLayout::new(key_bytes, value_bytes);
         assert_eq!((leaf.bytes(), leaf.allocation_bytes()), (bytes, allocation));
         assert_eq!(leaf.lock_offset(), bytes - 1);
-        // Metadata, beside the key and its value: the same for all.
+        // The metadata, besides the key and its value, is the same for all.
         assert_eq!(leaf.bytes() - key_bytes - value_bytes, 18);
     }
     let leaf = LeafLayout::new(8, 8);
-    // One write where lines are one; the lock's word by itself where words are.
+    // There is one write if lines are atomic; the lock's word is separate if words are.
     assert_eq!(leaf.write(64).last, 0..34);
     assert_eq!((leaf.write(8).first, leaf.write(8).last), (0..32, 32..34));
     assert_eq!(leaf.lock_word_offset(), 32);
@@ -50,7 +50,7 @@ fn compute_node(options: Options) -> Arc<ComputeNode> {
     Arc::new(ComputeNode::new(options).expect("options"))
 }
 
-/// Runs `test` with trees of clients that share nothing, the first of which has made the tree.
+/// Runs `test` with trees of clients that share nothing, the first of which has created the tree.
 fn run<F: Future<Output = ()> + 'static>(
     nodes: usize,
     options: &Options,
@@ -78,7 +78,7 @@ fn run<F: Future<Output = ()> + 'static>(
     assert_eq!(simulation.run(), 0);
 }
 
-/// Round trips, bytes read, bytes written, atomics.
+/// The round trips, bytes read, bytes written and atomics.
 type Row = (u64, u64, u64, u64);
 
 fn row(cost: &Cost) -> Row {
@@ -95,14 +95,14 @@ fn taken(tree: &Tree) -> Row {
     row(&tree.endpoint().take())
 }
 
-/// A key with these first bytes, and the others 1.
+/// Returns a key with these first bytes, and 1 for the others.
 fn key(first: &[u8]) -> [u8; 8] {
     let mut key = [1; 8];
     key[..first.len()].copy_from_slice(first);
     key
 }
 
-/// Three keys below one node of four slots, and memory at hand.
+/// Inserts three keys below one node of four slots, and leaves memory allocated.
 async fn three_keys(tree: &Tree) {
     for first in 1..=3 {
         tree.insert(&key(&[first]), &[first; 8])
@@ -122,29 +122,29 @@ fn searches_cost_what_is_published() {
         assert_eq!(mine.get(&key(&[2])).await, Ok(Some(vec![2; 8])));
         assert_eq!(taken(mine), (1, 34, 0, 0));
 
-        // Nothing cached: the root's slot, the node, the leaf.
+        // Nothing is cached: it reads the root's slot, the node, the leaf.
         assert_eq!(theirs.get(&key(&[2])).await, Ok(Some(vec![2; 8])));
         assert_eq!(taken(theirs), (3, 8 + 48 + 34, 0, 0));
         assert_eq!(theirs.get(&key(&[1])).await, Ok(Some(vec![1; 8])));
         assert_eq!(taken(theirs), (1, 34, 0, 0));
 
-        // A cached slot is out of date: the leaf, the slot, the other leaf.
+        // A cached slot is out of date: it reads the leaf, the slot, the other leaf.
         mine.remove(&key(&[2])).await.expect("an answer");
         mine.insert(&key(&[2]), &[9; 8]).await.expect("room");
         assert_eq!(theirs.get(&key(&[2])).await, Ok(Some(vec![9; 8])));
         assert_eq!(taken(theirs), (3, 34 + 8 + 34, 0, 0));
         assert_eq!(theirs.get(&key(&[2])).await, Ok(Some(vec![9; 8])));
         assert_eq!(taken(theirs), (1, 34, 0, 0));
-        // Or it is not, and the key is not there.
+        // The slot is current, and the key is absent.
         assert_eq!(theirs.get(&key(&[2, 2])).await, Ok(None));
         assert_eq!(taken(theirs), (2, 34 + 8, 0, 0));
-        // Or a node was put there.
+        // A node was put there.
         mine.insert(&key(&[2, 2]), &[7; 8]).await.expect("room");
         assert_eq!(theirs.get(&key(&[2, 2])).await, Ok(Some(vec![7; 8])));
         assert_eq!(taken(theirs), (4, 34 + 8 + 48 + 34, 0, 0));
         assert_eq!(theirs.get(&key(&[2, 2])).await, Ok(Some(vec![7; 8])));
         assert_eq!(taken(theirs), (1, 34, 0, 0));
-        // A key that no slot is for: the node again.
+        // A key without a slot: it reads the node again.
         assert_eq!(theirs.get(&key(&[8])).await, Ok(None));
         assert_eq!(taken(theirs), (1, 48, 0, 0));
     });
@@ -162,10 +162,10 @@ fn updates_and_removals_cost_what_is_published() {
         // Not published: the leaf is written, and its slot swapped, in one post.
         assert_eq!(tree.remove(&key(&[2])).await, Ok(Some(vec![6; 8])));
         assert_eq!(taken(tree), (3, 34, 34, 2));
-        // Its slot is known to be vacant, and is asked again.
+        // Its slot is known to be vacant, and is read again.
         assert_eq!(tree.update(&key(&[2]), &[7; 8]).await, Ok(None));
         assert_eq!(taken(tree), (1, 8, 0, 0));
-        // The slot is used again.
+        // The slot is reused.
         assert_eq!(tree.insert(&key(&[2]), &[7; 8]).await, Ok(None));
         assert_eq!(taken(tree), (2, 0, 34, 1));
     });
@@ -178,17 +178,17 @@ fn inserts_cost_what_is_published() {
             panic!("three")
         };
         three_keys(mine).await;
-        // Memory for leaves of the other.
+        // This allocates memory for leaves of the other.
         theirs.insert(&key(&[3, 3]), &[1; 8]).await.expect("room");
         theirs.endpoint().take();
 
-        // A free slot, of four.
+        // There is a free slot, of four.
         mine.insert(&key(&[4]), &[4; 8]).await.expect("room");
         assert_eq!(taken(mine), (3, 16 + 8 * 4, 34, 1));
-        // No free slot: header, slot, and the slot above it are swapped in one post.
+        // There is no free slot: header, slot, and the slot above it are swapped in one post.
         mine.insert(&key(&[5]), &[5; 8]).await.expect("room");
         assert_eq!(taken(mine), (3, 16 + 8 * 4, 34, 3));
-        // A free slot, of eight.
+        // There is a free slot, of eight.
         mine.insert(&key(&[6]), &[6; 8]).await.expect("room");
         assert_eq!(taken(mine), (3, 16 + 8 * 8, 34, 1));
         // A client that knows the former node reads the new part as well.
@@ -201,13 +201,13 @@ fn inserts_cost_what_is_published() {
             .await
             .expect("room");
         assert_eq!(taken(mine), (3, 34, 34 + 16 + 8 * 4 + 8, 1));
-        // A node with another prefix is: it is cached, or not.
+        // A node with another prefix is in the slot: it is cached, or not.
         mine.insert(&key(&[1, 1, 8]), &[8; 8]).await.expect("room");
         assert_eq!(taken(mine), (2, 0, 34 + 16 + 8 * 4 + 8, 1));
         others.insert(&key(&[9]), &[9; 8]).await.expect("room");
         others.endpoint().take();
         others.insert(&key(&[1, 7]), &[8; 8]).await.expect("room");
-        // Its first node is brought and cleared now.
+        // Its first node is allocated and cleared now.
         let cost = others.endpoint().take();
         assert_eq!(
             (cost.round_trips, cost.read_bytes, cost.atomics),
@@ -266,7 +266,7 @@ fn scans_cost_what_is_published() {
                 let last = from + count as u8;
                 assert_eq!(values, Vec::from_iter(from..last));
                 let leaves = 34 * count as u64;
-                // The first is published; it misses keys that the cache does not know.
+                // The cached scan is published; it misses keys that the cache does not know.
                 let nodes = match scan {
                     Scan::Cached => 0,
                     Scan::Complete => {
@@ -280,7 +280,7 @@ fn scans_cost_what_is_published() {
     }
 }
 
-/// The keys of a range, and the paths to the internal nodes that lead to them.
+/// Returns the number of internal nodes that lead to the keys of a range.
 fn nodes_above(keys: &BTreeSet<[u8; 8]>, range: &[[u8; 8]]) -> usize {
     let keys: Vec<&[u8; 8]> = keys.iter().collect();
     let mut prefixes = BTreeSet::new();
@@ -293,11 +293,12 @@ fn nodes_above(keys: &BTreeSet<[u8; 8]>, range: &[[u8; 8]]) -> usize {
     prefixes.iter().filter(leads).count()
 }
 
-/// Where the cache has room for few nodes, a scan reads its leaves, and hardly more nodes than
-/// those above them.
+/// If the cache has room for few nodes, a scan reads its leaves, and hardly more nodes than those
+/// above them.
 #[test]
 fn scans_read_little_beyond_their_range_where_caches_are_small() {
-    // As dense as 300,000 random keys: nodes of 256 slots, each with four or five keys below it.
+    // The keys are as dense as 300,000 random ones: nodes of 256 slots, each with four or five keys
+    // below it.
     let random = &mut SmallRng::seed_from_u64(1);
     let mut keys = BTreeSet::new();
     while keys.len() < 4700 {
@@ -346,7 +347,7 @@ fn scans_read_little_beyond_their_range_where_caches_are_small() {
     }
 }
 
-/// The number of nodes in a radix tree of these keys, whose paths are compressed, if no prefix is
+/// Returns the number of nodes in a radix tree of these keys with compressed paths, if no prefix is
 /// longer than six bytes.
 fn nodes_of(keys: &BTreeSet<[u8; 8]>) -> usize {
     let keys: Vec<&[u8; 8]> = keys.iter().collect();
@@ -361,7 +362,7 @@ fn nodes_of(keys: &BTreeSet<[u8; 8]>) -> usize {
     prefixes.len()
 }
 
-/// Bytes of the cache for each key, once all keys were read: `(taken, as published)`.
+/// Returns the bytes of the cache for each key, once all keys were read: `(taken, as published)`.
 fn cache_bytes_per_key(keys: BTreeSet<[u8; 8]>) -> (f64, f64) {
     let network = Preset::ConnectX6.parameters();
     let mut simulation = Simulation::new(1, network, Delivery::Whole);
@@ -392,7 +393,7 @@ fn cache_bytes_per_key(keys: BTreeSet<[u8; 8]>) -> (f64, f64) {
         }
     });
     assert_eq!(simulation.run(), 0);
-    // A slot for each key and for each node but the root; 9 bytes a node.
+    // A slot for each key and for each node except the root; 9 bytes per node.
     let nodes = nodes_of(&keys);
     let published = 8 * (count + nodes - 1) + 9 * nodes;
     let per_key = |bytes: usize| bytes as f64 / count as f64;
@@ -411,7 +412,7 @@ fn the_cache_takes_little_more_than_a_slot_for_each_key() {
     };
     // Random keys have most nodes for each key just above a power of 256 and fewest at a twelfth of
     // the next, where it is 9.5 bytes; dense keys have the fewest of all. The published figure, 8.8
-    // for 60 million keys, lies between.
+    // for 60 million keys, is between.
     let dense = (1..=65_535_u64).map(u64::to_be_bytes).collect();
     for (keys, published, most) in [
         (keys(300_000, random), 11.67, 13.5),

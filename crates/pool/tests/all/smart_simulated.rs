@@ -1,5 +1,5 @@
-//! SMART over a simulated fabric that tears verbs: its operations are linearizable, it holds the
-//! entries of a `BTreeMap`, and its scans miss nothing.
+//! Tests of SMART over a simulated fabric that tears verbs: its operations are linearizable, it
+//! holds the entries of a `BTreeMap`, and its scans miss nothing.
 
 use crate::numbers::ROOT;
 use crate::smart::{Fault, Keys, Trees, Way};
@@ -51,7 +51,7 @@ fn operations_are_linearizable_while_prefixes_are_split() {
 #[test]
 fn operations_are_linearizable_whatever_is_cached() {
     let plan = Plan { keys: 8, ..plan() };
-    // None, few, and those that other clients have read.
+    // The cache has no nodes, few, and those that other clients have read.
     for (cache_bytes, is_shared) in [(0, false), (700, false), (1 << 20, true)] {
         let mut trees = Trees::new(Keys::Deep);
         trees.options.cache_bytes = cache_bytes;
@@ -60,7 +60,7 @@ fn operations_are_linearizable_whatever_is_cached() {
     }
 }
 
-/// Leaves of several lines, which are read in the middle of writes.
+/// Returns leaves of several lines, which are read in the middle of writes.
 fn large() -> Trees {
     let mut trees = Trees::new(Keys::Deep);
     trees.options.value_bytes = 200;
@@ -91,7 +91,7 @@ fn faults_are_found() {
     }
 }
 
-/// A way to two nodes for one client, without faults.
+/// Creates a simulation of two nodes, without faults.
 fn simulation(seed: u64, delivery: Delivery) -> (Simulation, [NodeId; 2]) {
     let network = Preset::ConnectX6.parameters();
     let mut simulation = Simulation::new(seed, network, delivery);
@@ -103,7 +103,7 @@ fn compute_node(options: &Options) -> Arc<ComputeNode> {
     Arc::new(ComputeNode::new(options.clone()).expect("options"))
 }
 
-/// Random operations of one client, compared with a `BTreeMap`.
+/// Compares random operations of one client with a `BTreeMap`.
 fn model(seed: u64, options: Options, operations: usize, key: impl Fn(u64) -> Vec<u8> + 'static) {
     // Words are torn from each other, as in shared memory.
     let (mut simulation, nodes) = simulation(seed, Delivery::TornWords);
@@ -175,7 +175,7 @@ fn keys_of_all_lengths_are_held() {
             ..Options::default()
         };
         let key = move |number: u64| {
-            // The last byte decides: nodes one below the other for all bytes before it.
+            // The last byte decides: there are nodes one below the other for all bytes before it.
             let mut key = vec![0xee; key_bytes];
             key[key_bytes - 1] = number as u8;
             if key_bytes == 1 {
@@ -187,8 +187,8 @@ fn keys_of_all_lengths_are_held() {
     }
 }
 
-/// Scans while others insert and remove: in order, with all that is there all the time, and with
-/// nothing that never was.
+/// Checks scans while others insert and remove: they are in order, with all keys that exist the
+/// whole time, and with none that never existed.
 fn scans(seed: u64, scan: Scan) -> Result<(), String> {
     let (mut simulation, nodes) = simulation(seed, Delivery::Torn);
     let options = Options {
@@ -282,7 +282,7 @@ fn scans_are_complete_and_in_order_while_others_write() {
     assert_eq!(failure, None);
 }
 
-/// Scans that trust their cache find a leaf that another client has put beside a known one only by
+/// A scan that trusts its cache finds a leaf that another client put next to a known one only by
 /// the reverse pointer of the known one.
 #[test]
 fn the_reverse_check_tells_of_splits() {

@@ -1,5 +1,5 @@
-//! Speculation that turns itself off where it loses, or on where the link is full, is about as fast
-//! as the faster of always and never.
+//! Tests that speculation that turns itself off when it loses, or on when the link is full, is
+//! about as fast as the faster of always and never.
 
 use nearfield_fabric::transport::sim::{Delivery, Simulation};
 use nearfield_fabric::{GlobalAddress, NodeId};
@@ -16,14 +16,14 @@ use std::time::Duration;
 const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
 const KEYS: u64 = 500;
 const CLIENTS: u32 = 16;
-/// Of each client: together several dozens of the gate's phases.
+/// Number of reads of each client: together several dozens of the gate's phases.
 const READS: usize = 4000;
 
-/// The virtual time in which clients of one compute node read keys at random.
+/// Returns the virtual time in which clients of one compute node read keys at random.
 fn takes(network: Parameters, key: fn(u64) -> u64, options: Options) -> Duration {
     let mut simulation = Simulation::new(1, network, Delivery::Whole);
     let nodes = [simulation.add_node(16 << 20)];
-    // Each read is one of its own.
+    // Each read is done separately.
     let options = Options {
         delegates_reads: false,
         ..options
@@ -60,7 +60,7 @@ fn takes(network: Parameters, key: fn(u64) -> u64, options: Options) -> Duration
     simulation.now() - begin
 }
 
-/// The times never, always, and if it is chosen in this way.
+/// Returns the times with speculation never, always, and with this policy.
 fn times(
     name: &str,
     network: Parameters,
@@ -83,7 +83,7 @@ fn times(
     times
 }
 
-/// The times of CHIME, where speculation is on while searches are quicker by it.
+/// Returns the times of CHIME, with speculation on while it makes searches faster.
 fn measured(name: &str, network: Parameters, key: fn(u64) -> u64) -> [f64; 3] {
     times(name, network, key, Options::chime(), Speculation::Adaptive)
 }
@@ -102,7 +102,7 @@ fn it_is_on_where_bytes_are_scarce() {
 
 #[test]
 fn it_is_off_where_guesses_are_wrong() {
-    // Keys are told apart by their last two bytes.
+    // Hotspots distinguish keys by their last two bytes, which are equal here.
     let key = |number| (number + 1) << 16;
     let [never, always, adaptive] = measured("alike", Preset::ConnectX6.parameters(), key);
     assert!(always > never * 1.3);
@@ -119,12 +119,12 @@ fn it_is_as_the_load_of_attached_memory_is() {
         let (key, options): (fn(u64) -> u64, _) = (|number| number + 1, Options::attached());
         times(name, network, key, options, options.speculation)
     };
-    // Processors are the limit, so a look at the hotspots loses.
+    // Processors are the bottleneck, so looking up hotspots loses.
     let [never, always, by_load] = of("idle", 24e9);
     assert!(always > never * 1.15);
-    // One operation in 64 looks, all the same.
+    // One operation in 64 looks up nevertheless.
     assert!(by_load < never * 1.04);
-    // The link is, so lines are scarce.
+    // The link is the bottleneck, so lines are scarce.
     let [never, always, by_load] = of("full", 0.7e9);
     assert!(always < never * 0.8);
     assert!(by_load < always * 1.15);

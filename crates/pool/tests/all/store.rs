@@ -1,5 +1,5 @@
-//! Stores over shared memory, each with a memory node in a thread of this process: the tests of
-//! every index of Nearfield, and the limits of stores.
+//! Tests of stores over shared memory, each with a memory node in a thread of this process: the
+//! tests of every index of Nearfield, and the limits of stores.
 #![cfg(target_os = "linux")]
 
 use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex, Outcome, Words};
@@ -19,7 +19,7 @@ fn served(nodes: u16, bytes: u64) -> ShmNodes {
     ShmNodes::serve(nodes, bytes).expect("nodes")
 }
 
-/// The store on some nodes.
+/// Opens the store on some nodes.
 fn open<F: StoreForm>(
     nodes: &ShmNodes,
     options: &StoreOptions,
@@ -28,7 +28,7 @@ fn open<F: StoreForm>(
     Store::open(move || Ok(endpoint.clone()), options)
 }
 
-/// A store with the nodes that it lies on.
+/// A store with its nodes.
 struct Own<F> {
     store: Store<F, ShmEndpoint>,
     _nodes: ShmNodes,
@@ -44,7 +44,7 @@ impl<F: StoreForm> OrderedIndex<F> for Own<F> {
     }
 }
 
-/// Small nodes, so that there are many; both trees, and one operation at a time, too.
+/// Returns small nodes, so that there are many; both trees, and one operation at a time, too.
 fn options(seed: u64, key_bytes_max: usize) -> StoreOptions {
     let mut tree = match seed % 3 {
         0 => chime::Options::chime(),
@@ -109,7 +109,7 @@ fn bytes_are_linearizable() {
 }
 
 /// Keys that are too long, and values that no node has room for, are refused by name, and leave
-/// everything as it was.
+/// everything unchanged.
 #[test]
 fn what_is_too_long_is_refused_and_changes_nothing() {
     let nodes = served(1, 64 << 20);
@@ -142,7 +142,7 @@ fn what_is_too_long_is_refused_and_changes_nothing() {
         }
         other => panic!("{other:?}"),
     }
-    // The operations around one that is refused are done.
+    // The operations around a refused one are done.
     let mut batch = Batch::<Bytes>::new();
     batch.get(b"abcde");
     batch.insert(b"abcde", &huge);
@@ -168,7 +168,7 @@ fn what_is_too_long_is_refused_and_changes_nothing() {
     assert_eq!(store.count(), Ok(1));
 }
 
-/// Bounds are no keys, and may be longer.
+/// Bounds are not keys, and may be longer.
 #[test]
 fn bounds_may_be_longer_than_keys() {
     let nodes = served(1, 64 << 20);
@@ -204,7 +204,7 @@ fn bounds_may_be_longer_than_keys() {
     assert_eq!(batch.outcome(7), Outcome::Entry(None));
 }
 
-/// Threads that come at the same time make one store, and one of other lengths is not opened.
+/// Threads that open at the same time create one store, and one of other lengths is not opened.
 #[test]
 fn who_comes_first_makes_the_store() {
     let nodes = served(2, 64 << 20);
@@ -245,7 +245,7 @@ fn who_comes_first_makes_the_store() {
     );
 }
 
-/// Once the node is gone, every operation says so.
+/// Once the node is gone, every operation reports it.
 #[test]
 fn a_lost_node_is_told() {
     let nodes = served(1, 64 << 20);
@@ -279,7 +279,7 @@ fn a_lost_node_is_told() {
     ));
 }
 
-/// Long values that are replaced are counted until they are used again.
+/// Long values that are replaced are counted until their memory is reused.
 #[test]
 fn long_values_are_whole_and_what_they_leave_behind_is_counted() {
     let nodes = served(1, 128 << 20);
@@ -302,7 +302,7 @@ fn long_values_are_whole_and_what_they_leave_behind_is_counted() {
         "{}",
         store.retired_bytes()
     );
-    // One that is not put after all serves the next.
+    // The memory of a value that is not put after all serves the next one.
     let long = vec![1; 1000];
     for _ in 0..1000 {
         let (applied, _) = store
@@ -316,7 +316,7 @@ fn long_values_are_whole_and_what_they_leave_behind_is_counted() {
     assert!(store.retired_bytes() >= outside as u64);
 }
 
-/// What is put is there, whatever was before, and does not answer it.
+/// A put value can be read, whatever was before, and the put does not return the old value.
 #[test]
 fn puts_do_what_inserts_do() {
     let nodes = served(1, 64 << 20);
@@ -358,7 +358,7 @@ fn puts_do_what_inserts_do() {
 
 const OVERWRITTEN: u32 = 400;
 
-/// The value of a key in a round: of lengths that differ by key, and little by round.
+/// Returns the value of a key in a round: of lengths that differ by key, and little by round.
 fn long_value(key: u32, round: u32) -> Vec<u8> {
     let length = 15_000 + 25 * (key as usize) + (key + round) as usize % 7;
     vec![(key * 31 + round) as u8; length]
@@ -379,7 +379,7 @@ fn put_all(store: &Store<Bytes, ShmEndpoint>, round: u32) {
     }
 }
 
-/// Values that are replaced leave no memory behind.
+/// Values that are replaced leave no memory allocated.
 #[test]
 fn overwriting_long_values_takes_no_more_memory() {
     let nodes = served(2, 64 << 20);
@@ -389,7 +389,7 @@ fn overwriting_long_values_takes_no_more_memory() {
     for round in 1..=100 {
         put_all(&store, round);
     }
-    // What has piled up while this thread was suspended goes back to the nodes.
+    // Blocks that were retired while this thread was suspended go back to the nodes.
     let until = Instant::now() + Duration::from_millis(500);
     while Instant::now() < until {
         store.get(&0_u32.to_be_bytes()).expect("a get");
@@ -402,7 +402,7 @@ fn overwriting_long_values_takes_no_more_memory() {
     );
 }
 
-/// Memory that is used again is never read as the value that lay there before.
+/// Memory that is reused is never read as its former value.
 #[test]
 fn values_are_whole_while_others_replace_them() {
     let nodes = served(2, 64 << 20);
@@ -428,7 +428,8 @@ fn values_are_whole_while_others_replace_them() {
     assert!(nodes.allocated_bytes() < 64 << 20, "memory was used again");
 }
 
-/// A process that does nothing holds up memory for a while; a value that finds none waits.
+/// A process that does nothing delays the reclamation of memory for a while; a value that finds
+/// none waits.
 #[test]
 fn values_wait_for_memory_that_a_silent_process_holds_up() {
     let nodes = served(1, 40 << 20);
@@ -439,14 +440,14 @@ fn values_wait_for_memory_that_a_silent_process_holds_up() {
         put_all(&store, round);
     }
     for key in [0, OVERWRITTEN - 1] {
-        // It takes part again.
+        // The process takes part again.
         let found = silent.get(&key.to_be_bytes());
         assert_eq!(found, Ok(Some(long_value(key, 5))));
     }
 }
 
-/// A removal of a key whose slot was guessed once did not know the slots between the key and its
-/// home, and emptied them.
+/// A regression: the removal of a key whose slot was guessed once did not know the slots between
+/// the key and its home, and emptied them.
 #[test]
 fn removing_a_hot_key_leaves_its_neighbours_alone() {
     let nodes = served(1, 64 << 20);
@@ -457,7 +458,7 @@ fn removing_a_hot_key_leaves_its_neighbours_alone() {
         store.insert(key, key).expect("an insert");
     }
     for key in 0..500 {
-        // Now it is known where the key is.
+        // Now the slot of the key is known.
         assert_eq!(store.get(key), Ok(Some(key)));
     }
     for key in (0..500).step_by(2) {

@@ -1,4 +1,4 @@
-//! A reader never takes lines of two versions of a node for one version.
+//! Tests that a reader never takes lines of two versions of a node for one version.
 
 use nearfield_fabric::{GlobalAddress, NodeId};
 use nearfield_pool::hopscotch::{self, Lookup};
@@ -10,7 +10,7 @@ use nearfield_pool::layout::{
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-/// Where a leaf that is split puts its right half.
+/// Address of the right half of a leaf that is split.
 const SIBLING: GlobalAddress = GlobalAddress::new(NodeId(1), 4096);
 const LINE: usize = 64;
 const ROUNDS: usize = 400;
@@ -44,7 +44,7 @@ fn shapes() -> Vec<Shape> {
     ]
 }
 
-/// A leaf with as many random keys as fit.
+/// Creates a leaf with as many random keys as fit.
 fn filled(shape: Shape, rng: &mut SmallRng) -> Leaf {
     let geometry = Geometry::new(shape).expect("the shape is possible");
     let mut leaf = Leaf::new(LeafLayout::new(geometry));
@@ -54,7 +54,7 @@ fn filled(shape: Shape, rng: &mut SmallRng) -> Leaf {
     leaf
 }
 
-/// Inserts a random key, and answers the slots that were written if there was room.
+/// Inserts a random key, and returns the slots that were written if there was room.
 fn insert(leaf: &mut Leaf, rng: &mut SmallRng) -> Option<Slots> {
     let shape = *leaf.layout().geometry().shape();
     let key: Vec<u8> = (0..shape.key_bytes)
@@ -66,7 +66,7 @@ fn insert(leaf: &mut Leaf, rng: &mut SmallRng) -> Option<Slots> {
     Some(inserted.written)
 }
 
-/// A possible read during a write: each line is one of two.
+/// Returns a possible read during a write: each line is one of two.
 fn mix(segments: &Segments, old: &[Vec<u8>], new: &[Vec<u8>], rng: &mut SmallRng) -> Vec<Vec<u8>> {
     let share = rng.random_range(0.1..0.9);
     let mut mixed = old.to_vec();
@@ -90,7 +90,7 @@ fn decode(leaf: &Leaf, segments: &Segments, wire: &[Vec<u8>]) -> Result<Leaf, To
     decoded.decode(segments, &wire).map(|()| decoded)
 }
 
-/// Some access that a reader may make.
+/// Returns a random access that a reader may make.
 fn access(leaf: &Leaf, rng: &mut SmallRng) -> Segments {
     let layout = leaf.layout();
     let slot = rng.random_range(0..layout.span());
@@ -115,7 +115,7 @@ fn a_write_of_the_node_is_noticed_in_whatever_is_read() {
                 .key(old.occupied().nth(3).expect("a key"))
                 .map(<[u8]>::to_vec);
             hopscotch::split(&mut new, &separator.expect("occupied"), SIBLING);
-            // Versions tell up to 15 writes apart.
+            // Versions distinguish up to 15 writes.
             (0..rng.random_range(0..15)).for_each(|_| new.count_node_write());
             let segments = access(&old, &mut rng);
             let (before, after) = (old.encode(&segments), new.encode(&segments));
@@ -233,7 +233,7 @@ fn each_byte_of_versions_is_checked_against_the_others() {
         for slot in 0..shape.leaf_span {
             let entry = leaf.layout().entries(Slots::new(slot, 1, shape.leaf_span));
             let range = entry.iter().next().expect("one segment").wire();
-            // Behind the versions of the line, if the entry begins with it.
+            // The byte is behind the versions of the line, if the entry begins with it.
             let starts_line = range.start > 0 && range.start.is_multiple_of(LINE);
             let versions = range.start + usize::from(starts_line);
             assert_eq!(changed(versions, 0x08), Some(Torn::Node));

@@ -12,14 +12,14 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How many operations are in flight at once where none relies on another.
+/// Number of operations in flight at once, if none depends on another.
 const AT_ONCE: u64 = 8;
-/// The greatest time of an operation in leases. Two dead clients may block it, one after the other,
-/// and a busy machine needs more time.
+/// Maximum time of an operation in leases. Two dead clients may block it, one after the other, and
+/// a busy machine needs more time.
 const LEASES_PER_OPERATION: u32 = 10;
 const SLACK: Duration = Duration::from_secs(60);
 
-/// Makes a tree with all even numbers.
+/// Creates a tree with all even numbers.
 pub fn fill(run: &Run, endpoint: impl Endpoint) {
     let tree = block_on(run.create(endpoint)).expect("a tree");
     let tree = &tree;
@@ -32,7 +32,7 @@ pub fn fill(run: &Run, endpoint: impl Endpoint) {
     }));
 }
 
-/// Checks, as a later client, that all acknowledged writes are there, and prints a summary.
+/// Checks, as a later client, that all acknowledged writes exist, and prints a summary.
 pub fn check(run: &Run, incarnations: &[u64], endpoint: impl Endpoint) {
     let mut histories = Vec::new();
     let mut shared = BTreeSet::from([0]);
@@ -79,7 +79,7 @@ pub fn check(run: &Run, incarnations: &[u64], endpoint: impl Endpoint) {
     let mut back = block_on(tree.scan_back(&[255; 8], count)).expect("the nodes live");
     back.reverse();
     assert_eq!(back, whole);
-    // All of it can be changed: no lock is left behind.
+    // All entries can be changed: no lock is left behind.
     let all = &all;
     block_on_all((0..AT_ONCE).map(|task| async move {
         for (number, version) in all.iter().filter(|(number, _)| *number % AT_ONCE == task) {

@@ -8,10 +8,10 @@ use rand::{RngExt, SeedableRng};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// A process hangs if it works for longer than this and some leases after it was told to stop.
+/// Time after which a process hangs, with some leases, once it was notified to stop.
 const SLACK: Duration = Duration::from_secs(120);
 const LEASES_TO_END: u32 = 10;
-/// Filling a tree and checking it takes less, however busy the machine is.
+/// Time in which a tree is filled or checked, however busy the machine is.
 pub const LONG: Duration = Duration::from_secs(300);
 
 /// The processes of a run.
@@ -20,7 +20,7 @@ pub struct Crew<'r> {
     machines: Option<&'r Machines>,
     pub nodes: Vec<Process>,
     processes: Vec<Process>,
-    /// How many each has had.
+    /// Number of incarnations of each process.
     incarnations: Vec<u64>,
     random: SmallRng,
 }
@@ -61,7 +61,7 @@ impl<'r> Crew<'r> {
         self.start_on(process + 1, &role)
     }
 
-    /// Has a process do something to the end.
+    /// Runs a process in a role until it ends.
     fn once(&self, role: &str) {
         let mut process = self.start_on(1, role);
         process.succeeds_until(Instant::now() + LONG, role);
@@ -77,7 +77,7 @@ impl<'r> Crew<'r> {
         }
     }
 
-    /// Kills a process at any time of its work, and starts it again; answers which.
+    /// Kills a process at any time of its work, and starts it again; returns its number.
     pub fn kill_one(&mut self) -> usize {
         let victim = self.random.random_range(0..self.processes.len());
         self.processes[victim].kill();
@@ -86,12 +86,12 @@ impl<'r> Crew<'r> {
         victim
     }
 
-    /// The file in which a process records its writes, once it has found the nodes.
+    /// Returns the file in which a process records its writes, once it has found the nodes.
     pub fn journal(&self, process: usize) -> PathBuf {
         self.run.journal(process as u64, self.incarnations[process])
     }
 
-    /// The length of each process's journal.
+    /// Returns the length of each process's journal.
     pub fn noted(&self) -> Vec<u64> {
         let length = |process| {
             let file = std::fs::metadata(self.journal(process));
@@ -100,7 +100,7 @@ impl<'r> Crew<'r> {
         (0..self.processes.len()).map(length).collect()
     }
 
-    /// Has all processes end, and all checked.
+    /// Ends all processes, and checks everything.
     pub fn end(&mut self) {
         std::fs::write(self.run.stop(), []).expect("a file");
         let end = Instant::now() + self.run.lease * LEASES_TO_END + SLACK;

@@ -1,5 +1,5 @@
-//! A compute process's record of each write, which tells others after its death which writes it had
-//! begun and which were acknowledged.
+//! A compute process's record of each write, which shows after its death which writes it had begun
+//! and which were acknowledged.
 
 use crate::keys::{initial, is_shared};
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub enum Entry {
         number: u64,
         version: u64,
     },
-    /// The process has come so far, after so long from its start, that operations can begin.
+    /// The process was ready for operations at this time after its start.
     Opened {
         nanoseconds: u64,
     },
@@ -37,7 +37,7 @@ pub enum Entry {
     },
 }
 
-/// Written by system calls, whose effects outlive a killed process.
+/// A journal that is written by system calls, whose effects outlive a killed process.
 #[derive(Debug)]
 pub struct Journal(File);
 
@@ -64,7 +64,7 @@ impl Journal {
     }
 }
 
-/// The entries of a journal, as far as it was written.
+/// Reads the entries of a journal, as far as it was written.
 pub fn read(path: &Path) -> Vec<Entry> {
     let bytes = std::fs::read(path).unwrap_or_default();
     let words: Vec<u64> = bytes
@@ -114,12 +114,12 @@ pub struct History {
     pub unacknowledged: u64,
     pub operations: u64,
     pub longest: Duration,
-    /// The longest time that an incarnation needed to begin.
+    /// Maximum time that an incarnation needed to begin.
     pub opening: Duration,
 }
 
 impl History {
-    /// The possible values of a key.
+    /// Returns the possible values of a key.
     pub fn of(&mut self, number: u64) -> &mut Possible {
         let first = || Possible::new(initial(number));
         self.keys.entry(number).or_insert_with(first)

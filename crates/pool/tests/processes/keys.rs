@@ -2,26 +2,26 @@
 
 use nearfield_pool::Entry;
 
-/// Compute processes, and tasks of each, all of which are in flight at once.
+/// Number of compute processes, and of tasks of each, which are all in flight at once.
 pub const PROCESSES: u64 = 3;
 pub const TASKS: u64 = 6;
 const WRITERS: u64 = PROCESSES * TASKS;
-/// Keys that were there at first have even numbers; odd ones are inserted later.
+/// Number of keys. Initial keys have even numbers; odd ones are inserted later.
 pub const NUMBERS: u64 = 16_000;
-/// All processes write this many of the first even keys.
+/// Number of first even keys that all processes write.
 const SHARED: u64 = 32;
 
 pub fn is_shared(number: u64) -> bool {
     number < 2 * SHARED && number.is_multiple_of(2)
 }
 
-/// Which task of which process writes it, if only one does.
+/// Returns the process and the task that write it, if only one does.
 pub fn writer(number: u64) -> (u64, u64) {
     let writer = number / 2 % WRITERS;
     (writer / TASKS, writer % TASKS)
 }
 
-/// The number nearest to one that a task writes, of the same parity.
+/// Returns the number nearest to one that a task writes, of the same parity.
 pub fn nearest(number: u64, process: u64, task: u64) -> u64 {
     let writer = process * TASKS + task;
     let (half, parity) = (number / 2, number % 2);
@@ -30,24 +30,24 @@ pub fn nearest(number: u64, process: u64, task: u64) -> u64 {
     2 * (round.clamp(SHARED / WRITERS + 1, last) * WRITERS + writer) + parity
 }
 
-/// Whether it may be removed, or was not there at first.
+/// Returns true if it may be removed, or did not exist initially.
 pub fn comes_and_goes(number: u64) -> bool {
     !number.is_multiple_of(2) || number / 2 / WRITERS % 4 == 3 && !is_shared(number)
 }
 
-/// The first value.
+/// Returns the initial value.
 pub fn initial(number: u64) -> Option<u64> {
     number.is_multiple_of(2).then_some(0)
 }
 
-/// Versions of one key grow: later incarnations of its writer have greater ones. Those of shared
-/// keys name the process.
+/// Returns a version. Versions of one key grow: later incarnations of its writer have greater ones.
+/// Those of shared keys name the process.
 pub fn version(process: u64, incarnation: u64, sequence: u64) -> u64 {
     incarnation << 40 | process << 36 | sequence
 }
 
 pub fn key(number: u64) -> [u8; 8] {
-    // Keys of zeros are none.
+    // A key of zeros is invalid.
     (number + 1).to_be_bytes()
 }
 
@@ -58,7 +58,7 @@ pub fn value(number: u64, version: u64) -> [u8; 16] {
     value
 }
 
-/// The version that a value has, which has to be of this key.
+/// Returns the version of a value, which must be of this key.
 pub fn version_of(number: u64, value: &[u8]) -> u64 {
     let words = value.as_chunks().0;
     let [found, version] = [0, 1].map(|at: usize| u64::from_le_bytes(words[at]));
@@ -66,7 +66,7 @@ pub fn version_of(number: u64, value: &[u8]) -> u64 {
     version
 }
 
-/// The numbers and versions of a scan's entries. Checks that they are in order, and that no
+/// Returns the numbers and versions of a scan's entries. Checks that they are in order, and that no
 /// permanent key is missing.
 pub fn scanned(entries: &[Entry], from: u64, count: usize) -> Vec<(u64, u64)> {
     assert!(entries.len() <= count, "more than were asked for");

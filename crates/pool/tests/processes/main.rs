@@ -1,5 +1,6 @@
-//! The tree with real processes: memory nodes, and compute processes that are killed at any time
-//! and started again, while they run YCSB's mixes. This test program executes itself in a role.
+//! Tests of the tree with real processes: memory nodes, and compute processes that are killed at
+//! any time and started again, while they run YCSB's mixes. This test program executes itself in a
+//! role.
 //!
 //! `NEARFIELD_SECONDS` sets the length of a run, `NEARFIELD_LEASE_MS` that of leases.
 
@@ -30,13 +31,13 @@ use std::sync::RwLock;
 use std::time::Instant;
 use turns::block_on;
 
-/// In milliseconds, where the system knows which posts have begun.
+/// Lease in milliseconds, if the system knows which posts have begun.
 const LEASE: u64 = 100;
-/// Shared by tests that may run at once: with the processes of all tests, two cores would measure
-/// only the scheduler.
+/// Lock that tests share if they may run at once: with the processes of all tests, two cores would
+/// measure only the scheduler.
 static MACHINE: RwLock<()> = RwLock::new(());
 
-/// One of the other processes, when this program is executed for it; else nothing.
+/// Runs one of the other processes, when this program is executed for it; else nothing.
 #[test]
 fn process_in_a_role() {
     let began = Instant::now();
@@ -55,7 +56,7 @@ fn process_in_a_role() {
         Way::Shm(endpoint) => play(kind, &numbers, &run, endpoint, began),
         Way::Ucx(endpoint) => play(kind, &numbers, &run, endpoint, began),
     }
-    // Failures of etcd do not count as lost nodes.
+    // Failures of etcd must not count as lost nodes.
     for change in connected.changes.try_iter() {
         assert!(matches!(change, Change::Found(_)), "{change:?}");
     }

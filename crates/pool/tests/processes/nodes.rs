@@ -13,23 +13,23 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 const NODE_BYTES: u64 = 1 << 30;
-/// UCX's nodes have theirs at once.
+/// Number of bytes of UCX's nodes, which allocate them at once.
 const UCX_NODE_BYTES: u64 = 1 << 28;
-/// How long etcd takes a node to live that does not renew its lease.
+/// Time after which etcd takes a node that does not renew its lease for dead.
 const REGISTRATION: Duration = Duration::from_secs(2);
-/// Longer than nodes need to start and etcd is away.
+/// Time for which it waits: longer than nodes need to start and etcd is away.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Where the nodes of a run are.
+/// The nodes of a run.
 #[derive(Clone, Debug)]
 pub enum Nodes {
-    /// As `nearfield memory-node --nodes` takes it.
+    /// A list as `nearfield memory-node --nodes` takes it.
     Listed(String),
     /// This many nodes, with numbers from 0 on, in shared memory, registered in etcd.
     Registered { count: usize, members: EtcdMembers },
 }
 
-/// A way to all nodes.
+/// An endpoint of all nodes.
 pub enum Way {
     Shm(Yielding<ShmEndpoint>),
     Ucx(UcxEndpoint),
@@ -50,7 +50,7 @@ impl Nodes {
         }
     }
 
-    /// The names of all objects in shared memory.
+    /// Returns the names of all objects in shared memory.
     pub fn shared_names(&self, run: &str) -> Vec<String> {
         let names = |node: Node| match node.address {
             NodeAddress::Shm { name } => Some(name),
@@ -64,7 +64,7 @@ impl Nodes {
         }
     }
 
-    /// Serves one of them for ever.
+    /// Serves one of them forever.
     pub fn serve(&self, run: &str, number: u16) {
         let stop = AtomicBool::new(false);
         let number = NodeId(number);
@@ -99,7 +99,7 @@ impl Nodes {
         }
     }
 
-    /// Finds all nodes, and the way to them. Waits while they start (`at_first`), or etcd is away.
+    /// Finds all nodes, and connects to them. Waits while they start (`at_first`), or etcd is away.
     pub fn connect(&self, at_first: bool) -> Connected {
         let may_wait = at_first || matches!(self, Nodes::Registered { .. });
         let patience = if may_wait { PATIENCE } else { Duration::ZERO };
@@ -114,7 +114,7 @@ impl Nodes {
         }
     }
 
-    /// Answers why there is no way yet.
+    /// Returns the connection, or the reason for which there is none yet.
     fn try_connect(&self) -> Result<Connected, String> {
         let membership = match self {
             Nodes::Listed(list) => Membership::of_list(list).expect("a list"),

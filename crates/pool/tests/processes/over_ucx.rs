@@ -1,6 +1,8 @@
-//! The same with machines of their own, network namespaces here, and UCX over TCP between them.
+//! The same tests with separate machines, which are network namespaces here, and UCX over TCP
+//! between them.
 //!
-//! Without UCX or namespaces this prints that and passes, unless `NEARFIELD_REQUIRE_UCX` is set.
+//! Without UCX or namespaces this prints a notice and passes, unless `NEARFIELD_REQUIRE_UCX` is
+//! set.
 
 use crate::MACHINE;
 use crate::crew::Crew;
@@ -12,11 +14,12 @@ use nearfield_testkit::etcd::until;
 use nearfield_testkit::machines::Machines;
 use std::time::Instant;
 
-/// In milliseconds. Here a client cannot know whether others' posts have begun: half of this must
+/// Lease in milliseconds. Here a client cannot know if others' posts have begun: half of this must
 /// be longer than any interruption of a process, on a machine with two cores for all of them.
 const LEASE: u64 = 400;
 
-/// A machine for the node and one for each process; `None`, and why, if there can be none.
+/// Creates a machine for the node and one for each process; prints the reason and returns `None` if
+/// that is impossible.
 fn machines() -> Option<Machines> {
     let reason = match UcxNode::listen("127.0.0.1:0", NODE, 1 << 20) {
         Ok(_) => match Machines::new(1 + PROCESSES as u8) {
@@ -47,7 +50,7 @@ fn no_acknowledged_write_is_lost_over_ucx() {
         crew.kill_one();
     }
     crew.end();
-    // The node has no connection of a dead client left.
+    // The node has closed all connections of dead clients.
     until("connections that are closed", || {
         files(&crew.nodes[0]) <= before
     });
@@ -55,7 +58,7 @@ fn no_acknowledged_write_is_lost_over_ucx() {
     std::fs::remove_dir_all(&run.folder).expect("a folder");
 }
 
-/// How many files and connections a process has open.
+/// Returns the number of files and connections that a process has open.
 fn files(process: &Process) -> usize {
     let open = std::fs::read_dir(format!("/proc/{}/fd", process.id()));
     open.expect("a process").count()

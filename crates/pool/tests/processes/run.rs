@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 pub const NODE: NodeId = NodeId(0);
 const ROOT: GlobalAddress = GlobalAddress::new(NODE, 64);
-/// The words of a role, and the other parameters of a run's processes.
+/// Names of the environment variables for a role and the other parameters of a run's processes.
 const ROLE: &str = "NEARFIELD_TEST_ROLE";
 const NAME: &str = "NEARFIELD_TEST_NAME";
 const FOLDER: &str = "NEARFIELD_TEST_FOLDER";
@@ -25,10 +25,10 @@ const LEASE_MS: &str = "NEARFIELD_LEASE_MS";
 #[derive(Clone, Debug)]
 pub struct Run {
     pub name: String,
-    /// Where the journals are.
+    /// The folder of the journals.
     pub folder: PathBuf,
     pub nodes: Nodes,
-    /// Small leaves and nodes, so that they are divided and merged often.
+    /// True for small leaves and nodes, so that they are divided and merged often.
     pub is_small: bool,
     pub lease: Duration,
 }
@@ -38,14 +38,14 @@ pub fn number_of(variable: &str, default: u64) -> u64 {
     value.map_or(default, |value| value.parse().expect("a number"))
 }
 
-/// How long a run is.
+/// Returns the length of a run.
 pub fn time() -> Duration {
     Duration::from_secs(number_of("NEARFIELD_SECONDS", 5))
 }
 
 impl Run {
-    /// A run of a test. The nodes get the name of the run; leases have this many milliseconds
-    /// unless the environment chooses.
+    /// Creates the run of a test. The nodes get the name of the run; leases have this many
+    /// milliseconds unless the environment sets another number.
     pub fn new(test: &str, nodes: impl FnOnce(&str) -> Nodes, is_small: bool, lease: u64) -> Run {
         let name = format!("test-{}-{test}", std::process::id());
         let folder = std::env::temp_dir().join(format!("nearfield-{name}"));
@@ -59,7 +59,7 @@ impl Run {
         }
     }
 
-    /// The role of this process, if it has one, and its run.
+    /// Returns the role of this process, if it has one, and its run.
     pub fn of_this_process() -> Option<(String, Run)> {
         let role = std::env::var(ROLE).ok()?;
         let run = Run {
@@ -72,7 +72,7 @@ impl Run {
         Some((role, run))
     }
 
-    /// Starts this program in a role, by other programs if there are words before.
+    /// Starts this program in a role, through other programs if there are words before.
     pub fn start(&self, others: &[&str], role: &str) -> Process {
         let program = std::env::current_exe().expect("this program");
         let mut words = others.iter().map(Into::into).chain([program.into()]);
@@ -133,12 +133,12 @@ impl Run {
         self.folder.join(format!("{process}-{incarnation}"))
     }
 
-    /// A file that is there when the processes are to end.
+    /// Returns the file that exists once the processes must end.
     pub fn stop(&self) -> PathBuf {
         self.folder.join("stop")
     }
 
-    /// The writes of a process's former incarnations.
+    /// Reads the writes of a process's former incarnations.
     pub fn history(&self, process: u64, incarnations: u64) -> History {
         let mut history = History::default();
         for incarnation in 1..incarnations {
@@ -158,18 +158,18 @@ impl Process {
         self.0.id()
     }
 
-    /// How it has ended, if it has.
+    /// Returns the exit status, if the process has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.0.try_wait().expect("a process")
     }
 
-    /// As kill -9 does.
+    /// Kills the process like kill -9.
     pub fn kill(&mut self) {
         self.0.kill().expect("it lives");
         self.0.wait().expect("it ends");
     }
 
-    /// Waits until it ends, which it does without a failure until then.
+    /// Waits until it ends; it must end without a failure before `end`.
     pub fn succeeds_until(&mut self, end: Instant, what: &str) {
         loop {
             if let Some(ended) = self.ended() {
@@ -184,7 +184,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,7 +1,7 @@
-//! The same while etcd, through which the processes find the nodes, is killed and comes back. A
-//! process that has found the nodes needs etcd no more.
+//! The same tests while etcd, through which the processes find the nodes, is killed and comes back.
+//! A process that has found the nodes no longer needs etcd.
 //!
-//! Without etcd this prints that and passes, unless `NEARFIELD_REQUIRE_ETCD=1`.
+//! Without etcd this prints a notice and passes, unless `NEARFIELD_REQUIRE_ETCD=1`.
 
 use crate::crew::{Crew, LONG};
 use crate::nodes::Nodes;
@@ -11,7 +11,7 @@ use nearfield_testkit::etcd::Cluster;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Memory nodes, both of which hold the tree.
+/// Number of memory nodes, all of which hold the tree.
 const NODES: usize = 2;
 
 fn registered(cluster: &Cluster) -> Nodes {
@@ -21,7 +21,7 @@ fn registered(cluster: &Cluster) -> Nodes {
     }
 }
 
-/// Waits until a process that was started has found the nodes; answers how long that took.
+/// Waits until a process that was started has found the nodes; returns the time that it took.
 fn until_found(journal: &Path) -> Duration {
     let began = Instant::now();
     while !journal.exists() {
@@ -31,7 +31,7 @@ fn until_found(journal: &Path) -> Duration {
     began.elapsed()
 }
 
-/// Lets the processes go on, all but one of which have to come forward meanwhile.
+/// Lets the processes continue; all except one must make progress meanwhile.
 fn all_but_one_go_on(crew: &mut Crew<'_>, one: usize) {
     let before = crew.noted();
     crew.go_on();
@@ -61,7 +61,7 @@ fn no_acknowledged_write_is_lost_while_etcd_loses_its_leader() {
         let leader = cluster.leader();
         cluster.kill(leader);
         elections += 1;
-        // At once, while there is no leader.
+        // The kill follows at once, while there is no leader.
         let victim = crew.kill_one();
         longest = longest.max(until_found(&crew.journal(victim)));
         all_but_one_go_on(&mut crew, victim);
@@ -94,7 +94,7 @@ fn no_acknowledged_write_is_lost_while_etcd_is_away() {
         all_but_one_go_on(&mut crew, victim);
         let journal = crew.journal(victim);
         assert!(!journal.exists(), "nobody has told where the nodes are");
-        // Each second time without its former data.
+        // Each second time, etcd restarts without its former data.
         outages += 1;
         if outages % 2 == 0 {
             cluster.forget_all();

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Parts of a hundred: reads, updates, insertions, scans, removals.
+/// Percentages of each mix: reads, updates, insertions, scans, removals.
 const MIXES: [[u32; 5]; 6] = [
     [50, 50, 0, 0, 0],
     [95, 5, 0, 0, 0],
@@ -25,13 +25,13 @@ const MIXES: [[u32; 5]; 6] = [
     // D reads the last inserted keys.
     [95, 0, 5, 0, 0],
     [0, 0, 5, 95, 0],
-    // Not YCSB's: nodes are merged, too.
+    // This one is not YCSB's: nodes are merged, too.
     [10, 0, 45, 0, 45],
 ];
 const LATEST: usize = 3;
-/// The number of operations before a task takes the next mix, and before it checks whether to stop.
+/// Number of operations before a task takes the next mix, and before it checks if it must stop.
 const TURN: u32 = 40;
-/// YCSB's skew.
+/// Skew of YCSB.
 const THETA: f64 = 0.99;
 const SCAN_MAX: usize = 100;
 
@@ -39,13 +39,13 @@ pub struct Process<E> {
     pub number: u64,
     pub incarnation: u64,
     pub tree: Tree<E>,
-    /// A file that is there when the process is to end.
+    /// The file that exists once the process must end.
     stop: PathBuf,
     journal: Journal,
     sequence: Cell<u64>,
     /// The possible values of the keys that this process writes.
     history: RefCell<History>,
-    /// The latest version that was read of a key of others.
+    /// The latest version that was read of each key of others.
     seen: RefCell<HashMap<u64, u64>>,
     latest: Cell<u64>,
     longest: Cell<Duration>,
@@ -76,7 +76,7 @@ impl<E: Endpoint> Process<E> {
         }
     }
 
-    /// Has all tasks work until they are to stop.
+    /// Runs all tasks until they must stop.
     pub fn run(&self) {
         block_on_all((0..TASKS).map(|task| self.task(task)));
     }
@@ -118,7 +118,7 @@ impl<E: Endpoint> Process<E> {
         let rank = (random.sample(zipf) as u64 - 1).min(NUMBERS / 2 - 1);
         let hot = match mix {
             LATEST => (self.latest.get() + NUMBERS - 2 * rank) % NUMBERS,
-            // Hot keys are no neighbours.
+            // Hot keys are not neighbours.
             _ => 2 * (rank * 4_099 % (NUMBERS / 2)),
         };
         let mut dice = random.random_range(0..100);
@@ -201,7 +201,7 @@ impl<E: Endpoint> Process<E> {
             found.is_some() || comes_and_goes(number),
             "{number} is missing"
         );
-        // If its task has gone on meanwhile, its versions tell.
+        // If its task has written meanwhile, its versions show it.
         if let Some(earlier) = mine
             && *self.history.borrow_mut().of(number) == earlier
         {
@@ -226,19 +226,19 @@ impl<E: Endpoint> Process<E> {
         Ok(())
     }
 
-    /// The possible values of a key that only this process writes.
+    /// Returns the possible values of a key that only this process writes.
     fn mine(&self, number: u64) -> Option<Possible> {
         let is_mine = !is_shared(number) && writer(number).0 == self.number;
         is_mine.then(|| self.history.borrow_mut().of(number).clone())
     }
 
-    /// The version that a key of others had at least before now.
+    /// Returns the minimum version that a key of others had before now.
     fn least(&self, number: u64) -> u64 {
         self.seen.borrow().get(&number).copied().unwrap_or_default()
     }
 
     fn see(&self, number: u64, found: Written, least: u64) {
-        // Those of shared keys are in no order.
+        // Versions of shared keys are in no order.
         let Some(version) = found.filter(|_| !is_shared(number)) else {
             return;
         };

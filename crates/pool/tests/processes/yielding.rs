@@ -1,4 +1,4 @@
-//! An endpoint on which the tasks of a thread take turns, although it executes posts at once.
+//! An endpoint on which the tasks of a thread take turns, although it executes posts immediately.
 
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb, Work};
 use std::future::poll_fn;
@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct Yielding<E>(pub E);
 
-/// Lets the other tasks go on.
+/// Lets the other tasks continue.
 async fn pass() {
     let mut passed = false;
     poll_fn(|_| {

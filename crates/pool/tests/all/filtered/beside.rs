@@ -1,4 +1,4 @@
-//! A reader and a writer in one thread, whose posts and iterations take turns as a seed says.
+//! A reader and a writer in one thread, whose posts and iterations take turns by a seed.
 
 use super::rack::{ROOT, rack, served};
 use nearfield_fabric::transport::shm::ShmEndpoint;
@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// An endpoint whose posts begin when they are polled a second time. `lines` says that lines are
-/// atomic, as posts are here, and as over UCX.
+/// An endpoint with posts that begin when they are polled a second time. `lines` is true if lines
+/// are atomic, as posts are here, and as over UCX.
 pub struct Turns {
     pub endpoint: ShmEndpoint,
     pub lines: bool,
@@ -87,7 +87,7 @@ impl Endpoint for Turns {
 
 type Task<'t> = Pin<Box<dyn Future<Output = ()> + 't>>;
 
-/// What makes a step whenever it is polled, for ever.
+/// A writer that makes a step whenever it is polled, forever.
 pub struct Writer<'w>(RefCell<Task<'w>>);
 
 impl Writer<'_> {
@@ -110,7 +110,7 @@ impl Writer<'_> {
     }
 }
 
-/// Programs between whose iterations the writer makes steps.
+/// Programs with steps of the writer between their iterations.
 struct Beside<'b, 'w> {
     memory: InMemory<Rack<'b>>,
     writer: &'b Writer<'w>,
@@ -143,15 +143,15 @@ impl Runner for Beside<'_, '_> {
 
 const STABLE: u64 = 64;
 const LEAST: u64 = 1 << 40;
-/// The values that keys alternate between: what is torn lies between them.
+/// The values that keys alternate between: torn values are between them.
 const ENDS: [u64; 2] = [0x1111_1111_1111_1111, 0xeeee_eeee_eeee_eeee];
 
 fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }
 
-/// Every other key stays. Of the keys between them most come and go, in waves, so that leaves are
-/// divided and merged; some have one value or another.
+/// Writes forever. Every other key stays. Of the keys between them most come and go, in waves, so
+/// that leaves are divided and merged; some have one value or another.
 async fn write(tree: &Tree<Turns>, seed: u64) -> Result<(), PoolError> {
     let mut random = SmallRng::seed_from_u64(seed);
     for wave in 0.. {
@@ -171,8 +171,8 @@ async fn write(tree: &Tree<Turns>, seed: u64) -> Result<(), PoolError> {
     Ok(())
 }
 
-/// Aggregates beside a writer; what is wrong, if anything is, and how many leaves programs have
-/// read.
+/// Aggregates while a writer works. Returns the number of leaves that programs have read, or the
+/// error that it found.
 pub fn run(seed: u64, options: Options, lines: bool) -> Result<u64, String> {
     let (nodes, endpoint) = served(1 + (seed % 2) as u16 * 3);
     let rack = rack(&nodes);
@@ -255,7 +255,7 @@ pub fn run(seed: u64, options: Options, lines: bool) -> Result<u64, String> {
         if entries != expected {
             return Err(format!("round {round}: other entries than those that stay"));
         }
-        // An alternating key is never there twice.
+        // An alternating key never counts twice.
         let ends = Filter::between(ENDS[0]..=ENDS[1]);
         let found = writer.beside(reading.aggregate(&range, &ends, Some(&mut programs)));
         if found.map_err(|error| error.to_string())?.count > STABLE {

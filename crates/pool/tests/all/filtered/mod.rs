@@ -1,5 +1,5 @@
-//! Filters and aggregates by programs at memory nodes agree with those of a `BTreeMap`: in a quiet
-//! tree through a network with faults, and beside writers.
+//! Tests that filters and aggregates by programs at memory nodes agree with those of a `BTreeMap`:
+//! in a quiet tree through a network with faults, and with concurrent writers.
 #![cfg(target_os = "linux")]
 
 mod beside;
@@ -38,12 +38,12 @@ fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }
 
-/// Both kinds of hopscotch leaves, of two sizes.
+/// Returns both kinds of hopscotch leaves, of two sizes.
 fn options(seed: u64) -> Options {
     let options = match seed % 2 {
         0 => Options::nearfield(),
         _ => Options {
-            // In shared memory, its locks have leases, too.
+            // In shared memory, CHIME's locks have leases, too.
             locks: Options::nearfield().locks,
             ..Options::chime()
         },
@@ -79,7 +79,7 @@ fn random_filter(random: &mut SmallRng) -> Filter {
     }
 }
 
-/// Random contents, ranges and filters, by programs and without, on one node and on four.
+/// Compares random contents, ranges and filters, by programs and without, on one node and on four.
 fn agree(seed: u64, programs: &mut dyn Programs, tree: &Tree<impl Endpoint>) {
     let mut random = SmallRng::seed_from_u64(seed);
     let mut model = BTreeMap::new();
@@ -159,7 +159,7 @@ fn programs_agree_with_a_btree_map_through_a_network_with_faults() {
     assert!(repeated > 0, "nothing was lost");
 }
 
-/// Counts agree with what two threads write meanwhile, by native code in memory that they share.
+/// Counts agree with concurrent writes of two threads, by native code in memory that they share.
 #[test]
 fn programs_see_whole_leaves_beside_writers_in_other_threads() {
     const STABLE: u64 = 2_000;
@@ -224,7 +224,7 @@ fn nothing_is_missed_or_met_twice_beside_a_writer() {
     assert!(at_nodes > 1_000, "{at_nodes}");
 }
 
-/// No node runs the program: the client reads the leaves, and says so.
+/// No node runs the program: the client reads the leaves, and reports that.
 #[test]
 fn refused_programs_are_replaced_by_reads() {
     struct Deaf;

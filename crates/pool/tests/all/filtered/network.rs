@@ -21,12 +21,12 @@ pub struct Network<'n> {
     nodes: Vec<Node<'n>>,
     switch: Switch,
     caller: Caller,
-    /// How often a datagram is lost, and how often it comes twice, and late.
+    /// Share of datagrams that are lost, and of those that arrive twice, and late.
     faults: f64,
     random: SmallRng,
     now: Duration,
     sent: u64,
-    /// Datagrams on their way, by the time at which they arrive.
+    /// Datagrams in flight, by the time at which they arrive.
     under_way: BTreeMap<(Duration, u64), (Place, Sent)>,
 }
 
@@ -41,7 +41,7 @@ impl<'n> Network<'n> {
                     .expect("no overlap");
             }
         }
-        // Writers' steps fall between any two iterations.
+        // With turns of one iteration, writers' steps fall between any two iterations.
         let settings = NodeSettings {
             turn_iterations: 1,
             ..NodeSettings::default()
@@ -79,7 +79,7 @@ impl<'n> Network<'n> {
         }
     }
 
-    /// All traversals in flight make an iteration.
+    /// Runs one iteration of all traversals in flight.
     fn turn(&mut self) -> bool {
         let mut has_turned = false;
         for node in 0..self.nodes.len() {

@@ -1,4 +1,4 @@
-//! Memory nodes of this process, on which trees lie and programs run.
+//! Memory nodes of this process, which store trees and run programs.
 
 use nearfield_fabric::transport::shm::ShmEndpoint;
 use nearfield_fabric::{GlobalAddress, NodeId};
@@ -7,7 +7,7 @@ use nearfield_offload::node::{LocalMemory, Permission, Rack, Range, Ranges, Tena
 
 pub const TENANT: Tenant = Tenant(3);
 
-/// A place of the header of a tree.
+/// The address of the header of a tree.
 pub const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
 
 pub fn served(nodes: u16) -> (ShmNodes, ShmEndpoint) {
@@ -16,7 +16,7 @@ pub fn served(nodes: u16) -> (ShmNodes, ShmEndpoint) {
     (nodes, endpoint)
 }
 
-/// The memory of all nodes, which programs only read.
+/// Returns the memory of all nodes, which programs only read.
 pub fn rack(nodes: &ShmNodes) -> Rack<'_> {
     let memories = nodes.words().enumerate().map(|(number, words)| {
         let start = GlobalAddress::new(NodeId(number as u16), 4096).to_bits();

@@ -5,10 +5,10 @@ use nearfield_fabric::{FabricError, GlobalAddress, NodeId};
 use nearfield_fabric_testkit::RemoteIndex;
 use nearfield_pool::{PoolError, PoolIndex};
 
-/// Where the root of an index stands.
+/// The address of the root of an index.
 pub const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
 
-/// The fabric's error. No other error may occur.
+/// Returns the fabric's error. No other error may occur.
 pub fn fabric(error: PoolError) -> FabricError {
     match error {
         PoolError::Fabric(error) => error,
@@ -16,12 +16,12 @@ pub fn fabric(error: PoolError) -> FabricError {
     }
 }
 
-/// An index whose keys stand for numbers, and whose values are a repeated number.
+/// An index with keys that stand for numbers, and with values that are a repeated number.
 pub struct Numbers<I> {
     index: I,
     value_bytes: usize,
     key: Box<dyn Fn(u64) -> Vec<u8>>,
-    /// The testkit's view of an error: [`fabric`], or more than that.
+    /// The function that converts an error for the testkit: [`fabric`], or one that accepts more.
     told: fn(PoolError) -> FabricError,
 }
 
@@ -45,7 +45,8 @@ impl<I: PoolIndex> Numbers<I> {
         bytes.into_iter().cycle().take(self.value_bytes).collect()
     }
 
-    /// The number of a value. One that is of two is like none that was written.
+    /// Returns the number of a value. A value torn from two becomes a number that was never
+    /// written.
     fn number(&self, value: Option<Vec<u8>>) -> Option<u64> {
         let value = value?;
         let number = u64::from_le_bytes(value[..8].try_into().expect("eight bytes"));

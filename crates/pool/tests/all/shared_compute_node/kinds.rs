@@ -1,4 +1,4 @@
-//! The indexes, with nodes so small that a few dozens of keys make several.
+//! The indexes, with nodes that are so small that a few dozens of keys make several.
 
 use super::slow::Slow;
 use crate::numbers::ROOT;
@@ -11,7 +11,7 @@ use nearfield_pool::rivals::{rolex, smart};
 use nearfield_pool::{PoolError, PoolIndex, chime};
 use std::sync::Arc;
 
-/// Behind some of the keys that a learned index is loaded with.
+/// The first key of a plan, behind some of the keys that a learned index is loaded with.
 const FIRST: u64 = 2001;
 const LOADED: u64 = 60;
 
@@ -76,7 +76,7 @@ impl Trees {
 
     pub fn nearfield() -> Trees {
         Trees::small(chime::Options {
-            // Runs are too short to find out whether it pays.
+            // Runs are too short for the gate to decide.
             speculation: Speculation::Always,
             ..chime::Options::nearfield()
         })
@@ -90,7 +90,7 @@ impl Trees {
         })
     }
 
-    /// Each client does its own operations, so that they compete for locks.
+    /// Returns a kind in which each client does its own operations, so that they compete for locks.
     pub fn queueing(kind: Trees, hand_overs: Option<u32>) -> Trees {
         let Trees(options) = Trees::sharing(kind, false);
         Trees(chime::Options {
@@ -99,7 +99,7 @@ impl Trees {
         })
     }
 
-    /// The kinds that dead clients do not stop.
+    /// Returns the kinds that dead clients do not stop.
     pub fn leased() -> Vec<Trees> {
         let ours = Trees::nearfield();
         let apart = [None, Some(8)].map(|times| Trees::queueing(ours.clone(), times));

@@ -1,6 +1,6 @@
-//! Clients of the same compute node read, write and lock for each other, in every index: their
-//! outcomes are linearizable, also when clients die and operations are dropped, and they post fewer
-//! verbs.
+//! Tests of clients of the same compute node that read, write and lock for each other, in every
+//! index: their outcomes are linearizable, also when clients die and operations are dropped, and
+//! they post fewer verbs.
 
 mod kinds;
 mod slow;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// The default of the indexes.
+/// Number of bytes of a value by default.
 const VALUE_BYTES: usize = 8;
 
 /// Clients on several compute nodes, by turns.
@@ -30,9 +30,9 @@ struct Together<K: Kind> {
     kind: K,
     count: u32,
     fault: Fault,
-    /// Whether clients pause after a read: then there is time for others to write and to arrive.
+    /// True if clients pause after a read: then there is time for others to write and to arrive.
     is_slow: bool,
-    /// Whether clients give operations up now and then.
+    /// True if clients give operations up now and then.
     gives_up: bool,
     compute_nodes: RefCell<Vec<Arc<K::Node>>>,
 }
@@ -57,7 +57,8 @@ struct Client<I> {
     operations: Cell<u32>,
 }
 
-/// The outcome is also unknown if another client of the compute node led the write and was dropped.
+/// Converts an error. The outcome is also unknown if another client of the compute node led the
+/// write and was dropped.
 fn told(error: PoolError) -> FabricError {
     match error {
         PoolError::Interrupted => UNKNOWN,
@@ -65,11 +66,11 @@ fn told(error: PoolError) -> FabricError {
     }
 }
 
-/// It may have been done or not.
+/// The error of an operation that may have been done or not.
 const UNKNOWN: FabricError = FabricError::NodeLost { node: NodeId(0) };
 
 impl<I> Client<I> {
-    /// The answer, unless the operation is dropped.
+    /// Returns the result, unless the operation is dropped.
     async fn answer(
         &self,
         operation: impl Future<Output = Result<Option<u64>, FabricError>>,
@@ -156,7 +157,7 @@ impl<K: Kind> System for Together<K> {
     }
 }
 
-/// Many clients on few keys.
+/// Returns a plan of many clients on few keys.
 fn few() -> Plan {
     Plan {
         node_bytes: 4 << 20,
@@ -167,8 +168,8 @@ fn few() -> Plan {
     }
 }
 
-/// One key that is inserted, removed, and mostly updated: it may exist soon after updates have
-/// found it absent.
+/// Returns a plan with one key that is inserted, removed, and mostly updated: it may exist soon
+/// after updates have found it absent.
 fn one() -> Plan {
     Plan {
         clients: 10,
@@ -180,7 +181,7 @@ fn one() -> Plan {
     }
 }
 
-/// Enough keys for nodes to be divided.
+/// Returns a plan with enough keys for nodes to be divided.
 fn many() -> Plan {
     Plan {
         nodes: 2,
@@ -296,7 +297,8 @@ fn faults_are_found() {
     assert!(is_found(Learned::arrays(), Fault::NoLocks));
 }
 
-/// Sixteen clients do 200 operations each on one key; the verbs that each operation takes.
+/// Runs sixteen clients that do 200 operations each on one key; returns the verbs of each
+/// operation.
 fn verbs<K: Kind>(kind: K, count: u32, writes: bool) -> f64 {
     const CLIENTS: u32 = 16;
     const OPERATIONS: u32 = 200;
@@ -338,7 +340,8 @@ fn verbs<K: Kind>(kind: K, count: u32, writes: bool) -> f64 {
     verbs as f64 / f64::from(CLIENTS * OPERATIONS)
 }
 
-/// Of sixteen clients of one compute node, about one in a round does the operations of all.
+/// Checks that of sixteen clients of one compute node, about one in a round does the operations of
+/// all.
 fn pays<K: Kind>(name: &str, kind: impl Fn(bool) -> K) {
     for writes in [false, true] {
         let apart = verbs(kind(false), 1, writes);
@@ -361,8 +364,8 @@ fn clients_that_share_post_a_fraction_of_the_verbs() {
 }
 
 /// Clients of one compute node without combining compete for a lock one at a time, so that no swap
-/// is in vain. Where a lock is passed on, eight of nine neither take nor release it. Our clients
-/// that do not queue back off for longer, so less is saved.
+/// fails. If a lock is passed on, eight of nine neither take nor release it. Our clients that do
+/// not queue back off for longer, so less is saved.
 #[test]
 fn clients_that_queue_take_locks_once_or_not_at_all() {
     let kinds = [
@@ -381,7 +384,7 @@ fn clients_that_queue_take_locks_once_or_not_at_all() {
     }
 }
 
-/// The word of a lock that is passed on describes the leaf as well as where every client takes it.
+/// The word of a lock that is passed on describes the leaf as well as one that every client takes.
 #[test]
 fn a_lock_that_is_passed_on_says_what_is_there() {
     for hand_overs in [None, Some(8)] {
@@ -419,7 +422,7 @@ fn a_lock_that_is_passed_on_says_what_is_there() {
                 endpoint.read(from, &mut word).await.expect("read");
                 u64::from_le_bytes(word)
             };
-            // The root is a leaf yet, of the first level.
+            // The root is still a leaf, of the first level.
             let root = word(ROOT).await;
             assert_eq!(root >> 56, 1);
             let at = GlobalAddress::new(NodeId(0), root & ((1 << 48) - 1));
@@ -430,7 +433,7 @@ fn a_lock_that_is_passed_on_says_what_is_there() {
             assert_eq!(leaf.occupied().count(), 32);
             let found = word(at.plus(layout.lock_offset() as u64)).await;
             let words = LockWordLayout::new(layout.span());
-            // A bucket of which a part was not known may be taken for full, and is now and then.
+            // A bucket that was known only in part may be shown as full, and is now and then.
             let full = |word| words.with_max_slot(word, 0).to_bits();
             let found = full(LockWord::from_bits(found));
             let differ = (found ^ full(words.of_leaf(&leaf))).count_ones();

@@ -33,7 +33,7 @@ impl Interference for Slowness {
     ) -> Result<(), FabricError> {
         self.planted.post(endpoint, verbs).await?;
         if self.is_slow {
-            // From next to nothing to some round trips.
+            // From almost nothing to a few round trips.
             let number = self.posts.get() + 1;
             self.posts.set(number);
             let time = (endpoint.client() * 31 + number * 17) % 20;

@@ -10,21 +10,21 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// A fault of the endpoint with which the tree has to fail.
+/// A fault of the endpoint with which the tree must fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     None,
     /// Checksums of leaves match any content.
     NoChecksums,
-    /// Leaves keep their first reverse pointer for ever.
+    /// Leaves keep their first reverse pointer forever.
     NoReverse,
     /// Slots are written whatever their old word is.
     NoSwaps,
     /// Locks are taken even if they are held.
     NoLocks,
-    /// Slots that are read again are as they were.
+    /// Slots that are read again are unchanged.
     StaleSlots,
-    /// Writes of leaves go nowhere now and then.
+    /// Writes of leaves are lost now and then.
     Forgets,
 }
 
@@ -45,7 +45,7 @@ impl Way {
         }
     }
 
-    /// Makes later reads the fixed content.
+    /// Forgets the fixed content of reads.
     pub fn forget_words(&self) {
         self.words.borrow_mut().clear();
     }
@@ -74,7 +74,7 @@ impl Way {
                 into[9..17].copy_from_slice(&sum.to_le_bytes());
             }
             Fault::NoReverse if is_leaf => keep_first(into),
-            // The root's slot is 0 at first.
+            // The root's slot is 0 initially.
             Fault::StaleSlots if into.len() == 8 && into[..] != [0; 8] => keep_first(into),
             _ => {}
         }
@@ -118,14 +118,14 @@ impl Interference for Way {
     }
 }
 
-/// Keys from numbers.
+/// The keys that numbers stand for.
 #[derive(Clone, Copy, Debug)]
 pub enum Keys {
-    /// They part at the last two bytes, ten ways at each: nodes grow.
+    /// Keys that differ in the last two bytes, with ten values of each: nodes grow.
     Wide,
-    /// Each byte is one of two: nodes are put above nodes, at all depths.
+    /// Keys of which each byte is one of two: nodes are put above nodes, at all depths.
     Deep,
-    /// As `Deep`, with more bytes between than a prefix has.
+    /// Keys like `Deep`, with more bytes between than a prefix has.
     Long,
 }
 
@@ -147,7 +147,7 @@ impl Keys {
             }
             Keys::Deep | Keys::Long => {
                 let apart = key.len() / 8;
-                // The least bit decides first, so that neighbours part early.
+                // The least bit decides first, so that neighbours differ early.
                 for bit in 0..8 {
                     key[bit * apart] += (number >> bit & 1) as u8;
                 }
@@ -161,7 +161,7 @@ pub struct Trees {
     pub options: Options,
     pub keys: Keys,
     pub fault: Fault,
-    /// Whether all clients are on one compute node; otherwise each is one by itself.
+    /// True if all clients are on one compute node; otherwise each has its own.
     pub is_shared: bool,
     shared: RefCell<Option<Arc<ComputeNode>>>,
 }

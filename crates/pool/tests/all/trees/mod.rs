@@ -9,7 +9,7 @@ use nearfield_pool::layout::{Arrangement, Shape};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Nodes so small that a few dozens of keys make a tree of several levels.
+/// Returns nodes that are so small that a few dozens of keys make a tree of several levels.
 pub fn small() -> Shape {
     Shape {
         leaf_span: 8,
@@ -19,7 +19,7 @@ pub fn small() -> Shape {
     }
 }
 
-/// CHIME with small nodes.
+/// Returns CHIME with small nodes.
 pub fn chime() -> Options {
     Options {
         shape: small(),
@@ -29,7 +29,7 @@ pub fn chime() -> Options {
     }
 }
 
-/// Ours with small nodes.
+/// Returns our variant with small nodes.
 pub fn nearfield() -> Options {
     Options {
         shape: Shape {
@@ -38,16 +38,16 @@ pub fn nearfield() -> Options {
         },
         cache_bytes: 1 << 20,
         hotspot_bytes: 1 << 12,
-        // Memory is used again as soon as it may, and soon.
+        // Memory is reused as soon as possible.
         retired_bytes: 1,
         locks: Locks::Leased(Duration::from_micros(300)),
-        // Runs are too short to find out whether it pays.
+        // Runs are too short for the gate to decide.
         speculation: Speculation::Always,
         ..Options::nearfield()
     }
 }
 
-/// Each client is a compute node by itself.
+/// Trees of which each client has its own compute node.
 pub struct SmallTrees {
     pub options: Options,
     pub fault: Fault,
@@ -67,7 +67,7 @@ pub fn compute_node(options: Options) -> Arc<ComputeNode> {
 }
 
 pub fn key(number: u64) -> [u8; 8] {
-    // Keys of zeros are none.
+    // A key of zeros is invalid.
     (number + 1).to_be_bytes()
 }
 
