@@ -2,7 +2,7 @@
 //!
 //! A chunk is gathered level by level instead of depth first. The walk to the bound leaves an
 //! ordered list of the subtrees to the right of its path (to the left, if descending). Each pass
-//! replaces the inner nodes of the list by their children, and truncates the list after the
+//! replaces the inner nodes of the list with their children, and truncates the list after the
 //! subtrees that are expected to hold the chunk's entries. If they hold fewer, another chunk
 //! follows. All nodes of a pass are prefetched together, so that a chunk of 64 entries waits for
 //! memory about as often as a single lookup does.
@@ -289,7 +289,7 @@ impl<F: LeafForm> Tree<F> {
         scratch.items.push(node);
     }
 
-    /// Performs one pass: replaces inner nodes by their children and truncates the list when it
+    /// Performs one pass: replaces inner nodes with their children and truncates the list when it
     /// holds enough entries. Returns true if inner nodes are left.
     pub fn expand(&self, direction: Direction, scratch: &mut Scratch) -> bool {
         let Scratch {

@@ -300,8 +300,8 @@ impl<F: RadixForm> Radix<F> {
         self.tree.modify(key, &guard, &mut Off, &mut decide)
     }
 
-    /// Makes a change if the value of a key equals `previous`. Returns true if it did, and the
-    /// previous value.
+    /// Makes a change if the value of a key equals `previous`. Returns true if it made the change,
+    /// and the previous value.
     fn change_if(
         &self,
         key: F::Key<'_>,

@@ -10,8 +10,8 @@ use crate::tree::{Hint, Tree};
 use crate::writer::Writer;
 
 impl<F: LeafForm> Tree<F> {
-    /// Replaces each node on the path of a key that has too few children left, by a smaller node or
-    /// by its only child. Without memory for that, the node stays.
+    /// Replaces each node on the path of a key that has too few children left, with a smaller node
+    /// or with its only child. Without memory for that, the node stays.
     pub fn tidy(&self, key: F::Key<'_>, guard: &Writer<'_, F>, probe: &mut impl Probe) {
         let mut waits = 0;
         loop {
@@ -49,7 +49,7 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// Replaces `child` by a smaller node, or by its only child. The path of `key` leads to it.
+    /// Replaces `child` with a smaller node, or with its only child. The path of `key` leads to it.
     fn shrink(
         &self,
         key: F::Key<'_>,

@@ -301,9 +301,9 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// Replaces the link from a node to a child, `old`, by one to `new`, and updates the jumps: see
-    /// [`jump`](crate::jump). The caller holds the lock of the node, and perhaps that of the old
-    /// child.
+    /// Replaces the link from a node to a child, `old`, with one to `new`, and updates the jumps:
+    /// see [`jump`](crate::jump). The caller holds the lock of the node, and perhaps that of the
+    /// old child.
     pub fn relink(
         &self,
         above: Inner<'_>,

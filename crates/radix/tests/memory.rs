@@ -26,7 +26,7 @@ fn assert_held(index: &Radix<Bytes>, when: &str) {
     assert!(memory.taken_bytes < most, "{when}: {memory:?}");
 }
 
-/// Each insertion replaces a block by one that is an entry longer, and all blocks have about the
+/// Each insertion replaces a block with one that is an entry longer, and all blocks have about the
 /// same length at a time: memory for each length must not be held forever. Then the same with
 /// entries that become longer and shorter.
 #[test]

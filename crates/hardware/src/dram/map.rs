@@ -53,7 +53,7 @@ impl Field {
 
 /// The order of the fields in an address, from its highest bits to the lowest above a line's.
 ///
-/// Written as `ro-ch-ra-ba-bg-co`: row, channel, rank, bank, group, column. Dashes may be left out.
+/// Written as `ro-ch-ra-ba-bg-co`: row, channel, rank, bank, group, column. Dashes may be omitted.
 /// Bits above the fields are ignored.
 ///
 /// ```

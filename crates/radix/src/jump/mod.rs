@@ -246,7 +246,7 @@ impl Jumps {
         }
     }
 
-    /// Replaces a table by one of twice the size, or creates it. Returns the number of slots in
+    /// Replaces a table with one of twice the size, or creates it. Returns the number of slots in
     /// use.
     fn grow(&self, table: Option<&Table>, number: usize, guard: &Guard) -> usize {
         let buckets_log = table.map_or(0, |table| table.buckets.len().ilog2() + 1);
@@ -292,7 +292,7 @@ impl Jumps {
         Some(stem)
     }
 
-    /// Replaces a stem's first node by another one of the same depth.
+    /// Replaces a stem's first node with another one of the same depth.
     pub fn keep_stem(&self, stem: Stem, node: Ref) {
         let mut changes = lock(&self.changes);
         if let Some(entry) = changes.stems.iter_mut().find(|(other, _)| *other == stem) {

@@ -128,7 +128,7 @@ impl<'m> Inner<'m> {
         }
     }
 
-    /// Replaces the ranges that start from `start` to `end` by `pieces`, which cover the same
+    /// Replaces the ranges that start from `start` to `end` with `pieces`, which cover the same
     /// bytes. Only under the lock; there must be room.
     pub fn splice(self, start: u8, end: u8, pieces: &[(u8, Ref)]) {
         by_kind!(self,

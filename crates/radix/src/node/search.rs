@@ -5,19 +5,19 @@
 //! built from the loaded words. Elsewhere than on x86-64 the same comparison is made byte by byte;
 //! everywhere, the tests compare with a scalar search.
 
-/// Returns the number of the first `count` of four ascending key bytes that are at most `byte`.
+/// Returns how many of the first `count` of four ascending key bytes are at most `byte`.
 #[inline]
 pub fn at_most_in_4(keys: u32, count: usize, byte: u8) -> usize {
     leading(u64::from(at_most_16(u64::from(keys), 0, byte)), count)
 }
 
-/// Returns the number of the first `count` of 16 ascending key bytes that are at most `byte`.
+/// Returns how many of the first `count` of 16 ascending key bytes are at most `byte`.
 #[inline]
 pub fn at_most_in_16(words: [u64; 2], count: usize, byte: u8) -> usize {
     leading(u64::from(at_most_16(words[0], words[1], byte)), count)
 }
 
-/// Returns the number of the first `count` of 48 ascending key bytes that are at most `byte`.
+/// Returns how many of the first `count` of 48 ascending key bytes are at most `byte`.
 #[inline]
 pub fn at_most_in_48(words: [u64; 6], count: usize, byte: u8) -> usize {
     let bits = u64::from(at_most_16(words[0], words[1], byte))

@@ -66,7 +66,7 @@ pub trait Sorted {
     fn key(&self, position: usize) -> u8;
     /// Sets the key byte at a position.
     fn set_key(&self, position: usize, byte: u8);
-    /// Returns the number of the first `count` key bytes that are at most `byte`.
+    /// Returns how many of the first `count` key bytes are at most `byte`.
     fn at_most(&self, count: usize, byte: u8) -> usize;
 
     /// Returns the child whose range includes a byte, in a node whose keys are the starts of

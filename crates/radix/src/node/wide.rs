@@ -98,7 +98,7 @@ impl Node256 {
         }
     }
 
-    /// Replaces the ranges that start from `start` to `end` by `pieces`, which cover the same
+    /// Replaces the ranges that start from `start` to `end` with `pieces`, which cover the same
     /// bytes. Only under the lock.
     pub fn splice(&self, start: u8, end: u8, pieces: &[(u8, Ref)]) {
         for (i, &(first, child)) in pieces.iter().enumerate() {

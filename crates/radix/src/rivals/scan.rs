@@ -1,7 +1,7 @@
 //! Ordered walks through a tree that other threads may change meanwhile.
 //!
 //! The walk keeps a list of the subtrees and leaves still to visit, the next one last. It takes the
-//! next one and replaces it by its children, as they are at an instant. If a node is not what its
+//! next one and replaces it with its children, as they are at an instant. If a node is not what its
 //! parent indicated, because it was replaced, or its prefix is now longer or shorter, the walk
 //! restarts at the root, after the last leaf that it has delivered. It never retries the same node,
 //! which may have been unlinked forever.

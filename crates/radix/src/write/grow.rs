@@ -22,7 +22,7 @@ use crate::writer::Writer;
 use nearfield_core::Error;
 
 impl<F: LeafForm> Tree<F> {
-    /// Replaces a node without room by a larger one, in which the change is made.
+    /// Replaces a node without room with a larger one, in which the change is made.
     pub(super) fn grow<'v>(
         &self,
         place: &Place,
@@ -37,7 +37,7 @@ impl<F: LeafForm> Tree<F> {
         })
     }
 
-    /// Replaces a node without room by a larger one, in which `pieces` replace a range. `linking`
+    /// Replaces a node without room with a larger one, in which `pieces` replace a range. `linking`
     /// is called before the larger node is linked.
     pub(super) fn grow_with(
         &self,
@@ -63,7 +63,8 @@ impl<F: LeafForm> Tree<F> {
         })
     }
 
-    /// Replaces the node of a place, whose lock is held, by the result of `make`, if there is one.
+    /// Replaces the node of a place, whose lock is held, with the result of `make`, if there is
+    /// one.
     fn replace(
         &self,
         place: &Place,

@@ -204,8 +204,8 @@ impl<F: LeafForm> Tree<F> {
         InNode::Changed
     }
 
-    /// Replaces a leaf by a subtree with room for its entries and a new one, which may replace one
-    /// of them.
+    /// Replaces a leaf with a subtree with room for its entries and a new one, which may replace
+    /// one of them.
     fn overflow(
         &self,
         node: Inner<'_>,
@@ -401,8 +401,8 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// Replaces the latched leaf of a range and one of two neighbours by one leaf, if they have few
-    /// enough entries together, and if there is memory for it.
+    /// Replaces the latched leaf of a range and one of two neighbours with one leaf, if they have
+    /// few enough entries together, and if there is memory for it.
     fn join(
         &self,
         node: Inner<'_>,

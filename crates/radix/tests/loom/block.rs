@@ -294,7 +294,7 @@ impl Slot {
         &self.blocks[self.linked.load(Ordering::Acquire)]
     }
 
-    /// Replaces the block by a copy.
+    /// Replaces the block with a copy.
     fn replace(&self, fault: Fault) {
         let [old, new] = &self.blocks;
         let latch = old.latch(fault != Fault::NoLatch);

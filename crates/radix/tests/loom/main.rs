@@ -515,8 +515,8 @@ impl Tree {
         }
     }
 
-    /// Replaces the child by a copy in the other place, as growing does: the child's lock is taken
-    /// first, so the parent's is only tried. Returns the place of the old child.
+    /// Replaces the child with a copy in the other place, as growing does: the child's lock is
+    /// taken first, so the parent's is only tried. Returns the place of the old child.
     fn replace(&self) -> usize {
         loop {
             let place = self.child();

@@ -417,7 +417,7 @@ impl Node {
         &self.blocks[self.linked.load(Ordering::Acquire)]
     }
 
-    /// Replaces the block by a copy.
+    /// Replaces the block with a copy.
     fn replace(&self, fault: Fault) {
         let [old, new] = &self.blocks;
         let latch = old.header.latch(fault != Fault::NoLatch);

@@ -13,7 +13,7 @@ use nearfield_core::packed::{PackedLengths, packed_length};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// The number of granules to a multiple of which a written block is rounded up, so that there is
+/// The number of granules of which the length of a written block is a multiple, so that there is
 /// room for the next entries.
 const STEP_GRANULES: usize = 8;
 

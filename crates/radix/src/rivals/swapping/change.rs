@@ -183,7 +183,7 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
         }
     }
 
-    /// Replaces a leaf by a node that leads to it and to the leaf of another key.
+    /// Replaces a leaf with a node that leads to it and to the leaf of another key.
     fn put_between(
         &self,
         spot: Spot<'_>,
@@ -248,8 +248,8 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
         Err(Restart)
     }
 
-    /// Freezes a node, and replaces its slots, or the node by a copy, so that there is a slot for a
-    /// symbol. If another thread is quicker, this has no effect.
+    /// Freezes a node, and replaces its slots, or replaces the node with a copy, so that there is a
+    /// slot for a symbol. If another thread is quicker, this has no effect.
     fn replace(
         &self,
         parent: Option<Place<'_>>,

@@ -308,7 +308,7 @@ impl<'g, const APART: bool> Node<'g, APART> {
         &self.header().end
     }
 
-    /// Replaces slots that are stored apart by others, unless another thread has already done so.
+    /// Replaces slots that are stored apart with others, unless another thread has already done so.
     /// Retires the slots that are no longer used.
     pub fn exchange(self, old: Slots<'_>, new: Slots<'_>, guard: &Guard) -> bool {
         let apart = &self.header().apart;

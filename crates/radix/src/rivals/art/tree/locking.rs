@@ -48,7 +48,7 @@ pub fn upgrade(node: Node<'_>, version: Version, probe: &mut impl Probe) -> Resu
     }
 }
 
-/// Replaces a node by a copy and unlocks. The node and its parent are locked.
+/// Replaces a node with a copy and unlocks. The node and its parent are locked.
 pub(super) fn replace(
     parent: Parent<'_>,
     node: Node<'_>,

@@ -46,8 +46,8 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
         Ok(())
     }
 
-    /// Replaces a node by the only entry that it has left, and unlocks. The node and its parent are
-    /// locked.
+    /// Replaces a node with the only entry that it has left, and unlocks. The node and its parent
+    /// are locked.
     fn collapse(
         &self,
         parent: Parent<'_>,
