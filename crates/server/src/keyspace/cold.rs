@@ -1,12 +1,13 @@
-//! Values in cold tiers: reading them, and giving up their places.
+//! The part of the keyspace that reads values in cold tiers and gives up their places.
 //!
-//! A record whose value lies in a cold tier has the value's [`Place`] instead of it. The type of
-//! the key and the time at which it expires stay in the record, so that commands which ask for
-//! these read no tier.
+//! A record whose value is stored in a cold tier has the value's [`Place`] instead of the value.
+//! The type of the key and the time at which it expires stay in the record, so that commands which
+//! ask only for these read no tier.
 //!
-//! Reads of strings hold no stripe. So that they find at a place what they have read of in the
-//! index, a place that is given up is not released at once: it is *retired*, like a
-//! [slot](super::slots), and released in the next exclusive phase, when no read is under way.
+//! Reads of strings hold no stripe. A place that is given up is therefore not released at once: a
+//! read that found the place in the index must still find its value there. The place is *retired*,
+//! like a [slot](super::slots), and released in the next exclusive phase, when no read is in
+//! progress.
 
 pub use nearfield_tiers::cold::{Cold, Held};
 pub use nearfield_tiers::disk::PATIENCE;
@@ -20,12 +21,12 @@ use nearfield_tiers::{Heap, Place, ReadError, claim};
 use parking_lot::RwLockWriteGuard;
 use std::cell::RefCell;
 
-/// What a record refers to that lies outside of the index: an object or a long string in a slot, or
-/// a value in a cold tier.
+/// The part of a value that a record refers to outside of the index: an object or a long string in
+/// a slot, or a value in a cold tier.
 pub type Outside = claim::Outside<Slot, Place>;
 
 impl Record<'_> {
-    /// What it refers to outside of the index.
+    /// Returns what the record refers to outside of the index.
     #[inline]
     pub fn outside(&self) -> Option<Outside> {
         match self.payload {
@@ -36,20 +37,20 @@ impl Record<'_> {
     }
 }
 
-/// How the exclusive phase is entered by who can do without, such as
+/// A function that enters the exclusive phase for callers that can do without it, such as
 /// [`try_exclude`](Keyspace::try_exclude).
 pub type Enter = fn(&Keyspace) -> Option<RwLockWriteGuard<'_, Databases>>;
 
 thread_local! {
-    /// Where values of cold tiers are read to.
+    /// The buffer into which values of cold tiers are read.
     static READ: RefCell<Vec<u8>> = RefCell::default();
 }
 
-/// A buffer that is larger than this after a read is given back.
+/// The capacity in bytes up to which the buffer is kept after a read.
 const KEPT_BYTES: usize = 64 << 10;
 
 impl Keyspace {
-    /// Gives up what the record of a key has referred to.
+    /// Gives up what the record of a key referred to.
     #[inline]
     pub fn retire(&self, outside: Option<Outside>) {
         match outside {
@@ -62,13 +63,13 @@ impl Keyspace {
         }
     }
 
-    /// How much was given up and waits to be freed.
+    /// Returns the number of slots and places that were given up and wait to be freed.
     #[inline]
     pub fn retired(&self) -> usize {
         self.slots.retired() + self.cold.retired()
     }
 
-    /// Frees what was given up. What takes long is done when the result is dropped, which is best
+    /// Frees what was given up. The slow part runs when the result is dropped, which is best done
     /// after the exclusive phase.
     pub fn reclaim(&self, exclusive: &mut Databases) -> Reclaimed<'_> {
         Reclaimed {
@@ -91,10 +92,10 @@ impl Keyspace {
         }
     }
 
-    /// Gives the value of `key`, which lies at a place of a cold tier, to `read`.
+    /// Passes the value of `key`, stored at a place of a cold tier, to `read`.
     ///
     /// # Errors
-    /// It cannot be read. The error names the key.
+    /// The value cannot be read. The error names the key.
     pub fn read_place<R>(
         &self,
         key: &[u8],
@@ -113,11 +114,11 @@ impl Keyspace {
         result
     }
 
-    /// The object of `key`, which lies at a place of a cold tier, in `heap`. The place is left as
-    /// it is.
+    /// Reads the object of `key`, stored at a place of a cold tier, into `heap`. The place is left
+    /// as it is.
     ///
     /// # Errors
-    /// It cannot be read. The error names the key.
+    /// The value cannot be read. The error names the key.
     pub fn thaw(
         &self,
         key: &[u8],
@@ -169,7 +170,7 @@ impl Keys<'_> {
     }
 }
 
-/// What was given up and nobody reads any more.
+/// The objects and places that were given up and that no thread reads any more.
 #[derive(Debug)]
 pub struct Reclaimed<'k> {
     objects: Vec<Object>,

@@ -1,8 +1,8 @@
-//! Notes of hashes in cold tiers some of whose fields expire.
+//! The notes of hashes in cold tiers that have fields which expire.
 //!
-//! A hash in memory owns its [note](FieldNotes). One in a cold tier is bytes, and its place has the
-//! note here: from before the record of the key refers to the place, until the place is given up.
-//! So such a hash is found when a field's time is over, wherever it lies.
+//! A hash in memory owns its [note](FieldNotes). A hash in a cold tier is plain bytes, so the note
+//! of its place is kept here. It exists from before the record of the key refers to the place until
+//! the place is given up. A hash with expired fields is thus found in every tier.
 
 use crate::object::{FieldNote, FieldNotes};
 use hashbrown::HashMap;
@@ -14,14 +14,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The notes, by the places of their hashes.
 #[derive(Debug, Default)]
 pub struct ColdNotes {
-    /// How many there are, for who finds none.
+    /// Number of notes, read without the lock: most calls find none.
     count: AtomicUsize,
     notes: Mutex<HashMap<Place, FieldNote>>,
 }
 
 impl ColdNotes {
-    /// Notes that the first field of the hash of `key` at a place expires at `time_ms`, or later,
-    /// and forgets what was noted of the place before.
+    /// Notes that the first field of the hash of `key` at a place expires at `time_ms` or later.
+    /// Replaces an earlier note of the place.
     pub fn set(&self, place: Place, notes: &Arc<FieldNotes>, time_ms: u64, key: &[u8]) {
         let note = notes.add(time_ms, key);
         let mut notes = self.notes.lock();
@@ -31,10 +31,11 @@ impl ColdNotes {
         drop(before);
     }
 
-    /// Forgets the note of a place that is given up, if there is one.
+    /// Removes the note of a place that is given up, if there is one.
     #[inline]
     pub fn remove(&self, place: Place) {
-        // Who gives up a place has read of it in the index, where it was put after its note.
+        // A thread that gives up a place has found it in the index, where it was put after its
+        // note.
         if self.count.load(Ordering::Acquire) > 0 {
             self.take(place);
         }
@@ -49,22 +50,23 @@ impl ColdNotes {
         drop(note);
     }
 
-    /// When the first field of the hash at a place expires, or before; `None` if none does.
+    /// Returns when the first field of the hash at the place expires, or a time before that; `None`
+    /// if no field expires.
     pub fn time_ms(&self, place: Place) -> Option<u64> {
         self.notes.lock().get(&place).map(FieldNote::time_ms)
     }
 
-    /// True if there may be fields whose time is over.
+    /// Returns true if there may be expired fields.
     pub fn is_due(&self, place: Place, now_ms: u64) -> bool {
         self.time_ms(place).is_some_and(|time_ms| time_ms <= now_ms)
     }
 
-    /// How many there are. For tests.
+    /// Returns the number of notes. For tests.
     pub fn len(&self) -> usize {
         self.notes.lock().len()
     }
 
-    /// True if there are none. For tests.
+    /// Returns true if there are no notes. For tests.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,5 +1,4 @@
-//! One of the numbered databases: an ordered index of keys, and one of the times at which keys
-//! expire.
+//! A numbered database: an ordered index of keys, and an index of the times at which keys expire.
 
 use super::home::Home;
 use super::index::Index;
@@ -18,7 +17,7 @@ pub struct Database {
     pub(super) home: Home,
     pub(super) number: u8,
     entries: OnceLock<Index>,
-    /// [Notes](super::notes) of the times at which keys expire. If it is shared it has those of all
+    /// [Notes](super::notes) of the times at which keys expire. A shared index has those of all
     /// databases.
     expiries: OnceLock<Index>,
     /// Notes of the hashes that have fields which expire.
@@ -26,7 +25,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// An empty database, or what is there if it is shared.
+    /// Creates an empty database, or opens the existing one if it is shared.
     pub fn new(home: &Home, number: usize) -> Database {
         let database = Database {
             home: home.clone(),
@@ -36,37 +35,37 @@ impl Database {
             field_notes: Arc::default(),
         };
         if home.is_shared() {
-            // What is shared is there, so that nothing can fail.
+            // Shared indexes exist already, so that nothing can fail.
             let _ = (database.entries_or_create(), database.expiries_or_create());
         }
         database
     }
 
-    /// An empty database in place of this one, which is answered.
+    /// Replaces this database by an empty one and returns the old one.
     pub fn replace(&mut self) -> Database {
         let empty = Database::new(&self.home, self.number.into());
         std::mem::replace(self, empty)
     }
 
-    /// The number of the database.
+    /// Returns the number of the database.
     #[inline]
     pub fn number(&self) -> usize {
         self.number.into()
     }
 
-    /// True if other servers read and change the same keys.
+    /// Returns true if other servers read and change the same keys.
     #[inline]
     pub fn is_shared(&self) -> bool {
         self.home.is_shared()
     }
 
-    /// The index of keys, if a key was ever written.
+    /// Returns the index of keys, if a key was ever written.
     #[inline]
     pub fn entries(&self) -> Option<&Index> {
         self.entries.get()
     }
 
-    /// The index of keys, created if need be.
+    /// Returns the index of keys, which is created if necessary.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -75,7 +74,7 @@ impl Database {
         get_or_create(&self.entries, || self.home.entries(self.number))
     }
 
-    /// The index of expiries, if a key ever had one.
+    /// Returns the index of expiries, if a key ever had one.
     pub fn expiries(&self) -> Option<&Index> {
         self.expiries.get()
     }
@@ -84,7 +83,7 @@ impl Database {
         get_or_create(&self.expiries, || self.home.expiries())
     }
 
-    /// The number of keys. Keys that are shared are read to count them.
+    /// Returns the number of keys. To count shared keys, it reads all of them.
     ///
     /// # Errors
     /// Those of the placement.
@@ -92,7 +91,7 @@ impl Database {
         self.entries().map_or(Ok(0), Index::len)
     }
 
-    /// True if there are no keys.
+    /// Returns true if there are no keys.
     ///
     /// # Errors
     /// Those of the placement.
@@ -100,7 +99,7 @@ impl Database {
         self.entries().map_or(Ok(true), Index::is_empty)
     }
 
-    /// The number of keys that expire, each of which has one note.
+    /// Returns the number of keys that expire, each of which has one note.
     ///
     /// # Errors
     /// Those of the placement.
@@ -108,7 +107,7 @@ impl Database {
         self.expiries().map_or(Ok(0), Index::len)
     }
 
-    /// Reads what is stored for a key, whether its time is over or not.
+    /// Reads what is stored for a key, expired or not.
     ///
     /// # Errors
     /// Those of the placement.
@@ -126,7 +125,7 @@ impl Database {
     }
 
     /// Moves up to `blocks` blocks of each index, so that memory can be given back to the system.
-    /// True if there is more to do.
+    /// Returns true if there is more to do.
     pub fn compact(&self, blocks: usize) -> bool {
         let indexes = [self.entries(), self.expiries()];
         let mut has_more = false;
@@ -136,8 +135,8 @@ impl Database {
         has_more
     }
 
-    /// The bytes of this process's memory that the indexes use, without what they hold for use
-    /// again.
+    /// Returns the bytes of this process's memory that the indexes use, without what they keep for
+    /// reuse.
     pub fn used_bytes(&self) -> usize {
         let bytes = |index: &Index| index.memory().total_bytes();
         let indexes = self.entries().map_or(0, bytes) + self.expiries().map_or(0, bytes);

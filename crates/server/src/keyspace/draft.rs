@@ -1,9 +1,9 @@
-//! What a command makes of keys that other servers change at the same time.
+//! The changes of a command to keys that other servers change at the same time.
 //!
-//! A server alone locks its keys while a command works on them. Servers that share a pool have no
-//! lock in common. There a command works on a draft:
+//! A server that has its keys to itself locks them while a command works on them. Servers that
+//! share a pool have no lock in common. There a command works on a draft:
 //!
-//! 1. The first read of a key is kept. All later reads of the command are answered from the draft.
+//! 1. The first read of a key is kept. All later reads of the command are served from the draft.
 //! 2. Changes go to the draft.
 //! 3. [`Draft::commit`] writes each change as a comparison with the value that was read. If another
 //!    server has changed the key meanwhile, nothing is written, and the command runs again.
@@ -14,9 +14,9 @@
 //! refused.
 //!
 //! So a command that changes one key is atomic. A transaction or a script has one draft for all of
-//! its commands, so that it is atomic, too. Nothing is atomic over several keys, so a draft that
-//! changes several keys is refused as a whole. Commands that treat each key by itself (`DEL`,
-//! `MSET`) have no draft: each of their changes is one atomic operation of the pool.
+//! its commands, so that it is atomic, too. The pool has no atomic operation on several keys, so a
+//! draft that changes several keys is refused as a whole. Commands that treat each key separately
+//! (`DEL`, `MSET`) have no draft: each of their changes is one atomic operation of the pool.
 
 use super::index::Index;
 use super::{Database, Databases, Record};
@@ -34,34 +34,35 @@ pub struct Draft {
 struct Drafted {
     database: usize,
     key: Vec<u8>,
-    /// What the pool has held when the key was read first, `None` if it was not read.
+    /// The value in the pool at the first read of the key; `None` if it was not read.
     read: Option<Option<Vec<u8>>>,
-    /// What it is to hold, `None` if it stays as it is.
+    /// The new value, `None` if it stays as it is.
     written: Option<Option<Vec<u8>>>,
-    /// The client watches it: the changes are written only if it is as it was read.
+    /// True if the client watches the key: the changes are written only if it is as it was read.
     expected: bool,
 }
 
-/// What became of a draft.
+/// The result of committing a draft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Committed {
-    /// It is written.
+    /// The changes are written.
     Done,
     /// Another server has changed the key since it was read. Nothing was written.
     Conflict,
 }
 
-/// How often a command runs again because of other servers. Each time another server has gone on,
-/// so that only a command that takes far longer than theirs runs this often.
+/// The maximum number of times that a command runs again because of other servers. Each time
+/// another server has made progress, so that only a command that takes far longer than theirs runs
+/// this often.
 pub const ATTEMPTS_MAX: usize = 10_000;
 
 impl Draft {
-    /// Forgets all.
+    /// Forgets all keys.
     pub fn clear(&mut self) {
         self.keys.clear();
     }
 
-    /// True if a key is to be changed.
+    /// Returns true if a key will be changed.
     pub fn has_changes(&self) -> bool {
         self.keys.iter().any(|key| key.written.is_some())
     }
@@ -81,7 +82,8 @@ impl Draft {
         &mut self.keys[position]
     }
 
-    /// What a key holds for the command.
+    /// Returns what a key holds for the command: what the command has written, or else what it has
+    /// read.
     ///
     /// # Errors
     /// Those of the placement.
@@ -103,22 +105,21 @@ impl Draft {
         Ok(now.and_then(Option::as_deref))
     }
 
-    /// Has [`commit`](Draft::commit) write changes only if a key that was read is unchanged.
+    /// Makes [`commit`](Draft::commit) write changes only if a key that was read is unchanged.
     pub fn expect(&mut self, database: usize, key: &[u8]) {
         self.entry(database, key).expected = true;
     }
 
-    /// Sets what a key is to hold.
+    /// Sets the new value of a key.
     pub fn set(&mut self, database: usize, key: &[u8], stored: Option<&[u8]>) {
         self.entry(database, key).written = Some(stored.map(<[u8]>::to_vec));
     }
 
-    /// Writes the changes, and forgets all.
+    /// Writes the changes, and forgets all keys.
     ///
     /// # Errors
-    /// Several keys are to be changed, or a key other than an expected one: nothing was written.
-    /// Those of the placement: `Unknown`
-    /// leaves open whether it was written.
+    /// Several keys would be changed, or a key other than an expected one: nothing was written.
+    /// Those of the placement: `Unknown` leaves open whether the change was written.
     pub fn commit(&mut self, databases: &Databases) -> Result<Committed, CommandError> {
         let keys = std::mem::take(&mut self.keys);
         let mut changed = keys.iter().filter(|key| key.is_changed());
@@ -145,7 +146,7 @@ impl Draft {
 }
 
 impl Drafted {
-    /// True if it is to hold something else than what was read.
+    /// Returns true if the new value differs from what was read.
     fn is_changed(&self) -> bool {
         let written = self.written.as_ref();
         written.is_some_and(|written| self.read.as_ref() != Some(written))
@@ -175,7 +176,8 @@ impl Drafted {
     }
 }
 
-/// Stores `after` for a key if `before` is stored for it, where `None` is an absent key.
+/// Stores `after` for a key if `before` is stored for it; `None` stands for an absent key. Returns
+/// true if it did.
 ///
 /// # Errors
 /// Those of the placement.

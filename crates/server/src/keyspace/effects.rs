@@ -28,14 +28,14 @@ pub enum Class {
     Evicted,
     /// `n`: a key was created.
     New,
-    /// No event: only those who watch or cache the key are told.
+    /// No event: only clients that watch or cache the key are notified.
     Unnamed,
 }
 
 /// Something that happened to a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What kind of event.
+    /// The class of the event.
     pub class: Class,
     /// Its name, such as `lpush`.
     pub name: &'static str,
@@ -43,52 +43,54 @@ pub struct Event {
     pub database: usize,
     /// The key.
     pub key: Vec<u8>,
-    /// The number of the client whose command it was; 0: the server itself.
+    /// The number of the client that sent the command; 0: the server itself.
     pub origin: u64,
-    /// Whether the value is another one for those who watch the key, or cache it.
+    /// True if the value has changed for clients that watch or cache the key.
     pub is_change: bool,
 }
 
 /// The effects of one command, collected while it runs.
 #[derive(Debug, Default)]
 pub struct Effects {
-    /// How many changes the command has made to the keyspace; one that made none is not logged.
+    /// Number of changes that the command has made to the keyspace. A command that made none is not
+    /// logged.
     pub changes: u64,
-    /// Whether there is a log.
+    /// True if there is a log.
     pub logging: bool,
-    /// What is to be logged of this command and those that were executed with it, as one whole.
+    /// The entries to log for this command and those that were executed with it, as one unit.
     pub logged: Vec<(usize, Words)>,
-    /// True if something in `logged` is the work of a command, and not only the deletion of keys
-    /// whose time was over. A client may hear that such a key is gone before the log says so, as
-    /// it is gone after a restart, too.
+    /// True if an entry of `logged` is the work of a command, and not only the deletion of expired
+    /// keys. A client may learn that such a key is gone before the log has it, because the key is
+    /// gone after a restart, too.
     pub is_work: bool,
-    /// What is logged before the command itself: deletions of keys whose time was over, each with
-    /// its database.
+    /// The entries logged before the command itself: deletions of expired keys, each with its
+    /// database.
     pub before: Vec<(usize, Words)>,
-    /// What is logged in place of the command; `None`: the command as it was sent.
+    /// The commands logged in place of the command; `None`: the command as it was sent.
     pub instead: Option<Vec<Words>>,
-    /// What happened to which keys. Only collected if somebody observes.
+    /// The events of keys. Only collected if there is an observer.
     pub events: Vec<Event>,
-    /// Number of changes that tracking clients were told of.
+    /// Number of changes that tracking clients were notified of.
     pub told: usize,
-    /// How long it took at most to delete a key whose time was over.
+    /// The longest time that deleting an expired key took.
     pub longest_expiry: Duration,
     /// Events that come after all others: deletions of objects that became empty.
     pub last_events: Vec<Event>,
-    /// Whether somebody observes, so that events are to be collected.
+    /// True if there is an observer, so that events must be collected.
     pub observed: bool,
-    /// The number of the client whose command it is; 0: the server itself.
+    /// The number of the client that sent the command; 0: the server itself.
     pub origin: u64,
-    /// What becomes of keys that other servers change as well.
+    /// The changes to keys that other servers change as well.
     pub draft: Draft,
-    /// Whether such keys are changed one by one, without a draft.
+    /// True if such keys are changed one by one, without a draft.
     pub key_by_key: bool,
 }
 
 impl Effects {
     /// Makes ready for the next command.
     pub fn clear(&mut self) {
-        // All fields are named, so that none is forgotten that the next command would find.
+        // All fields are named, so that a new field cannot be forgotten and leak into the next
+        // command.
         let Effects {
             changes,
             logged,
@@ -101,7 +103,7 @@ impl Effects {
             last_events,
             draft,
             key_by_key,
-            // The executor of a command sets these before.
+            // The executor of a command sets these before the command runs.
             logging: _,
             observed: _,
             origin: _,
@@ -119,8 +121,8 @@ impl Effects {
         *key_by_key = false;
     }
 
-    /// Ends one command: what it has changed goes to the end of what is to be logged, `args` as
-    /// they were sent unless the command says otherwise. Answers how many changes it has made.
+    /// Ends one command: appends its changes to the entries to log, `args` as they were sent unless
+    /// the command chose others. Returns the number of changes that it has made.
     pub fn settle(&mut self, database: usize, args: &[&[u8]]) -> u64 {
         let changes = std::mem::take(&mut self.changes);
         let instead = self.instead.take();
@@ -144,8 +146,8 @@ impl Effects {
         changes
     }
 
-    /// Has the log say `words` in place of the command as it was sent. May be called several
-    /// times for several commands.
+    /// Logs `words` in place of the command as it was sent. May be called several times, once for
+    /// each command to log.
     pub fn log_instead<W: AsRef<[u8]>>(&mut self, words: &[W]) {
         let words = words.iter().map(|word| word.as_ref().to_vec()).collect();
         self.instead.get_or_insert_default().push(words);

@@ -1,9 +1,9 @@
-//! Deleting the fields of hashes whose time is over.
+//! The deletion of expired fields of hashes.
 //!
-//! Each hash with fields that expire has a [note](FieldNotes) in its database. A command
-//! that reads a hash does not see fields whose time is over ([`Object::at`]). They are removed
-//! before a command changes the hash, and by the [cycle](Keys::expire_fields) that looks for notes
-//! which are due. Then the log says `HDEL`, so that it tells the same whenever it is read.
+//! Each hash with fields that expire has a [note](FieldNotes) in its database. A command that reads
+//! a hash does not see expired fields ([`Object::at`]). They are removed before a command changes
+//! the hash, and by the [cycle](Keys::expire_fields) that searches for due notes. Each removal is
+//! logged as `HDEL`, so that a replay of the log does the same at any time.
 
 use super::keys::Keys;
 use super::{Class, Database, Outside};
@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Database {
-    /// Notes of the times at which fields of hashes expire.
+    /// Returns the notes of the times at which fields of hashes expire.
     #[inline]
     pub fn field_notes(&self) -> &Arc<FieldNotes> {
         &self.field_notes
     }
 
-    /// Sees to it that an object has its note. To be called when a key gets an object, and when
+    /// Ensures that an object has its note. Must be called when a key gets an object, and after
     /// fields were given times.
     #[inline]
     pub fn note_fields(&self, key: &[u8], object: &mut Object) {
@@ -29,8 +29,8 @@ impl Database {
     }
 }
 
-/// Removes up to `limit` fields whose time is over and answers the command that does the same; none
-/// if there is nothing to do. Has the hash be noted again by `note`.
+/// Removes up to `limit` expired fields and returns the command that does the same, or `None` if
+/// there are none. Notes the hash again for its remaining fields.
 pub(super) fn take_due(
     key: &[u8],
     object: &mut Object,
@@ -42,7 +42,7 @@ pub(super) fn take_due(
         return None;
     };
     let due = hash.take_due(now_ms, limit);
-    // The note may have been early.
+    // The note may have been earlier than the first field.
     hash.forget_note();
     hash.note_in(database.field_notes(), key);
     if due.is_empty() {
@@ -53,14 +53,15 @@ pub(super) fn take_due(
     Some(words)
 }
 
-/// As many fields are removed in the time that it takes to read a hash from a file. *Assumed*.
+/// Number of fields that are removed in the time that it takes to read a hash from a file.
+/// *Assumed*.
 const FIELDS_PER_READ: usize = 20;
 
-/// The words of such a command before the fields.
+/// The number of words before the fields in the `HDEL` command of [`take_due`].
 pub(super) const WORDS_BEFORE: usize = 2;
 
 impl Keys<'_> {
-    /// Removes fields of a hash whose time is over, before it is changed.
+    /// Removes expired fields of a hash before it is changed.
     #[inline]
     pub(super) fn drop_due_fields(&mut self, key: &[u8]) -> Result<(), CommandError> {
         if self.database().field_notes().are_due(self.field_time_ms()) {
@@ -69,7 +70,8 @@ impl Keys<'_> {
         Ok(())
     }
 
-    /// Up to which time fields are over. While a log is read none is.
+    /// Returns the time up to which fields have expired: 0 while a log is replayed, when no field
+    /// expires.
     #[inline]
     pub(super) fn field_time_ms(&self) -> u64 {
         match self.is_over(Some(0)) {
@@ -78,8 +80,8 @@ impl Keys<'_> {
         }
     }
 
-    /// Removes up to `limit` fields of a hash whose time is over. Says how many, and whether the
-    /// hash was read from a cold tier.
+    /// Removes up to `limit` expired fields of a hash. Returns their number, and true if the hash
+    /// was read from a cold tier.
     #[cold]
     fn expire_fields_of(
         &mut self,
@@ -93,8 +95,8 @@ impl Keys<'_> {
         let slot = match found.outside {
             Some(Outside::Slot(slot)) => slot,
             Some(Outside::Place(place)) if keyspace.cold_notes.is_due(place, now_ms) => {
-                // What cannot be read stays. Nobody sees the fields, and who changes the hash is
-                // told the reason.
+                // A hash that cannot be read stays. No command sees its expired fields, and a
+                // command that changes the hash gets the reason as its error.
                 let Ok(object) = keyspace.thaw(key, found.kind, place, &keyspace.heap) else {
                     return Ok((0, true));
                 };
@@ -126,10 +128,9 @@ impl Keys<'_> {
         Ok((count, was_cold))
     }
 
-    /// Removes fields of the database's hashes whose time is over, at most `limit` of them, by
-    /// looking at as many notes at most; at fewer, if hashes are read from cold tiers. Says how
-    /// many notes or fields it has dealt with; fewer than `limit` if none is left. Needs the
-    /// exclusive phase.
+    /// Removes up to `limit` expired fields of the database's hashes. It visits at most `limit`
+    /// notes, and fewer if hashes are read from cold tiers. Returns the number of notes or fields
+    /// processed, which is less than `limit` if none is left. Needs the exclusive phase.
     ///
     /// # Errors
     /// Those of the index.
@@ -143,13 +144,13 @@ impl Keys<'_> {
             }
             let (removed, was_cold) = self.expire_fields_of(&note.key, limit - fields)?;
             fields += removed + FIELDS_PER_READ * usize::from(was_cold);
-            // A hash that has this key has another note by now.
+            // A hash that still has this key has got another note meanwhile.
             notes.remove(note);
         }
         Ok(fields.max(due.len()))
     }
 
-    /// Has the hash of a key that was renamed be noted by its new name.
+    /// Notes the hash of a renamed key under its new name.
     pub(super) fn note_renamed(&self, key: &[u8]) -> Result<(), CommandError> {
         let database = self.database();
         let outside = database.read(key, |record| match record.kind {

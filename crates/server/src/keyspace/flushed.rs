@@ -1,4 +1,4 @@
-//! Databases that were flushed: gives their memory back.
+//! The release of the memory of flushed databases.
 
 use super::record::Record;
 use super::slots::Slots;
@@ -9,14 +9,15 @@ use parking_lot::Mutex;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Fewer keys than this are freed at once, which takes less time than to start a thread.
+/// The number of keys up to which a database is freed at once, which takes less time than to start
+/// a thread.
 const KEYS_AT_ONCE: usize = 1000;
 
 /// Frees databases that were taken out of the keyspace in the exclusive phase, and their objects.
-/// Where there are many keys a thread of its own does it.
+/// If there are many keys, a separate thread does it.
 pub fn free(databases: Vec<Database>, keyspace: &Keyspace) {
     let (slots, cold, notes) = (&keyspace.slots, &keyspace.cold, &keyspace.cold_notes);
-    // What cannot be counted is freed by the thread.
+    // Databases whose keys cannot be counted are freed by the thread.
     let keys: usize = databases
         .iter()
         .map(|database| database.len().unwrap_or(KEYS_AT_ONCE + 1))
@@ -56,7 +57,7 @@ pub fn free(databases: Vec<Database>, keyspace: &Keyspace) {
     }
 }
 
-/// Frees databases, and gives their objects to `free`.
+/// Frees databases, and passes their objects to `free`.
 fn free_all(
     databases: Vec<Database>,
     slots: &Slots,
@@ -68,8 +69,8 @@ fn free_all(
         let all = (Bound::Unbounded, Bound::Unbounded);
         let entries = database.entries().into_iter();
         for (_, stored) in entries.flat_map(|entries| entries.range(all)).flatten() {
-            // Nobody who has read the slot's number from the index is still at work, as that
-            // would have been before the exclusive phase.
+            // No thread that has read the slot's number from the index is still working, because it
+            // would have done so before the exclusive phase.
             match Record::parse(&stored).outside() {
                 None => {}
                 Some(Outside::Slot(slot)) => {
@@ -84,6 +85,6 @@ fn free_all(
             }
         }
     }
-    // It lies in pages of the threads that have made the keys.
+    // The memory is in pages of the threads that created the keys.
     allocator::ask();
 }

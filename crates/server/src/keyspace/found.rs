@@ -1,23 +1,23 @@
-//! What is known of a key by its record alone.
+//! The facts about a key that its record alone holds.
 
 use super::{Outside, Record};
 use crate::object::Kind;
 
-/// What is known of a key without opening its object.
+/// The facts about a key that are known without opening its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The type.
     pub kind: Kind,
-    /// Whether the string was changed in place.
+    /// True if the string was changed in place.
     pub raw: bool,
-    /// When the key expires, in milliseconds since 1970.
+    /// The time at which the key expires, in milliseconds since 1970.
     pub expires_at_ms: Option<u64>,
-    /// Where the object lies, or a string that does not lie in the index.
+    /// The location of the object, or of a string that is not stored in the index.
     pub outside: Option<Outside>,
 }
 
 impl Found {
-    /// True if it is a string that does not lie in the index, or has been changed in place.
+    /// Returns true if it is a string that is not stored in the index, or was changed in place.
     pub fn is_raw(&self) -> bool {
         self.raw || matches!(self.outside, Some(Outside::Slot(_)))
     }

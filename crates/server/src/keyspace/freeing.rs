@@ -1,7 +1,7 @@
-//! Objects that were given up: frees them, large ones by a thread of its own.
+//! The release of objects that were given up. A separate thread frees the large ones.
 //!
-//! What one thread frees, the thread that has taken it uses again later than what it frees itself.
-//! So what takes little time is freed at once.
+//! Memory that another thread frees returns to the thread that allocated it later than memory which
+//! that thread frees itself. So objects that take little time are freed at once.
 
 use crate::allocator;
 use crate::object::Object;
@@ -11,20 +11,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
-/// Steps of freeing (see [`Object::steps_to_free`]) that are taken at once: about a millisecond.
+/// The number of steps of freeing (see [`Object::steps_to_free`]) that are taken at once: about a
+/// millisecond.
 const STEPS_AT_ONCE: usize = 16_384;
 
-/// Memory that is given back to the system once the thread has freed it; less is soon used again.
+/// The minimum of freed bytes after which memory is given back to the system; less is soon reused.
 const RETURNED_BYTES: usize = 16 << 20;
 
-/// Frees objects. Its thread is started for the first large one.
+/// The release of objects. Its thread is started for the first large one.
 #[derive(Debug, Default)]
 pub struct ObjectFreeing {
     sender: Mutex<Option<Sender<GivenUp>>>,
     progress: Arc<FreeingProgress>,
 }
 
-/// Objects that wait for the thread, and what they take.
+/// Objects that wait for the thread, and the bytes that they take.
 struct GivenUp {
     objects: Vec<Object>,
     bytes: usize,
@@ -65,7 +66,7 @@ impl ObjectFreeing {
         if sender.is_none() {
             *sender = start(&self.progress);
         }
-        // Where no thread can be started they are freed here.
+        // If no thread can be started, they are freed here.
         if let Some(sender) = &*sender {
             let progress = &self.progress;
             progress.waiting_objects.fetch_add(count, Ordering::Relaxed);
@@ -76,17 +77,17 @@ impl ObjectFreeing {
         }
     }
 
-    /// Number of objects that wait to be freed.
+    /// Returns the number of objects that wait to be freed.
     pub fn waiting_objects(&self) -> usize {
         self.progress.waiting_objects.load(Ordering::Relaxed)
     }
 
-    /// Bytes of objects that wait to be freed, or were freed in part.
+    /// Returns the bytes of objects that wait to be freed, or were freed in part.
     pub fn waiting_bytes(&self) -> usize {
         self.progress.waiting_bytes.load(Ordering::Relaxed)
     }
 
-    /// Number of objects that the thread has freed, since the start.
+    /// Returns the number of objects that the thread has freed since the start.
     pub fn freed_objects(&self) -> u64 {
         self.progress.freed_objects.load(Ordering::Relaxed)
     }
@@ -101,7 +102,7 @@ impl FreeingProgress {
     }
 }
 
-/// Starts the thread. It ends when the sender and what was sent are gone.
+/// Starts the thread. It ends when the sender is gone and everything sent is freed.
 fn start(progress: &Arc<FreeingProgress>) -> Option<Sender<GivenUp>> {
     let (sender, receiver) = channel::<GivenUp>();
     let progress = Arc::clone(progress);
@@ -112,7 +113,7 @@ fn start(progress: &Arc<FreeingProgress>) -> Option<Sender<GivenUp>> {
             progress.count_freed(count, bytes);
             if bytes >= RETURNED_BYTES {
                 allocator::give_back();
-                // Most of it lies in pages of the threads that have taken it.
+                // Most of the memory is in pages of the threads that allocated it.
                 allocator::ask();
             }
         }

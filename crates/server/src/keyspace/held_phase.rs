@@ -1,5 +1,5 @@
-//! A check of tests and debug builds: no command waits for a phase that its own thread is in, as it
-//! would wait for ever.
+//! A check in tests and debug builds: no command waits for a phase while its own thread is in one,
+//! because it would wait for ever.
 
 use std::cell::Cell;
 
@@ -13,7 +13,7 @@ thread_local! {
 pub struct HeldPhase(());
 
 impl HeldPhase {
-    /// Notes that the thread is in a phase; `None` where nothing is checked.
+    /// Notes that the thread is in a phase. Returns `None` in builds without the check.
     #[inline]
     pub fn note(is_held: bool) -> Option<HeldPhase> {
         if !cfg!(debug_assertions) || !is_held {
@@ -23,7 +23,7 @@ impl HeldPhase {
         Some(HeldPhase(()))
     }
 
-    /// Panics in debug builds if the thread is in a phase, and so may not wait for one.
+    /// Panics in debug builds if the thread is in a phase and therefore must not wait for one.
     #[inline]
     pub fn forbid() {
         debug_assert_eq!(

@@ -5,31 +5,31 @@ use nearfield::{Bytes, Combine, EngineOptions, Error, Map, OpenError, Pim, Pool}
 use std::sync::Arc;
 
 /// The placement of all databases of a server. Objects other than short strings, and the times at
-/// which keys expire, lie in the memory of the server, unless the placement is shared.
+/// which keys expire, are stored in the memory of the server, unless the placement is shared.
 #[derive(Clone, Debug, Default)]
 pub enum Home {
     /// The memory of this process.
     #[default]
     Local,
-    /// Modules with processors of their own. Each database has its own.
+    /// Modules with processors of their own. Each database has modules of its own.
     Modules(Pim),
     /// A map in a pool of memory nodes. Other servers read and change it at the same time.
     Pool(Arc<AnyMap>),
 }
 
-/// The byte before the times at which the keys of a shared map expire. The bytes before keys are
-/// the numbers of their databases.
+/// The byte before the times at which the keys of a shared map expire. The byte before each key is
+/// the number of its database.
 const EXPIRIES: u8 = 0x80;
-/// What a shared map has before a key where it notes the key's time: the prefix, the time and the
-/// number of the database.
+/// The number of bytes before a key in the note of its time in a shared map: the prefix, the time
+/// and the number of the database.
 pub(super) const NOTE_BYTES: usize = 1 + 8 + 1;
-/// Stored values up to this length lie beside their keys in a pool, and each key takes as much.
-/// Others take another round trip.
+/// The maximum length of a stored value that is kept next to its key in a pool, where each key
+/// takes that much. A longer value costs another round trip.
 const INLINE_BYTES: usize = 64;
 
 impl Home {
-    /// The keys that lie in a pool, whose longest key has `key_bytes_max` bytes. They are empty if
-    /// no server has opened the pool before.
+    /// Opens the keys in a pool, whose longest key has `key_bytes_max` bytes. They are empty if no
+    /// server has opened the pool before.
     ///
     /// # Errors
     /// As `PoolBuilder::build`.
@@ -42,7 +42,7 @@ impl Home {
         Ok(Home::Pool(Arc::new(map.into())))
     }
 
-    /// The name of the placement, as `--placement` takes it.
+    /// Returns the name of the placement, as `--placement` takes it.
     pub fn name(&self) -> &'static str {
         match self {
             Home::Local => "local",
@@ -51,19 +51,19 @@ impl Home {
         }
     }
 
-    /// True if other servers read and change the same keys.
+    /// Returns true if other servers read and change the same keys.
     #[inline]
     pub fn is_shared(&self) -> bool {
         matches!(self, Home::Pool(_))
     }
 
-    /// True if other threads see the operations of a batch take effect in their order.
+    /// Returns true if other threads see the operations of a batch take effect in their order.
     #[inline]
     pub fn keeps_order(&self) -> bool {
         matches!(self, Home::Local)
     }
 
-    /// An index for the keys of a database. It is empty unless it is shared.
+    /// Creates an index for the keys of a database. It is empty unless it is shared.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -78,7 +78,8 @@ impl Home {
         })
     }
 
-    /// An index for the times at which keys expire: of one database, or of all if it is shared.
+    /// Creates an index for the times at which keys expire: of one database, or of all if it is
+    /// shared.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -90,8 +91,8 @@ impl Home {
     }
 }
 
-/// A map in local memory that executes the point operations of a batch in their order. Clients that
-/// find the last write of a pipeline then find the writes before it.
+/// Creates a map in local memory that executes the point operations of a batch in their order. A
+/// client that sees the last write of a pipeline then sees the writes before it, too.
 fn in_order() -> Result<Map<Bytes>, Error> {
     let options = EngineOptions {
         combine: Combine::Never,

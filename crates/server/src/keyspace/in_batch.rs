@@ -4,14 +4,14 @@
 //!
 //! - *Applied*: no command needs to read a key before it changes one. Each operation of the batch
 //!   is the change itself, and its outcome is the value that it has replaced.
-//! - *Folded*: some command decides by what it reads (`INCR`, `SET` with `NX`). The batch reads
-//!   each key once. The commands then change the values that were read, one command after the
-//!   other, in [`Folded`]. A second batch writes the last value of each key.
+//! - *Folded*: the result of some command depends on what it reads (`INCR`, `SET` with `NX`). The
+//!   batch reads each key once. The commands then change the values that were read, one command
+//!   after the other, in [`Folded`]. A second batch writes the last value of each key.
 //!
-//! In both ways a command sees what the commands before it have done, because the index executes
-//! a batch as if its operations ran in their order, and because a fold follows that order.
+//! In both cases a command sees what the commands before it have done, because the index executes a
+//! batch as if its operations ran in their order, and because a fold follows that order.
 //!
-//! Nobody observes the writes of a batch (see [`Observer`](super::Observer)), so that no events
+//! The writes of a batch have no observer (see [`Observer`](super::Observer)), so that no events
 //! are collected here.
 
 use super::fields;
@@ -29,27 +29,27 @@ use nearfield_core::Span;
 use nearfield_tiers::Heap;
 use std::ops::Range;
 
-/// What the commands of a batch have done together, apart from the values of keys.
+/// The joint effects of the commands of a batch, apart from the values of keys.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    /// Keys that were found.
+    /// Number of lookups that found their key.
     pub hits: u64,
-    /// Keys that were looked for and not found.
+    /// Number of lookups that did not find their key.
     pub misses: u64,
-    /// Changes.
+    /// Number of changes.
     pub changes: u64,
-    /// Keys whose time was over.
+    /// Number of expired keys.
     pub expired: u64,
-    /// Fields of hashes whose time was over.
+    /// Number of expired fields of hashes.
     pub expired_fields: u64,
-    /// Whether there is a log.
+    /// True if there is a log.
     pub logging: bool,
-    /// What is to be logged, as the log holds it.
+    /// The entries to log, as the log stores them.
     pub log: Vec<u8>,
-    /// What becomes of the notes of the keys.
+    /// The changes to the notes of the keys.
     pub notes: NoteChanges,
-    /// Whether the command has changed an object that its key has had before the batch, so that
-    /// this stays done.
+    /// True if the command has changed an object that its key had before the batch. This
+    /// change cannot be taken back if the index refuses a write.
     pub in_place: bool,
     changes_before: u64,
     log_before: usize,
@@ -76,8 +76,8 @@ impl Ledger {
         self.in_place = false;
     }
 
-    /// Ends a command, of which the log has `request` if it has changed something and has not said
-    /// otherwise. Answers where in the log its part lies.
+    /// Ends a command. Logs `request` if the command has changed something and has not logged other
+    /// words. Returns the range of the command's part of the log.
     #[inline]
     pub fn end(&mut self, request: &[u8]) -> Range<usize> {
         if self.logging && self.changes > self.changes_before && !self.told {
@@ -87,37 +87,37 @@ impl Ledger {
     }
 }
 
-/// What the commands of a batch make of the values that it has read.
+/// The changes that the commands of a batch make to the values that it has read.
 #[derive(Debug, Default)]
 pub struct Folded {
-    /// Which get has read the key of an operation, by the operation's number.
+    /// The get that has read the key of each operation.
     gets: Vec<u32>,
     /// The key of each get, as clients name it and as it is stored.
     keys: Vec<(Span, Span)>,
-    /// Finds the get of a key.
+    /// The table that finds the get of a key.
     by_key: HashTable<u32>,
-    /// What has become of the key of each get.
+    /// The state of the key of each get.
     states: Vec<State>,
     /// New values, as they are stored.
     values: Vec<u8>,
     /// The gets whose keys were changed.
     changed: Vec<u32>,
     scratch: Vec<u8>,
-    /// Whether some command may change the key of each get.
+    /// True, for each get, if some command may change its key.
     to_change: Vec<bool>,
     /// The get of the last key that a command may change.
     last_to_change: Option<u32>,
-    /// A key may be changed, then another one, then the first one again.
+    /// True if a key may be changed, then another one, then the first one again.
     changes_alternate: bool,
 }
 
 #[derive(Clone, Debug)]
 enum State {
-    /// As it was read.
+    /// The key is as it was read.
     Unchanged,
     /// The key was removed.
     Absent,
-    /// The key has this value now, by its place in `values`.
+    /// The key has this value now, given by its range of `values`.
     Stored(Range<usize>),
 }
 
@@ -135,14 +135,14 @@ impl Folded {
         self.changes_alternate = false;
     }
 
-    /// True if other clients see the changes in their order though each key is written once: no
-    /// key is changed again after another one.
+    /// Returns true if other clients see the changes in their order although each key is written
+    /// once: no key is changed again after another one.
     pub fn keeps_order(&self) -> bool {
         !self.changes_alternate
     }
 
-    /// Adds an operation on `key`, which may change it or not, and has `batch` read it,
-    /// `stored_key` in the index, unless it does so already. Answers the key's hash.
+    /// Adds an operation on `key`, which may change it or not. Makes `batch` read the key, stored
+    /// in the index as `stored_key`, unless it does so already. Returns the key's hash.
     #[inline]
     pub fn add(
         &mut self,
@@ -180,7 +180,7 @@ impl Folded {
         hash
     }
 
-    /// The key of a get.
+    /// Returns the key of a get.
     pub fn key<'b>(&self, batch: &'b Batch<Bytes>, get: u32) -> &'b [u8] {
         let keys = self.keys.get(get as usize);
         keys.map(|&(key, _)| batch.staged(key)).unwrap_or_default()
@@ -195,12 +195,12 @@ impl Folded {
         }
     }
 
-    /// The get that has read the key of an operation.
+    /// Returns the get that has read the key of an operation.
     pub fn get_of(&self, operation: usize) -> usize {
         self.gets.get(operation).map_or(0, |&get| get as usize)
     }
 
-    /// What is stored for the key of an operation, by the commands so far.
+    /// Returns what is stored for the key of an operation after the commands so far.
     fn stored<'a>(
         &'a self,
         batch: &'a Batch<Bytes>,
@@ -214,8 +214,9 @@ impl Folded {
         }
     }
 
-    /// Sets what is stored for the key of an operation. Answers what the value before refers to, if
-    /// that is to be given up: the batch has made it, and the value does not refer to it any more.
+    /// Sets what is stored for the key of an operation. Returns what the value before refers to if
+    /// the caller must give it up: the batch has created it, and the new value does not refer to
+    /// it.
     #[inline]
     fn change(
         &mut self,
@@ -242,27 +243,27 @@ impl Folded {
             State::Stored(place) => {
                 let before = Record::parse(self.values.get(place)?).outside()?;
                 let is_kept = value.and_then(|value| value.outside()) == Some(before);
-                // What was read is given up when the batch is written.
+                // The value that was read is given up when the batch is written.
                 (!is_kept && self.read(batch, operation) != Some(before)).then_some(before)
             }
         }
     }
 
-    /// The note that the key of an operation has until the batch is written: that of what was read.
+    /// Returns the note that the key of an operation has until the batch is written: that of the
+    /// value that was read.
     fn note(&self, batch: &Batch<Bytes>, operation: usize) -> Option<u64> {
         let read = batch.value(self.get_of(operation))?;
         Record::parse(read).note()
     }
 
-    /// What the value that the batch has read for the key of an operation refers to.
+    /// Returns what the value that the batch has read for the key of an operation refers to.
     fn read(&self, batch: &Batch<Bytes>, operation: usize) -> Option<Outside> {
         let read = batch.value(self.get_of(operation))?;
         Record::parse(read).outside()
     }
 
-    /// Fills `writes` with what has become of the keys that `read` has read, and answers of which
-    /// gets they are. If the keys are shared with other servers, each write compares with what was
-    /// read.
+    /// Fills `writes` with the changes to the keys that `read` has read, and returns their gets. If
+    /// the keys are shared with other servers, each write compares with what was read.
     pub fn plan_writes(
         &self,
         writes: &mut Batch<Bytes>,
@@ -288,7 +289,7 @@ impl Folded {
         &self.changed
     }
 
-    /// What is stored for the key of a get that was changed from now on, `None` if it is removed.
+    /// Returns the new value of the key of a get that was changed, `None` if it is removed.
     #[inline]
     pub fn now(&self, get: u32) -> Option<&[u8]> {
         match self.states.get(get as usize)? {
@@ -298,10 +299,10 @@ impl Folded {
     }
 }
 
-/// The value that an operation has met. A key that is longer than a key can be is not there.
+/// Returns the value that an operation has found. A key that is longer than keys can be is absent.
 ///
 /// # Errors
-/// That of the operation.
+/// The error of the operation.
 #[inline]
 fn value_met(batch: &Batch<Bytes>, operation: usize) -> Result<Option<&[u8]>, CommandError> {
     match batch.value(operation) {
@@ -317,23 +318,23 @@ fn value_met(batch: &Batch<Bytes>, operation: usize) -> Result<Option<&[u8]>, Co
 /// The keys of one command of a batch.
 #[derive(Debug)]
 pub struct InBatch<'b> {
-    /// All that is shared between databases.
+    /// The state that is shared between databases.
     pub keyspace: &'b Keyspace,
     /// The database.
     pub database: &'b Database,
-    /// The batch, executed.
+    /// The batch, already executed.
     pub batch: &'b Batch<Bytes>,
     /// The number of the command's first operation.
     pub first: usize,
-    /// What commands have made of the values so far, in a batch that is folded.
+    /// The values as the commands so far have changed them, in a batch that is folded.
     pub folded: Option<&'b mut Folded>,
-    /// What else they have done.
+    /// The other effects of the commands.
     pub ledger: &'b mut Ledger,
-    /// Whether the command changes keys.
+    /// True if the command changes keys.
     pub writes: bool,
     /// The time of the command.
     pub now_ms: u64,
-    /// Which part of each key's object is touched, by these arguments.
+    /// The part of each key's object that the command touches, given by these arguments.
     pub part: (PartOf, &'b [&'b [u8]]),
 }
 
@@ -355,9 +356,9 @@ impl InBatch<'_> {
         Ok(())
     }
 
-    /// What is stored for the key at `position` among those of the command; nothing if its time
-    /// is over. A command that changes keys deletes such a key, and the log says so, because the
-    /// command is executed without looking at times when the log is read.
+    /// Returns what is stored for the key at `position` among those of the command; `None` if it
+    /// has expired. A command that changes keys deletes such a key and logs the deletion, because
+    /// the command is executed without looking at times when the log is replayed.
     #[inline]
     fn met(&mut self, position: usize, key: &[u8]) -> Result<Option<Record<'_>>, CommandError> {
         let operation = self.first + position;
@@ -383,7 +384,7 @@ impl InBatch<'_> {
         Ok(record.filter(|record| !record.is_expired(self.now_ms)))
     }
 
-    /// What is known of a key.
+    /// Returns the facts about a key, without counting a hit or miss.
     ///
     /// # Errors
     /// Those of the index.
@@ -391,7 +392,7 @@ impl InBatch<'_> {
         Ok(self.met(position, key)?.map(Found::from))
     }
 
-    /// What is known of a key that a client wants to read.
+    /// Returns the facts about a key that a client wants to read.
     ///
     /// # Errors
     /// Those of the index.
@@ -405,8 +406,8 @@ impl InBatch<'_> {
         Ok(found)
     }
 
-    /// The key that is nearest to that of the command's operation, itself included, and what is
-    /// stored for it. Needs a batch that has the keyspace for itself and changes nothing.
+    /// Returns the key that is nearest to that of the command's operation, itself included, and
+    /// what is stored for it. Needs a batch that has the keyspace to itself and changes nothing.
     ///
     /// # Errors
     /// Those of the index.
@@ -425,7 +426,7 @@ impl InBatch<'_> {
         Ok(met)
     }
 
-    /// Gives the string of a key and its expiry to `read`, as
+    /// Passes the string of a key and its expiry to `read`, as
     /// [`Keys::read_string`](super::Keys::read_string) does.
     ///
     /// # Errors
@@ -441,7 +442,7 @@ impl InBatch<'_> {
         if self.folded.is_none()
             && let Some([PLAIN_STRING, value @ ..]) = self.batch.value(self.first + position)
         {
-            // Most strings are so: there is nothing to be taken apart.
+            // Most strings are plain: there is nothing to parse.
             self.ledger.hits += 1;
             return Ok(read(Some(value), None));
         }
@@ -467,7 +468,7 @@ impl InBatch<'_> {
         result
     }
 
-    /// Gives the object of a key to `read`, `None` if there is no key.
+    /// Passes the object of a key to `read`, `None` if there is no key.
     ///
     /// # Errors
     /// `WrongType`.
@@ -506,10 +507,10 @@ impl InBatch<'_> {
         }
     }
 
-    /// Sets a key to a string. In a batch that is applied this has been done, and is only settled.
+    /// Sets a key to a string. A batch that is applied has done so already; this only settles it.
     ///
     /// # Errors
-    /// The index has refused it.
+    /// The index has refused the write.
     #[inline]
     pub fn set_string(
         &mut self,
@@ -544,8 +545,8 @@ impl InBatch<'_> {
         }
     }
 
-    /// Sets the key of an operation to a string that lies in the index. False in a batch that is
-    /// applied, which has done so.
+    /// Sets the key of an operation to a string that is stored in the index. Returns false in a
+    /// batch that is applied, which has done so already.
     #[inline]
     fn fold_string(&mut self, operation: usize, record: Record<'_>) -> bool {
         let Some(folded) = &mut self.folded else {
@@ -562,7 +563,7 @@ impl InBatch<'_> {
     }
 
     /// Changes the string of a key in place, as [`Keys::edit_string`](super::Keys::edit_string)
-    /// does; the key must be there, and the batch be folded.
+    /// does. The key must exist, and the batch must be folded.
     ///
     /// # Errors
     /// `NoSuchKey`, `WrongType`; those of the index.
@@ -594,7 +595,7 @@ impl InBatch<'_> {
         Ok(result)
     }
 
-    /// Changes when a key expires.
+    /// Changes the time at which a key expires.
     ///
     /// # Errors
     /// `NoSuchKey`; those of the index.
@@ -625,7 +626,7 @@ impl InBatch<'_> {
         Ok(())
     }
 
-    /// Gives the object of a key to `edit`, as [`Keys::edit`](super::Keys::edit) does.
+    /// Passes the object of a key to `edit`, as [`Keys::edit`](super::Keys::edit) does.
     ///
     /// # Errors
     /// `WrongType`; those of the index.
@@ -690,7 +691,7 @@ impl InBatch<'_> {
         Ok(slot)
     }
 
-    /// Removes fields of a hash whose time is over, before it is changed.
+    /// Removes expired fields of a hash before it is changed.
     #[cold]
     fn drop_due_fields(&mut self, position: usize, key: &[u8]) -> Result<(), CommandError> {
         let found = self.peek(position, key)?;
@@ -754,8 +755,8 @@ impl InBatch<'_> {
         Ok(slot)
     }
 
-    /// Deletes a key and says whether it was there. In a batch that is applied this has been done,
-    /// and is only settled.
+    /// Deletes a key and returns true if it existed. A batch that is applied has done so already;
+    /// this only settles it.
     ///
     /// # Errors
     /// Those of the index.
@@ -785,7 +786,7 @@ impl InBatch<'_> {
         Ok(!is_over)
     }
 
-    /// Has the log say `words` in place of the command as it was sent.
+    /// Logs `words` in place of the command as it was sent.
     pub fn log_instead(&mut self, words: &[&[u8]]) {
         self.ledger.told = true;
         if self.ledger.logging {

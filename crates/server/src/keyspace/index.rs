@@ -1,6 +1,6 @@
-//! The ordered index of a database, wherever its entries lie.
+//! The ordered index of a database, in any placement.
 //!
-//! Each database has indexes of its own, with one exception: all servers of a pool share one map of
+//! Each database has indexes of its own, with one exception: all servers of a pool share one map in
 //! it. There an index is the part of the map whose keys begin with a byte of the index. Its callers
 //! see the keys without that byte.
 
@@ -36,7 +36,7 @@ pub enum Index {
 type StoredKey = SmallVec<[u8; 64]>;
 
 impl Index {
-    /// The map that the entries lie in.
+    /// Returns the map that stores the entries.
     #[inline]
     fn map(&self) -> &AnyMap {
         match self {
@@ -45,7 +45,7 @@ impl Index {
         }
     }
 
-    /// The byte that stored keys begin with.
+    /// Returns the byte that stored keys begin with.
     #[inline]
     pub fn prefix(&self) -> Option<u8> {
         match self {
@@ -72,7 +72,7 @@ impl Index {
         }
     }
 
-    /// The value of a key. A key that is longer than a key can be is not there.
+    /// Returns the value of a key. A key that is longer than keys can be is absent.
     ///
     /// # Errors
     /// Those of the placement.
@@ -81,7 +81,7 @@ impl Index {
         absent_if_too_long(self.with(key, |map, key| map.get(key)))
     }
 
-    /// Sets the value of a key and answers the one before.
+    /// Sets the value of a key and returns the one before.
     ///
     /// # Errors
     /// As `Map::insert`.
@@ -89,8 +89,8 @@ impl Index {
         self.with(key, |map, key| map.insert(key, value))
     }
 
-    /// Sets the value of a key if it is `previous`, where `None` stands for an absent key. Says
-    /// whether it was.
+    /// Sets the value of a key if it is `previous`, where `None` stands for an absent key. Returns
+    /// true if it was.
     ///
     /// # Errors
     /// As `Map::update`.
@@ -99,7 +99,7 @@ impl Index {
         Ok(updated.is_applied())
     }
 
-    /// Removes a key and answers its value. A key that is longer than a key can be is not there.
+    /// Removes a key and returns its value. A key that is longer than keys can be is absent.
     ///
     /// # Errors
     /// Those of the placement.
@@ -107,7 +107,7 @@ impl Index {
         absent_if_too_long(self.with(key, |map, key| map.remove(key)))
     }
 
-    /// Removes a key if its value is `previous`, and says whether it was.
+    /// Removes a key if its value is `previous`, and returns true if it was.
     ///
     /// # Errors
     /// Those of the placement.
@@ -116,8 +116,8 @@ impl Index {
         Ok(matches!(removed, Updated::Applied))
     }
 
-    /// Executes a batch whose keys are as the map stores them, each behind the
-    /// [prefix](Index::prefix).
+    /// Executes a batch whose keys are in their stored form, each with the [prefix](Index::prefix)
+    /// before it.
     ///
     /// # Errors
     /// As `Map::execute`.
@@ -126,7 +126,7 @@ impl Index {
         self.map().execute(batch)
     }
 
-    /// The entries between two bounds, from either end. After an error there are no more.
+    /// Returns the entries between two bounds, from either end. No entries follow an error.
     pub fn range(&self, bounds: KeyBounds<'_>) -> IndexRange<'_> {
         let Some(prefix) = self.prefix() else {
             return IndexRange {
@@ -140,7 +140,7 @@ impl Index {
             bound => bound.map(stored),
         };
         let high = match bounds.1 {
-            // The last prefix is not 255, so that there is a byte behind each.
+            // The last prefix is less than 255, so that there is a byte above each.
             Bound::Unbounded => Bound::Excluded(vec![prefix + 1]),
             bound => bound.map(stored),
         };
@@ -154,7 +154,7 @@ impl Index {
         }
     }
 
-    /// The entry with the least key.
+    /// Returns the entry with the least key.
     ///
     /// # Errors
     /// Those of the placement.
@@ -162,7 +162,7 @@ impl Index {
         self.successor(b"")
     }
 
-    /// The entry with the greatest key.
+    /// Returns the entry with the greatest key.
     ///
     /// # Errors
     /// Those of the placement.
@@ -171,7 +171,7 @@ impl Index {
         all.next_back().transpose()
     }
 
-    /// The entry with the least key at or above `key`.
+    /// Returns the entry with the least key at or above `key`.
     ///
     /// # Errors
     /// Those of the placement.
@@ -180,7 +180,7 @@ impl Index {
         Ok(self.own(absent_if_too_long(found)?))
     }
 
-    /// The entry with the greatest key at or below `key`.
+    /// Returns the entry with the greatest key at or below `key`.
     ///
     /// # Errors
     /// Those of the placement.
@@ -189,7 +189,7 @@ impl Index {
         Ok(self.own(absent_if_too_long(found)?))
     }
 
-    /// The entry as callers see it, if it is one of this index.
+    /// Returns the entry as callers see it, if it belongs to this index.
     pub fn own(&self, entry: Option<Entry>) -> Option<Entry> {
         let Some(prefix) = self.prefix() else {
             return entry;
@@ -199,7 +199,7 @@ impl Index {
         Some((key, value))
     }
 
-    /// The number of entries. A part of a shared map is read whole to count it.
+    /// Returns the number of entries. To count a part of a shared map, it reads the whole part.
     ///
     /// # Errors
     /// Those of the placement.
@@ -213,7 +213,7 @@ impl Index {
         }
     }
 
-    /// True if there are no entries.
+    /// Returns true if there are no entries.
     ///
     /// # Errors
     /// Those of the placement.
@@ -221,7 +221,8 @@ impl Index {
         Ok(self.first()?.is_none())
     }
 
-    /// An error of a [batch](Index::execute), as the client may be told it, whose key is `key`.
+    /// Returns an error of a [batch](Index::execute) in the form that the client may see; its key
+    /// is `key`.
     pub fn own_error(&self, error: Error, key: &[u8]) -> Error {
         match self.prefix() {
             Some(_) => without_prefix(error, key),
@@ -232,7 +233,7 @@ impl Index {
     /// Removes all entries.
     ///
     /// # Errors
-    /// Those of the placement. Some entries may be gone then.
+    /// Those of the placement. Some entries may already be gone.
     pub fn clear(&self) -> Result<(), Error> {
         match self {
             Index::Own(map) => map.clear().map(drop),
@@ -244,13 +245,13 @@ impl Index {
         }
     }
 
-    /// Moves up to `blocks` blocks, so that memory can be given back to the system. True if there
-    /// is more to do.
+    /// Moves up to `blocks` blocks, so that memory can be given back to the system. Returns true if
+    /// there is more to do.
     pub fn compact(&self, blocks: usize) -> bool {
         self.map().compact(blocks)
     }
 
-    /// The memory that the index takes in this process.
+    /// Returns the memory that the index takes in this process.
     pub fn memory(&self) -> nearfield::MemoryUse {
         self.map().local_memory().unwrap_or_default()
     }
@@ -288,8 +289,8 @@ impl DoubleEndedIterator for IndexRange<'_> {
     }
 }
 
-/// Has an error name a key of a shared map as the client has sent it, and the length up to which
-/// the time of a key can be noted.
+/// Makes an error name a key of a shared map as the client has sent it, and the maximum length of
+/// keys whose time can be noted.
 #[cold]
 fn without_prefix(error: Error, key: &[u8]) -> Error {
     match error {
@@ -302,7 +303,7 @@ fn without_prefix(error: Error, key: &[u8]) -> Error {
     }
 }
 
-/// A key that is longer than a key can be is not there.
+/// Treats a key that is longer than keys can be as absent.
 #[inline]
 fn absent_if_too_long<T>(result: Result<Option<T>, Error>) -> Result<Option<T>, Error> {
     match result {

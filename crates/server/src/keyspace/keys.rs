@@ -13,21 +13,21 @@ use nearfield_tiers::Heap;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// How a command holds the databases.
+/// The access of a command to the databases.
 #[derive(Debug)]
 pub enum Access<'c> {
-    /// Not at all.
+    /// No access.
     None,
-    /// In the shared phase, with the stripe of the command's key.
+    /// Access in the shared phase, with the stripe of the command's key.
     Shared(&'c Databases),
-    /// In the exclusive phase.
+    /// Access in the exclusive phase.
     Exclusive(&'c mut Databases),
 }
 
-/// The keys of one database, as a command sees them: keys whose time is over are gone.
+/// The keys of one database, as a command sees them: expired keys are absent.
 ///
-/// In the shared phase only the key whose stripe is held may be touched. What changes a key does
-/// not say so by itself, as only the command knows the event's name: it calls
+/// In the shared phase only the key whose stripe is held may be touched. Functions that change a
+/// key do not report it themselves, because only the command knows the event's name: it calls
 /// [`changed`](Keys::changed) for each key that it has changed.
 #[derive(Debug)]
 pub struct Keys<'c> {
@@ -35,20 +35,21 @@ pub struct Keys<'c> {
     access: Access<'c>,
     database: usize,
     now_ms: u64,
-    /// Keys whose time is over are seen by the log's reader, which deletes them as it is told.
+    /// True if expired keys are hidden and deleted. False for the reader of the log, which sees
+    /// them and deletes them only when the log says so.
     expires: bool,
-    /// Keys whose time is over are not seen, and are left where they are.
+    /// True if expired keys are hidden, but not deleted.
     keeps_expired: bool,
-    /// What is read is used, so that a value in a cold tier may come into memory.
+    /// True if reads count as uses, which may promote a cold value to memory.
     is_use: bool,
-    /// Which part of each key's object is touched, by these arguments.
+    /// The part of each key's object that the command touches, given by these arguments.
     part: (PartOf, &'c [&'c [u8]]),
     effects: &'c mut Effects,
     scratch: Vec<u8>,
 }
 
 impl<'c> Keys<'c> {
-    /// The keys of `database`, for a command that runs at `now_ms`.
+    /// Creates the view of `database` for a command that runs at `now_ms`.
     pub fn new(
         keyspace: &'c Keyspace,
         access: Access<'c>,
@@ -71,7 +72,7 @@ impl<'c> Keys<'c> {
         }
     }
 
-    /// The same keys for another command that is executed within this one.
+    /// Creates the same view for another command that is executed within this one.
     pub fn nested(&mut self) -> Keys<'_> {
         Keys {
             keyspace: self.keyspace,
@@ -91,56 +92,56 @@ impl<'c> Keys<'c> {
         }
     }
 
-    /// Leaves keys whose time is over as they are, for reading a log.
+    /// Leaves expired keys as they are, for the reader of a log.
     pub fn without_expiry(mut self) -> Self {
         self.expires = false;
         self
     }
 
-    /// Says whether the command leaves keys where they are whose time is over, as nothing may
-    /// change (`CLIENT PAUSE`).
+    /// Sets whether the command leaves expired keys in place because nothing may change
+    /// (`CLIENT PAUSE`).
     pub fn set_keeps_expired(&mut self, keeps_expired: bool) {
         self.keeps_expired = keeps_expired;
     }
 
-    /// Says whether what the command reads is used by it. Who only looks, or passes values on as
-    /// they are, uses none, and values stay in their tiers.
+    /// Sets whether the command's reads count as uses. A command that only inspects values, or
+    /// passes them on as they are, uses none, and values stay in their tiers.
     pub fn set_use(&mut self, is_use: bool) {
         self.is_use = is_use;
     }
 
-    /// Says which part of each key's object the command touches. Large objects may have nodes in
-    /// cold tiers, and only those of this part are there for it.
+    /// Sets the part of each key's object that the command touches. Large objects may have nodes in
+    /// cold tiers, and only those of this part are brought in for the command.
     pub fn touch(&mut self, part: PartOf, args: &'c [&'c [u8]]) {
         self.part = (part, args);
     }
 
-    /// All that is shared between databases.
+    /// Returns the state that is shared between databases.
     pub fn keyspace(&self) -> &'c Keyspace {
         self.keyspace
     }
 
-    /// What the command has done so far.
+    /// Returns the effects of the command so far.
     pub fn effects(&mut self) -> &mut Effects {
         self.effects
     }
 
-    /// The time of the command, in milliseconds since 1970.
+    /// Returns the time of the command, in milliseconds since 1970.
     pub fn now_ms(&self) -> u64 {
         self.now_ms
     }
 
-    /// The number of the database.
+    /// Returns the number of the database.
     pub fn database_number(&self) -> usize {
         self.database
     }
 
-    /// Goes on with another database.
+    /// Selects another database for what follows.
     pub fn select(&mut self, database: usize) {
         self.database = database;
     }
 
-    /// All databases.
+    /// Returns all databases.
     pub fn databases(&self) -> &Databases {
         match &self.access {
             Access::Shared(databases) => databases,
@@ -149,10 +150,10 @@ impl<'c> Keys<'c> {
         }
     }
 
-    /// All databases, to be changed as a whole.
+    /// Returns all databases, to be changed as a whole.
     ///
     /// # Panics
-    /// In the shared phase: a command that does this has to be declared exclusive.
+    /// In the shared phase: a command that does this must be declared exclusive.
     pub fn databases_mut(&mut self) -> &mut Databases {
         match &mut self.access {
             Access::Shared(_) | Access::None => {
@@ -166,7 +167,7 @@ impl<'c> Keys<'c> {
         }
     }
 
-    /// The database.
+    /// Returns the selected database.
     #[expect(
         clippy::indexing_slicing,
         reason = "only databases that exist are selected"
@@ -175,29 +176,29 @@ impl<'c> Keys<'c> {
         &self.databases()[self.database]
     }
 
-    /// True if the command is in a phase, so that it may not wait for one.
+    /// Returns true if the command is in a phase, so that it must not wait for one.
     pub fn is_in_phase(&self) -> bool {
         !matches!(self.access, Access::None)
     }
 
-    /// True if the command has the keyspace to itself.
+    /// Returns true if the command has the keyspace to itself.
     pub fn is_exclusive(&self) -> bool {
         matches!(self.access, Access::Exclusive(_))
     }
 
-    /// Up to which size objects have their small forms.
+    /// Returns the sizes up to which objects have their small forms.
     pub fn limits(&self) -> Limits {
         self.keyspace.limits()
     }
 
-    /// True if other servers read and change the same keys.
+    /// Returns true if other servers read and change the same keys.
     #[inline]
     pub fn is_shared(&self) -> bool {
         self.keyspace.is_shared()
     }
 
-    /// Writes what the command has made of keys that are shared. If another server has changed the
-    /// key meanwhile, nothing was written, and the command has to run again.
+    /// Writes the command's changes to shared keys. If another server has changed the key
+    /// meanwhile, nothing is written, and the command must run again.
     ///
     /// # Errors
     /// As [`Draft::commit`](super::draft::Draft::commit).
@@ -216,7 +217,7 @@ impl<'c> Keys<'c> {
 
     // ---- Looking up ------------------------------------------------------------------------
 
-    /// Gives what is stored for a key to `read`, whether its time is over or not.
+    /// Passes what is stored for a key, expired or not, to `read`.
     #[inline]
     fn read_record<R>(
         &mut self,
@@ -229,19 +230,19 @@ impl<'c> Keys<'c> {
         Ok(self.database().read(key, read)?)
     }
 
-    /// True if the command reads and writes by a draft.
+    /// Returns true if the command reads and writes through a draft.
     #[inline]
     fn has_draft(&self) -> bool {
         self.is_shared() && !self.effects.key_by_key
     }
 
-    /// True if changes of the command are not written yet.
+    /// Returns true if changes of the command are not written yet.
     pub fn has_unwritten_changes(&self) -> bool {
         self.effects.draft.has_changes()
     }
 
-    /// The entry of a key that is shared. Changes of the command are written only if the key keeps
-    /// it. `None` if the key is absent or its time is over, and if it is not shared.
+    /// Returns the entry of a shared key. Changes of the command are written only if the key keeps
+    /// this entry. Returns `None` if the key is absent or expired, and if it is not shared.
     ///
     /// # Errors
     /// Those of the placement.
@@ -282,16 +283,15 @@ impl<'c> Keys<'c> {
         Ok(stored.map(read))
     }
 
-    /// What is known of a key, without a trace in the statistics. A key whose time is over is
-    /// deleted.
+    /// Returns the facts about a key, without counting a hit or miss. An expired key is deleted.
     pub fn peek(&mut self, key: &[u8]) -> Result<Option<Found>, CommandError> {
         let found = self.read_record(key, |record| Found::from(record))?;
         match found {
-            // Of keys that are shared, those whose time is over are left to `expire_due`.
+            // Expired keys that are shared are left to `expire_due`.
             Some(found) if self.is_over(found.expires_at_ms) && self.is_shared() => Ok(None),
             Some(found) if self.is_over(found.expires_at_ms) => {
-                // Those who observe are told in the exclusive phase alone; then it is left to
-                // whoever looks for such keys there.
+                // Observers are notified in the exclusive phase only. If there are any, a key that
+                // is found outside of it is left to the expiry in that phase.
                 let may_change = self.is_exclusive() || !self.keyspace.is_observed();
                 if may_change && !self.keeps_expired {
                     self.expire(key)?;
@@ -302,7 +302,7 @@ impl<'c> Keys<'c> {
         }
     }
 
-    /// What is known of a key that a client wants to read.
+    /// Returns the facts about a key that a client wants to read.
     pub fn find(&mut self, key: &[u8]) -> Result<Option<Found>, CommandError> {
         let found = self.peek(key)?;
         let counter = match found {
@@ -313,25 +313,25 @@ impl<'c> Keys<'c> {
         Ok(found)
     }
 
-    /// True if the key is there.
+    /// Returns true if the key exists.
     pub fn exists(&mut self, key: &[u8]) -> Result<bool, CommandError> {
         Ok(self.peek(key)?.is_some())
     }
 
-    /// The type of a key that is there.
+    /// Returns the type of a key that exists.
     pub fn kind(&mut self, key: &[u8]) -> Result<Option<Kind>, CommandError> {
         Ok(self.peek(key)?.map(|found| found.kind))
     }
 
-    /// True if a key that expires then is gone. Never so while a log is read: there keys are
-    /// deleted as it says.
+    /// Returns true if a key with this expiry has expired. Always false while a log is replayed:
+    /// there keys are deleted when the log says so.
     pub fn is_over(&self, expires_at_ms: Option<u64>) -> bool {
         self.expires && expires_at_ms.is_some_and(|time| time <= self.now_ms)
     }
 
     // ---- Strings ---------------------------------------------------------------------------
 
-    /// Gives the string of a key to `read`, `None` if there is no key.
+    /// Passes the string of a key to `read`, `None` if there is no key.
     ///
     /// # Errors
     /// `WrongType`.
@@ -343,7 +343,7 @@ impl<'c> Keys<'c> {
         self.read_string_and_expiry(key, |value, _| read(value))
     }
 
-    /// As [`read_string`](Keys::read_string), and gives when the key expires to `read`, too.
+    /// Passes the string of a key and the time at which the key expires to `read`.
     ///
     /// # Errors
     /// `WrongType`.
@@ -382,7 +382,7 @@ impl<'c> Keys<'c> {
             return result;
         }
         if hit {
-            // Its time is over, so that it is deleted.
+            // The key has expired, so that `peek` deletes it.
             self.peek(key)?;
         }
         match read {
@@ -391,7 +391,7 @@ impl<'c> Keys<'c> {
         }
     }
 
-    /// The string of a key, copied.
+    /// Returns a copy of the string of a key.
     ///
     /// # Errors
     /// `WrongType`.
@@ -399,8 +399,7 @@ impl<'c> Keys<'c> {
         self.read_string(key, |value| value.map(<[u8]>::to_vec))
     }
 
-    /// Sets a key to a string, whatever it held before; it expires at `expires_at_ms` from then
-    /// on, or never.
+    /// Sets a key to a string, replacing any value; it expires at `expires_at_ms`, or never.
     pub fn set_string(
         &mut self,
         key: &[u8],
@@ -418,8 +417,8 @@ impl<'c> Keys<'c> {
         self.put(key, record)
     }
 
-    /// Changes the string of a key in place; an absent key is an empty string first, and a key
-    /// whose string is empty afterwards is kept only if it was there. The expiry stays.
+    /// Changes the string of a key in place. An absent key counts as an empty string; a key whose
+    /// string is empty afterwards is kept only if it existed before. The expiry stays.
     ///
     /// # Errors
     /// `WrongType`.
@@ -470,7 +469,7 @@ impl<'c> Keys<'c> {
 
     // ---- Objects ---------------------------------------------------------------------------
 
-    /// Gives the object of a key to `read`, `None` if there is no key.
+    /// Passes the object of a key to `read`, `None` if there is no key.
     ///
     /// # Errors
     /// `WrongType`.
@@ -495,8 +494,8 @@ impl<'c> Keys<'c> {
         }
     }
 
-    /// Gives the object of a key to `edit`, an empty one if there is no key. A key whose object
-    /// is empty afterwards is deleted, or not created.
+    /// Passes the object of a key to `edit`, an empty one if there is no key. A key whose object is
+    /// empty afterwards is deleted, or not created.
     ///
     /// # Errors
     /// `WrongType`.
@@ -518,7 +517,7 @@ impl<'c> Keys<'c> {
         Ok(result)
     }
 
-    /// Gives the object of a key to `edit`, if there is one. A key whose object is empty
+    /// Passes the object of a key to `edit`, if there is one. A key whose object is empty
     /// afterwards is deleted.
     ///
     /// # Errors
@@ -569,7 +568,7 @@ impl<'c> Keys<'c> {
         Ok(result)
     }
 
-    /// Sets a key to an object, whatever it held before.
+    /// Sets a key to an object, replacing any value.
     pub fn put_object(
         &mut self,
         key: &[u8],
@@ -607,11 +606,11 @@ impl<'c> Keys<'c> {
         result.map(|()| slot)
     }
 
-    /// Opens the object of any type, for those who treat all alike. Strings that lie in the index,
-    /// or would without cold tiers, are none.
+    /// Passes the object of any type to `read`, for callers that treat all types alike. Returns
+    /// `None` for strings that are stored in the index, or would be without cold tiers.
     ///
     /// # Errors
-    /// It lies in a cold tier and cannot be read.
+    /// The object is stored in a cold tier and cannot be read.
     pub fn read_object<R>(
         &self,
         key: &[u8],
@@ -636,7 +635,7 @@ impl<'c> Keys<'c> {
             }
             Some(Outside::Place(_)) if found.kind == Kind::String => Ok(None),
             Some(Outside::Place(place)) => {
-                // It is gone after the command, and no part of what the keys take.
+                // The copy is freed after the command, and does not count as memory of the keys.
                 let mut object = self.keyspace.thaw(key, found.kind, place, &Heap::new())?;
                 object.at(self.field_time_ms());
                 Ok(Some(read(&object)))
@@ -644,8 +643,7 @@ impl<'c> Keys<'c> {
         }
     }
 
-    /// Has a snapshot that is being taken save the key as it is. Whatever changes a key calls this
-    /// before.
+    /// Makes a running snapshot save the key as it is. Must be called before each change of a key.
     #[inline]
     pub(super) fn before_change(&self, key: &[u8]) {
         let (keyspace, number) = (self.keyspace, self.database);
@@ -657,7 +655,7 @@ impl<'c> Keys<'c> {
 
     // ---- Keys as a whole -------------------------------------------------------------------
 
-    /// Deletes a key and says whether it was there. Frees its object.
+    /// Deletes a key and returns true if it existed. Frees its object.
     pub fn remove(&mut self, key: &[u8]) -> Result<bool, CommandError> {
         if self.has_draft() {
             let expires_at_ms = self.read_draft(key, |record| record.expires_at_ms)?;
@@ -677,7 +675,7 @@ impl<'c> Keys<'c> {
         Ok(!self.is_over(old.expires_at_ms))
     }
 
-    /// Changes when a key expires; it must be there.
+    /// Changes the time at which a key expires; the key must exist.
     ///
     /// # Errors
     /// `NoSuchKey`.
@@ -732,8 +730,8 @@ impl<'c> Keys<'c> {
         Ok(())
     }
 
-    /// Gives a key to another name in another database, or the same; what that held is replaced.
-    /// Says whether there was a key.
+    /// Moves a key to another name in another database, or the same. Replaces what the target held.
+    /// Returns true if there was a key.
     pub fn rename(
         &mut self,
         source: &[u8],
@@ -758,7 +756,8 @@ impl<'c> Keys<'c> {
         let result = result.and_then(|()| self.note_renamed(target));
         self.database = source_database;
         if let Err(error) = result {
-            // Nothing may be lost: back to where it was, from where it has just been removed.
+            // Nothing may be lost: the record returns to the source, from where it has just been
+            // removed.
             self.put(source, record)?;
             return Err(error);
         }
@@ -769,7 +768,7 @@ impl<'c> Keys<'c> {
     fn put(&mut self, key: &[u8], record: Record<'_>) -> Result<(), CommandError> {
         let mut stored = std::mem::take(&mut self.scratch);
         stored.clear();
-        // Only a key that expires before and after can keep its note.
+        // Only a key that expires before and after the write can keep its note.
         let note = match record.expires_at_ms {
             Some(_) if !self.is_shared() => self.database().read(key, |old| old.note()),
             _ => Ok(None),
@@ -816,7 +815,7 @@ impl<'c> Keys<'c> {
         Ok(())
     }
 
-    /// Deletes a key whose time is over.
+    /// Deletes an expired key.
     fn expire(&mut self, key: &[u8]) -> Result<(), CommandError> {
         let began = Instant::now();
         self.remove(key)?;
@@ -828,7 +827,7 @@ impl<'c> Keys<'c> {
         Ok(())
     }
 
-    /// Deletes a key that is there to make room.
+    /// Deletes a key to make room.
     pub fn evict(&mut self, key: &[u8]) -> Result<(), CommandError> {
         self.remove(key)?;
         self.log_before(vec![b"DEL".to_vec(), key.to_vec()]);
@@ -836,8 +835,8 @@ impl<'c> Keys<'c> {
         Ok(())
     }
 
-    /// Deletes keys of the database whose time is over, those that are noted first. Looks at up to
-    /// `limit` notes, and says at how many. Needs the exclusive phase.
+    /// Deletes expired keys of the database in the order of their notes. Visits up to `limit`
+    /// notes, and returns their number. Needs the exclusive phase.
     pub fn expire_due(&mut self, limit: usize) -> Result<usize, CommandError> {
         if self.is_shared() {
             let (notes, keys) = self.database().expire_shared(self.now_ms, limit)?;

@@ -1,16 +1,16 @@
 //! The keyspace: 16 databases over ordered indexes, and the objects that they refer to.
 //!
-//! # Who may do what at once
+//! # Phases
 //!
 //! Commands run in one of two *phases*. In the *shared phase* any number of threads work at once:
 //! batches, and commands on one key. In the *exclusive phase* one thread has the keyspace to
 //! itself: transactions, scripts, and commands that change several keys, also as part of a batch.
 //!
-//! In the shared phase, whoever changes a key or works on its object holds the key's
+//! In the shared phase, a thread that changes a key or works on its object holds the key's
 //! [stripe](stripes::Stripes), from before the first read to after the entry in the log. So the
 //! commands on one key are in one order, in memory and in the log. A command that reads several
-//! keys holds all their stripes, so that it sees them at one instant. A read of a string in a
-//! batch that decides nothing by what it reads holds no stripe: the index answers it atomically.
+//! keys holds all their stripes, so that it sees them at one instant. A read of a string in a batch
+//! that decides nothing by what it reads holds no stripe: the lookup in the index is atomic.
 //!
 //! A thread that holds a stripe never waits for a phase. It waits for another stripe only in
 //! ascending order ([`lock_all`](stripes::Stripes::lock_all)).
@@ -66,7 +66,7 @@ use stripes::Stripes;
 /// All databases.
 pub type Databases = [Database; DATABASES];
 
-/// Who observes what is written. While nobody does, writes need not say what they do.
+/// An observer of writes. While there is none, writes need not report what they do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Observer {
@@ -87,41 +87,41 @@ pub enum Observer {
 /// The databases, their objects and their locks. See the [module](self).
 #[derive(Debug)]
 pub struct Keyspace {
-    /// Where the keys lie.
+    /// The placement of the keys.
     pub home: Home,
     phase: RwLock<Databases>,
     /// A lock for each key, for the shared phase.
     pub stripes: Stripes,
     /// The objects of all databases.
     pub slots: Arc<Slots>,
-    /// Where objects take their memory.
+    /// The heap of the objects.
     pub heap: Heap,
-    /// Frees the objects that were given up.
+    /// The release of the objects that were given up.
     pub freeing: ObjectFreeing,
-    /// Values that lie elsewhere, as they are little used.
+    /// The values in cold tiers, moved there because they are rarely used.
     pub cold: Arc<Cold>,
-    /// Notes of hashes among these.
+    /// The notes of hashes among these values.
     pub cold_notes: Arc<ColdNotes>,
     /// The snapshot that is being taken.
     pub snapshot: Snapshot,
-    /// Whether commands collect what is to be logged.
+    /// True if commands collect what must be logged.
     logging: AtomicBool,
     observers: AtomicU32,
     limits: SharedLimits,
-    /// Changes since the last snapshot.
+    /// Number of changes since the last snapshot.
     pub changes: AtomicU64,
-    /// Keys whose time was over, since the start.
+    /// Number of expired keys since the start.
     pub expired_keys: AtomicU64,
-    /// Fields of hashes whose time was over, since the start.
+    /// Number of expired fields of hashes since the start.
     pub expired_fields: AtomicU64,
-    /// Keys that were found, since the start.
+    /// Number of lookups that found their key, since the start.
     pub hits: AtomicU64,
-    /// Keys that were looked for and not found, since the start.
+    /// Number of lookups that did not find their key, since the start.
     pub misses: AtomicU64,
 }
 
 impl Keyspace {
-    /// A keyspace without keys, or with those that are there if it is shared.
+    /// Creates a keyspace without keys, or with the existing ones if it is shared.
     pub fn new(home: Home) -> Keyspace {
         let databases = std::array::from_fn(|number| Database::new(&home, number));
         Keyspace {
@@ -145,13 +145,13 @@ impl Keyspace {
         }
     }
 
-    /// The keyspace with tiers for its values.
+    /// Adds tiers for the values of the keyspace.
     pub fn with_tiers(self, tiers: Option<Arc<Tiers>>) -> Keyspace {
         let cold = Arc::new(Cold::new(tiers));
         Keyspace { cold, ..self }
     }
 
-    /// True if other servers read and change the same keys.
+    /// Returns true if other servers read and change the same keys.
     #[inline]
     pub fn is_shared(&self) -> bool {
         self.home.is_shared()
@@ -164,51 +164,51 @@ impl Keyspace {
         self.phase.read()
     }
 
-    /// Enters the shared phase, if that can be done at once.
+    /// Enters the shared phase, if that is possible without waiting.
     #[inline]
     pub fn try_share(&self) -> Option<RwLockReadGuard<'_, Databases>> {
         self.phase.try_read()
     }
 
-    /// Enters the exclusive phase, once all others have left theirs.
+    /// Enters the exclusive phase, once all other threads have left theirs.
     #[inline]
     pub fn exclude(&self) -> RwLockWriteGuard<'_, Databases> {
         HeldPhase::forbid();
         self.phase.write()
     }
 
-    /// Enters the shared phase, if that can be done within `patience`.
+    /// Enters the shared phase, if that is possible within `patience`.
     #[inline]
     pub fn try_share_for(&self, patience: Duration) -> Option<RwLockReadGuard<'_, Databases>> {
         HeldPhase::forbid();
         self.phase.try_read_for(patience)
     }
 
-    /// Enters the exclusive phase, if that can be done within `patience`.
+    /// Enters the exclusive phase, if that is possible within `patience`.
     pub fn try_exclude_for(&self, patience: Duration) -> Option<RwLockWriteGuard<'_, Databases>> {
         HeldPhase::forbid();
         self.phase.try_write_for(patience)
     }
 
-    /// Enters the exclusive phase if nobody is in one.
+    /// Enters the exclusive phase if no thread is in a phase.
     pub fn try_exclude(&self) -> Option<RwLockWriteGuard<'_, Databases>> {
         self.phase.try_write()
     }
 
-    /// True if anybody observes writes.
+    /// Returns true if there is an observer of writes.
     #[inline]
     pub fn is_observed(&self) -> bool {
         self.observers.load(Ordering::Acquire) != 0
     }
 
-    /// True if `observer` observes writes.
+    /// Returns true if `observer` observes writes.
     #[inline]
     pub fn is_observed_by(&self, observer: Observer) -> bool {
         self.observers.load(Ordering::Acquire) & observer as u32 != 0
     }
 
-    /// Says that `observer` observes from now on, or no more. To be called in the exclusive
-    /// phase, so that no write is under way that does not know.
+    /// Starts or stops `observer`. Must be called in the exclusive phase, so that no write is in
+    /// progress that does not know of the change.
     pub fn set_observed(&self, observer: Observer, observed: bool) {
         if observed {
             self.observers.fetch_or(observer as u32, Ordering::AcqRel);
@@ -218,34 +218,33 @@ impl Keyspace {
         }
     }
 
-    /// True if there is a log, so that commands collect what it is to hold.
+    /// Returns true if there is a log, so that commands collect what must be logged.
     #[inline]
     pub fn is_logging(&self) -> bool {
         self.logging.load(Ordering::Acquire)
     }
 
-    /// Says that there is a log from now on, or no more. To be called in the exclusive phase.
+    /// Switches logging on or off. Must be called in the exclusive phase.
     pub fn set_logging(&self, logging: bool) {
         self.logging.store(logging, Ordering::Release);
     }
 
-    /// Up to which size objects have their small forms.
+    /// Returns the sizes up to which objects have their small forms.
     #[inline]
     pub fn limits(&self) -> Limits {
         self.limits.load()
     }
 
-    /// Changes up to which size objects have their small forms; for objects that grow from then
-    /// on.
+    /// Changes the sizes up to which objects have their small forms, for objects that grow later.
     pub fn set_limits(&self, change: impl FnOnce(&mut Limits)) {
         self.limits.change(change);
     }
 
     /// Moves blocks of the indexes for a time, so that memory can be given back to the system. Ends
-    /// early, and answers false, if there is nothing to do, or while a command needs the whole
+    /// early, and returns false, if there is nothing to do, or while a command needs the whole
     /// keyspace.
     pub fn compact_for(&self, time: Duration) -> bool {
-        /// Some 100 µs, for which such a command waits.
+        /// Number of blocks moved at a time: about 100 µs, for which such a command waits.
         const BLOCKS: usize = 64;
         let begun = Instant::now();
         while begun.elapsed() < time {
@@ -260,16 +259,17 @@ impl Keyspace {
         true
     }
 
-    /// The bytes of memory that objects use, without those that wait to be freed: a large value
-    /// that was evicted must not have others evicted, too. Up to an eighth is believed to be free
-    /// soon, so that no queue of such values takes more than that beyond a limit.
+    /// Returns the bytes of memory that objects use, without those that wait to be freed: a large
+    /// value that was evicted must not cause further evictions. Up to an eighth of the memory is
+    /// assumed to be free soon, so that a queue of such values exceeds a limit by no more than
+    /// that.
     #[inline]
     pub fn object_bytes(&self) -> usize {
         let used = self.heap.used_bytes();
         used - self.freeing.waiting_bytes().min(used / 8)
     }
 
-    /// The bytes of memory that the indexes use, without what they hold for use again.
+    /// Returns the bytes of memory that the indexes use, without what they keep for reuse.
     pub fn index_bytes(&self, databases: &Databases) -> usize {
         databases.iter().map(Database::used_bytes).sum()
     }
@@ -279,7 +279,7 @@ impl Keyspace {
 mod tests {
     use super::*;
 
-    /// The server's thread for memory gives back what a load in random order has left free.
+    /// The server's memory thread gives back what a load in random order has left free.
     #[test]
     fn memory_of_the_indexes_is_given_back() {
         const KEYS: u64 = 300_000;
@@ -287,7 +287,7 @@ mod tests {
         let databases = keyspace.share();
         let index = databases[3].entries_or_create().expect("memory");
         for i in 0..KEYS {
-            // Some odd number, so that each key comes once.
+            // The factor is some odd number, so that each key comes once.
             let key = format!("key:{:012}", i * 611_953 % KEYS);
             index.insert(key.as_bytes(), b"12345678").expect("memory");
         }

@@ -1,13 +1,14 @@
-//! Moving a value from one tier to another.
+//! The move of a value from one tier to another.
 //!
-//! A move changes no data. Nobody is told of it: not the log, not those who watch or cache a key.
-//! It follows the steps of [`nearfield_tiers::claim`], so that nothing is locked while a tier is
-//! written to: [`Moving::begin`] reads the value, in the shared phase; the new tier takes it; and
-//! [`Moving::publish`] puts the new record in place of the old one, in the shared phase and with
-//! the key's stripe. Otherwise the move is abandoned and the value is where it was.
+//! A move changes no data. It is reported neither to the log nor to clients that watch or cache a
+//! key. It follows the steps of [`nearfield_tiers::claim`], so that nothing is locked while a tier
+//! is written to: [`Moving::begin`] reads the value, in the shared phase; the new tier stores it;
+//! and [`Moving::publish`] puts the new record in place of the old one, in the shared phase and
+//! with the key's stripe. If the value has changed meanwhile, the move is abandoned and the value
+//! stays where it was.
 //!
-//! Readers hold no stripe. They meet either record in the index, and the value of the old one stays
-//! until the next exclusive phase, as whatever is [given up](Keyspace::retire).
+//! Readers hold no stripe. They find either record in the index, and the value of the old one stays
+//! until the next exclusive phase, like everything that is [given up](Keyspace::retire).
 
 use super::record::lies_in_slot;
 use super::slots::Slot;
@@ -16,39 +17,39 @@ use crate::object::{Kind, Object, Parted, Text};
 use nearfield_tiers::claim::{Claim, Store, Watched};
 use nearfield_tiers::{Place, ReadError, Refused};
 
-/// Why a value stays where it is.
+/// The reason why a value stays where it is.
 #[derive(Debug, thiserror::Error)]
 pub enum Unmoved {
-    /// The key is not there.
+    /// The key does not exist.
     #[error("there is no such key")]
     Absent,
-    /// There are no tiers, or no such tier.
+    /// The tier does not exist, or there are no tiers.
     #[error("there is no such tier")]
     NoTier,
-    /// It lies in the tier already.
+    /// The value is already in the tier.
     #[error("the value lies there")]
     There,
-    /// It is too small to be worth it.
+    /// The value is too small to be worth a move.
     #[error("the value has only {0} bytes")]
     Small(usize),
-    /// Parts of it lie in several tiers, so that it moves node by node.
+    /// Parts of the value are in several tiers, so that it moves node by node.
     #[error("the value lies in several tiers")]
     Parted,
-    /// It was changed meanwhile.
+    /// The value was changed meanwhile.
     #[error("the value was changed meanwhile")]
     Changed,
-    /// The tier that it lies in does not give it.
+    /// The value cannot be read from its tier.
     #[error(transparent)]
     Unreadable(#[from] ReadError),
-    /// The tier that it was to move to does not take it.
+    /// The target tier refuses the value.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// The index does not take the record.
+    /// The index refuses the record.
     #[error(transparent)]
     Index(#[from] nearfield::Error),
 }
 
-/// A value on its way. See the [module](self).
+/// A value in the middle of a move. See the [module](self).
 #[derive(Debug)]
 pub struct Moving<'k> {
     keyspace: &'k Keyspace,
@@ -56,16 +57,16 @@ pub struct Moving<'k> {
     pub database: usize,
     /// The key.
     pub key: Vec<u8>,
-    /// The record that the value was read by.
+    /// The record through which the value was read.
     stored: Vec<u8>,
     /// The value: a string itself, or a frozen object.
     pub value: Vec<u8>,
-    /// When the first of its fields expires, or before.
+    /// The time at which the first of its fields expires, or a time before that.
     soonest_ms: Option<u64>,
     claim: Claim<'k, Keyspace>,
 }
 
-/// The tier that the value of a record lies in.
+/// Returns the tier in which the value of a record is stored.
 pub fn tier_of(record: &Record<'_>) -> usize {
     match record.payload {
         Payload::Inline(_) | Payload::InSlot(_) => 0,
@@ -74,7 +75,7 @@ pub fn tier_of(record: &Record<'_>) -> usize {
 }
 
 impl<'k> Moving<'k> {
-    /// Reads the value of a key, which has to have at least `bytes_min` bytes.
+    /// Reads the value of a key, which must have at least `bytes_min` bytes.
     ///
     /// # Errors
     /// The value cannot move.
@@ -117,7 +118,8 @@ impl<'k> Moving<'k> {
                 None => return Err(Unmoved::Changed),
             },
             Payload::InTier(place) => {
-                // It is that of this value, as the claim keeps the place from being used again.
+                // The note belongs to this value, because the claim keeps the place from being
+                // reused.
                 moving.soonest_ms = keyspace.cold_notes.time_ms(place);
                 keyspace.cold.read_to_move(place, &mut moving.value)?;
             }
@@ -129,17 +131,17 @@ impl<'k> Moving<'k> {
         }
     }
 
-    /// The tier that the value was in.
+    /// Returns the tier in which the value was.
     pub fn from(&self) -> usize {
         self.claim.place().map_or(0, Place::tier)
     }
 
-    /// Has the key refer to the value at `place`, in the tier that has taken it; `None` is the
-    /// memory of the keyspace itself. To be called with the key's stripe. If the value has changed
-    /// meanwhile, or the index has no room, the place is released.
+    /// Makes the key refer to the value at `place`, in the tier that has stored it; `None` is the
+    /// memory of the keyspace itself. Must be called with the key's stripe held. If the value has
+    /// changed meanwhile, or the index has no room, the place is released.
     ///
     /// # Errors
-    /// Why the value stays where it was.
+    /// The reason why the value stays where it was.
     pub fn publish(self, databases: &Databases, place: Option<Place>) -> Result<(), Unmoved> {
         let published = match place {
             Some(place) => {
@@ -199,7 +201,7 @@ impl<'k> Moving<'k> {
         let was_in_slot = matches!(old.payload, Payload::InSlot(_));
         let record = Record {
             payload,
-            // A string that lies in a slot is known to be no embedded one.
+            // A string in a slot is known not to be an embedded one.
             raw: old.raw || was_in_slot && old.kind == Kind::String,
             ..old
         };
@@ -235,11 +237,11 @@ impl Store for Keyspace {
 }
 
 impl Keyspace {
-    /// Moves the value of a key at once, a large one node by node, for who holds the key's stripe
-    /// or has the keyspace to itself.
+    /// Moves the value of a key at once, a large one node by node. The caller holds the key's
+    /// stripe or has the keyspace to itself.
     ///
     /// # Errors
-    /// Why the value stays where it is.
+    /// The reason why the value stays where it is.
     pub fn move_value(
         &self,
         databases: &Databases,
@@ -266,13 +268,14 @@ impl Keyspace {
     }
 }
 
-/// What a count of all values has found. For tests and checks.
+/// The result of counting all values. For tests and checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recount {
-    /// The values in each tier, the memory first. A node in a cold tier counts as a value there.
+    /// The number of values in each tier, memory first. A node in a cold tier counts as a value
+    /// there.
     pub values: Vec<u64>,
-    /// The bytes of these values, as they are without their tier. Of memory: of objects and long
-    /// strings, as they take them from their heap.
+    /// The bytes of these values, as they are without their tier. For memory: the bytes that
+    /// objects and long strings take from their heap.
     pub bytes: Vec<u64>,
 }
 
@@ -287,7 +290,7 @@ impl Recount {
 }
 
 impl Keyspace {
-    /// Counts all values, for who has the keyspace to itself. Reads all of them.
+    /// Counts all values, and reads all of them. The caller has the keyspace to itself.
     ///
     /// # Errors
     /// A value cannot be read.

@@ -1,13 +1,13 @@
-//! Values that lie in several tiers, node by node.
+//! Values that are stored in several tiers, node by node.
 //!
-//! A node lies in a slot's object, never in a record. Who reads, changes or moves one has the lock
-//! of the slot, so that a move is seen as a whole, and a node that is given up is released at once.
-//! A move goes in the three steps of [`nearfield_tiers::claim`], but what is claimed is the node,
-//! and not the record. The chunk of a list has a number that no other one ever has, and a version
-//! that each change and each move counts. The value of a field is the same if its bytes are, or if
-//! it lies at the same place, which is held until the move is over. So a list that is pushed to all
-//! the time moves its middle, and a key that is renamed, deleted or replaced meanwhile needs no
-//! care.
+//! A node belongs to a slot's object, never to a record. A thread that reads, changes or moves a
+//! node holds the lock of the slot. So a move is seen as a whole, and a node that is given up is
+//! released at once. A move takes the three steps of [`nearfield_tiers::claim`], but it claims the
+//! node, not the record. The chunk of a list has a number that no other chunk ever has, and a
+//! version that each change and each move increments. The value of a field is unchanged if its
+//! bytes are equal, or if it is at the same place, which is held until the move ends. So a list
+//! that is pushed to all the time can still move its middle, and a key that is renamed, deleted or
+//! replaced meanwhile needs no special care.
 
 use super::cold::Held;
 use super::{Database, Databases, Keyspace, Outside, Payload, Record, Unmoved};
@@ -17,21 +17,21 @@ use crate::object::{Object, Part, Parted, Unread};
 use nearfield_tiers::keep::Named;
 use nearfield_tiers::{Place, ReadError, Refused};
 
-/// A node on its way to another tier. See the [module](self).
+/// A node in the middle of a move to another tier. See the [module](self).
 #[derive(Debug)]
 pub struct MovingNode<'k> {
     keyspace: &'k Keyspace,
     slot: super::slots::Slot,
     copied: Copied,
-    /// Keeps the place that the node has lain at from becoming another's.
+    /// The hold on the node's old place, which keeps the place from being reused.
     _held: Option<Held>,
-    /// The node as a cold tier has it.
+    /// The node in the form that a cold tier stores.
     pub value: Vec<u8>,
 }
 
 impl<'k> MovingNode<'k> {
-    /// Reads a node of a key's value. It is looked for from `hint` on, which is then the index
-    /// behind it.
+    /// Reads a node of a key's value. Searches for it from `hint` on, and sets `hint` to the index
+    /// after it.
     ///
     /// # Errors
     /// The node cannot move.
@@ -63,17 +63,17 @@ impl<'k> MovingNode<'k> {
         })
     }
 
-    /// The tier that the node was in.
+    /// Returns the tier in which the node was.
     pub fn from(&self) -> usize {
         self.copied.place().map_or(0, Place::tier)
     }
 
-    /// Has the node lie at `place`, in the tier that has taken it; `None` is the memory of the
-    /// keyspace itself. To be called in a shared phase. If the node has changed meanwhile, the
+    /// Moves the node to `place`, in the tier that has stored it; `None` is the memory of the
+    /// keyspace itself. Must be called in a shared phase. If the node has changed meanwhile, the
     /// place is released.
     ///
     /// # Errors
-    /// Why the node stays where it was.
+    /// The reason why the node stays where it was.
     pub fn publish(self, _databases: &Databases, place: Option<Place>) -> Result<(), Unmoved> {
         let cold = &self.keyspace.cold;
         let mut object = self.keyspace.slots.open(self.slot);
@@ -97,7 +97,7 @@ impl<'k> MovingNode<'k> {
 }
 
 impl Keyspace {
-    /// The slot of a key's object, if it has one.
+    /// Returns the slot of a key's object, if it has one.
     fn slot_of(
         &self,
         databases: &Databases,
@@ -111,11 +111,11 @@ impl Keyspace {
         slot.ok_or(Unmoved::Absent)
     }
 
-    /// Lends an object's nodes that a command reads, and says whether there are any.
+    /// Lends the nodes of an object that a command reads. Returns true if there are any.
     /// [`end_loan`](Keyspace::end_loan) takes them back.
     ///
     /// # Errors
-    /// One cannot be read. The error names the key.
+    /// A node cannot be read. The error names the key.
     #[inline]
     pub fn lend<'a>(
         &self,
@@ -138,17 +138,17 @@ impl Keyspace {
         Ok(is_lent)
     }
 
-    /// Takes back what was lent of an object.
+    /// Takes back the nodes that were lent of an object.
     pub fn end_loan(object: &mut Option<Object>) {
         if let Some(parted) = object.as_mut().and_then(Object::parted_mut) {
             parted.end_loan();
         }
     }
 
-    /// Brings an object's nodes into memory that a command changes.
+    /// Brings the nodes of an object that a command changes into memory.
     ///
     /// # Errors
-    /// One cannot be read. The error names the key.
+    /// A node cannot be read. The error names the key.
     #[inline]
     pub fn warm<'a>(
         &self,
@@ -172,14 +172,14 @@ impl Keyspace {
         parted.filter(|parted| parted.is_attended())
     }
 
-    /// The error of a node that cannot be read.
+    /// Creates the error of a node that cannot be read.
     #[cold]
     pub(super) fn unread(&self, key: &[u8], unread: &Unread) -> CommandError {
         self.unreadable(key, unread.place, &unread.why)
     }
 
-    /// Moves all nodes of a value, for who holds the key's stripe or has the keyspace to itself.
-    /// `None` if the value moves as a whole.
+    /// Moves all nodes of a value. The caller holds the key's stripe or has the keyspace to itself.
+    /// Returns `None` if the value moves as a whole.
     pub(super) fn move_nodes(
         &self,
         databases: &Databases,
@@ -207,8 +207,8 @@ impl Keyspace {
         Some(result)
     }
 
-    /// The numbers of the nodes of a key's value, and the places of those in cold tiers; none if it
-    /// has not several.
+    /// Returns the numbers of the nodes of a key's value, and the places of those in cold tiers.
+    /// The result is empty if the value has no nodes.
     pub fn nodes_of(
         &self,
         databases: &Databases,
@@ -222,11 +222,11 @@ impl Keyspace {
         parted.map_or_else(Vec::new, Parted::nodes)
     }
 
-    /// Moves a node of a value at once, for who holds the key's stripe or has the keyspace to
-    /// itself. It is looked for from `hint` on.
+    /// Moves a node of a value at once. Searches for it from `hint` on. The caller holds the key's
+    /// stripe or has the keyspace to itself.
     ///
     /// # Errors
-    /// Why it stays where it is.
+    /// The reason why the node stays where it is.
     pub fn move_node(
         &self,
         databases: &Databases,
@@ -252,7 +252,8 @@ impl Keyspace {
         moving.publish(databases, place)
     }
 
-    /// The tiers that parts of a key's value lie in, the fastest first; none if there is no key.
+    /// Returns the tiers in which parts of a key's value are stored, the fastest first; none if
+    /// there is no key.
     ///
     /// # Errors
     /// Those of the index.
@@ -267,7 +268,7 @@ impl Keyspace {
         Ok(database.transpose()?.flatten().unwrap_or_default())
     }
 
-    /// The tiers that parts of a record's value lie in, the fastest first.
+    /// Returns the tiers in which parts of a record's value are stored, the fastest first.
     pub fn tiers_of_record(&self, record: &Record<'_>) -> Vec<usize> {
         let slot = match record.outside() {
             None => return vec![0],

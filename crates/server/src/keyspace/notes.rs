@@ -1,24 +1,25 @@
-//! Notes of the times at which keys expire. They lie in an ordered index: eight bytes of time, then
-//! the key; values are empty. In a shared index the database's number is before each key.
+//! The notes of the times at which keys expire. They are stored in an ordered index. Its keys are
+//! eight bytes of time followed by the key; its values are empty. In a shared index the database's
+//! number is before each key.
 //!
 //! # A note may be early
 //!
-//! Each key that expires has one note, at its time or before it. The key's record says by how much
-//! before ([`Record::note`]). A write that gives a key a later time leaves the note where it is. So
-//! a client that prolongs its keys at each use pays for the write of the record alone. When the
-//! note is due, [`expire_due`](super::Keys::expire_due) reads the key. If that has time left, the
-//! note moves to the key's time ([`Database::check_notes`]).
+//! Each key that expires has one note, at its time or before it. The key's record holds the
+//! difference ([`Record::note`]). A write that gives a key a later time leaves the note where it
+//! is. So a client that prolongs its keys at each use pays only for the write of the record. When
+//! the note is due, [`expire_due`](super::Keys::expire_due) reads the key. If the key has time
+//! left, the note moves to the key's time ([`Database::check_notes`]).
 //!
 //! - There are as many notes as keys that expire, so that these are counted by their notes. A write
-//!   that removes a key, takes its time away or gives it an earlier one knows the note from the
-//!   record that it replaces, and removes it.
+//!   that removes a key, takes its time away or gives it an earlier one finds the note's time in
+//!   the record that it replaces, and removes the note.
 //! - A key is never expired by its note, only by its record.
-//! - Whoever asks for the key that expires next has to have the first note checked
+//! - A caller that asks for the key that expires next must have the first note checked
 //!   ([`Database::soonest`]).
 //!
-//! A batch of commands gathers what becomes of notes and writes that as one batch
-//! ([`NoteChanges`]), while it holds the stripes of the keys. One stripe thus guards a key's record
-//! and its note. Checks of notes have the keyspace for themselves.
+//! A batch of commands gathers the changes to notes and writes them as one batch ([`NoteChanges`]),
+//! while it holds the stripes of the keys. One stripe thus guards a key's record and its note.
+//! Checks of notes have the keyspace to themselves.
 //!
 //! In a pool each note is at its key's time. To move one, the record would have to change, and
 //! another server may change it at the same time.
@@ -28,43 +29,44 @@ use super::record::Record;
 use nearfield::{Batch, Bytes, Error, Outcome};
 use std::ops::Bound;
 
-/// Notes that are checked at once when the key is searched that expires next.
+/// The number of notes that are checked at once in the search for the key that expires next.
 const CHECKED_AT_ONCE: usize = 200;
-/// How often that is done for a search. If no note is exact then, the key is answered that expires
-/// next of those whose notes have moved. Otherwise one search could move the notes of all keys.
+/// The maximum number of such checks in one search. If no note is exact after these, the search
+/// returns the key that expires next of those whose notes have moved. Otherwise one search could
+/// move the notes of all keys.
 const CHECKS_MAX: usize = 5;
 
-/// The key of a note.
+/// Returns the key of a note.
 pub fn note_key(time_ms: u64, key: &[u8]) -> Vec<u8> {
     [&time_ms.to_be_bytes()[..], key].concat()
 }
 
-/// Takes the key of a note apart.
+/// Splits the key of a note into its time and its key.
 pub fn parse_note(note: &[u8]) -> Option<(u64, &[u8])> {
     let (time, key) = note.split_first_chunk::<8>()?;
     Some((u64::from_be_bytes(*time), key))
 }
 
-/// A note, taken apart: its time and its key.
+/// The parts of a note: its time and its key.
 pub type Note = (u64, Vec<u8>);
 
 impl Database {
-    /// True if a note is due, of a key or of a field.
+    /// Returns true if the note of a key or of a field is due.
     pub fn is_note_due(&self, now_ms: u64) -> bool {
         if self.field_notes().are_due(now_ms) {
             return true;
         }
         if self.is_shared() && self.number > 0 {
-            // The first database sees to the keys of all.
+            // The first database expires the keys of all databases.
             return false;
         }
-        // What cannot be read is asked for again the next time.
+        // An index that cannot be read is asked again the next time.
         let first = self.expiries().and_then(|expiries| expiries.first().ok()?);
         let time = first.and_then(|(note, _)| Some(parse_note(&note)?.0));
         time.is_some_and(|time| time <= now_ms)
     }
 
-    /// The first notes up to `until_ms`, at most `limit` of them.
+    /// Returns the first notes up to `until_ms`, at most `limit` of them.
     ///
     /// # Errors
     /// Those of the index.
@@ -82,11 +84,11 @@ impl Database {
         Ok(notes)
     }
 
-    /// Says that the note of `key` is to be at `after` and was at `before`. To be called after the
-    /// key of a shared index was changed, and in any order otherwise.
+    /// Moves the note of `key` from `before` to `after`, where `None` is no note. Must be called
+    /// after the key of a shared index was changed, and in any order otherwise.
     ///
     /// # Errors
-    /// Those of the index, and nothing is changed. None if it is shared.
+    /// Those of the index; nothing is changed then. No errors if the index is shared.
     #[inline]
     pub fn note_expiry(
         &self,
@@ -98,8 +100,8 @@ impl Database {
             return Ok(());
         }
         if self.is_shared() {
-            // A key whose time is not noted is gone for clients when its time is over. It takes
-            // memory until it is written again.
+            // A key without a note disappears for clients when it expires, but it takes memory
+            // until it is written again.
             if let Err(error) = self.note_shared_expiry(key, before, after) {
                 tracing::warn!("the time of a key is not noted: {error}");
             }
@@ -115,11 +117,11 @@ impl Database {
         Ok(())
     }
 
-    /// Notes that the time of a shared key has changed.
+    /// Updates the note of a shared key whose time has changed.
     ///
     /// Another server may give the key the time `before` again at this moment. It writes the key
-    /// first and notes the time then. So the key is looked at once more after the note of `before`
-    /// was removed: either the note came later, or the key is seen to have that time.
+    /// first and notes the time then. So the key is read once more after the note of `before` was
+    /// removed: either the note came later, or the key is seen to have that time.
     #[cold]
     fn note_shared_expiry(
         &self,
@@ -141,13 +143,13 @@ impl Database {
         Ok(())
     }
 
-    /// The key of a note, if the index is shared.
+    /// Returns the key of the note, if the index is shared.
     fn shared_note_key(&self, time_ms: u64, key: &[u8]) -> Vec<u8> {
         [&time_ms.to_be_bytes()[..], &[self.number], key].concat()
     }
 
-    /// Removes up to `limit` keys of all databases of a shared map whose time is over, and answers
-    /// how many notes of times there were, and how many keys.
+    /// Removes up to `limit` expired keys of all databases of a shared map. Returns the number of
+    /// notes visited and the number of keys removed.
     ///
     /// # Errors
     /// Those of the placement.
@@ -175,12 +177,12 @@ impl Database {
         Ok((notes, keys))
     }
 
-    /// Moves early notes to the times of their keys, and answers for each note when its key
-    /// expires. A note that is not that of its key is removed, and `None` is answered for it. Needs
-    /// the exclusive phase, and an index that is not shared.
+    /// Moves early notes to the times of their keys, and returns for each note when its key
+    /// expires. A note that does not match its key's record is removed, and its result is `None`.
+    /// Needs the exclusive phase, and an index that is not shared.
     ///
     /// # Errors
-    /// Those of the index. Each key has a note as before or one at its time.
+    /// Those of the index. Each key then has its old note or one at its time.
     pub fn check_notes(&self, notes: &[Note]) -> Result<Vec<Option<u64>>, Error> {
         let (Some(entries), Some(expiries)) = (self.entries(), self.expiries()) else {
             return Ok(Vec::new());
@@ -211,7 +213,8 @@ impl Database {
                 Some(_) => {}
             }
         }
-        // In this order: a key that is written to expect its note at its time has that note.
+        // The order matters: a key whose record expects its note at its time must already have that
+        // note.
         expiries.execute(&mut later)?;
         let mut refused = None;
         let mut stored = Vec::new();
@@ -246,7 +249,7 @@ impl Database {
         refused.map_or(Ok(times), Err)
     }
 
-    /// The key that expires next, and when. Needs the exclusive phase.
+    /// Returns the key that expires next, and when. Needs the exclusive phase.
     ///
     /// # Errors
     /// Those of the index.
@@ -269,7 +272,7 @@ impl Database {
             let due = |(note, time): (Note, Option<u64>)| Some((time?, note.1));
             let next = notes.into_iter().zip(times).filter_map(due);
             if first_is_exact {
-                // All others are noted behind it, and expire no sooner.
+                // All other notes are later, so their keys expire no sooner.
                 return Ok(next.into_iter().next());
             }
             moved = moved.into_iter().chain(next).min();
@@ -279,17 +282,17 @@ impl Database {
     }
 }
 
-/// What becomes of the notes of the keys that a batch writes.
+/// The changes to the notes of the keys that a batch writes.
 #[derive(Debug, Default)]
 pub struct NoteChanges {
     batch: Batch<Bytes>,
-    /// Which write each operation of the batch is of.
+    /// The write to which each operation of the batch belongs.
     writes: Vec<u32>,
     stored: Vec<u8>,
 }
 
 impl NoteChanges {
-    /// The note of `key`, the key of the given write, is to be at `after` and was at `before`.
+    /// Moves the note of `key`, the key of the given write, from `before` to `after`.
     #[inline]
     pub fn add(&mut self, write: u32, key: &[u8], before: Option<u64>, after: Option<u64>) {
         if before == after {
@@ -308,7 +311,7 @@ impl NoteChanges {
         }
     }
 
-    /// Changes the notes in the index, and answers the writes whose notes were refused.
+    /// Changes the notes in the index, and returns the writes whose notes were refused.
     pub fn apply(&mut self, database: &Database) -> Vec<(u32, Error)> {
         if self.writes.is_empty() {
             return Vec::new();

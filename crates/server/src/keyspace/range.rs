@@ -9,12 +9,13 @@ use nearfield::{Direction, Error};
 use std::ops::Bound;
 
 impl Keys<'_> {
-    /// The keys within bounds that have time left, with what is stored for each, to be taken from
-    /// either end. Any key may be read so in the shared phase, as none is deleted.
+    /// Returns the keys within bounds that have not expired, with what is stored for each, to be
+    /// taken from either end. Any key may be read this way in the shared phase, because nothing is
+    /// deleted.
     ///
     /// # Errors
-    /// The command has changed keys that other servers share: they are written when it ends, so
-    /// that ranges would not see them. Items are errors of the placement.
+    /// The command has changed keys that other servers share: these changes are written when the
+    /// command ends, so that ranges would not see them. Items are errors of the placement.
     pub fn range(
         &self,
         bounds: KeyBounds<'_>,
@@ -34,7 +35,7 @@ impl Keys<'_> {
         Ok(range.into_iter().flatten().filter(is_alive))
     }
 
-    /// The key that is nearest to another one, itself included, with what is stored for it.
+    /// Returns the key that is nearest to another one, itself included, with what is stored for it.
     ///
     /// # Errors
     /// As [`range`](Keys::range).
@@ -53,8 +54,8 @@ impl Keys<'_> {
 }
 
 impl Database {
-    /// The key that is nearest to another one, itself included, with what is stored for it; keys
-    /// whose time is over at `now_ms` are passed over.
+    /// Returns the key that is nearest to another one, itself included, with what is stored for it.
+    /// Skips keys that have expired at `now_ms`.
     ///
     /// # Errors
     /// Those of the placement.
@@ -81,11 +82,11 @@ impl Database {
 }
 
 impl Keyspace {
-    /// Gives the string that is stored in the record of a key to `read`, or `None` if it holds
+    /// Passes the string that is stored in the record of a key to `read`, or `None` if it holds
     /// another type.
     ///
     /// # Errors
-    /// It lies in a cold tier and cannot be read.
+    /// The string is stored in a cold tier and cannot be read.
     #[inline]
     pub fn read_stored<R>(
         &self,

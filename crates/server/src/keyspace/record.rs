@@ -1,7 +1,7 @@
-//! What the index stores for a key: a byte that says what it is, when it expires, and either the
-//! string itself, or the number of the slot that holds the object, or the place of the value in a
-//! [cold tier](super::cold). Behind the time it says by how much the key is noted to expire too
-//! early, if it is (see [`notes`](super::notes)).
+//! The record that the index stores for a key: a tag byte, the time at which the key expires, and
+//! either the string itself, or the number of the slot that holds the object, or the place of the
+//! value in a [cold tier](super::cold). If the key is noted to expire too early (see
+//! [`notes`](super::notes)), the difference follows the time.
 
 use super::slots::Slot;
 use crate::object::Kind;
@@ -9,35 +9,37 @@ use nearfield_tiers::Place;
 
 const KIND_BITS: u8 = 0b0000_0111;
 const EXPIRES: u8 = 0b0000_1000;
-/// The string has been changed in place, so that it is not encoded as an integer or embedded.
+/// The string was changed in place, so that it is not encoded as an integer or embedded.
 const RAW: u8 = 0b0001_0000;
-/// The payload is a slot. All types but strings are; strings that are long or changed in place.
+/// The payload is a slot: for all types except strings, and for strings that are long or were
+/// changed in place.
 const IN_SLOT: u8 = 0b0010_0000;
-/// The key's note is earlier than its time, by the four bytes behind the time.
+/// The key's note is earlier than its time. The difference is in the four bytes after the time.
 const NOTED_EARLY: u8 = 0b0100_0000;
 /// The payload is a place in a cold tier.
 const IN_TIER: u8 = 0b1000_0000;
 
-/// The first byte of a string that does not expire, which is followed by the string itself. It is
-/// the byte that stands before each word of a request, so that a request has its words in their
-/// stored form. All first bytes are stored by their difference to it.
+/// The first byte of a string that does not expire, which is followed by the string itself. This
+/// byte also stands before each word of a request, so that a request has its words in their stored
+/// form. All first bytes are stored as their difference to it.
 pub const PLAIN_STRING: u8 = b'\n';
 
-/// True if a string is stored that does not expire, so that nothing but the string is to be
-/// looked at.
+/// Returns true if the record is a string that does not expire, so that nothing else needs to be
+/// parsed.
 #[inline]
 pub fn is_plain(stored: &[u8]) -> bool {
     stored.first() == Some(&PLAIN_STRING)
 }
 
-/// The longest head of a record: its tag, its time, the time by which its note is early, and a
-/// reference to what lies elsewhere. All but a string is there.
+/// The maximum length of a record's head: its tag, its time, the time by which its note is early,
+/// and a reference to what is stored elsewhere. Only the bytes of a string come on top.
 pub const HEAD_BYTES_MAX: usize = 1 + 8 + 4 + 8;
 
-/// Strings longer than this lie in a slot, so that the index does not copy them.
+/// The length up to which a string is stored in the index. Longer ones are in a slot, so that the
+/// index does not copy them.
 pub const INLINE_BYTES_MAX: usize = 64 << 10;
 
-/// What a key holds.
+/// The value of a key, or its location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload<'a> {
     /// A string, itself.
@@ -48,23 +50,23 @@ pub enum Payload<'a> {
     InTier(Place),
 }
 
-/// A stored value, taken apart.
+/// The parts of a stored value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// The type.
     pub kind: Kind,
-    /// Whether the string was changed in place.
+    /// True if the string was changed in place.
     pub raw: bool,
-    /// When the key expires, in milliseconds since 1970.
+    /// The time at which the key expires, in milliseconds since 1970.
     pub expires_at_ms: Option<u64>,
-    /// By how much the key's note is earlier.
+    /// The time by which the key's note is earlier.
     pub early_ms: u32,
     /// The value.
     pub payload: Payload<'a>,
 }
 
 impl<'a> Record<'a> {
-    /// A string that does not expire.
+    /// Creates the record of a string that does not expire.
     pub fn string(value: &'a [u8]) -> Record<'a> {
         Record {
             kind: Kind::String,
@@ -75,7 +77,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// An object that does not expire.
+    /// Creates the record of an object that does not expire.
     pub fn object(kind: Kind, slot: Slot) -> Record<'static> {
         Record {
             kind,
@@ -86,7 +88,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Takes apart what [`write`](Record::write) has put together.
+    /// Parses what [`write`](Record::write) has written.
     ///
     /// # Panics
     /// If `stored` is something else; only this module writes values.
@@ -157,15 +159,15 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The time at which the key is noted, if it expires.
+    /// Returns the time at which the key is noted, if it expires.
     #[inline]
     pub fn note(&self) -> Option<u64> {
         let early_ms = u64::from(self.early_ms);
         self.expires_at_ms.map(|time| time.saturating_sub(early_ms))
     }
 
-    /// The record with the key's note left at `note`, if that is not after the key's time, and not
-    /// too long before it to be stored. Otherwise with a note at the key's time.
+    /// Returns the record with the key's note left at `note`, if that is not after the key's time,
+    /// and not too long before it to be stored. Otherwise the note is at the key's time.
     #[inline]
     pub fn keeping_note(self, note: Option<u64>) -> Self {
         let early_ms = match (self.expires_at_ms, note) {
@@ -178,14 +180,14 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// True if the key's time is over.
+    /// Returns true if the key has expired.
     #[inline]
     pub fn is_expired(&self, now_ms: u64) -> bool {
         self.expires_at_ms.is_some_and(|time| time <= now_ms)
     }
 }
 
-/// A number of four or eight bytes, the lowest one first.
+/// Reads a number of four or eight bytes in little-endian order.
 #[inline]
 fn number(bytes: &[u8]) -> u64 {
     match (bytes.first_chunk(), bytes.first_chunk()) {
@@ -195,11 +197,11 @@ fn number(bytes: &[u8]) -> u64 {
     }
 }
 
-/// A string that is changed in place and longer than this goes into a slot, where the next change
-/// need not copy it.
+/// The length up to which a string that is changed in place stays in the index. A longer one goes
+/// into a slot, where the next change need not copy it.
 const CHANGED_INLINE_BYTES_MAX: usize = 1024;
 
-/// True if a string of this length, changed in place or not, lies in a slot.
+/// Returns true if a string of this length, changed in place or not, is stored in a slot.
 pub(super) fn lies_in_slot(changed: bool, bytes: usize) -> bool {
     let inline_max = match changed {
         true => CHANGED_INLINE_BYTES_MAX,

@@ -1,12 +1,12 @@
-//! Slots: where objects lie, found by a number that the index stores for their key.
+//! The slots that store objects. The index stores the number of the slot for the object's key.
 //!
-//! A slot belongs to one key at a time, and whoever works on a key holds its stripe (see
-//! [`Keyspace`](super::Keyspace)) or has the keyspace for itself; so the lock in each slot is
-//! never waited for long.
+//! A slot belongs to one key at a time, and a thread that works on a key holds its stripe (see
+//! [`Keyspace`](super::Keyspace)) or has the keyspace to itself; so waits for the lock in each slot
+//! are short.
 //!
-//! Reads of strings hold no stripe. So that they find in the slot what they have read of in the
-//! index, a slot that is given up is not freed at once: it is *retired*, and freed in the next
-//! exclusive phase, when no read is under way.
+//! Reads of strings hold no stripe. A slot that is given up is therefore not freed at once: a read
+//! that found the slot in the index must still find its object there. The slot is *retired*, and
+//! freed in the next exclusive phase, when no read is in progress.
 
 use super::Databases;
 use crate::object::Object;
@@ -20,18 +20,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Slot(u32);
 
 impl Slot {
-    /// The slot of a number.
+    /// Creates the slot of a number.
     pub fn from_number(number: u32) -> Slot {
         Slot(number)
     }
 
-    /// The slot's number.
+    /// Returns the slot's number.
     pub fn number(self) -> u32 {
         self.0
     }
 }
 
-/// Segment `i` has `FIRST << i` slots, so that slots never move.
+/// The number of slots of the first segment. Segment `i` has `FIRST << i` slots, so that slots
+/// never move.
 const FIRST: u32 = 1024;
 const SEGMENTS: usize = 22;
 
@@ -43,7 +44,7 @@ pub struct Slots {
     segments: [OnceLock<Segment>; SEGMENTS],
     vacancies: Mutex<Vacancies>,
     retired: AtomicUsize,
-    /// Slots whose objects are to be moved, unless they are changed before (see
+    /// Slots whose objects are being moved, unless they are changed before that (see
     /// [`moving`](super::moving)).
     watched: Watched<Slot>,
 }
@@ -52,17 +53,17 @@ pub struct Slots {
 struct Vacancies {
     freed: Vec<u32>,
     retired: Vec<u32>,
-    /// Slots from here on have never been used.
+    /// The number from which slots have never been used.
     next: u32,
 }
 
 impl Slots {
-    /// No slots yet.
+    /// Creates an empty set of slots.
     pub fn new() -> Slots {
         Slots::default()
     }
 
-    /// Puts an object into a free slot, `None` if there are 2^32 already.
+    /// Puts an object into a free slot. Returns `None` if there are 2^32 already.
     pub fn put(&self, object: Object) -> Option<Slot> {
         let number = {
             let mut vacancies = self.vacancies.lock();
@@ -95,12 +96,12 @@ impl Slots {
         object
     }
 
-    /// The slots that are watched.
+    /// Returns the slots that are watched.
     pub fn watched(&self) -> &Watched<Slot> {
         &self.watched
     }
 
-    /// Takes back an object that no key has, or will be met by anybody.
+    /// Takes back an object that no key has and that no thread can still find.
     pub fn withdraw(&self, slot: Slot) -> Option<Object> {
         self.watched.changed(slot);
         let object = self.at(slot).lock().take();
@@ -115,14 +116,14 @@ impl Slots {
         self.retired.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many slots wait to be freed.
+    /// Returns the number of slots that wait to be freed.
     #[inline]
     pub fn retired(&self) -> usize {
         self.retired.load(Ordering::Relaxed)
     }
 
-    /// Frees the slots that were given up, and answers their objects, which are best dropped when
-    /// the exclusive phase is over: `_exclusive` shows that it is not.
+    /// Frees the slots that were given up, and returns their objects, which are best dropped after
+    /// the exclusive phase. `_exclusive` shows that the phase has not ended yet.
     pub fn reclaim(&self, _exclusive: &mut Databases) -> Vec<Object> {
         let mut vacancies = self.vacancies.lock();
         let retired = std::mem::take(&mut vacancies.retired);

@@ -3,11 +3,12 @@
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
-/// How many locks there are. Two threads meet in one by accident once in so many times.
+/// The number of locks. Two threads with different keys contend for one lock by accident once in
+/// this many times.
 const STRIPES: usize = 1024;
 
-/// A lock for each key. Whoever changes a key, or works on the object of one, holds its stripe,
-/// so that the log has the changes of each key in the order in which they were made.
+/// The locks for keys. A thread that changes a key, or works on the object of one, holds the key's
+/// stripe, so that the log has the changes of each key in the order in which they were made.
 #[derive(Debug)]
 pub struct Stripes {
     locks: Box<[Mutex<()>]>,
@@ -27,26 +28,26 @@ impl Default for Stripes {
 }
 
 impl Stripes {
-    /// The stripe of a key.
+    /// Returns the stripe of a key.
     #[inline]
     pub fn of(&self, key: &[u8]) -> u16 {
         (self.hash(key) % STRIPES as u64) as u16
     }
 
-    /// The hash of a key, from which its stripe follows.
+    /// Returns the hash of a key, which determines its stripe.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> u64 {
         use std::hash::BuildHasher;
         self.hasher.hash_one(key)
     }
 
-    /// Takes a stripe, if nobody holds it.
+    /// Takes a stripe, if no thread holds it.
     #[inline]
     pub fn try_lock(&self, stripe: u16) -> Option<StripeGuard<'_>> {
         self.locks.get(usize::from(stripe))?.try_lock()
     }
 
-    /// Waits for a stripe. Who holds one may not wait for another, except by
+    /// Waits for a stripe. A thread that holds one must not wait for another, except by
     /// [`lock_all`](Stripes::lock_all).
     #[inline]
     #[expect(
@@ -57,7 +58,8 @@ impl Stripes {
         self.locks[usize::from(stripe)].lock()
     }
 
-    /// Waits for several stripes, in ascending order, so that nobody waits in a circle.
+    /// Waits for several stripes, in ascending order, so that threads never wait for each other in
+    /// a circle.
     pub fn lock_all<'s>(&'s self, set: &StripeSet) -> StripeGuards<'s> {
         set.iter().map(|stripe| self.lock(stripe)).collect()
     }
@@ -80,7 +82,7 @@ impl StripeSet {
         }
     }
 
-    /// The stripes, in ascending order.
+    /// Returns the stripes, in ascending order.
     fn iter(&self) -> impl Iterator<Item = u16> {
         (0..).zip(self.0).flat_map(|(number, mut bits)| {
             std::iter::from_fn(move || {

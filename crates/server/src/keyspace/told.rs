@@ -1,15 +1,15 @@
-//! Changes of keys that commands report.
+//! The changes of keys that commands report.
 
 use super::{Class, Event, Keys};
 
 impl Keys<'_> {
-    /// Says that a key has been changed, and how: counts a change, and tells those who watch.
+    /// Reports the change of a key: counts it, and notifies observers.
     pub fn changed(&mut self, key: &[u8], class: Class, name: &'static str) {
         self.effects().changes += 1;
         self.happened(key, class, name);
     }
 
-    /// Notes for observers what has happened to a key.
+    /// Collects an event of a key for observers.
     pub(super) fn happened(&mut self, key: &[u8], class: Class, name: &'static str) {
         if self.effects().observed {
             let event = self.event(key, class, name);
@@ -17,20 +17,20 @@ impl Keys<'_> {
         }
     }
 
-    /// Has the log say `words` before the command.
+    /// Logs `words` before the command.
     pub(super) fn log_before(&mut self, words: Vec<Vec<u8>>) {
         let database = self.database_number();
         self.effects().before.push((database, words));
     }
 
-    /// As [`changed`](Keys::changed), but those who watch or cache the key are not told, as what it
-    /// holds is the same for them.
+    /// Reports a change like [`changed`](Keys::changed), but does not notify clients that watch or
+    /// cache the key, because its value is the same for them.
     pub fn changed_aside(&mut self, key: &[u8], class: Class, name: &'static str) {
         self.effects().changes += 1;
         self.happened_aside(key, class, name);
     }
 
-    /// Has those look at a key again who wait for it. To them alone anything has happened.
+    /// Makes clients that wait for a key check it again. No other observer is notified.
     pub fn look_again(&mut self, key: &[u8]) {
         self.happened_aside(key, Class::Unnamed, "");
     }

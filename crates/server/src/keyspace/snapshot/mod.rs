@@ -1,29 +1,28 @@
 //! Snapshots: the state of all keys at one instant, written while clients are served.
 //!
-//! There is no second process and no second copy of the keyspace. A *cursor* goes through the
-//! keys in their order, a *slice* at a time, and writes them. A key that is changed while it is
-//! still ahead of the cursor is written first, with the value that it has before the change, and
-//! the cursor passes over it later. So each key is written once, as it was when the snapshot
-//! began:
+//! There is no second process and no second copy of the keyspace. A *cursor* visits the keys in
+//! their order, a *slice* at a time, and writes them. A key that is changed while it is still ahead
+//! of the cursor is written first, with the value that it has before the change, and the cursor
+//! skips it later. So each key is written once, as it was when the snapshot began:
 //!
 //! ```text
 //!   a  b  c  d  e  f  g  h  i         SET h 2:  h is ahead of the cursor, so its old value is
 //!   ──written──▶│        ▲            written now, and the cursor will pass over it
-//!             cursor     saved        SET b 2:  b is behind it; nothing is to be done
+//!             cursor     saved        SET b 2:  b is behind it; nothing to do
 //! ```
 //!
-//! The hook is in [`Keys`](crate::keyspace::Keys), in all that changes a key, so that no command
-//! can go past it: whatever its flags, within transactions and scripts, and when time is over.
-//! While a snapshot is taken, commands that write are executed in the exclusive phase (it is an
-//! [`Observer`]); a slice runs in the shared phase, beside reads. The two exclude each other by
-//! the lock around `Running`, which is also held where a read finds a key's time over and
-//! deletes it in the shared phase. Phase first, then the lock.
+//! The hook is in [`Keys`](crate::keyspace::Keys), in every function that changes a key, so that no
+//! command can bypass it: whatever its flags, within transactions and scripts, and when a key
+//! expires. While a snapshot is taken, commands that write are executed in the exclusive phase (it
+//! is an [`Observer`]); a slice runs in the shared phase, in parallel with reads. The two exclude
+//! each other by the lock around `Running`, which is also held where a read finds an expired key
+//! and deletes it in the shared phase. The order of locks is phase first, then this lock.
 //!
-//! Who changes databases as a whole (`FLUSHALL`, `SWAPDB`) first has all keys written that are
-//! ahead of the cursor, which takes as long as it takes.
+//! A command that changes databases as a whole (`FLUSHALL`, `SWAPDB`) first has all keys ahead of
+//! the cursor written, however long that takes.
 //!
-//! Memory: what waits for the disk is bounded (see `output`); besides, there are the names of
-//! keys that were saved ahead of the cursor.
+//! Memory: the bytes that wait for the disk are bounded (see `output`). The names of keys that were
+//! saved ahead of the cursor come on top.
 
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
@@ -45,17 +44,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a slice may take, and how many keys it may have; writes wait for it.
+/// The maximum duration of a slice; writes wait for it.
 const SLICE_TIME: Duration = Duration::from_micros(500);
 const SLICE_KEYS: usize = 256;
 
-/// Where a keyspace has the snapshot that is being taken.
+/// The slot of a keyspace for the snapshot that is being taken.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     running: Mutex<Option<Running>>,
-    /// Whether files and payloads are for Valkey.
+    /// True if files and payloads are for Valkey.
     for_valkey: AtomicBool,
-    /// Number of its keys that are written.
+    /// Number of keys that the snapshot has written.
     written_keys: AtomicU64,
 }
 
@@ -65,10 +64,11 @@ struct Running {
     output: Output,
     /// The database of the entry that was written last.
     selected: Option<usize>,
-    /// All keys of lesser databases are written, and of this one those up to `after`.
+    /// The database of the cursor. All keys of lesser databases are written, and of this one those
+    /// up to `after`.
     database: usize,
     after: Option<Vec<u8>>,
-    /// Keys of this database and of greater ones that the cursor has to pass over.
+    /// Keys of this database and of greater ones that the cursor must skip.
     saved: Vec<HashSet<Box<[u8]>>>,
     keys: u64,
 }
@@ -83,19 +83,19 @@ impl std::fmt::Debug for Running {
     }
 }
 
-/// What a snapshot has come to.
+/// The result of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// How many keys it holds.
+    /// Number of keys in the file.
     pub keys: u64,
-    /// How long the file is.
+    /// Length of the file.
     pub bytes: u64,
-    /// How many changes had been made since the snapshot before.
+    /// Number of changes since the previous snapshot.
     pub changes: u64,
 }
 
 impl Snapshot {
-    /// For whom files and payloads are.
+    /// Returns the dialect of files and payloads.
     pub fn dialect(&self) -> Dialect {
         match self.for_valkey.load(Ordering::Relaxed) {
             true => Dialect::Valkey,
@@ -108,13 +108,13 @@ impl Snapshot {
         self.written_keys.load(Ordering::Relaxed)
     }
 
-    /// Chooses for whom those are that are begun from now on.
+    /// Sets the dialect of files and payloads that are begun later.
     pub fn set_dialect(&self, dialect: Dialect) {
         let for_valkey = dialect == Dialect::Valkey;
         self.for_valkey.store(for_valkey, Ordering::Relaxed);
     }
 
-    /// To be called before `key` of a database is changed.
+    /// Saves `key` of a database if a snapshot needs it. Must be called before the key is changed.
     #[inline]
     pub fn before_change(
         &self,
@@ -139,7 +139,7 @@ impl Snapshot {
         }
     }
 
-    /// To be called before databases are changed as a whole.
+    /// Writes all keys ahead of the cursor. Must be called before databases are changed as a whole.
     pub fn before_all_change(&self, keyspace: &Keyspace, databases: &Databases) {
         if !keyspace.is_observed_by(Observer::Snapshot) {
             return;
@@ -148,7 +148,7 @@ impl Snapshot {
         let Some(running) = running.as_mut() else {
             return;
         };
-        // An error is seen again by who takes the snapshot.
+        // The thread that takes the snapshot sees an error, too.
         while let Ok(false) = running.slice(keyspace, databases) {
             running.output.wait_for_room_of_change();
         }
@@ -181,7 +181,7 @@ impl Running {
         })
     }
 
-    /// Writes the codes of libraries of functions, which are before all keys.
+    /// Writes the codes of libraries of functions, which come before all keys.
     fn functions(&mut self, codes: &[Arc<[u8]>]) -> Result<(), Error> {
         codes.iter().try_for_each(|code| self.writer.function(code))
     }
@@ -200,7 +200,8 @@ impl Running {
         if self.saved.len() <= number {
             self.saved.resize_with(number + 1, HashSet::new);
         }
-        // A key that is not there yet has no old value, and its new one is not wanted either.
+        // A key that does not exist yet has no old value, and its new one must not be in the
+        // snapshot either.
         let is_new = self
             .saved
             .get_mut(number)
@@ -212,7 +213,7 @@ impl Running {
         written.unwrap_or(Ok(()))
     }
 
-    /// Writes some keys and says whether there are no more.
+    /// Writes some keys. Returns true if there are no more.
     fn slice(&mut self, keyspace: &Keyspace, databases: &Databases) -> Result<bool, Error> {
         let began = Instant::now();
         let mut count = 0;
@@ -279,7 +280,8 @@ impl Running {
                 Some(object) => value::write(writer, key, object, attributes, unread),
                 None => unreachable!("the slot of a key holds its object"),
             },
-            // What cannot be read fails the snapshot: the log or the snapshot before has it.
+            // A value that cannot be read fails the snapshot: the log or the previous snapshot
+            // still has it.
             Payload::InTier(place) if record.kind == Kind::String => keyspace
                 .read_place(key, place, |value| writer.string(key, value, attributes))
                 .map_err(Error::unreadable)?,
@@ -292,13 +294,13 @@ impl Running {
     }
 }
 
-/// Takes a snapshot of `keyspace` into a new file, while others work on it. `at_instant` is called
-/// in the exclusive phase at the instant of which it is, and answers the codes of the libraries of
-/// functions. When this returns, the file is on the
-/// medium, its name not yet.
+/// Takes a snapshot of `keyspace` into a new file, while other threads work on it. `at_instant` is
+/// called in the exclusive phase, at the instant whose state the snapshot has, and returns the
+/// codes of the libraries of functions. When this returns, the file is on the medium, but its name
+/// is not yet.
 ///
 /// # Errors
-/// Those of the disk, or `interrupted` was answered true.
+/// Those of the disk, or `Interrupted` because `interrupted` returned true.
 pub fn take(
     keyspace: &Keyspace,
     disk: &dyn Disk,
@@ -310,7 +312,7 @@ pub fn take(
     let output = Output::default();
     let mut changes = 0;
     let begin = || {
-        // Dropped after the phase.
+        // Declared first, so that it is dropped after the phase.
         let mut running =
             Running::new(output.clone(), keyspace.snapshot.dialect()).map_err(into_io)?;
         let databases = keyspace.exclude();
@@ -393,7 +395,7 @@ impl Running {
     }
 }
 
-/// Runs `produce` while another thread writes the output to `file`, and syncs that.
+/// Runs `produce` while another thread writes the output to `file`, and syncs the file.
 fn drained(
     output: &Output,
     file: &dyn DiskFile,
@@ -409,7 +411,7 @@ fn drained(
         let drained = drain
             .join()
             .unwrap_or_else(|_| Err(io::Error::other("the thread that writes has panicked")));
-        // The drain's error is the cause where both failed.
+        // If both failed, the drain's error is the cause.
         let bytes = match (drained, produced.as_ref()) {
             (Ok(bytes), _) => bytes,
             (Err(error), _) => return Err(error),

@@ -1,14 +1,15 @@
-//! The way of a snapshot's bytes from who reads keys to the file: a buffer that is bounded,
-//! because a key's bytes must not be lost while a slow disk is waited for.
+//! The buffer between the threads that read keys and the snapshot's file. It is bounded, but blocks
+//! its writers instead of dropping bytes, because a key's bytes must not be lost while a disk is
+//! slow.
 
 use crate::disk::{DiskFile, write_all};
 use parking_lot::{Condvar, Mutex};
 use std::io::{self, Write};
 use std::sync::Arc;
 
-/// Who goes through the keys pauses when so much waits to be written.
+/// The number of waiting bytes from which the cursor pauses.
 const CURSOR_BYTES: usize = 4 << 20;
-/// Who changes a key waits when so much waits to be written.
+/// The number of waiting bytes from which a thread that changes a key blocks.
 const CHANGE_BYTES: usize = 64 << 20;
 
 /// A buffer that one thread empties into a file. Clones are the same buffer.
@@ -20,7 +21,7 @@ pub(super) struct Output {
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Signalled when there is something to write, or no more will come.
+    /// Signalled when there is something to write, or the end was reached.
     filled: Condvar,
     /// Signalled when something was written.
     emptied: Condvar,
@@ -34,7 +35,7 @@ struct State {
 }
 
 impl Output {
-    /// Writes what is put into the buffer to `file` until the end. Answers how many bytes.
+    /// Writes the content of the buffer to `file` until the end. Returns the number of bytes.
     pub fn drain_to(&self, file: &dyn DiskFile) -> io::Result<u64> {
         let mut chunk = Vec::new();
         let mut written = 0;
@@ -62,13 +63,13 @@ impl Output {
         }
     }
 
-    /// No more will come.
+    /// Marks the end: no more bytes will come.
     pub fn end(&self) {
         self.shared.state.lock().ended = true;
         self.shared.filled.notify_all();
     }
 
-    /// Nothing that comes is wanted any more.
+    /// Discards the buffer, and fails all later writes with `error`.
     pub fn fail(&self, error: io::Error) {
         let mut state = self.shared.state.lock();
         state.buffer = Vec::new();
@@ -78,12 +79,12 @@ impl Output {
         self.shared.emptied.notify_all();
     }
 
-    /// Waits until there is room for who goes through the keys.
+    /// Waits until there is room for the cursor.
     pub fn wait_for_room(&self) {
         self.wait_below(CURSOR_BYTES);
     }
 
-    /// Waits until there is room for who changes a key.
+    /// Waits until there is room for a thread that changes a key.
     pub fn wait_for_room_of_change(&self) {
         self.wait_below(CHANGE_BYTES);
     }
@@ -112,7 +113,7 @@ impl Write for Output {
     }
 }
 
-/// The same error, for another who is to hear of it.
+/// Creates a copy of the error, for another receiver.
 pub(super) fn again(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),

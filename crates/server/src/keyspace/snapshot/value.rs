@@ -1,4 +1,4 @@
-//! Values on their way between the keyspace and snapshots.
+//! The conversion of values between the keyspace and snapshots.
 
 use crate::error::CommandError;
 use crate::keyspace::Keys;
@@ -9,7 +9,7 @@ use std::io::Write;
 /// Writes the object of a key.
 ///
 /// # Errors
-/// Those of the writer; `unread` makes one of a node that cannot be read.
+/// Those of the writer; `unread` creates one from a node that cannot be read.
 pub fn write<W: Write>(
     writer: &mut Writer<W>,
     key: &[u8],
@@ -46,7 +46,7 @@ pub fn write<W: Write>(
         Object::Stream(stream) => writer.stream(key, &stream.parts(), attributes),
         Object::SortedSet(sorted_set) => {
             writer.begin_sorted_set(key, count, attributes)?;
-            // With falling scores Redis reads it fastest.
+            // Redis reads falling scores fastest.
             let mut members = sorted_set.range(0..sorted_set.len(), true);
             members.try_for_each(|(member, score)| {
                 writer.element(member)?;
