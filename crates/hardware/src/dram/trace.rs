@@ -1,14 +1,14 @@
-//! Traces of memory requests: a line of text each.
+//! Traces of memory requests: one line of text each.
 
 use super::Error;
 use std::io::{BufRead, Read};
 
-/// Whether a line of memory is read or written.
+/// The kind of access to a line of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// It is read.
+    /// A read of the line.
     Read,
-    /// It is written.
+    /// A write of the line.
     Write,
 }
 
@@ -17,14 +17,14 @@ pub enum Access {
 pub struct Request {
     /// The address of a byte in the line of memory.
     pub address: u64,
-    /// Whether the line is read or written.
+    /// The kind of access to the line.
     pub access: Access,
-    /// When it is sent, in picoseconds.
+    /// The time at which it is sent, in picoseconds.
     pub picoseconds: u64,
 }
 
-/// Reads the requests of a trace: `<hex address> READ|WRITE <picoseconds>` on each line, such as
-/// `0x7f00 READ 1250`. Lines without a word are skipped. Ends after the first error.
+/// Reader of the requests of a trace: `<hex address> READ|WRITE <picoseconds>` on each line, such
+/// as `0x7f00 READ 1250`. Lines without a word are skipped. The reader ends after the first error.
 ///
 /// ```
 /// use nearfield_hardware::dram::{Access, Trace};
@@ -48,14 +48,14 @@ pub struct Trace<R> {
     failed: bool,
 }
 
-/// The longest line that is read, in bytes; an address, an access and a time take at most 45.
+/// The maximum length of a line in bytes; an address, an access and a time take at most 45.
 const LINE_MAX: u64 = 256;
 
 /// The number of characters of a wrong field that an error shows.
 const SHOWN: usize = 40;
 
 impl<R: BufRead> Trace<R> {
-    /// The requests of `reader`.
+    /// Creates a reader of the requests of `reader`.
     pub fn new(reader: R) -> Trace<R> {
         Trace {
             reader,
