@@ -13,8 +13,8 @@ const SETTLING: u64 = 256;
 const PHASES_MIN: u64 = 8;
 /// Maximum number of phases between two trials, so that the gate notices changes.
 const PHASES_MAX: u64 = 512;
-/// If the share of wrong guesses differs by more than this from that at the last trial of the other
-/// mode, the mode is tried again. This is three times the random variation of a phase.
+/// The difference in the share of wrong guesses, from that at the last trial of the other mode, at
+/// which the mode is tried again. This is three times the random variation of a phase.
 const CHANGE: f64 = 0.05;
 /// The share of wrong guesses below which nothing is tried: a right guess reads less and takes no
 /// longer.

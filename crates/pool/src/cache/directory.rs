@@ -17,8 +17,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// Number of nodes that a run may have. Two neighbors have more than half of it together, so that
-/// runs are at least a quarter full on average.
+/// Maximum number of nodes of a run. Two neighbors have more than half of it together, so that runs
+/// are at least a quarter full on average.
 pub(super) const RUN_MAX: usize = 64;
 /// Number of bytes that an allocator puts in front of an allocation.
 pub(crate) const HEADER_BYTES: usize = 8;
@@ -41,8 +41,8 @@ const _: () = assert!(DIRECTORY_BYTES <= RUN_BYTES);
 /// Number of first bytes of keys, which tell most keys apart and are compared as numbers.
 const PREFIX_BYTES: usize = 8;
 
-/// Number of nodes whose memory is prefetched at once. arc_swap has no more cheap guards per
-/// thread.
+/// Maximum number of nodes whose memory is prefetched at once. arc_swap has no more cheap guards
+/// per thread.
 const SOUGHT_MAX: usize = 8;
 
 /// Returns a key's first eight bytes as a number, with zeros in place of missing bytes.

@@ -16,7 +16,7 @@ use crate::layout::{Leaf, LeafLayout, Versions};
 use nearfield_fabric::{Endpoint, GlobalAddress, Verb, Work};
 use smallvec::SmallVec;
 
-/// Number of reads for a key: a counter twice, and two segments.
+/// Maximum number of reads for a key: a counter twice, and two segments.
 const READS_MAX: usize = 4;
 
 /// The result of a first read for a key.

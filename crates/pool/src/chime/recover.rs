@@ -19,12 +19,13 @@ impl Patience {
     }
 }
 
-/// Number of nodes on a route to a leaf, including those to the right of their parents' children.
-/// Siblings that form a circle are damaged.
+/// Maximum number of nodes on a route to a leaf, including those to the right of their parents'
+/// children. Siblings that form a circle are damaged.
 pub(super) const WAY_NODES_MAX: usize = 512;
 
-/// Number of repairs of an operation, each after a lease in which it made no progress. Memory that
-/// is still no index then will never be one: one repair completes what a dead client has left.
+/// Maximum number of repairs of an operation, each after a lease in which it made no progress.
+/// Memory that is still no index then will never be one: one repair completes what a dead client
+/// has left.
 const REPAIRS_MAX: u32 = 16;
 
 impl<E: Endpoint> Session<'_, E> {

@@ -13,7 +13,7 @@ use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
 /// The assumed share of occupied slots in percent, to estimate the number of leaves of a scan: the
 /// result of random insertions.
 const OCCUPANCY_PERCENT: usize = 59;
-/// Number of leaves that are read at once, at most.
+/// Maximum number of leaves that are read at once.
 const LEAVES_MAX: usize = 32;
 
 /// The entries found so far by a scan.

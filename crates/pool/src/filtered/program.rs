@@ -72,14 +72,14 @@ pub struct LeafProgram {
     iterations_a_leaf: u64,
 }
 
-/// The end of a run.
+/// The point at which a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The end of the range.
     Done,
-    /// This leaf, which was changed, or one before it.
+    /// The first leaf that does not count: it was changed, or no iteration was left.
     Before(GlobalAddress),
-    /// This leaf, for which the list has no room.
+    /// The first leaf that does not count: the list has no room for it.
     Full(GlobalAddress),
     /// A former leaf, which is no leaf any more.
     Gone,
@@ -139,7 +139,7 @@ impl LeafProgram {
         Query::new(&self.program, leaf.to_bits() + self.start, &words)
     }
 
-    /// Returns the end of a run.
+    /// Returns the point at which a run ended.
     pub fn end(&self, outcome: &Outcome) -> End {
         let leaf = GlobalAddress::from_bits(outcome.word(LEAF));
         match outcome.status {

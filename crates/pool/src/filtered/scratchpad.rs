@@ -50,7 +50,7 @@ pub const GONE: i32 = 2;
 /// The list may have no room for the entries of the current leaf.
 pub const FULL: i32 = 3;
 
-/// Number of entries that a list may have.
+/// Maximum number of entries of a list.
 pub const LIST_MAX: usize = (SCRATCHPAD_BYTES_MAX / 8 - LIST) / 2;
 
 /// Returns the words at the start.

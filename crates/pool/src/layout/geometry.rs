@@ -1,8 +1,8 @@
 //! The sizes that all nodes of an index share.
 
-/// Number of entries that a leaf or an internal node may have.
+/// Maximum number of entries of a leaf, and of an internal node.
 const SPAN_MAX: usize = 4096;
-/// Number of slots that a neighborhood may have: the hop bitmap has 16 bits.
+/// Maximum number of slots of a neighborhood: the hop bitmap has 16 bits.
 const NEIGHBORHOOD_MAX: usize = 16;
 const KEY_BYTES_MAX: usize = 4096;
 const VALUE_BYTES_MAX: usize = 65_536;

@@ -17,11 +17,12 @@ use std::cell::RefCell;
 use std::ops::Bound;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Number of changes at once: a client has room for their locks. Each holds up to three of a node,
-/// and [`redo`](nearfield_fabric::recovery::redo) allows 62.
+/// Maximum number of changes at once: a client has room for their locks. Each holds up to three of
+/// a node, and [`redo`](nearfield_fabric::recovery::redo) allows 62.
 const CHANGES_MAX: usize = 16;
 
-/// Number of keys that one post reads. More would save little, and would wait for each other.
+/// Maximum number of keys that one post reads. More would save little, and would wait for each
+/// other.
 const TOGETHER_MAX: usize = 16;
 
 /// Executes a batch with up to `width` operations in flight.

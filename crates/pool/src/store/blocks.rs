@@ -16,9 +16,9 @@ use std::time::Duration;
 
 /// The size of a client's chunks of a node, in bytes.
 const CHUNK_BYTES: u64 = 1 << 18;
-/// Number of blocks that are read by one post, at most.
+/// Maximum number of blocks that are read by one post.
 const READS_MAX: usize = 64;
-/// The number of unpublished blocks that a client keeps.
+/// Maximum number of unpublished blocks that a client keeps.
 const SPARE_MAX: usize = 64;
 /// Number of bytes up to which a value's memory is in whole lines; longer ones have eighths of a
 /// power of two.

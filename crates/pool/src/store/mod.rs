@@ -39,7 +39,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use way::Way;
 
-/// Number of bytes of the longest key that any store can have: a slot's key has up to 4,096.
+/// Maximum number of bytes of a key in any store: a slot's key has up to 4,096.
 pub const KEY_BYTES_MAX: usize = 4094;
 
 /// The options of a store.

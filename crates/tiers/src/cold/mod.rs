@@ -46,7 +46,7 @@ pub struct ColdUse {
     pub place: Place,
 }
 
-/// Number of uses that are kept for the mover; more are forgotten.
+/// Maximum number of uses that are kept for the mover; more are forgotten.
 const USES_MAX: usize = 1 << 12;
 
 /// Result of reading a place.

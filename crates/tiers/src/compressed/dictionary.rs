@@ -27,11 +27,11 @@ const SAMPLE_FACTOR: usize = 8;
 /// Number of bytes of the sample from which the first dictionary is trained.
 const FIRST_SAMPLE_BYTES: usize = 256 << 10;
 const SAMPLE_BYTES_MAX: usize = DICTIONARY_BYTES_MAX * SAMPLE_FACTOR;
-/// Number of bytes that are sampled of a value at most.
+/// Maximum number of bytes that are sampled of a value.
 const SAMPLED_VALUE_BYTES_MAX: usize = 8 << 10;
 /// The factor by which the bytes put must grow before the next dictionary is trained.
 const GROWTH: u64 = 4;
-/// Number of dictionaries that are kept at once.
+/// Maximum number of dictionaries that are kept at once.
 const DICTIONARIES_MAX: usize = 16;
 
 /// The number of a dictionary.

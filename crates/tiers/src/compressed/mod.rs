@@ -32,10 +32,10 @@ pub(crate) fn is_block(bytes: usize, last_bytes: usize) -> bool {
     bytes + last_bytes / 2 >= BLOCK_BYTES
 }
 
-/// Number of values that a block may have.
+/// Maximum number of values of a block.
 const BLOCK_VALUES_MAX: usize = 256;
 
-/// Number of bytes that a value may have.
+/// Maximum number of bytes of a value.
 const VALUE_BYTES_MAX: usize = 64 << 20;
 
 /// Number of bytes that a block uses besides its own: its entry in the table, and the header of the

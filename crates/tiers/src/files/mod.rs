@@ -46,9 +46,9 @@ const UNIT_BYTES: usize = 16;
 const HEADER_BYTES: usize = 16;
 /// Number of bytes of the largest segment.
 const SEGMENT_BYTES_MAX: u64 = 64 << 20;
-/// Number of segments that a tier is divided into at least.
+/// Minimum number of segments of a tier.
 const SEGMENTS_MIN: u64 = 16;
-/// Number of bytes of the buffer for the bytes appended last.
+/// Maximum number of bytes of the buffer for the bytes appended last.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
 
 /// Number of bits of each part of a place, from the lowest: the length of the value, the unit at

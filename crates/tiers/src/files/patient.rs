@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
-/// Number of threads that may be abandoned with their work.
+/// Maximum number of threads that are abandoned with their work.
 const LEFT_MAX: usize = 64;
 
 /// Number of threads that are abandoned now.

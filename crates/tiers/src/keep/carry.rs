@@ -119,7 +119,7 @@ impl<'k, V: Values> Carry<'k, V> {
     }
 }
 
-/// Number of values that are carried at once.
+/// Maximum number of values that are carried at once.
 const LOAD_MAX: usize = 128;
 
 /// Returns the object with the bytes that were carried.

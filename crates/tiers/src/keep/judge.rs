@@ -161,7 +161,8 @@ impl Judge {
     }
 }
 
-/// Number of periods that may end at once. After the load changes, some end regardless of the uses.
+/// Maximum number of periods that end at once. After the load changes, some end regardless of the
+/// uses.
 const PERIODS_MAX: u32 = 4;
 
 impl Met {

@@ -181,6 +181,7 @@ impl<H: Default> Keeper<H> {
         let steps = || self.steps.load(Ordering::Relaxed);
         let (mut since, mut seen) = (Instant::now(), steps());
         loop {
+            // After one thread's timeout others only try, until the mover is free again.
             let is_held_up = self.is_held_up.load(Ordering::Relaxed);
             let patience = if is_held_up { Duration::ZERO } else { TICK };
             if let Some(mover) = self.mover.try_lock_for(patience) {
@@ -192,6 +193,7 @@ impl<H: Default> Keeper<H> {
             }
             let made = steps();
             if made != seen {
+                // A step restarts the timeout, because a slow mover still makes room.
                 (since, seen) = (Instant::now(), made);
             }
             if since.elapsed() >= self.patience {

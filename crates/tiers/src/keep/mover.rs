@@ -18,10 +18,10 @@ const SLICE_KEYS: usize = 64;
 /// may continue.
 const USES_AT_ONCE: usize = 256;
 const BEGUN_AT_ONCE: usize = 8;
-/// Number of slices that are walked at once while nothing must leave.
+/// Maximum number of slices that are walked at once while nothing must leave.
 const IDLE_SLICES_MAX: usize = 16;
-/// Number of bytes, and part of the tier, from which objects stay where they are: they move as a
-/// whole, and a command on one would wait too long.
+/// Limits of objects that move, in bytes and as a divisor of the tier's capacity: objects move as a
+/// whole, and a command on a larger one would wait too long.
 const MOVED_BYTES_MAX: u64 = 4 << 20;
 const MOVED_PART_MAX: u64 = 16;
 /// Number of rounds of the walk for which a refused value is not offered again.
@@ -159,6 +159,8 @@ impl<H: Default> Mover<H> {
         self.carry(values, tiers, keeper, begun.collect());
         if is_round {
             let is_over = keeper.memory_bytes() > keeper.memory_bytes_max();
+            // Nothing can make room if no memory is still to be freed and no tier has room for a
+            // value that should leave, or if these took too long.
             let in_vain = is_over && self.carried_in_round == 0;
             self.rounds_in_vain = if in_vain { self.rounds_in_vain + 1 } else { 0 };
             let frees = in_vain && self.frees(values);

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// Number of bytes of the heat per key: between this and twice this. *Assumed*: with half as many,
 /// one cold key in ten looks as warm as a hot one.
 const BYTES_PER_KEY: usize = 4;
-/// Number of bytes of the heat initially.
+/// Initial number of bytes of the heat.
 const BYTES_MIN: usize = 64 << 10;
 /// The sampling rate: one use in this number is noted, and counts as that many.
 pub const USES_COUNTED: u16 = 4;

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 /// Number of reads that are under way at once. *Assumed*: half of them keep an SSD busy.
 const READS: usize = 64;
-/// Number of rings that are kept for later use.
+/// Maximum number of rings that are kept for later use.
 const RINGS_MAX: usize = 4;
 
 /// The kernel's permission for this process to use rings, once it is known.

@@ -7,7 +7,7 @@ use crossbeam_epoch::{Guard, pin};
 use nearfield_core::{Bytes, Error, Form, MAX_VALUE_BYTES, OrderedIndex};
 use std::fmt::Debug;
 
-/// Number of bytes that a value may have: a record has one byte more.
+/// Maximum number of bytes of a value: a record has one byte more.
 pub(super) const VALUE_BYTES_MAX: usize = MAX_VALUE_BYTES - 1;
 
 /// Refuses keys and values that are too long.

@@ -3,7 +3,7 @@
 use super::{Move, Object};
 use nearfield_hotness::Heat;
 
-/// Number of tiers that a store can have.
+/// Maximum number of tiers of a store.
 pub(super) const TIERS_MAX: usize = 8;
 
 /// The distance between an object's heat and a mark at which it moves, in standard deviations of

@@ -25,7 +25,7 @@ pub fn prefix(key: &[u8]) -> u64 {
 pub(super) struct Line {
     /// The prefix of its first key.
     pub first: u64,
-    /// That key's rank.
+    /// The rank of that key.
     pub rank: u64,
     /// The slope. Never negative; infinite for a vertical line.
     pub slope: f64,

@@ -46,7 +46,7 @@ const TYPE_SHIFT: u32 = 57;
 const HAS_HEADER: u64 = 1 << 62;
 /// Flag in the first word of a node that was written again elsewhere.
 const DEAD: u64 = 1 << 63;
-/// Number of words of the ring: places have 32 bits, and one is reserved.
+/// Maximum number of words of the ring: places have 32 bits, and one is reserved.
 const WORDS_MAX: usize = u32::MAX as usize - 1;
 
 /// Returns the number of words of a node before its slots.
