@@ -58,8 +58,8 @@ const CHUNK_MIN: usize = 16;
 pub const CHUNK_MAX: usize = 512;
 
 impl<F: LeafForm> Tree<F> {
-    /// Calls `visit` for the entries from a bound on, in `direction`, until it breaks or no entry
-    /// is left. `expected` is the number of entries that the caller will take, if known.
+    /// Calls `visit` for the entries in `direction`, starting at a bound, until it breaks or no
+    /// entry is left. `expected` is the number of entries that the caller will take, if known.
     pub fn scan<'g>(
         &'g self,
         from: Bound<F::Key<'g>>,
@@ -157,8 +157,8 @@ impl<F: LeafForm> Tree<F> {
         complete.is_some()
     }
 
-    /// Walks to a key and gathers the subtrees from there on, up to `target` of them. Returns true
-    /// if these are all; `None` if a concurrent change intervened.
+    /// Walks to a key and gathers the subtrees that follow, up to `target` of them. Returns true if
+    /// these are all; `None` if a concurrent change intervened.
     fn gather_from<'g>(
         &'g self,
         key: F::Key<'g>,
@@ -400,7 +400,7 @@ fn reaches_behind(node: Inner<'_>, symbol: Symbol, direction: Direction) -> bool
     child.is_leaf() && node.covering(next as u8) == child
 }
 
-/// Reader of the leaves and dense nodes of a chunk, from its bound on.
+/// Reader of the leaves and dense nodes of a chunk, starting at its bound.
 pub trait Reader<'g, F: LeafForm> {
     /// Begins a chunk whose bound is not that of the first one.
     fn begin(&mut self, from: Bound<F::Key<'g>>);

@@ -256,8 +256,8 @@ impl<F: RadixForm> Radix<F> {
         self.tree.find(key, &guard, &mut Off, read)
     }
 
-    /// Calls `visit` for the entries from a bound on, in `direction`, until it breaks. `expected`
-    /// is the number of entries that the caller will take, if known.
+    /// Calls `visit` for the entries in `direction`, starting at a bound, until it breaks.
+    /// `expected` is the number of entries that the caller will take, if known.
     pub fn scan(
         &self,
         from: Bound<F::Key<'_>>,

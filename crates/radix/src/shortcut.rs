@@ -38,8 +38,8 @@
 //! is pinned after the leaf's death does not keep it from being freed, but may still find it in the
 //! table.
 //!
-//! A replaced table stays in the list of those to be purged for a grace period, because threads
-//! that were pinned before may use it until then.
+//! A replaced table stays in the list for purging during a grace period, because threads that were
+//! pinned before may use it until then.
 
 use crate::node::Ref;
 use nearfield_hotness::FrequencySketch;

@@ -234,7 +234,7 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// Walks like `terminal`, from a node of any kind on.
+    /// Walks like `terminal`, starting at a node of any kind.
     #[inline(never)]
     fn terminal_below(&self, node: Ref, key: F::Key<'_>, probe: &mut impl Probe) -> Ref {
         let mut child = node;

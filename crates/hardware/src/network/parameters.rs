@@ -43,7 +43,7 @@ pub struct ClientTimes {
 }
 
 impl Parameters {
-    /// Returns the bytes that the link carries for an access to `bytes` bytes from `offset` on.
+    /// Returns the bytes that the link carries for an access to `bytes` bytes at `offset`.
     pub fn moved(&self, offset: u64, bytes: u64) -> u64 {
         let first = offset / self.line_bytes * self.line_bytes;
         (offset + bytes).next_multiple_of(self.line_bytes) - first

@@ -34,8 +34,8 @@ use trigger::Trigger;
 /// The maximum number of keys per visit for which paths are shared.
 const KEYS_PER_SHARED_VISIT: usize = 64;
 
-/// The share (1 in this number) of operations that need the lock of a node above a leaf from which
-/// on these locks are prefetched with the leaves.
+/// The share (1 in this number) of operations that must need the lock of a node above a leaf, for
+/// these locks to be prefetched with the leaves.
 const LOCKS_EXPECTED_FROM: usize = 16;
 
 /// Reusable memory of a call of [`execute`].

@@ -9,7 +9,7 @@ pub enum Combine {
     Adaptive,
     /// Always sorts.
     Always,
-    /// Never sorts: point operations are executed one after the other, and other threads see the
+    /// Never sorts: point operations are executed one after another, and other threads see the
     /// writes of a batch in its order. With [`EngineOptions::interleave`], their walks are still
     /// interleaved.
     Never,

@@ -35,7 +35,7 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 /// hundreds.
 const OPERATIONS_PER_WORKER: usize = 512;
 
-/// Executes batches one after the other; see [`Radix::execute_stream`](crate::Radix).
+/// Executes batches one after another; see [`Radix::execute_stream`](crate::Radix).
 pub fn execute<F: LeafForm, P: Probe + Clone + Send>(
     tree: &Tree<F>,
     options: &EngineOptions,
@@ -338,7 +338,7 @@ impl<'scope, F: LeafForm> Worker<'scope, F> {
         }
     }
 
-    /// Waits for the part to be executed.
+    /// Waits until the part has been executed.
     fn finish(&mut self) -> Part<F> {
         match self.results.recv() {
             Ok(part) => part,

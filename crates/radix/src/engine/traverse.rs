@@ -376,7 +376,7 @@ impl Traversal {
 }
 
 /// Walks each visit from the root. They are handed over in order, so that visits of one key are
-/// executed one after the other.
+/// executed one after another.
 fn run_apart<F: LeafForm>(
     stepper: &Stepper<'_, F, impl Visits<F>>,
     arrivals: &mut impl Arrivals<F>,

@@ -107,8 +107,8 @@ fn stem_prefix(
 
 impl Jumps {
     /// Calls `visit` for each prefix by which a walk for a key may jump, the shorter one first.
-    /// `window` takes a depth and a count, and returns that many bytes of the key from the depth
-    /// on, unless the key ends before.
+    /// `window` takes a depth and a count, and returns that many bytes of the key at that depth,
+    /// unless the key ends before.
     // Inlined: each of several calls knows its table.
     #[inline(always)]
     pub fn for_each_prefix(
@@ -160,7 +160,7 @@ impl Jumps {
         self.stems.find(window(0, FIRST[0])?)
     }
 
-    /// Returns the depth from which on no link belongs to a prefix.
+    /// Returns the minimum depth at which no link belongs to a prefix.
     pub fn reach(&self) -> usize {
         self.reach.load(Ordering::Relaxed)
     }

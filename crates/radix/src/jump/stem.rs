@@ -34,7 +34,7 @@ pub struct Stem {
     pub first: u64,
     /// The depth of the first node after them.
     pub depth: usize,
-    /// The stem's number, from 1 on.
+    /// The stem's number, at least 1.
     pub number: u8,
 }
 

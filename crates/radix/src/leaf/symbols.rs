@@ -11,11 +11,11 @@ pub trait Symbols: Form {
     /// Returns the position of the first byte in which two keys differ, or the length of the
     /// shorter if it is the beginning of the other; `None` if they are equal.
     fn difference(a: Self::Key<'_>, b: Self::Key<'_>) -> Option<usize>;
-    /// Returns eight bytes of a key from a depth on, big-endian and padded with zeros.
+    /// Returns eight bytes of a key at a depth, big-endian and padded with zeros.
     fn slice(key: Self::Key<'_>, depth: usize) -> u64;
     /// Returns a hash of the key.
     fn hash(key: Self::Key<'_>) -> u64;
-    /// Returns `count` bytes (up to seven) of a key from a depth on, big-endian: walks
+    /// Returns `count` bytes (up to seven) of a key at a depth, big-endian: walks
     /// [jump](crate::jump) by them. Returns `None` if the key ends before, or if walks of this form
     /// do not jump.
     #[inline]

@@ -21,7 +21,7 @@ enum Free {
 
 impl Allocator {
     /// Creates an allocator of runs of up to `units_max` units of `stride` bytes, whose memory
-    /// consists of huge pages from `small_bytes` on.
+    /// consists of huge pages above `small_bytes`.
     pub fn new(
         stride: usize,
         capacity: u64,

@@ -23,10 +23,10 @@ const REGION_BYTES_MAX: u64 = 64 << 30;
 /// The maximum address space of the region of leaves.
 const LEAF_REGION_BYTES_MAX: u64 = 256 << 30;
 
-/// The size from which on a region consists of huge pages; a small map stays small.
+/// The size above which a region consists of huge pages; a small map stays small.
 const SMALL_BYTES: usize = 2 << 20;
 
-/// The size from which on a region of small nodes consists of huge pages. Small nodes are few in
+/// The size above which a region of small nodes consists of huge pages. Small nodes are few in
 /// large trees: half a huge page for each kind would be noticeable.
 const SMALL_NODE_BYTES: usize = 2 << 20;
 

@@ -25,7 +25,7 @@ pub struct Region {
 
 impl Region {
     /// Reserves address space for `capacity` items, or for fewer if the system grants less. It is
-    /// backed by huge pages from `small_bytes` on.
+    /// backed by huge pages above `small_bytes`.
     pub fn reserve(stride: usize, capacity: u64, small_bytes: usize) -> Result<Region, Error> {
         let mut bytes = stride * capacity as usize;
         loop {

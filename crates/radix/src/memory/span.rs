@@ -14,7 +14,7 @@
 //!     └───────────────────────┴────────────────────────────────────┘ acquire
 //! ```
 //!
-//! Frees count from the time at which the owner has looked for holes, and from a *base*, which
+//! Frees count from the time at which the owner has searched for holes, and from a *base*, which
 //! `release` chooses: the fewer units are in use, the fewer must be freed. Exactly one free, or the
 //! release itself, makes a span ripe, and its thread announces the span.
 
@@ -29,7 +29,7 @@ pub const SPAN_UNITS: usize = WORDS * 64;
 /// The maximum number of units of a piece, whose bits span at most two words.
 pub const PIECE_UNITS_MAX: usize = 64;
 
-/// The count from which on a span is ripe.
+/// The minimum count of a ripe span.
 const RIPE: u32 = SPAN_UNITS as u32 / 8;
 
 /// The mark of an owner in the word of the count.
@@ -65,7 +65,8 @@ fn mask(first: usize, count: usize) -> u64 {
     u64::MAX >> (64 - count) << first
 }
 
-/// Calls `each` for the words that contain bits of a piece, with those bits, from the last word on.
+/// Calls `each` for the words that contain bits of a piece, with those bits, from the last word to
+/// the first.
 #[inline]
 fn for_parts_from_last(at: usize, units: usize, mut each: impl FnMut(usize, u64)) {
     debug_assert!(units <= PIECE_UNITS_MAX && at + units <= SPAN_UNITS);
@@ -220,9 +221,9 @@ impl Span {
         self.bits.0[word].load(Ordering::Acquire)
     }
 
-    /// Returns the start of the next piece, from the end of another piece on, or from 0. Only by
-    /// the owner, which must not take any meanwhile. Other threads may free pieces: their last
-    /// units are freed first, so that a partly freed piece is still found by its beginning.
+    /// Returns the start of the next piece, searching from the end of another piece, or from 0.
+    /// Only by the owner, which must not take any meanwhile. Other threads may free pieces: their
+    /// last units are freed first, so that a partly freed piece is still found by its beginning.
     pub fn next_piece(&self, from: usize) -> Option<usize> {
         let mut at = from;
         while at < SPAN_UNITS {

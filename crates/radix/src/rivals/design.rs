@@ -31,7 +31,7 @@ pub trait Design<F: RivalForm>: Default + Send + Sync {
         decide: &mut (impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>> + Send),
     );
 
-    /// Calls `visit` with the leaves from a bound on, in `direction`, until it breaks.
+    /// Calls `visit` with the leaves in `direction`, starting at a bound, until it breaks.
     fn scan<'g>(
         &'g self,
         from: Bound<&'g [u8]>,

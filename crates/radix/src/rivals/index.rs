@@ -265,7 +265,7 @@ impl<F: RivalForm, D: Design<F>> Rival<F, D> {
         });
     }
 
-    /// Writes the first entry from a bound on.
+    /// Writes the first entry that is not before a bound.
     fn nearest(
         &self,
         output: &mut Output<'_, F>,

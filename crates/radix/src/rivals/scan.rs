@@ -76,7 +76,7 @@ struct Coming<'g, F: RivalForm, N> {
     on_bound: bool,
 }
 
-/// Calls `visit` with the leaves from a bound on, in `direction`, until it breaks.
+/// Calls `visit` with the leaves in `direction`, starting at a bound, until it breaks.
 pub fn scan<'g, F: RivalForm, T: Ordered<F>>(
     tree: &'g T,
     from: Bound<&'g [u8]>,

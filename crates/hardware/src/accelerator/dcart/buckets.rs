@@ -96,7 +96,7 @@ impl Buckets {
     }
 
     /// Adds an operation. Returns its bucket, the number of its lines that must now be written to
-    /// memory, and the byte from which on.
+    /// memory, and the offset of the first of these bytes.
     pub(super) fn add(
         &mut self,
         place: usize,

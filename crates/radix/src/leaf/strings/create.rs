@@ -366,7 +366,7 @@ impl NewBlock {
         }
     }
 
-    /// Adds the fingerprints of another block, from a position on.
+    /// Adds the fingerprints of another block, starting at a position.
     fn copy_prints(&mut self, old: Strings<'_>, from: usize) {
         let mut prints = [0; 2 * STRINGS_MAX];
         for (word, prints) in prints.chunks_exact_mut(8).take(PRINT_WORDS).enumerate() {

@@ -23,7 +23,7 @@ fn ends<const N: usize>(key: &[u8]) -> Option<(&[u8; N], &[u8; N])> {
     key.first_chunk().zip(key.last_chunk())
 }
 
-/// Returns eight bytes of a key from a position on, big-endian, with zeros after the key's end.
+/// Returns eight bytes of a key at a position, big-endian, with zeros after the key's end.
 #[inline]
 pub fn slice(key: &[u8], at: usize) -> u64 {
     let Some(rest) = key.get(at..) else {

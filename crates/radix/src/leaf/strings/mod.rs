@@ -174,7 +174,7 @@ struct Parts<'g> {
 }
 
 impl<'g> Parts<'g> {
-    /// Returns the length of the entry from its start on.
+    /// Returns the length of the whole entry.
     fn length(self) -> usize {
         nearfield_core::packed::packed_length(self.key.len(), self.value_length)
     }

@@ -22,8 +22,8 @@ const EMPTIED_PART: usize = 16;
 /// The maximum mean number of units in use per span of a group that is emptied.
 const SPARSE_UNITS: usize = SPAN_UNITS / 16 * 15;
 
-/// The number of free bytes from which on emptying spans pays, in addition to one in
-/// `SCATTERED_PART` of those taken.
+/// The number of free bytes above which emptying spans pays, in addition to one in `SCATTERED_PART`
+/// of those taken.
 const SCATTERED_FROM: usize = 1 << 20;
 const SCATTERED_PART: usize = 16;
 

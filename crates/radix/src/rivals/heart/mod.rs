@@ -7,7 +7,8 @@
 //! The paper is for persistent memory, and its authors have published no program. Its facts are:
 //!
 //! - *One node shape for all capacities, with hashed children.* Here a node has 4 to 256 slots. A
-//!   byte is its own hash, and its slot is searched from there on, over at most one cache line.
+//!   byte is its own hash, and its slot is searched from that position, over at most one cache
+//!   line.
 //! - *Decoupled node parts.* Here a node has a header with the prefix, which never changes and
 //!   never moves, and slots in separate memory, which are replaced.
 //! - *Basic operations and splits by compare-and-swap, without locks.* Here every change is the

@@ -62,7 +62,7 @@ impl Kind {
     }
 
     /// Returns the number of children at which the removal of one makes a node of this kind shrink.
-    /// Nodes that grow have many more, so a node does not grow and shrink in turns.
+    /// Nodes that grow have many more, so a node does not alternate between growing and shrinking.
     pub const fn shrinks_from(self) -> usize {
         [0, 3, 12, 37][self as usize]
     }
