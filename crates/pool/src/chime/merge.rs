@@ -85,6 +85,8 @@ impl<E: Endpoint> Session<'_, E> {
             left: pair.left,
             right: pair.right,
         };
+        // The note comes before the locks of the children, so that these are released if this
+        // client dies.
         let note = RecoveryStep::Children(children);
         if self
             .commit_and_keep(&mut lock, &Writes::default(), &note)

@@ -133,6 +133,7 @@ impl<E: Endpoint> Session<'_, E> {
                 if self.is_late(under) {
                     return self.unlock(lock, 0);
                 }
+                // The parent must not be written once another client may update it from the record.
                 lock.bind(under);
             }
             if node.insert(&division.separator, division.right).is_ok() {

@@ -117,6 +117,7 @@ impl Segment {
         let record = tail.buffer.bytes_mut().get_mut(used..used + record_bytes);
         let record = record.unwrap_or_default();
         let (header, rest) = record.split_at_mut(HEADER_BYTES);
+        // The place is part of the checksum, so that the bytes of another place are detected.
         let sum = checksum(value, place_at(start));
         header[..8].copy_from_slice(&(value.len() as u64).to_le_bytes());
         header[8..].copy_from_slice(&sum.to_le_bytes());

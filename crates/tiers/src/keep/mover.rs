@@ -356,6 +356,7 @@ impl<H: Default> Mover<H> {
                 tier: from,
                 heat: values.warmth().level(hash),
             };
+            // Most used values have no reason to move, so they are not read.
             let is_pinned = values.is_pinned(&key);
             if is_pinned || self.judge.might_come(&object) {
                 wanted.push((key, object, is_pinned));

@@ -278,6 +278,7 @@ impl Policy for Adaptive {
         }
         let tier = self.tiers.get_mut(step.target)?;
         if !tier.admits(object.bytes) {
+            // The walk then demotes colder objects, so that a later use finds room.
             tier.want(object.bytes);
             self.moves.abandoned += 1;
             return None;
@@ -309,6 +310,7 @@ impl Policy for Adaptive {
         }
         let out = tier.out?;
         let over_full = tier.histogram.bytes > tier.capacity;
+        // A promoted object stays for a round or two, unless the tier exceeds its capacity.
         let is_young = self.recent.is(object.hash, Direction::Inward, self.round);
         if object.tier >= last || !out.has(object) || is_young && !over_full {
             return None;
