@@ -42,11 +42,12 @@ const LINE_BITS: u32 = 40;
 pub const FIRST_SLEEP: Duration = Duration::from_micros(2);
 /// Number of longest sleeps in a lease. It makes waiters notice the end of a lease soon.
 const SLEEPS_PER_LEASE: u32 = 16;
-/// Factor of the time between tries: a waiter retries after `PATIENCE × round trip × (round trip ÷
-/// shortest round trip seen)`. The last factor exists because each failed try delays other clients
-/// at a saturated port. With 640 clients of half updates at one modelled port, a patience of 1
-/// costs a tenth of the throughput. With 16 the throughput is 2 % greater, but 80 clients, which do
-/// not saturate the port, lose a seventh.
+/// Factor of the time between tries. A waiter retries after
+/// `PATIENCE × round trip × (round trip ÷ shortest round trip seen)`.
+/// The last factor exists because each failed try delays other clients at a saturated port. With
+/// 640 clients of half updates at one modelled port, a patience of 1 costs a tenth of the
+/// throughput. With 16 the throughput is 2 % greater, but 80 clients, which do not saturate the
+/// port, lose a seventh.
 const PATIENCE: u32 = 8;
 /// Largest value of the last factor of that formula.
 const FULL: u32 = 8;
