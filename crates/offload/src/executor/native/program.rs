@@ -121,11 +121,11 @@ impl NativeProgram {
         }
     }
 
-    /// Makes one iteration of each lane, on its node in place. Makes up to `repeats` more while a
-    /// lane continues, first of the first lane. Writes the lanes that stop to `stops`, which must
-    /// have room for all, and returns their number. [`Lane::next`] of a lane that stops has the
-    /// reason; the others are at their next nodes. Returns `None` if there is no lane, or if the
-    /// program changes memory, because such a program is not run in place.
+    /// Makes one iteration of each lane, on its node in place. Makes up to `repeats` more: of the
+    /// first lane while it continues, then of the next. Writes the lanes that stop to `stops`,
+    /// which must have room for all, and returns their number. [`Lane::next`] of a lane that stops
+    /// has the reason; the others are at their next nodes. Returns `None` if there is no lane, or
+    /// if the program changes memory, because such a program is not run in place.
     ///
     /// Other threads may change nodes meanwhile. Two loads of one field may differ then, and the
     /// bytes of a field that is not an aligned word may be of different times.
