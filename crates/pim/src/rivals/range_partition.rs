@@ -1,9 +1,9 @@
-//! Range partition: as many ranges of keys as modules, of one length, each the skip list of a
-//! module (Choe et al., SPAA 2019, as in RADAR's figures).
+//! Range partition: as many key ranges as modules, all of the same length, each in a skip list of
+//! one module (Choe et al., SPAA 2019, as in RADAR's figures).
 //!
 //! Each operation takes one round, and goes to the modules that may have its keys. Skewed
-//! operations go to few modules. As in the published program, a module has a hash table beside its
-//! list, by which it finds single keys ([`Gets`]).
+//! operations go to few modules. As in the published program, a module has a hash table besides its
+//! list, which finds single keys ([`Gets`]).
 
 use crate::device::{Device, Fault, Meter, Module, Program};
 use crate::dispatch::directory::{Directory, Partition};
@@ -18,7 +18,7 @@ use nearfield_core::{Batch, Error, OrderedIndex, Words};
 use nearfield_hardware::modules::HostWork;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// An ordered index whose keys lie in modules by fixed ranges.
+/// An ordered index with keys in modules by fixed ranges.
 ///
 /// ```
 /// use nearfield_core::OrderedIndex;
@@ -45,14 +45,14 @@ struct Host<D> {
 /// The way in which a module finds a single key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Gets {
-    /// By a hash table of the towers of all its keys, as in the published program.
+    /// A hash table of the towers of all its keys, as in the published program.
     #[default]
     Table,
-    /// By searching its list, which saves the table.
+    /// A search of its list, which saves the table.
     Tree,
 }
 
-/// Does tasks in the one list of a module.
+/// The program that executes tasks in the single list of a module.
 struct Tasks(Gets);
 
 impl Program for Tasks {
@@ -78,7 +78,7 @@ impl Program for Tasks {
     }
 }
 
-/// The one list of a module.
+/// The single list of a module.
 struct One<L>(L);
 
 impl<L: List> Lists for One<L> {
@@ -104,12 +104,12 @@ impl<L: List> Lists for One<L> {
 }
 
 impl<D: Device> RangePartition<D> {
-    /// An empty index in the modules of a device, that finds single keys by tables.
+    /// Creates an empty index in the modules of a device that finds single keys by tables.
     pub fn new(device: D) -> RangePartition<D> {
         RangePartition::with_gets(device, Gets::default())
     }
 
-    /// An empty index in the modules of a device.
+    /// Creates an empty index in the modules of a device.
     pub fn with_gets(device: D, gets: Gets) -> RangePartition<D> {
         let modules = device.modules().max(1) as u128;
         let mut directory = Directory::default();
@@ -139,13 +139,13 @@ impl<D: Device> RangePartition<D> {
         }
     }
 
-    /// Looks at the device.
+    /// Passes the device to `look` and returns its result.
     pub fn device<R>(&self, look: impl FnOnce(&D) -> R) -> R {
         look(&self.lock().device)
     }
 
     fn lock(&self) -> MutexGuard<'_, Host<D>> {
-        // A panic with the lock never leaves the directory in the middle of a change.
+        // A panic never leaves the directory in the middle of a change.
         self.host.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

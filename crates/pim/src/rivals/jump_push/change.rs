@@ -1,10 +1,10 @@
-//! Changing the list: the new links, and their rounds.
+//! Changes of the list: the new links, and the rounds that set them.
 //!
-//! New towers are built with the links of those before them, so that a search that reaches one
-//! finds the way on. Then the upper part is changed in all modules, then links of new towers to
-//! other new ones are set, then those of old towers; removed towers are freed last. A round of
-//! links is tried several times. If a module still fails, no further change is written, so that all
-//! reachable towers stay reachable.
+//! New towers are built with the links of those before them, so that a search that reaches one can
+//! continue. Then the upper part is changed in all modules. Then links of new towers to other new
+//! ones are set, then links of old towers. Removed towers are freed last. A round of links is tried
+//! several times. If a module still fails, no further change is written, so that all reachable
+//! towers stay reachable.
 
 use super::host::{Host, Inputs};
 use super::program::Tasks;
@@ -15,16 +15,16 @@ use crate::device::Device;
 use crate::structures::skip_list;
 use nearfield_core::Error;
 
-/// The new state of a key.
+/// The change of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing.
+    /// No change.
     Keep,
-    /// It is there, and gets a value.
+    /// The key is present, and gets a value.
     Set(u64),
-    /// It is not there, and comes with a value.
+    /// The key is absent, and is inserted with a value.
     Insert(u64),
-    /// It is there, and goes.
+    /// The key is present, and is removed.
     Remove,
 }
 
@@ -32,14 +32,15 @@ pub enum Action {
 #[derive(Clone, Debug)]
 pub struct Change {
     pub key: u64,
-    /// The query that has searched for the greatest key below it, with the path up to its height.
+    /// Number of the query that searched for the greatest key below it, with the path up to its
+    /// height.
     pub query: usize,
     pub action: Action,
-    /// Its tower.
+    /// The tower of the key.
     pub tower: Pointer,
-    /// Of one that goes, where its links begin.
+    /// Index of the links of a tower that is removed.
     links: usize,
-    /// The reason of a failure. Without room for it, its key is absent; otherwise its state is
+    /// The reason of a failure. If there was no room, the key is absent; otherwise its state is
     /// unknown.
     pub error: Option<Error>,
 }
@@ -69,13 +70,13 @@ impl Change {
     }
 }
 
-/// A link to be set.
+/// A link to set.
 #[derive(Clone, Copy, Debug)]
 struct Setting {
     tower: Pointer,
     level: usize,
     link: Link,
-    /// For which change.
+    /// Number of the change that needs it.
     change: usize,
 }
 
@@ -84,9 +85,9 @@ pub struct Changing<'c, D> {
     host: &'c mut Host<D>,
     search: &'c Search,
     changes: &'c mut [Change],
-    /// Of towers that go, for each level.
+    /// Links of towers that are removed, for each level.
     links: Vec<Link>,
-    /// New towers that will not be part of the list.
+    /// Numbers of changes with new towers that will not be part of the list.
     unused: Vec<usize>,
 }
 
@@ -101,10 +102,10 @@ fn full(key: u64, what: &str) -> Error {
 }
 
 impl<'c, D: Device> Changing<'c, D> {
-    /// Makes changes, and notes with each why it was not made.
+    /// Makes the changes, and records an error in each that was not made.
     ///
     /// # Errors
-    /// A round was refused before anything was done.
+    /// A round was refused, and nothing was done.
     pub fn run(
         host: &'c mut Host<D>,
         search: &'c Search,
@@ -135,7 +136,7 @@ impl<'c, D: Device> Changing<'c, D> {
         Ok(())
     }
 
-    /// Reads the links of towers that go.
+    /// Reads the links of towers that are removed.
     fn look(&mut self) -> Result<(), Error> {
         let mut inputs = self.host.inputs();
         for change in self.changes.iter().filter(|change| change.removes()) {
@@ -161,7 +162,7 @@ impl<'c, D: Device> Changing<'c, D> {
         Ok(())
     }
 
-    /// Makes towers for keys that come.
+    /// Builds towers for keys that are inserted.
     fn make(&mut self) -> Result<(), Error> {
         let modules = self.host.device.modules();
         let mut inputs = self.host.inputs();
@@ -195,8 +196,8 @@ impl<'c, D: Device> Changing<'c, D> {
         Ok(())
     }
 
-    /// Puts towers into the upper part of all modules, and takes others out. One for which a module
-    /// has no room is taken out again of the others.
+    /// Inserts towers into the upper part of all modules, and removes others. A tower for which a
+    /// module has no room is removed again from the other modules.
     fn change_upper(&mut self) {
         let (levels, modules) = (self.host.levels, self.host.device.modules());
         let changes = self.changes.iter().enumerate();
@@ -265,7 +266,7 @@ impl<'c, D: Device> Changing<'c, D> {
         self.undo(undone);
     }
 
-    /// Takes towers out of the upper part that have come into some of its copies.
+    /// Removes towers from the upper part that were inserted into only some of its copies.
     fn undo(&mut self, undone: Vec<usize>) {
         if undone.is_empty() {
             return;
@@ -284,12 +285,12 @@ impl<'c, D: Device> Changing<'c, D> {
         });
         match sunk {
             Ok(()) => self.unused.extend(undone),
-            // The towers stay where they are, and lead on to the list.
+            // The towers stay in some copies, and still lead to the list.
             Err(error) => self.host.broken = Some(error.to_string()),
         }
     }
 
-    /// Which links have to be set, of new towers and of old ones.
+    /// Returns the links to set, of new towers and of old ones.
     fn plan(&self) -> (Vec<Setting>, Vec<Setting>) {
         let (mut new, mut old) = (Vec::new(), Vec::new());
         let changes = self.changes.iter().enumerate();
@@ -339,10 +340,10 @@ impl<'c, D: Device> Changing<'c, D> {
         (new, old)
     }
 
-    /// Sets links, and for old towers values.
+    /// Sets links and, if `sets`, values of old towers.
     fn link(&mut self, settings: &[Setting], sets: bool) {
         let mut inputs = self.host.inputs();
-        // Once it is broken, nothing new is linked.
+        // After a failure nothing new is linked.
         let settings = if self.host.broken.is_some() {
             for change in self.changes.iter_mut() {
                 if change.inserts() || change.removes() {
@@ -413,7 +414,7 @@ impl<'c, D: Device> Changing<'c, D> {
             inputs.add(change.tower.module(), &Task::Free { at, levels });
             bytes += words(levels) as u64 * 8;
         }
-        // Memory that does not come back is lost, and nothing else is.
+        // If the round fails, memory is lost, but nothing else.
         if self.host.round(Tasks, inputs).is_ok() {
             self.host.bytes = self.host.bytes.saturating_sub(bytes);
         }
@@ -425,24 +426,24 @@ fn add_set(inputs: &mut Inputs, tower: Pointer, value: u64) {
     inputs.add(tower.module(), &Task::Set { at, value });
 }
 
-/// Consecutive old towers that are removed, and new ones between them, at one level.
+/// A gap at one level: consecutive old towers that are removed, and new ones between them.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
-    /// The last old tower, be it one that goes.
+    /// The last old tower, even if it is removed.
     last_old: Pointer,
-    /// The last tower that stays or comes.
+    /// The last tower that stays or is new.
     before: Pointer,
-    /// It comes.
+    /// True if `before` is new.
     is_new: bool,
-    /// Its link as it is.
+    /// The current link of `before`.
     has: Link,
-    /// The old tower behind.
+    /// The next old tower.
     next: Link,
     change: usize,
 }
 
 impl Gap {
-    /// Has the last tower lead to the next one.
+    /// Links the last tower to the next one.
     fn close(&self, level: usize, new: &mut Vec<Setting>, old: &mut Vec<Setting>) {
         let setting = Setting {
             tower: self.before,

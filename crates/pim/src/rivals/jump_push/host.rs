@@ -9,24 +9,24 @@ use crate::dispatch::plan::{refused, unknown};
 use nearfield_core::Error;
 use nearfield_hardware::modules::HostWork;
 
-/// The number of tries of a step without which the list would be torn.
+/// Number of tries of a step without which the list would be inconsistent.
 const TRIES: usize = 4;
 
 #[derive(Debug)]
 pub struct Host<D> {
     pub device: D,
     pub options: Options,
-    /// Levels of the lower part.
+    /// Number of levels of the lower part.
     pub levels: usize,
-    /// The tower without a key with which the lower part begins; null before it is made.
+    /// The first tower of the lower part, which has no key; null before it is built.
     pub head: Pointer,
-    /// Keys that are stored.
+    /// Number of stored keys.
     pub keys: u64,
-    /// The memory of lower towers and copies of upper ones.
+    /// Bytes of lower towers and of the copies of upper ones.
     pub bytes: u64,
-    /// Nodes that were pulled.
+    /// Number of nodes that were pulled.
     pub pulled: u64,
-    /// Why nothing is written any more.
+    /// The error because of which nothing is written any more.
     pub broken: Option<String>,
     /// The host's work since the last report to the device.
     pub work: HostWork,
@@ -36,7 +36,7 @@ pub struct Host<D> {
 #[derive(Clone, Debug)]
 pub struct Inputs(Vec<Vec<u64>>);
 
-/// The answers, of which each module's are taken piece by piece.
+/// The outputs of a round, which are taken piece by piece from each module's.
 #[derive(Debug)]
 pub struct Answers {
     answered: Vec<Answered>,
@@ -80,7 +80,7 @@ impl Answers {
     /// Takes the next words of a module.
     ///
     /// # Errors
-    /// The module has failed.
+    /// The module failed.
     pub fn take(&mut self, module: usize, count: usize) -> Result<&[u64], Error> {
         let missing = || Error::Unknown {
             what: format!("module {module} has not answered"),
@@ -122,10 +122,10 @@ impl<D: Device> Host<D> {
         Inputs::new(self.device.modules())
     }
 
-    /// Has modules run a program.
+    /// Runs a program in all modules.
     ///
     /// # Errors
-    /// The round is refused; nothing was done.
+    /// The round was refused, and nothing was done.
     pub fn round(&mut self, program: impl Program, inputs: Inputs) -> Result<Answers, Error> {
         self.work.words += inputs.words();
         let answered = self.device.round(program, inputs.0);
@@ -137,7 +137,7 @@ impl<D: Device> Host<D> {
     /// Makes modules execute idempotent tasks, and repeats those of modules that fail.
     ///
     /// # Errors
-    /// The round is refused each time; nothing was done.
+    /// The round was refused each time, and nothing was done.
     pub fn insist(&mut self, mut inputs: Inputs) -> Result<Answers, Error> {
         let mut result = self.round(Tasks, inputs.clone());
         for _ in 1..TRIES {
@@ -167,10 +167,10 @@ impl<D: Device> Host<D> {
         result
     }
 
-    /// Makes the tower with which the lower part begins, if there is none yet.
+    /// Builds the first tower of the lower part, if there is none yet.
     ///
     /// # Errors
-    /// Its module has no room or does not answer.
+    /// Its module has no room, or failed.
     pub fn begin(&mut self) -> Result<(), Error> {
         if !self.head.is_null() {
             return Ok(());

@@ -8,17 +8,17 @@ use crate::structures::skip_list;
 use std::collections::{HashMap, HashSet};
 
 impl<D: Device> Host<D> {
-    /// Reads the whole list, and compares levels, places and copies.
+    /// Reads the whole list, and checks levels, modules and copies.
     ///
     /// # Panics
-    /// Something is not as it has to be, or a round is refused.
+    /// If an invariant is broken, or a round is refused.
     pub fn check(&mut self) {
         if self.head.is_null() {
             assert_eq!(self.keys, 0);
             return;
         }
         if self.broken.is_some() {
-            // An unfinished link is set in part.
+            // Links may be set only in part.
             return;
         }
         let (levels, modules) = (self.levels, self.device.modules());
@@ -69,7 +69,8 @@ impl<D: Device> Host<D> {
         assert!(self.bytes >= bytes, "{} of {bytes} bytes", self.bytes);
     }
 
-    /// Keys and links of all towers, by where they lie, a round for each step away from the first.
+    /// Returns keys and links of all towers, by their addresses. Takes a round for each step from
+    /// the first tower.
     fn read_all(&mut self) -> HashMap<Pointer, (u64, Vec<Link>)> {
         let mut towers = HashMap::new();
         let mut next = vec![(self.head, self.levels)];

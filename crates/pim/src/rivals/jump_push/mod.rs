@@ -1,12 +1,12 @@
-//! Jump-push (Kang et al., SPAA 2021, as in RADAR's figures): one skip list over all modules, whose
-//! nodes are placed by the hash of their key.
+//! Jump-push (Kang et al., SPAA 2021, as in RADAR's figures): one skip list over all modules. Nodes
+//! are placed by the hash of their key.
 //!
-//! Each level has half as many nodes as the one below, up to 26. Every module has a copy of the
-//! levels above the *lower part*, which has 12 levels with 2048 modules. A node of the lower part
-//! keeps with each pointer to the right the key that it leads to, so that its module decides alone
-//! whether a query goes to the right or down. That is one step, and takes a round. The start of
-//! queries keeps those with a common way from meeting at one node, however skewed they are
-//! (`search.rs`): a batch takes hundreds of rounds.
+//! There are up to 26 levels, each with half as many nodes as the one below. Every module has a
+//! copy of the levels above the *lower part*, which has 12 levels with 2048 modules. A node of the
+//! lower part stores with each pointer to the right the key of that neighbour, so that its module
+//! alone decides if a query goes to the right or down. That is one step, and takes a round. Queries
+//! begin at different nodes, so that those with a common path do not gather at one node, however
+//! skewed they are (`search.rs`). A batch takes hundreds of rounds.
 //!
 //! ```text
 //! search  upper part, each module a share of the keys       1 round
@@ -18,16 +18,16 @@
 //! scan    from the path of an end outwards                   about 2 for each level
 //! ```
 //!
-//! The published program inserts and finds predecessors. The rest is added here in its spirit: a
-//! get is a predecessor and a comparison, updates and removes are searched as inserts are, scans go
-//! out from the path to their beginning. `run.rs` executes a batch of all of them; reads are
-//! sorted, and not combined.
+//! The published program inserts and finds predecessors. The other operations are added here in its
+//! spirit: a get is a predecessor and a comparison, updates and removes are searched like inserts,
+//! and scans begin from the path to their start. `run.rs` executes a batch of all of them. Reads
+//! are sorted, but not combined.
 //!
 //! Deviations from the published program: all levels of a key in the lower part are one node, a
-//! *tower*, in the module of its key, so going down stays in the module, and is no hop; a query
-//! begins below the node that its neighbours' paths share, because it is known to go down from
-//! that; heights follow from the keys; with fewer than 2048 modules the lower part has fewer
-//! levels, one more than the logarithm of the modules.
+//! *tower*, in the module of its key, so going down stays in the module, and is no hop. A query
+//! begins below the node that its neighbours' paths share, because it certainly goes down from
+//! there. Heights follow from the keys. With fewer than 2048 modules the lower part has fewer
+//! levels: one more than the logarithm of the number of modules.
 
 mod change;
 mod host;
@@ -50,8 +50,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// An ordered index that is one skip list over all modules.
 ///
-/// If a module comes to nothing while it is to change links, and again when it is asked again, the
-/// index is only read from then on: writes fail with [`Error::Unreachable`].
+/// If a module fails while it must change links, and fails again in all retries, the index becomes
+/// read-only: writes fail with [`Error::Unreachable`].
 ///
 /// ```
 /// use nearfield_core::OrderedIndex;
@@ -70,32 +70,32 @@ pub struct JumpPush<D> {
 }
 
 impl<D: Device> JumpPush<D> {
-    /// An empty index in the modules of a device, at least one.
+    /// Creates an empty index in the modules of a device, of which there must be at least one.
     pub fn new(device: D, options: Options) -> JumpPush<D> {
         JumpPush {
             host: Mutex::new(Host::new(device, options)),
         }
     }
 
-    /// Looks at the device.
+    /// Passes the device to `look` and returns its result.
     pub fn device<R>(&self, look: impl FnOnce(&D) -> R) -> R {
         look(&self.lock().device)
     }
 
-    /// The nodes that the host has read so far for several queries at once; 0 without
-    /// [`pulls`](Options::pulls).
+    /// Returns the number of nodes that the host has read so far for several queries at once; 0
+    /// without [`pulls`](Options::pulls).
     pub fn pulled(&self) -> u64 {
         self.lock().pulled
     }
 
-    /// The bytes that keys, values and links take in all modules, all copies of the upper part
-    /// included.
+    /// Returns the number of bytes of keys, values and links in all modules, including all copies
+    /// of the upper part.
     pub fn memory_bytes(&self) -> u64 {
         self.lock().bytes
     }
 
     fn lock(&self) -> MutexGuard<'_, Host<D>> {
-        // A link that a panicking thread was about to set was set, or not.
+        // A panic does not leave a link half set.
         self.host.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -113,7 +113,7 @@ impl<D: Device + Send> OrderedIndex<Words> for JumpPush<D> {
                     host.tell();
                     return Err(error);
                 }
-                // Those before were executed.
+                // Earlier operations were executed.
                 for position in start..end {
                     output.fail(position, error.clone());
                 }

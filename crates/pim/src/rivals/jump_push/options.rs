@@ -1,18 +1,18 @@
-//! The ways of queries through the lower part.
+//! The options of queries in the lower part.
 
-/// The treatment of queries on the way. Default: as published.
+/// The treatment of queries in the lower part. By default it is as published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Push-pull: where two and more queries, neighbours in the order of their keys, are at one
-    /// node, the host reads the node and decides for all of them, instead of sending each there.
+    /// True for push-pull: if two or more queries that are adjacent in the order of keys are at one
+    /// node, the host reads the node and decides for all of them, instead of sending each to it.
     pub pulls: bool,
-    /// A query goes down within a tower as far as it has to in one round, and to the right in the
-    /// same. As published each of these steps takes a round of its own.
+    /// True if a query goes down within a tower as far as necessary, and then to the right, in one
+    /// round. As published each of these steps takes a separate round.
     pub descends: bool,
 }
 
 impl Options {
-    /// The push-pull sibling.
+    /// Creates the options of the push-pull variant.
     pub fn push_pull() -> Options {
         Options {
             pulls: true,

@@ -1,4 +1,4 @@
-//! The program of modules.
+//! The programs of modules.
 
 use super::task::{Task, Way};
 use super::tower::{ENTRY_WORDS, LINK_WORDS, Link, words};
@@ -7,8 +7,8 @@ use crate::dispatch::kernel::INSTRUCTIONS_PER_TASK;
 use crate::structures::list::List;
 use crate::structures::skip_list::{INSTRUCTIONS_PER_KEY, SkipList};
 
-/// Searches the upper part for each word of its input, and answers the place of the lower levels of
-/// the tower that has the greatest key at or below it; 0 if there is none.
+/// A program that searches the upper part for each word of its input. It outputs the address of the
+/// lower levels of the tower with the greatest key at or below it, or 0 if there is none.
 pub struct Floors;
 
 impl Program for Floors {
@@ -31,7 +31,7 @@ impl Program for Floors {
     }
 }
 
-/// Does the tasks of its input.
+/// The program that executes the tasks of its input.
 pub struct Tasks;
 
 impl Program for Tasks {
@@ -96,7 +96,7 @@ fn work<M: Meter>(module: &mut Module<'_, M>, task: &Task<'_>, output: &mut Vec<
             output.push(raised.is_ok().into());
         }
         Task::Sink { key } => {
-            // Without room for the first tower there is no upper part.
+            // If there is no room for the first tower, there is no upper part.
             if let Ok(upper) = SkipList::of_root(module) {
                 upper.remove(module, key);
             }
@@ -110,12 +110,12 @@ fn work<M: Meter>(module: &mut Module<'_, M>, task: &Task<'_>, output: &mut Vec<
     }
 }
 
-/// Where the link of a level is.
+/// Returns the address of the link of a level.
 fn place(at: u32, level: usize) -> u32 {
     at + words(level) as u32
 }
 
-/// The link of a level, copied, and its key compared with the searched one.
+/// Copies the link of a level, and counts the comparison of its key with the searched one.
 fn link<M: Meter>(module: &mut Module<'_, M>, at: u32, level: usize) -> Link {
     module.instructions(INSTRUCTIONS_PER_KEY);
     module.compare();
@@ -123,7 +123,7 @@ fn link<M: Meter>(module: &mut Module<'_, M>, at: u32, level: usize) -> Link {
     Link::from_words(words[0], words[1])
 }
 
-/// To the right or down.
+/// Advances a query to the right or down.
 fn step<M: Meter>(
     module: &mut Module<'_, M>,
     at: u32,
@@ -168,7 +168,7 @@ fn list<M: Meter>(
     };
     let mut count = 0;
     if limit > 0 && descends {
-        // Lists have one direction: each is searched.
+        // Lists are linked in one direction only, so each entry is searched.
         let mut key = Some(to);
         while let Some(found) = key.and_then(|key| upper.floor(module, key))
             && found.0 >= from

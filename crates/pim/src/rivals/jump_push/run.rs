@@ -1,11 +1,11 @@
-//! Executing consecutive operations of a batch together.
+//! The execution of consecutive operations of a batch together.
 //!
-//! All of them are searched at once in the current list, then all writes are made at once, one
+//! All of them are searched at once in the current list. Then all writes are made at once, one
 //! combined write for each key. The outcomes are those of executing the operations in order: the
-//! host replays operations on one key, and answers ordered operations from the search and from the
-//! writes before them. A search does not look behind an entry that was removed before it, so an
-//! ordered operation after a remove begins a new run: a batch in which both alternate takes a
-//! search for each turn.
+//! host replays operations on one key, and derives the results of ordered operations from the
+//! search and from the writes before them. A search does not continue after an entry that an
+//! earlier operation removes, so an ordered operation after a remove begins a new run. A batch in
+//! which both alternate takes one search for each run.
 
 use super::change::{Action, Change, Changing};
 use super::host::Host;
@@ -20,9 +20,9 @@ use std::collections::BTreeMap;
 /// The purpose of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum For {
-    /// The operation at a position, which reads.
+    /// A read, by the position of its operation.
     Read(u32),
-    /// A key that is written.
+    /// A written key, by the number of its change.
     Change(u32),
 }
 
@@ -48,7 +48,7 @@ pub struct Run<'b> {
 #[derive(Clone, Debug)]
 enum Written {
     Value(u64),
-    /// It is not there, and was not before.
+    /// The key is absent, and was absent before.
     Nothing,
     Unknown(Error),
 }
@@ -59,12 +59,12 @@ type Overlay = BTreeMap<u64, Written>;
 struct Found {
     search: Search,
     entries: Vec<Option<(u64, u64)>>,
-    /// Of scans, by query.
+    /// The ranges of scans, by query.
     ranges: Vec<(usize, Range)>,
     scanned: Vec<Scanned>,
 }
 
-/// Where the run ends that begins at an operation.
+/// Returns the end of the run that begins at an operation.
 pub fn end(operations: &[Operation<Words>], start: usize) -> usize {
     let mut removes = false;
     let rest = operations.iter().enumerate().skip(start);
@@ -84,7 +84,7 @@ impl<'b> Run<'b> {
     /// Executes the operations at some positions.
     ///
     /// # Errors
-    /// Nothing was done.
+    /// An error means that nothing was done.
     pub fn execute<D: Device>(
         host: &mut Host<D>,
         input: Input<'b, Words>,
@@ -118,7 +118,7 @@ impl<'b> Run<'b> {
         &self.input.operations()[position as usize]
     }
 
-    /// The keys to search for, and those that are written.
+    /// Returns the keys to search for, and those that are written.
     fn gather<D: Device>(
         &mut self,
         host: &mut Host<D>,
@@ -184,7 +184,7 @@ impl<'b> Run<'b> {
         changes
     }
 
-    /// The range of a scan; `None` if nothing can be in it.
+    /// Returns the range of a scan; `None` if it is empty.
     fn range(&self, position: u32) -> Option<Range> {
         let Operation::Scan {
             range,
@@ -254,7 +254,7 @@ impl<'b> Run<'b> {
         })
     }
 
-    /// The new states of the written keys.
+    /// Sets the new states of the written keys.
     fn decide<D: Device>(&self, host: &mut Host<D>, found: &Found, changes: &mut [Change]) {
         for (query, item) in self.items.iter().enumerate() {
             if let For::Change(change) = item.what {
@@ -282,9 +282,9 @@ impl<'b> Run<'b> {
         host.work.probes += changes.len() as u64;
     }
 
-    /// Executes operations on one key, which has a value before, in order: passes to `each` their
-    /// positions, the value before, and the value after, or the error of one for which there was no
-    /// room. Returns the final value.
+    /// Executes operations on one key in order, given its old value. Passes to `each` their
+    /// positions, the value before and the value after, which is `None` if there was no room.
+    /// Returns the final value.
     fn replay(
         &self,
         group: &[(u64, u32)],
@@ -357,7 +357,7 @@ impl<'b> Run<'b> {
         self.answer_reads(output, found, log);
     }
 
-    /// Writes the outcomes from the searches in the list, and from the writes before.
+    /// Writes the outcomes of reads, from the searches in the list and from earlier writes.
     fn answer_reads(
         &self,
         output: &mut Output<'_, Words>,
@@ -440,7 +440,7 @@ impl<'b> Run<'b> {
     }
 }
 
-/// The first entry of the writes, or of the list.
+/// Returns the first entry of the writes or, without one, that of the list.
 fn first<'o>(
     written: &mut impl Iterator<Item = (&'o u64, &'o Written)>,
     entry: Option<(u64, u64)>,
@@ -455,7 +455,7 @@ fn first<'o>(
     Ok(entry)
 }
 
-/// The entries of a range, merged with the writes.
+/// Returns the entries of a range, merged with the writes.
 fn merge(
     entries: &[(u64, u64)],
     overlay: &Overlay,

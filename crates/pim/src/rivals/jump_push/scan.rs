@@ -1,11 +1,10 @@
-//! Reading ranges of the lower part. A scan begins at nodes whose right neighbours at some levels
-//! are known to all nodes between, and takes a round for each step away from them, for all ranges
-//! of a batch at once.
+//! Reads of ranges of the lower part. A scan begins at the nodes of its query's path, whose links
+//! are known. It takes a round for each step away from them, for all ranges of a batch at once.
 //!
-//! A tower is read with all its links. The end of each link is known: the link of the level above,
-//! or else the end of that link. So each tower is read once, in as many rounds as a search takes,
-//! whatever their number. Keys are known a round before their towers are read: a scan that knows as
-//! many as it may return forgets the rest behind these.
+//! A tower is read with all its links. Each link is followed up to the key to which the link of the
+//! level above leads. So each tower is read once, in as many rounds as a search takes, independent
+//! of the number of towers. Keys are known one round before their towers are read. So a scan that
+//! knows as many keys as it may return drops all later ones.
 
 use super::host::Host;
 use super::program::Tasks;
@@ -21,18 +20,18 @@ pub struct Range {
     pub from: u64,
     pub to: u64,
     pub limit: u64,
-    /// They are counted and listed from the greatest on.
+    /// True if entries are counted and listed from the greatest on.
     pub descends: bool,
 }
 
-/// A tower to be read.
+/// A tower to read.
 #[derive(Clone, Copy, Debug)]
 struct Visit {
     tower: Pointer,
-    /// Its key, if that is known.
+    /// The key of the tower, if it is known.
     key: Option<u64>,
     levels: usize,
-    /// Its links are followed up to here.
+    /// The greatest key up to which its links are followed.
     last: u64,
 }
 
@@ -44,16 +43,17 @@ struct Ask {
     limit: u64,
 }
 
-/// A scan on its way.
+/// A scan in progress.
 #[derive(Debug)]
 struct Scan {
     range: Range,
-    /// The query whose path leads to its start.
+    /// Number of the query whose path leads to the start of the scan.
     query: usize,
     entries: Vec<(u64, u64)>,
     visits: Vec<Visit>,
     ask: Option<Ask>,
-    /// Going to the left: the node from which on everything was read, and the least key that was.
+    /// For descending scans, the node from which on everything was read, and the least key that was
+    /// read.
     begin: Pointer,
     least: u64,
     level: usize,
@@ -63,8 +63,8 @@ struct Scan {
 /// The result of a scan: entries in its direction.
 pub type Scanned = Result<Vec<(u64, u64)>, Error>;
 
-/// Reads ranges. The query of each was searched with its whole path: that of the greatest key below
-/// the range or, descending, of the greatest within or below.
+/// Reads ranges. The query of each must have recorded its whole path: to the greatest key below the
+/// range or, for descending scans, to the greatest key within or below it.
 ///
 /// # Errors
 /// A round was refused.
@@ -155,7 +155,8 @@ impl Scan {
             return scan;
         };
         if range.descends {
-            // A tower of a level leads to as many keys as are wanted, or twice as many.
+            // The level is chosen so that a tower leads to as many keys as are wanted, or twice as
+            // many.
             let wanted = range.limit.saturating_mul(2).next_power_of_two();
             scan.level = (wanted.trailing_zeros() as usize).min(levels - 1);
             scan.begin = path[scan.level].node;
@@ -175,12 +176,12 @@ impl Scan {
         scan
     }
 
-    /// How many towers of the upper part lead to as many keys as are wanted.
+    /// Returns the number of towers of the upper part that lead to as many keys as are wanted.
     fn towers_wanted(&self, levels: usize) -> u64 {
         (self.range.limit >> levels) + 1
     }
 
-    /// Follows the links of the path, which are those of all levels.
+    /// Follows the links of the path at all levels.
     fn follow_path(&mut self, search: &Search, last: u64) {
         let links: Vec<Link> = search
             .path(self.query)
@@ -191,8 +192,8 @@ impl Scan {
         self.forget();
     }
 
-    /// Follows links, from the highest level down, each as far as the one above leads, the highest
-    /// up to `last`.
+    /// Follows links from the highest level down. Each is followed up to the key of the one above,
+    /// the highest up to `last`.
     fn follow(&mut self, links: &[Link], last: u64) {
         let mut last = last.min(self.range.to);
         for (level, link) in links.iter().enumerate().rev() {
@@ -214,7 +215,7 @@ impl Scan {
         }
     }
 
-    /// Takes the words of a tower.
+    /// Takes the entry and the links from the words of a tower.
     fn read(&mut self, visit: Visit, words: &[u64], is_head: bool) {
         let (key, value) = (words[0], words[1]);
         if !is_head {
@@ -230,7 +231,7 @@ impl Scan {
         self.follow(&links, visit.last);
     }
 
-    /// Forgets the part behind the wanted number of keys.
+    /// Drops the keys after the wanted number of keys, and the towers after these.
     fn forget(&mut self) {
         let Range { limit, .. } = self.range;
         if limit > (self.entries.len() + self.visits.len()) as u64 {
@@ -240,7 +241,7 @@ impl Scan {
         let known = self.visits.iter().filter_map(|visit| visit.key);
         let known = known.chain(self.entries.iter().map(|entry| entry.0));
         let mut known: Vec<u64> = known.filter(|key| within.contains(key)).collect();
-        // It is not more than there are, so it fits.
+        // The limit is at most the number of known keys, so it fits.
         let Some(last) = (limit as usize)
             .checked_sub(1)
             .filter(|&last| last < known.len())
@@ -262,8 +263,8 @@ impl Scan {
         });
     }
 
-    /// Has a scan that goes to the left, and has read everything from a node on, begin farther
-    /// left, if it wants more and there may be more.
+    /// Lets a descending scan continue farther left after it has read everything from a node on, if
+    /// it wants more entries and there may be more.
     fn go_left(&mut self, head: Pointer, search: &Search) {
         let Range {
             from,
@@ -302,7 +303,7 @@ impl Scan {
         });
     }
 
-    /// Takes the answer of the upper part.
+    /// Continues a scan with the list of upper towers.
     fn enter(
         &mut self,
         levels: usize,
@@ -313,7 +314,7 @@ impl Scan {
     ) {
         if self.range.descends {
             if upper.is_empty() && ask.from > 0 {
-                // The rest of the range is behind the last tower before it.
+                // The rest of the range follows the last tower before it.
                 self.ask = Some(Ask {
                     from: 0,
                     limit: 1,

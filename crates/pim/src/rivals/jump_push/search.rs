@@ -1,9 +1,9 @@
-//! Searching the lower part for many keys at once, such that no node gets many of the requests.
+//! The search of the lower part for many keys at once, such that no node gets many requests.
 //!
 //! The keys are sorted. Some of them at equal distances, first few, then more and more, are
-//! searched and their paths recorded: the node at each level from which the search went down. Where
-//! the paths of two keys have a node in common at a level, all keys between them go down from it
-//! there as well, so these begin below it, at most 16 of them at each node.
+//! searched and their paths recorded: the node at each level from which the search went down. If
+//! the paths of two keys share a node at a level, all keys between them go down from it, too. So
+//! the searches of these keys begin below it, at most 16 of them at each node.
 
 use super::host::Host;
 use super::program::{Floors, Tasks};
@@ -13,36 +13,37 @@ use crate::device::Device;
 use nearfield_core::Error;
 use std::collections::HashMap;
 
-/// There are fewer than this many keys between two recorded paths (as published).
+/// Distance of keys with recorded paths: fewer than this many keys lie between two (as published).
 const APART_MIN: usize = 16;
 
 /// A search for a key.
 #[derive(Clone, Copy, Debug)]
 pub struct Query {
     pub key: u64,
-    /// It searches for the greatest key below its own, not at or below it.
+    /// True if it searches for the greatest key below its own, not at or below it.
     pub strict: bool,
-    /// It has failed.
+    /// True if it has failed.
     pub failed: bool,
-    /// The number of levels, from 0 on, at which the path is recorded.
+    /// Number of levels, from 0 on, at which the path is recorded.
     pub recorded: u8,
-    /// The number of levels left; with none left it has arrived.
+    /// Number of levels left; with none left the search has ended.
     left: u8,
-    /// Where its path begins.
+    /// Index of the first step of its path.
     path: u32,
-    /// Where it is.
+    /// The node that it has reached.
     pub node: Pointer,
 }
 
-/// The step at one level: the node from which a query went down, and the next one, which was too
-/// far to the right.
+/// The step of a path at one level: the node from which a query went down, and its right neighbour,
+/// which was too far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Step {
     pub node: Pointer,
     pub right: Link,
 }
 
-/// Queries in the order of their keys, those that are strict first.
+/// The queries in the order of their keys, of equal keys the strict ones first, with their paths
+/// and errors.
 #[derive(Debug, Default)]
 pub struct Search {
     pub queries: Vec<Query>,
@@ -51,7 +52,7 @@ pub struct Search {
 }
 
 impl Query {
-    /// Searches for a key, and records this many levels of its path.
+    /// Creates a query for a key that records `recorded` levels of its path.
     pub fn new(key: u64, strict: bool, recorded: usize) -> Query {
         Query {
             key,
@@ -110,30 +111,31 @@ impl Search {
         Ok(search)
     }
 
-    /// The path of a query from level 0 on.
+    /// Returns the path of a query from level 0 on.
     pub fn path(&self, query: usize) -> &[Step] {
         let Query { path, recorded, .. } = self.queries[query];
         &self.steps[path as usize..][..recorded.into()]
     }
 
-    /// The reason why a query has failed.
+    /// Returns the error of a query that failed.
     pub fn error(&self, query: usize) -> Option<&Error> {
         self.errors.get(&(query as u32))
     }
 
-    /// Notes that it could not.
+    /// Records that a query failed.
     pub fn fail(&mut self, query: usize, error: Error) {
         self.queries[query].failed = true;
         self.errors.insert(query as u32, error);
     }
 
-    /// Finds where each query comes into the lower part; each module does as many as the others.
+    /// Finds the node of the lower part at which each query begins. Each module searches the same
+    /// number of queries.
     fn search_upper<D: Device>(&mut self, host: &mut Host<D>) -> Result<(), Error> {
         let modules = host.device.modules();
         let each = self.queries.len().div_ceil(modules).max(1);
         let mut inputs = host.inputs();
         for (module, queries) in self.queries.chunks(each).enumerate() {
-            // The answer below the least key is not needed.
+            // For a strict query at the least key, the result is ignored.
             let keys = queries.iter();
             let keys = keys.map(|query| query.key.saturating_sub(query.strict.into()));
             inputs.extend(module, keys);
@@ -154,9 +156,9 @@ impl Search {
         Ok(())
     }
 
-    /// Has queries begin at the lowest node that the paths of their neighbours have in common;
-    /// these are the nearest that have positions divisible by `apart`, or, if theirs is, by twice
-    /// that.
+    /// Lets queries begin at the lowest node that the paths of their neighbours share. The
+    /// neighbours are the nearest queries at positions divisible by `apart`; for a query at such a
+    /// position, those at positions divisible by twice that.
     fn begin<D: Device>(&mut self, host: &mut Host<D>, queries: &[u32], apart: usize) {
         for &query in queries {
             let query = query as usize;
@@ -183,14 +185,14 @@ impl Search {
             let Query { path, recorded, .. } = self.queries[query];
             self.queries[query].node = self.steps[before + common].node;
             self.queries[query].left = common as u8;
-            // Above, too, it goes the way that both have gone.
+            // The steps above are those of both neighbours.
             for level in common..recorded.into() {
                 self.steps[path as usize + level] = self.steps[before + level];
             }
         }
     }
 
-    /// Takes queries on, one step each round, until all have arrived.
+    /// Advances queries by one step in each round, until all have ended.
     fn push<D: Device>(&mut self, host: &mut Host<D>, mut active: Vec<u32>) -> Result<(), Error> {
         let options = host.options;
         let mut groups: Vec<u32> = Vec::new();
@@ -284,7 +286,7 @@ impl Search {
         }
     }
 
-    /// Notes that a query has gone down, as `right` was too far.
+    /// Records that a query went down, because `right` was too far.
     fn go_down(&mut self, query: usize, right: Link) {
         let Query {
             path,
@@ -299,8 +301,8 @@ impl Search {
         }
     }
 
-    /// Reads keys and values of the nodes that `wanted` returns for queries, in the order of keys;
-    /// a null one is not wanted.
+    /// Reads keys and values of the nodes that `wanted` returns for queries, in the order of keys.
+    /// A null node is not read.
     ///
     /// # Errors
     /// The round was refused.

@@ -1,94 +1,97 @@
-//! The host's tasks for modules with towers, and their answers, as words.
+//! The host's tasks for modules with towers, and their results, encoded as words.
 //!
 //! ```text
 //! task | kind 8, level 8, flags 8, 0, at 32 | further words of the kind |
 //! ```
 //!
-//! A module answers its tasks in their order, so that answers need no names.
+//! A module outputs the results of its tasks in order, so results need no tags.
 
 use super::tower::{LINK_WORDS, Link};
 
-/// A task of a module.
+/// A task for a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task<'w> {
-    /// Advances a query by one step. Answers one word: the number of levels it has gone down 8, the
-    /// right neighbour to which it goes 56, or 0; then, if it is recorded, for each of those levels
-    /// the link that was too far.
+    /// Advances a query by one step.
+    ///
+    /// The result is one word: the number of levels it has gone down 8, the right neighbour to
+    /// which it goes 56, or 0. If the path is recorded, the link that was too far follows for each
+    /// of those levels.
     Step {
         /// The tower.
         at: u32,
-        /// The level at which the query is.
+        /// The level of the query.
         level: usize,
         /// The searched key.
         key: u64,
-        /// How it moves.
+        /// The way in which the query moves.
         way: Way,
     },
-    /// Reads the link of a level.
+    /// A read of the link of a level.
     Look {
         /// The tower.
         at: u32,
         /// The level.
         level: usize,
     },
-    /// Reads key and value.
+    /// A read of key and value.
     Fetch {
         /// The tower.
         at: u32,
     },
-    /// Reads key, value, and the links of this many levels.
+    /// A read of key, value, and the links of `levels` levels.
     Visit {
         /// The tower.
         at: u32,
-        /// How many levels.
+        /// Number of levels.
         levels: usize,
     },
-    /// Builds a tower; answers its place, or 0 if there is no room.
+    /// The construction of a tower. The result is its address, or 0 if there is no room.
     Make {
-        /// Its key.
+        /// The key of the tower.
         key: u64,
-        /// Its value.
+        /// The value of the tower.
         value: u64,
-        /// For each level two words.
+        /// The links, two words for each level.
         links: &'w [u64],
     },
-    /// Sets the link of a level. Answers nothing.
+    /// A change of the link of a level, without a result.
     Link {
         /// The tower.
         at: u32,
         /// The level.
         level: usize,
-        /// The right neighbour from now on.
+        /// The new right neighbour.
         link: Link,
     },
-    /// Sets a value. Answers nothing.
+    /// A change of a value, without a result.
     Set {
         /// The tower.
         at: u32,
-        /// The value from now on.
+        /// The new value.
         value: u64,
     },
-    /// Frees a tower. Answers nothing.
+    /// The release of a tower, without a result.
     Free {
         /// The tower.
         at: u32,
-        /// How many levels it has.
+        /// Number of levels of the tower.
         levels: usize,
     },
-    /// Puts a tower into this module's copy of the upper part; answers 1, or 0 if there is no room.
+    /// The insertion of a tower into this module's copy of the upper part. The result is 1, or 0 if
+    /// there is no room.
     Raise {
-        /// Its key.
+        /// The key of the tower.
         key: u64,
-        /// Where its lower levels lie.
+        /// The address of its lower levels.
         tower: u64,
     },
-    /// Removes a tower from this module's copy of the upper part. Answers nothing.
+    /// The removal of a tower from this module's copy of the upper part, without a result.
     Sink {
-        /// Its key.
+        /// The key of the tower.
         key: u64,
     },
-    /// Lists towers of the upper part between two keys, both included, from the end where the list
-    /// begins. Answers their number, then key and tower of each.
+    /// A list of towers of the upper part between two keys, both included, from the end where the
+    /// list begins. The result is their number, then key and tower of each.
     List {
         /// The least key.
         from: u64,
@@ -96,19 +99,19 @@ pub enum Task<'w> {
         to: u64,
         /// The greatest number of entries.
         limit: u64,
-        /// Whether they are listed from the greatest on.
+        /// True if towers are listed from the greatest on.
         descends: bool,
     },
 }
 
-/// How a query moves.
+/// The way in which a query moves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Way {
-    /// It searches for the greatest key below its own, not at or below it.
+    /// True if the query searches for the greatest key below its own, not at or below it.
     pub strict: bool,
-    /// Its path is wanted.
+    /// True if its path is recorded.
     pub recorded: bool,
-    /// It goes down within a tower as far as it has to.
+    /// True if it goes down within a tower as far as necessary.
     pub descends: bool,
 }
 
@@ -134,7 +137,7 @@ fn header(kind: u64, level: usize, flags: u64, at: u32) -> u64 {
 }
 
 impl<'w> Task<'w> {
-    /// Appends the task to those for a module.
+    /// Appends the encoded task to the input of a module.
     pub fn encode(&self, words: &mut Vec<u64>) {
         match *self {
             Task::Step {
@@ -176,7 +179,7 @@ impl<'w> Task<'w> {
         }
     }
 
-    /// Takes the first of some tasks. `None` if it is none that is known.
+    /// Decodes the first task and removes it from `words`. Returns `None` if it is invalid.
     pub fn decode(words: &mut &'w [u64]) -> Option<Task<'w>> {
         let (&first, rest): (&u64, &'w [u64]) = words.split_first()?;
         let (kind, level, flags) = (first & 0xff, (first >> 8 & 0xff) as usize, first >> 16);

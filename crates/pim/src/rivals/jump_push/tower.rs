@@ -5,37 +5,37 @@
 //! ```
 //!
 //! The height and the module of a tower follow from its key. A tower has the levels of the lower
-//! part only; one that is higher is in the upper part as well.
+//! part only; a higher one is in the upper part, too.
 
-/// The list is no higher (as published).
+/// Greatest height of the list (as published).
 pub const HEIGHT_MAX: usize = 26;
-/// The levels of the lower part with 2048 modules (as published), and at most.
+/// Greatest number of levels of the lower part, which it has with 2048 modules (as published).
 pub const LOWER_MAX: usize = 12;
 
-/// Key and value.
+/// Number of words of key and value.
 pub const ENTRY_WORDS: usize = 2;
-/// The right neighbour at one level.
+/// Number of words of the link at one level.
 pub const LINK_WORDS: usize = 2;
 
-/// A tower of the lower part: its module and where in the bank it begins. Null stands for the end
-/// of the list.
+/// The address of a tower of the lower part: its module, and its address in the bank. Null stands
+/// for the end of the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pointer(u64);
 
 impl Pointer {
     pub const NULL: Pointer = Pointer(0);
 
-    /// The tower at `at` in a module; there are less than 2^24 modules.
+    /// Creates the pointer to the tower at `at` in a module. There are fewer than 2^24 modules.
     pub fn new(module: usize, at: u32) -> Pointer {
         Pointer((module as u64) << 32 | u64::from(at))
     }
 
-    /// As a message has it.
+    /// Creates a pointer from a word of a message.
     pub fn from_word(word: u64) -> Pointer {
         Pointer(word)
     }
 
-    /// For a message.
+    /// Returns the word for a message.
     pub fn word(self) -> u64 {
         self.0
     }
@@ -44,28 +44,28 @@ impl Pointer {
         self == Pointer::NULL
     }
 
-    /// The module that has it.
+    /// Returns the module of the tower.
     pub fn module(self) -> usize {
         (self.0 >> 32) as usize
     }
 
-    /// Where in the bank it begins.
+    /// Returns the address of the tower in the bank.
     pub fn at(self) -> u32 {
         self.0 as u32
     }
 }
 
-/// The right neighbour of a tower at one level, or, if there is none, null.
+/// The right neighbour of a tower at one level; null if there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Link {
-    /// Its key; it means nothing where there is none.
+    /// The key of the neighbour; without meaning if there is none.
     pub key: u64,
-    /// Where it lies.
+    /// The address of the neighbour.
     pub tower: Pointer,
 }
 
 impl Link {
-    /// From the two words of a message or a bank.
+    /// Creates a link from the two words of a message or a bank.
     pub fn from_words(key: u64, tower: u64) -> Link {
         Link {
             key,
@@ -73,42 +73,43 @@ impl Link {
         }
     }
 
-    /// True if there is a neighbour, and its key is at or below `key`; below it, if that is
-    /// `strict`.
+    /// Returns true if there is a neighbour with a key at or below `key` or, if `strict`, below
+    /// `key`.
     pub fn precedes(self, key: u64, strict: bool) -> bool {
         !self.tower.is_null() && (self.key < key || self.key == key && !strict)
     }
 }
 
-/// The number of words of a tower with this many levels.
+/// Returns the number of words of a tower with this many levels.
 pub const fn words(levels: usize) -> usize {
     ENTRY_WORDS + levels * LINK_WORDS
 }
 
-/// The levels of the lower part: one more than the logarithm of the modules, so that the copies of
-/// the upper part, one for each module, have no more towers together than the lower part.
+/// Returns the number of levels of the lower part: one more than the logarithm of the number of
+/// modules. The copies of the upper part, one in each module, then have together at most as many
+/// towers as the lower part.
 pub fn lower_levels(modules: usize) -> usize {
     let logarithm = modules.max(1).next_power_of_two().trailing_zeros() as usize;
     (logarithm + 1).min(LOWER_MAX)
 }
 
-/// How high the tower of a key is, counting all levels; each level has half as many as the one
-/// below.
+/// Returns the height of the tower of a key, counting all levels. Each level has half as many
+/// towers as the one below.
 pub fn height(key: u64) -> usize {
-    // The finalizer of MurmurHash3: not that by which the towers of the upper part get their
-    // heights.
+    // The finalizer of MurmurHash3, which differs from the hash that gives towers of the upper part
+    // their heights.
     let mixed = (key ^ key >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let mixed = (mixed ^ mixed >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     let zeros = (mixed ^ mixed >> 33).trailing_zeros() as usize;
     (zeros + 1).min(HEIGHT_MAX)
 }
 
-/// The module that has the tower of a key: a linear hash of it.
+/// Returns the module of the tower of a key, by a hash of the key.
 pub fn home(key: u64, modules: usize) -> usize {
     let mixed = key
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)
         .wrapping_add(1 << 31);
-    // The upper half is the well mixed one.
+    // The upper half of the bits is the well mixed one.
     (((mixed >> 32) * modules as u64) >> 32) as usize
 }
 

@@ -1,13 +1,14 @@
-//! Addresses of nodes: a module, and a place in its bank.
+//! Addresses of nodes: a module, and an address in its bank.
 
 use crate::structures::hash::mix;
 
-/// The number of levels of chunks, from 0 on; the levels above are in all modules.
+/// Number of levels of chunks, from 0 on. The levels above are in all modules.
 pub(super) const LEVELS: usize = 3;
-/// A key of a level is one of the next with a probability of one in 2 to this power.
+/// Bits of the promotion of keys: a key of a level is also in the next one with a probability of
+/// one in 2 to this power.
 const PROMOTION_BITS: u32 = 4;
 
-/// A word of a module's bank. 0 stands for nothing.
+/// The address of a word of a module's bank; 0 stands for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Address(pub u64);
 
@@ -27,16 +28,17 @@ impl Address {
     }
 }
 
-/// The module of the data node of a key (level 0), or of a chunk of a level that begins with the
-/// key.
+/// Returns the module of the data node of a key (level 0), or of a chunk of a level that begins
+/// with the key.
 pub(super) fn place(key: u64, level: usize, modules: usize) -> usize {
     let mixed = mix(mix(key).wrapping_add(level as u64 + 1));
     ((u128::from(mixed) * modules as u128) >> 64) as usize
 }
 
-/// The number of a key's levels above level 0, up to [`LEVELS`]: it begins a chunk at each below.
+/// Returns the number of a key's levels above level 0, up to [`LEVELS`]. The key begins a chunk at
+/// each level below.
 pub(super) fn height(key: u64) -> u8 {
-    // Chunks that begin with the least key are there from the beginning.
+    // Chunks that begin with the least key exist from the beginning.
     if key == 0 {
         return 0;
     }

@@ -1,4 +1,4 @@
-//! Checks over the content of all modules.
+//! Checks of the content of all modules.
 
 use super::address::{Address, height, place};
 use super::round::Outbox;
@@ -9,14 +9,14 @@ use crate::device::Device;
 use crate::dispatch::plan::unknown;
 use nearfield_core::Error;
 
-/// A chunk of level 1, and the bound and the entries of its shadow.
+/// The address of a chunk of level 1, and the bound and the entries of its shadow.
 type Copied = (Address, u64, Vec<(u64, u64)>);
 
 impl<D: Device> Host<D> {
-    /// The memory of all parts.
+    /// Returns the memory of all parts.
     ///
     /// # Errors
-    /// A module fails.
+    /// A module failed.
     pub(super) fn memory(&mut self) -> Result<Memory, Error> {
         let modules = self.modules();
         let mut outbox = Outbox::new(modules);
@@ -51,11 +51,11 @@ impl<D: Device> Host<D> {
     }
 
     /// Checks that chunks follow each other without gaps at every level, that each begins with a
-    /// key of the level above, that shadows equal their originals, that modules agree about the
-    /// upper part, and that each key has a data node that the table of its module knows.
+    /// key of the level above, that shadows equal their originals, that all modules have the same
+    /// upper part, and that each key has a data node that is in the table of its module.
     ///
     /// # Panics
-    /// An invariant is broken, or a module cannot be read.
+    /// If an invariant is broken, or a module cannot be read.
     pub(super) fn check(&mut self) {
         if !self.is_built {
             assert_eq!(self.count, 0, "keys and no chunks");
@@ -125,7 +125,8 @@ impl<D: Device> Host<D> {
                 keys.clone()
                     .all(|key| key >= first && (bound == 0 || key < bound))
             );
-            // Nothing has gone before its chunk has, except where there was no room.
+            // The first key of a chunk is removed only with its chunk, unless there was no room to
+            // merge it.
             assert!(level == 0 || keys.clone().next() == Some(first));
             let tall = keys.skip(usize::from(level > 0));
             for key in tall.filter(|&key| key != first) {

@@ -5,27 +5,28 @@
 //! block   | next, 16 keys | next, 16 addresses | next, 16 shadows |
 //! ```
 //!
-//! A chunk has the keys from its first up to its bound, the first of the chunk to its right, or 0
-//! if there is none. Entries have no order: a search copies all blocks, with all three arrays, and
-//! compares all keys. Source: the published program (`dpu/bnode.h`); ours takes the three arrays
-//! from the bank at once.
+//! A chunk has the keys from its first up to its bound, which is the first key of the chunk to its
+//! right, or 0 if there is none. Entries are not sorted: a search copies all blocks, with all three
+//! arrays, and compares all keys. Source: the published program (`dpu/bnode.h`); ours copies the
+//! three arrays from the bank at once.
 
 use super::address::Address;
 use crate::device::{Fault, Meter, Module};
 
-/// Entries in a block.
+/// Number of entries in a block.
 const WIDTH: usize = 16;
-/// A block's array: the address of the next block, and its entries.
+/// Number of words of a block's array: the address of the next block, and the entries.
 const ARRAY_WORDS: usize = WIDTH + 1;
 const BLOCK_WORDS: usize = 3 * ARRAY_WORDS;
 const HEADER_WORDS: usize = 8;
 /// The start of a chunk's header; a freed block does not have it.
 const MARK: u64 = 0xc4a9_1e57;
-/// The instructions for each node on a way, and for each key compared in a block. *Assumed*.
+/// Numbers of instructions for each node of a path, and for each key compared in a block.
+/// *Assumed*.
 const INSTRUCTIONS_PER_BLOCK: u64 = 24;
 const INSTRUCTIONS_PER_KEY: u64 = 6;
 
-/// A chunk, by its header.
+/// A chunk, by the address of its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chunk(pub u32);
 
@@ -33,9 +34,9 @@ pub(super) struct Chunk(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub key: u64,
-    /// Its data node, or its chunk a level lower.
+    /// The data node of the key, or its chunk one level lower.
     pub address: Address,
-    /// Of level 2: the copy of that chunk in this module.
+    /// The copy of that chunk in this module, for entries of level 2.
     pub shadow: u32,
 }
 
@@ -50,14 +51,14 @@ impl Entry {
 /// A change of a chunk.
 #[derive(Debug, Default)]
 pub(super) struct Change<'w> {
-    /// Entries from this key on are dropped.
+    /// The key from which on entries are dropped.
     pub truncate: Option<u64>,
     pub bound: Option<u64>,
     pub removes: &'w [u64],
-    /// Key and address, and if `is_wide` the shadow.
+    /// New entries: key and address and, if `is_wide`, the shadow.
     pub adds: &'w [u64],
     pub is_wide: bool,
-    /// It may have been made before.
+    /// True if the change may have been made already.
     pub is_again: bool,
 }
 
@@ -73,22 +74,22 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// True if the chunk has a key, or should.
+    /// Returns true if the chunk has a key, or should.
     pub fn covers(&self, key: u64) -> bool {
         key >= self.first && (self.bound == 0 || key < self.bound)
     }
 
-    /// The memory of the chunk.
+    /// Returns the number of bytes of the chunk.
     pub fn bytes(&self) -> u64 {
         (HEADER_WORDS + self.blocks * BLOCK_WORDS) as u64 * 8
     }
 }
 
 impl Chunk {
-    /// A chunk without entries, with room for some.
+    /// Creates a chunk without entries, with room for `capacity` of them.
     ///
     /// # Errors
-    /// The bank has no room.
+    /// `Full` if the bank has no room.
     pub fn create<M: Meter>(
         module: &mut Module<'_, M>,
         level: usize,
@@ -106,7 +107,7 @@ impl Chunk {
         }
     }
 
-    /// Reads the header; `None` if there is no chunk.
+    /// Reads the header. Returns `None` if there is no chunk.
     pub fn header<M: Meter>(self, module: &mut Module<'_, M>) -> Option<Header> {
         module.hop();
         module.instructions(INSTRUCTIONS_PER_BLOCK);
@@ -131,10 +132,10 @@ impl Chunk {
         module.write(self.0 + 2, &words);
     }
 
-    /// Makes room for this many entries more.
+    /// Makes room for `more` entries.
     ///
     /// # Errors
-    /// The bank has no room; the blocks allocated so far stay with the chunk.
+    /// `Full` if the bank has no room. The blocks allocated so far stay with the chunk.
     pub fn reserve<M: Meter>(self, module: &mut Module<'_, M>, more: usize) -> Result<(), Fault> {
         let Some(mut header) = self.header(module) else {
             return Ok(());
@@ -160,8 +161,8 @@ impl Chunk {
         Ok(())
     }
 
-    /// Copies the blocks one by one, and returns the addresses of those in use with the number of
-    /// entries in each.
+    /// Copies the blocks one by one, and passes the addresses of those in use with their numbers of
+    /// entries to `work`.
     fn each<M: Meter>(
         module: &mut Module<'_, M>,
         header: &Header,
@@ -180,7 +181,7 @@ impl Chunk {
         }
     }
 
-    /// The entries of a block that was copied.
+    /// Returns the entries of a block that was copied.
     fn entry<M: Meter>(module: &Module<'_, M>, block: u32, number: usize) -> Entry {
         let words = module.peek(block, BLOCK_WORDS);
         Entry {
@@ -190,7 +191,7 @@ impl Chunk {
         }
     }
 
-    /// All entries.
+    /// Returns all entries.
     pub fn entries<M: Meter>(module: &mut Module<'_, M>, header: &Header) -> Vec<Entry> {
         let mut entries = Vec::with_capacity(header.count);
         Self::each(module, header, |module, block, here| {
@@ -199,8 +200,9 @@ impl Chunk {
         entries
     }
 
-    /// For each key the entry with the greatest key at or below it; with `above`, the one with the
-    /// least at or above. None if there is none, and none at all if `keys` are not all the chunk's.
+    /// Finds for each key the entry with the greatest key at or below it or, if `above`, with the
+    /// least key at or above it. The result is `None` if there is none. Finds nothing if some of
+    /// `keys` are outside the chunk's range.
     pub fn search<M: Meter>(
         module: &mut Module<'_, M>,
         header: &Header,
@@ -234,11 +236,11 @@ impl Chunk {
         module.instructions(compares as u64 * INSTRUCTIONS_PER_KEY);
     }
 
-    /// Changes the chunk. Needs no more room than was reserved, and makes no difference if it is
-    /// done again.
+    /// Changes the chunk. Needs no more room than was reserved, and has no effect if it is
+    /// repeated.
     ///
     /// # Errors
-    /// Not enough room was reserved, and the bank has none.
+    /// `Full` if not enough room was reserved, and the bank has none.
     pub fn change<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -318,7 +320,7 @@ impl Chunk {
         Ok(())
     }
 
-    /// Gives blocks back in which there is nothing, all but one.
+    /// Frees all empty blocks except one.
     fn trim<M: Meter>(self, module: &mut Module<'_, M>, header: &mut Header) {
         let wanted = header.count.div_ceil(WIDTH).max(1);
         let mut last = header.block;
@@ -343,7 +345,8 @@ impl Chunk {
         }
     }
 
-    /// Frees the chunk with its shadows, if it is one that begins with `first`.
+    /// Frees the chunk with its shadows, if there is a chunk at the address that begins with
+    /// `first`.
     pub fn free<M: Meter>(self, module: &mut Module<'_, M>, first: u64) {
         let Some(header) = self.header(module) else {
             return;

@@ -1,5 +1,5 @@
-//! Carrying out a plan in modules: first the steps that can fail for want of room, then the rest in
-//! one round.
+//! The execution of a plan in modules: first the steps that can fail because a module has no room,
+//! then the rest in one round.
 
 use super::address::{Address, LEVELS, height, place};
 use super::plan::{Child, Level, Outcome};
@@ -12,32 +12,32 @@ use crate::dispatch::plan::unknown;
 use nearfield_core::Error;
 use std::collections::HashSet;
 
-/// Where everything is that comes.
+/// The addresses of all new nodes.
 #[derive(Default)]
 struct Places {
-    /// Data nodes, by the numbers of wishes.
+    /// New data nodes, by the numbers of wishes.
     data: Vec<Address>,
-    /// For each level, the chunks of all outcomes.
+    /// Chunks of all outcomes, for each level.
     chunks: [Vec<Address>; LEVELS],
-    /// Shadows, in the order of the plan.
+    /// New shadows, in the order of the plan.
     shadows: Vec<Address>,
 }
 
-/// Why something could not be prepared.
+/// The part that could not be prepared.
 enum Cause {
     /// The data node of a key.
     Data(usize),
     /// A chunk of level 0, by its outcome.
     Lowest(usize),
-    /// Something that only tall keys need.
+    /// A part that only tall keys need.
     Tall,
 }
 
 impl<D: Device> Host<D> {
-    /// Makes room in all modules concerned, and then has all done at once.
+    /// Makes room in all modules concerned, and then makes all changes in one round.
     ///
     /// # Errors
-    /// As `prepare`: a part was given up, or all if there is an error.
+    /// As for `prepare`: a part was given up or, if there is an error, everything.
     pub(super) fn carry_out(
         &mut self,
         wishes: &mut Wishes<'_>,
@@ -58,7 +58,7 @@ impl<D: Device> Host<D> {
         if outbox.is_empty() {
             return Ok(());
         }
-        // A module that does not answer gets the same again.
+        // A module that fails receives the same tasks again.
         let copies = outbox.inputs.clone();
         let inbox = match self.round(outbox) {
             Ok(inbox) => inbox,
@@ -88,7 +88,7 @@ impl<D: Device> Host<D> {
         Ok(())
     }
 
-    /// The requests that need room.
+    /// Returns the requests that need room.
     fn requests(&self, wishes: &Wishes<'_>, plan: &Plan) -> Outbox {
         let modules = self.modules();
         let mut outbox = Outbox::new(modules);
@@ -132,7 +132,7 @@ impl<D: Device> Host<D> {
         outbox
     }
 
-    /// The module that has a chunk, or will have it.
+    /// Returns the module that stores a chunk, or will store it.
     fn module_of(&self, outcome: &Outcome, level: usize) -> usize {
         match outcome.address {
             Some(chunk) => chunk.module(),
@@ -140,7 +140,7 @@ impl<D: Device> Host<D> {
         }
     }
 
-    /// Takes the answers to the requests that need room, in the same order.
+    /// Takes the results of the requests that need room, in the same order.
     fn take(
         &self,
         wishes: &Wishes<'_>,
@@ -198,7 +198,7 @@ impl<D: Device> Host<D> {
         causes
     }
 
-    /// Makes modules forget prepared changes.
+    /// Marks the prepared nodes as unused, so that modules free them.
     fn give_up(&mut self, plan: &Plan, places: &Places, wishes: &Wishes<'_>) {
         let data = places.data.iter().zip(wishes.all);
         let data = data.map(|(&node, wish)| Garbage::Data(node, wish.key));
@@ -216,7 +216,7 @@ impl<D: Device> Host<D> {
         self.garbage.extend(garbage);
     }
 
-    /// The orders once there is room for them.
+    /// Returns the tasks that make the changes, once there is room for them.
     fn orders(&self, wishes: &Wishes<'_>, plan: &Plan, places: &Places) -> Outbox {
         let modules = self.modules();
         let mut outbox = Outbox::new(modules);
@@ -293,7 +293,7 @@ impl<D: Device> Host<D> {
         outbox
     }
 
-    /// The state of changes in modules that have not answered is unknown.
+    /// Records an error for changes in modules that failed, because their state is unknown.
     fn doubt(
         &self,
         wishes: &mut Wishes<'_>,
@@ -330,10 +330,10 @@ impl<D: Device> Host<D> {
         }
     }
 
-    /// Builds the chunks that begin with the least key, and with them the upper part.
+    /// Builds the chunks that begin with the least key, and the upper part.
     ///
     /// # Errors
-    /// There is no room, or a module has failed.
+    /// There is no room, or a module failed.
     pub(super) fn build(&mut self) -> Result<(), Error> {
         let modules = self.modules();
         let mut outbox = Outbox::new(modules);
@@ -393,7 +393,7 @@ impl<D: Device> Host<D> {
     }
 }
 
-/// The keys that enter the upper part.
+/// Returns the keys that enter the upper part.
 fn rises(plan: &Plan) -> impl Iterator<Item = u64> {
     let above = plan
         .levels
@@ -409,7 +409,7 @@ fn no_room() -> Error {
     }
 }
 
-/// Adds the task of changing a chunk.
+/// Adds the task that changes a chunk.
 fn change(
     outbox: &mut Outbox,
     chunk: Address,
@@ -432,8 +432,8 @@ fn change(
     words.extend(adds.iter().flat_map(|add| &add[..width]));
 }
 
-/// Finds the wishes that cause a failed preparation. At least one fails, or chunks whose first key
-/// goes stay from now on.
+/// Finds the wishes that made the preparation fail, and rejects them. If only tall keys are the
+/// cause, chunks whose first key is removed also stay from now on.
 fn blame(wishes: &mut Wishes<'_>, plan: &Plan, causes: Vec<Cause>) {
     let mut blamed = HashSet::new();
     let mut is_tall = false;

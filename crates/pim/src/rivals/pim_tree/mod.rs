@@ -1,5 +1,5 @@
-//! PIM-tree (Kang et al., VLDB 2022): a skip list divided into chunks that lie in modules by
-//! hashes.
+//! PIM-tree (Kang et al., VLDB 2022): a skip list divided into chunks, which hashes assign to
+//! modules.
 //!
 //! ```text
 //! upper part          B+-tree of the first keys of level 2, in every module
@@ -9,24 +9,26 @@
 //! data nodes                         key, value at (key, 0), and in the hash table of that module
 //! ```
 //!
-//! One key in 16 of a level is also one of the next, and begins a chunk. Hashes spread the chunks
-//! of any set of keys, so modules have even loads. If many keys lead to one chunk, the host takes
-//! that and searches it itself (push-pull). The host sorts a batch, and requests a key once.
+//! One in 16 keys of a level is also in the next level, and begins a chunk. Hashes spread the
+//! chunks of any set of keys, so modules have even loads. If many keys lead to one chunk, the host
+//! reads the chunk and searches it itself (push-pull). The host sorts a batch, and requests each
+//! key once.
 //!
-//! A batch is divided into runs: operations on single keys, and reads that depend on the order of
-//! keys. The host combines the operations on one key: it requests the first value of the key, and
-//! then sends its last one. Gets and updates take one round, predecessors 4 or 5, scans 5 (more if
-//! a limit was reached late), inserts and removes 5 to 7 where 7 to 10 are published: they prepare
-//! in one round and change in the next.
+//! A batch is divided into runs, of operations on single keys or of reads that depend on the order
+//! of keys. The host combines the operations on one key: it requests the first value of the key,
+//! and then sends its last one. Gets and updates take one round, predecessors 4 or 5, scans 5 (more
+//! if a limit was reached late), inserts and removes 5 to 7. The published numbers for these are 7
+//! to 10; ours prepare in one round and change in the next.
 //!
 //! Deviations from the published program: heights follow from keys, so the same keys make the same
 //! tree; chunks are linked by the first key of the next one, and not by addresses; reads of one
-//! chunk in a scan are one, with or without a pull; and all changes are written in one round.
+//! chunk by several scans are merged, with or without a pull; and all changes are written in one
+//! round.
 //!
 //! # Failures
-//! A change is prepared such that it cannot fail for want of room, and then made in all modules in
-//! one round. A module that fails in that round gets the same again with the next, until it has
-//! answered.
+//! A change is prepared such that it cannot fail because of missing room, and then made in all
+//! modules in one round. A module that fails in that round receives the same tasks again in the
+//! next rounds, until it succeeds.
 
 mod address;
 mod check;
@@ -55,7 +57,7 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use task::Kind;
 
-/// An ordered index whose nodes lie in modules by hashes of their keys.
+/// An ordered index with nodes in modules by hashes of their keys.
 ///
 /// ```
 /// use nearfield_core::OrderedIndex;
@@ -75,15 +77,16 @@ pub struct PimTree<D> {
 #[derive(Debug)]
 struct Host<D> {
     device: D,
-    /// Keys.
+    /// Number of keys.
     count: usize,
-    /// There are chunks, at least those that begin with the least key.
+    /// True if there are chunks, at least those that begin with the least key.
     is_built: bool,
-    /// Chunks that the host has searched itself.
+    /// Number of chunks that the host has searched itself.
     pulled: u64,
-    /// Chunks whose first key was removed and that stay, because there was no room to merge them.
+    /// Number of chunks that stay although their first key was removed, because there was no room
+    /// to merge them.
     hollow: usize,
-    /// The work that modules have not confirmed.
+    /// Tasks that modules have not confirmed, by module.
     again: HashMap<usize, Vec<u64>>,
     /// Unused blocks of modules.
     garbage: Vec<Garbage>,
@@ -101,27 +104,27 @@ enum Garbage {
 /// The memory of the index in modules, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Data nodes.
+    /// Bytes of data nodes.
     pub data: u64,
-    /// Hash tables.
+    /// Bytes of hash tables.
     pub tables: u64,
-    /// Chunks of all levels.
+    /// Bytes of chunks of all levels.
     pub chunks: u64,
-    /// Copies of chunks of level 1 beside those of level 2.
+    /// Bytes of copies of chunks of level 1, which are stored with those of level 2.
     pub shadows: u64,
-    /// The upper part, in all modules together.
+    /// Bytes of the upper part, in all modules together.
     pub upper: u64,
 }
 
 impl Memory {
-    /// All together.
+    /// Returns the sum.
     pub fn total(&self) -> u64 {
         self.data + self.tables + self.chunks + self.shadows + self.upper
     }
 }
 
 impl<D: Device> PimTree<D> {
-    /// An empty index in the modules of a device.
+    /// Creates an empty index in the modules of a device.
     pub fn new(device: D) -> PimTree<D> {
         PimTree {
             host: Mutex::new(Host {
@@ -136,21 +139,22 @@ impl<D: Device> PimTree<D> {
         }
     }
 
-    /// Looks at the device.
+    /// Passes the device to `look` and returns its result.
     pub fn device<R>(&self, look: impl FnOnce(&D) -> R) -> R {
         look(&self.lock().device)
     }
 
-    /// How many chunks the host has searched itself so far, as too many keys led to them
-    /// (contention nodes).
+    /// Returns the number of chunks that the host has searched itself so far, because too many keys
+    /// led to them (contention nodes).
     pub fn pulled_nodes(&self) -> u64 {
         self.lock().pulled
     }
 
-    /// The memory of the index in modules. Asks all of them, in a round that counts like others.
+    /// Returns the memory of the index in modules. Takes a round of all modules, which counts like
+    /// others.
     ///
     /// # Errors
-    /// A module fails.
+    /// A module failed.
     pub fn memory_bytes(&self) -> Result<Memory, Error> {
         self.lock().memory()
     }
@@ -174,7 +178,7 @@ impl<D: Device + Send> OrderedIndex<Words> for PimTree<D> {
     }
 }
 
-/// Operations that are executed together.
+/// The kind of operations that are executed together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Run {
     /// Gets, and operations that depend on the order of keys.
@@ -183,14 +187,14 @@ enum Run {
     Points,
 }
 
-/// The longest run that begins at `start`.
+/// Returns the longest run that begins at `start`.
 fn run(operations: &[Operation<Words>], start: usize) -> (Run, Range<usize>) {
     let mut run = None;
     for (number, operation) in operations.iter().enumerate().skip(start) {
         let other = match operation {
             operation if operation.is_write() => Run::Points,
             operation if operation.is_ordered() => Run::Reads,
-            // Those belong to either.
+            // These operations belong to runs of either kind.
             _ => continue,
         };
         if *run.get_or_insert(other) != other {
@@ -201,7 +205,7 @@ fn run(operations: &[Operation<Words>], start: usize) -> (Run, Range<usize>) {
 }
 
 impl Run {
-    /// The other kind.
+    /// Returns the other kind.
     fn before(self) -> Run {
         match self {
             Run::Reads => Run::Points,
@@ -223,7 +227,7 @@ impl<D: Device> Host<D> {
             let (run, range) = run(operations, start);
             let done = self.run(input, &mut output, run, range.clone());
             match done {
-                // Nothing was executed yet.
+                // Nothing has been executed yet.
                 Err(error) if start == 0 => return Err(error),
                 Err(error) => {
                     for number in range.clone() {
@@ -256,10 +260,10 @@ impl<D: Device> Host<D> {
         }
     }
 
-    /// A round, before which modules do the unconfirmed work of earlier ones.
+    /// Executes a round. Modules first repeat the unconfirmed tasks of earlier rounds.
     ///
     /// # Errors
-    /// It was refused, and nothing was done.
+    /// The round was refused, and nothing was done.
     fn round(&mut self, mut outbox: Outbox) -> Result<Inbox, Error> {
         for (&module, words) in &self.again {
             let mut before = vec![Kind::Again.header(1, 0), 1];
@@ -287,7 +291,8 @@ impl<D: Device> Host<D> {
         let words = outbox.words();
         let answered = self.device.round(Tasks, outbox.inputs);
         let inbox = Inbox::new(answered.map_err(|error| refused(&error))?);
-        // The blocks are unused even if a module has failed.
+        // The list is cleared even if a module failed: the blocks are unused, so at most their memory
+        // is lost.
         self.garbage.clear();
         self.again
             .retain(|&module, _| inbox.error(module).is_some());
@@ -298,7 +303,7 @@ impl<D: Device> Host<D> {
         Ok(inbox)
     }
 
-    /// Reports that this many keys were sorted.
+    /// Reports that the host sorted this many keys.
     fn sorted(&mut self, sorted: usize) {
         self.device.at_host(&HostWork {
             sorted: sorted as u64,
@@ -306,7 +311,7 @@ impl<D: Device> Host<D> {
         });
     }
 
-    /// Reports that this many keys were searched in pulled chunks.
+    /// Reports that the host searched this many keys in pulled chunks.
     fn searched(&mut self, keys: usize) {
         self.device.at_host(&HostWork {
             probes: keys as u64,

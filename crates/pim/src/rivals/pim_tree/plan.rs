@@ -1,4 +1,4 @@
-//! Planning the changes of a level's chunks for inserted and removed keys.
+//! The plan of changes to a level's chunks for inserted and removed keys.
 
 use super::address::Address;
 use super::search::Pulled;
@@ -7,11 +7,11 @@ use std::ops::Range;
 /// The child of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Child {
-    /// It is there.
+    /// An existing child.
     At(Address),
-    /// The data node of a key that comes, by its number.
+    /// The data node of an inserted key, by its number.
     Data(u32),
-    /// A chunk of the level below that comes, by its number among the results there.
+    /// A new chunk of the level below, by its number among the outcomes there.
     Chunk(u32),
 }
 
@@ -19,11 +19,11 @@ pub(super) enum Child {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub key: u64,
-    /// The new child; none if the key is removed.
+    /// The new child; `None` if the key is removed.
     pub child: Option<Child>,
-    /// It begins chunks of this level.
+    /// True if the key begins a chunk of this level.
     pub is_tall: bool,
-    /// The chunk that it is about, by number.
+    /// Number of the chunk concerned.
     pub chunk: usize,
 }
 
@@ -31,18 +31,18 @@ pub(super) struct Turn {
 #[derive(Debug)]
 pub(super) struct Touched {
     pub address: Address,
-    /// Its content; only if it is divided or removed.
+    /// The content, needed only if the chunk is divided or removed.
     pub content: Option<Pulled>,
 }
 
 /// The change of a chunk, or a new chunk.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    /// `None` if it comes.
+    /// The address; `None` if the chunk is new.
     pub address: Option<Address>,
-    /// Of one that comes.
+    /// The first key of a new chunk.
     pub first: u64,
-    /// The entries from this key on go to other chunks.
+    /// The key from which on entries move to other chunks.
     pub truncate: Option<u64>,
     pub bound: Option<u64>,
     pub removes: Vec<u64>,
@@ -61,7 +61,7 @@ impl Outcome {
         }
     }
 
-    /// True if there is nothing to do.
+    /// Returns true if there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.bound.is_none() && self.removes.is_empty() && self.adds.is_empty()
     }
@@ -71,16 +71,16 @@ impl Outcome {
 #[derive(Debug, Default)]
 pub(super) struct Level {
     pub outcomes: Vec<Outcome>,
-    /// Chunks that go, with their first keys.
+    /// Chunks that are removed, with their first keys.
     pub freed: Vec<(Address, u64)>,
-    /// Keys that enter the next level, with the number of their chunk's outcome, and keys that
+    /// Keys that enter the next level, with the numbers of their chunks' outcomes, and keys that
     /// leave it.
     pub above: Vec<(u64, Option<u32>)>,
-    /// Chunks that come back to life: their first key has gone and comes again.
+    /// Number of chunks whose first key had been removed and is inserted again.
     pub filled: usize,
 }
 
-/// A chunk is removed, and no other can take its entries.
+/// The error that a chunk is removed and no other can take its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Orphan(pub u64);
 
@@ -89,7 +89,7 @@ impl Level {
     /// one to the left. Both lists are in the order of keys, and so is the result.
     ///
     /// # Errors
-    /// There is no chunk to the left of a removed one.
+    /// `Orphan` if there is no chunk to the left of a removed one.
     pub fn plan(touched: &[Touched], turns: &[Turn]) -> Result<Level, Orphan> {
         let mut level = Level::default();
         let mut start = 0;
@@ -102,7 +102,7 @@ impl Level {
         Ok(level)
     }
 
-    /// The outcome that entries go to at the moment.
+    /// Returns the outcome that currently receives entries.
     fn last(&mut self, key: u64) -> Result<&mut Outcome, Orphan> {
         self.outcomes.last_mut().ok_or(Orphan(key))
     }
@@ -134,7 +134,7 @@ impl Level {
         let mut entries = content.entries.iter().peekable();
         loop {
             let key = turns.peek().map_or(u64::MAX, |turn| turn.key);
-            // The entries before a changed key, or the key itself.
+            // Entries before the next changed key move on if the chunk was divided or removed.
             if let Some(&&(entry, address, _)) = entries.peek()
                 && (turns.peek().is_none() || entry < key)
             {
@@ -178,8 +178,8 @@ impl Level {
     }
 }
 
-/// Which chunks keys lead to: for each key the number of its chunk, and the numbers of the first of
-/// the keys of each.
+/// Numbers the chunks to which keys lead. Returns the number of each key's chunk, and for each
+/// chunk the range of its keys.
 pub(super) fn chunks_of(chunks: impl Iterator<Item = Address>) -> (Vec<usize>, Vec<Range<usize>>) {
     let mut of: Vec<usize> = Vec::new();
     let mut ranges: Vec<Range<usize>> = Vec::new();

@@ -11,18 +11,18 @@ use nearfield_core::plan::{Before, fold, write_outcome};
 use nearfield_core::{Error, Input, Operation, Output, Words};
 use std::ops::Range;
 
-/// The operations on a key, in their order.
+/// The operations on a key, in order.
 struct Group {
     key: u64,
-    /// Of all that are sorted by key.
+    /// The range of the operations among all, which are sorted by key.
     range: Range<usize>,
-    /// The request to its module.
+    /// The request to the module of the key.
     kind: Kind,
 }
 
 impl<D: Device> Host<D> {
-    /// Executes gets, inserts, updates and removes: a round that reads the keys, and sets values
-    /// that need no new nodes, and the rounds that change nodes.
+    /// Executes gets, inserts, updates and removes. One round reads the keys, and sets values that
+    /// need no new nodes; further rounds change nodes.
     ///
     /// # Errors
     /// The first round was refused, and nothing was done.
@@ -114,7 +114,7 @@ impl<D: Device> Host<D> {
     }
 }
 
-/// Combines the operations on each key, and chooses the request to its module.
+/// Combines the operations on each key, and chooses the requests to their modules.
 fn groups(input: Input<'_, Words>, sorted: &[(u64, usize)]) -> Vec<Group> {
     let operations = input.operations();
     let mut groups = Vec::with_capacity(sorted.len());

@@ -1,4 +1,4 @@
-//! Preparing inserts and removes: the changes of their chunks.
+//! The preparation of inserts and removes: the changes of their chunks.
 
 use super::Host;
 use super::address::{Address, LEVELS, height};
@@ -29,29 +29,30 @@ impl Wish {
     }
 }
 
-/// Wishes that are granted together.
+/// Wishes that are executed together.
 pub(super) struct Wishes<'w> {
     pub all: &'w [Wish],
     /// The error of each rejected change.
     pub errors: Vec<Option<Error>>,
-    /// Chunks whose first key is removed stay without it, for want of room to merge them.
+    /// True if chunks whose first key is removed stay without it, because there is no room to merge
+    /// them.
     pub stay: bool,
 }
 
 impl Wishes<'_> {
-    /// The changes that are still possible, with their numbers.
+    /// Returns the wishes that have not failed, with their numbers.
     pub fn live(&self) -> impl Iterator<Item = (usize, &Wish)> {
         let errors = self.errors.iter();
         let live = self.all.iter().zip(errors).enumerate();
         live.filter_map(|(number, (wish, error))| error.is_none().then_some((number, wish)))
     }
 
-    /// Those that insert or remove a key.
+    /// Returns the wishes that have not failed and insert or remove a key.
     pub fn changing(&self) -> impl Iterator<Item = (usize, &Wish)> {
         self.live().filter(|(_, wish)| wish.comes() || wish.goes())
     }
 
-    /// The number of levels concerned besides level 0.
+    /// Returns the number of levels above level 0 that a wish changes.
     pub fn height(&self, wish: &Wish) -> u8 {
         if wish.goes() && self.stay {
             0
@@ -60,7 +61,7 @@ impl Wishes<'_> {
         }
     }
 
-    /// Rejects the possible changes for which `of` is true.
+    /// Rejects the wishes for which `of` returns true, unless they have failed already.
     pub fn fail(&mut self, error: &Error, of: impl Fn(&Wish) -> bool) {
         for (wish, place) in self.all.iter().zip(&mut self.errors) {
             if place.is_none() && of(wish) {
@@ -70,7 +71,7 @@ impl Wishes<'_> {
     }
 }
 
-/// A key whose chunks are searched for.
+/// A key whose chunks are searched.
 struct Probe {
     key: u64,
     /// The highest level whose chunk is wanted.
@@ -79,7 +80,7 @@ struct Probe {
 
 /// A copy of a chunk of level 1 for the module of a present or future chunk of level 2.
 pub(super) struct Shadow {
-    /// The outcome of level 2.
+    /// Number of the outcome of level 2.
     pub of: usize,
     pub first: u64,
     pub bound: u64,
@@ -90,19 +91,20 @@ pub(super) struct Shadow {
 #[derive(Default)]
 pub(super) struct Plan {
     pub levels: Vec<Level>,
-    /// For each new entry of a chunk of level 2, in their order.
+    /// Shadows of the new entries of chunks of level 2, in their order.
     pub shadows: Vec<Shadow>,
-    /// Where the shadow of a chunk of level 1 is that changes and stays.
+    /// Addresses of the shadows of chunks of level 1 that change and stay.
     pub homes: HashMap<Address, Address>,
-    /// The chunks of level 0 of wishes that come or go, by the numbers of these.
+    /// Chunks of level 0 of wishes that insert or remove a key, by the numbers of the wishes.
     pub lowest: Vec<Address>,
 }
 
-/// The content of shadows: their bounds and entries.
+/// The content of shadows, as bounds and entries.
 type Copies = HashMap<Address, (u64, Vec<(u64, Address)>)>;
 
 impl<D: Device> Host<D> {
-    /// Grants wishes, which are in the order of their keys, and says why some are not granted.
+    /// Executes wishes, which must be in the order of their keys. Returns the errors of those that
+    /// failed.
     pub(super) fn grant(&mut self, all: &[Wish]) -> Vec<Option<Error>> {
         let mut wishes = Wishes {
             all,
@@ -114,7 +116,7 @@ impl<D: Device> Host<D> {
         {
             wishes.fail(&error, |_| true);
         }
-        // Each time less is tried.
+        // Each try has fewer wishes, because those that failed are left out.
         while let Err(error) = self.prepare(&mut wishes) {
             let before = wishes.live().count();
             if let Some(error) = error {
@@ -130,7 +132,7 @@ impl<D: Device> Host<D> {
     /// Finds the chunks concerned, plans their changes, and carries them out.
     ///
     /// # Errors
-    /// A failure was noted in `wishes`, and the rest has to be tried again; or, if there is an
+    /// A failure was recorded in `wishes`, and the rest must be tried again; or, if there is an
     /// error, all are rejected.
     fn prepare(&mut self, wishes: &mut Wishes<'_>) -> Result<(), Option<Error>> {
         let probes = probes(wishes);
@@ -152,7 +154,7 @@ impl<D: Device> Host<D> {
         paths: &[Path],
     ) -> Result<Plan, Option<Error>> {
         let mut plan = Plan::default();
-        // Of each level the probes that matter there, and their chunks.
+        // For each level, the numbers of the chunks of the probes that reach it.
         let mut places = Vec::new();
         let mut all_touched: Vec<Vec<Touched>> = Vec::new();
         for level in 0..LEVELS {
@@ -180,7 +182,7 @@ impl<D: Device> Host<D> {
             places.push(place);
         }
         let copies = self.contents(wishes, keys, &places, &mut all_touched)?;
-        // The inserts and removes of a level, with their heights and their probes.
+        // The inserted and removed keys of a level, with their children and heights.
         let mut turns: Vec<(u64, Option<Child>, u8)> = Vec::new();
         for (number, wish) in wishes.changing() {
             let child = wish.comes().then_some(Child::Data(number as u32));
@@ -225,8 +227,8 @@ impl<D: Device> Host<D> {
         Ok(plan)
     }
 
-    /// Reads the chunks that are divided or removed: a round, if there are any. Returns the content
-    /// of the shadows of chunks of level 1 that move with them.
+    /// Reads the chunks that are divided or removed, in one round if there are any. Returns the
+    /// content of the shadows of chunks of level 1 that move with them.
     fn contents(
         &mut self,
         wishes: &mut Wishes<'_>,
@@ -234,7 +236,7 @@ impl<D: Device> Host<D> {
         places: &[Vec<usize>],
         touched: &mut [Vec<Touched>],
     ) -> Result<Copies, Option<Error>> {
-        // Level, number and least key that begins a chunk, of those wanted.
+        // Level, number, and least changed key that begins a chunk, of each wanted chunk.
         let mut wanted: Vec<(usize, usize, u64)> = Vec::new();
         let mut probe = 0;
         for (_, wish) in wishes.changing() {
@@ -299,7 +301,7 @@ impl<D: Device> Host<D> {
     }
 }
 
-/// Where some of the keys are among all; both are in order.
+/// Returns the positions of some keys among all. Both are in order.
 fn positions(keys: &[u64], some: impl Iterator<Item = u64>) -> Vec<usize> {
     let mut at = 0;
     some.map(|key| {
@@ -311,8 +313,8 @@ fn positions(keys: &[u64], some: impl Iterator<Item = u64>) -> Vec<usize> {
     .collect()
 }
 
-/// The keys whose chunks have to be known: the changed ones, and for removed chunks the last key
-/// before them.
+/// Returns the keys whose chunks must be known: the changed ones, and for removed chunks the last
+/// key before them.
 fn probes(wishes: &Wishes<'_>) -> Vec<Probe> {
     let mut probes: Vec<Probe> = Vec::new();
     for (_, wish) in wishes.changing() {
@@ -333,7 +335,7 @@ fn probes(wishes: &Wishes<'_>) -> Vec<Probe> {
     probes
 }
 
-/// The paths, if all are known.
+/// Returns the paths, if all are known.
 ///
 /// # Errors
 /// Changes of keys with unknown paths are rejected.
@@ -364,10 +366,10 @@ fn known(
     }
 }
 
-/// The content of the shadows that move with entries to chunks of level 2.
+/// Returns the content of the shadows that move with entries to chunks of level 2.
 ///
 /// # Errors
-/// The key of a shadow whose content is unknown.
+/// The first key of a shadow whose content is unknown.
 fn shadows(levels: &[Level], copies: &Copies) -> Result<Vec<Shadow>, u64> {
     let lower = &levels[1].outcomes;
     let existing = lower

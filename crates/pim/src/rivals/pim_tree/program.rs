@@ -8,24 +8,24 @@ use crate::device::{Fault, Meter, Module, Program};
 use crate::dispatch::kernel::INSTRUCTIONS_PER_TASK;
 use crate::structures::hash_table::{self, Table};
 
-/// Key, value and height.
+/// Number of words of a data node: key, value and height.
 const DATA_WORDS: usize = 3;
-/// The instructions for each key of a task with many: reading it, and writing the answer.
+/// Number of instructions for each key of a task with many: reading it, and writing the result.
 /// *Assumed*.
 const INSTRUCTIONS_PER_KEY: u64 = 20;
 
-/// Does tasks.
+/// The program that executes tasks.
 pub(super) struct Tasks;
 
-/// The parts of a module, all of whose headers the processor keeps.
+/// The parts of a module. The processor keeps their headers.
 struct Parts {
     upper: Upper,
     table: Table,
-    /// The results of a search in a chunk; kept to reuse its memory.
+    /// The results of a search in a chunk, kept to reuse the memory.
     found: Vec<Option<Entry>>,
-    /// The following tasks may have been done before.
+    /// True if the following tasks may have been executed already.
     is_again: bool,
-    /// Data nodes that are not in the table yet.
+    /// Number of data nodes that are not in the table yet.
     coming: u64,
 }
 
@@ -89,7 +89,7 @@ impl Program for Tasks {
     }
 }
 
-/// The words of a change with this many entries.
+/// Returns the number of words of a change with this many entries.
 fn change_words(words: &[u64], count: usize) -> Option<usize> {
     let &flags = words.first()?;
     let has = |bit: u64| usize::from(flags & bit != 0);
@@ -207,7 +207,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Looks a key up, and answers its entry.
+    /// Looks up a key, outputs its entry, and returns its node and value.
     fn probe<M: Meter>(
         &self,
         module: &mut Module<'_, M>,
@@ -215,13 +215,13 @@ impl Parts {
         output: &mut Vec<u64>,
     ) -> Option<(u32, u64)> {
         let node = self.table.find(module, key);
-        // The value has come with the key.
+        // The value was copied with the key.
         let found = node.map(|node| (node, module.peek(node + 1, 1)[0]));
         output.extend([found.is_some().into(), found.map_or(0, |(_, value)| value)]);
         found
     }
 
-    /// A data node, and room for it in the table.
+    /// Creates a data node, and makes room for it in the table.
     fn new_data<M: Meter>(
         &mut self,
         module: &mut Module<'_, M>,
@@ -287,7 +287,7 @@ impl Parts {
                     header.map_or_else(Vec::new, |header| Chunk::entries(module, &header));
                 module.instructions(entries.len() as u64 * INSTRUCTIONS_PER_KEY);
                 entries.iter().for_each(|_| module.compare());
-                // Above level 0, the way to the first key begins before it.
+                // Above level 0, the entry that leads to the first key may have a lesser key.
                 let keys = entries.iter().map(|entry| entry.key);
                 let before = keys.filter(|&key| key <= from).max();
                 let least = match header {
@@ -312,7 +312,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Searches keys in a chunk; those of others find nothing.
+    /// Searches keys in a chunk. Keys outside its range find nothing.
     fn find<M: Meter>(
         &mut self,
         module: &mut Module<'_, M>,
@@ -334,7 +334,8 @@ impl Parts {
         }
     }
 
-    /// Goes from a chunk of level 2 by its shadows, or from one of level 1, to chunks of level 0.
+    /// Finds the chunks of level 0 of keys, from a chunk of level 2 by its shadows, or from a chunk
+    /// of level 1.
     fn search<M: Meter>(
         &mut self,
         module: &mut Module<'_, M>,
@@ -373,7 +374,7 @@ impl Parts {
     }
 }
 
-/// Writes the content of a chunk, and returns the answer.
+/// Outputs the content of a chunk, and returns its entries.
 fn pull<M: Meter>(module: &mut Module<'_, M>, chunk: Chunk, output: &mut Vec<u64>) -> Vec<Entry> {
     let Some(header) = chunk.header(module) else {
         output.extend([0, 0, 0]);
@@ -390,7 +391,7 @@ fn pull<M: Meter>(module: &mut Module<'_, M>, chunk: Chunk, output: &mut Vec<u64
     entries
 }
 
-/// Writes the content of an entry's shadow.
+/// Outputs the content of an entry's shadow.
 fn shadow<M: Meter>(module: &mut Module<'_, M>, entry: Entry, output: &mut Vec<u64>) {
     let header = match entry.shadow {
         0 => None,
@@ -407,7 +408,7 @@ fn shadow<M: Meter>(module: &mut Module<'_, M>, entry: Entry, output: &mut Vec<u
     }
 }
 
-/// Changes a chunk as the words say.
+/// Changes a chunk as encoded in `words`.
 fn change<M: Meter>(
     module: &mut Module<'_, M>,
     chunk: Chunk,
@@ -437,7 +438,7 @@ fn change<M: Meter>(
     chunk.change(module, &change)
 }
 
-/// An address from a word that a module has sent.
+/// Returns an address from a word that a module has sent.
 pub(super) fn address(word: u64) -> Option<Address> {
     (word != LOST && word != 0).then_some(Address(word))
 }

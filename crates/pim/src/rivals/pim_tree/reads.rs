@@ -13,11 +13,11 @@ use std::ops::Range;
 /// The result of a key's search.
 type Found = Result<Option<(u64, u64)>, Error>;
 
-/// A wanted entry, and the operation that wants it.
+/// A wanted entry, and the number of the operation that wants it.
 type Owned = ((u64, Side), usize);
 
 impl<D: Device> Host<D> {
-    /// Executes reads, which have no effect on others.
+    /// Executes predecessors and successors, which do not affect each other.
     ///
     /// # Errors
     /// The first round was refused.
@@ -57,7 +57,7 @@ impl<D: Device> Host<D> {
         self.scans(input, output, &scans)
     }
 
-    /// The neighbours of keys, which are sorted.
+    /// Returns the neighbours of keys, which must be sorted.
     fn beside(&mut self, wanted: &[(u64, Side)]) -> Result<Vec<Found>, Error> {
         let mut found: Vec<Found> = vec![Ok(None); wanted.len()];
         if !self.is_built {
@@ -76,9 +76,8 @@ impl<D: Device> Host<D> {
         Ok(found)
     }
 
-    /// Reads data nodes in one round, each once for the adjacent requests of it. Returns the
-    /// remaining searches: entries to the left of chunks whose first key was removed, and to the
-    /// right.
+    /// Reads data nodes in one round, each once for adjacent requests. Returns the searches that
+    /// remain: for entries to the left or right of chunks whose first key was removed.
     fn fetch(
         &mut self,
         open: &[(u64, Side)],
@@ -97,7 +96,7 @@ impl<D: Device> Host<D> {
                 Neighbour::At(node) => {
                     outbox.item(node.module(), Kind::Fetch, &[node.local().into()]);
                 }
-                // The first key of the chunk to the right, which has a data node as a rule.
+                // The first key of the chunk to the right, which usually has a data node.
                 Neighbour::Of(key) if side == Side::Above => {
                     outbox.item(place(key, 0, modules), Kind::Probe, &[key]);
                 }

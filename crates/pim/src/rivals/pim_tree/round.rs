@@ -1,4 +1,4 @@
-//! The host's view of rounds: tasks by module, and their answers in the same order.
+//! The host's view of rounds: tasks by module, and their results in the same order.
 
 use super::task::{COUNT_MAX, Kind};
 use crate::device::{Answered, ModuleError};
@@ -7,11 +7,11 @@ use crate::device::{Answered, ModuleError};
 #[derive(Debug)]
 pub(super) struct Outbox {
     pub inputs: Vec<Vec<u64>>,
-    /// Where in each input the header is to which more items can be added.
+    /// Positions in the inputs of the headers to which more items can be added.
     open: Vec<usize>,
 }
 
-/// No header.
+/// The value for no header.
 const CLOSED: usize = usize::MAX;
 
 impl Outbox {
@@ -51,13 +51,13 @@ impl Outbox {
         self.inputs.iter().all(Vec::is_empty)
     }
 
-    /// How many words there are for all modules.
+    /// Returns the number of words for all modules.
     pub fn words(&self) -> u64 {
         self.inputs.iter().map(|input| input.len() as u64).sum()
     }
 }
 
-/// Answers of all modules, each of which is read from its beginning on.
+/// The outputs of all modules, each of which is read from its beginning.
 #[derive(Debug)]
 pub(super) struct Inbox {
     answered: Vec<Answered>,
@@ -70,36 +70,36 @@ impl Inbox {
         Inbox { answered, at }
     }
 
-    /// The next words of a module.
+    /// Returns the next words of a module.
     ///
     /// # Errors
-    /// It has failed.
+    /// The module failed.
     pub fn take(&mut self, module: usize, words: usize) -> Result<&[u64], ModuleError> {
         let answer = match &self.answered[module] {
             Ok(answer) => answer,
             Err(error) => return Err(error.clone()),
         };
         let start = self.at[module];
-        // A program answers its whole input or fails.
+        // A program returns the results of its whole input, or fails.
         let taken = answer.get(start..start + words);
         self.at[module] = start + words;
         taken.ok_or(ModuleError::Gone { module })
     }
 
-    /// The next word of a module.
+    /// Returns the next word of a module.
     ///
     /// # Errors
-    /// As [`take`](Inbox::take).
+    /// As for [`take`](Inbox::take).
     pub fn word(&mut self, module: usize) -> Result<u64, ModuleError> {
         self.take(module, 1).map(|words| words[0])
     }
 
-    /// The failure of a module, if it failed.
+    /// Returns the failure of a module, if it failed.
     pub fn error(&self, module: usize) -> Option<&ModuleError> {
         self.answered[module].as_ref().err()
     }
 
-    /// How many words there are of all modules.
+    /// Returns the number of words from all modules.
     pub fn words(&self) -> u64 {
         let answers = self.answered.iter().flatten();
         answers.map(|answer| answer.len() as u64).sum()

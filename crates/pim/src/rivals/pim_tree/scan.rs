@@ -1,7 +1,7 @@
-//! Scans: level by level, each chunk once for all scans that need it.
+//! Scans, which go level by level and read each chunk once for all scans that need it.
 //!
-//! A scan with a limit goes at each level to as many chunks as will probably have enough entries,
-//! and continues from there if they had not.
+//! A scan with a limit reads at each level as many chunks as will probably have enough entries, and
+//! continues after them if they have not.
 
 use super::Host;
 use super::address::Address;
@@ -14,23 +14,23 @@ use nearfield_core::{Direction, Error, Input, Operation, Output, Words};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// A chunk that more scans go to counts as pulled.
+/// Greatest number of scans of a chunk that does not count as pulled.
 const PULLED: usize = 32;
 
 /// A scan in progress.
 struct Cursor {
-    /// The operation.
+    /// Number of the operation.
     number: usize,
-    /// The rest of its range; nothing is left once it is empty.
+    /// The rest of the range; `None` if nothing is left.
     rest: Option<(u64, u64)>,
-    /// Entries that are still wanted.
+    /// Number of entries that are still wanted.
     wanted: usize,
     descends: bool,
     found: Vec<(u64, u64)>,
     error: Option<Error>,
-    /// The chunks of the level at hand, nearest first.
+    /// Chunks of the current level, nearest first.
     chunks: Vec<Address>,
-    /// Where the range continues behind these.
+    /// The key from which the range continues after these chunks.
     next: Option<u64>,
 }
 
@@ -39,19 +39,21 @@ impl Cursor {
         self.rest.is_some() && self.wanted > 0 && self.error.is_none()
     }
 
-    /// How many chunks of a level are probably enough: each has 16 entries on the average.
+    /// Returns the number of chunks of a level that are probably enough. A chunk has 16 entries on
+    /// average.
     fn chunks_wanted(&self, level: usize) -> usize {
         (0..=level).fold(self.wanted, |entries, _| entries / 16 + entries / 64 + 3)
     }
 
-    /// Takes the chunks that come next, with their first keys; those too many are for later.
+    /// Sets the chunks to read next, given with their first keys. Those beyond the wanted number
+    /// are left for later.
     fn enter(&mut self, level: usize, children: Vec<(u64, Address)>) {
         let wanted = self.chunks_wanted(level);
         self.chunks.clear();
         for (number, &(first, chunk)) in children.iter().enumerate() {
             if number == wanted {
                 self.next = match self.descends {
-                    // The chunk at hand ends before the last that was taken.
+                    // The next chunk ends before the last one that was taken.
                     true => children[number - 1].0.checked_sub(1),
                     false => Some(first),
                 };
@@ -61,7 +63,7 @@ impl Cursor {
         }
     }
 
-    /// Goes on behind the chunks that were read.
+    /// Advances the rest of the range past the chunks that were read.
     fn advance(&mut self) {
         let next = self.next.take();
         self.rest = self
@@ -73,7 +75,7 @@ impl Cursor {
             });
     }
 
-    /// The range that is still of interest in the chunks that were taken.
+    /// Returns the part of the range that the taken chunks cover.
     fn range(&self) -> (u64, u64) {
         let (from, to) = self.rest.unwrap_or((1, 0));
         match (self.next, self.descends) {
@@ -84,7 +86,7 @@ impl Cursor {
     }
 }
 
-/// The answers of chunks: key and address, in the order of keys within each.
+/// The entries read from chunks, in the order of keys within each chunk.
 #[derive(Default)]
 struct Answers {
     entries: Vec<(u64, Address)>,
@@ -92,8 +94,8 @@ struct Answers {
 }
 
 impl Answers {
-    /// The entries of a chunk between two keys; at levels with chunks below, also the one that
-    /// leads to the first.
+    /// Returns the entries of a chunk between two keys; at levels with chunks below, also the one
+    /// that leads to the first.
     fn slice(
         &self,
         chunk: Address,
@@ -118,7 +120,7 @@ impl Answers {
 }
 
 impl<D: Device> Host<D> {
-    /// Executes scans: five rounds, and five more as long as one has not reached its limit or end.
+    /// Executes scans: in five rounds, and five more while a scan has not reached its limit or end.
     ///
     /// # Errors
     /// A round was refused.
@@ -169,7 +171,7 @@ impl<D: Device> Host<D> {
         Ok(())
     }
 
-    /// Finds the chunks of level 2: each module gets some of the scans.
+    /// Finds the chunks of level 2. Each module gets some of the scans.
     fn uppers_of(&mut self, cursors: &mut [Cursor]) -> Result<(), Error> {
         let modules = self.modules();
         let mut outbox = Outbox::new(modules);
@@ -247,7 +249,7 @@ impl<D: Device> Host<D> {
         Ok(answers)
     }
 
-    /// Reads the data nodes that scans want of the chunks of level 0, each once, and passes them to
+    /// Reads the data nodes that scans want from chunks of level 0, each once, and passes them to
     /// the scans.
     fn entries_of(&mut self, cursors: &mut [Cursor], answers: &Answers) -> Result<(), Error> {
         let mut is_wanted = vec![false; answers.entries.len()];
@@ -298,7 +300,7 @@ impl<D: Device> Host<D> {
     }
 }
 
-/// Goes from chunks of a level to those of the next lower.
+/// Moves a scan from chunks of a level to those of the next lower level.
 fn descend(cursor: &mut Cursor, answers: &Answers, level: usize) {
     let mut children = Vec::new();
     for chunk in std::mem::take(&mut cursor.chunks) {

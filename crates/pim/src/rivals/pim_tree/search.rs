@@ -1,7 +1,7 @@
 //! Push-pull search: from sorted keys down to chunks of level 0, and to data nodes.
 //!
 //! A key is *pushed* to the module of its chunk. If many keys go to one module, the chunks with
-//! most of them are *pulled*: the host takes their entries and searches them itself. Source:
+//! most of them are *pulled*: the host reads their entries and searches them itself. Source:
 //! PIM-tree (VLDB 2022), section 4.
 
 use super::Host;
@@ -14,41 +14,41 @@ use crate::dispatch::plan::unknown;
 use nearfield_core::Error;
 use std::ops::Range;
 
-/// Chunks are pulled from this many times the average load of a module on.
+/// Multiple of the average load of a module from which on chunks are pulled.
 const BIAS: usize = 3;
-/// Chunks with more keys than this are pulled.
+/// Greatest number of keys of a chunk that is not pulled.
 const PULLED: usize = 16;
-/// Otherwise no task has more keys.
+/// Greatest number of keys of a task if loads are even.
 const PUSHED: usize = 32;
 
-/// The known place of a key: the chunk of each level that includes it.
+/// The path of a key: the chunk of each level that includes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Path {
-    /// Levels 0, 1 and 2; level 1 only if the whole path was wanted.
+    /// Chunks of levels 0, 1 and 2; that of level 1 only if the whole path was wanted.
     pub chunks: [Address; 3],
-    /// Where the copy of the chunk of level 1 is, in the module of that of level 2.
+    /// Address of the copy of the chunk of level 1, in the module of that of level 2.
     pub shadow: u32,
 }
 
-/// Which neighbour of a key is wanted.
+/// The side of a wanted neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Side {
     /// The greatest key at or below it.
     Below,
-    /// The least at or above it.
+    /// The least key at or above it.
     Above,
 }
 
-/// Where the neighbour of a key is.
+/// The neighbour of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Neighbour {
-    /// There is none.
+    /// No neighbour.
     None,
-    /// Its data node.
+    /// The data node of the neighbour.
     At(Address),
-    /// It is that of another key.
+    /// The same neighbour as that of another key.
     Of(u64),
-    /// The module that has it has failed.
+    /// A neighbour in a module that failed.
     Lost(Error),
 }
 
@@ -57,25 +57,25 @@ pub(super) enum Neighbour {
 pub(super) struct Pulled {
     pub first: u64,
     pub bound: u64,
-    /// Key, address and, of level 2, shadow, in the order of keys.
+    /// Entries in the order of keys: key, address and, for level 2, shadow.
     pub entries: Vec<(u64, Address, u32)>,
 }
 
 impl Pulled {
-    /// Takes a module's answer about a chunk of a level.
+    /// Takes the content of a chunk of a level from a module's output.
     ///
     /// # Errors
-    /// The module has failed.
+    /// The module failed.
     pub fn take(inbox: &mut Inbox, module: usize, level: usize) -> Result<Pulled, ModuleError> {
         let mut pulled = Self::take_unsorted(inbox, module, level)?;
         pulled.entries.sort_unstable();
         Ok(pulled)
     }
 
-    /// The same, with entries as they are.
+    /// Takes the content as [`take`](Pulled::take) does, with unsorted entries.
     ///
     /// # Errors
-    /// As [`take`](Pulled::take).
+    /// As for [`take`](Pulled::take).
     pub fn take_unsorted(
         inbox: &mut Inbox,
         module: usize,
@@ -96,7 +96,7 @@ impl Pulled {
         })
     }
 
-    /// The entry with the greatest key at or below one, if the chunk has that key.
+    /// Returns the entry with the greatest key at or below `key`, if `key` is in the chunk's range.
     fn floor(&self, key: u64) -> Option<(u64, Address, u32)> {
         let behind = self.entries.partition_point(|entry| entry.0 <= key);
         let found = self.entries.get(behind.checked_sub(1)?)?;
@@ -108,14 +108,15 @@ impl Pulled {
     }
 }
 
-/// The error of a key that is not where its parent says, because the state of a module is unknown.
+/// Returns the error of a key that is not in the chunk to which its parent leads, because the state
+/// of a module is unknown.
 pub(super) fn lost(key: u64) -> Error {
     Error::Unknown {
         what: format!("key {key:#x}: the way to it was lost as a module has come to nothing"),
     }
 }
 
-/// Keys beside each other that go to the same chunk.
+/// Returns the ranges of adjacent items that go to the same chunk.
 fn groups<T>(items: &[T], chunk: impl Fn(&T) -> Option<Address>) -> Vec<(Address, Range<usize>)> {
     let mut groups: Vec<(Address, Range<usize>)> = Vec::new();
     for (number, item) in items.iter().enumerate() {
@@ -131,7 +132,7 @@ fn groups<T>(items: &[T], chunk: impl Fn(&T) -> Option<Address>) -> Vec<(Address
 }
 
 impl<D: Device> Host<D> {
-    /// True if the imbalance of modules is so great that pulling chunks pays.
+    /// Returns true if the imbalance of modules is so great that pulling chunks pays off.
     fn is_biased(&self, groups: &[(Address, Range<usize>)]) -> bool {
         let modules = self.modules();
         let mut loads = vec![0; modules];
@@ -143,7 +144,7 @@ impl<D: Device> Host<D> {
     }
 
     /// Finds the chunks of sorted keys in three rounds at most, and the whole path of those for
-    /// which `whole` is true. O(n) for the host.
+    /// which `whole` returns true. Takes O(n) on the host.
     ///
     /// # Errors
     /// A round was refused. A module's failure is an error of its keys.
@@ -201,7 +202,8 @@ impl<D: Device> Host<D> {
                 cold.push((chunk, range));
             }
         }
-        // Answers of a module come in the order of its tasks, in any order of their use: by level.
+        // A module's results come in the order of its tasks: first those of level 2, then those of
+        // level 1.
         let order = self.pull_order(pushed, cold, pulled);
         let mut inbox = self.round(outbox)?;
         for (chunk, range, what) in order {
@@ -225,7 +227,7 @@ impl<D: Device> Host<D> {
         Ok(paths)
     }
 
-    /// The requests, in the order of the modules' answers.
+    /// Returns the requests in the order of the modules' results.
     fn pull_order(
         &self,
         pushed: Vec<(Address, Range<usize>, u64)>,
@@ -249,7 +251,8 @@ impl<D: Device> Host<D> {
         order
     }
 
-    /// The chunks of level 2, which every module knows: each module gets its share of the keys.
+    /// Finds the chunks of level 2. Every module knows them, so each module searches its share of
+    /// the keys.
     fn uppers(&mut self, keys: &[u64]) -> Result<Vec<Result<Path, Error>>, Error> {
         let modules = self.modules();
         let each = keys.len().div_ceil(modules).max(1);
@@ -274,7 +277,7 @@ impl<D: Device> Host<D> {
         Ok(paths)
     }
 
-    /// Pulls chunks of a level in a round of their own, and searches them here.
+    /// Pulls chunks of a level in a separate round, and searches them on the host.
     fn pull_into(
         &mut self,
         keys: &[u64],
@@ -299,10 +302,10 @@ impl<D: Device> Host<D> {
         Ok(())
     }
 
-    /// Goes from chunks of level 0 to the data nodes of neighbours. One round.
+    /// Finds the data nodes of neighbours, from chunks of level 0. Takes one round.
     ///
     /// # Errors
-    /// As [`locate`](Host::locate).
+    /// As for [`locate`](Host::locate).
     pub(super) fn neighbours(
         &mut self,
         wanted: &[(u64, Side)],
@@ -369,13 +372,13 @@ impl<D: Device> Host<D> {
 
 /// A request to a chunk.
 enum Asked {
-    /// Keys, and of some the whole path.
+    /// A search of keys, with a bit for each whose whole path is wanted.
     Pushed(u64),
-    /// All that it has.
+    /// A read of the whole content.
     Pulled,
 }
 
-/// Records a module's result for a key.
+/// Records a module's search result for a key.
 fn settle(
     path: &mut Result<Path, Error>,
     key: u64,
@@ -400,7 +403,7 @@ fn settle(
     }
 }
 
-/// Searches a chunk of a level that was pulled.
+/// Searches a pulled chunk of a level.
 fn descend(
     keys: &[u64],
     paths: &mut [Result<Path, Error>],
@@ -425,7 +428,7 @@ fn descend(
     }
 }
 
-/// The neighbour of a key in a chunk of level 0 that was pulled.
+/// Returns the neighbour of a key in a pulled chunk of level 0.
 fn beside(content: &Pulled, (key, side): (u64, Side)) -> Neighbour {
     if !content.covers(key) {
         return Neighbour::Lost(lost(key));
@@ -446,12 +449,12 @@ fn beside(content: &Pulled, (key, side): (u64, Side)) -> Neighbour {
     }
 }
 
-/// The neighbour to the left of a chunk.
+/// Returns the neighbour to the left of a chunk.
 fn left_of(first: u64) -> Neighbour {
     first.checked_sub(1).map_or(Neighbour::None, Neighbour::Of)
 }
 
-/// The neighbour to the right of one.
+/// Returns the neighbour to the right of a chunk.
 fn right_of(bound: u64) -> Neighbour {
     match bound {
         0 => Neighbour::None,
@@ -459,7 +462,7 @@ fn right_of(bound: u64) -> Neighbour {
     }
 }
 
-/// Reads a module's result for a key.
+/// Reads a module's result for the neighbour of a key.
 fn neighbour(inbox: &mut Inbox, module: usize, key: u64, side: Side) -> Neighbour {
     let found = inbox.word(module).and_then(|word| match (word, side) {
         (0, Side::Below) => Ok(Neighbour::None),

@@ -4,80 +4,83 @@
 //! tasks | kind 8, count 24, where 32 | count items of as many words as the kind has |
 //! ```
 //!
-//! Answers have no headers: they come in the order of the items, and the host knows its requests.
+//! Results have no headers: they are in the order of the items, and the host knows its requests.
 
-/// A kind of task.
+/// A kind of task, described by its items and, after a colon, its result for each item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
-    /// Keys: whether there is one, and its value (two words each).
+    /// Keys: 1 if it is present, else 0; and its value.
     Probe,
-    /// Keys and values: sets it if there is one; answers as [`Probe`](Kind::Probe).
+    /// Keys and values: sets the value if the key is present; the result is that of
+    /// [`Probe`](Kind::Probe).
     Set,
-    /// Keys, their expected values, and new values: sets a value if the old one is as expected;
-    /// answers as [`Probe`](Kind::Probe).
+    /// Keys, their expected values, and new values: sets a value if the old one is the expected
+    /// one; the result is that of [`Probe`](Kind::Probe).
     Swap,
-    /// Keys: the chunk of level 2 of each.
+    /// Keys: the chunk of level 2.
     Upper,
-    /// Ranges, by first and last key, and how many are wanted (in the upper half 1 if from the last
-    /// on): how many chunks of level 2, and for each its first key and where it is.
+    /// Ranges, by first and last key, and the number of chunks wanted (with 1 in the upper half if
+    /// counted from the last on): the number of chunks of level 2, and the first key and address of
+    /// each.
     UpperRange,
-    /// Keys of the chunk: their chunks of level 0, by the shadows of level 2.
+    /// Keys of the chunk: the chunk of level 0, found by the shadows of level 2.
     Search,
-    /// A word with a bit for each key whose whole path is wanted, and keys: as
+    /// A word with a bit for each key whose whole path is wanted, and keys: the result of
     /// [`Search`](Kind::Search), and for a set bit the chunk of level 1 and its shadow.
     Path,
-    /// Keys of the chunk: the data node of the greatest at or below each; if there is none 0, or
+    /// Keys of the chunk: the data node of the greatest key at or below it; 0 if there is none, or
     /// [`LEFT`] and the first key of the chunk.
     Floor,
-    /// Keys of the chunk: the data node of the least at or above each; if there is none 0 and the
-    /// bound.
+    /// Keys of the chunk: the data node of the least key at or above it; if there is none, 0 and
+    /// the bound.
     Ceiling,
-    /// Data nodes: key and value.
+    /// Data nodes: its key and value.
     Fetch,
-    /// Chunks: first key, bound, how many entries, and key, address and, of level 2, shadow of
+    /// Chunks: first key, bound, number of entries, and key, address and, for level 2, shadow of
     /// each.
     Pull,
-    /// Chunks of level 2 with keys: as [`Pull`](Kind::Pull); behind that the bound, how many, and
-    /// key and address of each entry of the shadows of the entries that begin at the key or behind.
+    /// Chunks of level 2 with keys: the result of [`Pull`](Kind::Pull). After that, for the shadow
+    /// of each entry at or after the key, its bound, its number of entries, and key and address of
+    /// each.
     PullDeep,
-    /// The first and the last key (two items): how many entries of the chunk, and key and address
-    /// of each.
+    /// The first and the last key (two items): the number of entries of the chunk in this range,
+    /// and key and address of each.
     Range,
-    /// Keys and values: where their data nodes are now, not yet in the table; 0 if there is no
-    /// room.
+    /// Keys and values: the address of a new data node, which is not yet in the table; 0 if there
+    /// is no room.
     NewData,
-    /// Levels, first keys and capacities: where the chunks are; 0 if there is no room.
+    /// Levels, first keys and capacities: the address of a new chunk; 0 if there is no room.
     NewChunk,
-    /// Chunks, and how many entries more they will have: 1, or 0 if there is no room.
+    /// Chunks, and the numbers of entries to make room for: 1, or 0 if there is no room.
     Reserve,
-    /// How many keys more the upper part will have: 1, or 0 if there is no room.
+    /// The number of keys for which the upper part must make room: 1, or 0 if there is no room.
     ReserveUpper,
-    /// Entries of the chunk (with their count): in front of them the removed keys, the truncation
-    /// and the bound.
+    /// Entries to add to the chunk (with their count), after the truncation, the bound and the keys
+    /// to remove.
     Change,
-    /// Chunks and their first keys: they go.
+    /// Chunks to free, and their first keys.
     FreeChunk,
-    /// Data nodes that are not in the table, and their keys: they go.
+    /// Data nodes to free that are not in the table, and their keys.
     FreeData,
-    /// Data nodes: they are in the table from now on.
+    /// Data nodes to add to the table.
     Put,
-    /// Keys: they go.
+    /// Keys to delete, with their data nodes.
     Delete,
-    /// Keys and chunks of level 2.
+    /// Keys and chunks of level 2 to insert into the upper part.
     UpperInsert,
-    /// Keys of the upper part: they go.
+    /// Keys to remove from the upper part.
     UpperRemove,
-    /// Frees the spare nodes of the upper part (one item).
+    /// The release of the spare nodes of the upper part (one item).
     Release,
-    /// 1 if the following tasks may have been done before (one item).
+    /// A mark of 1 if the following tasks may have been executed already (one item).
     Again,
-    /// 0: the bytes of data nodes, the table, the upper part and all together. Chunks of level 2:
-    /// the bytes of their shadows.
+    /// A measurement. For item 0: the bytes of data nodes, of the table, of the upper part, and of
+    /// all together. For chunks of level 2: the bytes of their shadows.
     Measure,
 }
 
-/// All of them, by number.
+/// All kinds, by number.
 const KINDS: [Kind; 27] = [
     Kind::Probe,
     Kind::Set,
@@ -108,16 +111,15 @@ const KINDS: [Kind; 27] = [
     Kind::Measure,
 ];
 
-/// The answer instead of a data node if the nearest is in a chunk to the left.
+/// The result in place of a data node if the nearest key is in a chunk to the left.
 pub(super) const LEFT: u64 = u64::MAX;
-/// The answer instead of an address if a key is not in the chunk that was searched.
+/// The result in place of an address if a key is not in the range of the searched chunk.
 pub(super) const LOST: u64 = u64::MAX - 1;
 
-/// Items of a task, at most.
+/// Greatest number of items of a task.
 pub(super) const COUNT_MAX: usize = (1 << 24) - 1;
 
-/// The header of a [`Kind::Change`] besides its entries: the number of keys to remove, and these
-/// bits.
+/// Bits in the first word of a [`Kind::Change`], next to the number of keys to remove.
 pub(super) const TRUNCATES: u64 = 1 << 32;
 pub(super) const BOUNDS: u64 = 1 << 33;
 pub(super) const WIDE: u64 = 1 << 34;
@@ -127,13 +129,13 @@ impl Kind {
         self as u64 | (count as u64) << 8 | (at as u64) << 32
     }
 
-    /// The kind, the count and where.
+    /// Returns the kind, the count and the address of the chunk.
     pub fn split(header: u64) -> Option<(Kind, usize, u32)> {
         let kind = KINDS.get(usize::from(header as u8))?;
         Some((*kind, (header as u32 >> 8) as usize, (header >> 32) as u32))
     }
 
-    /// The words of an item; those of [`Kind::Change`] have a count of their own.
+    /// Returns the number of words of an item; items of [`Kind::Change`] have their own count.
     pub const fn words(self) -> usize {
         match self {
             Kind::Set

@@ -1,5 +1,4 @@
-//! The upper part (L3): from the first keys of the chunks of level 2 to these, the same in all
-//! modules.
+//! The upper part (L3), a map from first keys to chunks of level 2. It is the same in all modules.
 //!
 //! A B+-tree of nodes of 16 keys and 288 bytes:
 //!
@@ -7,9 +6,9 @@
 //! count 32, leaf 32 | next spare node | - | - | 16 keys | 16 addresses, or nodes a level lower |
 //! ```
 //!
-//! A node's first key is the least below it. The published program has an (a,b)-tree here. Ours
+//! A node's first key is the least key below it. The published program has an (a,b)-tree here. Ours
 //! frees a node when it is empty, not when it is less than half full: keys reach this level at
-//! random, so there are few nodes.
+//! random, so there are only few nodes.
 
 use super::address::Address;
 use crate::device::{Fault, Meter, Module};
@@ -18,14 +17,14 @@ const WIDTH: usize = 16;
 const KEYS: u32 = 4;
 const CHILDREN: u32 = KEYS + WIDTH as u32;
 const NODE_WORDS: usize = CHILDREN as usize + WIDTH;
-/// The instructions for each node, and for each key compared there. *Assumed*.
+/// Numbers of instructions for each node, and for each key compared in it. *Assumed*.
 const INSTRUCTIONS_PER_NODE: u64 = 24;
 const INSTRUCTIONS_PER_KEY: u64 = 6;
-/// Words of the tree's header: the root, how many levels there are, nodes, spare nodes, and the
-/// first of these.
+/// Number of words of the tree's header: the root, the numbers of levels, nodes and spare nodes,
+/// and the first spare node.
 pub(super) const HEADER_WORDS: usize = 5;
 
-/// The tree, by its header, which the processor keeps.
+/// The tree, by the address of its header, which the processor keeps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Upper(pub u32);
 
@@ -41,7 +40,7 @@ impl Upper {
         module.peek(self.0 + number, 1)[0]
     }
 
-    /// The memory of the tree and of its spare nodes.
+    /// Returns the number of bytes of the tree and of its spare nodes.
     pub fn bytes<M: Meter>(self, module: &Module<'_, M>) -> u64 {
         let nodes = self.word(module, 2) + self.word(module, 3);
         nodes * NODE_WORDS as u64 * 8
@@ -66,7 +65,7 @@ impl Upper {
         module.write(at, &words);
     }
 
-    /// The chunk of the greatest key at or below one, if there is one.
+    /// Returns the chunk of the greatest key at or below `key`, if there is one.
     pub fn floor<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<Address> {
         let mut at = self.word(module, 0) as u32;
         while at != 0 {
@@ -77,7 +76,7 @@ impl Upper {
             let keys = &words[KEYS as usize..][..count];
             let slot = keys.partition_point(|&other| other <= key).checked_sub(1)?;
             let (child, is_leaf) = (words[CHILDREN as usize + slot], words[0] >> 32 == 1);
-            // A scan of the node, as it is published.
+            // The node is scanned, as published.
             for _ in 0..count {
                 module.compare();
             }
@@ -90,8 +89,8 @@ impl Upper {
         None
     }
 
-    /// The keys and chunks from the greatest key at or below `from` on up to `to`, up to a limit,
-    /// nearest to the end from which they are counted.
+    /// Finds the keys and chunks from the greatest key at or below `from` up to `to`, at most
+    /// `limit` of them, in order from the end where counting begins.
     pub fn range<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -138,11 +137,11 @@ impl Upper {
         }
     }
 
-    /// Allocates nodes for this many keys more. Each existing node may be divided, and from then on
-    /// a half has to be filled again, at every level.
+    /// Allocates spare nodes for `more` keys. Each existing node may be split once; after that a
+    /// half must be filled before the next split, at every level.
     ///
     /// # Errors
-    /// The bank has no room.
+    /// `Full` if the bank has no room.
     pub fn reserve<M: Meter>(self, module: &mut Module<'_, M>, more: u64) -> Result<(), Fault> {
         let (levels, nodes) = (self.word(module, 1), self.word(module, 2));
         let wanted = (more * (levels + 2)).min((8 * nodes + more).div_ceil(7) + levels + 4);
@@ -155,7 +154,7 @@ impl Upper {
         Ok(())
     }
 
-    /// Gives spare nodes back.
+    /// Frees the spare nodes.
     pub fn release<M: Meter>(self, module: &mut Module<'_, M>) {
         while let node @ 1.. = self.word(module, 4) {
             let next = module.read(node as u32 + 1, 1)[0];
@@ -164,7 +163,7 @@ impl Upper {
         }
     }
 
-    /// A node, a spare one if there is one.
+    /// Returns a new node, a spare one if there is one.
     fn node<M: Meter>(self, module: &mut Module<'_, M>) -> Result<u32, Fault> {
         let node = match self.word(module, 4) {
             0 => module.allocate(NODE_WORDS)?,
@@ -181,7 +180,7 @@ impl Upper {
     /// Sets the chunk of a key.
     ///
     /// # Errors
-    /// The bank has no room, and none was [reserved](Upper::reserve).
+    /// `Full` if the bank has no room, and none was [reserved](Upper::reserve).
     pub fn insert<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -218,7 +217,8 @@ impl Upper {
         Ok(())
     }
 
-    /// Returns the first key and the node that was divided from this one, if it was.
+    /// Inserts a key below a node. If the node was split, returns the first key and the address of
+    /// the new node.
     fn insert_in<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -261,7 +261,7 @@ impl Upper {
         Ok(divided)
     }
 
-    /// Forgets a key, which is not the least.
+    /// Removes a key, which must not be the least.
     pub fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: u64) {
         let root = self.word(module, 0) as u32;
         if root == 0 {
@@ -283,8 +283,8 @@ impl Upper {
         module.write(self.0 + 2, &[self.word(module, 2) - 1]);
     }
 
-    /// The first key of the node now, which its parent has to know; none if it is empty and was
-    /// freed.
+    /// Removes a key below a node. Returns the node's new first key for its parent, or `None` if
+    /// the node is empty and was freed.
     fn remove_in<M: Meter>(self, module: &mut Module<'_, M>, at: u32, key: u64) -> Option<u64> {
         let mut node = Self::load(module, at);
         let behind = node.keys.partition_point(|&other| other <= key);
