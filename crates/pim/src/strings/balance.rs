@@ -1,59 +1,59 @@
-//! The partitions to divide, and the modules of their pieces.
+//! The choice of partitions to divide, and of modules for their pieces.
 //!
 //! The rule is RADAR's (section IV-B: a module is busy if its load exceeds that of others by a
-//! factor, and a move must gain more than it costs). Pieces lie between keys of the batch, because
-//! there are no aligned ones. The size of partitions is bounded as well, because there is one at
-//! first and not many.
+//! factor, and a move must gain more than it costs). Pieces begin at keys of the batch, because
+//! there are no aligned subranges. The size of partitions is also bounded, because there is
+//! initially only one.
 
 use std::cmp::Reverse;
 
-/// A partition is divided into no more pieces at once.
+/// Greatest number of pieces into which a partition is divided at once.
 const PIECES_MAX: usize = 64;
 /// The greatest number of partitions of a busy module that are tried.
 const TRIES: usize = 8;
 /// The cost of an additional round, in operations that a module does meanwhile.
 const ROUND_OPERATIONS: f64 = 64.0;
-/// A module gets nothing more that has so large a part of its bank in use.
+/// Part of a bank above which a module gets no more partitions.
 const FILLED: f64 = 0.9;
 
-/// The demand on a partition in a batch.
+/// The demand of a batch on a partition.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asked<'k> {
     pub number: u64,
     pub module: usize,
     pub keys: u64,
     pub bytes: u64,
-    /// The keys of operations that a module has to do; a key that is only read is there once.
+    /// Keys of the operations that the module must execute. A key that is only read is listed once.
     pub operations: Vec<&'k [u8]>,
-    /// The keys that may be inserted, and the bank memory of each.
+    /// Keys that may be inserted, and the bank memory of each.
     pub inserts: Vec<(&'k [u8], u64)>,
 }
 
-/// The sizes that decisions go by.
+/// The limits on which decisions depend.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
     /// The greatest number of keys of a partition.
     pub partition_keys: u64,
     /// The greatest size of a partition in bytes, unless it has a single key.
     pub partition_bytes: u64,
-    /// The bytes of a bank.
+    /// Size of a bank in bytes.
     pub bank_bytes: u64,
-    /// A module is busy above this many times the average load.
+    /// Multiple of the average load above which a module is busy.
     pub tolerance: f64,
-    /// log2 of the keys of a module.
+    /// Logarithm to base 2 of the number of keys of a module.
     pub height: f64,
 }
 
-/// Where a partition is divided.
+/// The cuts that divide a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cuts {
-    /// Before these keys.
+    /// Cuts before these keys.
     Before(Vec<Vec<u8>>),
-    /// So that pieces have equal numbers of keys, with those of this batch.
+    /// Cuts that give pieces equal numbers of keys, including those of this batch.
     Evenly,
 }
 
-/// Partitions that are beside each other become one, and this is divided.
+/// A move: adjacent partitions are merged, and the result is divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Move {
     pub partitions: Vec<u64>,
@@ -62,18 +62,18 @@ pub(super) struct Move {
     pub targets: Vec<usize>,
 }
 
-/// The loads and the stored bytes of modules, as decided so far.
+/// The loads and the stored bytes of modules after the decisions so far.
 #[derive(Clone, Debug)]
 pub(super) struct Modules {
-    /// Operations of this batch.
+    /// Number of operations of this batch, by module.
     pub loads: Vec<u64>,
-    /// Bytes.
+    /// Bytes in store, by module.
     pub stored: Vec<u64>,
 }
 
 impl Modules {
-    /// The least loaded module with room for this many bytes; of two of them, the one with less in
-    /// store.
+    /// Returns the least loaded module with room for `bytes` bytes; of equally loaded ones, the one
+    /// with fewer bytes in store.
     pub fn least(&self, bytes: u64, sizes: &Sizes) -> Option<usize> {
         let limit = (sizes.bank_bytes as f64 * FILLED) as u64;
         let pairs = self.loads.iter().zip(&self.stored).enumerate();
@@ -83,8 +83,8 @@ impl Modules {
             .map(|(module, _)| module)
     }
 
-    /// Puts pieces, each with its number of operations, into the least loaded modules; the one with
-    /// most operations first.
+    /// Assigns pieces, given by their numbers of operations, to the least loaded modules. The piece
+    /// with most operations comes first.
     fn place(&mut self, pieces: &[u64], bytes: u64, own: usize, sizes: &Sizes) -> Vec<usize> {
         let mut order: Vec<usize> = (0..pieces.len()).collect();
         order.sort_by_key(|&piece| Reverse(pieces[piece]));
@@ -113,21 +113,21 @@ impl Modules {
 }
 
 impl Sizes {
-    /// The cost of taking keys out of a module and putting them elsewhere, in operations (RADAR,
-    /// formulas 2 to 5, for point operations, with words of a bank that are read in 14 ns, and
-    /// transfers at 25 GB/s each way).
+    /// Returns the cost of moving keys to another module, in operations (RADAR, formulas 2 to 5,
+    /// for point operations, with words of a bank that are read in 14 ns, and transfers at 25 GB/s
+    /// each way).
     fn of_moving(&self, keys: u64, bytes: u64) -> f64 {
         let transfer = 2.0 * bytes as f64 / 25.0 / 14.0;
         let cost = self.height + keys as f64 + transfer;
         ROUND_OPERATIONS + 1.0 + cost / (1.5 * self.height)
     }
 
-    /// The number of pieces for this many keys and bytes; one if they fit.
+    /// Returns the number of pieces for this many keys and bytes; one if they fit in one.
     pub fn pieces(&self, keys: u64, bytes: u64) -> usize {
         if keys <= 1 || (keys <= self.partition_keys && bytes <= self.partition_bytes) {
             return 1;
         }
-        // Half full, so that the next keys do not have them divided again.
+        // Pieces are half full, so that the next keys do not divide them again.
         let by_keys = (2 * keys).div_ceil(self.partition_keys.max(1));
         let by_bytes = (2 * bytes).div_ceil(self.partition_bytes.max(1));
         let pieces = by_keys.max(by_bytes).min(keys);
@@ -135,7 +135,7 @@ impl Sizes {
     }
 }
 
-/// Decides about the requested partitions.
+/// Decides which of the requested partitions to divide.
 pub(super) fn divide(modules: &mut Modules, mut asked: Vec<Asked<'_>>, sizes: &Sizes) -> Vec<Move> {
     asked.sort_by_key(|asked| asked.number);
     let mut moves = Vec::new();
@@ -161,7 +161,7 @@ pub(super) fn divide(modules: &mut Modules, mut asked: Vec<Asked<'_>>, sizes: &S
     moves
 }
 
-/// How many keys a partition may have after the batch, and how many bytes.
+/// Returns the greatest possible numbers of keys and bytes of a partition after the batch.
 fn after(asked: &Asked<'_>, sizes: &Sizes) -> (u64, u64) {
     let sum = |inserts: &[(&[u8], u64)]| -> (u64, u64) {
         let bytes: u64 = inserts.iter().map(|(_, bytes)| bytes).sum();
@@ -171,15 +171,15 @@ fn after(asked: &Asked<'_>, sizes: &Sizes) -> (u64, u64) {
     if sizes.pieces(keys, bytes) == 1 {
         return (keys, bytes);
     }
-    // Some may be the same.
+    // Several inserts may have the same key.
     let mut inserts = asked.inserts.clone();
     inserts.sort_unstable();
     inserts.dedup_by_key(|(key, _)| *key);
     sum(&inserts)
 }
 
-/// Divides the partitions that make modules busy, from the busiest module down, if that gains more
-/// than it costs.
+/// Divides the partitions that make modules busy if that gains more than it costs, beginning with
+/// the busiest module.
 fn relieve(modules: &mut Modules, asked: Vec<Asked<'_>>, sizes: &Sizes, moves: &mut Vec<Move>) {
     let total: u64 = modules.loads.iter().sum();
     let fair = total.div_ceil(modules.loads.len().max(1) as u64);
@@ -223,8 +223,8 @@ fn relieve(modules: &mut Modules, asked: Vec<Asked<'_>>, sizes: &Sizes, moves: &
     }
 }
 
-/// Cuts that divide operations evenly into at most this many pieces, and the number in each piece.
-/// A key with many operations leaves fewer pieces.
+/// Returns cuts that divide operations evenly into at most `pieces` pieces, and the number of
+/// operations in each. A key with many operations makes fewer pieces.
 fn cut(operations: &mut [&[u8]], pieces: usize) -> (Vec<Vec<u8>>, Vec<u64>) {
     operations.sort_unstable();
     let pieces = pieces.clamp(1, PIECES_MAX / 2);
@@ -312,14 +312,14 @@ mod tests {
         let inserts: Vec<(&[u8], u64)> = keys.iter().map(|key| (&key[..], 50)).collect();
         let mut large = asked(3, 4, 10, &[]);
         large.inserts = [&inserts[..], &inserts[..]].concat();
-        // The host, as it is no module, has all of it at first.
+        // The host, which is not a module, initially has the whole partition.
         let moves = divide(&mut modules(&[0; 4]), vec![large.clone()], &SIZES);
         let [only] = &moves[..] else {
             panic!("{moves:?}")
         };
         assert_eq!((&only.cuts, only.targets.len()), (&Cuts::Evenly, 7));
         assert!((0..4).all(|module| only.targets.contains(&module)));
-        // The same key again and again is one.
+        // The same key many times counts once.
         large.inserts = vec![inserts[0]; 5000];
         assert_eq!(divide(&mut modules(&[0; 4]), vec![large], &SIZES), []);
     }

@@ -3,16 +3,16 @@
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-/// A place between keys, where a range begins or ends.
+/// A place between keys, at which a range begins or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cut<'k> {
-    /// Before all keys.
+    /// The place before all keys.
     Begin,
-    /// Before a key, and behind all that are less.
+    /// The place before a key, and after all lesser keys.
     Before(&'k [u8]),
-    /// Behind a key.
+    /// The place after a key.
     After(&'k [u8]),
-    /// Behind all keys.
+    /// The place after all keys.
     End,
 }
 
@@ -22,7 +22,7 @@ const AFTER: u64 = 2;
 const END: u64 = 3;
 
 impl<'k> Cut<'k> {
-    /// Where a range begins.
+    /// Returns the place at which a range begins.
     pub fn low(bound: Bound<&'k [u8]>) -> Cut<'k> {
         match bound {
             Bound::Included(key) => Cut::Before(key),
@@ -31,7 +31,7 @@ impl<'k> Cut<'k> {
         }
     }
 
-    /// Where a range ends.
+    /// Returns the place at which a range ends.
     pub fn high(bound: Bound<&'k [u8]>) -> Cut<'k> {
         match bound {
             Bound::Included(key) => Cut::After(key),
@@ -40,7 +40,7 @@ impl<'k> Cut<'k> {
         }
     }
 
-    /// The same as a number and a key.
+    /// Splits the place into a number and a key, for encoding.
     pub fn split(self) -> (u64, &'k [u8]) {
         match self {
             Cut::Begin => (BEGIN, &[]),
@@ -61,7 +61,7 @@ impl<'k> Cut<'k> {
         })
     }
 
-    /// The key beside it, if there is one.
+    /// Returns the key next to the place, if there is one.
     pub fn key(self) -> Option<&'k [u8]> {
         match self {
             Cut::Before(key) | Cut::After(key) => Some(key),

@@ -1,30 +1,30 @@
-//! The modules of byte strings.
+//! The directory of partitions of byte strings.
 //!
-//! Byte strings have no aligned subranges, so partitions lie between any two keys. Together they
-//! have all possible keys: each begins where the one before ends. (Those of words,
-//! [`partition`](crate::dispatch::directory), have a last key, leave gaps, and are known by their
+//! Byte strings have no aligned subranges, so partitions can begin at any key. Together they cover
+//! all possible keys: each begins where the one before ends. (The partitions of words in the [other
+//! directory](crate::dispatch::directory) have a last key, leave gaps, and are identified by their
 //! starts.)
 
 use super::cut::Cut;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
-/// Keys between two bounds, which one module has.
+/// A range of keys that one module owns.
 #[derive(Clone, Debug)]
 pub(super) struct Partition {
-    /// Its least key, if that is there.
+    /// The least possible key.
     pub start: Vec<u8>,
-    /// The module that has it.
+    /// The module that owns the keys.
     pub module: usize,
-    /// How many keys there are.
+    /// Number of keys.
     pub keys: u64,
-    /// The bytes of a bank that they take, about.
+    /// Approximate number of bytes that the entries take in a bank.
     pub bytes: u64,
-    /// The number of the last batch with a request for it.
+    /// The number of the last batch with a request for the partition.
     pub used: u64,
-    /// False once a module has not reported the changes of its keys.
+    /// True if the number of keys is known; false after a module has not reported its changes.
     pub is_counted: bool,
-    /// Keys that may have come in this batch, and gone.
+    /// Numbers of keys that operations of this batch may insert and remove.
     coming: u64,
     going: u64,
 }
@@ -36,12 +36,12 @@ pub(super) struct Change {
     pub keys_went: u64,
     pub bytes_came: u64,
     pub bytes_went: u64,
-    /// The number of keys is unknown.
+    /// True if the number of keys is unknown.
     pub is_lost: bool,
 }
 
 impl Partition {
-    /// A partition without requests.
+    /// Creates a partition without requests.
     pub fn new(start: Vec<u8>, module: usize, keys: u64, bytes: u64, used: u64) -> Partition {
         Partition {
             start,
@@ -81,66 +81,66 @@ impl Directory {
         self.partitions.insert(number, partition);
     }
 
-    /// Takes one out. Another has to take its place, or the one before has its keys.
+    /// Removes a partition. Without another in its place, its keys belong to the one before it.
     pub fn remove(&mut self, number: u64) -> Option<Partition> {
         let partition = self.partitions.remove(&number)?;
         self.numbers.remove(&partition.start);
         Some(partition)
     }
 
-    /// A partition by its number.
+    /// Returns a partition by its number.
     pub fn get(&self, number: u64) -> Option<&Partition> {
         self.partitions.get(&number)
     }
 
-    /// The same, to be changed.
+    /// Returns a partition by its number, mutably.
     pub fn get_mut(&mut self, number: u64) -> Option<&mut Partition> {
         self.partitions.get_mut(&number)
     }
 
-    /// The partition to which a key belongs, by number.
+    /// Returns the partition to which a key belongs, and its number.
     pub fn of(&self, key: &[u8]) -> Option<(u64, &Partition)> {
         let range = (Bound::Unbounded, Bound::Included(key));
         let (_, &number) = self.numbers.range::<[u8], _>(range).next_back()?;
         Some((number, self.partitions.get(&number)?))
     }
 
-    /// All partitions with their numbers, in the order of their keys.
+    /// Returns all partitions with their numbers, in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Partition)> {
         let numbers = self.numbers.values();
         numbers.filter_map(|&number| Some((number, self.partitions.get(&number)?)))
     }
 
-    /// How many there are.
+    /// Returns the number of partitions.
     pub fn len(&self) -> usize {
         self.numbers.len()
     }
 
-    /// How many keys there are in all.
+    /// Returns the number of keys in all partitions.
     pub fn keys(&self) -> u64 {
         let partitions = self.partitions.values();
         partitions.map(|partition| partition.keys).sum()
     }
 
-    /// Where the partition that begins at `start` ends, which is where the next one begins; `None`
-    /// if it is the last.
+    /// Returns the end of the partition that begins at `start`, which is the start of the next one;
+    /// `None` if it is the last.
     pub fn end_of(&self, start: &[u8]) -> Option<&[u8]> {
         let behind = (Bound::Excluded(start), Bound::Unbounded);
         let next = self.numbers.range::<[u8], _>(behind).next();
         next.map(|(start, _)| &start[..])
     }
 
-    /// How many bytes all keys begin with alike that may belong to the partition that begins at
-    /// `start`.
+    /// Returns the length of the common prefix of all keys that may belong to the partition that
+    /// begins at `start`.
     pub fn skip(&self, start: &[u8]) -> u32 {
         let end = self.end_of(start).unwrap_or_default();
         let pairs = start.iter().zip(end);
         pairs.take_while(|(one, other)| one == other).count() as u32
     }
 
-    /// The partitions that have to be looked at for `wanted` entries between two cuts, nearest
-    /// first: from the least on or, descending, from the greatest on. Each with the part of it that
-    /// lies between the cuts.
+    /// Calls `each` with the partitions that must be searched for `wanted` entries between two
+    /// cuts, nearest first: in ascending order or, if `descends`, in descending order. Each is
+    /// passed with its part of the range.
     pub fn candidates<'k>(
         &self,
         (low, high): (Cut<'k>, Cut<'k>),
@@ -180,7 +180,7 @@ impl Directory {
             if !partition.may_have() {
                 continue;
             }
-            // Within the partition, bounds beyond it are none.
+            // Bounds outside the partition do not limit the range within it.
             let low = match low > Cut::Before(start) {
                 true => low,
                 false => Cut::Begin,
@@ -198,7 +198,8 @@ impl Directory {
         }
     }
 
-    /// Notes that a key of a partition may come in this batch, or go.
+    /// Records that an operation of this batch may insert a key into a partition or, unless
+    /// `comes`, remove one.
     pub fn may_change(&mut self, number: u64, comes: bool) {
         if let Some(partition) = self.partitions.get_mut(&number) {
             match comes {
@@ -208,7 +209,7 @@ impl Directory {
         }
     }
 
-    /// Records the changes of a partition's keys, and that the batch is over for it.
+    /// Ends a batch for a partition, and applies the changes of its keys.
     pub fn settle(&mut self, number: u64, change: Change) {
         if let Some(partition) = self.partitions.get_mut(&number) {
             let changed = |now: u64, came: u64, went: u64| (now + came).saturating_sub(went);
@@ -262,7 +263,7 @@ mod tests {
     fn ordered_operations_look_where_keys_may_be_and_no_further() {
         let mut directory = directory(&[(b"", 3), (b"b", 0), (b"c", 5), (b"e", 1)]);
         let all = (Cut::Begin, Cut::End);
-        // Of the keys before g, that in the last may be greater.
+        // Of the keys before g, those in the last partition are greater.
         assert_eq!(
             found(&directory, (Cut::Begin, Cut::After(b"g")), 1, true),
             [3, 2]
@@ -276,10 +277,10 @@ mod tests {
             found(&directory, (Cut::Begin, Cut::After(b"e")), 1, true),
             [3, 2]
         );
-        // Keys that may be removed do not count.
+        // Keys that may be removed are not counted.
         directory.may_change(3, false);
         assert_eq!(found(&directory, all, 1, true), [3, 2]);
-        // Keys that may have come are candidates.
+        // Partitions with keys that may have been inserted are candidates.
         assert_eq!(
             found(&directory, (Cut::After(b"a"), Cut::End), 4, false),
             [0, 2]

@@ -1,16 +1,16 @@
 //! Byte strings of any length in modules: ordered partitions that follow the load.
 //!
-//! As in RADAR the host knows which module has which keys, and sends each operation there in one
-//! round. In a round before, it divides partitions where modules are busy, if that is worth its
-//! cost. The differences follow from byte strings having no aligned subranges: partitions lie
-//! between any two keys, and at first there is one. A partition with too many keys or bytes is
-//! divided at quantiles of its keys and of the inserted ones, and one that makes its module busy at
-//! quantiles of the operations of the batch. Small cold neighbours are merged. The host pulls
-//! nothing because of load: one read of a key serves all operations that read it, and the host
-//! takes only pieces that a module could not build.
+//! As in RADAR the host knows the module of each key, and sends operations there in one round. In a
+//! round before that, it divides partitions of busy modules, if that is worth its cost. The
+//! differences exist because byte strings have no aligned subranges. A partition can begin at any
+//! key, and initially there is only one. A partition with too many keys or bytes is divided at
+//! quantiles of its keys and of the inserted ones; one that makes its module busy at quantiles of
+//! the operations of the batch. Small cold neighbours are merged. The host pulls nothing because of
+//! load: one read of a key serves all operations that read it. The host takes only pieces that a
+//! module could not build.
 //!
-//! In a module each partition is a skip list of [towers](crate::structures::skip_list), whose word
-//! is the beginning of the key and whose value leads to the whole of key and value.
+//! In a module each partition is a skip list of [towers](crate::structures::skip_list). The word of
+//! a tower is the beginning of the key, and its value is the address of the whole key and value.
 
 mod balance;
 mod cut;
@@ -33,16 +33,16 @@ use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use task::{Answer, put_build, put_free};
 
-/// The sizes that an index of byte strings goes by.
+/// The options of an index of byte strings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// The greatest number of keys of a partition; 4,096 by default. A search then looks at about
+    /// The greatest number of keys of a partition; 4,096 by default. A search then compares about
     /// 25 keys, and a move costs less than a thousand operations.
     pub partition_keys: u64,
-    /// A module is busy above this many times the average load; 1.3 by default.
+    /// Multiple of the average load above which a module is busy; 1.3 by default.
     pub tolerance: f64,
-    /// After this many batches without a request, small neighbouring partitions are merged; 16 by
-    /// default.
+    /// Number of batches without a request after which small neighbouring partitions are merged; 16
+    /// by default.
     pub cools: u64,
 }
 
@@ -59,7 +59,7 @@ impl Default for Options {
 /// An ordered index of byte strings in modules.
 ///
 /// A key has up to [`MAX_KEY_BYTES`](nearfield_core::MAX_KEY_BYTES) bytes and up to an eighth of a
-/// bank, and an entry as much as a bank and a transfer hold. A longer one fails alone with
+/// bank, and an entry up to the size of a bank and of a transfer. A longer one fails alone with
 /// `KeyTooLong` or `ValueTooLong`. An operation for which a module has no room fails with
 /// `OutOfMemory`, and one of a failed module with `Unknown`. A batch takes one round, or two if a
 /// partition is moved.
@@ -83,36 +83,36 @@ struct Host<D> {
     device: D,
     options: Options,
     directory: Directory,
-    /// The host's own entries, as one more module behind those of the device.
+    /// The host's own entries, as one more module after those of the device.
     own: Own,
     /// The moves of this batch.
     moving: Moving,
     moves: Moves,
-    /// Partitions that modules have to free, once they answer again.
+    /// Partitions that modules must free once they work again, as pairs of module and number.
     garbage: Vec<(usize, u64)>,
     /// Modules that had no room in the last batch.
     full: HashSet<usize>,
-    /// Numbers of partitions so far.
+    /// The last number given to a partition.
     numbers: u64,
-    /// Batches so far.
+    /// Number of batches so far.
     batches: u64,
 }
 
 /// The moves so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
-    /// Partitions that were divided.
+    /// Number of partitions that were divided.
     pub divided: u64,
-    /// Groups of partitions that became one.
+    /// Number of groups of partitions that were merged.
     pub merged: u64,
-    /// Partitions that the host took, as a module could not build them.
+    /// Number of partitions that the host took because a module could not build them.
     pub taken: u64,
-    /// Keys that were moved.
+    /// Number of keys that were moved.
     pub keys: u64,
 }
 
 impl<D: Device> Strings<D> {
-    /// An empty index in the modules of a device.
+    /// Creates an empty index in the modules of a device.
     pub fn new(device: D, options: Options) -> Strings<D> {
         let mut host = Host {
             device,
@@ -126,7 +126,7 @@ impl<D: Device> Strings<D> {
             numbers: 0,
             batches: 0,
         };
-        // Of all keys that may come; it goes to a module with the first batch.
+        // The first partition covers all possible keys. It moves to a module with the first batch.
         let number = host.next_number();
         let mut words = Vec::new();
         put_build(number, OTHERS, 0, &[], &mut words);
@@ -139,17 +139,17 @@ impl<D: Device> Strings<D> {
         }
     }
 
-    /// Looks at the device.
+    /// Passes the device to `look` and returns its result.
     pub fn device<R>(&self, look: impl FnOnce(&D) -> R) -> R {
         look(&self.lock().device)
     }
 
-    /// The moves so far.
+    /// Returns the moves so far.
     pub fn moves(&self) -> Moves {
         self.lock().moves
     }
 
-    /// How many partitions there are.
+    /// Returns the number of partitions.
     pub fn partitions(&self) -> usize {
         self.lock().directory.len()
     }
@@ -182,7 +182,7 @@ impl<D: Device + Send> OrderedIndex<Bytes> for Strings<D> {
 }
 
 impl<D: Device> Host<D> {
-    /// The number that stands for the host among modules.
+    /// Returns the number that stands for the host among modules.
     fn host(&self) -> usize {
         self.device.modules()
     }
@@ -208,7 +208,7 @@ impl<D: Device> Host<D> {
         let modules = self.device.modules();
         let input = batch.input()?;
         self.batches += 1;
-        // The tasks of modules before those of the operations.
+        // The tasks that modules execute before those of the operations.
         let mut inputs = vec![Vec::new(); modules + 1];
         for &(module, number) in &self.garbage {
             put_free(number, crate::dispatch::plan::NOBODY, &mut inputs[module]);

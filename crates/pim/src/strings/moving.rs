@@ -1,11 +1,11 @@
-//! Moving partitions: dividing them, merging them, and bringing back those on the host.
+//! Moves of partitions: division, merging, and the return of those on the host.
 //!
-//! A moved partition is read first, in a round of its own unless the host has it or it is empty,
-//! and stays where it is until the round that builds its pieces. So an entry is in at least one
-//! place at any time: if that round does not begin, all stays as it was. The host takes a piece
-//! that a module has not built, because it had no room or has failed. Pieces have numbers of their
-//! own, so that a module's left-over piece cannot be taken for another: the module frees it as soon
-//! as it answers again.
+//! A partition that moves is first read, in a separate round unless the host has it or it is empty.
+//! It stays in its module until the round that builds its pieces. So an entry is in at least one
+//! place at any time. If the second round does not begin, nothing changes. The host takes a piece
+//! that a module did not build, because it had no room or failed. Each piece has a new number, so
+//! that a module's left-over piece cannot be taken for another. The module frees it as soon as it
+//! works again.
 
 use super::Host;
 use super::balance::{self, Asked, Cuts, Modules, Move, Sizes};
@@ -19,20 +19,20 @@ use crate::dispatch::plan::{NOBODY, OTHERS, refused};
 use nearfield_core::{Bytes, Error, Input, Operation};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// Once in this many batches cold neighbours are searched for, and the host's partitions are
-/// brought back.
+/// Number of batches between searches for cold neighbours, and between returns of the host's
+/// partitions to modules.
 const LOOKS: u64 = 8;
 /// The greatest number of groups of neighbours that are merged at once.
 const GROUPS_MAX: usize = 64;
-/// A merged partition has at most this part of the keys and bytes that a partition may have.
+/// Divisor of a partition's limits of keys and bytes, which gives the limits of a merged partition.
 const MERGED_PART: u64 = 4;
 
 /// The moves of a batch.
 #[derive(Debug, Default)]
 pub(super) struct Moving {
-    /// The pieces that modules are to build, by tag, from [`OTHERS`] on.
+    /// The pieces that modules must build, by tag from [`OTHERS`] on.
     built: Vec<Built>,
-    /// The moved partitions in their former state.
+    /// The moved partitions in their old state.
     former: Vec<(u64, Partition)>,
 }
 
@@ -41,7 +41,7 @@ struct Built {
     number: u64,
     module: usize,
     skip: u32,
-    /// Its entries before the batch.
+    /// The entries before the batch.
     blocks: Vec<u64>,
     keys: u64,
     bytes: u64,
@@ -51,8 +51,8 @@ struct Built {
 type Read = HashMap<u64, Vec<u64>>;
 
 impl<D: Device> Host<D> {
-    /// Moves partitions that are too large, make modules busy, are cold and small, or lie on the
-    /// host; plans the tasks that this needs before the operations of the batch.
+    /// Moves partitions that are too large, make modules busy, are cold and small, or are on the
+    /// host. Plans the tasks for this, which precede the operations of the batch.
     pub(super) fn redistribute(
         &mut self,
         input: Input<'_, Bytes>,
@@ -67,7 +67,8 @@ impl<D: Device> Host<D> {
                 (asked.number, keys.collect())
             })
             .collect();
-        // Once the host holds more than a bank for modules without room, there is no room at all.
+        // If the host stores more than a bank for modules without room, dividing partitions would
+        // not help.
         let mut moves = match self.own.used_bytes() <= sizes.bank_bytes {
             true => balance::divide(&mut modules, asked, &sizes),
             false => Vec::new(),
@@ -76,7 +77,7 @@ impl<D: Device> Host<D> {
         self.carry_out(moves, &inserted, inputs)
     }
 
-    /// The demand of a batch on partitions, and the loads and stored bytes of modules.
+    /// Returns the demand of a batch on partitions, and the loads and stored bytes of modules.
     fn asked<'b>(&mut self, input: Input<'b, Bytes>) -> (Modules, Vec<Asked<'b>>) {
         let modules = self.device.modules();
         let mut loads = vec![0; modules];
@@ -101,7 +102,8 @@ impl<D: Device> Host<D> {
                 bytes: partition.bytes,
                 ..Asked::default()
             });
-            // A write between two reads of a key counts by itself.
+            // Further reads of a key are not counted. A write between them counts as an operation
+            // of its own.
             if matches!(operation, Operation::Get { .. }) && !read.insert(key) {
                 continue;
             }
@@ -128,8 +130,8 @@ impl<D: Device> Host<D> {
         (Modules { loads, stored }, asked.into_values().collect())
     }
 
-    /// Moves that do not depend on the batch: of the host's partitions, of uncounted ones, from
-    /// modules without room, and of cold neighbours.
+    /// Adds moves that do not depend on the batch: of the host's partitions, of uncounted ones,
+    /// from modules without room, and of cold neighbours.
     fn others(&mut self, modules: &mut Modules, sizes: &Sizes, moves: &mut Vec<Move>) {
         let mut taken: HashSet<u64> = moves
             .iter()
@@ -167,7 +169,7 @@ impl<D: Device> Host<D> {
             else {
                 continue;
             };
-            // Elsewhere, if there is much more room.
+            // The largest partition moves to a module with much more room, if there is one.
             let (mut least, mut target) = (sizes.bank_bytes / 2, None);
             for (other, &stored) in modules.stored.iter().enumerate() {
                 if other != module && stored + bytes < least {
@@ -192,7 +194,7 @@ impl<D: Device> Host<D> {
         }
     }
 
-    /// Neighbours without recent requests that are small together.
+    /// Returns groups of neighbours without recent requests that are small together.
     fn cold_groups(&self, sizes: &Sizes) -> Vec<Vec<u64>> {
         let mut groups: Vec<Vec<u64>> = Vec::new();
         let (mut group, mut keys, mut bytes) = (Vec::new(), 0, 0);
@@ -235,7 +237,7 @@ impl<D: Device> Host<D> {
             targets,
         } in moves
         {
-            // A partition that a module did not return stays there.
+            // A partition that a module did not return stays in it.
             if !partitions.iter().all(|number| read.contains_key(number)) {
                 continue;
             }
@@ -264,7 +266,7 @@ impl<D: Device> Host<D> {
                 self.divide(start, cuts, &targets, &blocks);
             }
         }
-        // Once all are in the directory, it is known where each ends.
+        // The end of each partition is known once all are in the directory.
         for number in 0..self.moving.built.len() {
             let built = &mut self.moving.built[number];
             if let Some(partition) = self.directory.get(built.number) {
@@ -276,7 +278,7 @@ impl<D: Device> Host<D> {
         Ok(())
     }
 
-    /// Divides a run of entries into partitions, each of which begins at a cut.
+    /// Divides a run of entries into partitions that begin at the cuts.
     fn divide(
         &mut self,
         start: Vec<u8>,
@@ -321,7 +323,7 @@ impl<D: Device> Host<D> {
         }
     }
 
-    /// Reads the moved partitions; those that a module did not return are missing.
+    /// Reads the moved partitions. Those that a module did not return are missing in the result.
     fn read(&mut self, moves: &[Move]) -> Result<Read, Error> {
         let modules = self.device.modules();
         let mut inputs = vec![Vec::new(); modules + 1];
@@ -360,7 +362,8 @@ impl<D: Device> Host<D> {
         Ok(read)
     }
 
-    /// A round was not begun: everything is where it was.
+    /// Undoes the moves after a round that was not begun, because all partitions are still in their
+    /// old places.
     pub(super) fn undo(&mut self) {
         let Moving { built, former } = std::mem::take(&mut self.moving);
         for built in built {
@@ -371,9 +374,9 @@ impl<D: Device> Host<D> {
         }
     }
 
-    /// Ends the round; these are the tags of the pieces that modules have built. The host takes the
-    /// other pieces, as they were before the batch. Left-over pieces in modules that have not
-    /// answered are to be freed.
+    /// Ends the moves after the round. `done` are the tags of the pieces that modules have built.
+    /// The host takes the other pieces, with their entries from before the batch. Left-over pieces
+    /// in modules that failed are recorded, to be freed later.
     pub(super) fn settle(&mut self, done: &HashSet<u32>, answered: &[Answered]) {
         let is_lost = |module: usize| answered.get(module).is_none_or(Result::is_err);
         self.garbage.retain(|(module, _)| is_lost(*module));
@@ -391,7 +394,7 @@ impl<D: Device> Host<D> {
             let Some(former) = self.directory.remove(built.number) else {
                 continue;
             };
-            // It may be there in part.
+            // A part of it may have been built.
             self.garbage.push((built.module, built.number));
             let number = self.next_number();
             put_build(number, NOBODY, built.skip, &built.blocks, &mut words);
@@ -400,12 +403,12 @@ impl<D: Device> Host<D> {
             self.directory.insert(number, partition);
             self.moves.taken += 1;
         }
-        // Its bank is as large as one can be.
+        // This cannot fail for lack of room, because the host's bank has the greatest size.
         let _ = self.own.run(self.device.modules(), &Tasks, &words);
     }
 }
 
-/// Cuts that divide the keys of blocks, with possible inserts, evenly into this many pieces.
+/// Returns cuts that divide the keys of blocks, with possible inserts, evenly into `pieces` pieces.
 fn evenly<'k>(
     blocks: &'k [u64],
     inserted: impl Iterator<Item = &'k [u8]>,

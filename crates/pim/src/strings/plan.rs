@@ -1,9 +1,9 @@
-//! Executing a batch of byte strings: the tasks of its operations, and the outcomes from their
-//! answers.
+//! The execution of a batch of byte strings: the tasks of its operations, and the outcomes from
+//! their results.
 //!
-//! The same order as for words ([`batch`](crate::dispatch::plan)) makes it serially equivalent:
-//! each module executes its tasks in the order of the batch. The content of tasks and the search
-//! for partitions differ in all parts, so the two share the method and not the code.
+//! It is serially equivalent by the same order as for [words](crate::dispatch::plan): each module
+//! executes its tasks in the order of the batch. The content of tasks and the search for partitions
+//! differ in all parts, so the two share the method but not the code.
 
 use super::cut::Cut;
 use super::directory::{Change, Directory};
@@ -17,28 +17,28 @@ use nearfield_core::{
 };
 use std::collections::{HashMap, HashSet};
 
-/// The longest keys and values that a device takes.
+/// The greatest lengths of keys and values that a device takes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lengths {
     /// The greatest length of a key.
     key_bytes_max: usize,
-    /// The bytes of a bank.
+    /// Size of a bank in bytes.
     bank_bytes: u64,
 }
 
-/// The bytes that an entry takes of a bank, besides its block: a tower of the average height, and
-/// its share of the list.
+/// Bytes that an entry takes in a bank besides its block: a tower of average height, and its share
+/// of the list.
 const TOWER_BYTES: u64 = 32;
-/// The greatest memory of a partition and a task beside one entry.
+/// Greatest memory of a partition and a task, besides one entry.
 const ROOM_BYTES: u64 = 512;
 
-/// The bytes that an entry takes of a bank.
+/// Returns the number of bytes that an entry takes in a bank.
 pub(super) fn footprint(key_bytes: usize, value_bytes: usize) -> u64 {
     TOWER_BYTES + 8 * block_words(key_bytes, value_bytes) as u64
 }
 
 impl Lengths {
-    /// The limits of a device with banks of this size. A key takes an eighth of it at most.
+    /// Returns the limits of a device with banks of this size. A key takes an eighth of it at most.
     pub fn new(bank_bytes: u64) -> Lengths {
         Lengths {
             key_bytes_max: usize::try_from(bank_bytes / 8)
@@ -58,7 +58,7 @@ impl Lengths {
         }
     }
 
-    /// The same place between keys that are not too long.
+    /// Returns an equivalent place with a key that is not too long.
     fn cut(self, cut: Cut<'_>) -> Cut<'_> {
         match cut
             .key()
@@ -88,32 +88,32 @@ impl Lengths {
     }
 }
 
-/// A task, and its operation.
+/// The use of a task's result by an operation.
 #[derive(Clone, Copy, Debug)]
 struct Part {
-    /// The operation.
+    /// Position of the operation.
     position: u32,
-    /// The partition that it is about, and the module that has it.
+    /// Number of the partition concerned, and its module.
     partition: u64,
     module: u32,
-    /// The task that it takes its answer from.
+    /// Tag of the task whose result the operation uses.
     tag: u32,
 }
 
 /// The tasks of a batch, by module, in the order of its operations.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// For each module, and for the host behind them, its tasks.
+    /// Encoded tasks of each module, and of the host after them.
     pub inputs: Vec<Vec<u64>>,
-    /// In the order of the operations.
+    /// The parts of all operations, in their order.
     parts: Vec<Part>,
-    /// The number of tasks with tags, which begin at 0.
+    /// Number of tasks with tags, which begin at 0.
     tags: u32,
-    /// Operations that no module could do.
+    /// Operations that were refused, with their errors.
     refused: Vec<(usize, Error)>,
 }
 
-/// The bounds of an ordered operation, how many entries it is about, and whether it descends.
+/// Returns the bounds of an ordered operation, its limit of entries, and true if it descends.
 pub(super) fn ordered<'b>(
     input: Input<'b, Bytes>,
     operation: &Operation<Bytes>,
@@ -149,7 +149,7 @@ impl Plan {
             tags: 0,
             refused: Vec::new(),
         };
-        // The last read of a key since it was written.
+        // The read of each key since its last write, if any.
         let mut reads: HashMap<&[u8], Part> = HashMap::new();
         for (position, operation) in input.operations().iter().enumerate() {
             if let Some((cuts, limit, descends)) = ordered(input, operation) {
@@ -250,7 +250,7 @@ impl Plan {
         });
     }
 
-    /// A task more, and where its words go.
+    /// Adds a task, and returns its part and the buffer for its words.
     fn add(&mut self, position: usize, partition: u64, module: usize) -> (Part, &mut Vec<u64>) {
         let part = Part {
             position: position as u32,
@@ -263,16 +263,16 @@ impl Plan {
         (part, &mut self.inputs[module])
     }
 
-    /// Makes the directory forget the plan.
+    /// Discards the plan's effects on the directory.
     pub fn give_up(&self, directory: &mut Directory) {
         for part in &self.parts {
             directory.settle(part.partition, Change::default());
         }
     }
 
-    /// Writes the outcomes from the answers of all modules, and updates the directory with the
-    /// changes of partitions. Answers of other tasks, by their tags, go to `other`. Returns the
-    /// modules that had no room.
+    /// Writes the outcomes from the outputs of all modules, and updates the directory with the
+    /// changes of partitions. Results of other tasks are passed to `other` with their tags. Returns
+    /// the modules that had no room.
     pub fn finish(
         &self,
         input: Input<'_, Bytes>,

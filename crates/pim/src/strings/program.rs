@@ -1,8 +1,8 @@
 //! The program for byte strings in a module: a skip list of partitions by their numbers, and in
 //! each a skip list of keys.
 //!
-//! The word of a tower is the first 8 bytes of its key behind the common prefix of the partition,
-//! and its value leads to the block with the whole key and value. So a block is read only where two
+//! The word of a tower is the 8 bytes of its key after the common prefix of the partition, and its
+//! value is the address of the block with the whole key and value. So a block is read only if two
 //! keys agree in these 8 bytes.
 
 use super::cut::Cut;
@@ -17,12 +17,12 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
 
-/// The instructions for each task: reading it, and writing the answer. *Assumed*.
+/// Number of instructions for reading a task and writing its result. *Assumed*.
 const INSTRUCTIONS_PER_TASK: u64 = 60;
-/// The instructions for each word of two compared keys. *Assumed*.
+/// Number of instructions for each word of two compared keys. *Assumed*.
 const INSTRUCTIONS_PER_WORD: u64 = 4;
 
-/// Does tasks in the partitions of a module.
+/// The program that executes tasks in the partitions of a module.
 pub(super) struct Tasks;
 
 impl Program for Tasks {
@@ -63,7 +63,7 @@ impl Program for Tasks {
                 }
                 _ => match partitions.find(module, partition) {
                     Some(strings) => strings.run(module, &task, tag, output),
-                    // There was no room for the partition.
+                    // The partition is missing only if it had no room.
                     None => answer_full(tag, output),
                 },
             }
@@ -74,9 +74,9 @@ impl Program for Tasks {
 
 /// The partitions of a module.
 struct Partitions {
-    /// By number: the result of [`Strings::pack`].
+    /// Partitions by number, as packed by [`Strings::pack`].
     list: SkipList,
-    /// The partitions found in this round, which the processor keeps.
+    /// The partitions found in this round, which the processor keeps in its own memory.
     found: HashMap<u64, Strings>,
 }
 
@@ -116,7 +116,7 @@ impl Partitions {
     }
 }
 
-/// A partition: its list, and how many bytes its keys begin with that are the same.
+/// A partition: its list, and the length of the common prefix of its keys.
 #[derive(Clone, Copy)]
 struct Strings {
     list: SkipList,
@@ -130,7 +130,7 @@ enum Sought<'k> {
     Cut { cut: Cut<'k>, skip: u32 },
 }
 
-/// The first 8 bytes behind `skip`, so that words are in the order of keys.
+/// Returns the 8 bytes of a key after `skip` bytes, as a word. Words have the order of keys.
 fn word(key: &[u8], skip: u32) -> u64 {
     let rest = key.get(skip as usize..).unwrap_or_default();
     let mut bytes = [0; 8];
@@ -139,7 +139,7 @@ fn word(key: &[u8], skip: u32) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// How the key of a block compares with another, both of a partition.
+/// Compares the key of a block with another key of the same partition.
 fn compare<M: Meter>(
     module: &mut Module<'_, M>,
     block: u32,
@@ -195,7 +195,7 @@ impl skip_list::Sought for Sought<'_> {
 }
 
 impl Strings {
-    /// As the value of a tower.
+    /// Packs the partition into the value of a tower.
     fn pack(self) -> u64 {
         u64::from(self.list.head()) | u64::from(self.skip) << 32
     }
@@ -269,7 +269,7 @@ impl Strings {
         }
     }
 
-    /// Answers the value of a block.
+    /// Outputs the value of a block.
     fn answer<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -283,7 +283,7 @@ impl Strings {
         }
     }
 
-    /// Sets the value of a key, and answers the old one.
+    /// Sets the value of a key, and outputs the old one.
     fn insert<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -309,7 +309,7 @@ impl Strings {
         }
     }
 
-    /// Outputs entries from one cut up to another.
+    /// Outputs the entries from one cut up to another.
     fn ascend<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -334,8 +334,8 @@ impl Strings {
             });
     }
 
-    /// Outputs entries from one cut down to another, searching for each, because lists have one
-    /// direction.
+    /// Outputs the entries from one cut down to another. Searches for each, because lists are
+    /// linked in one direction only.
     fn descend<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -381,7 +381,7 @@ impl Strings {
         let pairs = pairs.map(|(entry, &block)| (self.key(entry.key()), u64::from(block)));
         let built = self.list.build(module, pairs);
         if built.is_err() {
-            // Those in the list are freed with it.
+            // Blocks in the list are freed with it.
             let mut listed = 0;
             self.list.walk(module, self.cut(Cut::Begin), |_, _, _| {
                 listed += 1;
@@ -409,13 +409,13 @@ fn store<M: Meter>(module: &mut Module<'_, M>, entry: Block<'_>) -> Result<u32, 
     Ok(block)
 }
 
-/// The words of a block.
+/// Returns the number of words of a block.
 fn words<M: Meter>(module: &mut Module<'_, M>, block: u32) -> usize {
     let (key_bytes, value_bytes) = lengths(module.read(block, 1)[0]);
     block_words(key_bytes, value_bytes)
 }
 
-/// An entry of the bank.
+/// Returns an entry of the bank.
 fn read<'m, M: Meter>(module: &'m mut Module<'_, M>, block: u32) -> Block<'m> {
     let words = words(module, block);
     Block::whole(module.read(block, words))

@@ -1,4 +1,4 @@
-//! The host's tasks for modules with byte strings, and their answers, as words.
+//! The host's tasks for modules with byte strings, and their results, encoded as words.
 //!
 //! ```text
 //! task    | kind 8, 0 24, tag 32 | partition | further words of the kind |
@@ -6,8 +6,8 @@
 //! block   | length of the key 32, of the value 32 | key | value |
 //! ```
 //!
-//! Key and value of a block are filled up to words with zeros. A block is the same on the way and
-//! in the bank of a module.
+//! Key and value of a block are padded to words with zeros. A block has the same form in a transfer
+//! and in the bank of a module.
 
 use super::cut::Cut;
 
@@ -19,12 +19,12 @@ pub(super) struct Block<'w> {
     value_bytes: usize,
 }
 
-/// The words of a block with key and value of these lengths, in bytes.
+/// Returns the number of words of a block with key and value of these lengths in bytes.
 pub(super) const fn block_words(key_bytes: usize, value_bytes: usize) -> usize {
     1 + key_bytes.div_ceil(8) + value_bytes.div_ceil(8)
 }
 
-/// The lengths of key and value, from the first word of a block.
+/// Returns the lengths of key and value, from the first word of a block.
 pub(super) const fn lengths(first: u64) -> (usize, usize) {
     (first as u32 as usize, (first >> 32) as usize)
 }
@@ -41,7 +41,7 @@ pub(super) fn put_block(key: &[u8], value: &[u8], words: &mut Vec<u64>) {
 }
 
 impl<'w> Block<'w> {
-    /// Takes the first block of some words; `None` if there is none.
+    /// Removes the first block from `words` and returns it; `None` if there is none.
     pub fn take(words: &mut &'w [u64]) -> Option<Block<'w>> {
         let (key_bytes, value_bytes) = lengths(*words.first()?);
         let (own, rest) = words.split_at_checked(block_words(key_bytes, value_bytes))?;
@@ -49,7 +49,7 @@ impl<'w> Block<'w> {
         Some(Block::whole(own))
     }
 
-    /// The block that these words are.
+    /// Interprets words as a block.
     pub fn whole(words: &'w [u64]) -> Block<'w> {
         let (key_bytes, value_bytes) = lengths(words[0]);
         Block {
@@ -59,17 +59,17 @@ impl<'w> Block<'w> {
         }
     }
 
-    /// All words.
+    /// Returns all words.
     pub fn words(self) -> &'w [u64] {
         self.words
     }
 
-    /// The key.
+    /// Returns the key.
     pub fn key(self) -> &'w [u8] {
         &bytemuck::cast_slice(&self.words[1..])[..self.key_bytes]
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn value(self) -> &'w [u8] {
         let start = 1 + self.key_bytes.div_ceil(8);
         &bytemuck::cast_slice(&self.words[start..])[..self.value_bytes]
@@ -88,35 +88,36 @@ impl<'w> Iterator for Blocks<'w> {
     }
 }
 
-/// A task of a partition in a module.
+/// A task on a partition in a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task<'w> {
-    /// Reads the value of a key.
+    /// A read of the value of a key.
     Get { key: &'w [u8] },
-    /// Sets the value of a key, and answers the old one.
+    /// A write of the value of a key. The result is the old value.
     Insert { entry: Block<'w> },
-    /// Sets the value of a key if it has this one, or none, and answers the old one.
+    /// A write of the value of a key if its value is the expected one; `None` stands for an absent
+    /// key. The result is the old value.
     Update {
         entry: Block<'w>,
         previous: Option<&'w [u8]>,
     },
-    /// Removes a key and answers its value. With an expected value, only a key that has it is
-    /// removed.
+    /// A removal of a key, only if it has the expected value, if one is given. The result is the
+    /// old value.
     Remove {
         key: &'w [u8],
         expected: Option<&'w [u8]>,
     },
-    /// Reads up to this many entries between two cuts, from the greatest on if it descends.
+    /// A read of up to `limit` entries between two cuts, from the greatest on if it descends.
     Scan {
         low: Cut<'w>,
         high: Cut<'w>,
         limit: u64,
         descends: bool,
     },
-    /// Builds the partition of entries in ascending order. All its possible keys begin with the
-    /// same `skip` bytes.
+    /// The construction of the partition from entries in ascending order. All its possible keys
+    /// begin with the same `skip` bytes.
     Build { skip: u32, entries: Blocks<'w> },
-    /// Forgets the partition and all that is in it.
+    /// The removal of the partition and all its entries.
     Free,
 }
 
@@ -131,7 +132,7 @@ const BUILD: u8 = 8;
 const FREE: u8 = 9;
 const REMOVE_IF: u8 = 10;
 
-/// Appends a task that has a key and a value.
+/// Appends the insertion of a key and a value.
 pub(super) fn put_insert(partition: u64, tag: u32, key: &[u8], value: &[u8], words: &mut Vec<u64>) {
     words.extend([header(INSERT, tag), partition]);
     put_block(key, value, words);
@@ -161,7 +162,7 @@ pub(super) fn put_key(partition: u64, tag: u32, key: &[u8], removes: bool, words
     put_block(key, &[], words);
 }
 
-/// Appends the removal of a key that has a value.
+/// Appends the removal of a key that is conditional on its value.
 pub(super) fn put_remove_if(
     partition: u64,
     tag: u32,
@@ -191,21 +192,21 @@ pub(super) fn put_scan(
     }
 }
 
-/// Appends the making of a partition.
+/// Appends the construction of a partition.
 pub(super) fn put_build(partition: u64, tag: u32, skip: u32, blocks: &[u64], words: &mut Vec<u64>) {
     let length = blocks.len() as u64;
     words.extend([header(BUILD, tag), partition, skip.into(), length]);
     words.extend_from_slice(blocks);
 }
 
-/// Appends the end of a partition.
+/// Appends the removal of a partition.
 pub(super) fn put_free(partition: u64, tag: u32, words: &mut Vec<u64>) {
     words.extend([header(FREE, tag), partition]);
 }
 
 impl<'w> Task<'w> {
-    /// Takes the first of some tasks, with its partition and its tag. `None` if it is none that is
-    /// known.
+    /// Decodes the first task with its partition and its tag, and removes it from `words`. Returns
+    /// `None` if it is invalid.
     pub fn decode(words: &mut &'w [u64]) -> Option<(Task<'w>, u64, u32)> {
         let mut rest: &'w [u64] = words;
         let (kind, tag) = split(take(&mut rest)?);
@@ -258,16 +259,16 @@ impl<'w> Task<'w> {
     }
 }
 
-/// A module's answer.
+/// The result of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer<'w> {
-    /// There is no entry, or the task is done.
+    /// No entry, or a task without a result that is done.
     Nothing,
     /// A value.
     Value(&'w [u8]),
-    /// Entries.
+    /// A list of entries.
     Entries(Blocks<'w>),
-    /// There is no room in the module; nothing was done.
+    /// The module had no room; nothing was done.
     Full,
 }
 
@@ -276,23 +277,23 @@ const VALUE: u8 = 2;
 const ENTRIES: u8 = 3;
 const FULL: u8 = 4;
 
-/// Appends an answer without anything.
+/// Appends an empty result.
 pub(super) fn answer_nothing(tag: u32, words: &mut Vec<u64>) {
     words.push(header(NOTHING, tag));
 }
 
-/// Appends that there is no room.
+/// Appends the result that there is no room.
 pub(super) fn answer_full(tag: u32, words: &mut Vec<u64>) {
     words.push(header(FULL, tag));
 }
 
-/// Appends a value.
+/// Appends a value as the result.
 pub(super) fn answer_value(tag: u32, value: &[u8], words: &mut Vec<u64>) {
     words.push(header(VALUE, tag));
     put_block(&[], value, words);
 }
 
-/// Appends entries, of which `put` appends the blocks.
+/// Appends entries as the result; `put` appends their blocks.
 pub(super) fn answer_entries(tag: u32, words: &mut Vec<u64>, put: impl FnOnce(&mut Vec<u64>)) {
     words.extend([header(ENTRIES, tag), 0]);
     let start = words.len();
@@ -301,7 +302,8 @@ pub(super) fn answer_entries(tag: u32, words: &mut Vec<u64>, put: impl FnOnce(&m
 }
 
 impl<'w> Answer<'w> {
-    /// Takes the first of some answers, with its tag. `None` if there is none that is known.
+    /// Decodes the first result with its tag, and removes it from `words`. Returns `None` if it is
+    /// invalid.
     pub fn decode(words: &mut &'w [u64]) -> Option<(Answer<'w>, u32)> {
         let mut rest: &'w [u64] = words;
         let (kind, tag) = split(take(&mut rest)?);
@@ -340,7 +342,7 @@ fn split(header: u64) -> (u8, u32) {
 mod tests {
     use super::*;
 
-    /// Strings of no length, of a word, and between.
+    /// Strings of length zero, of a word, shorter and longer.
     const STRINGS: [&[u8]; 5] = [b"", b"a", b"12345678", b"123456789", &[0; 300]];
 
     #[test]

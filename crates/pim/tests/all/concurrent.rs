@@ -1,5 +1,5 @@
-//! Concurrent callers: the outcomes of an index are linearizable, by itself and with single
-//! operations gathered.
+//! Concurrent callers: the outcomes of an index are linearizable, with and without batching of
+//! single operations.
 
 use nearfield_core::{Bytes, Form, OrderedIndex, Words};
 use nearfield_hardware::modules::Preset;

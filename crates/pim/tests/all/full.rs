@@ -1,4 +1,4 @@
-//! Modules that are full, or whose programs fail, lose nothing.
+//! Modules that are full or fail lose no entries.
 
 use nearfield_core::{Batch, Direction, Error, OrderedIndex, Outcome, Words};
 use nearfield_pim::device::{Answered, Counters, Device, Program, RoundError, Workers};
@@ -12,7 +12,7 @@ use std::ops::Bound;
 
 const MODULES: usize = 4;
 
-/// Keys all over the key space, and then the same few of them again and again, until nothing fits
+/// Inserts keys from the whole key space, and then keys from a small part of it, until nothing fits
 /// any more.
 fn fill(index: &impl OrderedIndex<Words>, len: impl Fn() -> usize) {
     let mut map = BTreeMap::new();
@@ -23,7 +23,7 @@ fn fill(index: &impl OrderedIndex<Words>, len: impl Fn() -> usize) {
             .map(|position| {
                 number += 1;
                 let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                // A part of them beside each other.
+                // A third of the keys are close to each other.
                 if position % 3 == 0 { key >> 20 } else { key }
             })
             .collect();
@@ -47,13 +47,13 @@ fn fill(index: &impl OrderedIndex<Words>, len: impl Fn() -> usize) {
     for (key, value) in &map {
         assert_eq!(index.get(*key), Ok(Some(*value)));
     }
-    // A removal makes room in its place.
+    // A removal makes room in its module.
     let some = map.keys().copied().step_by(map.len() / 500);
     let some: Vec<u64> = some.collect();
     for key in &some {
         assert_eq!(index.remove(*key), Ok(map.remove(key)));
     }
-    // Not to the last key: blocks that were merged are room for keys of other lists, too.
+    // Some keys may not fit again, because merged blocks also make room for keys of other lists.
     let again = some.iter().filter(|key| match index.insert(**key, 1) {
         Ok(None) => true,
         Err(Error::OutOfMemory { .. }) => false,
@@ -86,8 +86,8 @@ fn jump_push_is_full_and_keeps_what_it_has() {
     index.check_invariants();
 }
 
-/// The batch is refused as a whole, and everything stays where it was, including the partitions
-/// that were to be moved for it.
+/// The batch is refused as a whole, and nothing moves, not even the partitions that were planned to
+/// move for it.
 #[test]
 fn a_batch_that_is_too_large_for_a_module_is_refused() {
     let key = |number: u64| number * 1000;
@@ -125,7 +125,7 @@ fn a_batch_that_is_too_large_for_a_module_is_refused() {
     }
 }
 
-/// A device that refuses a round now and then.
+/// A device that occasionally refuses a round.
 struct Refusing {
     device: Workers,
     random: SmallRng,
@@ -156,8 +156,8 @@ impl Device for Refusing {
     }
 }
 
-/// If any of its rounds is refused, no operation of a batch is done, and the partitions that were
-/// to be moved stay where they were.
+/// If any round of a batch is refused, no operation of it is executed, and the partitions that were
+/// planned to move stay in their modules.
 #[test]
 fn a_refused_round_leaves_everything_where_it_was() {
     let mut moved = 0;
@@ -177,11 +177,11 @@ fn a_refused_round_leaves_everything_where_it_was() {
         let random = &mut SmallRng::seed_from_u64(!seed);
         let mut map = BTreeMap::new();
         for batch in 0..80_u64 {
-            // Somewhere else after some batches, so that hot places cool.
+            // The hot keys change after some batches, so that hot subranges cool down.
             let hot = (batch / 6 % 3) << 58;
             let writes: Vec<(u64, u64)> = (0..300)
                 .map(|_| {
-                    // Of these one is too hot for any module.
+                    // One of these keys is too hot for any module.
                     let number = match random.random_bool(0.5) {
                         true => 7,
                         false => random.random_range(0..64_u64),

@@ -1,4 +1,4 @@
-//! Heights of subranges follow how hot these are, and change nothing but time.
+//! Heights of subranges follow their hotness, and affect only time.
 
 use nearfield_core::{Batch, OrderedIndex, Words};
 use nearfield_hardware::modules::Preset;
@@ -23,7 +23,7 @@ fn window() -> Window {
     }
 }
 
-/// RADAR whose modules search for subranges, of which there are many, that stay as they are.
+/// Returns options of RADAR with many subranges that never change, in which modules search.
 fn options(heights: Heights) -> Options {
     Options {
         subranges_per_module: SUBRANGES as usize / MODULES,
@@ -36,12 +36,12 @@ fn model() -> Model {
     Model::new(MODULES, Preset::UpmemMeasured.parameters())
 }
 
-/// A key of the subrange of this number.
+/// Returns a key of the subrange of this number.
 fn key(subrange: u64, number: u64) -> u64 {
     subrange * (u64::MAX / SUBRANGES + 1) + number
 }
 
-/// Reads by Zipf's law over subranges that are all over the key space.
+/// Reads keys by Zipf's law over subranges from the whole key space.
 fn reads(index: &impl OrderedIndex<Words>, seed: u64) {
     let random = &mut SmallRng::seed_from_u64(seed);
     let mut batch = Batch::<Words>::new();
@@ -69,7 +69,7 @@ fn load(index: &impl OrderedIndex<Words>) {
     index.execute(&mut batch).expect("executed");
 }
 
-/// Pointers that a read follows, after a while.
+/// Returns the number of pointers that a read follows after a while.
 fn hops<D: Device + Send>(index: &Radar<D>) -> f64 {
     load(index);
     (0..16).for_each(|seed| reads(index, seed));
@@ -125,7 +125,7 @@ fn an_index_with_heights_does_what_a_map_does() {
     });
 }
 
-/// Raises random subranges, and remembers its jobs.
+/// A predictor that raises random subranges, and records its jobs.
 struct Arbitrary(u64);
 
 impl Predictor for Arbitrary {
@@ -160,7 +160,7 @@ fn what_is_learnt_depends_on_batches_and_not_on_time() {
     assert_eq!(run(), run());
 }
 
-/// Says that all is cold.
+/// A predictor that takes all subranges to be cold.
 struct Cold;
 
 impl Predictor for Cold {
@@ -194,7 +194,7 @@ fn a_predictor_that_knows_nothing_is_not_asked_if_others_know_better() {
     assert!(helped < without, "{helped}, not {without}");
 }
 
-/// Comes to nothing when it learns.
+/// A predictor that panics when it learns.
 struct Broken;
 
 impl Predictor for Broken {

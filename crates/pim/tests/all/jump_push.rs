@@ -17,7 +17,7 @@ const MODULES: usize = 64;
 const KEYS: u64 = 60_000;
 const BATCH: usize = 16_000;
 
-/// Keys all over the key space.
+/// Returns a key for a number. Keys are spread over the whole key space.
 fn key(number: u64) -> u64 {
     number * (u64::MAX / KEYS)
 }
@@ -37,7 +37,7 @@ fn loaded(options: Options) -> JumpPush<Model> {
 /// The costs of a batch of predecessors of adjacent keys.
 struct Taken {
     rounds: u64,
-    /// The words sent to the module with most words in each round, and the average.
+    /// Words sent to the module with most words in each round, and the average.
     fullest: f64,
 }
 
@@ -64,8 +64,8 @@ fn predecessors(index: &JumpPush<Model>, count: u64) -> Taken {
     }
 }
 
-/// The logarithm of the batch less 4 is 10: so often queries are begun, and each time the slowest
-/// of them takes two rounds for each of 7 levels, or some more.
+/// The logarithm of the batch's size minus 4 is 10. Queries are begun this many times, and each
+/// time the slowest of them takes two rounds for each of 7 levels, or slightly more.
 #[test]
 fn a_batch_takes_hundreds_of_rounds_and_no_module_much_more_than_others() {
     let index = loaded(Options::default());
@@ -106,7 +106,8 @@ fn nodes_that_several_ask_for_are_pulled_and_who_goes_down_at_once_takes_fewer_r
 #[test]
 fn memory_is_what_modules_have_in_use_and_comes_back() {
     let index = loaded(Options::default());
-    // The first word of each bank, and the first tower of each copy of the upper part.
+    // These bytes are the first word of each bank, and the first tower of each copy of the upper
+    // part.
     let others = MODULES as u64 * (1 + 13) * 8;
     let used = || index.device(Model::used_bytes);
     assert_eq!(index.memory_bytes() + others, used());
@@ -124,13 +125,13 @@ fn memory_is_what_modules_have_in_use_and_comes_back() {
     index.check_invariants();
 }
 
-/// A device that refuses rounds, and whose modules fail, before or after they have done their
+/// A device that refuses rounds, and modules that fail before or after they have executed their
 /// tasks.
 struct Faulty {
     device: Workers,
     random: SmallRng,
-    /// Faults in 10,000 rounds, and of a module in as many; a module that always comes to nothing,
-    /// if it is one.
+    /// Numbers of faults in 10,000 rounds, and of a module in as many; then the number of a module
+    /// that always fails, if it exists.
     rates: Arc<[AtomicU64; 3]>,
 }
 
@@ -194,8 +195,8 @@ fn everything(index: &impl OrderedIndex<Words>) -> BTreeMap<u64, u64> {
     batch.entries(0).collect()
 }
 
-/// Executes writes. Records in `map` the entries that are known to be stored, and in `unknown` the
-/// keys whose state is not known.
+/// Executes writes. Records in `map` the entries that are certainly stored, and in `unknown` the
+/// keys with unknown state.
 fn write(
     index: &JumpPush<Faulty>,
     random: &mut SmallRng,
@@ -289,16 +290,16 @@ fn a_module_that_is_gone_is_named_and_what_others_have_is_read() {
                 failed += 1;
             }
         }
-        // Whether it is a write that comes to nothing or one that is not tried any more.
+        // The write fails, or is not even tried any more.
         assert_ne!(index.insert(key(number) + 1, 1), Ok(Some(1)));
     }
     assert!(read > 20 && failed > 100, "{read} and {failed}");
-    // It is back: nothing that was stored is lost.
+    // The module works again: nothing that was stored is lost.
     rates[2].store(u64::MAX, Ordering::Relaxed);
     for number in 0..400 {
         assert_eq!(index.get(key(number)), Ok(Some(number)));
     }
-    // A copy of the upper part could not be changed.
+    // Writes are refused if a copy of the upper part could not be changed.
     let refused = index.insert(5, 5);
     assert!(
         matches!(refused, Err(Error::Unreachable { .. })),

@@ -1,6 +1,6 @@
 //! Tests of the indexes in memory modules.
 //!
-//! One program has all modules, so that generic code is compiled once.
+//! All modules are in one program, so that generic code is compiled once.
 
 mod concurrent;
 mod full;

@@ -1,4 +1,4 @@
-//! Every index answers as a `BTreeMap` does, on both devices.
+//! Every index behaves like a `BTreeMap`, on both devices.
 
 use nearfield_core::{Bytes, OrderedIndex, Words};
 use nearfield_hardware::modules::Preset;
@@ -12,7 +12,7 @@ use nearfield_testkit::model;
 
 const BANK_BYTES: u64 = 1 << 22;
 
-/// A few modules, of which there may be one.
+/// Returns a small number of modules, possibly one.
 fn modules(seed: u64) -> usize {
     [1, 2, 3, 8, 64][seed as usize % 5]
 }
@@ -38,7 +38,8 @@ fn range_partition_does_what_a_map_does() {
     });
 }
 
-/// Variants are tests of their own, as each takes long with many seeds.
+/// Runs the model test of a variant of RADAR. Variants are separate tests because each takes long
+/// with many seeds.
 fn check_radar(options: impl Fn(usize) -> Options) {
     check(40, |seed| {
         let modules = modules(seed);
@@ -86,7 +87,7 @@ fn what_cools_does_what_a_map_does() {
 
 #[test]
 fn what_moves_all_it_can_does_what_a_map_does() {
-    // Everything is moved and copied that can be.
+    // Everything that can be moved and copied is.
     check_radar(|_| Options {
         tolerance: 0.0,
         price: Price::Transfer { per_key: 0.0 },
@@ -138,7 +139,7 @@ fn pim_tree_on_workers_does_what_a_map_does() {
 
 #[test]
 fn strings_do_what_a_map_does() {
-    // Few keys each, so that there is something to divide and to merge.
+    // Partitions have few keys, so that there is something to divide and to merge.
     let options = |seed| strings::Options {
         partition_keys: [4, 30, 4096][seed as usize % 3],
         cools: 2,

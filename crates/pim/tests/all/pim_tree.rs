@@ -1,4 +1,4 @@
-//! The costs of PIM-tree, and that modules which are full or fail lose nothing.
+//! The costs of PIM-tree, and checks that modules that are full or fail lose no entries.
 
 use nearfield_core::{Batch, Direction, Error, OrderedIndex, Outcome, Words};
 use nearfield_hardware::modules::Preset;
@@ -15,7 +15,7 @@ const KEYS: u64 = 60_000;
 const BATCH: usize = 20_000;
 const STEP: u64 = u64::MAX / KEYS;
 
-/// Keys all over the key space.
+/// Returns a key for a number. Keys are spread over the whole key space.
 fn key(number: u64) -> u64 {
     number * STEP
 }
@@ -35,8 +35,8 @@ fn loaded() -> PimTree<Model> {
     index
 }
 
-/// Numbers of keys: all alike, or as Zipf's law has it over as many segments as modules, in which
-/// all are alike.
+/// Returns numbers of keys: uniform, or by Zipf's law over as many segments as modules, and uniform
+/// within each.
 fn numbers(is_skewed: bool, seed: u64) -> Vec<u64> {
     let random = &mut SmallRng::seed_from_u64(seed);
     let weights: Vec<f64> = (1..=MODULES)
@@ -59,7 +59,8 @@ fn numbers(is_skewed: bool, seed: u64) -> Vec<u64> {
     (0..BATCH).map(|_| number()).collect()
 }
 
-/// Rounds, words that the fullest module was sent, and words that all were sent on the average.
+/// Returns the number of rounds, of words sent to the fullest module, and of words sent to a module
+/// on average.
 fn taken(index: &PimTree<Model>, batch: &mut Batch<Words>) -> (u64, u64, f64) {
     let look = |model: &Model| {
         let counters = model.counters();
@@ -91,7 +92,7 @@ fn operations_take_as_many_rounds_as_published_or_fewer() {
             batch.update(key(number), Some(number), number);
         };
         let found = rounds(&update);
-        // The values of keys that are updated twice must be known.
+        // A second round is needed if a key is updated twice, because its value must be known.
         assert!((1..=2).contains(&found), "{found} for updates");
         let scan = |batch: &mut Batch<Words>, number| {
             let high = Bound::Included(key(number).saturating_add(100 * STEP));
@@ -103,7 +104,7 @@ fn operations_take_as_many_rounds_as_published_or_fewer() {
             );
         };
         assert_eq!(rounds(&scan), 5);
-        // Published: 7 to 10.
+        // The published numbers are 7 to 10.
         let found = rounds(&|batch, number| _ = batch.insert(key(number) + 5, number));
         assert!((6..=7).contains(&found), "{found} for inserts");
         let found = rounds(&|batch, number| _ = batch.remove(key(number) + 5));
@@ -127,7 +128,7 @@ fn modules_have_as_much_to_do_as_others_whatever_is_asked_for() {
             }
             let (_, most, average) = taken(&index, &mut batch);
             let found = most as f64 / average;
-            // By ranges of keys the fullest would have 13 times the average (Zipf over 64
+            // With ranges of keys the fullest module would have 13 times the average (Zipf over 64
             // segments).
             assert!(found < 2.0, "{found}: {is_skewed}, {is_insert}");
         }
@@ -141,7 +142,7 @@ fn many_keys_at_one_place_are_found_by_the_host() {
     let before = index.pulled_nodes();
     let mut batch = Batch::new();
     let random = &mut SmallRng::seed_from_u64(4);
-    // All of them between two keys: one chunk of each level.
+    // All keys are between two stored ones, in one chunk of each level.
     for _ in 0..BATCH {
         batch.predecessor(key(77) + random.random_range(0..STEP));
     }
@@ -165,12 +166,12 @@ fn memory_is_what_modules_use() {
     assert!(memory.upper >= 64 * 288 && memory.shadows > 0, "{memory:?}");
 }
 
-/// The results of scans with a limit that need more than one attempt.
+/// Scans with a limit that need more than one attempt return the right entries.
 #[test]
 fn scans_go_on_until_their_limit() {
     let index = loaded();
     for direction in [Direction::Ascending, Direction::Descending] {
-        // Few keys are left in between.
+        // Few keys are left in the range.
         let mut batch = Batch::new();
         (10_000..30_000)
             .filter(|number| number % 97 != 0)
@@ -207,7 +208,7 @@ fn modules_that_are_full_keep_what_they_have() {
     for _ in 0..200 {
         let mut batch = Batch::<Words>::new();
         let keys: Vec<u64> = (0..200).map(|_| random.random_range(0..100_000)).collect();
-        // More comes than goes, until nothing fits any more.
+        // More keys are inserted than removed, until nothing fits any more.
         let goes = full > 0 && random.random_bool(0.4);
         for &key in &keys {
             match goes {
@@ -231,7 +232,7 @@ fn modules_that_are_full_keep_what_they_have() {
         assert_eq!(index.len(), map.len());
     }
     assert!(full > 1000, "it never gets full");
-    // After any changes of chunks, all keys can be removed, and new ones inserted.
+    // After any changes of chunks, all keys can be removed and new ones inserted.
     let keys: Vec<u64> = map.keys().copied().collect();
     for key in &keys {
         assert_eq!(index.remove(*key), Ok(map.remove(key)));
@@ -244,7 +245,7 @@ fn modules_that_are_full_keep_what_they_have() {
     index.check_invariants();
 }
 
-/// A device that refuses rounds now and then, or loses a module's answer after it has done its
+/// A device that occasionally refuses rounds, or loses a module's output after it has executed its
 /// tasks.
 struct Faulty {
     device: Workers,
@@ -283,8 +284,8 @@ impl Device for Faulty {
     }
 }
 
-/// Random batches on a faulty device. Answered operations have their answered effect; unknown ones
-/// may have either.
+/// Executes random batches on a faulty device. Operations with an outcome have taken effect
+/// accordingly; unknown ones may have taken effect or not.
 fn withstand(refuses: f64, loses: f64) {
     for seed in 0..10 {
         let index = PimTree::new(Faulty {

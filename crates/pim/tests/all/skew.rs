@@ -18,7 +18,7 @@ fn model() -> Model {
     Model::new(MODULES, Preset::UpmemMeasured.parameters())
 }
 
-/// Keys all over the key space.
+/// Returns a key for a number. Keys are spread over the whole key space.
 fn key(number: u64) -> u64 {
     number * (u64::MAX / KEYS)
 }
@@ -34,7 +34,7 @@ fn load(index: &impl OrderedIndex<Words>) {
     }
 }
 
-/// A batch of reads of `count` keys, which are beside each other.
+/// Returns the keys of a batch of reads of `count` adjacent keys.
 fn reads(count: u64, seed: u64) -> Vec<u64> {
     let random = &mut SmallRng::seed_from_u64(seed);
     (0..BATCH)
@@ -42,7 +42,8 @@ fn reads(count: u64, seed: u64) -> Vec<u64> {
         .collect()
 }
 
-/// Reads some batches; of the last, how much more the fullest module was sent than the average.
+/// Executes some batches of reads. Returns for the last one the words sent to the fullest module
+/// divided by the average.
 fn imbalance(
     index: &impl OrderedIndex<Words>,
     counters: impl Fn() -> (u64, f64),
@@ -62,7 +63,7 @@ fn imbalance(
         }
         let after = counters();
         let average = after.1 - before.1;
-        // Modules get no tasks for keys of the host.
+        // The average may be 0, because modules get no tasks for keys of the host.
         last = (after.0 - before.0) as f64 / average.max(1.0);
     }
     last
@@ -83,7 +84,7 @@ fn ranges_that_are_fixed_have_one_module_do_everything() {
 
 #[test]
 fn subranges_follow_the_load_and_everything_stays_where_it_is_found() {
-    // Else reads of a key would be one, and there would be few.
+    // Otherwise reads of a key would be combined, and there would be few.
     let all_count = Options {
         combines_reads: false,
         ..Options::nearfield()
@@ -98,7 +99,7 @@ fn subranges_follow_the_load_and_everything_stays_where_it_is_found() {
         assert!(found < 2.0, "{found} after {moves:?}");
         assert_eq!(index.len() as u64, KEYS);
         index.check_invariants();
-        // Everything is there, in its order.
+        // All entries are present, in order.
         let mut batch = Batch::<Words>::new();
         batch.scan(
             Bound::Unbounded,
@@ -126,7 +127,7 @@ fn no_batch_takes_more_than_two_rounds_and_what_is_even_takes_one() {
             if even {
                 batch.get(key(random.random_range(0..KEYS)));
             } else {
-                // Reads of a key would be one.
+                // Reads of a key would be combined.
                 let number = random.random_range(0..20);
                 batch.insert(key(number), number);
             }
@@ -141,8 +142,8 @@ fn no_batch_takes_more_than_two_rounds_and_what_is_even_takes_one() {
     assert_eq!(rounds() - before, 3);
 }
 
-/// The first batch on cold keys is spread already: inserts into empty subranges, reads that all
-/// find the same key in a wide gap, and reads of gaps between few keys.
+/// Even the first batch on cold keys is spread: inserts into empty subranges, reads that all find
+/// the same key in a wide gap, and reads of gaps between few keys.
 #[test]
 fn what_becomes_hot_is_spread_in_the_same_batch() {
     let wide = u64::MAX / KEYS;
@@ -159,7 +160,8 @@ fn what_becomes_hot_is_spread_in_the_same_batch() {
         let mean = balance.all as f64 / MODULES as f64;
         let found = balance.fullest as f64 / mean;
         assert!(balance.all as usize >= BATCH, "{what}: {balance:?}");
-        // Single keys of the gaps have two times the mean, and can go to two modules each.
+        // Single keys at the gaps have two times the mean load, and can be copied to two modules
+        // each.
         assert!(found < 1.75, "{what}: {found} of {balance:?}");
         batch
     };
@@ -179,8 +181,8 @@ fn what_becomes_hot_is_spread_in_the_same_batch() {
     });
 }
 
-/// Few scans that weigh much are for each module, so by chance some have twice as much to do as the
-/// average; the next batch would have others.
+/// Each module has few scans with great weights, so by chance some modules have twice the average
+/// load; in the next batch these would be others.
 #[test]
 fn scans_without_skew_move_nothing() {
     let index = Radar::new(
@@ -204,7 +206,8 @@ fn scans_without_skew_move_nothing() {
     }
 }
 
-/// Scans begin in one subrange and read the next: it is hot, too, though nothing begins there.
+/// Scans begin in one subrange and read the next one, which is hot, too, although nothing begins
+/// there.
 #[test]
 fn what_scans_go_on_to_is_divided_by_the_paper_too() {
     let index = Radar::new(model(), Options::radar(MODULES));
@@ -213,7 +216,7 @@ fn what_scans_go_on_to_is_divided_by_the_paper_too() {
     let mut fullest = Vec::new();
     for _ in 0..3 {
         let mut batch = Batch::<Words>::new();
-        // Subranges have 391 keys at first, and one ends at the key of number 30,078.
+        // Subranges initially have 391 keys, and one ends at the key of number 30,078.
         for _ in 0..2000 {
             let first = 30_000 + random.random_range(0..50);
             let (from, to) = (key(first), key(first + 400));
@@ -229,8 +232,8 @@ fn what_scans_go_on_to_is_divided_by_the_paper_too() {
     assert!(fullest[2] < 2.5, "{fullest:?}, {:?}", index.moves());
 }
 
-/// As with a frequent word in many documents: the hot place is a small part of a subrange, which
-/// does not gain from its first division.
+/// The hot keys are a small part of a subrange, as those of a frequent word in many documents. The
+/// subrange does not gain from its first division.
 #[test]
 fn what_is_hot_in_a_narrow_place_is_pulled_by_the_paper_too() {
     const DOCUMENTS: u64 = 30_000;
@@ -263,7 +266,7 @@ fn what_is_hot_in_a_narrow_place_is_pulled_by_the_paper_too() {
     }
 }
 
-/// A key that is written again and again is the host's as long as that goes on.
+/// A key that is written continually stays on the host while it is hot.
 #[test]
 fn what_stays_hot_stays_with_the_host() {
     let options = Options {
@@ -287,7 +290,7 @@ fn what_stays_hot_stays_with_the_host() {
     batch_of(50_000);
     assert!((0..12).all(|_| batch_of(50_000) > 0));
     assert_eq!(index.moves().returned, 0);
-    // A few reads of a formerly hot place do not keep it there.
+    // A few reads of a formerly hot key do not keep it on the host.
     for _ in 0..12 {
         batch_of(70_000);
     }
@@ -303,12 +306,12 @@ fn what_basic_radar_has_stays_in_its_module() {
     assert_eq!(index.keys_of_host(), 0);
 }
 
-/// Without requests, pieces are merged, and the host gives its keys back.
+/// Without requests, pieces are merged, and the host returns its keys to modules.
 #[test]
 fn what_was_hot_once_cools() {
     let options = Options {
         cools: Some(6),
-        // Pieces cannot be divided again, nor copied, and all reads count.
+        // Pieces can be neither divided again nor copied, and all reads count.
         levels: 1,
         copies_max: 1,
         combines_reads: false,
@@ -335,7 +338,7 @@ fn what_was_hot_once_cools() {
     let moves = index.moves();
     assert!(moves.merged > 0 && moves.returned > 0, "{moves:?}");
     assert_eq!(index.keys_of_host(), 0);
-    // Subranges may be as large as those at first, and no more of them are left in pieces.
+    // Subranges may be as large as the initial ones, and no others are left in pieces.
     assert!(
         index.subranges() <= before + 20,
         "{before}, {}",
@@ -349,8 +352,7 @@ fn what_was_hot_once_cools() {
     assert!((0..KEYS).all(|number| batch.value(number as usize) == Some(number)));
 }
 
-/// All operations on one key: those that read it share an answer, as long as no operation writes it
-/// between them.
+/// All operations are on one key. Reads share a result if no operation writes the key between them.
 #[test]
 fn a_key_that_all_read_is_read_once() {
     let index = Radar::new(model(), Options::nearfield());
@@ -378,13 +380,13 @@ fn a_key_that_all_read_is_read_once() {
             _ => assert_eq!(batch.value(number as usize), expected, "operation {number}"),
         }
     }
-    // Sixteen writes, and a read behind each.
+    // There are sixteen writes, and a read after each.
     assert!(sent() - before < 34 * 32, "{} bytes", sent() - before);
     assert_eq!(index.moves(), moves);
 }
 
-/// Overlapping scans share reads, as long as no operation writes the range between them; those that
-/// are cut off by their limits, once they would read more than exists.
+/// Overlapping scans share reads if no operation writes the range between them. Scans with limits
+/// share them only if together they would read more entries than exist.
 #[test]
 fn a_range_that_all_scan_is_read_once() {
     const FIRST: u64 = 30_000;
@@ -429,14 +431,15 @@ fn a_range_that_all_scan_is_read_once() {
                 assert_eq!(entries, expected, "operation {position}, at most {limit}");
             }
         }
-        // Each hot entry once between two of the four writes: not 2000 times 100.
+        // Each hot entry is read once between two of the four writes, instead of 2000 times 100
+        // entries.
         let most = 5 * (2 * HOT + 400) * 16;
         let answered = answered() - before;
         assert!(answered < most, "{answered} bytes, {most} at most");
     }
 }
 
-/// The host has to search its own keys, as modules do.
+/// The host must search its own keys, as modules do.
 #[test]
 fn what_the_host_does_itself_takes_time() {
     let options = Options {
@@ -458,7 +461,7 @@ fn what_the_host_does_itself_takes_time() {
         let (balance, subrange) = (index.balance(), index.keys_of_host());
         assert_eq!((balance.all, balance.host), (0, BATCH as u64));
         assert!(subrange > 64);
-        // The directory, and three levels at least.
+        // The host probes the directory and at least three levels.
         let least = HostWork {
             probes: 4 * BATCH as u64,
             ..HostWork::default()
@@ -468,8 +471,8 @@ fn what_the_host_does_itself_takes_time() {
     }
 }
 
-/// A place that all read and that cannot be divided is in several modules, until an operation
-/// writes it.
+/// A part that is only read and cannot be divided is in several modules, until an operation writes
+/// it.
 #[test]
 fn what_is_read_much_is_copied_and_stays_the_same_everywhere() {
     let options = Options {
@@ -490,7 +493,7 @@ fn what_is_read_much_is_copied_and_stays_the_same_everywhere() {
     assert_eq!((balance.all, balance.host), (BATCH as u64, 0));
     assert!(found < 1.3 && balance.fullest < 1700, "{found} {balance:?}");
     for round in 0..3 {
-        // A write in the middle of reads: those behind it see it, wherever they read.
+        // There is a write in the middle of reads. Those after it see it in any module.
         let mut batch = Batch::<Words>::new();
         for number in 0..1000 {
             batch.get(key(30_007));

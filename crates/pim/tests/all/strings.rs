@@ -26,7 +26,7 @@ fn small() -> Options {
     }
 }
 
-/// All entries, in order.
+/// Returns all entries, in order.
 fn everything<D: Device + Send>(index: &Strings<D>) -> Option<BTreeMap<Vec<u8>, Vec<u8>>> {
     let mut batch = Batch::<Bytes>::new();
     let all = (Bound::Unbounded, Bound::Unbounded);
@@ -54,8 +54,8 @@ fn load(index: &impl OrderedIndex<Bytes>, count: u64) {
     }
 }
 
-/// How much more the fullest module is sent than the average, for a batch of reads of keys beside
-/// each other.
+/// Returns the words sent to the fullest module divided by the average, for a batch of reads of
+/// adjacent keys.
 fn imbalance(index: &Strings<Model>, first: u64, count: u64) -> f64 {
     let sent = || {
         index.device(|device| {
@@ -101,7 +101,7 @@ fn partitions_follow_the_load_and_cool_again() {
     let hot = index.moves();
     assert!(hot.divided > before.divided, "{hot:?}");
     assert_eq!(hot.taken, 0);
-    // Elsewhere, from then on.
+    // From then on, other keys are hot.
     let random = &mut SmallRng::seed_from_u64(1);
     for _ in 0..40 {
         let rounds = || index.device(|device| device.counters().rounds);
@@ -183,7 +183,7 @@ fn full_modules_keep_what_they_have() {
     }
 }
 
-/// Blocks of one length give way to such of another, as long as all fit.
+/// Blocks of one length are replaced with blocks of another, while all fit.
 #[test]
 fn values_may_change_their_length_again_and_again() {
     let index = Strings::new(Workers::new(2, 1 << 20, 2), Options::default());
@@ -241,7 +241,7 @@ fn what_is_too_long_is_refused_by_itself() {
         assert_eq!(batch.outcome(position), Outcome::Entry(None));
     }
     assert_eq!(index.len(), 1);
-    // All of a batch is refused that no transfer takes.
+    // A batch that does not fit in a transfer is refused as a whole.
     for number in 0..4 {
         batch.insert(&key(number), &[3; 30_000]);
     }
@@ -250,8 +250,7 @@ fn what_is_too_long_is_refused_by_itself() {
     assert_eq!(index.get(b"other"), Ok(Some(vec![2; 30_000])));
 }
 
-/// A device of which rounds are refused, and modules come to nothing, before they have done
-/// anything or after.
+/// A device that refuses rounds, and modules that fail before or after they have done something.
 struct Unsteady {
     device: Workers,
     random: SmallRng,
@@ -284,7 +283,7 @@ impl Device for Unsteady {
         let fails = self.random.random_bool(self.fails);
         let message = "on purpose".to_owned();
         if fails && self.random.random_bool(0.5) {
-            // It does a part, and panics at an invalid task.
+            // The module executes a part, and panics at an invalid task.
             let tasks = &mut inputs[gone];
             tasks.truncate(self.random.random_range(0..=tasks.len()));
         }
@@ -303,10 +302,10 @@ impl Device for Unsteady {
     }
 }
 
-/// The possible values of a key, because some answers did not come.
+/// The possible values of each key. There may be several because some results were lost.
 type Possible = BTreeMap<Vec<u8>, Vec<Option<Vec<u8>>>>;
 
-/// Writes and reads some keys; nothing that was answered is lost.
+/// Writes and reads some keys, and checks that no acknowledged write is lost.
 fn write(index: &Strings<Unsteady>, possible: &mut Possible, random: &mut SmallRng, hot: u64) {
     let mut batch = Batch::<Bytes>::new();
     let mut asked = Vec::new();
@@ -364,7 +363,7 @@ fn nothing_is_lost_whatever_becomes_of_rounds_and_modules() {
         let random = &mut SmallRng::seed_from_u64(!seed);
         let mut possible = Possible::new();
         for batch in 0..60 {
-            // Somewhere else after some batches, so that hot places cool.
+            // The hot keys change after some batches, so that hot partitions cool down.
             let hot = (batch / 10 % 3) * 10_000;
             write(&index, &mut possible, random, hot);
             index.check_invariants();

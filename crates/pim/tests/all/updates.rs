@@ -1,5 +1,5 @@
-//! Updates of one key in a batch, of which each expects the value of the one before or does not:
-//! ours does such at once, so all other operations are put between them.
+//! Updates of one key in a batch, some of which expect the value of the one before. Our variant
+//! executes such updates as one task, so all other operations are put between them.
 
 use nearfield_core::{Batch, Direction, OrderedIndex, Outcome, Words};
 use nearfield_hardware::modules::Preset;
@@ -22,7 +22,7 @@ fn value(random: &mut SmallRng) -> u64 {
 /// An outcome without a batch's lifetime.
 type Expected = Outcome<'static, Words>;
 
-/// Adds an operation, and answers its outcome by the map.
+/// Adds an operation, executes it on the map, and returns the expected outcome.
 fn add(batch: &mut Batch<Words>, map: &mut BTreeMap<u64, u64>, random: &mut SmallRng) -> Expected {
     let key = random.random_range(0..KEYS) << 61;
     let before = map.get(&key).copied();
@@ -51,7 +51,7 @@ fn add(batch: &mut Batch<Words>, map: &mut BTreeMap<u64, u64>, random: &mut Smal
             Outcome::Entries(map.iter().map(|(key, value)| (*key, *value)).collect())
         }
         of => {
-            // Most expect what is there.
+            // Most updates expect the current value.
             let previous = if of < 34 { before } else { Some(value(random)) };
             let value = value(random);
             batch.update(key, previous, value);
@@ -94,7 +94,7 @@ fn model() -> Model {
 fn updates_that_follow_each_other_do_what_they_do_one_by_one() {
     check(model, Options::nearfield());
     check(|| Workers::new(MODULES, 1 << 20, 2), Options::on_workers());
-    // On the host, and copied, too.
+    // Keys move to the host, and are copied, too.
     let moves_all = Options {
         tolerance: 0.0,
         price: Price::Transfer { per_key: 0.0 },

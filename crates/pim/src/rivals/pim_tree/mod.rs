@@ -291,8 +291,8 @@ impl<D: Device> Host<D> {
         let words = outbox.words();
         let answered = self.device.round(Tasks, outbox.inputs);
         let inbox = Inbox::new(answered.map_err(|error| refused(&error))?);
-        // The list is cleared even if a module failed: the blocks are unused, so at most their memory
-        // is lost.
+        // The list is cleared even if a module failed: the blocks are unused, so at most their
+        // memory is lost.
         self.garbage.clear();
         self.again
             .retain(|&module, _| inbox.error(module).is_some());
