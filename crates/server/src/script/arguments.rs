@@ -1,4 +1,4 @@
-//! Arguments of functions that scripts call, checked as Lua's libraries do.
+//! The arguments of functions that scripts call, checked as Lua's libraries do.
 
 use super::failure::bad_argument;
 use mlua::{Lua, LuaString, MultiValue, Result, Value};
@@ -11,7 +11,7 @@ pub struct Arguments<'l> {
 }
 
 impl<'l> Arguments<'l> {
-    /// The arguments of a call of `function`.
+    /// Creates the arguments of a call of `function`.
     pub fn new(lua: &'l Lua, function: &'static str, values: MultiValue) -> Arguments<'l> {
         Arguments {
             lua,
@@ -20,17 +20,17 @@ impl<'l> Arguments<'l> {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of arguments.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// The argument at `position`, which counts from 1.
+    /// Returns the argument at `position`, which counts from 1.
     pub fn get(&self, position: usize) -> Option<&Value> {
         self.values.get(position.wrapping_sub(1))
     }
 
-    /// An error of an argument.
+    /// Creates an error about an argument.
     pub fn bad(&self, position: usize, text: &str) -> mlua::Error {
         bad_argument(self.lua, position, self.function, text)
     }
@@ -40,7 +40,7 @@ impl<'l> Arguments<'l> {
         self.bad(position, &format!("{expected} expected, got {got}"))
     }
 
-    /// An argument as a number; strings of digits count.
+    /// Returns an argument as a number; strings of digits are converted.
     pub fn number(&self, position: usize) -> Result<f64> {
         let value = self.get(position).cloned().unwrap_or(Value::Nil);
         match value {
@@ -54,7 +54,7 @@ impl<'l> Arguments<'l> {
         }
     }
 
-    /// An argument as a string; numbers count.
+    /// Returns an argument as a string; numbers are converted.
     pub fn string(&self, position: usize) -> Result<LuaString> {
         let value = self.get(position).cloned().unwrap_or(Value::Nil);
         match value {
@@ -67,7 +67,7 @@ impl<'l> Arguments<'l> {
     }
 }
 
-/// The name of a value's type in Lua.
+/// Returns the name of a value's type in Lua.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Nil => "nil",

@@ -3,13 +3,13 @@
 use super::arguments::Arguments;
 use mlua::{Lua, MultiValue, Result, Table};
 
-/// A number as an integer of 32 bits: rounded, and without what is above.
+/// Converts a number to an integer of 32 bits: rounds it and drops the higher bits.
 fn truncated(number: f64) -> i32 {
     const RANGE: f64 = 4_294_967_296.0;
     (number.round_ties_even() % RANGE) as i64 as i32
 }
 
-/// The library.
+/// Creates the library.
 pub fn library(lua: &Lua) -> Result<Table> {
     let table = lua.create_table()?;
     unary(lua, &table, "tobit", |bits| bits)?;

@@ -1,43 +1,43 @@
-//! The scripts that are known by their digests.
+//! The cache of scripts, which are found by their digests.
 
 use super::lowercase;
 use super::source::{Script, ScriptError};
 use hashbrown::HashMap;
 use std::sync::Arc;
 
-/// Largest number of scripts kept of those that came by `EVAL`, as in Valkey. The least recently
+/// Largest number of scripts kept of those that arrived by `EVAL`, as in Valkey. The least recently
 /// run ones are forgotten.
 const EVALUATED_MAX: usize = 500;
 
-/// Limit of memory for the texts of loaded scripts.
+/// Limit of the bytes of memory for the texts of loaded scripts.
 const LOADED_BYTES_MAX: usize = 256 << 20;
 
 /// Error for a script beyond the limit.
 const FULL: &str = "OOM scripts of more than 268435456 bytes are loaded. Use SCRIPT FLUSH.";
 
-/// A script, and when it was run last.
+/// A script, and the time of its last use.
 #[derive(Debug)]
 struct EvaluatedScript {
     script: Arc<Script>,
     used: u64,
 }
 
-/// The scripts that are known.
+/// The known scripts.
 #[derive(Debug, Default)]
 pub struct ScriptCache {
-    /// Those that `SCRIPT LOAD` has made known. They stay.
+    /// Scripts loaded by `SCRIPT LOAD`. They stay.
     loaded: HashMap<String, Arc<Script>>,
-    /// Those that `EVAL` has.
+    /// Scripts run by `EVAL`.
     evaluated: HashMap<String, EvaluatedScript>,
-    /// Number of look-ups.
+    /// Number of lookups, which serves as the clock of last uses.
     clock: u64,
-    /// The memory that all take, and of it that of those which stay.
+    /// Bytes of memory of all scripts, and of the loaded ones among them.
     bytes: usize,
     loaded_bytes: usize,
 }
 
 impl ScriptCache {
-    /// Returns the script of a digest, in any case.
+    /// Returns the script of a digest, in upper or lower case.
     pub fn find(&mut self, digest: &[u8]) -> Option<Arc<Script>> {
         let digest = lowercase(std::str::from_utf8(digest).ok()?);
         self.clock += 1;
@@ -48,7 +48,7 @@ impl ScriptCache {
         self.loaded.get(&*digest).cloned()
     }
 
-    /// Adds a script that is run. Returns the one that is forgotten for it.
+    /// Adds a script that is run. Returns the script that is forgotten in its place.
     pub fn evaluate(&mut self, script: &Arc<Script>) -> Option<Arc<Script>> {
         if self.find(script.digest.as_bytes()).is_some() {
             return None;
@@ -71,7 +71,7 @@ impl ScriptCache {
     /// Adds a script that stays.
     ///
     /// # Errors
-    /// The scripts that stay take too much memory.
+    /// The loaded scripts take too much memory.
     pub fn load(&mut self, script: &Arc<Script>) -> Result<(), ScriptError> {
         if self.loaded.contains_key(&script.digest) {
             return Ok(());
@@ -94,12 +94,12 @@ impl ScriptCache {
         }
     }
 
-    /// Returns how many scripts are known.
+    /// Returns the number of known scripts.
     pub fn len(&self) -> usize {
         self.loaded.len() + self.evaluated.len()
     }
 
-    /// Returns the bytes of memory that they take.
+    /// Returns the bytes of memory that the scripts take.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,9 +1,10 @@
-//! The functions by which scripts run commands. They are functions in C, as those of `mlua` take
-//! longer than most commands for what they are given and what they return.
+//! The functions by which scripts run commands. They are functions in C: for arguments and results,
+//! those of `mlua` take longer than most commands.
 //!
-//! An error of Lua skips the frames up to the protected call. So nothing that is to be dropped may
-//! lie in a frame that calls Lua for more than looking at the stack: each function has an inner one
-//! that runs the command, calls nothing of that kind, and leaves the answer to this thread.
+//! An error of Lua skips the frames up to the protected call. A frame that calls Lua for more than
+//! reading the stack must therefore hold nothing that needs to be dropped. Each function has an
+//! inner function that runs the command, makes no such call, and leaves the reply in a variable of
+//! this thread.
 
 use super::convert::whole;
 use super::engine::{MEMORY_BYTES_MAX, entered_limit};
@@ -19,13 +20,13 @@ use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// The text of what only runs within the call of a script.
+/// Error for functions that work only within the call of a script.
 const NO_HOST: &str = "ERR redis.call/pcall can only be called inside a script invocation";
 
-/// What a script is told whose command has panicked. The panic goes on when the script ends.
+/// Error for a script whose command has panicked. The panic is resumed when the script ends.
 const PANICKED: &str = "ERR the command has failed";
 
-/// How much memory is kept for the answer of the next command.
+/// Bytes of memory kept for the reply of the next command.
 const KEPT_BYTES_MAX: usize = 1 << 16;
 
 /// Longest reply of a command where Lua has all the memory that it may have.
@@ -37,26 +38,25 @@ const ANSWER_TOO_LONG: &str = "ERR the answer of the command does not fit into t
 const NO_ANSWER: Reply = Reply::bounded(Protocol::Resp2, ANSWER_BYTES_MAX);
 
 thread_local! {
-    /// The answer of the command that has run last.
+    /// The reply of the last command.
     static ANSWER: RefCell<Reply> = const { RefCell::new(NO_ANSWER) };
     /// The panic of a command of the script that runs.
     static PANIC: Cell<Option<Box<dyn Any + Send>>> = const { Cell::new(None) };
 }
 
-/// Puts the functions by which scripts run commands into the table `redis`. They run on the host
-/// that is [lent] at the time.
+/// Puts the functions by which scripts run commands into the table `redis`. They use the host that
+/// is [lent] at the time.
 pub fn add_functions(lua: &Lua, redis: &Table) -> Result<()> {
     let functions: [(&str, ffi::lua_CFunction); 3] =
         [("call", call), ("pcall", pcall), ("acl_check_cmd", check)];
     for (name, function) in functions {
-        // SAFETY: these are functions that Lua may call with anything on its stack.
+        // SAFETY: Lua may call these functions with anything on its stack.
         redis.raw_set(name, unsafe { lua.create_c_function(function) }?)?;
     }
     Ok(())
 }
 
-/// To be called when a script has ended: gives back a lot of memory, and goes on with the panic of
-/// a command.
+/// Gives back large memory, and resumes the panic of a command. Call it when a script has ended.
 pub fn end_script() {
     ANSWER.with_borrow_mut(|answer| {
         if answer.capacity() > KEPT_BYTES_MAX {
@@ -68,24 +68,24 @@ pub fn end_script() {
     }
 }
 
-/// What became of a command.
+/// The outcome of a command.
 #[derive(Clone, Copy)]
 enum Ran {
-    /// Its answer, in the protocol.
+    /// The reply, in the protocol.
     Answered(*const [u8]),
-    /// The text why it did not run.
+    /// The error text: the reason why it did not run.
     Refused(*const [u8]),
-    /// It has panicked.
+    /// A panic of the command.
     Panicked,
 }
 
-/// `redis.call`: an error is raised.
+/// Runs a command (`redis.call`). An error is raised.
 unsafe extern "C-unwind" fn call(state: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this with its state, and no frame of it has anything to drop.
     unsafe {
         raw::look(state);
         let ran = run(state);
-        // The words leave their places to what is pushed.
+        // The words make room for the pushed values.
         ffi::lua_settop(state, 0);
         if push_answer(state, ran) {
             ffi::lua_error(state);
@@ -94,7 +94,7 @@ unsafe extern "C-unwind" fn call(state: *mut lua_State) -> c_int {
     1
 }
 
-/// `redis.pcall`: an error is returned.
+/// Runs a command (`redis.pcall`). An error is returned.
 unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
     // SAFETY: as above.
     unsafe {
@@ -106,7 +106,7 @@ unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
     1
 }
 
-/// `redis.acl_check_cmd`: whether the script's user may run a command.
+/// Returns whether the script's user may run a command (`redis.acl_check_cmd`).
 unsafe extern "C-unwind" fn check(state: *mut lua_State) -> c_int {
     // SAFETY: as above.
     unsafe {
@@ -122,13 +122,13 @@ unsafe extern "C-unwind" fn check(state: *mut lua_State) -> c_int {
     1
 }
 
-/// Pushes an answer, or the table of an error, and says whether it is that.
+/// Pushes a reply or the table of an error. Returns true if it is an error.
 ///
 /// # Safety
 /// As for [`push::answer`].
 unsafe fn push_answer(state: *mut lua_State, ran: Ran) -> bool {
-    // SAFETY: the caller answers for the state. The bytes are in the thread's answer, which
-    // changes when the next command runs: nothing that is called here runs one.
+    // SAFETY: the caller vouches for the state. The bytes are in the thread's reply, which changes
+    // when the next command runs: nothing that is called here runs one.
     unsafe {
         match ran {
             Ran::Answered(bytes) => {
@@ -136,7 +136,7 @@ unsafe fn push_answer(state: *mut lua_State, ran: Ran) -> bool {
                 let is_error = bytes.first() == Some(&b'-');
                 let is_nothing = matches!(bytes.first(), None | Some(b'_'));
                 if is_nothing && !lent::is_typed() {
-                    // In RESP3 nothing is nil.
+                    // In RESP3, null becomes nil, not false.
                     ffi::lua_pushboolean(state, 0);
                 } else {
                     push::answer(state, &mut bytes);
@@ -155,20 +155,20 @@ unsafe fn push_answer(state: *mut lua_State, ran: Ran) -> bool {
     }
 }
 
-/// Runs the command whose words are on the stack.
+/// Runs the command with the words on the stack.
 ///
 /// # Safety
 /// `state` is that of a function that Lua has called.
 unsafe fn run(state: *mut lua_State) -> Ran {
     let run = |reply: &mut Reply| {
         reply.truncate(0);
-        // The answer and what Lua makes of it are there at once.
+        // The reply and the Lua value made of it exist at the same time.
         reply.set_bound(entered_limit() / 2);
         reply.set_protocol(match lent::is_typed() {
             true => Protocol::Resp3,
             false => Protocol::Resp2,
         });
-        // SAFETY: the caller answers for the state.
+        // SAFETY: the caller vouches for the state.
         let ran = unsafe { with_words(state, |words| lent::with(|host| host.run(words, reply))) };
         let refused = match ran {
             Ok(Some(Ok(()))) if reply.is_cut() => {
@@ -190,7 +190,7 @@ unsafe fn run(state: *mut lua_State) -> Ran {
             Some(_) => Ran::Refused(bytes),
         }
     };
-    // A command of a script runs no other.
+    // A command of a script runs no other command.
     let ran = catch_unwind(AssertUnwindSafe(|| ANSWER.with_borrow_mut(run)));
     ran.unwrap_or_else(|panic| {
         PANIC.set(Some(panic));
@@ -198,13 +198,13 @@ unsafe fn run(state: *mut lua_State) -> Ran {
     })
 }
 
-/// Whether the script's user may run the command whose words are on the stack.
+/// Returns whether the script's user may run the command with the words on the stack.
 ///
 /// # Safety
 /// `state` is that of a function that Lua has called.
 unsafe fn may_run(state: *mut lua_State) -> std::result::Result<bool, &'static str> {
     let asked = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: the caller answers for the state.
+        // SAFETY: the caller vouches for the state.
         let may_run = unsafe { with_words(state, |words| lent::with(|host| host.may_run(words))) };
         let known = may_run?.ok_or(NO_HOST)?;
         known.ok_or("ERR Invalid command passed to redis.acl_check_cmd()")
@@ -223,12 +223,13 @@ unsafe fn with_words<R>(
     state: *mut lua_State,
     work: impl FnOnce(&[&[u8]]) -> R,
 ) -> std::result::Result<R, &'static str> {
-    // SAFETY: the caller answers for the state. Looking at what is on the stack raises no error.
+    // SAFETY: the caller vouches for the state. Reading the types of values on the stack raises no
+    // error.
     let count = unsafe { ffi::lua_gettop(state) };
     if count == 0 {
         return Err("ERR Please specify at least one argument for this redis lib call");
     }
-    // The texts of numbers, one behind the other, and where each ends.
+    // The texts of numbers, one after the other, and the end of each.
     let (mut digits, mut ends) = (SmallVec::<[u8; 64]>::new(), SmallVec::<[usize; 8]>::new());
     for at in 1..=count {
         // SAFETY: as above.
@@ -251,8 +252,8 @@ unsafe fn with_words<R>(
     let (mut words, mut begin) = (SmallVec::<[&[u8]; 8]>::new(), 0);
     let mut ends = ends.into_iter();
     for at in 1..=count {
-        // SAFETY: as above. A string is not converted, so nothing is allocated, and it stays where
-        // it is while it is on the stack.
+        // SAFETY: as above. A string is not converted, so nothing is allocated. It does not move
+        // while it is on the stack.
         let string = unsafe {
             match ffi::lua_type(state, at) {
                 ffi::LUA_TSTRING => {

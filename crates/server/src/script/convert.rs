@@ -1,23 +1,23 @@
-//! Writing what scripts return in the protocol.
+//! The conversion of a script's results to the protocol.
 
 use super::engine::entered_limit;
 use super::failure::look;
 use crate::resp::{Protocol, Reply};
 use mlua::{Result, Table, Value};
 
-/// How deep values may be nested, which are written by recursion.
+/// Largest nesting depth of values, which are written by recursion.
 const DEPTH_MAX: usize = 200;
 
-/// Writes what a script has returned. `typed` says whether it has asked for RESP3, which booleans
-/// go by.
+/// Writes the result of a script. `typed` is true if the script has asked for RESP3, which decides
+/// how booleans are written.
 pub fn to_reply(value: &Value, reply: &mut Reply, typed: bool) -> Result<()> {
     write(value, &mut Answer { reply, values: 0 }, typed, 0)
 }
 
-/// Number of values written between two looks at the verdict.
+/// Number of values written between two checks of the verdict.
 const VALUES_UNTIL_LOOK: usize = 1 << 12;
 
-/// An answer that is being written. A table may be in it any number of times.
+/// A reply that is being written. It may contain a table any number of times.
 struct Answer<'r> {
     reply: &'r mut Reply,
     values: usize,
@@ -53,7 +53,8 @@ fn write(value: &Value, answer: &mut Answer<'_>, typed: bool, depth: usize) -> R
     Ok(())
 }
 
-/// A number without its fraction; as on x86, what no integer can hold is the least one.
+/// Converts a number to an integer without its fraction. As on x86, a number that no integer can
+/// hold becomes the least one.
 pub fn truncated(number: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&number) {
@@ -63,10 +64,10 @@ pub fn truncated(number: f64) -> i64 {
     }
 }
 
-/// A number that is an integer, as one.
+/// Returns a number as an integer if it is one.
 pub fn whole(number: f64) -> Option<i64> {
     let integer = truncated(number);
-    // There are two zeros.
+    // The bits are compared, because there are two zeros.
     ((integer as f64).to_bits() == number.to_bits()).then_some(integer)
 }
 
@@ -139,7 +140,7 @@ fn write_table(table: &Table, answer: &mut Answer<'_>, typed: bool, depth: usize
     Ok(())
 }
 
-/// A text that may stand in a line of the protocol.
+/// Converts a text to one that may stand in a line of the protocol.
 fn one_line(text: &[u8]) -> String {
     String::from_utf8_lossy(text).replace(['\r', '\n'], " ")
 }

@@ -1,4 +1,4 @@
-//! The Lua state: its sandbox, the functions that scripts are given, and how a script is run.
+//! The Lua state: its sandbox, the functions given to scripts, and the running of a script.
 
 use super::enter::{Callable, Ended, Entry};
 use super::guard::{self, Guard};
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What libraries find in the table `redis` while they are loaded.
+/// Names that libraries find in the table `redis` while they are loaded.
 const LOADING: &[&str] = &[
     "log",
     "LOG_DEBUG",
@@ -39,23 +39,24 @@ const LOADING: &[&str] = &[
 
 const PRELUDE: &str = include_str!("prelude.lua");
 
-/// What all scripts together may hold in memory. Redis has no limit, so that a script may end the
-/// server; here it ends itself.
+/// Bytes of memory that all scripts together may hold. Redis has no limit, so a script can end the
+/// server; here the script ends itself.
 pub const MEMORY_BYTES_MAX: usize = 1 << 30;
 
 /// The least that all scripts together may hold, however small `maxmemory` is.
 const MEMORY_BYTES_LEAST: usize = 32 << 20;
 
-/// Memory that a script may take at least, whatever earlier scripts have left.
+/// Bytes of memory that a script may take at least, however much earlier scripts have left.
 const FREE_BYTES_LEAST: usize = 8 << 20;
 
 thread_local! {
-    /// The limit of the state that this thread has entered last.
+    /// The limit of the state that this thread entered last.
     static ENTERED_LIMIT: Cell<usize> = const { Cell::new(MEMORY_BYTES_MAX) };
 }
 
-/// Returns what all scripts together may hold where keys and clients have `maxmemory` bytes; 0 is
-/// no limit. An eighth, so that the process stays near `maxmemory` whatever a script does.
+/// Returns the bytes that all scripts together may hold where keys and clients have `maxmemory`
+/// bytes; 0 is no limit. It is an eighth, so that the process stays near `maxmemory` whatever a
+/// script does.
 pub fn memory_bytes_of(maxmemory: u64) -> usize {
     match usize::try_from(maxmemory / 8).unwrap_or(usize::MAX) {
         0 => MEMORY_BYTES_MAX,
@@ -63,74 +64,74 @@ pub fn memory_bytes_of(maxmemory: u64) -> usize {
     }
 }
 
-/// Returns how many bytes the state of the script that runs on this thread may hold.
+/// Returns the number of bytes that the state of the script on this thread may hold.
 pub fn entered_limit() -> usize {
     ENTERED_LIMIT.get()
 }
 
-/// Garbage that a script may leave before a full collection.
+/// Bytes of garbage that a script may leave before a full collection.
 const LEFT_BYTES_MAX: usize = 32 << 20;
 
 /// Longest text that is compiled. Compilation cannot be interrupted.
 const SOURCE_BYTES_MAX: usize = 16 << 20;
 
-/// Length of the name of a text without a name.
+/// Longest name of a text without a name of its own.
 const SHOWN_BYTES_MAX: usize = 512;
 
-/// Error for a library without room beside the others.
+/// Error for a library without room next to the others.
 const NO_ROOM: &str = "libraries take half of the memory that they may";
 
 /// Error for a longer text.
 const SOURCE_TOO_LONG: &str = "chunk has more than 16777216 bytes";
 
-/// What a Lua state runs.
+/// The purpose of a Lua state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Scripts, which find `KEYS` and `ARGV` among their globals.
+    /// Running scripts, which find `KEYS` and `ARGV` among their globals.
     Scripts,
-    /// Functions of libraries, which get their keys and arguments.
+    /// Running functions of libraries, which get their keys and arguments.
     Functions,
 }
 
-/// A Lua state, and the parts of it that are needed for each script.
+/// A Lua state, and the parts of it that each script needs.
 #[derive(Debug)]
 pub struct Engine {
     lua: Lua,
-    /// What scripts see as their globals.
+    /// The globals that scripts see.
     environment: Table,
-    /// Where these lie.
+    /// The real globals, behind those that scripts see.
     globals: Table,
-    /// Runs a compiled script, or calls a function of a library.
+    /// The entry that runs a compiled script or calls a function of a library.
     entry: Entry,
-    /// Runs the code of a library.
+    /// Function that runs the code of a library.
     load: Function,
-    /// Empties the tables in front of those that scripts share.
+    /// Function that empties the tables in front of those that scripts share.
     tidy: Function,
-    /// Whether a script may have put something there.
+    /// True if a script may have put something there.
     is_untidy: Arc<AtomicBool>,
-    /// Has the garbage collector work as it does for all scripts.
+    /// Function that restores the default settings of the garbage collector.
     retune: Function,
     /// True if a script has changed them.
     is_retuned: Arc<AtomicBool>,
     /// Scripts by their digests.
     scripts: HashMap<String, Callable>,
-    /// Functions of libraries by their numbers, each with its name. Those that were loaded last may
-    /// not be known yet.
+    /// Functions of libraries by their numbers, each with its name. The last ones that were loaded
+    /// may not be known yet.
     functions: HashMap<u64, (String, Callable)>,
     /// The number of the next function.
     next_number: u64,
-    /// What the library that is being loaded has registered.
+    /// The functions registered by the library that is being loaded.
     registered: Arc<Mutex<Vec<Registered>>>,
-    /// Ends what takes too long.
+    /// The guard that ends scripts which take too long.
     guard: Arc<Guard>,
     /// Limit of the state's memory, in bytes.
     limit: Cell<usize>,
-    /// With how many bytes of memory behind a script all that is left is given back.
+    /// Bytes of memory after a script above which all garbage is collected.
     collect_above: Cell<usize>,
 }
 
 impl Engine {
-    /// A state that has run nothing.
+    /// Creates a state that has run nothing.
     pub fn new(watchdog: &Arc<Watchdog>, kind: Kind) -> Result<Engine> {
         let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::default())?;
@@ -175,11 +176,11 @@ impl Engine {
         })
     }
 
-    /// Lets the state hold at most `bytes` from here on, or little more than it holds already.
-    /// To be called by the thread that is about to run something in it.
+    /// Limits the state to `bytes` from now on, or to little more than it already holds. Call it on
+    /// the thread that is about to run something in the state.
     ///
     /// # Errors
-    /// Memory for the collection is lacking.
+    /// There is no memory for the collection.
     pub fn limit_memory(&self, bytes: usize) -> Result<()> {
         ENTERED_LIMIT.set(bytes);
         if self.limit.get() == bytes {
@@ -192,17 +193,17 @@ impl Engine {
         Ok(())
     }
 
-    /// The bytes of memory that the state takes.
+    /// Returns the bytes of memory that the state takes.
     pub fn memory_bytes(&self) -> usize {
         self.lua.used_memory()
     }
 
-    /// Those when the last script or function had ended.
+    /// Returns the bytes of memory that the state took when the last script or function had ended.
     pub fn memory_bytes_after_run(&self) -> usize {
         self.entry.memory_bytes()
     }
 
-    /// Compiles a script, unless that is done already.
+    /// Compiles a script, unless it is compiled already.
     pub fn compile(&mut self, script: &Script) -> std::result::Result<(), ScriptError> {
         if self.scripts.contains_key(&script.digest) {
             return Ok(());
@@ -216,7 +217,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Forgets what was compiled of a script.
+    /// Forgets the compiled form of a script.
     pub fn forget(&mut self, digest: &str) {
         if self.scripts.remove(digest).is_some() {
             self.lua.expire_registry_values();
@@ -227,7 +228,7 @@ impl Engine {
         compile(&self.lua, name.to_owned(), code, self.environment.clone())
     }
 
-    /// Runs a script and writes what it returns.
+    /// Runs a script and writes its result.
     pub fn run<H: Host>(
         &mut self,
         script: &Script,
@@ -244,7 +245,7 @@ impl Engine {
         self.execute(&script.digest, callable, host, keys, arguments)
     }
 
-    /// Runs a script or function of this name, and writes what it returns.
+    /// Runs a script or function of this name, and writes its result.
     fn execute<H: Host>(
         &self,
         name: &str,
@@ -269,7 +270,7 @@ impl Engine {
             Ok(Ended::Failed(error)) => Err(failed(name, &error)),
             Err(error) => Err(error.into()),
         };
-        // It may have had no memory left for the error that it is to end by.
+        // The script may have had no memory left for the error that ends it.
         let answered = answered.map_err(|error| match guard::verdict() {
             Some(reason) if !error.to_string().starts_with(reason) => {
                 ScriptError::Text(reason.to_owned())
@@ -282,7 +283,7 @@ impl Engine {
         answered
     }
 
-    /// Forgets what was compiled of scripts once it takes half of the memory. It is compiled again
+    /// Forgets all compiled scripts if they take half of the memory. A script is compiled again
     /// when it is run.
     fn make_room(&mut self) -> Result<()> {
         let half = self.limit.get() / 2;
@@ -297,7 +298,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Undoes what a script may have left to later ones.
+    /// Undoes changes of a script that later scripts could see.
     fn settle(&self) -> Result<()> {
         if self.is_untidy.load(Ordering::Relaxed) {
             self.tidy.call::<()>(())?;
@@ -305,7 +306,7 @@ impl Engine {
         if self.is_retuned.swap(false, Ordering::Relaxed) {
             self.retune.call::<()>(())?;
         }
-        // Lua 5.1 does not collect when it lacks memory, but fails.
+        // Lua 5.1 fails when it lacks memory; it does not collect first.
         let above = self.collect_above.get().min(self.limit.get() / 4);
         if self.entry.memory_bytes() > above {
             self.lua.gc_collect()?;
@@ -315,7 +316,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Loads a library. Its functions are not known before it is [kept](Engine::keep).
+    /// Loads a library. Its functions are unknown until it is [kept](Engine::keep).
     pub fn load(
         &mut self,
         code: &[u8],
@@ -357,7 +358,7 @@ impl Engine {
         }
     }
 
-    /// Forgets all functions but those of `libraries`.
+    /// Forgets all functions except those of `libraries`.
     pub fn keep(&mut self, libraries: &Libraries) {
         let all = libraries.iter().flat_map(|library| &library.functions);
         let kept: HashSet<u64> = all.map(|function| function.number).collect();
@@ -365,7 +366,7 @@ impl Engine {
         self.lua.expire_registry_values();
     }
 
-    /// Calls the function of a library that has this number, and writes what it returns.
+    /// Calls the function of a library with this number, and writes its result.
     pub fn call<H: Host>(
         &mut self,
         number: u64,
@@ -380,15 +381,15 @@ impl Engine {
     }
 }
 
-/// Compiles a text, which is never taken for bytes that were compiled before.
+/// Compiles a text. It is never taken for bytecode.
 fn compile(lua: &Lua, name: String, code: &[u8], environment: Table) -> Result<Function> {
     if code.len() > SOURCE_BYTES_MAX {
         return Err(mlua::Error::RuntimeError(SOURCE_TOO_LONG.to_owned()));
     }
-    // A name is a string of C.
+    // A name is a C string.
     let name = name.replace('\0', "");
-    // The parser of Lua 5.1 does not hold its name, which a collection then frees (CVE-2025-49844).
-    // Equal strings are one string, and this one is held.
+    // The parser of Lua 5.1 does not hold its name, so a collection can free it (CVE-2025-49844).
+    // Equal strings are one object, and this one is held.
     let held = lua.create_string(&name)?;
     let chunk = lua.load(code).set_name(name).set_mode(ChunkMode::Text);
     let function = chunk.set_environment(environment).into_function();
@@ -396,7 +397,7 @@ fn compile(lua: &Lua, name: String, code: &[u8], environment: Table) -> Result<F
     function
 }
 
-/// What the client of a script or function of this name that failed is told.
+/// Creates the error sent to the client of a failed script or function of this name.
 fn failed(name: &str, error: &Value) -> ScriptError {
     let Value::Table(table) = error else {
         return ScriptError::Lua(error_of(error));
@@ -408,13 +409,13 @@ fn failed(name: &str, error: &Value) -> ScriptError {
     ScriptError::Text(text)
 }
 
-/// The text of an error that was [located](failure::locate).
+/// Returns the text of an error that was [located](failure::locate).
 fn error_of(error: &Value) -> String {
     match error {
         Value::Table(table) => {
             field(table, "err").unwrap_or_else(|| "ERR unknown error".to_owned())
         }
-        // Not even its error could be made, as there is no memory.
+        // Not even the table of the error could be made, because there is no memory.
         error => error.to_string().unwrap_or_default(),
     }
 }
@@ -428,7 +429,7 @@ fn field(table: &Table, name: &str) -> Option<String> {
     }
 }
 
-/// Adds a function that sets what is answered.
+/// Adds a function that sets the returned flag.
 fn mark(lua: &Lua, native: &Table, name: &str) -> Result<Arc<AtomicBool>> {
     let is_set = Arc::new(AtomicBool::new(false));
     let set = Arc::clone(&is_set);
@@ -440,11 +441,11 @@ fn mark(lua: &Lua, native: &Table, name: &str) -> Result<Arc<AtomicBool>> {
     Ok(is_set)
 }
 
-/// What only the prelude gets to see, and passes on.
+/// Creates the table of functions that only the prelude sees and passes on.
 fn native_table(lua: &Lua, redis: &Table, random: &Arc<Mutex<Random>>) -> Result<Table> {
     let native = lua.create_table()?;
     let translate = lua.create_function(|lua, value: Value| {
-        // A script that has to end must not catch the error and go on.
+        // A script that must end may not catch the error and continue.
         failure::look()?;
         failure::translate(lua, value)
     })?;
@@ -453,7 +454,7 @@ fn native_table(lua: &Lua, redis: &Table, random: &Arc<Mutex<Random>>) -> Result
         let bytes = text.as_bytes();
         let name = match &name {
             Some(name) => name.to_string_lossy(),
-            // No more than its first line is shown.
+            // Only its first line is shown.
             None => {
                 let line = bytes.get(..SHOWN_BYTES_MAX).unwrap_or(&bytes);
                 String::from_utf8_lossy(line).into_owned()
@@ -484,7 +485,7 @@ fn native_table(lua: &Lua, redis: &Table, random: &Arc<Mutex<Random>>) -> Result
 /// Error for a registration after the library was loaded.
 const NOT_LOADING: &str = "ERR redis.register_function can only be called on FUNCTION LOAD command";
 
-/// The table `redis` of a library that is being loaded.
+/// Creates the table `redis` of a library that is being loaded.
 fn loading_table(
     lua: &Lua,
     redis: &Table,
@@ -516,7 +517,7 @@ fn loading_table(
     Ok(loading)
 }
 
-/// The table `redis`, without what needs the call of the script.
+/// Creates the table `redis`, without the functions that need the call of the script.
 fn redis_table(lua: &Lua) -> Result<Table> {
     let redis = lua.create_table()?;
     for (level, name) in ["LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"]
@@ -557,7 +558,7 @@ fn redis_table(lua: &Lua) -> Result<Table> {
         let text = text
             .get(..end.map_or(0, |last| last + 1))
             .unwrap_or_default();
-        // What has but one word has no code.
+        // A text of a single word has no error code.
         if text.contains(&b' ') {
             failure::reply_table(lua, text)
         } else {
@@ -578,7 +579,7 @@ fn redis_table(lua: &Lua) -> Result<Table> {
         if values.len() != 1 {
             return Err(failure::raise_reply("ERR wrong number of arguments"));
         }
-        // A value that is neither string nor number counts as empty.
+        // A value that is neither a string nor a number counts as empty.
         let text = Arguments::new(lua, "sha1hex", values).string(1);
         let digest = match text {
             Ok(text) => sha1_hex(&text.as_bytes()),
@@ -620,7 +621,7 @@ fn wrong_type(lua: &Lua) -> Result<Table> {
     failure::reply_table(lua, "ERR wrong number or type of arguments")
 }
 
-/// Returns a text in which no character controls what shows it.
+/// Returns a text without control characters, which a terminal would interpret.
 fn printable(text: &[u8]) -> String {
     let mut printable = String::new();
     for letter in String::from_utf8_lossy(text).chars() {
@@ -668,12 +669,12 @@ fn log(lua: &Lua, values: MultiValue) -> Result<()> {
         let room = LOGGED_BYTES_MAX.saturating_sub(text.len());
         text.extend_from_slice(part.get(..room).unwrap_or(&part));
     }
-    // A line of the log is one line, whatever the script has given.
+    // A message of the log is one line, whatever the script passes.
     eprintln!("nearfield: script: {}", printable(&text));
     Ok(())
 }
 
-/// All that scripts change is logged, so that there is nothing to choose from.
+/// Does nothing: all changes of scripts are logged, so there is nothing to choose from.
 fn set_replication(lua: &Lua, values: MultiValue) -> Result<()> {
     if values.len() != 1 {
         return Err(failure::raise_reply(

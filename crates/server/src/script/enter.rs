@@ -1,8 +1,8 @@
-//! Calling scripts and functions, with their keys and arguments.
+//! The call of scripts and functions, with their keys and arguments.
 //!
-//! A function in C makes the tables and calls what is to run. It is called protected, without
-//! `mlua`, which would take a lock and many steps for each call. What is called and what it is
-//! called by lies in Lua's registry, from where a number brings it onto the stack.
+//! A function in C makes the tables and calls the script. It is called protected and without
+//! `mlua`, which would take a lock and many steps for each call. The functions and their arguments
+//! are stored in Lua's registry, from where a number brings each onto the stack.
 
 use super::convert::truncated;
 use super::host::Host;
@@ -13,36 +13,37 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 
-/// What calls scripts and functions of a Lua state.
+/// The caller of scripts and functions of a Lua state.
 #[derive(Debug)]
 pub struct Entry {
     lua: Lua,
     /// The main thread of the Lua state.
     state: NonNull<lua_State>,
-    /// [`enter`].
+    /// The function [`enter`].
     enter: RegistryKey,
-    /// Makes a table of an error.
+    /// The function that makes a table of an error.
     locate: RegistryKey,
-    /// Where a value is put that `mlua` is to find. It is never nil, so that its place is there.
+    /// The place where a value is put for `mlua` to find. It is never nil, so that the place always
+    /// exists.
     place: RegistryKey,
-    /// What the state has taken when the last call ended.
+    /// Bytes of memory that the state took when the last call ended.
     bytes: Cell<usize>,
 }
 
 // SAFETY: `lua` may be sent, and keeps alive what `state` points to. Nothing else here belongs to a
-// thread, and the Lua state does not either.
+// thread, and neither does the Lua state.
 unsafe impl Send for Entry {}
 
-/// A script or function that can be called, of the Lua state that an [`Entry`] belongs to.
+/// A callable script or function of the Lua state of an [`Entry`].
 #[derive(Debug)]
 pub struct Callable {
     function: RegistryKey,
-    /// Of a script: the table of globals in which it finds `KEYS` and `ARGV`.
+    /// The table of globals in which a script finds `KEYS` and `ARGV`; `None` for a function.
     globals: Option<RegistryKey>,
 }
 
 impl Callable {
-    /// A script, which finds `KEYS` and `ARGV` among these globals.
+    /// Creates a callable from a script, which finds `KEYS` and `ARGV` among these globals.
     pub fn script(lua: &Lua, function: Function, globals: &Table) -> Result<Callable> {
         Ok(Callable {
             function: lua.create_registry_value(function)?,
@@ -50,7 +51,7 @@ impl Callable {
         })
     }
 
-    /// A function, which is given its keys and arguments.
+    /// Creates a callable from a function, which gets its keys and arguments as parameters.
     pub fn function(lua: &Lua, function: Function) -> Result<Callable> {
         Ok(Callable {
             function: lua.create_registry_value(function)?,
@@ -59,25 +60,25 @@ impl Callable {
     }
 }
 
-/// What became of it.
+/// The outcome of a call.
 #[derive(Debug)]
 pub enum Ended {
-    /// What it has returned is written.
+    /// The result is written.
     Answered,
-    /// What it has returned is to be written.
+    /// The result, which the caller must write.
     Returned(Value),
-    /// It has failed with this.
+    /// The error value of a failed call.
     Failed(Value),
 }
 
-/// What [`enter`] gets.
+/// The arguments that [`enter`] gets.
 struct Visit<'v> {
     keys: &'v [&'v [u8]],
     arguments: &'v [&'v [u8]],
 }
 
 impl Entry {
-    /// The entry to a Lua state, whose function `locate` makes tables of errors.
+    /// Creates the entry to a Lua state. Its function `locate` makes tables of errors.
     pub fn new(lua: &Lua, locate: Function) -> Result<Entry> {
         let mut state = None;
         // SAFETY: the closure has nothing to drop, and calls nothing that raises an error.
@@ -85,8 +86,8 @@ impl Entry {
         let Some(state) = state else {
             unreachable!("a Lua state lies somewhere")
         };
-        // SAFETY: `enter` is a function that Lua may call with what `Entry::call` gives it, and
-        // nobody else gets to see it.
+        // SAFETY: Lua may call `enter` with what `Entry::call` passes, and no other code can reach
+        // it.
         let enter = unsafe { lua.create_c_function(enter) }?;
         Ok(Entry {
             lua: lua.clone(),
@@ -98,12 +99,12 @@ impl Entry {
         })
     }
 
-    /// The bytes of memory that the state had taken when the last call ended.
+    /// Returns the bytes of memory that the state took when the last call ended.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.get()
     }
 
-    /// Calls a script or function of this Lua state for `host`. No other may run there.
+    /// Calls a script or function of this Lua state for `host`. No other may run in the state.
     pub fn call(
         &self,
         callable: &Callable,
@@ -114,12 +115,12 @@ impl Entry {
         const PLACES: c_int = 5;
         let state = self.state.as_ptr();
         let mut visit = Visit { keys, arguments };
-        // SAFETY: `lua` keeps the state alive. What calls this has it for itself: an engine is
-        // behind a mutex, and no function that Lua calls has one. So nothing runs in the state,
-        // whose stack has the places that are needed, as for any function in C. Nothing that is
-        // called outside the protected call raises an error: values come from places of the
-        // registry that are there, and numbers and strings are looked at as what they are. `visit`
-        // is there until the protected call ends, after which nobody has a pointer to it.
+        // SAFETY: `lua` keeps the state alive. The caller has it exclusively: an engine is behind a
+        // mutex, and no function that Lua calls has an engine. So nothing runs in the state, whose
+        // stack has the places that are needed, as for any function in C. Nothing that is called
+        // outside the protected call raises an error: values come from places of the registry that
+        // exist, and numbers and strings are read as what they are. `visit` outlives the protected
+        // call, after which no pointer to it remains.
         unsafe {
             let top = ffi::lua_gettop(state);
             if ffi::lua_checkstack(state, PLACES) == 0 {
@@ -160,14 +161,14 @@ impl Entry {
         Ok(Ended::Answered)
     }
 
-    /// Takes off the value on the stack, and all down to `top`.
+    /// Takes the value off the stack, and all others down to `top`.
     ///
     /// # Safety
     /// Nothing runs in the state, and there is a value on its stack.
     unsafe fn take(&self, top: c_int) -> Result<Value> {
         let state = self.state.as_ptr();
-        // SAFETY: the caller answers for the state and the value. The place of the registry is
-        // there, so that no memory is needed to put something in it.
+        // SAFETY: the caller vouches for the state and the value. The place of the registry exists,
+        // so that storing something in it needs no memory.
         unsafe {
             let is_nil = ffi::lua_isnil(state, -1) != 0;
             if !is_nil {
@@ -188,11 +189,11 @@ impl Entry {
     }
 }
 
-/// Called with a [`Visit`], the function, and the globals of a script. Returns what the function
-/// returns.
+/// Calls a function with its keys and arguments, and returns what the function returns. The stack
+/// has a [`Visit`], the function, and the globals if it is a script.
 unsafe extern "C-unwind" fn enter(state: *mut lua_State) -> c_int {
-    // SAFETY: nobody but `Entry::call` has this function, whose visit outlives the call. Lua gives
-    // a function in C twenty places on the stack, of which this takes seven. An error skips this
+    // SAFETY: only `Entry::call` has this function, and its visit outlives the call. Lua gives a
+    // function in C twenty places on the stack, of which this takes seven. An error skips this
     // frame, which has nothing to drop.
     unsafe {
         let visit = &*ffi::lua_touserdata(state, 1).cast::<Visit<'_>>();
@@ -221,7 +222,7 @@ unsafe extern "C-unwind" fn enter(state: *mut lua_State) -> c_int {
 /// As for [`push::answer`].
 unsafe fn push_words(state: *mut lua_State, words: &[&[u8]]) {
     let count = c_int::try_from(words.len()).unwrap_or(c_int::MAX);
-    // SAFETY: the caller answers for the state, and for two places on the stack.
+    // SAFETY: the caller vouches for the state, and for two places on the stack.
     unsafe {
         ffi::lua_createtable(state, count, 0);
         for (position, word) in (1..=count).zip(words) {

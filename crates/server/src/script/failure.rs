@@ -1,19 +1,19 @@
-//! Errors of functions that scripts call.
+//! The errors of functions that scripts call.
 
 use crate::carried;
 use mlua::{Error, Lua, Result, Table, Value};
 
-/// What went wrong in a function that a script called, until Lua gets to see it.
+/// The error of a function that a script called, until it is translated for Lua.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{text}")]
 pub struct Failure {
-    /// What went wrong.
+    /// The text of the error.
     pub text: String,
-    /// Whether it is a reply of a command, which scripts get as a table.
+    /// True if it is an error reply of a command, which scripts get as a table.
     pub is_reply: bool,
 }
 
-/// An error as the functions of Lua's libraries raise it: with the line that called them.
+/// Creates an error as the functions of Lua's libraries raise it: with the line that called them.
 pub fn raise(lua: &Lua, text: impl std::fmt::Display) -> Error {
     let position = lua.inspect_stack(1, |frame| {
         let line = frame.current_line()?;
@@ -27,7 +27,7 @@ pub fn raise(lua: &Lua, text: impl std::fmt::Display) -> Error {
     })
 }
 
-/// An error of an argument, by its position from 1.
+/// Creates an error about the argument at a position, which counts from 1.
 pub fn bad_argument(lua: &Lua, position: usize, function: &str, text: &str) -> Error {
     raise(
         lua,
@@ -35,7 +35,7 @@ pub fn bad_argument(lua: &Lua, position: usize, function: &str, text: &str) -> E
     )
 }
 
-/// Fails if what runs is to end. Functions that take long ask this now and then.
+/// Fails if the running script must end. Functions that take long call this periodically.
 pub fn look() -> Result<()> {
     match super::guard::verdict() {
         Some(reason) => Err(raise_reply(reason)),
@@ -43,7 +43,7 @@ pub fn look() -> Result<()> {
     }
 }
 
-/// Looks now and then in a loop, by how often it has run.
+/// Calls [`look`] periodically in a loop; `times` is the number of iterations.
 pub fn look_after(times: usize) -> Result<()> {
     const TIMES: usize = 1 << 12;
     if times.is_multiple_of(TIMES) {
@@ -52,7 +52,7 @@ pub fn look_after(times: usize) -> Result<()> {
     Ok(())
 }
 
-/// An error that scripts get as a table, as if a command had answered it.
+/// Creates an error that scripts get as a table, like an error reply of a command.
 pub fn raise_reply(text: impl Into<String>) -> Error {
     Error::external(Failure {
         text: text.into(),
@@ -60,7 +60,7 @@ pub fn raise_reply(text: impl Into<String>) -> Error {
     })
 }
 
-/// What Lua gets to see of an error: values as they are, ours as strings or tables.
+/// Translates an error for Lua: values stay as they are, our errors become strings or tables.
 pub fn translate(lua: &Lua, value: Value) -> Result<Value> {
     let Value::Error(error) = value else {
         return Ok(value);
@@ -80,14 +80,14 @@ pub fn translate(lua: &Lua, value: Value) -> Result<Value> {
     }
 }
 
-/// The table that stands for an error reply.
+/// Creates the table that stands for an error reply.
 pub fn reply_table(lua: &Lua, text: impl AsRef<[u8]>) -> Result<Table> {
     let table = lua.create_table()?;
     table.raw_set("err", lua.create_string(text)?)?;
     Ok(table)
 }
 
-/// The text of an error of Lua itself, without where it passed through.
+/// Returns the text of an error of Lua itself, without the functions that it passed through.
 pub fn message(error: &Error) -> String {
     match error {
         Error::SyntaxError { message, .. } => message.clone(),
@@ -97,7 +97,7 @@ pub fn message(error: &Error) -> String {
     }
 }
 
-/// What a script that failed is to be told by: a table with the error and where it was raised.
+/// Creates the error of a failed script: a table with the text and the line that raised it.
 pub fn locate(lua: &Lua, value: Value) -> Result<Table> {
     let table = match translate(lua, value)? {
         Value::Table(table) => table,
@@ -127,5 +127,5 @@ pub fn locate(lua: &Lua, value: Value) -> Result<Table> {
     Ok(table)
 }
 
-/// How far the line of an error is looked for.
+/// Number of stack levels searched for the line of an error.
 const LEVELS_MAX: usize = 64;

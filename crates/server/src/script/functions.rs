@@ -1,8 +1,8 @@
-//! The libraries of functions of a server, and what runs them.
+//! The libraries of functions of a server, and the engine that runs them.
 //!
-//! They have a Lua state of their own, apart from that of scripts. A library is code that runs
-//! once, when it is loaded, and then has no more than `redis.register_function` and the like; it
-//! may keep local values for its functions, which see nothing of other libraries.
+//! Functions have a Lua state of their own, apart from that of scripts. The code of a library runs
+//! once, when it is loaded, and can then only call `redis.register_function` and the like. It may
+//! keep local values for its functions. Functions see nothing of other libraries.
 
 use super::ScriptMemory;
 use super::engine::{Engine, Kind};
@@ -15,30 +15,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a library may take to be loaded by a client.
+/// Longest time that a client's library may take to load.
 pub const LOAD_TIME_MAX: Duration = Duration::from_millis(500);
 
-/// What becomes of libraries that are there when others are restored.
+/// The fate of existing libraries when others are restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restore {
-    /// All are deleted.
+    /// Deletion of all.
     Flush,
-    /// None may have the name of one that is restored.
+    /// Failure if a restored library has the name of an existing one.
     Append,
-    /// Those are replaced that have the name of one that is restored.
+    /// Replacement of those that have the name of a restored one.
     Replace,
 }
 
-/// How much memory is kept for the command of the next call.
+/// Bytes of memory kept for the command of the next call.
 const KEPT_BYTES_MAX: usize = 1 << 16;
 
-/// The function that runs, or has run last: the command, and when it began.
+/// The function that runs, or that ran last: the command, and the time at which it began.
 #[derive(Clone, Debug, Default)]
 pub struct Call {
     function: Option<Arc<Function>>,
-    /// The words of the command, one behind the other.
+    /// The words of the command, one after the other.
     bytes: Vec<u8>,
-    /// Where each ends.
+    /// Offset of the end of each word.
     ends: Vec<usize>,
     began: Option<Instant>,
 }
@@ -61,12 +61,12 @@ impl Call {
         self.began = Some(began);
     }
 
-    /// The name of the function.
+    /// Returns the name of the function.
     pub fn name(&self) -> &str {
         self.function.as_ref().map_or("", |it| &it.name)
     }
 
-    /// The words of the command.
+    /// Returns the words of the command.
     pub fn words(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         let mut begin = 0;
         self.ends.iter().map(move |end| {
@@ -76,22 +76,22 @@ impl Call {
         })
     }
 
-    /// True if it takes more memory than is kept.
+    /// Returns true if the command takes more memory than is kept.
     fn is_large(&self) -> bool {
         self.bytes.len() + self.ends.len() * size_of::<usize>() > KEPT_BYTES_MAX
     }
 
-    /// How long it has run.
+    /// Returns for how long the function has run.
     pub fn elapsed(&self) -> Duration {
         self.began.map_or(Duration::ZERO, |began| began.elapsed())
     }
 }
 
-/// What is known of functions, whether one runs or not.
+/// The state of functions that can be read while one runs.
 #[derive(Debug, Default)]
 struct Known {
     libraries: Libraries,
-    /// The function that was looked for last, as clients mostly call the same one again.
+    /// The function that was looked up last. Clients mostly call the same one again.
     latest: Option<Arc<Function>>,
     call: Call,
 }
@@ -103,18 +103,18 @@ impl Known {
     }
 }
 
-/// A function that is to be called.
+/// A function that will be called next.
 #[derive(Debug)]
 pub struct Begun {
     number: u64,
-    /// What it has said of itself.
+    /// The flags with which it was registered.
     pub flags: FunctionFlags,
-    /// Whether its command takes more memory than is kept.
+    /// True if its command takes more memory than is kept.
     is_large: bool,
 }
 
-/// All functions of a server. Callers of what changes them have the keyspace to themselves, so
-/// that the log and snapshots hold them in the order of all changes.
+/// All functions of a server. Callers of methods that change them hold the keyspace exclusively, so
+/// that the log and snapshots have these changes in the order of all changes.
 #[derive(Debug)]
 pub struct Functions {
     known: Mutex<Known>,
@@ -125,7 +125,8 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// None, whose calls `watchdog` looks after and whose memory is counted in `memory`.
+    /// Creates an empty set of functions. `watchdog` watches their calls, and `memory` counts their
+    /// memory.
     pub fn new(watchdog: Arc<Watchdog>, memory: Arc<ScriptMemory>) -> Functions {
         Functions {
             known: Mutex::default(),
@@ -142,56 +143,57 @@ impl Functions {
         memory.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
     }
 
-    /// Counts anew what is held.
+    /// Updates the count of bytes held.
     fn count(&self) {
         let bytes = self.engine_bytes() + self.known_bytes();
         self.memory.functions.store(bytes, Ordering::Relaxed);
     }
 
-    /// The libraries as they are now.
+    /// Returns the current libraries.
     pub fn libraries(&self) -> Libraries {
         self.known.lock().libraries.clone()
     }
 
-    /// The function of a name in any case.
+    /// Returns the function of a name, in upper or lower case.
     pub fn find(&self, name: &[u8]) -> Option<Arc<Function>> {
         self.known.lock().libraries.function(name).cloned()
     }
 
-    /// The number of libraries and that of functions.
+    /// Returns the number of libraries and that of functions.
     pub fn counts(&self) -> (usize, usize) {
         let libraries = &self.known.lock().libraries;
         (libraries.iter().len(), libraries.function_count())
     }
 
-    /// The code of all libraries, for a snapshot.
+    /// Returns the code of all libraries, for a snapshot.
     pub fn codes(&self) -> Vec<Arc<[u8]>> {
         let libraries = &self.known.lock().libraries;
         libraries.iter().map(|it| Arc::clone(&it.code)).collect()
     }
 
-    /// The bytes of memory that the Lua state takes (`used_memory_vm_functions`).
+    /// Returns the bytes of memory that the Lua state takes (`used_memory_vm_functions`).
     pub fn engine_bytes(&self) -> usize {
         self.engine_bytes.load(Ordering::Relaxed)
     }
 
-    /// The bytes of memory that libraries take outside it (`used_memory_functions`).
+    /// Returns the bytes of memory that libraries take outside of the Lua state
+    /// (`used_memory_functions`).
     pub fn known_bytes(&self) -> usize {
         self.known.lock().libraries.memory_bytes()
     }
 
-    /// The function that runs.
+    /// Returns the call of the function that runs.
     pub fn running(&self) -> Option<Call> {
         let runs = self.watchdog.runs(Running::Function);
         runs.then(|| self.known.lock().call.clone())
     }
 
-    /// Loads a library, in place of that of its name if it may `replace` it, and answers its name.
-    /// Nothing is changed by an error.
+    /// Loads a library and returns its name. With `replace`, it replaces an existing library of
+    /// that name. An error changes nothing.
     ///
     /// # Errors
-    /// It is none, takes longer than `time_max`, or there is one of its name or with functions of
-    /// the same names.
+    /// The code is not a library, takes longer than `time_max` to load, or its name or those of its
+    /// functions are taken.
     pub fn load(
         &self,
         code: &[u8],
@@ -210,7 +212,7 @@ impl Functions {
         Ok(name)
     }
 
-    /// Loads several libraries. Nothing is changed by an error.
+    /// Loads several libraries. An error changes nothing.
     ///
     /// # Errors
     /// As those of [`load`](Functions::load), or two have the same name.
@@ -243,14 +245,14 @@ impl Functions {
     /// Deletes the library of a name.
     ///
     /// # Errors
-    /// There is none.
+    /// No library has this name.
     pub fn delete(&self, name: &[u8]) -> Result<(), LibraryError> {
         let mut libraries = self.libraries();
         libraries.remove(name).ok_or(LibraryError::NotFound)?;
         self.change(|_| Ok(libraries))
     }
 
-    /// Deletes all libraries, and all that the Lua state holds.
+    /// Deletes all libraries, and the Lua state.
     pub fn flush(&self) {
         *self.engine.lock() = None;
         self.known.lock().set_libraries(Libraries::default());
@@ -258,7 +260,7 @@ impl Functions {
         self.count();
     }
 
-    /// Has the libraries be those that `work` answers, if it does.
+    /// Replaces the libraries by those that `work` returns, unless it fails.
     fn change(
         &self,
         work: impl FnOnce(&mut Engine) -> Result<Libraries, LibraryError>,
@@ -279,8 +281,9 @@ impl Functions {
         changed
     }
 
-    /// Finds the function that the words of a call name, in any case, to be [called](Self::call)
-    /// next. From then on it is the one that is said to run while one runs.
+    /// Finds the function that the words of a call name, in upper or lower case, to be
+    /// [called](Self::call) next. From now on it is reported as the running function while one
+    /// runs.
     pub fn begin(&self, words: &[&[u8]], began: Instant) -> Option<Begun> {
         let mut known = self.known.lock();
         let Known {
@@ -302,10 +305,10 @@ impl Functions {
         })
     }
 
-    /// Calls a function, which answers on the reply of `host`.
+    /// Calls a function, which writes its result into the reply of `host`.
     ///
     /// # Errors
-    /// It fails, or is no more.
+    /// The function fails, or no longer exists.
     pub fn call(
         &self,
         begun: &Begun,

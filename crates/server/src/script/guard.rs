@@ -1,4 +1,4 @@
-//! Ends what runs in a Lua state and takes too long.
+//! The guard that ends a script or function which takes too long.
 
 use super::watchdog::{KILLED, Watchdog};
 use parking_lot::Mutex;
@@ -7,26 +7,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a library is told that takes too long to load.
+/// Error for a library that takes too long to load.
 const LOAD_TIMEOUT: &str = "ERR FUNCTION LOAD timeout";
 
-/// Asked every now and then whether what runs in a Lua state is to end.
+/// The guard of a Lua state. A running script asks it periodically whether to end.
 #[derive(Debug)]
 pub struct Guard {
     watchdog: Arc<Watchdog>,
     is_loading: AtomicBool,
-    /// While a library is loaded: until when it has to be, if by any time.
+    /// The time by which the library that is being loaded must be loaded, if there is a limit.
     load_until: Mutex<Option<Instant>>,
 }
 
 thread_local! {
-    /// The guard of what runs on this thread, or has run last.
+    /// The guard of the script that runs on this thread, or that ran last.
     static ATTENDED: RefCell<Option<Arc<Guard>>> = const { RefCell::new(None) };
     /// True while it runs.
     static IS_ATTENDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// While this is there, [`verdict`] asks a guard on this thread.
+/// The scope of a run: while it exists, [`verdict`] asks a guard on this thread.
 #[derive(Debug)]
 pub struct WatchedRun(());
 
@@ -36,8 +36,8 @@ impl Drop for WatchedRun {
     }
 }
 
-/// Returns why what runs on this thread is to end, if it is. Functions that scripts call ask this
-/// where they take long.
+/// Returns why the script on this thread must end, or `None` if it may continue. Functions that
+/// scripts call check this where they take long.
 pub fn verdict() -> Option<&'static str> {
     if !IS_ATTENDED.get() {
         return None;
@@ -46,7 +46,7 @@ pub fn verdict() -> Option<&'static str> {
 }
 
 impl Guard {
-    /// A guard that ends what the watchdog has end.
+    /// Creates a guard that ends a script when the watchdog requests it.
     pub fn new(watchdog: Arc<Watchdog>) -> Guard {
         Guard {
             watchdog,
@@ -55,10 +55,10 @@ impl Guard {
         }
     }
 
-    /// Has [`verdict`] ask this guard on this thread.
+    /// Makes [`verdict`] ask this guard on this thread.
     pub fn attend(self: &Arc<Guard>) -> WatchedRun {
         ATTENDED.with_borrow_mut(|attended| {
-            // Mostly it is the same again.
+            // Mostly it is the same guard again.
             if !attended.as_ref().is_some_and(|it| Arc::ptr_eq(it, self)) {
                 *attended = Some(Arc::clone(self));
             }
@@ -67,23 +67,23 @@ impl Guard {
         WatchedRun(())
     }
 
-    /// A library is loaded, which may take so long.
+    /// Notes that the loading of a library begins, which may take up to `time_max`.
     pub fn begin_load(&self, time_max: Option<Duration>) {
         *self.load_until.lock() = time_max.map(|time| Instant::now() + time);
         self.is_loading.store(true, Ordering::Relaxed);
     }
 
-    /// The library is loaded, or refused.
+    /// Notes that the library is loaded or refused.
     pub fn end_load(&self) {
         self.is_loading.store(false, Ordering::Relaxed);
     }
 
-    /// Says whether a library is being loaded.
+    /// Returns true if a library is being loaded.
     pub fn is_loading(&self) -> bool {
         self.is_loading.load(Ordering::Relaxed)
     }
 
-    /// Returns why what runs is to end, if it is.
+    /// Returns why the script must end, or `None` if it may continue.
     fn verdict(&self) -> Option<&'static str> {
         if self.is_loading.load(Ordering::Relaxed) {
             let until = *self.load_until.lock();

@@ -1,18 +1,19 @@
-//! The look at the verdict between the instructions of Lua.
+//! The hook that checks the verdict between the instructions of Lua.
 
 use super::raw;
 use mlua::ffi::{self, lua_Debug, lua_State};
 use mlua::{Lua, Result};
 use std::ffi::c_int;
 
-/// Largest number of instructions between two looks.
+/// Largest number of instructions between two checks.
 const INSTRUCTIONS_MAX: usize = 256;
 
-/// With how much memory in the Lua state there are fewer. The time that one instruction takes is
-/// bounded by nothing else: it may join two strings that fill the memory.
+/// Mebibytes of memory in the Lua state above which there are fewer instructions between two
+/// checks. The time that one instruction takes is bounded by nothing else: it may join two strings
+/// that fill the memory.
 const MEBIBYTES_MANY: usize = 16;
 
-/// Looks at the verdict from now on. Coroutines that scripts make inherit it.
+/// Installs the hook. Coroutines that scripts create inherit it.
 pub fn set(lua: &Lua) -> Result<()> {
     let many = INSTRUCTIONS_MAX as c_int;
     let set = |state| {

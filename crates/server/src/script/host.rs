@@ -4,15 +4,15 @@ use crate::resp::Reply;
 
 /// The server, as a script sees it.
 pub trait Host {
-    /// Runs a command, and writes its answer into `reply`.
+    /// Runs a command, and writes its reply into `reply`.
     ///
     /// # Errors
-    /// The script may not run it, and why.
+    /// The script may not run the command; the text is the reason.
     fn run(&mut self, args: &[&[u8]], reply: &mut Reply) -> std::result::Result<(), String>;
 
-    /// Whether the script's user may run a command; `None` if there is no such command.
+    /// Returns whether the script's user may run a command; `None` if there is no such command.
     fn may_run(&self, args: &[&[u8]]) -> Option<bool>;
 
-    /// Where the answer of the script is written.
+    /// Returns the reply into which the script's result is written.
     fn reply(&mut self) -> &mut Reply;
 }

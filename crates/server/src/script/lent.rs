@@ -1,18 +1,19 @@
-//! The host of the script that runs, where the functions find it that live as long as the Lua
-//! state. Making them anew for each call, as `mlua::Lua::scope` does, takes longer than most calls.
+//! The host of the script that runs. Functions that live as long as the Lua state find it here.
+//! Creating these functions again for each call, as `mlua::Lua::scope` does, takes longer than most
+//! calls.
 
 use super::host::Host;
 use std::cell::Cell;
 use std::ptr::NonNull;
 
 thread_local! {
-    /// The host that this thread has lent, unless somebody uses it.
+    /// The host that this thread has lent, unless it is in use.
     static LENT: Cell<Option<NonNull<dyn Host>>> = const { Cell::new(None) };
-    /// Whether the script that it was lent to has asked for RESP3.
+    /// True if the script that it was lent to has asked for RESP3.
     static TYPED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Puts back what was there, also while a panic unwinds.
+/// Guard that puts the previous host back, also while a panic unwinds.
 struct Restore(Option<NonNull<dyn Host>>);
 
 impl Drop for Restore {
@@ -21,12 +22,12 @@ impl Drop for Restore {
     }
 }
 
-/// Whether the script that runs, or has run last on this thread, has asked for RESP3.
+/// Returns true if the script that runs, or that ran last on this thread, has asked for RESP3.
 pub fn is_typed() -> bool {
     TYPED.get()
 }
 
-/// Sets whether the script that runs has asked for RESP3. None has when it begins.
+/// Sets whether the script that runs has asked for RESP3. It is false when a script begins.
 pub fn set_typed(typed: bool) {
     TYPED.set(typed);
 }
@@ -35,24 +36,24 @@ pub fn set_typed(typed: bool) {
 pub fn lend<R>(host: &mut dyn Host, work: impl FnOnce() -> R) -> R {
     let host = NonNull::from(host);
     // SAFETY: only a lifetime changes, and so the type keeps its layout. The pointer is not used
-    // once the host's lifetime is over: it lies nowhere but in `LENT` of this thread and in the
-    // frames of `with`. `Restore` takes it out of the former before this function returns or
-    // unwinds, and the latter frames are above this one and have ended by then.
+    // after the host's lifetime: it is stored only in `LENT` of this thread and in the frames of
+    // `with`. `Restore` takes it out of the former before this function returns or unwinds, and the
+    // latter frames are above this one and have ended by then.
     let host = unsafe { std::mem::transmute::<NonNull<dyn Host + '_>, NonNull<dyn Host>>(host) };
     let _restore = Restore(LENT.replace(Some(host)));
     set_typed(false);
     work()
 }
 
-/// Runs `work` on the host that this thread has lent. `None` if there is none, or if this is called
-/// by what already works on it.
+/// Runs `work` on the host that this thread has lent. Returns `None` if there is none, or if the
+/// caller already works on it.
 pub fn with<R>(work: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
     let mut host = LENT.take()?;
     let _restore = Restore(Some(host));
-    // SAFETY: it was made of a reference by a `lend` whose frame is below this one on the same
-    // thread, so that it is valid. That frame holds the only reference and does not use it. `LENT`
-    // is empty until `Restore` ends, so that no second reference is made of the pointer. `work` can
-    // keep none, as it works for any lifetime.
+    // SAFETY: the pointer was made of a reference by a `lend` with a frame below this one on the
+    // same thread, so it is valid. That frame holds the only reference and does not use it. `LENT`
+    // is empty until `Restore` ends, so that no second reference is made of the pointer. `work`
+    // cannot keep one, because it works for any lifetime.
     Some(work(unsafe { host.as_mut() }))
 }
 
@@ -62,7 +63,7 @@ mod tests {
     use crate::resp::Reply;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    /// Counts its commands, in what it has borrowed.
+    /// A host that counts its commands in a variable that it borrows.
     struct Counts<'c> {
         count: &'c mut usize,
         reply: Reply,

@@ -1,4 +1,5 @@
-//! Libraries of functions: what their first line says, and what is known of their functions.
+//! The libraries of functions: the metadata of their first line, and the names and flags of their
+//! functions.
 
 use super::failure::message;
 use super::lowercase;
@@ -8,11 +9,11 @@ use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Why libraries are refused; what a client is told, without its code.
+/// The reason why a library is refused. The texts are error replies without the code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LibraryError {
-    /// It does not begin with `#!`.
+    /// The code does not begin with `#!`.
     #[error("Missing library metadata")]
     NoMetadata,
     /// The first line does not end, or its quotes do not.
@@ -21,7 +22,7 @@ pub enum LibraryError {
     /// The first line gives two names.
     #[error("Invalid metadata value, name argument was given multiple times")]
     TwoNames,
-    /// The first line says something that is not known.
+    /// The first line has an unknown field.
     #[error("Invalid metadata value given: {0}")]
     UnknownMetadata(String),
     /// The first line gives no name.
@@ -33,28 +34,28 @@ pub enum LibraryError {
          one character long"
     )]
     BadName,
-    /// There are libraries in Lua only.
+    /// The engine is not Lua.
     #[error("Engine '{0}' not found")]
     UnknownEngine(String),
-    /// There is a library of that name.
+    /// A library of that name exists.
     #[error("Library '{0}' already exists")]
     Exists(String),
-    /// There is a library of that name, and one that is restored has it, too.
+    /// A library of that name exists, and a restored one has it, too.
     #[error("Library {0} already exists")]
     RestoredExists(String),
     /// Another library has a function of that name.
     #[error("Function {0} already exists")]
     FunctionExists(String),
-    /// It is no Lua.
+    /// The code does not compile.
     #[error("Error compiling function: {0}")]
     Compile(String),
-    /// It fails.
+    /// The code fails when it runs.
     #[error("Error registering functions: {0}")]
     Register(String),
-    /// It has no functions.
+    /// The library has no functions.
     #[error("No functions registered")]
     Empty,
-    /// There is none of that name.
+    /// No library has that name.
     #[error("Library not found")]
     NotFound,
     /// The Lua state fails.
@@ -68,26 +69,27 @@ impl From<mlua::Error> for LibraryError {
     }
 }
 
-/// True for what may be the name of a library or function.
+/// Returns true if the text may be the name of a library or function.
 pub(super) fn is_name(name: &[u8]) -> bool {
     let may_be = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     !name.is_empty() && name.iter().all(may_be)
 }
 
-/// What the first line of a library says.
+/// The metadata in the first line of a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metadata<'c> {
     /// The name of the library.
     pub name: String,
-    /// What follows the first line, whose end is kept, so that lines are counted as they were sent.
+    /// The code after the first line. It keeps that line's end, so that lines are counted as they
+    /// were sent.
     pub body: &'c [u8],
 }
 
 impl Metadata<'_> {
-    /// Takes the code of a library apart: `#!lua name=NAME`, and what follows.
+    /// Splits the code of a library into the first line, `#!lua name=NAME`, and the rest.
     ///
     /// # Errors
-    /// The first line does not say what it has to.
+    /// The first line lacks its fields, or has others.
     pub fn parse(code: &[u8]) -> Result<Metadata<'_>, LibraryError> {
         if !code.starts_with(b"#!") {
             return Err(LibraryError::NoMetadata);
@@ -124,18 +126,18 @@ impl Metadata<'_> {
     }
 }
 
-/// What a function has said of itself.
+/// The flags with which a function was registered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FunctionFlags(u8);
 
 impl FunctionFlags {
-    /// It does not write.
+    /// The flag of a function that does not write.
     pub const NO_WRITES: FunctionFlags = FunctionFlags(1);
-    /// It may take memory when there is none.
+    /// The flag of a function that may run when memory is exhausted.
     pub const ALLOW_OOM: FunctionFlags = FunctionFlags(1 << 1);
 
-    /// The names of all flags, in the order of their bits. There is no cluster and no replica that
-    /// could be stale, so that the others change nothing.
+    /// The names of all flags, in the order of their bits. The others change nothing, because there
+    /// is no cluster, and no replica that could be stale.
     const NAMES: [&'static str; 5] = [
         "no-writes",
         "allow-oom",
@@ -144,24 +146,24 @@ impl FunctionFlags {
         "allow-cross-slot-keys",
     ];
 
-    /// The flag of a name in any case.
+    /// Returns the flag of a name, in upper or lower case.
     pub fn named(name: &[u8]) -> Option<FunctionFlags> {
         let mut names = FunctionFlags::NAMES.iter();
         let bit = names.position(|it| it.as_bytes().eq_ignore_ascii_case(name))?;
         Some(FunctionFlags(1 << bit))
     }
 
-    /// These and `others`.
+    /// Returns the union of these and `others`.
     pub fn with(self, others: FunctionFlags) -> FunctionFlags {
         FunctionFlags(self.0 | others.0)
     }
 
-    /// True if all of `others` are set.
+    /// Returns true if all of `others` are set.
     pub fn has(self, others: FunctionFlags) -> bool {
         self.0 & others.0 == others.0
     }
 
-    /// Their names.
+    /// Returns the names of the flags.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         let names = FunctionFlags::NAMES.iter().enumerate();
         names.filter_map(move |(bit, name)| (self.0 >> bit & 1 == 1).then_some(*name))
@@ -171,29 +173,29 @@ impl FunctionFlags {
 /// A function of a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Its name, by which it is called in any case.
+    /// The name of the function, by which it is called in upper or lower case.
     pub name: String,
-    /// What it says that it does.
+    /// The description with which it was registered.
     pub description: Option<Vec<u8>>,
-    /// What it says that it may do.
+    /// The flags with which it was registered.
     pub flags: FunctionFlags,
-    /// What its Lua state knows it by.
+    /// The number by which its Lua state finds it.
     pub number: u64,
 }
 
 /// A library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Library {
-    /// Its name.
+    /// The name of the library.
     pub name: String,
-    /// All of its code, the first line too.
+    /// The complete code, including the first line.
     pub code: Arc<[u8]>,
-    /// Its functions, by their names.
+    /// The functions, ordered by their names.
     pub functions: Vec<Arc<Function>>,
 }
 
 impl Library {
-    /// The bytes of memory that it takes, outside Lua.
+    /// Returns the bytes of memory that the library takes outside of Lua.
     fn memory_bytes(&self) -> usize {
         let function = |it: &Arc<Function>| {
             let described = it.description.as_ref().map_or(0, Vec::len);
@@ -204,45 +206,45 @@ impl Library {
     }
 }
 
-/// Libraries, of which no two have a function of the same name.
+/// A set of libraries, of which no two have a function of the same name.
 #[derive(Clone, Debug, Default)]
 pub struct Libraries {
     by_name: BTreeMap<String, Arc<Library>>,
-    /// By their names in lower case.
+    /// The functions by their names in lower case.
     functions: HashMap<String, Arc<Function>>,
 }
 
 impl Libraries {
-    /// The library of a name.
+    /// Returns the library of a name.
     pub fn get(&self, name: &[u8]) -> Option<&Arc<Library>> {
         self.by_name.get(std::str::from_utf8(name).ok()?)
     }
 
-    /// All libraries, by their names.
+    /// Returns all libraries in the order of their names.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Library>> {
         self.by_name.values()
     }
 
-    /// The number of all functions.
+    /// Returns the number of all functions.
     pub fn function_count(&self) -> usize {
         self.functions.len()
     }
 
-    /// The bytes of memory that they take, outside Lua.
+    /// Returns the bytes of memory that the libraries take outside of Lua.
     pub fn memory_bytes(&self) -> usize {
         self.iter().map(|library| library.memory_bytes()).sum()
     }
 
-    /// The function of a name in any case.
+    /// Returns the function of a name, in upper or lower case.
     pub fn function(&self, name: &[u8]) -> Option<&Arc<Function>> {
         let name = std::str::from_utf8(name).ok()?;
         self.functions.get(&*lowercase(name))
     }
 
-    /// Adds a library. Nothing is changed by an error.
+    /// Adds a library. No library may have its name. An error changes nothing.
     ///
     /// # Errors
-    /// [`FunctionExists`](LibraryError::FunctionExists). There must be none of its name.
+    /// [`FunctionExists`](LibraryError::FunctionExists).
     pub fn add(&mut self, library: Library) -> Result<(), LibraryError> {
         let mut functions = library.functions.iter();
         if let Some(known) = functions.find(|it| self.functions.contains_key(&*lowercase(&it.name)))
@@ -257,7 +259,7 @@ impl Libraries {
         Ok(())
     }
 
-    /// Removes the library of a name, and answers it.
+    /// Removes the library of a name and returns it.
     pub fn remove(&mut self, name: &[u8]) -> Option<Arc<Library>> {
         let library = self.by_name.remove(std::str::from_utf8(name).ok()?)?;
         for function in &library.functions {

@@ -1,12 +1,12 @@
-//! Scripts and functions in Lua 5.1, in a sandbox like Redis's.
+//! Scripts and functions in Lua 5.1, in a sandbox like that of Redis.
 //!
-//! There is one Lua state for all scripts and one for all libraries of [functions](Functions), as
-//! they run in the exclusive phase, one at a time. A
-//! script's commands are executed one by one within that of the script; what they change is logged
-//! as one whole, and the script itself is not.
+//! There is one Lua state for all scripts and one for all libraries of [functions](Functions),
+//! because they run in the exclusive phase, one at a time. A script's commands are executed one by
+//! one within the command that runs the script. Their changes are logged as one unit, and the
+//! script itself is not logged.
 //!
-//! Scripts share tables that they cannot write, and find nothing of one another. What is missing of
-//! Redis's sandbox is what needs its changed Lua: a table that scripts see is an empty one in
+//! Scripts share tables that they cannot write, and see nothing of each other. The parts of Redis's
+//! sandbox that need its modified Lua are missing: a table that scripts see is an empty one in
 //! front of the real one (see `prelude.lua`).
 
 mod arguments;
@@ -72,15 +72,15 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many values a function of a library may answer.
+/// Largest number of values that a function of a library may return.
 const RESULTS_MAX: usize = 7000;
 
-/// The SHA-1 digest of a text, in hexadecimal.
+/// Returns the SHA-1 digest of a text, in hexadecimal.
 pub fn sha1_hex(text: &[u8]) -> String {
     hex(&Sha1::digest(text))
 }
 
-/// A name in lower case, under which what has it in any case is found.
+/// Returns a name in lower case, the form in which names are compared.
 fn lowercase(name: &str) -> Cow<'_, str> {
     match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
         true => Cow::Owned(name.to_ascii_lowercase()),
@@ -108,7 +108,7 @@ impl Default for ScriptMemory {
 }
 
 impl ScriptMemory {
-    /// Has scripts that run from here on keep to a part of `maxmemory`; 0 is no limit.
+    /// Limits scripts that run from now on to a part of `maxmemory`; 0 is no limit.
     pub fn configure(&self, maxmemory: u64) {
         let bytes = engine::memory_bytes_of(maxmemory);
         self.most.store(bytes, Ordering::Relaxed);
@@ -119,37 +119,38 @@ impl ScriptMemory {
         self.most.load(Ordering::Relaxed)
     }
 
-    /// Returns those of both: of what Lua holds, and of the texts.
+    /// Returns the bytes of both: those of Lua, and those of the texts.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.scripts.load(Ordering::Relaxed) + self.functions.load(Ordering::Relaxed)
     }
 }
 
-/// All scripts of a server, and what runs them.
+/// All scripts of a server, and the engine that runs them.
 #[derive(Debug, Default)]
 pub struct Scripts {
     /// The scripts that may be called by their digests.
     known: Mutex<ScriptCache>,
     engine: Mutex<Option<Engine>>,
-    /// What the engine's state has taken.
+    /// Bytes of memory that the engine's state takes.
     engine_bytes: AtomicUsize,
-    /// What looks after the script that runs.
+    /// The watchdog of the script that runs.
     pub watchdog: Arc<Watchdog>,
-    /// Memory that scripts and functions hold.
+    /// Bytes of memory that scripts and functions hold.
     pub memory: Arc<ScriptMemory>,
 }
 
 impl Scripts {
-    /// The script of a digest, in any case.
+    /// Returns the script of a digest, in upper or lower case.
     pub fn find(&self, digest: &[u8]) -> Option<Arc<Script>> {
         self.known.lock().find(digest)
     }
 
-    /// Makes a text a script that may be called by its digest until it is flushed.
+    /// Compiles a text, and keeps it as a script that may be called by its digest until it is
+    /// flushed.
     ///
     /// # Errors
-    /// It is none, or too many are loaded.
+    /// The text does not compile, or too many scripts are loaded.
     pub fn load(&self, text: &[u8]) -> Result<Arc<Script>, ScriptError> {
         let script = self.compiled(text)?;
         self.known.lock().load(&script)?;
@@ -157,10 +158,10 @@ impl Scripts {
         Ok(script)
     }
 
-    /// Makes a text a script that is run, and may be called by its digest for a while.
+    /// Compiles a text that is run now, and may be called by its digest for a while.
     ///
     /// # Errors
-    /// It is none.
+    /// The text does not compile.
     pub fn evaluate(&self, text: &[u8]) -> Result<Arc<Script>, ScriptError> {
         let digest = sha1_hex(text);
         if let Some(script) = self.find(digest.as_bytes()) {
@@ -185,10 +186,10 @@ impl Scripts {
         Ok(script)
     }
 
-    /// Runs a script, which answers on the reply of `host`.
+    /// Runs a script, which writes its result into the reply of `host`.
     ///
     /// # Errors
-    /// It has failed.
+    /// The script has failed.
     pub fn run(
         &self,
         script: &Script,
@@ -223,13 +224,13 @@ impl Scripts {
         result
     }
 
-    /// Counts anew what is held.
+    /// Updates the count of bytes held.
     fn count(&self) {
         let bytes = self.engine_bytes() + self.known_bytes();
         self.memory.scripts.store(bytes, Ordering::Relaxed);
     }
 
-    /// Forgets all scripts, and all that the Lua state holds.
+    /// Forgets all scripts, and the Lua state.
     pub fn flush(&self) {
         *self.known.lock() = ScriptCache::default();
         *self.engine.lock() = None;
@@ -237,22 +238,22 @@ impl Scripts {
         self.count();
     }
 
-    /// How many scripts are known.
+    /// Returns the number of known scripts.
     pub fn len(&self) -> usize {
         self.known.lock().len()
     }
 
-    /// True if no script is known.
+    /// Returns true if no script is known.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The bytes of memory that the Lua state takes (`used_memory_vm_eval`).
+    /// Returns the bytes of memory that the Lua state takes (`used_memory_vm_eval`).
     pub fn engine_bytes(&self) -> usize {
         self.engine_bytes.load(Ordering::Relaxed)
     }
 
-    /// The bytes of memory that known scripts take (`used_memory_scripts_eval`).
+    /// Returns the bytes of memory that known scripts take (`used_memory_scripts_eval`).
     pub fn known_bytes(&self) -> usize {
         self.known.lock().bytes()
     }

@@ -13,10 +13,10 @@ const NIL: u8 = 0xc0;
 const FALSE: u8 = 0xc2;
 const TRUE: u8 = 0xc3;
 
-/// How deep packed values may be nested, which are read by recursion.
+/// Largest nesting depth of packed values, which are read by recursion.
 const READ_DEPTH_MAX: usize = 128;
 
-/// The library.
+/// Creates the library.
 pub fn library(lua: &Lua) -> Result<Table> {
     let table = lua.create_table()?;
     table.raw_set("pack", lua.create_function(pack)?)?;
@@ -64,7 +64,7 @@ fn pack(lua: &Lua, values: MultiValue) -> Result<LuaString> {
 }
 
 fn write(text: &mut GrowingText, value: &Value, depth: usize) -> Result<()> {
-    // Writing to memory does not fail; the types do not say so.
+    // Writing to memory does not fail, but the types do not say so.
     let failed = mlua::Error::external;
     let out = text.room(match value {
         Value::String(text) => text.as_bytes().len(),
@@ -100,7 +100,7 @@ fn write_table(text: &mut GrowingText, table: &Table, depth: usize) -> Result<()
         }
         return Ok(());
     }
-    // Lua can hold few values at once for us, so that they are counted first.
+    // `mlua` can hold only few values of Lua at once, so the entries are counted first.
     let mut count = 0;
     for pair in table.pairs::<Value, Value>() {
         pair?;
@@ -117,7 +117,8 @@ fn write_table(text: &mut GrowingText, table: &Table, depth: usize) -> Result<()
     Ok(())
 }
 
-/// The length of a table whose keys are the numbers from 1 to it.
+/// Returns the length of a table that is an array: its keys are the numbers from 1 up to its
+/// length.
 fn length_of_array(table: &Table) -> Result<Option<i64>> {
     let (mut count, mut greatest) = (0, 0);
     for pair in table.pairs::<Value, Value>() {
@@ -133,7 +134,7 @@ fn length_of_array(table: &Table) -> Result<Option<i64>> {
     Ok((count == greatest).then_some(count))
 }
 
-/// Why packed values cannot be read.
+/// The reason why packed values cannot be read.
 enum Broken {
     Missing,
     Bad,
@@ -146,8 +147,8 @@ impl From<mlua::Error> for Broken {
     }
 }
 
-/// Unpacks up to `limit` values (0: all) from `offset` on; with `resumes`, where to go on is
-/// answered first: -1 at the end.
+/// Unpacks up to `limit` values (0: all) from `offset` on. With `resumes`, the first result is the
+/// offset at which to continue, or -1 at the end.
 fn unpack(lua: &Lua, data: &[u8], limit: i64, offset: i64, resumes: bool) -> Result<MultiValue> {
     if offset < 0 || limit < 0 {
         return Err(raise(

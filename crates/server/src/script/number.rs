@@ -1,6 +1,6 @@
-//! Numbers as C prints them.
+//! The printing of numbers as in C.
 
-/// A number as `printf("%.*g")` prints it.
+/// Formats a number like `printf("%.*g")`.
 pub fn format_general(value: f64, precision: usize) -> String {
     if value.is_nan() {
         return if value.is_sign_negative() {

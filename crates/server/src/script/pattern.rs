@@ -1,7 +1,7 @@
-//! Matching of Lua 5.1's patterns, in bounded depth and with a look at the verdict.
+//! The matching of Lua 5.1's patterns, in bounded depth and with checks of the verdict.
 //!
-//! The matcher of the interpreter recurses as deep as a pattern asks for, and cannot be
-//! interrupted while it tries all ways to match.
+//! The matcher of the interpreter recurses as deeply as a pattern demands, and cannot be
+//! interrupted while it tries all possible matches.
 
 use super::guard;
 use std::ffi::CStr;
@@ -13,17 +13,17 @@ const CAPTURES_MAX: usize = 32;
 /// 5.2.
 const DEPTH_MAX: usize = 200;
 
-/// Number of attempts between two looks at the verdict.
+/// Number of attempts between two checks of the verdict.
 const STEPS_UNTIL_LOOK: usize = 1 << 16;
 
 const ESCAPE: u8 = b'%';
 
-/// Why a pattern is not matched any further.
+/// The reason why the matching of a pattern ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatternFault {
-    /// The pattern is wrong.
+    /// An error in the pattern.
     Wrong(&'static CStr),
-    /// The script has to end, for this reason.
+    /// The end of the script, which is requested for this reason.
     Over(&'static str),
 }
 
@@ -33,18 +33,18 @@ fn wrong<T>(text: &'static CStr) -> Outcome<T> {
     Err(PatternFault::Wrong(text))
 }
 
-/// Extent of a capture.
+/// The extent of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatternCapture {
-    /// It is not closed.
+    /// A capture that is not closed. It begins here.
     Open(usize),
-    /// It is the place where it stands.
+    /// A capture of the position.
     Place(usize),
-    /// It begins and ends here.
+    /// A capture of a text, which begins and ends here.
     Span(usize, usize),
 }
 
-/// A pattern on its way through a subject. Nothing of it is to be dropped.
+/// The state of matching a pattern to a subject. It has nothing that must be dropped.
 #[derive(Debug)]
 pub struct PatternMatcher<'m> {
     subject: &'m [u8],
@@ -56,7 +56,7 @@ pub struct PatternMatcher<'m> {
 }
 
 impl<'m> PatternMatcher<'m> {
-    /// Prepares a pattern, which ends where a string of C would.
+    /// Prepares a pattern, which ends where a C string would.
     pub fn new(subject: &'m [u8], pattern: &'m [u8]) -> PatternMatcher<'m> {
         let end = memchr::memchr(0, pattern).unwrap_or(pattern.len());
         PatternMatcher {
@@ -69,7 +69,7 @@ impl<'m> PatternMatcher<'m> {
         }
     }
 
-    /// Takes off the anchor at the beginning of the pattern, and says whether there is one.
+    /// Removes the anchor at the beginning of the pattern. Returns true if there was one.
     pub fn take_anchor(&mut self) -> bool {
         match self.pattern {
             [b'^', rest @ ..] => {
@@ -80,7 +80,7 @@ impl<'m> PatternMatcher<'m> {
         }
     }
 
-    /// Matches the whole pattern at this place of the subject, and returns the end.
+    /// Matches the whole pattern at this position of the subject, and returns the end.
     pub fn run(&mut self, at: usize) -> Outcome<Option<usize>> {
         self.level = 0;
         self.depth = 0;
@@ -93,7 +93,7 @@ impl<'m> PatternMatcher<'m> {
         self.captures.get(..self.level).unwrap_or_default()
     }
 
-    /// Counts what was tried.
+    /// Counts attempts, and checks the verdict periodically.
     fn step(&mut self, count: usize) -> Outcome<()> {
         self.steps += count;
         if self.steps >= STEPS_UNTIL_LOOK {
@@ -213,7 +213,7 @@ impl<'m> PatternMatcher<'m> {
         }
     }
 
-    /// Says whether the byte at `s` is in the item from `p` to `end`.
+    /// Returns true if the byte at `s` is in the item from `p` to `end`.
     fn single(&self, s: usize, p: usize, end: usize) -> bool {
         let Some(&byte) = self.subject.get(s) else {
             return false;
@@ -226,7 +226,8 @@ impl<'m> PatternMatcher<'m> {
         }
     }
 
-    /// Says whether a byte is in the set that begins at `p` and whose last bracket is at `last`.
+    /// Returns true if a byte is in the set that begins at `p` and has its closing bracket at
+    /// `last`.
     fn in_set(&self, byte: u8, mut p: usize, last: usize) -> bool {
         let is_negated = self.pattern_at(p + 1) == b'^';
         p += usize::from(is_negated);
@@ -276,7 +277,7 @@ impl<'m> PatternMatcher<'m> {
         Ok(None)
     }
 
-    /// Matches the item as often as it can be, and less often where the rest does not match.
+    /// Matches the item as often as possible, and less often where the rest does not match.
     fn most(&mut self, s: usize, p: usize, end: usize) -> Outcome<Option<usize>> {
         let mut count = 0;
         while self.single(s + count, p, end) {
@@ -291,7 +292,7 @@ impl<'m> PatternMatcher<'m> {
         Ok(None)
     }
 
-    /// Matches the item as seldom as the rest lets it.
+    /// Matches the item as few times as the rest allows.
     fn fewest(&mut self, mut s: usize, p: usize, end: usize) -> Outcome<Option<usize>> {
         loop {
             if let Some(all) = self.at(s, end + 1)? {
@@ -343,7 +344,7 @@ impl<'m> PatternMatcher<'m> {
         }
     }
 
-    /// Matches once more what a capture holds, which `digit` counts from 1.
+    /// Matches the text of a capture again. `digit` is the number of the capture, from 1.
     fn again(&mut self, s: usize, digit: u8) -> Outcome<Option<usize>> {
         let number = usize::from(digit).checked_sub(usize::from(b'1'));
         match number.and_then(|number| self.captures().get(number)) {
@@ -360,7 +361,7 @@ impl<'m> PatternMatcher<'m> {
     }
 }
 
-/// Says whether a byte is in the class of a letter, as in the locale of C.
+/// Returns true if a byte is in the class of a letter, as in the C locale.
 fn in_class(byte: u8, letter: u8) -> bool {
     let is_in = match letter.to_ascii_lowercase() {
         b'a' => byte.is_ascii_alphabetic(),

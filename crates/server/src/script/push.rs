@@ -1,9 +1,9 @@
-//! Answers of commands as values of Lua.
+//! The conversion of replies of commands to values of Lua.
 
 use mlua::ffi::{self, lua_State};
 use std::ffi::{CStr, c_int};
 
-/// How many values one step needs on the stack.
+/// Number of stack slots that one step needs.
 const STACK_SLOTS: c_int = 4;
 
 /// Pushes a string.
@@ -11,7 +11,7 @@ const STACK_SLOTS: c_int = 4;
 /// # Safety
 /// As for [`answer`].
 pub unsafe fn string(state: *mut lua_State, bytes: &[u8]) {
-    // SAFETY: the caller answers for the state, and Lua copies the bytes.
+    // SAFETY: the caller vouches for the state, and Lua copies the bytes.
     unsafe { ffi::lua_pushlstring_(state, bytes.as_ptr().cast(), bytes.len()) }
 }
 
@@ -20,7 +20,7 @@ pub unsafe fn string(state: *mut lua_State, bytes: &[u8]) {
 /// # Safety
 /// As for [`answer`].
 pub unsafe fn field(state: *mut lua_State, name: &CStr, bytes: &[u8]) {
-    // SAFETY: the caller answers for the state and for three places on the stack. The table is at
+    // SAFETY: the caller vouches for the state and for three places on the stack. The table takes
     // the place of the name and the string once these are taken off.
     unsafe {
         ffi::lua_createtable(state, 0, 1);
@@ -30,12 +30,12 @@ pub unsafe fn field(state: *mut lua_State, name: &CStr, bytes: &[u8]) {
     }
 }
 
-/// Takes a value off and pushes a table with it under a name.
+/// Takes a value off the stack and pushes a table with it under a name.
 ///
 /// # Safety
 /// As for [`answer`], and there is a value on the stack.
 unsafe fn wrap(state: *mut lua_State, name: &CStr) {
-    // SAFETY: the caller answers for the state, for the value and for two places on the stack.
+    // SAFETY: the caller vouches for the state, for the value and for two places on the stack.
     unsafe {
         ffi::lua_createtable(state, 0, 1);
         ffi::lua_insert(state, -2);
@@ -48,16 +48,16 @@ unsafe fn wrap(state: *mut lua_State, name: &CStr) {
 /// Reads one value of the protocol, as commands write it, from the front of `bytes`, and pushes it.
 ///
 /// # Safety
-/// `state` is that of a C function that Lua has called, or of one that is called protected. Where
-/// there is no memory this does not return, and skips the frames up to that: no frame in between
-/// may have anything to drop.
+/// `state` is that of a function in C that Lua has called, or that is called protected. Without
+/// memory this does not return, and skips the frames up to that function: no frame in between may
+/// have anything to drop.
 pub unsafe fn answer(state: *mut lua_State, bytes: &mut &[u8]) {
     let line = take_line(bytes);
     let (kind, rest) = line.split_first().unwrap_or((&b'_', b""));
     let length = || crate::number::parse_integer(rest).unwrap_or(-1);
-    // SAFETY: the caller answers for the state, and for frames without anything to drop; this has
-    // none either. `luaL_checkstack` makes room for what is pushed before the next value of a
-    // nested one makes its own.
+    // SAFETY: the caller vouches for the state, and for frames without anything to drop; this frame
+    // has none either. `luaL_checkstack` makes room for the pushed values before the next level of
+    // a nested value makes its own.
     unsafe {
         ffi::luaL_checkstack(state, STACK_SLOTS, c"too deep an answer".as_ptr());
         match kind {

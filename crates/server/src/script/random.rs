@@ -1,5 +1,5 @@
-//! The random numbers of scripts: the same from each start of the server on, as in Redis. The
-//! generator is `lrand48` of POSIX.
+//! The random numbers of scripts. They are the same after each start of the server, as in Redis.
+//! The generator is `lrand48` of POSIX.
 
 use super::arguments::Arguments;
 use mlua::{Lua, MultiValue, Result};
@@ -21,7 +21,7 @@ impl Random {
         Random(u64::from(seed as u32) << 16 | 0x330e)
     }
 
-    /// The next number, from 0 to less than 1.
+    /// Returns the next number, at least 0 and less than 1.
     fn next(&mut self) -> f64 {
         const MODULUS: f64 = i32::MAX as f64;
         let next = self.0.wrapping_mul(0x5_deec_e66d).wrapping_add(0xb);
@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-/// The functions `math.random` and `math.randomseed`.
+/// Creates the functions `math.random` and `math.randomseed`.
 pub fn functions(
     lua: &Lua,
     random: &Arc<Mutex<Random>>,

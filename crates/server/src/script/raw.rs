@@ -1,32 +1,32 @@
-//! Steps that functions in C share, which get their arguments from Lua's stack.
+//! Steps shared by functions in C that get their arguments from Lua's stack.
 
 use super::{guard, push};
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
 
-/// Largest number of bytes that a function reads between two looks at the verdict.
+/// Largest number of bytes that a function reads between two checks of the verdict.
 pub const BYTES_UNTIL_LOOK: usize = 1 << 16;
 
 /// Number of stack slots that the table of an error needs.
 const PLACES: c_int = 4;
 
-/// Raises an error if what runs is to end.
+/// Raises an error if the script must end.
 ///
 /// # Safety
 /// As for [`push::answer`].
 pub unsafe fn look(state: *mut lua_State) {
     if let Some(reason) = guard::verdict() {
-        // SAFETY: the caller answers for the state, and for frames without anything to drop.
+        // SAFETY: the caller vouches for the state, and for frames without anything to drop.
         unsafe { raise_over(state, reason) }
     }
 }
 
-/// Raises the error of what is to end for this reason.
+/// Raises the error of a script that must end for this reason.
 ///
 /// # Safety
 /// As for [`push::answer`].
 pub unsafe fn raise_over(state: *mut lua_State, reason: &'static str) -> ! {
-    // SAFETY: the caller answers for the state, and for frames without anything to drop.
+    // SAFETY: the caller vouches for the state, and for frames without anything to drop.
     unsafe {
         ffi::luaL_checkstack(state, PLACES, c"no place for an error".as_ptr());
         push::field(state, c"err", reason.as_bytes());
@@ -34,25 +34,25 @@ pub unsafe fn raise_over(state: *mut lua_State, reason: &'static str) -> ! {
     }
 }
 
-/// Returns the bytes of an argument, which is turned into a string if it is a number.
+/// Returns the bytes of an argument, which is converted to a string if it is a number.
 ///
 /// # Safety
-/// As for [`push::answer`]. The bytes stay while the argument is on the stack.
+/// As for [`push::answer`]. The bytes are valid while the argument is on the stack.
 pub unsafe fn string<'s>(state: *mut lua_State, position: c_int) -> &'s [u8] {
     let mut length = 0;
-    // SAFETY: the caller answers for the state, and for how long the bytes are used.
+    // SAFETY: the caller vouches for the state, and for how long the bytes are used.
     unsafe {
         let bytes = ffi::luaL_checklstring(state, position, &raw mut length);
         std::slice::from_raw_parts(bytes.cast::<u8>(), length)
     }
 }
 
-/// Returns an argument as an integer, or `default` if there is none.
+/// Returns an argument as an integer, or `default` if it is absent.
 ///
 /// # Safety
 /// As for [`push::answer`].
 pub unsafe fn integer(state: *mut lua_State, position: c_int, default: i64) -> i64 {
-    // SAFETY: the caller answers for the state.
+    // SAFETY: the caller vouches for the state.
     unsafe {
         if ffi::lua_isnoneornil(state, position) != 0 {
             return default;
@@ -62,8 +62,8 @@ pub unsafe fn integer(state: *mut lua_State, position: c_int, default: i64) -> i
     }
 }
 
-/// Bytes that grow in a block of Lua's own memory, so that they count, and that nothing is to be
-/// dropped when an error skips frames.
+/// A buffer that grows in a block of Lua's memory. Its bytes thus count towards Lua's limit, and
+/// nothing must be dropped when an error skips frames.
 pub struct GrowingBlock {
     /// Stack index of the block.
     slot: c_int,
@@ -73,12 +73,12 @@ pub struct GrowingBlock {
 }
 
 impl GrowingBlock {
-    /// Pushes an empty block with room for so many bytes.
+    /// Pushes an empty block with room for `capacity` bytes.
     ///
     /// # Safety
-    /// As for [`push::answer`]. The value that is pushed stays on the stack while this is used.
+    /// As for [`push::answer`]. The pushed value stays on the stack while this is used.
     pub unsafe fn push(state: *mut lua_State, capacity: usize) -> GrowingBlock {
-        // SAFETY: the caller answers for the state. Lua has checked the stack's place.
+        // SAFETY: the caller vouches for the state. Lua has checked the stack's place.
         unsafe {
             let bytes = ffi::lua_newuserdata(state, capacity).cast();
             GrowingBlock {
@@ -90,19 +90,19 @@ impl GrowingBlock {
         }
     }
 
-    /// The same block, which was moved on the stack.
+    /// Returns the same block, which was moved on the stack.
     pub fn at(self, slot: c_int) -> GrowingBlock {
         GrowingBlock { slot, ..self }
     }
 
-    /// Appends bytes, which do not lie in the block.
+    /// Appends bytes, which are not in the block.
     ///
     /// # Safety
     /// As for [`push::answer`], with the state of [`push`](GrowingBlock::push).
     pub unsafe fn append(&mut self, state: *mut lua_State, bytes: &[u8]) {
-        // SAFETY: the caller answers for the state and for the block's place on the stack. The
-        // block has `capacity` bytes, of which `length` are written; the new one is another, so
-        // that neither copy overlaps.
+        // SAFETY: the caller vouches for the state and for the block's place on the stack. The
+        // block has `capacity` bytes, of which `length` are written. A larger block is a new one,
+        // so that neither copy overlaps.
         unsafe {
             let length = self.length + bytes.len();
             if length > self.capacity {
@@ -123,7 +123,7 @@ impl GrowingBlock {
     /// # Safety
     /// As for [`append`](GrowingBlock::append).
     pub unsafe fn push_string(&self, state: *mut lua_State) {
-        // SAFETY: as many bytes of the block are written, and it is on the stack.
+        // SAFETY: `length` bytes of the block are written, and the block is on the stack.
         unsafe {
             push::string(state, std::slice::from_raw_parts(self.bytes, self.length));
         }

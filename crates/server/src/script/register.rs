@@ -1,13 +1,13 @@
-//! `redis.register_function`, by which a library says which functions it has.
+//! The function `redis.register_function`, by which a library registers its functions.
 
 use super::failure::raise_reply;
 use super::library::{Function, FunctionFlags, is_name};
 use mlua::{Lua, MultiValue, Result, Table, Value};
 
-/// A function that a library has registered, and what runs it.
+/// A function that a library has registered, and its code.
 pub type Registered = (Function, mlua::Function);
 
-/// The arguments of a call: a name and a function, or a table of named arguments.
+/// Reads the arguments of a call: a name and a function, or a table of named arguments.
 pub fn arguments(lua: &Lua, values: &MultiValue) -> Result<Registered> {
     let (function, callback) = match (values.len(), values.front(), values.get(1)) {
         (1, Some(Value::Table(named)), _) => named_arguments(lua, named)?,
@@ -38,7 +38,7 @@ pub fn arguments(lua: &Lua, values: &MultiValue) -> Result<Registered> {
         }
     };
     if !is_name(function.name.as_bytes()) {
-        // It is the words of Redis that this is about libraries.
+        // Redis's own error text speaks of libraries here, too.
         return Err(raise_reply(
             "ERR Library names can only contain letters, numbers, or underscores(_) and must be \
              at least one character long",
@@ -52,12 +52,12 @@ fn named(name: Vec<u8>, description: Option<Vec<u8>>, flags: FunctionFlags) -> F
         name: String::from_utf8_lossy(&name).into_owned(),
         description,
         flags,
-        // That is given to it once its library is loaded.
+        // The number is assigned once the library is loaded.
         number: 0,
     }
 }
 
-/// A string; numbers count as such.
+/// Returns a string; numbers are converted.
 fn text(lua: &Lua, value: &Value) -> Result<Option<Vec<u8>>> {
     match value {
         Value::String(_) | Value::Integer(_) | Value::Number(_) => {
@@ -118,7 +118,7 @@ fn named_flags(lua: &Lua, value: &Value) -> Result<FunctionFlags> {
         ));
     };
     let mut flags = FunctionFlags::default();
-    // What is not a part of the list is passed over.
+    // Entries outside of the list are ignored.
     for name in table.sequence_values::<Value>() {
         let name = text(lua, &name?)?.unwrap_or_default();
         let flag = FunctionFlags::named(&name);

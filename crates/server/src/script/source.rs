@@ -1,16 +1,16 @@
-//! The text of a script, and what its first line may say of it.
+//! The text of a script, and the metadata of its first line.
 
 use super::failure::message;
 use crate::carried;
 
-/// Why a script was refused or has failed; what its client is told.
+/// The reason why a script was refused or has failed. The texts are error replies.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScriptError {
-    /// The first line is wrong, or the script has failed; complete with its code.
+    /// The first line is wrong, or the script has failed. The text includes the error code.
     #[error("{0}")]
     Text(String),
-    /// It cannot be compiled.
+    /// The script does not compile.
     #[error("ERR Error compiling script (new function): {0}")]
     Compile(String),
     /// The Lua state fails.
@@ -27,23 +27,23 @@ impl From<mlua::Error> for ScriptError {
 /// A script.
 #[derive(Debug)]
 pub struct Script {
-    /// Its SHA-1 digest in hexadecimal, which is its name.
+    /// The SHA-1 digest in hexadecimal, which is the script's name.
     pub digest: String,
-    /// All of it.
+    /// The complete text.
     pub text: Vec<u8>,
     /// Offset of the code that is compiled.
     begin: usize,
-    /// Whether it has said that it does not write, or may; `None` if it has said nothing.
+    /// True if the script's flags allow writes; `None` if it has no flags.
     pub writes: Option<bool>,
-    /// Whether it has said that it may take memory when there is none.
+    /// True if its flags allow it to run when memory is exhausted.
     pub may_exceed_memory: bool,
 }
 
 impl Script {
-    /// Takes the first line apart if it begins with `#!`.
+    /// Parses the first line if it begins with `#!`.
     ///
     /// # Errors
-    /// It says what there is not.
+    /// The first line has an unknown engine, flag or field.
     pub fn parse(text: &[u8], digest: String) -> Result<Script, ScriptError> {
         let refused = |text: String| Err(ScriptError::Text(text));
         if !text.starts_with(b"#!") {
@@ -74,7 +74,7 @@ impl Script {
                 match flag {
                     "no-writes" => writes = false,
                     "allow-oom" => may_exceed_memory = true,
-                    // There is no cluster and no replica that could be stale.
+                    // There is no cluster, and no replica that could be stale.
                     "allow-stale" | "no-cluster" | "allow-cross-slot-keys" => {}
                     flag => {
                         return refused(format!("ERR Unexpected flag in script shebang: {flag}"));
@@ -82,7 +82,7 @@ impl Script {
                 }
             }
         }
-        // The line's end stays, so that lines are counted as they were sent.
+        // The code keeps the line's end, so that lines are counted as they were sent.
         Ok(Script {
             digest,
             text: text.to_vec(),
@@ -92,17 +92,17 @@ impl Script {
         })
     }
 
-    /// Returns what is compiled.
+    /// Returns the code that is compiled.
     pub fn code(&self) -> &[u8] {
         self.text.get(self.begin..).unwrap_or_default()
     }
 
-    /// True unless it has said that it does not write.
+    /// Returns true unless the flags rule out writes.
     pub fn may_write(&self) -> bool {
         self.writes != Some(false)
     }
 
-    /// The bytes of memory that it takes.
+    /// Returns the bytes of memory that the script takes.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Script>() + self.digest.len() + self.text.len()
     }

@@ -1,8 +1,8 @@
 //! The functions of the library `string` that match patterns or make long strings. Those of the
-//! interpreter recurse without a bound, and cannot be ended.
+//! interpreter recurse without a bound and cannot be interrupted.
 //!
-//! They are functions in C (see [`commands`](super::commands)), and nothing in their frames is to
-//! be dropped, as an error of Lua skips them.
+//! They are functions in C (see [`commands`](super::commands)). An error of Lua skips their frames,
+//! so nothing in these may need to be dropped.
 
 use super::pattern::{PatternCapture, PatternFault, PatternMatcher};
 use super::raw::{self, BYTES_UNTIL_LOOK, GrowingBlock};
@@ -16,7 +16,7 @@ const SPECIALS: &[u8] = b"^$*+?.([%-";
 
 const ESCAPE: u8 = b'%';
 
-/// Up to how many bytes a repeated text is made beside Lua's memory.
+/// Largest number of bytes of a repeated text that is made outside of Lua's memory.
 const SHORT_BYTES: usize = 1024;
 
 /// The functions by their names.
@@ -29,12 +29,12 @@ pub const FUNCTIONS: [(&str, ffi::lua_CFunction); 6] = [
     ("rep", rep),
 ];
 
-/// Raises what is wrong with a pattern, or the verdict.
+/// Raises the error of a wrong pattern, or the verdict.
 ///
 /// # Safety
 /// As for [`push::answer`].
 unsafe fn raise(state: *mut lua_State, fault: PatternFault) -> ! {
-    // SAFETY: the caller answers for the state. Neither call returns.
+    // SAFETY: the caller vouches for the state. Neither call returns.
     unsafe {
         match fault {
             PatternFault::Over(reason) => raw::raise_over(state, reason),
@@ -46,19 +46,19 @@ unsafe fn raise(state: *mut lua_State, fault: PatternFault) -> ! {
     }
 }
 
-/// Matches at one place, and returns the end.
+/// Matches at one position, and returns the end.
 ///
 /// # Safety
 /// As for [`push::answer`].
 unsafe fn run(state: *mut lua_State, matcher: &mut PatternMatcher<'_>, at: usize) -> Option<usize> {
     match matcher.run(at) {
         Ok(end) => end,
-        // SAFETY: the caller answers for the state.
+        // SAFETY: the caller vouches for the state.
         Err(fault) => unsafe { raise(state, fault) },
     }
 }
 
-/// Returns a place that counts from 1, or from the end if it is negative, as one from 0.
+/// Converts a position that counts from 1, or from the end if it is negative, to an offset from 0.
 fn offset(place: i64, length: usize) -> usize {
     let place = match place {
         ..0 => place
@@ -81,12 +81,12 @@ unsafe extern "C-unwind" fn match_captures(state: *mut lua_State) -> c_int {
     unsafe { search(state, false) }
 }
 
-/// `string.find` and `string.match`.
+/// Implements `string.find` and `string.match`.
 ///
 /// # Safety
 /// As for [`push::answer`].
 unsafe fn search(state: *mut lua_State, finds: bool) -> c_int {
-    // SAFETY: the caller answers for the state, and the strings stay at their places.
+    // SAFETY: the caller vouches for the state, and the strings do not move.
     unsafe {
         let (subject, pattern) = (raw::string(state, 1), raw::string(state, 2));
         let mut at = offset(raw::integer(state, 3, 1), subject.len());
@@ -124,7 +124,7 @@ unsafe fn search(state: *mut lua_State, finds: bool) -> c_int {
     }
 }
 
-/// Says whether a pattern is a plain text, as far as a string of C goes.
+/// Returns true if a pattern is plain text, up to the end that it has as a C string.
 fn is_plain(pattern: &[u8]) -> bool {
     let mut bytes = pattern.iter().take_while(|byte| **byte != 0);
     !bytes.any(|byte| SPECIALS.contains(byte))
@@ -133,11 +133,11 @@ fn is_plain(pattern: &[u8]) -> bool {
 /// # Safety
 /// As for [`push::answer`].
 unsafe fn push_number(state: *mut lua_State, number: usize) {
-    // SAFETY: the caller answers for the state and a place on the stack.
+    // SAFETY: the caller vouches for the state and a place on the stack.
     unsafe { ffi::lua_pushnumber(state, number as f64) }
 }
 
-/// Pushes all captures, or the whole match if there are none and it is given; returns their number.
+/// Pushes all captures, or the whole match if there are none and it is given. Returns their number.
 ///
 /// # Safety
 /// As for [`push::answer`].
@@ -152,7 +152,7 @@ unsafe fn push_captures(
         [] => c_int::from(whole.is_some()),
         captures => captures.len() as c_int,
     };
-    // SAFETY: the caller answers for the state.
+    // SAFETY: the caller vouches for the state.
     unsafe {
         ffi::luaL_checkstack(state, count, c"too many captures".as_ptr());
         if let ([], Some((start, end))) = (captures, whole) {
@@ -168,7 +168,7 @@ unsafe fn push_captures(
 /// # Safety
 /// As for [`push::answer`].
 unsafe fn push_capture(state: *mut lua_State, subject: &[u8], capture: PatternCapture) {
-    // SAFETY: the caller answers for the state and a place on the stack.
+    // SAFETY: the caller vouches for the state and a place on the stack.
     unsafe {
         match capture {
             PatternCapture::Open(_) => raise(state, PatternFault::Wrong(c"unfinished capture")),
@@ -192,7 +192,8 @@ unsafe extern "C-unwind" fn gmatch(state: *mut lua_State) -> c_int {
     1
 }
 
-/// One step of `string.gmatch`, with the subject, the pattern and where to go on.
+/// Runs one step of `string.gmatch`, with the subject, the pattern and the offset at which to
+/// continue.
 unsafe extern "C-unwind" fn gmatch_step(state: *mut lua_State) -> c_int {
     // SAFETY: as above. `gmatch` has left two strings and a number, which scripts cannot change.
     unsafe {
@@ -202,7 +203,7 @@ unsafe extern "C-unwind" fn gmatch_step(state: *mut lua_State) -> c_int {
         let mut matcher = PatternMatcher::new(subject, pattern);
         for at in from..=subject.len() {
             if let Some(end) = run(state, &mut matcher, at) {
-                // Behind an empty match it goes on at the next place.
+                // After an empty match it continues at the next position.
                 push_number(state, end + usize::from(end == at));
                 ffi::lua_replace(state, ffi::lua_upvalueindex(3));
                 return push_captures(state, &matcher, subject, Some((at, end)));
@@ -214,7 +215,7 @@ unsafe extern "C-unwind" fn gmatch_step(state: *mut lua_State) -> c_int {
 
 unsafe extern "C-unwind" fn gsub(state: *mut lua_State) -> c_int {
     const REPLACEMENT: c_int = 3;
-    // SAFETY: as above. The strings stay at their places.
+    // SAFETY: as above. The strings do not move.
     unsafe {
         let (subject, pattern) = (raw::string(state, 1), raw::string(state, 2));
         let kind = ffi::lua_type(state, REPLACEMENT);
@@ -261,7 +262,7 @@ unsafe extern "C-unwind" fn gsub(state: *mut lua_State) -> c_int {
     2
 }
 
-/// Appends the replacement of a match, a text in which captures are named.
+/// Appends the replacement of a match: a text that may refer to captures.
 ///
 /// # Safety
 /// As for [`push::answer`].
@@ -272,12 +273,12 @@ unsafe fn replace_by_text(
     subject: &[u8],
     (start, end): (usize, usize),
 ) {
-    // SAFETY: the caller answers for the state. The text stays at its place.
+    // SAFETY: the caller vouches for the state. The text does not move.
     unsafe {
         let mut rest = raw::string(state, 3);
         while let Some(escape) = memchr::memchr(ESCAPE, rest) {
             block.append(state, rest.get(..escape).unwrap_or_default());
-            // Behind the end of a string of C there is a 0.
+            // A C string has a 0 after its end.
             let digit = rest.get(escape + 1).copied().unwrap_or(0);
             rest = rest.get(escape + 2..).unwrap_or_default();
             let whole = subject.get(start..end).unwrap_or_default();
@@ -299,7 +300,7 @@ unsafe fn replace_by_text(
     }
 }
 
-/// Appends the replacement of a match, which a function answers or a table holds.
+/// Appends the replacement of a match, which a function returns or a table contains.
 ///
 /// # Safety
 /// As for [`push::answer`].
@@ -311,7 +312,7 @@ unsafe fn replace_by_value(
     (start, end): (usize, usize),
 ) {
     let whole = subject.get(start..end).unwrap_or_default();
-    // SAFETY: the caller answers for the state.
+    // SAFETY: the caller vouches for the state.
     unsafe {
         if ffi::lua_type(state, 3) == ffi::LUA_TFUNCTION {
             ffi::lua_pushvalue(state, 3);
@@ -338,7 +339,7 @@ unsafe fn replace_by_value(
 }
 
 unsafe extern "C-unwind" fn rep(state: *mut lua_State) -> c_int {
-    // SAFETY: as above. The string stays at its place.
+    // SAFETY: as above. The string does not move.
     unsafe {
         let text = raw::string(state, 1);
         ffi::luaL_checknumber(state, 2);
@@ -360,7 +361,7 @@ unsafe extern "C-unwind" fn rep(state: *mut lua_State) -> c_int {
             return 1;
         }
         let mut block = GrowingBlock::push(state, length);
-        // A text of one byte would be copied byte by byte.
+        // A text of one byte would be copied byte by byte, so a longer unit is made first.
         let mut whole = GrowingBlock::push(state, BYTES_UNTIL_LOOK);
         for _ in 0..(BYTES_UNTIL_LOOK / text.len()).clamp(1, count) {
             whole.append(state, text);

@@ -5,22 +5,22 @@ use super::failure::raise;
 use super::text::GrowingText;
 use mlua::{Lua, LuaString, MultiValue, Result, Table, Value};
 
-/// The most bytes of an integer.
+/// Largest number of bytes of an integer.
 const INTEGER_BYTES_MAX: usize = 32;
 
-/// How what follows is laid out.
+/// The layout of the following elements.
 struct Layout {
     big_endian: bool,
     align: usize,
 }
 
-/// One element of a format: its letter, and how many bytes it takes (0: as many as there are).
+/// An element of a format: its letter, and its number of bytes (0: all that there are).
 struct Element {
     letter: u8,
     bytes: usize,
 }
 
-/// Reads a format element by element; what is about the layout changes it.
+/// The reader of a format, element by element. Letters that set the layout change it.
 struct Format<'f, 'l> {
     text: &'f [u8],
     layout: Layout,
@@ -58,7 +58,7 @@ impl<'f, 'l> Format<'f, 'l> {
         let number = number.filter(|&number| number <= i64::from(i32::MAX));
         match number {
             Some(number) => Ok(number as usize),
-            // With zeros in front it is no integer of the protocol, though one of C.
+            // A number with leading zeros is an integer in C, but not in the protocol.
             None => Err(raise(self.lua, "integral size overflow")),
         }
     }
@@ -116,7 +116,7 @@ impl<'f, 'l> Format<'f, 'l> {
         Ok(None)
     }
 
-    /// How many bytes stand before an element that would begin at `offset`.
+    /// Returns the number of padding bytes before an element that would begin at `offset`.
     fn padding(&self, offset: usize, element: &Element) -> usize {
         if element.bytes == 0 || element.letter == b'c' {
             return 0;
@@ -130,7 +130,7 @@ impl<'f, 'l> Format<'f, 'l> {
     }
 }
 
-/// The library.
+/// Creates the library.
 pub fn library(lua: &Lua) -> Result<Table> {
     let table = lua.create_table()?;
     table.raw_set("pack", lua.create_function(pack)?)?;

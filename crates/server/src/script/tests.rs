@@ -1,4 +1,4 @@
-//! Scripts on a host that answers what a test wants.
+//! Tests of scripts on a host that replies as a test demands.
 
 use super::enter::{Callable, Ended, Entry};
 use super::{Functions, commands, failure, host::Host};
@@ -57,14 +57,14 @@ impl State {
         (ended, text)
     }
 
-    /// What a script has written that returns a string or a number.
+    /// Returns what a script has written that returns a string or a number.
     fn written(&self, code: &str, answer: Answer) -> String {
         let (ended, written) = self.call(code, answer);
         assert!(matches!(ended, Ok(Ended::Answered)), "{ended:?}");
         written
     }
 
-    /// The error of a script that fails.
+    /// Returns the error of a script that fails.
     fn error(&self, code: &str, answer: Answer) -> String {
         match self.call(code, answer).0.unwrap() {
             Ended::Failed(Value::Table(table)) => table.get("err").unwrap(),

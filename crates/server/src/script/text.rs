@@ -1,22 +1,23 @@
-//! Bytes that native code makes for a script, beside Lua's own memory.
+//! The bytes that native code makes for a script outside of Lua's memory.
 
 use super::engine::entered_limit;
 use super::failure::look;
 use super::raw::BYTES_UNTIL_LOOK;
 use mlua::{Error, Lua, Result};
 
-/// Bytes that grow no longer than Lua's memory has room for them, and look at the verdict
+/// A buffer that grows only as far as Lua's memory has room for it, and checks the verdict
 /// meanwhile.
 #[derive(Debug)]
 pub struct GrowingText {
     bytes: Vec<u8>,
     bytes_max: usize,
-    /// Bytes requested since the last look.
+    /// Bytes requested since the last check.
     passed: usize,
 }
 
 impl GrowingText {
-    /// Returns a text for a string of this Lua state. Two of them are there at once in the end.
+    /// Creates a buffer for a string of this Lua state. It may take half of the free memory,
+    /// because in the end the buffer and the string exist at once.
     pub fn new(lua: &Lua) -> GrowingText {
         GrowingText {
             bytes: Vec::new(),
@@ -25,10 +26,10 @@ impl GrowingText {
         }
     }
 
-    /// Returns where so many bytes, and the few of a number, may be appended.
+    /// Returns the buffer, to which `bytes` bytes and the few of a number may be appended.
     ///
     /// # Errors
-    /// There is no memory, or the script is to end.
+    /// There is no memory, or the script must end.
     pub fn room(&mut self, bytes: usize) -> Result<&mut Vec<u8>> {
         self.passed += bytes + 1;
         if self.passed > BYTES_UNTIL_LOOK {

@@ -4,16 +4,16 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a script or function is told that was killed.
+/// Error for a script or function that was killed.
 pub const KILLED: &str = "ERR Script killed by user with SCRIPT KILL...";
 
-/// How long a script may go on when the server is to stop, at most.
+/// Longest time for which a script may continue when the server must stop.
 const LAST_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Stands for no thread.
+/// The value of `thread` when there is none.
 const NO_THREAD: usize = usize::MAX;
 
-/// What runs.
+/// The kind of code that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Running {
     /// A script (`EVAL`).
@@ -23,7 +23,7 @@ pub enum Running {
 }
 
 impl Running {
-    /// What other clients are told while it runs for long.
+    /// Returns the error sent to other clients while this runs for long.
     pub fn busy(self) -> &'static str {
         match self {
             Running::Script => {
@@ -38,48 +38,48 @@ impl Running {
     }
 }
 
-/// Who has a script or function run.
+/// The client that calls a script or function.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller {
     /// The thread of the client.
     pub thread: usize,
-    /// When the command began.
+    /// The time at which the command began.
     pub began: Instant,
 }
 
-/// Looks after the script that runs.
+/// The watchdog of the script that runs.
 #[derive(Debug)]
 pub struct Watchdog {
     epoch: Instant,
-    /// When the script began, in milliseconds since `epoch`, plus one; 0 if none runs.
+    /// The time at which the script began, in milliseconds since `epoch`, plus one; 0 if none runs.
     began_ms: AtomicU64,
-    /// The thread of the client whose script runs.
+    /// The thread of the client that runs the script.
     thread: AtomicUsize,
     is_function: AtomicBool,
     killed: AtomicBool,
     has_written: AtomicBool,
-    /// Whether the server is to stop.
+    /// True if the server must stop.
     stopping: AtomicBool,
-    /// Whether a script was ended that has written. Nothing that was changed since it began may
+    /// True if a script was ended after it had written. Nothing that was changed since it began may
     /// be kept or be seen.
     given_up: AtomicBool,
     threshold_ms: AtomicU64,
 }
 
-/// Why a script is not killed.
+/// The reason why a script is not killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotKilled {
-    /// None runs.
+    /// No script runs.
     #[error("NOTBUSY No scripts in execution right now.")]
     NotRunning,
-    /// It would be seen in part.
+    /// The script has written: its changes would be seen in part.
     #[error(
         "UNKILLABLE Sorry the script already executed write commands against the dataset. You can \
          either wait the script termination or kill the server in a hard way using the SHUTDOWN \
          NOSAVE command."
     )]
     HasWritten,
-    /// What runs is of the other kind.
+    /// A script runs but a function should be killed, or the reverse.
     #[error("{}", .0.busy())]
     Other(Running),
 }
@@ -101,29 +101,29 @@ impl Default for Watchdog {
 }
 
 impl Watchdog {
-    /// A time as `began_ms` has it.
+    /// Converts a time to the form of `began_ms`.
     fn ms(&self, time: Instant) -> u64 {
         time.saturating_duration_since(self.epoch).as_millis() as u64 + 1
     }
 
-    /// How long the script has run, in milliseconds; `None` if none runs.
+    /// Returns for how many milliseconds the script has run; `None` if none runs.
     fn runs_for_ms(&self) -> Option<u64> {
         let began = self.began_ms.load(Ordering::Acquire);
         (began > 0).then(|| self.ms(Instant::now()).saturating_sub(began))
     }
 
-    /// Sets after how long a script counts as slow (`busy-reply-threshold`).
+    /// Sets the time after which a script counts as slow (`busy-reply-threshold`).
     pub fn set_threshold(&self, threshold: Duration) {
         let milliseconds = threshold.as_millis() as u64;
         self.threshold_ms.store(milliseconds, Ordering::Relaxed);
     }
 
-    /// After how long a script counts as slow.
+    /// Returns the time after which a script counts as slow.
     pub fn threshold(&self) -> Duration {
         Duration::from_millis(self.threshold_ms.load(Ordering::Relaxed))
     }
 
-    /// A script of this caller begins.
+    /// Notes that a script of this caller begins.
     pub(super) fn begin(&self, running: Running, caller: Caller) {
         let is_function = running == Running::Function;
         self.is_function.store(is_function, Ordering::Relaxed);
@@ -134,17 +134,17 @@ impl Watchdog {
             .store(self.ms(caller.began), Ordering::Release);
     }
 
-    /// The script has ended.
+    /// Notes that the script has ended.
     pub(super) fn end(&self) {
         self.began_ms.store(0, Ordering::Release);
     }
 
-    /// The script has changed something.
+    /// Notes that the script has changed something.
     pub fn note_write(&self) {
         self.has_written.store(true, Ordering::Relaxed);
     }
 
-    /// True if the script is to end. Asked every now and then while it runs.
+    /// Returns true if the script must end. It is asked periodically while it runs.
     pub(super) fn is_killed(&self) -> bool {
         if self.killed.load(Ordering::Relaxed) {
             return true;
@@ -163,8 +163,8 @@ impl Watchdog {
         is_over
     }
 
-    /// True if the script has run for long and goes on. One that was killed ends soon, and others
-    /// wait for it as for one that is quick.
+    /// Returns true if the script has run for long and continues. A killed script ends soon, and
+    /// other clients wait for it as for a quick one.
     #[inline]
     pub fn is_slow(&self) -> bool {
         let threshold = self.threshold_ms.load(Ordering::Relaxed);
@@ -174,17 +174,17 @@ impl Watchdog {
             && self.runs_for_ms().is_some_and(|ms| ms > threshold)
     }
 
-    /// True if this runs.
+    /// Returns true if code of this kind runs.
     pub(super) fn runs(&self, running: Running) -> bool {
         self.began_ms.load(Ordering::Acquire) > 0 && self.running() == running
     }
 
-    /// The thread whose script has run for long.
+    /// Returns the thread of a script that has run for long.
     pub fn slow_thread(&self) -> Option<usize> {
         self.is_slow().then(|| self.thread.load(Ordering::Relaxed))
     }
 
-    /// What runs, or has run last.
+    /// Returns the kind of the code that runs, or that ran last.
     pub fn running(&self) -> Running {
         match self.is_function.load(Ordering::Relaxed) {
             true => Running::Function,
@@ -192,15 +192,15 @@ impl Watchdog {
         }
     }
 
-    /// What clients are told while a script runs for long.
+    /// Returns the error sent to clients while a script runs for long.
     pub fn busy(&self) -> &'static str {
         self.running().busy()
     }
 
-    /// Has what runs end, if it is this.
+    /// Ends the running script or function, if it is of this kind.
     ///
     /// # Errors
-    /// None runs, it has changed something, or it is another.
+    /// None runs, it has changed something, or it is of the other kind.
     pub fn kill(&self, running: Running) -> Result<(), NotKilled> {
         if self.runs_for_ms().is_none() {
             return Err(NotKilled::NotRunning);
@@ -215,14 +215,14 @@ impl Watchdog {
         Ok(())
     }
 
-    /// Has scripts end that run for long, as the server is to stop, also those that have changed
-    /// something.
+    /// Ends scripts that run for long, also those that have changed something, because the server
+    /// must stop.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// True if a script was ended that has changed something. What it has changed is not logged,
-    /// and nobody may see it.
+    /// Returns true if a script was ended that had changed something. Its changes are not logged,
+    /// and no client may see them.
     #[inline]
     pub fn is_given_up(&self) -> bool {
         self.given_up.load(Ordering::Acquire)

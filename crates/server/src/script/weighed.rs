@@ -1,5 +1,5 @@
-//! Functions of the interpreter's libraries that are let through with a look at what they get, and
-//! at the verdict behind them: the interpreter itself looks at it only between its instructions.
+//! Functions of the interpreter's libraries with a check of their arguments before the call, and of
+//! the verdict after it: the interpreter itself checks the verdict only between its instructions.
 
 use super::{raw, strings};
 use mlua::ffi::{self, lua_State};
@@ -7,14 +7,14 @@ use mlua::{Lua, Result, Table};
 use std::cell::Cell;
 use std::ffi::c_int;
 
-/// Largest number of bytes or values that are copied, moved or compared without a look at the
+/// Largest number of bytes or values that are copied, moved or compared without a check of the
 /// verdict.
 const LENGTH_UNTIL_LOOK: usize = 1 << 16;
 
 /// Largest distance that `table.insert` moves values below the first of a table.
 const INSERT_BELOW_MAX: i64 = 1 << 16;
 
-/// Those that need no more than a look behind them.
+/// Functions that need only a check of the verdict afterwards.
 const WEIGHED: [(&str, &str); 8] = [
     ("string", "lower"),
     ("string", "upper"),
@@ -27,15 +27,15 @@ const WEIGHED: [(&str, &str); 8] = [
 ];
 
 thread_local! {
-    /// Number of comparisons since the last look.
+    /// Number of comparisons since the last check.
     static COMPARED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Puts the functions into the libraries `string` and `table`, and returns `unpack`.
+/// Replaces functions of the libraries `string` and `table`, and returns `unpack`.
 pub fn replace(lua: &Lua) -> Result<mlua::Function> {
     let table = |name: &str| lua.globals().raw_get::<Table>(name);
     for (name, function) in strings::FUNCTIONS {
-        // SAFETY: these are functions that Lua may call with anything on its stack.
+        // SAFETY: Lua may call these functions with anything on its stack.
         table("string")?.raw_set(name, unsafe { lua.create_c_function(function) }?)?;
     }
     for (library, name) in WEIGHED {
@@ -49,20 +49,20 @@ pub fn replace(lua: &Lua) -> Result<mlua::Function> {
     wrap(lua, lua.globals().raw_get("unpack")?, unpack)
 }
 
-/// Makes a function in C that finds another one behind it.
+/// Creates a function in C that finds the original function as its upvalue.
 fn wrap(lua: &Lua, behind: mlua::Function, function: ffi::lua_CFunction) -> Result<mlua::Function> {
     // SAFETY: the closure runs protected and has nothing to drop. It turns the one value on the
     // stack into another.
     unsafe { lua.exec_raw(behind, |state| ffi::lua_pushcclosure(state, function, 1)) }
 }
 
-/// Calls the function behind, in the frame of this one. It is one of the interpreter's libraries,
-/// which have no values of their own.
+/// Calls the original function, in the frame of this one. It belongs to the interpreter's
+/// libraries, which have no upvalues of their own.
 ///
 /// # Safety
 /// `state` is that of a function that [`wrap`] has made.
 unsafe fn behind(state: *mut lua_State) -> c_int {
-    // SAFETY: the caller answers for the state, and `wrap` has left a function in C there, which
+    // SAFETY: the caller vouches for the state, and `wrap` has left a function in C there, which
     // may be called with anything on the stack.
     unsafe {
         match ffi::lua_tocfunction(state, ffi::lua_upvalueindex(1)) {
@@ -84,12 +84,12 @@ unsafe extern "C-unwind" fn weighed(state: *mut lua_State) -> c_int {
     }
 }
 
-/// Says whether an argument is a long string or table.
+/// Returns true if an argument is a long string or table.
 ///
 /// # Safety
 /// `state` is that of a function that Lua has called.
 unsafe fn is_long(state: *mut lua_State, position: c_int) -> bool {
-    // SAFETY: the caller answers for the state. Looking at these types raises no error.
+    // SAFETY: the caller vouches for the state. Reading these types raises no error.
     unsafe {
         let kind = ffi::lua_type(state, position);
         matches!(kind, ffi::LUA_TSTRING | ffi::LUA_TTABLE)
@@ -119,7 +119,7 @@ unsafe extern "C-unwind" fn insert(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn sort(state: *mut lua_State) -> c_int {
     // SAFETY: as above.
     unsafe {
-        // A function of Lua that compares is looked at between its instructions.
+        // A comparison function in Lua is checked between its instructions.
         if is_long(state, 1) && ffi::lua_isnoneornil(state, 2) != 0 {
             ffi::lua_settop(state, 1);
             ffi::lua_pushcclosure(state, is_less, 0);
@@ -128,7 +128,7 @@ unsafe extern "C-unwind" fn sort(state: *mut lua_State) -> c_int {
     }
 }
 
-/// Compares as the operator does, and looks at the verdict now and then.
+/// Compares as the operator does, and checks the verdict periodically.
 unsafe extern "C-unwind" fn is_less(state: *mut lua_State) -> c_int {
     // SAFETY: as above.
     unsafe {
@@ -143,7 +143,7 @@ unsafe extern "C-unwind" fn is_less(state: *mut lua_State) -> c_int {
     1
 }
 
-/// `unpack`, whose number of values the interpreter computes in integers that overflow.
+/// Implements `unpack`. The interpreter counts the values in integers that overflow.
 unsafe extern "C-unwind" fn unpack(state: *mut lua_State) -> c_int {
     // SAFETY: as above.
     unsafe {

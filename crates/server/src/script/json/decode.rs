@@ -1,13 +1,13 @@
-//! JSON to values of Lua.
+//! The decoder from JSON to values of Lua.
 
 use super::{DEPTH_MAX, Settings};
 use crate::script::failure::{look, raise};
 use crate::script::raw::BYTES_UNTIL_LOOK;
 use mlua::{Lua, Result, Table, Value};
 
-/// The value of a JSON text.
+/// Decodes the value of a JSON text.
 pub fn decode(lua: &Lua, text: &[u8], settings: &Settings) -> Result<Value> {
-    // Text in UTF-16 or UTF-32 would begin so.
+    // A text in UTF-16 or UTF-32 would begin like this.
     if matches!(text, [0, ..] | [_, 0, ..]) {
         return Err(raise(lua, "JSON parser does not support UTF-16 or UTF-32"));
     }
@@ -64,7 +64,7 @@ enum Open {
     Object { table: Table, key: Vec<u8> },
 }
 
-/// A token and where it stands.
+/// A token and its position.
 type Placed = (usize, Token);
 
 struct Decoder<'d> {
@@ -118,7 +118,7 @@ impl Decoder<'_> {
         (start, token)
     }
 
-    /// A number as C reads it: also in hexadecimal, infinite, or none.
+    /// Reads a number as C does: also hexadecimal, infinite, or not a number.
     fn number(&self, rest: &[u8]) -> (usize, Token) {
         let invalid = (0, Token::Error("invalid token"));
         let unsigned = rest.strip_prefix(b"-").unwrap_or(rest);
@@ -189,7 +189,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Reads a value and all within it without recursion, as they may be nested deeply.
+    /// Reads a value and all within it. It does not recurse, because values may be nested deeply.
     fn value(&mut self) -> Result<Value> {
         let mut open: Vec<Open> = Vec::new();
         let mut token = self.next();
@@ -227,7 +227,7 @@ impl Decoder<'_> {
                 }
                 _ => return Err(self.unexpected("value", &token)),
             };
-            // The value is whole, and perhaps all that it is the last one of.
+            // The value is complete, and perhaps the containers that it is the last element of.
             token = loop {
                 let Some(last) = open.last_mut() else {
                     return Ok(value);
@@ -273,7 +273,7 @@ impl Decoder<'_> {
         ))
     }
 
-    /// A key of an object, with the colon behind it.
+    /// Reads a key of an object, and the colon after it.
     fn key(&mut self, token: Placed) -> Result<Vec<u8>> {
         let (_, Token::String(key)) = token else {
             return Err(self.unexpected("object key string", &token));
@@ -286,7 +286,7 @@ impl Decoder<'_> {
     }
 }
 
-/// The length of a decimal number at the beginning of `text`, without a sign.
+/// Returns the length of a decimal number at the beginning of `text`, without a sign.
 fn decimal_length(text: &[u8]) -> usize {
     let digits = |from: usize| {
         let rest = text.get(from..).unwrap_or_default();
@@ -310,7 +310,8 @@ fn decimal_length(text: &[u8]) -> usize {
     end
 }
 
-/// Appends what an escape at the beginning of `text` stands for; answers its length.
+/// Appends the character of an escape sequence at the beginning of `text`. Returns the length of
+/// the sequence.
 fn unescape(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     let byte = match text.get(1)? {
         b'u' => return unescape_unicode(text, out),

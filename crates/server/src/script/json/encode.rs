@@ -1,7 +1,7 @@
-//! Values of Lua to JSON.
+//! The encoder from values of Lua to JSON.
 //!
-//! It goes through the values on Lua's stack, as `mlua` can hold no more than some of a large table
-//! at once. The text grows in Lua's memory, so that it counts.
+//! It traverses the values on Lua's stack, because `mlua` can hold only some values of a large
+//! table at once. The text grows in Lua's memory, so that it counts towards the limit.
 
 use super::{DEPTH_MAX, Invalid, Settings};
 use crate::script::convert::whole;
@@ -13,26 +13,26 @@ use mlua::ffi::{self, lua_State};
 use mlua::{Lua, LuaString, Result, Value};
 use std::ffi::{CStr, c_int};
 
-/// Why a value has no JSON.
+/// The reason why a value has no JSON.
 #[derive(Clone, Copy)]
 enum EncodeFault {
-    /// Values of this type are not written.
+    /// A value of a type that is not written.
     Unsupported(&'static str),
-    /// Of this type, as a key.
+    /// A key of this type.
     Key(&'static str),
     NotFinite,
     Depth(usize),
     Sparse,
-    /// The script is to end.
+    /// The end of the script, which is requested for this reason.
     Over(&'static str),
 }
 
 type Outcome<T> = std::result::Result<T, EncodeFault>;
 
-/// Returns a value as JSON.
+/// Encodes a value as JSON.
 pub fn encode(lua: &Lua, value: &Value, settings: &Settings) -> Result<LuaString> {
     let mut fault = None;
-    // SAFETY: the closure runs protected, and an error skips nothing that is to be dropped. It
+    // SAFETY: the closure runs protected, and an error skips nothing that must be dropped. It
     // leaves one string, or none and a fault.
     let text: Option<LuaString> = unsafe {
         lua.exec_raw(value, |state| {
@@ -83,12 +83,12 @@ pub fn encode(lua: &Lua, value: &Value, settings: &Settings) -> Result<LuaString
 /// it is an array.
 const PLACES: c_int = 3;
 
-/// Works on a value on the top of the stack. Nothing of it is to be dropped.
+/// The encoder of a value on the top of the stack. It has nothing that must be dropped.
 struct Encoder<'e> {
     state: *mut lua_State,
     settings: &'e Settings,
     block: GrowingBlock,
-    /// Work since the last look at the verdict.
+    /// Work since the last check of the verdict.
     passed: usize,
 }
 
@@ -107,17 +107,17 @@ impl Encoder<'_> {
     /// # Safety
     /// The state is that of a function in C that runs.
     unsafe fn write(&mut self, bytes: &[u8]) {
-        // SAFETY: the caller answers for the state. The block does not hold the bytes.
+        // SAFETY: the caller vouches for the state. The bytes are not in the block.
         unsafe { self.block.append(self.state, bytes) }
     }
 
-    /// Goes through the value on the top of the stack, and all within it, without recursion.
+    /// Writes the value on the top of the stack, and all within it, without recursion.
     ///
     /// # Safety
     /// The state is that of a function in C that runs, with the block's place below the value.
     unsafe fn run(&mut self) -> Outcome<()> {
-        // SAFETY: the caller answers for the state. Each table that is open lies on the stack with
-        // its places, for which there is room once it is begun, and a few more.
+        // SAFETY: the caller vouches for the state. Each open table is on the stack with its
+        // places, for which there is room once it is begun, and for a few more.
         unsafe {
             let state = self.state;
             let bottom = ffi::lua_gettop(state) - 1;
@@ -173,7 +173,7 @@ impl Encoder<'_> {
     /// # Safety
     /// As for [`run`](Encoder::run).
     unsafe fn begin(&mut self, depth: usize) -> Outcome<()> {
-        // SAFETY: the caller answers for the state.
+        // SAFETY: the caller vouches for the state.
         unsafe {
             let state = self.state;
             match ffi::lua_type(state, -1) {
@@ -240,7 +240,7 @@ impl Encoder<'_> {
     /// # Safety
     /// As for [`run`](Encoder::run), and there is a string.
     unsafe fn string(&mut self, position: c_int) -> Outcome<()> {
-        // SAFETY: the caller answers for the string, which stays where it is.
+        // SAFETY: the caller vouches for the string, which does not move.
         unsafe {
             let mut length = 0;
             let bytes = ffi::lua_tolstring(self.state, position, &raw mut length);
@@ -283,13 +283,13 @@ impl Encoder<'_> {
         unsafe { self.write(escaped) }
     }
 
-    /// Writes the key below the top of the stack, with what stands around it.
+    /// Writes the key below the top of the stack, with its quotes and colon.
     ///
     /// # Safety
     /// As for [`run`](Encoder::run).
     unsafe fn key(&mut self) -> Outcome<()> {
-        // SAFETY: the caller answers for the state. A number is not turned into a string, by which
-        // the next key would not be found.
+        // SAFETY: the caller vouches for the state. A number key is not converted to a string on
+        // the stack, because `lua_next` would not find the next key.
         unsafe {
             match ffi::lua_type(self.state, -2) {
                 ffi::LUA_TSTRING => self.string(-2)?,
@@ -305,14 +305,14 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// Returns the greatest key of the table on the top of the stack if it is an array: one with no
-    /// other keys than numbers from 1 on, of which it has enough.
+    /// Returns the greatest key of the table on the top of the stack if the table is an array: it
+    /// has only positive integers as keys, and is not too sparse.
     ///
     /// # Safety
     /// As for [`run`](Encoder::run).
     unsafe fn length_of_array(&mut self) -> Outcome<Option<f64>> {
         let (mut count, mut greatest) = (0_usize, 0.0_f64);
-        // SAFETY: the caller answers for the state, and for two places on the stack.
+        // SAFETY: the caller vouches for the state, and for two places on the stack.
         unsafe {
             let state = self.state;
             ffi::lua_pushnil(state);
@@ -368,7 +368,7 @@ fn digits(number: f64, precision: usize) -> ([u8; 48], usize) {
 /// # Safety
 /// The state is that of a function in C that runs.
 unsafe fn type_name(state: *mut lua_State, kind: c_int) -> &'static str {
-    // SAFETY: the caller answers for the state, and names of types are constants of Lua.
+    // SAFETY: the caller vouches for the state, and names of types are constants of Lua.
     let name = unsafe { CStr::from_ptr(ffi::lua_typename(state, kind)) };
     name.to_str().unwrap_or("userdata")
 }

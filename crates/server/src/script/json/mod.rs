@@ -10,13 +10,13 @@ use mlua::{Lua, MultiValue, Result, Table, Value};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// What scripts may set; as in Redis, for all scripts from then on.
+/// The settings that scripts may change; as in Redis, for all scripts from then on.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     encode_depth: usize,
     decode_depth: usize,
     precision: usize,
-    /// Whether sparse arrays become objects rather than errors.
+    /// True if sparse arrays become objects rather than errors.
     converts_sparse: bool,
     sparse_ratio: usize,
     sparse_safe: usize,
@@ -24,7 +24,7 @@ pub(super) struct Settings {
     decodes_invalid: bool,
 }
 
-/// What becomes of numbers that JSON has not.
+/// The treatment of numbers that JSON lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Invalid {
     Refused,
@@ -50,10 +50,10 @@ impl Default for Settings {
 /// Largest nesting depth that the setting accepts.
 const DEPTH_LIMIT: usize = i32::MAX as usize;
 
-/// Largest nesting depth, as more has no place on Lua's stack. It is the same in Redis.
+/// Largest nesting depth, because deeper values do not fit on Lua's stack. It is the same in Redis.
 const DEPTH_MAX: usize = 2600;
 
-/// The library.
+/// Creates the library.
 pub fn library(lua: &Lua) -> Result<Table> {
     let table = lua.create_table()?;
     let settings = Arc::new(Mutex::new(Settings::default()));
@@ -161,7 +161,7 @@ fn add_settings(lua: &Lua, table: &Table, settings: &Arc<Mutex<Settings>>) -> Re
         Ok(settings.decodes_invalid)
     })?;
     table.raw_set("decode_invalid_numbers", function)?;
-    // There is no buffer to keep.
+    // There is no buffer that could be kept.
     let function = lua.create_function(|_, keeps: Option<bool>| Ok(keeps.unwrap_or(true)))?;
     table.raw_set("encode_keep_buffer", function)
 }
