@@ -6,25 +6,25 @@ use crate::error::CommandError;
 use crate::number::parse_integer;
 use std::ops::Range;
 
-/// Some bits of a string.
+/// A range of bits or bytes of a string.
 #[derive(Clone, Copy, Debug)]
 struct Selection {
     start: i64,
-    /// The last one; `None`: all to the end, and as if the string went on with zeros.
+    /// The last position. `None` selects all to the end, as if zeros followed the string.
     end: Option<i64>,
-    /// Whether these are positions of bits, not of bytes.
+    /// True if these are positions of bits, false if they are positions of bytes.
     in_bits: bool,
 }
 
 impl Selection {
-    /// All bits.
+    /// The selection of all bits.
     const ALL: Selection = Selection {
         start: 0,
         end: None,
         in_bits: false,
     };
 
-    /// Reads `start end [BYTE | BIT]`.
+    /// Parses `start end [BYTE | BIT]`.
     fn parse(start: &[u8], end: &[u8], unit: Option<&[u8]>) -> Result<Selection, CommandError> {
         Ok(Selection {
             start: integer(start)?,
@@ -33,7 +33,8 @@ impl Selection {
         })
     }
 
-    /// The positions of the bits, in a string of so many bytes; `part` finds those of one unit.
+    /// Returns the positions of the bits in a string of `bytes` bytes. `part` computes the range in
+    /// one unit.
     fn bits(self, bytes: usize, part: fn(usize, i64, i64) -> Range<usize>) -> Range<usize> {
         let end = self.end.unwrap_or(-1);
         if self.in_bits {
@@ -45,7 +46,7 @@ impl Selection {
     }
 }
 
-/// Reads `BYTE` or `BIT`.
+/// Parses `BYTE` or `BIT`.
 fn is_in_bits(unit: &[u8]) -> Result<bool, CommandError> {
     match unit {
         unit if is(unit, "byte") => Ok(false),
@@ -57,7 +58,7 @@ fn is_in_bits(unit: &[u8]) -> Result<bool, CommandError> {
 pub(super) fn bitcount(call: &mut Call<'_>) -> Answer {
     let selection = match *call.rest(2) {
         [] => Selection::ALL,
-        // As in Valkey; in Redis any one word is one too few.
+        // As in Valkey. In Redis a single word is an error.
         [start] => {
             let start = parse_integer(start).ok_or(CommandError::Syntax)?;
             Selection {
@@ -122,9 +123,8 @@ pub(super) fn bitpos(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// Calls `visit` with eight bytes of `bytes` after the other as words, bits outside of `bits`
-/// replaced by `outside`, and with the position of each word's first bit; until it answers
-/// something.
+/// Calls `visit` for each eight bytes of `bytes` as a word, with bits outside of `bits` set to
+/// `outside`, and with the position of the word's first bit. Stops when `visit` returns a result.
 fn visit_words<R>(
     bytes: &[u8],
     bits: Range<usize>,
@@ -160,7 +160,7 @@ fn visit_words<R>(
     None
 }
 
-/// The number of bits that are set among `bits`.
+/// Returns the number of bits that are set among `bits`.
 fn count_ones(bytes: &[u8], bits: Range<usize>) -> u64 {
     let mut count = 0;
     visit_words(bytes, bits, false, |_, word| -> Option<()> {
@@ -170,7 +170,7 @@ fn count_ones(bytes: &[u8], bits: Range<usize>) -> u64 {
     count
 }
 
-/// The position of the first bit among `bits` that is as `bit` says.
+/// Returns the position of the first bit among `bits` that equals `bit`.
 fn find(bytes: &[u8], bits: Range<usize>, bit: bool) -> Option<usize> {
     visit_words(bytes, bits, !bit, |position, word| {
         let word = if bit { word } else { !word };

@@ -9,13 +9,13 @@ use crate::keyspace::Class;
 #[derive(Clone, Copy, Debug)]
 struct Field {
     signed: bool,
-    /// From 1 to 64, or 63 without a sign.
+    /// The width in bits, from 1 to 64, or 63 without a sign.
     width: u32,
-    /// Of its first bit.
+    /// The position of the first bit.
     position: u64,
 }
 
-/// What becomes of a value that does not fit.
+/// The treatment of a value that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Overflow {
     Wrap,
@@ -23,7 +23,7 @@ enum Overflow {
     Fail,
 }
 
-/// What is done with a field.
+/// The change to a field.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     None,
@@ -66,7 +66,7 @@ impl Field {
         })
     }
 
-    /// The least value, and the greatest.
+    /// Returns the least and the greatest value.
     fn range(self) -> (i128, i128) {
         if self.signed {
             let limit = 1_i128 << (self.width - 1);
@@ -76,7 +76,7 @@ impl Field {
         }
     }
 
-    /// The field's value in `bytes`, which end with zeros without an end.
+    /// Returns the field's value in `bytes`, as if endless zeros followed them.
     fn read(self, bytes: &[u8]) -> i64 {
         let mut value = 0_u64;
         for offset in 0..u64::from(self.width) {
@@ -106,12 +106,12 @@ impl Field {
         }
     }
 
-    /// The number of bytes that a string needs to hold the field.
+    /// Returns the number of bytes that a string needs to hold the field.
     fn end(self) -> usize {
         (self.position + u64::from(self.width)).div_ceil(8) as usize
     }
 
-    /// What a value becomes in the field.
+    /// Returns the value that is stored in the field for `value`, or `None` if it does not fit.
     fn fit(self, value: i128, overflow: Overflow) -> Option<i64> {
         let (least, greatest) = self.range();
         if (least..=greatest).contains(&value) {
@@ -126,13 +126,13 @@ impl Field {
 }
 
 impl Operation {
-    /// The value to be written, `None` if it does not fit, and the one to be answered.
+    /// Returns the value to be written and the value of the reply, or `None` if it does not fit.
     fn apply(self, old: i64) -> Option<(i64, i64)> {
         let field = self.field;
         match self.change {
             Change::None => Some((old, old)),
             Change::Set(value) => {
-                // A field without a sign takes a negative number for a large one, as Redis does.
+                // An unsigned field takes a negative number as a large one, as in Redis.
                 let value = if field.signed {
                     let (_, greatest) = field.range();
                     if self.overflow == Overflow::Saturate
@@ -140,7 +140,7 @@ impl Operation {
                         && (greatest as i64).checked_sub(value).is_none()
                     {
                         // The distance to the greatest number overflows in Redis, too, which then
-                        // takes the value for too large.
+                        // treats the value as too large.
                         return Some((greatest as i64, old));
                     }
                     i128::from(value)
@@ -235,7 +235,7 @@ pub(super) fn bitfield(call: &mut Call<'_>) -> Answer {
     };
     let mut answers = Vec::with_capacity(operations.len());
     let changed = call.keys.edit_string(key, |text| {
-        // Redis makes room for all fields at once, whether their values fit or not.
+        // Redis extends the string for all fields at once, even if their values do not fit.
         let mut changed = text.bytes().len() < end;
         let bytes = text.extend_to(end);
         for operation in &operations {

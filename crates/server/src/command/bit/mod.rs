@@ -1,4 +1,4 @@
-//! Bits of strings. The first bit of a string is the highest of its first byte.
+//! Commands on the bits of strings. The first bit of a string is the highest of its first byte.
 
 mod count;
 mod field;
@@ -64,7 +64,7 @@ pub const COMMANDS: &[Command] = &[
         .summary("Reads integers of any width within a string."),
 ];
 
-/// The position of the first of `width` bits, which have to lie within the longest string.
+/// Parses the position of the first of `width` bits, which must be within the longest string.
 fn position(argument: &[u8], factor: u64, width: u64) -> Result<u64, CommandError> {
     let error = CommandError::text("ERR bit offset is not an integer or out of range");
     let value = parse_integer(argument).and_then(|value| u64::try_from(value).ok());
@@ -77,7 +77,7 @@ fn position(argument: &[u8], factor: u64, width: u64) -> Result<u64, CommandErro
     }
 }
 
-/// The byte of a bit, and the bit within it.
+/// Returns the byte of a bit, and the bit's mask in it.
 fn locate(position: u64) -> (usize, u8) {
     ((position / 8) as usize, 0x80 >> (position % 8))
 }

@@ -1,4 +1,4 @@
-//! Combining strings bit by bit.
+//! Bitwise operations on strings.
 
 use crate::command::parts::different;
 use crate::command::{Answer, Call, is};
@@ -8,7 +8,7 @@ use crate::steps;
 
 pub(super) fn bitop(call: &mut Call<'_>) -> Answer {
     let (name, target, sources) = (call.args[1], call.args[2], call.rest(3));
-    // A key that is named again changes nothing, except for XOR.
+    // A key that is named twice changes nothing, except for XOR.
     let once: Vec<(&[u8], bool)> = different(sources)
         .into_iter()
         .map(|source| (source, true))
@@ -41,7 +41,8 @@ pub(super) fn bitop(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// Returns each source once, and whether it is named an odd number of times. Others are zeros.
+/// Returns each source once, and true if it is named an odd number of times. Other sources count as
+/// zeros.
 fn odd<'k>(sources: &[&'k [u8]]) -> Vec<(&'k [u8], bool)> {
     let mut times = hashbrown::HashMap::new();
     for source in sources {
@@ -54,8 +55,8 @@ fn odd<'k>(sources: &[&'k [u8]]) -> Vec<(&'k [u8], bool)> {
         .collect()
 }
 
-/// Combines the strings of sources, one at a time. Those that are `false` count as zeros of their
-/// lengths.
+/// Combines the strings of sources, one at a time. Sources that are `false` count as zeros of the
+/// same length.
 fn combined(
     call: &mut Call<'_>,
     sources: &[(&[u8], bool)],
@@ -79,8 +80,8 @@ fn combined(
             if !counts {
                 return;
             }
-            // The loop over bytes of two slices becomes one over vectors; what a string is too
-            // short for counts as zeros.
+            // The compiler vectorizes a loop over two slices of the same length. The missing bytes
+            // of a shorter string count as zeros.
             let (common, beyond) = result.split_at_mut(string.len());
             for (byte, &other) in common.iter_mut().zip(string) {
                 *byte = combine(*byte, other);

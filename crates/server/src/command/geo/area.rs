@@ -1,13 +1,13 @@
-//! Areas that are searched, and the cells of the grid that cover them.
+//! The areas that are searched, and the cells of the grid that cover them.
 
 use super::cell::{Cell, Extent, Place, STEPS_MAX, degrees_of, longitude_degrees_of};
 
-/// An area: what lies within it is nearer to its middle than its form says.
+/// An area around a middle, with a form that bounds the distance from it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Area {
     pub(super) middle: Place,
     pub(super) form: Form,
-    /// The metres of the unit that lengths are given in.
+    /// The metres of the unit of lengths.
     pub(super) unit_m: f64,
 }
 
@@ -18,10 +18,10 @@ pub(super) enum Form {
     Box { width: f64, height: f64 },
 }
 
-/// Half of the way around the equator of the web's map.
+/// Half of the equator's length on the Mercator map of the web.
 const MERCATOR_MAX_M: f64 = 20_037_726.37;
 
-/// The cells around one, to the east and to the north, in the order in which they are searched.
+/// The offsets of the cells around one, to the east and to the north, in the order of the search.
 const AROUND: [(i32, i32); 9] = [
     (0, 0),
     (0, 1),
@@ -35,7 +35,8 @@ const AROUND: [(i32, i32); 9] = [
 ];
 
 impl Area {
-    /// The metres from the middle to a place within the area.
+    /// Returns the metres from the middle to a place, or `None` if the place is not within the
+    /// area.
     pub(super) fn distance_within(&self, place: Place) -> Option<f64> {
         match self.form {
             Form::Circle { radius } => {
@@ -57,12 +58,12 @@ impl Area {
         }
     }
 
-    /// The cells that cover the area, each once, in the order in which they are searched.
+    /// Returns the cells that cover the area, each once, in the order in which they are searched.
     pub(super) fn cells(&self) -> Vec<Cell> {
         let extent = self.extent();
         let mut steps = self.steps();
         let mut cell = Cell::of(self.middle, steps);
-        // Cells become lower towards the poles, so that those around it may not reach far enough.
+        // Cells become lower towards the poles, so the neighbors may not reach far enough.
         let reaches = |cell: Cell| {
             cell.beside(0, 1).extent().north >= extent.north
                 && cell.beside(0, -1).extent().south <= extent.south
@@ -74,7 +75,7 @@ impl Area {
             cell = Cell::of(self.middle, steps);
         }
         let inner = cell.extent();
-        // With two cells in a direction, the one beside it is the same on both sides.
+        // If there are only two cells in a direction, both neighbors are the same cell.
         let is_needed = |&(east, north): &(i32, i32)| {
             steps < 2
                 || !(north < 0 && inner.south < extent.south
@@ -86,7 +87,7 @@ impl Area {
         let mut cells: Vec<Cell> = around
             .map(|&(east, north)| cell.beside(east, north))
             .collect();
-        // In a grid of few cells some of them are the same.
+        // In a grid of few cells some neighbors are the same.
         let mut seen = Vec::with_capacity(cells.len());
         cells.retain(|cell| {
             !seen.contains(cell) && {
@@ -97,7 +98,7 @@ impl Area {
         cells
     }
 
-    /// Half of its width and of its height, in metres.
+    /// Returns half of the area's width and height, in metres.
     fn reach(&self) -> (f64, f64) {
         let (width, height) = match self.form {
             Form::Circle { radius } => (radius, radius),
@@ -106,7 +107,7 @@ impl Area {
         (width * self.unit_m, height * self.unit_m)
     }
 
-    /// From where to where it reaches.
+    /// Returns the extent of the area.
     fn extent(&self) -> Extent {
         let Place {
             longitude,
@@ -114,7 +115,7 @@ impl Area {
         } = self.middle;
         let (width, height) = self.reach();
         let up = degrees_of(height);
-        // It is widest where it is nearest to a pole.
+        // The area is widest in degrees where it is nearest to a pole.
         let nearest = if latitude < 0.0 {
             latitude - up
         } else {
@@ -129,7 +130,7 @@ impl Area {
         }
     }
 
-    /// The steps of cells of which nine are about as large as the area.
+    /// Returns the number of steps at which nine cells are about as large as the area.
     fn steps(&self) -> u32 {
         let (width, height) = self.reach();
         let mut metres = match self.form {

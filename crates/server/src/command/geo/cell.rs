@@ -1,17 +1,16 @@
-//! Places on the earth, and the cells of a grid that is divided step by step.
+//! Places on the earth, and the cells of a grid that is divided in steps.
 //!
-//! Each step halves the cells in both directions. A cell is numbered by its row and its column,
-//! whose bits alternate: so cells that are near each other have numbers that are near each other,
-//! as far as that goes, and the cells within a larger one are a range of numbers. A place of a
-//! sorted set has the number of its cell after 26 steps, in 52 bits, as its score: in both
-//! directions such a cell is 0.6 m at most. These are the numbers and the constants of Redis, as
-//! clients see them.
+//! Each step halves the cells in both directions. A cell's number consists of the bits of its row
+//! and of its column in turn. So the numbers of near cells are mostly near each other, and the
+//! cells within a larger one are a range of numbers. The score of a place in a sorted set is the
+//! number of its cell after 26 steps, which has 52 bits: such a cell is at most 0.6 m long in both
+//! directions. The numbers and constants are those of Redis, because clients see them.
 
 use std::f64::consts::PI;
 
-/// The steps of a place's score.
+/// The number of steps of the cells that scores stand for.
 pub(super) const STEPS_MAX: u32 = 26;
-/// The grid ends where the map of the web does.
+/// The latitude at which the grid ends, as does the map of the web.
 const LATITUDE_MAX: f64 = 85.051_128_78;
 const LONGITUDE_MAX: f64 = 180.0;
 const EARTH_RADIUS_M: f64 = 6_372_797.560_856;
@@ -31,7 +30,7 @@ pub(super) struct Cell {
     steps: u32,
 }
 
-/// From where to where something reaches, in degrees.
+/// The borders of an area or cell, in degrees.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     pub(super) west: f64,
@@ -41,13 +40,13 @@ pub(super) struct Extent {
 }
 
 impl Place {
-    /// True if the grid has the place.
+    /// Returns true if the grid contains the place.
     pub(super) fn is_on_grid(self) -> bool {
         (-LONGITUDE_MAX..=LONGITUDE_MAX).contains(&self.longitude)
             && (-LATITUDE_MAX..=LATITUDE_MAX).contains(&self.latitude)
     }
 
-    /// The place of a score: the middle of its cell.
+    /// Returns the place of a score: the middle of its cell.
     pub(super) fn of_score(score: f64) -> Place {
         let extent = Cell::of_number(number_of(score), STEPS_MAX).extent();
         let middle = |one: f64, other: f64, limit: f64| ((one + other) / 2.0).clamp(-limit, limit);
@@ -57,13 +56,13 @@ impl Place {
         }
     }
 
-    /// The score of the place.
+    /// Returns the score of the place.
     pub(super) fn score(self) -> f64 {
         Cell::of(self, STEPS_MAX).number() as f64
     }
 
-    /// The place as a geohash of eleven characters, of the standard's grid. The last one has no
-    /// bits, as scores have two less than it needs.
+    /// Returns the place as a geohash of eleven characters, in the standard's grid. The last
+    /// character is always `0`, because scores have two bits fewer than it needs.
     pub(super) fn geohash(self) -> [u8; 11] {
         const ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
         let number = Cell::within(self, STEPS_MAX, 90.0).number();
@@ -75,7 +74,7 @@ impl Place {
         text
     }
 
-    /// The metres to another place, over a sphere.
+    /// Returns the distance to another place on a sphere, in metres.
     pub(super) fn distance(self, other: Place) -> f64 {
         let half = |one: f64, other: f64| ((radians(other) - radians(one)) / 2.0).sin();
         let across = half(self.longitude, other.longitude);
@@ -88,7 +87,7 @@ impl Place {
         2.0 * EARTH_RADIUS_M * chord.sqrt().asin()
     }
 
-    /// The metres to another place's latitude.
+    /// Returns the distance to another place's latitude, in metres.
     pub(super) fn distance_north(self, other: Place) -> f64 {
         EARTH_RADIUS_M * (radians(other.latitude) - radians(self.latitude)).abs()
     }
@@ -98,24 +97,24 @@ fn radians(degrees: f64) -> f64 {
     degrees * (PI / 180.0)
 }
 
-/// The degrees of an arc of so many metres.
+/// Returns the degrees of an arc of `metres`.
 pub(super) fn degrees_of(metres: f64) -> f64 {
     metres / EARTH_RADIUS_M / (PI / 180.0)
 }
 
-/// The degrees of longitude of so many metres, at a latitude.
+/// Returns the degrees of longitude of `metres` at a latitude.
 pub(super) fn longitude_degrees_of(metres: f64, latitude: f64) -> f64 {
     metres / EARTH_RADIUS_M / radians(latitude).cos() / (PI / 180.0)
 }
 
 impl Cell {
-    /// The cell of a place.
+    /// Returns the cell of a place.
     pub(super) fn of(place: Place, steps: u32) -> Cell {
         Cell::within(place, steps, LATITUDE_MAX)
     }
 
-    /// The same in a grid that reaches to another latitude. A place at its very end is in a cell
-    /// behind the last one, as it is in Redis.
+    /// Returns the cell of a place in a grid that reaches to another latitude. A place at the
+    /// grid's end is in a cell after the last one, as in Redis.
     fn within(place: Place, steps: u32, latitude_max: f64) -> Cell {
         let cells = f64::from(1_u32 << steps);
         let at = |degrees: f64, limit: f64| ((degrees + limit) / (2.0 * limit) * cells) as u32;
@@ -126,7 +125,7 @@ impl Cell {
         }
     }
 
-    /// The cell of a number.
+    /// Returns the cell of a number.
     fn of_number(number: u64, steps: u32) -> Cell {
         Cell {
             row: every_second(number),
@@ -135,12 +134,12 @@ impl Cell {
         }
     }
 
-    /// Its number: bits of the row and of the column in turn, the lowest of the row first.
+    /// Returns its number: bits of the row and of the column in turn, the lowest of the row first.
     pub(super) fn number(self) -> u64 {
         spread(self.row) | spread(self.column) << 1
     }
 
-    /// The lowest score of its places, and the one behind the highest.
+    /// Returns the lowest score of its places, and the number after the highest.
     pub(super) fn scores(self) -> (f64, f64) {
         let beyond = 2 * (STEPS_MAX - self.steps);
         let first = self.number();
@@ -159,7 +158,8 @@ impl Cell {
         }
     }
 
-    /// The cell so many columns to the east and rows to the north; behind the last comes the first.
+    /// Returns the cell that is `east` columns to the east and `north` rows to the north. The grid
+    /// wraps around.
     pub(super) fn beside(self, east: i32, north: i32) -> Cell {
         let mask = u32::MAX >> (32 - self.steps);
         Cell {
@@ -170,7 +170,7 @@ impl Cell {
     }
 }
 
-/// A number with a clear bit above each of its bits.
+/// Returns a number with a clear bit above each of its bits.
 fn spread(number: u32) -> u64 {
     let mut bits = u64::from(number);
     for (shift, mask) in SPREADS {
@@ -179,7 +179,7 @@ fn spread(number: u32) -> u64 {
     bits
 }
 
-/// Every second bit, from the lowest on.
+/// Returns every second bit, beginning with the lowest.
 fn every_second(bits: u64) -> u32 {
     let mut bits = bits & SPREADS[4].1;
     for at in (0..SPREADS.len()).rev() {
@@ -193,7 +193,7 @@ fn every_second(bits: u64) -> u32 {
     bits as u32
 }
 
-/// Groups of 16, 8, 4, 2 and 1 bits, moved apart by as many.
+/// The steps that spread bits: groups of 16, 8, 4, 2 and 1 bits, each shifted by its own size.
 const SPREADS: [(u32, u64); 5] = [
     (16, 0x0000_ffff_0000_ffff),
     (8, 0x00ff_00ff_00ff_00ff),
@@ -202,8 +202,8 @@ const SPREADS: [(u32, u64); 5] = [
     (1, 0x5555_5555_5555_5555),
 ];
 
-/// The number of a cell that any score of a sorted set has, as processors of Redis convert it: a
-/// negative score counts from the end of the numbers of 64 bits, and one beyond them is 0.
+/// Returns the number of the cell for any score, converted as on the processors that Redis runs on:
+/// a negative score wraps around at 2^64, and one of at least 2^64 becomes 0.
 fn number_of(score: f64) -> u64 {
     const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
     match score {

@@ -1,4 +1,4 @@
-//! Places on the earth, as members of sorted sets (see `cell.rs`).
+//! Geospatial commands: places on the earth as members of sorted sets (see `cell.rs`).
 
 mod area;
 mod cell;
@@ -72,7 +72,7 @@ pub const COMMANDS: &[Command] = &[
         .summary("Returns the places within a circle around a member."),
 ];
 
-/// A longitude and a latitude.
+/// Parses a longitude and a latitude.
 fn place([longitude, latitude]: [&[u8]; 2]) -> Result<Place, CommandError> {
     let degrees = |text| parse_double(text).ok_or(CommandError::NotFloat);
     let place = Place {
@@ -88,7 +88,7 @@ fn place([longitude, latitude]: [&[u8]; 2]) -> Result<Place, CommandError> {
     Ok(place)
 }
 
-/// The metres of a unit.
+/// Returns the metres of a unit.
 fn unit_m(name: &[u8]) -> Result<f64, CommandError> {
     let units = [("m", 1.0), ("km", 1000.0), ("ft", 0.3048), ("mi", 1609.34)];
     let unit = units.iter().find(|(unit, _)| is(name, unit));
@@ -97,7 +97,7 @@ fn unit_m(name: &[u8]) -> Result<f64, CommandError> {
     ))
 }
 
-/// A distance, as Redis writes it.
+/// Writes a distance in the form of Redis.
 fn distance(reply: &mut Reply, units: f64) {
     reply.bulk(format!("{units:.4}").as_bytes());
 }
@@ -124,7 +124,7 @@ fn geoadd(planned: &mut Planned<'_>) -> Answer {
     if !rest.is_empty() || options.absent && options.present || triples.is_empty() {
         return Err(CommandError::Syntax);
     }
-    // All places are read before any is set.
+    // All places are parsed before any is set.
     let scores = triples.iter().map(|&[longitude, latitude, member]| {
         let place = place([longitude, latitude])?;
         Ok((member, place.score()))
@@ -133,7 +133,7 @@ fn geoadd(planned: &mut Planned<'_>) -> Answer {
     sorted_set::add(planned, options, scores.into_iter())
 }
 
-/// Answers something of each place, and where there is none what `absent` writes.
+/// Replies with a value for each member's place. `absent` writes the value of a missing member.
 fn each(call: &mut Call<'_>, write: fn(&mut Reply, Place), absent: fn(&mut Reply)) -> Answer {
     let members = call.rest(2);
     let reply = &mut *call.reply;

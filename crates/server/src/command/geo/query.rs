@@ -1,4 +1,4 @@
-//! What a search is asked for.
+//! The arguments of a geospatial search.
 
 use super::area::{Area, Form};
 use super::cell::Place;
@@ -9,32 +9,32 @@ use crate::number::parse_double;
 use crate::object::SortedSet;
 use nearfield_tiers::Heap;
 
-/// The commands that search.
+/// The kinds of commands that search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// In a circle around a place.
+    /// A search in a circle around a place.
     Radius { may_store: bool },
-    /// In a circle around a member.
+    /// A search in a circle around a member.
     RadiusByMember { may_store: bool },
-    /// In any area around either.
+    /// A search in any area around either.
     Search { stores: bool },
 }
 
-/// A search as it was asked for.
+/// The parsed arguments of a search.
 #[derive(Debug, Default)]
 pub(super) struct Query<'a> {
-    /// `None` if it is around a member of a key that is not there.
+    /// The area, or `None` if its middle is a member of a missing key.
     pub(super) area: Option<Area>,
     pub(super) distances: bool,
     pub(super) scores: bool,
     pub(super) places: bool,
     pub(super) order: Option<Order>,
-    /// The most members that are answered; `None` for all.
+    /// The largest number of members in the reply; `None` for all.
     pub(super) count: Option<usize>,
-    /// The first that are found will do.
+    /// True if the first members that are found suffice.
     pub(super) any: bool,
     pub(super) target: Option<&'a [u8]>,
-    /// The distances become the scores of what is stored.
+    /// True if the distances become the scores in the stored result.
     pub(super) stores_distances: bool,
 }
 
@@ -46,7 +46,7 @@ pub(super) enum Order {
 
 type Words<'a> = &'a [&'a [u8]];
 
-/// A middle and a form, as far as they were given. A member of a key that is not there is a middle
+/// The middle and the form, as far as they were given. A member of a missing key is a middle
 /// without a place.
 #[derive(Debug, Default)]
 struct Parts {
@@ -56,7 +56,7 @@ struct Parts {
     rectangle: Option<(Form, f64)>,
 }
 
-/// The place of a member, if the key is there.
+/// Returns the place of a member, or `None` if the key does not exist.
 fn place_of(set: Option<&SortedSet<Heap>>, member: &[u8]) -> Result<Option<Place>, CommandError> {
     let Some(set) = set else { return Ok(None) };
     match set.score(member) {
@@ -67,7 +67,7 @@ fn place_of(set: Option<&SortedSet<Heap>>, member: &[u8]) -> Result<Option<Place
     }
 }
 
-/// A length of at least 0.
+/// Parses a length.
 fn length(text: &[u8], no_number: &'static str) -> Result<f64, CommandError> {
     parse_double(text).ok_or(CommandError::text(no_number))
 }
@@ -89,8 +89,8 @@ fn rectangle([width, height, unit]: [&[u8]; 3]) -> Result<(Form, f64), CommandEr
     Ok((Form::Box { width, height }, unit_m(unit)?))
 }
 
-/// The positions of the keys of `GEORADIUS` and `GEORADIUSBYMEMBER`: what is searched, and where
-/// the result goes. Only the last of these is written to.
+/// Returns the positions of the keys of `GEORADIUS` and `GEORADIUSBYMEMBER`: the key that is
+/// searched, and the targets of the result. Only the last target is written to.
 pub(super) fn keys(args: &[&[u8]]) -> Vec<usize> {
     const OPTIONS: usize = 5;
     let behind = |name: &'static str| {
@@ -102,7 +102,7 @@ pub(super) fn keys(args: &[&[u8]]) -> Vec<usize> {
 }
 
 impl<'a> Query<'a> {
-    /// Reads the arguments of a command, its name included. `set` is what is searched.
+    /// Parses the arguments of a command, including its name. `set` is the set to be searched.
     pub(super) fn parse(
         kind: Kind,
         args: Words<'a>,
@@ -179,7 +179,7 @@ impl<'a> Query<'a> {
         Ok(())
     }
 
-    /// Reads an option that some of the commands have, and answers what is behind it.
+    /// Parses an option that only some of the commands have. Returns the arguments after it.
     fn parse_of_kind(
         &mut self,
         kind: Kind,
@@ -229,7 +229,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// Refuses options that do not fit together.
+    /// Refuses options that exclude each other.
     fn check(&self, kind: Kind, args: Words<'_>, parts: &Parts) -> Result<(), CommandError> {
         let is_search = matches!(kind, Kind::Search { .. });
         if self.target.is_some() && (self.distances || self.scores || self.places) {

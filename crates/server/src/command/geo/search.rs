@@ -1,4 +1,4 @@
-//! Finding the places within an area: in the ranges of scores of the cells that cover it.
+//! The search for places within an area: in the ranges of scores of the cells that cover it.
 
 use super::cell::Place;
 use super::query::{Kind, Order, Query};
@@ -41,7 +41,7 @@ struct Hit {
     member: Vec<u8>,
     score: f64,
     place: Place,
-    /// In the unit of the area.
+    /// The distance from the middle, in the unit of the area.
     distance: f64,
 }
 
@@ -77,7 +77,7 @@ fn search(call: &mut Call<'_>, source: usize, kind: Kind) -> Answer {
     Ok(())
 }
 
-/// The members that were asked for, in their order.
+/// Returns the requested members in the requested order.
 fn find(query: &Query<'_>, set: &SortedSet<Heap>) -> Vec<Hit> {
     let Some(area) = &query.area else {
         return Vec::new();
@@ -104,7 +104,7 @@ fn find(query: &Query<'_>, set: &SortedSet<Heap>) -> Vec<Hit> {
             distance,
         })
         .collect();
-    // The nearest so many, unless any will do.
+    // The nearest members are kept, unless any will do.
     let is_cut = query.count.is_some() && !query.any;
     match query.order.or(is_cut.then_some(Order::Nearest)) {
         Some(Order::Nearest) => hits.sort_by(|one, other| one.distance.total_cmp(&other.distance)),

@@ -25,7 +25,7 @@ pub(super) fn pfdebug(call: &mut Call<'_>) -> Answer {
     run(call, value, form)
 }
 
-/// Answers the registers, and leaves the value dense.
+/// Replies with the registers, and converts the value to the dense form.
 fn registers(call: &mut Call<'_>, mut value: Vec<u8>, form: Form) -> Answer {
     let mut registers = [0; REGISTERS];
     value::merge(&value, form, &mut registers)?;
@@ -39,14 +39,14 @@ fn registers(call: &mut Call<'_>, mut value: Vec<u8>, form: Form) -> Answer {
     Ok(())
 }
 
-/// Answers the runs of a sparse form: `z` and `Z` of registers that were given nothing, in one
-/// byte and in two, and `v` of a rank.
+/// Replies with the runs of a sparse form: `z` and `Z` for empty registers, in one byte and in two,
+/// and `v` for registers with a rank.
 fn runs(call: &mut Call<'_>, value: Vec<u8>, form: Form) -> Answer {
     if form != Form::Sparse {
         return Err(CommandError::text("ERR HLL encoding is not sparse"));
     }
     let mut text = String::new();
-    // More runs than registers are none of a HyperLogLog.
+    // A HyperLogLog never has more runs than registers.
     for (run, bytes) in sparse::parse(value::body(&value)).take(REGISTERS) {
         let between = if text.is_empty() { "" } else { " " };
         // Writing to a string never fails.
@@ -76,7 +76,7 @@ fn make_dense(call: &mut Call<'_>, mut value: Vec<u8>, form: Form) -> Answer {
     Ok(())
 }
 
-/// Has the key hold the dense form. As in Redis, those who watch the key are not told.
+/// Stores the dense form. As in Redis, clients that watch the key are not notified.
 fn store_dense(call: &mut Call<'_>, value: &mut Vec<u8>) -> Answer {
     let key = call.args[2];
     value::make_dense(value)?;

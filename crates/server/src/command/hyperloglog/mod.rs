@@ -1,4 +1,4 @@
-//! HyperLogLogs: strings that tell how many different elements they were given, about.
+//! HyperLogLogs: strings that estimate the number of distinct elements added to them.
 
 mod debug;
 mod registers;
@@ -51,7 +51,7 @@ pub const COMMANDS: &[Command] = &[
         .summary("Checks the estimate on elements whose number is known."),
 ];
 
-/// The runs of a sparse form are not those of all registers.
+/// Error for a sparse form with runs that do not cover all registers exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Corrupt;
 
@@ -61,11 +61,11 @@ impl From<Corrupt> for CommandError {
     }
 }
 
-/// A value to which elements are to be added.
+/// A value to which elements will be added.
 enum Found {
-    /// One that is changed in place, if they change it.
+    /// A dense value, which is changed in place if the elements change it.
     Dense { changes: bool },
-    /// A copy.
+    /// A copy of a sparse value.
     Sparse(Vec<u8>),
 }
 
@@ -74,7 +74,7 @@ fn pfadd(planned: &mut Planned<'_>) -> Answer {
     let (found, expires_at_ms) = planned.read_string(0, |_, value, expiry| {
         let found = value.map(|value| match value::form(value)? {
             Form::Dense => Ok::<_, CommandError>(Found::Dense {
-                // Most elements of a value that has many change nothing.
+                // Most elements of a value that already has many change nothing.
                 changes: value::changes_dense(value, elements),
             }),
             Form::Sparse => Ok(Found::Sparse(value.to_vec())),
@@ -136,7 +136,7 @@ fn pfcount(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// Writes the number of its elements into a value, as Redis does: a change that is logged.
+/// Writes the number of elements into a value, as Redis does. This change is logged.
 fn keep_count(call: &mut Call<'_>, key: &[u8], count: u64) -> Answer {
     if call.keys.is_shared() || call.server.refuses_writes() {
         return Ok(());
@@ -147,7 +147,7 @@ fn keep_count(call: &mut Call<'_>, key: &[u8], count: u64) -> Answer {
     Ok(())
 }
 
-/// Raises registers to those of a key, if it is there, and says which form that has.
+/// Raises registers to those of a key, if it exists. Returns the form of that value.
 fn merge(
     call: &mut Call<'_>,
     key: &[u8],
@@ -186,7 +186,7 @@ fn pfmerge(call: &mut Call<'_>) -> Answer {
 }
 
 fn pfselftest(call: &mut Call<'_>) -> Answer {
-    /// Five times the standard error.
+    /// The largest relative error: five times the standard error.
     const ERROR_MAX: f64 = 5.0 * 0.0081;
     const SPARSE_MAX: usize = 3000;
     let mut value = value::empty();

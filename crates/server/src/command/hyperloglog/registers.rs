@@ -1,28 +1,28 @@
-//! The registers of a HyperLogLog, and the number of different elements that they tell.
+//! The registers of a HyperLogLog, and the estimate of distinct elements from them.
 //!
 //! An element chooses one of 16,384 registers by 14 bits of its hash. Its *rank* is one more than
-//! the number of clear bits that follow in the hash. The register keeps the highest rank that it
-//! was given. From all registers follows how many different elements there were, with a standard
-//! error of 0.81 % (Flajolet et al., 2007; the estimate is that of Ertl, 2017, algorithm 6).
+//! the number of clear bits that follow in the hash. A register keeps the highest rank of its
+//! elements. The registers together give the number of distinct elements, with a standard error of
+//! 0.81 % (Flajolet et al., 2007; the estimate is that of Ertl, 2017, algorithm 6).
 
-/// The bits of the hash that choose a register.
+/// The number of hash bits that choose a register.
 const INDEX_BITS: u32 = 14;
 /// The number of registers.
 pub(super) const REGISTERS: usize = 1 << INDEX_BITS;
 /// The highest rank.
 const RANK_MAX: usize = 64 - INDEX_BITS as usize + 1;
 
-/// A register for each index.
+/// The ranks of all registers, by index.
 pub(super) type Registers = [u8; REGISTERS];
 
-/// The register of an element, and the rank that it is given.
+/// Returns the index of an element's register, and the element's rank.
 pub(super) fn place(element: &[u8]) -> (usize, u8) {
     let hash = murmur64(element, 0xadc8_3b19);
     let rest = hash >> INDEX_BITS | 1 << (64 - INDEX_BITS);
     (hash as usize % REGISTERS, rest.trailing_zeros() as u8 + 1)
 }
 
-/// How many different elements these registers were given, about.
+/// Returns the estimated number of distinct elements.
 pub(super) fn estimate(registers: &Registers) -> u64 {
     let mut of_rank = [0_u32; 64];
     for &rank in registers {
@@ -38,7 +38,7 @@ pub(super) fn estimate(registers: &Registers) -> u64 {
     (ALPHA * count * count / sum).round() as u64
 }
 
-/// What registers of the highest rank add.
+/// Returns the contribution of registers with the highest rank.
 fn tau(mut x: f64) -> f64 {
     if x == 0.0 || x == 1.0 {
         return 0.0;
@@ -55,7 +55,7 @@ fn tau(mut x: f64) -> f64 {
     }
 }
 
-/// What registers that were given nothing add.
+/// Returns the contribution of empty registers.
 fn sigma(mut x: f64) -> f64 {
     if x == 1.0 {
         return f64::INFINITY;
@@ -72,7 +72,7 @@ fn sigma(mut x: f64) -> f64 {
     }
 }
 
-/// MurmurHash2 of 64 bits (Appleby), which the registers of Redis are chosen by.
+/// Returns the MurmurHash2 of 64 bits (Appleby), by which Redis chooses registers.
 fn murmur64(bytes: &[u8], seed: u64) -> u64 {
     const FACTOR: u64 = 0xc6a4_a793_5bd1_e995;
     const SHIFT: u32 = 47;

@@ -1,45 +1,44 @@
-//! The sparse form of registers: runs of equal ones, each in a byte or two.
+//! The sparse form of registers: runs of equal ones, each in one or two bytes.
 //!
 //! | bits | run |
 //! |---|---|
-//! | `00llllll` | `l + 1` registers that were given nothing |
+//! | `00llllll` | `l + 1` empty registers |
 //! | `01llllll llllllll` | the same, of up to 16,384 registers |
 //! | `1rrrrrll` | `l + 1` registers of rank `r + 1` |
 //!
-//! What a change makes of the runs is what Redis makes of them, so that values are the same to the
-//! byte.
+//! A change produces the same runs as in Redis, so that values are the same to the byte.
 
 use super::Corrupt;
 use super::registers::REGISTERS;
 
-/// The longest runs of each kind.
+/// The longest runs of each kind: of empty registers in one byte and in two, and of a rank.
 const SHORT_GAP_MAX: usize = 64;
 const GAP_MAX: usize = REGISTERS;
 const RANKED_MAX: usize = 4;
-/// The highest rank of the form.
+/// The highest rank that the form can hold.
 const RANK_MAX: u8 = 32;
-/// How many runs are looked at after a change for some that are one.
+/// The number of runs that are checked after a change, to merge equal neighbors.
 const MERGED_RUNS: usize = 5;
 
-/// Registers in a row, of one rank; of 0 if they were given nothing.
+/// Consecutive registers of one rank; the rank of empty ones is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) rank: u8,
     pub(super) length: usize,
 }
 
-/// What a change makes of a sparse form.
+/// The effect of a change on a sparse form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// The register has that rank, or a higher one.
+    /// No effect, because the register has that rank or a higher one.
     None,
     Done,
-    /// It has to become dense first.
+    /// No effect, because the value must become dense first.
     TooLarge,
 }
 
 impl Run {
-    /// Reads the run that begins `bytes`, and says how many bytes it takes.
+    /// Reads the run at the beginning of `bytes`, and the number of bytes that it takes.
     fn read(bytes: &[u8]) -> Option<(Run, usize)> {
         match *bytes {
             [byte, ..] if byte & 0x80 != 0 => {
@@ -86,7 +85,7 @@ impl Run {
     }
 }
 
-/// The form of registers that were all given nothing.
+/// Returns the form of registers that are all empty.
 pub(super) fn empty() -> Vec<u8> {
     let mut bytes = Vec::new();
     let all = Run {
@@ -97,16 +96,16 @@ pub(super) fn empty() -> Vec<u8> {
     bytes
 }
 
-/// The runs of a form, each with the index of its first register.
+/// Returns the runs of a form, each with the index of its first register.
 ///
 /// # Errors
-/// They are more or fewer registers than there are.
+/// The runs have more or fewer registers than a HyperLogLog.
 pub(super) fn runs(bytes: &[u8]) -> Result<Vec<(usize, Run)>, Corrupt> {
     let (mut runs, mut first, mut read) = (Vec::new(), 0, 0);
     for (run, length) in parse(bytes) {
         first += run.length;
         read += length;
-        // Checked at once, as the bytes may be any that a client has stored.
+        // Checked for each run, because a client may have stored any bytes.
         if first > REGISTERS {
             return Err(Corrupt);
         }
@@ -118,8 +117,8 @@ pub(super) fn runs(bytes: &[u8]) -> Result<Vec<(usize, Run)>, Corrupt> {
     }
 }
 
-/// The runs of a form as they come, whatever their number, each with the bytes that it takes. Ends
-/// before bytes that are none.
+/// Returns the runs of a form, each with the number of bytes that it takes. Their number is not
+/// checked. Ends before bytes that are not a run.
 pub(super) fn parse(mut bytes: &[u8]) -> impl Iterator<Item = (Run, usize)> {
     std::iter::from_fn(move || {
         let (run, length) = Run::read(bytes)?;
@@ -128,8 +127,8 @@ pub(super) fn parse(mut bytes: &[u8]) -> impl Iterator<Item = (Run, usize)> {
     })
 }
 
-/// Raises a register to a rank, in the form that begins at `start`. The whole may be `bytes_max`
-/// bytes long.
+/// Raises a register to a rank, in the form that begins at `start`. All bytes together may be at
+/// most `bytes_max`.
 ///
 /// # Errors
 /// The form has no such register.
@@ -180,7 +179,7 @@ pub(super) fn raise(
     Ok(Change::Done)
 }
 
-/// Makes one run of neighbors of equal rank, among the next few.
+/// Merges neighbors of equal rank among the next few runs.
 fn merge(bytes: &mut Vec<u8>, mut at: usize) {
     for _ in 0..MERGED_RUNS {
         let run = bytes.get(at..).and_then(Run::read);
@@ -212,7 +211,7 @@ mod tests {
         for _ in 0..50 {
             let (mut bytes, mut registers) = (empty(), vec![0; REGISTERS]);
             for _ in 0..400 {
-                // Many are near each other.
+                // Half of the registers are near each other.
                 let index = match random.random_bool(0.5) {
                     true => random.random_range(0..REGISTERS),
                     false => random.random_range(0..60),

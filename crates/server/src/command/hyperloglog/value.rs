@@ -1,7 +1,7 @@
-//! A HyperLogLog as the bytes of a string, as Redis keeps it.
+//! A HyperLogLog as a string, in the format of Redis.
 //!
-//! A header of 16 bytes: `HYLL`, the form (0 dense, 1 sparse), three bytes of 0, and the number of
-//! elements that was counted last, whose highest bit says that it is no longer right. Dense
+//! A header has 16 bytes: `HYLL`, the form (0 dense, 1 sparse), three bytes of 0, and the number of
+//! elements at the last count. The highest bit of the number is set if it is outdated. Dense
 //! registers have six bits each, the lowest first.
 
 use super::Corrupt;
@@ -13,9 +13,9 @@ const MAGIC: &[u8] = b"HYLL";
 const HEADER_BYTES: usize = 16;
 const DENSE: u8 = 0;
 const SPARSE: u8 = 1;
-/// Where the number of elements is.
+/// The place of the number of elements.
 const COUNT: std::ops::Range<usize> = HEADER_BYTES - 8..HEADER_BYTES;
-/// The last byte of the number.
+/// The last byte of the number, with the bit for outdated.
 const STALE_AT: usize = HEADER_BYTES - 1;
 const REGISTER_BITS: usize = 6;
 pub(super) const DENSE_BYTES: usize = HEADER_BYTES + REGISTERS * REGISTER_BITS / 8;
@@ -27,10 +27,10 @@ pub(super) enum Form {
     Sparse,
 }
 
-/// The form of a string.
+/// Returns the form of a string.
 ///
 /// # Errors
-/// It is no HyperLogLog.
+/// The string is not a HyperLogLog.
 pub(super) fn form(value: &[u8]) -> Result<Form, CommandError> {
     let is_whole = value.len() >= HEADER_BYTES && value.starts_with(MAGIC);
     match value.get(MAGIC.len()) {
@@ -42,12 +42,12 @@ pub(super) fn form(value: &[u8]) -> Result<Form, CommandError> {
     }
 }
 
-/// What is behind the header.
+/// Returns the bytes after the header.
 pub(super) fn body(value: &[u8]) -> &[u8] {
     value.get(HEADER_BYTES..).unwrap_or_default()
 }
 
-/// A value without elements.
+/// Returns a value without elements.
 pub(super) fn empty() -> Vec<u8> {
     let mut value = MAGIC.to_vec();
     value.push(SPARSE);
@@ -56,27 +56,27 @@ pub(super) fn empty() -> Vec<u8> {
     value
 }
 
-/// Says that the number of the header is no longer right.
+/// Marks the number in the header as outdated.
 pub(super) fn set_stale(value: &mut [u8]) {
     if let Some(byte) = value.get_mut(STALE_AT) {
         *byte |= 0x80;
     }
 }
 
-/// The bits before a register, as a byte and the bits within it.
+/// Returns the position of a register, as a byte and the bits before it in that byte.
 fn locate(index: usize) -> (usize, usize) {
     let bits = index * REGISTER_BITS;
     (HEADER_BYTES + bits / 8, bits % 8)
 }
 
-/// A register of a dense value.
+/// Returns a register of a dense value.
 fn dense_register(value: &[u8], index: usize) -> u8 {
     let (byte, bit) = locate(index);
     let of = |at| u16::from(value.get(at).copied().unwrap_or(0));
     ((of(byte) | of(byte + 1) << 8) >> bit & 63) as u8
 }
 
-/// Raises a register of a dense value to a rank, and says whether it was lower.
+/// Raises a register of a dense value to a rank. Returns true if it was lower.
 pub(super) fn raise_dense(value: &mut [u8], index: usize, rank: u8) -> bool {
     if dense_register(value, index) >= rank {
         return false;
@@ -91,13 +91,13 @@ pub(super) fn raise_dense(value: &mut [u8], index: usize, rank: u8) -> bool {
     true
 }
 
-/// True if one of the elements raises a register of a dense value.
+/// Returns true if one of the elements raises a register of a dense value.
 pub(super) fn changes_dense(value: &[u8], elements: &[&[u8]]) -> bool {
     let mut places = elements.iter().map(|element| place(element));
     places.any(|(index, rank)| dense_register(value, index) < rank)
 }
 
-/// Gives each element to a dense value, and says how many have changed it.
+/// Adds elements to a dense value. Returns the number of elements that changed it.
 pub(super) fn add_dense(value: &mut [u8], elements: &[&[u8]]) -> usize {
     let places = elements.iter().map(|element| place(element));
     places
@@ -109,7 +109,7 @@ pub(super) fn add_dense(value: &mut [u8], elements: &[&[u8]]) -> usize {
 /// bytes becomes dense.
 ///
 /// # Errors
-/// The sparse form is none.
+/// The sparse form is invalid.
 pub(super) fn raise(
     value: &mut Vec<u8>,
     (index, rank): (usize, u8),
@@ -125,10 +125,10 @@ pub(super) fn raise(
     Ok(raise_dense(value, index, rank))
 }
 
-/// Has a value be dense.
+/// Converts a value to the dense form.
 ///
 /// # Errors
-/// The sparse form is none.
+/// The sparse form is invalid.
 pub(super) fn make_dense(value: &mut Vec<u8>) -> Result<(), Corrupt> {
     if value.get(MAGIC.len()) == Some(&DENSE) {
         return Ok(());
@@ -149,7 +149,7 @@ pub(super) fn make_dense(value: &mut Vec<u8>) -> Result<(), Corrupt> {
 /// Raises registers to those of a value.
 ///
 /// # Errors
-/// The sparse form is none.
+/// The sparse form is invalid.
 pub(super) fn merge(value: &[u8], form: Form, into: &mut Registers) -> Result<(), Corrupt> {
     let mut raise = |index: usize, rank: u8| {
         if let Some(register) = into.get_mut(index) {
@@ -171,10 +171,10 @@ pub(super) fn merge(value: &[u8], form: Form, into: &mut Registers) -> Result<()
     Ok(())
 }
 
-/// How many different elements a value was given, about, and whether its header says so.
+/// Returns the estimated number of distinct elements, and true if it is from the header.
 ///
 /// # Errors
-/// The sparse form is none.
+/// The sparse form is invalid.
 pub(super) fn counted(value: &[u8], form: Form) -> Result<(u64, bool), CommandError> {
     let kept = value.get(COUNT).and_then(|bytes| bytes.try_into().ok());
     let kept = kept.map_or(u64::MAX, u64::from_le_bytes);

@@ -1,4 +1,4 @@
-//! Adding entries and removing single ones.
+//! Commands that add entries or remove single ones.
 
 use super::GROUP;
 use super::id::{Written, new_id, strict};
@@ -45,7 +45,7 @@ const EXHAUSTED: CommandError = CommandError::text(
 );
 const TOO_LARGE: CommandError = CommandError::text("ERR Elements are too large to be stored");
 
-/// The identifier of the next entry of a stream.
+/// Returns the identifier of the next entry of a stream.
 fn choose(written: Option<Written>, last: StreamId, now_ms: u64) -> Result<StreamId, CommandError> {
     if last == StreamId::MAX {
         return Err(EXHAUSTED);
@@ -84,7 +84,7 @@ fn xadd(call: &mut Call<'_>) -> Answer {
         ));
     }
     let key = call.args[1];
-    // What is refused creates no key: a stream that is not there takes any identifier.
+    // A refused entry must not create the key: a stream that does not exist takes any identifier.
     let bytes: usize = fields.iter().map(|word| word.len()).sum();
     let is_there = call.keys.kind(key)?.is_some();
     if arguments.only_present && !is_there {
@@ -112,7 +112,8 @@ fn xadd(call: &mut Call<'_>) -> Answer {
     let (id, len) = (id.to_string(), len.to_string());
     let mut words: Vec<&[u8]> = vec![b"XADD", key];
     if trimmed > 0 {
-        // How much an approximate bound leaves depends on the nodes.
+        // The log has the exact length, because the effect of an approximate bound depends on the
+        // nodes.
         words.extend([&b"MAXLEN"[..], b"=", len.as_bytes()]);
     }
     words.push(id.as_bytes());

@@ -1,10 +1,10 @@
-//! The arguments of commands that read what is new.
+//! The arguments of commands that read new entries.
 
 use crate::command::arguments::Words;
 use crate::command::{Call, integer, is};
 use crate::error::CommandError;
 
-/// The positions of the keys: half of what is behind `STREAMS`.
+/// Returns the positions of the keys: the first half of the arguments after `STREAMS`.
 pub(super) fn keys(args: &[&[u8]]) -> Vec<usize> {
     let mut at = 1;
     while let Some(word) = args.get(at) {
@@ -37,10 +37,10 @@ pub(super) struct Arguments<'a> {
     pub from: Words<'a>,
 }
 
-/// Reads the arguments.
+/// Parses the arguments.
 ///
 /// # Errors
-/// They are not those of the command.
+/// The arguments are not those of the command.
 pub(super) fn parse<'a>(call: &Call<'a>, for_group: bool) -> Result<Arguments<'a>, CommandError> {
     let args = call.args;
     let mut parsed = Arguments {
@@ -108,7 +108,7 @@ pub(super) fn parse<'a>(call: &Call<'a>, for_group: bool) -> Result<Arguments<'a
     Ok(parsed)
 }
 
-/// How long to wait, in milliseconds.
+/// Parses a timeout in milliseconds.
 fn block_ms(argument: &[u8]) -> Result<u64, CommandError> {
     let no_integer = CommandError::text("ERR timeout is not an integer or out of range");
     let ms = crate::number::parse_integer(argument).ok_or(no_integer)?;

@@ -1,4 +1,4 @@
-//! Taking over what other consumers have not acknowledged.
+//! Commands that claim entries which other consumers have not acknowledged.
 
 use super::GROUP;
 use super::group::{no_key_or_group, read_text, text};
@@ -31,10 +31,10 @@ pub(super) const COMMANDS: &[Command] = &[
         .summary("Gives entries that are pending for long to another consumer."),
 ];
 
-/// So many entries `XAUTOCLAIM` looks at for each that it may claim.
+/// The number of entries that `XAUTOCLAIM` visits for each that it may claim.
 const ATTEMPTS: usize = 10;
 
-/// How entries are claimed.
+/// The options of a claim.
 struct Claim {
     idle_ms: i64,
     now_ms: i64,
@@ -45,19 +45,19 @@ struct Claim {
     last_id: StreamId,
 }
 
-/// What claiming has done, to be logged.
+/// The effects of a claim, to be logged.
 #[derive(Default)]
 struct Done {
     created: bool,
     claimed: Vec<(StreamId, u64)>,
-    /// Entries that are deleted, so that nobody can have them.
+    /// Entries that are deleted, so that no consumer can have them.
     deleted: Vec<StreamId>,
     /// The group's last identifier, if it has changed.
     advanced: Option<(StreamId, Option<u64>)>,
 }
 
 impl Claim {
-    /// Finds or creates the consumer, which is there from now on whether it gets anything or not.
+    /// Finds or creates the consumer, which exists from now on even if it claims nothing.
     fn begin(&self, group: &mut Group, consumer: &[u8]) -> (u32, Done) {
         let (number, created) = group.find_or_create(consumer, self.now_ms);
         group.see(number, self.now_ms);
@@ -68,8 +68,8 @@ impl Claim {
         (number, done)
     }
 
-    /// Gives an entry to a consumer, or forgets that it is pending if it is deleted. Says whether
-    /// it was claimed.
+    /// Gives an entry to a consumer or, if the entry is deleted, removes it from those pending.
+    /// Returns true if it was claimed.
     fn take(
         &self,
         stream: &mut Stream,
@@ -98,11 +98,11 @@ impl Claim {
                 }
                 old.deliveries
             }
-            // As if it had been delivered once.
+            // Counted as if it had been delivered once.
             None if self.force => 1,
             None => return false,
         };
-        // While a log is read, the delivery is later than the clock.
+        // During replay of a log, the delivery is later than the clock.
         group.see_active(consumer, self.now_ms.max(self.delivered_ms));
         let counted = before.wrapping_add(u64::from(!self.only_ids));
         let deliveries = self.deliveries.unwrap_or(counted);
@@ -159,7 +159,7 @@ impl Claim {
     }
 }
 
-/// Has `find` say whether a group is there.
+/// Checks that the group exists.
 fn check_group(call: &mut Call<'_>) -> Answer {
     let (key, name) = (call.args[1], call.args[2]);
     let has_group = |stream: Option<&Stream>| stream.is_some_and(|it| it.group(name).is_some());
@@ -169,14 +169,14 @@ fn check_group(call: &mut Call<'_>) -> Answer {
     }
 }
 
-/// The least time since the last delivery.
+/// Parses the least time since the last delivery.
 fn idle_ms(argument: &[u8], name: &str) -> Result<i64, CommandError> {
     let refused = || format!("ERR Invalid min-idle-time argument for {name}");
     let idle = parse_integer(argument).ok_or_else(|| CommandError::owned(refused()))?;
     Ok(idle.max(0))
 }
 
-/// Reads the options of `XCLAIM` behind the identifiers.
+/// Parses the options of `XCLAIM` after the identifiers.
 fn options(words: &[&[u8]], idle_ms: i64, now_ms: i64) -> Result<Claim, CommandError> {
     let mut claim = Claim {
         idle_ms,
@@ -215,7 +215,7 @@ fn options(words: &[&[u8]], idle_ms: i64, now_ms: i64) -> Result<Claim, CommandE
             )));
         }
     }
-    // A time that makes no sense is now. While a log is read, the clock stands before all times.
+    // An invalid time is replaced by now. During replay of a log, the clock is before all times.
     if claim.delivered_ms < 0 || (now_ms > 0 && claim.delivered_ms > now_ms) {
         claim.delivered_ms = now_ms;
     }
@@ -286,7 +286,7 @@ fn xautoclaim(call: &mut Call<'_>) -> Answer {
     let done = call.keys.edit_present::<Stream, _>(key, |stream| {
         let group = stream.group_mut(name)?;
         let (consumer, mut done) = claim.begin(group, consumer);
-        // One more than is looked at: where the next call goes on.
+        // One more than is visited, at which the next call continues.
         let looked_at = count.saturating_mul(ATTEMPTS);
         let mut ids = Vec::new();
         let mut taken = 0;
@@ -323,7 +323,7 @@ fn xautoclaim(call: &mut Call<'_>) -> Answer {
 }
 
 fn auto_count(value: &[u8]) -> Result<usize, CommandError> {
-    /// As many as Redis allows.
+    /// The largest count that Redis allows.
     const COUNT_MAX: i64 = i64::MAX / 16;
     let refused = CommandError::text("ERR COUNT must be > 0");
     let count = integer(value).map_err(|_| refused.clone())?;
@@ -333,7 +333,7 @@ fn auto_count(value: &[u8]) -> Result<usize, CommandError> {
     }
 }
 
-/// Has the log say that an entry was delivered to a consumer: its id, when, and how often so far.
+/// Logs that an entry was delivered to a consumer: its id, the time, and the number of deliveries.
 pub(super) fn log_delivery(
     effects: &mut Effects,
     [key, group, consumer]: [&[u8]; 3],

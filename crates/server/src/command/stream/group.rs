@@ -1,4 +1,4 @@
-//! Groups of consumers.
+//! Commands on groups of consumers.
 
 use super::GROUP;
 use super::id::{any, strict};
@@ -69,7 +69,7 @@ fn no_group(group: &[u8], key: &[u8]) -> CommandError {
     ))
 }
 
-/// The error of commands on groups that are not there.
+/// Returns the error of commands on groups that do not exist.
 pub(super) fn no_key_or_group(key: &[u8], group: &[u8]) -> CommandError {
     let (group, key) = (text(group), text(key));
     CommandError::owned(format!(
@@ -77,13 +77,13 @@ pub(super) fn no_key_or_group(key: &[u8], group: &[u8]) -> CommandError {
     ))
 }
 
-/// A name in an error: as far as Redis prints it.
+/// Returns a name for an error, cut where Redis stops printing it.
 pub(super) fn text(name: &[u8]) -> String {
     let text = name.split(|&byte| byte == 0).next().unwrap_or_default();
     carried::text(text)
 }
 
-/// The error of arguments that no subcommand takes.
+/// Returns the error of arguments that no subcommand takes.
 pub(super) fn wrong_subcommand(call: &Call<'_>) -> CommandError {
     let name = call.args[0].to_ascii_uppercase();
     let (name, word) = (String::from_utf8_lossy(&name), shown(call.args[1]));
@@ -176,12 +176,12 @@ fn create(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// The number of entries read as `ENTRIESREAD` takes it.
+/// Formats the number of entries read for `ENTRIESREAD`.
 pub(super) fn read_text(read: Option<u64>) -> String {
     read.map_or("-1".to_owned(), |read| read.to_string())
 }
 
-/// Gives a group that has to be there to `edit`.
+/// Calls `edit` with the stream of a group, which must exist.
 fn with_group<R>(
     call: &mut Call<'_>,
     edit: impl FnOnce(&mut Stream) -> R,
@@ -230,7 +230,7 @@ fn destroy(call: &mut Call<'_>) -> Answer {
 fn create_consumer(call: &mut Call<'_>) -> Answer {
     let (key, name, consumer) = (call.args[2], call.args[3], call.args[4]);
     let now_ms = match call.keys.now_ms() {
-        // A log is read, which does not say when.
+        // A log is replayed, and it does not have the time.
         0 => crate::clock::now_ms(),
         now_ms => now_ms,
     } as i64;

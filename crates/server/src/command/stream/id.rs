@@ -1,4 +1,4 @@
-//! Identifiers of entries as clients write them.
+//! Identifiers of entries in the form in which clients write them.
 
 use crate::error::CommandError;
 use crate::object::StreamId;
@@ -7,11 +7,11 @@ const INVALID: CommandError =
     CommandError::text("ERR Invalid stream ID specified as stream command argument");
 const INVALID_START: CommandError = CommandError::text("ERR invalid start ID for the interval");
 const INVALID_END: CommandError = CommandError::text("ERR invalid end ID for the interval");
-/// Longer ones are refused.
+/// The length above which identifiers are refused.
 const LENGTH_MAX: usize = 127;
 
-/// A number as C's `strtoull` reads it, after Redis has refused those with a minus sign: spaces, a
-/// sign and zeros may come first, and a negative number counts from 2^64 on downwards.
+/// Parses a number as C's `strtoull` does, after Redis has refused those with a minus sign: spaces,
+/// a sign and zeros may come first, and a negative number counts down from 2^64.
 fn number(text: &[u8]) -> Option<u64> {
     let canonical = crate::number::parse_integer(text);
     if let Some(number) = canonical {
@@ -43,7 +43,7 @@ fn number(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// What was written: both numbers, or a time alone, or a time with `*`.
+/// A written identifier: both numbers, or a time alone, or a time with `*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
     /// A whole identifier.
@@ -58,7 +58,7 @@ fn written(argument: &[u8]) -> Result<Written, CommandError> {
     if argument.len() > LENGTH_MAX {
         return Err(INVALID);
     }
-    // Redis sees a text up to its first byte of zero.
+    // Redis reads a text up to its first zero byte.
     let text = argument.split(|&byte| byte == 0).next().unwrap_or_default();
     match text.iter().position(|&byte| byte == b'-') {
         None => number(text).map(Written::Time).ok_or(INVALID),
@@ -74,18 +74,18 @@ fn written(argument: &[u8]) -> Result<Written, CommandError> {
     }
 }
 
-/// Reads the identifier of a new entry.
+/// Parses the identifier of a new entry.
 ///
 /// # Errors
-/// It is none.
+/// The argument does not parse.
 pub fn new_id(argument: &[u8]) -> Result<Written, CommandError> {
     written(argument)
 }
 
-/// Reads an identifier; without a second number this is `seq`.
+/// Parses an identifier. Without a second number this is `seq`.
 ///
 /// # Errors
-/// It is none.
+/// The argument does not parse.
 pub fn strict(argument: &[u8], seq: u64) -> Result<StreamId, CommandError> {
     match written(argument)? {
         Written::Whole(id) => Ok(id),
@@ -94,10 +94,10 @@ pub fn strict(argument: &[u8], seq: u64) -> Result<StreamId, CommandError> {
     }
 }
 
-/// As [`strict`], and `-` and `+` are the least and the greatest identifier.
+/// Parses the same as [`strict`], and `-` and `+` as the least and the greatest identifier.
 ///
 /// # Errors
-/// It is none.
+/// The argument does not parse.
 pub fn any(argument: &[u8], seq: u64) -> Result<StreamId, CommandError> {
     match argument {
         b"-" => Ok(StreamId::MIN),
@@ -106,7 +106,7 @@ pub fn any(argument: &[u8], seq: u64) -> Result<StreamId, CommandError> {
     }
 }
 
-/// Reads an end of an interval: an identifier, or one that is not part of it, behind `(`.
+/// Parses a bound of an interval: an identifier, which is excluded from it if it follows `(`.
 fn bound(
     argument: &[u8],
     seq: u64,
@@ -119,18 +119,18 @@ fn bound(
     }
 }
 
-/// Reads the first identifier of an interval.
+/// Parses the first identifier of an interval.
 ///
 /// # Errors
-/// It is none.
+/// The argument does not parse.
 pub fn start(argument: &[u8]) -> Result<StreamId, CommandError> {
     bound(argument, 0, StreamId::next, INVALID_START)
 }
 
-/// Reads the last identifier of an interval.
+/// Parses the last identifier of an interval.
 ///
 /// # Errors
-/// It is none.
+/// The argument does not parse.
 pub fn end(argument: &[u8]) -> Result<StreamId, CommandError> {
     bound(argument, u64::MAX, StreamId::previous, INVALID_END)
 }

@@ -1,4 +1,4 @@
-//! Facts about streams, groups and consumers.
+//! Commands that describe streams, groups and consumers.
 
 use super::GROUP;
 use super::group::{text, wrong_subcommand};
@@ -36,7 +36,7 @@ const SUBCOMMANDS: &[Command] = &[
         .summary("Returns facts about a stream."),
 ];
 
-/// Entries that `FULL` shows unless it is told how many.
+/// The default number of entries that `FULL` shows.
 const USUAL_COUNT: usize = 10;
 
 fn read(call: &mut Call<'_>, put: impl FnOnce(&mut Reply, &Stream) -> Answer) -> Answer {
@@ -81,7 +81,7 @@ fn put_number(reply: &mut Reply, number: Option<i64>) {
     }
 }
 
-/// Answers how far a group has come.
+/// Replies with the progress of a group.
 fn put_progress(reply: &mut Reply, group: &Group, progress: &Progress) {
     reply.bulk(b"last-delivered-id");
     put_id(reply, group.last_id);
@@ -111,7 +111,7 @@ fn groups(call: &mut Call<'_>) -> Answer {
 
 fn stream(call: &mut Call<'_>) -> Answer {
     if call.args.len() > 3 {
-        // A key that is not there, or of another type, is told before bad options.
+        // A missing key, or one of another type, is reported before invalid options.
         read(call, |_, _| Ok(()))?;
     }
     let full = match *call.rest(3) {
@@ -119,7 +119,7 @@ fn stream(call: &mut Call<'_>) -> Answer {
         [full] if is(full, "full") => Some(USUAL_COUNT),
         [full, count, number] if is(full, "full") && is(count, "count") => {
             let count = usize::try_from(integer(number)?).unwrap_or(USUAL_COUNT);
-            // 0: all of them.
+            // 0 means all.
             Some(if count == 0 { usize::MAX } else { count })
         }
         _ => return Err(wrong_subcommand(call)),

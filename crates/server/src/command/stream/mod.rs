@@ -1,4 +1,4 @@
-//! Streams, one file for what belongs together.
+//! Commands on streams, in one file for each group of related commands.
 
 mod add;
 mod arguments;

@@ -1,4 +1,4 @@
-//! What consumers have not acknowledged.
+//! The command that lists entries which consumers have not acknowledged.
 
 use super::GROUP;
 use super::group::no_key_or_group;
@@ -16,7 +16,7 @@ pub(super) const COMMANDS: &[Command] = &[Command::new("xpending", -3, xpending)
     .about(GROUP, "5.0.0", "O(N) for N entries that are looked at")
     .summary("Returns what consumers of a group have not acknowledged.")];
 
-/// The longer form of the command.
+/// The arguments of the longer form of the command.
 struct Search<'a> {
     idle_ms: i64,
     first: StreamId,

@@ -1,4 +1,4 @@
-//! Reading ranges of entries.
+//! Commands that read ranges of entries.
 
 use super::GROUP;
 use super::id::{end, start};
@@ -27,12 +27,12 @@ pub(super) const COMMANDS: &[Command] = &[
         .summary("Returns the entries between two identifiers, the last one first."),
 ];
 
-/// Answers an identifier.
+/// Replies with an identifier.
 pub(super) fn put_id(reply: &mut Reply, id: StreamId) {
     reply.bulk(id.to_string().as_bytes());
 }
 
-/// Answers an entry: its identifier, and its fields and values.
+/// Replies with an entry: its identifier, and its fields and values.
 pub(super) fn put_entry(reply: &mut Reply, entry: &Entry<'_>) {
     reply.array(2);
     put_id(reply, entry.id);
@@ -61,7 +61,7 @@ fn range(call: &mut Call<'_>, reverse: bool) -> Answer {
         if !is(name, "count") {
             return Err(CommandError::Syntax);
         }
-        // -1 is no limit, like no option; less is none at all.
+        // A negative count is the same as 0, for which the reply is a null array.
         count = Some(integer(value)?.max(0));
         words = rest;
     }

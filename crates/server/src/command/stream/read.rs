@@ -1,4 +1,5 @@
-//! Reading what is new, for one client or for a group of consumers, and waiting for it.
+//! Commands that read new entries, for one client or for a group of consumers, and block until
+//! there are some.
 
 use super::GROUP;
 use super::arguments::{Arguments, keys, parse};
@@ -37,16 +38,16 @@ pub(super) const COMMANDS: &[Command] = &[
 
 const WAITS: Flags = Flags(Flags::BLOCKING.0 | Flags::EXCLUSIVE.0);
 
-/// What is read of one stream.
+/// The entries of one stream that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
-    /// Entries behind this one; to a group, those that are pending.
+    /// The entries after this one; for a group, those that are pending.
     Behind(StreamId),
-    /// `$`: what comes from now on.
+    /// The entries that are added from now on (`$`).
     New,
-    /// `+`: the last entry. Where there is none, what comes from now on.
+    /// The last entry (`+`). If there is none, the entries that are added from now on.
     Last,
-    /// `>`: what the group has not been given.
+    /// The entries that the group has not received (`>`).
     Undelivered,
 }
 
@@ -79,7 +80,7 @@ fn xread(call: &mut Call<'_>) -> Answer {
                 From::New | From::Undelivered => None,
             };
             if !matches!(from, From::Behind(_)) {
-                // Position from which it continues if it has to wait.
+                // The position from which it continues if it must block.
                 *from = From::Behind(last);
             }
             let Some((stream, start)) = stream.zip(start) else {
@@ -120,7 +121,7 @@ fn xread(call: &mut Call<'_>) -> Answer {
                 awaited.behind = *id;
             }
         }
-        // `$` is what was the last one when the client began to wait.
+        // After the wait the command runs again; `$` must be the last entry from before it blocked.
         let (keys, ids) = (arguments.keys.iter(), from.iter());
         let ids = ids.map(|from| match from {
             From::Behind(id) => id.to_string().into_bytes(),
@@ -209,19 +210,19 @@ fn xreadgroup(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// What was done to a group, to be logged.
+/// The changes to a group, to be logged.
 #[derive(Default)]
 struct Delivered {
     created: bool,
-    /// Whether there is an answer, though it may be empty.
+    /// True if there is a reply, though it may be empty.
     served: bool,
-    /// What is pending since now, or was delivered again.
+    /// The entries that are pending from now on, or were delivered again.
     pending: Vec<Pending>,
     /// The group's last identifier and the number of entries read, if they have changed.
     advanced: Option<(StreamId, Option<u64>)>,
 }
 
-/// Answers what a consumer gets of one stream, and says whether that is anything.
+/// Replies with the entries of one stream for a consumer. Returns true if there is such a reply.
 fn serve(
     call: &mut Call<'_>,
     arguments: &Arguments<'_>,
@@ -283,7 +284,7 @@ fn serve(
             group.set_pending(pending);
             delivered.pending.push(pending);
         }
-        // As in Redis, who acknowledges nothing is not active.
+        // As in Redis, a consumer that need not acknowledge is not active.
         if !arguments.no_ack {
             group.see_active(number, now_ms);
         }
@@ -297,8 +298,8 @@ fn serve(
     Ok(delivered.served)
 }
 
-/// Answers what a consumer has not acknowledged behind an identifier, and returns what of that was
-/// delivered again.
+/// Replies with the entries after `behind` that a consumer has not acknowledged. Returns those of
+/// them that were delivered again.
 fn put_history(
     reply: &mut Reply,
     stream: &Stream,
@@ -317,7 +318,7 @@ fn put_history(
                     again.push(*pending);
                 }
                 None => {
-                    // It was deleted.
+                    // The entry was deleted.
                     reply.array(2);
                     put_id(reply, pending.id);
                     reply.null_array();
@@ -330,7 +331,7 @@ fn put_history(
     again
 }
 
-/// Has the log say what was delivered.
+/// Logs the deliveries.
 fn log(call: &mut Call<'_>, key: &[u8], arguments: &Arguments<'_>, delivered: &Delivered) {
     let Some((group, consumer)) = arguments.group else {
         return;

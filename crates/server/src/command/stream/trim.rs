@@ -1,4 +1,4 @@
-//! Removing the oldest entries.
+//! The command that removes the oldest entries.
 
 use super::GROUP;
 use super::id::any;
@@ -24,18 +24,19 @@ const TRIM_WITHOUT_STRATEGY: CommandError =
     CommandError::text("ERR syntax error, XTRIM must be called with a trimming strategy");
 const EXACT_LIMIT: CommandError =
     CommandError::text("ERR syntax error, LIMIT cannot be used without the special ~ option");
-/// An approximate bound without a limit removes as many nodes at most.
+/// The largest number of nodes that an approximate bound without a limit removes.
 const NODES_MAX: u64 = 100;
 
 /// The options of `XADD` and `XTRIM`.
 pub(super) struct TrimArguments {
     pub trim: Option<Trim>,
-    /// Whether a key that is not there stays so.
+    /// True if a missing key is not created.
     pub only_present: bool,
 }
 
 impl TrimArguments {
-    /// Reads the options behind the key, and answers where they end: at the identifier of `XADD`.
+    /// Parses the options after the key, and returns the position after them: that of the
+    /// identifier of `XADD`.
     pub fn parse(call: &Call<'_>, is_add: bool) -> Result<(TrimArguments, usize), CommandError> {
         let args = call.args;
         let (mut bound, mut is_approximate, mut limit) = (None, false, None);
@@ -74,7 +75,7 @@ impl TrimArguments {
             } else if is_add && is(word, "nomkstream") {
                 only_present = true;
             } else if is_add {
-                // A bad identifier is told before what is missing.
+                // An invalid identifier is reported before missing arguments.
                 super::id::new_id(word)?;
                 break;
             } else {

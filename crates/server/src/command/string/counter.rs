@@ -1,4 +1,4 @@
-//! Numbers in strings.
+//! Commands on numbers in strings.
 
 use crate::command::{Answer, Planned};
 use crate::error::CommandError;
@@ -61,7 +61,7 @@ pub(super) fn incrbyfloat(planned: &mut Planned<'_>) -> Answer {
     let text = sum.format();
     planned.set_string(0, text.as_bytes(), expires_at_ms)?;
     planned.changed(0, Class::String, "incrbyfloat");
-    // A log that is read on another machine must not depend on how that one adds.
+    // The log must not depend on the floating-point addition of the machine that reads it.
     planned.log_instead(&[b"SET", planned.key(0), text.as_bytes(), b"KEEPTTL"]);
     planned.reply.bulk(text.as_bytes());
     Ok(())

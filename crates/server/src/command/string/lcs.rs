@@ -1,11 +1,11 @@
-//! The longest common subsequence of two strings.
+//! The command that finds the longest common subsequence of two strings.
 
 use crate::command::{Answer, Call, integer, is};
 use crate::error::CommandError;
 use crate::steps;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What is answered.
+/// The options for the reply.
 #[derive(Clone, Copy, Debug, Default)]
 struct Options {
     length_only: bool,
@@ -41,11 +41,11 @@ impl Options {
     }
 }
 
-/// Bytes that the table of Redis, of four bytes for each pair of prefixes, may take at most. Ours
-/// takes a bit.
+/// The largest table that Redis allows, in bytes: it has four bytes for each pair of prefixes. This
+/// server's table has one bit instead.
 const TABLE_BYTES_MAX: u64 = 512 << 20;
 
-/// Refuses strings whose comparison would take too long, as Redis does.
+/// Refuses strings that would take too long to compare, as Redis does.
 fn check_lengths(call: &Call<'_>, lengths: [usize; 2]) -> Answer {
     let limit = call.server.config.hot.argument_bytes_max.load(Relaxed);
     let pairs = lengths
@@ -60,11 +60,12 @@ fn check_lengths(call: &Call<'_>, lengths: [usize; 2]) -> Answer {
     Ok(())
 }
 
-/// For each prefix of the first string, at which bytes of the second one the longest subsequence of
-/// it and the prefix of the second that ends there grows. That suffices to find the way back.
+/// A table of the positions at which the longest common subsequence grows. For each prefix of the
+/// first string there is a row, and for each byte of the second string a column. A bit is 0 if the
+/// subsequence of the two prefixes that end there grows at this byte. That suffices to find the
+/// common bytes backwards.
 ///
-/// A row is computed from the one before with some operations on words of 64 columns (Hyyrö 2004):
-/// a bit is 0 where the length grows.
+/// A row is computed from the one before with a few operations on words of 64 columns (Hyyrö 2004).
 struct Table {
     rows: Vec<u64>,
     words: usize,
@@ -75,7 +76,7 @@ impl Table {
     fn fill(one: &[u8], two: &[u8], with_rows: bool) -> Table {
         const NONE: usize = usize::MAX;
         let words = two.len().div_ceil(64);
-        // Positions of each byte of the first string in the second one.
+        // For each byte of the first string, a mask of its positions in the second one.
         let mut masks: Vec<u64> = Vec::new();
         let mut starts = [NONE; 256];
         for &byte in one {
@@ -111,7 +112,7 @@ impl Table {
                 rows.extend_from_slice(&row);
             }
         }
-        // Behind the last column no bit ever is 0, as no byte stands there.
+        // After the last column no bit is ever 0, because no byte is there.
         let length = row.iter().map(|word| word.count_zeros() as usize).sum();
         Table {
             rows,
@@ -142,7 +143,7 @@ impl Table {
     }
 }
 
-/// Bytes that follow each other in both strings.
+/// Consecutive bytes that are common to both strings.
 #[derive(Clone, Copy)]
 struct RunOfBytes {
     one: usize,
@@ -219,7 +220,8 @@ mod tests {
     use rand::rngs::SmallRng;
     use rand::{RngExt, SeedableRng};
 
-    /// The positions of the common bytes, by the table of all lengths that Redis has.
+    /// Returns the positions of the common bytes, computed by the full table of lengths as in
+    /// Redis.
     fn walked_plainly(one: &[u8], two: &[u8]) -> Vec<(usize, usize)> {
         let mut lengths = vec![vec![0; two.len() + 1]; one.len() + 1];
         for (i, a) in one.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Strings.
+//! Commands on strings.
 
 mod counter;
 mod lcs;
@@ -154,7 +154,7 @@ pub const COMMANDS: &[Command] = &[
         .summary("Finds the longest common subsequence of two strings."),
 ];
 
-/// Refuses a string of `length` bytes if none may be that long.
+/// Refuses a string of `length` bytes if that exceeds the limit.
 pub(super) fn check_length(length: usize) -> Answer {
     if length > STRING_BYTES_MAX {
         return Err(CommandError::StringTooLong);
@@ -221,7 +221,7 @@ fn check_pairs(planned: &Planned<'_>, name: &'static str) -> Answer {
     Ok(())
 }
 
-/// Sets each key to the argument behind it.
+/// Sets each key to the argument after it.
 fn set_all(planned: &mut Planned<'_>) -> Answer {
     for position in 0..planned.keys() {
         set_plain(planned, position, planned.arg(2 + 2 * position)?)?;
@@ -273,8 +273,8 @@ fn strlen(planned: &mut Planned<'_>) -> Answer {
     })
 }
 
-/// The part of `length` bytes, or other elements, that lies between two positions, of which both
-/// are within and negative ones count from the end.
+/// Returns the range of `length` bytes, or other elements, between two positions. Both are
+/// included, and negative ones count from the end.
 pub(super) fn part(length: usize, start: i64, end: i64) -> std::ops::Range<usize> {
     if start < 0 && end < 0 && start > end {
         return 0..0;
@@ -282,15 +282,15 @@ pub(super) fn part(length: usize, start: i64, end: i64) -> std::ops::Range<usize
     clamped_part(length, start, end)
 }
 
-/// As [`part`], but where both positions lie before the first one, that one is the part, as BITPOS
-/// has it.
+/// Returns the same as [`part`], except if both positions are before the first one: then the first
+/// one is the range, as in BITPOS.
 pub(super) fn clamped_part(length: usize, start: i64, end: i64) -> std::ops::Range<usize> {
     let from_end = |position: i64| match usize::try_from(position) {
         Ok(position) => position,
         Err(_) => length.saturating_sub(position.unsigned_abs() as usize),
     };
     let start = from_end(start).min(length);
-    // One that lies before the first counts as the first.
+    // A position before the first one counts as the first.
     let end = from_end(end).saturating_add(1).min(length);
     start..end.max(start)
 }
@@ -312,7 +312,7 @@ fn setrange(call: &mut Call<'_>) -> Answer {
     if value.is_empty() {
         return strlen(&mut call.planned());
     }
-    // The type first, whatever the length.
+    // The type is checked first, for any length.
     let length = |value: Option<&[u8]>| value.map_or(0, <[u8]>::len);
     call.keys.read_string(key, length)?;
     let end = offset.saturating_add(value.len());

@@ -9,23 +9,23 @@ use crate::keyspace::Class;
 /// The options of `SET` or `GETEX`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Options<'c> {
-    /// Only if the key is not there.
+    /// True if the key must not exist.
     absent: bool,
-    /// Only if the key is there.
+    /// True if the key must exist.
     present: bool,
-    /// Only if the key holds this string.
+    /// The string that the key must hold.
     equal: Option<&'c [u8]>,
-    /// Answer the value before.
+    /// True if the reply is the value before.
     get: bool,
-    /// Leave the expiry as it is.
+    /// True if the expiry is kept.
     keep: bool,
-    /// Have the key never expire.
+    /// True if the expiry is removed.
     persist: bool,
-    /// When the key expires.
+    /// The new expiry.
     expiry: Option<(Time, &'c [u8])>,
 }
 
-/// Of which command options are.
+/// The command that options belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     Set,
@@ -151,7 +151,7 @@ fn set_expiring(planned: &mut Planned<'_>, time: Time, name: &str) -> Answer {
     Ok(())
 }
 
-/// Has the log tell the same whenever it is read.
+/// Logs the command in a form that has the same effect at any time of replay.
 fn log_set(planned: &mut Planned<'_>, value: &[u8], expires_at_ms: Option<u64>) {
     let key = planned.key(0);
     match expires_at_ms {
