@@ -1,5 +1,5 @@
-//! The accounting of executed commands: counters, the slow log, latencies, the keys that a caching
-//! client has read. It also shows commands to monitors.
+//! The accounting of executed commands: counters, the slow log, latencies, and the keys that a
+//! client with a cache has read. It also shows commands to monitors.
 
 use super::{Command, Flags, Group, find, is, migrate, number_of};
 use crate::client::Client;
@@ -18,11 +18,11 @@ pub struct Account {
     command: &'static Command,
     started: Option<Instant>,
     ended: Option<Instant>,
-    /// Whether monitors have seen it.
+    /// True if monitors have been shown the command.
     is_shown: bool,
 }
 
-/// True if nobody is shown the command.
+/// Returns true if no monitor is shown the command.
 fn is_hidden(command: &Command) -> bool {
     let is_shown_in_part = matches!(command.name, "auth" | "hello");
     command.flags.has(Flags::SECRET) && !is_shown_in_part
@@ -30,7 +30,7 @@ fn is_hidden(command: &Command) -> bool {
         || command.name == "exec"
 }
 
-/// Returns the words of a command without passwords, and without what is said of users.
+/// Returns the words of a command without passwords and without rules on users.
 fn without_secrets<'a>(command: &Command, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
     let container = args.first().copied().unwrap_or_default();
     let range = match command.name {
@@ -58,13 +58,13 @@ fn without_secrets<'a>(command: &Command, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
 }
 
 impl Account {
-    /// A command that begins when it is executed.
+    /// Creates the account of a command that begins when it is executed.
     pub fn of(command: &'static Command) -> Account {
         Account::after(command, number_of(command), None)
     }
 
-    /// A command of this number that begins when another one has ended, if that was just now:
-    /// reading the clock takes as long as some commands.
+    /// Creates the account of the command `number`. If another command has `ended` just now, this
+    /// one begins at that time, because reading the clock takes as long as some commands.
     pub fn after(command: &'static Command, number: usize, ended: Option<Instant>) -> Account {
         Account {
             number,
@@ -75,7 +75,8 @@ impl Account {
         }
     }
 
-    /// The same of a command that goes on after it has waited, so that it was shown before.
+    /// Returns the same account for a command that continues after it was blocked. It was shown to
+    /// monitors before.
     pub fn shown_before(self) -> Account {
         Account {
             is_shown: true,
@@ -83,17 +84,17 @@ impl Account {
         }
     }
 
-    /// The command.
+    /// Returns the command.
     pub fn command(&self) -> &'static Command {
         self.command
     }
 
-    /// When it has ended; `None` if it has not.
+    /// Returns the time at which the command ended, or `None` if it has not.
     pub fn ended(&self) -> Option<Instant> {
         self.ended
     }
 
-    /// Notes that the command begins, and answers when.
+    /// Records that the command begins, and returns the time.
     pub fn begin(&mut self, server: &Server, client: &Client, args: &[&[u8]]) -> Instant {
         if server.singly.has(Reason::Monitor) && !self.is_shown && !is_hidden(self.command) {
             let words = without_secrets(self.command, args);
@@ -102,7 +103,8 @@ impl Account {
         *self.started.get_or_insert_with(Instant::now)
     }
 
-    /// Notes that it has ended, and how. One that waits has not.
+    /// Records that the command has ended, and its result. A command that blocks (`waits`) has not
+    /// ended.
     pub fn end(
         &mut self,
         server: &Server,
@@ -112,7 +114,7 @@ impl Account {
         waits: bool,
     ) {
         let command = self.command;
-        // The commands of a script are noted one by one.
+        // The commands of a script are recorded one by one.
         let is_tracked = client.tracking.is_some() && command.group != Group::Scripting;
         if is_tracked && command.flags.has(Flags::READONLY) {
             let positions = command.keys.positions(args);
@@ -144,7 +146,7 @@ impl Account {
         if let Err(error) = answer {
             server.statistics.count_failed(self.number);
             let error = error.to_string();
-            // What a script's command was refused with has been counted.
+            // The error of a command that a script called was counted with that command.
             let is_counted = command.group == Group::Scripting
                 && client
                     .script
@@ -156,7 +158,7 @@ impl Account {
             }
         }
         if command.name == "exec" {
-            // Its commands have been noted one by one.
+            // The commands of the transaction were recorded one by one.
             if server.singly.has(Reason::Monitor) {
                 server.monitors.show(&server.clients, client, args);
             }
@@ -174,7 +176,7 @@ impl Account {
         server.latency.note(&server.config.hot, event, took);
     }
 
-    /// Notes that a command was refused before it was executed.
+    /// Records that a command was refused before it was executed.
     pub fn refuse(server: &Server, args: &[&[u8]], error: &CommandError) {
         server.statistics.count_error(&error.to_string());
         let name = args.first().copied().unwrap_or_default();

@@ -1,12 +1,12 @@
-//! Arguments of forms that several families share.
+//! Parsers of arguments that several families of commands share.
 
 use super::integer;
 use crate::error::CommandError;
 use crate::number::parse_double;
 use std::ops::Range;
 
-/// The positions from `start` to `stop`, both included, of `len` that there are; negative ones
-/// count from the end.
+/// Returns the existing positions from `start` to `stop`, both included, of `len` elements.
+/// Negative positions count from the end.
 pub fn positions(start: i64, stop: i64, len: usize) -> Range<usize> {
     let len = len as i64;
     let from_begin = |position: i64| match position {
@@ -18,7 +18,7 @@ pub fn positions(start: i64, stop: i64, len: usize) -> Range<usize> {
     start as usize..end as usize
 }
 
-/// The position of one of `len`; negative ones count from the end.
+/// Returns the position of one of `len` elements. A negative one counts from the end.
 pub fn position(index: i64, len: usize) -> Option<usize> {
     let index = if index < 0 {
         index.checked_add(len as i64)?
@@ -28,14 +28,14 @@ pub fn position(index: i64, len: usize) -> Option<usize> {
     usize::try_from(index).ok().filter(|&index| index < len)
 }
 
-/// How long to wait, in seconds, as milliseconds; 0 is for as long as it takes.
+/// Parses a timeout in seconds, and returns it in milliseconds. 0 means no timeout.
 ///
 /// # Errors
-/// It is no number, negative, or beyond all times.
+/// The argument is not a number, negative, or too large.
 pub fn timeout_ms(argument: &[u8]) -> Result<u64, CommandError> {
     const NO_FLOAT: CommandError = CommandError::text("ERR timeout is not a float or out of range");
     const OUT_OF_RANGE: CommandError = CommandError::text("ERR timeout is out of range");
-    /// The end of times that fit in 64 bits is farther from now than this.
+    /// The longest timeout, such that its end fits in 64 bits.
     const MS_MAX: f64 = (i64::MAX / 2) as f64;
     let ms = parse_double(argument).ok_or(NO_FLOAT)? * 1000.0;
     if ms > MS_MAX {
@@ -50,11 +50,11 @@ pub fn timeout_ms(argument: &[u8]) -> Result<u64, CommandError> {
 /// Arguments as they were sent.
 pub type Words<'a> = &'a [&'a [u8]];
 
-/// Takes the keys from `arguments`, of which the first says how many follow it; answers them and
-/// what is behind them.
+/// Splits `arguments`, of which the first is a number of keys, into these keys and the arguments
+/// after them.
 ///
 /// # Errors
-/// `refused`, if the number is none or not positive; `Syntax`, if there are not as many.
+/// `refused` if the number does not parse or is not positive; `Syntax` if there are fewer keys.
 pub fn counted_keys<'a>(
     arguments: Words<'a>,
     refused: CommandError,
@@ -65,7 +65,7 @@ pub fn counted_keys<'a>(
     rest.split_at_checked(count).ok_or(CommandError::Syntax)
 }
 
-/// A number that may not be negative.
+/// Parses a number that must not be negative.
 ///
 /// # Errors
 /// `NotPositive`.

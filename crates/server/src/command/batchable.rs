@@ -1,4 +1,4 @@
-//! Finds the commands that have a plan by their names, as fast as a comparison.
+//! The lookup by name of commands that have a plan, as fast as a comparison.
 
 use super::plan::Plan;
 use super::spec::{Command, Run};
@@ -11,9 +11,9 @@ pub struct Batchable {
     name: u64,
     /// The row of the table.
     pub command: &'static Command,
-    /// How it becomes operations.
+    /// The function that turns it into index operations.
     pub plan: Plan,
-    /// Its number in statistics.
+    /// The command's number in statistics.
     pub number: usize,
 }
 
@@ -30,20 +30,20 @@ pub const NAME_BYTES_MAX: usize = 8;
 
 static BATCHABLES: LazyLock<Batchables> = LazyLock::new(Batchables::new);
 
-/// All commands that may be part of a batch.
+/// Returns all commands that may be part of a batch.
 pub fn batchables() -> &'static Batchables {
     &BATCHABLES
 }
 
-/// A name as it is, as one number. It is made of numbers: bytes that are copied together and then
-/// read as a whole would have to be written first.
+/// Returns a name as one number, in the same case. It is computed from parts that are read as
+/// numbers: bytes that are copied into an array and then read as a whole would go through memory.
 #[inline]
 pub fn packed(name: &[u8]) -> Option<u64> {
     let number = match *name {
         [a, b, c] => u64::from(u32::from_le_bytes([a, b, c, 0])),
         [_, _, _, _, ..] if name.len() <= NAME_BYTES_MAX => {
             let (first, last) = (name.first_chunk::<4>()?, name.last_chunk::<4>()?);
-            // Bytes that both have are at the same place in both.
+            // If the parts overlap, their common bytes are at the same place in both.
             let shift = 8 * (name.len() - 4);
             u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << shift
         }
@@ -54,8 +54,9 @@ pub fn packed(name: &[u8]) -> Option<u64> {
     Some(number)
 }
 
-/// A name of so many bytes in lower case. Only for letters does the bit of lower case tell nothing
-/// else, so that names of other bytes may only ever be equal to no command's.
+/// Returns a name of `length` bytes in lower case. In letters the bit that is set means lower case
+/// and nothing else. It turns other bytes into bytes that no command's name has, so a name with
+/// them is never found.
 #[inline]
 fn lower(name: u64, length: usize) -> Option<u64> {
     let lower = 0x2020_2020_2020_2020;
@@ -65,7 +66,7 @@ fn lower(name: u64, length: usize) -> Option<u64> {
 
 #[inline]
 fn place(name: u64) -> usize {
-    // The golden ratio, as is usual.
+    // The multiplier is the golden ratio.
     (name.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
 }
 
@@ -93,7 +94,8 @@ impl Batchables {
         Batchables { places }
     }
 
-    /// The command of a name in any case, if it has a plan, and the name filled up with zeros.
+    /// Returns the command with this name in any case, if it has a plan, and the name padded with
+    /// zeros.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<(&Batchable, [u8; NAME_BYTES_MAX])> {
         let packed = packed(name)?;

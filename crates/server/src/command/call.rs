@@ -1,4 +1,4 @@
-//! A command while it runs: what its implementation is given.
+//! The context of a running command, which its implementation receives.
 
 use super::{Account, Answer, Command, Planned, invoke, note_uses, number_of};
 use crate::blocking::{AwaitedKey, Wait, WaitLine};
@@ -16,42 +16,43 @@ use std::cell::Cell;
 use std::time::Instant;
 
 thread_local! {
-    /// How many commands within others this thread executes before one is looked at.
+    /// The number of nested commands that this thread executes before the next sample of uses.
     static BEFORE_SAMPLE: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A command while it runs.
+/// A running command.
 #[derive(Debug)]
 pub struct Call<'c> {
-    /// What was sent: the name, and the arguments.
+    /// The words that were sent: the name, and the arguments.
     pub args: &'c [&'c [u8]],
     /// The keys of the client's database.
     pub keys: Keys<'c>,
     /// The client.
     pub client: &'c mut Client,
-    /// Where the answer is written.
+    /// The reply, to which the command writes.
     pub reply: &'c mut Reply,
-    /// All else.
+    /// The rest of the server.
     pub server: &'c Server,
-    /// Set by a command that has to wait until one of its keys is there.
+    /// The wait, set by a command that blocks until one of its keys exists.
     pub wait: Option<Wait>,
-    /// Whether the command runs within a transaction or a script, where none waits.
+    /// True if the command runs within a transaction or a script, where no command blocks.
     pub nested: bool,
-    /// When it began.
+    /// The time at which it began.
     pub began: Instant,
 }
 
 impl<'c> Call<'c> {
-    /// The argument at `position`; the command's name is at 0.
+    /// Returns the argument at `position`; the command's name is at 0.
     ///
     /// # Errors
-    /// `Syntax` if there are fewer.
+    /// `Syntax` if there are fewer arguments.
     pub fn arg(&self, position: usize) -> Result<&'c [u8], CommandError> {
         self.args.get(position).copied().ok_or(CommandError::Syntax)
     }
 
-    /// Has the client wait in a line at `keys`, for `timeout_ms` at most (0: for as long as it
-    /// takes). In vain it is answered what `answer` writes; at once where commands may not wait.
+    /// Blocks the client on `keys` for at most `timeout_ms` (0: without timeout). If the timeout
+    /// expires, the client receives the reply that `answer` writes. Where commands may not block,
+    /// it receives that reply at once.
     pub fn wait_for(
         &mut self,
         keys: &[&[u8]],
@@ -78,11 +79,11 @@ impl<'c> Call<'c> {
         });
     }
 
-    /// Runs `run` and writes what it has made of keys that other servers share. If another server
-    /// has changed the key meanwhile, what was done is forgotten, and `run` runs again.
+    /// Runs `run`, and commits its changes to keys that other servers share. If another server has
+    /// changed the key meanwhile, the changes are dropped and `run` runs again.
     ///
     /// # Errors
-    /// That of `run`, or why nothing could be written.
+    /// The error of `run`, or of the commit.
     pub fn until_committed(&mut self, mut run: impl FnMut(&mut Self) -> Answer) -> Answer {
         let start = self.reply.len();
         for _ in 0..ATTEMPTS_MAX {
@@ -103,13 +104,13 @@ impl<'c> Call<'c> {
         ))
     }
 
-    /// Executes another command within this one, which must have the keyspace to itself; it is
-    /// answered in the same reply.
+    /// Executes another command within this one, which must have the keyspace to itself. Its reply
+    /// is appended to the same reply.
     pub fn run_nested(&mut self, command: &'static Command, args: &[&[u8]]) {
         self.run_numbered(command, number_of(command), args);
     }
 
-    /// As [`run_nested`](Call::run_nested), of a command whose number is known.
+    /// Does the same as [`run_nested`](Call::run_nested) for a command with a known number.
     pub fn run_numbered(&mut self, command: &'static Command, number: usize, args: &[&[u8]]) {
         let positions = command.keys.positions(args);
         let sampled = is_next_sampled();
@@ -127,17 +128,17 @@ impl<'c> Call<'c> {
         );
     }
 
-    /// The command as one with a plan, whose only key is its first argument.
+    /// Returns the command as one with a plan, with its first argument as the only key.
     pub fn planned(&mut self) -> Planned<'_> {
         Planned::alone(self.args, 1, self.keys.nested(), self.reply)
     }
 
-    /// The arguments from `position` on.
+    /// Returns the arguments from `position` on.
     pub fn rest(&self, position: usize) -> &'c [&'c [u8]] {
         self.args.get(position..).unwrap_or_default()
     }
 
-    /// An argument as an integer.
+    /// Parses an argument as an integer.
     ///
     /// # Errors
     /// `NotInteger`, `Syntax`.
@@ -145,7 +146,7 @@ impl<'c> Call<'c> {
         integer(self.arg(position)?)
     }
 
-    /// An argument as a number.
+    /// Parses an argument as a number.
     ///
     /// # Errors
     /// `NotFloat`, `Syntax`.
@@ -154,8 +155,8 @@ impl<'c> Call<'c> {
     }
 }
 
-/// Whether the next command within another is one whose uses of keys are looked at, which one in
-/// [`USES_PER_SAMPLE`] is. A random number for each would take longer.
+/// Returns true if the uses of keys by the next nested command are sampled, as are those of one
+/// command in [`USES_PER_SAMPLE`] on average. A random number for each command would take longer.
 fn is_next_sampled() -> bool {
     let left = BEFORE_SAMPLE.get();
     let next = match left {
@@ -166,7 +167,7 @@ fn is_next_sampled() -> bool {
     left == 0
 }
 
-/// An argument as an integer.
+/// Parses an argument as an integer.
 ///
 /// # Errors
 /// `NotInteger`.
@@ -174,10 +175,10 @@ pub fn integer(argument: &[u8]) -> Result<i64, CommandError> {
     parse_integer(argument).ok_or(CommandError::NotInteger)
 }
 
-/// An argument as a number of 32 bits.
+/// Parses an argument as a number of 32 bits.
 ///
 /// # Errors
-/// `NotInteger`, or that it takes more bits.
+/// `NotInteger`, or an error for a number with more bits.
 pub fn small_integer(argument: &[u8]) -> Result<i32, CommandError> {
     i32::try_from(integer(argument)?).map_err(|_| {
         CommandError::text(

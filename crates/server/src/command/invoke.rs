@@ -1,4 +1,4 @@
-//! Runs the implementation of a command, and notes its use of keys.
+//! The execution of a command's implementation, and the recording of its use of keys.
 
 use super::{Account, Answer, Call, Command, Flags, Group, Planned, Run};
 use crate::blocking::Wait;
@@ -15,8 +15,8 @@ use std::sync::atomic::Ordering;
 const TOO_MUCH_WORK: CommandError =
     CommandError::text("ERR the pattern takes too much work, as it is long and has wildcards");
 
-/// Notes the use of keys, and the memory that a write may take. One use in
-/// [`USES_PER_SAMPLE`](crate::eviction::hot_keys::USES_PER_SAMPLE) is to be `sampled`, to know the
+/// Records the use of keys, and the memory that a write may take. One use in
+/// [`USES_PER_SAMPLE`](crate::eviction::hot_keys::USES_PER_SAMPLE) must be `sampled`, to find the
 /// hot keys.
 pub fn note_uses(
     server: &Server,
@@ -33,7 +33,7 @@ pub fn note_uses(
     if positions.is_empty() || command.flags.has(Flags::LOOKS_ONLY) {
         return;
     }
-    // What was just written would seem old otherwise, and be evicted first.
+    // Writes are recorded in any case: a new key would otherwise seem old and be evicted first.
     let is_noted = command.flags.has(Flags::WRITE) || command.name == "touch";
     if client.leaves_no_trace() && !is_noted {
         return;
@@ -48,8 +48,8 @@ pub fn note_uses(
     }
 }
 
-/// Runs a command's implementation, and replaces what it has written by its error, if it has one.
-/// What it has changed is then among its effects, to be logged.
+/// Runs a command's implementation. If it fails, its reply is replaced by the error. Its changes
+/// are then among the effects, to be logged.
 pub fn invoke(
     server: &Server,
     keys: Keys<'_>,
@@ -59,11 +59,12 @@ pub fn invoke(
     reply: &mut Reply,
     nested: bool,
 ) -> Option<Wait> {
-    // Of a command within another one the other is in a phase.
+    // For a nested command, the outer command is in a phase.
     let _held = HeldPhase::note(nested || keys.is_in_phase());
     let command = account.command();
     let start = reply.len();
-    // What has begun as a whole is ended as a whole; a transaction was asked before.
+    // Nested commands are not refused, because the outer command must run as a whole; a transaction
+    // was checked before.
     let may_write = || server.admit_write(command);
     let admitted = command.admit_on(server.keyspace.is_shared());
     let admitted = admitted.and_then(|()| if nested { Ok(()) } else { may_write() });
@@ -111,7 +112,7 @@ pub fn invoke(
             .changes
             .fetch_add(changes, Ordering::Relaxed);
     }
-    // A script may answer an error by itself.
+    // A script may reply with an error of its own.
     let answer = match reply.bytes().get(start..) {
         Some([b'-', text @ ..]) if answer.is_ok() && command.group == Group::Scripting => {
             let text = text.strip_suffix(b"\r\n").unwrap_or(text);

@@ -1,20 +1,20 @@
-//! The command that was executed last, as clients and scripts mostly send the same one again.
+//! The command that was executed last. Clients and scripts often send the same one again.
 
 use super::{Command, Run, number_of};
 
-/// A command that was executed, which the next one may be found by.
+/// A command that was executed, and that the next one is compared with.
 #[derive(Clone, Copy, Debug)]
 pub struct Latest {
     /// The command.
     pub command: &'static Command,
-    /// Its number.
+    /// The command's number.
     pub number: usize,
-    /// Whether its name alone says that it is this one, and no subcommand.
+    /// True if its name identifies it without a subcommand.
     by_name: bool,
 }
 
 impl Latest {
-    /// A command that was found by these words.
+    /// Creates the record of a command that was found by these words.
     pub fn new(command: &'static Command, args: &[&[u8]]) -> Latest {
         let by_name = args.first().is_some_and(|name| {
             // A container may be sent alone, and with a subcommand the next time.
@@ -29,7 +29,8 @@ impl Latest {
         }
     }
 
-    /// True if other words are found to be the same command. False says nothing.
+    /// Returns true if these words name the same command. If it returns false, they may still do
+    /// so.
     #[inline]
     pub fn is_found_by(&self, args: &[&[u8]]) -> bool {
         let is = |name: &&[u8]| name.eq_ignore_ascii_case(self.command.name.as_bytes());

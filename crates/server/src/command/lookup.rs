@@ -1,4 +1,4 @@
-//! Finding the command that words name.
+//! The lookup of a command by its words.
 
 use super::debug;
 use super::spec::{Command, Run};
@@ -8,7 +8,7 @@ use crate::error::{CommandError, shown};
 /// Finds a command or subcommand by its words, and checks their number.
 ///
 /// # Errors
-/// There is none of that name, or it has another number of arguments.
+/// There is no command of that name, or it takes another number of arguments.
 pub fn lookup(args: &[&[u8]]) -> Result<&'static Command, CommandError> {
     let name = args.first().copied().unwrap_or_default();
     let Some(command) = find(name) else {
@@ -50,7 +50,7 @@ pub fn lookup(args: &[&[u8]]) -> Result<&'static Command, CommandError> {
 }
 
 fn unknown_command(args: &[&[u8]]) -> CommandError {
-    /// So many bytes of arguments are shown, as Redis has it.
+    /// The number of bytes of arguments that are shown, as in Redis.
     const SHOWN_BYTES: usize = 128;
     let name = shown(args.first().copied().unwrap_or_default());
     let mut words = String::new();

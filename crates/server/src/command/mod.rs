@@ -1,4 +1,4 @@
-//! Commands: the table of them, and their implementations, one file a family.
+//! Commands: their table, and their implementations, one file or folder for each family.
 
 mod account;
 mod batchable;

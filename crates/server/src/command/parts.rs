@@ -6,26 +6,26 @@ use crate::glob;
 use hashbrown::HashSet;
 use rand::seq::index;
 
-/// Keys or elements that one step of a scan visits at most, whatever its `COUNT`: some 20 ms. The
-/// next step goes on, as with any other count.
+/// The largest number of keys or elements that one step of a scan visits, even if `COUNT` is
+/// larger: some 20 ms. The next step continues there, as with any other count.
 pub const SCANNED_MAX: usize = 100_000;
 
-/// How the documentation of commands puts it.
+/// The text about this limit in the documentation of commands.
 pub const SCANNED_MAX_DEVIATION: &str = "At most 100,000 are visited at once, whatever COUNT says.";
 
-/// A step of `HSCAN`, `SSCAN` or `ZSCAN`, as its options say.
+/// The options of a step of `HSCAN`, `SSCAN` or `ZSCAN`.
 #[derive(Clone, Copy, Debug)]
 pub struct Step<'a> {
-    /// About how many elements it visits.
+    /// The approximate number of elements that it visits.
     pub count: usize,
     pattern: Option<&'a [u8]>,
-    /// Whether the values of fields, or the scores of members, are answered, too.
+    /// True if the values of fields, or the scores of members, are part of the reply.
     pub values: bool,
 }
 
 impl<'a> Step<'a> {
-    /// Reads the options; the one of the name `without` has values not be answered, and `None` is
-    /// where there are none.
+    /// Parses the options. The option `without` leaves values out of the reply; it is `None` for
+    /// objects without values.
     ///
     /// # Errors
     /// `Syntax`, `NotInteger`.
@@ -63,17 +63,17 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// True if an element of this name is answered.
+    /// Returns true if an element of this name is part of the reply.
     pub fn accepts(&self, name: &[u8]) -> bool {
         self.pattern
             .is_none_or(|pattern| glob::matches_bounded(pattern, name))
     }
 }
 
-/// The cursor of a scan. Redis takes nothing for 0, too.
+/// Parses the cursor of a scan. As in Redis, an empty argument counts as 0.
 ///
 /// # Errors
-/// It is none.
+/// The argument is not a cursor.
 pub fn cursor(argument: &[u8]) -> Result<u64, CommandError> {
     let digit = |cursor: u64, &byte: &u8| {
         let digit = u64::from(byte.checked_sub(b'0').filter(|&digit| digit < 10)?);
@@ -83,36 +83,36 @@ pub fn cursor(argument: &[u8]) -> Result<u64, CommandError> {
     cursor.ok_or(CommandError::text("ERR invalid cursor"))
 }
 
-/// Returns each of the keys once, in their order. A command for which a key that is named again
-/// changes nothing reads it once, as it may be long and be named a million times.
+/// Returns each of the keys once, in their order. A command for which a repeated key changes
+/// nothing uses this to read each key once: it may be long and be repeated a million times.
 pub fn different<'k>(keys: &[&'k [u8]]) -> Vec<&'k [u8]> {
     let mut seen = HashSet::with_capacity(keys.len());
     let keys = keys.iter().copied();
     keys.filter(|key| seen.insert(*key)).collect()
 }
 
-/// How many elements are to be drawn by chance.
+/// The number of random elements to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Draw {
-    /// So many different ones, or all if there are fewer.
+    /// This number of distinct elements, or all if there are fewer.
     Distinct(usize),
-    /// So many, each out of all.
+    /// This number of elements, each drawn from all.
     Repeated(usize),
 }
 
-/// More elements than this are not drawn with repetition, so that one command cannot take all
-/// memory.
+/// The largest number of elements drawn with repetition. The limit keeps one command from taking
+/// all memory.
 const REPEATED_MAX: usize = 1 << 24;
 
-/// How the documentation of commands puts it.
+/// The text about this limit in the documentation of commands.
 pub const REPEATED_MAX_DEVIATION: &str = "A negative count below -16777216 is refused, so that \
                                           one command cannot take all memory.";
 
 impl Draw {
-    /// Reads a count, which allows repetition if it is negative.
+    /// Parses a count, which allows repetition if it is negative.
     ///
     /// # Errors
-    /// `NotInteger`; it is out of range.
+    /// `NotInteger`, or an error for a count that is out of range.
     pub fn parse(argument: &[u8]) -> Result<Draw, CommandError> {
         let count = integer(argument)?;
         if count == i64::MIN {
@@ -129,7 +129,7 @@ impl Draw {
         }
     }
 
-    /// How many are drawn out of `len`.
+    /// Returns the number of elements drawn out of `len`.
     pub fn count(self, len: usize) -> usize {
         match self {
             Draw::Distinct(count) => count.min(len),
@@ -138,8 +138,8 @@ impl Draw {
         }
     }
 
-    /// Has `visit` see what is drawn out of `len` elements, as long as it answers that it takes
-    /// more: `all` are these, `random` one of them by its name, which is drawn by chance.
+    /// Calls `visit` with elements drawn out of `len`, until it returns false. `all` are the
+    /// elements, and `random` returns a random one with its name.
     pub fn draw<'a, T>(
         self,
         len: usize,
@@ -147,7 +147,7 @@ impl Draw {
         mut random: impl FnMut() -> Option<(&'a [u8], T)>,
         mut visit: impl FnMut(T) -> bool,
     ) {
-        /// So few elements are counted quickly.
+        /// The largest number of elements that are quickly iterated over.
         const FEW: usize = 512;
         let count = self.count(len);
         match self {

@@ -1,17 +1,17 @@
-//! How a command becomes operations on the index, and what a command does once these are executed.
+//! The plan of a command: the index operations that it becomes, and the function that completes it.
 //!
-//! A command of the table that has a [`Plan`] is divided in two. Its *operations* are what the
-//! plan's [`Touch`] says, one for each of its keys. Its *completion* is a function that is given
-//! the values which the operations have met: it writes the reply and decides what becomes of the
-//! keys. The same completion serves
+//! A command with a [`Plan`] is divided in two. Its *operations* follow from the plan's [`Touch`],
+//! one for each of its keys. Its *completion* is a function that receives the values which the
+//! operations found. It writes the reply, and decides on changes to the keys. The same completion
+//! serves
 //!
-//! - a command that is executed alone, in a transaction, by a script or from the log. It then works
-//!   on [`Keys`], which execute an operation when the completion asks for its outcome.
-//! - a command of a batch (see `net/round.rs`). It then works on [`InBatch`]: the operations of all
+//! - a command that is executed alone, in a transaction, by a script or from the log. It works on
+//!   [`Keys`], which execute an operation when the completion asks for its outcome.
+//! - a command of a batch (see `net/round`). It works on [`InBatch`]: the operations of all
 //!   commands of the batch were executed before.
 //!
 //! A completion names keys by their position among the keys of its command, never by their bytes,
-//! so that no key is looked for twice.
+//! so that no key is looked up twice.
 
 use super::Answer;
 use crate::error::CommandError;
@@ -21,35 +21,35 @@ use crate::object::{Container, Limits, Text};
 use crate::resp::Reply;
 use nearfield::Direction;
 
-/// What is done to each key of a command before the command is completed.
+/// The operation on each key of a command before the command is completed.
 #[derive(Clone, Copy, Debug)]
 pub enum Touch {
     /// The key is read.
     Read,
-    /// The key is set to the argument behind it, whatever it holds. If the command has more
-    /// arguments than keys and values, it is as [`Change`](Touch::Change).
+    /// The key is set to the argument after it, replacing any value. If the command has more
+    /// arguments than keys and values, this is the same as [`Change`](Touch::Change).
     Set,
-    /// The key is removed, whatever it holds.
+    /// The key is removed, with any value.
     Remove,
-    /// The key is read, and the completion decides what becomes of it.
+    /// The key is read, and the completion decides on its change.
     Change,
-    /// The command's first argument is no key of its own: the nearest key is read, in the
-    /// direction that the arguments say.
+    /// The first argument need not exist as a key: the nearest key is read, in the direction that
+    /// the arguments give.
     Nearest(fn(&[&[u8]]) -> Direction),
 }
 
-/// How a command becomes operations. See the [module](self).
+/// The plan of a command. See the [module](self).
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// What is done to each key.
+    /// The operation on each key.
     pub touch: Touch,
-    /// Writes the reply, and decides what becomes of the keys.
+    /// The completion, which writes the reply and decides on changes to the keys.
     pub complete: fn(&mut Planned<'_>) -> Answer,
-    /// What the completion comes to in the usual case, which a batch does itself.
+    /// The effect of the completion in the usual case, which a batch applies itself.
     pub usual: Option<Usual>,
 }
 
-/// What the completion of a command of one key comes to if the key holds a string that does not
+/// The effect of the completion of a command with one key, if the key holds a string that does not
 /// expire.
 #[derive(Clone, Copy, Debug)]
 pub enum Usual {
@@ -60,8 +60,8 @@ pub enum Usual {
 }
 
 impl Plan {
-    /// What is done to each of `keys` keys of a command that has so many `words`, its name among
-    /// them.
+    /// Returns the operation on each of `keys` keys of a command that has `words` words, including
+    /// its name.
     #[inline]
     pub fn touch(&self, words: usize, keys: usize) -> Touch {
         match self.touch {
@@ -71,14 +71,14 @@ impl Plan {
     }
 }
 
-/// A command that has a plan, while it is completed.
+/// A command with a plan while it is completed.
 #[derive(Debug)]
 pub struct Planned<'p> {
-    /// What was sent: the name, and the arguments.
+    /// The words that were sent: the name, and the arguments.
     pub args: &'p [&'p [u8]],
-    /// Where the answer is written.
+    /// The reply, to which the completion writes.
     pub reply: &'p mut Reply,
-    /// From one key to the next.
+    /// The distance from one key to the next.
     step: usize,
     keys: Source<'p>,
 }
@@ -90,7 +90,7 @@ enum Source<'p> {
 }
 
 impl<'p> Planned<'p> {
-    /// A command that is executed alone, whose keys are each `step`-th argument.
+    /// Creates a command that is executed alone. Its keys are each `step`-th argument.
     pub fn alone(
         args: &'p [&'p [u8]],
         step: usize,
@@ -105,7 +105,7 @@ impl<'p> Planned<'p> {
         }
     }
 
-    /// A command of a batch, whose keys are each `step`-th argument.
+    /// Creates a command of a batch. Its keys are each `step`-th argument.
     #[inline]
     pub fn in_batch(
         args: &'p [&'p [u8]],
@@ -121,20 +121,20 @@ impl<'p> Planned<'p> {
         }
     }
 
-    /// The argument at `position`; the command's name is at 0.
+    /// Returns the argument at `position`; the command's name is at 0.
     ///
     /// # Errors
-    /// `Syntax` if there are fewer.
+    /// `Syntax` if there are fewer arguments.
     pub fn arg(&self, position: usize) -> Result<&'p [u8], CommandError> {
         self.args.get(position).copied().ok_or(CommandError::Syntax)
     }
 
-    /// The arguments from `position` on.
+    /// Returns the arguments from `position` on.
     pub fn rest(&self, position: usize) -> &'p [&'p [u8]] {
         self.args.get(position..).unwrap_or_default()
     }
 
-    /// An argument as an integer.
+    /// Parses an argument as an integer.
     ///
     /// # Errors
     /// `NotInteger`, `Syntax`.
@@ -142,7 +142,7 @@ impl<'p> Planned<'p> {
         parse_integer(self.arg(position)?).ok_or(CommandError::NotInteger)
     }
 
-    /// The number of keys, if all arguments are keys or what belongs to them.
+    /// Returns the number of keys, if all arguments are keys or belong to keys.
     pub fn keys(&self) -> usize {
         let arguments = self.args.len() - 1;
         match self.step {
@@ -151,14 +151,14 @@ impl<'p> Planned<'p> {
         }
     }
 
-    /// The key at `position` among the command's keys.
+    /// Returns the key at `position` among the command's keys.
     #[inline]
     pub fn key(&self, position: usize) -> &'p [u8] {
         let argument = 1 + position * self.step;
         self.args.get(argument).copied().unwrap_or_default()
     }
 
-    /// The time of the command, in milliseconds since 1970.
+    /// Returns the time of the command, in milliseconds since 1970.
     pub fn now_ms(&self) -> u64 {
         match &self.keys {
             Source::Alone(keys) => keys.now_ms(),
@@ -168,10 +168,10 @@ impl<'p> Planned<'p> {
 
     // ---- Reading ---------------------------------------------------------------------------
 
-    /// What is known of a key, without a trace in the statistics.
+    /// Returns the type and expiry of a key, without counting it in the statistics.
     ///
     /// # Errors
-    /// Those of the index.
+    /// An error of the index.
     pub fn peek(&mut self, position: usize) -> Result<Option<Found>, CommandError> {
         let key = self.key(position);
         match &mut self.keys {
@@ -180,10 +180,10 @@ impl<'p> Planned<'p> {
         }
     }
 
-    /// What is known of a key that the client wants to read.
+    /// Returns the type and expiry of a key that the client wants to read.
     ///
     /// # Errors
-    /// Those of the index.
+    /// An error of the index.
     #[inline]
     pub fn find(&mut self, position: usize) -> Result<Option<Found>, CommandError> {
         let key = self.key(position);
@@ -193,8 +193,8 @@ impl<'p> Planned<'p> {
         }
     }
 
-    /// Gives the string of a key, or `None` if there is no key, and the key's expiry to `read`,
-    /// which may write to the reply.
+    /// Calls `read` with the string of a key, or `None` if there is no key, and the key's expiry.
+    /// `read` may write to the reply.
     ///
     /// # Errors
     /// `WrongType`.
@@ -213,7 +213,7 @@ impl<'p> Planned<'p> {
         }
     }
 
-    /// Gives the object of a key, or `None` if there is no key, to `read`, which may write to the
+    /// Calls `read` with the object of a key, or `None` if there is no key. `read` may write to the
     /// reply.
     ///
     /// # Errors
@@ -232,11 +232,11 @@ impl<'p> Planned<'p> {
         }
     }
 
-    /// Gives the key that is nearest to the command's first argument, and what is stored for it,
-    /// to `write`; `None` if there is none.
+    /// Calls `write` with the key that is nearest to the command's first argument and its record,
+    /// or with `None` if there is none.
     ///
     /// # Errors
-    /// Those of the index.
+    /// An error of the index.
     pub fn nearest(
         &mut self,
         direction: Direction,
@@ -252,7 +252,7 @@ impl<'p> Planned<'p> {
         write(self.reply, keyspace, found)
     }
 
-    /// Up to which size objects have their small forms.
+    /// Returns the sizes up to which objects have their small forms.
     pub fn limits(&self) -> Limits {
         match &self.keys {
             Source::Alone(keys) => keys.limits(),
@@ -260,7 +260,7 @@ impl<'p> Planned<'p> {
         }
     }
 
-    /// True if a key that expires then is gone.
+    /// Returns true if a key with this expiry has expired.
     pub fn is_over(&self, expires_at_ms: u64) -> bool {
         match &self.keys {
             Source::Alone(keys) => keys.is_over(Some(expires_at_ms)),
@@ -270,11 +270,10 @@ impl<'p> Planned<'p> {
 
     // ---- Changing --------------------------------------------------------------------------
 
-    /// Sets a key to a string, whatever it held before; it expires at `expires_at_ms` from then
-    /// on, or never.
+    /// Sets a key to a string, replacing any value. It expires at `expires_at_ms`, or never.
     ///
     /// # Errors
-    /// Those of the index.
+    /// An error of the index.
     #[inline]
     pub fn set_string(
         &mut self,
@@ -289,10 +288,10 @@ impl<'p> Planned<'p> {
         }
     }
 
-    /// Changes the string of a key in place; the key must be there. Its expiry stays.
+    /// Changes the string of a key in place. The key must exist. Its expiry stays.
     ///
     /// # Errors
-    /// `WrongType`; those of the index.
+    /// `WrongType`, or an error of the index.
     pub fn edit_string<R>(
         &mut self,
         position: usize,
@@ -305,10 +304,10 @@ impl<'p> Planned<'p> {
         }
     }
 
-    /// Changes when a key expires; it must be there.
+    /// Changes the expiry of a key. The key must exist.
     ///
     /// # Errors
-    /// `NoSuchKey`; those of the index.
+    /// `NoSuchKey`, or an error of the index.
     pub fn set_expiry(&mut self, position: usize, expires_at_ms: Option<u64>) -> Answer {
         let key = self.key(position);
         match &mut self.keys {
@@ -317,11 +316,11 @@ impl<'p> Planned<'p> {
         }
     }
 
-    /// Gives the object of a key to `edit`, an empty one if there is no key. A key whose object is
-    /// empty afterwards is deleted, or not created.
+    /// Calls `edit` with the object of a key, or with an empty one if there is no key. If the
+    /// object is empty afterwards, the key is deleted, or not created.
     ///
     /// # Errors
-    /// `WrongType`; those of the index.
+    /// `WrongType`, or an error of the index.
     #[inline]
     pub fn edit<T: Container, R>(
         &mut self,
@@ -335,11 +334,11 @@ impl<'p> Planned<'p> {
         }
     }
 
-    /// Gives the object of a key to `edit`, if there is one; `edit` may write to the reply. A key
-    /// whose object is empty afterwards is deleted.
+    /// Calls `edit` with the object of a key, if there is one. `edit` may write to the reply. If
+    /// the object is empty afterwards, the key is deleted.
     ///
     /// # Errors
-    /// `WrongType`; those of the index.
+    /// `WrongType`, or an error of the index.
     pub fn edit_present<T: Container, R>(
         &mut self,
         position: usize,
@@ -356,20 +355,20 @@ impl<'p> Planned<'p> {
         }
     }
 
-    /// Deletes a key and says whether it was there.
+    /// Deletes a key. Returns true if it existed.
     ///
     /// # Errors
-    /// Those of the index.
+    /// An error of the index.
     pub fn remove(&mut self, position: usize) -> Result<bool, CommandError> {
         let key = self.key(position);
         match &mut self.keys {
-            // A key whose time is over is deleted as such, which the log has to say.
+            // An expired key is deleted as such, which must be logged.
             Source::Alone(keys) => Ok(keys.exists(key)? && keys.remove(key)?),
             Source::InBatch(keys) => keys.remove(position, key),
         }
     }
 
-    /// Says that a key has been changed, and how.
+    /// Reports that a key has changed, and by which event.
     #[inline]
     pub fn changed(&mut self, position: usize, class: Class, name: &'static str) {
         let key = self.key(position);
@@ -379,7 +378,7 @@ impl<'p> Planned<'p> {
         }
     }
 
-    /// Tells those who observe of something that happened to a key and is no change of its own.
+    /// Reports an event of a key to observers that is not counted as a change.
     pub fn tell(&mut self, position: usize, class: Class, name: &'static str) {
         let key = self.key(position);
         if let Source::Alone(keys) = &mut self.keys {
@@ -388,7 +387,7 @@ impl<'p> Planned<'p> {
         }
     }
 
-    /// Has the log say `words` in place of the command as it was sent.
+    /// Logs `words` in place of the command as it was sent.
     pub fn log_instead(&mut self, words: &[&[u8]]) {
         match &mut self.keys {
             Source::Alone(keys) => keys.effects().log_instead(words),

@@ -1,4 +1,4 @@
-//! Executing the commands of a log again.
+//! The replay of commands from a log.
 
 use super::{Account, Flags, invoke, lookup};
 use crate::client::Client;
@@ -7,10 +7,10 @@ use crate::persistence::load::BEFORE_ALL_TIMES;
 use crate::resp::Reply;
 use crate::server::Server;
 
-/// Executes a command of a log and writes its answer.
+/// Executes a command of a log and writes its reply.
 ///
 /// # Errors
-/// It is not known, it fails, or it waits.
+/// The command is unknown, fails or blocks.
 pub fn repeat(
     server: &Server,
     databases: &mut Databases,

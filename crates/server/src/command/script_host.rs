@@ -1,4 +1,4 @@
-//! The commands of a script, each within the call of the script.
+//! The execution of a script's commands, each within the call of the script.
 
 use super::{Call, Command, Flags, Latest, lookup, registry};
 use crate::acl::log::Context;
@@ -9,17 +9,17 @@ use crate::script::Host;
 use std::cell::Cell;
 
 thread_local! {
-    /// The command that a script of this thread has sent last.
+    /// The last command that a script of this thread has called.
     static LATEST: Cell<Option<Latest>> = const { Cell::new(None) };
 }
 
-/// Runs the commands of a script.
+/// The host of a script, which executes its commands.
 pub struct ScriptHost<'h, 'c> {
     /// The call of the script.
     pub call: &'h mut Call<'c>,
-    /// Whether commands that write are refused.
+    /// True if commands that write are refused.
     pub only_reads: bool,
-    /// Whether commands that may take memory are refused, until one has written.
+    /// True if commands that may take memory are refused, until one has written.
     pub lacks_memory: bool,
     /// The database that the client has selected.
     pub database: usize,
@@ -38,7 +38,7 @@ impl Host for ScriptHost<'_, '_> {
             self.call.client.script.refused = Some(carried::text(text));
         }
         if command.flags.has(Flags::WRITE) {
-            // It may go on, so that it is executed as a whole.
+            // After a write the script may continue, so that it is executed as a whole.
             self.lacks_memory = false;
             self.call.server.scripts.watchdog.note_write();
         }
@@ -73,7 +73,7 @@ impl ScriptHost<'_, '_> {
         Ok(latest)
     }
 
-    /// Checks whether the script may run a command.
+    /// Checks that the script may run a command.
     fn admit(&mut self, command: &'static Command, args: &[&[u8]]) -> Result<(), String> {
         if command.flags.has(Flags::NOSCRIPT) {
             return Err("ERR This Redis command is not allowed from script".to_owned());
@@ -82,7 +82,7 @@ impl ScriptHost<'_, '_> {
         if self.only_reads && changes.iter().any(|&flag| command.flags.has(flag)) {
             return Err("ERR Write commands are not allowed from read-only scripts.".to_owned());
         }
-        // A script that has written may go on, so that it is executed as a whole.
+        // A script that has written may continue, so that it is executed as a whole.
         if self.call.keys.effects().logged.is_empty() {
             let admitted = self.call.server.admit_write(command);
             admitted.map_err(|error| error.to_string())?;

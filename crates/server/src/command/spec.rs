@@ -7,35 +7,36 @@ use crate::error::CommandError;
 use crate::object::{PartOf, node};
 use std::ops::Deref;
 
-/// What a command's implementation answers. What it has replied before an error is taken back.
+/// The result of a command's implementation. If it is an error, the reply written so far is
+/// dropped.
 pub type Answer = Result<(), CommandError>;
 
-/// What runs a command.
+/// The implementation of a command.
 #[derive(Clone, Copy, Debug)]
 pub enum Run {
-    /// Its implementation.
+    /// A function.
     Command(fn(&mut Call<'_>) -> Answer),
-    /// Operations on the index, and what follows from their outcomes.
+    /// A plan: operations on the index, and a function that receives their outcomes.
     Planned(Plan),
-    /// One of its subcommands, named by the second argument.
+    /// A subcommand, named by the second argument.
     Container(&'static [Command]),
 }
 
-/// Finds the name of the command that arguments make of another one, if they do.
+/// A function that returns the name of another command if the arguments turn the command into it.
 pub type Turning = fn(&[&[u8]]) -> Option<&'static str>;
 
 /// A row of the command table: the description of a command, and its implementation.
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
-    /// Its description.
+    /// The description of the command.
     pub spec: Spec,
-    /// What runs it.
+    /// Its implementation.
     pub run: Run,
-    /// What runs a container that is sent without a subcommand.
+    /// The implementation of a container that is sent without a subcommand.
     pub bare: Option<fn(&mut Call<'_>) -> Answer>,
-    /// Finds the name of another command that arguments make of it.
+    /// The function that finds the command into which arguments turn this one.
     pub turning: Option<Turning>,
-    /// Says which part of its keys' objects it touches.
+    /// The function that returns the part of its keys' objects that it touches.
     pub part: PartOf,
 }
 
@@ -49,7 +50,7 @@ impl Deref for Command {
 }
 
 impl Command {
-    /// A command without keys and flags.
+    /// Creates a command without keys and flags.
     pub const fn new(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -> Command {
         Command {
             spec: Spec {
@@ -71,7 +72,7 @@ impl Command {
         }
     }
 
-    /// A command that becomes operations on the index, one for each of its keys.
+    /// Creates a command that becomes operations on the index, one for each of its keys.
     pub const fn planned(
         name: &'static str,
         arity: i32,
@@ -88,7 +89,7 @@ impl Command {
         }
     }
 
-    /// What the completion of a planned command comes to in the usual case.
+    /// Sets the effect of a planned command's completion in the usual case.
     pub const fn usually(mut self, usual: Usual) -> Command {
         if let Run::Planned(plan) = &mut self.run {
             plan.usual = Some(usual);
@@ -96,7 +97,7 @@ impl Command {
         self
     }
 
-    /// A command that is only a name for its subcommands.
+    /// Creates a command that is only a name for its subcommands.
     pub const fn container(name: &'static str, subcommands: &'static [Command]) -> Command {
         const fn never(_: &mut Call<'_>) -> Answer {
             Ok(())
@@ -107,7 +108,7 @@ impl Command {
         }
     }
 
-    /// A container that may be sent without a subcommand, and then does this.
+    /// Lets a container be sent without a subcommand, and sets its implementation for that.
     pub const fn without_subcommand(mut self, run: fn(&mut Call<'_>) -> Answer) -> Command {
         self.spec.arity = -1;
         self.bare = Some(run);
@@ -119,46 +120,46 @@ impl Command {
         self.spec.flags = Flags(self.spec.flags.0 | flags.0);
         self
     }
-    /// It reads keys.
+    /// Adds the flag for reading keys.
     pub const fn reads(self) -> Command {
         self.flag(Flags::READONLY)
     }
-    /// It changes keys.
+    /// Adds the flag for changing keys.
     pub const fn writes(self) -> Command {
         self.flag(Flags::WRITE)
     }
-    /// It changes keys and may take memory.
+    /// Adds the flags for changing keys and taking memory.
     pub const fn grows(self) -> Command {
         self.flag(Flags(Flags::WRITE.0 | Flags::DENYOOM.0))
     }
-    /// It reads keys, and is no use of them.
+    /// Adds the flags for reading keys without using them.
     pub const fn looks(self) -> Command {
         self.reads().flag(Flags::LOOKS_ONLY)
     }
-    /// It takes constant or logarithmic time.
+    /// Adds the flag for constant or logarithmic time.
     pub const fn fast(self) -> Command {
         self.flag(Flags::FAST)
     }
-    /// It has one key, the argument at `position`.
+    /// Sets one key, the argument at `position`.
     pub const fn key(self, position: usize) -> Command {
         self.keys_at(position, position as i32, 1)
     }
-    /// Its keys are the arguments from `first` to `last`, each `step`.
+    /// Sets the keys: every `step`-th argument from `first` to `last`.
     pub const fn keys_at(mut self, first: usize, last: i32, step: usize) -> Command {
         self.spec.keys = KeySpec::Range { first, last, step };
         self
     }
-    /// The argument at `count` says how many keys follow.
+    /// Sets the keys to those after the argument at `count`, which is their number.
     pub const fn keys_counted(mut self, count: usize, target: Option<usize>) -> Command {
         self.spec.keys = KeySpec::Counted { count, target };
         self
     }
-    /// Its keys are found by a function.
+    /// Sets the function that finds the keys.
     pub const fn keys_found(mut self, find: fn(&[&[u8]]) -> Vec<usize>) -> Command {
         self.spec.keys = KeySpec::Custom(find);
         self
     }
-    /// It has one key, the argument at `key`, or in its place all that follow `keyword`, which is
+    /// Sets one key, the argument at `key`, or in its place all arguments after `keyword`, which is
     /// searched for from `from` (negative: from the end, backwards).
     pub const fn key_or_behind(
         mut self,
@@ -175,7 +176,7 @@ impl Command {
         };
         self
     }
-    /// Its group, the version of Redis that it is known since, and how its time grows.
+    /// Sets the group, the first version of Redis that has the command, and its time in O notation.
     pub const fn about(
         mut self,
         group: Group,
@@ -187,33 +188,33 @@ impl Command {
         self.spec.complexity = complexity;
         self
     }
-    /// One sentence for people.
+    /// Sets one sentence that describes the command for people.
     pub const fn summary(mut self, summary: &'static str) -> Command {
         self.spec.summary = summary;
         self
     }
-    /// How it differs from Redis, and why.
+    /// Sets the difference from Redis, and its reason.
     pub const fn differs(mut self, deviation: &'static str) -> Command {
         self.spec.deviation = deviation;
         self
     }
-    /// Some arguments make another command of it, which then needs the permissions of that one.
+    /// Lets some arguments turn the command into another, of which it then needs the permissions.
     pub const fn turns_into(mut self, other: Turning) -> Command {
         self.turning = Some(other);
         self
     }
-    /// It touches only a part of its keys' objects.
+    /// Sets the part of its keys' objects that it touches.
     pub const fn part(mut self, part: PartOf) -> Command {
         self.part = part;
         self
     }
-    /// Categories of access control beyond those that flags and group tell.
+    /// Adds categories of access control to those derived from flags and group.
     pub const fn categories(mut self, categories: &'static [&'static str]) -> Command {
         self.spec.categories = categories;
         self
     }
 
-    /// It is not possible with keys that other servers change as well.
+    /// Refuses the command for keys that other servers change, too.
     pub const fn unshared(self) -> Command {
         self.flag(Flags::UNSHARED)
     }

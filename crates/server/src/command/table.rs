@@ -55,7 +55,7 @@ static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> = LazyLock::n
     names.collect()
 });
 
-/// All commands, family by family.
+/// Returns all commands, family by family.
 pub fn all() -> impl Iterator<Item = &'static Command> {
     let families = FAMILIES.iter().chain(stream::COMMANDS);
     families.flat_map(|family| family.iter())
@@ -78,25 +78,25 @@ static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
     }))
 });
 
-/// All commands, numbered.
+/// Returns all commands, numbered.
 pub fn registry() -> &'static Registry {
     &REGISTRY
 }
 
-/// The number of a command or subcommand.
+/// Returns the number of a command or subcommand.
 pub fn number_of(command: &'static Command) -> usize {
     registry().number(command).unwrap_or(0)
 }
 
 impl Server {
-    /// A server of all commands, without keys, that listens to nobody yet.
+    /// Creates a server with all commands, without keys, that does not listen yet.
     pub fn new(options: Options) -> Server {
         Server::of_commands(registry(), options)
     }
 }
 
 impl Command {
-    /// Its subcommands, if it is a container.
+    /// Returns its subcommands, if it is a container.
     pub fn subcommands(&self) -> &'static [Command] {
         match self.run {
             Run::Command(_) | Run::Planned(_) => &[],
