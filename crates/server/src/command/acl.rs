@@ -179,7 +179,8 @@ fn close_clients_of(call: &mut Call<'_>, name: &[u8]) {
     }
 }
 
-/// Closes the connections of a user's clients that listen to what the user may not any more.
+/// Closes the connections of a user's clients that listen to channels which the user may no longer
+/// listen to.
 fn close_listeners_of(call: &mut Call<'_>, name: &[u8]) {
     let Some(user) = call.server.acl.user(name) else {
         return;
@@ -227,7 +228,7 @@ fn generate_password(call: &mut Call<'_>) -> Answer {
              positive number up to 4096",
         ));
     }
-    // A digit is of four bits.
+    // A hexadecimal digit has four bits.
     let digits = (bits as usize).div_ceil(4);
     let mut bytes = vec![0; digits.div_ceil(2)];
     rand::rng().fill_bytes(&mut bytes);

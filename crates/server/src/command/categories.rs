@@ -1,9 +1,9 @@
-//! The categories of access control that a command is in, and its flags, as Redis names them.
+//! The categories of access control that a command is in, and its flags, by Redis's names.
 
 use super::{Command, Flags, Group, KeySpec, Run, registry};
 use crate::catalog::category;
 
-/// The flags that clients are told of.
+/// The flags that clients are shown, with their names.
 const FLAGS: &[(Flags, &str)] = &[
     (Flags::WRITE, "write"),
     (Flags::READONLY, "readonly"),
@@ -21,7 +21,7 @@ const FLAGS: &[(Flags, &str)] = &[
 ];
 
 impl Command {
-    /// The categories that the command is in.
+    /// Returns the names of the categories that the command is in.
     pub fn category_names(&'static self) -> Vec<&'static str> {
         let entry = registry()
             .number(self)
@@ -30,13 +30,14 @@ impl Command {
         let is = |(position, _): &(usize, &&str)| bits >> position & 1 != 0;
         let names = category::NAMES.iter().enumerate().filter(is);
         let names = names.map(|(_, name)| *name);
-        // What cannot be sent alone is in the categories of its subcommands.
+        // A command that cannot be sent without a subcommand is in the categories of its
+        // subcommands.
         let is_sent = !matches!(self.run, Run::Container(_)) || self.bare.is_some();
         names.filter(|name| is_sent || *name == "slow").collect()
     }
 
-    /// Returns the flags that clients are told of. On a pool that includes whether the command is
-    /// refused there, which is no flag of Redis.
+    /// Returns the names of flags that clients are shown. On a pool they include a flag for
+    /// commands that are refused there; Redis has no such flag.
     pub fn flag_names(&self, on_pool: bool) -> Vec<&'static str> {
         let mut names: Vec<_> = FLAGS
             .iter()
@@ -48,7 +49,7 @@ impl Command {
             names.push("stale");
         }
         if self.group == Group::Scripting && !matches!(self.keys, KeySpec::None) {
-            // Their own commands are shown, and their keys may be none.
+            // Monitors are shown the script's commands instead, and a script may have no keys.
             names.extend(["skip_monitor", "no_mandatory_keys"]);
         }
         if self.name == "exec" {

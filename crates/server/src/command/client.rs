@@ -1,4 +1,4 @@
-//! Clients, as they are named, listed, held back and ended.
+//! Commands that name, list, pause and close clients.
 
 use super::client_filter::Filter;
 use super::help::help;
@@ -37,7 +37,7 @@ const fn row(
         .summary(summary)
 }
 
-/// One that looks at all clients.
+/// Creates a subcommand that visits all clients.
 const fn admin(
     name: &'static str,
     arity: i32,
@@ -159,7 +159,7 @@ fn info(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// Shows what only the client's own thread knows, before it is listed.
+/// Publishes values that only the client's own thread has, before the client is listed.
 fn show_own(call: &mut Call<'_>) {
     let client = &call.client;
     let listed = &client.shared.listed;
@@ -168,7 +168,7 @@ fn show_own(call: &mut Call<'_>) {
         .store(client.watched.len(), Ordering::Relaxed);
 }
 
-/// The clients that are there, by their numbers.
+/// Returns all clients, ordered by number.
 pub fn all(call: &Call<'_>) -> Vec<Arc<ClientShared>> {
     call.server.clients.lock().values().cloned().collect()
 }
@@ -177,7 +177,7 @@ fn list(call: &mut Call<'_>) -> Answer {
     let (own, now_ms) = (call.client.shared.id, steady_ms());
     let clients = &call.server.clients;
     let found: Vec<Arc<ClientShared>> = match ids(call.rest(2))? {
-        // In the order that was asked for.
+        // In the order of the request.
         Some(ids) => {
             let clients = clients.lock();
             let by_id = |id: &i64| clients.get(&u64::try_from(*id).ok()?).cloned();
@@ -201,7 +201,7 @@ fn list(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// The numbers of `LIST ID`, if these are all that clients are chosen by.
+/// Parses the numbers of `LIST ID`. Returns `None` if there are other filters.
 fn ids(options: &[&[u8]]) -> Result<Option<Vec<i64>>, CommandError> {
     match options {
         [word, first, rest @ ..] if is(word, "id") => {
@@ -213,7 +213,7 @@ fn ids(options: &[&[u8]]) -> Result<Option<Vec<i64>>, CommandError> {
     }
 }
 
-/// Checks that a text can be a value in a list of clients; `what` names it in the error.
+/// Checks that a text can be a value in a list of clients. `what` is its name in the error.
 pub fn check_name(text: &[u8], what: &str) -> Answer {
     if text.iter().all(u8::is_ascii_graphic) {
         return Ok(());
@@ -223,13 +223,13 @@ pub fn check_name(text: &[u8], what: &str) -> Answer {
     )))
 }
 
-/// Names the client.
+/// Sets the client's name.
 pub fn set_name(call: &mut Call<'_>, name: &[u8]) {
     *call.client.shared.name.lock() = String::from_utf8_lossy(name).into_owned();
     count_names(call);
 }
 
-/// Counts what the client has said of itself as part of what it holds.
+/// Counts the client's names as part of the memory that it holds.
 fn count_names(call: &mut Call<'_>) {
     let shared = &call.client.shared;
     let library = shared.listed.library.lock();
@@ -292,15 +292,15 @@ fn kill(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// Closes a client's connection; the caller's own once it is answered.
+/// Closes a client's connection. The caller's own connection is closed after the reply.
 pub fn close(call: &mut Call<'_>, client: &ClientShared) {
     if client.id == call.client.shared.id {
         call.client.closing = true;
         return;
     }
     client.killed.store(true, Ordering::Release);
-    // It is not listed from now on, and is not given what it waits for, as that would be lost. Its
-    // thread closes it when it next looks.
+    // It is not listed from now on. It is no longer blocked, because an element that it received
+    // would be lost. Its thread closes it in its next iteration.
     call.server.clients.lock().remove(&client.id);
     call.server.blocked.remove(client.id);
     let close = Message::Close { client: client.id };
@@ -399,7 +399,7 @@ fn unblock(call: &mut Call<'_>) -> Answer {
     let id = integer(call.args[2])?;
     let waiter = u64::try_from(id)
         .ok()
-        // Who waits for no key waits for what is under way.
+        // A client that waits for no key waits for an operation that is under way.
         .and_then(|id| {
             let is_for_keys = |wait: &Wait| !wait.keys.is_empty();
             call.server.blocked.remove_if(id, is_for_keys)

@@ -1,7 +1,7 @@
-//! Which clients `CLIENT LIST` shows and `CLIENT KILL` closes: the filters of Valkey 9.
+//! The filters that select clients for `CLIENT LIST` and `CLIENT KILL`, those of Valkey 9.
 //!
-//! A client has to pass all of them. Of an option that is said twice, the last one holds, but for
-//! `ID` and `NOT-ID`, whose numbers add up.
+//! A client must pass all of them. If an option is repeated, the last one holds, except for `ID`
+//! and `NOT-ID`, which accumulate their numbers.
 
 use super::is;
 use crate::client::{ClientShared, flags};
@@ -13,12 +13,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The letters that may stand for a client's state, also those that none of ours ever has.
+/// The letters that may stand for a client's state, including those that no client here has.
 const FLAGS: &[u8] = b"bcdeirtuxABEIMNOPRSTU";
-/// The letters that may stand for what a client can do; ours have said nothing.
+/// The letters that may stand for a client's capabilities. Clients here declare none.
 const CAPABILITIES: &[u8] = b"r";
 
-/// What a client may be chosen by.
+/// The property that a condition is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Kind,
@@ -34,7 +34,7 @@ enum By {
     Database,
 }
 
-/// The options, each of which has a form with `NOT-` before it.
+/// The options with their properties. Each also has a form with `NOT-` before it.
 const OPTIONS: &[(&str, By)] = &[
     ("type", By::Kind),
     ("addr", By::Address),
@@ -49,7 +49,7 @@ const OPTIONS: &[(&str, By)] = &[
     ("db", By::Database),
 ];
 
-/// A condition, and whether it has to hold or to fail.
+/// A condition that must hold or, if `holds` is false, fail.
 #[derive(Debug)]
 struct Condition {
     by: By,
@@ -57,31 +57,31 @@ struct Condition {
     holds: bool,
 }
 
-/// Which clients are meant.
+/// A selection of clients.
 #[derive(Debug, Default)]
 pub struct Filter {
-    /// Those of these numbers alone, if there are any.
+    /// The only numbers that clients may have. Empty if any number may be.
     ids: BTreeSet<u64>,
     other_than_ids: BTreeSet<u64>,
     conditions: Vec<Condition>,
     older_than_s: Option<u64>,
     idle_since_s: Option<u64>,
-    /// Whether the client that asks is left out; as the command has it if nothing is said.
+    /// True if the requesting client is left out. `None` means the default of the command.
     skips_own: Option<bool>,
 }
 
 impl Filter {
-    /// Those that come from an address.
+    /// Creates a filter for clients that connect from an address.
     pub fn of_address(address: &[u8]) -> Filter {
         let mut filter = Filter::default();
         filter.condition(By::Address, address.to_vec(), true);
         filter
     }
 
-    /// Reads options.
+    /// Parses options.
     ///
     /// # Errors
-    /// `Syntax`; a value is none that the option takes.
+    /// `Syntax`, or an error for a value that the option does not take.
     pub fn parse(server: &Server, mut words: &[&[u8]]) -> Result<Filter, CommandError> {
         let mut filter = Filter::default();
         while let [option, rest @ ..] = words {
@@ -115,7 +115,7 @@ impl Filter {
         Ok(filter)
     }
 
-    /// Reads the numbers that `words` begin with and answers the rest.
+    /// Parses the numbers at the beginning of `words` and returns the remaining words.
     fn read_ids<'a, 'w>(
         &mut self,
         words: &'w [&'a [u8]],
@@ -145,7 +145,7 @@ impl Filter {
         self.conditions.push(Condition { by, value, holds });
     }
 
-    /// The clients that may be meant: those whose numbers are said, or all.
+    /// Returns the clients that may pass: those with the given numbers, or all.
     pub fn candidates(&self, clients: &Clients) -> Vec<Arc<ClientShared>> {
         let clients = clients.lock();
         match self.ids.is_empty() {
@@ -158,8 +158,8 @@ impl Filter {
         }
     }
 
-    /// True if the client of the number `own` means `client`, too; `skips_own` says whether it
-    /// never means itself unless it has said so.
+    /// Returns true if `client` passes. `own` is the number of the requesting client; `skips_own`
+    /// is true if that client does not pass unless the options include it.
     pub fn takes(&self, client: &ClientShared, own: u64, skips_own: bool, steady_ms: u64) -> bool {
         let seconds = |since_ms: u64| steady_ms.saturating_sub(since_ms) / 1000;
         (self.ids.is_empty() || self.ids.contains(&client.id))
@@ -199,13 +199,13 @@ impl Condition {
     }
 }
 
-/// The address without the port; IPv6 addresses without the brackets around them.
+/// Returns the address without the port, and without the brackets around an IPv6 address.
 fn ip(address: &str) -> &str {
     let ip = address.rsplit_once(':').map_or(address, |(ip, _)| ip);
     ip.trim_start_matches('[').trim_end_matches(']')
 }
 
-/// A value as it is compared.
+/// Checks a value, and returns it in the form in which it is compared.
 fn checked(
     server: &Server,
     by: By,
@@ -264,7 +264,7 @@ fn seconds(value: &[u8], name: &str) -> Result<u64, CommandError> {
     }
 }
 
-/// A type of clients, as `LIST` and `KILL` name them.
+/// Parses a type of clients, as `LIST` and `KILL` name them.
 fn client_type(word: &[u8]) -> Result<&'static str, CommandError> {
     for (name, shown) in [
         ("normal", "normal"),

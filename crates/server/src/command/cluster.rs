@@ -1,4 +1,4 @@
-//! `CLUSTER` and its kin, of a server that is not part of one.
+//! `CLUSTER` and related commands, on a server that is not part of a cluster.
 
 use super::{Answer, Call, Command, Flags, Group};
 use crate::error::CommandError;
@@ -12,7 +12,7 @@ const fn refused(name: &'static str, arity: i32) -> Command {
         .summary("Is refused, as the server is not part of a cluster.")
 }
 
-/// A subcommand that would change the cluster.
+/// Creates a subcommand that would change the cluster.
 const fn changing(name: &'static str, arity: i32) -> Command {
     refused(name, arity)
         .flag(Flags::ADMIN)
@@ -53,7 +53,7 @@ pub const COMMANDS: &[Command] = &[
     changing("setslot", -4),
 ];
 
-/// Commands that clients of a cluster send beside `CLUSTER`.
+/// The other commands that clients of a cluster send.
 pub const BESIDE: &[Command] = &[
     beside("asking", "3.0.0"),
     beside("readonly", "3.0.0"),

@@ -71,7 +71,7 @@ fn set(call: &mut Call<'_>) -> Answer {
     if !words.len().is_multiple_of(2) {
         return Err(CommandError::Syntax);
     }
-    // A name that is no text is that of no parameter.
+    // A name that is not text names no parameter.
     let text = carried::text;
     let pairs: Vec<Pair> = words
         .chunks_exact(2)
@@ -115,8 +115,8 @@ fn set(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// Has the system give descriptors for as many clients as the pairs name. If it does not, all
-/// parameters are as before.
+/// Raises the system's limit of file descriptors if the pairs set the number of clients. If the
+/// system refuses, restores all parameters.
 fn find_descriptors(
     call: &Call<'_>,
     pairs: &[(String, Vec<u8>)],
@@ -140,18 +140,18 @@ fn find_descriptors(
     )))
 }
 
-/// Evicts what a new limit of memory does not allow. The exclusive phase is the command's.
+/// Evicts keys until a new memory limit is met. The command is in the exclusive phase.
 fn keep_limit(call: &mut Call<'_>) {
     let server = call.server;
     let eviction = &server.eviction;
     if eviction.may_be_over(&server.keyspace, &server.access) {
-        // With tiers values move, which the next write sees to.
+        // With tiers, values move to other tiers at the next write.
         eviction.make_room(&mut call.keys, &server.access, None);
     }
 }
 
-/// Sets the score of the process, if the pairs name one of its parameters. If the system refuses
-/// it, all parameters are as before.
+/// Sets the score of the process if the pairs name one of its parameters. If the system refuses the
+/// score, restores all parameters.
 fn adjust_oom_score(call: &Call<'_>, pairs: &[Pair], before: &[Pair]) -> Answer {
     let is_score = |name: &str| {
         ["oom-score-adj", "oom-score-adj-values"]
@@ -168,7 +168,7 @@ fn adjust_oom_score(call: &Call<'_>, pairs: &[Pair], before: &[Pair]) -> Answer 
     tracing::warn!("the system refuses the score by which it ends processes: {error}");
     let restored = server.config.set(before, true);
     debug_assert!(restored.is_ok(), "{restored:?}");
-    // It was possible before.
+    // The former score was accepted before.
     let _ = server.oom_score.adjust_by(&server.config);
     Err(CommandError::owned(format!(
         "ERR CONFIG SET failed (possibly related to argument '{name}') - Failed to set current \
@@ -176,8 +176,8 @@ fn adjust_oom_score(call: &Call<'_>, pairs: &[Pair], before: &[Pair]) -> Answer 
     )))
 }
 
-/// Listens elsewhere, if the pairs name another port or other addresses. If the system refuses
-/// that, it is listened at the same places as before, and all parameters are as before.
+/// Listens on other addresses or another port, if the pairs name them. If the system refuses,
+/// listens on the same addresses as before and restores all parameters.
 fn listen_elsewhere(call: &Call<'_>, pairs: &[Pair], before: &[Pair]) -> Answer {
     let server = call.server;
     let is_other = |wanted: &str| {
@@ -193,7 +193,7 @@ fn listen_elsewhere(call: &Call<'_>, pairs: &[Pair], before: &[Pair]) -> Answer 
     let named = |name: &str| u16::try_from(server.config.integer(name)).unwrap_or(0);
     let port = match other_port {
         true => named("port"),
-        // Which the system may have chosen.
+        // The current port, which may have been chosen by the system.
         false => server.listening.port(),
     };
     let addresses = bind_addresses(&server.config.text("bind")).unwrap_or_default();
@@ -211,7 +211,7 @@ fn listen_elsewhere(call: &Call<'_>, pairs: &[Pair], before: &[Pair]) -> Answer 
     let restored = server.config.set(before, true);
     debug_assert!(restored.is_ok(), "{restored:?}");
     if pairs.iter().any(|(name, _)| name.starts_with("oom")) {
-        // It was possible before.
+        // The former score was accepted before.
         let _ = server.oom_score.adjust_by(&server.config);
     }
     let (name, why) = match other_addresses {

@@ -1,4 +1,4 @@
-//! The connection: its protocol, its database, its end.
+//! Commands on the connection: its protocol, its database, its end.
 
 use super::{Answer, Call, Command, Flags, Group, is, small_integer};
 use crate::catalog::REDIS_VERSION;
@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const GROUP: Group = Group::Connection;
-/// What may be said before the password, while data are loaded, and by subscribers.
+/// The flags of commands that are allowed while data are loaded and need no phase of the keyspace.
 const ALWAYS: Flags = Flags(Flags::NO_PHASE.0 | Flags::LOADING.0);
 
 /// The family's rows of the command table.
@@ -177,7 +177,7 @@ fn hello(call: &mut Call<'_>) -> Answer {
 
 fn choose_protocol(call: &mut Call<'_>, protocol: Protocol) {
     if protocol != call.reply.protocol() {
-        // Messages that are on their way are written in the former version.
+        // Messages that are under way are written in the former version.
         super::pubsub::deliver_pending(call);
     }
     call.reply.set_protocol(protocol);
@@ -187,7 +187,7 @@ fn choose_protocol(call: &mut Call<'_>, protocol: Protocol) {
         .store(protocol == Protocol::Resp3, Ordering::Relaxed);
 }
 
-/// Says who the server is.
+/// Writes the properties of the server and the connection (`HELLO`).
 fn introduce(call: &mut Call<'_>) {
     let id = call.client.shared.id as i64;
     let reply = &mut *call.reply;

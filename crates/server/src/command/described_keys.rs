@@ -4,30 +4,31 @@ use super::{Command, KeySpec};
 use crate::catalog::key_uses;
 use crate::resp::Reply;
 
-/// Start of the search for keys.
+/// The start of the search for keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SearchStart {
-    /// At this argument.
+    /// The argument at this position.
     Index(usize),
-    /// Behind a keyword, which is searched for from an argument on; negative: from the end.
+    /// The argument after a keyword, which is searched for from a position; if negative, from the
+    /// end.
     Keyword(&'static str, i64),
-    /// Elsewhere: another key's value says which.
+    /// An unknown position: it depends on the value of another key.
     Unknown,
 }
 
-/// Which arguments are keys from there on.
+/// The arguments that are keys, counted from the start of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KeyRun {
-    /// Up to the one at this distance (negative: from the end), each `step`th; of the rest one part
-    /// in `limit` if that is not 0.
+    /// Every `step`-th argument up to the one at distance `last` (negative: from the end). If
+    /// `limit` is not 0, only one part in `limit` of the remaining arguments.
     Range { last: i64, step: i64, limit: i64 },
-    /// As many as the argument says, behind it.
+    /// The arguments after one that is their number.
     Counted,
-    /// Nobody knows.
+    /// An unknown number of keys.
     Unknown,
 }
 
-/// Keys that lie together, and what is done with them.
+/// A group of keys and their uses.
 #[derive(Clone, Debug)]
 struct KeyPlace {
     start: SearchStart,
@@ -41,10 +42,11 @@ const ONE: KeyRun = KeyRun::Range {
     limit: 0,
 };
 
-/// The channels of a shard are found like keys, and are none.
+/// The commands on the channels of a shard, with the position of the last channel. Channels are
+/// found like keys, but are not keys.
 const SHARD_CHANNELS: &[(&str, i32)] = &[("spublish", 1), ("ssubscribe", -1), ("sunsubscribe", -1)];
 
-/// Keys that a function finds, as far as they can be described.
+/// The keys that a function finds, as far as they can be described.
 const FOUND: &[(&str, &[(SearchStart, KeyRun)])] = &[
     (
         "sort",
@@ -78,8 +80,8 @@ const FIRST_HALF: KeyRun = KeyRun::Range {
     limit: 2,
 };
 
-/// Returns the first key's position, the last one's (negative: from the end) and the step, as
-/// clients ask for them who know no more.
+/// Returns the first key's position, the last one's (negative: from the end) and the step, for
+/// clients that ask for these only.
 pub fn first_last_step(command: &Command) -> (i64, i64, i64) {
     let channels = SHARD_CHANNELS.iter().find(|it| it.0 == command.name);
     if let Some((_, last)) = channels {
@@ -129,7 +131,7 @@ fn places(command: &Command) -> Vec<KeyPlace> {
             let found = FOUND.iter().find(|it| it.0 == command.name);
             let found = found.map_or(&[][..], |it| it.1);
             let uses = |number: usize, start| match (command.name, start) {
-                // By the patterns of BY and GET.
+                // The patterns of BY and GET name these keys.
                 ("sort", SearchStart::Unknown) if number == 1 => uses(0),
                 _ => uses(number),
             };
@@ -193,7 +195,7 @@ fn places(command: &Command) -> Vec<KeyPlace> {
     }
 }
 
-/// Writes where a command's keys are.
+/// Writes the positions of a command's keys.
 pub fn describe_keys(reply: &mut Reply, command: &Command) {
     let places = places(command);
     reply.array(places.len());

@@ -1,4 +1,4 @@
-//! Times at which keys expire.
+//! Commands on the times at which keys expire.
 
 use super::{Answer, Command, Group, Planned, Touch, integer, is};
 use crate::error::{CommandError, shown};
@@ -80,12 +80,12 @@ pub const COMMANDS: &[Command] = &[
         .summary("Has a key never expire."),
 ];
 
-/// How an argument tells a time.
+/// The unit and origin of an argument that is a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Time {
-    /// How many milliseconds its unit has.
+    /// The number of milliseconds in its unit.
     unit_ms: i64,
-    /// Whether it counts from now, or from 1970.
+    /// True if it counts from now, false if it counts from 1970.
     from_now: bool,
 }
 
@@ -111,7 +111,8 @@ impl Time {
         from_now: false,
     };
 
-    /// The time in milliseconds since 1970, which may be before; `None` if it does not fit.
+    /// Returns the time in milliseconds since 1970, which may be negative, or `None` if it does not
+    /// fit.
     pub(super) fn milliseconds(self, value: i64, now_ms: u64) -> Option<i64> {
         let time = value.checked_mul(self.unit_ms)?;
         if self.from_now {
@@ -121,15 +122,15 @@ impl Time {
         }
     }
 
-    /// How long it is until `at_ms`, or when that is, in whole units that are begun.
+    /// Returns the time left until `at_ms`, or the time `at_ms` itself, in units, rounded up.
     pub(super) fn left(self, at_ms: u64, now_ms: u64) -> i64 {
         let from = if self.from_now { now_ms } else { 0 };
         let left = i64::try_from(at_ms.saturating_sub(from)).unwrap_or(i64::MAX);
         left.saturating_add(self.unit_ms - 1) / self.unit_ms
     }
 
-    /// An argument as a time in milliseconds since 1970, for the option of a command called
-    /// `name`, where the time has to lie after now or 1970.
+    /// Parses an argument as a time in milliseconds since 1970, for an option of the command
+    /// `name`. The number must be positive.
     pub fn parse(self, argument: &[u8], now_ms: u64, name: &str) -> Result<u64, CommandError> {
         let value = integer(argument)?;
         if value <= 0 {
@@ -141,21 +142,21 @@ impl Time {
     }
 }
 
-/// The error of a time that the command of this name does not take.
+/// Returns the error for an invalid time in the command of this name.
 pub(super) fn invalid_time(name: &str) -> CommandError {
     CommandError::owned(format!("ERR invalid expire time in '{name}' command"))
 }
 
-/// When a new expiry is set.
+/// The conditions for setting a new expiry.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Conditions {
-    /// Only if there is none.
+    /// True if the key must have no expiry.
     none_yet: bool,
-    /// Only if there is one.
+    /// True if the key must have an expiry.
     some_yet: bool,
-    /// Only if it is later.
+    /// True if the new expiry must be later.
     later: bool,
-    /// Only if it is sooner.
+    /// True if the new expiry must be sooner.
     sooner: bool,
 }
 
@@ -190,7 +191,8 @@ impl Conditions {
         Ok(conditions)
     }
 
-    /// True if an expiry `before` may become `after`. Who never expires does so after all others.
+    /// Returns true if an expiry `before` may become `after`. No expiry counts as later than any
+    /// expiry.
     pub(super) fn allow(self, before: Option<u64>, after: i64) -> bool {
         let before = before.map(|time| i64::try_from(time).unwrap_or(i64::MAX));
         match before {
@@ -219,7 +221,8 @@ fn expire(planned: &mut Planned<'_>, name: &str, time: Time) -> Answer {
     Ok(())
 }
 
-/// Has the command's key, which is there, expire at a time; at once if that is over.
+/// Sets the expiry of the command's key, which must exist. If that time has passed, removes the
+/// key at once.
 pub(super) fn expire_at(planned: &mut Planned<'_>, at_ms: i64) -> Answer {
     let key = planned.key(0);
     let at = u64::try_from(at_ms).unwrap_or(0);

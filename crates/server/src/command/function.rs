@@ -1,4 +1,4 @@
-//! Functions of libraries in Lua.
+//! Commands on functions of libraries in Lua.
 
 use super::scripting::{Says, caller, end, end_running, prepare, runs, split_keys};
 use super::{Answer, Call, Command, Flags, Group, integer, is};
@@ -150,7 +150,7 @@ fn flush(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// What Redis says where there are too many words.
+/// Returns the error of Redis for too many words.
 fn unknown(call: &Call<'_>) -> CommandError {
     let name = call.args.get(1).copied().unwrap_or_default();
     let name = carried::text(name);

@@ -1,4 +1,4 @@
-//! Hashes.
+//! Commands on hashes.
 
 use super::parts::{Draw, REPEATED_MAX_DEVIATION, SCANNED_MAX_DEVIATION, Step, cursor};
 use super::{Answer, Call, Command, Group, Planned, Touch, is};
@@ -124,12 +124,13 @@ pub const COMMANDS: &[Command] = &[
         .differs(SCANNED_MAX_DEVIATION),
 ];
 
-/// The field that the second argument names.
+/// Returns the field that the second argument names.
 pub fn one_field<'a>(args: &[&'a [u8]]) -> Part<'a> {
     Part::Fields(args.iter().skip(2).take(1).copied().collect())
 }
 
-/// Which fields are drawn is not known before.
+/// Returns the part of random fields: all values if they are requested, because the fields are not
+/// known before they are drawn.
 fn drawn<'a>(args: &[&'a [u8]]) -> Part<'a> {
     match args.len() {
         ..4 => Part::Counts,
@@ -137,7 +138,7 @@ fn drawn<'a>(args: &[&'a [u8]]) -> Part<'a> {
     }
 }
 
-/// Arguments that cannot be read have no value be read.
+/// Returns the part of a step of a scan. Arguments that do not parse read no value.
 fn stepped<'a>(args: &[&'a [u8]]) -> Part<'a> {
     let (Some(cursor), Some(step)) = (
         args.get(2).and_then(|argument| self::cursor(argument).ok()),
@@ -155,7 +156,7 @@ fn stepped<'a>(args: &[&'a [u8]]) -> Part<'a> {
     }
 }
 
-/// Sets all fields of the command and answers how many had no value before.
+/// Sets all fields of the command, and returns the number of fields that had no value before.
 fn set_all(planned: &mut Planned<'_>, name: &'static str) -> Result<usize, CommandError> {
     let (pairs, []) = planned.rest(2).as_chunks::<2>() else {
         return Err(CommandError::WrongArity(name.into()));
@@ -312,7 +313,7 @@ fn hincrbyfloat(call: &mut Call<'_>) -> Answer {
         Ok::<_, CommandError>((sum, hash.expires_at_ms(field).is_some()))
     })??;
     call.keys.changed(key, Class::Hash, "hincrbyfloat");
-    // A log that is read on another machine must not depend on how that one adds.
+    // The log must not depend on the floating-point addition of the machine that reads it.
     let before: &[&[u8]] = match expires {
         true => &[b"HSETEX", key, b"KEEPTTL", b"FIELDS", b"1"],
         false => &[b"HSET", key],

@@ -1,7 +1,7 @@
-//! Fields of hashes that expire.
+//! Commands on the expiry of a hash's fields.
 //!
-//! Redis 8 and Valkey 9 agree in what is done and answered. Where they differ, such as in the texts
-//! of errors, this is as Redis 8.
+//! Redis 8 and Valkey 9 do the same and reply the same. Where they differ, such as in the texts of
+//! errors, this follows Redis 8.
 
 use super::expiry::{Conditions, Time};
 use super::{Answer, Call, Command, Group, is};
@@ -90,7 +90,7 @@ const fn telling(
     on_times(name, -5, run).reads().summary(summary)
 }
 
-/// A command on the times of fields, which touches no value.
+/// Creates a command on the expiry of fields, which reads no value.
 const fn on_times(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -> Command {
     Command::new(name, arity, run)
         .fast()
@@ -99,7 +99,7 @@ const fn on_times(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answ
         .about(GROUP, "7.4.0", "O(N) for N fields")
 }
 
-/// What is answered for a field that is not there, and one that never expires.
+/// The reply for a missing field. `NO_TIME` is the reply for a field that never expires.
 const NO_FIELD: i64 = -2;
 const NO_TIME: i64 = -1;
 
@@ -111,7 +111,7 @@ const NOT_SO_MANY: CommandError =
 const NOT_POSITIVE: CommandError =
     CommandError::text("ERR Number of fields must be a positive integer");
 
-/// What stands behind `FIELDS` and its number, whether it is right or not.
+/// Returns the words after `FIELDS` and its number, without checking the number.
 fn named<'a>(args: &[&'a [u8]]) -> Vec<&'a [u8]> {
     let options = args.iter().skip(2);
     let mut rest = options.skip_while(|word| !is(word, "fields"));
@@ -119,7 +119,7 @@ fn named<'a>(args: &[&'a [u8]]) -> Vec<&'a [u8]> {
     rest.copied().collect()
 }
 
-/// Reads a number, which is answered, and the words behind it.
+/// Parses a number. Returns it and the words after it.
 fn counted<'a>(
     words: &'a [&'a [u8]],
     not_positive: CommandError,
@@ -132,7 +132,7 @@ fn counted<'a>(
     Ok((count, words))
 }
 
-/// Reads `FIELDS`, their number and the fields.
+/// Parses `FIELDS`, the number of fields and the fields.
 fn fields<'a>(
     words: &'a [&'a [u8]],
     not_positive: CommandError,
@@ -149,7 +149,7 @@ fn fields<'a>(
     }
 }
 
-/// Refuses a key of another type before anything else is looked at.
+/// Refuses a key of another type before anything else is checked.
 fn check_type(call: &mut Call<'_>) -> Answer {
     match call.keys.kind(call.args[1])? {
         Some(kind) if kind != Kind::Hash => Err(CommandError::WrongType),
@@ -157,7 +157,7 @@ fn check_type(call: &mut Call<'_>) -> Answer {
     }
 }
 
-/// An argument as the time of a field, for a command of this name.
+/// Parses an argument as the expiry of a field, for a command of this name.
 fn time_of(call: &Call<'_>, time: Time, argument: &[u8], name: &str) -> Result<u64, CommandError> {
     let value = parse_integer(argument).ok_or(CommandError::NotInteger)?;
     if value < 0 {
@@ -170,14 +170,14 @@ fn time_of(call: &Call<'_>, time: Time, argument: &[u8], name: &str) -> Result<u
         .ok_or_else(|| super::expiry::invalid_time(name))
 }
 
-/// Has the log say the words `before`, and these fields with their number.
+/// Logs the words `before`, followed by these fields and their number, in place of the command.
 fn log(call: &mut Call<'_>, before: &[&[u8]], fields: &[&[u8]]) {
     let count = fields.len().to_string();
     let words = [before, &[b"FIELDS", count.as_bytes()], fields].concat();
     call.keys.effects().log_instead(&words);
 }
 
-/// Says that fields were removed, and has the log say so.
+/// Reports that fields were removed, and logs it.
 fn deleted(call: &mut Call<'_>, fields: &[&[u8]]) {
     let key = call.args[1];
     call.keys.changed(key, Class::Hash, "hdel");
@@ -185,7 +185,7 @@ fn deleted(call: &mut Call<'_>, fields: &[&[u8]]) {
     call.keys.effects().log_instead(&words);
 }
 
-/// Says that fields were given a time, and has the log say so.
+/// Reports that fields were given an expiry, and logs it.
 fn timed(call: &mut Call<'_>, at_ms: u64, fields: &[&[u8]]) {
     let key = call.args[1];
     call.keys.changed(key, Class::Hash, "hexpire");
@@ -193,7 +193,7 @@ fn timed(call: &mut Call<'_>, at_ms: u64, fields: &[&[u8]]) {
     log(call, &[b"HPEXPIREAT", key, at_ms.as_bytes()], fields);
 }
 
-/// Says that fields never expire any more, and has the log say so.
+/// Reports that fields were made to never expire, and logs it.
 fn persisted(call: &mut Call<'_>, fields: &[&[u8]]) {
     let key = call.args[1];
     call.keys.changed(key, Class::Hash, "hpersist");
@@ -324,20 +324,20 @@ fn hpersist(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// What becomes of the times of fields.
+/// The change to the expiry of fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
-    /// They are those of the command.
+    /// The usual change of the command.
     Usual,
-    /// They stay.
+    /// No change.
     Keep,
-    /// There are none any more.
+    /// The removal of the expiry.
     Persist,
-    /// It is this one, in milliseconds since 1970.
+    /// A new expiry, in milliseconds since 1970.
     At(u64),
 }
 
-/// The unit of an option that says a time.
+/// Returns the unit and origin of an option with a time.
 fn option_of_time(word: &[u8]) -> Option<Time> {
     let options = [
         ("ex", Time::IN_SECONDS),
@@ -396,7 +396,7 @@ fn hgetex(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// Which of a command's fields have to be there.
+/// The condition on the existence of a command's fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Condition {
     None,
@@ -511,7 +511,7 @@ fn hsetex(call: &mut Call<'_>) -> Answer {
         let fields: Vec<&[u8]> = pairs.iter().map(|[field, _]| *field).collect();
         deleted(call, &fields);
         if is_new {
-            // As if it had been there in between.
+            // Reported as if the key had existed in between.
             call.keys.changed(key, Class::Generic, "del");
         }
         return Ok(());

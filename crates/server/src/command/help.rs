@@ -2,8 +2,8 @@
 
 use super::Call;
 
-/// Answers a text about the subcommands of a command, in Redis's shape: a title, `lines`, and a
-/// line about `HELP` itself.
+/// Replies with a text about the subcommands of a command, in Redis's form: a title, `lines`, and
+/// two lines about `HELP` itself.
 pub fn help(call: &mut Call<'_>, lines: &[&str]) {
     let name = call.args.first().copied().unwrap_or_default();
     let name = String::from_utf8_lossy(name).to_ascii_uppercase();

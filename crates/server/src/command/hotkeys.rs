@@ -1,4 +1,4 @@
-//! Metrics of use, and the keys that are used most.
+//! The metrics, and the keys that are used most.
 
 use super::{Answer, Call, Command, Flags, Group};
 use crate::error::CommandError;
@@ -25,17 +25,17 @@ pub const COMMANDS: &[Command] = &[
         ),
 ];
 
-/// How many keys HOTKEYS answers if it is not told.
+/// The default number of keys in the reply of HOTKEYS.
 const COUNT: i64 = 10;
 
-/// `METRICS`
+/// Executes `METRICS`.
 fn metrics(call: &mut Call<'_>) -> Answer {
     let text = crate::metrics::text(call.server, call.keys.databases());
     call.reply.bulk(text.as_bytes());
     Ok(())
 }
 
-/// `HOTKEYS [count]`
+/// Executes `HOTKEYS [count]`.
 fn hotkeys(call: &mut Call<'_>) -> Answer {
     let count = match call.args.len() {
         1 => COUNT,

@@ -80,7 +80,7 @@ fn info(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// Finds a command, or a subcommand by `command|subcommand`; answers its full name, too.
+/// Finds a command, or a subcommand by `command|subcommand`. Returns its full name, too.
 fn find_by_full_name(name: &[u8]) -> Option<(&'static Command, String)> {
     let mut words = name.splitn(2, |&byte| byte == b'|');
     let command = find(words.next()?)?;
@@ -172,7 +172,7 @@ fn document(reply: &mut Reply, command: &Command, name: &str) {
     }
 }
 
-/// Which commands are listed.
+/// A filter of the commands to list.
 type Keep = dyn Fn(&'static Command, &str) -> bool;
 
 fn list(call: &mut Call<'_>) -> Answer {
@@ -212,7 +212,7 @@ fn list(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// The command that `args` begin with, and the positions of its keys.
+/// Returns the command that `args` begin with, and the positions of its keys.
 fn keys_of(args: &[&[u8]]) -> Result<(&'static Command, Vec<usize>), CommandError> {
     let command = match lookup(args) {
         Ok(command) => command,
@@ -227,7 +227,7 @@ fn keys_of(args: &[&[u8]]) -> Result<(&'static Command, Vec<usize>), CommandErro
         return Err(CommandError::text("ERR The command has no key arguments"));
     }
     let positions = match command.keys {
-        // Where more keys are said to follow than do, none is found.
+        // If the number of keys is larger than the number of arguments left, no key is found.
         KeySpec::Counted { count, .. } if !has_all_keys(args, count) => Default::default(),
         keys => keys.positions(args),
     };
@@ -239,7 +239,7 @@ fn keys_of(args: &[&[u8]]) -> Result<(&'static Command, Vec<usize>), CommandErro
     Ok((command, positions.to_vec()))
 }
 
-/// True if as many words follow as the number at `count` says that there are keys.
+/// Returns true if the number of keys at `count` is at most the number of words after it.
 fn has_all_keys(args: &[&[u8]], count: usize) -> bool {
     let number = args.get(count).and_then(|word| parse_integer(word));
     let behind = args.len().saturating_sub(count + 1);

@@ -1,4 +1,4 @@
-//! `LATENCY`: what took long, and how long commands take.
+//! `LATENCY`: events that took long, and the duration of commands.
 
 use super::help::help;
 use super::{Answer, Call, Command, Flags, Group, find};
@@ -89,7 +89,7 @@ fn graph(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// A bar for each sample, the latest last.
+/// Draws a bar for each sample, the latest last.
 fn draw(event: &[u8], history: &History) -> String {
     const BAR: usize = 40;
     let event = crate::error::shown(event);
@@ -145,7 +145,7 @@ fn histogram(call: &mut Call<'_>) -> Answer {
             })
     };
     let mut commands = call.server.statistics.commands();
-    // Of those that were executed while times were not noted, no times are known.
+    // Commands that were only executed while durations were not recorded are left out.
     let timed = |counts: &CommandCounts| counts.durations.iter().sum::<u64>();
     commands.retain(|counts| timed(counts) > 0 && is_wanted(counts.name));
     call.reply.map(commands.len());
@@ -160,7 +160,7 @@ fn histogram(call: &mut Call<'_>) -> Answer {
         let (mut sum, mut length) = (0, 0);
         for (power, count) in counts.durations.iter().enumerate() {
             sum += count;
-            // Powers of two of nanoseconds, from a microsecond on.
+            // The buckets are powers of two of nanoseconds, beginning with a microsecond.
             let is_last = sum == calls && *count > 0;
             if *count > 0 && (power >= 10 || is_last) {
                 let micros = 1_i64 << power.saturating_sub(10);

@@ -1,4 +1,4 @@
-//! Lists.
+//! Commands on lists.
 
 use super::arguments::{count, position, positions};
 use super::{Answer, Call, Command, Group, Planned, Touch, integer, is};
@@ -105,12 +105,12 @@ pub const COMMANDS: &[Command] = &[
         .summary("Returns the indexes of elements that equal another."),
 ];
 
-/// The first chunk, where `LPUSH` pushes.
+/// The first chunk, to which `LPUSH` adds.
 const FRONT: Part<'static> = Part::Ends { front: 1, back: 0 };
-/// The last chunk, where `RPUSH` pushes.
+/// The last chunk, to which `RPUSH` adds.
 const BACK: Part<'static> = Part::Ends { front: 0, back: 1 };
 
-/// The part of a command whose arguments cannot be read is all: it looks at no element.
+/// Returns the part that is popped. If the arguments do not parse, it is all: no element is read.
 fn popped<'a>(args: &[&'a [u8]], end: End) -> Part<'a> {
     let limit = args.get(2).map_or(Ok(1), |limit| count(limit));
     limit.map_or(Part::All, |limit| end.part(limit))
@@ -142,14 +142,14 @@ fn each<'a>(args: &[&'a [u8]]) -> Part<'a> {
 /// One of the ends of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Where `LPUSH` pushes.
+    /// The end to which `LPUSH` adds.
     Left,
-    /// Where `RPUSH` pushes.
+    /// The end to which `RPUSH` adds.
     Right,
 }
 
 impl End {
-    /// Reads `LEFT` or `RIGHT`.
+    /// Parses `LEFT` or `RIGHT`.
     ///
     /// # Errors
     /// `Syntax`.
@@ -163,7 +163,7 @@ impl End {
         }
     }
 
-    /// The event of a push at this end.
+    /// Returns the event of a push at this end.
     pub fn pushed(self) -> &'static str {
         match self {
             End::Left => "lpush",
@@ -171,7 +171,7 @@ impl End {
         }
     }
 
-    /// The event of a pop from this end.
+    /// Returns the event of a pop from this end.
     pub fn popped(self) -> &'static str {
         match self {
             End::Left => "lpop",
@@ -187,7 +187,7 @@ impl End {
         }
     }
 
-    /// So many elements at this end, as a part of the list; one at least.
+    /// Returns the part of `count` elements at this end, at least one.
     pub fn part(self, count: usize) -> Part<'static> {
         let count = count.max(1);
         match self {
@@ -202,7 +202,7 @@ impl End {
         }
     }
 
-    /// The element at this end.
+    /// Returns the element at this end.
     pub fn peek(self, list: &List<Heap>) -> Option<&[u8]> {
         match self {
             End::Left => list.first(),
@@ -273,7 +273,7 @@ fn pop(planned: &mut Planned<'_>, end: End) -> Answer {
     Ok(())
 }
 
-/// Removes `count` elements, as many as there are at most, and has `visit` see them.
+/// Removes at most `count` elements, and calls `visit` with each before.
 pub fn pop_into(list: &mut List<Heap>, end: End, count: usize, visit: impl FnMut(&[u8])) {
     match end {
         End::Left => list.iter().take(count).for_each(visit),
@@ -389,10 +389,10 @@ fn ltrim(call: &mut Call<'_>) -> Answer {
 
 /// The options of `LPOS`.
 struct Search {
-    /// How many matches are passed by.
+    /// The number of matches that are skipped.
     skipped: u64,
     reverse: bool,
-    /// How many indexes are answered, in an array.
+    /// The number of indexes in the reply, which is then an array.
     count: Option<usize>,
     compared_max: usize,
 }
@@ -444,7 +444,7 @@ impl Search {
         Ok(search)
     }
 
-    /// Has `found` see the indexes, in the order of the search, until it says that it has enough.
+    /// Calls `found` with the indexes, in the order of the search, until it returns false.
     fn run(&self, list: &List<Heap>, element: &[u8], mut found: impl FnMut(usize) -> bool) {
         let last = list.len().saturating_sub(1);
         let elements = if self.reverse {

@@ -1,5 +1,5 @@
-//! Lists: commands that take elements from one of several lists or move them to another one, and
-//! those that wait until there are any.
+//! Commands on lists that take elements from one of several lists or move them to another one, and
+//! those that block until there are elements.
 
 use super::arguments::{count, counted_keys, timeout_ms};
 use super::list::{End, pop_into};
@@ -78,7 +78,7 @@ pub const COMMANDS: &[Command] = &[
         ),
 ];
 
-/// Both ends, as either may be that of the source or of the target.
+/// Both ends, because either may be that of the source or of the target.
 const ENDS: Part<'static> = Part::Ends { front: 1, back: 1 };
 
 fn popped<'a>(arguments: Option<&[&'a [u8]]>) -> Part<'a> {
@@ -90,7 +90,7 @@ fn popped<'a>(arguments: Option<&[&'a [u8]]>) -> Part<'a> {
 
 const WAITS: Flags = Flags(Flags::BLOCKING.0 | Flags::EXCLUSIVE.0);
 
-/// Moves an element and answers it; false if there is none.
+/// Moves an element and replies with it. Returns false if there is none.
 fn move_element(
     call: &mut Call<'_>,
     source: &[u8],
@@ -111,8 +111,8 @@ fn move_element(
         call.keys.changed(target, Class::List, to.pushed());
         call.keys.changed(source, Class::List, from.popped());
     } else {
-        // It is put where it goes before it is taken from where it is, so that it is not lost if
-        // the target refuses it.
+        // The element is added to the target before it is removed from the source, so that it is
+        // not lost if the target refuses it.
         call.keys
             .edit(target, |list, limits| to.push(list, limits, &element))?;
         call.keys.changed(target, Class::List, to.pushed());
@@ -158,7 +158,8 @@ fn wait_and_move(call: &mut Call<'_>, from: End, to: End, timeout: u64) -> Answe
         let words = [&b"LMOVE"[..], source, target, from, to];
         call.keys.effects().log_instead(&words);
     } else if call.nested {
-        // No element at once is no element; in vain is no array, as in Redis.
+        // As in Redis, the reply is null if the command cannot block, but a null array after a
+        // timeout.
         call.reply.null();
     } else {
         call.wait_for(&[source], WaitLine::List, timeout, |reply| {
@@ -168,8 +169,8 @@ fn wait_and_move(call: &mut Call<'_>, from: End, to: End, timeout: u64) -> Answe
     Ok(())
 }
 
-/// Pops from the first of `keys` that is a list; false if none is. Answers its key and the
-/// elements, or the only one if `limit` is `None`.
+/// Pops from the first of `keys` that is a list. Returns false if none is. Replies with its key and
+/// the elements, or the only one if `limit` is `None`.
 fn pop_first(
     call: &mut Call<'_>,
     keys: &[&[u8]],
@@ -236,16 +237,16 @@ fn parse_mpop<'a>(arguments: &'a [&'a [u8]]) -> Result<(&'a [&'a [u8]], End, usi
     Ok((keys, end, mpop_count(options)?))
 }
 
-/// The option `COUNT` of `LMPOP`, `ZMPOP` and those that wait.
+/// Parses the option `COUNT` of `LMPOP`, `ZMPOP` and their blocking variants.
 ///
 /// # Errors
-/// It is not positive, or there is something else.
+/// The number is not positive, or there are other options.
 pub fn mpop_count(options: &[&[u8]]) -> Result<usize, CommandError> {
     match *options {
         [] => Ok(1),
         [name, number, ref rest @ ..] if is(name, "count") => {
             let number = count(number).ok().filter(|&number| number > 0);
-            // A bad number is told before what is too much.
+            // An invalid number is reported before superfluous words.
             let number = number.ok_or(CommandError::text("ERR count should be greater than 0"))?;
             if rest.is_empty() {
                 Ok(number)

@@ -1,4 +1,4 @@
-//! `MEMORY`: what takes how much.
+//! `MEMORY`: the memory that is in use.
 
 use super::help::help;
 use super::{Answer, Call, Command, Flags, Group, integer, is};
@@ -61,7 +61,7 @@ fn usage(call: &mut Call<'_>) -> Answer {
     };
     let keys = &mut call.keys;
     let value = match found.outside {
-        // What the value takes in its tier it shares with others.
+        // The memory of the value in its tier is shared with others, and not counted.
         Some(Outside::Place(_)) => size_of::<Place>(),
         Some(Outside::Slot(_)) => keys
             .read_object(key, &found, |object| object.memory_bytes())?
@@ -72,15 +72,15 @@ fn usage(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// What an entry of the index takes beside its key and value, roughly: its place in a block, and
-/// the record's head.
+/// The approximate bytes of an index entry without its key and value: its place in a block, and the
+/// record's head.
 const ENTRY_BYTES: usize = 16;
 
 /// A figure of `MEMORY STATS`.
 enum StatsFigure {
     Bytes(i64),
     Part(f64),
-    /// Returns the memory of a database's tables, without its keys.
+    /// The memory of a database's tables, without its keys.
     Database,
 }
 
@@ -127,7 +127,7 @@ fn stats(call: &mut Call<'_>) -> Answer {
     let (ratio, more) = (figures.fragmentation(), figures.fragmentation_bytes());
     add("allocator-fragmentation.ratio", StatsFigure::Part(ratio));
     add("allocator-fragmentation.bytes", StatsFigure::Bytes(more));
-    // The allocator takes all that the process has.
+    // All memory of the process counts as the allocator's.
     for part in ["allocator-rss", "rss-overhead"] {
         add(&format!("{part}.ratio"), StatsFigure::Part(1.0));
         add(&format!("{part}.bytes"), bytes(0));
@@ -141,7 +141,7 @@ fn stats(call: &mut Call<'_>) -> Answer {
             StatsFigure::Bytes(bytes) => call.reply.integer(bytes),
             StatsFigure::Part(part) => call.reply.double(part),
             StatsFigure::Database => {
-                // There are no tables of hashes beside the keys, and no second one of expiry.
+                // There are no hash tables in addition to the keys, nor a second one for expiry.
                 let tables = ["main", "expires", "slot-to-keys"];
                 call.reply.map(tables.len());
                 for table in tables {

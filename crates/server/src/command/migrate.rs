@@ -1,4 +1,4 @@
-//! Moving keys to another server.
+//! The command that moves keys to another server.
 
 use super::generic::payload;
 use super::{Answer, Call, Command, Flags, Group, integer, is};
@@ -29,17 +29,17 @@ pub const COMMANDS: &[Command] = &[Command::new("migrate", -6, migrate)
 
 const FIRST_KEY: usize = 3;
 const FIRST_OPTION: usize = 6;
-/// Where nothing else is said.
+/// The default timeout.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Where the passwords are among the arguments, and the keys.
+/// The positions of the passwords and the keys among the arguments.
 struct Parts {
     secret: std::ops::Range<usize>,
-    /// The first of the keys that are behind `KEYS`.
+    /// The first of the keys after `KEYS`.
     keys: Option<usize>,
 }
 
-/// Finds the parts of a command whose options may be wrong.
+/// Finds the passwords and keys of a command. Its options may be invalid.
 fn parts(args: &[&[u8]]) -> Parts {
     let mut parts = Parts {
         secret: 0..0,
@@ -65,12 +65,12 @@ fn parts(args: &[&[u8]]) -> Parts {
     parts
 }
 
-/// Where its passwords are among the arguments.
+/// Returns the positions of its passwords among the arguments.
 pub(super) fn secrets(args: &[&[u8]]) -> std::ops::Range<usize> {
     parts(args).secret
 }
 
-/// The positions of its keys. There are none if one is named in both places, which is refused.
+/// Returns the positions of its keys. Empty if keys are named in both places, which is refused.
 fn keys(args: &[&[u8]]) -> Vec<usize> {
     match (parts(args).keys, args.get(FIRST_KEY)) {
         (Some(_), Some(key)) if !key.is_empty() => Vec::new(),
@@ -80,7 +80,7 @@ fn keys(args: &[&[u8]]) -> Vec<usize> {
     }
 }
 
-/// What is asked for.
+/// The parsed arguments.
 struct Request<'c> {
     target: Target,
     copies: bool,
@@ -140,7 +140,7 @@ impl<'c> Request<'c> {
     }
 }
 
-/// A key as it is sent; `None` if it is not there.
+/// Packs a key to be sent. Returns `None` if it does not exist.
 fn pack(keys: &mut Keys<'_>, key: &[u8], replaces: bool) -> Result<Option<Parcel>, CommandError> {
     let Some(found) = keys.find(key)? else {
         return Ok(None);
@@ -154,8 +154,8 @@ fn pack(keys: &mut Keys<'_>, key: &[u8], replaces: bool) -> Result<Option<Parcel
     }))
 }
 
-/// Executed first when the client sends it, and again whenever parcels were sent, which its client
-/// then has with it.
+/// Executes the command when the client sends it, and again after each time that parcels were sent.
+/// The client then carries them.
 fn migrate(call: &mut Call<'_>) -> Answer {
     let request = Request::parse(call.args)?;
     let mut shipment = match call.client.shipment.take() {
@@ -192,11 +192,11 @@ fn migrate(call: &mut Call<'_>) -> Answer {
     }
 }
 
-/// Has the client wait until the parcels were sent.
+/// Blocks the client until the parcels are sent.
 fn has_it_sent(call: &mut Call<'_>, target: Target, shipment: Shipment) {
     let wait = Wait {
         keys: Vec::new(),
-        // It waits at no key.
+        // The client waits for no key.
         line: WaitLine::List,
         until_ms: None,
         in_vain: Vec::new(),
@@ -208,8 +208,8 @@ fn has_it_sent(call: &mut Call<'_>, target: Target, shipment: Shipment) {
     call.wait = Some(wait);
 }
 
-/// Deletes the keys that the target has acknowledged and nobody has changed since. Answers what is
-/// to be sent again, or why it failed.
+/// Deletes the keys that the target has acknowledged and that have not changed since. Returns the
+/// keys to be sent again, or the failure.
 fn settle(
     call: &mut Call<'_>,
     request: &Request<'_>,
@@ -225,7 +225,8 @@ fn settle(
     }
     let same_database = i64::try_from(call.client.database) == Ok(request.target.database);
     if same_database && is_ours(call, sent.connection.as_ref()) {
-        // The target has the keys only as long as they are not deleted.
+        // If the target is this database itself, it has the keys only as long as they are not
+        // deleted.
         left.failure = Some(Failure::Reading);
         return Ok(left);
     }
@@ -253,7 +254,7 @@ fn settle(
     Ok(left)
 }
 
-/// True if a connection leads to this server.
+/// Returns true if a connection leads to this server.
 fn is_ours(call: &Call<'_>, connection: Option<&std::net::TcpStream>) -> bool {
     let Some(Ok(end)) = connection.map(|it| it.local_addr()) else {
         return false;

@@ -1,4 +1,4 @@
-//! `MODULE`: there are none.
+//! `MODULE`, on a server without modules.
 
 use super::help::help;
 use super::{Answer, Call, Command, Flags, Group};
@@ -48,7 +48,7 @@ fn list(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// Refuses modules also where `enable-module-command` opens the command.
+/// Refuses modules even if `enable-module-command` allows the command.
 fn refuse(_: &mut Call<'_>) -> Answer {
     Err(CommandError::text(
         "ERR Error loading the extension. This server has no modules.",

@@ -1,4 +1,4 @@
-//! Ranges of keys: what Redis has not.
+//! Commands on ranges of keys, which Redis does not have.
 
 use super::{Answer, Call, Command, Flags, Group, Planned, Touch, integer, is};
 use crate::error::CommandError;
@@ -80,7 +80,7 @@ pub const COMMANDS: &[Command] = &[
         .differs("Not in Redis: KNEAREST key [BEFORE | AFTER] [WITHVALUE]."),
 ];
 
-/// What is done with the keys of a range.
+/// The operation on the keys of a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Action {
     #[default]
@@ -95,18 +95,18 @@ struct Options {
     reverse: bool,
     action: Action,
     offset: i64,
-    /// How many keys; all if negative.
+    /// The number of keys; all if negative.
     count: Option<i64>,
 }
 
-/// True if the options, which begin at a position, say that keys are deleted.
+/// Returns true if the options, which begin at a position, delete keys.
 fn deletes(args: &[&[u8]], options: usize) -> bool {
     let mut options = args.iter().skip(options);
     options.any(|word| is(word, "del"))
 }
 
 impl Options {
-    /// Options of a command that deletes, which may say so or not.
+    /// Parses the options of a command that deletes. The option to delete is accepted, too.
     fn of_deletion(words: &[&[u8]]) -> Result<Options, CommandError> {
         let options = Options::parse(words)?;
         match options.action {
@@ -149,9 +149,9 @@ impl Options {
     }
 }
 
-/// A bound as `ZRANGE` with `BYLEX` has it: `[key` is included, `(key` is not, `-` lies before all
-/// keys and `+` behind them. Answers the bound as the end `unbounded` says: `-` for the lower and
-/// `+` for the upper one; `None` if it is the other one, so that no key lies between.
+/// Parses a bound as `ZRANGE` with `BYLEX` does: `[key` is included, `(key` is excluded, `-` is
+/// before all keys and `+` after them. `unbounded` is `-` for the lower bound and `+` for the upper
+/// one. Returns `None` for the opposite sign: no key is in such a range.
 fn parse_bound(argument: &[u8], unbounded: u8) -> Result<Option<Bound<&[u8]>>, CommandError> {
     match argument {
         [b'[', key @ ..] => Ok(Some(Bound::Included(key))),
@@ -181,7 +181,7 @@ fn between(call: &mut Call<'_>, options: Options) -> Answer {
     let (low, high) = (parse_bound(low, b'-')?, parse_bound(high, b'+')?);
     let bounds = match (low, high) {
         (Some(low), Some(high)) => (low, high),
-        // Nothing is less than nothing.
+        // The range is empty, because no key is less than the empty one.
         _ => (Bound::Unbounded, Bound::Excluded(&b""[..])),
     };
     run(call, bounds, options)
@@ -205,7 +205,7 @@ fn with_prefix(call: &mut Call<'_>, options: Options) -> Answer {
 }
 
 fn run(call: &mut Call<'_>, bounds: KeyBounds<'_>, options: Options) -> Answer {
-    // As ZRANGE does it: nothing from a negative offset on, all for a negative count.
+    // As in ZRANGE, a negative offset selects nothing, and a negative count selects all.
     let (skip, take) = match usize::try_from(options.offset) {
         Ok(skip) => (skip, options.count.unwrap_or(-1)),
         Err(_) => (0, 0),
@@ -254,7 +254,7 @@ fn run(call: &mut Call<'_>, bounds: KeyBounds<'_>, options: Options) -> Answer {
     Ok(())
 }
 
-/// Replies the string that a record holds, or null if it holds another type.
+/// Replies with the string that a record holds, or null if it holds another type.
 fn write_value(keyspace: &Keyspace, reply: &mut Reply, key: &[u8], record: &Record<'_>) -> Answer {
     if record.kind == Kind::String {
         return keyspace.read_stored(key, record, |value| reply.bulk_or_null(value));
@@ -263,19 +263,20 @@ fn write_value(keyspace: &Keyspace, reply: &mut Reply, key: &[u8], record: &Reco
     Ok(())
 }
 
-/// So many keys are deleted by one command of the log.
+/// The largest number of keys that one command in the log deletes.
 const LOGGED_KEYS: usize = 1000;
 
 fn delete(call: &mut Call<'_>, keys: &[Vec<u8>]) -> Answer {
     let mut removed = 0;
     for key in keys {
-        // Of keys that are shared, another server may have been faster.
+        // If keys are shared, another server may have deleted it first.
         if call.keys.remove(key)? {
             call.keys.changed(key, Class::Generic, "del");
             removed += 1;
         }
     }
-    // The keys themselves, as others may be there when the log is read: ones whose time is over.
+    // The keys are logged one by one, because the range may hold others when the log is read: keys
+    // that have expired by now.
     for keys in keys.chunks(LOGGED_KEYS) {
         let keys = keys.iter().map(Vec::as_slice);
         let words: Vec<&[u8]> = std::iter::once(&b"DEL"[..]).chain(keys).collect();
@@ -285,7 +286,7 @@ fn delete(call: &mut Call<'_>, keys: &[Vec<u8>]) -> Answer {
     Ok(())
 }
 
-/// Which way `KNEAREST` looks.
+/// Returns the direction in which `KNEAREST` searches.
 fn direction(args: &[&[u8]]) -> Direction {
     if args.iter().skip(2).any(|word| is(word, "before")) {
         Direction::Descending

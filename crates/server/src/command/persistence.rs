@@ -1,4 +1,4 @@
-//! Saving to disk, and stopping.
+//! Commands that save to disk, and that stop the server.
 
 use super::generic::wake_waiting;
 use super::{Answer, Call, Command, Flags, Group, is, repeat};
@@ -76,7 +76,7 @@ fn save(call: &mut Call<'_>) -> Answer {
     match save_now(call.server, call.keys.databases()) {
         Ok(()) => call.reply.ok(),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Err(UNDER_WAY),
-        // The server's log says what it was.
+        // The server's log has the error.
         Err(_) => return Err(CommandError::text("ERR")),
     }
     Ok(())
@@ -215,7 +215,7 @@ pub(super) fn debug_loadaof(call: &mut Call<'_>) -> Answer {
     })
 }
 
-/// Reads keys from disk, and forgets before which there are, or not.
+/// Reads keys from disk. If `forgets`, all existing keys are dropped before.
 fn read_again(
     call: &mut Call<'_>,
     forgets: bool,

@@ -1,4 +1,4 @@
-//! Publishing and subscribing.
+//! Commands that publish and subscribe.
 
 use super::help::help;
 use super::{Answer, Call, Command, Flags, Group};
@@ -79,7 +79,7 @@ const SUBCOMMANDS: &[Command] = &[
         .summary("Returns a text about the subcommands."),
 ];
 
-/// What a client is told when a subscription begins and ends.
+/// Returns the first words of the messages that confirm the begin and the end of a subscription.
 fn verbs(topic: Topic) -> (&'static str, &'static str) {
     match topic {
         Topic::Channel => ("subscribe", "unsubscribe"),
@@ -88,7 +88,7 @@ fn verbs(topic: Topic) -> (&'static str, &'static str) {
     }
 }
 
-/// Begins to listen. Within a transaction a client that speaks RESP2 may not.
+/// Begins subscriptions. A client that speaks RESP2 may not do so within a transaction.
 fn listen(call: &mut Call<'_>, topic: Topic) -> Answer {
     for &name in call.rest(1) {
         let client = &mut *call.client;
@@ -105,7 +105,7 @@ fn listen(call: &mut Call<'_>, topic: Topic) -> Answer {
     Ok(())
 }
 
-/// Ends listening to what is named, or to all of a kind.
+/// Ends the named subscriptions, or all of a kind.
 fn end(call: &mut Call<'_>, topic: Topic) -> Answer {
     let named = call.rest(1);
     let names: Vec<Vec<u8>> = if named.is_empty() {
@@ -126,7 +126,7 @@ fn end(call: &mut Call<'_>, topic: Topic) -> Answer {
         counts.push(call.client.subscriptions.count_for(topic));
     }
     call.client.subscriptions.show(&call.client.shared);
-    // What was published before comes before the ends.
+    // Messages that were published before must arrive before the confirmations.
     deliver_pending(call);
     for (name, count) in names.iter().zip(counts) {
         confirm_end(call, topic, Some(name), count);
@@ -145,7 +145,7 @@ fn confirm_end(call: &mut Call<'_>, topic: Topic, name: Option<&[u8]>, count: us
     call.reply.count(count);
 }
 
-/// Sends the client what was published to it and lies in its thread's mailbox.
+/// Sends the client the published messages that wait in its thread's mailbox.
 pub fn deliver_pending(call: &mut Call<'_>) {
     let client = &call.client.shared;
     let Some(mailbox) = call.server.clients.mailbox_of(client) else {
@@ -159,7 +159,7 @@ pub fn deliver_pending(call: &mut Call<'_>) {
     }
 }
 
-/// Ends all subscriptions, and what was published before is dropped, for `RESET`.
+/// Ends all subscriptions, and drops messages that were published before, for `RESET`.
 pub fn unsubscribe_silently(call: &mut Call<'_>) {
     call.server.pubsub.leave(call.client);
     let client = &call.client.shared;

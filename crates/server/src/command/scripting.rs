@@ -1,4 +1,4 @@
-//! Scripts in Lua.
+//! Commands that run scripts in Lua.
 
 use super::script_host::ScriptHost;
 use super::{Answer, Call, Command, Flags, Group, integer, is};
@@ -158,17 +158,17 @@ pub(super) fn split_keys<'a, 'w>(
     ))
 }
 
-/// What a script or function has said of itself.
+/// The declared flags of a script or function.
 #[derive(Clone, Copy)]
 pub(super) struct Says {
-    /// Whether it may write; `None` if it has said nothing.
+    /// True if it may write; `None` if it declares nothing.
     pub writes: Option<bool>,
-    /// Whether it may take memory when there is none.
+    /// True if it may take memory when there is none.
     pub may_exceed_memory: bool,
 }
 
-/// Checks whether a script or function may run now, and answers what its commands are run by. It
-/// is to be [ended](end).
+/// Checks that a script or function may run now, and returns the host of its commands. The run must
+/// be [ended](end).
 pub(super) fn prepare<'h, 'c>(
     call: &'h mut Call<'c>,
     says: Says,
@@ -195,7 +195,7 @@ pub(super) fn prepare<'h, 'c>(
     })
 }
 
-/// Who has a script or function run, and since when.
+/// Returns the caller of a script or function, with the time at which it began.
 pub(super) fn caller(call: &Call<'_>) -> Caller {
     Caller {
         thread: call.client.shared.thread(),
@@ -206,7 +206,7 @@ pub(super) fn caller(call: &Call<'_>) -> Caller {
 /// Ends the run of a script or function.
 pub(super) fn end(host: &mut ScriptHost<'_, '_>) {
     host.call.client.script.runs = false;
-    // It may have selected another.
+    // The script may have selected another database.
     host.call.client.database = host.database;
 }
 
@@ -245,7 +245,7 @@ fn kill(call: &mut Call<'_>) -> Answer {
     end_running(call, Running::Script)
 }
 
-/// Ends what runs, if it is this.
+/// Ends the running script or function, if it is of the kind `running`.
 pub(super) fn end_running(call: &mut Call<'_>, running: Running) -> Answer {
     let killed = call.server.scripts.watchdog.kill(running);
     killed.map_err(|error| CommandError::owned(error.to_string()))?;

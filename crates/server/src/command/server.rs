@@ -1,4 +1,4 @@
-//! The server: what it does, has done, and could do as a part of several.
+//! Commands on the server: its state, its statistics, and its role among several servers.
 
 use super::help::help;
 use super::{Answer, Call, Command, Flags, Group, cluster, integer, is, latency, memory};
@@ -55,7 +55,7 @@ pub const COMMANDS: &[Command] = &[
         .summary("Tells of the cluster that the server is not part of."),
 ];
 
-/// Hands over to a replica, of which there are none.
+/// Executes `FAILOVER` on a server without replicas.
 fn fail_over(call: &mut Call<'_>) -> Answer {
     let mut words = call.rest(1);
     if let [word] = words

@@ -1,4 +1,4 @@
-//! Sets.
+//! Commands on sets.
 
 use super::arguments::count;
 use super::parts::{Draw, REPEATED_MAX_DEVIATION, SCANNED_MAX_DEVIATION, Step, cursor};
@@ -189,7 +189,8 @@ fn srandmember(call: &mut Call<'_>) -> Answer {
         let len = set.map_or(0, Set::len);
         reply.array(draw.count(len));
         let Some(set) = set else { return };
-        // Repetition is decided by the position; only members that lie in the set have a name.
+        // Distinct draws from more than 512 members compare names. Integers have none, but a set of
+        // integers has at most 512 members by default.
         let random = || {
             let drawn = set.random(&mut random)?;
             let name = match drawn {
@@ -214,11 +215,11 @@ fn smove(call: &mut Call<'_>) -> Answer {
         call.reply.integer(0);
         return Ok(());
     };
-    // The target's type is looked at even if there is nothing to move.
+    // The target's type is checked even if there is nothing to move.
     call.keys.edit_present::<Set<Heap>, _>(target, |_| ())?;
     if is_member && source != target {
-        // It is put where it goes before it is taken from where it is, so that it is not lost if
-        // the target refuses it.
+        // The member is added to the target before it is removed from the source, so that it is not
+        // lost if the target refuses it.
         let added = call
             .keys
             .edit::<Set<Heap>, _>(target, |set, limits| set.add(limits, member))?;

@@ -1,4 +1,4 @@
-//! Sets: unions, intersections and differences.
+//! Commands on sets: unions, intersections and differences.
 
 use super::arguments::counted_keys;
 use super::parts::different;
@@ -69,13 +69,13 @@ enum Operation {
     Diff,
 }
 
-/// The result of an operation on the sets of `keys`, in any order.
+/// Returns the result of an operation on the sets of `keys`, in any order.
 fn run(
     call: &mut Call<'_>,
     operation: Operation,
     keys: &[&[u8]],
 ) -> Result<Vec<Vec<u8>>, CommandError> {
-    // The first set of a difference is also taken away if it is named again.
+    // If the first set of a difference is named again, it is also subtracted.
     let (first, others) = keys.split_at(usize::from(operation == Operation::Diff).min(keys.len()));
     let keys = [first, &different(others)].concat();
     let mut sets = Vec::with_capacity(keys.len());
@@ -130,7 +130,7 @@ fn union(call: &Call<'_>, sets: &[Input<'_>]) -> Result<Vec<Vec<u8>>, CommandErr
     Ok(members.into_iter().collect())
 }
 
-/// The members of the first set that are in all others, or in none of them.
+/// Returns the members of the first set that are in all others, or in none of them.
 fn filter(
     call: &Call<'_>,
     sets: &[Input<'_>],

@@ -1,4 +1,4 @@
-//! Sorted sets.
+//! Commands on sorted sets.
 
 use super::parts::{Draw, REPEATED_MAX_DEVIATION, SCANNED_MAX_DEVIATION, Step, cursor};
 use super::{Answer, Call, Command, Group, Planned, Touch, is};
@@ -80,22 +80,22 @@ const NO_NUMBER: CommandError = CommandError::text("ERR resulting score is not a
 /// The options of `ZADD`.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Options {
-    /// Adds no members.
+    /// True if no members are added.
     pub(super) present: bool,
-    /// Changes no scores.
+    /// True if no scores are changed.
     pub(super) absent: bool,
-    /// Changes scores only upward.
+    /// True if scores may only increase.
     greater: bool,
-    /// Changes scores only downward.
+    /// True if scores may only decrease.
     less: bool,
-    /// Counts members whose scores were changed.
+    /// True if members with changed scores are counted.
     pub(super) changed: bool,
-    /// Adds to the score.
+    /// True if the score is increased by the given number.
     increment: bool,
 }
 
 impl Options {
-    /// Reads the options; answers them and what is behind them.
+    /// Parses the options. Returns them and the arguments after them.
     fn parse<'a>(mut arguments: &'a [&'a [u8]]) -> Result<(Options, &'a [&'a [u8]]), CommandError> {
         let mut options = Options::default();
         while let [option, rest @ ..] = arguments {
@@ -180,7 +180,7 @@ impl Options {
     }
 }
 
-/// What became of a member.
+/// The effect on a member.
 enum Applied {
     Refused,
     Added(f64),
@@ -195,7 +195,7 @@ fn score_of(argument: &[u8]) -> Result<f64, CommandError> {
 fn zadd(planned: &mut Planned<'_>) -> Answer {
     let (options, pairs) = Options::parse(planned.rest(2))?;
     let (pairs, _) = pairs.as_chunks::<2>();
-    // All scores are read before any is set.
+    // All scores are parsed before any is set.
     let scores = pairs.iter().map(|[score, _]| score_of(score));
     let scores: SmallVec<[f64; 4]> = scores.collect::<Result<_, _>>()?;
     let members = pairs.iter().map(|&[_, member]| member);
@@ -203,7 +203,7 @@ fn zadd(planned: &mut Planned<'_>) -> Answer {
 }
 
 fn zincrby(planned: &mut Planned<'_>) -> Answer {
-    // Redis looks for the options of ZADD here, too, and then finds too few scores.
+    // Redis parses the options of ZADD here, too, and then finds too few scores.
     Options::parse(planned.rest(2))?;
     let options = Options {
         increment: true,
@@ -213,7 +213,7 @@ fn zincrby(planned: &mut Planned<'_>) -> Answer {
     add(planned, options, std::iter::once((member, summand)))
 }
 
-/// Sets or changes the scores of members and answers as `ZADD` does.
+/// Sets or changes the scores of members, and replies as `ZADD` does.
 pub(super) fn add<'a>(
     planned: &mut Planned<'_>,
     options: Options,

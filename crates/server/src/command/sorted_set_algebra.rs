@@ -1,5 +1,5 @@
-//! Sorted sets: unions, intersections and differences, of sorted sets and of sets, whose members
-//! count as having score 1.
+//! Commands on sorted sets: unions, intersections and differences, of sorted sets and of sets.
+//! Members of a set count as having score 1.
 
 use super::arguments::{Words, count};
 use super::sorted_set_range::store;
@@ -73,7 +73,7 @@ enum Operation {
     Diff,
 }
 
-/// What becomes of the scores of a member that is in several inputs.
+/// The rule that combines the scores of a member of several inputs.
 #[derive(Clone, Copy, Debug)]
 enum Aggregate {
     Sum,
@@ -104,12 +104,12 @@ impl Aggregate {
     }
 }
 
-/// Infinity less infinity counts as nothing, and so does infinity times nothing.
+/// Returns 0 for NaN: infinity minus infinity counts as 0, and so does infinity times 0.
 fn number_or_zero(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
 
-/// A set or sorted set that is there.
+/// A set or sorted set that exists.
 #[derive(Debug)]
 struct Input {
     key: Vec<u8>,
@@ -118,15 +118,15 @@ struct Input {
     weight: f64,
 }
 
-/// What is asked for.
+/// The parsed arguments.
 #[derive(Debug)]
 struct Query {
     operation: Operation,
-    /// The inputs that are there.
+    /// The inputs that exist.
     inputs: Vec<Input>,
-    /// Whether the first input is there.
+    /// True if the first input exists.
     first: bool,
-    /// Whether all inputs are there.
+    /// True if all inputs exist.
     complete: bool,
     aggregate: Aggregate,
     scores: bool,
@@ -135,7 +135,7 @@ struct Query {
 /// Members with their scores, in any order.
 type Members = Vec<(Vec<u8>, f64)>;
 
-/// The inputs that a command names from `position` on, and its options.
+/// Reads the inputs that a command names from `position` on. Returns them and its options.
 fn inputs<'c>(
     call: &mut Call<'c>,
     position: usize,
@@ -222,10 +222,10 @@ impl Query {
         })
     }
 
-    /// The members of the result and their scores, in the order of a sorted set.
+    /// Returns the members of the result and their scores, in the order of a sorted set.
     fn run(mut self, call: &mut Call<'_>) -> Result<Members, CommandError> {
         if self.operation != Operation::Diff {
-            // Sums depend on their order, which is that of Redis.
+            // Sums of floating-point numbers depend on the order, which is the same as in Redis.
             self.inputs.sort_by_key(|input| input.len);
         }
         let mut members = match self.operation {
@@ -270,8 +270,7 @@ impl Query {
             call.keys.read_object(key, object, |object| {
                 members.retain_mut(|(member, score)| match score_in(object, member) {
                     Some(other) => {
-                        // Not a number if infinity is multiplied by nothing, which Redis
-                        // passes on here, and only here.
+                        // NaN if infinity is multiplied by 0. Redis keeps NaN here, and only here.
                         *score = self.aggregate.apply(*score, other * input.weight);
                         true
                     }
@@ -296,7 +295,7 @@ impl Query {
     }
 }
 
-/// Has `seen` see the members of an input and their scores times its weight.
+/// Calls `seen` with the members of an input and their scores times its weight.
 fn visit(call: &Call<'_>, input: &Input, mut seen: impl FnMut(&[u8], f64)) -> Answer {
     let weighted = |score: f64| number_or_zero(score * input.weight);
     let Input { key, object, .. } = input;
@@ -392,10 +391,10 @@ fn zintercard(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// How far `ZINTERCARD` and `SINTERCARD` count; 0 is to the end.
+/// Parses the limit of `ZINTERCARD` and `SINTERCARD`; 0 means no limit.
 ///
 /// # Errors
-/// It is negative, or none.
+/// The argument does not parse, or is negative.
 pub fn card_limit(argument: &[u8]) -> Result<usize, CommandError> {
     match count(argument) {
         Ok(0) => Ok(usize::MAX),

@@ -1,5 +1,5 @@
-//! Sorted sets: commands that take the members of the lowest or highest scores, and those that
-//! wait until there are any.
+//! Commands on sorted sets that take the members with the lowest or highest scores, and those that
+//! block until there are members.
 
 use super::arguments::{count, counted_keys, timeout_ms};
 use super::list_blocking::mpop_count;
@@ -72,7 +72,7 @@ pub const COMMANDS: &[Command] = &[
         ),
 ];
 
-/// The lowest or the highest scores.
+/// The side with the lowest or the highest scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Min,
@@ -97,7 +97,7 @@ impl Side {
         }
     }
 
-    /// Removes `count` members, as many as there are at most, and has `visit` see them before.
+    /// Removes at most `count` members, and calls `visit` with each before.
     fn pop(self, set: &mut SortedSet<Heap>, count: usize, mut visit: impl FnMut(&[u8], f64)) {
         let len = set.len();
         let count = count.min(len);
@@ -146,8 +146,8 @@ fn pop(call: &mut Call<'_>, side: Side) -> Answer {
     Ok(())
 }
 
-/// Pops from the first of `keys` that is a sorted set; false if none is. Answers its key and the
-/// members with their scores, or the only one if `limit` is `None`.
+/// Pops from the first of `keys` that is a sorted set. Returns false if none is. Replies with its
+/// key and the members with their scores, or the only one if `limit` is `None`.
 fn pop_first(
     call: &mut Call<'_>,
     keys: &[&[u8]],

@@ -1,4 +1,4 @@
-//! Sorted sets: ranges by rank, by score and by member.
+//! Commands on ranges of sorted sets: by rank, by score and by member.
 
 use super::arguments::positions;
 use super::{Answer, Call, Command, Group, integer, is};
@@ -96,7 +96,7 @@ pub const COMMANDS: &[Command] = &[
     .summary("Removes the members within a range of members, all of the same score."),
 ];
 
-/// What the bounds of a range are.
+/// The kind of a range's bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Rank,
@@ -104,17 +104,17 @@ enum By {
     Member,
 }
 
-/// What a command's name says of the range; the rest is left to options.
+/// The properties of a range that the command's name determines. The others are left to options.
 #[derive(Clone, Copy, Debug, Default)]
 struct Form {
     by: Option<By>,
     reverse: Option<bool>,
-    /// Whether the members are stored, so that their scores are not answered.
+    /// True if the members are stored, so that their scores are not part of the reply.
     stores: bool,
 }
 
 impl Form {
-    /// The form of the commands that are older than options.
+    /// Returns the form of the commands that are older than options.
     fn old(by: By, reverse: bool) -> Form {
         Form {
             by: Some(by),
@@ -124,24 +124,24 @@ impl Form {
     }
 }
 
-/// A range as it was asked for.
+/// A parsed range.
 #[derive(Debug)]
 struct Query<'a> {
     bounds: Bounds<'a>,
     reverse: bool,
-    /// How many members are passed by, and how many follow at most; negative for all.
+    /// The number of members to skip, and the largest number that follow; negative for all.
     limit: Option<(i64, i64)>,
     scores: bool,
 }
 
-/// Two members that a range lies between.
+/// The two members that bound a range.
 type MemberBounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
 #[derive(Debug)]
 enum Bounds<'a> {
     Ranks(i64, i64),
     Scores(Bound<f64>, Bound<f64>),
-    /// `None` is a range that holds nothing.
+    /// Bounds by member. `None` is an empty range.
     Members(Option<MemberBounds<'a>>),
 }
 
@@ -160,7 +160,7 @@ impl<'a> Bounds<'a> {
         }
     }
 
-    /// The ranks of the members within the bounds.
+    /// Returns the ranks of the members within the bounds.
     fn ranks(&self, set: &SortedSet<Heap>, reverse: bool) -> Range<usize> {
         match *self {
             Bounds::Ranks(start, stop) => {
@@ -180,7 +180,7 @@ impl<'a> Bounds<'a> {
 
 fn score_bound(argument: &[u8]) -> Result<Bound<f64>, CommandError> {
     const NO_FLOAT: CommandError = CommandError::text("ERR min or max is not a float");
-    // Nothing counts as zero, as it does for C's `strtod`.
+    // An empty argument counts as zero, as in C's `strtod`.
     let score = |text: &[u8]| match text {
         b"" => Ok(0.0),
         text => parse_double(text).ok_or(NO_FLOAT),
@@ -219,7 +219,7 @@ fn member_bound(argument: &[u8]) -> Result<MemberBound<'_>, CommandError> {
 }
 
 impl<'a> Query<'a> {
-    /// Reads the bounds and the options behind them.
+    /// Parses the bounds and the options after them.
     fn parse(form: Form, arguments: &'a [&'a [u8]]) -> Result<Query<'a>, CommandError> {
         let [first, second, ref options @ ..] = *arguments else {
             return Err(CommandError::Syntax);
@@ -251,7 +251,7 @@ impl<'a> Query<'a> {
             }
         }
         let (by, reverse) = (by.unwrap_or(By::Rank), reverse.unwrap_or(false));
-        // A limit of all is none: Redis cannot tell them apart either.
+        // A limit of -1 is the same as no limit: Redis cannot distinguish them either.
         if by == By::Rank && limit.is_some_and(|(_, count)| count != -1) {
             return Err(CommandError::text(
                 "ERR syntax error, LIMIT is only supported in combination with either BYSCORE \
@@ -276,13 +276,13 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// The ranks of the members that were asked for.
+    /// Returns the ranks of the requested members.
     fn ranks(&self, set: &SortedSet<Heap>) -> Range<usize> {
         let ranks = self.bounds.ranks(set, self.reverse);
         let Some((offset, count)) = self.limit else {
             return ranks;
         };
-        // A negative offset passes all members by.
+        // A negative offset skips all members.
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         let offset = offset.min(ranks.len());
@@ -347,7 +347,8 @@ fn zrangestore(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// Replaces what a key holds by the result of a command, or deletes the key if that is empty.
+/// Replaces the value of a key by the result of a command, or deletes the key if the result is
+/// empty.
 pub fn store<T: Container>(
     call: &mut Call<'_>,
     target: &[u8],

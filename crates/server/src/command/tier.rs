@@ -1,4 +1,4 @@
-//! `NEARFIELD.TIER`: the tiers that values lie in.
+//! `NEARFIELD.TIER`: commands on the tiers that hold values.
 
 use super::help::help;
 use super::{Answer, Call, Command, Flags, Group};
@@ -46,7 +46,7 @@ const SUBCOMMANDS: &[Command] = &[
         .differs("not in Redis"),
 ];
 
-/// `NEARFIELD.TIER MOVE key tier`: 1 if it has moved, 0 if it stays where it is.
+/// Executes `NEARFIELD.TIER MOVE key tier`. Replies 1 if the value has moved, 0 if it has not.
 fn move_value(call: &mut Call<'_>) -> Answer {
     let key = call.args[2];
     let to = usize::try_from(call.integer(3)?).map_err(|_| CommandError::NotPositive)?;
@@ -63,7 +63,8 @@ fn move_value(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// `NEARFIELD.TIER PIN key`: 1 if the value lies in memory from now on, 0 if there is no key.
+/// Executes `NEARFIELD.TIER PIN key`. Replies 1 if the value stays in memory from now on, 0 if
+/// there is no key.
 fn pin(call: &mut Call<'_>) -> Answer {
     let key = call.args[2];
     let keys = &call.keys;
@@ -88,7 +89,7 @@ fn pin(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// `NEARFIELD.TIER UNPIN key`: 1 if the key was pinned.
+/// Executes `NEARFIELD.TIER UNPIN key`. Replies 1 if the key was pinned.
 fn unpin(call: &mut Call<'_>) -> Answer {
     let database = call.keys.database_number();
     let was_pinned = call.server.tiering.pins.unpin(database, call.args[2]);

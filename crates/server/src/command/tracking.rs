@@ -1,4 +1,4 @@
-//! `CLIENT TRACKING` and what belongs to it: what the client caches.
+//! `CLIENT TRACKING` and related commands, by which the server invalidates the caches of clients.
 
 use super::{Answer, Call, integer, is};
 use crate::client::Choice;
@@ -6,7 +6,7 @@ use crate::error::{CommandError, shown};
 use crate::push::prefixes::PrefixTable;
 use std::sync::atomic::Ordering;
 
-/// `CLIENT TRACKING`
+/// Executes `CLIENT TRACKING`.
 pub fn switch(call: &mut Call<'_>) -> Answer {
     let on = if is(call.args[2], "on") {
         true
@@ -65,7 +65,7 @@ fn parse(call: &Call<'_>, mut words: &[&[u8]]) -> Result<Choice, CommandError> {
     Ok(choice)
 }
 
-/// Checks that the options fit together, and to what was chosen before.
+/// Checks that the options fit together, and that they fit those chosen before.
 fn check(call: &Call<'_>, mut choice: Choice) -> Result<Choice, CommandError> {
     if !choice.broadcast && !choice.prefixes.is_empty() {
         return Err(CommandError::text(
@@ -110,8 +110,8 @@ fn check(call: &Call<'_>, mut choice: Choice) -> Result<Choice, CommandError> {
     Ok(choice)
 }
 
-/// All prefixes of a client that has chosen new ones beside the old. They must not overlap, or it
-/// would be told twice.
+/// Returns all prefixes of a client that has chosen new ones in addition to the old. They must not
+/// overlap, or the client would be notified twice.
 fn check_prefixes<'o>(
     new: &[Vec<u8>],
     old: impl Iterator<Item = &'o [u8]>,
@@ -143,7 +143,7 @@ fn check_prefixes<'o>(
     Ok(all.map(|(prefix, ())| prefix.to_vec()).collect())
 }
 
-/// `CLIENT CACHING`
+/// Executes `CLIENT CACHING`.
 pub fn caching(call: &mut Call<'_>) -> Answer {
     let Some(choice) = call
         .client
@@ -179,7 +179,7 @@ pub fn caching(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// `CLIENT GETREDIR`
+/// Executes `CLIENT GETREDIR`.
 pub fn get_redirection(call: &mut Call<'_>) -> Answer {
     let redirection = call.client.tracking.as_ref();
     let redirection = redirection.map_or(-1, |choice| choice.redirection as i64);
@@ -187,7 +187,7 @@ pub fn get_redirection(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// `CLIENT TRACKINGINFO`
+/// Executes `CLIENT TRACKINGINFO`.
 pub fn information(call: &mut Call<'_>) -> Answer {
     let listed = &call.client.shared.listed;
     let broken = listed.redirection_broken.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Transactions.
+//! Commands for transactions.
 
 use super::{Answer, Call, Command, Flags, Group, lookup};
 use crate::acl::log::Context;
@@ -66,7 +66,7 @@ pub const COMMANDS: &[Command] = &[
 
 fn multi(call: &mut Call<'_>) -> Answer {
     if call.client.transaction.is_some() {
-        // A mistake that does not spoil the transaction.
+        // This mistake does not abort the transaction.
         return Err(CommandError::text("ERR MULTI calls can not be nested"));
     }
     call.client.transaction = Some(Default::default());
@@ -78,7 +78,7 @@ fn exec(call: &mut Call<'_>) -> Answer {
     let Some(transaction) = call.client.transaction.take() else {
         return Err(CommandError::text("ERR EXEC without MULTI"));
     };
-    // A watched key whose time is over since then counts as changed.
+    // A watched key that has expired since then counts as changed.
     if !call.keys.is_shared() {
         let own = call.keys.database_number();
         for ((database, key), watched) in &call.client.watched {
@@ -124,8 +124,8 @@ fn exec(call: &mut Call<'_>) -> Answer {
     })
 }
 
-/// True if watched keys in a pool are as `WATCH` has found them. What the transaction changes is
-/// written only if they stay so.
+/// Returns true if watched keys in a pool are still as `WATCH` found them. The changes of the
+/// transaction are committed only if they stay so.
 fn are_unchanged(call: &mut Call<'_>, watched: &WatchedKeys) -> Result<bool, CommandError> {
     for ((database, key), it) in watched {
         let own = call.keys.database_number();
@@ -162,7 +162,7 @@ fn execute_all(call: &mut Call<'_>, commands: &[Words]) {
     }
 }
 
-/// Refuses a transaction that writes while what it does could not be kept.
+/// Refuses a transaction that writes while changes could not be saved.
 fn admit_writes(call: &Call<'_>, commands: &[Words]) -> Answer {
     if !call.server.refuses_writes() {
         return Ok(());
@@ -201,7 +201,7 @@ fn watch(call: &mut Call<'_>) -> Answer {
         if !call.keys.is_shared() {
             call.server.watches.add(database, key, &call.client.shared);
         }
-        // The key is kept here and among those that are watched.
+        // The key is stored here and among the watched keys of the server.
         let kept = stored.as_ref().map_or(0, Vec::len);
         call.client.watched_bytes += 2 * (key.len() + ENTRY_BYTES) + kept;
         let watched = WatchedKey { was_there, stored };
@@ -220,7 +220,8 @@ fn unwatch(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// Ends the transaction of a client whose EXEC is refused for `error`, and answers why.
+/// Ends the transaction of a client after its EXEC was refused with `error`. Returns the error for
+/// the client.
 pub fn abort(server: &Server, client: &mut Client, error: &CommandError) -> CommandError {
     client.transaction = None;
     leave_watches(server, client);
@@ -235,8 +236,8 @@ pub fn leave_watches(server: &Server, client: &mut Client) {
     client.watched_bytes = 0;
     server.watches.remove(&watched, &client.shared);
     client.shared.watch_broken.store(false, Ordering::Relaxed);
-    // If the keyspace is not free, the next one who forgets some ends that keys are observed for
-    // nobody.
+    // If the keyspace is not free, keys stay observed for no client until another client ends its
+    // watches.
     if !watched.is_empty()
         && let Some(_alone) = server.keyspace.try_exclude()
         && server.watches.is_empty()
@@ -245,8 +246,7 @@ pub fn leave_watches(server: &Server, client: &mut Client) {
     }
 }
 
-/// Ends the watching of all keys of the client, which has the keyspace to itself, and returns
-/// them.
+/// Ends the watching of all keys of the client, which has the keyspace to itself. Returns the keys.
 pub fn forget_watches(call: &mut Call<'_>) -> WatchedKeys {
     let watched = std::mem::take(&mut call.client.watched);
     call.client.watched_bytes = 0;

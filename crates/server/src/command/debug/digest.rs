@@ -1,7 +1,7 @@
 //! `DEBUG DIGEST`: a hash of all keys and values, the same as that of Redis for the same data.
 //!
-//! What has an order is *mixed* into a digest: its SHA-1 is combined with the digest by XOR, and
-//! the digest becomes the SHA-1 of that. What has none is only combined.
+//! Ordered data are *mixed* into a digest: their SHA-1 is combined with the digest by XOR, and the
+//! digest is replaced by the SHA-1 of the result. Unordered data are only combined.
 
 use crate::command::{Answer, Call};
 use crate::error::CommandError;
@@ -17,13 +17,13 @@ const BYTES: usize = 20;
 struct Digest([u8; BYTES]);
 
 impl Digest {
-    /// Adds what has no order.
+    /// Adds unordered data.
     fn combine(&mut self, bytes: &[u8]) {
         let hash: [u8; BYTES] = Sha1::digest(bytes).into();
         self.0.iter_mut().zip(hash).for_each(|(own, it)| *own ^= it);
     }
 
-    /// Adds what has an order.
+    /// Adds ordered data.
     fn mix(&mut self, bytes: &[u8]) {
         self.combine(bytes);
         self.0 = Sha1::digest(self.0).into();
@@ -82,7 +82,7 @@ pub(super) fn values(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// The number of a type in Redis.
+/// Returns the number of a type in Redis.
 fn type_number(kind: Kind) -> u32 {
     match kind {
         Kind::String => 0,
@@ -140,7 +140,7 @@ fn add_object(object: &Object, digest: &mut Digest) {
     }
 }
 
-/// A number as C's `%.17g` prints it.
+/// Formats a number as C's `%.17g` does.
 fn seventeen_digits(value: f64) -> String {
     const DIGITS: i32 = 17;
     if value.is_infinite() {

@@ -1,4 +1,4 @@
-//! `DEBUG`: what tests of clients and servers ask for.
+//! `DEBUG`: commands for the tests of clients and servers.
 
 mod digest;
 mod protocol;
@@ -73,7 +73,7 @@ const SUBCOMMANDS: &[Command] = &[
     free("help", 2, show_help).summary("Returns a text about the subcommands."),
 ];
 
-/// A subcommand that needs no keys.
+/// Creates a subcommand that needs no keys.
 const fn free(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -> Command {
     Command::new(name, arity, run)
         .flag(ADMIN)
@@ -81,7 +81,7 @@ const fn free(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) 
         .about(GROUP, "1.0.0", "O(1)")
 }
 
-/// A subcommand that needs the keyspace for itself.
+/// Creates a subcommand that needs the keyspace for itself.
 const fn exclusive(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -> Command {
     Command::new(name, arity, run)
         .flag(ADMIN)
@@ -89,7 +89,7 @@ const fn exclusive(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Ans
         .about(GROUP, "1.0.0", "O(N) for N keys")
 }
 
-/// As Redis has it for each subcommand.
+/// Returns the error for unknown subcommands. Redis has one of its own for each container.
 pub(super) fn unknown(subcommand: &[u8]) -> CommandError {
     let shown = crate::error::shown(subcommand);
     CommandError::owned(format!(
@@ -102,7 +102,7 @@ fn change_replication_id(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// Clients' tests learn by it what they do with errors that are hard to have.
+/// Replies with an error. Tests of clients use it for errors that are hard to provoke.
 fn error(call: &mut Call<'_>) -> Answer {
     call.reply.line(b'-', call.args[2]);
     Ok(())
@@ -121,7 +121,7 @@ fn object(call: &mut Call<'_>) -> Answer {
         return Err(CommandError::text("ERR no such key"));
     };
     let serialized = payload(&mut call.keys, key)?.map_or(0, |payload| payload.len());
-    // The type before the value, the version and the checksum behind it.
+    // The payload has the type before the value, and the version and the checksum after it.
     let length = serialized.saturating_sub(1 + 2 + 8);
     let database = call.keys.database_number();
     let idle_s = call.server.access.noting().idle_ms(database, key) / 1000;
@@ -136,7 +136,7 @@ fn object(call: &mut Call<'_>) -> Answer {
 
 fn populate(call: &mut Call<'_>) -> Answer {
     const UNCHECKED_BYTES_MAX: usize = 1 << 20;
-    /// Memory that a key takes beside its name and value.
+    /// The memory that a key takes in addition to its name and value.
     const KEY_BYTES: usize = 64;
     const NEGATIVE: CommandError =
         CommandError::text("ERR value is out of range, must be positive");
@@ -162,7 +162,7 @@ fn populate(call: &mut Call<'_>) -> Answer {
     }
     let mut unchecked_bytes = 0;
     for number in 0..keys {
-        // So many keys are no single write, which is checked once.
+        // The memory limit is checked once per write, which is not enough for a write of many keys.
         if unchecked_bytes >= UNCHECKED_BYTES_MAX {
             unchecked_bytes = 0;
             check_populating(call)?;
@@ -183,7 +183,7 @@ fn populate(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// Ends `POPULATE` where its keys take more memory than they may, or the server is to stop.
+/// Stops `POPULATE` if its keys exceed the memory limit, or if the server must stop.
 fn check_populating(call: &mut Call<'_>) -> Answer {
     let limit = call.server.eviction.limit_bytes();
     let is_full = || call.server.used_bytes(call.keys.databases()) > limit;
@@ -242,7 +242,7 @@ fn packed_threshold(call: &mut Call<'_>) -> Answer {
 }
 
 fn set_active_expire(call: &mut Call<'_>) -> Answer {
-    // What is no number is 0, as in Redis.
+    // An argument that does not parse counts as 0, as in Redis.
     let is_on = parse_integer(call.args[2]).unwrap_or(0) != 0;
     call.server.expires_actively.store(is_on, Ordering::Relaxed);
     call.server.singly.set(Reason::LazyExpiry, !is_on);
@@ -252,11 +252,11 @@ fn set_active_expire(call: &mut Call<'_>) -> Answer {
 
 fn sleep(call: &mut Call<'_>) -> Answer {
     const SECONDS_MAX: f64 = 3600.0;
-    // What is no number is 0, as in Redis.
+    // An argument that does not parse counts as 0, as in Redis.
     let seconds = parse_double(call.args[2]).filter(|seconds| seconds.is_finite());
     let seconds = seconds.unwrap_or(0.0).clamp(0.0, SECONDS_MAX);
     let ends = Instant::now() + Duration::from_secs_f64(seconds);
-    // In pieces, so that the server can be stopped.
+    // Sleeps in short intervals, so that the server can be stopped.
     while let Some(left) = ends.checked_duration_since(Instant::now()) {
         if call.server.stopping.load(Ordering::Acquire) {
             break;

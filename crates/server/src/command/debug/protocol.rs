@@ -9,7 +9,7 @@ use crate::resp::Protocol;
     reason = "it is the number that Redis answers"
 )]
 const DOUBLE: f64 = 3.141;
-/// What comes behind what is no reply.
+/// The reply after an attribute, which is not a reply itself.
 const BEHIND_ATTRIBUTE: &[u8] = b"Some real reply following the attribute";
 const BEHIND_PUSH: &[u8] = b"Some real reply following the push reply";
 

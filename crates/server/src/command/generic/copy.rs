@@ -1,4 +1,4 @@
-//! Copying a key.
+//! The command that copies a key.
 
 use super::{SAME_OBJECT, database_number};
 use crate::command::{Answer, Call, is};

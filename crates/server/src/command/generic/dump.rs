@@ -1,4 +1,4 @@
-//! Values as payloads, which other servers take, too.
+//! Commands on values as payloads, which other servers accept, too.
 
 use crate::command::{Answer, Call, is};
 use crate::error::CommandError;
@@ -14,7 +14,7 @@ pub(super) fn dump(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// The payload of a key's value; `None` if there is no key.
+/// Returns the payload of a key's value, or `None` if there is no key.
 pub(in crate::command) fn payload(
     keys: &mut Keys<'_>,
     key: &[u8],
@@ -24,7 +24,7 @@ pub(in crate::command) fn payload(
     };
     let dialect = keys.keyspace().snapshot.dialect();
     Ok(match value(keys, key, &found)? {
-        // The time of all fields is over.
+        // All fields have expired.
         Value::TimedHash(fields) if fields.is_empty() => None,
         value => Some(rdb::dump(&value, dialect)),
     })
@@ -49,7 +49,7 @@ fn value(keys: &mut Keys<'_>, key: &[u8], found: &Found) -> Result<Value, Comman
         }
         Object::Set(set) => Value::Set(set.iter().map(|member| member.to_vec()).collect()),
         Object::SortedSet(sorted_set) => {
-            // With falling scores Redis reads it fastest.
+            // Redis reads members fastest in the order of descending scores.
             let members = sorted_set.range(0..sorted_set.len(), true);
             let pair = |(member, score): (&[u8], f64)| (member.to_vec(), score);
             Value::SortedSet(members.map(pair).collect())
@@ -61,7 +61,7 @@ fn value(keys: &mut Keys<'_>, key: &[u8], found: &Found) -> Result<Value, Comman
     }
 }
 
-/// True if a member or field is in a container twice, as no server puts it there.
+/// Returns true if a member or field is in a container twice, which no server writes.
 fn has_duplicates(value: &Value) -> bool {
     fn any<'v>(names: impl ExactSizeIterator<Item = &'v Vec<u8>>) -> bool {
         let length = names.len();
@@ -80,7 +80,7 @@ fn has_duplicates(value: &Value) -> bool {
 #[derive(Clone, Copy, Debug, Default)]
 struct Options {
     replace: bool,
-    /// Whether the time to live counts from 1970.
+    /// True if the time to live counts from 1970.
     absolute: bool,
 }
 
@@ -115,7 +115,7 @@ impl Options {
     }
 }
 
-/// The bytes of version and checksum, without which there is no payload.
+/// The number of bytes of version and checksum, which each payload ends with.
 const FOOTER_BYTES: usize = 10;
 
 pub(super) fn restore(call: &mut Call<'_>) -> Answer {

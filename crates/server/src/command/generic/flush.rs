@@ -24,7 +24,7 @@ pub(super) fn flushall(call: &mut Call<'_>) -> Answer {
 fn flush(call: &mut Call<'_>, numbers: Range<usize>) -> Answer {
     match *call.rest(1) {
         [] => {}
-        // What was taken away is freed beside other commands, if it is much, in either case.
+        // In both cases many keys are freed in the background.
         [how] if is(how, "async") || is(how, "sync") => {}
         _ => return Err(CommandError::Syntax),
     }
@@ -36,7 +36,7 @@ fn flush(call: &mut Call<'_>, numbers: Range<usize>) -> Answer {
             continue;
         };
         if database.is_shared() {
-            // Other servers go on with it meanwhile.
+            // Other servers continue to use it meanwhile.
             database.entries_or_create()?.clear()?;
             continue;
         }
@@ -45,14 +45,14 @@ fn flush(call: &mut Call<'_>, numbers: Range<usize>) -> Answer {
     }
     flushed::free(flushed, call.keys.keyspace());
     numbers.for_each(|number| wake_waiting(call, number));
-    // Logged even if nothing was there.
+    // The command is logged even if there was no key.
     call.keys.effects().changes += keys.max(1);
     call.reply.ok();
     Ok(())
 }
 
-/// Tells those who watch a key of database `number` that it is another one, if it is there, or in
-/// the database that takes the place of this one.
+/// Marks the watched keys of database `number` as changed if they exist there or in database
+/// `other`, which replaces it.
 fn touch_watched(call: &mut Call<'_>, number: usize, other: usize) {
     for key in call.server.watches.keys_of(number) {
         let databases = call.keys.databases();
@@ -90,7 +90,8 @@ pub(super) fn swapdb(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// Has the clients look again that wait for keys of a database that is another one, or empty.
+/// Wakes the clients that wait for keys of a database which was replaced or emptied, so that they
+/// check their keys again.
 pub(in crate::command) fn wake_waiting(call: &mut Call<'_>, number: usize) {
     let own = call.keys.database_number();
     call.keys.select(number);

@@ -56,9 +56,9 @@ pub(super) const SUBCOMMANDS: &[Command] = &[
         .summary("Returns what the subcommands do."),
 ];
 
-/// Strings up to this length are embedded in Redis, and tools expect to be told so.
+/// The longest string that Redis embeds. Tools expect the server to report the same.
 const EMBEDDED_BYTES_MAX: usize = 44;
-/// Redis takes strings up to this length for integers.
+/// The longest string that Redis converts to an integer.
 const INTEGER_BYTES_MAX: usize = 20;
 
 fn encoding(call: &mut Call<'_>) -> Answer {
@@ -67,7 +67,8 @@ fn encoding(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// The name of the form in which the value of a key is stored; `None` if there is no key.
+/// Returns the name of the form in which the value of a key is stored, or `None` if there is no
+/// key.
 pub(in crate::command) fn encoding_of(
     keys: &mut Keys<'_>,
     key: &[u8],
@@ -93,7 +94,7 @@ pub(in crate::command) fn encoding_of(
     })
 }
 
-/// Replies null if a key is not there.
+/// Returns true if the key exists. Otherwise replies null.
 fn is_there(call: &mut Call<'_>) -> Result<bool, CommandError> {
     let is_there = call.keys.exists(call.args[2])?;
     if !is_there {
@@ -151,7 +152,7 @@ fn tier(call: &mut Call<'_>) -> Answer {
     let (keyspace, database) = (call.keys.keyspace(), call.keys.database_number());
     let tiers = keyspace.tiers_of(call.keys.databases(), (database, key))?;
     let names: Vec<&str> = match tiers.as_slice() {
-        // A key that is not there by now was in the memory of another server's pool.
+        // A key that does not exist by now was in the memory of another server's pool.
         [] => vec!["memory"],
         tiers => tiers.iter().map(|&tier| keyspace.cold.name(tier)).collect(),
     };

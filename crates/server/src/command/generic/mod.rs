@@ -1,4 +1,4 @@
-//! Keys of any type.
+//! Commands on keys of any type.
 
 mod copy;
 mod dump;
@@ -252,7 +252,7 @@ fn renamenx(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// An argument as the number of a database.
+/// Parses an argument as the number of a database.
 fn database_number(call: &Call<'_>, argument: &[u8]) -> Result<usize, CommandError> {
     let number = usize::try_from(small_integer(argument)?).ok();
     number
@@ -260,7 +260,7 @@ fn database_number(call: &Call<'_>, argument: &[u8]) -> Result<usize, CommandErr
         .ok_or(CommandError::text("ERR DB index is out of range"))
 }
 
-/// What a command answers that would copy or move a key to where it is.
+/// The error of a command that would copy or move a key onto itself.
 const SAME_OBJECT: CommandError =
     CommandError::text("ERR source and destination objects are the same");
 

@@ -1,4 +1,4 @@
-//! A key by chance.
+//! The command that returns a random key.
 
 use crate::command::{Answer, Call};
 use crate::glob::end_of_prefix;
@@ -8,13 +8,13 @@ use nearfield::Error;
 use rand::RngExt;
 use std::ops::Bound;
 
-/// How often another key is chosen because the time of the first was over.
+/// The number of attempts to find a key that has not expired.
 const ATTEMPTS: usize = 100;
 
 pub(super) fn randomkey(call: &mut Call<'_>) -> Answer {
     let mut chosen = alive(&call.keys)?;
     if chosen.is_none() {
-        // Where nearly all are over, the first that is not.
+        // If nearly all keys have expired, the first that has not is returned.
         let mut all = call.keys.range((Bound::Unbounded, Bound::Unbounded))?;
         chosen = all.next().transpose()?.map(|(key, _)| key);
     }
@@ -22,7 +22,7 @@ pub(super) fn randomkey(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// A key by chance that has time left, if one is found within some attempts.
+/// Returns a random key that has not expired, if one is found within some attempts.
 fn alive(keys: &Keys<'_>) -> Result<Option<Vec<u8>>, Error> {
     let Some(entries) = keys.database().entries() else {
         return Ok(None);
@@ -39,8 +39,8 @@ fn alive(keys: &Keys<'_>) -> Result<Option<Vec<u8>>, Error> {
     Ok(None)
 }
 
-/// Chooses a key: at each position where keys with the bytes before differ, chance decides on the
-/// next byte.
+/// Chooses a key: at each position where the keys with the same prefix differ, the next byte is
+/// chosen at random.
 fn choose(entries: &Index) -> Result<Option<Vec<u8>>, Error> {
     let mut random = rand::rng();
     let mut prefix = Vec::new();
@@ -55,7 +55,7 @@ fn choose(entries: &Index) -> Result<Option<Vec<u8>>, Error> {
             return Ok(Some(first));
         };
         let common = first.iter().zip(&last).take_while(|(a, b)| a == b).count();
-        // The first key may end where the others go on; then it is one more choice.
+        // If the first key ends where the others continue, its end is one more choice.
         let ends = first.len() == common;
         let byte_of = |key: &[u8]| key.get(common).map_or(0, |&byte| i32::from(byte));
         let low = byte_of(&first) - i32::from(ends);
@@ -65,7 +65,7 @@ fn choose(entries: &Index) -> Result<Option<Vec<u8>>, Error> {
         prefix.clear();
         prefix.extend(first.iter().take(common));
         prefix.push(byte);
-        // No key may go on with that byte, but one goes on with a greater one.
+        // There may be no key with that byte. A key with a greater byte exists.
         let from = Bound::Included(&prefix[..]);
         let next = entries.range((from, Bound::Unbounded)).next();
         let Some((next, _)) = next.transpose()? else {

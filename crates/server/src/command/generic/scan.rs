@@ -1,4 +1,4 @@
-//! Going through all keys.
+//! Commands that visit all keys.
 
 use crate::command::parts::{SCANNED_MAX, cursor};
 use crate::command::{Answer, Call, integer, is};
@@ -7,7 +7,7 @@ use crate::glob;
 use crate::keyspace::{KeyBounds, Record};
 use std::ops::Bound;
 
-/// The range of keys that begin with `prefix`, of which `end` is the end.
+/// Returns the range of keys that begin with `prefix`; `end` is the end of that range.
 fn with_prefix<'k>(prefix: &'k [u8], end: Option<&'k [u8]>) -> KeyBounds<'k> {
     let end = end.map_or(Bound::Unbounded, Bound::Excluded);
     (Bound::Included(prefix), end)
@@ -30,7 +30,7 @@ pub(super) fn keys(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// How many keys a call looks at unless it says otherwise.
+/// The default number of keys that a call visits.
 const COUNT: usize = 10;
 
 pub(super) fn scan(call: &mut Call<'_>) -> Answer {

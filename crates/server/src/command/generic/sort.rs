@@ -1,5 +1,5 @@
-//! Sorting the elements of an object, by themselves or by what keys hold that are named after
-//! them.
+//! The command that sorts the elements of an object, by themselves or by the values of keys that
+//! are named after them.
 
 use super::super::hash::one_field;
 use super::super::string::part;
@@ -11,13 +11,13 @@ use crate::object::{Container, Hash, Kind, List, Object};
 use nearfield_tiers::Heap;
 use std::cmp::Ordering;
 
-/// What is to be done.
+/// The options of `SORT`.
 #[derive(Debug, Default)]
 struct Options<'c> {
     descending: bool,
-    /// Whether to compare bytes, not numbers.
+    /// True if elements are compared as bytes, false if as numbers.
     by_bytes: bool,
-    /// The first element that is answered, and how many.
+    /// The first element of the result, and the number of elements.
     limit: Option<(i64, i64)>,
     store: Option<&'c [u8]>,
     by: Option<&'c [u8]>,
@@ -31,8 +31,8 @@ fn denied(option: &str) -> CommandError {
 }
 
 impl<'c> Options<'c> {
-    /// `any_key` says whether the client may read every key: patterns reach keys that the command
-    /// does not name.
+    /// Parses the options. `any_key` is true if the client may read every key: patterns reach keys
+    /// that are not among the arguments.
     fn parse(
         words: &[&'c [u8]],
         may_store: bool,
@@ -82,7 +82,7 @@ impl<'c> Options<'c> {
         }
     }
 
-    /// Those of `length` elements that are answered.
+    /// Returns the range of the result among `length` elements.
     fn part(&self, length: usize) -> std::ops::Range<usize> {
         let Some((start, count)) = self.limit else {
             return 0..length;
@@ -96,7 +96,7 @@ impl<'c> Options<'c> {
     }
 }
 
-/// The keys of a `SORT`: what is sorted, and where the result goes.
+/// Returns the positions of the keys of a `SORT`: the object to sort, and the target of the result.
 pub(super) fn keys_of_sort(args: &[&[u8]]) -> Vec<usize> {
     let mut keys = vec![1];
     let mut position = 2;
@@ -126,7 +126,7 @@ pub(super) fn sort_ro(call: &mut Call<'_>) -> Answer {
     sort_with(call, options)
 }
 
-/// True if the client may reach any key by the patterns of this command.
+/// Returns true if the client may reach any key by the patterns of this command.
 fn may_look_up_any_key(call: &Call<'_>) -> bool {
     let name = call.args.first().copied().unwrap_or_default();
     let acl = &call.server.acl;
@@ -140,7 +140,7 @@ fn sort_with(call: &mut Call<'_>, mut options: Options<'_>) -> Answer {
     if in_order {
         options.by = None;
         if kind == Some(Kind::Set) && options.store.is_some() {
-            // A set has no order, but what is stored must not depend on chance.
+            // A set has no order, but the stored result must not depend on chance.
             (in_order, options.by_bytes) = (false, true);
         }
     }
@@ -154,7 +154,7 @@ fn sort_with(call: &mut Call<'_>, mut options: Options<'_>) -> Answer {
     } else {
         let mut elements = elements;
         if kind == Some(Kind::Set) {
-            // Elements that weigh the same must not come in an order of chance either.
+            // Elements of the same weight must not be in a random order either.
             elements.sort_unstable();
         }
         sorted(&mut call.keys, elements, &options)?
@@ -176,8 +176,8 @@ fn sort_with(call: &mut Call<'_>, mut options: Options<'_>) -> Answer {
     store(call, target, &answers)
 }
 
-/// Has `visit` see what is answered for each element, as long as it takes more: the element itself,
-/// or what each pattern of `get` makes of it.
+/// Calls `visit` with each part of the result, until it returns false: for each element, the
+/// element itself or, if there are patterns in `get`, the value that each of them yields.
 fn each_answer(
     keys: &mut Keys<'_>,
     elements: &[Vec<u8>],
@@ -215,7 +215,7 @@ fn store(call: &mut Call<'_>, target: &[u8], answers: &[Option<Vec<u8>>]) -> Ans
     Ok(())
 }
 
-/// The elements of an object, and its type.
+/// Returns the elements of an object, and its type.
 fn elements(keys: &mut Keys<'_>, key: &[u8]) -> Result<(Vec<Vec<u8>>, Option<Kind>), CommandError> {
     let Some(found) = keys.find(key)? else {
         return Ok((Vec::new(), None));
@@ -230,11 +230,11 @@ fn elements(keys: &mut Keys<'_>, key: &[u8]) -> Result<(Vec<Vec<u8>>, Option<Kin
     Ok((elements, Some(found.kind)))
 }
 
-/// What an element is compared by.
+/// The value that an element is compared by.
 #[derive(Debug, PartialEq, PartialOrd)]
 enum Weight {
     Number(f64),
-    /// Of none there is less than of any.
+    /// Bytes, or `None`, which sorts before all others.
     Bytes(Option<Vec<u8>>),
     /// The element itself.
     Element,
@@ -259,7 +259,7 @@ fn sorted(
         weighed.push((weight, element));
     }
     weighed.sort_by(|one, two| {
-        // By bytes that are the same, elements stay in their order.
+        // Elements with equal bytes keep their order.
         let order = match (&one.0, &two.0) {
             (Weight::Bytes(one), Weight::Bytes(two)) => one.cmp(two),
             _ => one.partial_cmp(two).unwrap_or(Ordering::Equal),
@@ -273,7 +273,7 @@ fn sorted(
     Ok(weighed.into_iter().map(|(_, element)| element).collect())
 }
 
-/// A number as `strtod` reads it, to whom nothing is 0.
+/// Parses a number as `strtod` does, which returns 0 for empty text.
 fn number(text: &[u8]) -> Result<f64, CommandError> {
     let text = text.trim_ascii_start();
     if text.is_empty() {
@@ -284,8 +284,8 @@ fn number(text: &[u8]) -> Result<f64, CommandError> {
     ))
 }
 
-/// The value of the key, or of the field of a hash, that `pattern` makes of an element: the
-/// element takes the place of the first star, and a field's name stands behind `->`.
+/// Returns the value of the key, or of the field of a hash, that `pattern` names for an element:
+/// the element replaces the first star, and a field's name follows `->`.
 fn look_up(
     keys: &mut Keys<'_>,
     pattern: &[u8],
@@ -311,7 +311,7 @@ fn look_up(
     let key = [before, element, after].concat();
     let value = match field {
         Some(field) => {
-            // As HGET, which needs no more of the hash than this field.
+            // Treated as HGET, so that only this field of the hash is loaded.
             let args: [&[u8]; 3] = [b"HGET", &key, field];
             let mut keys = keys.nested();
             keys.touch(one_field, &args);
@@ -322,7 +322,7 @@ fn look_up(
         None => keys.string(&key),
     };
     match value {
-        // A key of another type counts as none.
+        // A key of another type counts as absent.
         Err(CommandError::WrongType) => Ok(None),
         other => other,
     }
