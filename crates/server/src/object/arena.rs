@@ -1,61 +1,61 @@
-//! Blobs of bytes in pages, of which the sparse ones are swept.
+//! Blobs of bytes in pages; sparse pages are swept.
 //!
-//! A blob lies at a multiple of eight bytes in a page of 64 KiB, behind the one that was placed
-//! before it; a large one has a page of its own. The first page begins small and grows. A page
-//! counts the bytes of the blobs in it that live. The arena does not know who refers to a blob, so
-//! it only says which page is worth sweeping: its owner places the blobs that live again.
+//! A blob begins at a multiple of eight bytes in a page of 64 KiB, directly after the blob that was
+//! placed before it; a large one has a page of its own. The first page begins small and grows. A
+//! page counts the bytes of its live blobs. The arena does not know what refers to a blob, so it
+//! only reports which page is worth sweeping; its owner then places the live blobs again.
 
 use super::bytes::{lengthen, zeroed};
 use allocator_api2::alloc::Allocator;
 use allocator_api2::vec::Vec;
 
-/// The size of a page, in which blobs are placed one behind the other.
+/// The size of a page, in which blobs are placed one after the other.
 const PAGE_BYTES: usize = 1 << (UNIT_BITS + PAGE_BITS);
 
-/// The size of the first page when it begins.
+/// The initial size of the first page.
 const PAGE_BYTES_MIN: usize = 512;
 
-/// A blob larger than this has its own page, so that at most an eighth of a page is left empty.
+/// The size above which a blob has its own page, so that at most an eighth of a page is left empty.
 const SHARED_BYTES_MAX: usize = PAGE_BYTES / 8;
 
-/// The page that is being filled is swept out of turn only above this size.
+/// The size above which the page that is being filled may be swept early.
 const SWEEP_BYTES_MIN: usize = 4 << 10;
 
-/// Blobs begin at multiples of eight bytes.
+/// The base-2 logarithm of the alignment of blobs, which is eight bytes.
 const UNIT_BITS: u32 = 3;
 
-/// Units in a page.
+/// The base-2 logarithm of the units in a page.
 const PAGE_BITS: u32 = 13;
 
-/// Locations fit into this many bits, which is enough for 256 GiB.
+/// The number of bits of a location, which is enough for 256 GiB.
 pub(super) const LOCATION_BITS: u32 = 35;
 
 /// No page.
 const NONE: u32 = u32::MAX;
 
-/// Where a blob is: number of the page and units into it.
+/// The location of a blob: number of the page and units into it.
 pub(super) type Location = u64;
 
 pub(super) struct Arena<A: Allocator> {
     pages: Vec<Page<A>, A>,
     /// The page that is being filled.
     current: u32,
-    /// The first page without memory; each knows the next.
+    /// The first page without memory; each such page holds the number of the next.
     vacant: u32,
     /// The capacity of all blocks together.
     block_bytes: usize,
 }
 
 struct Page<A: Allocator> {
-    /// Initialized to its capacity.
+    /// The bytes, initialized to the capacity.
     block: Vec<u8, A>,
-    /// The blobs lie in front of this. In a page without memory, the next one without.
+    /// The end of the blobs. In a page without memory, the number of the next one without.
     used: u32,
-    /// The bytes of the blobs that live.
+    /// The bytes of the live blobs.
     live: u32,
 }
 
-/// The bytes that a blob of `bytes` takes.
+/// Returns the bytes that a blob of `bytes` takes.
 fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(1 << UNIT_BITS)
 }
@@ -72,7 +72,7 @@ fn join(page: u32, offset: usize) -> Location {
 }
 
 impl<A: Allocator> Arena<A> {
-    /// The bytes from `location` to the end of its page.
+    /// Returns the bytes from `location` to the end of its page.
     #[inline]
     pub(super) fn blob(&self, location: Location) -> &[u8] {
         let (page, offset) = split(location);
@@ -100,13 +100,13 @@ impl<A: Allocator + Clone> Arena<A> {
         &mut self.pages[page].block[offset..]
     }
 
-    /// Whether a blob of `old` bytes may be overwritten by one of `new` bytes where it is.
+    /// Returns true if a blob of `old` bytes may be overwritten in place by one of `new` bytes.
     pub(super) fn is_same_size(old: usize, new: usize) -> bool {
         padded(old) == padded(new)
     }
 
-    /// The page, if any, that should be swept before a blob of `bytes` is placed: the one being
-    /// filled, when there is no room in it and at least half of it is dead.
+    /// Returns the page, if any, that should be swept before a blob of `bytes` is placed: the one
+    /// being filled, if there is no room in it and at least half of it is dead.
     pub(super) fn sweep_before(&self, bytes: usize) -> Option<u32> {
         let (page, size) = (self.pages.get(self.current as usize)?, padded(bytes));
         let full = page.used as usize + size > page.block.len();
@@ -114,7 +114,7 @@ impl<A: Allocator + Clone> Arena<A> {
         (full && sparse && size <= SHARED_BYTES_MAX).then_some(self.current)
     }
 
-    /// Finds room for a blob of `bytes`.
+    /// Allocates room for a blob of `bytes`.
     pub(super) fn place(&mut self, bytes: usize) -> Location {
         let size = padded(bytes);
         if size > SHARED_BYTES_MAX {
@@ -170,7 +170,7 @@ impl<A: Allocator + Clone> Arena<A> {
         number
     }
 
-    /// Counts a blob of `bytes` as dead. Answers the page, if any, that should be swept now.
+    /// Counts a blob of `bytes` as dead. Returns the page, if any, that should be swept now.
     pub(super) fn release(&mut self, location: Location, bytes: usize) -> Option<u32> {
         let (number, _) = split(location);
         let number = number as u32;
@@ -191,13 +191,13 @@ impl<A: Allocator + Clone> Arena<A> {
         (used > SWEEP_BYTES_MIN && live * 4 < used).then_some(number)
     }
 
-    /// The page of a blob.
+    /// Returns the page of a blob.
     pub(super) fn page_of(&self, location: Location) -> u32 {
         split(location).0 as u32
     }
 
-    /// Whether a page is worth sweeping to have its memory soon: a quarter of it is dead, and it is
-    /// not the one being filled.
+    /// Returns true if a page is worth sweeping to get its memory soon: a quarter of it is dead,
+    /// and it is not the one being filled.
     pub(super) fn is_thin(&self, number: u32) -> bool {
         let page = &self.pages[number as usize];
         let (live, used) = (page.live as usize, page.used as usize);
@@ -220,17 +220,17 @@ impl<A: Allocator + Clone> Arena<A> {
         block
     }
 
-    /// Where the blob `offset` bytes into a page is.
+    /// Returns the location of the blob `offset` bytes into a page.
     pub(super) fn location(number: u32, offset: usize) -> Location {
         join(number, offset)
     }
 
-    /// The distance from a blob of `bytes` to the next one.
+    /// Returns the distance from a blob of `bytes` to the next one.
     pub(super) fn stride(bytes: usize) -> usize {
         padded(bytes)
     }
 
-    /// Lets the number of a page without memory be used again.
+    /// Allows the number of a page without memory to be reused.
     pub(super) fn vacate(&mut self, number: u32) {
         let page = &mut self.pages[number as usize];
         debug_assert_eq!(page.block.len(), 0);
@@ -239,7 +239,7 @@ impl<A: Allocator + Clone> Arena<A> {
         self.vacant = number;
     }
 
-    /// The bytes of all blobs that live, as the pages count them. For tests.
+    /// Returns the bytes of all live blobs, as the pages count them. For tests.
     pub(super) fn check_invariants(&self) -> usize {
         let blocks: usize = self.pages.iter().map(|page| page.block.capacity()).sum();
         assert_eq!(blocks, self.block_bytes);

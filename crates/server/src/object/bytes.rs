@@ -1,13 +1,13 @@
-//! Blocks of bytes that are initialized to their capacity, and lengths of variable size in them.
+//! Blocks of bytes that are initialized to their capacity, and variable-length integers in them.
 //!
-//! A vector that takes its allocator as a parameter appends byte by byte. A block whose length is
-//! its capacity is filled with `copy_from_slice` instead, a copy of many bytes at once; its owner
-//! keeps how much of it is in use.
+//! A vector with an allocator parameter appends byte by byte. A block whose length is its capacity
+//! is filled with `copy_from_slice` instead, which copies many bytes at once; its owner keeps the
+//! number of bytes in use.
 
 use allocator_api2::alloc::Allocator;
 use allocator_api2::vec::Vec;
 
-/// A block of `length` zeros.
+/// Creates a block of `length` zeros.
 pub(super) fn zeroed<A: Allocator>(length: usize, heap: A) -> Vec<u8, A> {
     let mut block = Vec::new_in(heap);
     lengthen(&mut block, length);
@@ -20,7 +20,7 @@ pub(super) fn lengthen<A: Allocator>(block: &mut Vec<u8, A>, length: usize) {
     block.resize(length, 0);
 }
 
-/// The bytes that `value` takes as a length of variable size: seven bits a byte.
+/// Returns the bytes that `value` takes as a variable-length integer: seven bits a byte.
 #[inline]
 pub(super) fn varint_bytes(value: usize) -> usize {
     if value < 0x80 {
@@ -29,7 +29,7 @@ pub(super) fn varint_bytes(value: usize) -> usize {
     (usize::BITS - value.leading_zeros()).div_ceil(7) as usize
 }
 
-/// Writes `value` at the beginning of `target`, low bits first, and answers the bytes it took.
+/// Writes `value` at the beginning of `target`, low bits first, and returns the bytes it took.
 #[inline]
 pub(super) fn write_varint(mut value: usize, target: &mut [u8]) -> usize {
     let mut at = 0;
@@ -42,7 +42,7 @@ pub(super) fn write_varint(mut value: usize, target: &mut [u8]) -> usize {
     at + 1
 }
 
-/// Reads what [`write_varint`] wrote at `at`: the value, and where what follows it begins.
+/// Reads what [`write_varint`] wrote at `at`: the value, and the position after it.
 #[inline]
 pub(super) fn read_varint(bytes: &[u8], at: usize) -> (usize, usize) {
     let first = bytes[at];
@@ -61,7 +61,7 @@ pub(super) fn read_varint(bytes: &[u8], at: usize) -> (usize, usize) {
     }
 }
 
-/// Writes `value` such that it ends where `target` ends and is read from there backwards.
+/// Writes `value` so that it ends where `target` ends and can be read backwards from there.
 #[inline]
 pub(super) fn write_varint_back(mut value: usize, target: &mut [u8]) {
     let mut at = target.len() - 1;

@@ -7,15 +7,15 @@ use nearfield_tiers::Heap;
 pub trait Container: Sized {
     /// The type of keys that hold such objects.
     const KIND: Kind;
-    /// An empty one.
+    /// Creates an empty object.
     fn create(heap: &Heap) -> Self;
-    /// An object as one of this type.
+    /// Returns the object as one of this type, or `None` if it has another type.
     fn of(object: &Object) -> Option<&Self>;
-    /// An object as one of this type, to be changed.
+    /// Returns the object as one of this type, to be changed, or `None` if it has another type.
     fn of_mut(object: &mut Object) -> Option<&mut Self>;
-    /// One of this type as an object.
+    /// Wraps the value in an [`Object`].
     fn wrap(self) -> Object;
-    /// True if nothing is in it, so that its key goes.
+    /// Returns true if it has no elements, so that its key is deleted.
     fn is_empty(&self) -> bool;
 }
 
@@ -84,11 +84,11 @@ container!(
     Stream,
     Stream,
     of_heap(Stream::new_in),
-    // A stream without entries has a last identifier and groups; its key stays.
+    // A stream without entries still has a last identifier and groups, so its key stays.
     |_: &Stream| false
 );
 
-/// A container's constructor, given a heap to share.
+/// Adapts a container's constructor to a shared heap.
 fn of_heap<T>(create: impl Fn(Heap) -> T) -> impl Fn(&Heap) -> T {
     move |heap| create(heap.clone())
 }

@@ -1,17 +1,17 @@
-//! Objects as bytes, the form in which they lie in a cold tier.
+//! Frozen objects: their form as bytes in a cold tier.
 //!
-//! Nothing but memory changes when an object is frozen and thawed: it has the same elements in the
-//! same order and the same form, and cursors of scans stay good. So clients cannot tell whether a
-//! value has been in a cold tier. Payloads of `DUMP` have the elements only.
+//! Freezing and thawing an object changes nothing but its memory: it has the same elements in the
+//! same order and the same form, and cursors of scans stay valid. So clients cannot see whether a
+//! value has been in a cold tier. Payloads of `DUMP`, in contrast, have the elements only.
 //!
-//! Numbers are written as lengths of variable size, low bits first. Each object says what follows
-//! in its own module (`freeze` and `thaw`). Thawing trusts nothing: what is no object is
-//! [`Damaged`].
+//! Numbers are written as variable-length integers, low bits first. The module of each type defines
+//! what follows (`freeze` and `thaw`). Thawing trusts nothing: bytes that are not an object result
+//! in [`Damaged`].
 
 use super::{Hash, Kind, List, Object, Set, SortedSet, Stream, Text};
 use nearfield_tiers::Heap;
 
-/// Bytes are not those of a frozen object.
+/// The error for bytes that are not those of a frozen object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the bytes are no {} that was frozen", .0.name())]
 pub struct Damaged(pub Kind);
@@ -25,13 +25,13 @@ pub(super) fn put_number(out: &mut Vec<u8>, mut number: usize) {
     out.push(number as u8);
 }
 
-/// Appends a string behind its length.
+/// Appends a string after its length.
 pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_number(out, bytes.len());
     out.extend_from_slice(bytes);
 }
 
-/// Bytes that are taken from their beginning; `None` where they are not what they ought to be.
+/// Bytes that are read from their beginning. Reads return `None` if the bytes are not as expected.
 #[derive(Clone, Debug)]
 pub(super) struct Source<'a>(&'a [u8]);
 
@@ -40,7 +40,7 @@ impl<'a> Source<'a> {
         Source(bytes)
     }
 
-    /// The bytes that are left.
+    /// Returns the number of bytes that are left.
     pub(super) fn left(&self) -> usize {
         self.0.len()
     }
@@ -56,7 +56,7 @@ impl<'a> Source<'a> {
         for shift in (0..usize::BITS).step_by(7) {
             let byte = self.byte()?;
             let part = usize::from(byte & 0x7f);
-            // Bits that would be lost are no part of a number.
+            // Bits that would be lost by the shift are invalid.
             number |= part
                 .checked_shl(shift)
                 .filter(|shifted| shifted >> shift == part)?;
@@ -78,7 +78,7 @@ impl<'a> Source<'a> {
         self.take(count)
     }
 
-    /// A number of things that take at least a byte each.
+    /// Reads a count of items that take at least a byte each.
     pub(super) fn count(&mut self) -> Option<usize> {
         self.number().filter(|&count| count <= self.left())
     }
@@ -97,7 +97,8 @@ impl Object {
         }
     }
 
-    /// The object of a type that [`freeze`](Object::freeze) has made these bytes of, in `heap`.
+    /// Creates the object of a type from the bytes that [`freeze`](Object::freeze) has written, in
+    /// `heap`.
     ///
     /// ```
     /// use nearfield_server::object::{Container, Kind, Limits, Object, Set};
@@ -114,7 +115,7 @@ impl Object {
     /// ```
     ///
     /// # Errors
-    /// The bytes are no object of that type.
+    /// The bytes are not an object of that type.
     pub fn thaw(kind: Kind, bytes: &[u8], heap: &Heap) -> Result<Object, Damaged> {
         let mut source = Source::new(bytes);
         let heap = heap.clone();
@@ -143,7 +144,7 @@ mod tests {
     use rand::RngExt;
     use rand::rngs::SmallRng;
 
-    /// An object of random elements, of either form, some of whose elements are removed.
+    /// Creates an object of random elements, of either form, some of whose elements are removed.
     fn made(random: &mut SmallRng, kind: Kind, heap: &Heap) -> Object {
         let limits = Limits {
             hash_entries_max: 20,
@@ -219,8 +220,8 @@ mod tests {
         object
     }
 
-    /// All that a client can see of an object: its encoding, its elements, and those that scans
-    /// visit with the cursors between them.
+    /// The parts of an object that a client can see: its encoding, its elements, and those that
+    /// scans visit with the cursors between them.
     type Seen = (String, Vec<(Vec<u8>, Vec<u8>)>, Vec<Vec<u8>>);
 
     fn seen(object: &Object) -> Seen {
@@ -300,7 +301,7 @@ mod tests {
                 };
                 check(&thawed);
                 assert_eq!(seen(&thawed), seen(&object));
-                // Both go on in the same way.
+                // Both behave in the same way from here.
                 let mut again = Vec::new();
                 thawed.freeze(&mut again);
                 assert_eq!(again, frozen);

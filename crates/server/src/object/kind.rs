@@ -28,7 +28,7 @@ impl Kind {
         Kind::Stream,
     ];
 
-    /// The type's name in the protocol.
+    /// Returns the type's name in the protocol.
     pub fn name(self) -> &'static str {
         match self {
             Kind::String => "string",

@@ -1,9 +1,9 @@
-//! Up to which size objects keep their small forms.
+//! The sizes up to which objects keep their small forms.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Up to which size objects keep their small forms. The defaults are those of Redis 7.2.
+/// The sizes up to which objects keep their small forms. The defaults are those of Redis 7.2.
 ///
 /// Limits matter when an object grows: one that has its large form keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,13 +22,13 @@ pub struct Limits {
     pub sorted_set_entries_max: usize,
     /// Bytes of a member of a packed sorted set (`zset-max-listpack-value`).
     pub sorted_set_bytes_max: usize,
-    /// What a chunk of a list holds (`list-max-listpack-size`).
+    /// The limit of a chunk of a list (`list-max-listpack-size`).
     pub list_chunk: ChunkLimit,
     /// Bytes of a node of a stream (`stream-node-max-bytes`); 0: no limit.
     pub stream_node_bytes_max: usize,
     /// Entries of a node of a stream (`stream-node-max-entries`); 0: no limit.
     pub stream_node_entries_max: usize,
-    /// Bytes of a sparse HyperLogLog, its header among them (`hll-sparse-max-bytes`).
+    /// Bytes of a sparse HyperLogLog, including its header (`hll-sparse-max-bytes`).
     pub hyperloglog_sparse_bytes_max: usize,
 }
 
@@ -50,12 +50,12 @@ impl Default for Limits {
     }
 }
 
-/// Limits that all threads read whenever an object is changed, and that are seldom changed
-/// themselves: reads wait for nobody and write nothing.
+/// Limits that all threads read whenever an object is changed, and that rarely change themselves:
+/// reads neither wait nor write.
 #[derive(Debug)]
 pub struct SharedLimits {
     values: [AtomicUsize; 12],
-    /// One change at a time.
+    /// The lock that serializes changes.
     changing: Mutex<()>,
 }
 
@@ -69,7 +69,7 @@ impl Default for SharedLimits {
 }
 
 impl SharedLimits {
-    /// The limits as they are now. During a change some may be new already and others not.
+    /// Returns the current limits. During a change some may be new already and others not.
     #[inline]
     pub fn load(&self) -> Limits {
         let value = |position: usize| self.values[position].load(Ordering::Relaxed);
@@ -122,7 +122,7 @@ impl Limits {
     }
 }
 
-/// What a chunk of a list holds at most. One element is always allowed.
+/// The maximum size of a chunk of a list. One element is always allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkLimit {
     /// Bytes of the packed elements.
@@ -133,7 +133,8 @@ pub struct ChunkLimit {
 
 impl ChunkLimit {
     /// Reads a value of `list-max-listpack-size`: from -1 to -5 for 4, 8, 16, 32 or 64 KiB, lower
-    /// ones as -5; else a number of elements, which together are at most 8 KiB. 0 counts as 1.
+    /// ones as -5; otherwise a number of elements, which together have at most 8 KiB. 0 counts as
+    /// 1.
     pub fn from_setting(setting: i32) -> ChunkLimit {
         if setting < 0 {
             ChunkLimit {

@@ -1,8 +1,8 @@
 //! The containers behind typed keys: lists, hashes, sets, sorted sets and streams.
 //!
-//! Each container takes all its memory from the heap that it is given, says how much that is, and
-//! can be built again in another heap, so that an object can move to another tier of memory. Small
-//! ones are packed; [`Limits`] says up to which size.
+//! Each container takes all its memory from a given heap, reports how much that is, and can be
+//! rebuilt in another heap, so that an object can move to another tier of memory. Small ones are
+//! packed; [`Limits`] defines up to which size.
 
 mod arena;
 mod bytes;
@@ -37,9 +37,9 @@ pub use text::Text;
 
 use nearfield_tiers::Heap;
 
-/// What a typed key holds, or a string that does not lie in the index itself.
+/// The value of a typed key, or a string that is not stored in the index itself.
 pub enum Object {
-    /// A string that is long, or changed in place.
+    /// A string that is long, or was changed in place.
     Text(Box<Text>),
     /// A list.
     List(Box<List<Heap>>),
@@ -54,7 +54,7 @@ pub enum Object {
 }
 
 impl Object {
-    /// Its type.
+    /// Returns the type of the object.
     pub fn kind(&self) -> Kind {
         match self {
             Object::Text(_) => Kind::String,
@@ -66,7 +66,7 @@ impl Object {
         }
     }
 
-    /// What `OBJECT ENCODING` calls its form.
+    /// Returns the name of its form for `OBJECT ENCODING`.
     pub fn encoding(&self, limits: &Limits) -> &'static str {
         match self {
             Object::Text(_) => "raw",
@@ -78,7 +78,8 @@ impl Object {
         }
     }
 
-    /// The number of elements, fields, members or entries; of a string, of bytes.
+    /// Returns the number of elements, fields, members or entries; of a string, the number of
+    /// bytes.
     pub fn len(&self) -> usize {
         match self {
             Object::Text(text) => text.bytes().len(),
@@ -90,14 +91,14 @@ impl Object {
         }
     }
 
-    /// Whether nothing is in it.
+    /// Returns true if it has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The bytes taken from its heap, those of the box, and those of nodes in cold tiers. Constant
-    /// time, except that it is linear in the chunks of a list, and in the nodes and consumers of a
-    /// stream.
+    /// Returns the bytes taken from its heap, those of the box, and those of nodes in cold tiers.
+    /// Constant time, except that it is linear in the chunks of a list, and in the nodes and
+    /// consumers of a stream.
     pub fn memory_bytes(&self) -> usize {
         let cold = self.parted().map_or(0, Parted::cold_bytes);
         let in_box = match self {
@@ -111,7 +112,7 @@ impl Object {
         in_box + self.heap_bytes() + cold
     }
 
-    /// The bytes taken from its heap.
+    /// Returns the bytes taken from its heap.
     pub fn heap_bytes(&self) -> usize {
         match self {
             Object::Text(text) => text.memory_bytes(),
@@ -123,8 +124,8 @@ impl Object {
         }
     }
 
-    /// The elements, blocks and pages that freeing it is about, at most. Linear in the chunks of a
-    /// list, and in the nodes and groups of a stream.
+    /// Returns an upper bound of the elements, blocks and pages that freeing it touches. Linear in
+    /// the chunks of a list, and in the nodes and groups of a stream.
     pub fn steps_to_free(&self) -> usize {
         const PAGE_BYTES: usize = 4096;
         let parts = match self {
@@ -135,8 +136,7 @@ impl Object {
         1 + parts + self.heap_bytes() / PAGE_BYTES
     }
 
-    /// Says what time it is for the next reads: they do not see fields of a hash whose time is
-    /// over.
+    /// Sets the time for the next reads: they do not see expired fields of a hash.
     #[inline]
     pub fn at(&mut self, now_ms: u64) {
         if let Object::Hash(hash) = self {
@@ -144,7 +144,7 @@ impl Object {
         }
     }
 
-    /// A copy that takes its memory from `heap`. Cursors of scans stay good.
+    /// Creates a copy that takes its memory from `heap`. Cursors of scans stay valid.
     pub fn rebuild_in(&self, heap: &Heap) -> Object {
         let heap = heap.clone();
         match self {

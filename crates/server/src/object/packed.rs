@@ -1,4 +1,4 @@
-//! Byte strings packed one behind the other: the form of small objects, and the chunks of lists.
+//! Byte strings packed one after the other: the form of small objects, and the chunks of lists.
 //!
 //! ```text
 //!           start                                                              end
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! `length` counts the bytes of the element. `back` counts length and bytes together and is read
-//! from its end, so that the elements can be walked in both directions. Room at both ends lets
-//! pushes at either end move nothing.
+//! from its end, so that the elements can be walked in both directions. With room at both ends,
+//! pushes at either end need not move the elements.
 
 use super::bytes::{
     lengthen, read_varint, read_varint_back, varint_bytes, write_varint, write_varint_back, zeroed,
@@ -16,46 +16,46 @@ use super::frozen::{Source, put_bytes, put_number};
 use allocator_api2::alloc::Allocator;
 use allocator_api2::vec::Vec;
 
-/// Up to this size a block that has to grow grows by half; it is also the usual size of a chunk of
-/// a list, which thus gets a block of just its size.
+/// The size up to which a block that must grow grows by half. It is also the usual size of a chunk
+/// of a list, which thus gets a block of exactly its size.
 const BLOCK_BYTES: usize = 8 << 10;
 
-/// A block smaller than this is never exchanged for a smaller one.
+/// The size below which a block is never exchanged for a smaller one.
 const SHRINK_BYTES_MIN: usize = 256;
 
 /// A sequence of byte strings in one block of memory, walked in both directions.
 ///
-/// Pushing and removing at the ends takes amortized constant time, all else is linear in the bytes
-/// held. The bytes must be fewer than 2^32.
+/// Pushing and removing at the ends takes amortized constant time, all other operations are linear
+/// in the bytes held. The bytes must be fewer than 2^32.
 pub struct Packed<A: Allocator> {
-    /// Initialized to its capacity; the elements lie in `start..end`.
+    /// The bytes, initialized to the capacity; the elements are in `start..end`.
     block: Vec<u8, A>,
     start: u32,
     end: u32,
     len: u32,
-    /// Lies in what would be padding.
+    /// A byte in what would otherwise be padding.
     _one_value: OneValue,
 }
 
-/// A byte of one value. By the others an enum that has a [`Packed`] tells its variants apart, so
-/// that it is no larger.
+/// A byte with one valid value. An enum that has a [`Packed`] uses the other values to tell its
+/// variants apart, so that it is no larger.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 enum OneValue {
     Zero = 0,
 }
 
-/// Where an element begins, or where the last one ends, in bytes behind the first element's
-/// beginning. A change of the sequence invalidates the positions behind it.
+/// The position at which an element begins, or at which the last one ends, in bytes from the
+/// beginning of the first element. A change of the sequence invalidates the positions behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position(u32);
 
 impl Position {
-    /// Where the first element begins.
+    /// The position of the first element.
     pub const FIRST: Position = Position(0);
 }
 
-/// The bytes that an element of `length` bytes takes in a [`Packed`].
+/// Returns the bytes that an element of `length` bytes takes in a [`Packed`].
 #[inline]
 pub fn packed_bytes(length: usize) -> usize {
     let head = varint_bytes(length) + length;
@@ -63,12 +63,12 @@ pub fn packed_bytes(length: usize) -> usize {
 }
 
 impl<A: Allocator + Clone> Packed<A> {
-    /// An empty sequence, which takes no memory yet.
+    /// Creates an empty sequence, which takes no memory yet.
     pub fn new_in(heap: A) -> Self {
         Self::with_capacity_in(0, heap)
     }
 
-    /// An empty sequence with room for elements that take `bytes`.
+    /// Creates an empty sequence with room for elements that take `bytes`.
     pub fn with_capacity_in(bytes: usize, heap: A) -> Self {
         Packed {
             block: zeroed(bytes, heap),
@@ -79,32 +79,32 @@ impl<A: Allocator + Clone> Packed<A> {
         }
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether there is no element.
+    /// Returns true if there is no element.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The bytes that the elements take, room not counted.
+    /// Returns the bytes that the elements take, without the room.
     pub fn byte_len(&self) -> usize {
         (self.end - self.start) as usize
     }
 
-    /// The heap that the block is from.
+    /// Returns the heap that the block is from.
     pub fn heap(&self) -> &A {
         self.block.allocator()
     }
 
-    /// The bytes taken from the heap.
+    /// Returns the bytes taken from the heap.
     pub fn memory_bytes(&self) -> usize {
         self.block.capacity()
     }
 
-    /// A copy that takes its memory from `heap`, and no more of it than the elements need.
+    /// Creates a copy that takes its memory from `heap`, only as much as the elements need.
     pub fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> Packed<B> {
         let mut copy = Packed::with_capacity_in(self.byte_len(), heap);
         copy.block.copy_from_slice(self.elements());
@@ -113,14 +113,14 @@ impl<A: Allocator + Clone> Packed<A> {
         copy
     }
 
-    /// Appends the elements as [`thaw`](Packed::thaw) takes them: their number, and each behind its
+    /// Appends the elements as [`thaw`](Packed::thaw) reads them: their number, and each after its
     /// length.
     pub fn freeze(&self, out: &mut std::vec::Vec<u8>) {
         put_number(out, self.len());
         self.iter().for_each(|element| put_bytes(out, element));
     }
 
-    /// The elements that were frozen, in no more memory than they need.
+    /// Reads frozen elements into exactly as much memory as they need.
     pub fn thaw(source: &mut Source<'_>, heap: A) -> Option<Self> {
         let count = source.count()?;
         let mut ahead = source.clone();
@@ -140,24 +140,24 @@ impl<A: Allocator + Clone> Packed<A> {
         &self.block[self.start as usize..self.end as usize]
     }
 
-    /// Behind the last element.
+    /// Returns the position after the last element.
     pub fn end(&self) -> Position {
         Position(self.end - self.start)
     }
 
-    /// The element at `position`, which must not be the end.
+    /// Returns the element at `position`, which must not be the end.
     #[inline]
     pub fn at(&self, position: Position) -> &[u8] {
         read_element(self.elements(), position.0 as usize).0
     }
 
-    /// The position behind that of an element.
+    /// Returns the position after that of an element.
     #[inline]
     pub fn next(&self, position: Position) -> Position {
         Position(read_element(self.elements(), position.0 as usize).1 as u32)
     }
 
-    /// The position of element `index`, which may be the count of elements: the end. Walks from
+    /// Returns the position of element `index`; the number of elements gives the end. Walks from
     /// the nearer end.
     pub fn position(&self, index: usize) -> Position {
         debug_assert!(index <= self.len());
@@ -171,22 +171,22 @@ impl<A: Allocator + Clone> Packed<A> {
         Position(at as u32)
     }
 
-    /// Element `index`, or `None` when there are not as many.
+    /// Returns element `index`, or `None` if there are fewer.
     pub fn get(&self, index: usize) -> Option<&[u8]> {
         (index < self.len()).then(|| self.at(self.position(index)))
     }
 
-    /// The first element.
+    /// Returns the first element.
     pub fn first(&self) -> Option<&[u8]> {
         (!self.is_empty()).then(|| self.at(Position::FIRST))
     }
 
-    /// The last element.
+    /// Returns the last element.
     pub fn last(&self) -> Option<&[u8]> {
         self.iter().next_back()
     }
 
-    /// All elements, from either end.
+    /// Returns all elements, from either end.
     pub fn iter(&self) -> Elements<'_> {
         Elements {
             bytes: self.elements(),
@@ -195,7 +195,7 @@ impl<A: Allocator + Clone> Packed<A> {
         }
     }
 
-    /// The elements from `position` on; backwards they come from the last one down to it.
+    /// Returns the elements from `position` on; backwards they come from the last one down to it.
     pub fn iter_from(&self, position: Position) -> Elements<'_> {
         Elements {
             front: position.0 as usize,
@@ -203,7 +203,7 @@ impl<A: Allocator + Clone> Packed<A> {
         }
     }
 
-    /// The elements before `position`, from either end.
+    /// Returns the elements before `position`, from either end.
     pub fn iter_until(&self, position: Position) -> Elements<'_> {
         Elements {
             back: position.0 as usize,
@@ -211,12 +211,13 @@ impl<A: Allocator + Clone> Packed<A> {
         }
     }
 
-    /// Elements two by two, with the position of each first one. There must be an even number.
+    /// Returns the elements in pairs, with the position of each first one. Their number must be
+    /// even.
     pub fn pairs(&self) -> Pairs<'_> {
         Pairs(self.iter())
     }
 
-    /// The pairs `start..end`, from either end.
+    /// Returns the pairs `start..end`, from either end.
     pub fn pairs_between(&self, start: usize, end: usize) -> Pairs<'_> {
         Pairs(Elements {
             front: self.position(2 * start).0 as usize,
@@ -225,7 +226,7 @@ impl<A: Allocator + Clone> Packed<A> {
         })
     }
 
-    /// The pair that begins with `first`: its position and its second element.
+    /// Finds the pair that begins with `first`, and returns its position and its second element.
     pub fn find_pair(&self, first: &[u8]) -> Option<(Position, &[u8])> {
         let mut pairs = self.pairs();
         let (position, _, second) = pairs.find(|(_, other, _)| *other == first)?;
@@ -249,14 +250,14 @@ impl<A: Allocator + Clone> Packed<A> {
         self.write(self.start as usize, element, size);
     }
 
-    /// Puts an element before the one at `position`, whose place it takes.
+    /// Inserts an element at `position`, before the element that is there.
     pub fn insert(&mut self, position: Position, element: &[u8]) {
         let size = packed_bytes(element.len());
         let at = self.open(position.0 as usize, size);
         self.write(at, element, size);
     }
 
-    /// Exchanges the element at `position` for another.
+    /// Replaces the element at `position`.
     pub fn replace(&mut self, position: Position, element: &[u8]) {
         let at = position.0 as usize;
         let old = read_element(self.elements(), at).1 - at;
@@ -295,7 +296,7 @@ impl<A: Allocator + Clone> Packed<A> {
         self.remove_between(Position::FIRST, position, count);
     }
 
-    /// Removes all elements for which `keep`, which sees them in order, says no.
+    /// Removes all elements for which `keep`, which sees them in order, returns false.
     pub fn retain(&mut self, mut keep: impl FnMut(&[u8]) -> bool) {
         let end = self.end as usize;
         let (mut read, mut write) = (self.start as usize, self.start as usize);
@@ -315,7 +316,7 @@ impl<A: Allocator + Clone> Packed<A> {
         self.shrink();
     }
 
-    /// Takes the elements from `index` on away, into a sequence of their own.
+    /// Moves the elements from `index` on into a sequence of their own.
     pub fn split_off(&mut self, index: usize) -> Self {
         let at = self.position(index).0 as usize;
         let mut tail = Packed::with_capacity_in(self.byte_len() - at, self.heap().clone());
@@ -353,8 +354,8 @@ impl<A: Allocator + Clone> Packed<A> {
         self.len += 1;
     }
 
-    /// Makes a gap of `size` bytes `at` bytes behind the first element and answers where in the
-    /// block it is. Moves the shorter side if it has the room.
+    /// Makes a gap of `size` bytes `at` bytes after the start of the first element, and returns its
+    /// position in the block. Moves the shorter side if it has the room.
     fn open(&mut self, at: usize, size: usize) -> usize {
         let front = at <= self.byte_len() / 2;
         if front && (self.start as usize >= size || at == 0) {
@@ -371,7 +372,8 @@ impl<A: Allocator + Clone> Packed<A> {
         self.start as usize + at
     }
 
-    /// Takes `size` bytes out, `at` bytes behind the first element, by moving the shorter side.
+    /// Removes `size` bytes, `at` bytes after the start of the first element, by moving the shorter
+    /// side.
     fn close(&mut self, at: usize, size: usize) {
         let (start, end) = (self.start as usize, self.end as usize);
         let from = start + at;
@@ -401,10 +403,9 @@ impl<A: Allocator + Clone> Packed<A> {
         }
     }
 
-    /// Gets room for `size` bytes at one end. Where the other end has plenty, half of what is left
-    /// of it is moved over: each such move is paid for by the pushes that fill the half, also when
-    /// they alternate between the ends. Else the block grows, for the most part at the
-    /// end that asks.
+    /// Makes room for `size` bytes at one end. If the other end has plenty, half of the rest is
+    /// moved over: each such move is paid for by the pushes that fill this half, also when they
+    /// alternate between the ends. Otherwise the block grows, mostly at the end that needs room.
     #[cold]
     fn make_room(&mut self, size: usize, front: bool) {
         let (live, old) = (self.byte_len(), self.block.len());
@@ -441,7 +442,7 @@ impl<A: Allocator + Clone> Packed<A> {
         (self.start, self.end) = (0, live as u32);
     }
 
-    /// Panics unless the elements are as the layout says. For tests.
+    /// Panics unless the elements match the layout. For tests.
     pub fn check_invariants(&self) {
         assert_eq!(self.block.len(), self.block.capacity());
         assert!(self.start <= self.end && self.end as usize <= self.block.len());
@@ -452,7 +453,7 @@ impl<A: Allocator + Clone> Packed<A> {
     }
 }
 
-/// The size of a block of `old` bytes that has to hold `need`.
+/// Returns the new size of a block of `old` bytes that must hold `need`.
 fn grown(old: usize, need: usize) -> usize {
     if old == 0 {
         need
@@ -463,7 +464,7 @@ fn grown(old: usize, need: usize) -> usize {
     }
 }
 
-/// The element that begins at `at`, and where the next one begins.
+/// Returns the element that begins at `at`, and the position of the next one.
 #[inline]
 fn read_element(bytes: &[u8], at: usize) -> (&[u8], usize) {
     let (length, body) = read_varint(bytes, at);
@@ -471,7 +472,7 @@ fn read_element(bytes: &[u8], at: usize) -> (&[u8], usize) {
     (&bytes[body..end], end + varint_bytes(end - at))
 }
 
-/// Where the element begins that ends at `end`.
+/// Returns the beginning of the element that ends at `end`.
 #[inline]
 fn before(bytes: &[u8], end: usize) -> usize {
     let head = read_varint_back(bytes, end);
@@ -487,7 +488,7 @@ pub struct Elements<'a> {
 }
 
 impl Elements<'_> {
-    /// The position of the element that `next` would give.
+    /// Returns the position of the element that `next` would return.
     pub fn position(&self) -> Position {
         Position(self.front as u32)
     }
@@ -518,7 +519,7 @@ impl DoubleEndedIterator for Elements<'_> {
     }
 }
 
-/// Elements of a [`Packed`] two by two, with the position of the first of both.
+/// Elements of a [`Packed`] in pairs, with the position of the first of each.
 #[derive(Clone)]
 pub struct Pairs<'a>(Elements<'a>);
 

@@ -1,4 +1,4 @@
-//! Shared parts of the containers' tests.
+//! Helpers that the containers' tests share.
 
 use nearfield_tiers::cold::Cold;
 use nearfield_tiers::{Specification, Tiers};
@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-/// Runs `test` for `count` seeds, or for the one in `SEED` alone; says which seed failed.
+/// Runs `test` for `count` seeds, or only for the one in `SEED`. Reports the seed that failed.
 pub fn for_each_seed(count: u64, test: impl Fn(&mut SmallRng)) {
     let only = std::env::var("SEED")
         .ok()
@@ -23,7 +23,7 @@ pub fn for_each_seed(count: u64, test: impl Fn(&mut SmallRng)) {
     }
 }
 
-/// A random string of at most `length_max` bytes, usually a short one.
+/// Returns a random string of at most `length_max` bytes, usually a short one.
 pub fn bytes(random: &mut SmallRng, length_max: usize) -> Vec<u8> {
     let length = match random.random_range(0..8) {
         0 => random.random_range(0..=length_max),
@@ -32,7 +32,7 @@ pub fn bytes(random: &mut SmallRng, length_max: usize) -> Vec<u8> {
     (0..length).map(|_| random.random_range(0..4)).collect()
 }
 
-/// A cold tier in compressed memory, which is number 1.
+/// Creates a cold tier in compressed memory, which has number 1.
 pub fn cold() -> Arc<Cold> {
     let tiers = ["memory=1M", "compressed=8M"].map(|tier| tier.parse::<Specification>());
     let tiers = Tiers::open(&tiers.map(Result::unwrap)).unwrap();

@@ -1,4 +1,4 @@
-//! A string that is long, or changed in place.
+//! A string that is long, or was changed in place.
 
 use allocator_api2::vec::Vec;
 use nearfield_tiers::Heap;
@@ -10,14 +10,14 @@ pub struct Text {
 }
 
 impl Text {
-    /// A copy of `bytes` in `heap`.
+    /// Creates a copy of `bytes` in `heap`.
     pub fn new_in(bytes: &[u8], heap: Heap) -> Text {
         let mut copy = Vec::with_capacity_in(bytes.len(), heap);
         append(&mut copy, bytes);
         Text { bytes: copy }
     }
 
-    /// The string.
+    /// Returns the string.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -27,8 +27,7 @@ impl Text {
         append(&mut self.bytes, bytes);
     }
 
-    /// Makes the string at least `length` bytes long, with zeros at the end, and gives it to be
-    /// written to.
+    /// Extends the string with zeros to at least `length` bytes, and returns it to be written to.
     pub fn extend_to(&mut self, length: usize) -> &mut [u8] {
         if self.bytes.len() < length {
             self.bytes.resize(length, 0);
@@ -36,14 +35,14 @@ impl Text {
         &mut self.bytes
     }
 
-    /// The bytes of memory that the string has taken from its heap.
+    /// Returns the bytes of memory that the string has taken from its heap.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 }
 
-/// Appends `bytes` by copies of many bytes at once: a vector that takes its allocator as a
-/// parameter appends byte by byte, which takes ten times as long.
+/// Appends `bytes` by copies of many bytes at once: a vector with an allocator parameter appends
+/// byte by byte, which takes ten times as long.
 fn append(to: &mut Vec<u8, Heap>, bytes: &[u8]) {
     let before = to.len();
     to.resize(before + bytes.len(), 0);

@@ -1,4 +1,5 @@
-//! Notes of when the fields of hashes expire, by which the hashes are found whose fields are over.
+//! Notes of the times at which fields of hashes expire. They lead to the hashes with expired
+//! fields.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -8,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The notes of all hashes of a database that have fields which expire.
 ///
 /// Each such hash has one note: at the time at which the first of its fields expires, or before,
-/// as a note stays where it is when a field is given a later time. A hash owns its note, which goes
-/// with it, whatever becomes of its key; that of a hash in a cold tier is owned for it. It names
-/// the key that the hash had when it was made.
+/// because a note stays where it is when a field is given a later time. A hash owns its note, which
+/// is dropped with it, whatever happens to its key; for a hash in a cold tier another object owns
+/// the note. The note names the key that the hash had when the note was made.
 #[derive(Debug)]
 pub struct FieldNotes {
     /// The time of the first note; the largest number if there is none.
@@ -53,31 +54,31 @@ impl Default for FieldNotes {
 }
 
 impl FieldNotes {
-    /// True if there may be fields whose time is over.
+    /// Returns true if there may be expired fields.
     #[inline]
     pub fn are_due(&self, now_ms: u64) -> bool {
         self.soonest_ms.load(Ordering::Acquire) <= now_ms
     }
 
-    /// The number of hashes that have fields which expire.
+    /// Returns the number of hashes that have fields which expire.
     pub fn len(&self) -> usize {
         self.notes.lock().keys.len()
     }
 
-    /// Whether there is no such hash.
+    /// Returns true if there is no such hash.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// About how many bytes they take.
+    /// Returns about how many bytes the notes take.
     pub fn memory_bytes(&self) -> usize {
-        /// With the share of a node of the tree.
+        /// The bytes of a note, with its share of a tree node.
         const NOTE_BYTES: usize = 48;
         let notes = self.notes.lock();
         notes.keys.len() * NOTE_BYTES + notes.key_bytes
     }
 
-    /// The first notes up to now, at most `limit` of them.
+    /// Returns the first notes up to now, at most `limit` of them.
     pub fn due(&self, now_ms: u64, limit: usize) -> Vec<DueNote> {
         let notes = self.notes.lock();
         let due = notes.keys.range(..=(now_ms, u64::MAX)).take(limit);
@@ -88,7 +89,7 @@ impl FieldNotes {
         .collect()
     }
 
-    /// Removes a note whose hash has another key, or no key. Nothing if it is gone.
+    /// Removes a note whose hash has another key, or no key. Does nothing if the note is gone.
     pub fn remove(&self, note: &DueNote) {
         self.remove_at(note.place);
     }
@@ -123,12 +124,12 @@ impl FieldNotes {
 }
 
 impl FieldNote {
-    /// The time that it stands at.
+    /// Returns the time of the note.
     pub fn time_ms(&self) -> u64 {
         self.place.0
     }
 
-    /// True if it is in `notes` and not after `time_ms`.
+    /// Returns true if the note is in `notes` and not after `time_ms`.
     pub fn serves(&self, notes: &Arc<FieldNotes>, time_ms: u64) -> bool {
         Arc::ptr_eq(&self.notes, notes) && self.place.0 <= time_ms
     }

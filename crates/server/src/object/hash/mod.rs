@@ -20,43 +20,43 @@ use nearfield_tiers::Heap;
 use rand::{Rng, RngExt};
 use timed::Timed;
 
-/// Fields with values, both byte strings, in no order that means something.
+/// Fields with values, both byte strings, in no particular order.
 ///
-/// A small hash is packed, and what is said of complexity is said of large ones. Values of a large
-/// one may lie in cold tiers, each for itself; then only those can be read which are
-/// [lent](super::Parted::lend).
+/// A small hash is packed; the complexities given here are those of large ones. Values of a large
+/// hash may be in cold tiers, each separately. Only the [lent](super::Parted::lend) ones can be
+/// read then.
 ///
-/// Fields may expire. Those whose time is over are not seen by most methods, and stay until
-/// [`take_due`](Hash::take_due); which these are is said by [`at`](Hash::at).
+/// Fields may expire. Most methods do not see expired fields, which stay until
+/// [`take_due`](Hash::take_due). The time that decides this is set by [`at`](Hash::at).
 pub struct Hash<A: Allocator> {
     form: Form<A>,
 }
 
 enum Form<A: Allocator> {
-    /// Fields and values in turn.
+    /// Fields and values alternating.
     Small(Packed<A>),
     Large(Box<Table<A>, A>),
-    /// Either of the others, and when some fields expire.
+    /// Either of the other forms, and the times at which some fields expire.
     Timed(Box<Timed<A>, A>),
 }
 
-// Hashes without times take no more memory for those that have some.
+// Hashes without times must not pay memory for those with times.
 const _: () = assert!(size_of::<Form<Heap>>() == size_of::<Packed<Heap>>());
 
-/// The forms of a hash that is frozen.
+/// The tags of the forms of a frozen hash.
 const SMALL: u8 = 0;
 const LARGE: u8 = 1;
 const TIMED: u8 = 2;
 
 impl<A: Allocator + Clone> Hash<A> {
-    /// An empty hash.
+    /// Creates an empty hash.
     pub fn new_in(heap: A) -> Self {
         Hash {
             form: Form::Small(Packed::new_in(heap)),
         }
     }
 
-    /// The number of fields, also of those that are not seen.
+    /// Returns the number of fields, including those that are not seen.
     pub fn len(&self) -> usize {
         match &self.form {
             Form::Small(packed) => packed.len() / 2,
@@ -65,13 +65,13 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// Whether there is no field.
+    /// Returns true if there is no field.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The name of the form: `listpack` or `hashtable`, and `listpackex` for a packed one some of
-    /// whose fields expire, as Redis has it.
+    /// Returns the name of the form: `listpack` or `hashtable`, and `listpackex` for a packed hash
+    /// with fields that expire, as in Redis.
     pub fn encoding(&self) -> &'static str {
         match &self.form {
             Form::Small(_) => "listpack",
@@ -83,7 +83,7 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// The bytes taken from the heap, in constant time.
+    /// Returns the bytes taken from the heap, in constant time.
     pub fn memory_bytes(&self) -> usize {
         match &self.form {
             Form::Small(packed) => packed.memory_bytes(),
@@ -92,7 +92,7 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// A copy that takes its memory from `heap`. A cursor of a scan stays good.
+    /// Creates a copy that takes its memory from `heap`. A cursor of a scan stays valid.
     pub fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> Hash<B> {
         Hash {
             form: match &self.form {
@@ -107,7 +107,7 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// Appends the hash as [`thaw`](Hash::thaw) takes it: a byte for its form, and what it has.
+    /// Appends the hash as [`thaw`](Hash::thaw) reads it: a byte for its form, and its content.
     pub(super) fn freeze(&self, out: &mut Vec<u8>) {
         match &self.form {
             Form::Small(packed) => {
@@ -125,7 +125,7 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// A hash that was frozen.
+    /// Reads a frozen hash.
     pub(super) fn thaw(source: &mut Source<'_>, heap: A) -> Option<Self> {
         let form = match source.byte()? {
             SMALL => {
@@ -139,7 +139,7 @@ impl<A: Allocator + Clone> Hash<A> {
         Some(Hash { form })
     }
 
-    /// The value of `field`. Expected constant time, as all operations of one field.
+    /// Returns the value of `field`. Expected constant time, like all operations on one field.
     pub fn get(&self, field: &[u8]) -> Option<&[u8]> {
         match &self.form {
             Form::Small(packed) => packed.find_pair(field).map(|(_, value)| value),
@@ -149,7 +149,7 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// The length of `field`'s value in bytes.
+    /// Returns the length of `field`'s value in bytes.
     pub fn value_len(&self, field: &[u8]) -> Option<usize> {
         match &self.form {
             Form::Small(packed) => packed.find_pair(field).map(|(_, value)| value.len()),
@@ -159,7 +159,7 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// Whether there is a value of `field`.
+    /// Returns true if `field` has a value.
     pub fn contains(&self, field: &[u8]) -> bool {
         match &self.form {
             Form::Small(packed) => packed.find_pair(field).is_some(),
@@ -168,14 +168,15 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// Sets the value of `field`, which never expires from then on; whether it had none before.
+    /// Sets the value of `field`, which then never expires. Returns true if it had no value before.
     pub fn set(&mut self, limits: &Limits, field: &[u8], value: &[u8]) -> bool {
         let is_new = self.set_value(limits, field, value);
         self.forget_time(field);
         is_new
     }
 
-    /// As [`set`](Hash::set), but the field expires when it did before.
+    /// Sets the value of `field` like [`set`](Hash::set), but keeps the time at which the field
+    /// expires.
     pub fn set_value(&mut self, limits: &Limits, field: &[u8], value: &[u8]) -> bool {
         if let Form::Timed(timed) = &mut self.form {
             return timed.fields.set_value(limits, field, value);
@@ -197,7 +198,7 @@ impl<A: Allocator + Clone> Hash<A> {
         !self.table().insert(field, value).1
     }
 
-    /// The table of the large form, which is taken on if need be.
+    /// Returns the table of the large form, to which the hash is converted if necessary.
     fn table(&mut self) -> &mut Table<A> {
         if let Form::Small(packed) = &self.form {
             let mut table = Table::new_in(packed.heap().clone());
@@ -214,7 +215,7 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// Removes `field`; whether it had a value.
+    /// Removes `field`. Returns true if it had a value.
     pub fn remove(&mut self, field: &[u8]) -> bool {
         self.forget_time(field);
         match &mut self.form {
@@ -230,7 +231,7 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// All fields and values.
+    /// Returns all fields and values.
     pub fn iter(&self) -> Fields<'_, A> {
         let (form, timed) = self.parts();
         let walk = match form {
@@ -241,7 +242,7 @@ impl<A: Allocator + Clone> Hash<A> {
         Fields { walk, timed }
     }
 
-    /// The form that has the fields; and what says which of them are seen, if not all are.
+    /// Returns the form that has the fields, and the times if some fields are not seen.
     fn parts(&self) -> (&Form<A>, Option<&Timed<A>>) {
         match &self.form {
             Form::Timed(timed) => {
@@ -252,7 +253,7 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// All fields, in the order of [`iter`](Hash::iter).
+    /// Returns all fields, in the order of [`iter`](Hash::iter).
     pub fn fields(&self) -> impl Iterator<Item = &[u8]> {
         let (form, timed) = self.parts();
         let (packed, table) = match form {
@@ -272,8 +273,8 @@ impl<A: Allocator + Clone> Hash<A> {
             .filter(is_seen)
     }
 
-    /// One of the fields, all of which are equally likely. Linear while there are some that are
-    /// not seen.
+    /// Returns a random field, all with equal probability. Linear while there are some that are not
+    /// seen.
     pub fn random_field(&self, random: &mut impl Rng) -> Option<&[u8]> {
         match &self.form {
             Form::Small(_) => self.random(random).map(|(field, _)| field),
@@ -283,17 +284,17 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// The place of a field among those that are seen; `None` if there is none.
+    /// Returns a random index among the fields that are seen; `None` if there are none.
     fn seen_index(&self, random: &mut impl Rng) -> Option<usize> {
         let count = self.seen_len();
         (count > 0).then(|| random.random_range(0..count))
     }
 
-    /// Gives all fields, values and the times at which fields expire to `visit`, also those that
-    /// are not seen. Of the values in cold tiers one at a time is in memory.
+    /// Passes all fields, values and the times at which fields expire to `visit`, including those
+    /// that are not seen. One value in a cold tier is in memory at a time.
     ///
     /// # Errors
-    /// That of `visit`, or a value cannot be read.
+    /// The error of `visit`, or a value cannot be read.
     pub fn visit<E>(
         &self,
         unread: impl Fn(Unread) -> E,
@@ -315,7 +316,7 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// One of the fields, all of which are equally likely, and its value.
+    /// Returns a random field, all with equal probability, and its value.
     pub fn random(&self, random: &mut impl Rng) -> Option<(&[u8], &[u8])> {
         match &self.form {
             Form::Small(packed) if packed.is_empty() => None,
@@ -330,8 +331,8 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// Visits about `count` fields and answers the cursor to go on with; 0 begins and ends an
-    /// iteration. A field that is there during all of it is visited at least once.
+    /// Visits about `count` fields and returns the next cursor; 0 begins and ends an iteration. A
+    /// field that is present during the whole iteration is visited at least once.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&[u8], &[u8])) -> u64 {
         let (form, timed) = self.parts();
         let mut visit = |field: &[u8], value: &[u8]| {
@@ -354,7 +355,7 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// As [`scan`](Hash::scan), of the fields alone.
+    /// Visits fields like [`scan`](Hash::scan), without their values.
     pub fn scan_fields(&self, cursor: u64, count: usize, mut visit: impl FnMut(&[u8])) -> u64 {
         let (form, timed) = self.parts();
         let mut visit = |field: &[u8]| {
@@ -385,7 +386,7 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// True if it is large, so that its values may lie in several tiers.
+    /// Returns true if it is large, so that its values may be in several tiers.
     #[inline]
     pub fn has_nodes(&self) -> bool {
         self.large().is_some()
@@ -404,7 +405,7 @@ impl<A: Allocator + Clone> Hash<A> {
 /// Fields and values of a [`Hash`](struct@Hash).
 pub struct Fields<'a, A: Allocator> {
     walk: Walk<'a, A>,
-    /// Says which are seen, if not all are.
+    /// The times that decide which fields are seen, if not all are.
     timed: Option<&'a Timed<A>>,
 }
 

@@ -1,4 +1,4 @@
-//! A hash whose values lie in several tiers. Small ones have no nodes.
+//! A hash whose values are in several tiers. Small hashes have no nodes.
 
 use super::super::node::{Copied, Met, Part, Parted, Seen, Unread, WHOLE_BYTES_MAX};
 use super::super::table::Table;

@@ -79,7 +79,7 @@ fn the_form_changes_where_the_limits_say() {
     assert_eq!((other.encoding(), other.len()), ("hashtable", 128));
 }
 
-/// Moves values out of the memory, and some back.
+/// Moves values out of memory, and some back.
 fn shuffle(hash: &mut Hash<Heap>, cold: &Arc<Cold>, random: &mut SmallRng) {
     for (number, place) in hash.nodes() {
         if random.random_bool(0.7) {
@@ -93,19 +93,19 @@ fn shuffle(hash: &mut Hash<Heap>, cold: &Arc<Cold>, random: &mut SmallRng) {
                 cold.read(place, &mut value).unwrap();
                 None
             }
-            // What cannot be compressed stays.
+            // Values that cannot be compressed stay.
             None => match cold.put(1, &[&value]) {
                 Ok(places) => Some(places[0]),
                 Err(_) => continue,
             },
         };
         assert!(hash.move_node(&copied, to, cold, &value).unwrap());
-        // It has moved, and lies elsewhere than when it was copied.
+        // The value has moved, and is not where it was when it was copied.
         assert!(!hash.move_node(&copied, None, cold, b"other").unwrap());
     }
 }
 
-/// A long text that can be compressed, or a short one.
+/// Returns a long text that can be compressed, or a short one.
 fn text(random: &mut SmallRng) -> Vec<u8> {
     let length = [10, 63, 64, 200, 1000][random.random_range(0..5)];
     let word = bytes(random, 30);
@@ -223,7 +223,7 @@ fn values_in_cold_tiers_change_nothing_and_only_those_of_the_part_are_read() {
     });
 }
 
-/// A hash of large values, each in the cold tier if its number `is_cold`.
+/// Creates a hash of large values, each in the cold tier if `is_cold` returns true for its number.
 fn hash_of(count: u32, cold: &Arc<Cold>, is_cold: impl Fn(u32) -> bool) -> Hash<Heap> {
     let limits = Limits::default();
     let mut hash = Hash::new_in(Heap::new());
@@ -266,7 +266,7 @@ fn a_value_that_was_changed_meanwhile_does_not_move() {
         assert!(!moved.unwrap());
         cold.release(place);
     }
-    // Others may change, also so that it lies elsewhere and has another id.
+    // Others may change, even so that this one moves in memory and gets another id.
     let (copied, place, value) = copy(&hash, nodes[999]);
     (2..990_u32).for_each(|number| _ = hash.remove(&number.to_le_bytes()));
     let moved = hash.move_node(&copied, Some(place), &cold, &value);
@@ -275,7 +275,7 @@ fn a_value_that_was_changed_meanwhile_does_not_move() {
     hash.check_invariants();
 }
 
-/// Pages of which a quarter has gone are swept, so that moves free memory.
+/// A page of which a quarter is dead is swept, so that moves free memory.
 #[test]
 fn memory_is_freed_as_values_move() {
     let cold = cold();
@@ -324,10 +324,10 @@ fn the_walk_is_told_how_often_values_were_used() {
     assert!(hash.moves_by_nodes() && hash.is_attended());
 }
 
-/// What a hash has to have: of each field the value, and when it expires.
+/// The expected content of a hash: the value of each field, and when it expires.
 type Timed = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
 
-/// Compares all that can be seen of a hash at a time.
+/// Compares everything that can be seen of a hash at a time.
 fn check_timed(hash: &mut Hash<Heap>, model: &Timed, now_ms: u64, random: &mut SmallRng) {
     hash.at(now_ms);
     hash.check_invariants();

@@ -1,5 +1,5 @@
-//! Hashes some of whose fields expire. The times lie beside the fields, so that other hashes take
-//! no more memory, and a field without a time no more than in one of these.
+//! Hashes with fields that expire. The times are stored apart from the fields, so that other hashes
+//! take no more memory, and a field without a time takes no more in one of these.
 
 use super::due::{FieldNote, FieldNotes};
 use super::{Form, Hash, Limits};
@@ -12,27 +12,27 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 /// The last time at which a field may expire, in milliseconds since 1970, as in Redis.
-/// Floating-point numbers hold all times up to it.
+/// Floating-point numbers represent all times up to it exactly.
 pub const FIELD_TIME_MS_MAX: u64 = (1 << 46) - 1;
 
-/// Fields and values, and when some of the fields expire.
+/// Fields and values, and the times at which some of the fields expire.
 pub(super) struct Timed<A: Allocator> {
-    /// All fields, also those whose time is over. Not timed itself.
+    /// All fields, including expired ones. This hash itself has no times.
     pub(super) fields: Hash<A>,
-    /// The fields that expire, at least one, and when.
+    /// The fields that expire, at least one, with their times.
     times: SortedSet<A>,
-    /// Fields are not seen whose time is not after this one.
+    /// The current time: fields whose time is not after it are not seen.
     now_ms: u64,
     note: Option<FieldNote>,
 }
 
 impl<A: Allocator + Clone> Timed<A> {
-    /// The bytes taken from the heap.
+    /// Returns the bytes taken from the heap.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of::<Timed<A>>() + self.fields.memory_bytes() + self.times.memory_bytes()
     }
 
-    /// A copy, which has no note.
+    /// Creates a copy, which has no note.
     pub(super) fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> Timed<B> {
         Timed {
             fields: self.fields.rebuild_in(heap.clone()),
@@ -62,12 +62,12 @@ impl<A: Allocator + Clone> Timed<A> {
         })
     }
 
-    /// When the first field expires.
+    /// Returns the time at which the first field expires.
     fn soonest_ms(&self) -> Option<u64> {
         self.times.by_rank(0).map(|(_, time)| time as u64)
     }
 
-    /// How many fields are not seen.
+    /// Returns the number of fields that are not seen.
     pub(super) fn over(&self) -> usize {
         if self
             .soonest_ms()
@@ -79,7 +79,7 @@ impl<A: Allocator + Clone> Timed<A> {
         self.times.score_ranks(Bound::Unbounded, until).len()
     }
 
-    /// False of a field whose time is over.
+    /// Returns false for an expired field.
     pub(super) fn sees(&self, field: &[u8]) -> bool {
         self.expires_at_ms(field)
             .is_none_or(|time| time > self.now_ms)
@@ -103,14 +103,14 @@ impl<A: Allocator + Clone> Timed<A> {
 
 const MAX: f64 = FIELD_TIME_MS_MAX as f64;
 
-/// Of a hash whose fields expire.
+/// The methods of a hash with fields that expire.
 impl<A: Allocator + Clone> Hash<A> {
-    /// True if there are fields that expire.
+    /// Returns true if there are fields that expire.
     pub fn has_times(&self) -> bool {
         matches!(self.form, Form::Timed(_))
     }
 
-    /// From now on fields are not seen whose time is not after `now_ms`, but by
+    /// Sets the current time. Fields whose time is not after `now_ms` are then seen only by
     /// [`len`](Hash::len), [`is_empty`](Hash::is_empty) and [`visit`](Hash::visit).
     #[inline]
     pub fn at(&mut self, now_ms: u64) {
@@ -119,7 +119,7 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// The number of fields that are seen. Logarithmic.
+    /// Returns the number of fields that are seen. Logarithmic.
     pub fn seen_len(&self) -> usize {
         match &self.form {
             Form::Timed(timed) => self.len() - timed.over(),
@@ -127,7 +127,7 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// When `field` expires, in milliseconds since 1970.
+    /// Returns the time at which `field` expires, in milliseconds since 1970.
     pub fn expires_at_ms(&self, field: &[u8]) -> Option<u64> {
         match &self.form {
             Form::Timed(timed) => timed.expires_at_ms(field),
@@ -135,7 +135,7 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// When the first field expires, in milliseconds since 1970.
+    /// Returns the time at which the first field expires, in milliseconds since 1970.
     pub fn soonest_ms(&self) -> Option<u64> {
         match &self.form {
             Form::Timed(timed) => timed.soonest_ms(),
@@ -143,7 +143,8 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// Changes when `field`, which has to be there, expires, at most at [`FIELD_TIME_MS_MAX`].
+    /// Changes the time at which `field` expires, at most to [`FIELD_TIME_MS_MAX`]. The field must
+    /// exist.
     pub fn set_time(&mut self, limits: &Limits, field: &[u8], time_ms: Option<u64>) {
         debug_assert!(self.contains(field));
         match time_ms {
@@ -155,8 +156,8 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// Removes fields whose time is not after `now_ms`, at most `limit` of them, those first that
-    /// expire first; answers which.
+    /// Removes fields whose time is not after `now_ms`, at most `limit` of them, in the order of
+    /// their times. Returns them.
     pub fn take_due(&mut self, now_ms: u64, limit: usize) -> Vec<Vec<u8>> {
         let Form::Timed(timed) = &mut self.form else {
             return Vec::new();
@@ -174,7 +175,7 @@ impl<A: Allocator + Clone> Hash<A> {
         due
     }
 
-    /// Sees to it that the hash of `key` has a note among `notes`, if any of its fields expires.
+    /// Ensures that the hash of `key` has a note among `notes`, if any of its fields expires.
     pub fn note_in(&mut self, notes: &Arc<FieldNotes>, key: &[u8]) {
         if let Form::Timed(timed) = &mut self.form
             && let Some(soonest) = timed.soonest_ms()
@@ -194,7 +195,7 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// Has `field` never expire.
+    /// Makes `field` never expire.
     pub(super) fn forget_time(&mut self, field: &[u8]) {
         if let Form::Timed(timed) = &mut self.form {
             timed.times.remove(field);
@@ -202,7 +203,7 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// The form with times, which is taken on if need be.
+    /// Returns the form with times, to which the hash is converted if necessary.
     fn timed(&mut self) -> &mut Timed<A> {
         if !self.has_times() {
             let heap = self.heap().clone();
@@ -223,7 +224,7 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// Leaves the form with times if no field expires any more.
+    /// Returns to the form without times if no field expires any more.
     fn leave_times(&mut self) {
         if !matches!(&self.form, Form::Timed(timed) if timed.times.is_empty()) {
             return;

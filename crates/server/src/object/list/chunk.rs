@@ -1,4 +1,4 @@
-//! The chunks of a list, which are its nodes: each lies in memory or in a cold tier.
+//! The chunks of a list, which are its nodes: each is in memory or in a cold tier.
 
 use super::super::frozen::Source;
 use super::super::node::{Away, Copied, Seen, Unread, next_number};
@@ -7,12 +7,12 @@ use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box;
 use nearfield_tiers::ReadError;
 
-/// Packed elements, which are never none.
+/// Packed elements, at least one.
 pub(super) struct Chunk<A: Allocator> {
     number: u64,
-    /// Counts changes of the elements and moves.
+    /// Number of changes of the elements and moves.
     version: u32,
-    /// How many commands have touched it since the mover has asked.
+    /// Number of commands that have touched it since the mover's last visit.
     uses: u8,
     body: Body<A>,
 }
@@ -22,14 +22,14 @@ enum Body<A: Allocator> {
     Cold(Box<Cold<A>, A>),
 }
 
-/// A chunk that lies in a cold tier, and what has to be known of it without reading it.
+/// A chunk in a cold tier, and the facts that must be known of it without reading it.
 struct Cold<A: Allocator> {
     away: Away,
     len: u32,
     byte_len: u32,
-    /// The bytes that the tier has taken.
+    /// The bytes given to the tier.
     bytes: u32,
-    /// A copy for the command that is running.
+    /// A copy for the running command.
     lent: Option<Packed<A>>,
 }
 
@@ -50,7 +50,7 @@ impl<A: Allocator + Clone> Chunk<A> {
         }
     }
 
-    /// The bytes that the elements take in memory, room not counted.
+    /// Returns the bytes that the elements take in memory, without the room.
     pub(super) fn byte_len(&self) -> usize {
         match &self.body {
             Body::Here(elements) => elements.byte_len(),
@@ -58,7 +58,7 @@ impl<A: Allocator + Clone> Chunk<A> {
         }
     }
 
-    /// The bytes taken from the heap.
+    /// Returns the bytes taken from the heap.
     pub(super) fn memory_bytes(&self) -> usize {
         match &self.body {
             Body::Here(elements) => elements.memory_bytes(),
@@ -69,7 +69,7 @@ impl<A: Allocator + Clone> Chunk<A> {
         }
     }
 
-    /// The bytes that a cold tier has taken.
+    /// Returns the bytes given to a cold tier.
     pub(super) fn cold_bytes(&self) -> usize {
         match &self.body {
             Body::Here(_) => 0,
@@ -81,7 +81,7 @@ impl<A: Allocator + Clone> Chunk<A> {
         matches!(self.body, Body::Cold(_))
     }
 
-    /// Where the chunk lies, if it lies in a cold tier.
+    /// Returns the handle of the chunk's place, if it is in a cold tier.
     pub(super) fn away(&self) -> Option<&Away> {
         match &self.body {
             Body::Here(_) => None,
@@ -89,7 +89,7 @@ impl<A: Allocator + Clone> Chunk<A> {
         }
     }
 
-    /// The elements, if they are in memory or lent.
+    /// Returns the elements, if they are in memory or lent.
     pub(super) fn here(&self) -> Option<&Packed<A>> {
         match &self.body {
             Body::Here(elements) => Some(elements),
@@ -97,7 +97,7 @@ impl<A: Allocator + Clone> Chunk<A> {
         }
     }
 
-    /// The elements of a chunk in the part that the command touches.
+    /// Returns the elements of a chunk in the part that the command touches.
     #[inline]
     pub(super) fn elements(&self) -> &Packed<A> {
         match self.here() {
@@ -106,7 +106,7 @@ impl<A: Allocator + Clone> Chunk<A> {
         }
     }
 
-    /// The elements, to be changed.
+    /// Returns the elements, to be changed.
     #[inline]
     pub(super) fn change(&mut self) -> &mut Packed<A> {
         self.version = self.version.wrapping_add(1);
@@ -116,14 +116,15 @@ impl<A: Allocator + Clone> Chunk<A> {
         }
     }
 
-    /// A copy of a chunk that lies in a cold tier.
+    /// Reads a copy of a chunk from a cold tier.
     pub(super) fn read(away: &Away, heap: &A) -> Result<Packed<A>, Unread> {
         let mut frozen = Vec::new();
         away.read(&mut frozen)?;
         thaw(&frozen, heap).ok_or_else(|| away.unread(ReadError::Damaged))
     }
 
-    /// Brings the chunk into memory and answers the bytes that it takes there; 0 if it was there.
+    /// Brings the chunk into memory and returns the bytes that it takes there; 0 if it was in
+    /// memory.
     pub(super) fn warm(&mut self, heap: &A) -> Result<usize, Unread> {
         let Body::Cold(cold) = &self.body else {
             return Ok(0);
@@ -135,7 +136,7 @@ impl<A: Allocator + Clone> Chunk<A> {
         Ok(bytes)
     }
 
-    /// Lends the chunk to the command that is running, if it is not in memory.
+    /// Lends the chunk to the running command, if it is not in memory.
     pub(super) fn lend(&mut self, heap: &A) -> Result<(), Unread> {
         if let Body::Cold(cold) = &mut self.body
             && cold.lent.is_none()
@@ -162,7 +163,7 @@ impl<A: Allocator + Clone> Chunk<A> {
         self.number
     }
 
-    /// What the mover learns of it; its uses begin anew.
+    /// Returns the facts for the mover, and resets the number of uses.
     pub(super) fn see(&mut self) -> Seen {
         Seen {
             number: self.number,
@@ -175,7 +176,7 @@ impl<A: Allocator + Clone> Chunk<A> {
         }
     }
 
-    /// The chunk, found at `index`, as it is now.
+    /// Returns the current state of the chunk, found at `index`.
     pub(super) fn copied(&self, index: usize) -> Copied {
         Copied {
             number: self.number,
@@ -185,12 +186,12 @@ impl<A: Allocator + Clone> Chunk<A> {
         }
     }
 
-    /// True if it is as it was when it was copied.
+    /// Returns true if the chunk is as it was when it was copied.
     pub(super) fn is_same(&self, copied: &Copied) -> bool {
         (self.number, self.version) == (copied.number, copied.version)
     }
 
-    /// Has the chunk, of which `frozen` is a copy, lie in a cold tier.
+    /// Moves the chunk, of which `frozen` is a copy, to a cold tier.
     pub(super) fn put_away(&mut self, away: Away, frozen: &[u8], heap: &A) {
         let cold = Cold {
             away,
@@ -203,7 +204,8 @@ impl<A: Allocator + Clone> Chunk<A> {
         self.body = Body::Cold(Box::new_in(cold, heap.clone()));
     }
 
-    /// Has the chunk lie in memory, of which `frozen` is a copy; false if that is none.
+    /// Moves the chunk, of which `frozen` is a copy, to memory. Returns false if `frozen` is
+    /// damaged.
     pub(super) fn put_here(&mut self, frozen: &[u8], heap: &A) -> bool {
         let thawed = thaw(frozen, heap);
         let is_copy = thawed.is_some();

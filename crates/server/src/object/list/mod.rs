@@ -1,8 +1,7 @@
 //! Lists: sequences of byte strings that grow and shrink at both ends.
 //!
-//! The elements lie packed in chunks, so that most of them are reached without a pointer of their
-//! own, and a change in the middle moves no more than one chunk. Chunks may lie in cold tiers
-//! (`nodes.rs`).
+//! The elements are packed in chunks, so that most of them need no pointer of their own, and a
+//! change in the middle moves no more than one chunk. Chunks may be in cold tiers (`nodes.rs`).
 
 mod chunk;
 mod nodes;
@@ -19,22 +18,23 @@ use ring::Ring;
 
 /// A sequence of byte strings.
 ///
-/// Pushing and popping take amortized constant time. To find an index takes a walk over the chunks
+/// Pushing and popping take amortized constant time. Finding an index takes a walk over the chunks
 /// from the nearer end, and over the elements of one chunk.
 pub struct List<A: Allocator> {
-    /// None of them is empty.
+    /// The chunks, none of which is empty.
     chunks: Ring<Chunk<A>, A>,
     len: usize,
 }
 
-/// Whether an element may be added to a chunk. One that is larger than a chunk gets its own.
+/// Returns true if an element may be added to a chunk. An element that is larger than a chunk gets
+/// its own.
 fn has_room<A: Allocator + Clone>(chunk: &Chunk<A>, limit: ChunkLimit, element: &[u8]) -> bool {
     chunk.len() < limit.entries_max
         && chunk.byte_len() + packed_bytes(element.len()) <= limit.bytes_max
 }
 
 impl<A: Allocator + Clone> List<A> {
-    /// An empty list, which takes no memory yet.
+    /// Creates an empty list, which takes no memory yet.
     pub fn new_in(heap: A) -> Self {
         List {
             chunks: Ring::new_in(heap),
@@ -42,17 +42,18 @@ impl<A: Allocator + Clone> List<A> {
         }
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is no element.
+    /// Returns true if there is no element.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The name of the form: `listpack` for a single chunk within the limits, else `quicklist`.
+    /// Returns the name of the form: `listpack` for a single chunk within the limits, else
+    /// `quicklist`.
     pub fn encoding(&self, limits: &Limits) -> &'static str {
         let limit = limits.list_chunk;
         let fits = |chunk: &Chunk<A>| {
@@ -65,13 +66,13 @@ impl<A: Allocator + Clone> List<A> {
         }
     }
 
-    /// The bytes taken from the heap. Linear in the chunks.
+    /// Returns the bytes taken from the heap. Linear in the chunks.
     pub fn memory_bytes(&self) -> usize {
         let chunks: usize = self.chunks.iter().map(Chunk::memory_bytes).sum();
         self.chunks.memory_bytes() + chunks
     }
 
-    /// A copy that takes its memory from `heap`.
+    /// Creates a copy that takes its memory from `heap`.
     pub fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> List<B> {
         let mut copy = List::new_in(heap.clone());
         for chunk in self.chunks.iter() {
@@ -82,7 +83,7 @@ impl<A: Allocator + Clone> List<A> {
         copy
     }
 
-    /// Appends the list as [`thaw`](List::thaw) takes it: its chunks behind their number.
+    /// Appends the list as [`thaw`](List::thaw) reads it: its chunks after their number.
     pub(super) fn freeze(&self, out: &mut Vec<u8>) {
         put_number(out, self.chunks.len());
         for chunk in self.chunks.iter() {
@@ -90,7 +91,7 @@ impl<A: Allocator + Clone> List<A> {
         }
     }
 
-    /// A list that was frozen.
+    /// Reads a frozen list.
     pub(super) fn thaw(source: &mut Source<'_>, heap: A) -> Option<Self> {
         let mut list = List::new_in(heap.clone());
         for _ in 0..source.count()? {
@@ -104,8 +105,8 @@ impl<A: Allocator + Clone> List<A> {
         Some(list)
     }
 
-    /// A chunk of one element. The first chunk grows as it needs to; a list that has several will
-    /// probably fill the next one too.
+    /// Creates a chunk for one element. The first chunk grows as needed; a list that has several
+    /// will probably fill the next one, too.
     fn begin_chunk(&self, limit: ChunkLimit, element: &[u8]) -> Packed<A> {
         let is_full_soon = self.chunks.len() > 0 && limit.entries_max == usize::MAX;
         let bytes = if is_full_soon { limit.bytes_max } else { 0 };
@@ -143,25 +144,25 @@ impl<A: Allocator + Clone> List<A> {
         self.chunks.push_front(Chunk::new(chunk));
     }
 
-    /// The first element.
+    /// Returns the first element.
     pub fn first(&self) -> Option<&[u8]> {
         self.chunks.get(0)?.elements().first()
     }
 
-    /// The last element.
+    /// Returns the last element.
     pub fn last(&self) -> Option<&[u8]> {
         let last = self.chunks.len().checked_sub(1)?;
         self.chunks.get(last)?.elements().last()
     }
 
-    /// Removes the first element and answers it.
+    /// Removes the first element and returns it.
     pub fn pop_front(&mut self) -> Option<Vec<u8>> {
         let element = self.first()?.to_vec();
         self.remove_front(1);
         Some(element)
     }
 
-    /// Removes the last element and answers it.
+    /// Removes the last element and returns it.
     pub fn pop_back(&mut self) -> Option<Vec<u8>> {
         let element = self.last()?.to_vec();
         self.remove_back(1);
@@ -211,7 +212,8 @@ impl<A: Allocator + Clone> List<A> {
         self.remove_front(start);
     }
 
-    /// The chunk that element `index` is in, and the index in it. Walks from the nearer end.
+    /// Returns the chunk that element `index` is in, and the index within it. Walks from the nearer
+    /// end.
     fn find_chunk(&self, index: usize) -> (usize, usize) {
         debug_assert!(index < self.len);
         let lens = |number| self.chunks.get(number).map_or(0, Chunk::len);
@@ -238,7 +240,7 @@ impl<A: Allocator + Clone> List<A> {
         }
     }
 
-    /// Element `index`, or `None` when there are not as many.
+    /// Returns element `index`, or `None` if there are fewer.
     pub fn get(&self, index: usize) -> Option<&[u8]> {
         if index >= self.len {
             return None;
@@ -247,7 +249,7 @@ impl<A: Allocator + Clone> List<A> {
         self.chunks.get(number)?.elements().get(index)
     }
 
-    /// Exchanges element `index` for another; whether there is one.
+    /// Replaces element `index`. Returns true if it exists.
     pub fn set(&mut self, limits: &Limits, index: usize, element: &[u8]) -> bool {
         if index >= self.len {
             return false;
@@ -267,7 +269,8 @@ impl<A: Allocator + Clone> List<A> {
         true
     }
 
-    /// Inserts an element before that of `index`, or at the end if `index` is their number.
+    /// Inserts an element before that at `index`, or at the end if `index` is the number of
+    /// elements.
     pub fn insert(&mut self, limits: &Limits, index: usize, element: &[u8]) {
         if index == 0 {
             return self.push_front(limits, element);
@@ -284,7 +287,7 @@ impl<A: Allocator + Clone> List<A> {
             chunk.insert(chunk.position(within), element);
             return;
         }
-        // The full chunk is divided, so that the new element comes between two chunks.
+        // The full chunk is split, so that the new element comes between two chunks.
         let mut number = number;
         if within > 0 {
             let tail = Chunk::new(chunk.change().split_off(within));
@@ -307,8 +310,8 @@ impl<A: Allocator + Clone> List<A> {
         }
     }
 
-    /// The index of the first element that equals another. Chunks in cold tiers are passed over:
-    /// [`Part::First`](super::Part::First) has the one be in memory that is looked for.
+    /// Returns the index of the first element that equals another. Chunks in cold tiers are
+    /// skipped: [`Part::First`](super::Part::First) brings the chunk with the element into memory.
     fn index_of(&self, element: &[u8]) -> Option<usize> {
         let mut before = 0;
         for chunk in self.chunks.iter() {
@@ -321,7 +324,7 @@ impl<A: Allocator + Clone> List<A> {
         None
     }
 
-    /// Inserts an element before the first one that equals `pivot`; whether there is one.
+    /// Inserts an element before the first one that equals `pivot`. Returns true if there is one.
     pub fn insert_before(&mut self, limits: &Limits, pivot: &[u8], element: &[u8]) -> bool {
         let index = self.index_of(pivot);
         index.is_some_and(|index| {
@@ -330,7 +333,7 @@ impl<A: Allocator + Clone> List<A> {
         })
     }
 
-    /// Inserts an element behind the first one that equals `pivot`; whether there is one.
+    /// Inserts an element after the first one that equals `pivot`. Returns true if there is one.
     pub fn insert_after(&mut self, limits: &Limits, pivot: &[u8], element: &[u8]) -> bool {
         let index = self.index_of(pivot);
         index.is_some_and(|index| {
@@ -339,9 +342,9 @@ impl<A: Allocator + Clone> List<A> {
         })
     }
 
-    /// Removes elements that equal `element`, and answers how many: the first `count`, the last
-    /// `-count` if it is negative, or all if it is 0. Linear. Chunks in cold tiers are passed over:
-    /// [`Part::Each`](super::Part::Each) has those be in memory that have such elements.
+    /// Removes elements that equal `element`, and returns their number: the first `count`, the last
+    /// `-count` if it is negative, or all if it is 0. Linear. Chunks in cold tiers are skipped:
+    /// [`Part::Each`](super::Part::Each) brings those with such elements into memory.
     pub fn remove(&mut self, limits: &Limits, count: i64, element: &[u8]) -> usize {
         let mut left = match count {
             0 => usize::MAX,
@@ -362,7 +365,8 @@ impl<A: Allocator + Clone> List<A> {
             if here == 0 {
                 continue;
             }
-            // Counted from the front, these are passed by, and those behind `here` more kept.
+            // Counted from the front, the first `skipped` matches stay, the next `here` are
+            // removed.
             let skipped = if from_back { found - here } else { 0 };
             let mut seen = 0;
             chunk.change().retain(|other| {
@@ -383,8 +387,8 @@ impl<A: Allocator + Clone> List<A> {
         removed
     }
 
-    /// Drops empty chunks and merges neighbours of which two together fill less than a chunk, if
-    /// both are in memory.
+    /// Drops empty chunks and merges neighbours that together fill less than a chunk, if both are
+    /// in memory.
     fn merge_chunks(&mut self, limit: ChunkLimit) {
         let mut kept = 0;
         for _ in 0..self.chunks.len() {
@@ -409,17 +413,17 @@ impl<A: Allocator + Clone> List<A> {
         }
     }
 
-    /// All elements in order.
+    /// Returns all elements in order.
     pub fn iter(&self) -> Iter<'_, A> {
         self.iter_from(0)
     }
 
-    /// The elements from `index` on, in order.
+    /// Returns the elements from `index` on, in order.
     pub fn iter_from(&self, index: usize) -> Iter<'_, A> {
         self.walk(index, false)
     }
 
-    /// The elements from `index` down to the first one.
+    /// Returns the elements from `index` down to the first one.
     pub fn iter_back_from(&self, index: usize) -> Iter<'_, A> {
         self.walk(index, true)
     }
@@ -445,7 +449,7 @@ impl<A: Allocator + Clone> List<A> {
         iter
     }
 
-    /// Panics unless the chunks are as they should be. For tests.
+    /// Panics unless the chunks are consistent. For tests.
     pub fn check_invariants(&self) {
         for chunk in self.chunks.iter() {
             chunk.here().into_iter().for_each(Packed::check_invariants);

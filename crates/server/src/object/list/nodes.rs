@@ -1,4 +1,4 @@
-//! A list whose chunks lie in several tiers.
+//! A list whose chunks are in several tiers.
 
 use super::super::node::{Away, Copied, Met, Part, Parted, Seen, Unread, WHOLE_BYTES_MAX};
 use super::super::packed::packed_bytes;
@@ -12,26 +12,26 @@ use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The numbers of chunks.
+/// Ranges of the indexes of chunks.
 type Numbers = SmallVec<[Range<usize>; 2]>;
 
 impl<A: Allocator + Clone> List<A> {
-    /// True if it has several chunks, so that they may lie in several tiers, or one that is left of
-    /// them lies in a cold one.
+    /// Returns true if it has several chunks, so that they may be in several tiers, or if its only
+    /// remaining chunk is in a cold one.
     #[inline]
     pub fn has_nodes(&self) -> bool {
         self.chunks.len() > 1 || self.chunks.get(0).is_some_and(Chunk::is_cold)
     }
 
-    /// The chunk of an element by its index, negative from the end; the first or last one if there
-    /// is no such element.
+    /// Returns the chunk of an element by its index, negative from the end; the first or last one
+    /// if there is no such element.
     fn chunk_of(&self, index: i64) -> usize {
         let len = self.len() as i64;
         let index = if index < 0 { index + len } else { index };
         self.find_chunk(index.clamp(0, len - 1) as usize).0
     }
 
-    /// The chunks of a part that follows from the numbers of elements alone.
+    /// Returns the chunks of a part that the numbers of elements alone determine.
     fn touched(&self, part: &Part<'_>) -> Numbers {
         let mut numbers = Numbers::new();
         if self.is_empty() {
@@ -66,7 +66,7 @@ impl<A: Allocator + Clone> List<A> {
         numbers
     }
 
-    /// The first chunk that has an element, and those beside it.
+    /// Returns the first chunk that has an element, and its neighbours.
     fn first_with(&self, element: &[u8]) -> Result<Numbers, Unread> {
         for (number, chunk) in self.chunks.iter().enumerate() {
             if self.count_in(chunk, element)? > 0 {
@@ -78,8 +78,8 @@ impl<A: Allocator + Clone> List<A> {
         Ok(Numbers::new())
     }
 
-    /// The chunks that [`remove`](List::remove) takes elements from, and those that it merges then,
-    /// as it would if all were in memory.
+    /// Returns the chunks that [`remove`](List::remove) takes elements from, and those that it then
+    /// merges, exactly as if all were in memory.
     fn each_with(&self, count: i64, element: &[u8], limit: ChunkLimit) -> Result<Numbers, Unread> {
         let mut found = self
             .chunks
@@ -102,7 +102,8 @@ impl<A: Allocator + Clone> List<A> {
         if found.iter().all(|&count| count == 0) {
             return Ok(numbers);
         }
-        // What the last chunk so far has then, and the first of those that are merged in it.
+        // The size of the last chunk after the merges so far, and the first of the chunks merged
+        // into it.
         let mut last: Option<(usize, usize, usize)> = None;
         for ((number, chunk), removed) in self.chunks.iter().enumerate().zip(found) {
             let len = chunk.len() - removed;
@@ -127,7 +128,7 @@ impl<A: Allocator + Clone> List<A> {
         Ok(numbers)
     }
 
-    /// How many elements of a chunk equal another. Nothing moves.
+    /// Returns the number of elements of a chunk that equal another. Moves nothing.
     fn count_in(&self, chunk: &Chunk<A>, element: &[u8]) -> Result<usize, Unread> {
         let read = match chunk.away() {
             Some(away) if chunk.here().is_none() => Some(Chunk::read(away, self.chunks.heap())?),
@@ -138,10 +139,10 @@ impl<A: Allocator + Clone> List<A> {
         Ok(all.filter(|other| *other == element).count())
     }
 
-    /// Visits all elements in order. Of the chunks in cold tiers one at a time is in memory.
+    /// Visits all elements in order. One chunk of a cold tier is in memory at a time.
     ///
     /// # Errors
-    /// That of `visit`, or a chunk cannot be read.
+    /// The error of `visit`, or a chunk cannot be read.
     pub fn visit<E>(
         &self,
         unread: impl Fn(Unread) -> E,
@@ -160,7 +161,7 @@ impl<A: Allocator + Clone> List<A> {
         Ok(())
     }
 
-    /// Where a chunk is, looked for from where it might be.
+    /// Returns the index of a chunk, searched from `hint` on.
     fn find_node(&self, number: u64, hint: usize) -> Option<usize> {
         let is_it = |index: &usize| {
             let chunk = self.chunks.get(*index);
@@ -293,7 +294,7 @@ impl<A: Allocator + Clone> Parted for List<A> {
     }
 }
 
-/// A chunk and those beside it, as far as they are there.
+/// Returns a chunk and its neighbours, as far as they exist.
 fn beside(number: usize, all: &Range<usize>) -> Range<usize> {
     number.saturating_sub(1)..(number + 2).min(all.end)
 }

@@ -3,10 +3,11 @@
 use allocator_api2::alloc::Allocator;
 use allocator_api2::vec::Vec;
 
-/// The slots of a ring that has just begun.
+/// The number of slots of a new ring.
 const SLOTS_MIN: usize = 1;
 
-/// The elements lie in slots one behind the other, and the last slot is followed by the first.
+/// A ring of slots. The elements are in consecutive slots, and the last slot is followed by the
+/// first.
 pub(in crate::object) struct Ring<T, A: Allocator> {
     slots: Vec<Option<T>, A>,
     /// The slot of the first element.
@@ -101,7 +102,7 @@ impl<T, A: Allocator> Ring<T, A> {
         element
     }
 
-    /// Puts an element before that of `index`. Linear in those behind it.
+    /// Inserts an element before that at `index`. Linear in the number of elements after it.
     pub(in crate::object) fn insert(&mut self, index: usize, element: T) {
         self.push_back(element);
         for index in (index + 1..self.len).rev() {
@@ -110,7 +111,7 @@ impl<T, A: Allocator> Ring<T, A> {
         }
     }
 
-    /// Removes the element of `index`. Linear in those to the nearer end.
+    /// Removes the element at `index`. Linear in the number of elements to the nearer end.
     pub(in crate::object) fn remove(&mut self, index: usize) -> Option<T> {
         if index >= self.len {
             return None;
@@ -138,7 +139,7 @@ impl<T, A: Allocator> Ring<T, A> {
         self.slots.resize_with(slots, || None);
     }
 
-    /// Gives slots back when most are empty; all of them when the ring is.
+    /// Gives slots back when most are empty, and all of them when the ring is empty.
     fn shrink(&mut self) {
         if self.len * 4 >= self.slots.len() || (self.len > 0 && self.slots.len() <= SLOTS_MIN) {
             return;

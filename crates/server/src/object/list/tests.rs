@@ -140,7 +140,7 @@ fn the_form_changes_where_the_limits_say() {
     assert_eq!(large.encoding(&limits), "quicklist");
 }
 
-/// Moves chunks out of the memory, and some back.
+/// Moves chunks out of memory, and some back.
 fn shuffle(list: &mut List<Heap>, cold: &Arc<Cold>, random: &mut SmallRng) {
     for (number, place) in list.nodes() {
         if random.random_bool(0.6) {
@@ -155,24 +155,25 @@ fn shuffle(list: &mut List<Heap>, cold: &Arc<Cold>, random: &mut SmallRng) {
                 cold.read(place, &mut frozen).unwrap();
                 None
             }
-            // What cannot be compressed stays.
+            // Chunks that cannot be compressed stay.
             None => match cold.put(1, &[&frozen]) {
                 Ok(places) => Some(places[0]),
                 Err(_) => continue,
             },
         };
         assert!(list.move_node(&copied, to, cold, &frozen).unwrap());
-        // It has moved, and is another one than was copied.
+        // The chunk has moved, and is no longer the one that was copied.
         assert!(!list.move_node(&copied, None, cold, &frozen).unwrap());
     }
 }
 
-/// How many chunks lie in a cold tier.
+/// Returns the number of chunks in a cold tier.
 fn cold_nodes(list: &List<Heap>) -> usize {
     list.nodes().iter().filter(|node| node.1.is_some()).count()
 }
 
-/// What is alike in two lists of which one has chunks in cold tiers: also the sizes of the chunks.
+/// Returns what must be equal in two lists of which one has chunks in cold tiers, including the
+/// sizes of the chunks.
 fn form(list: &List<Heap>) -> Vec<(usize, usize)> {
     let chunks = list.chunks.iter();
     chunks
@@ -274,7 +275,7 @@ fn a_chunk_that_was_changed_meanwhile_does_not_move() {
     assert!(!moved.unwrap());
     cold.release(place);
     let (copied, place, frozen) = copy(&list, numbers[1]);
-    // Others may change, also so that it lies elsewhere.
+    // Others may change, even so that this one moves.
     list.pop_front();
     list.set(&limits, 1, &[b'z'; 6000]);
     let moved = list.move_node(&copied, Some(place), &cold, &frozen);

@@ -1,14 +1,14 @@
-//! A B+ tree of scores and ids that counts, so that an entry is found by its rank.
+//! A B+ tree of scores and ids with counts, so that an entry is found by its rank.
 //!
-//! The tree does not know the order of ids that have one score: whoever searches brings a function
-//! that says of such an id whether it lies before what is sought. Of each child an inner node holds
-//! the first entry and the number of entries, both exact at all times; leaves are linked, for
-//! walks in both directions. Nodes lie in two vectors and refer to each other by number, and nodes
-//! that are no longer used are kept in lists.
+//! The tree does not know the order of ids that have one score: the caller of a search passes a
+//! function that returns true if such an id comes before the one searched. An inner node holds the
+//! first entry of each child and its number of entries, both exact at all times; leaves are linked,
+//! for walks in both directions. Nodes are stored in two vectors and refer to each other by number,
+//! and unused nodes are kept in lists.
 //!
-//! All nodes but those on the way to the last leaf hold at least a third of what they can: these
-//! may hold less since a node that is split by an append at the end keeps all its entries, for
-//! appends would otherwise leave a trail of nodes that are half full.
+//! All nodes except those on the path to the last leaf are at least a third full. These may hold
+//! less, because a node that is split by an append at the end keeps all its entries: appends would
+//! otherwise leave a trail of half-full nodes.
 
 mod node;
 
@@ -16,24 +16,25 @@ use allocator_api2::alloc::Allocator;
 use allocator_api2::vec::Vec;
 use node::{INNER_CHILDREN, Inner, LEAF_ENTRIES, Leaf, NONE, Slot, equals, partition};
 
-/// Nodes with less than this give entries away or get some.
+/// The fill below which a node gives its entries away or gets some.
 const LEAF_ENTRIES_MIN: usize = LEAF_ENTRIES / 3;
 const INNER_CHILDREN_MIN: usize = INNER_CHILDREN / 3;
 
-/// Two neighbours with at most this together are merged, which leaves room in the merged node.
+/// The fill up to which two neighbours are merged, which leaves room in the merged node.
 const LEAF_ENTRIES_MERGED: usize = LEAF_ENTRIES * 3 / 4;
 const INNER_CHILDREN_MERGED: usize = INNER_CHILDREN * 3 / 4;
 
-/// How full nodes are in a tree built at once.
+/// The fill of nodes in a tree that is built at once.
 const LEAF_ENTRIES_BUILT: usize = LEAF_ENTRIES * 7 / 8;
 const INNER_CHILDREN_BUILT: usize = INNER_CHILDREN * 7 / 8;
 
-/// Levels of inner nodes. Ten children each for 2^32 entries take nine levels.
+/// The maximum number of levels of inner nodes. With ten children each, 2^32 entries take nine
+/// levels.
 const LEVELS_MAX: usize = 12;
 
-/// Entries of a score and an id, in an order that the caller knows.
+/// Entries of a score and an id, in an order that the caller defines.
 ///
-/// Entries are at most 2^32 - 1, and scores are never NaN.
+/// There are at most 2^32 - 1 entries, and scores are never NaN.
 pub struct RankedTree<A: Allocator> {
     leaves: Vec<Leaf, A>,
     inners: Vec<Inner, A>,
@@ -45,25 +46,25 @@ pub struct RankedTree<A: Allocator> {
     free_inner: u32,
 }
 
-/// Where an entry is in the tree. Any change invalidates it.
+/// The position of an entry in the tree. Any change invalidates it.
 #[derive(Clone, Copy, Debug)]
 pub struct Spot {
     leaf: u32,
     index: u32,
 }
 
-/// What is known of an entry that is looked for.
+/// The facts about an entry that is searched.
 pub struct Known<F: Fn(u32) -> bool> {
     /// Its score.
     pub score: f64,
     /// Its id.
     pub id: u32,
-    /// Whether an id that has the score lies before the entry, or is its own.
+    /// A function that returns true if an id with this score comes before the entry, or is its own.
     pub is_not_behind: F,
 }
 
-/// The way to a place in a leaf: the inner nodes from the root on, each with the index of the child
-/// that the way goes on to.
+/// The path to a position in a leaf: the inner nodes from the root on, each with the index of the
+/// child at which the path continues.
 struct Path {
     steps: [(u32, u32); LEVELS_MAX],
     leaf: u32,
@@ -71,7 +72,7 @@ struct Path {
 }
 
 impl<A: Allocator + Clone> RankedTree<A> {
-    /// An empty tree, which takes no memory yet.
+    /// Creates an empty tree, which takes no memory yet.
     pub fn new_in(heap: A) -> Self {
         RankedTree {
             leaves: Vec::new_in(heap.clone()),
@@ -84,7 +85,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
         }
     }
 
-    /// A tree of `len` entries that come in order. Linear.
+    /// Creates a tree of `len` entries that come in order. Linear.
     pub fn from_sorted_in(heap: A, len: usize, entries: impl Iterator<Item = (f64, u32)>) -> Self {
         let mut tree = RankedTree::new_in(heap);
         if len == 0 {
@@ -124,24 +125,25 @@ impl<A: Allocator + Clone> RankedTree<A> {
         tree
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// The bytes taken from the heap.
+    /// Returns the bytes taken from the heap.
     pub fn memory_bytes(&self) -> usize {
         self.leaves.capacity() * size_of::<Leaf>() + self.inners.capacity() * size_of::<Inner>()
     }
 
-    /// How many entries lie before a place: those of a lesser score, and of those with this `score`
-    /// the ones that `is_before` says yes of, which must come first. Logarithmic.
+    /// Returns the number of entries before a position: those with a lesser score, and of those
+    /// with this `score` the ones for which `is_before` returns true, which must come first.
+    /// Logarithmic.
     pub fn rank(&self, score: f64, is_before: impl Fn(u32) -> bool) -> usize {
         let path = self.path(score, &is_before);
         self.rank_of_path(&path)
     }
 
-    /// How many entries lie before one of the tree. Logarithmic.
+    /// Returns the number of entries before one of the tree. Logarithmic.
     pub fn rank_of(&self, entry: Known<impl Fn(u32) -> bool>) -> Option<usize> {
         let path = self.path_to(entry)?;
         Some(self.rank_of_path(&path))
@@ -156,7 +158,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
         path.index + passed.sum::<usize>()
     }
 
-    /// The entry with `rank` entries before it. Logarithmic.
+    /// Returns the entry with `rank` entries before it. Logarithmic.
     pub fn seek(&self, rank: usize) -> Option<Spot> {
         (rank < self.len()).then(|| {
             let path = self.path_to_rank(rank);
@@ -167,13 +169,13 @@ impl<A: Allocator + Clone> RankedTree<A> {
         })
     }
 
-    /// Score and id of the entry at `spot`.
+    /// Returns score and id of the entry at `spot`.
     #[inline]
     pub fn entry(&self, spot: Spot) -> (f64, u32) {
         self.leaves[spot.leaf as usize].entry(spot.index as usize)
     }
 
-    /// Where the next entry is.
+    /// Returns the position of the next entry.
     #[inline]
     pub fn next(&self, mut spot: Spot) -> Option<Spot> {
         let leaf = &self.leaves[spot.leaf as usize];
@@ -185,7 +187,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
         (spot.leaf != NONE).then_some(spot)
     }
 
-    /// Where the entry before is.
+    /// Returns the position of the entry before.
     #[inline]
     pub fn previous(&self, mut spot: Spot) -> Option<Spot> {
         if spot.index == 0 {
@@ -199,13 +201,13 @@ impl<A: Allocator + Clone> RankedTree<A> {
         Some(spot)
     }
 
-    /// All entries in order.
+    /// Returns all entries in order.
     pub fn iter(&self) -> impl Iterator<Item = (f64, u32)> {
         let spots = std::iter::successors(self.seek(0), |spot| self.next(*spot));
         spots.map(|spot| self.entry(spot))
     }
 
-    /// Inserts an entry at a place that is named as for [`RankedTree::rank`]. Logarithmic.
+    /// Inserts an entry at a position given as for [`RankedTree::rank`]. Logarithmic.
     pub fn insert(&mut self, score: f64, is_before: impl Fn(u32) -> bool, id: u32) {
         if self.root == NONE {
             self.root = self.take_leaf();
@@ -239,7 +241,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
         }
     }
 
-    /// Removes an entry; whether it was there. Logarithmic.
+    /// Removes an entry. Returns true if it was present. Logarithmic.
     pub fn remove(&mut self, entry: Known<impl Fn(u32) -> bool>) -> bool {
         let path = self.path_to(entry);
         path.is_some_and(|path| {
@@ -248,13 +250,13 @@ impl<A: Allocator + Clone> RankedTree<A> {
         })
     }
 
-    /// Removes the entry with `rank` entries before it, which must be there. Logarithmic.
+    /// Removes the entry with `rank` entries before it, which must exist. Logarithmic.
     pub fn remove_rank(&mut self, rank: usize) -> (f64, u32) {
         self.remove_at(self.path_to_rank(rank))
     }
 
-    /// Gives an entry, which must be there, the place of another score, named as for
-    /// [`RankedTree::rank`]. Logarithmic, and cheap where no other entry is passed.
+    /// Moves an entry, which must exist, to another score, with a position given as for
+    /// [`RankedTree::rank`]. Logarithmic, and cheap if it passes no other entry.
     pub fn replace(
         &mut self,
         entry: Known<impl Fn(u32) -> bool>,
@@ -266,8 +268,8 @@ impl<A: Allocator + Clone> RankedTree<A> {
             unreachable!("only entries that are there are replaced");
         };
         let (leaf, index) = (&mut self.leaves[path.leaf as usize], path.index);
-        // The first entry of a leaf is copied into inner nodes, and behind the last there may be
-        // another leaf.
+        // The first entry of a leaf is copied into inner nodes, and after the last entry there may
+        // be another leaf.
         let is_inside = index > 0 && index + 1 < leaf.len();
         if is_inside && leaf.scores[index - 1] < score && score < leaf.scores[index + 1] {
             leaf.scores[index] = score;
@@ -300,7 +302,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
         entry
     }
 
-    /// Drops roots that have nothing to decide.
+    /// Drops roots with fewer than two children.
     fn lower_root(&mut self) {
         while self.levels > 0 && self.inners[self.root as usize].len() <= 1 {
             let root = &self.inners[self.root as usize];
@@ -319,8 +321,8 @@ impl<A: Allocator + Clone> RankedTree<A> {
         }
     }
 
-    /// The way to a place: the end of the leaf that holds the last entry before it, or the
-    /// beginning of the first leaf.
+    /// Returns the path to a position: the end of the leaf that holds the last entry before it, or
+    /// the beginning of the first leaf.
     fn path(&self, score: f64, is_before: &impl Fn(u32) -> bool) -> Path {
         let mut path = self.path_to_leaf(score, is_before);
         if path.leaf != NONE {
@@ -331,7 +333,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
         path
     }
 
-    /// The way to an entry. In the leaf it is found by its id, which asks for no member.
+    /// Returns the path to an entry. In the leaf it is found by its id, without reading a member.
     fn path_to(&self, entry: Known<impl Fn(u32) -> bool>) -> Option<Path> {
         let mut path = self.path_to_leaf(entry.score, &entry.is_not_behind);
         let leaf = self.leaves.get(path.leaf as usize)?;
@@ -375,7 +377,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
         }
     }
 
-    /// What the parent of node `child`, which has `levels` levels of inner nodes, knows of it.
+    /// Returns the parent's slot for node `child`, which has `levels` levels of inner nodes.
     fn slot_of(&self, child: u32, levels: u32) -> Slot {
         let (score, id, count) = if levels == 0 {
             let leaf = &self.leaves[child as usize];
@@ -392,14 +394,14 @@ impl<A: Allocator + Clone> RankedTree<A> {
         }
     }
 
-    /// Brings what an inner node at `level` knows of a child up to date.
+    /// Updates the slot of a child in an inner node at `level`.
     fn refresh(&mut self, number: u32, index: usize, level: u32) {
         let child = self.inners[number as usize].children[index];
         let slot = self.slot_of(child, level - 1);
         self.inners[number as usize].set(index, slot);
     }
 
-    /// Inserts an entry and answers the leaf, if any, that was split off behind.
+    /// Inserts an entry and returns the leaf, if any, that was split off after it.
     fn insert_in_leaf(&mut self, number: u32, index: usize, entry: (f64, u32)) -> Option<Slot> {
         let leaf = &mut self.leaves[number as usize];
         if leaf.len() < LEAF_ENTRIES {
@@ -428,7 +430,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
         Some(self.slot_of(other, 0))
     }
 
-    /// Inserts a child and answers the node, if any, that was split off behind.
+    /// Inserts a child and returns the node, if any, that was split off after it.
     fn insert_in_inner(
         &mut self,
         number: u32,
@@ -441,7 +443,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
             inner.insert(index, slot);
             return None;
         }
-        // Only on the way to the last leaf may the new node be nearly empty.
+        // Only on the path to the last leaf may the new node be nearly empty.
         let is_append = index == INNER_CHILDREN && self.is_last(slot, level);
         let middle = if is_append {
             INNER_CHILDREN
@@ -459,7 +461,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
         Some(self.slot_of(other, level))
     }
 
-    /// Whether the last leaf is below a child of a node at `level`.
+    /// Returns true if the last leaf is below a child of a node at `level`.
     fn is_last(&self, slot: Slot, level: u32) -> bool {
         let mut child = slot.child;
         for _ in 1..level {
@@ -469,9 +471,9 @@ impl<A: Allocator + Clone> RankedTree<A> {
         self.leaves[child as usize].next == NONE
     }
 
-    /// Brings a child that has too little up to date, and shares with a neighbour or merges both.
-    /// A child without a neighbour stays as it is, unless it is empty: then its parent is too
-    /// small itself, and its turn comes next.
+    /// Updates a child that has too few entries, and shares with a neighbour or merges both. A
+    /// child without a neighbour stays as it is, unless it is empty: then its parent is too small
+    /// itself, and its turn comes next.
     fn refill(&mut self, number: u32, index: usize, level: u32) {
         let parent = &self.inners[number as usize];
         if parent.len() == 1 {
@@ -501,7 +503,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
         }
     }
 
-    /// Evens two neighbours out, or moves all into the left one and answers that it did.
+    /// Evens two neighbours out, or moves all entries into the left one and returns true.
     fn share_leaves(&mut self, a: u32, b: u32) -> bool {
         let [left, right] = two(&mut self.leaves, a, b);
         let total = left.len() + right.len();
@@ -516,7 +518,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
         false
     }
 
-    /// As [`RankedTree::share_leaves`].
+    /// Works like [`RankedTree::share_leaves`], for inner nodes.
     fn share_inners(&mut self, a: u32, b: u32) -> bool {
         let [left, right] = two(&mut self.inners, a, b);
         let total = left.len() + right.len();
@@ -579,8 +581,8 @@ impl<A: Allocator + Clone> RankedTree<A> {
         self.free_inner = number;
     }
 
-    /// Panics unless counts, first entries, fill and links are as they should be, and each entry
-    /// is before the next one as `before` says. For tests.
+    /// Panics unless counts, first entries, fill and links are consistent, and `before` returns
+    /// true for each entry and the next one. For tests.
     pub fn check_invariants(&self, before: impl Fn((f64, u32), (f64, u32)) -> bool) {
         let mut chain = std::vec::Vec::new();
         if self.root == NONE {
@@ -620,7 +622,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
 }
 
 impl Path {
-    /// Goes on to child `index` of `inner`, the node that was reached in `step` steps.
+    /// Continues at child `index` of `inner`, the node that was reached in `step` steps.
     #[inline]
     fn descend(&mut self, step: usize, inner: &Inner, index: usize) {
         self.steps[step] = (self.leaf, index as u32);
@@ -628,7 +630,7 @@ impl Path {
     }
 }
 
-/// Two different nodes at once.
+/// Returns two different nodes at once.
 fn two<T>(nodes: &mut [T], a: u32, b: u32) -> [&mut T; 2] {
     match nodes.get_disjoint_mut([a as usize, b as usize]) {
         Ok(nodes) => nodes,
@@ -636,7 +638,8 @@ fn two<T>(nodes: &mut [T], a: u32, b: u32) -> [&mut T; 2] {
     }
 }
 
-/// Grows by an eighth: nodes are large, and a large block is usually moved without a copy.
+/// Appends a node. The vector grows by an eighth: nodes are large, and a large block is usually
+/// moved without a copy.
 fn push_node<T, A: Allocator>(nodes: &mut Vec<T, A>, node: T) -> u32 {
     if nodes.len() == nodes.capacity() {
         nodes.reserve_exact((nodes.len() / 8).max(1));
@@ -645,7 +648,8 @@ fn push_node<T, A: Allocator>(nodes: &mut Vec<T, A>, node: T) -> u32 {
     (nodes.len() - 1) as u32
 }
 
-/// The sizes of the fewest parts of at most `part_max` that `total` can be divided into evenly.
+/// Returns the sizes of the fewest parts of at most `part_max` into which `total` can be divided
+/// evenly.
 fn even_parts(total: usize, part_max: usize) -> impl Iterator<Item = usize> {
     let parts = total.div_ceil(part_max);
     (0..parts).map(move |part| (part + 1) * total / parts - part * total / parts)

@@ -1,11 +1,11 @@
-//! The nodes of the tree: arrays of fixed size that are found by number.
+//! The nodes of the tree: arrays of fixed size that refer to each other by number.
 
 use std::ops::Range;
 
-/// The entries of a leaf.
+/// The maximum number of entries of a leaf.
 pub(super) const LEAF_ENTRIES: usize = 64;
 
-/// The children of an inner node.
+/// The maximum number of children of an inner node.
 pub(super) const INNER_CHILDREN: usize = 32;
 
 /// No node.
@@ -18,18 +18,18 @@ pub(super) struct Leaf {
     pub(super) ids: [u32; LEAF_ENTRIES],
     pub(super) len: u32,
     pub(super) previous: u32,
-    /// The next leaf; of a leaf that is not in use, the next such one.
+    /// The next leaf; for an unused leaf, the next unused one.
     pub(super) next: u32,
 }
 
-/// What a node knows of its children: the first entry of each, how many entries there are in it,
-/// and its number.
+/// The slots of a node's children: the first entry of each, the number of entries below it, and its
+/// number.
 #[derive(Clone)]
 pub(super) struct Inner {
     pub(super) scores: [f64; INNER_CHILDREN],
     pub(super) ids: [u32; INNER_CHILDREN],
     pub(super) counts: [u32; INNER_CHILDREN],
-    /// The numbers of the children. Of a node that is not in use, the first is the next such one.
+    /// The numbers of the children. In an unused node, the first is the next unused one.
     pub(super) children: [u32; INNER_CHILDREN],
     pub(super) len: u32,
 }
@@ -43,11 +43,11 @@ pub(super) struct Slot {
     pub(super) child: u32,
 }
 
-/// How many of the entries, which are in order, lie before a place: those of a lesser score, and
-/// of those with this `score` the ones that `is_before` says yes of.
+/// Returns the number of the entries, which are in order, before a position: those with a lesser
+/// score, and of those with this `score` the ones for which `is_before` returns true.
 ///
-/// Scores are all compared rather than halved: that takes no branch that is hard to predict, and
-/// the lines of the node come from memory side by side.
+/// All scores are compared instead of a binary search: that takes no branch that is hard to
+/// predict, and the cache lines of the node are fetched in parallel.
 #[inline]
 pub(super) fn partition(
     scores: &[f64],
@@ -59,7 +59,7 @@ pub(super) fn partition(
     equal.start + ids[equal].partition_point(|id| is_before(*id))
 }
 
-/// The entries that have this `score`, or where they would be.
+/// Returns the range of the entries that have this `score`, or the empty range where they would be.
 #[inline]
 pub(super) fn equals(scores: &[f64], score: f64) -> Range<usize> {
     let (mut less, mut equal) = (0_u64, 0_u64);
@@ -70,7 +70,7 @@ pub(super) fn equals(scores: &[f64], score: f64) -> Range<usize> {
     less as usize..(less + equal) as usize
 }
 
-/// Moves `array[from..to]` to where it begins at `target`.
+/// Moves `array[from..to]` so that it begins at `target`.
 fn shift<T: Copy>(array: &mut [T], from: usize, to: usize, target: usize) {
     array.copy_within(from..to, target);
 }
@@ -109,7 +109,7 @@ impl Leaf {
         entry
     }
 
-    /// Moves the entries from `at` on to the front of `right`, before those that are there.
+    /// Moves the entries from `at` on to the front of `right`, before its own.
     pub(super) fn move_right(&mut self, at: usize, right: &mut Leaf) {
         let (count, old) = (self.len() - at, right.len());
         shift(&mut right.scores, 0, old, count);
@@ -120,7 +120,7 @@ impl Leaf {
         self.len = at as u32;
     }
 
-    /// Moves the first `count` entries of `right` behind those that are here.
+    /// Moves the first `count` entries of `right` behind the own ones.
     pub(super) fn move_left(&mut self, right: &mut Leaf, count: usize) {
         let (at, old) = (self.len(), right.len());
         self.scores[at..at + count].copy_from_slice(&right.scores[..count]);
@@ -161,7 +161,7 @@ impl Inner {
         self.children[index] = slot.child;
     }
 
-    /// The entries in all children.
+    /// Returns the number of entries in all children.
     pub(super) fn count(&self) -> u32 {
         self.counts[..self.len()].iter().sum()
     }
@@ -191,7 +191,7 @@ impl Inner {
         self.len -= 1;
     }
 
-    /// As [`Leaf::move_right`].
+    /// Works like [`Leaf::move_right`].
     pub(super) fn move_right(&mut self, at: usize, right: &mut Inner) {
         let count = self.len() - at;
         right.shift(0, count);
@@ -200,7 +200,7 @@ impl Inner {
         self.len = at as u32;
     }
 
-    /// As [`Leaf::move_left`].
+    /// Works like [`Leaf::move_left`].
     pub(super) fn move_left(&mut self, right: &mut Inner, count: usize) {
         self.copy(self.len(), right, 0, count);
         self.len += count as u32;

@@ -1,4 +1,4 @@
-//! Sorted integers in two, four or eight bytes each, whichever the widest of them needs.
+//! Sorted integers of two, four or eight bytes each, as the widest of them needs.
 
 use crate::object::frozen::{Source, put_bytes};
 use allocator_api2::alloc::Allocator;
@@ -11,8 +11,8 @@ pub(super) struct Integers<A: Allocator> {
     width: usize,
 }
 
-/// The integer that is written `text`, if `text` is how it is written: a string that would come
-/// back as another one is not an integer.
+/// Returns the integer that is written `text`, if `text` is its canonical form: a string that would
+/// be returned as another one is not an integer.
 pub(super) fn parse(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let is_canonical = match digits {
@@ -63,7 +63,7 @@ impl<A: Allocator + Clone> Integers<A> {
         Integers { bytes, width }
     }
 
-    /// Appends the width and the integers, as `thaw` takes them.
+    /// Appends the width and the integers, as `thaw` reads them.
     pub(super) fn freeze(&self, out: &mut std::vec::Vec<u8>) {
         out.push(self.width as u8);
         put_bytes(out, &self.bytes);
@@ -94,7 +94,7 @@ impl<A: Allocator + Clone> Integers<A> {
         (0..self.len()).map(|index| self.get(index))
     }
 
-    /// Where `integer` is, or else where it belongs.
+    /// Returns the index of `integer`, or else the index at which it belongs.
     pub(super) fn find(&self, integer: i64) -> Result<usize, usize> {
         let (mut low, mut high) = (0, self.len());
         while low < high {

@@ -14,10 +14,10 @@ use integers::Integers;
 use rand::{Rng, RngExt};
 use std::ops::Deref;
 
-/// Byte strings, in no order that means something.
+/// Byte strings, in no particular order.
 ///
-/// A small set is packed, or sorted integers if all its members are such; what is said of
-/// complexity is said of large ones.
+/// A small set is packed, or sorted integers if all its members are integers; the complexities
+/// given here are those of large ones.
 pub struct Set<A: Allocator> {
     form: Form<A>,
 }
@@ -25,20 +25,20 @@ pub struct Set<A: Allocator> {
 enum Form<A: Allocator> {
     Integers(Integers<A>),
     Small(Packed<A>),
-    /// All values are empty.
+    /// The table of the members; all values are empty.
     Large(Box<Table<A>, A>),
 }
 
-/// A member of a [`Set`]: bytes in the set, or those of an integer as it is written.
+/// A member of a [`Set`]: bytes in the set, or the text of an integer.
 #[derive(Clone, Copy)]
 pub enum Member<'a> {
     /// Bytes in the set.
     Bytes(&'a [u8]),
-    /// An integer as it is written.
+    /// The text of an integer.
     Integer(Decimal),
 }
 
-/// How an integer is written.
+/// The text of an integer.
 #[derive(Clone, Copy)]
 pub struct Decimal {
     text: [u8; 20],
@@ -71,13 +71,13 @@ fn integer<'a>(integer: i64) -> Member<'a> {
     Member::Integer(integer.into())
 }
 
-/// The forms of a set that is frozen.
+/// The tags of the forms of a frozen set.
 const INTEGERS: u8 = 0;
 const SMALL: u8 = 1;
 const LARGE: u8 = 2;
 
 impl<A: Allocator + Clone> Set<A> {
-    /// An empty set.
+    /// Creates an empty set.
     pub fn new_in(heap: A) -> Self {
         Set {
             form: Form::Integers(Integers::new_in(heap)),
@@ -92,7 +92,7 @@ impl<A: Allocator + Clone> Set<A> {
         }
     }
 
-    /// The number of members.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         match &self.form {
             Form::Integers(integers) => integers.len(),
@@ -101,12 +101,12 @@ impl<A: Allocator + Clone> Set<A> {
         }
     }
 
-    /// Whether there is no member.
+    /// Returns true if there is no member.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The name of the form: `intset`, `listpack` or `hashtable`.
+    /// Returns the name of the form: `intset`, `listpack` or `hashtable`.
     pub fn encoding(&self) -> &'static str {
         match &self.form {
             Form::Integers(_) => "intset",
@@ -115,7 +115,7 @@ impl<A: Allocator + Clone> Set<A> {
         }
     }
 
-    /// The bytes taken from the heap, in constant time.
+    /// Returns the bytes taken from the heap, in constant time.
     pub fn memory_bytes(&self) -> usize {
         match &self.form {
             Form::Integers(integers) => integers.memory_bytes(),
@@ -124,7 +124,7 @@ impl<A: Allocator + Clone> Set<A> {
         }
     }
 
-    /// A copy that takes its memory from `heap`. A cursor of a scan stays good.
+    /// Creates a copy that takes its memory from `heap`. A cursor of a scan stays valid.
     pub fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> Set<B> {
         Set {
             form: match &self.form {
@@ -137,7 +137,7 @@ impl<A: Allocator + Clone> Set<A> {
         }
     }
 
-    /// Appends the set as [`thaw`](Set::thaw) takes it: a byte for its form, and what it has.
+    /// Appends the set as [`thaw`](Set::thaw) reads it: a byte for its form, and its content.
     pub(super) fn freeze(&self, out: &mut Vec<u8>) {
         match &self.form {
             Form::Integers(integers) => {
@@ -155,7 +155,7 @@ impl<A: Allocator + Clone> Set<A> {
         }
     }
 
-    /// A set that was frozen.
+    /// Reads a frozen set.
     pub(super) fn thaw(source: &mut Source<'_>, heap: A) -> Option<Self> {
         let form = match source.byte()? {
             INTEGERS => Form::Integers(Integers::thaw(source, heap)?),
@@ -166,7 +166,8 @@ impl<A: Allocator + Clone> Set<A> {
         Some(Set { form })
     }
 
-    /// Whether `member` is one. Expected constant time, as all operations of one member.
+    /// Returns true if `member` is in the set. Expected constant time, like all operations on one
+    /// member.
     pub fn contains(&self, member: &[u8]) -> bool {
         match &self.form {
             Form::Integers(integers) => {
@@ -177,7 +178,7 @@ impl<A: Allocator + Clone> Set<A> {
         }
     }
 
-    /// Adds `member`; whether it was absent.
+    /// Adds `member`. Returns true if it was absent.
     pub fn add(&mut self, limits: &Limits, member: &[u8]) -> bool {
         if let Form::Integers(integers) = &mut self.form {
             match integers::parse(member) {
@@ -211,7 +212,8 @@ impl<A: Allocator + Clone> Set<A> {
         }
     }
 
-    /// Takes on the packed form, or the large one if the members are too many or too long.
+    /// Converts the set to the packed form, or to the large one if the members are too many or too
+    /// long.
     fn pack(&mut self, limits: &Limits) {
         let fits = |member: Member<'_>| member.len() <= limits.set_bytes_max;
         if self.len() >= limits.set_entries_max || !self.iter().all(fits) {
@@ -234,7 +236,7 @@ impl<A: Allocator + Clone> Set<A> {
         self.form = Form::Large(Box::new_in(table, heap));
     }
 
-    /// Removes `member`; whether it was there.
+    /// Removes `member`. Returns true if it was present.
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match &mut self.form {
             Form::Integers(integers) => {
@@ -268,7 +270,7 @@ impl<A: Allocator + Clone> Set<A> {
         *self = Set::new_in(self.heap().clone());
     }
 
-    /// All members.
+    /// Returns all members.
     pub fn iter(&self) -> Members<'_, A> {
         Members(match &self.form {
             Form::Integers(integers) => Walk::Integers(integers, 0),
@@ -277,7 +279,7 @@ impl<A: Allocator + Clone> Set<A> {
         })
     }
 
-    /// One of the members, all of which are equally likely.
+    /// Returns a random member, all with equal probability.
     pub fn random(&self, random: &mut impl Rng) -> Option<Member<'_>> {
         if self.is_empty() {
             return None;
@@ -298,15 +300,15 @@ impl<A: Allocator + Clone> Set<A> {
         }
     }
 
-    /// Removes one of the members, all of which are equally likely, and answers it.
+    /// Removes a random member, all with equal probability, and returns it.
     pub fn pop_random(&mut self, random: &mut impl Rng) -> Option<Vec<u8>> {
         let member = self.random(random)?.to_vec();
         self.remove(&member);
         Some(member)
     }
 
-    /// Visits about `count` members and answers the cursor to go on with; 0 begins and ends an
-    /// iteration. A member that is there during all of it is visited at least once.
+    /// Visits about `count` members and returns the next cursor; 0 begins and ends an iteration. A
+    /// member that is present during the whole iteration is visited at least once.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&[u8])) -> u64 {
         if let Form::Large(table) = &self.form {
             return table.scan(cursor, count, |id| visit(table.key(id)));

@@ -1,9 +1,9 @@
-//! Edges between the entries of a sorted set: what ranges begin and end with.
+//! Edges between the entries of a sorted set: the ends of ranges.
 
 use std::ops::Bound;
 
-/// A place between entries. The entries before it are those that are less than what it names, or
-/// also those that are equal.
+/// A position between entries. The entries before it are those that are less than its bound, and
+/// with `behind_equals` also those that are equal.
 #[derive(Clone, Copy)]
 pub(super) struct Edge<'a> {
     at: At<'a>,
@@ -15,12 +15,12 @@ enum At<'a> {
     Start,
     End,
     Score(f64),
-    /// A score and a member. Without a score it is that of all members.
+    /// A score and a member. Without a score, it is the common score of all members.
     Member(Option<f64>, &'a [u8]),
 }
 
 impl<'a> Edge<'a> {
-    /// Before the entry of this score and member.
+    /// Creates the edge before the entry of this score and member.
     pub(super) fn before(score: f64, member: &'a [u8]) -> Self {
         Edge {
             at: At::Member(Some(score), member),
@@ -28,7 +28,7 @@ impl<'a> Edge<'a> {
         }
     }
 
-    /// Behind the entry of this score and member.
+    /// Creates the edge after the entry of this score and member.
     pub(super) fn behind(score: f64, member: &'a [u8]) -> Self {
         Edge {
             at: At::Member(Some(score), member),
@@ -36,22 +36,22 @@ impl<'a> Edge<'a> {
         }
     }
 
-    /// Where the scores from `min` on begin.
+    /// Creates the edge at which the scores from `min` on begin.
     pub(super) fn from_score(min: Bound<f64>) -> Self {
         Self::start(min.map(At::Score))
     }
 
-    /// Where the scores up to `max` end.
+    /// Creates the edge at which the scores up to `max` end.
     pub(super) fn to_score(max: Bound<f64>) -> Self {
         Self::end(max.map(At::Score))
     }
 
-    /// Where the members from `min` on begin.
+    /// Creates the edge at which the members from `min` on begin.
     pub(super) fn from_member(min: Bound<&'a [u8]>) -> Self {
         Self::start(min.map(|member| At::Member(None, member)))
     }
 
-    /// Where the members up to `max` end.
+    /// Creates the edge at which the members up to `max` end.
     pub(super) fn to_member(max: Bound<&'a [u8]>) -> Self {
         Self::end(max.map(|member| At::Member(None, member)))
     }
@@ -74,7 +74,7 @@ impl<'a> Edge<'a> {
         Edge { at, behind_equals }
     }
 
-    /// The rank of the edge among `len` entries, where that is known without a look at them.
+    /// Returns the rank of the edge among `len` entries, if it is known without reading them.
     pub(super) fn known_rank(&self, len: usize) -> Option<usize> {
         match self.at {
             At::Start => Some(0),
@@ -83,8 +83,9 @@ impl<'a> Edge<'a> {
         }
     }
 
-    /// The score that divides the entries into those before the edge and those behind it, but for
-    /// the ones that have it. `common` is the score of all entries where the edge names none.
+    /// Returns the score that divides the entries into those before the edge and those after it,
+    /// except the ones that have this score. `common` is the score of all entries, for an edge
+    /// without one.
     #[inline]
     pub(super) fn score(&self, common: f64) -> f64 {
         match self.at {
@@ -95,8 +96,8 @@ impl<'a> Edge<'a> {
         }
     }
 
-    /// Whether an entry that has the score of the edge lies before it. Asks for the member only
-    /// where it decides.
+    /// Returns true if an entry that has the score of the edge comes before the edge. Reads the
+    /// member only if it decides.
     #[inline]
     pub(super) fn is_behind<'m>(&self, member: impl FnOnce() -> &'m [u8]) -> bool {
         match self.at {

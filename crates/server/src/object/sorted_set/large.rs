@@ -9,19 +9,20 @@ use crate::object::table::Table;
 use allocator_api2::alloc::Allocator;
 use std::ops::Range;
 
-/// Each member's value in the table is its score. The tree orders ids of one score by member.
+/// A table in which each member's value is its score, and a tree that orders ids of one score by
+/// member.
 pub(super) struct Large<A: Allocator> {
     pub(super) members: Table<A>,
     pub(super) tree: RankedTree<A>,
 }
 
-/// What the tree asks of an id whose score is that of the edge.
+/// Returns the function that the tree calls for an id whose score is that of the edge.
 #[inline]
 fn is_behind<A: Allocator + Clone>(members: &Table<A>, edge: Edge<'_>) -> impl Fn(u32) -> bool {
     move |id| edge.is_behind(|| members.key(id))
 }
 
-/// The entry of a member of this id, as the tree finds it.
+/// Returns the entry of a member with this id, for a search in the tree.
 fn known<'a, A: Allocator + Clone>(
     members: &'a Table<A>,
     member: &'a [u8],
@@ -36,21 +37,21 @@ fn known<'a, A: Allocator + Clone>(
     }
 }
 
-/// How many members are looked up at once.
+/// The number of members that are looked up at once.
 const AHEAD: usize = 10;
 
-/// Entries of a large set. Members are looked up several at a time, so that the processor waits
-/// for all of them together rather than for one after the other.
+/// The iterator over entries of a large set. Members are looked up several at a time, so that the
+/// cache misses of all of them overlap.
 pub(super) struct LargeEntries<'a, A: Allocator> {
     large: &'a Large<A>,
     next: Option<Spot>,
     ahead: [(&'a [u8], f64); AHEAD],
-    /// Those of `ahead` that have not been given yet.
+    /// The entries of `ahead` that have not been returned yet.
     ready: Range<usize>,
 }
 
 impl<'a, A: Allocator + Clone> LargeEntries<'a, A> {
-    /// The next of `left` entries that are still wanted.
+    /// Returns the next entry; the caller wants `left` more.
     #[inline]
     pub(super) fn next(&mut self, left: usize, reverse: bool) -> Option<(&'a [u8], f64)> {
         if self.ready.is_empty() {
@@ -126,7 +127,7 @@ impl<A: Allocator + Clone> Large<A> {
             let score = thawed_score(members.value(id))?;
             let entry = (score, members.key(id));
             let before = entries.last().map(|&(score, id)| (score, members.key(id)));
-            // As they rise, none is there twice.
+            // Because the entries ascend, none occurs twice.
             if before.is_some_and(|before| !is_before(before, entry)) {
                 return None;
             }
@@ -148,7 +149,7 @@ impl<A: Allocator + Clone> Large<A> {
         self.tree.rank_of(known(&self.members, member, id))
     }
 
-    /// The entries from a rank on, none if it is beyond the last.
+    /// Returns the entries from a rank on, or none if it is beyond the last.
     pub(super) fn entries_from(&self, rank: usize) -> LargeEntries<'_, A> {
         LargeEntries {
             large: self,
@@ -200,8 +201,8 @@ impl<A: Allocator + Clone> Large<A> {
         self.compact();
     }
 
-    /// Closes the gaps between ids when most are free. The tree, which has to learn the new ids,
-    /// is built anew, and so gives back the nodes that it no longer needs.
+    /// Closes the gaps between ids when most are free. The tree, which needs the new ids, is
+    /// rebuilt, and so gives back the nodes that it no longer needs.
     fn compact(&mut self) {
         if !self.members.is_sparse() {
             return;

@@ -1,5 +1,5 @@
-//! Sorted sets: members with scores, in the order of the scores and, where these are equal, of the
-//! members' bytes.
+//! Sorted sets: members with scores, ordered by score and, if scores are equal, by the members'
+//! bytes.
 
 mod edge;
 mod large;
@@ -18,15 +18,15 @@ use std::ops::{Bound, Range, RangeBounds};
 
 /// Members with scores that are never NaN. `-0.0` and `0.0` are equal.
 ///
-/// A small set is packed, and what is said of complexity is said of large ones. Ranks count from
-/// 0 at the least score. To go over what lies between bounds, ask for the range of their ranks
-/// first: it also says how many there are.
+/// A small set is packed; the complexities given here are those of large ones. Ranks count from 0
+/// at the least score. To visit the members between bounds, ask for the range of their ranks first;
+/// it also gives their number.
 pub struct SortedSet<A: Allocator> {
     form: Form<A>,
 }
 
 enum Form<A: Allocator> {
-    /// Members and scores in turn, sorted.
+    /// Members and scores alternating, sorted.
     Small(Packed<A>),
     Large(Box<Large<A>, A>),
 }
@@ -43,7 +43,7 @@ fn decode(bytes: &[u8]) -> f64 {
     }
 }
 
-/// How many pairs lie before an edge.
+/// Returns the number of pairs before an edge.
 fn rank_in(packed: &Packed<impl Allocator + Clone>, edge: Edge<'_>) -> usize {
     let first = packed.pairs().next();
     let score = edge.score(first.map_or(0.0, |(_, _, score)| decode(score)));
@@ -57,8 +57,8 @@ fn rank_in(packed: &Packed<impl Allocator + Clone>, edge: Edge<'_>) -> usize {
         .count()
 }
 
-/// The first run of members within bounds, from the first that reaches `min`, or backwards from the
-/// last that reaches `max`.
+/// Returns the first run of members within bounds, from the first that reaches `min`, or backwards
+/// from the last that reaches `max`.
 fn walk_members(
     packed: &Packed<impl Allocator + Clone>,
     min: Bound<&[u8]>,
@@ -101,27 +101,27 @@ fn walk_members(
 fn insert_in(packed: &mut Packed<impl Allocator + Clone>, member: &[u8], score: f64) {
     let rank = rank_in(packed, Edge::before(score, member));
     let position = packed.position(2 * rank);
-    // A zero has no sign here, nor in small sorted sets of Redis.
+    // A zero is stored without its sign here, as in small sorted sets of Redis.
     packed.insert(position, &encode(score + 0.0));
     packed.insert(position, member);
 }
 
-/// The forms of a sorted set that is frozen.
+/// The tags of the forms of a frozen sorted set.
 const SMALL: u8 = 0;
 const LARGE: u8 = 1;
 
-/// A score that was frozen.
+/// Reads a frozen score.
 fn thawed_score(bytes: &[u8]) -> Option<f64> {
     let score = f64::from_le_bytes(bytes.try_into().ok()?);
     (!score.is_nan()).then_some(score)
 }
 
-/// True if an entry comes before another one.
+/// Returns true if an entry comes before another one.
 fn is_before((score, member): (f64, &[u8]), (other, other_member): (f64, &[u8])) -> bool {
     score < other || score == other && member < other_member
 }
 
-/// True if elements are members and scores in turn, sorted.
+/// Returns true if the elements are sorted members and scores alternating.
 fn is_sorted(packed: &Packed<impl Allocator + Clone>) -> bool {
     let mut before: Option<(f64, &[u8])> = None;
     let mut elements = packed.iter();
@@ -139,15 +139,15 @@ fn is_sorted(packed: &Packed<impl Allocator + Clone>) -> bool {
 }
 
 impl<A: Allocator + Clone> SortedSet<A> {
-    /// An empty set.
+    /// Creates an empty set.
     pub fn new_in(heap: A) -> Self {
         SortedSet {
             form: Form::Small(Packed::new_in(heap)),
         }
     }
 
-    /// An empty set in the form that `members` of up to `longest` bytes will need, so that none is
-    /// put into the other form before.
+    /// Creates an empty set in the form that `members` of up to `longest` bytes will need, so that
+    /// it is never converted.
     pub fn with_room_in(heap: A, limits: &Limits, members: usize, longest: usize) -> Self {
         let packed = Packed::new_in(heap.clone());
         let is_small =
@@ -161,7 +161,7 @@ impl<A: Allocator + Clone> SortedSet<A> {
         }
     }
 
-    /// The number of members.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         match &self.form {
             Form::Small(packed) => packed.len() / 2,
@@ -169,12 +169,12 @@ impl<A: Allocator + Clone> SortedSet<A> {
         }
     }
 
-    /// Whether there is no member.
+    /// Returns true if there is no member.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The name of the form: `listpack` or `skiplist`.
+    /// Returns the name of the form: `listpack` or `skiplist`.
     pub fn encoding(&self) -> &'static str {
         match &self.form {
             Form::Small(_) => "listpack",
@@ -182,7 +182,7 @@ impl<A: Allocator + Clone> SortedSet<A> {
         }
     }
 
-    /// The bytes taken from the heap, in constant time.
+    /// Returns the bytes taken from the heap, in constant time.
     pub fn memory_bytes(&self) -> usize {
         match &self.form {
             Form::Small(packed) => packed.memory_bytes(),
@@ -192,7 +192,7 @@ impl<A: Allocator + Clone> SortedSet<A> {
         }
     }
 
-    /// A copy that takes its memory from `heap`. A cursor of a scan stays good.
+    /// Creates a copy that takes its memory from `heap`. A cursor of a scan stays valid.
     pub fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> SortedSet<B> {
         SortedSet {
             form: match &self.form {
@@ -204,7 +204,7 @@ impl<A: Allocator + Clone> SortedSet<A> {
         }
     }
 
-    /// Appends the set as [`thaw`](SortedSet::thaw) takes it: a byte for its form, and what it has.
+    /// Appends the set as [`thaw`](SortedSet::thaw) reads it: a byte for its form, and its content.
     pub(super) fn freeze(&self, out: &mut Vec<u8>) {
         match &self.form {
             Form::Small(packed) => {
@@ -218,7 +218,7 @@ impl<A: Allocator + Clone> SortedSet<A> {
         }
     }
 
-    /// A set that was frozen.
+    /// Reads a frozen set.
     pub(super) fn thaw(source: &mut Source<'_>, heap: A) -> Option<Self> {
         let form = match source.byte()? {
             SMALL => {
@@ -231,7 +231,7 @@ impl<A: Allocator + Clone> SortedSet<A> {
         Some(SortedSet { form })
     }
 
-    /// Sets the score of `member` and answers the one it had. Logarithmic.
+    /// Sets the score of `member` and returns the previous one. Logarithmic.
     pub fn insert(&mut self, limits: &Limits, member: &[u8], score: f64) -> Option<f64> {
         debug_assert!(!score.is_nan());
         let packed = match &mut self.form {
@@ -253,7 +253,7 @@ impl<A: Allocator + Clone> SortedSet<A> {
         old.map(|(_, score)| score)
     }
 
-    /// Removes `member` and answers its score. Logarithmic.
+    /// Removes `member` and returns its score. Logarithmic.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         match &mut self.form {
             Form::Large(large) => large.remove(member),
@@ -266,7 +266,7 @@ impl<A: Allocator + Clone> SortedSet<A> {
         }
     }
 
-    /// The score of `member`. Expected constant time.
+    /// Returns the score of `member`. Expected constant time.
     pub fn score(&self, member: &[u8]) -> Option<f64> {
         match &self.form {
             Form::Small(packed) => packed.find_pair(member).map(|(_, score)| decode(score)),
@@ -274,7 +274,7 @@ impl<A: Allocator + Clone> SortedSet<A> {
         }
     }
 
-    /// How many members are before `member`, or behind it if `reverse`. Logarithmic.
+    /// Returns the number of members before `member`, or after it if `reverse`. Logarithmic.
     pub fn rank(&self, member: &[u8], reverse: bool) -> Option<usize> {
         let rank = match &self.form {
             Form::Large(large) => large.rank_of(member)?,
@@ -296,15 +296,16 @@ impl<A: Allocator + Clone> SortedSet<A> {
         start..self.edge_rank(end).max(start)
     }
 
-    /// The ranks of the members whose scores are within bounds; empty where `min` is above `max`.
-    /// Logarithmic.
+    /// Returns the ranks of the members whose scores are within bounds; empty if `min` is above
+    /// `max`. Logarithmic.
     pub fn score_ranks(&self, min: Bound<f64>, max: Bound<f64>) -> Range<usize> {
         self.edge_ranks(Edge::from_score(min), Edge::to_score(max))
     }
 
-    /// The ranks of the members that are within bounds, if all scores are the same. Else, of a
-    /// small set, what Redis finds there, which walks from one end: from the last member if
-    /// `reverse`. Of a large one it is unspecified there, too. Logarithmic.
+    /// Returns the ranks of the members that are within bounds, if all scores are the same.
+    /// Otherwise, for a small set, it returns what Redis finds, which walks from one end: from the
+    /// last member if `reverse`. For a large set with different scores the result is unspecified,
+    /// as in Redis. Logarithmic.
     pub fn lex_ranks(&self, min: Bound<&[u8]>, max: Bound<&[u8]>, reverse: bool) -> Range<usize> {
         match &self.form {
             Form::Small(packed) => walk_members(packed, min, max, reverse),
@@ -312,13 +313,13 @@ impl<A: Allocator + Clone> SortedSet<A> {
         }
     }
 
-    /// Member and score of rank `rank`. Logarithmic.
+    /// Returns member and score at rank `rank`. Logarithmic.
     pub fn by_rank(&self, rank: usize) -> Option<(&[u8], f64)> {
         self.range(rank..rank.saturating_add(1), false).next()
     }
 
-    /// Members and scores of a range of ranks, which is cut at the number of members; from its end
-    /// if `reverse`. Logarithmic to begin with, then constant each.
+    /// Returns members and scores of a range of ranks, which is cut at the number of members; from
+    /// its end if `reverse`. Logarithmic to begin with, then constant for each.
     pub fn range(&self, ranks: Range<usize>, reverse: bool) -> Entries<'_, A> {
         let end = ranks.end.min(self.len());
         let start = ranks.start.min(end);
@@ -336,13 +337,13 @@ impl<A: Allocator + Clone> SortedSet<A> {
         }
     }
 
-    /// All members and scores in order.
+    /// Returns all members and scores in order.
     pub fn iter(&self) -> Entries<'_, A> {
         self.range(0..self.len(), false)
     }
 
-    /// Removes a range of ranks, which is cut at the number of members, and answers how many it
-    /// removed; `visit` sees each before. Logarithmic for each.
+    /// Removes a range of ranks, which is cut at the number of members, and returns the number
+    /// removed. Calls `visit` for each before. Logarithmic for each.
     pub fn remove_ranks(
         &mut self,
         ranks: Range<usize>,
@@ -382,7 +383,7 @@ impl<A: Allocator + Clone> SortedSet<A> {
         popped
     }
 
-    /// One of the members, all of which are equally likely.
+    /// Returns a random member, all with equal probability.
     pub fn random(&self, random: &mut impl Rng) -> Option<(&[u8], f64)> {
         match &self.form {
             Form::Small(packed) if packed.is_empty() => None,
@@ -394,8 +395,8 @@ impl<A: Allocator + Clone> SortedSet<A> {
         }
     }
 
-    /// Visits about `count` members and answers the cursor to go on with; 0 begins and ends an
-    /// iteration. A member that is there during all of it is visited at least once.
+    /// Visits about `count` members and returns the next cursor; 0 begins and ends an iteration. A
+    /// member that is present during the whole iteration is visited at least once.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&[u8], f64)) -> u64 {
         match &self.form {
             Form::Small(packed) => {

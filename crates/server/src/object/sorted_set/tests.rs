@@ -157,7 +157,7 @@ fn a_drained_set_gives_its_memory_back() {
         "{}",
         set.memory_bytes()
     );
-    // Removes a part of it from the middle, and some all over, before the ends.
+    // Removes a part from the middle, and some members everywhere, before the ends.
     assert_eq!(set.remove_ranks(20_000..60_000, |_, _| ()), 40_000);
     for member in 0..20_000_u32 {
         set.remove(&member.to_le_bytes());

@@ -1,4 +1,5 @@
-//! Groups of consumers: what each has been given, and who has it.
+//! Groups of consumers: the entries that each group has delivered, and the consumers that hold
+//! them.
 
 use super::StreamId;
 use super::progress::Progress;
@@ -6,16 +7,16 @@ use super::sorted::{Identified, Sorted};
 use allocator_api2::vec::Vec;
 use nearfield_tiers::Heap;
 
-/// An entry that a consumer was given and has not acknowledged.
+/// An entry that was delivered to a consumer and not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
     /// The entry's identifier. The entry may be deleted.
     pub id: StreamId,
     /// The number of the consumer that has it.
     pub consumer: u32,
-    /// When it was delivered last, in ms since 1970.
+    /// The time of the last delivery, in ms since 1970.
     pub delivered_ms: i64,
-    /// How often it was delivered.
+    /// Number of deliveries.
     pub deliveries: u64,
 }
 
@@ -28,40 +29,40 @@ impl Identified for Pending {
 /// A consumer of a group.
 pub struct Consumer {
     name: Vec<u8, Heap>,
-    /// When it asked for something last, in ms since 1970.
+    /// The time of its last request, in ms since 1970.
     pub seen_ms: i64,
-    /// When it was given something last, in ms since 1970; `None` if it never was.
+    /// The time at which it last received an entry, in ms since 1970; `None` if it never did.
     pub active_ms: Option<i64>,
     pending: Sorted<StreamId>,
 }
 
 impl Consumer {
-    /// Its name.
+    /// Returns the name of the consumer.
     pub fn name(&self) -> &[u8] {
         &self.name
     }
 
-    /// How many entries it has not acknowledged.
+    /// Returns the number of entries that it has not acknowledged.
     pub fn pending_count(&self) -> usize {
         self.pending.len()
     }
 }
 
-/// A group of consumers, each entry of which goes to one of them.
+/// A group of consumers. Each entry goes to one of them.
 pub struct Group {
     name: Vec<u8, Heap>,
     /// The last identifier that was delivered.
     pub last_id: StreamId,
-    /// How many entries have been read, of all that were ever added; `None` if that is not known.
+    /// Number of entries that have been read, of all that were ever added; `None` if unknown.
     pub entries_read: Option<u64>,
     pending: Sorted<Pending>,
-    /// Consumers by their numbers.
+    /// The consumers by their numbers.
     consumers: Vec<Option<Consumer>, Heap>,
-    /// The numbers in the order of names.
+    /// The consumers' numbers in the order of their names.
     order: Vec<u32, Heap>,
 }
 
-/// A copy of bytes in a heap.
+/// Copies bytes into a heap.
 fn copied(bytes: &[u8], heap: &Heap) -> Vec<u8, Heap> {
     let mut copy = Vec::with_capacity_in(bytes.len(), heap.clone());
     copy.extend_from_slice(bytes);
@@ -80,23 +81,23 @@ impl Group {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the group.
     pub fn name(&self) -> &[u8] {
         &self.name
     }
 
-    /// The consumers with their numbers, in the order of their names.
+    /// Returns the consumers with their numbers, in the order of their names.
     pub fn consumers(&self) -> impl Iterator<Item = (u32, &Consumer)> {
         let consumer = |&number: &u32| Some((number, self.consumer(number)?));
         self.order.iter().filter_map(consumer)
     }
 
-    /// The number of consumers.
+    /// Returns the number of consumers.
     pub fn consumer_count(&self) -> usize {
         self.order.len()
     }
 
-    /// A consumer by its number.
+    /// Returns a consumer by its number.
     pub fn consumer(&self, number: u32) -> Option<&Consumer> {
         self.consumers.get(number as usize)?.as_ref()
     }
@@ -113,13 +114,14 @@ impl Group {
         })
     }
 
-    /// The number of a consumer.
+    /// Returns the number of a consumer.
     pub fn find(&self, name: &[u8]) -> Option<u32> {
         let at = self.place(name).ok()?;
         self.order.get(at).copied()
     }
 
-    /// The number of a consumer, who is created if it is not there; and whether it was.
+    /// Returns the number of a consumer, which is created if it does not exist, and true if it was
+    /// created.
     pub fn find_or_create(&mut self, name: &[u8], now_ms: i64) -> (u32, bool) {
         let at = match self.place(name) {
             Ok(at) => return (self.order[at], false),
@@ -142,14 +144,14 @@ impl Group {
         (number as u32, true)
     }
 
-    /// Notes that a consumer asks for something, whether it is given anything or not.
+    /// Notes a request of a consumer, whether it receives anything or not.
     pub fn see(&mut self, number: u32, now_ms: i64) {
         if let Some(consumer) = self.consumer_mut(number) {
             consumer.seen_ms = now_ms;
         }
     }
 
-    /// Notes that a consumer asked for something and was given it.
+    /// Notes a request of a consumer that received an entry.
     pub fn see_active(&mut self, number: u32, now_ms: i64) {
         if let Some(consumer) = self.consumer_mut(number) {
             consumer.seen_ms = now_ms;
@@ -157,15 +159,15 @@ impl Group {
         }
     }
 
-    /// Sets when a consumer was given something last.
+    /// Sets the time at which a consumer last received an entry.
     pub(super) fn set_active(&mut self, number: u32, active_ms: Option<i64>) {
         if let Some(consumer) = self.consumer_mut(number) {
             consumer.active_ms = active_ms;
         }
     }
 
-    /// Removes a consumer with all that it has; how many entries that was, or `None` if it is not
-    /// there.
+    /// Removes a consumer with all its pending entries. Returns their number, or `None` if the
+    /// consumer does not exist.
     pub fn remove_consumer(&mut self, name: &[u8]) -> Option<usize> {
         let at = self.place(name).ok()?;
         let number = self.order.remove(at);
@@ -176,34 +178,34 @@ impl Group {
         Some(consumer.pending.len())
     }
 
-    /// How many entries are pending.
+    /// Returns the number of pending entries.
     pub fn pending_count(&self) -> usize {
         self.pending.len()
     }
 
-    /// What is pending from an identifier on.
+    /// Returns the pending entries from an identifier on.
     pub fn pending_from(&self, id: StreamId) -> impl Iterator<Item = &Pending> {
         self.pending.iter_from(id)
     }
 
-    /// What is pending of one consumer from an identifier on.
+    /// Returns the pending entries of one consumer from an identifier on.
     pub fn pending_of(&self, number: u32, id: StreamId) -> impl Iterator<Item = &Pending> {
         let consumer = self.consumer(number).into_iter();
         let ids = consumer.flat_map(move |consumer| consumer.pending.iter_from(id));
         ids.filter_map(|&id| self.pending.get(id))
     }
 
-    /// The last entry that is pending.
+    /// Returns the last pending entry.
     pub fn last_pending(&self) -> Option<&Pending> {
         self.pending.last()
     }
 
-    /// What is known of an entry that is pending.
+    /// Returns a pending entry.
     pub fn pending(&self, id: StreamId) -> Option<&Pending> {
         self.pending.get(id)
     }
 
-    /// Sets who has an entry, and since when.
+    /// Sets the consumer and the time of delivery of an entry.
     pub fn set_pending(&mut self, pending: Pending) {
         let old = self.pending.get(pending.id).map(|old| old.consumer);
         if let Some(old) = old.filter(|&old| old != pending.consumer)
@@ -219,7 +221,7 @@ impl Group {
         self.pending.set(pending);
     }
 
-    /// Forgets that an entry is pending, and says whether it was.
+    /// Removes a pending entry. Returns true if it was pending.
     pub fn acknowledge(&mut self, id: StreamId) -> bool {
         let Some(pending) = self.pending.remove(id) else {
             return false;
@@ -230,7 +232,7 @@ impl Group {
         true
     }
 
-    /// Notes that an entry of a stream was delivered for the first time.
+    /// Notes the first delivery of an entry of a stream.
     pub fn advance(&mut self, id: StreamId, stream: &Progress) {
         if id <= self.last_id {
             return;
@@ -243,10 +245,10 @@ impl Group {
         self.last_id = id;
     }
 
-    /// How many entries are still to be delivered; `None` if that is not known.
+    /// Returns the number of entries that are still to deliver; `None` if unknown.
     pub fn lag(&self, stream: &Progress) -> Option<i64> {
         let added = stream.entries_added as i64;
-        // Entries deleted before the first one are not delivered.
+        // Entries that are deleted before the first one are never delivered.
         let is_before = self.last_id.max(stream.max_deleted) < stream.first_id;
         match self.entries_read {
             _ if stream.len == 0 => Some(0),

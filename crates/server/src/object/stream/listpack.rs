@@ -1,21 +1,21 @@
-//! Listpacks: the form in which Redis keeps the nodes of streams, and so do we.
+//! Listpacks: the form in which Redis stores the nodes of streams, which is used here, too.
 //!
 //! ```text
 //! bytes: u32   elements: u16   element ...   0xff
 //! element:  form, integer or bytes   its length, for walking backward
 //! ```
 //!
-//! Nodes in this form take as much memory as Redis's, and go into snapshots as they are. Those of
-//! snapshots are checked when they are read (`Node::parse`).
+//! Nodes in this form take as much memory as those of Redis, and are written to snapshots
+//! unchanged. The nodes of snapshots are checked when they are read (`Node::parse`).
 
 use crate::number::parse_integer;
 use allocator_api2::vec::Vec;
 use nearfield_tiers::Heap;
 
-/// The bytes before the first element.
+/// Number of bytes before the first element.
 pub(super) const HEAD_BYTES: usize = 6;
 const END: u8 = 0xff;
-/// The longest text of an integer.
+/// The maximum length of the text of an integer.
 const INTEGER_BYTES_MAX: usize = 20;
 
 /// An element.
@@ -26,7 +26,7 @@ pub(super) enum Element<'a> {
 }
 
 impl<'a> Element<'a> {
-    /// The element as the text that was put in.
+    /// Returns the element as the text that was appended.
     pub fn text<'t>(&self, digits: &'t mut itoa::Buffer) -> &'t [u8]
     where
         'a: 't,
@@ -37,7 +37,7 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// The element, if it is an integer.
+    /// Returns the element, if it is an integer.
     pub fn integer(&self) -> Option<i64> {
         match *self {
             Element::Integer(integer) => Some(integer),
@@ -46,7 +46,7 @@ impl<'a> Element<'a> {
     }
 }
 
-/// The element at `at`, and where the next one begins; `None` at the end.
+/// Reads the element at `at`. Returns it and the position of the next one; `None` at the end.
 pub(super) fn read(bytes: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
     let rest = bytes.get(at..)?;
     let (&form, rest) = rest.split_first()?;
@@ -60,7 +60,7 @@ pub(super) fn read(bytes: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
         0..0x80 => integer(form.into(), 0),
         0x80..0xc0 => string(0, usize::from(form & 0x3f)),
         0xc0..0xe0 => {
-            // 13 bits with a sign, moved up so that the sign is the integer's.
+            // The 13 bits are moved up so that their sign is the integer's.
             let bits = u16::from_be_bytes([form & 0x1f, next?]);
             integer(((bits << 3).cast_signed() >> 3).into(), 1)
         }
@@ -79,7 +79,8 @@ pub(super) fn read(bytes: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
     Some((element, at + length + groups(length)))
 }
 
-/// The element at `at`, if it is an integer of the shortest form, and where the next one begins.
+/// Reads the element at `at`, if it is an integer of the shortest form. Returns it and the position
+/// of the next one.
 #[inline]
 pub(super) fn small(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
     match bytes.get(at) {
@@ -88,7 +89,7 @@ pub(super) fn small(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
     }
 }
 
-/// Where the element behind that at `at` begins; `None` at the end.
+/// Returns the position of the element after that at `at`; `None` at the end.
 #[inline]
 pub(super) fn end(bytes: &[u8], at: usize) -> Option<usize> {
     match bytes.get(at) {
@@ -99,7 +100,7 @@ pub(super) fn end(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The element at `at`, if the length behind it is right.
+/// Reads the element at `at`, if the length after it is right.
 pub(super) fn read_checked(bytes: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
     let (element, next) = read(bytes, at)?;
     let mut length = next - at;
@@ -110,8 +111,8 @@ pub(super) fn read_checked(bytes: &[u8], at: usize) -> Option<(Element<'_>, usiz
     (stored == expected.get(..count)?).then_some((element, next))
 }
 
-/// How many bytes say the length of an element, for walking backward. Redis's limits leave the
-/// greatest number of each size to the next one.
+/// Returns the number of bytes that encode the length of an element, for walking backward. Redis's
+/// limits leave the greatest number of each size to the next size.
 fn groups(length: usize) -> usize {
     match length {
         0..=127 => 1,
@@ -122,8 +123,8 @@ fn groups(length: usize) -> usize {
     }
 }
 
-/// Writes the length of an element in groups of 7 bits, the highest first. All but the first have
-/// the top bit set.
+/// Writes the length of an element in groups of 7 bits, the highest first. All except the first
+/// have the top bit set.
 fn write_length(length: usize, out: &mut [u8; 5]) -> usize {
     let count = groups(length);
     for (position, byte) in out.iter_mut().take(count).enumerate() {
@@ -133,7 +134,7 @@ fn write_length(length: usize, out: &mut [u8; 5]) -> usize {
     count
 }
 
-/// An integer in its form.
+/// An encoded integer.
 struct Coded {
     bytes: [u8; 10],
     length: usize,
@@ -159,7 +160,7 @@ impl Coded {
             -0x8000_0000..=0x7fff_ffff => put(0xf3, &little[..4]),
             _ => put(0xf4, &little),
         };
-        // No integer is so long that its length takes two bytes.
+        // No integer is long enough for a length of two bytes.
         bytes[length] = length as u8;
         Coded {
             bytes,
@@ -178,21 +179,21 @@ pub(super) struct Listpack {
 }
 
 impl Listpack {
-    /// One without elements.
+    /// Creates a listpack without elements.
     pub fn new_in(heap: Heap) -> Listpack {
         let mut block = Vec::new_in(heap);
         block.extend_from_slice(&[HEAD_BYTES as u8 + 1, 0, 0, 0, 0, 0, END]);
         Listpack { block }
     }
 
-    /// A copy of bytes, which must be a listpack.
+    /// Copies bytes, which must be a listpack.
     pub fn copy_in(bytes: &[u8], heap: Heap) -> Listpack {
         let mut block = Vec::with_capacity_in(bytes.len(), heap);
         block.extend_from_slice(bytes);
         Listpack { block }
     }
 
-    /// The heap that it takes its memory from.
+    /// Returns the heap that it takes its memory from.
     pub fn heap(&self) -> Heap {
         self.block.allocator().clone()
     }
@@ -205,12 +206,13 @@ impl Listpack {
         self.block.capacity()
     }
 
-    /// Gives back what is not needed.
+    /// Gives back unused memory.
     pub fn shrink(&mut self) {
         self.block.shrink_to_fit();
     }
 
-    /// Appends elements; the block grows to `usual_bytes` at most, if these have room there.
+    /// Begins to append elements. The block grows to `usual_bytes` at most, if the elements fit
+    /// into that.
     pub fn append(&mut self, usual_bytes: usize) -> Appending<'_> {
         self.block.pop();
         Appending {
@@ -224,12 +226,12 @@ impl Listpack {
         let total = self.block.len() as u32;
         self.block[..4].copy_from_slice(&total.to_le_bytes());
         let count = usize::from(u16::from_le_bytes([self.block[4], self.block[5]]));
-        // As many as fit; all ones say that they have to be counted.
+        // The count saturates: all ones mean that the elements must be counted.
         let count = (count + added).min(u16::MAX.into()) as u16;
         self.block[4..6].copy_from_slice(&count.to_le_bytes());
     }
 
-    /// Exchanges the integer at `at` for another.
+    /// Replaces the integer at `at`.
     pub fn replace(&mut self, at: usize, integer: i64) {
         let Some((_, next)) = read(&self.block, at) else {
             return;
@@ -247,7 +249,7 @@ impl Listpack {
     }
 }
 
-/// Elements on their way into a listpack.
+/// The elements that are being appended to a listpack.
 pub(super) struct Appending<'l> {
     listpack: &'l mut Listpack,
     usual_bytes: usize,
@@ -306,7 +308,7 @@ impl Appending<'_> {
     }
 }
 
-/// True where a listpack ends.
+/// Returns true at the end of a listpack.
 pub(super) fn is_end(bytes: &[u8], at: usize) -> bool {
     bytes.get(at..) == Some(&[END])
 }

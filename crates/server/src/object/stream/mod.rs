@@ -1,8 +1,8 @@
 //! Streams: entries of fields and values, in the order of their identifiers, and groups of
 //! consumers that share them.
 //!
-//! Entries lie in nodes of some kilobytes (`node.rs`), in their order. An entry is found by a
-//! binary search for its node and a walk over that.
+//! Entries are stored in nodes of some kilobytes (`node.rs`), in their order. An entry is found by
+//! a binary search for its node and a walk over the node.
 
 mod group;
 mod id;
@@ -31,23 +31,23 @@ use allocator_api2::vec::Vec;
 use nearfield_tiers::Heap;
 use node::Node;
 
-/// Fields and values of an entry take at most so much together.
+/// The maximum number of bytes of an entry's fields and values together.
 pub const ENTRY_BYTES_MAX: usize = 1 << 30;
 
 /// Entries in the order of their identifiers, and groups of consumers.
 pub struct Stream {
-    /// Each has entries that are not deleted.
+    /// The nodes, each with at least one entry that is not deleted.
     nodes: Ring<Node, Heap>,
     len: u64,
     last_id: StreamId,
     max_deleted: StreamId,
     entries_added: u64,
-    /// In the order of their names.
+    /// The groups in the order of their names.
     groups: Vec<Group, Heap>,
 }
 
 impl Stream {
-    /// An empty stream.
+    /// Creates an empty stream.
     pub fn new_in(heap: Heap) -> Stream {
         Stream {
             nodes: Ring::new_in(heap.clone()),
@@ -59,22 +59,22 @@ impl Stream {
         }
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether there is no entry. Its key stays all the same.
+    /// Returns true if there is no entry. Its key stays nevertheless.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The last identifier that an entry got.
+    /// Returns the last identifier that an entry got.
     pub fn last_id(&self) -> StreamId {
         self.last_id
     }
 
-    /// What it knows about the entries that it has had.
+    /// Returns the counters and bounds of the entries that it ever had.
     pub fn progress(&self) -> Progress {
         Progress {
             len: self.len,
@@ -87,7 +87,7 @@ impl Stream {
 
     /// Sets the counters, as `XSETID` does. No entry may have a greater identifier than `id`.
     pub fn set_last_id(&mut self, id: StreamId, added: Option<u64>, max_deleted: Option<StreamId>) {
-        // The next entry may get the identifier of one that is deleted.
+        // The next entry may get the identifier of a deleted one.
         if let Some(next) = id.next() {
             self.forget_deleted_from(next);
         }
@@ -127,7 +127,7 @@ impl Stream {
         self.last_id = id;
     }
 
-    /// The identifier of the last entry of the last node, which may be deleted.
+    /// Returns the identifier of the last entry of the last node, which may be deleted.
     fn last_node_id(&self) -> Option<StreamId> {
         Some(self.nodes.get(self.nodes.len().checked_sub(1)?)?.last_id())
     }
@@ -142,7 +142,7 @@ impl Stream {
         }
     }
 
-    /// The last node that begins at `id` or before.
+    /// Returns the last node that begins at `id` or before.
     fn node_of(&self, id: StreamId) -> Option<usize> {
         let (mut low, mut high) = (0, self.nodes.len());
         while low < high {
@@ -155,8 +155,8 @@ impl Stream {
         low.checked_sub(1)
     }
 
-    /// Deletes an entry, and says whether it was there. Linear in a node; if that has no other
-    /// entry, in the nodes to the nearer end.
+    /// Deletes an entry. Returns true if it existed. Linear in a node; if the node has no other
+    /// entry, linear in the nodes to the nearer end.
     pub fn delete(&mut self, id: StreamId) -> bool {
         let Some(index) = self.node_of(id) else {
             return false;
@@ -181,12 +181,12 @@ impl Stream {
         true
     }
 
-    /// The number of nodes.
+    /// Returns the number of nodes.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The number of nodes that Redis's radix tree has with the same nodes of entries.
+    /// Returns the number of nodes that Redis's radix tree has with the same nodes of entries.
     pub fn radix_nodes(&self) -> usize {
         let nodes = self.nodes.iter();
         let keys: std::vec::Vec<[u8; 16]> = nodes.map(|node| node.first.to_bytes()).collect();
@@ -195,28 +195,28 @@ impl Stream {
 
     // ---- Groups ----------------------------------------------------------------------------
 
-    /// Where the group of a name is, or would be.
+    /// Returns the index of the group of a name, or else the index at which it belongs.
     fn group_place(&self, name: &[u8]) -> Result<usize, usize> {
         self.groups.binary_search_by(|group| group.name().cmp(name))
     }
 
-    /// The groups, in the order of their names.
+    /// Returns the groups, in the order of their names.
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
 
-    /// The group of a name.
+    /// Returns the group of a name.
     pub fn group(&self, name: &[u8]) -> Option<&Group> {
         self.groups.get(self.group_place(name).ok()?)
     }
 
-    /// The group of a name, to be changed.
+    /// Returns the group of a name, to be changed.
     pub fn group_mut(&mut self, name: &[u8]) -> Option<&mut Group> {
         let at = self.group_place(name).ok()?;
         self.groups.get_mut(at)
     }
 
-    /// Creates a group, and says whether there was none of that name.
+    /// Creates a group. Returns false if there is one of that name already.
     pub fn create_group(&mut self, name: &[u8], last_id: StreamId, read: Option<u64>) -> bool {
         let Err(at) = self.group_place(name) else {
             return false;
@@ -227,7 +227,7 @@ impl Stream {
         true
     }
 
-    /// Removes a group with all that is pending in it, and says whether it was there.
+    /// Removes a group with all its pending entries. Returns true if it existed.
     pub fn remove_group(&mut self, name: &[u8]) -> bool {
         let at = self.group_place(name);
         at.is_ok_and(|at| {
@@ -238,7 +238,7 @@ impl Stream {
 
     // ---- Memory ----------------------------------------------------------------------------
 
-    /// The bytes taken from the heap. Linear in nodes and consumers.
+    /// Returns the bytes taken from the heap. Linear in nodes and consumers.
     pub fn memory_bytes(&self) -> usize {
         let nodes: usize = self.nodes.iter().map(Node::memory_bytes).sum();
         let groups: usize = self.groups.iter().map(Group::memory_bytes).sum();
@@ -246,13 +246,14 @@ impl Stream {
         self.nodes.memory_bytes() + nodes + heads + groups
     }
 
-    /// The nodes, groups, consumers and pending entries, all of which are freed with it.
+    /// Returns the number of nodes, groups, consumers and pending entries, all of which are freed
+    /// with the stream.
     pub fn parts_to_free(&self) -> usize {
         let of_group = |group: &Group| 1 + group.consumer_count() + group.pending_count();
         self.node_count() + self.groups.iter().map(of_group).sum::<usize>()
     }
 
-    /// A copy that takes its memory from `heap`.
+    /// Creates a copy that takes its memory from `heap`.
     pub fn rebuild_in(&self, heap: Heap) -> Stream {
         let mut copy = Stream::new_in(heap.clone());
         for node in self.nodes.iter() {
@@ -268,7 +269,7 @@ impl Stream {
         copy
     }
 
-    /// Panics unless all is as it ought to be.
+    /// Panics unless the stream is consistent.
     pub fn check_invariants(&self) {
         let parts = self.parts();
         let mut correct = parts.clone();
@@ -278,8 +279,8 @@ impl Stream {
     }
 }
 
-/// The nodes of a radix tree of sorted keys of 16 bytes: one where a run of bytes has one end only,
-/// one where keys part, and one for each key.
+/// Returns the number of nodes of a radix tree of sorted keys of 16 bytes: one for a run of bytes
+/// without a branch, one for each branch, and one for each key.
 fn radix_nodes(keys: &[[u8; 16]], depth: usize) -> usize {
     let (Some(first), Some(last)) = (keys.first(), keys.last()) else {
         return 1;

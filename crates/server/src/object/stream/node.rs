@@ -1,4 +1,4 @@
-//! Nodes: some successive entries of a stream in one listpack, as Redis has them.
+//! Nodes: consecutive entries of a stream in one listpack, as in Redis.
 //!
 //! ```text
 //! live  deleted  fields  field ... 0                          the master entry
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `ms` and `seq` are differences to the node's first identifier. An entry with the fields of the
-//! master entry has its values only. `elements` counts those of the entry before it. A deleted
+//! master entry has only its values. `elements` counts those of the entry before it. A deleted
 //! entry is marked by a flag.
 
 use super::StreamId;
@@ -17,7 +17,7 @@ const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
 
 pub(super) struct Node {
-    /// The identifier that those of entries are differences to: that of the first entry.
+    /// The first entry's identifier, to which those of the entries are differences.
     pub(super) first: StreamId,
     listpack: Listpack,
 }
@@ -33,28 +33,29 @@ struct Master {
     entries_at: usize,
 }
 
-/// An entry, and where it lies.
+/// An entry, and its position.
 #[derive(Clone, Copy)]
 pub struct Entry<'a> {
-    /// Its identifier.
+    /// The identifier of the entry.
     pub id: StreamId,
     pub(super) is_deleted: bool,
     pub(super) at: usize,
     bytes: &'a [u8],
-    /// How many fields it has, and where the first of them, or of their values, begins.
+    /// Number of fields, and the position of the first field or, with the master entry's fields,
+    /// the first value.
     fields: i64,
     fields_at: usize,
-    /// Where the fields are, if they are those of the master entry.
+    /// The position of the fields, if they are those of the master entry.
     shared_at: Option<usize>,
 }
 
 impl Entry<'_> {
-    /// The number of fields.
+    /// Returns the number of fields.
     pub fn len(&self) -> usize {
         self.fields as usize
     }
 
-    /// True if there are no fields, as in no entry that a client has made.
+    /// Returns true if there are no fields, which no client can cause.
     pub fn is_empty(&self) -> bool {
         self.fields == 0
     }
@@ -78,7 +79,7 @@ impl Entry<'_> {
     }
 }
 
-/// Reads an integer, and where it ends.
+/// Reads an integer. Returns it and the position after it.
 #[inline]
 fn integer(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
     if let Some(small) = small(bytes, at) {
@@ -97,8 +98,8 @@ fn skip(bytes: &[u8], mut at: usize, count: i64) -> Option<usize> {
 }
 
 impl Node {
-    /// A node whose master entry has the fields of `words`, which are fields and values. It has no
-    /// entry yet.
+    /// Creates a node whose master entry has the fields of `words`, which are fields and values. It
+    /// has no entry yet.
     pub(super) fn begin(first: StreamId, words: &[&[u8]], usual_bytes: usize, heap: Heap) -> Node {
         let mut listpack = Listpack::new_in(heap);
         let mut appending = listpack.append(usual_bytes);
@@ -171,23 +172,23 @@ impl Node {
         self.listpack.memory_bytes()
     }
 
-    /// Gives back what is not needed.
+    /// Gives back unused memory.
     pub(super) fn shrink(&mut self) {
         self.listpack.shrink();
     }
 
-    /// The number of entries that are not deleted.
+    /// Returns the number of entries that are not deleted.
     pub(super) fn live(&self) -> u64 {
         integer(self.bytes(), HEAD_BYTES).map_or(0, |(live, _)| live as u64)
     }
 
-    /// The number of all entries.
+    /// Returns the number of all entries.
     pub(super) fn total(&self) -> u64 {
         let master = self.master();
         master.map_or(0, |it| (it.live + it.deleted) as u64)
     }
 
-    /// All entries, also those that are deleted.
+    /// Returns all entries, including deleted ones.
     pub(super) fn entries(&self) -> Entries<'_> {
         let master = self.master();
         Entries {
@@ -199,27 +200,27 @@ impl Node {
         }
     }
 
-    /// The identifier of the last entry, which may be deleted.
+    /// Returns the identifier of the last entry, which may be deleted.
     pub(super) fn last_id(&self) -> StreamId {
         self.entries().last().map_or(self.first, |entry| entry.id)
     }
 
-    /// Marks the entries at `places` as deleted, which are not yet.
+    /// Marks the entries at `places` as deleted, none of which is deleted yet.
     pub(super) fn delete(&mut self, places: &[usize]) {
-        // Flags take one byte, whatever they are, so that nothing moves.
+        // Flags take one byte for every value, so that nothing moves.
         for &at in places {
             let flags = integer(self.bytes(), at).map_or(0, |(flags, _)| flags);
             self.listpack.replace(at, flags | DELETED);
         }
         let Some(master) = self.master() else { return };
         let count = places.len() as i64;
-        // The later one first, as the earlier one may move it.
+        // The later counter first, because a change of the earlier one may move it.
         let deleted = master.deleted + count;
         self.listpack.replace(master.deleted_at, deleted);
         self.listpack.replace(HEAD_BYTES, master.live - count);
     }
 
-    /// A copy in another heap.
+    /// Creates a copy in another heap.
     pub(super) fn rebuild_in(&self, heap: Heap) -> Node {
         Node {
             first: self.first,
@@ -227,7 +228,7 @@ impl Node {
         }
     }
 
-    /// The node of bytes that may be anything: `None` if they are no node.
+    /// Reads a node from untrusted bytes: `None` if they are not a node.
     pub(super) fn parse(first: StreamId, bytes: &[u8], heap: Heap) -> Option<Node> {
         let order = check(first, bytes)?;
         let mut node = Node {
@@ -240,7 +241,7 @@ impl Node {
         Some(node)
     }
 
-    /// Drops the entries that are deleted, so that their identifiers count for nothing.
+    /// Drops the deleted entries, so that their identifiers no longer matter.
     pub(super) fn forget_deleted(&mut self) {
         let heap = self.listpack.heap();
         let usual_bytes = self.bytes().len();
@@ -258,13 +259,13 @@ impl Node {
     }
 }
 
-/// The identifiers of a node's deleted entries.
+/// The order of the identifiers of a node's deleted entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DeletedEntries {
-    /// They ascend with those of all entries.
+    /// Identifiers that ascend with those of all entries.
     InOrder,
-    /// One is no smaller than that of an entry behind it. Redis 7.0 makes such nodes after an
-    /// `XSETID` to before the deleted entry.
+    /// Identifiers of which one is not smaller than that of a later entry. Redis 7.0 creates
+    /// such nodes after an `XSETID` to an identifier before the deleted entry.
     OutOfOrder,
 }
 
@@ -301,7 +302,7 @@ fn check(first: StreamId, bytes: &[u8]) -> Option<DeletedEntries> {
     while !is_end(bytes, at) {
         let flags_at = at;
         let flags = next(&mut at)?.integer()?;
-        // A flag in a longer form could not be changed in its place.
+        // A flag in a longer form could not be changed in place.
         if !(0..=DELETED | SAME_FIELDS).contains(&flags) || at != flags_at + 2 {
             return None;
         }
@@ -358,10 +359,11 @@ pub(super) struct Entries<'a> {
 struct Head {
     flags: i64,
     id: StreamId,
-    /// How many fields it has, and where the first of them, or of their values, begins.
+    /// Number of fields, and the position of the first field or, with the master entry's fields,
+    /// the first value.
     fields: i64,
     fields_at: usize,
-    /// Where the next entry begins.
+    /// The position of the next entry.
     next: usize,
 }
 
@@ -382,7 +384,7 @@ impl<'a> Entries<'a> {
             false => integer(bytes, next)?,
         };
         let elements = if same { fields } else { 2 * fields };
-        // The number of the entry's elements stands behind them.
+        // The number of the entry's elements is stored after them.
         let next = skip(bytes, fields_at, elements + 1)?;
         Some(Head {
             flags,
@@ -393,7 +395,7 @@ impl<'a> Entries<'a> {
         })
     }
 
-    /// The entries from `start` on.
+    /// Returns the entries from `start` on.
     pub(super) fn from(mut self, start: StreamId) -> Entries<'a> {
         if start > self.first {
             while let Some(head) = self.head().filter(|head| head.id < start) {

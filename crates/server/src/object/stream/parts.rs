@@ -1,4 +1,4 @@
-//! Streams taken apart, for snapshots and cold tiers.
+//! The parts of a stream, for snapshots and cold tiers.
 
 use super::group::{Group, Pending};
 use super::node::Node;
@@ -7,7 +7,7 @@ use crate::object::frozen::{Source, put_bytes, put_number};
 use nearfield_tiers::Heap;
 use std::borrow::Cow;
 
-/// A stream taken apart.
+/// The parts of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamParts<'a> {
     /// The nodes: the first identifier of each, and a listpack.
@@ -20,42 +20,42 @@ pub struct StreamParts<'a> {
     pub first_id: StreamId,
     /// The greatest identifier that was deleted.
     pub max_deleted: StreamId,
-    /// How many entries were ever added.
+    /// Number of entries that were ever added.
     pub entries_added: u64,
     /// The groups, in the order of their names.
     pub groups: Vec<GroupParts>,
 }
 
-/// A group taken apart.
+/// The parts of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupParts {
-    /// Its name.
+    /// The name of the group.
     pub name: Vec<u8>,
     /// The last identifier that was delivered.
     pub last_id: StreamId,
-    /// How many entries have been read; `None` if that is not known.
+    /// Number of entries that have been read; `None` if unknown.
     pub entries_read: Option<u64>,
-    /// What is pending: identifier, time of delivery, number of deliveries.
+    /// The pending entries: identifier, time of delivery, number of deliveries.
     pub pending: Vec<(StreamId, i64, u64)>,
     /// The consumers, in the order of their names.
     pub consumers: Vec<ConsumerParts>,
 }
 
-/// A consumer taken apart.
+/// The parts of a consumer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConsumerParts {
-    /// Its name.
+    /// The name of the consumer.
     pub name: Vec<u8>,
-    /// When it asked for something last, in ms since 1970.
+    /// The time of its last request, in ms since 1970.
     pub seen_ms: i64,
-    /// When it was given something last, in ms since 1970; `None` if it never was.
+    /// The time at which it last received an entry, in ms since 1970; `None` if it never did.
     pub active_ms: Option<i64>,
-    /// The identifiers of what it has not acknowledged.
+    /// The identifiers of the entries that it has not acknowledged.
     pub pending: Vec<StreamId>,
 }
 
 impl Stream {
-    /// The stream taken apart. Entries are lent, groups copied.
+    /// Returns the parts of the stream. Entries are borrowed, groups copied.
     pub fn parts(&self) -> StreamParts<'_> {
         let progress = self.progress();
         let nodes = self.nodes.iter();
@@ -71,15 +71,15 @@ impl Stream {
         }
     }
 
-    /// The stream of parts that may be anything: `None` if they do not fit together.
+    /// Creates a stream from untrusted parts: `None` if they do not fit together.
     ///
-    /// Entries count for more than what is said of them, as Redis has written files whose number
-    /// of entries or last identifier is another: these are corrected.
+    /// The entries take precedence over the counters, because Redis has written files with another
+    /// number of entries or last identifier: these are corrected.
     pub fn of_parts(parts: &StreamParts<'_>, heap: &Heap) -> Option<Stream> {
         let mut stream = Stream::new_in(heap.clone());
         for (first, bytes) in &parts.nodes {
             let node = Node::parse(*first, bytes, heap.clone())?;
-            // Redis has no node whose entries are all deleted, and neither have we.
+            // Redis has no node with deleted entries only, and neither does this server.
             if node.live() == 0 {
                 continue;
             }
@@ -139,7 +139,7 @@ fn group_of_parts(parts: &GroupParts, heap: &Heap) -> Option<Group> {
         }
         group.set_active(number, consumer.active_ms);
         for id in &consumer.pending {
-            // One that two consumers have is nobody's.
+            // An entry that two consumers hold is an error.
             if owners.insert(*id, number).is_some() {
                 return None;
             }
@@ -161,7 +161,7 @@ fn group_of_parts(parts: &GroupParts, heap: &Heap) -> Option<Group> {
 }
 
 impl StreamParts<'_> {
-    /// The same parts with entries of their own.
+    /// Returns the same parts with entries of their own.
     pub fn into_owned(self) -> StreamParts<'static> {
         let nodes = self.nodes.into_iter();
         StreamParts {
@@ -177,8 +177,8 @@ impl StreamParts<'_> {
         }
     }
 
-    /// Makes what is said of the entries true: their number, and the first and last identifiers.
-    /// `None` if the parts do not fit together.
+    /// Corrects the number of entries and the first and last identifiers. Returns `None` if the
+    /// parts do not fit together.
     pub fn correct(&mut self) -> Option<()> {
         let stream = Stream::of_parts(self, &Heap::new())?;
         self.len = stream.len;
@@ -188,7 +188,7 @@ impl StreamParts<'_> {
     }
 }
 
-/// The time of a consumer that was never given anything, in bytes.
+/// The stored time of a consumer that never received anything.
 pub const NEVER_ACTIVE: i64 = -1;
 
 fn put_id(out: &mut Vec<u8>, id: StreamId) {
@@ -205,7 +205,7 @@ fn i64_of(source: &mut Source<'_>) -> Option<i64> {
 }
 
 impl Stream {
-    /// Appends the stream as [`thaw`](Stream::thaw) takes it.
+    /// Appends the stream as [`thaw`](Stream::thaw) reads it.
     pub(in crate::object) fn freeze(&self, out: &mut Vec<u8>) {
         let parts = self.parts();
         put_number(out, parts.nodes.len());
@@ -240,7 +240,7 @@ impl Stream {
         }
     }
 
-    /// A stream that was frozen.
+    /// Reads a frozen stream.
     pub(in crate::object) fn thaw(source: &mut Source<'_>, heap: &Heap) -> Option<Stream> {
         let mut parts = StreamParts::default();
         for _ in 0..source.count()? {

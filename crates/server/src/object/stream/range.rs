@@ -1,4 +1,4 @@
-//! Reading ranges of entries.
+//! Reads of ranges of entries.
 
 use super::node::{Entries, Entry};
 use super::{Stream, StreamId};
@@ -8,14 +8,15 @@ pub struct Range<'s> {
     stream: &'s Stream,
     start: StreamId,
     end: StreamId,
-    /// The node that comes next; none if there is none.
+    /// The index of the next node; `None` if there are no more.
     node: Option<usize>,
     current: Walk<'s>,
 }
 
 enum Walk<'s> {
     Forward(Option<Entries<'s>>),
-    /// A listpack is read from its beginning, so that a node is walked as a whole first.
+    /// The entries of a node, all of which are read first, because a listpack is read from its
+    /// beginning.
     Backward(std::vec::IntoIter<Entry<'s>>),
 }
 
@@ -54,7 +55,7 @@ impl<'s> Iterator for Range<'s> {
 }
 
 impl Stream {
-    /// The entries from `start` to `end`, both included; from the last one on if `reverse`.
+    /// Returns the entries from `start` to `end`, both included; from the last one on if `reverse`.
     pub fn range(&self, start: StreamId, end: StreamId, reverse: bool) -> Range<'_> {
         let node = match reverse {
             false => Some(self.node_of(start).unwrap_or(0)),
@@ -72,17 +73,17 @@ impl Stream {
         }
     }
 
-    /// The first entry.
+    /// Returns the first entry.
     pub fn first(&self) -> Option<Entry<'_>> {
         self.range(StreamId::MIN, StreamId::MAX, false).next()
     }
 
-    /// The last entry.
+    /// Returns the last entry.
     pub fn last(&self) -> Option<Entry<'_>> {
         self.range(StreamId::MIN, StreamId::MAX, true).next()
     }
 
-    /// The entry of an identifier.
+    /// Returns the entry of an identifier.
     pub fn get(&self, id: StreamId) -> Option<Entry<'_>> {
         self.range(id, id, false).next()
     }

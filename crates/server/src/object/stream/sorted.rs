@@ -1,12 +1,12 @@
 //! Elements with identifiers, in their order.
 //!
-//! They lie in chunks, so that a change moves no more than one chunk and the list of chunks.
+//! They are stored in chunks, so that a change moves no more than one chunk and the list of chunks.
 
 use super::StreamId;
 use allocator_api2::vec::Vec;
 use nearfield_tiers::Heap;
 
-/// So many elements a chunk has at most.
+/// The maximum number of elements of a chunk.
 const CHUNK_ELEMENTS: usize = 128;
 
 /// An element that has an identifier.
@@ -20,9 +20,9 @@ impl Identified for StreamId {
     }
 }
 
-/// Elements by their identifiers, each of which is there once.
+/// Elements by their identifiers, each of which occurs once.
 pub(super) struct Sorted<T> {
-    /// None of them is empty.
+    /// The chunks, none of which is empty.
     chunks: Vec<Vec<T, Heap>, Heap>,
     len: usize,
 }
@@ -44,8 +44,8 @@ impl<T: Identified> Sorted<T> {
         self.chunks.capacity() * size_of::<Vec<T, Heap>>() + chunks * size_of::<T>()
     }
 
-    /// The chunk that an identifier belongs to, and where in it the first element is that is not
-    /// less.
+    /// Returns the chunk that an identifier belongs to, and the index in it of the first element
+    /// that is not less.
     fn place(&self, id: StreamId) -> (usize, usize) {
         let starts_after = |chunk: &Vec<T, Heap>| chunk.first().is_some_and(|it| it.id() <= id);
         let chunk = self.chunks.partition_point(starts_after).saturating_sub(1);
@@ -59,7 +59,7 @@ impl<T: Identified> Sorted<T> {
         (element.id() == id).then_some(element)
     }
 
-    /// Puts an element in the place of the one of its identifier, or in a new one.
+    /// Replaces the element with the same identifier, or inserts the element.
     pub fn set(&mut self, element: T) {
         let id = element.id();
         let (number, at) = self.place(id);
@@ -81,7 +81,7 @@ impl<T: Identified> Sorted<T> {
             chunk.insert(at, element);
             return;
         }
-        // What is appended fills chunk after chunk.
+        // Appended elements fill chunk after chunk.
         let kept = if is_last && at == chunk.len() {
             at
         } else {
@@ -114,7 +114,7 @@ impl<T: Identified> Sorted<T> {
         Some(element)
     }
 
-    /// The elements from an identifier on.
+    /// Returns the elements from an identifier on.
     pub fn iter_from(&self, id: StreamId) -> impl Iterator<Item = &T> {
         let (number, at) = self.place(id);
         let chunks = self.chunks.get(number..).unwrap_or_default();

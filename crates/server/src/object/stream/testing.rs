@@ -7,7 +7,7 @@ use nearfield_tiers::Heap;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
-/// Random fields and values.
+/// Returns random fields and values.
 pub fn words(random: &mut SmallRng) -> Vec<Vec<u8>> {
     let count = random.random_range(1..4);
     let word = |random: &mut SmallRng| match random.random_range(0..4) {
@@ -19,7 +19,7 @@ pub fn words(random: &mut SmallRng) -> Vec<Vec<u8>> {
     (0..2 * count).map(|_| word(random)).collect()
 }
 
-/// A stream of random entries, some of which are deleted, and groups.
+/// Creates a stream of random entries, some of which are deleted, and groups.
 pub fn made(random: &mut SmallRng, heap: &Heap) -> Stream {
     let limits = Limits {
         stream_node_bytes_max: 1 << random.random_range(6..13),

@@ -1,30 +1,32 @@
-//! Removing the oldest entries.
+//! The removal of the oldest entries.
 
 use super::{Stream, StreamId};
 
-/// Which entries go.
+/// The entries that are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// The oldest, so that so many are left.
+    /// The oldest entries, so that this many are left.
     Len(u64),
-    /// Those before an identifier.
+    /// The entries before an identifier.
     Id(StreamId),
 }
 
-/// What is to be removed.
+/// The options of a removal.
 #[derive(Clone, Copy, Debug)]
 pub struct Trim {
-    /// Which entries go.
+    /// The entries to remove.
     pub bound: Bound,
-    /// Whether only whole nodes go, so that some entries are left that the bound does not ask for.
+    /// True if only whole nodes are removed, so that some entries may be left that are outside of
+    /// the bound.
     pub is_approximate: bool,
-    /// So many entries go at most, and no node is begun that has more; 0: no limit.
+    /// The maximum number of entries removed: a node with more than what is left of it stays; 0: no
+    /// limit.
     pub limit: u64,
 }
 
 impl Stream {
-    /// Removes the oldest entries, and answers how many. Constant time for each node that goes as a
-    /// whole, and linear in one node.
+    /// Removes the oldest entries, and returns their number. Constant time for each node that is
+    /// removed as a whole, and linear in one node.
     pub fn trim(&mut self, trim: &Trim) -> u64 {
         let before = self.len;
         while let Some(node) = self.nodes.get(0) {
@@ -67,7 +69,7 @@ impl Stream {
         if !places.is_empty() {
             node.delete(&places);
             self.len -= places.len() as u64;
-            // Deleted entries behind the bound are all that is left.
+            // Only deleted entries behind the bound are left.
             if node.live() == 0 {
                 self.nodes.pop_front();
             }

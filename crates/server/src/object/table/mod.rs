@@ -1,5 +1,5 @@
-//! A hash table of byte strings: the form of large hashes and sets, and the members of large
-//! sorted sets. Values may lie in cold tiers (`nodes.rs`).
+//! A hash table of byte strings: the form of large hashes and sets, and the members of large sorted
+//! sets. Values may be in cold tiers (`nodes.rs`).
 //!
 //! ```text
 //!   ids: hash → id        entries: id → tag, location        arena
@@ -9,9 +9,9 @@
 //! ```
 //!
 //! An element keeps its id while it lives, except that [`Table::compact`] closes the gaps between
-//! ids without a change of their order. So others may refer to elements by four bytes, a cursor
-//! into the ids walks the table while it changes, and a random id is a random element. The blob
-//! begins with its id, so that a sweep of a page finds the entries that refer to it.
+//! ids without a change of their order. So other structures may refer to elements by four bytes, a
+//! cursor into the ids walks the table while it changes, and a random id is a random element. The
+//! blob begins with its id, so that a sweep of a page finds the entries that refer to it.
 
 mod nodes;
 #[cfg(test)]
@@ -30,45 +30,45 @@ use rand::{Rng, RngExt};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::LazyLock;
 
-/// The bit of an entry that is free. Its low half is the next free id.
+/// The bit of a free entry. Its low half is the next free id.
 const FREE: u64 = 1 << 63;
 
-/// The bit of an entry whose value lies in a cold tier. In place of it, its blob has a
-/// [stub](nodes::Stub).
+/// The bit of an entry whose value is in a cold tier. Its blob has a [stub](nodes::Stub) instead of
+/// the value.
 const COLD: u64 = 1 << 62;
 
-/// The bits of a tag, which lie between these and the location.
+/// The number of bits of a tag, which is between these bits and the location.
 const TAG_BITS: u32 = 27;
 
-/// Behind the last free id.
+/// The end of the list of free ids.
 const NONE: u32 = u32::MAX;
 
-/// The id at the beginning of each blob.
+/// The size of the id at the beginning of each blob.
 const ID_BYTES: usize = size_of::<u32>();
 
-/// Fewer ids than this are never compacted.
+/// The number of ids below which they are never compacted.
 const COMPACT_IDS_MIN: usize = 64;
 
-/// How many ids without element a scan passes by for each element asked of it.
+/// The number of free ids that a scan skips for each element requested.
 const SCAN_GAPS: usize = 10;
 
 /// A map from keys to values, both byte strings, whose elements have ids.
 ///
-/// Operations of one element take expected constant time, amortized where they change the table.
+/// Operations on one element take expected constant time, amortized if they change the table.
 pub struct Table<A: Allocator> {
     entries: Vec<u64, A>,
     ids: HashTable<u32, A>,
     arena: Arena<A>,
     /// The first free id; each free entry holds the next.
     free: u32,
-    /// The bytes of all values, wherever they lie.
+    /// The bytes of all values, in all tiers.
     value_bytes: usize,
-    /// What is known of the values, once the mover has seen them.
+    /// The facts about the values for the mover, once it has visited them.
     nodes: Option<Box<Nodes<A>, A>>,
 }
 
-/// The hash of `key`, by seeds that each process draws anew, so that nobody can choose keys that
-/// collide.
+/// Returns the hash of `key`. Each process draws its own seeds, so that no client can choose keys
+/// that collide.
 #[inline]
 fn hash_of(key: &[u8]) -> u64 {
     static SEEDS: LazyLock<RandomState> = LazyLock::new(RandomState::default);
@@ -77,7 +77,7 @@ fn hash_of(key: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The upper bits of a hash.
+/// Returns the upper bits of a hash.
 #[inline]
 fn tag_in(hash: u64) -> u64 {
     hash >> (u64::BITS - TAG_BITS)
@@ -88,8 +88,8 @@ fn tag_of(key: &[u8]) -> u64 {
     tag_in(hash_of(key))
 }
 
-/// The hash that the table of ids sees. It reads a hash from both ends; multiplication makes the
-/// upper end depend on all bits of the tag and keeps the lower one as it is spread.
+/// Returns the hash for the table of ids. That table uses both ends of a hash; multiplication makes
+/// the upper end depend on all bits of the tag and keeps the lower one as it is spread.
 #[inline]
 fn spread(tag: u64) -> u64 {
     tag.wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -105,13 +105,13 @@ fn location(entry: u64) -> Location {
     entry & ((1 << LOCATION_BITS) - 1)
 }
 
-/// The entry of an element whose blob lies elsewhere now.
+/// Returns the entry of an element whose blob has moved to `location`.
 #[inline]
 fn relocated(entry: u64, location: Location) -> u64 {
     entry & !((1 << LOCATION_BITS) - 1) | location
 }
 
-/// Where in a blob its parts are.
+/// The positions of the parts of a blob.
 struct Layout {
     key: usize,
     value: usize,
@@ -145,7 +145,7 @@ fn write_blob(blob: &mut [u8], id: u32, key: &[u8], value: &[u8]) {
 }
 
 impl<A: Allocator + Clone> Table<A> {
-    /// An empty table, which takes no memory yet.
+    /// Creates an empty table, which takes no memory yet.
     pub fn new_in(heap: A) -> Self {
         Table {
             entries: Vec::new_in(heap.clone()),
@@ -157,22 +157,22 @@ impl<A: Allocator + Clone> Table<A> {
         }
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Whether there is no element.
+    /// Returns true if there is no element.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    /// The heap that the table takes its memory from.
+    /// Returns the heap that the table takes its memory from.
     pub fn heap(&self) -> &A {
         self.entries.allocator()
     }
 
-    /// The bytes taken from the heap, in constant time.
+    /// Returns the bytes taken from the heap, in constant time.
     pub fn memory_bytes(&self) -> usize {
         self.entries.capacity() * size_of::<u64>()
             + self.ids.allocation_size()
@@ -180,8 +180,8 @@ impl<A: Allocator + Clone> Table<A> {
             + self.nodes.as_ref().map_or(0, |nodes| nodes.memory_bytes())
     }
 
-    /// A copy that takes its memory from `heap`. Ids are compact and in the order of those here,
-    /// so a cursor of a scan stays good. Values of cold tiers have to be lent.
+    /// Creates a copy that takes its memory from `heap`. Its ids are compact and in the order of
+    /// those here, so a cursor of a scan stays valid. Values in cold tiers must be lent.
     pub fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> Table<B> {
         let mut copy = Table::new_in(heap);
         copy.entries.reserve_exact(self.len());
@@ -194,8 +194,8 @@ impl<A: Allocator + Clone> Table<A> {
         copy
     }
 
-    /// Appends the elements as [`thaw`](Table::thaw) takes them: the number of ids, the first that
-    /// is free, and for each id its key and value, or the next free id.
+    /// Appends the elements as [`thaw`](Table::thaw) reads them: the number of ids, the first free
+    /// one, and for each id its key and value, or the next free id.
     pub fn freeze(&self, out: &mut std::vec::Vec<u8>) {
         let link = |id: u32| if id == NONE { 0 } else { id as usize + 1 };
         put_number(out, self.entries.len());
@@ -213,7 +213,7 @@ impl<A: Allocator + Clone> Table<A> {
         }
     }
 
-    /// The elements that were frozen. Each has the id that it had.
+    /// Reads frozen elements. Each gets the id that it had.
     pub fn thaw(source: &mut Source<'_>, heap: A) -> Option<Self> {
         let link = |source: &mut Source<'_>, ids: usize| match source.number()? {
             0 => Some(NONE),
@@ -241,7 +241,7 @@ impl<A: Allocator + Clone> Table<A> {
                 }
             }
         }
-        // Each free id follows another one, and the last one none.
+        // The free ids must form one list.
         table.free = first_free;
         let mut next = first_free;
         for _ in 0..free_ids {
@@ -254,7 +254,7 @@ impl<A: Allocator + Clone> Table<A> {
         (next == NONE).then_some(table)
     }
 
-    /// The id of `key`'s element.
+    /// Returns the id of `key`'s element.
     #[inline]
     pub fn find(&self, key: &[u8]) -> Option<u32> {
         self.find_tagged(tag_of(key), key)
@@ -269,7 +269,7 @@ impl<A: Allocator + Clone> Table<A> {
         self.ids.find(spread(wanted), is_key).copied()
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     #[inline]
     pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
         self.find(key).map(|id| self.value(id))
@@ -282,7 +282,7 @@ impl<A: Allocator + Clone> Table<A> {
         self.arena.blob(location(entry))
     }
 
-    /// The key of the element `id`, which must live.
+    /// Returns the key of the element `id`, which must live.
     #[inline]
     pub fn key(&self, id: u32) -> &[u8] {
         let blob = self.blob(id);
@@ -290,13 +290,14 @@ impl<A: Allocator + Clone> Table<A> {
         &blob[layout.key..layout.value]
     }
 
-    /// The value of the element `id`, which must live. One of a cold tier has to be lent.
+    /// Returns the value of the element `id`, which must live. A value in a cold tier must be lent.
     #[inline]
     pub fn value(&self, id: u32) -> &[u8] {
         self.pair(id).1
     }
 
-    /// Key and value of the element `id`, which must live. A value of a cold tier has to be lent.
+    /// Returns key and value of the element `id`, which must live. A value in a cold tier must be
+    /// lent.
     #[inline]
     pub fn pair(&self, id: u32) -> (&[u8], &[u8]) {
         let blob = self.blob(id);
@@ -308,8 +309,8 @@ impl<A: Allocator + Clone> Table<A> {
         }
     }
 
-    /// The keys of the first `count` of `ids`, which must live; the rest are empty. Each step is
-    /// made for all of them before the next one, so that their misses of the cache overlap.
+    /// Returns the keys of the first `count` of `ids`, which must live; the rest are empty. Each
+    /// step is done for all of them before the next one, so that their cache misses overlap.
     pub fn keys<const N: usize>(&self, ids: &[u32; N], count: usize) -> [&[u8]; N] {
         let mut entries = [0; N];
         for (entry, id) in entries.iter_mut().zip(ids).take(count) {
@@ -326,7 +327,7 @@ impl<A: Allocator + Clone> Table<A> {
         keys
     }
 
-    /// Sets the value of `key` and answers its id, and whether there was one before.
+    /// Sets the value of `key`. Returns its id, and true if there was a value before.
     pub fn insert(&mut self, key: &[u8], value: &[u8]) -> (u32, bool) {
         let tag = tag_of(key);
         if let Some(id) = self.find_tagged(tag, key) {
@@ -357,7 +358,8 @@ impl<A: Allocator + Clone> Table<A> {
         id
     }
 
-    /// Grows by a quarter, which wastes less than doubling; the copies are of eight bytes each.
+    /// Appends an entry. The vector grows by a quarter, which wastes less than doubling; the copies
+    /// are of eight bytes each.
     fn push_entry(&mut self, entry: u64) -> u32 {
         let length = self.entries.len();
         assert!(length < NONE as usize, "one object has too many elements");
@@ -368,15 +370,15 @@ impl<A: Allocator + Clone> Table<A> {
         length as u32
     }
 
-    /// Sets the value of the element `id`, which must live. It is overwritten where it is if old
-    /// and new one are of about the same length. One that lies in a cold tier is given up.
+    /// Sets the value of the element `id`, which must live. It is overwritten in place if the old
+    /// and the new one are of about the same length. A place in a cold tier is given up.
     pub fn set_value(&mut self, id: u32, value: &[u8]) {
         self.value_bytes = self.value_bytes - self.value_len(id) + value.len();
         self.give_up_place(id);
         self.write_value(id, value);
     }
 
-    /// Sets what the blob of an element has for its value.
+    /// Sets the bytes that the blob of an element has for its value.
     fn write_value(&mut self, id: u32, value: &[u8]) {
         let entry = self.entries[id as usize];
         let blob = self.arena.blob_mut(location(entry));
@@ -394,13 +396,13 @@ impl<A: Allocator + Clone> Table<A> {
         }
         let new = self.allocate(bytes);
         write_blob(self.arena.blob_mut(new), id, &key, value);
-        // Finding room may have moved the old blob.
+        // The allocation may have moved the old blob.
         let old = location(self.entries[id as usize]);
         self.entries[id as usize] = relocated(entry, new);
         self.release(old, old_bytes);
     }
 
-    /// Removes the element of `key`; whether there was one. May change all ids.
+    /// Removes the element of `key`. Returns true if there was one. May change all ids.
     pub fn remove(&mut self, key: &[u8]) -> bool {
         let Some(id) = self.find(key) else {
             return false;
@@ -412,8 +414,8 @@ impl<A: Allocator + Clone> Table<A> {
         true
     }
 
-    /// Removes the element `id`, which must live. Changes no id, so the caller has to see to it
-    /// that the table is compacted when it has become sparse.
+    /// Removes the element `id`, which must live. Changes no id, so the caller must compact the
+    /// table when it has become sparse.
     pub fn remove_id(&mut self, id: u32) {
         let entry = self.entries[id as usize];
         let Ok(found) = self
@@ -431,13 +433,13 @@ impl<A: Allocator + Clone> Table<A> {
         self.release(location(entry), bytes);
     }
 
-    /// Whether fewer than a quarter of the ids are those of elements.
+    /// Returns true if fewer than a quarter of the ids are in use.
     pub fn is_sparse(&self) -> bool {
         self.entries.len() > COMPACT_IDS_MIN && self.len() * 4 < self.entries.len()
     }
 
-    /// Gives the elements the ids from 0 on, in the order of the ids they have, and gives memory
-    /// back. Tells each element's old and new id. Linear in the ids.
+    /// Gives the elements the ids from 0 on, in the order of their old ids, and gives memory back.
+    /// Calls `moved` with each element's old and new id. Linear in the ids.
     pub fn compact(&mut self, mut moved: impl FnMut(u32, u32)) {
         let heap = self.heap().clone();
         let mut ids = HashTable::with_capacity_in(self.len(), heap);
@@ -469,13 +471,13 @@ impl<A: Allocator + Clone> Table<A> {
         self.free = NONE;
     }
 
-    /// True if there is an element of this id.
+    /// Returns true if there is an element with this id.
     pub fn is_element(&self, id: u32) -> bool {
         let entry = self.entries.get(id as usize);
         entry.is_some_and(|entry| entry & FREE == 0)
     }
 
-    /// The ids of all elements, ascending.
+    /// Returns the ids of all elements, ascending.
     pub fn iter(&self) -> Ids<'_> {
         Ids {
             entries: &self.entries,
@@ -483,17 +485,17 @@ impl<A: Allocator + Clone> Table<A> {
         }
     }
 
-    /// All ids are below this.
+    /// Returns an upper bound of the ids: all are below it.
     pub fn id_end(&self) -> usize {
         self.entries.len()
     }
 
-    /// The id of one of the elements, all of which are equally likely.
+    /// Returns the id of a random element, all with equal probability.
     pub fn random(&self, random: &mut impl Rng) -> Option<u32> {
         if self.is_empty() {
             return None;
         }
-        // Few ids are free for long, so few draws are in vain.
+        // Most ids are in use, so that few draws fail.
         loop {
             let id = random.random_range(0..self.entries.len());
             if self.entries[id] & FREE == 0 {
@@ -502,11 +504,11 @@ impl<A: Allocator + Clone> Table<A> {
         }
     }
 
-    /// Visits about `count` elements and answers the cursor to go on with, which is 0 when all
-    /// have been visited; the first call gets 0 too.
+    /// Visits about `count` elements and returns the next cursor, which is 0 when all have been
+    /// visited; the first call gets 0, too.
     ///
-    /// An element that is there during a whole iteration is visited at least once, whatever else
-    /// comes and goes: the cursor walks down the ids, and an id never rises.
+    /// An element that is present during a whole iteration is visited at least once, whatever other
+    /// elements come and go: the cursor walks down the ids, and an id never rises.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(u32)) -> u64 {
         let length = self.entries.len();
         let mut id = match usize::try_from(cursor) {
@@ -539,8 +541,8 @@ impl<A: Allocator + Clone> Table<A> {
         }
     }
 
-    /// Places the blobs of a page that live again, in other pages, and gives the page back. A
-    /// blob lives if the entry of its id refers to it; others may have the id of another element.
+    /// Moves the live blobs of a page to other pages, and gives the page back. A blob lives if the
+    /// entry of its id refers to it; a dead blob may have the id of another element.
     #[cold]
     fn sweep(&mut self, page: u32) {
         let block = self.arena.take_page(page);

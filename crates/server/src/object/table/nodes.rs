@@ -1,7 +1,7 @@
-//! Values of a table that lie in cold tiers, each for itself.
+//! Values of a table that are in cold tiers, each separately.
 //!
-//! Keys, ids and the order of ids stay as they are. In place of a value, the blob of its element
-//! has a [`Stub`]. Commands that read a value of a cold tier have it lent before.
+//! Keys, ids and the order of ids stay as they are. The blob of an element whose value is in a cold
+//! tier has a [`Stub`] instead. Commands that read such a value have it lent before.
 
 use super::super::node::{Copied, Met, Part, Seen, Unread};
 use super::{COLD, Table, hash_of, layout, location, spread, tag, tag_in};
@@ -14,18 +14,18 @@ use nearfield_tiers::keep::MOVED_BYTES_MIN;
 use nearfield_tiers::{Place, ReadError};
 use std::sync::Arc;
 
-/// What is known of the values of a table, once the mover has seen them.
+/// The facts about the values of a table, once the mover has visited them.
 pub(super) struct Nodes<A: Allocator> {
-    /// How many commands have used each value since the mover has asked, by its id; what is beyond
-    /// the end was not used.
+    /// Number of commands that have used each value since the mover's last visit, by id; values
+    /// beyond the end were not used.
     uses: Vec<u8, A>,
-    /// Where the places are; none before the first value has moved.
+    /// The cold tiers of the places; `None` before the first value has moved.
     cold: Option<Arc<Cold>>,
-    /// How many values lie in each cold tier, by its number.
+    /// Number of values in each cold tier, by its number.
     counts: std::vec::Vec<usize>,
-    /// The bytes of all of them.
+    /// The bytes of all these values.
     cold_bytes: usize,
-    /// Values for the command that is running, by their ids.
+    /// Values for the running command, by their ids.
     lent: HashMap<u32, std::vec::Vec<u8>>,
 }
 
@@ -40,12 +40,13 @@ impl<A: Allocator> Nodes<A> {
         }
     }
 
-    /// The bytes taken from the heap.
+    /// Returns the bytes taken from the heap.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.uses.capacity()
     }
 
-    /// An element has another id now, which is not above the old one. They come ascending.
+    /// Changes the id of an element. The new id is not above the old one. Calls come in ascending
+    /// order.
     pub(super) fn rename(&mut self, old: u32, new: u32) {
         let uses = self.uses.get(old as usize).copied().unwrap_or(0);
         if let Some(entry) = self.uses.get_mut(new as usize) {
@@ -53,7 +54,7 @@ impl<A: Allocator> Nodes<A> {
         }
     }
 
-    /// All elements have been renamed, and their ids are below this.
+    /// Ends the renaming: all ids are now below `ids`.
     pub(super) fn end_renaming(&mut self, ids: usize) {
         self.uses.truncate(ids);
         self.uses.shrink_to_fit();
@@ -78,7 +79,7 @@ impl<A: Allocator> Nodes<A> {
     }
 }
 
-/// What the blob of an element has in place of a value that lies in a cold tier.
+/// The reference that the blob of an element has instead of a value that is in a cold tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stub {
     place: Place,
@@ -86,7 +87,7 @@ pub(super) struct Stub {
     bytes: usize,
 }
 
-/// The place, and the length.
+/// The size of the place and the length.
 const STUB_BYTES: usize = size_of::<u64>() + size_of::<u32>();
 
 impl Stub {
@@ -110,8 +111,8 @@ impl Stub {
     }
 }
 
-/// The number of the node that the value of `key` is; never 0. Should two keys have the same, the
-/// value of one of them does not move.
+/// Returns the number of the node for the value of `key`; never 0. If two keys have the same
+/// number, the value of one of them does not move.
 fn node_of(key: &[u8]) -> u64 {
     hash_of(key) | 1
 }
@@ -139,7 +140,7 @@ impl<A: Allocator> Drop for Table<A> {
 }
 
 impl<A: Allocator> Table<A> {
-    /// True if a value lies in a cold tier.
+    /// Returns true if a value is in a cold tier.
     pub fn has_cold(&self) -> bool {
         let nodes = self.nodes.as_ref();
         nodes.is_some_and(|nodes| nodes.counts.iter().any(|&count| count > 0))
@@ -147,18 +148,20 @@ impl<A: Allocator> Table<A> {
 }
 
 impl<A: Allocator + Clone> Table<A> {
-    /// True if values are so large that each moves for itself rather than all with their keys.
+    /// Returns true if values are large enough to move each separately instead of all with their
+    /// keys.
     pub fn has_large_values(&self) -> bool {
         self.value_bytes >= self.len() * MOVED_BYTES_MIN
     }
 
-    /// True if the mover has seen the values, so that uses are counted and values may be cold.
+    /// Returns true if the mover has visited the values, so that uses are counted and values may be
+    /// cold.
     #[inline]
     pub fn is_seen(&self) -> bool {
         self.nodes.is_some()
     }
 
-    /// True if the value of an element lies in a cold tier.
+    /// Returns true if the value of an element is in a cold tier.
     #[inline]
     pub fn is_cold(&self, id: u32) -> bool {
         self.entries[id as usize] & COLD != 0
@@ -168,7 +171,7 @@ impl<A: Allocator + Clone> Table<A> {
         self.stub_in(self.entries[id as usize])
     }
 
-    /// The length of an element's value, wherever it lies.
+    /// Returns the length of an element's value, in any tier.
     #[inline]
     pub fn value_len(&self, id: u32) -> usize {
         match self.stub(id) {
@@ -180,7 +183,7 @@ impl<A: Allocator + Clone> Table<A> {
         }
     }
 
-    /// The value of a cold tier that is lent.
+    /// Returns a lent value of a cold tier.
     #[cold]
     pub(super) fn lent(&self, id: u32) -> &[u8] {
         let nodes = self.nodes.as_ref();
@@ -210,8 +213,8 @@ impl<A: Allocator + Clone> Table<A> {
         *uses = uses.saturating_add(1);
     }
 
-    /// Takes the value of an element out of its cold tier, if it lies in one. The blob then has
-    /// another value, which is to be overwritten, or to go.
+    /// Takes the value of an element out of its cold tier, if it is in one. The blob then has a
+    /// meaningless value, which the caller must overwrite or remove.
     pub(super) fn give_up_place(&mut self, id: u32) {
         let Some(stub) = self.stub(id) else { return };
         self.entries[id as usize] &= !COLD;
@@ -223,7 +226,7 @@ impl<A: Allocator + Clone> Table<A> {
         }
     }
 
-    /// Has the value of an element lie at a place of a cold tier.
+    /// Moves the value of an element to a place of a cold tier.
     fn put_away(&mut self, id: u32, cold: &Arc<Cold>, place: Place) {
         let bytes = self.value_len(id);
         let page = self.arena.page_of(location(self.entries[id as usize]));
@@ -234,7 +237,7 @@ impl<A: Allocator + Clone> Table<A> {
         nodes.cold.get_or_insert_with(|| Arc::clone(cold));
         self.write_value(id, &stub.write());
         self.entries[id as usize] |= COLD;
-        // The memory is what it has moved for.
+        // Moves are made to free memory, so the page is swept early.
         if self.arena.is_thin(page) {
             self.sweep(page);
         }
@@ -256,7 +259,7 @@ impl<A: Allocator + Clone> Table<A> {
         .map_err(|why| Unread { place, why })
     }
 
-    /// The ids of the elements whose values a command on this part reads.
+    /// Returns the ids of the elements whose values a command on this part reads.
     fn touched(&self, part: &Part<'_>) -> std::vec::Vec<u32> {
         match part {
             Part::All => self.iter().collect(),
@@ -270,7 +273,7 @@ impl<A: Allocator + Clone> Table<A> {
         }
     }
 
-    /// Visits the places of values in cold tiers that a command on this part has to read.
+    /// Visits the places of values in cold tiers that a command on this part must read.
     pub fn places(&self, part: &Part<'_>, visit: &mut dyn FnMut(Place)) {
         if self.has_cold() {
             let stubs = self
@@ -287,7 +290,7 @@ impl<A: Allocator + Clone> Table<A> {
     /// # Errors
     /// A value cannot be read.
     pub fn lend(&mut self, part: &Part<'_>, is_use: bool, met: &mut Met) -> Result<bool, Unread> {
-        // Who goes over all step by step uses none of them.
+        // A scan over all elements does not count as a use of any.
         let is_use = is_use && !matches!(part, Part::Step { .. });
         let mut is_lent = false;
         for id in self.touched(part) {
@@ -315,8 +318,8 @@ impl<A: Allocator + Clone> Table<A> {
         }
     }
 
-    /// Brings the values of a part into memory, so that a command can change them. Answers which
-    /// were cold.
+    /// Brings the values of a part into memory, so that a command can change them. Calls `warmed`
+    /// for those that were cold.
     ///
     /// # Errors
     /// A value cannot be read.
@@ -341,10 +344,10 @@ impl<A: Allocator + Clone> Table<A> {
         Ok(())
     }
 
-    /// Gives the value of an element to `visit`, also if it lies in a cold tier.
+    /// Passes the value of an element to `visit`, in any tier.
     ///
     /// # Errors
-    /// That of `visit`, or the value cannot be read.
+    /// The error of `visit`, or the value cannot be read.
     pub fn visit_value<E>(
         &self,
         id: u32,
@@ -357,7 +360,7 @@ impl<A: Allocator + Clone> Table<A> {
         }
     }
 
-    /// Shows the mover values from an id on, and answers the next id; none if there is none.
+    /// Shows the mover values from an id on, and returns the next id; `None` if there are no more.
     pub fn see(&mut self, from: usize, count: usize, visit: &mut dyn FnMut(Seen)) -> Option<usize> {
         self.nodes_mut();
         let end = from.saturating_add(count).min(self.entries.len());
@@ -377,12 +380,12 @@ impl<A: Allocator + Clone> Table<A> {
         (end < self.entries.len()).then_some(end)
     }
 
-    /// The bytes of all values in cold tiers.
+    /// Returns the bytes of all values in cold tiers.
     pub fn cold_bytes(&self) -> usize {
         self.nodes.as_ref().map_or(0, |nodes| nodes.cold_bytes)
     }
 
-    /// Visits the numbers of the cold tiers that values lie in.
+    /// Visits the numbers of the cold tiers in which values are stored.
     pub fn cold_tiers(&self, visit: &mut dyn FnMut(usize)) {
         let nodes = self
             .nodes
@@ -392,8 +395,8 @@ impl<A: Allocator + Clone> Table<A> {
         held.for_each(|(tier, _)| visit(tier));
     }
 
-    /// The numbers of the values that are large enough to move, or have moved, and the places of
-    /// those in cold tiers.
+    /// Returns the numbers of the values that are large enough to move, or have moved, and the
+    /// places of those in cold tiers.
     pub fn nodes(&self) -> std::vec::Vec<(u64, Option<Place>)> {
         let moves = |&id: &u32| self.is_cold(id) || self.value_len(id) >= MOVED_BYTES_MIN;
         let node = |id| {
@@ -411,7 +414,8 @@ impl<A: Allocator + Clone> Table<A> {
         self.ids.find(spread(wanted), is_it).copied()
     }
 
-    /// Begins to move a value: appends it to `out` if it is in memory, or answers its place.
+    /// Begins to move a value: appends it to `out` if it is in memory. The result has its place
+    /// otherwise.
     pub fn copy_node(&self, number: u64, out: &mut std::vec::Vec<u8>) -> Option<Copied> {
         let id = self.find_node(number)?;
         let place = self.stub(id).map(|stub| stub.place);
@@ -426,8 +430,8 @@ impl<A: Allocator + Clone> Table<A> {
         })
     }
 
-    /// Ends the move of a value to a cold tier, or into memory. False if it was changed meanwhile:
-    /// it is the same if its bytes are, or its place, which must have been held.
+    /// Ends the move of a value to a cold tier, or into memory. Returns false if it was changed
+    /// meanwhile: it is unchanged if its bytes are, or its place, which must have been held.
     pub fn move_node(
         &mut self,
         copied: &Copied,

@@ -114,7 +114,7 @@ fn dead_bytes_do_not_pile_up() {
     assert!(table.memory_bytes() < 100_000, "{}", table.memory_bytes());
 }
 
-/// With a seed of nothing, all keys that begin with eight zeros had one hash.
+/// With a zero seed, all keys that begin with eight zeros had one hash.
 #[test]
 fn keys_that_begin_alike_do_not_collide() {
     let starts: [&[u8]; 4] = [&[0; 8], &[0; 4], &[0xff; 8], b"constant"];
