@@ -1,4 +1,4 @@
-//! Accepts connections, on the first thread.
+//! The accepting of connections, on the first thread.
 
 use super::limits;
 use super::listener::Listener;
@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Reply to another machine in protected mode.
+/// Reply to a client on another machine in protected mode.
 const DENIED: &[u8] = b"-DENIED Redis is running in protected mode because protected mode is \
     enabled and no password is set for the default user. In this mode connections are only \
     accepted from the loopback interface. If you want to connect from external computers to Redis \
@@ -26,7 +26,7 @@ const DENIED: &[u8] = b"-DENIED Redis is running in protected mode because prote
     authentication password for the default user. NOTE: You only need to do one of the above \
     things in order for the server to start accepting connections from the outside.\r\n";
 
-/// True if the other end of a connection is on this machine.
+/// Returns true if the peer of a connection is on this machine.
 fn is_from_here(stream: &Transport) -> bool {
     let Some(stream) = stream.tcp() else {
         return true;
@@ -39,7 +39,7 @@ fn is_from_here(stream: &Transport) -> bool {
 const NOT_ACCEPTED_EVERY: Duration = Duration::from_secs(10);
 
 impl IoThread<'_> {
-    /// Has all listeners be waited for.
+    /// Registers all listeners with the poll.
     pub(super) fn await_connections(&mut self) {
         let served = &mut *self.served;
         for (number, listener) in served.listeners.iter_mut().enumerate() {
@@ -51,11 +51,11 @@ impl IoThread<'_> {
         }
     }
 
-    /// Listens elsewhere for TCP. Connections stay.
+    /// Replaces the TCP listeners. Connections stay.
     pub(super) fn listen(&mut self, sockets: Sockets) {
         let served = &mut *self.served;
         for listener in &mut served.listeners {
-            // One that is not waited for is closed all the same.
+            // A listener that was not registered is closed all the same.
             let _ = listener.deregister(served.poll.registry());
         }
         let is_other = |listener: &Listener| matches!(listener, Listener::Unix(..));
@@ -102,8 +102,8 @@ impl IoThread<'_> {
         }
     }
 
-    /// Logs that a connection could not be accepted, if that was not said of late: whoever connects
-    /// again and again is not to fill the log.
+    /// Logs that a connection could not be accepted, unless that was logged recently: a client that
+    /// connects again and again must not fill the log.
     fn tell_not_accepted(&mut self, error: &io::Error) {
         let is_new = |told: Instant| told.elapsed() >= NOT_ACCEPTED_EVERY;
         if self.not_accepted_at.is_none_or(is_new) {
@@ -112,7 +112,7 @@ impl IoThread<'_> {
         }
     }
 
-    /// Begins to serve a connection, unless it could do everything from another machine.
+    /// Begins to serve a connection, unless it comes from another machine in protected mode.
     pub(super) fn add(&mut self, mut stream: Transport) {
         // Replies are sent whole; waiting for more would only delay them.
         if let Some(socket) = stream.tcp() {
@@ -123,7 +123,7 @@ impl IoThread<'_> {
             address.map_or_else(|_| "?:0".to_owned(), |address| address.to_string())
         };
         if self.server.acl.is_protected() && !is_from_here(&stream) {
-            // It is closed in any case, so that it does not matter whether it is told why.
+            // The connection is closed in any case, so it does not matter if the reply arrives.
             let _ = io::Write::write(&mut stream, DENIED);
             limits::dismiss(self.server);
             return;

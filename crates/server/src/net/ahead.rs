@@ -1,9 +1,9 @@
-//! Looking ahead at the keys of scripts.
+//! The prefetch of keys of scripts.
 //!
-//! Scripts run one by one, so that each waits for the memory that its keys lie in. The keys that a
+//! Scripts run one by one, so that each waits for the memory of its keys. The keys that a
 //! connection names for the scripts it has sent are known before the first of them runs. They are
-//! looked up in one batch, whose operations wait together; the scripts then find in the caches what
-//! they need. Nothing depends on it.
+//! looked up in one batch, whose memory accesses overlap; the scripts then find their keys in the
+//! processor's caches. The result of a script never depends on the prefetch.
 
 use super::limits;
 use super::relief::may_run_script;
@@ -14,22 +14,23 @@ use crate::resp::request::Step;
 use nearfield::{Batch, Bytes};
 use smallvec::SmallVec;
 
-/// How far it is looked ahead.
+/// Number of scripts to prefetch for, at most.
 const SCRIPTS_MAX: usize = 64;
 const KEYS_MAX: usize = 128;
 
-/// What looking ahead needs, kept for the next time.
+/// The buffers of the prefetch, kept for the next time.
 #[derive(Debug, Default)]
 pub struct Ahead {
     keys: Batch<Bytes>,
     /// The hashes of the keys, by which their uses are noted.
     hashes: Vec<u64>,
-    /// The script command that was looked at last, as clients mostly send the same one again.
+    /// The script command of the last lookup. Clients mostly send the same one again.
     latest: Option<&'static Command>,
 }
 
 impl Ahead {
-    /// Adds the keys of a script. False if the command is none, or there are enough.
+    /// Adds the keys of a script. Returns false if the command runs no script, or if there are
+    /// enough keys.
     fn add(&mut self, args: &[&[u8]], hash: impl Fn(&[u8]) -> u64) -> bool {
         let Some(name) = args.first() else {
             return false;
@@ -56,16 +57,16 @@ impl Ahead {
 }
 
 impl IoThread<'_> {
-    /// Looks up the keys of the script that the connection's parser has found in `request`, and of
-    /// those in `rest`, which it has sent behind it. Answers how much of `rest` was looked at:
-    /// whole commands that may run scripts.
+    /// Looks up the keys of the script that the connection's parser has found in `request`, and
+    /// those of the commands after it, in `rest`. Returns the number of bytes of `rest` that were
+    /// read: whole commands that may run scripts.
     pub(super) fn look_ahead(&mut self, index: usize, request: &[u8], rest: &[u8]) -> usize {
         let server = self.server;
         let served = &mut *self.served;
         let connection = &served.connections[index];
         let mut words = connection.parser.arguments(request);
         let is_script = words.next().is_some_and(may_run_script);
-        // Looking into another server's memory takes as long as the script would wait for it.
+        // A lookup in another server's memory takes as long as the script would wait for it.
         let is_remote = server.keyspace.is_shared();
         if !is_script || is_remote || rest.is_empty() || !connection.client.authenticated {
             return 0;
@@ -96,7 +97,7 @@ impl IoThread<'_> {
                 && let Some(database) = databases.get(database)
                 && let Some(entries) = database.entries()
             {
-                // An error is one of the script, too, which is answered then.
+                // A script meets the same error when it runs, and reports it then.
                 let _ = entries.execute(&mut ahead.keys);
             }
         }

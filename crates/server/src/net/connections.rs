@@ -7,30 +7,30 @@ use crate::resp::Reply;
 use slab::Slab;
 use std::ops::{Index, IndexMut};
 
-/// The connections of one thread. One whose command runs apart from the rest is away; its number
-/// stays its own.
+/// The connections of one thread, by number. A connection whose command runs outside of the lock is
+/// *away*; its number stays reserved.
 #[derive(Debug, Default)]
 pub struct Connections(Slab<Option<Box<Connection>>>);
 
 impl Connections {
-    /// The connection of a number, if there is one and it is not away.
+    /// Returns the connection of a number, if it exists and is not away.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&Connection> {
         self.0.get(index)?.as_deref()
     }
 
-    /// As [`get`](Connections::get), to be changed.
+    /// Returns the same as [`get`](Connections::get), for changes.
     #[inline]
     pub fn get_mut(&mut self, index: usize) -> Option<&mut Connection> {
         self.0.get_mut(index)?.as_deref_mut()
     }
 
-    /// True if there is a connection of a number and it is not away.
+    /// Returns true if the connection of a number exists and is not away.
     pub fn contains(&self, index: usize) -> bool {
         self.get(index).is_some()
     }
 
-    /// Adds a connection, and answers its number.
+    /// Adds a connection and returns its number.
     pub fn insert(&mut self, connection: Connection) -> usize {
         self.0.insert(Some(Box::new(connection)))
     }
@@ -40,25 +40,25 @@ impl Connections {
         self.contains(index).then(|| self.0.remove(index))?
     }
 
-    /// Takes a connection away, until it is [given back](Connections::give_back).
+    /// Takes a connection out, until it is [given back](Connections::give_back).
     pub fn lend(&mut self, index: usize) -> Option<Box<Connection>> {
         self.0.get_mut(index)?.take()
     }
 
-    /// Gives a connection back that was away.
+    /// Puts a connection back that was away.
     pub fn give_back(&mut self, index: usize, connection: Box<Connection>) {
         if let Some(place) = self.0.get_mut(index) {
             *place = Some(connection);
         }
     }
 
-    /// The connections that are not away, with their numbers.
+    /// Returns the connections that are not away, with their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Connection)> {
         let places = self.0.iter();
         places.filter_map(|(index, place)| Some((index, place.as_deref()?)))
     }
 
-    /// As [`iter`](Connections::iter), to be changed.
+    /// Returns the same as [`iter`](Connections::iter), for changes.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Connection)> {
         let places = self.0.iter_mut();
         places.filter_map(|(index, place)| Some((index, place.as_deref_mut()?)))

@@ -1,18 +1,19 @@
-//! Deleting keys whose time is over, also if nobody asks for them.
+//! The deletion of expired keys, also of those that no client reads.
 
 use crate::execute::Executor;
 use crate::keyspace::DATABASES;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How often such keys are looked for.
+/// Interval between two searches for expired keys, in milliseconds.
 const TICK_MS: u64 = 100;
-/// How long that may take: a quarter of the time.
+/// Time that a search may take: a quarter of the interval.
 const BUDGET: Duration = Duration::from_millis(TICK_MS / 4);
-/// How many notes of times are looked at, and keys deleted, while other commands wait.
+/// Number of notes of expiry times that are checked, and of keys that are deleted, while other
+/// commands wait.
 const KEYS_AT_ONCE: usize = 200;
 
-/// When keys were deleted last, and where to go on.
+/// The time of the next search, and the database at which it continues.
 #[derive(Debug, Default)]
 pub(super) struct Expiry {
     next_ms: u64,
@@ -20,8 +21,8 @@ pub(super) struct Expiry {
 }
 
 impl Expiry {
-    /// Deletes keys whose time is over, if it is time to. Goes on with the next database when
-    /// there are no more in one, until all were looked at or this has taken its time.
+    /// Deletes expired keys if the interval has passed. Continues with the next database when there
+    /// are no more in one, until all were searched or the time is used up.
     pub fn tick(&mut self, executor: &mut Executor<'_>, now_ms: u64) {
         // The clock may be set back.
         if self.next_ms > now_ms && self.next_ms <= now_ms + TICK_MS {

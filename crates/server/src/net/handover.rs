@@ -1,4 +1,4 @@
-//! Hands connections from one thread to another, as
+//! The handover of connections from one thread to another, as
 //! [`Balance`](crate::connection::balance::Balance) decides.
 
 use super::thread::IoThread;
@@ -7,7 +7,7 @@ use crate::connection::{Connection, Message};
 use mio::{Interest, Token};
 
 impl Connection {
-    /// True if nobody but the thread that serves the connection has to do with it just now.
+    /// Returns true if only the thread that serves the connection uses it at the moment.
     fn may_move(&self) -> bool {
         self.client.is_plain()
             && !self.client.closing
@@ -23,8 +23,8 @@ impl Connection {
 }
 
 impl IoThread<'_> {
-    /// Notes how the thread fares, and gives connections away if others are to serve them. To be
-    /// called between rounds.
+    /// Notes the load of the thread, and gives connections away if other threads should serve them.
+    /// Call it between rounds.
     pub(super) fn balance(&mut self) {
         let balance = &self.server.balance;
         if self.server.options.threads < 2 {
@@ -43,8 +43,8 @@ impl IoThread<'_> {
         }
     }
 
-    /// Gives connections to other threads: `target` says to which, by the place of each among
-    /// those that can be given.
+    /// Gives connections to other threads. `target` returns the thread for a position among the
+    /// connections that can move, or `None`.
     fn give_away(&mut self, target: impl Fn(usize) -> Option<usize>) {
         let all = self.connections.iter();
         let movable = all.filter(|(_, connection)| connection.may_move());
@@ -66,8 +66,8 @@ impl IoThread<'_> {
             };
             let shared = std::sync::Arc::clone(&connection.client.shared);
             self.by_client.remove(&shared.id);
-            // In this order: who sends something to the new thread finds the connection there
-            // when it is read, as it lies behind the connection in the mailbox.
+            // In this order: a message that is sent to the new thread comes after the connection in
+            // the mailbox, so the thread finds the connection when it reads the message.
             mailbox.send(Message::Adopt(connection));
             shared.move_to(target);
         }
@@ -88,11 +88,11 @@ impl IoThread<'_> {
             self.close(index);
             return;
         }
-        // What came in between was told to nobody.
+        // Data that arrived in between caused no event.
         self.unread.push(index);
     }
 
-    /// Hands on a message for a client that is served by another thread by now.
+    /// Forwards a message for a client that another thread serves by now.
     pub(super) fn forward(&self, client: u64, message: Message) {
         let shared = self.server.clients.get(client);
         if let Some(shared) = shared

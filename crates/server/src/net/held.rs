@@ -1,4 +1,4 @@
-//! Commands that `CLIENT PAUSE` holds back and that go on later.
+//! Commands that `CLIENT PAUSE` holds back and that continue later.
 
 use super::thread::IoThread;
 use crate::client::Client;
@@ -9,15 +9,15 @@ use crate::script::library::FunctionFlags;
 use crate::server::Server;
 use crate::singly::Reason;
 
-/// True if commands are held back.
+/// Returns true if commands are held back.
 pub(super) fn is_paused(server: &Server, steady_ms: u64) -> bool {
     server.singly.has(Reason::Pause) && server.pause.current(&server.singly, steady_ms).is_some()
 }
 
-/// True if a command of a client has to wait.
+/// Returns true if a command of a client must wait.
 #[inline]
 pub(super) fn is_held(server: &Server, client: &Client, args: &[&[u8]], steady_ms: u64) -> bool {
-    // While a script runs for long it is refused, and waits for nothing.
+    // While a script runs for long, the command is refused, and waits for nothing.
     if !server.singly.has(Reason::Pause) || server.scripts.watchdog.is_slow() {
         return false;
     }
@@ -28,13 +28,13 @@ pub(super) fn is_held(server: &Server, client: &Client, args: &[&[u8]], steady_m
     }
 }
 
-/// Has a client wait.
+/// Makes a client wait.
 pub(super) fn hold(server: &Server, held: &mut Vec<u64>, client: &Client) {
     held.push(client.shared.id);
     server.pause.note_held(1);
 }
 
-/// True if a command may change keys, or would be sent to a replica.
+/// Returns true if a command may change keys, or would be sent to a replica.
 fn may_write(server: &Server, client: &Client, args: &[&[u8]]) -> bool {
     let Ok(command) = lookup(args) else {
         return false;
@@ -45,14 +45,14 @@ fn may_write(server: &Server, client: &Client, args: &[&[u8]]) -> bool {
     };
     match (command.name, &client.transaction) {
         ("exec", Some(transaction)) => {
-            // Without the transaction, as EXEC is not queued.
+            // Without the transaction, because EXEC is not queued.
             transaction.commands.iter().any(queued)
         }
         ("eval" | "evalsha", _) => {
             let text = args.get(1).copied().unwrap_or_default();
-            // One that is none is refused, which changes nothing.
+            // A text that does not parse is refused, which changes nothing.
             match command.name {
-                // The engine is not asked, as another thread's script may have it for long.
+                // The engine is not asked, because another thread's script may hold it for long.
                 "eval" => Script::parse(text, String::new()).is_ok_and(|it| it.may_write()),
                 _ => server.scripts.find(text).is_some_and(|it| it.may_write()),
             }
@@ -68,7 +68,7 @@ fn may_write(server: &Server, client: &Client, args: &[&[u8]]) -> bool {
 }
 
 impl IoThread<'_> {
-    /// Executes what was held back, once nothing is.
+    /// Executes the commands that were held back, once the pause has ended.
     pub(super) fn let_go(&mut self) {
         if self.held.is_empty() && self.released.is_empty() {
             return;

@@ -1,4 +1,5 @@
-//! Limits of clients: their number, their idle time, and the bytes that wait to be parsed or sent.
+//! The limits of clients: their number, their idle time, and the bytes that wait to be parsed or
+//! sent.
 
 use crate::config::ClientClass;
 use crate::connection::{Connection, Transport};
@@ -9,12 +10,13 @@ use std::io::Write;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
-/// Counts a connection that was accepted, and gives it back unless there are too many.
+/// Counts a connection that was accepted, and returns it unless there are too many.
 pub fn admit(server: &Server, mut stream: Transport) -> Option<Transport> {
     let most = server.config.hot.maxclients.load(Relaxed);
     if server.connected.load(Relaxed) >= most {
         server.statistics.rejected_connections.fetch_add(1, Relaxed);
-        // A new connection takes so little at once; if it does not, nobody is there to read it.
+        // The buffer of a new connection takes this text at once; if it does not, no client is
+        // there to read it.
         let _ = stream.write(b"-ERR max number of clients reached\r\n");
         return None;
     }
@@ -23,12 +25,12 @@ pub fn admit(server: &Server, mut stream: Transport) -> Option<Transport> {
     Some(stream)
 }
 
-/// Counts a connection no more that was admitted.
+/// Stops counting a connection that was admitted.
 pub fn dismiss(server: &Server) {
     server.connected.fetch_sub(1, Relaxed);
 }
 
-/// Has the system look whether an idle client is still there.
+/// Makes the system check if an idle client is still connected.
 pub fn keep_alive(server: &Server, stream: &TcpStream) {
     let seconds = server.config.hot.tcp_keepalive_s.load(Relaxed);
     if seconds > 0 {
@@ -36,12 +38,12 @@ pub fn keep_alive(server: &Server, stream: &TcpStream) {
         let settings = socket2::TcpKeepalive::new()
             .with_time(every)
             .with_interval((every / 3).max(Duration::from_secs(1)));
-        // Without it a dead client is noticed later.
+        // Without this, a dead client is noticed later.
         let _ = socket2::SockRef::from(stream).set_tcp_keepalive(&settings);
     }
 }
 
-/// What requests may be at most.
+/// Returns the limits of requests.
 pub fn of_requests(server: &Server) -> RequestLimits {
     RequestLimits {
         argument_bytes: server.config.hot.argument_bytes_max.load(Relaxed) as usize,
@@ -49,23 +51,23 @@ pub fn of_requests(server: &Server) -> RequestLimits {
     }
 }
 
-/// The most that may wait to be sent to a client that has not logged in. It is told errors, and
-/// who it may become.
+/// Most bytes that may wait to be sent to a client that has not logged in. Such a client gets only
+/// errors and replies about logging in.
 const STRANGER_OUTPUT_BYTES: usize = 16 << 10;
-/// Replies to it are sent before all of its commands are executed if they are more than this.
+/// Bytes of replies to it from which they are sent before all of its commands are executed.
 const STRANGER_REPLY_BYTES: usize = 4 << 10;
-/// The most of its requests that may wait to be understood: all that one of them may be.
+/// Most bytes of its requests that may wait to be parsed: the largest request that it may send.
 const STRANGER_QUERY_BYTES: u64 = 256 << 10;
-/// Replies are sent before all commands are executed if there is so much of them.
+/// Bytes of replies from which they are sent before all commands are executed.
 pub(super) const REPLY_BYTES: usize = 1 << 20;
 
 impl Connection {
-    /// True if it was ended by another client, or for what it is sent.
+    /// Returns true if another client, or a limit on memory, has ended the connection.
     pub fn is_killed(&self) -> bool {
         self.client.shared.killed.load(Acquire)
     }
 
-    /// True if the client has sent nothing for longer than it may.
+    /// Returns true if the client has sent nothing for longer than it may.
     pub fn is_idle(&self, server: &Server, steady_ms: u64) -> bool {
         let seconds = server.config.hot.timeout_s.load(Relaxed);
         let shared = &self.client.shared;
@@ -77,7 +79,7 @@ impl Connection {
             && !shared.listed.monitoring.load(Relaxed)
     }
 
-    /// True if more waits to be understood than may.
+    /// Returns true if more bytes wait to be parsed than may.
     pub fn is_over_query_limit(&self, server: &Server) -> bool {
         let mut most = server.config.hot.query_bytes_max.load(Relaxed);
         if !self.client.authenticated {
@@ -90,7 +92,7 @@ impl Connection {
         is_over
     }
 
-    /// The class that its output limits are of.
+    /// Returns the class whose output limits apply to the client.
     fn class(&self) -> ClientClass {
         match self.client.subscriptions.any() {
             true => ClientClass::PubSub,
@@ -98,7 +100,7 @@ impl Connection {
         }
     }
 
-    /// Has replies that are written from now on be cut where too much would wait to be sent.
+    /// Cuts replies that are written from now on where too many bytes would wait to be sent.
     #[inline]
     pub fn bound_output(&mut self, server: &Server) {
         let limit = server.config.hot.output_limit(self.class());
@@ -109,12 +111,12 @@ impl Connection {
         self.bound_unsent(match self.client.authenticated {
             false => most.min(STRANGER_OUTPUT_BYTES),
             true if self.client.shared.listed.no_evict.load(Relaxed) => most,
-            // More than all clients together may hold would close it in any case.
+            // More than all clients together may hold would close the connection in any case.
             true => most.min(server.clients.share.most()),
         });
     }
 
-    /// True if replies are to be sent before more is executed.
+    /// Returns true if replies must be sent before more commands are executed.
     #[inline]
     pub fn has_much_to_send(&self) -> bool {
         let most = match self.client.authenticated {
@@ -124,7 +126,7 @@ impl Connection {
         self.reply.apart_bytes() + self.reply.len() > most || self.reply.is_cut()
     }
 
-    /// True if more waits to be sent than may, or for longer.
+    /// Returns true if more bytes wait to be sent than may, or for longer.
     pub fn is_over_output_limit(&mut self, server: &Server, steady_ms: u64) -> bool {
         let waiting = self.unsent_bytes() as u64;
         let limit = server.config.hot.output_limit(self.class());

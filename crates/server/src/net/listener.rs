@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Where clients connect to.
+/// A socket to which clients connect.
 #[derive(Debug)]
 pub enum Listener {
     /// TCP.
@@ -25,7 +25,7 @@ pub enum Listener {
     Unix(UnixListener, PathBuf),
 }
 
-/// Listens wherever the configuration says.
+/// Listens on the ports and sockets of the configuration.
 ///
 /// # Errors
 /// See [`ServeError`].
@@ -34,7 +34,7 @@ pub fn listen(server: &Server) -> Result<Vec<Listener>, ServeError> {
     let backlog = server.config.backlog();
     let port = match server.options.port {
         ListenPort::Off => None,
-        // The system understands 0 as any that is free.
+        // The system takes 0 as any free port.
         ListenPort::Free => Some(0),
         ListenPort::At(port) => Some(port),
     };
@@ -105,13 +105,13 @@ fn plain(
     if let Some(&first) = addresses.first()
         && listeners.is_empty()
     {
-        // It has to listen somewhere, so this says why it does not.
+        // The server must listen somewhere; this attempt returns the error.
         listeners.extend(tcp(Address::from(first.ip), port, backlog)?);
     }
     Ok(listeners)
 }
 
-/// Listens at an address; `None` if the machine does not have it, and need not.
+/// Listens at an address. Returns `None` if the machine lacks the address and it is optional.
 fn tcp(address: Address, port: u16, backlog: i32) -> Result<Option<TcpListener>, ServeError> {
     let (address, optional) = (SocketAddr::new(address.ip, port), address.optional);
     let listener = listen::unless_missing(address, optional, backlog);
@@ -123,7 +123,7 @@ fn tcp(address: Address, port: u16, backlog: i32) -> Result<Option<TcpListener>,
 }
 
 fn unix(path: &Path, mode: &str) -> io::Result<Listener> {
-    // A server that was killed leaves its socket behind.
+    // A killed server leaves its socket file behind.
     if let Ok(found) = std::fs::symlink_metadata(path)
         && found.file_type().is_socket()
     {
@@ -140,7 +140,7 @@ fn unix(path: &Path, mode: &str) -> io::Result<Listener> {
 }
 
 impl Listener {
-    /// The address and port, if there is one.
+    /// Returns the address and port, if there is one.
     pub fn address(&self) -> Option<SocketAddr> {
         match self {
             Listener::Tcp(listener) | Listener::Tls(listener) => listener.local_addr().ok(),
@@ -151,7 +151,7 @@ impl Listener {
     /// Accepts a connection.
     ///
     /// # Errors
-    /// `WouldBlock` if there is none now; what the system says otherwise.
+    /// `WouldBlock` if none waits; otherwise the system's error.
     pub fn accept(&self, server: &Server) -> io::Result<Transport> {
         loop {
             let accepted = match self {
@@ -159,13 +159,13 @@ impl Listener {
                 Listener::Unix(listener, _) => listener.accept().map(|it| Transport::Unix(it.0)),
                 Listener::Tls(listener) => listener.accept().and_then(|(socket, _)| {
                     let tls = server.tls.get().ok_or(ErrorKind::Interrupted)?;
-                    // A configuration that allows no connection ends this one.
+                    // A configuration that allows no session ends this connection.
                     let session = tls.accept().map_err(|_| ErrorKind::Interrupted)?;
                     Ok(Transport::tls(socket, session))
                 }),
             };
             match accepted {
-                // The other side may have gone before it was accepted.
+                // The peer may have closed the connection before it was accepted.
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -176,7 +176,7 @@ impl Listener {
         }
     }
 
-    /// Has the listener's socket be waited for.
+    /// Registers the listener's socket with a poll.
     pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         let on = Interest::READABLE;
         match self {
@@ -189,7 +189,7 @@ impl Listener {
 }
 
 impl Listener {
-    /// Has the listener's socket be waited for no more.
+    /// Removes the listener's socket from a poll.
     pub fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
         match self {
             Listener::Tcp(listener) | Listener::Tls(listener) => listener.deregister(registry),
@@ -201,7 +201,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Listener::Unix(_, path) = self {
-            // Whoever has deleted it has done what is wanted.
+            // If the file was deleted already, nothing is left to do.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -1,4 +1,4 @@
-//! Commands that wait until their keys were sent to another server, and then go on.
+//! Commands that wait until their keys were sent to another server, and then continue.
 
 use crate::blocking::Waiter;
 use crate::clock::now_ms;
@@ -12,10 +12,10 @@ use parking_lot::RwLockWriteGuard;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long is waited while a script has the keyspace for long.
+/// Time between two attempts while a script holds the keyspace for long.
 const BUSY_TICK: Duration = Duration::from_millis(10);
 
-/// Sends what commands ask for, and has them go on, until the server stops.
+/// Sends the keys of `MIGRATE` commands and completes the commands, until the server stops.
 pub(super) fn run(server: &Server) {
     server
         .migrations
@@ -24,7 +24,7 @@ pub(super) fn run(server: &Server) {
         });
 }
 
-/// Executes a command again whose parcels were sent. It is done also for a client that has gone.
+/// Executes a command again after its parcels were sent, even if its client has gone.
 fn go_on(server: &Server, waiter: &Waiter, shipment: Shipment) {
     let Some(mut databases) = exclude(server) else {
         return;
@@ -57,7 +57,8 @@ fn go_on(server: &Server, waiter: &Waiter, shipment: Shipment) {
     };
     let logged_up_to = server.log_effects(&mut effects);
     server.announce(&mut effects, &mut databases);
-    // In the phase, as who begins to wait does so in it.
+    // This is checked in the exclusive phase, because a command that begins to wait does so in that
+    // phase.
     let is_answered = wait.is_none() && server.blocked.remove(waiter.client.id).is_some();
     if server.blocked.is_empty() {
         server.keyspace.set_observed(Observer::Blocked, false);
@@ -79,7 +80,7 @@ fn go_on(server: &Server, waiter: &Waiter, shipment: Shipment) {
     server.clients.send(&waiter.client, message);
 }
 
-/// Enters the exclusive phase, however long a script has it; `None` if the server stops.
+/// Enters the exclusive phase, however long a script holds it. Returns `None` if the server stops.
 fn exclude(server: &Server) -> Option<RwLockWriteGuard<'_, Databases>> {
     while !server.stopping.load(Ordering::Acquire) {
         if let Some(databases) = server.exclude_unless_busy() {

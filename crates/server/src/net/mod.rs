@@ -1,8 +1,8 @@
 //! The threads that serve connections.
 //!
-//! Each thread has connections of its own and waits for all of them at once; it sleeps when there
-//! is nothing to do. In each *round* it reads what has come, collects the reads and writes of
-//! strings that follow each other, of all its connections, into one batch on the index, executes
+//! Each thread has its own connections and waits for all of them at once; it sleeps when there is
+//! nothing to do. In each *round* it reads the data that has arrived, and collects consecutive
+//! reads and writes of strings, of all its connections, into one batch on the index. It executes
 //! other commands in between, and sends the replies.
 
 mod accept;

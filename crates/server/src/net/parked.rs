@@ -1,15 +1,15 @@
-//! Commands that wait for values on a disk, while the thread goes on with other connections.
+//! Commands that wait for values on a disk while the thread continues with other connections.
 //!
-//! Before a thread executes what a connection has sent, it looks ahead in it, if there are values
-//! in files: it reads the records of all keys whose values the commands need, in one batch, and
-//! asks for those values that lie in files (`reads.rs`, or where the kernel gives no rings
-//! [`fetch`](crate::tiering::fetch)). Until they have come
-//! the connection waits with all that it has sent, so that the order of its replies is kept. Then
-//! its commands find the values beside their places and wait for no disk.
+//! If there are values in files, a thread looks ahead in the requests of a connection before it
+//! executes them. It reads the records of all keys whose values the commands need, in one batch,
+//! and requests the values that are in files (`reads.rs`, or, where the kernel provides no rings,
+//! [`fetch`](crate::tiering::fetch)). Until they have arrived, the connection waits with all its
+//! requests, so that the order of its replies is kept. Then its commands find the values in memory,
+//! and wait for no disk.
 //!
-//! Keys that a script does not declare, and commands that go through ranges of keys, are not seen
-//! ahead: such values are read when they are met, and the thread waits for them, no longer than
-//! [`PATIENCE`] for each.
+//! Keys that a script does not declare, and keys in ranges that a command scans, are not known
+//! ahead. Their values are read during the command, and the thread waits for each of them, at most
+//! for [`PATIENCE`].
 
 use super::limits;
 use super::thread::IoThread;
@@ -24,18 +24,18 @@ use nearfield_tiers::Place;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// How far it is looked ahead.
+/// Number of commands to look ahead at, at most.
 const COMMANDS_MAX: usize = 256;
 const KEYS_MAX: usize = 1024;
 
-/// What looking ahead needs, kept for the next time.
+/// The buffers for looking ahead, kept for the next time.
 #[derive(Debug, Default)]
 pub struct Scout {
     keys: Batch<Bytes>,
     count: usize,
 }
 
-/// Commands that never look at the values of their keys, or replace them as a whole.
+/// Commands that never read the values of their keys, or that replace them as a whole.
 const KEYS_ONLY: &[&str] = &[
     "set",
     "setex",
@@ -69,7 +69,7 @@ const KEYS_ONLY: &[&str] = &[
     "usage",
 ];
 
-/// True if a command reads values of its keys.
+/// Returns true if a command reads values of its keys.
 fn reads_values(command: &Command, args: &[&[u8]]) -> bool {
     let gets = || {
         args.iter()
@@ -101,9 +101,9 @@ impl Scout {
 }
 
 impl IoThread<'_> {
-    /// Looks ahead in `rest`, what a connection has sent behind the first `used` bytes, and says
-    /// whether it has to wait for values. Notes how far it has looked. What lies further is looked
-    /// for in the keyspace when the commands before it have been executed.
+    /// Looks ahead in `rest`, the requests of a connection after its first `used` bytes. Returns
+    /// true if the connection must wait for values. Notes how far it has looked. Later requests are
+    /// checked when the commands before them have been executed.
     pub(super) fn fetch(&mut self, index: usize, used: usize, rest: &[u8]) -> bool {
         let server = self.server;
         let served = &mut *self.served;
@@ -111,9 +111,9 @@ impl IoThread<'_> {
         let client = &connection.client;
         served.scout.keys.clear();
         served.scout.count = 0;
-        // Which part of the object of each of the keys is touched.
+        // The part of its object that each key's command touches.
         let mut parts = Vec::new();
-        // Commands that were queued before are executed when EXEC comes.
+        // Queued commands are executed when EXEC arrives.
         let queued = client.transaction.iter().flat_map(|it| &it.commands);
         for words in queued {
             let args: SmallVec<[&[u8]; 16]> = words.iter().map(Vec::as_slice).collect();
@@ -125,10 +125,11 @@ impl IoThread<'_> {
             let ahead = rest.get(end..).unwrap_or_default();
             let Ok(Step::Complete(length)) = parser.next(ahead, &limits::of_requests(server))
             else {
-                // What is not complete is looked at again with what follows.
+                // An incomplete request is parsed again when more has arrived.
                 break;
             };
-            // What somebody has typed with quotes is read when it is met.
+            // The values for a request with quotes (which a person typed) are read when it is
+            // executed.
             let places = parser.places().iter();
             let args: SmallVec<[&[u8]; 16]> = places
                 .filter_map(|place| ahead.get(place.clone()))
@@ -141,7 +142,7 @@ impl IoThread<'_> {
         }
         let held = match served.scout.count {
             0 => Vec::new(),
-            // While a script is running, values are read when they are met.
+            // While a script is running, values are read during the commands.
             _ => match server.keyspace.try_share() {
                 Some(databases) => {
                     let scout = &mut served.scout;
@@ -150,7 +151,7 @@ impl IoThread<'_> {
                 None => Vec::new(),
             },
         };
-        // At least what comes next is executed without another look.
+        // At least the next command is executed without another look.
         connection.fetched_bytes = used + end.max(1);
         if held.is_empty() {
             return false;
@@ -167,7 +168,7 @@ impl IoThread<'_> {
         true
     }
 
-    /// Goes on with a connection whose values are there, or will not come.
+    /// Continues with a connection whose values have arrived, or will not arrive.
     pub(super) fn go_on_with(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         if connection.fetching.take().is_none() {
@@ -179,21 +180,21 @@ impl IoThread<'_> {
             self.unread.push(index);
         }
         self.process_input(index);
-        // It may wait again, for what comes next.
+        // It may wait again, for the values of later requests.
         if let Some(connection) = self.connections.get_mut(index)
             && ends
         {
             if connection.fetching.is_some() {
                 connection.ends_after_fetch = true;
             } else if !connection.yields {
-                // One that yields is read again, and found to end, behind its requests.
+                // A connection that yields is read again after its requests. Its end is found then.
                 connection.client.closing = true;
                 self.mark_dirty(index);
             }
         }
     }
 
-    /// Has commands that have waited for a disk for too long be answered errors.
+    /// Replies with errors to commands that have waited for a disk for too long.
     pub(super) fn give_up_parked(&mut self) {
         while let Some(&(until_ms, id)) = self.parked.front() {
             if until_ms > self.steady_ms {
@@ -220,7 +221,7 @@ impl IoThread<'_> {
 }
 
 impl Scout {
-    /// Holds the places of values that lie in files, once each.
+    /// Holds the places of values that are in files, once each.
     fn hold(
         &mut self,
         server: &crate::server::Server,
@@ -245,7 +246,7 @@ impl Scout {
             match stored.and_then(|record| Some((record.kind, record.outside()?))) {
                 Some((_, Outside::Place(place))) => hold(place),
                 Some((Kind::List | Kind::Hash, Outside::Slot(slot))) => {
-                    // Nodes are held before the slot is closed, as they may be given up then.
+                    // Nodes are held before the slot is closed, because they may be given up then.
                     let object = server.keyspace.slots.open(slot);
                     if let Some(parted) = object.as_ref().and_then(Object::parted) {
                         parted.places(part, &mut hold);

@@ -1,7 +1,7 @@
-//! Reads of values in files by the thread that serves their clients, through a ring of its own.
+//! The reads of values in files by the thread that serves their clients, through a ring of its own.
 //!
-//! The kernel is told of several reads together. Those that are over are looked at before the
-//! thread sleeps, and the commands of their clients are one round. Both are bounded by [`BURST`],
+//! Several reads are submitted to the kernel together. Completed reads are collected before the
+//! thread sleeps, and the commands of their clients form one round. Both are bounded by [`BURST`],
 //! so that other connections do not wait for long. The ring wakes the thread as a socket does.
 
 use super::thread::IoThread;
@@ -17,11 +17,11 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::time::Instant;
 
-/// Reads that are under way at once for a thread. *Assumed.*
+/// Number of reads in progress at once for a thread. *Assumed.*
 const READS: usize = 64;
 
-/// Reads that begin, and clients that go on, before other connections have their turn. *Assumed*:
-/// the more, the fewer calls of the system, and the longer those wait that need no disk.
+/// Number of reads that begin, and of clients that continue, before other connections have their
+/// turn. *Assumed*: a larger number needs fewer system calls, but delays clients that need no disk.
 const BURST: usize = 8;
 
 /// The reads that clients of a thread wait for.
@@ -29,15 +29,15 @@ const BURST: usize = 8;
 pub struct Reads {
     ring: Ring,
     fetches: Slab<Fetch>,
-    /// Reads for which the ring had no room: a fetch, and the number of its place.
+    /// Reads for which the ring had no room: a fetch, and the index of its place.
     queue: VecDeque<(usize, usize)>,
-    /// Fetches that are over.
+    /// Fetches that are complete.
     ready: VecDeque<usize>,
-    /// Reads that have begun since the kernel was last told.
+    /// Number of reads that have begun since the last submission to the kernel.
     begun: usize,
 }
 
-/// What one client waits for.
+/// The values that one client waits for.
 #[derive(Debug)]
 struct Fetch {
     client: u64,
@@ -46,7 +46,8 @@ struct Fetch {
     asked: Instant,
 }
 
-/// Rings for so many threads, if there are values in files and the kernel gives rings to all.
+/// Creates a ring for each of `threads` threads. Returns `None` unless there are values in files
+/// and the kernel provides all rings.
 pub fn rings(server: &Server, threads: usize) -> Option<Vec<Reads>> {
     let tiers = server.keyspace.cold.tiers()?;
     let has_files = (0..tiers.count()).any(|tier| tiers.folder(tier).is_some());
@@ -65,13 +66,13 @@ impl Reads {
         })
     }
 
-    /// Has the ring wake who polls.
+    /// Registers the ring, so that it wakes the poll.
     pub fn register(&self, registry: &Registry, token: Token) -> io::Result<()> {
         let ring = self.ring.as_raw_fd();
         registry.register(&mut SourceFd(&ring), token, Interest::READABLE)
     }
 
-    /// Has values be read for a client.
+    /// Requests values for a client.
     pub fn ask(&mut self, cold: &Cold, client: u64, held: Vec<Held>) {
         let count = held.len();
         let fetch = self.fetches.insert(Fetch {
@@ -84,12 +85,12 @@ impl Reads {
         self.begin(cold);
     }
 
-    /// True if a read can begin before the kernel is told.
+    /// Returns true if a read can begin before the next submission to the kernel.
     fn has_room(&self) -> bool {
         self.ring.room() > 0 && self.begun < BURST
     }
 
-    /// Begins reads as long as there is room for them.
+    /// Begins reads as long as the ring has room for them.
     fn begin(&mut self, cold: &Cold) {
         while self.has_room()
             && let Some((fetch, number)) = self.queue.pop_front()
@@ -98,7 +99,7 @@ impl Reads {
             let Some(place) = known.and_then(|it| it.held.get(number)).map(Held::place) else {
                 continue;
             };
-            // Another client may have asked for it before.
+            // Another client may have requested the value before.
             if cold.has_fetched(place) {
                 self.end(fetch);
                 continue;
@@ -116,7 +117,7 @@ impl Reads {
         }
     }
 
-    /// One of the reads of a fetch is over.
+    /// Notes that one of the reads of a fetch is complete.
     fn end(&mut self, fetch: usize) {
         if let Some(known) = self.fetches.get_mut(fetch) {
             known.left -= 1;
@@ -126,12 +127,13 @@ impl Reads {
         }
     }
 
-    /// True if a client has all that it waits for, or a read can begin.
+    /// Returns true if a client has all values that it waits for, or if a read can begin.
     pub fn is_ready(&self) -> bool {
         !self.ready.is_empty() || !self.queue.is_empty() && self.has_room()
     }
 
-    /// Takes the next clients that have all they wait for, with what holds their places.
+    /// Takes the next clients that have all their values, with the handles that hold the values'
+    /// places.
     fn take_ready(&mut self, cold: &Cold) -> Vec<(u64, Vec<Held>)> {
         self.submit();
         let mut over = Vec::new();
@@ -151,24 +153,24 @@ impl Reads {
         taken.map(|fetch| (fetch.client, fetch.held)).collect()
     }
 
-    /// Tells the kernel of reads that have begun.
+    /// Submits the reads that have begun to the kernel.
     fn submit(&mut self) {
         self.begun = 0;
         if let Err(error) = self.ring.submit() {
-            // They are told again. Clients do not wait for ever.
+            // They are submitted again. Clients do not wait forever.
             tracing::error!("the kernel's ring of reads fails: {error}");
         }
     }
 }
 
-/// The number by which the ring knows a read.
+/// Returns the number by which the ring knows a read.
 fn number_of(fetch: usize, number: usize) -> u64 {
     (fetch as u64) << 32 | number as u64
 }
 
 impl IoThread<'_> {
-    /// Goes on with the clients whose values have come, and has the kernel begin further reads. To
-    /// be called before the thread sleeps.
+    /// Continues with the clients whose values have arrived, and begins further reads. Call it
+    /// before the thread sleeps.
     pub(super) fn go_on_with_read(&mut self) {
         let cold = &self.server.keyspace.cold;
         let Some(reads) = &mut self.reads else { return };

@@ -1,14 +1,14 @@
-//! Serving the connections of a thread whose script runs for long.
+//! The stand-in that serves the connections of a thread whose script runs for long.
 //!
-//! A script runs on the thread of its client, and has the keyspace to itself. Other clients of that
-//! thread must be told that the server is busy, and one of them must be able to end the script. So
-//! the thread lends all that it serves while it executes a command that may run a script: it
-//! unlocks the mutex around it. That is all, as long as scripts are short. A thread of its own
-//! looks every now and then whether a script has run for long, and then locks that mutex and does
-//! the other thread's work until the script is over. The connection of the script's client is away
-//! meanwhile: nobody reads from it or writes to it, and messages for it are kept.
+//! A script runs on the thread of its client and holds the keyspace exclusively. Other clients of
+//! that thread must get the error that the server is busy, and one of them must be able to end the
+//! script. While a thread executes a command that may run a script, it therefore lends its
+//! connections: it unlocks the mutex around them. Short scripts need nothing else. A separate
+//! thread checks periodically if a script has run for long. It then locks that mutex and does the
+//! other thread's work until the script has ended. The connection of the script's client is away
+//! meanwhile: no thread reads from it or writes to it, and messages for it are kept.
 //!
-//! This does not depend on what the script does: it may also be in one long call of a library.
+//! This works whatever the script does: it may also be in one long call of a library.
 
 use super::thread::{IoThread, Served};
 use super::turns::TURN_MS;
@@ -25,10 +25,10 @@ use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How often it is looked for scripts that run for long.
+/// Interval between two checks for scripts that run for long.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The commands that may run a script, or several as those of a transaction.
+/// The commands that may run a script, or several as parts of a transaction.
 const RUN_SCRIPTS: &[&str] = &[
     "eval",
     "exec",
@@ -39,7 +39,7 @@ const RUN_SCRIPTS: &[&str] = &[
     "evalsha_ro",
 ];
 
-/// True if the command of a name may run a script.
+/// Returns true if the command of a name may run a script.
 #[inline]
 pub fn may_run_script(name: &[u8]) -> bool {
     let is_candidate = matches!(name.first(), Some(b'e' | b'E' | b'f' | b'F'));
@@ -57,7 +57,7 @@ pub(super) fn stand_in(server: &Server, desks: &[Mutex<Served>]) {
         };
         let mailbox = server.clients.mailboxes().get(number);
         if let (Some(desk), Some(mailbox)) = (desks.get(number), mailbox)
-            // It is locked if the script has just ended.
+            // The lock is taken if the script has just ended.
             && let Some(served) = desk.try_lock()
         {
             let executor = Executor::new(server).standing_in();
@@ -68,8 +68,8 @@ pub(super) fn stand_in(server: &Server, desks: &[Mutex<Served>]) {
 
 impl IoThread<'_> {
     /// Executes the command that the connection's parser has found in `bytes`, which may run a
-    /// script, and those in `scripts` that follow it and do so, too. Meanwhile another thread may
-    /// serve all other connections. Answers how many bytes of `scripts` were executed.
+    /// script, and those after it in `scripts` that may do so, too. Meanwhile another thread may
+    /// serve all other connections. Returns the number of bytes of `scripts` that were executed.
     pub(super) fn run_lending(
         &mut self,
         index: usize,
@@ -100,7 +100,7 @@ impl IoThread<'_> {
                 }
                 let rest = scripts.get(end..).unwrap_or_default();
                 let Ok(Step::Complete(length)) = parser.next(rest, &limits) else {
-                    // It is looked at anew.
+                    // The request is parsed again later.
                     *parser = Parser::new();
                     break;
                 };
@@ -129,7 +129,7 @@ impl IoThread<'_> {
             for message in kept.into_iter().rev() {
                 served.mail.push_front(message);
             }
-            // What has come on it meanwhile was told to nobody.
+            // Data that arrived on the connection meanwhile caused no event.
             served.unread.push(index);
             if is_dirty {
                 served.dirty.push(index);
@@ -138,7 +138,7 @@ impl IoThread<'_> {
         (wait, end)
     }
 
-    /// Serves what another thread has lent, until its script is over.
+    /// Serves the lent connections of another thread, until its script has ended.
     fn serve_while_slow(mut self) {
         let number = self.number;
         let is_slow = |it: &Server| it.scripts.watchdog.slow_thread() == Some(number);
@@ -147,7 +147,7 @@ impl IoThread<'_> {
         }
         tracing::warn!("a script runs for long; clients are told that the server is busy");
         self.served.was_lent = true;
-        // The thread may have been told of more than it has done.
+        // The thread may have received events that it has not handled yet.
         self.accept_all();
         self.read_mail();
         let all: Vec<usize> = self.served.connections.iter().map(|it| it.0).collect();

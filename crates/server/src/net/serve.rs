@@ -1,4 +1,4 @@
-//! Starts the threads of a server and ends them.
+//! The start and the end of a server's threads.
 
 use super::listener::{Listener, listen};
 use super::migrate;
@@ -22,7 +22,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
-/// Why the server does not start.
+/// The reason why the server does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
@@ -31,19 +31,19 @@ pub enum ServeError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// There is neither a port nor a socket.
     #[error("configured to listen nowhere: port, tls-port and unixsocket name no place")]
     Nowhere,
-    /// What is on disk cannot be read.
+    /// The files on disk cannot be read.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The log does not hold all that was done, and clients were not answered therefore.
+    /// The log lacks some commands, whose clients therefore got no reply.
     #[error(transparent)]
     NotDurable(#[from] NotDurable),
-    /// The users cannot be read, without whom everybody could do everything.
+    /// The users cannot be read, without which every client could do everything.
     #[error(
         "Error loading ACLs: {0}. Correct it there, or restore the file from a backup; without it \
          everybody could do everything"
@@ -54,18 +54,18 @@ pub enum ServeError {
     Socket {
         /// The socket.
         path: std::path::PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is no TLS.
+    /// TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The system gives no means to wait for sockets, or no thread.
+    /// The system provides no poll for sockets, or no thread.
     #[error("the system refused {what}: {source}")]
     System {
-        /// What was asked for.
+        /// The object that was requested.
         what: &'static str,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -73,7 +73,7 @@ pub enum ServeError {
 /// Listens, calls `ready` with the addresses, and serves until [`Server::stop`] is called.
 ///
 /// # Errors
-/// The server could not start. What happens to single connections ends these only.
+/// The server could not start. Errors of single connections end only these.
 pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), ServeError> {
     let system = |what| move |source| ServeError::System { what, source };
     server.acl.load_at_start(&server.options.settings.users)?;
@@ -148,7 +148,7 @@ pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), S
         }
         Ok(())
     })?;
-    // If this fails, some commands are not in the log, and their clients had no answer.
+    // If this fails, some commands are not in the log, and their clients got no reply.
     server.log.flush()?;
     Ok(())
 }

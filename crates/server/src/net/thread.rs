@@ -29,87 +29,87 @@ use std::time::{Duration, Instant};
 
 pub(super) const WAKER: Token = Token(usize::MAX);
 const READS: Token = Token(usize::MAX - 1);
-/// Listeners have the tokens from here on.
+/// The token of the first listener; the others follow.
 pub(super) const FIRST_LISTENER: usize = usize::MAX - 64;
-/// How long a thread sleeps at most.
+/// Longest sleep of a thread.
 const TICK: Duration = Duration::from_millis(100);
-/// Shortest interval between two looks at the resident memory.
+/// Shortest interval between two checks of the resident memory.
 const PROCESS_TICK_MS: u64 = 20;
-/// How long it sleeps at most while commands are held back.
+/// Longest sleep while commands are held back.
 const HELD_TICK: Duration = Duration::from_millis(5);
-/// What is read at once.
+/// Number of bytes of one read.
 const READ_BYTES: usize = 64 << 10;
-/// What is read at once, at most, of a request that is longer.
+/// Largest number of bytes of one read within a longer request.
 const LONG_READ_BYTES: usize = 1 << 20;
-/// How often one connection is read before the others have their turn.
+/// Number of reads of one connection before the others have their turn.
 const READS_MAX: usize = 16;
 
-/// What a thread serves. It is behind a mutex that the thread holds, except while a command runs
-/// that may take long (see [`relief`](super::relief)).
+/// The connections and the state of a thread. It is behind a mutex that the thread holds, except
+/// while a command runs that may take long (see [`relief`](super::relief)).
 pub(super) struct Served {
     pub(super) poll: Poll,
-    /// Those of the first thread.
+    /// The listeners, on the first thread.
     pub(super) listeners: Vec<Listener>,
     pub(super) connections: Connections,
-    /// Which connection a client has.
+    /// The connection of each client.
     pub(super) by_client: hashbrown::HashMap<u64, usize>,
     round: Round,
-    /// Looks ahead in what connections have sent.
+    /// The prefetch of values for received requests.
     pub(super) scout: Scout,
-    /// Looks ahead at keys of scripts.
+    /// The prefetch of keys of scripts.
     pub(super) ahead: Ahead,
-    /// Reads the values, if the kernel gives rings.
+    /// The reads of values in files, if the kernel provides rings.
     pub(super) reads: Option<Reads>,
-    /// Clients whose commands wait for values, and when that is too long, in milliseconds since
-    /// 1970.
+    /// Clients whose commands wait for values, and the time at which they give up, in milliseconds
+    /// since 1970.
     pub(super) parked: VecDeque<(u64, u64)>,
     /// Messages that were taken out of the mailbox.
     pub(super) mail: VecDeque<Message>,
-    /// The client whose connection is away, and the messages for it that have come since.
+    /// The client whose connection is away, and the messages for it that have arrived since.
     pub(super) away: Option<u64>,
     pub(super) kept: Vec<Message>,
-    /// Whether another thread has served the connections since one is away.
+    /// True if another thread has served the connections since one is away.
     pub(super) was_lent: bool,
     /// Connections with something to send.
     pub(super) dirty: Vec<usize>,
-    /// Connections of which more can be read at once.
+    /// Connections from which more can be read at once.
     pub(super) unread: Vec<usize>,
-    /// Connections with requests that are left until others were served.
+    /// Connections with requests that wait until others were served.
     pub(super) yielding: Vec<usize>,
     scratch: Vec<u8>,
-    /// The time of day at the begin of the round, which expiry of keys goes by.
+    /// The time of day at the start of the round, which decides about the expiry of keys.
     pub(super) now_ms: u64,
-    /// The time at the begin of the round by [`steady_ms`], which durations go by.
+    /// The time at the start of the round by [`steady_ms`], which durations are measured with.
     pub(super) steady_ms: u64,
     /// Time of the last log line about connections that cannot be accepted.
     pub(super) not_accepted_at: Option<Instant>,
-    /// When it was last looked for new connections that nobody was told of.
+    /// Time of the last attempt to accept connections for which no event arrived.
     accepted_at_ms: u64,
-    /// Time of the last count of what connections hold.
+    /// Time of the last count of the memory that connections hold.
     held_counted_ms: u64,
-    /// Time of the last look at the resident memory.
+    /// Time of the last check of the resident memory.
     process_ms: u64,
-    /// Which requests for memory were followed.
+    /// The requests for memory that this thread has followed.
     followed: FollowedRequests,
     pub(super) next_thread: usize,
     /// Clients whose commands are held back.
     pub(super) held: Vec<u64>,
-    /// Clients whose commands were held back and now go on.
+    /// Clients whose commands were held back and now continue.
     pub(super) released: VecDeque<u64>,
     /// Time of the last search for idle clients, by [`steady_ms`].
     pub(super) looked_at_ms: u64,
-    /// When clients have waited long enough, the soonest first, with their numbers.
+    /// The deadlines of waiting clients, the soonest first, with the clients' numbers.
     pub(super) deadlines: BTreeSet<(u64, u64)>,
-    /// How many threads served connections when this was last looked at, and when that was last
-    /// thought about, by [`steady_ms`].
+    /// Number of threads that served connections at the last check, and the time of the last
+    /// decision about it, by [`steady_ms`].
     pub(super) active: usize,
     pub(super) balanced_ms: u64,
-    /// Of the first thread.
+    /// The deletion of expired keys, on the first thread.
     expiry: Expiry,
 }
 
 impl Served {
-    /// What a thread of `server` serves, before the first client comes.
+    /// Creates the state of a thread of `server` without clients.
     pub fn new(
         server: &Server,
         poll: Poll,
@@ -153,14 +153,14 @@ impl Served {
     }
 }
 
-/// A server of connections: their thread, or the one that stands in for it.
+/// The worker that serves connections: their thread, or the one that stands in for it.
 pub(super) struct IoThread<'s> {
     pub(super) server: &'s Server,
-    /// The number of the thread whose connections these are.
+    /// The number of the thread to which the connections belong.
     pub(super) number: usize,
     pub(super) mailbox: &'s Mailbox,
     pub(super) executor: Executor<'s>,
-    /// Where what is served is found again after it was lent.
+    /// The mutex around the connections, which are lent through it.
     pub(super) desk: &'s Mutex<Served>,
     pub(super) served: MutexGuard<'s, Served>,
 }
@@ -182,7 +182,7 @@ impl DerefMut for IoThread<'_> {
 }
 
 impl<'s> IoThread<'s> {
-    /// A server of `served`, which lies at the `desk` of the thread of this number.
+    /// Creates a worker for `served`, which is behind the `desk` of the thread of this number.
     pub(super) fn new(
         server: &'s Server,
         number: usize,
@@ -240,7 +240,7 @@ impl<'s> IoThread<'s> {
         for event in &*events {
             match event.token() {
                 WAKER => self.read_mail(),
-                // It is looked at before the thread sleeps again.
+                // The ring is read before the thread sleeps again.
                 READS => {}
                 Token(token) if token >= FIRST_LISTENER => self.accept(token - FIRST_LISTENER),
                 Token(index) => {
@@ -258,8 +258,7 @@ impl<'s> IoThread<'s> {
                 }
             }
         }
-        // A connection that could not be accepted, for want of descriptors, is not told of
-        // again.
+        // There is no second event for a connection that could not be accepted without descriptors.
         if self.steady_ms.abs_diff(self.accepted_at_ms) >= TICK.as_millis() as u64 {
             self.accepted_at_ms = self.steady_ms;
             self.accept_all();
@@ -269,7 +268,7 @@ impl<'s> IoThread<'s> {
     }
 
     pub(super) fn close(&mut self, index: usize) {
-        // Commands of the round may still be answered to this connection.
+        // Commands of the round may still write replies to this connection.
         self.execute_round();
         let Some(mut connection) = self.connections.remove(index) else {
             return;
@@ -287,8 +286,8 @@ impl<'s> IoThread<'s> {
 
     pub(super) fn read_mail(&mut self) {
         let sent = self.mailbox.empty().into_iter();
-        // Messages that resume clients come last: these may unsubscribe, and must first get what
-        // was published before. The messages of one client keep their order.
+        // Messages that resume clients are handled last: such a client may unsubscribe, and must
+        // first get what was published before. The messages of one client keep their order.
         let (last, first): (Vec<_>, Vec<_>) =
             sent.partition(|message| matches!(message, Message::Fetched { .. }));
         self.mail.extend(first.into_iter().chain(last));
@@ -325,7 +324,7 @@ impl<'s> IoThread<'s> {
                     logged_up_to,
                 } => {
                     if let Some(&index) = self.by_client.get(&client) {
-                        // Another client's command has executed this one's.
+                        // Another client's command has executed the command of this client.
                         let own = &mut self.connections[index].client.logged_up_to;
                         *own = logged_up_to.max(*own);
                         self.answer_waiting(index, &answer);
@@ -367,7 +366,7 @@ impl<'s> IoThread<'s> {
         }
     }
 
-    /// Closes a connection whose client sends no more; what it has just asked is answered first.
+    /// Closes a connection whose client sends no more, after the replies to its last requests.
     fn end(&mut self, index: usize) {
         match self.connections.get_mut(index) {
             Some(connection) if connection.fetching.is_some() => {
@@ -388,7 +387,7 @@ impl<'s> IoThread<'s> {
         }
     }
 
-    /// Reads what has come on a connection and executes it, or has the round do so.
+    /// Reads the data that has arrived on a connection and executes it, or adds it to the round.
     pub(super) fn receive(&mut self, index: usize) {
         if self
             .connections
@@ -404,18 +403,18 @@ impl<'s> IoThread<'s> {
                 return;
             };
             if connection.yields {
-                // It is read when its requests were executed.
+                // The connection is read after its requests were executed.
                 return;
             }
             if connection.waiting && connection.input.len() > READ_BYTES {
-                // What it sends while it waits is left where it is, until it goes on.
+                // Data that it sends while it waits stays in the socket until it continues.
                 connection.postponed = true;
                 return;
             }
             let full;
             if connection.input.is_empty() && !connection.waiting {
                 let mut scratch = std::mem::take(&mut served.scratch);
-                // It is somebody else's if the connections were lent.
+                // It is another thread's buffer if the connections were lent.
                 if scratch.len() < READ_BYTES {
                     scratch.resize(READ_BYTES, 0);
                 }
@@ -444,7 +443,8 @@ impl<'s> IoThread<'s> {
                     }
                 }
             } else {
-                // Grows by what has come, so that nobody takes memory by announcing much.
+                // The buffer grows with the data that has arrived, so that no client takes memory
+                // by announcing a long request.
                 let room = connection.input.len().clamp(READ_BYTES, LONG_READ_BYTES);
                 let scratch = &mut served.scratch;
                 if scratch.len() < room {
@@ -461,7 +461,7 @@ impl<'s> IoThread<'s> {
                 full = count == room || connection.ends();
                 connection.count_received(&self.server.statistics, count);
                 if count > 0 {
-                    // Who sends a long request is not idle.
+                    // A client that sends a long request is not idle.
                     connection.client.shared.touch(served.steady_ms);
                 }
                 if received == Received::End {
@@ -490,7 +490,7 @@ impl<'s> IoThread<'s> {
         }
     }
 
-    /// Executes what a connection has kept.
+    /// Executes the requests that a connection has kept.
     pub(super) fn process_input(&mut self, index: usize) {
         let Some(connection) = self.connections.get_mut(index) else {
             return;
@@ -499,7 +499,7 @@ impl<'s> IoThread<'s> {
         let used = self.process(index, &input);
         if let Some(connection) = self.connections.get_mut(index) {
             input.drain(..used);
-            // What is left may stay for long.
+            // The rest may stay for long.
             if input.capacity() / 2 > input.len() {
                 input.shrink_to_fit();
             }
@@ -508,12 +508,13 @@ impl<'s> IoThread<'s> {
         }
     }
 
-    /// Executes the complete requests in `bytes`, or adds them to the round; says how many bytes
-    /// they were.
+    /// Executes the complete requests in `bytes`, or adds them to the round. Returns the number of
+    /// their bytes.
     fn process(&mut self, index: usize, bytes: &[u8]) -> usize {
         let used = self.process_requests(index, bytes);
         if let Some(connection) = self.connections.get_mut(index) {
-            // What does not wait for values is looked at again when there is more of it.
+            // Requests that do not wait for values are looked at again when more of them has
+            // arrived.
             connection.fetched_bytes = match &connection.fetching {
                 Some(_) => connection.fetched_bytes.saturating_sub(used),
                 None => 0,
@@ -525,7 +526,7 @@ impl<'s> IoThread<'s> {
     fn process_requests(&mut self, index: usize, bytes: &[u8]) -> usize {
         self.executor.pause();
         let mut used = 0;
-        // How far keys of scripts were looked up.
+        // Offset up to which keys of scripts were prefetched.
         let mut seen = 0;
         let has_files = self.server.keyspace.cold.has_files();
         loop {
@@ -548,7 +549,8 @@ impl<'s> IoThread<'s> {
                 true => connection.fetched_bytes,
                 false => usize::MAX,
             };
-            // Only commands that are executed change these, and none is before this is asked again.
+            // Only the execution of commands changes these, and no command is executed before they
+            // are read again.
             let client = &connection.client;
             let limits = if client.authenticated {
                 limits::of_requests(self.server)
@@ -616,7 +618,7 @@ impl<'s> IoThread<'s> {
                 continue;
             }
             if added == Added::Later {
-                // The round is empty now. It takes the request, or never does.
+                // The round is empty now. It takes the request now, or never.
                 let served = &mut *self.served;
                 let Connection { client, parser, .. } = &served.connections[index];
                 let request = rest.get(..end).unwrap_or_default();
@@ -644,9 +646,9 @@ impl<'s> IoThread<'s> {
     }
 
     /// Executes the command that the connection's parser has found in `bytes`. If it is a script,
-    /// this goes on with those that lie in `scripts`, behind it, and answers how many bytes of
-    /// these were executed. `None` if the command is held back: it is then read again when commands
-    /// may go on.
+    /// also executes the scripts after it, in `scripts`, and returns the number of their bytes that
+    /// were executed. Returns `None` if the command is held back: it is then read again when
+    /// commands may continue.
     fn run_alone(&mut self, index: usize, bytes: &[u8], scripts: &[u8]) -> Option<usize> {
         let served = &mut *self.served;
         let Connection {
@@ -684,7 +686,7 @@ impl<'s> IoThread<'s> {
         Some(more)
     }
 
-    /// Tells a client that it does not speak the protocol, and hears no more of it.
+    /// Replies with a protocol error to a client, and reads no more from it.
     #[cold]
     fn refuse_protocol(&mut self, index: usize, error: &ProtocolError) {
         self.execute_round();
@@ -694,7 +696,7 @@ impl<'s> IoThread<'s> {
         self.mark_dirty(index);
     }
 
-    /// Sends replies before all commands are executed, if there is so much of them.
+    /// Sends replies before all commands are executed, if they take much memory.
     fn send_early(&mut self, index: usize) {
         let served = &mut *self.served;
         let connection = &mut served.connections[index];
@@ -715,7 +717,7 @@ impl<'s> IoThread<'s> {
         self.relieve();
     }
 
-    /// Evicts keys where there is too much although nobody writes.
+    /// Evicts keys where memory is above the limit although no client writes.
     fn keep_limit(&mut self) {
         let server = self.server;
         server.count_aside();
@@ -727,12 +729,12 @@ impl<'s> IoThread<'s> {
         {
             let now_ms = self.now_ms;
             self.execute_round();
-            // If there is no room the next write is told so.
+            // If that fails, the next write gets the error.
             let _ = self.executor.make_room(now_ms);
         }
     }
 
-    /// Looks at what the process takes, if that was not done of late.
+    /// Checks the memory of the process, unless that was done recently.
     fn look_at_process(&mut self) {
         let server = self.server;
         if self.number != 0 || self.steady_ms.abs_diff(self.process_ms) < PROCESS_TICK_MS {
@@ -745,7 +747,7 @@ impl<'s> IoThread<'s> {
         }
     }
 
-    /// Closes the clients that hold most if all hold more than they may.
+    /// Closes the clients that hold most memory if all together hold more than they may.
     fn relieve(&mut self) {
         let clients = &self.server.clients;
         if !clients.share.is_over() {
@@ -773,7 +775,7 @@ impl<'s> IoThread<'s> {
             .execute(&mut self.executor, served.now_ms, &mut served.connections);
     }
 
-    /// Executes what is left of the round and sends all replies.
+    /// Executes the rest of the round and sends all replies.
     pub(super) fn finish_round(&mut self) {
         self.execute_round();
         self.server.keyspace.reclaim_by(Keyspace::try_exclude);
@@ -788,7 +790,7 @@ impl<'s> IoThread<'s> {
                 continue;
             };
             connection.dirty = false;
-            // Neither success nor an error would be true of what it has done.
+            // Neither success nor an error would be a true reply to its commands.
             let unsafe_to_tell = connection.client.logged_up_to > safe_up_to;
             let sent = !unsafe_to_tell && !connection.is_killed() && connection.send();
             connection.show(&self.server.statistics);
@@ -803,8 +805,8 @@ impl<'s> IoThread<'s> {
         self.relieve();
     }
 
-    /// Waits until the log is safe enough for the clients of `dirty` connections to be answered.
-    /// Answers the position up to which they may hear of what they have done.
+    /// Waits until the log is durable enough to reply to the clients of `dirty` connections.
+    /// Returns the log position up to which replies may be sent.
     fn commit(&self, dirty: &[usize]) -> u64 {
         let connection = |&index: &usize| self.connections.get(index);
         let logged = |connection: &Connection| connection.client.logged_up_to;
@@ -823,9 +825,9 @@ impl<'s> IoThread<'s> {
         if !connection.is_stuffed() {
             return;
         }
-        // Who receives a long answer is not idle.
+        // A client that receives a long reply is not idle.
         connection.client.shared.touch(served.steady_ms);
-        // What is dirty is sent at the end of the round, when it is safe to be told.
+        // A dirty connection is sent at the end of the round, when its commands are durable.
         if connection.dirty {
             return;
         }
@@ -836,14 +838,14 @@ impl<'s> IoThread<'s> {
         }
     }
 
-    /// How long the thread may sleep.
+    /// Returns how long the thread may sleep.
     fn timeout(&self) -> Duration {
         let is_ready = self.reads.as_ref().is_some_and(Reads::is_ready);
         let is_told = self.unread.is_empty() && self.yielding.is_empty() && self.mail.is_empty();
         if is_ready || !is_told {
             return Duration::ZERO;
         }
-        // A pause that ends is noticed soon.
+        // The end of a pause is noticed soon.
         let tick = if self.held.is_empty() {
             TICK
         } else {
@@ -855,7 +857,7 @@ impl<'s> IoThread<'s> {
         }
     }
 
-    /// Says how much memory the connections hold, if that was not said of late.
+    /// Counts the memory that the connections hold, unless that was done recently.
     fn count_held(&mut self) {
         if self.steady_ms.abs_diff(self.held_counted_ms) >= TICK.as_millis() as u64 {
             let share = &self.server.clients.share;
@@ -873,7 +875,7 @@ impl<'s> IoThread<'s> {
     }
 
     fn housekeeping(&mut self) {
-        // Nothing changes while what writes is held back.
+        // Nothing changes while writes are held back.
         if self.number == 0 && !held::is_paused(self.server, self.steady_ms) {
             let served = &mut *self.served;
             served.expiry.tick(&mut self.executor, served.now_ms);

@@ -1,9 +1,9 @@
-//! How long a thread goes on with the requests of one connection before it serves others.
+//! The limit on how long a thread serves one connection before it serves others.
 //!
-//! What one client has sent may be thousands of commands that take long each. Others would wait for
-//! all of them. So once a turn of the thread has taken some time, each connection has one command,
-//! or one batch, executed in it. What is left is executed in the next turns, each time behind what
-//! has come of others.
+//! A client may have sent thousands of commands, each of which takes long. Others would wait for
+//! all of them. So once a turn of the thread has taken some time, only one command or one batch of
+//! each connection is executed in it. The rest is executed in the next turns, each time after the
+//! requests that have arrived from others.
 
 use super::thread::IoThread;
 use crate::connection::Connection;
@@ -12,7 +12,8 @@ use crate::connection::Connection;
 pub(super) const TURN_MS: u64 = 10;
 
 impl IoThread<'_> {
-    /// Leaves the requests of a connection until others were served, if this turn has taken long.
+    /// Postpones the requests of a connection until others were served, if this turn has taken
+    /// long. Returns true if it did.
     pub(super) fn yields(&mut self, index: usize) -> bool {
         let served = &mut *self.served;
         if !self.executor.has_run_until(served.steady_ms + TURN_MS) {
@@ -25,7 +26,7 @@ impl IoThread<'_> {
         true
     }
 
-    /// Goes on with the requests that were left until others were served.
+    /// Continues with the requests that were postponed until others were served.
     pub(super) fn go_on_yielding(&mut self) {
         for index in std::mem::take(&mut self.yielding) {
             let connection = self.connections.get_mut(index);
@@ -39,7 +40,7 @@ impl IoThread<'_> {
             if !is_killed {
                 self.process_input(index);
             }
-            // Nobody tells again of what has come meanwhile.
+            // No second event arrives for data that came meanwhile.
             self.unread.push(index);
         }
     }

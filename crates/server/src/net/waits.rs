@@ -1,10 +1,11 @@
-//! Clients that wait in commands, and are answered later.
+//! Clients that wait in commands, and get their replies later.
 
 use super::thread::IoThread;
 use crate::blocking::Wait;
 
 impl IoThread<'_> {
-    /// Ends the waiting of those who have waited long enough, and answers that it was in vain.
+    /// Ends the waits of clients whose timeouts have passed, and sends them the reply for that
+    /// case.
     pub(super) fn end_waits(&mut self) {
         while let Some(&(until, id)) = self.deadlines.first() {
             if until > self.steady_ms {
@@ -21,13 +22,13 @@ impl IoThread<'_> {
         }
     }
 
-    /// Answers a client that has waited, and goes on with its commands.
+    /// Sends the reply to a client that has waited, and continues with its commands.
     fn resume(&mut self, index: usize, answer: &[u8]) {
         self.answer_waiting(index, answer);
         self.go_on_waiting(index);
     }
 
-    /// Answers a client that has waited, unless it wants no answer.
+    /// Sends the reply to a client that has waited, unless it wants no reply.
     pub(super) fn answer_waiting(&mut self, index: usize, answer: &[u8]) {
         let served = &mut *self.served;
         let connection = &mut served.connections[index];
@@ -40,12 +41,12 @@ impl IoThread<'_> {
             let id = connection.client.shared.id;
             served.deadlines.remove(&(until, id));
         }
-        // It was not idle while it waited.
+        // The client was not idle while it waited.
         connection.client.shared.touch(served.steady_ms);
         self.mark_dirty(index);
     }
 
-    /// Goes on with the commands of a client that has waited.
+    /// Continues with the commands of a client that has waited.
     pub(super) fn go_on_waiting(&mut self, index: usize) {
         let served = &mut *self.served;
         let connection = &mut served.connections[index];

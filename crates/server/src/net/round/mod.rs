@@ -1,38 +1,41 @@
-//! The batch of a round: commands with plans that follow each other, of all connections of a
-//! thread.
+//! The batch of a round: consecutive commands with plans, of all connections of a thread.
 //!
 //! # From commands to a batch
 //!
-//! [`Round::add`] copies each request into the batch, whose operations have their keys and values
-//! there. [`Round::execute`] then
+//! [`Round::add`] copies each request into the batch. The batch's operations refer to the keys and
+//! values in that copy. [`Round::execute`] then
 //!
 //! 1. chooses a phase of the keyspace. Commands that change several keys, and searches for the
-//!    nearest key, need the exclusive phase, because single reads hold no stripe and would see
-//!    half of the change, or a key that was never the nearest one. All others share.
-//! 2. adds the operations of all commands to one [`Batch`], as the commands' plans say, and takes
-//!    the stripes of all keys that are changed, of commands that read several keys or an object,
-//!    and of all keys of a batch that is folded. In the exclusive phase it needs no stripes.
-//! 3. executes the batch and completes the commands, one after the other. In a batch that is
-//!    folded (see [`InBatch`]) a second batch then writes what was changed.
-//! 4. logs what was changed, while the stripes are held.
+//!    nearest key, need the exclusive phase, because single reads hold no stripe and would see half
+//!    of the change, or a key that was never the nearest one. All other commands run in the shared
+//!    phase.
+//! 2. adds the operations of all commands to one [`Batch`], as the commands' plans demand, and
+//!    locks the stripes of all keys that are changed, of commands that read several keys or an
+//!    object, and of all keys of a batch that is folded. In the exclusive phase it needs no
+//!    stripes.
+//! 3. executes the batch and completes the commands, one after the other. In a batch that is folded
+//!    (see [`InBatch`]) a second batch then writes the changes.
+//! 4. logs the changes, while the stripes are held.
 //!
-//! Planning (2) and completing know nothing of locks: an index that several servers share can
-//! execute the writes of a folded batch as comparisons with what the first batch has read.
+//! Planning (2) and completing are independent of locks: an index that several servers share can
+//! execute the writes of a folded batch as comparisons with the values that the first batch has
+//! read.
 //!
-//! # In which order clients see the changes
+//! # The order in which clients see the changes
 //!
 //! The commands of a connection take effect in their order, also for clients of other threads:
 //! local memory executes the operations of a batch in their order. A folded batch reads first and
 //! writes afterwards, each key once. It therefore holds the stripes of the keys that it reads, too,
 //! and its commands are executed one by one if they change keys alternately. One read may be late:
 //! that of a string in a slot (a long one, or one that is changed in place) sees changes in place
-//! that happened after the reads of the commands behind it. Modules and pools keep the order of the
+//! that happened after the reads of later commands. Modules and pools keep the order of the
 //! commands on each key alone.
 //!
-//! # When there is no batch
+//! # Execution without a batch
 //!
-//! If somebody observes each write, if writes are refused, or if a script holds the keyspace for
-//! long, the commands are executed one by one, with all that a command may bring with it.
+//! If a watcher observes each write, if writes are refused, or if a script holds the keyspace for
+//! long, the commands are executed one by one, with all side effects of commands outside of
+//! batches.
 
 mod pending;
 
@@ -57,84 +60,86 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// Commands that are executed as one batch, and the connections that they are of.
+/// Commands that are executed as one batch, and the connections that sent them.
 #[derive(Debug)]
 pub struct Round {
     names: &'static Batchables,
-    /// All commands of a batch are of one database.
+    /// The database of all commands of the batch.
     database: usize,
     sent: Sent,
-    /// What the commands have told, in the same order, once they are completed.
+    /// The outcome of each command, in the same order, once they are completed.
     told: Vec<Told>,
     needs: Needs,
-    /// The operations of all commands.
+    /// Number of operations of all commands.
     operations: usize,
     tallies: Vec<Tally>,
-    /// The place of the tally of the command that was added last.
+    /// The index of the tally of the last command.
     tally: usize,
-    /// The head of the request that was added last, if the next may be found by it.
+    /// The head of the last request, if the next one may be recognized by it.
     head: Option<Head>,
     batch: Batch<Bytes>,
     folded: Folded,
     writes: Batch<Bytes>,
-    /// What records that writes have replaced refer to, each with its get.
+    /// Slots and places that belong to replaced records, each with its get.
     retired: Vec<(u32, Outside)>,
     /// The gets whose keys another server has changed meanwhile.
     conflicts: Vec<u32>,
     ledger: Ledger,
-    /// Uses of keys since one was looked at, to find those that are used most.
+    /// Uses of keys since the last sample of the keys that are used most.
     uses: u32,
-    /// Other servers change the same keys.
+    /// True if other servers change the same keys.
     is_shared: bool,
 }
 
-/// Where a command's parts of the reply and of the log lie.
+/// The ranges of a command's parts in the reply and in the log.
 #[derive(Clone, Debug, Default)]
 struct Told {
     reply: Range<usize>,
     log: Range<usize>,
-    /// It has changed an object in place, and can not be taken back.
+    /// True if the command has changed an object in place, which cannot be taken back.
     in_place: bool,
 }
 
-/// The longest word of a command that goes through a batch, which copies it.
+/// Longest word of a command in a batch, which copies it.
 const WORD_BYTES_MAX: usize = 4096;
 
-/// Batches end with the command that has more operations than this.
+/// Number of operations after which a batch ends.
 const OPERATIONS_MAX: usize = 1024;
 
-/// The most words of a command that goes through a batch: a key and a value for each operation.
+/// Largest number of words of a command in a batch: its name, and a key and a value for each
+/// operation.
 const WORDS_MAX: usize = 1 + 2 * OPERATIONS_MAX;
 
-/// The words of so small a batch are looked at without memory of their own.
+/// Number of words of a batch that are referred to without an allocation.
 const WORDS_INLINE: usize = 64;
 
-/// Replies of at least so many bytes are held against the memory that clients may take.
+/// Bytes from which a reply is checked against the memory that clients may take.
 const LONG_REPLY_BYTES: usize = 64 << 10;
-/// If clients may take less than this, each reply is held against what is left.
+/// Bytes left for clients below which each reply is checked against the rest.
 const ROOM_BYTES_LOW: usize = 64 << 20;
 
-/// What becomes of a command that is to be added.
+/// The outcome of adding a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// It is part of the batch.
+    /// The command is part of the batch.
     Yes,
-    /// It can be part of the next batch only.
+    /// The command can be part of the next batch only.
     Later,
-    /// It is to be executed by itself.
+    /// The command must be executed by itself.
     Never,
 }
 
-/// What a connection gives and takes when the commands of a round are executed.
+/// The clients of a round, and their replies.
 pub trait Clients {
-    /// The client of a connection and where its answers are written.
+    /// Returns the client of a connection, and the buffer for its replies.
     fn client(&mut self, connection: u32) -> (&mut Client, &mut Reply);
 }
 
 impl Round {
-    /// A round of a server, which shares its keys with other servers or not.
+    /// Creates a round of a server. `is_shared` is true if other servers share its keys.
     pub fn new(is_shared: bool) -> Round {
-        // Of what a command replaces without reading it, no more than what it refers to is needed.
+        // Of a value that a command replaces without reading it, only the references to slots and
+        // places are needed.
         let mut batch = Batch::new();
         batch.cut_replaced(HEAD_BYTES_MAX);
         let writes = batch.clone();
@@ -159,13 +164,13 @@ impl Round {
         }
     }
 
-    /// True if the round has to be executed before more is added.
+    /// Returns true if the round must be executed before more is added.
     fn is_full(&self) -> bool {
         self.operations >= OPERATIONS_MAX
     }
 
-    /// Adds the request at the beginning of `bytes` if it has the same head as the one that was
-    /// added last. Answers where it ends.
+    /// Adds the request at the beginning of `bytes` if it has the same head as the last one.
+    /// Returns the request's end.
     #[inline]
     pub fn add_again(
         &mut self,
@@ -206,7 +211,7 @@ impl Round {
     }
 
     /// Adds the first request of a round, as [`add`](Round::add) does, and notes it as the client's
-    /// last. Says whether it is one for a batch.
+    /// last command. Returns true if it was added.
     pub fn add_first(
         &mut self,
         connection: u32,
@@ -221,8 +226,7 @@ impl Round {
         }
     }
 
-    /// Adds the request that `parser` has found, and that is all of `bytes`, if it is one for a
-    /// batch.
+    /// Adds the request that `parser` has found, and that is all of `bytes`, if batches support it.
     #[inline]
     pub fn add(
         &mut self,
@@ -233,7 +237,7 @@ impl Round {
     ) -> Added {
         let count = parser.argument_count();
         let name = parser.argument(bytes, 0);
-        // Clients mostly send the same command again. What holds for the last one holds for it.
+        // Clients mostly send the same command again. The kind of the last one applies to it.
         let last = self.sent.last_kind();
         let again = last.filter(|last| database == self.database && last.is_sent_as(name, count));
         let (keys, writes, new) = match again {
@@ -261,8 +265,8 @@ impl Round {
         Added::Yes
     }
 
-    /// Copies a request into the batch, as the log would have it, and notes its words. Answers
-    /// where it lies, `None` if a word is too long.
+    /// Copies a request into the batch, in the form of the log, and notes its words. Returns the
+    /// copy's range, or `None` if a word is too long.
     #[inline]
     fn copy(&mut self, parser: &Parser, bytes: &[u8]) -> Option<Range<usize>> {
         let places = parser.places();
@@ -279,7 +283,7 @@ impl Round {
         Some(start..start + bytes.len())
     }
 
-    /// Copies a request that is a line, or otherwise not as we would write it.
+    /// Copies a request that is a line, or that is otherwise not in the form of the log.
     #[cold]
     fn copy_encoded(&mut self, parser: &Parser, bytes: &[u8]) -> Option<Range<usize>> {
         let words: Vec<&[u8]> = parser.arguments(bytes).collect();
@@ -298,8 +302,8 @@ impl Round {
         Some(staged..end)
     }
 
-    /// What is known of a command of so many words, its name among them, before its words are
-    /// added. Says what becomes of it if it cannot be added.
+    /// Returns the kind of a command with `count` words, including its name, before its words are
+    /// added. Returns the reason if it cannot be added.
     fn begin(&self, database: usize, name: &[u8], count: usize) -> Result<Kind, Added> {
         let (batchable, name) = self.names.find(name).ok_or(Added::Never)?;
         let command = batchable.command;
@@ -312,9 +316,9 @@ impl Round {
         }
         let (several, fold) = (kind.keys > 1, kind.folds());
         if self.is_shared && (fold || self.needs.fold) && (several || self.needs.several) {
-            // Of the comparisons that a fold ends with, some may fail. A command on several keys
-            // would then be done in part. One that only reads would run again, and see what later
-            // commands of its connection have done to the other keys.
+            // Some of the comparisons at the end of a fold may fail. A command on several keys
+            // would then be done in part. A command that only reads would run again, and see the
+            // effects of later commands of its connection on the other keys.
             return Err(match self.sent.is_empty() {
                 true => Added::Never,
                 false => Added::Later,
@@ -330,8 +334,7 @@ impl Round {
         Ok(kind)
     }
 
-    /// Notes the command that was added last, which is of this client. Says whether there is room
-    /// for more.
+    /// Notes the last command, which this client sent. Returns true if there is room for more.
     #[inline]
     pub fn note_and_has_room(&self, client: &Client) -> bool {
         let last = self.tallies.get(self.tally).map(|tally| tally.number);
@@ -339,14 +342,14 @@ impl Round {
         self.counts_and_has_room(client)
     }
 
-    /// Counts a command of this client that was added. Says whether there is room for more.
+    /// Counts the last command, which this client sent. Returns true if there is room for more.
     #[inline]
     pub fn counts_and_has_room(&self, client: &Client) -> bool {
         client.shared.listed.count_command();
         !self.is_full()
     }
 
-    /// The place of the tally of the command of this number.
+    /// Returns the index of the tally of the command of this number.
     fn tally_of(&mut self, number: usize) -> usize {
         let mut tallies = self.tallies.iter();
         if let Some(place) = tallies.position(|tally| tally.number == number) {
@@ -361,7 +364,7 @@ impl Round {
         self.tallies.len() - 1
     }
 
-    /// Executes what was added and writes the answers.
+    /// Executes the commands and writes the replies.
     pub fn execute(
         &mut self,
         executor: &mut Executor<'_>,
@@ -395,7 +398,8 @@ impl Round {
         self.batch.clear();
     }
 
-    /// Executes the commands as one batch in the phase that they need, if they can be.
+    /// Executes the commands as one batch in the phase that they need. Returns false if that is not
+    /// possible.
     fn execute_in_phase(
         &mut self,
         executor: &Executor<'_>,
@@ -408,7 +412,7 @@ impl Round {
             && server.balance.active() == 1
             && let Some(databases) = server.keyspace.try_exclude()
         {
-            // No other thread serves, so that none waits, and one lock takes the place of stripes.
+            // No other thread serves connections, so none waits. One lock replaces the stripes.
             self.needs.alone = true;
             return self.execute_as_batch(executor, &databases, now_ms, clients);
         }
@@ -423,7 +427,8 @@ impl Round {
             .is_some_and(|databases| self.execute_as_batch(executor, &databases, now_ms, clients))
     }
 
-    /// Executes the commands as one batch, unless somebody wants to know of each.
+    /// Executes the commands as one batch. Returns false if that is not possible, for example
+    /// because writes are observed.
     #[expect(
         clippy::indexing_slicing,
         reason = "only databases that exist are selected"
@@ -448,7 +453,7 @@ impl Round {
         };
         if let Some(prefix) = entries.prefix() {
             for number in self.sent.iter().flat_map(|(sent, kind)| sent.keys(kind)) {
-                // In place of the line end before the key.
+                // The prefix replaces the line end before the key.
                 let stored = self.sent.word(number).with_byte_before();
                 if let Some(first) = self.batch.staged_mut(stored).first_mut() {
                     *first = prefix;
@@ -478,7 +483,7 @@ impl Round {
         if self.needs.fold {
             self.write(keyspace, database, entries, clients);
         } else if !self.ledger.notes.apply(database).is_empty() {
-            // Notes were removed only. One that is left is removed when it is due.
+            // Only removals of notes failed. A remaining note is removed when it is due.
             tracing::warn!("notes of the times of keys that are gone are left");
         }
         if !self.ledger.log.is_empty() {
@@ -506,16 +511,16 @@ impl Round {
         true
     }
 
-    /// Adds the operations of all commands to the batch, and answers the stripes that they need.
-    /// Stored keys begin with the byte before them if they are `prefixed`.
+    /// Adds the operations of all commands to the batch, and returns the stripes that they need. If
+    /// `prefixed`, stored keys begin with the byte before them.
     fn plan(&mut self, stripes: &Stripes, prefixed: bool) -> StripeSet {
         let mut set = StripeSet::default();
         if self.needs.fold {
             self.folded.clear();
         }
         for (pending, kind) in self.sent.iter() {
-            // What a folded batch has read stays as it is until the batch is written. So its
-            // commands take effect in their order, although all read before any writes.
+            // Keys that a folded batch has read do not change until it is written. Its commands
+            // thus take effect in their order, although all read before any writes.
             let locks = (kind.locks || self.needs.fold) && !self.needs.alone;
             for number in pending.keys(kind) {
                 let key = self.sent.word(number);
@@ -567,7 +572,7 @@ impl Round {
         self.told.clear();
         let batch = &self.batch;
         let mut words: SmallVec<[&[u8]; WORDS_INLINE]> = SmallVec::new();
-        // Nobody asks what commands have told whose work is done with their completion.
+        // The outcome of a command is not needed if its completion is all of its work.
         let tells = self.needs.fold || self.ledger.logging;
         let mut room = server.clients.share.room();
         for (pending, kind) in self.sent.iter() {
@@ -578,10 +583,11 @@ impl Round {
                 continue;
             }
             if room < ROOM_BYTES_LOW {
-                // Replies of this batch to other clients are not counted as theirs yet.
+                // Replies of this batch to other clients do not count towards those clients' memory
+                // yet.
                 reply.leave_room_for(room.max(LONG_REPLY_BYTES));
             }
-            // Places in the replies of a folded batch are written again.
+            // Ranges in the replies of a folded batch may be overwritten later.
             if !self.needs.fold {
                 reply.set_apart();
             }
@@ -654,9 +660,9 @@ impl Round {
         }
     }
 
-    /// Writes what commands have made of the keys of a batch that is folded. If another server has
-    /// changed a key meanwhile, nothing is written for it, and the commands on it are marked to be
-    /// executed again.
+    /// Writes the results of commands for the keys of a folded batch. If another server has changed
+    /// a key meanwhile, nothing is written for it, and the commands on it are marked to be executed
+    /// again.
     fn write(
         &mut self,
         keyspace: &Keyspace,
@@ -679,7 +685,7 @@ impl Round {
                 && !may_conflict
                 && self.writes.value(position).is_some()
             {
-                // It was written, and there is nothing to give up.
+                // It was written, and the old record referred to nothing.
                 continue;
             }
             let error = match (&executed, self.writes.outcome(position)) {
@@ -731,8 +737,8 @@ impl Round {
         }
     }
 
-    /// Executes the commands again that have worked on keys which another server has changed
-    /// meanwhile, one by one and in their order. Their answers take the place of the first ones.
+    /// Executes commands again whose keys another server has changed meanwhile, one by one and in
+    /// their order. Their replies replace the first ones.
     #[cold]
     fn execute_again(
         &mut self,
@@ -756,18 +762,18 @@ impl Round {
                 answers.push((pending.connection, told.reply.clone(), answer));
             }
         }
-        // From the last one on, so that what lies before stays where it is.
+        // From the last one to the first, so that earlier ranges stay valid.
         for (connection, place, answer) in answers.into_iter().rev() {
             let reply = clients.client(connection).1;
             replace(reply, &place, |reply| reply.raw(answer.bytes()));
         }
     }
 
-    /// Answers an error to the commands on keys that the index has refused to write, each with the
-    /// command's get, and has the log not tell of them.
+    /// Replaces the replies of commands by errors where the index has refused to write a key, given
+    /// by its get, and removes these commands from the log.
     #[cold]
     fn take_back(&mut self, failed: &[(u32, CommandError)], clients: &mut impl Clients) {
-        // From the last one on, so that what lies before stays where it is.
+        // From the last one to the first, so that earlier ranges stay valid.
         for ((pending, kind), told) in self.sent.iter().zip(&self.told).rev() {
             let operations = pending.operations(kind);
             let error = failed.iter().find(|(get, _)| {
@@ -786,7 +792,7 @@ impl Round {
         }
     }
 
-    /// Notes that the keys are used, and what the writes may take.
+    /// Notes the uses of the keys, and the memory that the writes may take.
     fn note_uses(&mut self, server: &Server) {
         if self.needs.writes {
             let Needs {
@@ -821,7 +827,7 @@ impl Round {
         }
     }
 
-    /// Executes the commands one by one, each with all that a command may bring with it.
+    /// Executes the commands one by one, with all side effects of commands outside of batches.
     fn execute_singly(&self, executor: &mut Executor<'_>, now_ms: u64, clients: &mut impl Clients) {
         for (pending, kind) in self.sent.iter() {
             let (client, reply) = clients.client(pending.connection);
@@ -833,7 +839,7 @@ impl Round {
     }
 }
 
-/// Stores for a key again what was stored for it, because its new time cannot be noted.
+/// Stores the old record of a key again, because its new expiry time cannot be noted.
 #[cold]
 fn put_back(database: &Database, entries: &Index, key: &[u8], old: Option<&[u8]>) {
     let put_back = match old {
@@ -847,7 +853,7 @@ fn put_back(database: &Database, entries: &Index, key: &[u8], old: Option<&[u8]>
     }
 }
 
-/// Has `write` write another answer in place of one that lies in `reply`.
+/// Replaces the reply at a range of `reply` by the one that `write` writes.
 fn replace(reply: &mut Reply, answer: &Range<usize>, write: impl FnOnce(&mut Reply)) {
     let behind = reply.bytes().get(answer.end..).map(<[u8]>::to_vec);
     reply.truncate(answer.start);
@@ -855,7 +861,7 @@ fn replace(reply: &mut Reply, answer: &Range<usize>, write: impl FnOnce(&mut Rep
     reply.raw(&behind.unwrap_or_default());
 }
 
-/// Answers that a command has failed, and counts that.
+/// Replies that a command has failed, and counts that.
 #[cold]
 fn refuse(
     server: &Server,

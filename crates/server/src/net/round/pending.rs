@@ -6,66 +6,65 @@ use nearfield_core::Span;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// A command of a batch.
+/// A command of a batch, before it is executed.
 #[derive(Clone, Copy, Debug)]
 pub struct Pending {
     pub connection: u32,
-    /// The number of its [`Kind`].
+    /// The number of the command's [`Kind`].
     pub kind: u32,
-    /// The number of its name among the words of all commands.
+    /// The index of the command's name among the words of all commands.
     pub words: u32,
-    /// Its first operation.
+    /// The index of its first operation.
     pub first: u32,
     /// The request, in the batch.
     pub request: Span,
 }
 
-/// What commands have in common that were sent one after the other with the same name and as many
-/// words.
+/// The common properties of consecutive commands with the same name and number of words.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     pub batchable: &'static Batchable,
     pub touch: Touch,
     /// The name as it was sent.
     pub name: [u8; NAME_BYTES_MAX],
-    /// The number of words, the name among them.
+    /// Number of words, including the name.
     pub words: u32,
-    /// The number of keys, and the step from one to the next.
+    /// Number of keys, and the step from one to the next.
     pub keys: u32,
     pub step: u32,
-    /// Keys are changed.
+    /// True if keys are changed.
     pub writes: bool,
-    /// The stripes of keys are to be held. What is read from an object is read after the values of
+    /// True if the stripes of keys must be held. Parts of an object are read after the values of
     /// other keys, and must not have changed by then.
     pub locks: bool,
-    /// The keys are keys of the command's own, and it is a use of them.
+    /// True if the command names its keys itself, and counts as a use of them.
     pub uses_keys: bool,
-    /// What its completion does in the usual case.
+    /// The completion in the usual case.
     pub usual: Option<Usual>,
 }
 
-/// What the commands of a batch need.
+/// The needs of the commands of a batch.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Needs {
-    /// Keys are changed.
+    /// True if keys are changed.
     pub writes: bool,
-    /// Memory may be taken.
+    /// True if memory may be taken.
     pub grows: bool,
-    /// Some command decides by what it reads.
+    /// True if the writes of some command depend on what it reads.
     pub fold: bool,
-    /// Some command has several keys.
+    /// True if some command has several keys.
     pub several: bool,
-    /// The keyspace for itself.
+    /// True if the batch needs the keyspace exclusively.
     pub alone: bool,
-    /// The nearest key is searched for, which has to see the writes before it in the index.
+    /// True if a command searches for the nearest key. It must see earlier writes in the index.
     pub nearest: bool,
-    /// Keys that are changed, and the bytes of the commands that do so.
+    /// Number of keys that are changed, and bytes of the commands that change them.
     pub written_keys: usize,
     pub written_bytes: usize,
 }
 
 impl Needs {
-    /// Adds what a command needs, apart from what is written.
+    /// Adds the needs of a command, except the counts of writes.
     pub fn add(&mut self, kind: &Kind) {
         let several = kind.keys > 1;
         self.nearest |= kind.is_nearest();
@@ -82,7 +81,7 @@ impl Needs {
 pub struct Sent {
     kinds: Vec<Kind>,
     commands: Vec<Pending>,
-    /// Where the words of all commands lie in the batch, their names among them.
+    /// The spans of the words of all commands in the batch, including the names.
     pub words: Vec<Span>,
 }
 
@@ -90,7 +89,7 @@ pub struct Sent {
 pub type Arguments<'w> = SmallVec<[&'w [u8]; 16]>;
 
 impl Sent {
-    /// The number of commands.
+    /// Returns the number of commands.
     #[inline]
     pub fn len(&self) -> usize {
         self.commands.len()
@@ -108,18 +107,18 @@ impl Sent {
         self.words.clear();
     }
 
-    /// What was added last.
+    /// Returns the last kind that was added.
     #[inline]
     pub fn last_kind(&self) -> Option<&Kind> {
         self.kinds.last()
     }
 
-    /// Has the commands that are added from now on be of this kind.
+    /// Begins a kind, to which commands that are added from now on belong.
     pub fn begin_kind(&mut self, kind: Kind) {
         self.kinds.push(kind);
     }
 
-    /// Adds a command of the last kind, whose words and operations begin there.
+    /// Adds a command of the last kind, with its first word and its first operation.
     #[inline]
     pub fn push(&mut self, connection: u32, request: Span, words: usize, first: usize) {
         self.commands.push(Pending {
@@ -131,26 +130,26 @@ impl Sent {
         });
     }
 
-    /// The command at a position.
+    /// Returns the command at a position.
     pub fn get(&self, position: usize) -> Option<(&Pending, &Kind)> {
         let pending = self.commands.get(position)?;
         Some((pending, self.kinds.get(pending.kind as usize)?))
     }
 
-    /// All commands.
+    /// Returns all commands.
     #[inline]
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Pending, &Kind)> + ExactSizeIterator {
         let commands = self.commands.iter();
         commands.map(|pending| (pending, &self.kinds[pending.kind as usize]))
     }
 
-    /// A word.
+    /// Returns the span of a word.
     #[inline]
     pub fn word(&self, number: usize) -> Span {
         self.words.get(number).copied().unwrap_or_default()
     }
 
-    /// The words of a command, its name first.
+    /// Returns the words of a command, its name first.
     pub fn words_of<'b>(
         &self,
         batch: &'b Batch<Bytes>,
@@ -162,14 +161,14 @@ impl Sent {
 }
 
 impl Pending {
-    /// Where its words are among those of all commands.
+    /// Returns the range of the command's words among those of all commands.
     #[inline]
     pub fn words(&self, kind: &Kind) -> Range<usize> {
         let first = self.words as usize;
         first..first + kind.words as usize
     }
 
-    /// The numbers of the words that are its keys.
+    /// Returns the indices of the words that are the command's keys.
     #[inline]
     pub fn keys(&self, kind: &Kind) -> impl Iterator<Item = usize> + use<> {
         let first = self.words as usize + 1;
@@ -177,7 +176,7 @@ impl Pending {
         (0..kind.keys as usize).map(move |key| first + key * step)
     }
 
-    /// Its operations.
+    /// Returns the range of the command's operations.
     pub fn operations(&self, kind: &Kind) -> Range<usize> {
         let first = self.first as usize;
         first..first + kind.keys as usize
@@ -185,7 +184,7 @@ impl Pending {
 }
 
 impl Kind {
-    /// What commands of so many words have in common, whose name was sent as `name`.
+    /// Creates the kind of commands with `words` words that were sent as `name`.
     pub fn new(batchable: &'static Batchable, name: [u8; NAME_BYTES_MAX], words: usize) -> Kind {
         let command = batchable.command;
         let (keys, step) = command.keys.count(words);
@@ -213,7 +212,8 @@ impl Kind {
         }
     }
 
-    /// True for what was sent as `name` with so many words, the name among them.
+    /// Returns true if commands of this kind are sent as `name` with `words` words, including the
+    /// name.
     #[inline]
     pub fn is_sent_as(&self, name: &[u8], words: usize) -> bool {
         self.words as usize == words
@@ -221,7 +221,7 @@ impl Kind {
             && packed(name) == Some(u64::from_le_bytes(self.name))
     }
 
-    /// True if commands decide by what they read.
+    /// Returns true if the writes of commands depend on what they read.
     #[inline]
     pub fn folds(&self) -> bool {
         self.writes && matches!(self.touch, Touch::Change)
