@@ -1,8 +1,9 @@
-//! The checksum behind snapshots and payloads.
+//! The checksum at the end of snapshots and payloads.
 
 use crc::{CRC_64_REDIS, Crc, Digest, Table};
 
-/// Sixteen tables of 2 KiB: one table handles a byte at a time, at a third of the speed.
+/// Sixteen tables of 2 KiB: a single table would handle one byte at a time, at a third of the
+/// speed.
 type Tables = Table<16>;
 
 static CHECKSUM: Crc<u64, Tables> = Crc::<u64, Tables>::new(&CRC_64_REDIS);

@@ -1,4 +1,4 @@
-//! Values of each type in each form.
+//! The decoder of values of each type in each form.
 
 use super::error::Error;
 use super::format::{TIME_MS_MAX, TimedField, Value, kind};
@@ -7,17 +7,17 @@ use super::source::Source;
 use super::stream;
 use std::io::Read;
 
-/// How many elements memory is reserved for before any of them has been read.
+/// The maximum number of elements for which memory is reserved before any of them has been read.
 const RESERVED_ELEMENTS: u64 = 16 << 10;
 
-/// What holds a node of a list: an element as it is, or a listpack.
+/// The forms of a list's node: a plain element, or a listpack.
 const NODE_PLAIN: u64 = 1;
 const NODE_PACKED: u64 = 2;
 
-/// Adds the elements of a packed value.
+/// A function that appends the elements of a packed value.
 type Unpack = fn(&[u8], u64, &mut Vec<Vec<u8>>) -> Result<(), Error>;
 
-/// Reads a value whose type stood at `offset`.
+/// Reads a value whose type was at `offset`.
 pub(super) fn read<R: Read>(
     type_byte: u8,
     offset: u64,
@@ -49,7 +49,7 @@ pub(super) fn read<R: Read>(
         kind::HASH_OF_VALKEY => timed(repeated(source, |source| {
             let (field, value) = (source.string()?, source.string()?);
             let time_ms = i64::from_le_bytes(source.array()?);
-            // Valkey takes -1 for none.
+            // Valkey writes -1 for no time.
             Ok((field, value, u64::try_from(time_ms).ok()))
         })?),
         kind::SORTED_SET_OF_TEXT => Value::SortedSet(repeated(source, |source| {
@@ -73,7 +73,7 @@ pub(super) fn read<R: Read>(
     })
 }
 
-/// Reads a number and that many elements.
+/// Reads a count and that many elements.
 pub(super) fn repeated<R: Read, T>(
     source: &mut Source<R>,
     mut element: impl FnMut(&mut Source<R>) -> Result<T, Error>,
@@ -86,7 +86,8 @@ pub(super) fn repeated<R: Read, T>(
     Ok(elements)
 }
 
-/// A hash of fields of which some, or none, expire. Times are such as every form can hold.
+/// Creates a hash of fields, some or none of which expire. Clamps times to the greatest one that
+/// every form can hold.
 fn timed(mut fields: Vec<TimedField>) -> Value {
     let times = fields
         .iter_mut()
@@ -101,11 +102,11 @@ fn timed(mut fields: Vec<TimedField>) -> Value {
     }
 }
 
-/// Reads fields whose times are counted from the first, which stands before them.
+/// Reads fields with times relative to the first one, which is stored before them.
 fn expiring<R: Read>(source: &mut Source<R>) -> Result<Value, Error> {
     let soonest_ms = u64::from_le_bytes(source.array()?);
     let fields = repeated(source, |source| {
-        // 0 is none, 1 the first.
+        // 0 means no time, 1 the first time.
         let time_ms = source.length()?.checked_sub(1);
         let time_ms = time_ms.map(|after| soonest_ms.saturating_add(after));
         Ok((source.string()?, source.string()?, time_ms))
@@ -113,7 +114,7 @@ fn expiring<R: Read>(source: &mut Source<R>) -> Result<Value, Error> {
     Ok(timed(fields))
 }
 
-/// Reads fields, values and times in turn; 0 is no time.
+/// Reads fields, values and times alternating; 0 means no time.
 fn expiring_listpack<R: Read>(source: &mut Source<R>) -> Result<Value, Error> {
     let _soonest_ms: [u8; 8] = source.array()?;
     let offset = source.offset();
@@ -215,7 +216,7 @@ fn score<R: Read>(source: &mut Source<R>) -> Result<f64, Error> {
     Ok(score)
 }
 
-/// A score of the first versions: its text, or a length that stands for what text would not do.
+/// Reads a score of the first versions: its text, or a length that stands for a value without text.
 fn score_of_length_and_text<R: Read>(source: &mut Source<R>) -> Result<f64, Error> {
     let offset = source.offset();
     match source.u8()? {

@@ -1,5 +1,5 @@
-//! The payloads of `DUMP` and `RESTORE`: a value as in a snapshot, its version as two bytes, and
-//! the checksum of all that.
+//! The payloads of `DUMP` and `RESTORE`: a value as in a snapshot, its version in two bytes, and
+//! the checksum of both.
 
 use super::error::Error;
 use super::format::{
@@ -11,8 +11,8 @@ use super::sink::Sink;
 use super::source::Source;
 use super::{checksum, decode, encode};
 
-/// Puts a value into a payload that every Redis 7 and Valkey restores. A hash whose fields expire
-/// is restored by Redis from 7.4 on or by Valkey from 9 on.
+/// Encodes a value as a payload that every Redis 7 and Valkey restores. A hash with fields that
+/// expire is restored by Redis from 7.4 on or by Valkey from 9 on.
 ///
 /// ```
 /// use nearfield_server::rdb::{Dialect, Value, dump, restore};
@@ -42,14 +42,15 @@ fn payload(value: &Value, dialect: Dialect) -> Result<Vec<u8>, Error> {
     )
 }
 
-/// Ends a payload by its version and checksum.
+/// Ends a payload with its version and checksum.
 fn end(mut sink: Sink<Vec<u8>>, version: u32) -> Result<Vec<u8>, Error> {
     let [low, high, ..] = version.to_le_bytes();
     sink.bytes(&[low, high])?;
     sink.finish()
 }
 
-/// What is before the version and checksum of a payload, if these are right; and the version.
+/// Returns the part before the version and checksum of a payload, if these are right; and the
+/// version.
 fn checked(payload: &[u8]) -> Result<(&[u8], u32), Error> {
     let truncated = Error::Truncated {
         offset: payload.len() as u64,
@@ -77,7 +78,7 @@ fn checked(payload: &[u8]) -> Result<(&[u8], u32), Error> {
     Ok((body, version))
 }
 
-/// Puts the codes of libraries of functions into a payload that every Redis 7 restores.
+/// Encodes the codes of libraries of functions as a payload that every Redis 7 restores.
 pub fn dump_functions<'c>(codes: impl IntoIterator<Item = &'c [u8]>) -> Vec<u8> {
     let payload = || {
         let mut sink = Sink::new(Vec::new());
@@ -90,11 +91,11 @@ pub fn dump_functions<'c>(codes: impl IntoIterator<Item = &'c [u8]>) -> Vec<u8> 
     payload().unwrap_or_else(|error: Error| panic!("memory takes what is code: {error}"))
 }
 
-/// Takes the codes of libraries out of a payload that [`dump_functions`] or a Redis has made.
+/// Decodes the codes of libraries from a payload that [`dump_functions`] or a Redis has made.
 ///
 /// # Errors
-/// Those of [`restore`]: `BadEncoding` for what is no library, `Unsupported` for one in the form of
-/// a candidate for release.
+/// Those of [`restore`]: `BadEncoding` for data that are not a library, `Unsupported` for a library
+/// in the form of a release candidate.
 pub fn restore_functions(payload: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let (body, _) = checked(payload)?;
     let mut source = Source::of_bytes(body, body.len());
@@ -118,15 +119,15 @@ pub fn restore_functions(payload: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     Ok(codes)
 }
 
-/// Takes a value out of a payload that [`dump`], a Redis up to 8 or a Valkey up to 9 has made.
+/// Decodes a value from a payload that [`dump`], a Redis up to 8 or a Valkey up to 9 has made.
 ///
-/// A checksum of 0 is not accepted for want of one, unlike at the end of a snapshot; Redis makes
+/// A checksum of 0 does not mean "no checksum" here, unlike at the end of a snapshot; Redis makes
 /// the same difference.
 ///
 /// # Errors
 /// `UnknownVersion` of a newer Redis; `ChecksumMismatch`; `Truncated`, `BadLength`, `BadEncoding`,
-/// `BadCompression`, `BadScore` and `EmptyContainer` if it is intact and yet no value;
-/// `Unsupported` for values of modules and hashes in the forms of release candidates.
+/// `BadCompression`, `BadScore` and `EmptyContainer` if the payload is intact but holds no valid
+/// value; `Unsupported` for values of modules and hashes in the forms of release candidates.
 pub fn restore(payload: &[u8]) -> Result<Value, Error> {
     let (body, version) = checked(payload)?;
     let mut source = Source::of_bytes(body, body.len());

@@ -1,4 +1,4 @@
-//! Values in the one form of each type that is written.
+//! The encoder of values, in the one form of each type that is written.
 
 use super::error::Error;
 use super::format::{Dialect, TIME_MS_MAX, Value, kind};
@@ -6,7 +6,7 @@ use super::sink::Sink;
 use super::stream;
 use std::io::Write;
 
-/// The type that stands before the value.
+/// Returns the type byte, which comes before the value.
 pub(super) fn type_byte(value: &Value, dialect: Dialect) -> u8 {
     match value {
         Value::String(_) => kind::STRING,
@@ -19,7 +19,7 @@ pub(super) fn type_byte(value: &Value, dialect: Dialect) -> u8 {
     }
 }
 
-/// Writes what stands behind the type and the key.
+/// Writes the part that follows the type and the key.
 pub(super) fn write<W: Write>(
     value: &Value,
     dialect: Dialect,
@@ -63,16 +63,16 @@ pub(super) fn write<W: Write>(
     Ok(())
 }
 
-/// How the times of a hash's fields are written.
+/// The form of the times of a hash's fields.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     pub dialect: Dialect,
-    /// When the first field expires.
+    /// The time at which the first field expires.
     pub soonest_ms: u64,
 }
 
 impl Times {
-    /// Writes what stands before the fields.
+    /// Writes the part before the fields.
     pub(super) fn begin<W: Write>(self, count: u64, sink: &mut Sink<W>) -> Result<(), Error> {
         if self.dialect == Dialect::Redis {
             sink.bytes(&self.soonest_ms.to_le_bytes())?;
@@ -93,7 +93,7 @@ impl Times {
         sink.string(field)?;
         sink.string(value)?;
         if self.dialect == Dialect::Valkey {
-            // None is -1.
+            // No time is written as -1.
             let time_ms = time_ms.map_or(-1, |time_ms| time_ms.min(TIME_MS_MAX) as i64);
             sink.bytes(&time_ms.to_le_bytes())?;
         }
@@ -101,7 +101,7 @@ impl Times {
     }
 }
 
-/// Writes a score, which has to be a number, as no reader takes anything else.
+/// Writes a score, which must be a number, because no reader accepts anything else.
 pub(super) fn score<W: Write>(score: f64, sink: &mut Sink<W>) -> Result<(), Error> {
     if score.is_nan() {
         return Err(Error::BadScore {

@@ -1,28 +1,28 @@
 //! The errors of reading and writing.
 
-/// Why data were refused, or could not be written, and where: offsets count the bytes of the file
-/// or payload from 0.
+/// The error for data that were refused, or could not be written, with its position: offsets count
+/// the bytes of the file or payload from 0.
 ///
 /// Within a packed value (a listpack, a ziplist, an intset or a zipmap) the offset is that of its
-/// first byte, as the file may hold it compressed.
+/// first byte, because the file may hold it compressed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The source or the target failed.
     #[error("input or output failed at offset {offset}: {source}")]
     Io {
-        /// What the source or the target said.
+        /// The error of the source or the target.
         source: std::io::Error,
-        /// How far it had come.
+        /// The offset reached.
         offset: u64,
     },
-    /// The keys to be written cannot be read.
+    /// The keys could not be read for writing them.
     #[error("the keys cannot be read: {0}")]
     Index(#[from] nearfield::Error),
     /// The data end before the file or payload does.
     #[error("data are cut off at offset {offset}")]
     Truncated {
-        /// The number of bytes there are.
+        /// The number of bytes that exist.
         offset: u64,
     },
     /// The first bytes are not those of a snapshot.
@@ -32,99 +32,99 @@ pub enum Error {
     BadMagic {
         /// The first bytes.
         found: String,
-        /// Where they lie.
+        /// The offset of these bytes.
         offset: u64,
     },
     /// The version is not one that can be read, or written.
     #[error("version {version} at offset {offset} is not within {oldest} to {newest}")]
     UnknownVersion {
-        /// What is asked for.
+        /// The requested version.
         version: u32,
         /// The oldest version that is accepted.
         oldest: u32,
         /// The newest version that is accepted.
         newest: u32,
-        /// Where it lies.
+        /// The offset of the version.
         offset: u64,
     },
-    /// Data have changed since they were written.
+    /// The data have changed since they were written.
     #[error("checksum {stored:016x} at offset {offset} is not that of the data, {computed:016x}")]
     ChecksumMismatch {
         /// The checksum that came with the data.
         stored: u64,
         /// The checksum of the data.
         computed: u64,
-        /// Where the stored one lies.
+        /// The offset of the stored checksum.
         offset: u64,
     },
     /// A length or a number of elements contradicts the data.
     #[error("{what}: {length} at offset {offset} does not fit the data")]
     BadLength {
-        /// What has this length.
+        /// The part that has this length.
         what: &'static str,
         /// The length.
         length: u64,
-        /// Where it, or the packed value that holds it, lies.
+        /// The offset of the length, or of the packed value that holds it.
         offset: u64,
     },
-    /// A byte that selects a form selects none that is known.
+    /// A byte that selects a form has an unknown value.
     #[error("{what}: {found} at offset {offset} is not known")]
     BadEncoding {
-        /// What the byte selects.
+        /// The choice that the byte makes.
         what: &'static str,
-        /// What was found.
+        /// The value found.
         found: u64,
-        /// Where it, or the packed value that holds it, lies.
+        /// The offset of the byte, or of the packed value that holds it.
         offset: u64,
     },
-    /// A compressed string cannot be restored to the length that it is said to have.
+    /// A compressed string does not decompress to its stated length.
     #[error("a string of {length} bytes at offset {offset} is not what LZF compression writes")]
     BadCompression {
         /// The length without compression.
         length: u64,
-        /// Where the string lies.
+        /// The offset of the string.
         offset: u64,
     },
     /// The score of a member is not a number.
     #[error("score \"{score}\" at offset {offset} is not a number")]
     BadScore {
-        /// The score as it stands there.
+        /// The text of the score.
         score: String,
-        /// Where it, or the packed value that holds it, lies.
+        /// The offset of the score, or of the packed value that holds it.
         offset: u64,
     },
-    /// A container in a payload has no elements. (In a snapshot, such a key is passed over.)
+    /// A container in a payload has no elements. (In a snapshot, such a key is skipped.)
     #[error("the container at offset {offset} is empty")]
     EmptyContainer {
-        /// Where it lies.
+        /// The offset of the container.
         offset: u64,
     },
-    /// What the data hold is known and not supported.
+    /// The data have a known part that is not supported.
     #[error("key \"{key}\" is a {kind} (type {type_byte} at offset {offset}), not supported")]
     Unsupported {
-        /// The first bytes of the key; empty in a payload and for what belongs to no key.
+        /// The first bytes of the key; empty in a payload and for a part that belongs to no key.
         key: String,
-        /// What it is.
+        /// The kind of the part.
         kind: &'static str,
-        /// The byte that says so.
+        /// The byte that marks the part.
         type_byte: u8,
-        /// Where that byte lies.
+        /// The offset of that byte.
         offset: u64,
     },
-    /// A writer was called in an order that would have made a file that nobody can read.
+    /// A writer was called in an order that would have made an unreadable file.
     #[error("{call} is out of place at offset {offset}: {remaining} elements or scores are due")]
     OutOfPlace {
-        /// What was called.
+        /// The method that was called.
         call: &'static str,
-        /// How many elements and scores the container that was begun still has to get.
+        /// Number of elements and scores that the current container still needs.
         remaining: u64,
-        /// How far the file had come.
+        /// The offset reached in the file.
         offset: u64,
     },
 }
 
 impl Error {
-    /// A value that is to be written cannot be read.
+    /// Creates the error for a value that cannot be read for writing it.
     pub fn unreadable(why: impl std::fmt::Display) -> Error {
         Error::Io {
             source: std::io::Error::other(why.to_string()),

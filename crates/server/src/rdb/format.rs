@@ -5,25 +5,27 @@ use crate::object::stream::StreamParts;
 use std::ops::RangeInclusive;
 
 pub(super) const MAGIC: &[u8] = b"REDIS";
-/// What snapshots of Valkey begin with from version 80 on.
+/// The first bytes of snapshots of Valkey from version 80 on.
 pub(super) const VALKEY_MAGIC: &[u8] = b"VALKEY";
 
-/// Redis 7.4 and 8 write version 12, 7.2 and Valkey 8 write 11, 7.0 writes 10.
+/// The versions that are read. Redis 7.4 and 8 write version 12, 7.2 and Valkey 8 write 11, 7.0
+/// writes 10.
 pub(super) const READ_VERSIONS: RangeInclusive<u32> = 1..=12;
-/// Valkey 9 writes version 80, which is never one of Redis.
+/// The version that Valkey 9 writes, which is never one of Redis.
 pub(super) const VALKEY_VERSION: u32 = 80;
 pub(super) const READ_VALKEY_VERSIONS: RangeInclusive<u32> = VALKEY_VERSION..=VALKEY_VERSION;
-/// The version of a payload that has what version 10 has not.
+/// The version of a payload with a feature that version 10 lacks.
 pub(super) const TIMED_VERSION: u32 = 12;
-/// What is written does not differ between these, so that the oldest, which every Redis 7 reads,
-/// serves best.
+/// The versions that can be written. The written data do not differ between them, so that the
+/// oldest, which every Redis 7 reads, is the best choice.
 pub(super) const WRITE_VERSIONS: RangeInclusive<u32> = 10..=12;
-/// The latest time, in ms since 1970, that all forms hold: some have a sign. No date reaches it.
+/// The latest time, in ms since 1970, that all forms hold: some are signed. No date reaches it.
 pub(super) const TIME_MS_MAX: u64 = i64::MAX as u64;
-/// Files of earlier versions end with [`opcode::EOF`].
+/// The first version with a checksum. Files of earlier versions end with [`opcode::EOF`].
 pub(super) const CHECKSUM_SINCE: u32 = 5;
 
-/// For whom hashes are written whose fields expire. All else has one form that both take.
+/// The target server of hashes with fields that expire. All other values have one form that both
+/// read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
     /// Redis from 7.4 on.
@@ -34,7 +36,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// The type of hashes whose fields expire.
+    /// Returns the type of hashes with fields that expire.
     pub(super) fn kind_of_timed_hash(self) -> u8 {
         match self {
             Dialect::Redis => kind::HASH_EXPIRING,
@@ -60,12 +62,12 @@ pub(super) fn check_version(
     })
 }
 
-/// What stands where the type of a value could.
+/// The codes that may occur in place of the type of a value.
 pub(super) mod opcode {
-    /// The sizes of a cluster's slot, which help nobody else.
+    /// The sizes of a cluster's slot, which are useful to its own server only.
     pub const SLOT: u8 = 244;
     pub const FUNCTION: u8 = 245;
-    /// Functions as a release candidate of 7.0 wrote them, and no release reads.
+    /// The functions as a release candidate of 7.0 wrote them, which no release reads.
     pub const FUNCTION_OF_CANDIDATE: u8 = 246;
     pub const MODULE_AUX: u8 = 247;
     pub const IDLE: u8 = 248;
@@ -78,16 +80,16 @@ pub(super) mod opcode {
     pub const EOF: u8 = 255;
 }
 
-/// The types of values, which are a type and its form.
+/// The types of values, each of which combines a type and a form.
 pub(super) mod kind {
     pub const STRING: u8 = 0;
     pub const LIST: u8 = 1;
     pub const SET: u8 = 2;
-    /// Scores are decimal text.
+    /// A sorted set whose scores are decimal text.
     pub const SORTED_SET_OF_TEXT: u8 = 3;
     pub const HASH: u8 = 4;
     pub const SORTED_SET: u8 = 5;
-    /// Modules' values before they could be passed over.
+    /// The values of modules before they could be skipped.
     pub const MODULE_OPAQUE: u8 = 6;
     pub const MODULE: u8 = 7;
     pub const HASH_ZIPMAP: u8 = 9;
@@ -100,21 +102,21 @@ pub(super) mod kind {
     pub const HASH_LISTPACK: u8 = 16;
     pub const SORTED_SET_LISTPACK: u8 = 17;
     pub const LIST_OF_LISTPACKS: u8 = 18;
-    /// With the numbers of entries added and read.
+    /// The form with the numbers of entries added and read.
     pub const STREAM_2: u8 = 19;
     pub const SET_LISTPACK: u8 = 20;
-    /// With the times at which consumers were active.
+    /// The form with the times at which consumers were active.
     pub const STREAM_3: u8 = 21;
-    /// Fields with times at which they expire, as Valkey 9 writes them; in files of Redis, as a
+    /// The fields with times at which they expire, as Valkey 9 writes them; in files of Redis, as a
     /// release candidate of 7.4 wrote them.
     pub const HASH_OF_VALKEY: u8 = 22;
     pub const HASH_EXPIRING_OF_CANDIDATE: u8 = 22;
     pub const HASH_EXPIRING_LISTPACK_OF_CANDIDATE: u8 = 23;
-    /// Fields with times at which they expire, each counted from the first.
+    /// The fields with times at which they expire, each relative to the first.
     pub const HASH_EXPIRING: u8 = 24;
     pub const HASH_EXPIRING_LISTPACK: u8 = 25;
 
-    /// The name of a type that is known and not supported in a file of a version.
+    /// Returns the name of a type that is known, but not supported in a file of a version.
     pub fn unsupported(type_byte: u8, version: u32) -> Option<&'static str> {
         match type_byte {
             MODULE_OPAQUE | MODULE => Some("value of a module"),
@@ -127,7 +129,7 @@ pub(super) mod kind {
     }
 }
 
-/// The forms of strings that are not written as they are.
+/// The forms of strings that are not plain bytes.
 pub(super) mod string {
     pub const INT8: u8 = 0;
     pub const INT16: u8 = 1;
@@ -135,10 +137,10 @@ pub(super) mod string {
     pub const LZF: u8 = 3;
 }
 
-/// A field, its value, and when it expires.
+/// A field, its value, and the time at which it expires.
 pub type TimedField = (Vec<u8>, Vec<u8>, Option<u64>);
 
-/// The value of a key, whichever form a file holds it in.
+/// The value of a key, independent of its form in the file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A byte string; integers are decimal text.
@@ -149,16 +151,17 @@ pub enum Value {
     Set(Vec<Vec<u8>>),
     /// The fields and their values, in no order.
     Hash(Vec<(Vec<u8>, Vec<u8>)>),
-    /// The fields, their values, and when they expire, in no order. In ms since 1970.
+    /// The fields, their values, and the times at which they expire (in ms since 1970), in no
+    /// order.
     TimedHash(Vec<TimedField>),
-    /// The members and their scores, in no order. A score may be infinite, and is a number.
+    /// The members and their scores, in no order. A score may be infinite, but is a number.
     SortedSet(Vec<(Vec<u8>, f64)>),
     /// A stream, whose parts fit together. It may be empty.
     Stream(Box<StreamParts<'static>>),
 }
 
 impl Value {
-    /// Whether it is a container without elements, which no key may have.
+    /// Returns true if it is a container without elements, which no key may have.
     pub(super) fn is_empty_container(&self) -> bool {
         match self {
             Self::String(_) | Self::Stream(_) => false,

@@ -1,17 +1,17 @@
 //! Decompression of LZF, in which Redis writes long strings.
 //!
-//! A control byte below 32 is followed by that many bytes and one, as they are. Any other begins a
-//! reference to bytes already restored: its upper 3 bits are the number of bytes less 2 (7: one
-//! more byte adds to it), its lower 5 bits and the byte that comes last are the distance less 1.
-//! A reference may overlap what it restores, which repeats a pattern.
+//! A control byte below 32 is followed by one more than that number of literal bytes. Any other
+//! begins a reference to bytes already restored: its upper 3 bits are the number of bytes less 2
+//! (7: one more byte adds to it), its lower 5 bits and the byte that comes last are the distance
+//! less 1. A reference may overlap the bytes that it restores, which repeats a pattern.
 
-/// The most bytes that one byte of input can become: 3 bytes refer to at most 264.
+/// The maximum number of bytes that one byte of input can become: 3 bytes refer to at most 264.
 const EXPANSION_MAX: usize = 88;
-/// What is reserved before anything has been restored: a length may be a lie, if one that the
-/// input is long enough for.
+/// The maximum of bytes reserved before anything has been restored: a length may be wrong even if
+/// the input is long enough for it.
 const RESERVED_BYTES: usize = 1 << 20;
 
-/// Restores `length` bytes; `None` if `input` does not hold them, and exactly them.
+/// Restores `length` bytes; `None` if `input` does not hold exactly these.
 pub(super) fn decompress(input: &[u8], length: usize) -> Option<Vec<u8>> {
     if length > input.len().saturating_mul(EXPANSION_MAX) {
         return None;
@@ -45,11 +45,12 @@ pub(super) fn decompress(input: &[u8], length: usize) -> Option<Vec<u8>> {
     (output.len() == length).then_some(output)
 }
 
-/// Appends `count` bytes from `distance` bytes before the end on, which may be among them.
+/// Appends `count` bytes from `distance` bytes before the end on, which may overlap the appended
+/// bytes.
 fn repeat(output: &mut Vec<u8>, distance: usize, count: usize) -> Option<()> {
     let start = output.len().checked_sub(distance)?;
     let mut remaining = count;
-    // What lies behind `start` is periodic, so that each turn can copy all of it.
+    // The bytes from `start` on are periodic, so that each iteration can copy all of them.
     while remaining > 0 {
         let copied = remaining.min(output.len() - start);
         output.extend_from_within(start..start + copied);

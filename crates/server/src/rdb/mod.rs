@@ -8,21 +8,21 @@
 //! EOF  checksum of all bytes before it
 //! ```
 //!
-//! [`Reader`] takes every form that a Redis up to 8 has written since version 1 of the format, and
-//! those of Valkey up to 9, whose files begin with `VALKEY`. [`Writer`] puts out one plain form for
-//! each type, which every Redis 7 and Valkey takes, but for hashes whose fields expire, of which
-//! there are two ([`Dialect`]). Streams are written in the form of 7.0, which lacks the times at
-//! which consumers were active: the form that has them is one that 7.0 refuses. [`dump`] and
-//! [`restore`] are the same for one value without a key.
+//! [`Reader`] reads every form that a Redis up to 8 has written since version 1 of the format, and
+//! those of Valkey up to 9, whose files begin with `VALKEY`. [`Writer`] writes one plain form for
+//! each type, which every Redis 7 and Valkey reads. Hashes with fields that expire are the
+//! exception: they have two forms ([`Dialect`]). Streams are written in the form of 7.0, which
+//! lacks the times at which consumers were active, because 7.0 refuses the form that has them.
+//! [`dump`] and [`restore`] do the same for one value without a key.
 //!
-//! There is a maintained crate for reading, `rdb` 0.4. It is not used because it passes over what
-//! a server has to keep (idle times, frequencies, functions), verifies no checksum, reads no
-//! payloads of `DUMP`, and brings a command line with it; `lzf` 1.0, which decompresses strings,
-//! is deprecated by its author.
+//! There is a maintained crate for reading, `rdb` 0.4. It is not used because it skips data that a
+//! server must keep (idle times, frequencies, functions), verifies no checksum, reads no payloads
+//! of `DUMP`, and brings a command line with it; `lzf` 1.0, which decompresses strings, is
+//! deprecated by its author.
 //!
-//! Nothing here trusts a length: memory is reserved in proportion to data that have been read.
-//! Nothing here knows the keyspace either, so that members which occur twice in one container are
-//! passed on as they are.
+//! This module trusts no length: memory is reserved in proportion to data that have been read. It
+//! does not know the keyspace either, so that members which occur twice in one container are passed
+//! on as they are.
 
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 

@@ -1,4 +1,4 @@
-//! Snapshots, item by item.
+//! The reader of snapshots, item by item.
 
 use super::error::Error;
 use super::format::{
@@ -10,7 +10,7 @@ use super::writer::Attributes;
 use super::{decode, skip};
 use std::io::Read;
 
-/// What a snapshot holds, in its order.
+/// An item of a snapshot, in its order.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Item {
@@ -20,50 +20,50 @@ pub enum Item {
     Function(Vec<u8>),
     /// The database that the entries after it belong to.
     Select(u64),
-    /// What the database selected last will hold; no promise, but room can be made for it.
+    /// The sizes of the database selected last, as a hint to reserve room, not a guarantee.
     ResizeDb {
         /// The number of keys.
         keys: u64,
-        /// How many of them expire.
+        /// Number of keys that expire.
         expires: u64,
     },
-    /// A key and its value. One that has expired is passed on like any other.
+    /// A key and its value. Expired keys are passed on like any other.
     Entry {
         /// The key.
         key: Vec<u8>,
         /// Its value, never a container without elements.
         value: Value,
-        /// When it expires, in ms since 1970.
+        /// The time at which it expires, in ms since 1970.
         expires_at_ms: Option<u64>,
-        /// For how many seconds it had not been used.
+        /// Number of seconds for which it had not been used.
         idle_s: Option<u64>,
         /// The logarithmic counter of its uses.
         frequency: Option<u8>,
     },
-    /// The end, after the checksum has been found right.
+    /// The end, after the checksum was verified.
     End,
 }
 
-/// What becomes of values of modules, and hashes in the forms of release candidates.
+/// The treatment of values of modules, and hashes in the forms of release candidates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unsupported {
-    /// Reading ends with an error that names the key.
+    /// Ends reading with an error that names the key.
     #[default]
     Refuse,
-    /// They are passed over and counted. Values of modules from before 4.0 do not say where they
-    /// end, and are refused all the same.
+    /// Skips and counts them. Values of modules from before 4.0 do not mark their end, and are
+    /// refused nevertheless.
     Skip,
 }
 
-/// Reads a snapshot of version 1 to 12, or of version 80, which is Valkey's.
+/// The reader of a snapshot of version 1 to 12, or of version 80, which is Valkey's.
 ///
-/// It is an iterator that ends behind [`Item::End`] or the first error. The file is not known to
-/// be intact before [`Item::End`]: who must not keep half a file, or a changed one, keeps what has
-/// been read apart until then.
+/// It is an iterator that ends after [`Item::End`] or the first error. The file is not known to be
+/// intact before [`Item::End`]: a caller that must not keep half a file, or a changed one, keeps
+/// what it has read separately until then.
 ///
-/// It buffers, and so may take more from `input` than the file: give it a [`take`](Read::take) of
-/// an input that goes on. Memory: what the value at hand needs and a buffer of 64 KiB; the length
-/// of a string or container is believed only as far as data have come, so that a reservation is at
+/// It buffers, and so may read more from `input` than the file: pass a [`take`](Read::take) of an
+/// input that continues. Memory: the value being read and a buffer of 64 KiB; the length of a
+/// string or container is trusted only as far as data have arrived, so that a reservation is at
 /// most 1 MiB, or as much again as has been read of it.
 ///
 /// ```
@@ -86,7 +86,7 @@ pub struct Reader<R> {
     source: Source<R>,
     version: u32,
     unsupported: Unsupported,
-    /// Of the next entry: they come before its type.
+    /// The attributes of the next entry: they come before its type.
     attributes: Attributes,
     skipped: u64,
     empty: u64,
@@ -129,23 +129,23 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// The version of the file.
+    /// Returns the version of the file.
     pub fn version(&self) -> u32 {
         self.version
     }
 
-    /// How many bytes of the file have been read.
+    /// Returns the number of bytes of the file that have been read.
     pub fn offset(&self) -> u64 {
         self.source.offset()
     }
 
-    /// How many keys, and other data of modules, have been passed over as unsupported.
+    /// Returns the number of keys, and other data of modules, that were skipped as unsupported.
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// How many keys have been passed over because they had containers without elements. Redis
-    /// does the same: some of its releases wrote such keys by mistake.
+    /// Returns the number of keys that were skipped because they had containers without elements.
+    /// Redis does the same: some of its releases wrote such keys by mistake.
     pub fn empty(&self) -> u64 {
         self.empty
     }
@@ -196,7 +196,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Reads a key and its value; `None` if it has been passed over.
+    /// Reads a key and its value; `None` if it was skipped.
     fn entry(&mut self, type_byte: u8, offset: u64) -> Result<Option<Item>, Error> {
         let attributes = std::mem::take(&mut self.attributes);
         let key = self.source.string()?;
@@ -232,7 +232,8 @@ impl<R: Read> Reader<R> {
             ));
         }
         self.skipped += 1;
-        // Whether they go before or after the keys is the first of their parts.
+        // The first part is the position of the data, before or after the keys. It is skipped with
+        // the rest.
         skip::module(&mut self.source)
     }
 
@@ -243,7 +244,7 @@ impl<R: Read> Reader<R> {
         let computed = self.source.checksum();
         let offset = self.source.offset();
         let stored = u64::from_le_bytes(self.source.array()?);
-        // A server that was told to compute none writes 0.
+        // A server that is configured to compute no checksum writes 0.
         if stored != 0 && stored != computed {
             return Err(Error::ChecksumMismatch {
                 stored,
@@ -268,13 +269,13 @@ impl<R: Read> Iterator for Reader<R> {
     }
 }
 
-/// Times before 1970 have passed like any other, but for the one that Redis takes for none.
+/// Returns the time at which a key expires. Times before 1970 count as past, except the one that
+/// means no time in Redis.
 fn expiry(time_ms: i64) -> Option<u64> {
     (time_ms != -1).then(|| u64::try_from(time_ms).unwrap_or(0))
 }
 
-/// The error for what is known and not supported.
-/// What libraries are in a form that no release reads.
+/// The kind of a library in a form that no release reads.
 pub(super) const OF_CANDIDATE: &str = "library in a candidate's form";
 
 pub(super) fn unsupported(key: &[u8], kind: &'static str, type_byte: u8, offset: u64) -> Error {

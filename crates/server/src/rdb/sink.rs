@@ -1,21 +1,21 @@
-//! Bytes written in order: a buffer that counts and sums what passes, and the format's lengths
-//! and strings.
+//! Bytes written in order: a buffer that counts and checksums the bytes that pass, and the format's
+//! lengths and strings.
 
 use super::checksum::{self, Running};
 use super::error::Error;
 use super::format::string;
 use std::io::Write;
 
-/// As long as the reader's, for the same reason.
+/// The size of the buffer, which is that of the reader's, for the same reason.
 const BUFFER_BYTES: usize = 64 << 10;
-/// The longest text of an integer that has a short form: `-2147483648`.
+/// The maximum length of the text of an integer that has a short form: `-2147483648`.
 const INTEGER_BYTES_MAX: usize = 11;
 
 pub(super) struct Sink<W> {
     output: W,
     buffer: Vec<u8>,
     sum: Running,
-    /// How many bytes have left the buffer.
+    /// Number of bytes that have left the buffer.
     written: u64,
 }
 
@@ -29,7 +29,7 @@ impl<W: Write> Sink<W> {
         }
     }
 
-    /// How many bytes have been put.
+    /// Returns the number of bytes written so far.
     pub fn offset(&self) -> u64 {
         self.written + self.buffer.len() as u64
     }
@@ -65,7 +65,7 @@ impl<W: Write> Sink<W> {
         self.bytes(&[byte])
     }
 
-    /// Puts a number in the form of a length.
+    /// Writes a number in the form of a length.
     pub fn length(&mut self, length: u64) -> Result<(), Error> {
         let [.., high, low] = length.to_be_bytes();
         if length < 1 << 6 {
@@ -81,7 +81,7 @@ impl<W: Write> Sink<W> {
         }
     }
 
-    /// Puts a string: as an integer where it is the text of one, as Redis does, else as it is.
+    /// Writes a string: as an integer if it is the text of one, as Redis does, otherwise as it is.
     pub fn string(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let Some(integer) = integer(bytes) else {
             self.length(bytes.len() as u64)?;
@@ -99,7 +99,7 @@ impl<W: Write> Sink<W> {
         }
     }
 
-    /// Hands everything to the output, followed by the checksum of it.
+    /// Passes everything to the output, followed by the checksum.
     pub fn finish(mut self) -> Result<W, Error> {
         self.empty_buffer()?;
         let checksum = self.sum.clone().finalize();
@@ -111,7 +111,7 @@ impl<W: Write> Sink<W> {
     }
 }
 
-/// The integer whose text this is, letter by letter.
+/// Returns the integer if this is exactly its text.
 fn integer(bytes: &[u8]) -> Option<i32> {
     if bytes.len() > INTEGER_BYTES_MAX {
         return None;

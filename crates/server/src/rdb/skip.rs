@@ -1,11 +1,11 @@
-//! Passing over what is known and not supported, whose structure has to be followed to its end.
+//! The code that skips known but unsupported data, whose structure must be followed to its end.
 
 use super::error::Error;
 use super::format::kind;
 use super::source::Source;
 use std::io::Read;
 
-/// Passes over a value; `false`, with nothing taken, if that cannot be done.
+/// Skips a value; returns `false`, with nothing read, if that is impossible.
 pub(super) fn value<R: Read>(type_byte: u8, source: &mut Source<R>) -> Result<bool, Error> {
     match type_byte {
         kind::MODULE => module(source)?,
@@ -25,15 +25,15 @@ fn expiring_fields<R: Read>(source: &mut Source<R>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Passes over the value of a module, or over what it keeps beside its values: the module, and
-/// parts that say what they are.
+/// Skips the value of a module, or the data that it stores besides its values: the module, and
+/// parts that each begin with their type.
 pub(super) fn module<R: Read>(source: &mut Source<R>) -> Result<(), Error> {
     source.length()?;
     loop {
         let offset = source.offset();
         match source.length()? {
             0 => return Ok(()),
-            // Signed and unsigned integers, floats of 4 and 8 bytes, strings.
+            // The types are signed and unsigned integers, floats of 4 and 8 bytes, and strings.
             1 | 2 => {
                 source.length()?;
             }

@@ -1,5 +1,5 @@
-//! Bytes read in order: a buffer that counts and sums what is taken from it, and the format's
-//! lengths and strings.
+//! Bytes read in order: a buffer that counts and checksums the bytes taken from it, and the
+//! format's lengths and strings.
 
 use super::checksum::{self, Running};
 use super::error::Error;
@@ -7,16 +7,19 @@ use super::format::string;
 use super::lzf;
 use std::io::{ErrorKind, Read};
 
-/// Long enough that the calls to the source do not count, short enough for the nearest caches.
+/// The size of the buffer: large enough that the cost of calls to the source does not matter, small
+/// enough for the nearest caches.
 const BUFFER_BYTES: usize = 64 << 10;
-/// Of a string whose end has not been seen: this much, or as much again as has been read.
+/// The maximum of bytes reserved for a string whose end has not been seen: this much, or as much
+/// again as has been read.
 const RESERVED_BYTES: usize = 1 << 20;
 
 pub(super) struct Source<R> {
     input: R,
     buffer: Box<[u8]>,
-    /// `buffer[..summed]` is in `sum`, `buffer[..start]` is taken, `buffer[..end]` is filled. What
-    /// is taken is summed only when the buffer is filled again, as sums of single bytes are slow.
+    /// The ranges of the buffer: `buffer[..summed]` is in `sum`, `buffer[..start]` is taken,
+    /// `buffer[..end]` is filled. Taken bytes are checksummed only when the buffer is filled again,
+    /// because checksums of single bytes are slow.
     summed: usize,
     start: usize,
     end: usize,
@@ -25,7 +28,7 @@ pub(super) struct Source<R> {
     base: u64,
 }
 
-/// What stands before a string.
+/// The length or form before a string.
 enum Length {
     Bytes(u64),
     Encoded(u8),
@@ -36,7 +39,8 @@ impl<R: Read> Source<R> {
         Self::with_buffer(input, BUFFER_BYTES)
     }
 
-    /// For less input than the usual buffer, which would cost more than what is done with it.
+    /// Creates a source for less input than the usual buffer, which would cost more than the work
+    /// itself.
     pub fn of_bytes(input: R, bytes: usize) -> Self {
         Self::with_buffer(input, bytes.clamp(1, BUFFER_BYTES))
     }
@@ -53,12 +57,12 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// How many bytes have been taken.
+    /// Returns the number of bytes that have been taken.
     pub fn offset(&self) -> u64 {
         self.base + self.start as u64
     }
 
-    /// The checksum of all bytes that have been taken.
+    /// Returns the checksum of all bytes that have been taken.
     pub fn checksum(&mut self) -> u64 {
         self.add_to_sum();
         self.sum.clone().finalize()
@@ -70,7 +74,7 @@ impl<R: Read> Source<R> {
         self.summed = self.start;
     }
 
-    /// The bytes that are there without reading more, at most `wanted` and at least one.
+    /// Takes bytes that are available without another read, at most `wanted` and at least one.
     fn take_some(&mut self, wanted: usize) -> Result<&[u8], Error> {
         if self.start == self.end {
             self.fill()?;
@@ -117,7 +121,7 @@ impl<R: Read> Source<R> {
         Ok(array)
     }
 
-    /// Takes `count` bytes. Memory grows as they come, not as `count` announces them.
+    /// Takes `count` bytes. Memory grows as they arrive, not as `count` announces them.
     pub fn bytes(&mut self, count: u64) -> Result<Vec<u8>, Error> {
         let Ok(count) = usize::try_from(count) else {
             let offset = self.offset();
@@ -139,7 +143,7 @@ impl<R: Read> Source<R> {
         Ok(bytes)
     }
 
-    /// Passes over `count` bytes.
+    /// Skips `count` bytes.
     pub fn skip(&mut self, count: u64) -> Result<(), Error> {
         let mut remaining = count;
         while remaining > 0 {
@@ -169,7 +173,7 @@ impl<R: Read> Source<R> {
         })
     }
 
-    /// A number in the form of a length.
+    /// Reads a number in the form of a length.
     pub fn length(&mut self) -> Result<u64, Error> {
         let offset = self.offset();
         match self.length_of_string()? {
@@ -182,7 +186,7 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// A string in any of its forms.
+    /// Reads a string in any of its forms.
     pub fn string(&mut self) -> Result<Vec<u8>, Error> {
         let offset = self.offset();
         match self.length_of_string()? {
@@ -203,7 +207,7 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// Passes over a string without restoring it.
+    /// Skips a string without restoring it.
     pub fn skip_string(&mut self) -> Result<(), Error> {
         let offset = self.offset();
         let bytes = match self.length_of_string()? {
@@ -230,7 +234,7 @@ fn bad_form_of_string(form: u8, offset: u64) -> Error {
     }
 }
 
-/// An integer as the text that it stands for.
+/// Returns the text of an integer.
 pub(super) fn decimal(integer: impl itoa::Integer) -> Vec<u8> {
     itoa::Buffer::new().format(integer).as_bytes().to_vec()
 }

@@ -1,4 +1,4 @@
-//! Streams: their nodes as they are, counters, and groups of consumers.
+//! Streams: their nodes unchanged, counters, and groups of consumers.
 //!
 //! ```text
 //! nodes  (identifier listpack) ...  entries  last
@@ -8,8 +8,8 @@
 //! consumers:  count  (name  seen  [active]  count  identifier ...) ...
 //! ```
 //!
-//! `active` came with 7.2. It is read and not written, as Redis 7.0 reads no form that has it.
-//! Whoever reads a form without it takes `seen` for it, and so does Redis.
+//! `active` came with 7.2. It is read but not written, because Redis 7.0 reads no form that has it.
+//! A reader of a form without it uses `seen` instead, and so does Redis.
 
 use super::decode::repeated;
 use super::error::Error;
@@ -21,10 +21,10 @@ use crate::object::stream::{ConsumerParts, GroupParts, NEVER_ACTIVE, Progress, S
 use std::borrow::Cow;
 use std::io::{Read, Write};
 
-/// The number of entries read, where it is not known.
+/// The number of entries read, if it is unknown.
 const NOT_KNOWN: u64 = u64::MAX;
 
-/// Writes what stands behind the type and the key, in the form of Redis 7.0.
+/// Writes the part that follows the type and the key, in the form of Redis 7.0.
 pub(super) fn write<W: Write>(parts: &StreamParts<'_>, sink: &mut Sink<W>) -> Result<(), Error> {
     sink.length(parts.nodes.len() as u64)?;
     for (first, listpack) in &parts.nodes {

@@ -1,4 +1,4 @@
-//! Snapshots, as they are made.
+//! The writer of snapshots.
 
 use super::encode::{self, Times};
 use super::error::Error;
@@ -11,24 +11,24 @@ use super::stream;
 use crate::object::stream::StreamParts;
 use std::io::Write;
 
-/// What a snapshot holds of a key beside its value.
+/// The attributes of a key in a snapshot, besides its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
-    /// When it expires, in ms since 1970.
+    /// The time at which it expires, in ms since 1970.
     pub expires_at_ms: Option<u64>,
-    /// For how many seconds it has not been used. Redis reads it if it evicts by recency.
+    /// Number of seconds for which it has not been used. Redis reads it if it evicts by recency.
     pub idle_s: Option<u64>,
     /// The logarithmic counter of its uses. Redis reads it if it evicts by frequency.
     pub frequency: Option<u8>,
 }
 
-/// Writes a snapshot that every Redis 7 and Valkey reads. If there are
-/// [hashes whose fields expire](Self::begin_timed_hash), Redis reads it from 7.4 on, or, if it is
-/// [for Valkey](Self::with_dialect), Valkey from 9 on.
+/// The writer of a snapshot that every Redis 7 and Valkey reads. If there are [hashes with fields
+/// that expire](Self::begin_timed_hash), Redis reads it from 7.4 on, or, if it is [for
+/// Valkey](Self::with_dialect), Valkey from 9 on.
 ///
-/// Large containers need not lie in memory as a [`Value`]: `begin_` their number of elements, then
-/// give these one by one. All calls buffer; the file is whole when [`finish`](Self::finish) has
-/// returned, and useless if any call has failed.
+/// Large containers need not be in memory as a [`Value`]: call a `begin_` method with their number
+/// of elements, then write these one by one. All calls buffer; the file is complete when
+/// [`finish`](Self::finish) has returned, and useless if any call has failed.
 ///
 /// ```
 /// use nearfield_server::rdb::{Attributes, Writer};
@@ -50,17 +50,16 @@ pub struct Attributes {
 /// ```
 ///
 /// # Errors
-/// Of all calls: `Io` when the output fails, and `OutOfPlace` when the container begun last has
-/// not got all its elements yet, or has got them. Where there are scores, `BadScore` for one that
-/// is not a number.
+/// For all calls: `Io` if the output fails, and `OutOfPlace` if the current container still lacks
+/// elements, or has all of them already. For scores, `BadScore` for one that is not a number.
 pub struct Writer<W> {
     sink: Sink<W>,
-    /// How many elements and scores the container begun last still has to get.
+    /// Number of elements and scores that the current container still needs.
     remaining: u64,
-    /// Whether every other one of them is a score.
+    /// True if every other one of them is a score.
     scored: bool,
     dialect: Dialect,
-    /// How the times of fields are written, if they have some.
+    /// The form of the times of fields, if there are any.
     times: Option<Times>,
 }
 
@@ -89,7 +88,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Begins a snapshot of version 10, 11 or 12, which differ in their number only.
+    /// Begins a snapshot of version 10, 11 or 12, which differ only in their number.
     ///
     /// # Errors
     /// `UnknownVersion` for any other, `Io`.
@@ -112,7 +111,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes a fact about the file, such as `redis-ver`, `ctime` or `used-mem`. Redis ignores
-    /// those that it does not know.
+    /// unknown ones.
     pub fn aux(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         self.begin_item("aux", opcode::AUX)?;
         self.sink.string(key)?;
@@ -131,7 +130,8 @@ impl<W: Write> Writer<W> {
         self.sink.length(database)
     }
 
-    /// Tells how many keys the database selected last has, and how many of them expire.
+    /// Writes the number of keys of the database selected last, and the number of those that
+    /// expire.
     pub fn resize(&mut self, keys: u64, expires: u64) -> Result<(), Error> {
         self.begin_item("resize", opcode::RESIZE_DB)?;
         self.sink.length(keys)?;
@@ -140,7 +140,7 @@ impl<W: Write> Writer<W> {
 
     /// Writes a key and its value.
     ///
-    /// A container without elements is written as it is, and passed over by readers.
+    /// A container without elements is written as it is, and skipped by readers.
     pub fn entry(
         &mut self,
         key: &[u8],
@@ -197,7 +197,8 @@ impl<W: Write> Writer<W> {
     }
 
     /// Begins a hash of `count` fields, the first of which expires at `soonest_ms`: as many calls
-    /// of [`timed_field`](Self::timed_field) follow. The [`Dialect`] decides which servers read it.
+    /// of [`timed_field`](Self::timed_field) follow. The [`Dialect`] decides which servers can read
+    /// it.
     pub fn begin_timed_hash(
         &mut self,
         key: &[u8],
@@ -218,7 +219,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes the next field, its value and when it expires, in ms since 1970.
+    /// Writes the next field, its value and the time at which it expires, in ms since 1970.
     pub fn timed_field(
         &mut self,
         field: &[u8],

@@ -1,10 +1,10 @@
-//! Intsets, small sets of integers: the size of each, their number, and the integers.
+//! Intsets, small sets of integers: the size of each integer, their number, and the integers.
 
 use super::slice::Slice;
 use crate::rdb::error::Error;
 use crate::rdb::source::decimal;
 
-/// The members of the intset `bytes`, which lies at `offset`.
+/// Returns the members of the intset `bytes`, which is at `offset`.
 pub(in crate::rdb) fn read(bytes: &[u8], offset: u64) -> Result<Vec<Vec<u8>>, Error> {
     let mut slice = Slice::new("intset", bytes, offset);
     let integer_bytes = slice.size()?;

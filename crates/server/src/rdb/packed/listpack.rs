@@ -1,4 +1,4 @@
-//! Listpacks, in which Redis 7 keeps small containers and the nodes of lists.
+//! Listpacks, in which Redis 7 stores small containers and the nodes of lists.
 //!
 //! ```text
 //! bytes: u32   elements: u16   entry ...   0xff
@@ -11,7 +11,7 @@ use crate::rdb::source::decimal;
 
 const END: u8 = 0xff;
 
-/// Appends the elements of the listpack `bytes`, which lies at `offset`.
+/// Appends the elements of the listpack `bytes`, which is at `offset`.
 pub(in crate::rdb) fn read(
     bytes: &[u8],
     offset: u64,
@@ -39,7 +39,7 @@ fn entry(form: u8, slice: &mut Slice<'_>) -> Result<Vec<u8>, Error> {
         0..0x80 => return Ok(decimal(form)),
         0x80..0xc0 => usize::from(form & 0x3f),
         0xc0..0xe0 => {
-            // 13 bits with a sign, moved up so that the sign is the integer's.
+            // The 13 bits are moved up so that their sign is the integer's.
             let bits = u16::from_be_bytes([form & 0x1f, slice.u8()?]);
             return Ok(decimal((bits << 3).cast_signed() >> 3));
         }
@@ -54,10 +54,10 @@ fn entry(form: u8, slice: &mut Slice<'_>) -> Result<Vec<u8>, Error> {
     Ok(slice.take(bytes)?.to_vec())
 }
 
-/// Takes the length that stands behind an entry, which tells where damage moved a boundary. It
-/// is written in groups of 7 bits, the highest first, and all but the first have the top bit set.
+/// Reads the length after an entry, and checks it to detect damage that moved a boundary. It is
+/// written in groups of 7 bits, the highest first, and all except the first have the top bit set.
 fn check_length(length: usize, slice: &mut Slice<'_>) -> Result<(), Error> {
-    // Redis's own limits, which leave the greatest number of each size to the next one.
+    // These are Redis's own limits, which leave the greatest number of each size to the next one.
     let groups = match length {
         0..=127 => 1,
         128..16_383 => 2,

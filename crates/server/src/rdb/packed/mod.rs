@@ -1,4 +1,4 @@
-//! The forms in which small containers are one string.
+//! The forms in which a small container is one string.
 
 pub(super) mod intset;
 pub(super) mod listpack;

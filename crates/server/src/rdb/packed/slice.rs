@@ -1,4 +1,4 @@
-//! The bytes of a packed value, taken from the front.
+//! The bytes of a packed value, read from the front.
 
 use crate::rdb::error::Error;
 
@@ -9,7 +9,7 @@ pub(super) struct Slice<'a> {
 }
 
 impl<'a> Slice<'a> {
-    /// `offset` is where `bytes` lie in the file; `what` they are is for errors.
+    /// Creates a slice of `bytes` at `offset` of the file; `what` names them in errors.
     pub fn new(what: &'static str, bytes: &'a [u8], offset: u64) -> Self {
         Self {
             what,
@@ -18,12 +18,12 @@ impl<'a> Slice<'a> {
         }
     }
 
-    /// How many bytes are left.
+    /// Returns the number of bytes that are left.
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    /// An error that names `length` as what does not fit.
+    /// Creates an error for a `length` that does not fit.
     pub fn bad_length(&self, length: u64) -> Error {
         Error::BadLength {
             what: self.what,
@@ -32,7 +32,7 @@ impl<'a> Slice<'a> {
         }
     }
 
-    /// An error that names `found` as a form which does not exist.
+    /// Creates an error for an unknown form `found`.
     pub fn bad_encoding(&self, found: u8) -> Error {
         Error::BadEncoding {
             what: self.what,
@@ -63,7 +63,7 @@ impl<'a> Slice<'a> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    /// A number of bytes, which is a `u32`.
+    /// Reads a number of bytes, which is a `u32`.
     pub fn size(&mut self) -> Result<usize, Error> {
         let size = self.u32()?;
         usize::try_from(size).map_err(|_| self.bad_length(size.into()))
@@ -73,10 +73,10 @@ impl<'a> Slice<'a> {
         Ok(i16::from_le_bytes(self.array()?))
     }
 
-    /// An integer of three bytes.
+    /// Reads an integer of three bytes.
     pub fn i24(&mut self) -> Result<i32, Error> {
         let [low, middle, high] = self.array()?;
-        // Into the upper bytes and back down, so that the sign fills what is missing.
+        // Moved into the upper bytes and back down, which extends the sign.
         Ok(i32::from_le_bytes([0, low, middle, high]) >> 8)
     }
 
@@ -88,7 +88,7 @@ impl<'a> Slice<'a> {
         Ok(i64::from_le_bytes(self.array()?))
     }
 
-    /// Reads the number of all bytes, which has to be right.
+    /// Reads the total number of bytes, which must be right.
     pub fn total(&mut self) -> Result<(), Error> {
         let length = self.remaining();
         let total = self.size()?;
@@ -99,8 +99,8 @@ impl<'a> Slice<'a> {
         }
     }
 
-    /// Refuses bytes behind the end, and a number of elements that is not the real one. A number
-    /// that did not fit its 16 bits stands as all ones.
+    /// Refuses bytes after the end, and a wrong number of elements. A number that did not fit into
+    /// its 16 bits is stored as all ones.
     pub fn finish(&self, announced: u16, found: usize) -> Result<(), Error> {
         if self.remaining() > 0 {
             return Err(self.bad_length(self.remaining() as u64));

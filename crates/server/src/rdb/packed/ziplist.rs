@@ -1,4 +1,4 @@
-//! Ziplists, in which Redis kept small containers and the nodes of lists before 7.
+//! Ziplists, in which Redis stored small containers and the nodes of lists before 7.
 //!
 //! ```text
 //! bytes: u32   offset of the last entry: u32   elements: u16   entry ...   0xff
@@ -10,10 +10,10 @@ use crate::rdb::error::Error;
 use crate::rdb::source::decimal;
 
 const END: u8 = 0xff;
-/// A length of the entry before that did not fit a byte follows in four.
+/// The marker of a previous entry's length that did not fit into a byte and follows in four.
 const LONG: u8 = 0xfe;
 
-/// Appends the elements of the ziplist `bytes`, which lies at `offset`.
+/// Appends the elements of the ziplist `bytes`, which is at `offset`.
 pub(in crate::rdb) fn read(
     bytes: &[u8],
     offset: u64,
@@ -33,7 +33,7 @@ pub(in crate::rdb) fn read(
             LONG => slice.size()?,
             length => length.into(),
         };
-        // Walking forward does not need it, but it tells where damage moved a boundary.
+        // A walk forward does not need it, but it reveals damage that moved a boundary.
         if stored != length_before {
             return Err(slice.bad_length(stored as u64));
         }
@@ -49,7 +49,7 @@ fn entry(slice: &mut Slice<'_>) -> Result<Vec<u8>, Error> {
         0..0x40 => form.into(),
         0x40..0x80 => usize::from(form & 0x3f) << 8 | usize::from(slice.u8()?),
         0x80 => {
-            // The one length of the format that is in the order of the network.
+            // The only length of the format in network byte order.
             let length = u32::from_be_bytes(slice.array()?);
             usize::try_from(length).map_err(|_| slice.bad_length(length.into()))?
         }

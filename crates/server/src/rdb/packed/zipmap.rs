@@ -1,4 +1,4 @@
-//! Zipmaps, in which Redis kept small hashes before 2.6.
+//! Zipmaps, in which Redis stored small hashes before 2.6.
 //!
 //! ```text
 //! fields: u8   length field length unused: u8 value, unused bytes   ...   0xff
@@ -9,10 +9,11 @@ use super::slice::Slice;
 use crate::rdb::error::Error;
 
 const END: u8 = 0xff;
-/// As a length: it follows in four bytes. As the number of fields: there are this many or more.
+/// The marker of a large number. For a length: it follows in four bytes. For the number of fields:
+/// there are at least this many.
 const LONG: u8 = 0xfe;
 
-/// The fields and values of the zipmap `bytes`, which lies at `offset`.
+/// Returns the fields and values of the zipmap `bytes`, which is at `offset`.
 pub(in crate::rdb) fn read(bytes: &[u8], offset: u64) -> Result<Pairs, Error> {
     let mut slice = Slice::new("zipmap", bytes, offset);
     let announced = slice.u8()?;
@@ -35,7 +36,7 @@ pub(in crate::rdb) fn read(bytes: &[u8], offset: u64) -> Result<Pairs, Error> {
     Ok(fields)
 }
 
-/// The length of what follows, or `None` at the end.
+/// Reads the length of the next string, or `None` at the end.
 fn length(slice: &mut Slice<'_>) -> Result<Option<usize>, Error> {
     Ok(match slice.u8()? {
         END => None,

@@ -1,5 +1,5 @@
-//! Damaged files and payloads: an error, never a panic and never a wrong value where a checksum
-//! stands behind the data.
+//! Damaged files and payloads result in an error, never in a panic, and never in a wrong value if
+//! the data have a checksum.
 
 use super::made::{
     entry, file, items, listpack, random_attributes, random_value, string, write, ziplist,
@@ -11,7 +11,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::io::{self, Read};
 
-/// A stream of one entry that a consumer has pending.
+/// Returns a stream of one entry that a consumer has pending.
 fn stream() -> Vec<u8> {
     let master: [&[u8]; 5] = [b"\x01", b"\x00", b"\x01", b"\x81f", b"\x00"];
     let entry: [&[u8]; 5] = [b"\x02", b"\x00", b"\x00", b"\x81v", b"\x04"];
@@ -35,7 +35,7 @@ fn stream() -> Vec<u8> {
     [&parts.concat()[..], b"\x01", id].concat()
 }
 
-/// Every type in every form, within a few hundred bytes.
+/// Returns every type in every form, within a few hundred bytes.
 fn samples() -> Vec<u8> {
     let packed = listpack(&[b"\x82ab", b"\x05", b"\x81c", b"\xc1\x00"]);
     let older = ziplist(&[b"\x02ab", b"\xf6", b"\x01c", b"\xc0\x00\x01"]);
@@ -104,13 +104,13 @@ fn every_flipped_byte_is_found() {
             let Ok(read) = items(&damaged, Unsupported::Skip) else {
                 continue;
             };
-            // Version 12 that became 2, whose files have no checksum.
+            // The flip turned version 12 into 2, whose files have no checksum.
             assert_eq!(position, 7, "{flip:#x} is not found");
             assert!(read == right);
         }
     }
     let mut damaged = whole.clone();
-    // The code of the library, which nothing but the checksum protects.
+    // The flip hits the code of the library, which only the checksum protects.
     damaged[17] ^= 1;
     let error = items(&damaged, Unsupported::Skip).unwrap_err();
     let trailer = whole.len() as u64 - 8;
@@ -128,7 +128,7 @@ fn damage_without_a_checksum_is_survived() {
         for byte in 0..=255 {
             let mut damaged = whole.clone();
             damaged[position] = byte;
-            // A value or an error; both are right as far as anyone can tell.
+            // A value and an error are both right, because the reader cannot tell.
             let _ = items(&damaged, Unsupported::Skip);
         }
     }
@@ -192,7 +192,7 @@ fn lengths_are_not_believed() {
                 );
             }
         }
-        // Compressed: the length of what comes out of 3 bytes.
+        // The length of the decompressed form of 3 bytes.
         let body = [b"\x00\x01k\xc3\x03", length, b"\x01ab"].concat();
         let error = items(&file(&body), Unsupported::Refuse).unwrap_err();
         assert!(
@@ -260,7 +260,7 @@ fn payloads_are_checked() {
         let error = restore(&sealed(body)).unwrap_err();
         assert!(expected(&error), "{body:?}: {error}");
     }
-    // No checksum is a wrong one.
+    // A missing checksum is a wrong one.
     let unsummed = [b"\x04\x01\x01f\x01v\x0a\x00".as_slice(), &[0; 8]].concat();
     assert!(matches!(
         restore(&unsummed),
@@ -268,7 +268,7 @@ fn payloads_are_checked() {
     ));
 }
 
-/// Fails when it is read for the second time.
+/// An input that fails at the second read.
 struct Broken<'a>(Option<&'a [u8]>);
 
 impl Read for Broken<'_> {

@@ -1,4 +1,4 @@
-//! Each form of each part of a file.
+//! Tests of each form of each part of a file.
 
 use super::made::{file, items, listpack, string, value, ziplist};
 use crate::rdb::format::kind;
@@ -444,7 +444,7 @@ fn contradictions_in_packed_values_are_found() {
             "{byte} at {position}: {error}"
         );
     }
-    // A number of elements that does not fit 16 bits is not told.
+    // A number of elements that does not fit into 16 bits is not stored.
     let mut untold = listpack(&[b"\x82ab", b"\x05"]);
     untold[4..6].copy_from_slice(&[255, 255]);
     assert_eq!(
@@ -545,7 +545,7 @@ fn versions_1_to_12_of_redis_and_80_of_valkey_are_read() {
     assert!(matches!(begin(b"REDIS001"), Error::Truncated { offset: 8 }));
 }
 
-/// A module's value, and hashes in the forms of release candidates, behind a key.
+/// Returns a module's value, and hashes in the forms of release candidates, after a key.
 fn unsupported_values() -> Vec<(u8, Vec<u8>)> {
     vec![
         (
@@ -557,11 +557,11 @@ fn unsupported_values() -> Vec<(u8, Vec<u8>)> {
     ]
 }
 
-/// Hashes as Redis 8 and Valkey 9 have dumped them.
+/// Hashes that Redis 8 and Valkey 9 have dumped are read.
 #[test]
 fn hashes_whose_fields_expire_are_read_as_others_write_them() {
     let field = |name: &str, value: &str, time_ms| (name.into(), value.into(), time_ms);
-    // `DUMP` of Redis 8.2.3 and of Valkey 9.1.2, but for the checksums.
+    // The `DUMP` of Redis 8.2.3 and of Valkey 9.1.2, without the checksums.
     let of_redis =
         b"\xece9\x17\xa2\x01\x00\x00++\x00\x00\x00\x0c\x00\x81a\x02\x05\x01\xf4\xf39\xd3\
         `\xba\x01\x00\x00\t\x81c\x02\x03\x01\x00\x01\x81d\x02\x04\x01\x00\x01\x81b\x02\x05\x01\x00\
@@ -596,7 +596,7 @@ fn hashes_whose_fields_expire_are_read_as_others_write_them() {
     assert!(matches!(&read[..], [Item::Entry { value, .. }, Item::End] if *value == times));
 }
 
-/// What the fuzzer found: Redis's form holds later times than Valkey's.
+/// The fuzzer found this: Redis's form holds later times than Valkey's.
 #[test]
 fn times_that_no_date_reaches_come_back_in_every_form() {
     let read = value(24, b"\xff\xff\xff\xff\xff\xff\xff\xff\x01\x01\x01a\x01x").unwrap();
@@ -625,7 +625,7 @@ fn the_unsupported_is_refused_or_skipped() {
         assert!(matches!(&read[..], [Item::Entry { key, .. }, Item::End] if key == b"k"));
         assert_eq!(reader.skipped(), 1);
     }
-    // The value of an old module does not say where it ends.
+    // The value of an old module does not mark its end.
     let opaque = file(b"\x06\x04name\x00");
     assert!(matches!(
         items(&opaque, Unsupported::Skip),
@@ -677,8 +677,8 @@ fn keys_of_empty_containers_are_passed_over() {
     assert_eq!(reader.empty(), 5);
 }
 
-/// A stream of one entry and a group that has it pending, in a form with or without counters, the
-/// number of entries read, and the time at which the consumer was active.
+/// Returns a stream of one entry and a group that has it pending, in a form with or without
+/// counters, the number of entries read, and the time at which the consumer was active.
 fn stream(counters: &[u8], entries_read: &[u8], active: &[u8]) -> Vec<u8> {
     let master: [&[u8]; 5] = [b"\x01", b"\x00", b"\x01", b"\x81f", b"\x00"];
     let entry: [&[u8]; 5] = [b"\x02", b"\x00", b"\x00", b"\x81v", b"\x04"];
@@ -745,7 +745,7 @@ fn streams_are_read_in_their_three_forms() {
         let active_ms = if type_byte == 21 { 5 } else { 6 };
         assert_eq!(group.consumers[0].active_ms, Some(active_ms));
     }
-    // What does not fit together is refused, wherever it is.
+    // Parts that do not fit together are refused, wherever the damage is.
     let sound = stream(counters, unread, b"");
     for at in 0..sound.len() {
         for bit in 0..8 {

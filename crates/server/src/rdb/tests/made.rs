@@ -6,13 +6,13 @@ use crate::rdb::{Attributes, Error, Item, Reader, TimedField, Unsupported, Value
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt};
 
-/// An entry of a listpack or ziplist: its form with all that belongs to it.
+/// Builds a listpack of `entries`, each of which is a form with all its bytes.
 pub fn listpack(entries: &[&[u8]]) -> Vec<u8> {
     let mut bytes = vec![0; 4];
     bytes.extend_from_slice(&(entries.len() as u16).to_le_bytes());
     for entry in entries {
         bytes.extend_from_slice(entry);
-        // As Redis does it: the number of groups is by its own limits.
+        // As in Redis, the number of groups follows from its own limits.
         let length = entry.len();
         let groups = 1 + [127, 16_382, 2_097_150, 268_435_454]
             .iter()
@@ -58,7 +58,7 @@ fn sized(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// A string as it stands in a file, in no shorter form than its length allows.
+/// Returns a string as in a file, in no shorter form than its length allows.
 pub fn string(bytes: &[u8]) -> Vec<u8> {
     let mut string = vec![0x80];
     string.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
@@ -66,12 +66,12 @@ pub fn string(bytes: &[u8]) -> Vec<u8> {
     string
 }
 
-/// A file of version 12 without a checksum, whose only content is `body`.
+/// Returns a file of version 12 without a checksum, whose only content is `body`.
 pub fn file(body: &[u8]) -> Vec<u8> {
     [b"REDIS0012", body, b"\xff", &[0; 8]].concat()
 }
 
-/// The value of type `type_byte` that `body` holds.
+/// Reads the value of type `type_byte` that `body` holds.
 pub fn value(type_byte: u8, body: &[u8]) -> Result<Value, Error> {
     let file = file(&[&[type_byte, 1, b'k'], body].concat());
     let mut reader = Reader::new(file.as_slice(), Unsupported::Refuse)?;
@@ -89,7 +89,7 @@ pub fn items(file: &[u8], unsupported: Unsupported) -> Result<Vec<Item>, Error> 
     Reader::new(file, unsupported)?.collect()
 }
 
-/// A string of one of the lengths and kinds between which forms change.
+/// Returns a string of one of the lengths and kinds between which forms change.
 pub fn random_string(random: &mut impl Rng) -> Vec<u8> {
     match random.random_range(0..8) {
         0 => random.random_range(-200..200_i64).to_string().into_bytes(),
@@ -101,7 +101,7 @@ pub fn random_string(random: &mut impl Rng) -> Vec<u8> {
         3 => vec![b'a'; random.random_range(60..70)],
         4 => vec![b'b'; random.random_range(16_380..16_390)],
         5 => {
-            // Longer than the buffer now and then.
+            // Some are longer than the buffer.
             let length = random.random_range(0..100_000) >> random.random_range(0..17);
             (0..length).map(|_| random.random()).collect()
         }
@@ -121,7 +121,7 @@ fn random_score(random: &mut impl Rng) -> f64 {
     }
 }
 
-/// A value that is no empty container.
+/// Returns a value that is not an empty container.
 pub fn random_value(random: &mut SmallRng) -> Value {
     let count = 1 + (random.random_range(0..300) >> random.random_range(0..9));
     match random.random_range(0..7) {
@@ -134,7 +134,7 @@ pub fn random_value(random: &mut SmallRng) -> Value {
                     (random_string(random), random_string(random), time_ms)
                 })
                 .collect();
-            // One of none that expires is a plain one.
+            // A hash in which no field expires would be a plain one.
             fields[0].2 = Some(1);
             Value::TimedHash(fields)
         }
@@ -142,7 +142,7 @@ pub fn random_value(random: &mut SmallRng) -> Value {
             let stream = made(random, &nearfield_tiers::Heap::new());
             let mut parts = stream.parts().into_owned();
             for consumer in parts.groups.iter_mut().flat_map(|it| &mut it.consumers) {
-                // Which is all that is written of the two.
+                // Only the time of the last request is written.
                 consumer.active_ms = Some(consumer.seen_ms).filter(|&time| time != NEVER_ACTIVE);
             }
             Value::Stream(Box::new(parts))

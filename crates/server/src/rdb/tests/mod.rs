@@ -1,4 +1,4 @@
-//! The forms that no Redis 7 writes, made by hand; files and payloads, round and damaged.
+//! Tests: forms that no Redis 7 writes, made by hand; round trips and damage of files and payloads.
 
 mod damage;
 mod forms;

@@ -1,4 +1,4 @@
-//! What is written is read back.
+//! Tests that written data are read back.
 
 use super::made::{entry, items, random_attributes, random_string, random_value, write};
 use crate::rdb::{
@@ -44,7 +44,7 @@ fn random_files_come_back() {
             items(&file, Unsupported::Refuse).unwrap() == written,
             "seed {seed}"
         );
-        // Value by value makes the same file as element by element.
+        // Writing value by value makes the same file as element by element.
         let mut writer = Writer::new(Vec::new()).unwrap();
         for item in &written {
             match item {
@@ -85,7 +85,7 @@ fn random_payloads_come_back() {
     }
 }
 
-/// Hands out as few bytes at a time as it likes, and is interrupted now and then.
+/// An input that returns a few bytes at a time, and is interrupted now and then.
 struct Drops<'a>(&'a [u8], SmallRng);
 
 impl Read for Drops<'_> {
@@ -155,7 +155,7 @@ fn the_number_of_elements_is_kept() {
         Err(Error::OutOfPlace { remaining: 2, .. })
     ));
     writer.element(b"f").unwrap();
-    // Odd, and yet no score is due in a hash.
+    // The number of elements left is odd, but a hash needs no score.
     assert!(matches!(
         writer.score(1.0),
         Err(Error::OutOfPlace { remaining: 1, .. })
@@ -212,7 +212,7 @@ fn what_is_not_a_number_is_no_score() {
     );
 }
 
-/// Takes `0` bytes and then fails.
+/// An output that takes this many bytes and then fails.
 struct Full(usize);
 
 impl Write for Full {

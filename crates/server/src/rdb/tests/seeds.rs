@@ -1,4 +1,4 @@
-//! The inputs that fuzzing begins with hold what they are named by.
+//! Tests that the seed inputs of fuzzing hold what their names say.
 
 use crate::rdb::{Item, Reader, Unsupported, Value};
 use std::path::Path;
@@ -11,7 +11,7 @@ const STREAMS: [(&str, u8); 3] = [
     ("stream-listpacks-3", 21),
 ];
 
-/// As the fuzz target `rdb` reads them: the type and a choice in one byte, then the value.
+/// Reads the seed as the fuzz target `rdb` does: the type and a choice in one byte, then the value.
 #[test]
 fn there_is_a_stream_of_each_form() {
     for (name, type_byte) in STREAMS {
