@@ -1,14 +1,14 @@
-//! What a check reports.
+//! The findings that checks report.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// A place in the tree and what is wrong with it.
+/// A place in the tree and the fault there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// Relative to the root of the repository.
+    /// Path relative to the root of the repository.
     path: PathBuf,
-    /// Counted from 1.
+    /// Line number, counted from 1.
     line: usize,
     reason: String,
 }

@@ -1,5 +1,5 @@
-//! Commands for people who work on this repository: `tidy` checks the source tree for what no
-//! compiler checks, and `soak` searches for faults with random tests for as long as it is told.
+//! Commands for work on this repository. `tidy` checks rules of the source tree that no compiler
+//! checks. `soak` searches for faults with random tests for a given time.
 
 #![forbid(unsafe_code)]
 
@@ -45,7 +45,7 @@ fn main() -> anyhow::Result<ExitCode> {
     })
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 fn root() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here)

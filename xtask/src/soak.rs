@@ -1,7 +1,7 @@
 //! Longer searches for faults: `cargo run -p xtask -- soak [--minutes N] [SUITE]`.
 //!
 //! Each suite of random tests gets an equal share of the time, in runs with fresh seeds. A failure
-//! is printed with the command that replays it, and the search goes on with the next suite.
+//! is printed with the command that replays it, and the search continues with the next suite.
 
 use crate::watchdog;
 use anyhow::{Context, bail};
@@ -12,32 +12,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How much longer than its suite's share a run may take. One that hangs takes longer, for example
-/// when a server answers nobody.
+/// Time by which a run may exceed its suite's share. A run that exceeds it hangs, for example
+/// because a server does not respond.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Tests that draw everything from a seed.
+/// A suite of tests that draw everything from a seed.
 struct Suite {
     name: &'static str,
     package: &'static str,
-    /// The test program, and words behind `--` that choose its tests by parts of their names.
+    /// The test program, and words after `--` that select its tests by parts of their names.
     program: &'static str,
     filter: &'static str,
     counts: Counts,
 }
 
-/// What a suite counts, and how much of it one run does.
+/// The unit of a suite's work, and the amount of it in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Counts {
-    /// Seeds, as many as the environment says.
+    /// Seeds; an environment variable sets their number.
     Seeds,
-    /// Something else, of which each run does as much as this variable says, from one seed.
+    /// Work of another kind, from one seed per run; an environment variable sets the amount.
     Work {
         variable: &'static str,
-        /// The least for which the suite's own checks hold.
+        /// The least amount for which the suite's own checks hold.
         least: u64,
     },
-    /// Inputs of the fuzz targets, for as many seconds as the environment says.
+    /// Inputs of the fuzz targets; an environment variable sets the seconds.
     Inputs,
 }
 
@@ -141,7 +141,7 @@ const SUITES: &[Suite] = &[
     },
 ];
 
-/// What came of a suite.
+/// The results of a suite.
 #[derive(Default)]
 struct Tally {
     first: Option<u64>,
@@ -192,7 +192,7 @@ pub fn soak(arguments: &[&str]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(failed)))
 }
 
-/// How long to search, and in which suites.
+/// Parses the arguments: the minutes of the search, and the suites.
 fn read(arguments: &[&str]) -> anyhow::Result<(f64, Vec<&'static Suite>)> {
     let (minutes, names) = match arguments {
         ["--minutes", minutes, names @ ..] => {
@@ -216,7 +216,7 @@ fn read(arguments: &[&str]) -> anyhow::Result<(f64, Vec<&'static Suite>)> {
     Ok((minutes, suites))
 }
 
-/// The command that builds a suite, and runs it with its filter.
+/// Returns the command that builds a suite, and runs it with its filter.
 fn cargo(suite: &Suite) -> Command {
     let mut command = Command::new("cargo");
     command
@@ -226,7 +226,7 @@ fn cargo(suite: &Suite) -> Command {
     command
 }
 
-/// One run of a suite: its command, and the variables that choose what it does.
+/// Returns one run of a suite: its command, and the environment variables that set its work.
 fn run(suite: &Suite, seed: u64, amount: u64) -> (Command, Vec<(&'static str, u64)>) {
     let mut command = cargo(suite);
     let variables = match suite.counts {
@@ -249,12 +249,13 @@ fn run(suite: &Suite, seed: u64, amount: u64) -> (Command, Vec<(&'static str, u6
     (command, variables)
 }
 
-/// How much the first run of a suite does.
+/// Returns the amount of work of a suite's first run.
 fn first_amount(suite: &Suite, share: Duration) -> anyhow::Result<u64> {
     Ok(match suite.counts {
         Counts::Seeds => 5,
         Counts::Work { least, .. } => least,
-        // Each target has its part of the time at once, as the inputs that it finds are kept.
+        // Each target gets its part of the time in one run, because the inputs that it finds are
+        // kept.
         Counts::Inputs => {
             let targets = std::fs::read_dir("fuzz/fuzz_targets").context("fuzz targets")?;
             (share.as_secs() / targets.count().max(1) as u64).max(1)
@@ -262,7 +263,7 @@ fn first_amount(suite: &Suite, share: Duration) -> anyhow::Result<u64> {
     })
 }
 
-/// Runs a suite until its share of the time is over. Runs grow while they are short.
+/// Runs a suite until its share of the time has passed. Short runs are followed by longer ones.
 fn search(suite: &Suite, share: Duration, stopped: &AtomicBool) -> anyhow::Result<Tally> {
     let mut tally = Tally::default();
     let start = Instant::now();
@@ -304,7 +305,7 @@ fn search(suite: &Suite, share: Duration, stopped: &AtomicBool) -> anyhow::Resul
     Ok(tally)
 }
 
-/// Keeps what a run that failed has printed: a replay of threads may need several attempts.
+/// Saves the output of a failed run, because a replay of threads may need several attempts.
 fn keep(suite: &Suite, seed: u64, output: &Output) -> anyhow::Result<PathBuf> {
     let folder = PathBuf::from("target/soak");
     std::fs::create_dir_all(&folder).context("target/soak")?;
@@ -314,8 +315,8 @@ fn keep(suite: &Suite, seed: u64, output: &Output) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// The seeds that passed, as the testkit has counted them; the inputs, as the fuzzers have; or, in
-/// a suite whose runs have one seed each, what the tests that passed have done.
+/// Returns the number of seeds that passed, as counted by the testkit, or of inputs, as counted by
+/// the fuzzers. In a suite with one seed per run, returns the work of the tests that passed.
 fn done(suite: &Suite, amount: u64, output: &Output) -> u64 {
     let [stdout, stderr] = [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it));
     let behind = |text: &str, start: &str| -> u64 {
@@ -344,8 +345,8 @@ fn assignments(variables: &[(&str, u64)]) -> String {
     assignments.collect::<Vec<_>>().join(" ")
 }
 
-/// The commands that replay a failure: those that the tests have printed, or this run again. Of a
-/// fuzz target, what it has printed, which names the input.
+/// Returns the commands that replay a failure: those that the tests printed, or otherwise that of
+/// the run. For a fuzz target, returns its output, which names the input.
 fn describe(suite: &Suite, variables: &[(&str, u64)], output: &Output) -> String {
     let text = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     let printed = text.iter().flat_map(|text| text.lines());

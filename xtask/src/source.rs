@@ -5,10 +5,10 @@ use proc_macro2::TokenStream;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A Rust file: its text, tokens and syntax tree. Comments are in the text only; what a
-/// `macro_rules!` holds is in the tokens, but not in the tree.
+/// A Rust file: its text, tokens and syntax tree. Comments are in the text only. The content of a
+/// `macro_rules!` is in the tokens, but not in the tree.
 pub struct Source {
-    /// Relative to the root of the repository.
+    /// Path relative to the root of the repository.
     pub path: PathBuf,
     pub text: String,
     pub tokens: TokenStream,
@@ -34,7 +34,7 @@ impl Source {
 
 #[cfg(test)]
 impl Source {
-    /// A source for tests of a check.
+    /// Creates a source for tests of a check.
     pub fn of(text: &str) -> Self {
         Self::parse(Path::new("src/snippet.rs"), text.to_owned()).unwrap()
     }

@@ -1,4 +1,4 @@
-//! Runs a command that may never end.
+//! A watchdog for commands that may never end.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How often a command is looked after.
+/// Time between checks of a command.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Runs a command until it ends, `limit` has passed or `stopped` is set; what has not ended by then
-/// is killed, with all processes that it has begun. Answers what it has printed, and whether it was
-/// killed because of the limit.
+/// Runs a command until it ends, `limit` has passed or `stopped` is set. A command that has not
+/// ended by then is killed, with all processes that it has started. Returns its output, and true if
+/// it was killed because of the limit.
 pub fn output(
     command: &mut Command,
     limit: Duration,
@@ -49,12 +49,12 @@ pub fn output(
     Ok((output, hangs))
 }
 
-/// Reads all that is printed.
+/// Reads all output in a thread.
 fn reader(from: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut from) = from {
-            // What was read until an error is kept.
+            // After an error, the bytes read so far are kept.
             let _ = from.read_to_end(&mut bytes);
         }
         bytes
@@ -78,7 +78,7 @@ mod tests {
         let (output, hangs) = shell(script, Duration::from_millis(300));
         assert!(hangs && !output.status.success());
         assert_eq!(output.stdout, b"begun\n");
-        // The sleep has inherited the output, which would else be open for ten minutes.
+        // The sleep has inherited the output, which would otherwise be open for ten minutes.
         assert!(begin.elapsed() < Duration::from_secs(300));
     }
 

@@ -3,8 +3,8 @@
 use super::packages::Package;
 use crate::finding::Finding;
 
-/// Which crates of the repository each crate may depend on. What is not here is refused, so that
-/// a new arrow is a decision and not an accident.
+/// The crates of the repository on which each crate may depend. Others are refused, so that a new
+/// arrow is a decision and not an accident.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("nearfield-core", &[]),
     ("nearfield-hotness", &["nearfield-core"]),
@@ -47,7 +47,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield-tiers",
         ],
     ),
-    // Rivals of papers, which are built beside the tree that they share parts with.
+    // Rivals from papers, which share parts with the tree.
     ("nearfield-peers", &["nearfield-core", "nearfield-radix"]),
     (
         "nearfield-lab",
@@ -62,7 +62,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield-pim",
             "nearfield-pool",
             "nearfield-radix",
-            // A figure has indexes behind the protocol, which it reads and writes.
+            // A figure puts indexes behind the protocol, which it parses and writes.
             "nearfield-server",
             "nearfield-tiers",
             PEERS,
@@ -81,7 +81,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (SERVER_TESTKIT, &["nearfield-server", "nearfield-tiers"]),
-    // A program for tests.
+    // This is a program for tests.
     (ATTACK, &["nearfield-server", SERVER_TESTKIT]),
     (
         "nearfield-cli",
@@ -123,11 +123,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
 
 const FABRIC_TESTKIT: &str = "nearfield-fabric-testkit";
 
-/// Other people's programs, which nothing that is embedded may pull in.
+/// Third-party programs, on which no embeddable crate may depend.
 const PEERS: &str = "nearfield-peers";
-/// What the tests of any crate may use.
+/// The test kit, which the tests of any crate may use.
 const TESTKIT: &str = "nearfield-testkit";
-/// What the tests of the server share.
+/// Shared code of the server's tests.
 const SERVER_TESTKIT: &str = "nearfield-server-testkit";
 /// Attacks on the server's program, which its tests run for a short time.
 const ATTACK: &str = "nearfield-attack";
@@ -147,7 +147,7 @@ pub fn check(packages: &[Package]) -> Vec<Finding> {
         for dependency in &package.dependencies {
             let name = dependency.name.as_str();
             let ours = packages.iter().any(|other| other.name == name);
-            // A crate depends on itself to switch its features on in its tests.
+            // A crate may depend on itself to enable its features in its tests.
             let is_for_tests = dependency.development
                 && [
                     TESTKIT,

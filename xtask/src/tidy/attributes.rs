@@ -1,11 +1,11 @@
-//! Attributes that must be there (`forbid(unsafe_code)`) or must not (`allow(dead_code)`).
+//! Attributes that are required (`forbid(unsafe_code)`) or forbidden (`allow(dead_code)`).
 
 use super::packages::Package;
 use crate::finding::Finding;
 use crate::source::Source;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// The packages that may hold unsafe code, and why.
+/// The packages that may contain unsafe code, and the reasons.
 const MAY_BE_UNSAFE: &[(&str, &str)] = &[
     (
         "nearfield-radix",
@@ -42,7 +42,8 @@ const MAY_BE_UNSAFE: &[(&str, &str)] = &[
     ),
 ];
 
-/// Every library and program says `#![forbid(unsafe_code)]`, but for those of `MAY_BE_UNSAFE`.
+/// Checks that every library and program has `#![forbid(unsafe_code)]`, except those of
+/// `MAY_BE_UNSAFE`.
 pub fn check_forbid_unsafe(packages: &[Package], sources: &[Source]) -> Vec<Finding> {
     let strict = packages
         .iter()
@@ -55,7 +56,7 @@ pub fn check_forbid_unsafe(packages: &[Package], sources: &[Source]) -> Vec<Find
         .collect()
 }
 
-/// Code that nobody calls is removed, not silenced.
+/// Reports silenced warnings of dead code: code without a caller must be removed.
 pub fn check_dead_code(source: &Source) -> Vec<Finding> {
     lines_of_calls(&source.tokens, "allow", "dead_code")
         .into_iter()
@@ -73,7 +74,7 @@ fn contains_call(tokens: &TokenStream, name: &str, argument: &str) -> bool {
     !lines_of_calls(tokens, name, argument).is_empty()
 }
 
-/// The lines of `name(.., argument, ..)`.
+/// Returns the lines of `name(.., argument, ..)`.
 fn lines_of_calls(tokens: &TokenStream, name: &str, argument: &str) -> Vec<usize> {
     let mut lines = Vec::new();
     let mut previous = None;

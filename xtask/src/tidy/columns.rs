@@ -1,4 +1,4 @@
-//! Lines that are too wide to be read beside another file. rustfmt does not break comments and
+//! Lines that are too wide to be read next to another file. rustfmt does not break comments and
 //! strings.
 
 use crate::finding::Finding;
@@ -18,7 +18,7 @@ pub fn check(source: &Source) -> Vec<Finding> {
         .collect()
 }
 
-/// True if only an address of the web reaches past the limit: it cannot be broken.
+/// Returns true if only a web address exceeds the limit, because it cannot be broken.
 fn ends_with_address(line: &str) -> bool {
     let mut words = line.trim_end().rsplitn(2, char::is_whitespace);
     let (last, before) = (words.next(), words.next());

@@ -1,7 +1,7 @@
 //! The modules at the top of a crate import each other in one direction only.
 //!
-//! A module may use those below it. A cycle makes all of its modules one: none can be read, tested
-//! or changed without the others. Test code is not looked at.
+//! A module may use those below it. A cycle joins all of its modules: none can be read, tested or
+//! changed without the others. Test code is not checked.
 
 use crate::finding::Finding;
 use crate::source::Source;
@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Component, Path, PathBuf};
 use syn::UseTree;
 
-/// Looks for cycles in each crate and answers the shortest of each group of modules that depend on
-/// each other. `sources` are those of one crate, whose modules lie in `folder`.
+/// Searches a crate for cycles, and returns the shortest one of each group of modules that depend
+/// on each other. `sources` are those of the crate, with modules in `folder`.
 pub fn check(folder: &Path, sources: &[&Source]) -> Vec<Finding> {
     let imports = Imports::of(folder, sources);
     imports
@@ -22,7 +22,7 @@ pub fn check(folder: &Path, sources: &[&Source]) -> Vec<Finding> {
         .collect()
 }
 
-/// Which module imports which, and where it first does.
+/// The imports between modules, with the place of the first one of each pair.
 struct Imports {
     edges: BTreeMap<String, BTreeMap<String, Place>>,
 }
@@ -85,7 +85,7 @@ impl Imports {
         self.edges.get(module).into_iter().flat_map(BTreeMap::keys)
     }
 
-    /// The modules that can be reached from `module` by at least one import.
+    /// Returns the modules that can be reached from `module` by at least one import.
     fn reached(&self, module: &str) -> BTreeSet<&String> {
         let mut reached = BTreeSet::new();
         let mut open: Vec<&String> = self.next(module).collect();
@@ -97,7 +97,7 @@ impl Imports {
         reached
     }
 
-    /// The groups of modules that reach each other.
+    /// Returns the groups of modules that reach each other.
     fn groups(&self) -> Vec<Vec<&String>> {
         let reached: BTreeMap<&String, BTreeSet<&String>> = self
             .edges
@@ -123,7 +123,8 @@ impl Imports {
         cycles.min_by_key(Vec::len)
     }
 
-    /// The shortest way from `start` back to itself, without the second `start` at its end.
+    /// Returns the shortest path from `start` back to itself, without the second `start` at its
+    /// end.
     fn cycle_from(&self, start: &str) -> Option<Vec<String>> {
         let mut before: BTreeMap<&str, &str> = BTreeMap::new();
         let mut open = VecDeque::from([start]);
@@ -169,7 +170,8 @@ impl Imports {
     }
 }
 
-/// The module that a file is, as names from the root of the crate: none for the root itself.
+/// Returns the module of a file, as names from the root of the crate: an empty list for the root
+/// itself.
 fn module_path(folder: &Path, path: &Path) -> Option<Vec<String>> {
     let inner = path.strip_prefix(folder).ok()?.with_extension("");
     let mut names: Vec<String> = inner
@@ -183,11 +185,11 @@ fn module_path(folder: &Path, path: &Path) -> Option<Vec<String>> {
     if is_root || names.last().is_some_and(|name| name == "mod") {
         names.pop();
     }
-    // Programs beside the library are crates of their own.
+    // Programs next to the library are separate crates.
     (names.first().map(String::as_str) != Some("bin")).then_some(names)
 }
 
-/// Adds the names that the root of the crate gives to items of its modules.
+/// Adds the names under which the root of the crate re-exports items of its modules.
 fn add_reexports(root: &Source, modules: &BTreeSet<&str>, names: &mut BTreeMap<String, String>) {
     for item in &root.syntax.items {
         let syn::Item::Use(item) = item else { continue };
@@ -195,7 +197,7 @@ fn add_reexports(root: &Source, modules: &BTreeSet<&str>, names: &mut BTreeMap<S
     }
 }
 
-/// Steps over `crate::` and `self::`, and takes each path into a module.
+/// Skips `crate::` and `self::`, and takes each path into a module.
 fn add_names_of_root(
     tree: &UseTree,
     modules: &BTreeSet<&str>,
@@ -232,18 +234,18 @@ fn add_names(tree: &UseTree, module: &str, names: &mut BTreeMap<String, String>)
         UseTree::Rename(rename) => &rename.rename,
         UseTree::Glob(_) => return,
     };
-    // A module keeps its name, even if an item of another has the same.
+    // A module keeps its name, even if an item of another module has the same name.
     let module = module.to_owned();
     names.entry(name.to_string()).or_insert(module);
 }
 
-/// What paths of one file name at the root of the crate.
+/// A scan of the paths of one file that begin at the root of the crate.
 struct Scan {
-    /// The module that is read; longer than that of the file within `mod name { .. }`.
+    /// The current module; within `mod name { .. }` it is longer than that of the file.
     module: Vec<String>,
-    /// The name that follows `crate::`, or as many `super::` as lead to the root, and its line.
+    /// Names that follow `crate::`, or the `super::` that lead to the root, and their lines.
     found: Vec<(String, usize)>,
-    /// Modules in files that are declared for tests only.
+    /// Modules that are declared for tests only, in files of their own.
     for_tests: BTreeSet<Vec<String>>,
 }
 
@@ -292,7 +294,8 @@ impl Scan {
         }
     }
 
-    /// Notes what follows the word at `at`, which leads to a module `depth` below the root.
+    /// Records the name after the word at `at`, which leads to a module `depth` levels below the
+    /// root.
     fn path(&mut self, tokens: &[TokenTree], at: usize, depth: usize) {
         let is_path = tokens.len() > at + 3
             && is_punct(&tokens[at + 1], ':')
@@ -302,7 +305,7 @@ impl Scan {
         }
     }
 
-    /// Notes a name, or the first name of each path in a group of imports.
+    /// Records a name, or the first name of each path in a group of imports.
     fn names(&mut self, token: &TokenTree) {
         match token {
             TokenTree::Ident(ident) => {
@@ -322,7 +325,7 @@ impl Scan {
         }
     }
 
-    /// The position behind the item that begins at `at`, before which there may be attributes.
+    /// Returns the position after the item that begins at `at`, possibly with attributes.
     fn skip_item(&mut self, tokens: &[TokenTree], mut at: usize) -> usize {
         while at + 1 < tokens.len() && is_punct(&tokens[at], '#') {
             at += 2;
@@ -362,7 +365,7 @@ impl Scan {
     }
 }
 
-/// True for `#[cfg(test)]` and `#[cfg(all(test, ..))]`, and for `#[test]`.
+/// Returns true for `#[cfg(test)]` and `#[cfg(all(test, ..))]`, and for `#[test]`.
 fn is_test_attribute(tokens: &[TokenTree], at: usize) -> bool {
     let [TokenTree::Punct(hash), TokenTree::Group(group), ..] = &tokens[at..] else {
         return false;

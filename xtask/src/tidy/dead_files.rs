@@ -1,4 +1,4 @@
-//! Every Rust file is a module of some target; what no `mod` reaches is compiled by nobody.
+//! Every Rust file is a module of some target. A file that no `mod` reaches is never compiled.
 
 use super::packages::Package;
 use crate::finding::Finding;
@@ -24,7 +24,7 @@ pub fn check(packages: &[Package], sources: &[Source]) -> Vec<Finding> {
         .collect()
 }
 
-/// Marks `path` and the modules it declares, whose files lie in `folder`.
+/// Marks `path` and the modules that it declares, with files in `folder`.
 fn reach(
     path: &Path,
     folder: &Path,
@@ -63,7 +63,7 @@ fn reach_items(
     }
 }
 
-/// The value of `#[path = ".."]`.
+/// Returns the value of `#[path = ".."]`.
 fn path_attribute(module: &syn::ItemMod) -> Option<String> {
     module.attrs.iter().find_map(|attribute| {
         let Meta::NameValue(meta) = &attribute.meta else {
@@ -84,7 +84,7 @@ mod tests {
     use super::super::packages::Target;
     use super::*;
 
-    /// The files of `tree` that are dead, if its first file is the root of the only target.
+    /// Returns the files of `tree` that are dead, if its first file is the root of the only target.
     fn dead(tree: &[(&str, &str)]) -> Vec<String> {
         let sources: Vec<Source> = tree
             .iter()

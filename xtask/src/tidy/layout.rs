@@ -1,4 +1,4 @@
-//! A module with children is `x/mod.rs`, so that all of it lies in one folder.
+//! A module with children is `x/mod.rs`, so that all of it is in one folder.
 
 use crate::finding::Finding;
 use crate::source::Source;

@@ -1,10 +1,11 @@
-//! Relative links of the documents lead somewhere.
+//! Relative links of the documents have existing targets.
 
 use crate::finding::Finding;
 use pulldown_cmark::{Event, Parser, Tag};
 use std::path::{Component, Path, PathBuf};
 
-/// `exists` answers for a path relative to the root of the repository.
+/// Checks the links of a document. `exists` returns true for an existing path relative to the root
+/// of the repository.
 pub fn check(path: &Path, text: &str, exists: impl Fn(&Path) -> bool) -> Vec<Finding> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut findings = Vec::new();
@@ -26,15 +27,15 @@ pub fn check(path: &Path, text: &str, exists: impl Fn(&Path) -> bool) -> Vec<Fin
     findings
 }
 
-/// The path of a link within the repository; `None` for a place in the same document and for
-/// what has a scheme, such as `https:` or `mailto:`.
+/// Returns the path of a link within the repository; `None` for a place in the same document and
+/// for a link with a scheme, such as `https:` or `mailto:`.
 fn relative_target(url: &str) -> Option<&str> {
     let target = url.split('#').next()?;
     let has_scheme = target.split('/').next()?.contains(':');
     (!target.is_empty() && !has_scheme).then_some(target)
 }
 
-/// Resolves `.` and `..`; `None` if the path leaves the repository.
+/// Resolves `.` and `..`. Returns `None` if the path leaves the repository.
 fn normalized(path: &Path) -> Option<PathBuf> {
     let mut normalized = PathBuf::new();
     for component in path.components() {

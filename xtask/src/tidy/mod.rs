@@ -1,7 +1,7 @@
-//! All checks, one a file, over the whole tree.
+//! All checks of the whole tree, one per file.
 //!
 //! A check is a function from sources, manifests or documents to findings, so that its tests can
-//! show it a snippet that it must object to.
+//! pass it a snippet that it must reject.
 
 mod arrows;
 mod attributes;
@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 /// The checks that some crates do not pass yet, by the names that `unclean.rs` uses.
 pub const RATCHETS: [&str; 3] = ["columns", "cycles", "layout"];
 
-/// Runs every check and answers the findings in the order of the paths.
+/// Runs every check, and returns the findings in the order of the paths.
 pub fn tidy(root: &Path) -> anyhow::Result<Vec<Finding>> {
     let files = files(root)?;
     let sources = sources(root, &files)?;
@@ -57,7 +57,7 @@ pub fn tidy(root: &Path) -> anyhow::Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Runs one of `RATCHETS` in the files below `folder`, whether `unclean.rs` lists them or not.
+/// Runs one of `RATCHETS` on the files below `folder`, even on those that `unclean.rs` lists.
 pub fn only(root: &Path, check: &str, folder: &Path) -> anyhow::Result<Vec<Finding>> {
     let sources = sources(root, &files(root)?)?;
     let findings = ratchets(&packages::read(root)?, &sources);
@@ -70,7 +70,7 @@ pub fn only(root: &Path, check: &str, folder: &Path) -> anyhow::Result<Vec<Findi
     Ok(findings)
 }
 
-/// What the `RATCHETS` find, each with the name of its check.
+/// Returns the findings of the `RATCHETS`, each with the name of its check.
 fn ratchets(packages: &[Package], sources: &[Source]) -> Vec<(&'static str, Finding)> {
     let [columns, cycles, layout] = RATCHETS;
     let mut findings = Vec::new();
@@ -101,7 +101,7 @@ fn with_extension<'a>(files: &'a [PathBuf], extension: &str) -> impl Iterator<It
         .filter(move |path| path.extension() == Some(&extension))
 }
 
-/// All files that version control does not ignore, relative to `root`, in order.
+/// Returns all files that version control does not ignore, relative to `root`, in order.
 fn files(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let walk = ignore::WalkBuilder::new(root)

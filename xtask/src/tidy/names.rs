@@ -1,4 +1,4 @@
-//! Names that say nothing: a file or type is named after what it is.
+//! Names without meaning: a file or type must be named after its content.
 
 use crate::finding::Finding;
 use crate::source::Source;
@@ -56,7 +56,7 @@ visit_named! {
     visit_item_union: ItemUnion,
 }
 
-/// The words of a name in snake or camel case, in lower case.
+/// Returns the words of a name in snake or camel case, in lower case.
 fn words(name: &str) -> impl Iterator<Item = String> {
     let mut words = vec![String::new()];
     for letter in name.chars() {

@@ -3,10 +3,10 @@
 use cargo_metadata::{DependencyKind, MetadataCommand, TargetKind};
 use std::path::{Path, PathBuf};
 
-/// What the checks need to know of a package.
+/// The facts about a package that the checks need.
 pub struct Package {
     pub name: String,
-    /// Relative to the root of the repository.
+    /// Path of the manifest, relative to the root of the repository.
     pub manifest: PathBuf,
     pub dependencies: Vec<Dependency>,
     pub targets: Vec<Target>,
@@ -19,7 +19,7 @@ pub struct Dependency {
 }
 
 pub struct Target {
-    /// The file where its modules begin, relative to the root of the repository.
+    /// Path of the root module, relative to the root of the repository.
     pub path: PathBuf,
     /// True for a library or a program, false for tests, benches, examples and build scripts.
     pub shipped: bool,

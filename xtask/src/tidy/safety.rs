@@ -1,13 +1,13 @@
-//! Every `unsafe` block and `unsafe impl` has a comment that argues why it is sound.
+//! Every `unsafe` block and `unsafe impl` has a comment that states why it is sound.
 //!
-//! Clippy checks blocks too, but not those within a `macro_rules!`, which nobody may ever expand
+//! Clippy checks blocks, too, but not those within a `macro_rules!`, which may never be expanded
 //! with the lint on. Tokens show all of them.
 
 use crate::finding::Finding;
 use crate::source::Source;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// What the comment contains.
+/// The mark of such a comment.
 const MARK: &str = "SAFETY:";
 
 pub fn check(source: &Source) -> Vec<Finding> {
@@ -30,8 +30,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Looks through `tokens`; `outer` are the lines where the statements begin that these tokens
-    /// are a part of. The comment may stand above any of them.
+    /// Checks `tokens`. `outer` are the lines of the statements that contain these tokens. The
+    /// comment may be above any of them.
     fn visit(&mut self, tokens: TokenStream, outer: &[usize]) {
         let mut starts = outer.to_vec();
         let mut tokens = tokens.into_iter().peekable();
@@ -64,7 +64,7 @@ impl Search<'_> {
         }
     }
 
-    /// True if the comment is in `line`, counted from 1, or in the comments right above it.
+    /// Returns true if the comment is in `line`, counted from 1, or in the comments right above it.
     fn argued(&self, line: usize) -> bool {
         let above = self.lines[..line - 1].iter().rev().map(|line| line.trim());
         let mut comments =
@@ -73,7 +73,8 @@ impl Search<'_> {
     }
 }
 
-/// True for what follows `unsafe` in a block or an `impl`; an `unsafe fn` passes the duty on.
+/// Returns true for the token after `unsafe` in a block or an `impl`. An `unsafe fn` leaves the
+/// argument to its callers.
 fn needs_argument(next: &TokenTree) -> bool {
     match next {
         TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,

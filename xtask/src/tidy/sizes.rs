@@ -1,4 +1,4 @@
-//! Files and functions that are longer than a reader can hold.
+//! Files and functions that are too long for a reader.
 
 use crate::finding::Finding;
 use crate::source::Source;
@@ -9,11 +9,11 @@ use syn::visit::{self, Visit};
 const FILE_LINES_MAX: usize = 900;
 const FUNCTION_LINES_MAX: usize = 120;
 
-/// A file or function that is longer, for a reason. The list is a ratchet: `lines` may only fall,
-/// and an entry that is no longer needed is a finding itself.
+/// A file or function that is longer for a reason. The list is a ratchet: `lines` may only
+/// decrease, and an entry that is no longer needed is a finding.
 pub struct Exception {
     pub path: &'static str,
-    /// `None` for the file as a whole.
+    /// The function; `None` for the file as a whole.
     pub function: Option<&'static str>,
     pub lines: usize,
     pub reason: &'static str,
@@ -94,7 +94,7 @@ impl Functions {
     }
 }
 
-/// A function is measured from its signature to its end, without its documentation.
+/// The visitor measures a function from its signature to its end, without its documentation.
 impl<'ast> Visit<'ast> for Functions {
     fn visit_item_fn(&mut self, function: &'ast syn::ItemFn) {
         let span = function.sig.span().join(function.block.span());

@@ -1,4 +1,4 @@
-//! What was meant to be removed before a commit, and what a server of a test may leave.
+//! Code that was meant to be removed before a commit, and files that a server of a test may leave.
 
 use crate::finding::Finding;
 use crate::source::Source;

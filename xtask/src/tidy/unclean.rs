@@ -1,5 +1,5 @@
-//! The crates that do not pass a check yet. The list is a ratchet: a crate is not added, and an
-//! entry that is no longer needed is a finding itself.
+//! The crates that do not pass a check yet. The list is a ratchet: no crate may be added, and an
+//! entry that is no longer needed is a finding.
 
 use crate::finding::Finding;
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ pub const UNCLEAN: &[(&str, &str)] = &[];
 
 const HERE: &str = "xtask/src/tidy/unclean.rs";
 
-/// Leaves out the findings of crates that are on `list`, and objects to entries without findings.
+/// Drops the findings of crates that are on `list`, and adds a finding for each entry without any.
 pub fn filter(findings: Vec<(&str, Finding)>, list: &[(&str, &str)]) -> Vec<Finding> {
     let mut needed = BTreeSet::new();
     let mut left = Vec::new();
