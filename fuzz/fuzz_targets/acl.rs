@@ -1,5 +1,5 @@
-//! Rules of access control: nothing makes them panic, and a user is the same once its description
-//! is read back.
+//! No text makes the parser of access control rules panic, and a user is the same after its
+//! description is read back.
 
 #![no_main]
 
@@ -13,7 +13,7 @@ fuzz_target!(|rules: &[u8]| {
     for rule in &rules {
         let before = user.clone();
         if user.apply_all(registry(), &[rule]).is_err() {
-            // What is refused leaves no trace.
+            // A refused rule changes nothing.
             assert_eq!(user, before);
         }
     }

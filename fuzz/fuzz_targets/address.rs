@@ -1,5 +1,6 @@
 //! No text makes the reader of memory nodes' addresses panic. An address that it accepts is printed
-//! so that it is read as the same address, and, but for brackets and ports, as it was given.
+//! such that it is read as the same address. Except for brackets and ports, it is printed as it was
+//! given.
 
 #![no_main]
 
@@ -8,7 +9,7 @@ use nearfield_fabric::membership::NodeAddress;
 
 fuzz_target!(|input: (u8, &str)| {
     let (transport, text) = input;
-    // Most texts begin as none does.
+    // Most random texts do not begin like an address, so some get a transport's name.
     let text = match transport % 4 {
         0 => text.to_owned(),
         1 => format!("shm:{text}"),
@@ -18,7 +19,7 @@ fuzz_target!(|input: (u8, &str)| {
     let address = match text.parse::<NodeAddress>() {
         Ok(address) => address,
         Err(error) => {
-            // However long the text is, and a letter of it is escaped by up to 10.
+            // The error is short for any text, even if each letter is escaped by up to 10.
             assert!(error.to_string().len() < 1000, "{error}");
             return;
         }
@@ -27,7 +28,7 @@ fuzz_target!(|input: (u8, &str)| {
     assert_eq!(printed.parse(), Ok(address.clone()));
     let host = text.rsplit_once(':').map_or("", |(host, _)| host);
     assert!(text.contains('[') || printed.starts_with(host), "{printed}");
-    // The name of a node is one in shared memory, too.
+    // The name of a node is also valid in shared memory.
     let name = address.default_name();
     assert!(name.len() <= 206, "{name}");
     if name.len() <= 200 {

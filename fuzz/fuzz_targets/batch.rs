@@ -1,8 +1,8 @@
-//! A radix tree answers batches as a `BTreeMap` does that executes them one operation at a time,
-//! whatever techniques are switched on.
+//! A radix tree returns for batches what a `BTreeMap` returns that executes them one operation at a
+//! time, with any techniques enabled.
 //!
-//! With `NEARFIELD_FUZZ_CANARY` in the environment the tree forgets to remove, which a working
-//! fuzzer finds within seconds: a proof that faults are noticed.
+//! With `NEARFIELD_FUZZ_CANARY` in the environment the tree does not remove keys, which a working
+//! fuzzer finds within seconds. This proves that faults are noticed.
 
 #![no_main]
 
@@ -15,16 +15,17 @@ use std::env;
 use std::ops::Bound;
 use std::sync::LazyLock;
 
-/// More than any input needs, and little to reserve for each.
+/// Memory limit of a tree: more than any input needs, yet little to reserve for each.
 const MEMORY_BYTES: usize = 64 << 20;
 
 static CANARY: LazyLock<bool> = LazyLock::new(|| env::var_os("NEARFIELD_FUZZ_CANARY").is_some());
 
-/// What an input stands for. It is read a byte at a time, because derived reading takes four for
-/// each choice, which are three for the fuzzer to mutate in vain.
+/// The plan that an input encodes. It is read byte by byte, because derived reading takes four
+/// bytes for each choice, three of which the fuzzer would mutate in vain.
 #[derive(Debug)]
 struct Plan<T> {
-    /// The keys and values of all steps, which name them by position, so that each is met often.
+    /// The keys and values of all steps. Steps refer to them by position, so that each is used
+    /// often.
     pool: Vec<T>,
     batches: Vec<(EngineOptions, Vec<Step>)>,
 }
@@ -34,7 +35,7 @@ struct Plan<T> {
 enum Step {
     Get(u8),
     Insert(u8, u8),
-    /// `None` in place of the value before asks for an absent key.
+    /// An update; `None` as the expected value stands for an absent key.
     Update(u8, Option<u8>, u8),
     Remove(u8),
     RemoveIf(u8, u8),
@@ -45,7 +46,7 @@ enum Step {
 
 fuzz_target!(|input: &[u8]| {
     let mut input = Unstructured::new(input);
-    // An input that ends early is none; there is nothing to learn from it.
+    // An input that ends early is ignored.
     let _ = match input.arbitrary() {
         Ok(false) => plan(&mut input).map(|plan| check::<Words>(&plan)),
         _ => plan(&mut input).map(|plan| check::<Bytes>(&plan)),
@@ -83,7 +84,7 @@ fn options(bits: u8, shortcut_bytes: u8) -> EngineOptions {
     }
 }
 
-/// The next step of a batch, or `None` at its end.
+/// Returns the next step of a batch, or `None` at its end.
 fn step(input: &mut Unstructured<'_>) -> Result<Option<Step>> {
     if input.is_empty() {
         return Ok(None);
@@ -143,7 +144,7 @@ where
     }
 }
 
-/// Makes a batch; a `forgetful` one has gets in place of removes.
+/// Creates a batch. A `forgetful` one has gets in place of removes.
 fn fill<F>(pool: &[F::OwnedKey], steps: &[Step], forgetful: bool) -> Batch<F>
 where
     F: Form<OwnedValue = <F as Form>::OwnedKey>,

@@ -1,4 +1,4 @@
-//! Decoding never panics, accepts only what encoding writes, and codes sort as values do.
+//! Decoding never panics, and accepts only what encoding writes; codes sort as values do.
 
 #![no_main]
 

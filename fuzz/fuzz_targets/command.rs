@@ -1,8 +1,8 @@
-//! No command makes the server panic, whatever its arguments, and each is answered by one reply.
+//! No command makes the server panic with any arguments, and each gets one reply.
 //!
-//! Clients of one server that listens to nobody send commands of the table with arguments that
-//! are mostly words of its options, keys and numbers. Left out are commands that work on files or
-//! processes, or are meant to take time.
+//! Clients of one server without a listener send commands of the table. The arguments are mostly
+//! words of its options, keys and numbers. Commands that work on files or processes, or are meant
+//! to take time, are left out.
 
 #![no_main]
 
@@ -18,7 +18,8 @@ use nearfield_server::server::Server;
 use nearfield_server_testkit::reply::Value;
 use std::sync::{Arc, LazyLock};
 
-/// Files, processes, code that may run for long, and what stops clients or all.
+/// Commands on files and processes, commands that run code for a long time, and commands that stop
+/// clients or the server.
 const LEFT_OUT: &[&str] = &[
     "save",
     "bgsave",
@@ -45,7 +46,7 @@ const LEFT_OUT: &[&str] = &[
     "pause",
 ];
 
-/// These are answered once for each of their arguments.
+/// Commands that get one reply for each argument.
 const ANSWERED_OFTEN: &[&str] = &[
     "subscribe",
     "unsubscribe",
@@ -165,7 +166,7 @@ const WORDS: &[&str] = &[
 ];
 
 fuzz_target!(|input: &[u8]| {
-    // An input that ends early has been executed until there.
+    // An input that ends early is executed up to its end.
     let _ = run(&mut Unstructured::new(input));
 });
 
@@ -213,7 +214,7 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
                 let Some((value, length)) = value else {
                     panic!("{}: half a reply {}", shown(), bytes.escape_ascii());
                 };
-                // What the client is told beside the reply.
+                // Pushes are not replies.
                 count += u32::from(!matches!(value, Value::Push(_)) || often);
                 rest = &rest[length..];
             }
@@ -245,7 +246,7 @@ fn request(input: &mut Unstructured<'_>) -> Result<(&'static Command, Vec<Vec<u8
             words.push(subcommand.name.as_bytes().to_vec());
         }
     }
-    // Mostly as many as it takes.
+    // The number of arguments is mostly valid.
     let least = found.arity.unsigned_abs() as usize;
     let more = [0, 0, 0, 1, 2, 3, 5, 8][usize::from(input.int_in_range(0..=7_u8)?)];
     let more = if found.arity < 0 { more } else { more / 5 };
@@ -272,7 +273,7 @@ fn word(input: &mut Unstructured<'_>, position: usize) -> Result<Vec<u8>> {
         _ => {
             let length = input.int_in_range(0..=20_usize)?.min(input.len());
             let mut bytes = input.bytes(length)?.to_vec();
-            // Numbers of many digits ask for much memory rightly.
+            // Numbers of many digits request much memory legitimately.
             if bytes.iter().filter(|byte| byte.is_ascii_digit()).count() > 4 {
                 bytes.retain(|byte| !byte.is_ascii_digit());
             }

@@ -1,6 +1,6 @@
 //! Parameters of DCART's accelerator, and traces of operations: no text makes a reader panic, an
-//! operation is the same when it is written and read again, and an accelerator of parameters that
-//! pass executes every operation once.
+//! operation is the same after it is written and read again, and an accelerator with accepted
+//! parameters executes every operation once.
 
 #![no_main]
 
@@ -10,10 +10,10 @@ use nearfield_hardware::accelerator::dcart::{
     Accelerator, Action, Operation, Parameters, Trace, Tree, Visit, Walk,
 };
 
-/// Channels times banks of a memory that is worth building here.
+/// Greatest number of banks, over all channels, of a memory that is small enough to build here.
 const BANKS_MAX: u64 = 4096;
 
-/// Two nodes, which all keys share.
+/// A tree of two nodes, which all keys share.
 struct Flat;
 
 impl Tree for Flat {

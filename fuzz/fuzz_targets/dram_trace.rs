@@ -1,5 +1,5 @@
 //! Traces of memory requests: no bytes make the reader panic or never end, a request is the same
-//! when it is written and read again, and a memory answers every request.
+//! after it is written and read again, and a memory completes every request.
 
 #![no_main]
 

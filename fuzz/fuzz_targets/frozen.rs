@@ -1,5 +1,5 @@
-//! No bytes make the reader of frozen objects panic, and an object that it takes from some comes
-//! back when it is frozen and thawed again.
+//! No bytes make the reader of frozen objects panic, and an object that it accepts is the same
+//! after it is frozen and thawed again.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! The first lines of libraries and payloads of libraries from bytes of any kind: no panic, and
-//! what is accepted is the same again after it was written.
+//! First lines and payloads of libraries from any bytes: none causes a panic, and an accepted one
+//! is the same after it is written and read again.
 
 #![no_main]
 
@@ -17,7 +17,7 @@ fuzz_target!(|input: (bool, &[u8])| {
     }
 });
 
-/// Spares the input guessing the version and the checksum.
+/// Appends the version and the checksum, so that the input need not guess them.
 fn with_footer(body: &[u8]) -> Vec<u8> {
     let empty = dump_functions([]);
     let (version, checksum) = empty.split_at(2);
@@ -27,7 +27,7 @@ fn with_footer(body: &[u8]) -> Vec<u8> {
     [&summed[..], &checksum.to_le_bytes()].concat()
 }
 
-/// CRC-64 of Jones, as Redis computes it, bit by bit.
+/// Computes the CRC-64 of Jones bit by bit, as used by Redis.
 fn crc64(bytes: &[u8]) -> u64 {
     const POLYNOMIAL: u64 = 0x95ac_9329_ac4b_c9b5;
     bytes.iter().fold(0, |sum, &byte| {

@@ -1,8 +1,8 @@
-//! HyperLogLogs from bytes of any kind: no panic, those that are none or are corrupted are refused
-//! with Redis's errors, and all others have the same registers and as many elements after they were
-//! made dense, merged or given more.
+//! HyperLogLogs from any bytes: none causes a panic. Invalid and corrupted ones are refused with
+//! Redis's errors. All others have the same registers and the same count after they were made
+//! dense, merged or given more elements.
 //!
-//! With `NEARFIELD_FUZZ_CANARY=1` one form misses an element, which has to be noticed.
+//! With `NEARFIELD_FUZZ_CANARY=1` one form misses an element, which must be noticed.
 
 #![no_main]
 
@@ -23,14 +23,14 @@ const DENSE_BYTES: usize = HEADER_BYTES + REGISTERS * 6 / 8;
 #[derive(Arbitrary, Debug)]
 enum Bytes<'i> {
     Any(&'i [u8]),
-    /// The bytes of runs, mostly of all registers.
+    /// The sparse form: bytes of runs, which mostly cover all registers.
     Sparse(Vec<(u8, u8)>, bool),
-    /// The registers repeat.
+    /// The dense form, in which the registers repeat.
     Dense(&'i [u8]),
 }
 
 impl Bytes<'_> {
-    /// The value, whose number of elements is not kept.
+    /// Returns the value, without a cached count of elements.
     fn value(&self) -> Vec<u8> {
         let header = |form| [b"HYLL", &[form][..], &[0; 10], &[0x80]].concat();
         let mut value = match self {
@@ -67,7 +67,7 @@ impl Bytes<'_> {
     }
 }
 
-/// The first run of a sparse form: its rank, its registers and its bytes.
+/// Returns the first run of a sparse form: its rank, its registers and its bytes.
 fn run(bytes: &[u8]) -> Option<(u8, usize, usize)> {
     match *bytes {
         [byte, ..] if byte >= 0x80 => Some(((byte >> 2 & 31) + 1, usize::from(byte & 3) + 1, 1)),
@@ -80,7 +80,7 @@ fn run(bytes: &[u8]) -> Option<(u8, usize, usize)> {
     }
 }
 
-/// The registers of a value, or the code of the error that it gives.
+/// Returns the registers of a value, or the code of the error that it gives.
 fn registers(value: &[u8]) -> Result<Vec<u8>, &'static str> {
     let body = value.get(HEADER_BYTES..).unwrap_or_default();
     let is_whole = value.len() >= HEADER_BYTES && value.starts_with(b"HYLL");
@@ -109,7 +109,7 @@ fn registers(value: &[u8]) -> Result<Vec<u8>, &'static str> {
     }
 }
 
-/// One server for all inputs, as a new one takes longer than an input.
+/// One server for all inputs, because creating one takes longer than an input.
 static SERVER: LazyLock<Server> = LazyLock::new(|| Server::new(Options::default()));
 
 struct Session<'s> {
@@ -154,7 +154,7 @@ impl<'s> Session<'s> {
         }
     }
 
-    /// The registers of a value that is made dense.
+    /// Returns the registers of a value that is made dense.
     fn dense(&mut self, key: &[u8]) -> Vec<u8> {
         let answer = self.ask(&[b"PFDEBUG", b"TODENSE", key]);
         assert!(matches!(answer, Value::Integer(_)), "{answer}");
@@ -191,7 +191,7 @@ fn check_refused(session: &mut Session, code: &str, elements: &[&[u8]]) {
         assert!(is_code, "{code}: {answer}");
     }
     session.ask(&[b"PFDEBUG", b"DECODE", b"k"]);
-    // What is corrupted elsewhere may not be noticed.
+    // Corruption elsewhere in the value may not be noticed.
     match session.add(b"k", elements) {
         Value::Error(text) => assert!(text.starts_with(code.as_bytes())),
         answer => assert!(code == "INVALIDOBJ", "{answer}"),

@@ -1,5 +1,6 @@
-//! Decoding never panics and accepts only what encoding writes; code survives its text; running it
-//! ends and stays in memory, and gives the same by interpreter and native code.
+//! Decoding never panics and accepts only what encoding writes; code is the same after it is
+//! printed and parsed; running it ends and stays in memory, with the same result in the interpreter
+//! and in native code.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! No bytes make the reader of logs panic; frames come back as they were written; and damage to
-//! one leaves the frames before it and hides none of what is wrong.
+//! No bytes make the reader of logs panic; frames are read as they were written. Damage to a frame
+//! leaves the frames before it intact, and is always reported.
 
 #![no_main]
 
@@ -48,7 +48,7 @@ fuzz_target!(|input: (Vec<Vec<Vec<u8>>>, Option<u64>, usize, u8, Vec<u8>)| {
     }
 });
 
-/// Reads all whole frames, and answers their commands and where something else begins.
+/// Reads all complete frames. Returns their commands, and the position where anything else begins.
 fn read(log: &[u8]) -> (Vec<Vec<u8>>, Option<u64>) {
     let mut frames = Frames::new(log);
     let mut commands = Vec::new();

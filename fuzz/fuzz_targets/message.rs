@@ -12,7 +12,8 @@ fuzz_target!(|input: (&[u8], &[u8], bool)| {
     let _ = Message::decode(bytes, |_| Some(KEY));
     let mut datagram = bytes.to_vec();
     if sealed && datagram.len() >= HEADER_BYTES {
-        // A right beginning and lengths, which no fuzzer guesses with the tag.
+        // The start and the lengths are made correct, because no fuzzer guesses them together with
+        // the tag.
         datagram.truncate(HEADER_BYTES);
         datagram[..3].copy_from_slice(&[0x50, 0x4e, 2]);
         let length = scratchpad.len().min(4096) as u16;

@@ -1,5 +1,5 @@
-//! Whatever datagrams come, a memory node and a switch do not panic, a node answers only what has a
-//! tenant's tag, every answer is a message, and no tenant's program changes another's memory.
+//! No datagrams make a memory node or a switch panic. A node replies only to datagrams with a
+//! tenant's tag, every reply is a message, and no tenant's program changes another's memory.
 
 #![no_main]
 
@@ -16,7 +16,7 @@ const TENANT: Tenant = Tenant(1);
 const START: u64 = 1 << 32;
 const PART: usize = 512;
 
-/// A datagram: header, scratchpad and program, and whether it gets a right beginning and tag, which
+/// A datagram: header, scratchpad and program, and true if it gets a correct start and tag, which
 /// no fuzzer guesses.
 type Datagram<'d> = (&'d [u8], &'d [u8], &'d [u8], bool);
 
@@ -32,7 +32,7 @@ fn seal((header, scratchpad, body, sealed): Datagram<'_>) -> Vec<u8> {
     datagram[7] = 0;
     datagram[42..44].fill(0);
     datagram[36..38].copy_from_slice(&TENANT.0.to_le_bytes());
-    // Addresses near the memory, and few iterations.
+    // The datagram gets an address near the memory, and few iterations.
     datagram[48..56].copy_from_slice(
         &(START + u64::from(header.first().copied().unwrap_or(0)) * 8).to_le_bytes(),
     );
@@ -45,7 +45,7 @@ fn seal((header, scratchpad, body, sealed): Datagram<'_>) -> Vec<u8> {
     datagram[40..42].copy_from_slice(&(body.len() as u16).to_le_bytes());
     datagram.extend_from_slice(scratchpad);
     datagram.extend_from_slice(body);
-    // The hash of the program, if it is one.
+    // The datagram gets the hash of the program, if the program is valid.
     if let Ok(program) = nearfield_offload::program::Program::decode(body) {
         datagram[72..88].copy_from_slice(&program.hash().0);
     }
@@ -55,7 +55,7 @@ fn seal((header, scratchpad, body, sealed): Datagram<'_>) -> Vec<u8> {
 }
 
 fuzz_target!(|input: Vec<Datagram<'_>>| {
-    // The second half of the memory is another tenant's.
+    // The second half of the memory belongs to another tenant.
     let words: Vec<AtomicU64> = (0..2 * PART / 8)
         .map(|_| AtomicU64::new(START + 8))
         .collect();

@@ -1,6 +1,7 @@
 //! A program that the verifier accepts never leaves its windows, depends on nothing that it has not
-//! written, and does the same by interpreter and native code. With `NEARFIELD_FUZZ_CANARY` in the
-//! environment the node is a byte shorter than the verifier says, which has to be found.
+//! written, and has the same result in the interpreter and in native code. With
+//! `NEARFIELD_FUZZ_CANARY` in the environment the node is a byte shorter than the verifier assumes,
+//! which must be found.
 
 #![no_main]
 
@@ -13,8 +14,8 @@ use std::sync::LazyLock;
 static CANARY: LazyLock<bool> =
     LazyLock::new(|| std::env::var_os("NEARFIELD_FUZZ_CANARY").is_some());
 
-/// What code begins with: registers 0 and 6 are numbers, register 7 is a place in the node and
-/// register 8 one in the scratchpad.
+/// The instructions with which code begins: registers 0 and 6 are numbers, register 7 is an address
+/// in the node and register 8 one in the scratchpad.
 const PROLOGUE: [u8; 48] = [
     0xb7, 0, 0, 0, 0, 0, 0, 0, // mov r0, 0
     0x79, 0x16, 0, 0, 0, 0, 0, 0, // ldxdw r6, [r1]

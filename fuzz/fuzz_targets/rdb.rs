@@ -1,5 +1,5 @@
-//! No snapshot and no payload makes the reader panic, and what it takes from one comes back when
-//! it is written.
+//! No snapshot and no payload makes the reader panic, and accepted content is the same after it is
+//! written and read again.
 
 #![no_main]
 
@@ -24,12 +24,13 @@ fuzz_target!(|input: (u8, &[u8])| {
     }
 });
 
-/// Spares the input guessing the header and, as it is 0, the checksum.
+/// Adds the header and a checksum of 0, which is not checked, so that the input need not guess
+/// them.
 fn file(body: &[u8]) -> Vec<u8> {
     [b"REDIS0012", body, b"\xff", &[0; 8]].concat()
 }
 
-/// Reads a file to its end or its first error, and writes what was in it.
+/// Reads a file to its end or its first error, and writes the content again.
 fn check(file: &[u8], unsupported: Unsupported) {
     let Ok(reader) = Reader::new(file, unsupported) else {
         return;
@@ -60,7 +61,8 @@ fn as_written(mut item: Item) -> Item {
     item
 }
 
-/// The form of streams that is written has no times at which consumers were active.
+/// Clears the times at which consumers were active, which the written form of streams does not
+/// contain.
 fn forget_active_times(value: &mut Value) {
     if let Value::Stream(parts) = value {
         let groups = parts.groups.iter_mut();

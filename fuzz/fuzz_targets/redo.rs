@@ -1,5 +1,6 @@
 //! No bytes make the reader of redo records panic. It accepts only what the writer has written:
-//! records come back as they were, and a record that differs in a byte or is cut off is refused.
+//! records are read as they were written, and a record that differs in a byte or is truncated is
+//! refused.
 
 #![no_main]
 
@@ -11,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 type Writes = Vec<(u64, Vec<u8>)>;
 
 const CHECKSUM_BYTES: usize = 8;
-/// Where the length lies, in the lower 19 bits of three bytes.
+/// Bytes of the length, which is in their lower 19 bits.
 const LENGTH: std::ops::Range<usize> = 16..19;
 
 fuzz_target!(
@@ -33,7 +34,7 @@ fuzz_target!(
         let lengths = record.writes.iter().map(|(_, bytes)| bytes.len());
         let length = record_bytes(lengths, record.note.len());
         assert!(record.encode(length - 1).is_err());
-        // No input is so long that its lengths do not fit.
+        // Inputs are short enough for their lengths to fit.
         let mut slot = record.encode(length).expect("it fits");
         assert_eq!(slot.len(), length);
         assert_eq!(Record::decode(&slot, node).as_ref(), Some(&record));
@@ -42,12 +43,12 @@ fuzz_target!(
         slot[place] ^= change;
         let found = Record::decode(&slot, node);
         assert_eq!(found, (change == 0).then_some(record));
-        // What is near a record gets further than what is not.
+        // Bytes that are nearly a record reach more of the reader.
         read(&sealed(slot), node);
     }
 );
 
-/// The bytes with a length and a checksum that are right.
+/// Returns the bytes with a correct length and checksum.
 fn sealed(mut record: Vec<u8>) -> Vec<u8> {
     if record.len() >= LENGTH.end {
         let length = record.len().to_le_bytes();
@@ -60,7 +61,7 @@ fn sealed(mut record: Vec<u8>) -> Vec<u8> {
     record
 }
 
-/// Reads a slot; a record that it holds is written as it stands there.
+/// Reads a slot, and checks that the writer encodes its record to the same bytes.
 fn read(slot: &[u8], node: NodeId) {
     if let Some(record) = Record::decode(slot, node) {
         let written = record.encode(slot.len()).expect("it fits where it was");

@@ -1,5 +1,5 @@
-//! The parser of requests finds the same requests however their bytes are cut, and none beyond its
-//! limits. Requests that are found by the head of the one before are those that the parser finds.
+//! The parser of requests finds the same requests for all cuts of their bytes, and none beyond its
+//! limits. The fast path, which uses the head of the previous request, finds the same requests.
 
 #![no_main]
 
@@ -15,8 +15,9 @@ fuzz_target!(|input: (&[u8], &[u8])| {
     assert_eq!(feed(bytes, cuts, &limits), whole, "cut at {cuts:?}");
     let single = vec![1; bytes.len()];
     assert_eq!(feed(bytes, &single, &limits), whole, "in single bytes");
-    // Inputs are short, so lines are cut short to meet their limit, too. Where it lies depends
-    // on what has come, as a line that is there whole is not refused for its length.
+    // Inputs are short, so the limit of lines is small, too. Only the bounds are checked, because a
+    // line that has arrived completely is not refused for its length, so the result depends on the
+    // cuts.
     let tight = RequestLimits {
         argument_bytes: 9,
         arguments: 3,
@@ -41,11 +42,11 @@ struct Request {
 struct Found {
     requests: Vec<Request>,
     error: Option<ProtocolError>,
-    /// What belongs to no request yet.
+    /// Bytes that belong to no request yet.
     left: Vec<u8>,
 }
 
-/// Gives the parser the bytes in pieces; after the last cut comes all the rest.
+/// Passes the bytes to the parser in pieces. The piece after the last cut is the whole rest.
 fn feed(bytes: &[u8], cuts: &[u8], limits: &RequestLimits) -> Found {
     let mut parser = Parser::new();
     let mut found = Found {
@@ -85,7 +86,7 @@ fn feed(bytes: &[u8], cuts: &[u8], limits: &RequestLimits) -> Found {
                     found.left.drain(..end);
                 }
                 Err(error) => {
-                    // What has come before the error was seen depends on the cuts.
+                    // The bytes received before the error depend on the cuts.
                     found.left.clear();
                     found.error = Some(error);
                     return found;

@@ -1,10 +1,10 @@
-//! Scripts of calls of Lua's libraries with hostile arguments: no panic, nothing is written where
-//! it may not be (the C code of Lua is built with AddressSanitizer, too), each script ends once it
-//! is killed, and the next one finds all as it was.
+//! Scripts that call Lua's libraries with hostile arguments: none causes a panic or an invalid
+//! write (the C code of Lua is built with AddressSanitizer, too), each script ends once it is
+//! killed, and the next one finds the initial state.
 //!
-//! An input that begins with `--` is a script as it is; of others, each byte chooses what comes
-//! next. With `NEARFIELD_FUZZ_CANARY=1` a setting of `cjson`, which stays behind a
-//! script, counts as a fault that has to be found.
+//! An input that begins with `--` is used as the script. In other inputs, each byte selects the
+//! next part of the script. With `NEARFIELD_FUZZ_CANARY=1` a setting of `cjson`, which remains
+//! after a script, counts as a fault that must be found.
 
 #![no_main]
 
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// Time after which a script is killed.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// `maxmemory`, of which scripts have an eighth.
+/// Value of `maxmemory`, of which scripts may use an eighth.
 const MAXMEMORY: u64 = 2 << 30;
 
 /// Functions of the libraries, and forms around two values.
@@ -129,7 +129,7 @@ const VALUES: &[&str] = &[
     "kept",
 ];
 
-/// A script in Lua of these bytes.
+/// Returns the Lua script that these bytes encode.
 fn script(bytes: &[u8]) -> String {
     let mut bytes = bytes.iter().map(|byte| usize::from(*byte));
     let mut text = String::from("local kept = {}\n");
@@ -137,7 +137,7 @@ fn script(bytes: &[u8]) -> String {
         let mut line = FORMS[form % FORMS.len()].to_owned();
         for place in ["A", "B", "C"] {
             let value = VALUES[bytes.next().unwrap_or(0) % VALUES.len()];
-            // A name of a library is no place.
+            // A library's name is a name, not a placeholder.
             line = line
                 .split_inclusive(|letter: char| !letter.is_alphanumeric())
                 .map(|word| match word.strip_prefix(place) {
@@ -153,7 +153,7 @@ fn script(bytes: &[u8]) -> String {
     text + "return kept"
 }
 
-/// Answers each command with its words.
+/// A stub of the server that replies to each command with its words.
 struct Echo(Reply);
 
 impl Host for Echo {
@@ -195,7 +195,7 @@ fn run(text: &[u8]) -> Result<Vec<u8>, CommandError> {
     Ok(echo.0.take())
 }
 
-/// Looks whether what scripts share is as it was at first.
+/// A script that checks that the shared state of scripts is the initial one.
 const CHECK: &[u8] = b"return #string == 0 and next({}) == nil and tostring(_G) ~= ''
     and string.find('abc', 'b') == 2 and unpack({1, 2}) == 1 and ('x'):rep(3) == 'xxx'
     and pcall(error) == false and getmetatable('') == false and rawget(_G, 'kept') == nil
@@ -218,7 +218,7 @@ fuzz_target!(|input: &[u8]| {
         );
     }
     let answer = run(&check);
-    // It may be killed itself, at the time of the other.
+    // The check may be killed itself, by the timeout of the other script.
     let is_killed = matches!(&answer, Err(error) if error.to_string().contains("killed"));
     assert!(is_killed || answer == Ok(b":1\r\n".to_vec()), "{answer:?}");
 });

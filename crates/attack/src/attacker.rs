@@ -1,4 +1,4 @@
-//! Threads that send streams, some at a time each.
+//! Threads that send streams, several at a time each.
 
 use crate::record::StreamRecord;
 use crate::streams::{ByteStream, ReadingManner, StreamAuthor, StreamDoor, StreamKind};
@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 
 /// Connections of one thread at a time.
 const SLOTS: usize = 8;
-/// Patience of a client with answers that do not come.
+/// Time that a client waits for missing replies.
 const PATIENCE: Duration = Duration::from_millis(150);
-/// Patience of a client with a server that does not read.
+/// Time that a client waits for a server that does not read.
 const STUCK: Duration = Duration::from_secs(2);
 
 /// Address and protocol of the server.
@@ -32,7 +32,7 @@ pub(crate) struct ServerDoors {
     pub(crate) socket: PathBuf,
 }
 
-/// The streams that are to be sent, shared by all attackers.
+/// The streams to send, shared by all attackers.
 #[derive(Debug)]
 pub(crate) struct StreamOrders {
     next: AtomicU64,
@@ -56,16 +56,16 @@ impl StreamOrders {
 /// Counts of the streams and bytes that attackers have sent.
 #[derive(Debug, Default)]
 pub(crate) struct AttackCounts {
-    /// Streams that were sent, and their bytes.
+    /// Numbers of streams that were sent, and of their bytes.
     pub(crate) streams: AtomicU64,
     pub(crate) sent_bytes: AtomicU64,
     pub(crate) received_bytes: AtomicU64,
-    /// Connections that were not made.
+    /// Number of connections that were refused.
     pub(crate) refused: AtomicU64,
 }
 
 trait ByteSocket: Read + Write + Send {
-    /// Says that no more will be sent.
+    /// Ends the sending direction.
     fn finish(&self) -> io::Result<()>;
 }
 
@@ -90,8 +90,8 @@ struct OpenStream {
     finished: bool,
 }
 
-/// Sends streams until there are no more or it is stopped; returns the last streams of each
-/// connection, and how many of each kind there were.
+/// Sends streams until there are no more or `stop` is set. Returns the last streams of each
+/// connection, and the number of each kind.
 pub(crate) fn attack(
     mut author: StreamAuthor<'_>,
     doors: &ServerDoors,
@@ -185,7 +185,7 @@ enum StreamStep {
 }
 
 impl OpenStream {
-    /// Sends the next piece, or reads what has come.
+    /// Sends the next piece, or reads received bytes.
     fn step(&mut self, scratch: &mut [u8], counts: &AttackCounts) -> StreamStep {
         let rest = &self.stream.bytes[self.sent..];
         let mut moved = false;
@@ -262,7 +262,7 @@ fn session(stream: &ByteStream, doors: &ServerDoors, counts: &AttackCounts) -> i
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.set_write_timeout(Some(PATIENCE))?;
     let mut session = StreamOwned::new(connection, socket);
-    // A server that does not read them all has not failed.
+    // The server need not read all of them.
     if session.write_all(&stream.bytes).is_ok() {
         let sent = stream.bytes.len() as u64;
         counts.sent_bytes.fetch_add(sent, Ordering::Relaxed);
@@ -275,7 +275,7 @@ fn session(stream: &ByteStream, doors: &ServerDoors, counts: &AttackCounts) -> i
     Ok(())
 }
 
-/// Takes the server for whom it says that it is: nothing that is worth anything is sent to it.
+/// A verifier that accepts any certificate, because nothing of value is sent to the server.
 #[derive(Debug)]
 struct AnyCertificate;
 

@@ -1,4 +1,4 @@
-//! A campaign: some time of attacks on one server.
+//! A campaign: attacks on one server for some time.
 
 use crate::attacker::{AttackCounts, ServerDoors, StreamOrders, attack};
 use crate::outcome::{CampaignOutcome, ServerFault};
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Interval between two looks at the server.
+/// Interval between two checks of the server.
 const TICK: Duration = Duration::from_millis(50);
 
 const POLICIES: &[&str] = &[
@@ -37,27 +37,28 @@ const POLICIES: &[&str] = &[
 pub struct CampaignOrders {
     /// The program of the server, which takes `serve --config FILE`.
     pub program: PathBuf,
-    /// The folder for what a failure leaves.
+    /// The folder for the files of a failure.
     pub kept: PathBuf,
-    /// Everything follows from it but the order in which the server gets what is sent at a time.
+    /// The seed. It determines everything except the order in which the server receives concurrent
+    /// streams.
     pub seed: u64,
     /// The number of the first stream.
     pub first: u64,
     /// Number of streams to send.
     pub streams: u64,
-    /// The number of the only start with damaged files that there is to be, without any streams.
+    /// The number of the single start with damaged files to execute, without any streams.
     pub only_start: Option<u64>,
-    /// True if servers are started with damaged files, too.
+    /// True if servers are also started with damaged files.
     pub has_starts: bool,
-    /// The longest that streams are sent.
+    /// The longest time for which streams are sent.
     pub time: Duration,
-    /// `maxmemory` of the server.
+    /// The server's `maxmemory`.
     pub memory_bytes: u64,
-    /// True if it is a fault to have more resident memory than 1.2 times as much and the slack.
+    /// True if resident memory above 1.2 times `maxmemory` plus the slack is a fault.
     pub bounds_memory: bool,
     /// The slack, in bytes: the memory of the program itself.
     pub resident_slack_bytes: u64,
-    /// Threads that send streams.
+    /// Number of threads that send streams.
     pub attackers: usize,
     /// Longest time for a PING, a start or an end.
     pub patience: Duration,
@@ -97,7 +98,7 @@ impl CampaignOrders {
         }
     }
 
-    /// The folder of this seed.
+    /// Returns the folder of this seed.
     fn folder(&self) -> PathBuf {
         self.kept.join(format!("seed-{}", self.seed))
     }
@@ -106,18 +107,18 @@ impl CampaignOrders {
 /// Progress of a campaign.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CampaignProgress {
-    /// The streams so far.
+    /// Number of streams so far.
     pub streams: u64,
     /// The time so far.
     pub elapsed: Duration,
     /// The server's resident memory.
     pub resident_mib: u64,
-    /// The longest that a PING took since the last time.
+    /// Longest time of a PING since the last report.
     pub worst_ms: f64,
 }
 
-/// Runs a campaign until all streams are sent, its time is over, something fails or `stop` is set.
-/// `show` is called often.
+/// Runs a campaign until all streams are sent, its time has passed, something fails or `stop` is
+/// set. Calls `show` often.
 ///
 /// # Errors
 /// The server does not start, or a file of the test cannot be written.
@@ -187,7 +188,7 @@ pub fn run(
     })
 }
 
-/// The state of things at the begin.
+/// The state at the beginning.
 struct CampaignBegin {
     time: Instant,
     cores: CoreTimes,
@@ -197,9 +198,9 @@ struct RunningCampaign<'c> {
     orders: &'c CampaignOrders,
     samples: &'c AttackSamples,
     counts: AttackCounts,
-    /// The longest that a PING took since it was shown.
+    /// Longest time of a PING since the last report.
     worst_us: AtomicU64,
-    /// True if threads are to end.
+    /// True if threads must end.
     over: AtomicBool,
 }
 
@@ -274,7 +275,7 @@ impl RunningCampaign<'_> {
             self.watch(target, stop, show, &is_over, &mut seen);
             self.over.store(true, Ordering::Relaxed);
             for attacker in attackers {
-                // A panic of a thread of this program goes on.
+                // A panic of one of this program's threads is propagated.
                 let (records, kinds) = attacker.join().unwrap_or_else(resume);
                 seen.records.extend(records);
                 for (kind, count) in kinds {
@@ -342,7 +343,7 @@ impl RunningCampaign<'_> {
         }
     }
 
-    /// Has the server read again what it would save, as soon as no script runs.
+    /// Makes the server save and reload its data, once no script runs.
     fn reload(&self, target: &AttackedServer) -> io::Result<()> {
         let mut control = target.control()?;
         let begin = Instant::now();
@@ -356,14 +357,14 @@ impl RunningCampaign<'_> {
                 return Err(error);
             }
             for words in [["SCRIPT", "KILL"], ["FUNCTION", "KILL"]] {
-                // One of them is refused.
+                // Only one of the two can succeed.
                 let _ = ask(&mut control, &words);
             }
             thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// Has the server read again what it would save, and ends it.
+    /// Makes the server save and reload its data, and shuts it down.
     fn end(&self, target: &mut AttackedServer) -> Option<ServerFault> {
         if let Err(error) = self.reload(target) {
             return Some(match target.ended() {
@@ -383,7 +384,7 @@ fn resume<T>(panic: Box<dyn std::any::Any + Send>) -> T {
     std::panic::resume_unwind(panic)
 }
 
-/// The command that sends the last streams again.
+/// Returns the command that sends the last streams again.
 fn replay(orders: &CampaignOrders, seen: &CampaignSight) -> String {
     let program = orders.program.display();
     let begin = format!(

@@ -1,8 +1,8 @@
 //! Attacks on a server in a process of its own.
 //!
-//! [`campaign`] sends mutated byte streams while the server has small limits, and watches that it
-//! stays, answers and keeps within its memory. [`limits`] measures what clients at a server's
-//! limits cost it.
+//! [`campaign`] sends mutated byte streams to a server with small limits, and checks that it keeps
+//! running, replies and stays within its memory. [`limits`] measures the cost of clients at a
+//! server's limits.
 
 #![forbid(unsafe_code)]
 

@@ -27,20 +27,21 @@ enum Command {
     Limits(LimitArguments),
 }
 
-/// Measure what clients at the limits of servers cost them and others, as a table in Markdown.
+/// Measure the cost of clients at the limits of servers, for the servers and for other clients, as
+/// a table in Markdown.
 #[derive(Debug, Args)]
 struct LimitArguments {
     /// The programs of the servers, separated by commas: `nearfield`, and others that take a
-    /// configuration file [default: `nearfield` beside this program, and redis-server].
+    /// configuration file [default: `nearfield` next to this program, and redis-server].
     #[arg(long, value_name = "PATHS", value_delimiter = ',')]
     servers: Vec<PathBuf>,
     /// Divide the numbers of clients, commands and bytes by this.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     divide: usize,
-    /// Run the cases only whose names have this in them.
+    /// Run only the cases with this text in their names.
     #[arg(long, value_name = "WORDS")]
     only: Option<String>,
-    /// The file that the rows are written to as JSON.
+    /// The file to which the rows are written as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -48,7 +49,7 @@ struct LimitArguments {
 /// Send mutated byte streams to a server with small limits, and watch it.
 #[derive(Debug, Args)]
 struct StreamArguments {
-    /// The server's program [default: `nearfield` beside this program].
+    /// The server's program [default: `nearfield` next to this program].
     #[arg(long, value_name = "PATH")]
     server: Option<PathBuf>,
     /// The seed of all streams [default: one by chance].
@@ -60,10 +61,10 @@ struct StreamArguments {
     /// Number of streams to send.
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
     streams: u64,
-    /// The number of the only start with damaged files that there is, without streams.
+    /// The number of the single start with damaged files to execute, without streams.
     #[arg(long, value_name = "NUMBER")]
     only_start: Option<u64>,
-    /// The longest that streams are sent.
+    /// The longest time for which streams are sent.
     #[arg(long)]
     seconds: Option<u64>,
     /// The server's maxmemory.
@@ -75,10 +76,10 @@ struct StreamArguments {
     /// Threads that send streams.
     #[arg(long, value_name = "COUNT", default_value_t = 2)]
     attackers: usize,
-    /// The file that the result is written to as JSON.
+    /// The file to which the result is written as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// The folder for what a failure leaves.
+    /// The folder for the files of a failure.
     #[arg(long, value_name = "FOLDER", default_value = "target/attack")]
     kept: PathBuf,
 }
@@ -97,7 +98,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A flag that Ctrl-C sets.
+/// Returns a flag that Ctrl-C sets.
 fn stopped_by_signal() -> Result<Arc<AtomicBool>, ctrlc::Error> {
     let stop = Arc::new(AtomicBool::new(false));
     let by_signal = Arc::clone(&stop);
@@ -105,7 +106,7 @@ fn stopped_by_signal() -> Result<Arc<AtomicBool>, ctrlc::Error> {
     Ok(stop)
 }
 
-/// The server's program that lies beside this one.
+/// Returns the path of the server's program next to this one.
 fn program_beside() -> std::io::Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name("nearfield"))
 }
@@ -164,7 +165,7 @@ fn run(arguments: &StreamArguments) -> Result<ExitCode, Box<dyn std::error::Erro
     Ok(ExitCode::from(u8::from(outcome.fault.is_some())))
 }
 
-/// Writes a line now and then; on a terminal, over the one before.
+/// Prints a progress line occasionally; on a terminal, over the previous one.
 fn show(shown: &Cell<Instant>, streams: u64, progress: CampaignProgress) {
     let is_terminal = std::io::stderr().is_terminal();
     let pause = Duration::from_secs(if is_terminal { 1 } else { 10 });

@@ -1,4 +1,4 @@
-//! Results of a campaign, for people and for programs.
+//! Results of a campaign, for display and as JSON.
 
 use crate::streams::StreamKind;
 use serde::Serialize;
@@ -15,24 +15,24 @@ pub enum ServerFault {
     /// The server's log has a report of a panic or of a sanitizer.
     #[error("the server's log says: {0}")]
     Reported(String),
-    /// The process has more memory than it may.
+    /// The process takes more memory than allowed.
     #[error("the server has {mib} MiB of resident memory; {limit_mib} MiB are allowed")]
     Memory {
-        /// Memory that it has.
+        /// Memory that it takes.
         mib: u64,
-        /// Memory that it may have.
+        /// Memory that it may take.
         limit_mib: u64,
     },
-    /// PING was not answered.
+    /// A PING got no reply.
     #[error("PING was not answered for {0} s")]
     Unanswered(u64),
-    /// SCRIPT KILL has ended no script.
+    /// SCRIPT KILL did not end a script.
     #[error("a script went on for {0} s while SCRIPT KILL and FUNCTION KILL were sent")]
     Unkillable(u64),
-    /// A server that started with damaged files did something else than to serve or to refuse.
+    /// A server that started with damaged files neither served nor refused them.
     #[error("start {number}: {what}")]
     Start {
-        /// Which of the starts.
+        /// Number of the start.
         number: u64,
         /// Description of the fault.
         what: String,
@@ -40,7 +40,7 @@ pub enum ServerFault {
     /// The data of the server could not be saved and loaded again.
     #[error("DEBUG RELOAD at the end: {0}")]
     Reload(String),
-    /// The server did not end as told.
+    /// The server did not shut down as requested.
     #[error("SHUTDOWN at the end: {0}")]
     Shutdown(String),
 }
@@ -52,51 +52,51 @@ pub struct CampaignOutcome {
     pub seed: u64,
     /// The first stream's number.
     pub first: u64,
-    /// Number of streams that were sent, and of those of each kind that were begun.
+    /// Number of streams that were sent.
     pub streams: u64,
-    /// The kinds of these.
+    /// Number of streams of each kind that were begun.
     pub kinds: BTreeMap<StreamKind, u64>,
-    /// For how long.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// The bytes that were sent and received.
+    /// Number of bytes that were sent.
     pub sent_bytes: u64,
-    /// The bytes that were received.
+    /// Number of bytes that were received.
     pub received_bytes: u64,
-    /// Connections that the server did not accept.
+    /// Number of connections that the server did not accept.
     pub refused: u64,
-    /// Damaged snapshots that the server has read or refused while it served.
+    /// Number of damaged snapshots that the server read or refused while it served.
     pub reloads: u64,
-    /// Servers that were started with damaged files.
+    /// Number of servers that were started with damaged files.
     pub starts: u64,
-    /// The policy of eviction.
+    /// The eviction policy.
     pub policy: &'static str,
-    /// The threads of the server.
+    /// Number of threads of the server.
     pub threads: usize,
-    /// `maxmemory`.
+    /// The server's `maxmemory`.
     pub memory_mib: u64,
     /// The greatest resident memory that was seen.
     pub resident_mib: u64,
-    /// The greatest that is allowed.
+    /// The greatest resident memory that is allowed.
     pub resident_limit_mib: u64,
     /// The server's processor time.
     pub processor_seconds: f64,
-    /// PINGs of a client beside the attackers.
+    /// Number of PINGs of a client besides the attackers.
     pub pings: u64,
-    /// Median time of a reply, in milliseconds.
+    /// Median latency of a PING, in milliseconds.
     pub ping_median_ms: f64,
-    /// The same, at the 99.9th percentile.
+    /// Latency of a PING at the 99.9th percentile, in milliseconds.
     pub ping_999_ms: f64,
-    /// The same, the longest.
+    /// Longest latency of a PING, in milliseconds.
     pub ping_worst_ms: f64,
-    /// PINGs that were answered with BUSY, because of scripts that were then ended.
+    /// Number of PINGs with the reply BUSY, because of scripts that were then killed.
     pub busy: u64,
-    /// Number of times that attackers have closed that client's connection.
+    /// Number of times that attackers closed that client's connection.
     pub reopened: u64,
-    /// The share of the machine's cores that had nothing to do. Latencies mean little without.
+    /// Idle share of the machine's cores. Without idle cores, latencies mean little.
     pub idle: f64,
     /// The fault, if there was one.
     pub fault: Option<ServerFault>,
-    /// Command that sends the last streams again.
+    /// The command that sends the last streams again.
     pub replay: String,
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-/// The resident memory of a process, in bytes; `None` if there is no such process.
+/// Returns the resident memory of a process, in bytes; `None` if there is no such process.
 pub(crate) fn resident_bytes(id: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = status
@@ -13,12 +13,12 @@ pub(crate) fn resident_bytes(id: u32) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// The processor time that a process has taken; `None` if there is no such process.
+/// Returns the processor time that a process has taken; `None` if there is no such process.
 pub(crate) fn processor_time(id: u32) -> Option<Duration> {
     /// Value of `sysconf(_SC_CLK_TCK)` on every Linux.
     const TICK: Duration = Duration::from_millis(10);
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The name, in brackets, may have blanks.
+    // The name, in parentheses, may contain spaces.
     let (_, fields) = stat.rsplit_once(')')?;
     let ticks = fields.split_whitespace().skip(11).take(2);
     let ticks: u32 = ticks.filter_map(|it| it.parse::<u32>().ok()).sum();
@@ -33,19 +33,20 @@ pub(crate) struct CoreTimes {
 }
 
 impl CoreTimes {
-    /// Reads them.
+    /// Reads the current times.
     pub(crate) fn read() -> CoreTimes {
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
         let fields = stat.lines().next().unwrap_or_default().split_whitespace();
         let ticks: Vec<u64> = fields.filter_map(|it| it.parse().ok()).collect();
-        // User, nice, system, idle, waiting for a disk, interrupts; those of guests are in `user`.
+        // User, nice, system, idle, waiting for a disk, interrupts; times of guests are included in
+        // `user`.
         CoreTimes {
             idle: ticks.iter().skip(3).take(2).sum(),
             all: ticks.iter().take(8).sum(),
         }
     }
 
-    /// Returns which share of the cores' time since then was idle, between 0 and 1.
+    /// Returns the idle share of the cores' time since an earlier reading, between 0 and 1.
     pub(crate) fn idle_since(self, earlier: CoreTimes) -> f64 {
         let all = self.all.saturating_sub(earlier.all).max(1);
         self.idle.saturating_sub(earlier.idle) as f64 / all as f64

@@ -1,4 +1,4 @@
-//! A client beside the attackers, whose PINGs have to be answered.
+//! A client besides the attackers. The server must reply to its PINGs.
 
 use crate::outcome::ServerFault;
 use nearfield_server_testkit::connection::Connection;
@@ -25,7 +25,7 @@ pub(crate) struct PulseReport {
 }
 
 impl PulseReport {
-    /// The latency in milliseconds that so many of a thousand PINGs do not exceed.
+    /// Returns the latency in milliseconds that `per_mille` of a thousand PINGs do not exceed.
     pub(crate) fn latency_ms(&self, per_mille: f64) -> f64 {
         let mut sorted = self.latencies_us.clone();
         sorted.sort_unstable();
@@ -35,9 +35,8 @@ impl PulseReport {
     }
 }
 
-/// Sends PINGs on a connection that `open` makes, until it is stopped or one is not answered within
-/// `patience`. `worst_us` is the
-/// longest that an answer took, for others to see.
+/// Sends PINGs on a connection that `open` makes, until `stop` is set or one gets no reply within
+/// `patience`. `worst_us` is set to the longest time of a reply, for other threads.
 pub(crate) fn feel(
     open: &dyn Fn() -> io::Result<Connection>,
     patience: Duration,
@@ -46,9 +45,9 @@ pub(crate) fn feel(
 ) -> PulseReport {
     let mut report = PulseReport::default();
     let mut connection: Option<Connection> = None;
-    // Since when there is no answer.
+    // The time since which there is no reply.
     let mut since = Instant::now();
-    // Since when scripts are told to end.
+    // The time since which scripts are being killed.
     let mut busy_since = None;
     while !stop.load(Ordering::Relaxed) {
         if since.elapsed() > patience {
@@ -78,7 +77,7 @@ pub(crate) fn feel(
                     }
                     let words: [&[&[u8]]; 2] = [&[b"SCRIPT", b"KILL"], &[b"FUNCTION", b"KILL"]];
                     for words in words {
-                        // One of them is refused; what counts is the next PING.
+                        // One of the commands is refused; only the next PING matters.
                         let _ = known.command(words);
                     }
                 } else {
@@ -93,7 +92,7 @@ pub(crate) fn feel(
             Err(_) => connection = None,
         }
     }
-    // The first connection was not opened again.
+    // The first connection was no reconnection.
     report.reopened = report.reopened.saturating_sub(1);
     report
 }

@@ -1,4 +1,4 @@
-//! The last streams of each connection, which a failure leaves in files.
+//! The last streams of each connection, which are saved to files after a failure.
 
 use crate::streams::ByteStream;
 use std::collections::VecDeque;
@@ -9,14 +9,14 @@ use std::path::Path;
 /// Number of streams kept for a connection. A hang may be found half a minute after its cause.
 const KEPT: usize = 256;
 
-/// The last streams that one connection after the other of a place has sent.
+/// The last streams of one slot, which successive connections have sent.
 #[derive(Debug, Default)]
 pub(crate) struct StreamRecord {
     streams: VecDeque<ByteStream>,
 }
 
 impl StreamRecord {
-    /// Notes a stream that is sent.
+    /// Records a stream that is sent.
     pub(crate) fn note(&mut self, stream: &ByteStream) {
         if self.streams.len() == KEPT {
             self.streams.pop_front();
@@ -24,7 +24,7 @@ impl StreamRecord {
         self.streams.push_back(stream.clone());
     }
 
-    /// The numbers of the streams.
+    /// Returns the numbers of the streams.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> {
         self.streams.iter().map(|stream| stream.number)
     }

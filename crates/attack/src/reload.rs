@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 /// The time between two snapshots.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Puts a damaged snapshot into the server's folder now and then, and has the server read it. What
-/// it answers is its own affair. Returns how many it has read or refused.
+/// Occasionally puts a damaged snapshot into the server's folder and makes the server read it. Any
+/// reply is allowed. Returns the number of snapshots that it read or refused.
 pub(crate) fn reload(
     address: SocketAddr,
     data: &Path,
@@ -37,7 +37,7 @@ pub(crate) fn reload(
         let snapshot = damaged_file(&samples.snapshot, seed, number);
         match read(&mut connection, address, data, &snapshot, number) {
             Ok(()) => answered += 1,
-            // An attacker may have closed it.
+            // An attacker may have closed the connection.
             Err(_) => connection = None,
         }
     }
@@ -58,7 +58,7 @@ fn read(
     fs::write(data.join("new.rdb"), snapshot)?;
     fs::rename(data.join("new.rdb"), data.join("dump.rdb"))?;
     let words: [&[u8]; 4] = [b"DEBUG", b"RELOAD", b"NOSAVE", b"NOFLUSH"];
-    // Without NOFLUSH all keys are forgotten before.
+    // Without NOFLUSH all keys are removed first.
     let count = if number.is_multiple_of(4) { 3 } else { 4 };
     open.command(&words[..count])?;
     *connection = Some(open);

@@ -1,4 +1,4 @@
-//! Valid payloads and files that mutations begin with, made by a server.
+//! Valid payloads and files, made by a server, from which mutations start.
 
 use crate::target::{AttackedServer, TargetLimits, ask};
 use nearfield_server::command;
@@ -15,24 +15,24 @@ use std::time::Duration;
 
 /// Number of commands of each generator that the server executes.
 const COMMANDS: usize = 1200;
-/// After so many commands all values are dumped.
+/// Number of commands after which all values are dumped.
 const BETWEEN_DUMPS: usize = 100;
 
 /// Valid payloads and files.
 #[derive(Debug)]
 pub(crate) struct AttackSamples {
-    /// Answers of DUMP.
+    /// Replies to DUMP.
     pub(crate) payloads: Vec<Vec<u8>>,
-    /// Answers of FUNCTION DUMP.
+    /// Replies to FUNCTION DUMP.
     pub(crate) libraries: Vec<Vec<u8>>,
     /// A snapshot.
     pub(crate) snapshot: Vec<u8>,
-    /// The names and contents of the files of a server that logs.
+    /// Names and contents of the files of a server with a log.
     pub(crate) files: Vec<(String, Vec<u8>)>,
 }
 
 impl AttackSamples {
-    /// Makes them from a seed with the server of a program.
+    /// Creates samples from a seed, with the server of a program.
     ///
     /// # Errors
     /// The server fails.
@@ -70,7 +70,7 @@ impl AttackSamples {
                 }
             }
         }
-        // Bytes of a log and of its base.
+        // The files of a log and of its base.
         ask(&mut control, &["SAVE"])?;
         let data = target.folder.join("data");
         let snapshot = fs::read(data.join("dump.rdb"))?;

@@ -1,4 +1,4 @@
-//! Servers that start with damaged files. Each serves or refuses them with a reason.
+//! Servers that start with damaged files. Each must serve, or refuse them with a reason.
 
 use crate::outcome::ServerFault;
 use crate::samples::AttackSamples;
@@ -27,9 +27,9 @@ pub(crate) struct DamagedStarts<'s> {
     pub(crate) program: &'s Path,
     pub(crate) samples: &'s AttackSamples,
     pub(crate) seed: u64,
-    /// The number of the first one.
+    /// The number of the first start.
     pub(crate) first: u64,
-    /// True if there is to be one only.
+    /// True if there will be only one.
     pub(crate) single: bool,
     /// Longest time until a server serves, refuses or ends.
     pub(crate) patience: Duration,
@@ -38,7 +38,7 @@ pub(crate) struct DamagedStarts<'s> {
 }
 
 impl DamagedStarts<'_> {
-    /// DamagedStarts servers until it is stopped; returns how many, or the first fault.
+    /// Starts servers until `stop` is set. Returns their number, or the first fault.
     pub(crate) fn run(&self, stop: &AtomicBool) -> Result<u64, ServerFault> {
         let mut count = 0;
         while !stop.load(Ordering::Relaxed) && (count == 0 || !self.single) {
@@ -87,13 +87,14 @@ impl DamagedStarts<'_> {
         })
     }
 
-    /// Waits until a server serves or has refused, and ends it.
+    /// Waits until a server serves or has refused its files, and ends it.
     fn watch(&self, server: &mut StartedServer, address: SocketAddr) -> Result<(), String> {
         let deadline = Instant::now() + self.patience;
         loop {
             if let Some(status) = server.ended() {
                 return match status.code() {
-                    // The reason is in its log; another server may have taken its port.
+                    // The server has refused its files, with the reason in its log, or another
+                    // server has taken its port.
                     Some(1 | 2) => Ok(()),
                     _ => Err(format!("it has ended with {status}")),
                 };
@@ -101,7 +102,7 @@ impl DamagedStarts<'_> {
             if let Ok(mut connection) = Connection::open(address)
                 && let Ok(Value::Simple(_)) = connection.command(&[b"PING"])
             {
-                // It answers nothing when it ends.
+                // A server that is shutting down sends no reply.
                 let _ = connection.command(&[b"DBSIZE"]);
                 let _ = connection.command(&[b"SHUTDOWN", b"NOSAVE"]);
                 break;
@@ -122,7 +123,7 @@ impl DamagedStarts<'_> {
         }
     }
 
-    /// Writes damaged files; returns whether they are a log.
+    /// Writes damaged files. Returns true if they are a log.
     fn write_files(&self, folder: &Path, number: u64) -> io::Result<bool> {
         let data = folder.join("data");
         fs::create_dir_all(&data)?;
@@ -146,7 +147,7 @@ impl DamagedStarts<'_> {
     }
 }
 
-/// A server that is killed when this is dropped.
+/// A server that is killed when this value is dropped.
 struct StartedServer(Child);
 
 impl StartedServer {
@@ -162,7 +163,7 @@ impl Drop for StartedServer {
     }
 }
 
-/// Copies a folder and what is in it.
+/// Copies a folder with its content.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {

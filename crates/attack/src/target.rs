@@ -12,15 +12,15 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The user whom attackers log in as.
+/// The user as which attackers log in.
 pub(crate) const ATTACKER: &str = "attacker";
 /// The attackers' password.
 pub(crate) const ATTACKER_PASSWORD: &str = "hostile";
-/// The password of the default user, whom attackers do not know.
+/// The password of the default user, which attackers do not know.
 const PASSWORD: &str = "a password that no stream has";
 
-/// Commands that attackers may not run, because they stop a server rightly or change what is
-/// measured.
+/// Commands that attackers may not run, because they legitimately stop a server or change the
+/// measured values.
 const FORBIDDEN: &[&str] = &[
     "-shutdown",
     "-debug",
@@ -46,7 +46,7 @@ const FORBIDDEN: &[&str] = &[
     "+debug|error",
 ];
 
-/// Words of the log that a sound server never writes.
+/// Words in the log that a correct server never writes.
 const REPORTS: &[&str] = &["AddressSanitizer", "panicked at", "runtime error:"];
 
 /// The limits of the server.
@@ -55,29 +55,29 @@ pub(crate) struct TargetLimits {
     pub(crate) memory_bytes: u64,
     pub(crate) policy: &'static str,
     pub(crate) threads: usize,
-    /// True if it keeps a log of changes.
+    /// True if the server logs changes.
     pub(crate) logs: bool,
 }
 
-/// A server's process. It is killed when this is dropped.
+/// A server's process. It is killed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct AttackedServer {
     child: Child,
-    /// Its files.
+    /// The server's files.
     pub(crate) folder: Folder,
     pub(crate) address: SocketAddr,
     pub(crate) tls: SocketAddr,
     pub(crate) socket: PathBuf,
     log: PathBuf,
-    /// Up to where the log was looked at.
+    /// Position up to which the log was checked.
     looked_at: u64,
 }
 
 impl AttackedServer {
-    /// DamagedStarts the server of a program.
+    /// Starts the server of a program.
     ///
     /// # Errors
-    /// It does not answer within some time.
+    /// It does not reply in time.
     pub(crate) fn start(program: &Path, limits: &TargetLimits) -> io::Result<AttackedServer> {
         let folder = Folder::new();
         let [port, tls] = free_ports()?;
@@ -130,34 +130,35 @@ impl AttackedServer {
         ];
         ask(control, &words)?;
         for rule in FORBIDDEN {
-            // A server that does not know a command refuses the rule on it.
+            // A server without a command refuses the rule for it.
             let _ = ask(control, &["ACL", "SETUSER", ATTACKER, rule]);
         }
         Ok(())
     }
 
-    /// Opens a connection of a user who may do everything.
+    /// Opens a connection of a user with all rights.
     pub(crate) fn control(&self) -> io::Result<Connection> {
         control(self.address)
     }
 
-    /// The number of its process.
+    /// Returns the id of the server's process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Returns how it has ended, if it has.
+    /// Returns the exit status, if the server has ended.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Returns what the server has logged since the last call that a sound server does not.
+    /// Returns text that the server has logged since the last call and that a correct server never
+    /// logs.
     pub(crate) fn report(&mut self) -> Option<String> {
         let mut log = File::open(&self.log).ok()?;
         log.seek(SeekFrom::Start(self.looked_at)).ok()?;
         let mut bytes = Vec::new();
         log.read_to_end(&mut bytes).ok()?;
-        // A line that is not complete is read again.
+        // An incomplete line is read again next time.
         let length = bytes.iter().rposition(|&byte| byte == b'\n')? + 1;
         self.looked_at += length as u64;
         let text = String::from_utf8_lossy(&bytes[..length]).into_owned();
@@ -170,13 +171,13 @@ impl AttackedServer {
         &self.log
     }
 
-    /// Ends it, and returns how it has ended.
+    /// Shuts the server down, and returns its exit status.
     ///
     /// # Errors
     /// It does not end within `patience`.
     pub(crate) fn shut_down(&mut self, patience: Duration) -> io::Result<ExitStatus> {
         if let Ok(mut control) = self.control() {
-            // It answers nothing when it ends.
+            // A server that is shutting down sends no reply.
             let _ = ask(&mut control, &["SHUTDOWN", "NOSAVE"]);
         }
         let deadline = Instant::now() + patience;
@@ -199,14 +200,14 @@ impl Drop for AttackedServer {
     }
 }
 
-/// Opens a connection to a target of a user who may do everything.
+/// Opens a connection to a target, of a user with all rights.
 pub(crate) fn control(address: SocketAddr) -> io::Result<Connection> {
     let mut connection = Connection::open(address)?;
     ask(&mut connection, &["AUTH", PASSWORD])?;
     Ok(connection)
 }
 
-/// Sends a command and reads its answer, which must not be an error.
+/// Sends a command and reads its reply, which must not be an error.
 pub(crate) fn ask(connection: &mut Connection, words: &[&str]) -> io::Result<Value> {
     let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
     match connection.command(&words)? {
@@ -217,7 +218,7 @@ pub(crate) fn ask(connection: &mut Connection, words: &[&str]) -> io::Result<Val
     }
 }
 
-/// Two free ports.
+/// Returns two free ports.
 pub(crate) fn free_ports() -> io::Result<[u16; 2]> {
     let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let (first, second) = (free()?, free()?);

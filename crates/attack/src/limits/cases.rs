@@ -8,13 +8,13 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time after which clients are closed that do not end by themselves.
+/// Time after which clients are closed if the server has not closed them.
 const STAY: Duration = Duration::from_secs(10);
 
-/// Clients at a limit.
+/// A case with clients at a limit.
 pub(super) struct LimitCase {
     pub(super) name: &'static str,
-    /// Runs the clients, whose numbers are divided, and says what became of them.
+    /// Function that runs the clients, with their numbers divided, and describes their fate.
     pub(super) run: fn(&ServedProgram, usize) -> io::Result<String>,
 }
 
@@ -45,7 +45,7 @@ pub(super) const CASES: &[LimitCase] = &[
     },
 ];
 
-/// Connects so many clients.
+/// Connects `count` clients.
 fn connect(server: &ServedProgram, count: usize) -> io::Result<Vec<TcpStream>> {
     (0..count)
         .map(|_| TcpStream::connect(server.address))
@@ -80,7 +80,7 @@ fn none(_: &ServedProgram, divisor: usize) -> io::Result<String> {
 
 fn idle(server: &ServedProgram, divisor: usize) -> io::Result<String> {
     let mut clients = connect(server, 10_000 / divisor)?;
-    // Each is known to the server.
+    // A reply ensures that the server knows each client.
     for client in &mut clients {
         client.write_all(b"PING\r\n")?;
         client.read_exact(&mut [0; 7])?;
@@ -124,7 +124,7 @@ fn unread(server: &ServedProgram, divisor: usize) -> io::Result<String> {
     }
     while begin.elapsed() < STAY / divisor as u32 {
         for client in &mut clients {
-            // A failed write is no fault, as the server may close the connection.
+            // A failed write is no fault, because the server may close the connection.
             let _ = client.write(&request);
         }
         thread::sleep(Duration::from_millis(10));

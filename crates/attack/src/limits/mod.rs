@@ -1,5 +1,5 @@
-//! Cost of clients at the limits of a server, for it and for its other clients; beside another
-//! server.
+//! Cost of clients at the limits of a server, for it and for its other clients, compared with other
+//! servers.
 
 mod cases;
 mod served;
@@ -15,12 +15,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Which servers are measured, and how much is asked of them.
+/// The servers to measure, and the load.
 #[derive(Clone, Debug)]
 pub struct LimitOrders {
     /// Programs of servers: ours takes `serve --config FILE`, others `FILE`.
     pub programs: Vec<PathBuf>,
-    /// All numbers are divided by this, to see whether it works.
+    /// Divisor of all numbers, for quick trials.
     pub divisor: usize,
     /// Part of the name of the cases that are run.
     pub only: Option<String>,
@@ -41,19 +41,19 @@ pub struct LimitRow {
     pub peak_mib: f64,
     /// The processor time of the server, in seconds.
     pub processor_seconds: f64,
-    /// Median time of another client's PING, in milliseconds.
+    /// Median latency of another client's PING, in milliseconds.
     pub ping_median_ms: f64,
-    /// The same, at the 99.9th percentile.
+    /// Latency of that PING at the 99.9th percentile, in milliseconds.
     pub ping_999_ms: f64,
-    /// The same, the longest.
+    /// Longest latency of that PING, in milliseconds.
     pub ping_worst_ms: f64,
-    /// The share of the cores that had nothing to do.
+    /// Idle share of the cores.
     pub idle: f64,
     /// Fate of the clients.
     pub note: String,
 }
 
-/// Rows, which are shown as a table in Markdown.
+/// The rows, which are displayed as a table in Markdown.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct LimitTable(pub Vec<LimitRow>);
@@ -88,11 +88,11 @@ impl fmt::Display for LimitTable {
     }
 }
 
-/// Measures each case with each server, one after the other, until `stop` is set. `show` is called
-/// with each row.
+/// Measures each case with each server, one after the other, until `stop` is set. Calls `show` with
+/// each row.
 ///
 /// # Errors
-/// A server does not start, or a client cannot do its part.
+/// A server does not start, or a client fails.
 pub fn measure(
     orders: &LimitOrders,
     stop: &AtomicBool,
@@ -119,7 +119,7 @@ pub fn measure(
 
 fn row(case: &LimitCase, server: &ServedProgram, divisor: usize) -> io::Result<LimitRow> {
     const TICK: Duration = Duration::from_millis(10);
-    /// A server that answers nobody for so long has failed.
+    /// Time without any reply after which a server has failed.
     const PATIENCE: Duration = Duration::from_secs(300);
     let over = AtomicBool::new(false);
     let worst_us = AtomicU64::new(0);

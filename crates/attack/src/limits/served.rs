@@ -1,4 +1,4 @@
-//! Servers that are measured, with the same settings.
+//! The measured servers, all with the same settings.
 
 use crate::process::{CoreTimes, processor_time, resident_bytes};
 use crate::target::free_ports;
@@ -12,18 +12,18 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A server's process. It is killed when this is dropped.
+/// A server's process. It is killed when this value is dropped.
 pub(super) struct ServedProgram {
     child: Child,
     pub(super) address: SocketAddr,
     /// The name of the program.
     pub(super) name: String,
-    /// Its files.
+    /// The server's files.
     _folder: Folder,
 }
 
 impl ServedProgram {
-    /// Starts the server of a program, and waits until it answers.
+    /// Starts the server of a program, and waits until it replies.
     pub(super) fn start(program: &Path) -> io::Result<ServedProgram> {
         let folder = Folder::new();
         let [port, _] = free_ports()?;
@@ -75,7 +75,7 @@ impl Drop for ServedProgram {
     }
 }
 
-/// Resources that a server has used until an instant.
+/// Resources that a server has used up to an instant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usage {
     pub(super) resident_bytes: u64,

@@ -1,17 +1,17 @@
-//! Records of TLS, as bytes.
+//! TLS records as bytes.
 
 use super::spoil::{bytes as spoil, noise};
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
-/// A hello of a client that a server takes, in its record.
+/// Returns a client hello that a server accepts, in its record.
 fn hello(random: &mut SmallRng) -> Vec<u8> {
     let mut body = vec![3, 3];
     body.extend(noise(random, 32));
     let session = [0, 32, 255][random.random_range(0..3)];
     body.push(session);
     body.extend(noise(random, usize::from(session)));
-    // Suites of TLS 1.3 and 1.2, and one that nobody knows.
+    // The cipher suites are of TLS 1.3 and 1.2, and one is unknown.
     let suites = [0x13, 0x01, 0x13, 0x02, 0xc0, 0x2b, 0xc0, 0x2f, 0xff, 0xfe];
     body.extend([0, suites.len() as u8]);
     body.extend(suites);
@@ -23,7 +23,7 @@ fn hello(random: &mut SmallRng) -> Vec<u8> {
         extensions.extend(content);
     };
     extension(0, b"\0\x0c\0\0\x09localhost");
-    // Groups, points, algorithms of signatures, versions, and a share of a key.
+    // The extensions are groups, point formats, signature algorithms, versions, and a key share.
     extension(10, &[0, 4, 0, 0x1d, 0, 0x17]);
     extension(11, &[1, 0]);
     extension(13, &[0, 6, 4, 3, 8, 4, 8, 7]);
@@ -50,7 +50,7 @@ fn record(kind: u8, content: &[u8]) -> Vec<u8> {
     record
 }
 
-/// A client's records: a hello, mostly damaged, and others behind it.
+/// Returns a client's records: a hello, which is mostly damaged, and others after it.
 pub(super) fn records(random: &mut SmallRng) -> Vec<u8> {
     let mut all = hello(random);
     if random.random_bool(0.7) {

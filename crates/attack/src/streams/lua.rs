@@ -1,4 +1,4 @@
-//! Random scripts of Lua that ask a lot of the interpreter and its libraries.
+//! Random Lua scripts that put a heavy load on the interpreter and its libraries.
 
 use super::spoil::{extreme, noise};
 use rand::RngExt;
@@ -130,7 +130,7 @@ fn choose(random: &mut SmallRng, words: &'static [&'static str]) -> &'static str
     words[random.random_range(0..words.len())]
 }
 
-/// A script.
+/// Returns a script.
 pub(super) fn script(random: &mut SmallRng) -> String {
     const ENDLESS: &[&str] = &[
         "while true do end",
@@ -139,7 +139,7 @@ pub(super) fn script(random: &mut SmallRng) -> String {
         "while true do xpcall(function() while true do end end, function(e) return e end) end",
         "local s = string.rep('a', 3000) return string.find(s, string.rep('.-', 3) .. 'b')",
     ];
-    // It has written nothing, so that it can be ended.
+    // The script has written nothing, so it can be killed.
     if random.random_range(0..1500) == 0 {
         return choose(random, ENDLESS).to_owned();
     }
@@ -168,7 +168,7 @@ pub(super) fn script(random: &mut SmallRng) -> String {
     text
 }
 
-/// Replaces the letters that stand for something, where they are words of their own.
+/// Replaces the placeholder letters, where they are separate words.
 fn filled(statement: &str, random: &mut SmallRng) -> String {
     let mut text = String::new();
     let bytes = statement.as_bytes();
@@ -195,7 +195,7 @@ fn filled(statement: &str, random: &mut SmallRng) -> String {
     text
 }
 
-/// The words of a call of a script.
+/// Returns the words of a command that runs a script.
 pub(super) fn call(text: Vec<u8>, random: &mut SmallRng) -> Vec<Vec<u8>> {
     let name = ["EVAL", "EVAL", "EVAL_RO"][random.random_range(0..3)];
     let length = random.random_range(0..40);

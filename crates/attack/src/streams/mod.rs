@@ -1,4 +1,4 @@
-//! The streams of bytes that attackers send. Each follows from the seed and its number.
+//! The byte streams that attackers send. Each is determined by the seed and its number.
 
 mod hello;
 mod lua;
@@ -25,7 +25,7 @@ pub enum StreamKind {
     AnyCommand,
     /// Lines in place of arrays.
     Inline,
-    /// RESP3, with tracking.
+    /// Commands in RESP3, with tracking.
     Resp3,
     /// A client that does not log in.
     Stranger,
@@ -73,9 +73,9 @@ const WEIGHTS: &[(StreamKind, u32)] = &[
 pub(crate) enum StreamDoor {
     Tcp,
     Socket,
-    /// The port for TLS, without being a client of TLS.
+    /// The port for TLS, without speaking TLS.
     Tls,
-    /// The same, as one.
+    /// The port for TLS, in a TLS session.
     Session,
 }
 
@@ -83,13 +83,13 @@ pub(crate) enum StreamDoor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadingManner {
     Reads,
-    /// Leaves them for some milliseconds, and goes.
+    /// The client reads nothing for some milliseconds, and disconnects.
     NeverReads(u16),
-    /// Goes when all is sent.
+    /// The client disconnects when all is sent.
     Leaves,
 }
 
-/// A stream of bytes, and how it is sent.
+/// A byte stream, and the way it is sent.
 #[derive(Clone, Debug)]
 pub(crate) struct ByteStream {
     pub(crate) number: u64,
@@ -97,11 +97,11 @@ pub(crate) struct ByteStream {
     pub(crate) door: StreamDoor,
     pub(crate) manner: ReadingManner,
     pub(crate) bytes: Vec<u8>,
-    /// The length of the pieces that it is sent in.
+    /// Length of the pieces in which it is sent.
     pub(crate) piece: usize,
 }
 
-/// Writes streams.
+/// The author of streams.
 pub(crate) struct StreamAuthor<'s> {
     seed: u64,
     samples: &'s AttackSamples,
@@ -110,7 +110,7 @@ pub(crate) struct StreamAuthor<'s> {
 }
 
 impl StreamAuthor<'_> {
-    /// An author of the streams of a seed.
+    /// Creates an author of the streams of a seed.
     pub(crate) fn new(seed: u64, samples: &AttackSamples) -> StreamAuthor<'_> {
         let random = || SmallRng::seed_from_u64(seed);
         let known = |name: &[u8]| command::find(name).is_some();
@@ -126,7 +126,7 @@ impl StreamAuthor<'_> {
         }
     }
 
-    /// The stream of a number.
+    /// Returns the stream of a number.
     pub(crate) fn write(&mut self, number: u64) -> ByteStream {
         let random = &mut random(self.seed, number);
         let kind = kind(random);
@@ -176,7 +176,7 @@ impl StreamAuthor<'_> {
             kind,
             door,
             manner,
-            // Of a long stream, pieces of some bytes would take long.
+            // Sending a long stream in pieces of a few bytes would take long.
             piece: piece.max(bytes.len() / 50).max(1),
             bytes,
         }
@@ -222,7 +222,7 @@ impl StreamAuthor<'_> {
         }
     }
 
-    /// Commands of one of the generators.
+    /// Returns commands of one of the generators.
     fn generated(&mut self, random: &mut SmallRng) -> Vec<Vec<Vec<u8>>> {
         let which = [0, 0, 0, 1, 2][random.random_range(0..5)];
         let generator = &mut self.generators[which];
@@ -231,7 +231,7 @@ impl StreamAuthor<'_> {
         (0..count).map(|_| generator.next_command().words).collect()
     }
 
-    /// A command of the table, with words that mean something to some command.
+    /// Returns a command of the table, with words that have a meaning in some command.
     fn any_command(&mut self, random: &mut SmallRng) -> Vec<Vec<u8>> {
         let command = self.commands[random.random_range(0..self.commands.len())];
         let mut words = vec![command.name.as_bytes().to_vec()];
@@ -253,7 +253,7 @@ impl StreamAuthor<'_> {
         words
     }
 
-    /// Lines as one types them.
+    /// Returns inline commands, as typed by a person.
     fn lines(&mut self, random: &mut SmallRng) -> Vec<u8> {
         let mut bytes = Vec::new();
         for command in self.generated(random) {
@@ -295,7 +295,7 @@ impl StreamAuthor<'_> {
         bytes
     }
 
-    /// A damaged payload, and what is done with its value.
+    /// Returns commands that restore a damaged payload and use its value.
     fn payload(&mut self, random: &mut SmallRng) -> Vec<Vec<Vec<u8>>> {
         const USES: &[&str] = &[
             "TYPE r",
@@ -418,7 +418,7 @@ impl StreamAuthor<'_> {
     }
 }
 
-/// Everything of a stream comes from this.
+/// Returns the generator from which everything of a stream is drawn.
 fn random(seed: u64, number: u64) -> SmallRng {
     // A step of an odd number keeps the numbers of a seed apart.
     SmallRng::seed_from_u64(seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
@@ -436,7 +436,7 @@ fn kind(random: &mut SmallRng) -> StreamKind {
     StreamKind::Commands
 }
 
-/// Writes commands, some of which are damaged.
+/// Encodes commands, some of them damaged.
 fn encoded(commands: Vec<Vec<Vec<u8>>>, random: &mut SmallRng) -> Vec<u8> {
     let spoils = [0.0, 0.1, 0.5][random.random_range(0..3)];
     let mut bytes = Vec::new();
@@ -457,7 +457,7 @@ fn encoded(commands: Vec<Vec<Vec<u8>>>, random: &mut SmallRng) -> Vec<u8> {
 /// Trailer of `DUMP` payloads.
 static CHECKSUM: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
 
-/// A payload with some damage, whose checksum is mostly right nevertheless.
+/// Returns a damaged payload, mostly with a correct checksum.
 fn damaged(sample: &[u8], random: &mut SmallRng) -> Vec<u8> {
     const VERSION: usize = 2;
     const CHECKSUM_BYTES: usize = 8;
@@ -477,7 +477,7 @@ fn damaged(sample: &[u8], random: &mut SmallRng) -> Vec<u8> {
     payload
 }
 
-/// Strings that say that they are HyperLogLogs, and what is done with them.
+/// Returns commands on strings that have the header of HyperLogLogs.
 fn registers(random: &mut SmallRng) -> Vec<Vec<Vec<u8>>> {
     const DENSE_BYTES: usize = 12_288;
     let mut bytes = b"HYLL".to_vec();
@@ -514,7 +514,7 @@ fn registers(random: &mut SmallRng) -> Vec<Vec<Vec<u8>>> {
     commands
 }
 
-/// Many commands whose replies are long.
+/// Returns many commands with long replies.
 fn flood(random: &mut SmallRng) -> Vec<u8> {
     let mut bytes = Vec::new();
     let size = [100, 20_000, 1_000_000][random.random_range(0..3)];
@@ -538,8 +538,8 @@ fn flood(random: &mut SmallRng) -> Vec<u8> {
     bytes
 }
 
-/// A file with some damage. The checksum of a snapshot is right again, or says that there is none,
-/// where the damage leaves its end.
+/// Returns a damaged file. If the damage leaves the end of a snapshot, the checksum is corrected,
+/// or set to the value for none.
 pub(crate) fn damaged_file(sample: &[u8], seed: u64, number: u64) -> Vec<u8> {
     const CHECKSUM_BYTES: usize = 8;
     let random = &mut random(seed, number);

@@ -1,9 +1,9 @@
-//! Damage: of the words of commands, of how they are written, and of bytes.
+//! Damage to the words of commands, to their encoding, and to bytes.
 
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
-/// Numbers at limits, and words that mean something in many places.
+/// Numbers at limits, and words with a meaning in many commands.
 const EXTREMES: &[&str] = &[
     "0",
     "-1",
@@ -46,17 +46,17 @@ const EXTREMES: &[&str] = &[
     "k2",
 ];
 
-/// One of the [`EXTREMES`].
+/// Returns one of the [`EXTREMES`].
 pub(super) fn extreme(random: &mut SmallRng) -> &'static [u8] {
     EXTREMES[random.random_range(0..EXTREMES.len())].as_bytes()
 }
 
-/// So many random bytes.
+/// Returns `count` random bytes.
 pub(super) fn noise(random: &mut SmallRng, count: usize) -> Vec<u8> {
     (0..count).map(|_| random.random()).collect()
 }
 
-/// Changes one or some words of a command.
+/// Changes one or more words of a command.
 pub(super) fn words(words: &mut Vec<Vec<u8>>, random: &mut SmallRng) {
     for _ in 0..random.random_range(1..=3) {
         if words.is_empty() {
@@ -90,7 +90,7 @@ pub(super) fn words(words: &mut Vec<Vec<u8>>, random: &mut SmallRng) {
     }
 }
 
-/// Writes a command with a length or a count that may not be that of what follows.
+/// Encodes a command with a length or a count that may be wrong.
 pub(super) fn write_lying(out: &mut Vec<u8>, words: &[Vec<u8>], random: &mut SmallRng) {
     let liar = random.random_range(0..=words.len());
     let lie = |number: usize, random: &mut SmallRng| match random.random_range(0..4) {
@@ -117,9 +117,9 @@ pub(super) fn write_lying(out: &mut Vec<u8>, words: &[Vec<u8>], random: &mut Sma
     }
 }
 
-/// Damages bytes in one place or some.
+/// Damages bytes in one or more places.
 pub(super) fn bytes(bytes: &mut Vec<u8>, random: &mut SmallRng) {
-    /// Bytes that mean a length, an end or another form to some parser.
+    /// Bytes that some parser reads as a length, an end or another form.
     const MARKS: &[u8] = &[
         0, 1, 0x3f, 0x40, 0x7f, 0x80, 0x81, 0xbf, 0xc0, 0xc3, 0xe0, 0xf0, 0xfe, 0xff, b'\r', b'\n',
         b'*', b'$', b'"', b' ',
@@ -155,7 +155,7 @@ pub(super) fn bytes(bytes: &mut Vec<u8>, random: &mut SmallRng) {
     }
 }
 
-/// Replaces the first number in digits at or behind a place.
+/// Replaces the first decimal number at or after a place.
 fn number(bytes: &mut Vec<u8>, at: usize, random: &mut SmallRng) {
     let digit = |byte: &u8| byte.is_ascii_digit();
     let Some(begin) = bytes[at..].iter().position(digit).map(|first| at + first) else {

@@ -1,5 +1,5 @@
-//! Tests of the command. Those of attacks are beside the server's program, in the tests of
-//! `nearfield-cli`.
+//! Tests of the command. The tests of attacks are in those of `nearfield-cli`, where the server's
+//! program is built.
 
 use std::process::{Command, Output};
 
