@@ -102,6 +102,7 @@ impl Batchables {
         let name = lower(packed, name.len())?;
         let mut place = place(name);
         loop {
+            // The first empty place ends the search.
             let batchable = self.places.get(place)?.as_ref()?;
             if batchable.name == name {
                 return Some((batchable, packed.to_le_bytes()));

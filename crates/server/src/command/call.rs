@@ -160,6 +160,7 @@ impl<'c> Call<'c> {
 fn is_next_sampled() -> bool {
     let left = BEFORE_SAMPLE.get();
     let next = match left {
+        // The average of these is one less than `USES_PER_SAMPLE`.
         0 => rand::random_range(0..2 * USES_PER_SAMPLE - 1),
         left => left - 1,
     };

@@ -40,6 +40,7 @@ impl Drop for CountsAlone {
 #[inline]
 fn add(counter: &AtomicU64, summand: u64, own: bool) {
     if own {
+        // No other thread writes it, so a load and a store suffice; they are cheaper.
         counter.store(counter.load(Relaxed) + summand, Relaxed);
     } else {
         counter.fetch_add(summand, Relaxed);

@@ -63,6 +63,7 @@ impl Head {
                 return None;
             }
             let (length, start) = short_length(bytes, end + 1)?;
+            // The log never writes a length with leading zeros.
             let has_zeros = length < 10 && start != end + 4 || length < 100 && start > end + 5;
             let line_end = start + length;
             if has_zeros

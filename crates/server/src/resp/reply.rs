@@ -344,7 +344,8 @@ impl Reply {
 
     /// Appends a number with a fraction. It is a byte string in RESP2.
     pub fn double(&mut self, value: f64) {
-        // Most scores are small integers, which are written without an allocation.
+        // Most scores are small integers, which are written without an allocation. Bits are
+        // compared because -0 must keep its sign.
         let integer = value as i64;
         if integer.unsigned_abs() < 1 << 52 && (integer as f64).to_bits() == value.to_bits() {
             match self.protocol {
