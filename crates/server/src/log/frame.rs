@@ -1,4 +1,4 @@
-//! Frames: how the log tells whole commands from torn and damaged ones.
+//! Frames, which separate whole commands of the log from torn and damaged ones.
 //!
 //! ```text
 //! command command ... ECHO "nearfield:log=T:from=F:synced=S:crc32c=C"
@@ -7,12 +7,13 @@
 //!
 //! Commands are RESP arrays, as clients send them, and the trailer is a command that changes
 //! nothing; so a log can be sent to any Redis as it is. `F` is the offset in the file at which the
-//! frame begins, `C` the CRC-32C of all bytes from there to the checksum itself. What lies before
-//! `S` was on the medium when the frame was written: damage there is no power failure's doing.
+//! frame begins, `C` the CRC-32C of all bytes from there to the checksum itself. Everything before
+//! `S` was on the medium when the frame was written: damage there cannot come from a power failure.
 //!
-//! `T` is a random number of the log, which its first frame, one without commands, has given it. A
-//! value cannot imitate a trailer, as no client knows the number. Logs of older servers have none;
-//! there a value that looks like a trailer behind a torn frame is taken for one, and refused.
+//! `T` is a random number of the log, which its first frame, one without commands, has introduced.
+//! A value cannot imitate a trailer, because no client knows the number. Logs of older servers have
+//! no such number; there a value that looks like a trailer behind a torn frame is mistaken for one,
+//! and the log is refused.
 
 use crate::resp::Parser;
 use crate::resp::request::{RequestLimits, Step};
@@ -28,10 +29,10 @@ const NAME: &str = "nearfield:";
 const TAG: &str = "log=";
 const TAG_DIGITS: usize = 16;
 const CHECKSUM_DIGITS: usize = 8;
-/// Bytes read at once.
+/// Number of bytes that are read at once.
 const CHUNK: usize = 256 << 10;
 
-/// The CRC-32C of `bytes`.
+/// Returns the CRC-32C of `bytes`.
 pub fn checksum(bytes: &[u8]) -> u32 {
     CHECKSUM.checksum(bytes)
 }
@@ -41,7 +42,7 @@ pub fn checksum(bytes: &[u8]) -> u32 {
 pub struct LogTag(pub u64);
 
 impl LogTag {
-    /// Draws one that nobody can guess.
+    /// Draws a number that no client can guess.
     pub fn random() -> LogTag {
         LogTag(rand::random())
     }
@@ -59,7 +60,7 @@ fn head(tag: Option<LogTag>) -> String {
     format!("{NAME}{tag}from=")
 }
 
-/// Ends the frame `body`, which is to lie at the offset `from` of the log with this tag.
+/// Ends the frame `body`, which will be at the offset `from` of the log with this tag.
 pub fn seal(body: &mut Vec<u8>, tag: Option<LogTag>, from: u64, synced: u64) {
     let text = format!("{}{from}:synced={synced}:crc32c=", head(tag));
     body.extend_from_slice(ECHO);
@@ -69,7 +70,7 @@ pub fn seal(body: &mut Vec<u8>, tag: Option<LogTag>, from: u64, synced: u64) {
     body.extend_from_slice(format!("{checksum:08x}\r\n").as_bytes());
 }
 
-/// What a trailer says.
+/// The content of a trailer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Trailer {
     tag: Option<LogTag>,
@@ -79,7 +80,7 @@ struct Trailer {
 }
 
 impl Trailer {
-    /// Reads the argument of a trailer's command; `None` if it is none.
+    /// Parses the argument of a trailer's command; `None` if it is not a trailer.
     fn parse(argument: &[u8]) -> Option<Trailer> {
         let text = std::str::from_utf8(argument).ok()?;
         let (tag, rest) = text.strip_prefix(NAME)?.split_once("from=")?;
@@ -98,7 +99,7 @@ impl Trailer {
             synced: synced.parse().ok()?,
             checksum: u32::from_str_radix(checksum, 16).ok()?,
         };
-        // Exactly as it is written: no sign, no leading zero, no capital letter.
+        // The text must be exactly as it is written: no sign, no leading zero, no capital letter.
         let written = format!(
             "{}{}:synced={}:crc32c={:08x}",
             head(tag),
@@ -110,30 +111,31 @@ impl Trailer {
     }
 }
 
-/// What follows the last whole frame.
+/// The item after the last whole frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// A whole frame, which ends at this offset of the file.
+    /// A whole frame of the file.
     Frame {
-        /// Where it begins.
+        /// The offset at which it begins.
         from: u64,
-        /// Where it ends.
+        /// The offset at which it ends.
         end: u64,
     },
     /// The end of the file.
     End,
-    /// Bytes that are no whole frame.
+    /// Bytes that are not a whole frame.
     Bad {
-        /// Where they begin.
+        /// The offset at which they begin.
         from: u64,
-        /// What is wrong with them.
+        /// A description of the error.
         reason: String,
-        /// Offset of the command that the end of the file cuts short, if that is all.
+        /// The offset of the command that the end of the file cuts short, if that is the only
+        /// error.
         rest: Option<u64>,
     },
 }
 
-/// Reads a log, frame by frame. It holds one frame in memory. Where the log has a tag, a frame
+/// The reader of a log, frame by frame. It holds one frame in memory. If the log has a tag, a frame
 /// ends at the next trailer at the latest, whatever lengths its commands announce.
 #[derive(Debug)]
 pub struct Frames<R> {
@@ -141,19 +143,19 @@ pub struct Frames<R> {
     /// The tag of the first frame.
     tag: Option<LogTag>,
     buffer: Vec<u8>,
-    /// Where the frame begins in the buffer.
+    /// The index of the frame in the buffer.
     start: usize,
-    /// Where the frame begins in the file.
+    /// The offset of the frame in the file.
     from: u64,
-    /// How many bytes the last frame has.
+    /// The length of the last frame.
     taken: usize,
-    /// Where the commands of the frame lie, from its first byte.
+    /// The ranges of the frame's commands, relative to its first byte.
     commands: Vec<std::ops::Range<usize>>,
     ended: bool,
 }
 
 impl<R: Read> Frames<R> {
-    /// Begins to read a log.
+    /// Creates a reader of a log.
     pub fn new(input: R) -> Frames<R> {
         Frames {
             input,
@@ -167,7 +169,7 @@ impl<R: Read> Frames<R> {
         }
     }
 
-    /// Reads the next frame, whose commands are those of [`commands`](Self::commands) then.
+    /// Reads the next frame, whose commands [`commands`](Self::commands) then returns.
     ///
     /// # Errors
     /// Those of the input.
@@ -178,7 +180,7 @@ impl<R: Read> Frames<R> {
         let limits = RequestLimits::default();
         let mut parser = Parser::new();
         let mut position = 0;
-        // No trailer begins in so many bytes of the frame.
+        // No trailer begins in this many bytes of the frame.
         let mut searched = 0;
         loop {
             let rest = self.buffer.get(self.start + position..).unwrap_or_default();
@@ -233,7 +235,7 @@ impl<R: Read> Frames<R> {
     fn end_frame(&mut self, trailer: Trailer, end: usize) -> Next {
         let frame = self.start..self.start + end;
         let frame = self.buffer.get(frame).unwrap_or_default();
-        // The checksum's digits and the line's end, which the parser takes for granted.
+        // The checksum's digits and the line's end, which the parser does not check.
         let (covered, last) = frame.split_at(end - CHECKSUM_DIGITS - 2);
         if checksum(covered) != trailer.checksum || !last.ends_with(b"\r\n") {
             return self.bad("its checksum is not that of its bytes");
@@ -262,7 +264,7 @@ impl<R: Read> Frames<R> {
         }
     }
 
-    /// The commands of the frame that was read last, each with its offset in the file.
+    /// Returns the commands of the frame that was read last, each with its offset in the file.
     pub fn commands(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let command = |range: &std::ops::Range<usize>| {
             let place = self.start + range.start..self.start + range.end;
@@ -273,23 +275,23 @@ impl<R: Read> Frames<R> {
     }
 }
 
-/// What lies behind damage.
+/// The result of a search for trailers behind damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behind {
-    /// No trailer, so that the damage may be a frame that was not written to its end.
+    /// No trailer was found, so that the damage may be a frame that was not written to its end.
     Nothing,
-    /// Trailers, all of which were written while what is damaged was not known to be on the
+    /// Trailers were found, all of them written before the damaged bytes were known to be on the
     /// medium.
     Unsynced,
-    /// Trailers that were written when what is damaged was on the medium.
+    /// A trailer was found that was written when the damaged bytes were on the medium.
     Synced,
 }
 
-/// A trailer is no longer than this, nor an empty frame.
+/// The maximum length of a trailer, and of an empty frame.
 const TRAILER_BYTES_MAX: usize = 128;
 
-/// Returns the trailers that begin in `bytes` at `from` or behind, and end there, too: those with
-/// this tag, or all if there is none.
+/// Returns the trailers that begin in `bytes` at `from` or after it, and are complete: those with
+/// this tag, or all if `tag` is `None`.
 fn trailers(bytes: &[u8], from: usize, tag: Option<LogTag>) -> impl Iterator<Item = Trailer> + '_ {
     let behind = bytes.get(from..).unwrap_or_default();
     let places = memchr::memmem::find_iter(behind, ECHO);
@@ -311,7 +313,7 @@ fn has_trailer(bytes: &[u8], from: usize, tag: Option<LogTag>) -> bool {
     trailers(bytes, from, tag).next().is_some()
 }
 
-/// Returns the tag of a log. `None`: it has none, or its first frame is damaged.
+/// Returns the tag of a log; `None` if it has none, or if its first frame is damaged.
 ///
 /// # Errors
 /// Those of the input.
@@ -323,10 +325,10 @@ pub fn tag_of<F: Read + Seek>(input: &mut F) -> io::Result<Option<LogTag>> {
     Ok(frames.tag)
 }
 
-/// Looks for trailers from the offset `start` of a log on, which is damaged at `damage`. They are
-/// told by their form and the log's tag, whatever offset they name and whatever lies before them:
-/// bytes that are missing or inserted move all that follows, and a frame that is damaged itself has
-/// one, too. Reads each byte once.
+/// Searches for trailers from the offset `start` of a log on, which is damaged at `damage`. They
+/// are recognized by their form and the log's tag, regardless of the offset that they name and the
+/// bytes before them: missing or inserted bytes move all that follows, and a frame that is damaged
+/// itself has a trailer, too. Reads each byte once.
 ///
 /// # Errors
 /// Those of the input.
@@ -346,13 +348,13 @@ pub fn look_behind<F: Read + Seek>(input: &mut F, start: u64, damage: u64) -> io
         if read == 0 {
             return Ok(found);
         }
-        // A trailer may lie across the end of what was read.
+        // A trailer may cross the end of the bytes read so far.
         let keep = window.len().saturating_sub(TRAILER_BYTES_MAX);
         window.drain(..keep);
     }
 }
 
-/// Returns the frame without commands with which each log begins, so that none is empty. It gives
+/// Returns the frame without commands with which each log begins, so that no log is empty. It gives
 /// the log its tag.
 pub fn opening(tag: LogTag) -> Vec<u8> {
     let mut frame = Vec::new();
@@ -360,11 +362,12 @@ pub fn opening(tag: LogTag) -> Vec<u8> {
     frame
 }
 
-/// The length of the first frame of a log with a tag. That of one without is less.
+/// The length of the first frame of a log with a tag. The first frame of a log without one is
+/// shorter.
 pub const OPENING_BYTES: u64 = 83;
 
-/// True if nothing but zeros follows what is the beginning of a frame at `from`. A file may end so
-/// after a power failure: it was made longer, and its bytes were not written.
+/// Returns true if only zeros follow the beginning of a frame at `from`. A file may end like this
+/// after a power failure: it was extended, but its bytes were not written.
 ///
 /// # Errors
 /// Those of the input.
@@ -401,7 +404,7 @@ mod tests {
 
     const TAG: LogTag = LogTag(0x0123_4567_89ab_cdef);
 
-    /// A log of these frames, each synced before the next is written if `synced`.
+    /// Creates a log of these frames, each synced before the next is written if `synced`.
     fn log(frames: &[&[&[u8]]], synced: bool) -> (Vec<u8>, Vec<usize>) {
         let (mut log, mut ends) = (Vec::new(), Vec::new());
         for commands in frames {
@@ -529,7 +532,7 @@ mod tests {
                     let start = rest.unwrap_or(from);
                     let damaged = &mut Cursor::new(&damaged);
                     let behind = look_behind(damaged, start, from).unwrap();
-                    // The last one's own trailer may be what is damaged.
+                    // The trailer of the last frame may itself be damaged.
                     if frame < ends.len() - 1 {
                         assert_ne!(behind, Behind::Nothing, "{position}");
                     }
@@ -595,7 +598,7 @@ mod tests {
         assert!(longest.len() <= TRAILER_BYTES_MAX, "{}", longest.len());
     }
 
-    /// An input that counts what is taken from it.
+    /// An input that counts the bytes taken from it.
     struct Counted<'b>(&'b [u8], usize);
 
     impl Read for Counted<'_> {

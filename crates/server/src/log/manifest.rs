@@ -1,4 +1,4 @@
-//! The manifest: which files of a directory make up the log.
+//! The manifest, which names the files of a directory that make up the log.
 //!
 //! ```text
 //! nearfield-log 3
@@ -8,15 +8,15 @@
 //! crc32c 0f6fcf30
 //! ```
 //!
-//! The state is that of the base (none: no keys), changed by the commands of the logs in their
-//! order. The manifest is replaced as a whole, so that it is either the old or the new one.
+//! The state is that of the base (without one: no keys), changed by the commands of the logs in
+//! their order. The manifest is replaced as a whole, so that it is either the old or the new one.
 //!
-//! One that names no log says that there is none. Where bases or logs lie and there is no manifest,
-//! it is missing. Before another log begins, the manifest says so by `begun` and its number: a
-//! base and a log of that number do not count until they are named.
+//! A manifest that names no log means that there is no log. If there are bases or logs but no
+//! manifest, the manifest is missing. Before another log begins, the manifest announces it by
+//! `begun` and its number: a base and a log of that number do not count until they are named.
 //!
-//! Version 2 says that each log begins with a frame without commands, which was on the medium
-//! before the manifest named the log. Version 3 says that frames may repeat a tag of their log,
+//! Version 2 means that each log begins with a frame without commands, which was on the medium
+//! before the manifest named the log. Version 3 means that frames may repeat a tag of their log,
 //! which older servers do not know.
 
 use super::frame::checksum;
@@ -29,28 +29,28 @@ use std::path::Path;
 pub const NAME: &str = "nearfield.manifest";
 const HEAD: &str = "nearfield-log ";
 const VERSION: u32 = 3;
-/// Manifests are far shorter.
+/// The maximum number of bytes read. Manifests are far shorter.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Why a manifest cannot be used.
+/// The error for a manifest that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManifestError {
-    /// It cannot be read.
+    /// The manifest cannot be read.
     #[error("{0}")]
     Unreadable(#[from] io::Error),
-    /// It is not as it was written.
+    /// The manifest has changed since it was written.
     #[error(
         "damaged: its checksum is not that of its text. Restore it from a backup, or start once \
          with --repair-log, which makes another from the files that are there"
     )]
     Damaged,
-    /// It is that of a server that came later.
+    /// The manifest was written by a newer server.
     #[error("version {0} of the manifest is unknown. Start the newer server that has written it")]
     Newer(u32),
 }
 
-/// Which files make up the log.
+/// The list of the files that make up the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     version: u32,
@@ -58,20 +58,20 @@ pub struct Manifest {
     pub base: Option<String>,
     /// The logs, the oldest first.
     pub logs: Vec<String>,
-    /// The number of a base and a log with which another log was about to begin. What they hold
-    /// does not count until a manifest names them.
+    /// The number of a base and a log with which another log was about to begin. Their content does
+    /// not count until a manifest names them.
     pub begun: Option<u64>,
 }
 
 impl Default for Manifest {
-    /// One that names no log.
+    /// Creates a manifest that names no log.
     fn default() -> Manifest {
         Manifest::of(None, Vec::new())
     }
 }
 
 impl Manifest {
-    /// A manifest of a base and logs.
+    /// Creates a manifest of a base and logs.
     pub fn of(base: Option<String>, logs: Vec<String>) -> Manifest {
         Manifest {
             version: VERSION,
@@ -81,7 +81,7 @@ impl Manifest {
         }
     }
 
-    /// A manifest of files that may be those of an older version.
+    /// Creates a manifest of files that an older version may have written.
     pub fn of_any_version(base: Option<String>, logs: Vec<String>) -> Manifest {
         Manifest {
             version: 1,
@@ -89,16 +89,17 @@ impl Manifest {
         }
     }
 
-    /// Names another log behind those that are there.
+    /// Adds another log at the end.
     pub fn push(&mut self, log: String) {
-        // One of the first version stays what it is, as its logs may lack their first frame.
+        // A manifest of the first version keeps its version, because its logs may lack their first
+        // frame.
         if self.has_openings() {
             self.version = VERSION;
         }
         self.logs.push(log);
     }
 
-    /// The manifest before another log begins.
+    /// Creates the manifest that is written before another log begins.
     pub fn with_begun(self, number: u64) -> Manifest {
         Manifest {
             begun: Some(number),
@@ -106,7 +107,7 @@ impl Manifest {
         }
     }
 
-    /// True if each log begins with a frame without commands.
+    /// Returns true if each log begins with a frame without commands.
     pub fn has_openings(&self) -> bool {
         self.version >= 2
     }
@@ -114,7 +115,7 @@ impl Manifest {
     /// Reads the manifest of a directory, `None` if there is none.
     ///
     /// # Errors
-    /// It cannot be read, is damaged, or is that of a newer version.
+    /// The manifest cannot be read, is damaged, or has a newer version.
     pub fn read(directory: &Path) -> Result<Option<Manifest>, ManifestError> {
         let path = directory.join(NAME);
         let found = std::fs::symlink_metadata(&path);
@@ -133,7 +134,7 @@ impl Manifest {
         }
     }
 
-    /// Takes a manifest's text apart, `None` if it is damaged.
+    /// Parses the text of a manifest; `None` if it is damaged.
     pub fn parse(text: &[u8]) -> Option<Manifest> {
         let text = std::str::from_utf8(text).ok()?;
         let end = text.rfind("crc32c ")?;
@@ -161,7 +162,7 @@ impl Manifest {
         Some(manifest)
     }
 
-    /// The manifest's text.
+    /// Returns the manifest's text.
     pub fn text(&self) -> String {
         let mut text = format!("{HEAD}{}\n", self.version);
         if let Some(base) = &self.base {
@@ -177,8 +178,8 @@ impl Manifest {
         text + &format!("crc32c {checksum:08x}\n")
     }
 
-    /// Puts the manifest in place of the one that is there. When this returns, it is on the
-    /// medium; if it fails, either of the two is.
+    /// Replaces the manifest in the directory. When this returns, the new one is on the medium; if
+    /// it fails, either of the two is.
     ///
     /// # Errors
     /// Those of the disk.
@@ -191,24 +192,25 @@ impl Manifest {
         disk.sync_directory(directory)
     }
 
-    /// True if a log is named.
+    /// Returns true if the manifest names a log.
     pub fn has_log(&self) -> bool {
         !self.logs.is_empty()
     }
 
-    /// True if a file of a base or log that it does not name may be newer than it.
+    /// Returns true if the file with this number, a base or log that the manifest does not name,
+    /// may be newer than the manifest.
     pub fn may_predate(&self, number: u64) -> bool {
         let newest = self.logs.iter().filter_map(|name| number_of(name)).max();
         newest.is_some_and(|newest| number > newest) && self.begun.is_none_or(|it| number < it)
     }
 
-    /// True if the file of this name belongs to the log.
+    /// Returns true if the file of this name belongs to the log.
     pub fn holds(&self, name: &str) -> bool {
         self.base.as_deref() == Some(name) || self.logs.iter().any(|log| log == name)
     }
 }
 
-/// The names of bases and logs in a directory, with their numbers.
+/// Returns the names of bases and logs in a directory, with their numbers.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -225,7 +227,7 @@ pub fn numbered_files(directory: &Path) -> io::Result<Vec<(String, u64)>> {
     Ok(files)
 }
 
-/// The number in the name of a base or log.
+/// Returns the number in the name of a base or log.
 fn number_of(name: &str) -> Option<u64> {
     let base = name
         .strip_prefix("base-")
@@ -236,12 +238,12 @@ fn number_of(name: &str) -> Option<u64> {
     base.or(log)?.parse().ok()
 }
 
-/// The name of a base.
+/// Returns the name of a base.
 pub fn base_name(number: u64) -> String {
     format!("base-{number}.rdb")
 }
 
-/// The name of a log.
+/// Returns the name of a log.
 pub fn log_name(number: u64) -> String {
     format!("log-{number}.aof")
 }

@@ -1,15 +1,15 @@
-//! The log: all commands that have changed keys, on disk before their clients are answered.
+//! The log: all commands that have changed keys, on disk before their clients get a reply.
 //!
 //! # From a command to the medium
 //!
-//! A command that has changed keys is *appended* to a buffer in memory while nobody else can
-//! change its keys (see [`keyspace`](crate::keyspace)), so that for each key, and for all that
-//! was executed as one whole, the log has the order of memory. Before a thread sends the replies
-//! of a round it *commits*: it waits until all that was appended before is as safe as the
-//! [`Policy`] asks. Whoever finds nobody writing becomes the *leader* and writes all that is in
-//! the buffer as one [frame]; the others wait for it. So many clients share one write and
-//! one sync, and a reply never tells of something that the log does not hold, be it the client's
-//! own write or one of others that it has read.
+//! A command that has changed keys is *appended* to a buffer in memory while no other thread can
+//! change its keys (see [`keyspace`](crate::keyspace)). So for each key, and for everything that
+//! was executed as one unit, the log has the order of memory. Before a thread sends the replies of
+//! a round it *commits*: it waits until everything that was appended before is as safe as the
+//! [`Policy`] requires. A thread that finds no other thread writing becomes the *leader* and writes
+//! the whole buffer as one [frame]; the others wait for it. So many clients share one write and one
+//! sync, and a reply never reports a write that the log does not hold, be it the client's own or
+//! another client's write that it has read.
 //!
 //! | policy | a reply waits for | lost when the process is killed | when the power fails |
 //! |---|---|---|---|
@@ -19,26 +19,26 @@
 //!
 //! # When the disk fails
 //!
-//! Memory is ahead of the log then, and cannot go back. What holds is: no reply says that
-//! something is safe that is not, and memory does not run further ahead.
+//! Memory is then ahead of the log, and cannot be rolled back. Two guarantees remain: no reply
+//! claims that an unsafe write is safe, and memory does not run further ahead.
 //!
-//! 1. A *write* that fails (no space, an I/O error) may have left part of a frame. The leader cuts
-//!    the file back to the last whole frame and keeps the frame in the buffer. Until a later
+//! 1. A *write* that fails (no space, an I/O error) may have left part of a frame. The leader
+//!    truncates the file to the last whole frame and keeps the frame in the buffer. Until a later
 //!    attempt succeeds (one is made ten times a second), commands that write are refused with
-//!    `MISCONF`, so that the buffer does not grow. Clients whose commands were executed already
-//!    get no reply: their connections are closed, since neither `OK` nor an error would be true.
+//!    `MISCONF`, so that the buffer does not grow. Clients whose commands were executed already get
+//!    no reply: their connections are closed, because neither `OK` nor an error would be true.
 //!    Clients that only read are served.
-//! 2. A *sync* that fails, or a cut that fails, leaves a file of which nobody knows what is on the
-//!    medium: the system may have dropped the pages and will report success the next time. The
-//!    file is *lost*: nothing more is written to it, and all of case 1 holds, until a new base
-//!    (a snapshot of memory) and a new log have taken its place. Only then, memory is on the
-//!    medium by another way, and the buffer is dropped.
+//! 2. After a failed *sync*, or a failed truncation, it is unknown which bytes of the file are on
+//!    the medium: the system may have dropped the pages and will report success the next time. The
+//!    file is *lost*: nothing more is written to it, and all of case 1 holds, until a new base (a
+//!    snapshot of memory) and a new log have replaced it. Memory is then on the medium through the
+//!    base, and only then is the buffer dropped.
 //!
 //! # Files
 //!
 //! See [`manifest`]. When the log is rewritten, the *switch* to a new file is put into the buffer
-//! at the instant of which the snapshot is taken, in the exclusive phase and without waiting for
-//! the disk; the leader carries it out between two frames.
+//! at the instant whose state the snapshot has, in the exclusive phase and without waiting for the
+//! disk; the leader performs it between two frames.
 
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
@@ -60,7 +60,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What has to be done before a client is answered.
+/// The condition for sending a reply to a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// The log is on the medium.
@@ -73,14 +73,14 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// The policy of a name in the configuration.
+    /// Returns the policy of a name in the configuration.
     pub fn from_name(name: &str) -> Option<Policy> {
         [Policy::Always, Policy::EverySecond, Policy::No]
             .into_iter()
             .find(|policy| policy.name() == name)
     }
 
-    /// The policy's name in the configuration.
+    /// Returns the policy's name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Policy::Always => "always",
@@ -90,25 +90,25 @@ impl Policy {
     }
 }
 
-/// What is done about damage in a log.
+/// The treatment of damage in a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Damage {
-    /// A last frame that was not written to its end is cut off, all else is refused.
+    /// Truncates a last frame that was not written to its end, and refuses all other damage.
     #[default]
     Refuse,
-    /// The log is cut off where the damage begins, and what is cut off is kept. A manifest that is
-    /// damaged or missing is made anew.
+    /// Truncates the log where the damage begins, and keeps the part that was cut off. A manifest
+    /// that is damaged or missing is rebuilt.
     Repair,
 }
 
-/// How long a sync may take under `everysec` until replies wait for it.
+/// The duration of a sync under `everysec` after which replies wait for it.
 const SYNC_PATIENCE: Duration = Duration::from_secs(2);
-/// How often the log is synced under `everysec`.
+/// The interval of syncs under `everysec`.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
-/// A buffer that has grown beyond this is not kept.
+/// The capacity in bytes above which a buffer is not kept.
 const SPARE_BYTES: usize = 1 << 20;
 
-/// The log cannot be written, so that what a client did is not known to be safe.
+/// The error if the log cannot be written, so that a client's change is not known to be safe.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the log cannot be written: {0}")]
 pub struct NotDurable(pub String);
@@ -124,7 +124,7 @@ pub struct LogFile {
     pub tag: Option<LogTag>,
     /// Its length.
     pub length: u64,
-    /// Up to which length it is on the medium.
+    /// The length up to which it is on the medium.
     pub synced: u64,
 }
 
@@ -133,9 +133,10 @@ pub struct LogFile {
 pub struct Log {
     on: AtomicBool,
     failing: AtomicBool,
-    /// Positions count all bytes that were ever appended, frames' trailers not among them.
+    /// The position of the end. Positions count all bytes that were ever appended, without the
+    /// frames' trailers.
     appended: AtomicU64,
-    /// Up to where replies may tell.
+    /// The position up to which replies may be sent.
     durable: AtomicU64,
     state: Mutex<State>,
     /// Signalled when a leader or a sync has ended.
@@ -152,9 +153,9 @@ struct State {
     synced: u64,
     file: Option<LogFile>,
     leading: bool,
-    /// Somebody waits to change the buffer while nobody leads.
+    /// True if a thread waits to change the buffer while there is no leader.
     reserved: bool,
-    /// Since when a sync beside the leader is under way.
+    /// The time at which the running sync outside of the leader began.
     syncing_since: Option<Instant>,
     last_sync: Option<Instant>,
     failure: Option<Failure>,
@@ -162,40 +163,40 @@ struct State {
     counts: Counts,
 }
 
-/// What is appended and not written.
+/// A part of the buffer that is appended but not written.
 #[derive(Debug)]
 enum Chunk {
     Commands(Vec<u8>),
-    /// From here on another file is written.
+    /// The point from which another file is written.
     Switch(LogFile),
 }
 
 #[derive(Clone, Debug)]
 struct Failure {
     message: String,
-    /// The file of which nobody knows what is on the medium.
+    /// The file whose content on the medium is unknown.
     lost: Option<PathBuf>,
 }
 
-/// What the log has done, for `INFO`.
+/// The counters of the log, for `INFO`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// The length of the file that is written now.
+    /// The length of the current file.
     pub file_bytes: u64,
-    /// Bytes that are appended and not written.
+    /// Number of bytes that are appended but not written.
     pub buffer_bytes: u64,
-    /// Frames that were written.
+    /// Number of frames that were written.
     pub frames: u64,
-    /// Syncs that were made.
+    /// Number of syncs that were made.
     pub syncs: u64,
-    /// How long they took.
+    /// The total duration of the syncs.
     pub sync_time: Duration,
-    /// Replies that had to wait for a slow sync.
+    /// Number of replies that had to wait for a slow sync.
     pub delayed: u64,
 }
 
 impl Log {
-    /// Begins to log, into `file`.
+    /// Begins to log into `file`.
     pub fn open(&self, policy: Policy, file: LogFile) {
         let mut state = self.state.lock();
         state.policy = policy;
@@ -206,26 +207,27 @@ impl Log {
         self.on.store(true, Ordering::Release);
     }
 
-    /// True if commands are logged.
+    /// Returns true if commands are logged.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// True if the log cannot be written, so that nothing may be changed.
+    /// Returns true if the log cannot be written, so that nothing may be changed.
     #[inline]
     pub fn is_failing(&self) -> bool {
         self.failing.load(Ordering::Acquire)
     }
 
-    /// Why the log cannot be written, and whether it takes a new base to go on.
+    /// Returns the reason why the log cannot be written, and true if a new base is needed to
+    /// continue.
     pub fn failure(&self) -> Option<(String, bool)> {
         let state = self.state.lock();
         let failure = state.failure.as_ref()?;
         Some((failure.message.clone(), failure.lost.is_some()))
     }
 
-    /// What the log has done.
+    /// Returns the counters of the log.
     pub fn counts(&self) -> Counts {
         let state = self.state.lock();
         Counts {
@@ -234,7 +236,7 @@ impl Log {
         }
     }
 
-    /// The policy.
+    /// Returns the policy.
     pub fn policy(&self) -> Policy {
         self.state.lock().policy
     }
@@ -243,17 +245,17 @@ impl Log {
     pub fn set_policy(&self, policy: Policy) {
         let mut state = self.state.lock();
         state.policy = policy;
-        // What was safe enough may be so no more, and is waited for again.
+        // Replies that were safe enough under the old policy may have to wait again.
         self.durable.store(state.durable(), Ordering::Release);
     }
 
-    /// Up to where the log has been appended to.
+    /// Returns the position up to which the log has been appended to.
     #[inline]
     pub fn position(&self) -> u64 {
         self.appended.load(Ordering::Acquire)
     }
 
-    /// Up to where replies may tell of it.
+    /// Returns the position up to which replies may be sent.
     #[inline]
     pub fn durable(&self) -> u64 {
         self.durable.load(Ordering::Acquire)
@@ -261,9 +263,9 @@ impl Log {
 
     // ---- Appending -------------------------------------------------------------------------
 
-    /// Appends commands, each with its database, that were executed as one whole. Answers the
-    /// position behind them. To be called while what they have changed cannot be changed by
-    /// others.
+    /// Appends commands, each with its database, that were executed as one unit. Returns the
+    /// position after them. Must be called while other threads cannot change what the commands have
+    /// changed.
     pub fn append(&self, commands: &[(usize, Words)]) -> u64 {
         let mut appender = self.appender();
         let whole = commands.len() > 1;
@@ -282,8 +284,8 @@ impl Log {
         appender.finish()
     }
 
-    /// Appends commands of one database that were executed one by one and are encoded already.
-    /// As [`append`](Log::append).
+    /// Appends commands of one database that were executed one by one and are encoded already. The
+    /// conditions are those of [`append`](Log::append).
     pub fn append_encoded(&self, database: usize, commands: &[u8]) -> u64 {
         let mut appender = self.appender();
         appender.select(database);
@@ -308,11 +310,11 @@ impl Log {
 
     // ---- Committing ------------------------------------------------------------------------
 
-    /// Waits until all that was appended before is as safe as the policy asks. `own` is the
-    /// position behind what the caller's own clients have changed.
+    /// Waits until everything that was appended before is as safe as the policy requires. `own` is
+    /// the position after the changes of the caller's own clients.
     ///
     /// # Errors
-    /// The log cannot be written, and what lies before `own` is not safe.
+    /// The log cannot be written, and the part before `own` is not safe.
     pub fn commit(&self, own: u64) -> Result<(), NotDurable> {
         if !self.is_on() || self.durable() >= self.position() {
             return Ok(());
@@ -342,8 +344,8 @@ impl Log {
         }
     }
 
-    /// Does what is due: writes what is in the buffer, another time if it has failed before, and
-    /// syncs. To be called about ten times a second.
+    /// Does the periodic work: writes the buffer, which retries failed writes, and syncs. Must be
+    /// called about ten times a second.
     pub fn tend(&self) {
         if !self.is_on() {
             return;
@@ -365,7 +367,7 @@ impl Log {
         }
     }
 
-    /// Writes and syncs all that was appended, whatever the policy.
+    /// Writes and syncs everything that was appended, whatever the policy.
     ///
     /// # Errors
     /// The log cannot be written.
@@ -380,7 +382,7 @@ impl Log {
         }
     }
 
-    /// Syncs what is written while others go on writing.
+    /// Syncs the written part while other threads continue to write.
     fn sync_beside(&self, mut state: MutexGuard<'_, State>) {
         while state.syncing_since.is_some() {
             self.progress.wait(&mut state);
@@ -393,7 +395,7 @@ impl Log {
         self.progress.notify_all();
     }
 
-    /// Syncs what is written, if that is to be done. What is written meanwhile is not known to be
+    /// Syncs the written part, if necessary. Bytes that are written meanwhile do not count as
     /// synced.
     fn sync_written(&self, state: &mut MutexGuard<'_, State>) {
         let Some(current) = state.file.clone() else {
@@ -421,7 +423,7 @@ impl Log {
         state.synced = state.synced.max(written);
     }
 
-    /// Writes all that is in the buffer, and syncs it if the policy asks for it.
+    /// Writes the whole buffer, and syncs it if the policy requires that.
     fn lead<'l>(&'l self, mut state: MutexGuard<'l, State>) -> MutexGuard<'l, State> {
         state.leading = true;
         while let Some(chunk) = state.chunks.pop_front() {
@@ -437,7 +439,7 @@ impl Log {
                 break;
             }
         }
-        // A frame that was written under another policy is not synced with it.
+        // A frame that was written under another policy may not be synced yet.
         let is_due = state.policy == Policy::Always && !is_left_out(Step::SyncOlder);
         if is_due && state.synced < state.written {
             self.sync_written(&mut state);
@@ -448,15 +450,16 @@ impl Log {
         state
     }
 
-    /// Writes a frame. On failure the commands are back in the buffer.
+    /// Writes a frame. On failure the commands return to the buffer.
     fn write(
         &self,
         state: &mut MutexGuard<'_, State>,
         mut current: LogFile,
         mut commands: Vec<u8>,
     ) -> bool {
-        // Under `no` the system chooses when to write out what, so that damage before whole
-        // frames need not be due to a power failure of just now; it is not to be cut off unasked.
+        // Under `no` the system chooses when to write out which bytes, so that damage before whole
+        // frames need not come from a recent power failure; it must not be truncated without being
+        // asked.
         let synced = match state.policy {
             Policy::No => current.length,
             Policy::Always | Policy::EverySecond => current.synced,
@@ -514,14 +517,14 @@ impl Log {
         done
     }
 
-    /// Ends a file and goes on with another. On failure the switch is back in the buffer.
+    /// Ends a file and continues with another. On failure the switch returns to the buffer.
     fn change_file(
         &self,
         state: &mut MutexGuard<'_, State>,
         current: &LogFile,
         next: LogFile,
     ) -> bool {
-        // All of a file is on the medium before the next is written to, so that only the last
+        // A whole file is on the medium before the next is written to, so that only the last file
         // may be torn.
         if let Err(error) = MutexGuard::unlocked(state, || current.file.sync()) {
             self.fail(state, current, &error, true);
@@ -540,7 +543,7 @@ impl Log {
             "{}: {error}; commands that write are refused",
             file.path.display()
         );
-        // A file that is lost stays so, whatever happens besides.
+        // A lost file stays lost, whatever else happens.
         if !state.is_lost() {
             let lost = lost.then(|| file.path.clone());
             state.failure = Some(Failure { message, lost });
@@ -556,8 +559,8 @@ impl Log {
         }
     }
 
-    /// Ends logging. What was appended is written and synced before, if the log can be written;
-    /// from then on nobody waits for it. To be called while nobody can append.
+    /// Ends logging. If the log can be written, everything appended is written and synced before;
+    /// afterwards no thread waits for it. Must be called while no thread can append.
     pub fn close(&self) {
         let mut state = self.state.lock();
         state.reserved = true;
@@ -583,16 +586,16 @@ impl Log {
 
     // ---- Rewriting -------------------------------------------------------------------------
 
-    /// Has all that is appended from now on go to `next`. To be called in the exclusive phase, at
-    /// the instant of which the next base is taken.
+    /// Directs everything that is appended later to `next`. Must be called in the exclusive phase,
+    /// at the instant whose state the next base has.
     pub fn switch_to(&self, next: LogFile) {
         let mut state = self.state.lock();
         state.chunks.push_back(Chunk::Switch(next));
         state.database = None;
     }
 
-    /// Makes sure that what is appended goes to the last file that was switched to, now that a
-    /// base holds all that came before. What was not written by then need not be.
+    /// Makes sure that appended commands go to the last file that was switched to, now that a base
+    /// holds everything before. Commands before the switch need not be written any more.
     pub fn leave_older_files(&self) {
         let mut state = self.state.lock();
         state.reserved = true;
@@ -634,13 +637,13 @@ impl State {
         }
     }
 
-    /// True if nobody knows what of a file is on the medium.
+    /// Returns true if it is unknown which bytes of the file are on the medium.
     fn is_lost(&self) -> bool {
         let lost = |failure: &Failure| failure.lost.is_some();
         self.failure.as_ref().is_some_and(lost)
     }
 
-    /// The buffer that is appended to.
+    /// Returns the buffer that is appended to.
     fn out(&mut self) -> &mut Vec<u8> {
         match self.chunks.back_mut() {
             Some(Chunk::Commands(commands)) => commands,
@@ -648,7 +651,7 @@ impl State {
         }
     }
 
-    /// Puts commands that could not be written before those that have come since.
+    /// Puts commands that could not be written before those that were appended since.
     fn put_back(&mut self, mut commands: Vec<u8>) {
         if let Some(Chunk::Commands(later)) = self.chunks.front_mut() {
             if is_left_out(Step::PutBackFirst) {
@@ -662,7 +665,7 @@ impl State {
     }
 }
 
-/// Appends commands to the log, in their order.
+/// The appending of commands to the log, in their order.
 #[derive(Debug)]
 struct Appender<'l> {
     log: &'l Log,
@@ -671,7 +674,7 @@ struct Appender<'l> {
 }
 
 impl Appender<'_> {
-    /// Ends the commands, and answers the position behind them.
+    /// Ends the commands, and returns the position after them.
     fn finish(mut self) -> u64 {
         let length = self.state.out().len() - self.start;
         self.log.appended.fetch_add(length as u64, Ordering::AcqRel) + length as u64
@@ -689,7 +692,7 @@ impl Appender<'_> {
     }
 }
 
-/// What clients are told of an error: the system's text, without its number.
+/// Returns the text of an error for clients: the system's text, without its number.
 fn message(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {

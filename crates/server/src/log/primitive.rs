@@ -1,5 +1,5 @@
-//! The locks and atomics of the [log](super), in whose place the feature `shuttle` puts those of
-//! the library of that name, so that `tests/shuttle` can choose which thread runs next.
+//! The locks and atomics of the [log](super). The feature `shuttle` replaces them by those of the
+//! library of that name, so that `tests/shuttle` can choose which thread runs next.
 
 #[cfg(not(feature = "shuttle"))]
 pub(super) use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -11,7 +11,7 @@ pub(super) use model::{Condvar, Mutex, MutexGuard};
 #[cfg(feature = "shuttle")]
 pub(super) use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Locks with the methods of those of `parking_lot` that the log uses.
+/// Locks with those methods of `parking_lot` that the log uses.
 #[cfg(feature = "shuttle")]
 mod model {
     use shuttle::sync;
@@ -29,13 +29,13 @@ mod model {
             }
         }
 
-        /// As the lock that this one stands in for, it is not poisoned.
+        /// Returns the guard. Like the lock that this one replaces, it is never poisoned.
         fn guard(&self) -> sync::MutexGuard<'_, T> {
             self.0.lock().unwrap_or_else(PoisonError::into_inner)
         }
     }
 
-    /// It lacks the guard of the library only within its own methods.
+    /// A guard that holds the library's guard except within its own methods.
     #[derive(Debug)]
     pub(in crate::log) struct MutexGuard<'l, T> {
         mutex: &'l Mutex<T>,
@@ -83,22 +83,22 @@ mod model {
     }
 }
 
-/// A step of the protocol that a test leaves out, to show that it would be missed.
+/// A step of the protocol that a test leaves out, to show that it is necessary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// What was written under another policy is synced when the policy asks for it.
+    /// The sync of bytes written under another policy, if the new policy requires it.
     SyncOlder,
-    /// What is written is told of only when it is synced, where the policy asks for that.
+    /// The wait for the sync before replies are sent, if the policy requires it.
     WaitForSync,
-    /// Commands that could not be written go before those that have come since.
+    /// The order of commands that could not be written before those that were appended since.
     PutBackFirst,
-    /// Who ends logging waits for the leader.
+    /// The wait for the leader before logging ends.
     WaitForLeader,
 }
 
 #[cfg(feature = "shuttle")]
 thread_local! {
-    /// All threads of a scenario are one of the system.
+    /// The step that is left out. All threads of a scenario are one thread of the system.
     static LEFT_OUT: std::cell::Cell<Option<Step>> = const { std::cell::Cell::new(None) };
 }
 
@@ -108,7 +108,7 @@ pub fn leave_out(step: Option<Step>) {
     LEFT_OUT.set(step);
 }
 
-/// True if a step is left out.
+/// Returns true if a step is left out.
 #[inline]
 pub(super) fn is_left_out(step: Step) -> bool {
     #[cfg(feature = "shuttle")]
