@@ -168,7 +168,7 @@ impl KeySpec {
     }
 }
 
-/// The groups of commands, as the documentation orders them.
+/// The groups of commands, in the order of the documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
     /// Strings and bits.

@@ -1,4 +1,4 @@
-//! Access control.
+//! Commands on access control.
 
 use super::{Answer, Call, Command, Flags, Group, client, integer, is, lookup, registry};
 use crate::acl::{AclError, DEFAULT, Denied, Selector, User, hex};

@@ -1,4 +1,4 @@
-//! The configuration.
+//! Commands on the configuration.
 
 use super::help::help;
 use super::{Answer, Call, Command, Flags, Group};

@@ -230,7 +230,7 @@ pub fn abort(server: &Server, client: &mut Client, error: &CommandError) -> Comm
     CommandError::owned(format!("EXECABORT Transaction discarded because of: {why}"))
 }
 
-/// Ends the watching of all keys of a client, in no phase.
+/// Ends the watching of all keys of a client. The caller is in no phase of the keyspace.
 pub fn leave_watches(server: &Server, client: &mut Client) {
     let watched = std::mem::take(&mut client.watched);
     client.watched_bytes = 0;

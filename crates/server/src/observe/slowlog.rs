@@ -1,4 +1,4 @@
-//! The last commands that took long (`SLOWLOG`).
+//! The last slow commands (`SLOWLOG`).
 
 use crate::client::Client;
 use crate::config::Hot;
@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// A command that took long.
+/// A slow command.
 #[derive(Clone, Debug)]
 pub struct SlowCommand {
     /// The unique number of this record.
@@ -24,7 +24,7 @@ pub struct SlowCommand {
     pub name: String,
 }
 
-/// The last commands that took long, the latest first.
+/// The last slow commands, the latest first.
 #[derive(Debug, Default)]
 pub struct SlowLog {
     state: Mutex<(u64, VecDeque<SlowCommand>)>,

@@ -59,10 +59,10 @@ pub enum ProtocolError {
     /// An argument does not begin with a dollar sign.
     #[error("Protocol error: expected '$', got '{}'", .0.escape_ascii())]
     ExpectedArgument(u8),
-    /// A line with a length does not end.
+    /// A line with a length exceeds the limit without an end.
     #[error("Protocol error: too big {0} count string")]
     LengthTooLong(&'static str),
-    /// An inline command does not end.
+    /// An inline command exceeds the limit without an end.
     #[error("Protocol error: too big inline request")]
     InlineTooLong,
     /// A quote of an inline command is not closed.

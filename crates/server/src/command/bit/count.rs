@@ -1,4 +1,4 @@
-//! Counting and finding bits.
+//! Commands that count and find bits.
 
 use super::super::string::{clamped_part, part};
 use crate::command::{Answer, Call, integer, is};

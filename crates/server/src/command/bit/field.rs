@@ -1,4 +1,4 @@
-//! Integers of any width within a string.
+//! Commands on integers of any width within a string.
 
 use super::{locate, position};
 use crate::command::{Answer, Call, integer, is};
