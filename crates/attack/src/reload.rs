@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 /// The time between two snapshots.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Occasionally puts a damaged snapshot into the server's folder and makes the server read it. Any
-/// reply is allowed. Returns the number of snapshots that it read or refused.
+/// Puts a damaged snapshot into the server's folder from time to time, and makes the server read
+/// it. Any reply is allowed. Returns the number of snapshots that it read or refused.
 pub(crate) fn reload(
     address: SocketAddr,
     data: &Path,

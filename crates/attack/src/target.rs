@@ -166,7 +166,7 @@ impl AttackedServer {
         text.lines().find(is_report).map(str::to_owned)
     }
 
-    /// Path of the log.
+    /// Returns the path of the log.
     pub(crate) fn log(&self) -> &Path {
         &self.log
     }

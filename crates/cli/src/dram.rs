@@ -24,9 +24,9 @@ use std::time::{Duration, Instant};
 ///
 ///     0x7f2b40 READ 1250
 ///
-/// an address in hexadecimal, READ or WRITE, and the time in picoseconds. Requests are sent in
-/// the order of the trace. Each enters at the first clock of the memory, at or after its time, at
-/// which the queue of its channel has room. One that finds none holds up those that follow it.
+/// an address in hexadecimal, READ or WRITE, and the time in picoseconds. Requests are sent in the
+/// order of the trace. Each enters at the first clock of the memory, at or after its time, at which
+/// the queue of its channel has room. A request that finds no room delays those after it.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {

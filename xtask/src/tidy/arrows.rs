@@ -62,7 +62,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield-pim",
             "nearfield-pool",
             "nearfield-radix",
-            // A figure puts indexes behind the protocol, which it parses and writes.
+            // A figure serves indexes by the server's protocol, whose parser it uses.
             "nearfield-server",
             "nearfield-tiers",
             PEERS,

@@ -33,7 +33,7 @@ impl Fate {
 pub struct Before<V> {
     /// True if the key was present.
     pub is_present: bool,
-    /// Its value. A placement need not read it if no operation [compares](compares) it.
+    /// The value. A placement need not read it if no operation [compares](compares) it.
     pub value: Option<V>,
 }
 

@@ -142,7 +142,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     }
 
     /// Reads the value of a key, `None` if it is absent. A map of byte strings in this machine's
-    /// memory lends a long value where it lies: see [`ValueRef`](crate::ValueRef) for how long to
+    /// memory lends a long value without a copy; see [`ValueRef`](crate::ValueRef) for how long to
     /// hold it.
     ///
     /// # Errors
@@ -513,7 +513,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     }
 }
 
-/// Makes a map an index, for tests and programs that are generic over indexes.
+/// The map as an index, for tests and programs that are generic over indexes.
 impl<F: MapForm, P: Placement<F>> OrderedIndex<F> for Map<F, P> {
     #[inline]
     fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {

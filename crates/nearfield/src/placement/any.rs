@@ -47,7 +47,7 @@ pub enum AnyIndex<F: MapForm> {
     Pim(<Pim as Placement<F>>::Index),
 }
 
-/// Calls a method of the index, of any placement.
+/// A call of a method of the index, for any placement.
 macro_rules! on_index {
     ($any:expr, $index:ident => $call:expr) => {
         match $any {

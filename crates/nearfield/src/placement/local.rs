@@ -11,8 +11,8 @@ use std::ops::{Bound, ControlFlow, RangeBounds};
 /// Bytes of keys and values after which a scan stops, so that a chunk of long values stays small.
 const SCAN_BYTES_MAX: usize = 64 << 10;
 
-/// This machine's memory: an adaptive radix tree in this process. Reads cannot fail, and
-/// [`get`](crate::Map::get) lends long values without a copy.
+/// The placement in this machine's memory: an adaptive radix tree in this process. Reads cannot
+/// fail, and [`get`](crate::Map::get) lends long values without a copy.
 ///
 /// ```
 /// use nearfield::{Bytes, Local, Map};

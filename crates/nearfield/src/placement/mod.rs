@@ -123,7 +123,7 @@ pub type Bounds<'k, F> = (
     Bound<<F as nearfield_core::Form>::Key<'k>>,
 );
 
-/// Implements the common part of the placements whose reads can fail.
+/// The common part of the implementations of placements with reads that can fail.
 macro_rules! fallible_reads {
     ($form:ty) => {
         type Read<T> = Result<T, Error>;

@@ -73,7 +73,7 @@ pub enum Task<'w> {
         start: u64,
         /// Number of low bits in which its keys may differ.
         bits: u32,
-        /// Its entries.
+        /// The entries of the partition.
         entries: &'w [u64],
     },
     /// The removal of a partition and all its entries.

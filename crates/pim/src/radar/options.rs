@@ -43,8 +43,8 @@ pub struct Options {
     /// The greatest number of modules with a copy of a part that is only read and cannot be
     /// divided. It is 1 in the paper.
     pub copies_max: usize,
-    /// True if the load of a scan in each subrange is the number of entries that it may read there.
-    /// In the paper it counts as one operation in each.
+    /// True if the load of a scan in each subrange grows with the number of entries that it may
+    /// read there. In the paper it counts as one operation in each.
     pub weighs_scans: bool,
     /// True if the host stores the address of each subrange's list in its module and sends it with
     /// each operation, so that the module need not search for the subrange (L2). Not in the paper.

@@ -135,7 +135,7 @@ impl Sample for Bytes {
         value.len()
     }
 
-    /// Repeats the sealed word, mostly a few times, now and then hundreds of times.
+    /// Repeats the sealed word, mostly a few times, occasionally hundreds of times.
     fn seal(number: u64) -> Vec<u8> {
         seal_word(number).to_le_bytes().repeat(seal_repeats(number))
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Factor of the time of a reply for which the tool sleeps after it. The survey so takes at most a
+/// Multiple of a reply's duration for which the tool sleeps after it. So the survey takes at most a
 /// fifth of the time of one of the server's threads.
 const REST: u32 = 4;
 /// The longest pause between requests.

@@ -116,7 +116,7 @@ impl Reading {
     }
 }
 
-/// Records spans.
+/// The recorder of spans and accuracies.
 #[derive(Debug)]
 pub struct Timeline {
     origin: Instant,

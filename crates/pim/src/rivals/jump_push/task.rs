@@ -11,7 +11,7 @@ use super::tower::{LINK_WORDS, Link};
 /// A task for a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task<'w> {
-    /// Advances a query by one step.
+    /// A step of a query.
     ///
     /// The result is one word: the number of levels it has gone down 8, the right neighbour to
     /// which it goes 56, or 0. If the path is recorded, the link that was too far follows for each

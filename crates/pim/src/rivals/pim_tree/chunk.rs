@@ -74,7 +74,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Returns true if the chunk has a key, or should.
+    /// Returns true if a key is in the chunk's range.
     pub fn covers(&self, key: u64) -> bool {
         key >= self.first && (self.bound == 0 || key < self.bound)
     }
@@ -181,7 +181,7 @@ impl Chunk {
         }
     }
 
-    /// Returns the entries of a block that was copied.
+    /// Returns an entry of a block that was copied.
     fn entry<M: Meter>(module: &Module<'_, M>, block: u32, number: usize) -> Entry {
         let words = module.peek(block, BLOCK_WORDS);
         Entry {
