@@ -2,25 +2,26 @@
 //!
 //! # Hands
 //!
-//! Candidates ought to be any keys, each as likely as another. A random position of an ordered
-//! index is no such thing: whether one takes the key that follows random bytes or [walks](walk)
-//! down the keys by random bytes, keys that stand alone are met far more often than keys in
-//! crowds, so that a few sessions would be evicted before a million users.
+//! Candidates should be random keys, each with equal probability. A random position of an ordered
+//! index does not achieve that: if one takes the key that follows random bytes, or [walks](walk)
+//! down the keys by random bytes, isolated keys are found far more often than keys in dense ranges,
+//! so that a few sessions would be evicted before a million users.
 //!
-//! So *hands* go through the keys in their order, sixteen at a time, and between that propose to
-//! go on somewhere else, where a random walk ends. The walk tells how probable its end is. If the
-//! new place is more probable by a factor than where the hand stands, the hand goes there with one
-//! part in that factor only, and else stays in order (Metropolis and Hastings). Both the jumps and
-//! the steps in order leave equally likely keys equally likely, so that in the long run each key
-//! is met as often as others. Hands that only go in order were tried: those that follow another
-//! meet fewer keys, as these have been evicted, and so catch up with it until all stand together.
-//! Keys that stand together are often used together, so that jumps are needed.
+//! So *hands* visit the keys in their order, sixteen at a time, and in between propose to continue
+//! somewhere else, at the end of a random walk. The walk returns the probability of its end. If the
+//! new position is more probable by a factor than the current one, the hand goes there only with
+//! the inverse of that factor as the probability, and otherwise stays in order (Metropolis and
+//! Hastings). Both the jumps and the steps in order preserve the uniform distribution, so that in
+//! the long run each key is visited as often as others. Hands that only move in order were tried:
+//! those behind another find fewer keys, because these have been evicted, and so catch up with it
+//! until all are at one position. Neighbouring keys are often used together, so that jumps are
+//! needed.
 //!
 //! # Pool
 //!
-//! The best candidates that were not evicted are kept for the next time, as in Redis, so that
-//! each eviction chooses among more keys than it looks at. What is known of a key in the pool is
-//! looked up again before it is evicted, as it may have been used since.
+//! The best candidates that were not evicted are kept for the next time, as in Redis, so that each
+//! eviction chooses among more keys than it samples. A key in the pool is scored again before it is
+//! evicted, because it may have been used since.
 
 use super::Policy;
 use super::access::{Access, Noting};
@@ -31,18 +32,18 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 
 const HANDS: usize = 4;
-/// How many keys a hand reads at once.
+/// Number of keys that a hand reads at once.
 const KEYS_AT_ONCE: usize = 16;
 const POOL_MAX: usize = 16;
 
 /// A key and its database.
 pub type Place = (usize, Vec<u8>);
 
-/// The hands that go through the keys.
+/// The hands that visit the keys.
 #[derive(Debug, Default)]
 pub struct Candidates {
     hands: [Hand; HANDS],
-    /// Whether they go through keys that expire, in the order of their time.
+    /// True if they visit keys that expire, in the order of their times.
     expiring: bool,
     next: usize,
 }
@@ -66,7 +67,7 @@ impl Candidates {
 }
 
 impl Hand {
-    /// The next key; after the last comes the first.
+    /// Returns the next key; after the last comes the first.
     fn next(&mut self, databases: &Databases, expiring: bool) -> Option<Place> {
         if self.read.is_empty() {
             self.jump(databases, expiring);
@@ -83,7 +84,7 @@ impl Hand {
         self.read.pop_front()
     }
 
-    /// Goes on somewhere else, or not.
+    /// Proposes to continue somewhere else, and perhaps does.
     fn jump(&mut self, databases: &Databases, expiring: bool) {
         let length = |number: usize| {
             let database = databases.get(number);
@@ -94,7 +95,7 @@ impl Hand {
         if total == 0 {
             return;
         }
-        // Databases are as likely as they have keys.
+        // A database's probability is proportional to its keys.
         let mut rank = rand::random_range(0..total);
         let number = (0..DATABASES).find(|&number| {
             let found = rank < length(number);
@@ -151,20 +152,21 @@ fn index(database: &Database, expiring: bool) -> Option<&Index> {
     }
 }
 
-/// Which keys may be evicted.
+/// The condition on keys that may be evicted.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'k> {
     /// The keyspace.
     pub keyspace: &'k Keyspace,
     /// `maxmemory-policy`.
     pub policy: Policy,
-    /// How many candidates are looked at.
+    /// Number of candidates that are sampled.
     pub samples: usize,
-    /// The tier that the value, or the coldest node of it, has to lie in; `None`: any.
+    /// The tier in which the value, or its coldest node, must be; `None`: any.
     pub tier: Option<usize>,
 }
 
-/// So many more keys are met if they have to be of one tier, which may have few. *Assumed.*
+/// The factor by which more keys are visited if they must be in one tier, which may have few.
+/// *Assumed.*
 const TRIES_OF_TIER: usize = 32;
 
 impl Wanted<'_> {
@@ -172,7 +174,7 @@ impl Wanted<'_> {
         self.tier.map_or(1, |_| TRIES_OF_TIER)
     }
 
-    /// True if a key is there and may be evicted.
+    /// Returns true if a key exists and may be evicted.
     fn is(&self, databases: &Databases, (number, key): &Place) -> bool {
         let may = |record: Record<'_>| {
             let expires = record.expires_at_ms.is_some() || !self.policy.is_volatile();
@@ -186,17 +188,17 @@ impl Wanted<'_> {
     }
 }
 
-/// The best candidates so far, each with how much it is to be evicted; the best is the last.
+/// The best candidates so far, each with its score; the best is the last.
 #[derive(Debug, Default)]
 pub struct Pool(Vec<(u64, Place)>);
 
 impl Pool {
-    /// Forgets all.
+    /// Forgets all candidates.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// The key that is to be evicted next, which is there; `None` if there is none.
+    /// Returns the existing key that must be evicted next; `None` if there is none.
     pub fn next(
         &mut self,
         databases: &Databases,
@@ -242,7 +244,7 @@ impl Pool {
         }
     }
 
-    /// Takes the best candidate that is still there and still as good.
+    /// Takes the best candidate that still exists and still has its score.
     fn look(
         &mut self,
         databases: &Databases,
@@ -256,7 +258,7 @@ impl Pool {
                 if now >= known {
                     return Some(place);
                 }
-                // It has been used since: the others have their turn first.
+                // It has been used since: better candidates come first.
                 let better = self.0.last().is_some_and(|(other, _)| *other > now);
                 if !better {
                     return Some(place);
@@ -264,7 +266,8 @@ impl Pool {
                 self.offer(now, place);
             }
         }
-        // Whatever was read ahead may be gone, but a hand that reads on finds all that is there.
+        // The keys that were read ahead may be gone, but a hand that reads further finds all
+        // existing ones.
         for _ in 0..HANDS * (KEYS_AT_ONCE + 1) * wanted.tries() {
             let place = candidates.next(databases, wanted.policy.is_volatile())?;
             if wanted.is(databases, &place) {
@@ -272,7 +275,7 @@ impl Pool {
             }
         }
         match wanted.tier {
-            // All that was met lies in other tiers.
+            // All keys that were visited are in other tiers.
             Some(_) => {
                 let anywhere = Wanted {
                     tier: None,
@@ -285,19 +288,19 @@ impl Pool {
     }
 }
 
-/// How much a key is to be evicted.
+/// Returns the score of a key: the greater, the sooner it is evicted.
 fn score(policy: Policy, noting: &Noting<'_>, (database, key): &Place) -> u64 {
     let idle = noting.idle_ms(*database, key);
     if !policy.is_lfu() {
         return idle;
     }
-    // Of those that are used as seldom, the one that was used longest ago.
+    // Among keys with the same frequency, the one with the oldest use goes first.
     const IDLE_BITS: u32 = 48;
     let seldom = u64::from(u8::MAX - noting.frequency(*database, key));
     (seldom << IDLE_BITS) | idle.min((1 << IDLE_BITS) - 1)
 }
 
-/// The key of all databases that expires next. Needs the exclusive phase.
+/// Returns the key of all databases that expires next. Needs the exclusive phase.
 fn soonest(databases: &Databases) -> Option<Place> {
     let first = |(number, database): (usize, &Database)| {
         let (time, key) = database.soonest().ok()??;
@@ -312,7 +315,7 @@ mod tests {
     use super::*;
     use crate::keyspace::{Access as Phase, Effects, Home, Keys};
 
-    /// Ten keys that stand alone, a crowd of random keys and a crowd of numbers, in two databases.
+    /// Ten isolated keys, a dense range of random keys and one of numbers, in two databases.
     #[test]
     fn all_keys_are_met_equally_often() {
         let keyspace = Keyspace::new(Home::Local);

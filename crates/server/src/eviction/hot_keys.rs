@@ -1,21 +1,21 @@
-//! The keys that are used most, found by looking at one use of many.
+//! The most used keys, found by sampling one of many uses.
 
 use parking_lot::Mutex;
 use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
-/// One in this number of uses is sampled.
+/// The number of uses of which one is sampled.
 pub const USES_PER_SAMPLE: u32 = 64;
-/// How many keys are counted.
+/// Number of keys that are counted.
 const COUNTERS: usize = 256;
-/// How long uses are counted before counting begins anew.
+/// The duration after which the counters are reset.
 const WINDOW: Duration = Duration::from_secs(5);
 
-/// The keys that are used most, in the current window of time and the one before.
+/// The most used keys, in the current window of time and the one before.
 ///
 /// Each window counts 256 keys by the *space-saving* algorithm (Metwally, Agrawal, El Abbadi): a
-/// key that has no counter takes over the least one and goes on from there, so that a count is at
-/// most that much too high, and a key with more than 1/256 of all uses has a counter for certain.
+/// key without a counter takes over the least one and continues from its count. So a count is too
+/// high by at most that much, and a key with more than 1/256 of all uses certainly has a counter.
 #[derive(Debug)]
 pub struct HotKeys {
     windows: Mutex<Windows>,
@@ -33,11 +33,12 @@ struct Windows {
 /// The counters of a window.
 #[derive(Debug, Default)]
 struct Counters {
-    /// A hash of the database and the key of each. Nearly all other keys differ in it, so that the
-    /// counters need not be read, which are many cache lines.
+    /// The hash of the database and the key of each counter. Nearly all other keys differ in it, so
+    /// that the counters, which take many cache lines, need not be read.
     hashes: Vec<u32>,
     all: Vec<Counter>,
-    /// No counter is less, and counters from the first up to `position` are greater.
+    /// The least count: no counter is less, and counters from the first up to `position` are
+    /// greater.
     floor: u64,
     position: usize,
 }
@@ -49,14 +50,14 @@ struct Counter {
     samples: u64,
 }
 
-/// A key that is used much.
+/// A frequently used key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HotKey {
     /// The number of its database.
     pub database: usize,
     /// The key.
     pub key: Vec<u8>,
-    /// How often it is used, an estimate.
+    /// The estimated rate of its uses.
     pub uses_per_second: f64,
 }
 
@@ -75,8 +76,7 @@ impl Default for HotKeys {
 }
 
 impl HotKeys {
-    /// Counts a use that was chosen to be looked at. Not counted if another thread counts one at
-    /// the same time.
+    /// Counts a sampled use. Skips it if another thread is counting one at the same time.
     pub fn sample(&self, database: usize, key: &[u8]) {
         if let Some(mut windows) = self.windows.try_lock() {
             windows.turn();
@@ -84,7 +84,7 @@ impl HotKeys {
         }
     }
 
-    /// The keys that are used most, at most `count` of them.
+    /// Returns the most used keys, at most `count` of them.
     pub fn hottest(&self, count: usize) -> Vec<HotKey> {
         let mut windows = self.windows.lock();
         windows.turn();
@@ -117,7 +117,7 @@ impl Windows {
             self.before = std::mem::take(&mut self.current).all;
             self.before_lasted = lasted;
             if lasted >= 2 * WINDOW {
-                // Nothing was used since the window ended.
+                // There were no uses since the window ended.
                 self.before.clear();
                 self.before_lasted = Duration::ZERO;
             }
@@ -157,7 +157,7 @@ impl Counters {
     }
 
     fn find(&mut self, hash: u32, database: usize, key: &[u8]) -> Option<&mut Counter> {
-        // Compared in groups, which the compiler makes comparisons of vectors of.
+        // The hashes are compared in groups, which the compiler vectorizes.
         const GROUP: usize = 16;
         let has = |group: &[u32]| {
             group
@@ -171,8 +171,8 @@ impl Counters {
             .find(|counter| counter.is_of(database, key))
     }
 
-    /// The position of a counter that is not greater than any other. Counters only grow, so that
-    /// the search goes on where the last one has ended.
+    /// Returns the position of a counter that is not greater than any other. Counters only grow, so
+    /// that the search continues at the end of the last one.
     fn least(&mut self) -> usize {
         loop {
             let rest = self.all.get(self.position..).unwrap_or_default();
@@ -220,7 +220,7 @@ mod tests {
         let mut random = 1_u32;
         for _ in 0..50_000 {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            // Half of all uses are of 300 keys, some more than others.
+            // Half of all uses are of 300 keys, some more frequent than others.
             let hot = (random >> 20) % 300 * ((random >> 12) % 300) / 300;
             let number = if random >> 31 == 0 { hot } else { random >> 8 };
             let key = number.to_le_bytes();

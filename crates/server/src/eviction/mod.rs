@@ -1,39 +1,40 @@
-//! Keeping within `maxmemory`: what counts as used, and which keys go when there is too much.
+//! The enforcement of `maxmemory`: the bytes that count as used, and the keys that are evicted if
+//! there are too many.
 //!
-//! # What counts as used
+//! # Bytes that count as used
 //!
-//! The bytes that are *in use*: nodes and blocks of the indexes that hold something, memory of
-//! objects, what clients hold, scripts, users and tracked keys, and the tables that tell which keys
-//! are used. Bytes that the indexes have taken from the system and hold for use again do not count:
-//! they never become less, so that eviction by them would end only when there are no keys. They are
-//! used again before more is taken, so the memory of the process stays near the greatest use there
-//! ever was.
+//! The bytes *in use* count: nodes and blocks of the indexes that hold something, memory of
+//! objects, memory of clients, scripts, users and tracked keys, and the tables of the use of keys.
+//! Bytes that the indexes have taken from the system and keep for reuse do not count: they never
+//! become fewer, so that eviction by them would end only when there are no keys. They are reused
+//! before more is taken, so the memory of the process stays near its peak use.
 //!
-//! A block of the index is given up when its neighbours have room for what is left in it, not with
-//! each key, so the first evictions after a time without any free little, and the room in blocks
-//! is then used by new keys without any memory being taken. On the average each key frees its
-//! share, and the number of bytes always reaches zero with the last key, so eviction ends.
+//! A block of the index is given up when its neighbours have room for its remaining entries, not
+//! with each key. So the first evictions after a time without any free little, and new keys then
+//! use the room in blocks without taking memory. On average each key frees its share, and the
+//! number of bytes always reaches zero with the last key, so eviction ends.
 //!
-//! Other memory of the process is not counted. If it is much, a part of the limit is withheld, see
-//! `resident.rs`.
+//! Other memory of the process is not counted. If there is much of it, a part of the limit is
+//! withheld; see `resident.rs`.
 //!
-//! # When is looked
+//! # Points at which the use is counted
 //!
-//! Counting takes microseconds. So the indexes are counted once, and then each write adds what it
-//! may have taken at most to that number, as if nothing was ever replaced. Only when this estimate
-//! passes the limit are they counted again; eviction goes on until there is a thousandth of the
-//! limit to spare, so that this is not with each write. Objects have a counter of their own, which
+//! Counting takes microseconds. So the indexes are counted once, and then each write adds its
+//! maximum possible growth to that number, as if nothing was ever replaced. Only when this estimate
+//! exceeds the limit are they counted again; eviction continues until a thousandth of the limit is
+//! free, so that this does not happen with each write. Objects have a counter of their own, which
 //! is always exact.
 //!
-//! # Which keys go
+//! # Keys that are evicted
 //!
-//! See `Candidates` for how candidates are found and [`Access`] for what is known of them. Source:
-//! Redis's approximated LRU (evict.c), with walks down the index in place of random buckets.
+//! See `Candidates` for the search for candidates and [`Access`] for the statistics about them.
+//! Source: Redis's approximated LRU (evict.c), with walks down the index in place of random
+//! buckets.
 //!
-//! With tiers, what is used least lies in the last one. Keys go whose values lie there, by the same
-//! policy, and others move down into their room. Keys of other tiers go only once that one is
-//! empty: then all values are too small to move. `volatile-ttl` does not ask what is used, and
-//! evicts what expires next, wherever it lies.
+//! With tiers, the least used values are in the last tier. Keys whose values are there are evicted,
+//! by the same policy, and other values move down into their room. Keys of other tiers are evicted
+//! only once that tier is empty: then all values are too small to move. `volatile-ttl` ignores the
+//! use, and evicts the key that expires next, in any tier.
 
 pub mod access;
 mod candidates;
@@ -55,18 +56,18 @@ use resident::WithheldPart;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
-/// What a write may take in an index beyond the bytes of key and value: its share of nodes, and
-/// the room that is left in blocks which have been divided.
+/// The bytes that a write may take in an index beyond those of key and value: its share of nodes,
+/// and the room that is left in blocks which have been split.
 const WRITE_OVERHEAD_BYTES: usize = 64;
 
-/// Evicts down to the limit less this part of it.
+/// The part of the limit that eviction frees below the limit.
 const SPARE_PART: u64 = 1024;
 
-/// Values move into the room that so many evicted keys have left. *Assumed*: few enough that little
-/// more is evicted than must be.
+/// Number of evicted keys after which values move into their room. *Assumed*: few enough that
+/// little more is evicted than necessary.
 const EVICTED_AT_ONCE: usize = 16;
 
-/// The limit of memory, and what is known of its use.
+/// The limit of memory, and the statistics of its use.
 #[derive(Debug)]
 pub struct Eviction {
     /// `maxmemory`; 0 is no limit.
@@ -75,17 +76,17 @@ pub struct Eviction {
     memory_tier_bytes: AtomicU64,
     policy: AtomicU8,
     samples: AtomicUsize,
-    /// What the indexes take at most: counted, and with all writes since.
+    /// An upper bound of the bytes of the indexes: the counted bytes, plus all writes since.
     index_bytes_max: AtomicU64,
-    /// Memory that clients hold.
+    /// The memory of clients.
     clients: Arc<ClientShare>,
-    /// Memory that scripts and functions hold.
+    /// The memory of scripts and functions.
     scripts: Arc<ScriptMemory>,
-    /// Memory of users and of the table of tracked keys.
+    /// The memory of users and of the table of tracked keys.
     aside_bytes: AtomicUsize,
-    /// Part of the limit that is withheld, as the process takes more than is counted.
+    /// The part of the limit that is withheld, because the process takes more than is counted.
     withheld: WithheldPart,
-    /// Keys that were evicted, since the start.
+    /// Number of keys that were evicted since the start.
     evicted_keys: AtomicU64,
     search: Mutex<Search>,
 }
@@ -96,7 +97,7 @@ struct Search {
     pool: Pool,
 }
 
-/// How many candidates are looked at for each eviction, if nobody says otherwise.
+/// The default number of candidates that are sampled for each eviction.
 pub const SAMPLES: usize = 5;
 
 impl Default for Eviction {
@@ -106,7 +107,7 @@ impl Default for Eviction {
             memory_tier_bytes: AtomicU64::new(0),
             policy: AtomicU8::new(Policy::NoEviction as u8),
             samples: AtomicUsize::new(SAMPLES),
-            // More than any limit: the first write has the indexes counted.
+            // More than any limit: the first write makes the indexes be counted.
             index_bytes_max: AtomicU64::new(u64::MAX / 2),
             clients: Arc::default(),
             scripts: Arc::default(),
@@ -119,7 +120,7 @@ impl Default for Eviction {
 }
 
 impl Eviction {
-    /// Keeps within the limit what the keyspace, these clients and scripts hold.
+    /// Creates the eviction for the memory of the keyspace, these clients and scripts.
     pub fn new(clients: Arc<ClientShare>, scripts: Arc<ScriptMemory>) -> Eviction {
         Eviction {
             clients,
@@ -128,13 +129,13 @@ impl Eviction {
         }
     }
 
-    /// `maxmemory`; 0 is no limit.
+    /// Returns `maxmemory`; 0 is no limit.
     #[inline]
     pub fn limit_bytes(&self) -> u64 {
         self.limit_bytes.load(Ordering::Relaxed)
     }
 
-    /// The bytes that may be in use: `maxmemory`, less what is withheld of it. 0 is no limit.
+    /// Returns the bytes that may be in use: `maxmemory`, less the withheld part. 0 is no limit.
     #[inline]
     fn usable_bytes(&self) -> u64 {
         // Both may have just been changed.
@@ -142,25 +143,27 @@ impl Eviction {
         if limit == 0 {
             return 0;
         }
-        // 0 would be no limit.
+        // 0 would mean no limit.
         let limit = limit - 1;
         1 + limit - self.withheld.bytes().min(limit)
     }
 
-    /// Says what the process takes before it has any keys. From then on it is kept near the limit.
+    /// Sets the memory of the process before it has any keys. From then on its memory is kept near
+    /// the limit.
     pub fn set_base(&self, keyspace: &Keyspace, access: &Access, resident: u64) {
-        // The tables of uses are there from the start, and count towards the limit.
+        // The tables of uses exist from the start, and count towards the limit.
         let counted = self.other_bytes(keyspace, access);
         self.withheld.set_base(resident.saturating_sub(counted));
     }
 
-    /// Withholds a part of the limit if the process takes much more than it, and returns true if
-    /// the allocator is to give back what is free. Takes microseconds.
+    /// Withholds a part of the limit if the process takes much more than it. Returns true if the
+    /// allocator should give back free memory. Takes microseconds.
     pub fn look_at_process(&self, keyspace: &Keyspace, access: &Access) -> bool {
         self.withhold(keyspace, access) && self.withheld.asks()
     }
 
-    /// Withholds a part of the limit if the process takes much more than it. Returns true if so.
+    /// Withholds a part of the limit if the process takes much more than it. Returns true if it
+    /// does.
     fn withhold(&self, keyspace: &Keyspace, access: &Access) -> bool {
         let limit = self.limit_bytes();
         if limit == 0 {
@@ -172,13 +175,12 @@ impl Eviction {
         self.withheld.look(limit, used.min(limit), resident)
     }
 
-    /// `maxmemory-policy`.
+    /// Returns `maxmemory-policy`.
     pub fn policy(&self) -> Policy {
         Policy::from_number(self.policy.load(Ordering::Relaxed))
     }
 
-    /// Changes the limit, which keys are evicted, and how many
-    /// are looked at for each.
+    /// Changes the limit, the policy, and the number of candidates sampled for each eviction.
     pub fn configure(&self, limit_bytes: u64, policy: Policy, samples: usize) {
         // Writes were not counted while there was no limit.
         self.index_bytes_max.store(u64::MAX / 2, Ordering::Relaxed);
@@ -190,37 +192,37 @@ impl Eviction {
         self.search.lock().pool.clear();
     }
 
-    /// Says what the memory tier may take, if there are tiers.
+    /// Sets the capacity of the memory tier, if there are tiers.
     pub fn set_memory_tier(&self, bytes: u64) {
         self.memory_tier_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Keys that were evicted, since the start.
+    /// Returns the number of keys that were evicted since the start.
     pub fn evicted_keys(&self) -> u64 {
         self.evicted_keys.load(Ordering::Relaxed)
     }
 
-    /// Begins to count evicted keys from zero.
+    /// Resets the number of evicted keys.
     pub fn forget_evicted_keys(&self) {
         self.evicted_keys.store(0, Ordering::Relaxed);
     }
 
-    /// Says what users and the table of tracked keys take.
+    /// Sets the memory of users and of the table of tracked keys.
     pub fn note_aside(&self, bytes: usize) {
         self.aside_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Memory of users and of the table of tracked keys.
+    /// Returns the memory of users and of the table of tracked keys.
     pub fn aside_bytes(&self) -> usize {
         self.aside_bytes.load(Ordering::Relaxed)
     }
 
-    /// Memory that clients hold.
+    /// Returns the memory of clients.
     pub fn client_bytes(&self) -> usize {
         self.clients.held()
     }
 
-    /// The bytes in use, counted. Takes microseconds.
+    /// Counts the bytes in use, and returns them. Takes microseconds.
     pub fn used_bytes(&self, keyspace: &Keyspace, databases: &Databases, access: &Access) -> u64 {
         let index = keyspace.index_bytes(databases) as u64;
         self.index_bytes_max.store(index, Ordering::Relaxed);
@@ -239,13 +241,13 @@ impl Eviction {
     pub fn note_writes(&self, writes: usize, bytes: usize) {
         let has_tiers = self.memory_tier_bytes.load(Ordering::Relaxed) != 0;
         if self.limit_bytes() != 0 || has_tiers {
-            // Blocks that were just divided are half empty, which a small limit would notice.
+            // Blocks that were just split are half empty, which matters for a small limit.
             let bytes = (2 * bytes + writes * WRITE_OVERHEAD_BYTES) as u64;
             self.index_bytes_max.fetch_add(bytes, Ordering::Relaxed);
         }
     }
 
-    /// True if there may be more in use than there may be, so that it has to be counted.
+    /// Returns true if the bytes in use may exceed the limit, so that they must be counted.
     #[inline]
     pub fn may_be_over(&self, keyspace: &Keyspace, access: &Access) -> bool {
         let limit = self.usable_bytes();
@@ -254,7 +256,7 @@ impl Eviction {
             || self.may_memory_tier_be_over(keyspace)
     }
 
-    /// True if keys and values in memory may take more than the memory tier has.
+    /// Returns true if keys and values in memory may take more than the memory tier has.
     #[inline]
     pub fn may_memory_tier_be_over(&self, keyspace: &Keyspace) -> bool {
         let tier = self.memory_tier_bytes.load(Ordering::Relaxed);
@@ -264,8 +266,8 @@ impl Eviction {
         }
     }
 
-    /// Keys and values in memory, counted, and how much of that the limit of the memory tier does
-    /// not allow. Takes microseconds.
+    /// Counts the keys and values in memory, and returns the bytes by which they exceed the memory
+    /// tier. Takes microseconds.
     pub fn memory_tier_excess(&self, keyspace: &Keyspace, databases: &Databases) -> u64 {
         let index = keyspace.index_bytes(databases) as u64;
         self.index_bytes_max.store(index, Ordering::Relaxed);
@@ -276,11 +278,11 @@ impl Eviction {
         }
     }
 
-    /// Evicts keys until there is room, and says whether there is. `keys` are in the exclusive
-    /// phase. If the memory tier has to have room, too, as its values cannot move to others,
-    /// `carry` is called each time the last tier has got some.
+    /// Evicts keys until there is room. Returns false if that fails. `keys` must be in the
+    /// exclusive phase. If the memory tier must have room, too, because its values cannot move to
+    /// others, `carry` is called each time the last tier has got some.
     ///
-    /// With tiers, only keys go whose values lie in the last tier that holds any.
+    /// With tiers, only keys are evicted whose values are in the last tier that holds any.
     pub fn make_room(
         &self,
         keys: &mut Keys<'_>,
@@ -288,8 +290,8 @@ impl Eviction {
         mut carry: Option<&mut dyn FnMut(&Databases)>,
     ) -> bool {
         let keyspace = keys.keyspace();
-        // Looks by the clock alone are too few while keys come fast, or while the thread that
-        // looks does not run.
+        // The timed checks alone are too few while keys arrive fast, or while their thread does not
+        // run.
         if self.withheld.note_pass() {
             self.withhold(keyspace, access);
         }
@@ -335,7 +337,7 @@ impl Eviction {
                 break used;
             }
             self.evicted_keys.fetch_add(1, Ordering::Relaxed);
-            // Objects are given up here, as what they take would be counted else.
+            // Objects are reclaimed here, because their memory would still be counted otherwise.
             drop(keyspace.reclaim(keys.databases_mut()));
             evicted += 1;
             if evicted.is_multiple_of(EVICTED_AT_ONCE)

@@ -1,30 +1,30 @@
 //! The eviction policies, by their names in `maxmemory-policy`.
 
-/// Which keys are evicted.
+/// The policy that selects keys to evict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Policy {
-    /// None: commands that may take memory are refused.
+    /// No key: commands that may take memory are refused.
     #[default]
     NoEviction,
-    /// Those that have not been used for long.
+    /// The keys that have not been used for the longest time.
     AllKeysLru,
-    /// Those that are used seldom.
+    /// The least frequently used keys.
     AllKeysLfu,
-    /// Any.
+    /// Any keys.
     AllKeysRandom,
-    /// Of those that expire, those that have not been used for long.
+    /// The keys that have not been used for the longest time, of those that expire.
     VolatileLru,
-    /// Of those that expire, those that are used seldom.
+    /// The least frequently used keys, of those that expire.
     VolatileLfu,
-    /// Any that expire.
+    /// Any keys that expire.
     VolatileRandom,
-    /// Those that expire soonest.
+    /// The keys that expire soonest.
     VolatileTtl,
 }
 
 impl Policy {
-    /// All policies, by their numbers.
+    /// The policies, by their numbers.
     pub const ALL: [Policy; 8] = [
         Policy::NoEviction,
         Policy::AllKeysLru,
@@ -36,7 +36,7 @@ impl Policy {
         Policy::VolatileTtl,
     ];
 
-    /// The policy's name in the configuration.
+    /// Returns the policy's name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Policy::NoEviction => "noeviction",
@@ -50,7 +50,7 @@ impl Policy {
         }
     }
 
-    /// The policy of a name in any case.
+    /// Returns the policy of a name in any case.
     pub fn parse(name: &str) -> Option<Policy> {
         let is = |policy: &Policy| policy.name().eq_ignore_ascii_case(name);
         Policy::ALL.into_iter().find(is)
@@ -61,7 +61,7 @@ impl Policy {
         policy.copied().unwrap_or_default()
     }
 
-    /// True if only keys that expire are evicted.
+    /// Returns true if only keys that expire are evicted.
     pub fn is_volatile(self) -> bool {
         matches!(
             self,
@@ -72,7 +72,7 @@ impl Policy {
         )
     }
 
-    /// True if keys go by how often they are used.
+    /// Returns true if keys are evicted by the frequency of their use.
     pub fn is_lfu(self) -> bool {
         matches!(self, Policy::AllKeysLfu | Policy::VolatileLfu)
     }

@@ -1,77 +1,79 @@
-//! Keeps the process's memory near the limit, where what is counted takes more than its bytes.
+//! The controller that keeps the process's memory near the limit, if the counted data take more
+//! memory than their bytes.
 //!
-//! The allocator rounds sizes up, and pages and blocks that are partly free stay. So a part of the
-//! limit is withheld once the process takes more than [`most`]: keys go, or writes are refused,
-//! earlier by that part. A little is withheld at a time, as a page returns to the system
-//! only when all that lay there is gone, so that the effect comes late. It is given free again,
-//! slower, when the process takes less.
+//! The allocator rounds sizes up, and partly free pages and blocks stay. So a part of the limit is
+//! withheld once the process takes more than [`most`]: keys are evicted, or writes are refused,
+//! earlier by that part. A little is withheld at a time, because a page returns to the system only
+//! when everything in it is freed, so that the effect comes late. The part is released again, more
+//! slowly, when the process takes less.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The process may take this part of the limit more, for what the allocator rounds up,
+/// The part of the limit that the process may take beyond it, for the allocator's rounding.
 const MORE_PART: u64 = 8;
-/// and so many bytes, for its code, stacks, buffers, and one page for each size of object,
+/// The bytes beyond that, for its code, stacks, buffers, and one page for each size of object.
 const MORE_BYTES: u64 = 32 << 20;
-/// or so many more than it took before it had any keys.
+/// The bytes beyond what it took before it had any keys. The greater of the two counts.
 const MORE_THAN_BASE_BYTES: u64 = 8 << 20;
 
-/// This part of the limit is never withheld: a server whose memory is not its keys' keeps some.
+/// The part of the limit that is never withheld: a server whose memory is not its keys' keeps some.
 const KEPT_PART: u64 = 4;
 
-/// Part of the excess that is withheld at a time.
+/// The part of the excess that is withheld at a time.
 const STEP_PART: u64 = 16;
 
-/// Part of the room that is given free at a time.
+/// The part of the room that is released at a time.
 const FREED_PART: u64 = 128;
 
-/// Number of timed looks between two requests to the allocator.
+/// Number of timed checks between two requests to the allocator.
 const LOOKS_UNTIL_ASKED: u64 = 10;
 
-/// Number of passes of eviction between two looks. A pass frees about a thousandth of the limit.
+/// Number of passes of eviction between two checks. A pass frees about a thousandth of the limit.
 const PASSES_UNTIL_LOOK: u64 = 8;
 
-/// Returns what a process may take that took `base` bytes before it had any keys.
+/// Returns the bytes that a process may take if it took `base` bytes before it had any keys.
 fn most(limit: u64, base: u64) -> u64 {
     limit + limit / MORE_PART + u64::max(MORE_BYTES, base + MORE_THAN_BASE_BYTES)
 }
 
-/// Controller of the part of the limit that is withheld, as the process takes more than is counted.
+/// The controller of the part of the limit that is withheld, because the process takes more than is
+/// counted.
 #[derive(Debug, Default)]
 pub struct WithheldPart {
     bytes: AtomicU64,
-    /// Resident memory before there were any keys; 0 while that is not known.
+    /// The resident memory before there were any keys; 0 while it is unknown.
     base_bytes: AtomicU64,
-    /// Number of timed looks since the last request to the allocator that found an excess.
+    /// Number of timed checks since the last request to the allocator that found an excess.
     looks: AtomicU64,
     /// Number of passes of eviction.
     passes: AtomicU64,
 }
 
 impl WithheldPart {
-    /// Returns how much of the limit is withheld.
+    /// Returns the bytes of the limit that are withheld.
     #[inline]
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Says what the process takes without any keys.
+    /// Sets the memory of the process without any keys.
     pub fn set_base(&self, resident: u64) {
         self.base_bytes.store(resident, Ordering::Relaxed);
     }
 
-    /// Withholds nothing.
+    /// Releases the withheld part.
     pub fn clear(&self) {
         self.bytes.store(0, Ordering::Relaxed);
     }
 
-    /// Counts a pass of eviction. Returns true if the process is to be looked at.
+    /// Counts a pass of eviction. Returns true if the process must be checked.
     pub fn note_pass(&self) -> bool {
         let passes = self.passes.fetch_add(1, Ordering::Relaxed);
         passes.is_multiple_of(PASSES_UNTIL_LOOK)
     }
 
-    /// Looks at the `resident` bytes of the process while `used` bytes of the limit are used.
-    /// Returns true if the process takes more than it may.
+    /// Checks the `resident` bytes of the process while `used` bytes of the limit are used. Returns
+    /// true if the process takes more than it may.
     ///
     /// Called fifty times a second, and once for each [`PASSES_UNTIL_LOOK`] passes of eviction.
     pub fn look(&self, limit: u64, used: u64, resident: u64) -> bool {
@@ -92,7 +94,7 @@ impl WithheldPart {
         true
     }
 
-    /// Returns true if the allocator is to give back what is free. Called after each timed look
+    /// Returns true if the allocator should give back free memory. Called after each timed check
     /// that found an excess.
     pub fn asks(&self) -> bool {
         let looks = 1 + self.looks.fetch_add(1, Ordering::Relaxed);
@@ -113,8 +115,8 @@ mod tests {
         part
     }
 
-    /// Has a process that takes `taken` times what is used fill its memory, and returns what it
-    /// takes in the end.
+    /// Simulates a process that takes `taken` times the used bytes and fills its memory, and
+    /// returns the bytes that it takes in the end.
     fn settled(part: &WithheldPart, taken: f64) -> u64 {
         let resident = |used: u64| BASE + (used as f64 * taken) as u64;
         for _ in 0..1500 {
@@ -158,7 +160,7 @@ mod tests {
         }
         assert_eq!(part.bytes(), LIMIT - LIMIT / 4);
         assert!((40..60).contains(&asked), "{asked}");
-        // Without a base, other things in the process are not told from keys.
+        // Without a base, other memory of the process cannot be distinguished from keys.
         assert!(!WithheldPart::default().look(LIMIT, LIMIT, 4 * LIMIT));
     }
 }

@@ -2,17 +2,16 @@
 
 use crate::keyspace::Index;
 
-/// Bytes that follow the last key of a subtree; keys of more bytes of 255 are met a little too
-/// often.
+/// Bytes above the last key of a subtree; keys with more bytes of 255 are found slightly too often.
 const AFTER: [u8; 16] = [0xff; 16];
 
-/// Walks down the keys: what all keys of a subtree have in common, then the symbol that `choose`
-/// chooses between the least and the greatest that follow, or else the next greater one that
-/// there is; and so on, until there is only one key.
+/// Walks down the keys. Each step takes the common prefix of all keys of a subtree, then the symbol
+/// that `choose` picks between the least and the greatest that follow, or else the next greater
+/// existing one. The walk ends when only one key is left.
 ///
-/// Answers the key, and the logarithm of how probable it is if `choose` chooses at random. A
-/// symbol is a byte and one; 0 is the end of a key. `choose` is given where the symbol stands, and
-/// the least and the greatest.
+/// Returns the key, and the logarithm of its probability if `choose` picks at random. A symbol is a
+/// byte plus one; 0 is the end of a key. `choose` gets the position of the symbol, and the least
+/// and the greatest.
 pub fn walk(
     index: &Index,
     mut choose: impl FnMut(usize, u16, u16) -> u16,
@@ -25,7 +24,7 @@ pub fn walk(
         let symbol = |key: &[u8]| key.get(shared).map_or(0, |&byte| u16::from(byte) + 1);
         let position = |symbol: u16, after: &[u8]| {
             let mut position = first.get(..shared).unwrap_or_default().to_vec();
-            // Symbol 0 is nothing, which is the position of the key that ends here.
+            // Symbol 0 adds nothing, which gives the position of the key that ends here.
             position.extend(symbol.checked_sub(1).map(|byte| byte as u8));
             position.extend_from_slice(after);
             position
@@ -65,7 +64,7 @@ mod tests {
         for key in keys {
             map.insert(key, b"").unwrap();
         }
-        // All walks that there are.
+        // Visits all possible walks.
         let mut sums = vec![0.0; keys.len()];
         fn go(map: &Index, keys: &[&[u8]], path: Vec<u16>, share: f64, sums: &mut [f64]) {
             let (mut step, mut branches) = (0, None);
@@ -88,7 +87,7 @@ mod tests {
                 None => {
                     let at = keys.iter().position(|other| *other == key).unwrap();
                     sums[at] += share;
-                    // Checked against the sum of shares below.
+                    // The probability is checked against the sum of shares below.
                     assert!(probability <= 0.0);
                 }
             }

@@ -93,11 +93,11 @@ impl Policy {
 /// The treatment of damage in a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Damage {
-    /// Truncates a last frame that was not written to its end, and refuses all other damage.
+    /// Truncation of a last frame that was not written to its end; all other damage is refused.
     #[default]
     Refuse,
-    /// Truncates the log where the damage begins, and keeps the part that was cut off. A manifest
-    /// that is damaged or missing is rebuilt.
+    /// Truncation where the damage begins; the part that is cut off is kept. A manifest that is
+    /// damaged or missing is rebuilt.
     Repair,
 }
 

@@ -1,4 +1,4 @@
-//! Taking over what a Redis has left in a directory.
+//! The import of the data that a Redis has left in a directory.
 
 use super::dump;
 use super::load::{LoadError, Loader};
@@ -7,10 +7,11 @@ use crate::server::Server;
 use std::io;
 use std::path::Path;
 
-/// Reads what a Redis has left: its snapshot, its log of several files, or that of one file.
+/// Reads the data that a Redis has left: its snapshot, its log of several files, or that of one
+/// file.
 ///
-/// Only one of them can be the latest state. Which one it is depends on the settings of the server
-/// that has left them, so that several are refused.
+/// Only one of them can be the latest state. Which one depends on the settings of the server that
+/// has left them, so that several are refused.
 pub(super) fn load_foreign(loader: &mut Loader<'_>, server: &Server) -> Result<(), LoadError> {
     let (dump, name) = (dump(server), server.config.text("appendfilename"));
     let parts = server.path(&server.config.text("appenddirname"));
@@ -41,7 +42,7 @@ pub(super) fn load_foreign(loader: &mut Loader<'_>, server: &Server) -> Result<(
     }
 }
 
-/// True if there is a file of a name, be it one that cannot be read.
+/// Returns true if there is a file of a name, even one that cannot be read.
 fn is_there(path: &Path) -> Result<bool, LoadError> {
     match std::fs::symlink_metadata(path) {
         Ok(_) => Ok(true),
@@ -53,7 +54,7 @@ fn is_there(path: &Path) -> Result<bool, LoadError> {
     }
 }
 
-/// Reads a log of several files, which lie in the folder `parts`.
+/// Reads a log of several files, which are in the folder `parts`.
 fn load_parts(loader: &mut Loader<'_>, parts: &Path, name: &str) -> Result<(), LoadError> {
     let path = parts.join(format!("{name}.manifest"));
     let refused = |reason: String| LoadError::Refused {
@@ -78,7 +79,7 @@ fn load_parts(loader: &mut Loader<'_>, parts: &Path, name: &str) -> Result<(), L
     let text = std::fs::read_to_string(&path).map_err(io)?;
     let mut names = Vec::new();
     for line in text.lines() {
-        // file appendonly.aof.1.base.rdb seq 1 type b
+        // An example line: file appendonly.aof.1.base.rdb seq 1 type b
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         match words.as_slice() {
             ["file", name, .., "type", "b" | "i"] if !name.contains('/') => names.push(*name),

@@ -1,4 +1,4 @@
-//! Reading snapshots and logs into the keyspace.
+//! The loader of snapshots and logs into the keyspace.
 
 use crate::client::Client;
 use crate::keyspace::snapshot::value;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Why a file was not loaded.
+/// The error for a file that was not loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -28,10 +28,10 @@ pub enum LoadError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// A snapshot is damaged, or holds what is not supported.
+    /// A snapshot is damaged, or holds unsupported data.
     #[error(
         "{path}: {source}. Nothing of it is lost yet: restore it from a backup, or move it away \
          to start without it"
@@ -39,10 +39,10 @@ pub enum LoadError {
     Snapshot {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         source: rdb::Error,
     },
-    /// A log has damage that is not merely a write that was cut short.
+    /// A log has damage that is more than a write that was cut short.
     #[error(
         "{path}: damaged at offset {offset}: {reason}. What follows is not lost yet: restore the \
          file, or start once with --repair-log, which cuts the log off there and keeps what it \
@@ -51,12 +51,12 @@ pub enum LoadError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where the damage begins.
+        /// The offset at which the damage begins.
         offset: u64,
-        /// What is wrong there.
+        /// A description of the damage.
         reason: String,
     },
-    /// A command of a log is not known, or fails.
+    /// A command of a log is unknown, or fails.
     #[error(
         "{path}: the command at offset {offset} cannot be repeated: {reason}. Start the version \
          of the server that has written it, with the same settings"
@@ -64,9 +64,9 @@ pub enum LoadError {
     Command {
         /// The file.
         path: PathBuf,
-        /// Where the command begins.
+        /// The offset at which the command begins.
         offset: u64,
-        /// The command's name and what it was answered.
+        /// The command's name and the error that it returned.
         reason: String,
     },
     /// The manifest cannot be used.
@@ -74,7 +74,7 @@ pub enum LoadError {
     Manifest {
         /// The manifest.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: ManifestError,
     },
     /// A file cannot be applied to the keyspace.
@@ -82,12 +82,12 @@ pub enum LoadError {
     Refused {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         reason: String,
     },
 }
 
-/// Reads files into the keyspace, one after the other.
+/// The loader of files into the keyspace, one after the other.
 pub struct Loader<'l> {
     server: &'l Server,
     databases: &'l mut Databases,
@@ -96,17 +96,17 @@ pub struct Loader<'l> {
     reply: Reply,
     progress: Progress,
     repeat: Repeat,
-    /// Keys and commands since the memory tier was looked after.
+    /// Number of keys and commands since the memory tier was last relieved.
     since_room: u64,
-    /// Nothing of a snapshot is kept, and nothing of it may be there.
+    /// True if snapshots are only checked: nothing is stored, and none of their keys may exist.
     only_checks: bool,
 }
 
-/// The memory tier is looked after each time so many keys or commands were read.
+/// Number of keys or commands after which the memory tier is relieved.
 const ROOM_EVERY: u64 = 64;
 
-/// Executes a command of a log at [`BEFORE_ALL_TIMES`] and writes its answer. The text of an error
-/// is the reason why the command cannot be repeated.
+/// A function that executes a command of a log at [`BEFORE_ALL_TIMES`] and writes its reply. The
+/// text of an error is the reason why the command cannot be repeated.
 pub type Repeat = fn(
     &Server,
     &mut Databases,
@@ -116,13 +116,13 @@ pub type Repeat = fn(
     &mut Reply,
 ) -> Result<(), String>;
 
-/// The time at which commands of a log are executed: no key's time is over then, as the log says
-/// itself which were deleted.
+/// The time at which commands of a log are executed. No key has expired then, because the log
+/// itself has the deletions.
 pub const BEFORE_ALL_TIMES: u64 = 0;
 
 impl<'l> Loader<'l> {
-    /// A loader into `databases`, which are those of `server`. `repeat` executes the commands of
-    /// logs.
+    /// Creates a loader into `databases`, which belong to `server`. `repeat` executes the commands
+    /// of logs.
     pub fn new(server: &'l Server, databases: &'l mut Databases, repeat: Repeat) -> Loader<'l> {
         Loader {
             server,
@@ -137,7 +137,7 @@ impl<'l> Loader<'l> {
         }
     }
 
-    /// Has values move to cold tiers, so that more fits than the memory tier takes.
+    /// Moves values to cold tiers, so that more fits than the memory tier takes.
     fn make_room(&mut self, count: u64) {
         self.since_room += count;
         if self.since_room < ROOM_EVERY || self.server.tiering.memory_bytes_max() == 0 {
@@ -145,7 +145,7 @@ impl<'l> Loader<'l> {
         }
         self.since_room = 0;
         let (keyspace, access) = (&self.server.keyspace, &self.server.access);
-        // If all tiers are full, the first command that takes memory is told so.
+        // If all tiers are full, the first command that takes memory gets the error.
         let tiering = &self.server.tiering;
         tiering.relieve(keyspace, access, Some(self.databases));
         drop(keyspace.reclaim(self.databases));
@@ -153,7 +153,7 @@ impl<'l> Loader<'l> {
 
     // ---- Snapshots -------------------------------------------------------------------------
 
-    /// Reads a snapshot. Keys whose time was over at `now_ms` are left out; `None`: none are, as
+    /// Reads a snapshot. Keys that have expired at `now_ms` are left out; `None` keeps all, because
     /// a log follows.
     ///
     /// # Errors
@@ -168,7 +168,7 @@ impl<'l> Loader<'l> {
     /// Reads a snapshot and changes nothing.
     ///
     /// # Errors
-    /// Those of [`snapshot`](Loader::snapshot); `Refused` also if one of its keys is there.
+    /// Those of [`snapshot`](Loader::snapshot); `Refused` also if one of its keys exists.
     pub fn check_absent(&mut self, path: &Path) -> Result<(), LoadError> {
         self.only_checks = true;
         let checked = self.snapshot(path, None);
@@ -176,7 +176,7 @@ impl<'l> Loader<'l> {
         checked
     }
 
-    /// Answers how long the snapshot is, which something else may follow.
+    /// Reads a snapshot and returns its length, because other data may follow it.
     fn snapshot_of(
         &mut self,
         path: &Path,
@@ -268,12 +268,12 @@ impl<'l> Loader<'l> {
 
     // ---- Logs ------------------------------------------------------------------------------
 
-    /// Reads a log, and cuts off what is damaged as far as `allowed`. Answers whether that is
-    /// something. It is kept in a file beside the log.
+    /// Reads a log, and truncates the damaged part as far as `allowed` permits. Returns true if it
+    /// did. The damaged part is kept in a file next to the log.
     ///
-    /// Only a last frame that was not written to its end is cut off unasked. Nobody was told of
-    /// what it holds, as the trailer is written before. Wherever a trailer follows, something is
-    /// missing that somebody was told of.
+    /// Only a last frame that was not written to its end is truncated without being asked. No reply
+    /// depended on its content, because the trailer is written before replies are sent. If a
+    /// trailer follows the damage, acknowledged writes are missing.
     ///
     /// # Errors
     /// `Io`, `Damaged`, `Command`.
@@ -285,7 +285,7 @@ impl<'l> Loader<'l> {
         let file = open(path)?;
         self.progress.begin(path, &file);
         let mut frames = Frames::new(&file);
-        // At the beginning of a file the log selects its database anew.
+        // At the beginning of a file the log selects its database again.
         self.client.database = 0;
         let (offset, reason, rest) = loop {
             match frames.read().map_err(io)? {
@@ -333,8 +333,8 @@ impl<'l> Loader<'l> {
         Ok(true)
     }
 
-    /// Reads the logs of a manifest, the oldest first. `damage` is what is done about damage;
-    /// `None`: they are being written to, and stay as they are.
+    /// Reads the logs of a manifest, the oldest first. `damage` is the treatment of damage; with
+    /// `None` the logs are still being written to, and stay as they are.
     ///
     /// # Errors
     /// `Io`, `Damaged`, `Command`.
@@ -346,7 +346,7 @@ impl<'l> Loader<'l> {
     ) -> Result<(), LoadError> {
         let paths = manifest.logs.iter().map(|log| directory.join(log));
         let paths: Vec<PathBuf> = paths.collect();
-        // Where logs begin with a frame, that cannot be torn: all of them lies behind it.
+        // An opening frame cannot be torn: everything torn is behind it.
         let least = u64::from(manifest.has_openings());
         let length = |path: &PathBuf| std::fs::metadata(path).map(|data| data.len());
         let mut was_cut = false;
@@ -366,7 +366,7 @@ impl<'l> Loader<'l> {
             };
             let is_short = length(path).map_err(io)? < least;
             if was_cut || (is_short && allowed == AllowedCut::Anything) {
-                // Commands behind a gap would make what never was.
+                // Commands after a gap would create a state that never existed.
                 cut(path, &open(path)?, 0).map_err(io)?;
                 was_cut = true;
             } else if is_short {
@@ -383,7 +383,8 @@ impl<'l> Loader<'l> {
     }
 
     /// Reads a log of Redis, which may begin with a snapshot and has no frames. The end of the last
-    /// one may be missing, with the beginning of a transaction before it. The file stays as it is.
+    /// log may be missing, together with the beginning of a transaction before it. The file stays
+    /// as it is.
     ///
     /// # Errors
     /// `Io`, `Snapshot`, `Refused`, `Damaged`, `Command`.
@@ -402,7 +403,7 @@ impl<'l> Loader<'l> {
         }
         self.client.database = 0;
         let limits = RequestLimits::default();
-        // The commands of a transaction that has not ended.
+        // The commands of a transaction that has not ended yet.
         let mut whole: Option<Vec<Range<usize>>> = None;
         loop {
             let rest = bytes.get(position..).unwrap_or_default();
@@ -475,7 +476,7 @@ impl<'l> Loader<'l> {
         let args: Vec<&[u8]> = parser.arguments(bytes).collect();
         let is = |name: &str| args.first().is_some_and(|word| request::is(word, name));
         if args.is_empty() || is("multi") || is("exec") {
-            // Nobody else is served meanwhile.
+            // No other client is served meanwhile.
             return Ok(());
         }
         if is("select") {
@@ -498,25 +499,25 @@ impl<'l> Loader<'l> {
     }
 }
 
-/// What is kept of the buffer for replies.
+/// The capacity up to which the buffer for replies is kept.
 const REPLY_BYTES: usize = 1 << 20;
 
-/// Permission to cut a log.
+/// The permission to truncate a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllowedCut {
-    /// The file stays as it is: it is being written to.
+    /// No truncation: the file is being written to.
     Nothing,
-    /// A last frame that was not written to its end.
+    /// Truncation of a last frame that was not written to its end.
     TornTail {
-        /// The least offset at which it may begin. What lies before is on the medium before
-        /// the manifest names the log.
+        /// The least offset at which it may begin. Everything before it is on the medium before the
+        /// manifest names the log.
         least: u64,
     },
-    /// All from the first damage on.
+    /// Truncation of everything from the first damage on.
     Anything,
 }
 
-/// Cuts a log off, and keeps what is cut off.
+/// Truncates a log, and keeps the part that is cut off.
 fn cut(path: &Path, file: &File, offset: u64) -> io::Result<()> {
     let mut input = file;
     input.seek(SeekFrom::Start(offset))?;
@@ -533,7 +534,7 @@ fn cut(path: &Path, file: &File, offset: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates a file for what is cut off at an offset.
+/// Creates a file for the part that is cut off at an offset.
 fn create_beside(path: &Path, offset: u64) -> io::Result<(PathBuf, File)> {
     let mut number = 0;
     loop {
@@ -545,7 +546,8 @@ fn create_beside(path: &Path, offset: u64) -> io::Result<(PathBuf, File)> {
     }
 }
 
-/// Opens a file to be read. One that is no regular file could be endless, or wait for a writer.
+/// Opens a file to be read. A file that is not a regular file could be endless, or wait for a
+/// writer.
 fn open(path: &Path) -> Result<File, LoadError> {
     let io = |source| LoadError::Io {
         path: path.to_owned(),
@@ -560,7 +562,7 @@ fn open(path: &Path) -> Result<File, LoadError> {
     File::open(path).map_err(io)
 }
 
-/// Tells people how far loading has come, once a second.
+/// The progress of loading, which is logged once a second.
 #[derive(Debug, Default)]
 struct Progress {
     path: PathBuf,
@@ -583,7 +585,7 @@ impl Progress {
     fn count(&mut self, count: u64, offset: u64) {
         let before = self.count;
         self.count += count;
-        // The clock is asked now and then only.
+        // The clock is read only now and then.
         let due = self.count / 1024 != before / 1024
             && self
                 .told

@@ -1,4 +1,4 @@
-//! Making a manifest from the files of a log, where it is damaged, missing or too old.
+//! The reconstruction of a manifest from the files of a log, if it is damaged, missing or too old.
 
 use super::load::LoadError;
 use crate::disk::Disk;
@@ -8,10 +8,10 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-/// Puts another manifest in place: of the latest base that is whole, and of all logs from its
-/// number on. Without a base, of all logs. A manifest that is there is kept under another name.
+/// Writes another manifest: of the latest intact base, and of all logs from its number on; without
+/// a base, of all logs. An existing manifest is kept under another name.
 ///
-/// A base that is whole holds all that the logs before it hold: its number is that of the log that
+/// An intact base holds everything that the logs before it hold: its number is that of the log that
 /// began at the same instant.
 pub(super) fn rebuild(disk: &dyn Disk, directory: &Path) -> Result<Manifest, LoadError> {
     let path = directory.join(NAME);
@@ -64,7 +64,7 @@ pub(super) fn rebuild(disk: &dyn Disk, directory: &Path) -> Result<Manifest, Loa
     Ok(manifest)
 }
 
-/// Reads a snapshot to its checksum, and says why that does not go.
+/// Reads a snapshot to its checksum. Returns an error if it is damaged.
 fn check(path: &Path) -> Result<(), String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     let text = |error: rdb::Error| error.to_string();

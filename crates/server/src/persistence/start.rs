@@ -1,4 +1,4 @@
-//! Starting with what an earlier server has left.
+//! The start with the data that an earlier server has left.
 
 use super::foreign::load_foreign;
 use super::load::{LoadError, Loader, Repeat};
@@ -14,10 +14,10 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-/// Reads what is on disk, and begins to log. `repeat` executes the commands of a log.
+/// Reads the data on disk, and begins to log. `repeat` executes the commands of a log.
 ///
 /// # Errors
-/// What is there is not read entirely, or nothing can be written. The server must not serve then.
+/// The data cannot be read entirely, or nothing can be written. The server must not serve then.
 pub fn start(server: &Server, repeat: Repeat) -> Result<(), LoadError> {
     let options = &server.options.persistence;
     if options.directory.is_none() && !options.log() {
@@ -52,7 +52,7 @@ pub fn start(server: &Server, repeat: Repeat) -> Result<(), LoadError> {
             load_foreign(&mut loader, server)?;
         }
     }
-    // All that counts is read.
+    // Everything that counts has been read.
     remove_leftovers(&*options.disk, directory, manifest.as_ref()).map_err(io(directory))?;
     let manifest = manifest.filter(Manifest::has_log);
     server.keyspace.changes.store(0, Ordering::Relaxed);
@@ -76,15 +76,15 @@ pub fn start(server: &Server, repeat: Repeat) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// The length of all files that a manifest names.
+/// Returns the length of all files that a manifest names.
 fn bytes_of(directory: &Path, manifest: &Manifest) -> u64 {
     let names = manifest.logs.iter().chain(&manifest.base);
     let length = |name| std::fs::metadata(directory.join(name)).map_or(0, |data| data.len());
     names.map(length).sum()
 }
 
-/// The manifest of a directory, `None` if there is no log. With `Repair` another is made where it
-/// is damaged or missing.
+/// Returns the manifest of a directory, `None` if there is no log. With `Repair` a manifest that is
+/// damaged or missing is rebuilt.
 fn find_manifest(
     disk: &dyn Disk,
     directory: &Path,
@@ -113,7 +113,7 @@ fn find_manifest(
     let files = numbered_files(directory).map_err(io)?;
     let strays = files.into_iter().filter(|(name, number)| match &manifest {
         None => true,
-        // An interrupted rewrite has created a log that nothing was written to.
+        // An interrupted rewrite may have created a log that nothing was written to.
         Some(manifest) => {
             manifest.may_predate(*number) && !manifest.holds(name) && !is_unused(name)
         }
@@ -140,7 +140,7 @@ fn find_manifest(
     })
 }
 
-/// Deletes what an interrupted rewrite has left, and files of logs that count no more.
+/// Deletes the files that an interrupted rewrite has left, and files of obsolete logs.
 fn remove_leftovers(
     disk: &dyn Disk,
     directory: &Path,
@@ -154,8 +154,8 @@ fn remove_leftovers(
     Ok(())
 }
 
-/// Reads base and logs. `damage` is what is done about damage; `None`: the log is being written
-/// to.
+/// Reads base and logs. `damage` is the treatment of damage; with `None` the log is still being
+/// written to.
 ///
 /// # Errors
 /// See [`Loader`].
@@ -183,8 +183,8 @@ pub fn load_log(
     loader.logs(directory, manifest, damage)
 }
 
-/// Opens the log that a manifest names last; without one, makes a base of what is in memory and
-/// a log behind it.
+/// Opens the log that a manifest names last; without a manifest, creates a base of the data in
+/// memory and a log after it.
 fn open_log(
     server: &Server,
     databases: &Databases,
@@ -200,7 +200,7 @@ fn open_log(
         let length = std::fs::metadata(&path)?.len();
         let tag = tag_of(&mut File::open(&path)?)?;
         let file = disk.append(&path)?;
-        // After a kill, what was written may not be on the medium yet.
+        // After a kill, the written bytes may not be on the medium yet.
         file.sync()?;
         let synced = length;
         let file = LogFile {
@@ -229,7 +229,7 @@ fn open_log(
     Ok((manifest, file))
 }
 
-/// Goes over from a log to snapshots: a dump holds what the log has held.
+/// Replaces a log by snapshots: a dump gets the content of the log.
 fn give_up_log(
     server: &Server,
     databases: &Databases,

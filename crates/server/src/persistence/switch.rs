@@ -1,15 +1,15 @@
-//! Turning the log on and off while the server runs (`CONFIG SET appendonly`).
+//! The switching of the log on and off while the server runs (`CONFIG SET appendonly`).
 //!
-//! The parameter says whether there is to be a log; the thread that takes snapshots brings that
-//! about, and tries again after a failure.
+//! The parameter says if a log is wanted; the thread that takes snapshots creates or ends it, and
+//! retries after a failure.
 //!
 //! *On*: at one instant a snapshot begins, and commands are logged from then on. When the snapshot
-//! is on the medium, a manifest names it as the base, and the log behind it. What is acknowledged
-//! until then is as safe as without a log.
+//! is on the medium, a manifest names it as the base, and the log after it. Until then,
+//! acknowledged writes are as safe as without a log.
 //!
-//! *Off*: what is in the log is made safe, and nothing is logged any more. The log's manifest is
-//! what the next start reads, until a dump is saved that holds more; then it names no log, and the
-//! log's files are deleted.
+//! *Off*: the content of the log is made safe, and nothing is logged any more. The next start reads
+//! the log through its manifest, until a newer dump is saved; then the manifest names no log, and
+//! the log's files are deleted.
 
 use super::create_log;
 use crate::disk::Disk;
@@ -20,7 +20,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-/// True if there is to be a log.
+/// Returns true if a log is wanted.
 pub(super) fn is_wanted(server: &Server) -> bool {
     server.config.is_on("appendonly")
 }
@@ -28,7 +28,7 @@ pub(super) fn is_wanted(server: &Server) -> bool {
 /// Makes the directory ready for a log.
 ///
 /// # Errors
-/// It cannot be used, for what reason.
+/// The directory cannot be used; the text names the reason.
 pub fn prepare(server: &Server) -> Result<(), String> {
     let directory = server.options.persistence.directory();
     let text = |error: io::Error| format!("{}: {error}", directory.display());
@@ -62,7 +62,7 @@ pub fn prepare(server: &Server) -> Result<(), String> {
     Ok(())
 }
 
-/// Begins to log, behind a base of what is in memory.
+/// Begins to log, after a base of the data in memory.
 ///
 /// # Errors
 /// Those of the disk. There is no log then.
@@ -97,11 +97,11 @@ pub(super) fn turn_on(server: &Server) -> io::Result<()> {
     });
     if result.is_err() {
         close(server);
-        // The new one may be in place, and come back after a power failure. The files that it names
-        // are complete then, and stay until another manifest is on the medium.
+        // The new manifest may be in place, and come back after a power failure. The files that it
+        // names are then complete, and stay until another manifest is on the medium.
         if before.replace(disk, directory).is_ok() {
             for name in [base, log] {
-                // Only a waste of space if it stays.
+                // A file that stays only wastes space.
                 let _ = disk.remove(&directory.join(name));
             }
         }
@@ -117,15 +117,15 @@ pub(super) fn close(server: &Server) {
     drop(databases);
 }
 
-/// True if the next start would read a log that is not written any more.
+/// Returns true if the next start would read a log that is no longer written.
 pub(super) fn is_outdated(server: &Server) -> bool {
     !server.log.is_on() && server.persistence.state.lock().manifest.has_log()
 }
 
-/// Has the next start read the dump that was just saved, if the log is outdated.
+/// Makes the next start read the dump that was just saved, if the log is outdated.
 ///
 /// # Errors
-/// Those of the disk. The next start reads either.
+/// Those of the disk. The next start then reads either of them.
 pub(super) fn retire_outdated(server: &Server) -> io::Result<()> {
     if is_outdated(server) {
         let options = &server.options.persistence;
@@ -136,14 +136,15 @@ pub(super) fn retire_outdated(server: &Server) -> io::Result<()> {
     Ok(())
 }
 
-/// Has the manifest of a directory name no log, and deletes the files of the one that it named.
+/// Replaces the manifest of a directory by one that names no log, and deletes the files of the log
+/// that it named.
 ///
 /// # Errors
-/// Those of the disk. The manifest may name the log still.
+/// Those of the disk. The manifest may still name the log.
 pub(super) fn retire(disk: &dyn Disk, directory: &Path, manifest: &Manifest) -> io::Result<()> {
     Manifest::default().replace(disk, directory)?;
     for name in manifest.logs.iter().chain(&manifest.base) {
-        // Only a waste of space if it stays.
+        // A file that stays only wastes space.
         let _ = disk.remove(&directory.join(name));
     }
     Ok(())

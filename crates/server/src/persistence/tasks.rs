@@ -1,4 +1,4 @@
-//! Background tasks: snapshots, rewrites, and the care of the log.
+//! Background tasks: snapshots, rewrites, and the maintenance of the log.
 
 use super::{create_log, dump, switch};
 use crate::client::ClientShared;
@@ -16,20 +16,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How often the log is looked after.
+/// The interval at which the log is maintained.
 const TICK: Duration = Duration::from_millis(100);
 
-/// For how long in each tick memory is made compact.
+/// The time in each tick during which memory is compacted.
 const COMPACTED: Duration = Duration::from_millis(2);
 
-/// The ticks after which memory is looked at again that was compact.
+/// Number of ticks after which memory that was compact is checked again.
 const COMPACT_TICKS: u32 = 10;
 
-/// Starts what runs beside the threads that serve clients, until the server stops. `by_rings` says
-/// that these threads read values in files themselves.
+/// Starts the background threads, which run until the server stops. `by_rings` is true if the
+/// threads that serve clients read values in files themselves.
 ///
 /// # Errors
-/// The system gives no thread. One may have been started.
+/// The system cannot create a thread. Some may have been started.
 pub fn spawn<'scope>(
     server: &'scope Server,
     scope: &'scope std::thread::Scope<'scope, '_>,
@@ -66,7 +66,7 @@ pub fn spawn<'scope>(
     Ok(())
 }
 
-/// Looks after the log and the memory of the indexes, and asks for snapshots when they are due.
+/// Maintains the log and the memory of the indexes, and requests snapshots when they are due.
 fn keep(server: &Server) {
     let mut compact_ticks = 0;
     while !server.stopping.load(Ordering::Acquire) {
@@ -83,7 +83,7 @@ fn keep(server: &Server) {
     }
 }
 
-/// Which snapshot is due.
+/// Returns the task that is due, if any.
 fn due(server: &Server) -> Option<Task> {
     let persistence = &server.persistence;
     let is_wanted = switch::is_wanted(server);
@@ -124,7 +124,7 @@ fn due(server: &Server) -> Option<Task> {
     (is_due && (state.status.last_save_ok || !waits)).then_some(Task::Save)
 }
 
-/// Takes the snapshots that are asked for.
+/// Takes the requested snapshots.
 fn take_snapshots(server: &Server) {
     let persistence = &server.persistence;
     while !server.stopping.load(Ordering::Acquire) {
@@ -136,14 +136,14 @@ fn take_snapshots(server: &Server) {
             if state.status.scheduled.is_none() {
                 persistence.wanted.wait_for(&mut state, TICK);
             }
-            // `SAVE` may be under way.
+            // A `SAVE` may be running.
             if state.status.running.is_some() {
                 continue;
             }
             let Some(task) = state.status.scheduled.take() else {
                 continue;
             };
-            // Where there is to be no log, a dump is what the next start reads, be it to begin one.
+            // If no log is wanted, the next start reads a dump, even if it then begins a log.
             let has_log = server.log.is_on() || switch::is_wanted(server);
             let task = if has_log { task } else { Task::Save };
             state.status.running = Some(task);
@@ -190,7 +190,7 @@ fn save(server: &Server) -> io::Result<()> {
     switch::retire_outdated(server)
 }
 
-/// Saves a dump for who has the keyspace to itself.
+/// Saves a dump. The caller has the keyspace to itself.
 ///
 /// # Errors
 /// `AlreadyExists` if one is being saved, or those of the disk.
@@ -225,10 +225,10 @@ pub fn save_now(server: &Server, databases: &Databases) -> io::Result<()> {
     result
 }
 
-/// Makes a new base and goes on with a new log; what was before is deleted then. Where there is no
-/// log and is to be one, it is the first.
+/// Creates a new base and continues with a new log; the old files are then deleted. If there is no
+/// log but one is wanted, this creates the first one.
 ///
-/// Each step leaves a manifest from which all that was acknowledged can be read:
+/// Each step leaves a manifest from which everything acknowledged can be read:
 ///
 /// 1. The new log is created and named in the manifest behind the old ones.
 /// 2. In one exclusive phase the snapshot begins and the log switches to the new file.
@@ -267,7 +267,7 @@ fn rewrite(server: &Server) -> io::Result<()> {
     let taken = match taken {
         Ok(taken) => taken,
         Err(error) => {
-            // Only a waste of space if it stays.
+            // A file that stays only wastes space.
             let _ = disk.remove(&path);
             return Err(error);
         }
@@ -284,15 +284,15 @@ fn rewrite(server: &Server) -> io::Result<()> {
         if !rewritten.holds(name)
             && let Err(error) = disk.remove(&directory.join(name))
         {
-            // The next start deletes what the manifest does not name.
+            // The next start deletes files that the manifest does not name.
             tracing::error!("{name} is no more needed and was not deleted: {error}");
         }
     }
     Ok(())
 }
 
-/// The keyspace for itself. A script that runs for long is ended, unless it has changed something:
-/// then the keyspace is in no state to be saved, and stays the script's.
+/// Enters the exclusive phase. A script that runs for long is stopped, unless it has changed
+/// something: the keyspace is then in no state to be saved, and the script keeps it.
 fn exclude_script(server: &Server) -> Option<RwLockWriteGuard<'_, Databases>> {
     let watchdog = &server.scripts.watchdog;
     loop {
@@ -301,23 +301,23 @@ fn exclude_script(server: &Server) -> Option<RwLockWriteGuard<'_, Databases>> {
         }
         match watchdog.kill(watchdog.running()) {
             Err(NotKilled::HasWritten) => return None,
-            // It ends soon.
+            // The script ends soon.
             _ => std::thread::sleep(Duration::from_millis(1)),
         }
     }
 }
 
-/// Saves a dump if save points are set, or as `save` says, makes the log safe, and stops the
-/// server. If it cannot save it goes on and answers false, unless it has to stop by `force`. The
-/// caller holds no phase.
+/// Saves a dump if save points are set, or as `save` demands, makes the log safe, and stops the
+/// server. If it cannot save, it continues and returns false, unless `force` is set. The caller
+/// holds no phase.
 ///
-/// A script that runs for long is ended. What it has changed is lost, and a dump that would hold
-/// half of it is not saved.
+/// A script that runs for long is stopped. Its changes are lost, and a dump that would hold half of
+/// them is not saved.
 pub fn shut_down(server: &Server, save: Option<bool>, force: bool) -> bool {
     let relied_on = || !server.persistence.save_points.lock().is_empty();
     let mut safe = true;
     if save.unwrap_or_else(relied_on) {
-        // One that is under way does not hold the last changes.
+        // A running one does not hold the last changes.
         while server.persistence.status().running == Some(Task::Save) {
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -47,11 +47,11 @@ pub enum Item {
 /// The treatment of values of modules, and hashes in the forms of release candidates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unsupported {
-    /// Ends reading with an error that names the key.
+    /// An error that names the key ends reading.
     #[default]
     Refuse,
-    /// Skips and counts them. Values of modules from before 4.0 do not mark their end, and are
-    /// refused nevertheless.
+    /// Such values are skipped and counted. Values of modules from before 4.0 do not mark
+    /// their end, and are refused nevertheless.
     Skip,
 }
 
