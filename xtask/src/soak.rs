@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time by which a run may exceed its suite's share. A run that exceeds it hangs, for example
+/// Time by which a run may exceed its suite's share. A run that takes longer hangs, for example
 /// because a server does not respond.
 const PATIENCE: Duration = Duration::from_secs(600);
 
