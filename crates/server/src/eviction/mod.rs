@@ -138,7 +138,7 @@ impl Eviction {
     /// Returns the bytes that may be in use: `maxmemory`, less the withheld part. 0 is no limit.
     #[inline]
     fn usable_bytes(&self) -> u64 {
-        // Both may have just been changed.
+        // Limit and withheld part may both have just been changed, so that the part may be greater.
         let limit = self.limit_bytes();
         if limit == 0 {
             return 0;

@@ -90,7 +90,7 @@ impl Ledger {
 /// The changes that the commands of a batch make to the values that it has read.
 #[derive(Debug, Default)]
 pub struct Folded {
-    /// The get that has read the key of each operation.
+    /// The get that has read the key of each operation, by the operation's number.
     gets: Vec<u32>,
     /// The key of each get, as clients name it and as it is stored.
     keys: Vec<(Span, Span)>,
@@ -334,7 +334,8 @@ pub struct InBatch<'b> {
     pub writes: bool,
     /// The time of the command.
     pub now_ms: u64,
-    /// The part of each key's object that the command touches, given by these arguments.
+    /// The function that returns the part of each key's object that the command touches, and its
+    /// arguments.
     pub part: (PartOf, &'b [&'b [u8]]),
 }
 

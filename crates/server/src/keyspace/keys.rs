@@ -42,7 +42,8 @@ pub struct Keys<'c> {
     keeps_expired: bool,
     /// True if reads count as uses, which may promote a cold value to memory.
     is_use: bool,
-    /// The part of each key's object that the command touches, given by these arguments.
+    /// The function that returns the part of each key's object that the command touches, and its
+    /// arguments.
     part: (PartOf, &'c [&'c [u8]]),
     effects: &'c mut Effects,
     scratch: Vec<u8>,
@@ -343,7 +344,8 @@ impl<'c> Keys<'c> {
         self.read_string_and_expiry(key, |value, _| read(value))
     }
 
-    /// Passes the string of a key and the time at which the key expires to `read`.
+    /// Passes the string of a key to `read`, as [`read_string`](Keys::read_string) does, and the
+    /// time at which the key expires.
     ///
     /// # Errors
     /// `WrongType`.

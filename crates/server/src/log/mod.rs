@@ -153,7 +153,8 @@ struct State {
     synced: u64,
     file: Option<LogFile>,
     leading: bool,
-    /// True if a thread waits to change the buffer while there is no leader.
+    /// True if a thread waits until there is no leader, to change the buffer. No other thread may
+    /// become the leader meanwhile.
     reserved: bool,
     /// The time at which the running sync outside of the leader began.
     syncing_since: Option<Instant>,

@@ -26,8 +26,8 @@ pub enum Part<'a> {
     All,
     /// Only what is known of all nodes, such as the number of elements.
     Counts,
-    /// The given numbers of elements at the ends of a list. At each end at least one chunk is in
-    /// memory for a push.
+    /// The given numbers of elements at the ends of a list. A push needs at least one, so that
+    /// the chunk at that end is in memory.
     Ends {
         /// Number of elements at the front.
         front: usize,
@@ -258,7 +258,7 @@ impl Object {
         }
     }
 
-    /// Returns the object as one with nodes, to be changed, if it has several.
+    /// Returns the object as [`parted`](Object::parted) does, to be changed.
     pub fn parted_mut(&mut self) -> Option<&mut dyn Parted> {
         match self {
             Object::List(list) if list.has_nodes() => Some(&mut **list),

@@ -346,7 +346,8 @@ impl<'l> Loader<'l> {
     ) -> Result<(), LoadError> {
         let paths = manifest.logs.iter().map(|log| directory.join(log));
         let paths: Vec<PathBuf> = paths.collect();
-        // An opening frame cannot be torn: everything torn is behind it.
+        // If logs begin with an opening frame, it was on the medium before the manifest named them.
+        // So a torn frame begins after it.
         let least = u64::from(manifest.has_openings());
         let length = |path: &PathBuf| std::fs::metadata(path).map(|data| data.len());
         let mut was_cut = false;

@@ -230,7 +230,7 @@ pub fn save_now(server: &Server, databases: &Databases) -> io::Result<()> {
 ///
 /// Each step leaves a manifest from which everything acknowledged can be read:
 ///
-/// 1. The new log is created and named in the manifest behind the old ones.
+/// 1. The new log is created and named in the manifest after the old ones.
 /// 2. In one exclusive phase the snapshot begins and the log switches to the new file.
 /// 3. The base is written and synced.
 /// 4. The manifest names the base and the new log alone. The old files are deleted.

@@ -46,6 +46,7 @@ use std::time::{Duration, Instant};
 
 /// The maximum duration of a slice; writes wait for it.
 const SLICE_TIME: Duration = Duration::from_micros(500);
+/// The maximum number of keys of a slice.
 const SLICE_KEYS: usize = 256;
 
 /// The slot of a keyspace for the snapshot that is being taken.
