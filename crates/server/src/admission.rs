@@ -1,5 +1,4 @@
-//! Refusals before a command is executed that the configuration decides, and those of requests that
-//! are of another protocol.
+//! The refusal of commands that the configuration forbids, and of requests of another protocol.
 
 use crate::client::Client;
 use crate::config::Config;
@@ -9,19 +8,21 @@ use crate::resp::request::is;
 use crate::server::Server;
 use std::net::SocketAddr;
 
-/// Commands that are closed unless the configuration opens them, each with its parameter.
+/// Commands that are forbidden unless the configuration allows them, each with its parameter.
 const OPENED_BY: &[(&str, &str)] = &[
     ("debug", "enable-debug-command"),
     ("module", "enable-module-command"),
 ];
 
-/// Words at the beginning of a line that a browser sends, and no client of this protocol.
+/// Words at the beginning of a line that a browser sends, and that no client of this protocol
+/// sends.
 const OF_HTTP: &[&str] = &["post", "host:"];
 
-/// Refuses a command that is closed unless the configuration opens it to this client.
+/// Refuses a command that needs the configuration's permission, unless it is allowed to this
+/// client.
 ///
 /// # Errors
-/// It is closed.
+/// The command is not allowed.
 #[cold]
 pub fn protected(server: &Server, client: &Client, args: &[&[u8]]) -> Result<(), CommandError> {
     let name = args.first().copied().unwrap_or_default();
@@ -40,7 +41,8 @@ pub fn protected(server: &Server, client: &Client, args: &[&[u8]]) -> Result<(),
     )))
 }
 
-/// True if a parameter that is `no`, `local` or `yes` opens something to a client.
+/// Returns true if a parameter with the values `no`, `local` and `yes` allows something to a
+/// client.
 pub fn is_open(config: &Config, parameter: &str, client: &Client) -> bool {
     match &*config.text(parameter) {
         "yes" => true,
@@ -49,8 +51,8 @@ pub fn is_open(config: &Config, parameter: &str, client: &Client) -> bool {
     }
 }
 
-/// True if a client is on the same machine. The name of the socket in the file system stands for
-/// those that have connected to it.
+/// Returns true if a client is on the same machine. Clients of a socket in the file system have its
+/// path as their address.
 fn is_local(socket: &str, peer: &str) -> bool {
     match peer.parse::<SocketAddr>() {
         Ok(address) => address.ip().to_canonical().is_loopback(),
@@ -58,8 +60,8 @@ fn is_local(socket: &str, peer: &str) -> bool {
     }
 }
 
-/// Decides about words that are no command: the connection of a browser is closed, as all lines of
-/// what a web page has it send would be commands. Returns what the client is told else.
+/// Handles an unknown command. The connection of a browser is closed, because a web page could make
+/// it send lines that are commands. Returns the error for the client otherwise.
 #[cold]
 pub fn of_unknown(
     server: &Server,

@@ -1,47 +1,47 @@
-//! Memory that the program's allocator holds and that is free: has it given back to the system.
+//! The return of memory to the system that the program's allocator holds and that is free.
 //!
-//! The program chooses the allocator, so it says by which function that is done. Allocators keep
-//! memory by thread, so each thread that serves connections calls it. Indexes free what was taken
-//! out of them, or a whole index, when no thread can be reading there. The last of it waits at the
-//! threads that have changed the index, until each of them has looked a few times.
+//! The program chooses the allocator, so it sets the function that returns memory. Allocators keep
+//! memory by thread, so each thread that serves connections calls it. Indexes free removed entries,
+//! or a whole index, when no thread can be reading there. The last of this memory waits at the
+//! threads that have changed the index, until each of them has advanced the epoch a few times.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Gives back what the allocator holds for the thread that calls it.
+/// The function that returns the memory which the allocator holds for the calling thread.
 static GIVE_BACK: OnceLock<fn()> = OnceLock::new();
 
 /// Number of requests to all threads.
 static ASKED: AtomicU64 = AtomicU64::new(0);
 
-/// Says by which function a thread gives back what the allocator holds for it. The first one
-/// stays.
+/// Sets the function by which a thread returns the memory that the allocator holds for it. The
+/// first call wins.
 pub fn use_to_give_back(give_back: fn()) {
     GIVE_BACK.get_or_init(|| give_back);
 }
 
-/// True if it is known how memory is given back. Then all of the process's memory is the server's.
+/// Returns true if that function is set. Then all of the process's memory is the server's.
 pub fn is_known() -> bool {
     GIVE_BACK.get().is_some()
 }
 
-/// Asks all threads that serve connections to give back what is free. Each does soon.
+/// Asks all threads that serve connections to return free memory. Each does so soon.
 pub fn ask() {
     ASKED.fetch_add(1, Ordering::Release);
 }
 
-/// Gives back what the allocator holds for this thread.
+/// Returns the memory that the allocator holds for this thread.
 pub fn give_back() {
     if let Some(give_back) = GIVE_BACK.get() {
         give_back();
     }
 }
 
-/// Number of looks of a thread for memory that indexes free late. *Assumed*: an index is
-/// free after three steps of the epochs, of which one may fail as a thread is at work.
+/// Number of times that a thread tries to free memory of indexes after a request. *Assumed*: an
+/// index is free after three steps of the epochs, of which one may fail because a thread is pinned.
 const LOOKS: u32 = 6;
 
-/// Progress of a thread with [requests](ask).
+/// The progress of a thread with [requests](ask).
 #[derive(Debug, Default)]
 pub struct FollowedRequests {
     asked: u64,
@@ -49,8 +49,8 @@ pub struct FollowedRequests {
 }
 
 impl FollowedRequests {
-    /// Gives back what the allocator holds for this thread, if that was asked for of late. To be
-    /// called several times a second, while the thread reads no index.
+    /// Returns the memory that the allocator holds for this thread, if that was requested recently.
+    /// Call it several times a second, while the thread reads no index.
     pub fn follow(&mut self) {
         let asked = ASKED.load(Ordering::Acquire);
         if asked != self.asked {

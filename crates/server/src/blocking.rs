@@ -1,12 +1,12 @@
 //! Clients that wait for a write of a key (`BLPOP` and others).
 //!
-//! A command that finds nothing asks to wait for its keys. Whoever writes one of these executes,
-//! still in the same exclusive phase, the commands of those who wait for it, in the order in which
-//! they came, so that nobody can take what is theirs in between.
+//! A command that finds nothing asks to wait for its keys. A thread that writes one of these keys
+//! executes the commands of the waiting clients, still in the same exclusive phase, in the order in
+//! which they arrived. No other client can take the elements in between.
 //!
-//! A key has a [line](WaitLine) for each thing that clients wait for there. A line is in such an
-//! order that behind one who has to go on waiting all others do, too. So a write costs work for
-//! those whom it serves, and not for all who wait.
+//! A key has a [line](WaitLine) for each kind of thing that clients wait for there. A line is
+//! ordered in such a way that if one client must continue to wait, all clients after it must, too.
+//! The work of a write thus grows with the clients that it serves, not with all that wait.
 
 use crate::client::{Choice, Client, ClientShared, Login};
 use crate::object::StreamId;
@@ -17,20 +17,20 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Something that clients wait for at a key.
+/// The kinds of things that clients wait for at a key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WaitLine {
     /// An element of a list.
     List,
     /// A member of a sorted set.
     SortedSet,
-    /// An entry of a stream. Those who have read least are first.
+    /// An entry of a stream. The clients that have read least are first.
     Entries,
     /// An entry for a group of consumers, or its end.
     Group(Vec<u8>),
 }
 
-/// A place in a line: behind which entry the client has read, and when it came.
+/// A place in a line: the last entry that the client has read, and its time of arrival.
 type LinePlace = (StreamId, u64);
 
 /// A key, and the place of a client in the line there.
@@ -42,23 +42,23 @@ pub struct AwaitedKey {
     pub behind: StreamId,
 }
 
-/// That a command has to wait.
+/// The wait that a command asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// For one of these keys to be written.
+    /// The keys; a write of one of them ends the wait.
     pub keys: Vec<AwaitedKey>,
-    /// Line in which it waits at each key.
+    /// The line in which it waits at each key.
     pub line: WaitLine,
-    /// Until then at most, by [`steady_ms`](crate::clock::steady_ms); `None`: for as long as it
-    /// takes.
+    /// The deadline, by [`steady_ms`](crate::clock::steady_ms); `None`: there is no timeout.
     pub until_ms: Option<u64>,
-    /// What the client is answered if it has waited in vain.
+    /// The reply to the client if the wait times out.
     pub in_vain: Vec<u8>,
     /// The command that is executed then, if it is not the one that was sent.
     pub words: Option<Words>,
 }
 
-/// A client that waits, and what its command needs to be executed later as if it had just come.
+/// A client that waits, and the state that its command needs to be executed later as if it had just
+/// arrived.
 #[derive(Clone, Debug)]
 pub struct Waiter {
     /// The client.
@@ -70,16 +70,16 @@ pub struct Waiter {
     authenticated: bool,
     /// Tracking of the client, if it is on.
     tracking: Option<Box<Choice>>,
-    /// The version of the protocol that it is answered in.
+    /// The version of the protocol for its reply.
     pub protocol: Protocol,
     /// The command that it waits in.
     pub words: Words,
-    /// What it waits for.
+    /// The wait.
     pub wait: Wait,
 }
 
 impl Waiter {
-    /// A client that waits in the command of these words.
+    /// Creates a client that waits in the command of these words.
     pub fn new(client: &Client, protocol: Protocol, words: Words, wait: Wait) -> Waiter {
         Waiter {
             client: Arc::clone(&client.shared),
@@ -93,7 +93,7 @@ impl Waiter {
         }
     }
 
-    /// The client as its command is to find it.
+    /// Creates the client for which its command is executed.
     pub fn resumed(&self) -> Client {
         let mut client = Client::new(Arc::clone(&self.client), self.authenticated);
         client.database = self.database;
@@ -114,11 +114,11 @@ type KeyLines = BTreeMap<WaitLine, BTreeMap<LinePlace, u64>>;
 
 #[derive(Debug, Default)]
 struct State {
-    /// The clients by their numbers, each with when it came.
+    /// The clients by their numbers, each with its order of arrival.
     waiters: HashMap<u64, (u64, Waiter)>,
-    /// By the numbers of databases.
+    /// The keys, by the numbers of databases.
     keys: HashMap<usize, HashMap<Vec<u8>, KeyLines>>,
-    /// Number of clients that have come so far.
+    /// Number of clients that have arrived so far.
     came: u64,
 }
 
@@ -144,7 +144,7 @@ impl State {
         Some(waiter)
     }
 
-    /// The first one in a line at a key.
+    /// Returns the first client in a line at a key.
     fn first(&self, database: usize, key: &[u8], line: &WaitLine) -> Option<u64> {
         let line = self.keys.get(&database)?.get(key)?.get(line)?;
         line.first_key_value().map(|(_, &id)| id)
@@ -152,7 +152,7 @@ impl State {
 }
 
 impl Blocked {
-    /// Has a client wait. To be called in the exclusive phase.
+    /// Makes a client wait. Call it in the exclusive phase.
     pub fn add(&self, waiter: Waiter) {
         let mut state = self.state.lock();
         let id = waiter.client.id;
@@ -168,13 +168,13 @@ impl Blocked {
         state.waiters.insert(id, (came, waiter));
     }
 
-    /// Ends a client's waiting, and answers what it was; `None` if it waits no more. Only who gets
-    /// it may answer the client.
+    /// Ends the wait of a client and returns it; `None` if it does not wait any more. Only the
+    /// caller that gets it may reply to the client.
     pub fn remove(&self, id: u64) -> Option<Waiter> {
         self.remove_if(id, |_| true)
     }
 
-    /// The same, if its wait is as `is` says.
+    /// Does the same as [`remove`](Blocked::remove), if `is` returns true for the wait.
     pub fn remove_if(&self, id: u64, is: impl FnOnce(&Wait) -> bool) -> Option<Waiter> {
         let mut state = self.state.lock();
         if !is(&state.waiters.get(&id)?.1.wait) {
@@ -183,9 +183,10 @@ impl Blocked {
         state.remove(id)
     }
 
-    /// Has `serve` answer those who wait at a key, and ends the waiting of each whom it does; where
-    /// it does not, all behind that one go on waiting. Nobody else can end it meanwhile, so that
-    /// what they are given is not lost. `serve` must not look at who waits.
+    /// Calls `serve` for the clients that wait at a key, in their order, and ends the wait of each
+    /// for which it returns true. At the first false, all later clients of that line continue to
+    /// wait. No other thread can end a wait meanwhile, so that elements given to a client are not
+    /// lost. `serve` must not use the waiting clients in here.
     pub fn serve(&self, database: usize, key: &[u8], mut serve: impl FnMut(&Waiter) -> bool) {
         let mut state = self.state.lock();
         let at_key = state.keys.get(&database).and_then(|keys| keys.get(key));
@@ -203,19 +204,19 @@ impl Blocked {
         }
     }
 
-    /// The keys of a database that clients wait for.
+    /// Returns the keys of a database that clients wait for.
     pub fn keys_of(&self, database: usize) -> BTreeSet<Vec<u8>> {
         let state = self.state.lock();
         let keys = state.keys.get(&database).into_iter();
         keys.flat_map(|keys| keys.keys().cloned()).collect()
     }
 
-    /// How many clients wait.
+    /// Returns the number of clients that wait.
     pub fn len(&self) -> usize {
         self.state.lock().waiters.len()
     }
 
-    /// True if no client waits.
+    /// Returns true if no client waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

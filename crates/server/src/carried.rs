@@ -1,19 +1,19 @@
-//! Bytes that are no text, carried in texts.
+//! Texts that carry bytes which are not UTF-8.
 //!
 //! Errors and lists of clients are made as texts, and name what clients have sent: keys, users,
-//! commands. These may be any bytes, and are to be sent back as they came. A byte that belongs to
-//! no letter becomes a letter of a range that Unicode leaves to private use, and a byte again where
-//! the text is sent. Letters of that range which a client has sent are taken apart as well, so that
-//! no two byte strings give the same text.
+//! commands. These may be any bytes, and must be sent back unchanged. A byte that is not part of a
+//! valid character becomes a character of a private-use range of Unicode, and becomes a byte again
+//! where the text is sent. Characters of that range that a client has sent are split into bytes as
+//! well, so that no two byte strings give the same text.
 
 use std::borrow::Cow;
 
-/// The letter that stands for the byte zero, if it needed one. Bytes from 0x80 on do.
+/// The character that would stand for the byte zero. Only bytes from 0x80 on need one.
 const FIRST: u32 = 0x10_ff00;
-/// The first byte of each such letter in UTF-8. Few texts have it.
+/// The first byte of each such character in UTF-8. Few texts contain it.
 const FIRST_BYTE: u8 = 0xf4;
 
-/// Returns bytes as a text, from which [`bytes`] makes the same bytes again.
+/// Converts bytes to a text, from which [`bytes`] makes the same bytes again.
 pub fn text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -31,7 +31,7 @@ pub fn text(bytes: &[u8]) -> String {
     text
 }
 
-/// Returns the bytes of a text, those that are [carried](self) in it as they came.
+/// Returns the bytes of a text, including those that it [carries](self), as they were sent.
 pub fn bytes(text: &str) -> Cow<'_, [u8]> {
     if !text.as_bytes().contains(&FIRST_BYTE) {
         return Cow::Borrowed(text.as_bytes());
@@ -46,12 +46,12 @@ pub fn bytes(text: &str) -> Cow<'_, [u8]> {
     Cow::Owned(bytes)
 }
 
-/// Returns the letter that a byte from 0x80 on becomes.
+/// Returns the character that stands for a byte from 0x80 on.
 fn letter_of(byte: u8) -> char {
     char::from_u32(FIRST + u32::from(byte)).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// Returns the byte that a letter stands for.
+/// Returns the byte that a character stands for.
 fn byte(letter: char) -> Option<u8> {
     let byte = u32::from(letter).checked_sub(FIRST)?;
     u8::try_from(byte).ok().filter(|byte| *byte >= 0x80)

@@ -1,15 +1,15 @@
-//! The positions of scans over a keyspace. A cursor is a number for a key.
+//! The positions of scans over a keyspace. A cursor is a number that stands for a key.
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
-/// How many cursors are remembered.
+/// Largest number of cursors that are remembered.
 const CURSORS_MAX: usize = 1 << 16;
-/// How many bytes the keys of all cursors may have.
+/// Largest number of bytes of the keys of all cursors.
 const BYTES_MAX: usize = 64 << 20;
 
-/// Remembers behind which key a scan goes on, for the cursors that were used last. A cursor may
+/// The key after which a scan continues, for each of the most recently used cursors. A cursor may
 /// be used any number of times, by any client, and in any database.
 #[derive(Debug, Default)]
 pub struct Cursors {
@@ -19,12 +19,12 @@ pub struct Cursors {
 #[derive(Debug, Default)]
 struct State {
     cursors: HashMap<u64, Cursor>,
-    /// Cursors in the order in which they were used last.
+    /// Cursors in the order of their last use.
     by_use: BTreeMap<u64, u64>,
     bytes: usize,
     /// The last cursor's number.
     last: u64,
-    /// How often cursors were used.
+    /// Number of uses of cursors.
     uses: u64,
 }
 
@@ -35,7 +35,7 @@ struct Cursor {
 }
 
 impl Cursors {
-    /// A cursor, never 0, from which a scan goes on behind `key`.
+    /// Creates a cursor, never 0, from which a scan continues after `key`.
     pub fn begin(&self, key: Vec<u8>) -> u64 {
         let state = &mut *self.state.lock();
         state.last += 1;
@@ -55,7 +55,8 @@ impl Cursors {
         number
     }
 
-    /// The key behind which a cursor goes on, `None` if it was never given out, or too long ago.
+    /// Returns the key after which a cursor continues; `None` if the cursor was never given out, or
+    /// too long ago.
     pub fn key(&self, number: u64) -> Option<Vec<u8>> {
         let state = &mut *self.state.lock();
         let cursor = state.cursors.get_mut(&number)?;

@@ -7,35 +7,35 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A file system, as far as it is written to.
+/// The file-system operations for writing.
 pub trait Disk: Debug + Send + Sync {
-    /// Opens a new, empty file; one that is there is emptied.
+    /// Creates a new, empty file in place of an existing one.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
-    /// Opens a file that is there, to be written at its end.
+    /// Opens an existing file, to be written at its end.
     fn append(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
-    /// Gives a file another name, in place of whatever had it.
+    /// Renames a file, and replaces an existing one.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Deletes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// Returns once the names in a directory are on the medium.
+    /// Makes the names in a directory durable on the medium.
     fn sync_directory(&self, path: &Path) -> io::Result<()>;
 }
 
 /// A file that is written at its end. One thread writes at a time; another may sync meanwhile.
 pub trait DiskFile: Debug + Send + Sync {
-    /// Writes some of `bytes`, and says how many.
+    /// Writes some of `bytes`, and returns their number.
     fn write(&self, bytes: &[u8]) -> io::Result<usize>;
-    /// Returns once what was written is on the medium. After an error nobody knows what is, and
-    /// asking again does not help.
+    /// Makes the written bytes durable on the medium. After an error it is unknown which bytes are,
+    /// and a further call does not help.
     fn sync(&self) -> io::Result<()>;
-    /// Cuts the file off.
+    /// Truncates the file.
     fn truncate(&self, length: u64) -> io::Result<()>;
 }
 
 /// Writes all of `bytes`.
 ///
 /// # Errors
-/// Those of the file, which may then hold a part of them.
+/// Those of the file, which may then contain a part of them.
 pub fn write_all(file: &dyn DiskFile, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write(bytes) {
@@ -54,7 +54,7 @@ pub struct RealDisk;
 
 impl Disk for RealDisk {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        // Opened for appending, so that a write after `truncate` leaves no hole.
+        // The file is opened for appending, so that a write after `truncate` leaves no hole.
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

@@ -3,7 +3,7 @@
 use crate::carried;
 use std::borrow::Cow;
 
-/// Why a command was refused. Its text is what the client is told, beginning with an error code.
+/// The reason why a command was refused. Its text is the error reply, beginning with an error code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommandError {
@@ -13,16 +13,16 @@ pub enum CommandError {
     /// The arguments do not fit together.
     #[error("ERR syntax error")]
     Syntax,
-    /// An argument, or the value it is to be combined with, is no integer.
+    /// An argument, or the value that it is combined with, is not an integer.
     #[error("ERR value is not an integer or out of range")]
     NotInteger,
-    /// An argument, or the value it is to be combined with, is no number.
+    /// An argument, or the value that it is combined with, is not a number.
     #[error("ERR value is not a valid float")]
     NotFloat,
     /// A position does not exist.
     #[error("ERR index out of range")]
     IndexOutOfRange,
-    /// The key has to be there.
+    /// The key must exist.
     #[error("ERR no such key")]
     NoSuchKey,
     /// The command has another number of arguments.
@@ -34,24 +34,24 @@ pub enum CommandError {
     /// The value would exceed the limit of strings.
     #[error("ERR string exceeds maximum allowed size (proto-max-bulk-len)")]
     StringTooLong,
-    /// More memory is used than may be.
+    /// More memory is used than allowed.
     #[error("OOM command not allowed when used memory > 'maxmemory'.")]
     OutOfMemory,
     /// The index refused the operation.
     #[error("{}", index_message(.0))]
     Index(#[from] nearfield_core::Error),
-    /// Any other, complete with its code.
+    /// Any other error, complete with its code.
     #[error("{0}")]
     Other(Cow<'static, str>),
 }
 
 impl CommandError {
-    /// An error of a text that is known when the program is built, complete with its code.
+    /// Creates an error from a constant text, complete with its code.
     pub const fn text(text: &'static str) -> CommandError {
         CommandError::Other(Cow::Borrowed(text))
     }
 
-    /// An error of a text that names what was sent, complete with its code.
+    /// Creates an error from a text that names parts of the request, complete with its code.
     pub fn owned(text: String) -> CommandError {
         CommandError::Other(Cow::Owned(text))
     }
@@ -64,8 +64,8 @@ fn index_message(error: &nearfield_core::Error) -> String {
     }
 }
 
-/// Returns bytes that a client has sent, shortened for an error: as in Redis, up to a byte of zero.
-/// Those that are no text are [carried] in it.
+/// Returns bytes that a client has sent, shortened for an error: as in Redis, up to a zero byte.
+/// The text [carries](carried) bytes that are not UTF-8.
 pub fn shown(bytes: &[u8]) -> String {
     const SHOWN_BYTES: usize = 128;
     let bytes = &bytes[..bytes.len().min(SHOWN_BYTES)];

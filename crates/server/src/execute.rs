@@ -1,5 +1,5 @@
-//! Executing one command: what is checked before, which phase it runs in, and what becomes of
-//! its effects.
+//! The execution of one command: the checks before it, the phase in which it runs, and the handling
+//! of its effects.
 
 use crate::admission;
 use crate::blocking::{Wait, Waiter};
@@ -24,37 +24,37 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How often a batch has a command.
+/// The share of a command in a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Tally {
     /// The number of the command.
     pub number: usize,
-    /// How often it was executed.
+    /// Number of executions.
     pub calls: u64,
-    /// Its operations on the index, all together.
+    /// Number of its operations on the index in all.
     pub operations: usize,
-    /// How often its answer was an error.
+    /// Number of executions whose reply was an error.
     pub failed: u64,
 }
 
-/// What executes the commands of one thread.
+/// The executor of the commands of one thread.
 #[derive(Debug)]
 pub struct Executor<'s> {
     server: &'s Server,
     effects: Effects,
     latest: Option<Latest>,
-    /// When it ended, if nothing else was done since.
+    /// The time at which the last command ended, if nothing else was done since.
     ended: Option<Instant>,
-    /// When the last command or batch ended.
+    /// The time at which the last command or batch ended.
     last_end: Cell<Option<Instant>>,
     random: SmallRng,
-    /// Whether it stands in for a thread whose script runs for long. It runs none itself, even if
-    /// that is over by now, as no thread would stand in for it.
+    /// True if it stands in for a thread whose script runs for long. It runs no script itself, even
+    /// if that one has ended by now, because no thread would stand in for it.
     stands_in: bool,
 }
 
 impl<'s> Executor<'s> {
-    /// An executor of `server`.
+    /// Creates an executor of `server`.
     pub fn new(server: &'s Server) -> Executor<'s> {
         Executor {
             server,
@@ -67,7 +67,8 @@ impl<'s> Executor<'s> {
         }
     }
 
-    /// The same, which refuses all that is refused while a script runs for long.
+    /// Returns this executor as a stand-in, which refuses all commands that are refused while a
+    /// script runs for long.
     pub fn standing_in(self) -> Executor<'s> {
         Executor {
             stands_in: true,
@@ -75,30 +76,31 @@ impl<'s> Executor<'s> {
         }
     }
 
-    /// True if it [stands in](Executor::standing_in) for another.
+    /// Returns true if it [stands in](Executor::standing_in) for another.
     pub fn stands_in(&self) -> bool {
         self.stands_in
     }
 
-    /// Says that something else was done since the last command, which is no time of the next.
+    /// Notes that other work was done since the last command: the last command's end is not the
+    /// start of the next one.
     pub fn pause(&mut self) {
         self.ended = None;
     }
 
-    /// True if the last command or batch ended at a time of [`steady_ms`](clock::steady_ms), or
-    /// later.
+    /// Returns true if the last command or batch ended at this time of
+    /// [`steady_ms`](clock::steady_ms) or later.
     pub fn has_run_until(&self, until_ms: u64) -> bool {
         let ended = self.last_end.get();
         ended.is_some_and(|ended| clock::steady_ms_at(ended) >= until_ms)
     }
 
-    /// The account of a command, which begins when the last one has ended.
+    /// Creates the account of a command. Its time begins at the end of the last one.
     fn account(&mut self, command: &'static Command, args: &[&[u8]]) -> Account {
         let number = self.number(command, args);
         Account::after(command, number, self.ended.take())
     }
 
-    /// The number of a command.
+    /// Returns the number of a command.
     fn number(&mut self, command: &'static Command, args: &[&[u8]]) -> usize {
         match self.latest {
             Some(latest) if std::ptr::eq(latest.command, command) => latest.number,
@@ -114,12 +116,13 @@ impl<'s> Executor<'s> {
         }
     }
 
-    /// The server.
+    /// Returns the server.
     pub fn server(&self) -> &'s Server {
         self.server
     }
 
-    /// Counts commands that were executed as one batch of so many operations, which has just ended.
+    /// Counts commands that were executed as one batch of `operations` operations, which has just
+    /// ended.
     pub fn count_batch(&self, tallies: &[Tally], operations: usize, started: Instant) {
         let ended = Instant::now();
         self.last_end.set(Some(ended));
@@ -134,8 +137,8 @@ impl<'s> Executor<'s> {
         }
     }
 
-    /// Looks at up to `limit` notes of a database that are due, and deletes the keys whose time is
-    /// over. Says how many notes there were. The keyspace is not taken if there are none.
+    /// Checks up to `limit` due notes of a database, and deletes the expired keys. Returns the
+    /// number of notes. The keyspace is not locked if there are none.
     pub fn expire_due(&mut self, database: usize, limit: usize, now_ms: u64) -> usize {
         let server = self.server;
         let keyspace = &server.keyspace;
@@ -143,7 +146,7 @@ impl<'s> Executor<'s> {
             let database = databases.get(database);
             database.is_some_and(|database| database.is_note_due(now_ms))
         };
-        // The thread has to go on to hear of SCRIPT KILL while a script runs for long.
+        // While a script runs for long, the thread must remain able to receive SCRIPT KILL.
         if !server.share_unless_busy().is_some_and(|it| due(&it)) {
             return 0;
         }
@@ -156,7 +159,7 @@ impl<'s> Executor<'s> {
         effects.observed = keyspace.is_observed();
         let access = Access::Exclusive(&mut databases);
         let mut keys = Keys::new(keyspace, access, database, now_ms, effects);
-        // What the index refuses is tried again the next time.
+        // Deletions that the index refuses are tried again the next time.
         let count = keys.expire_due(limit).unwrap_or(0);
         let count = count.max(keys.expire_fields(limit).unwrap_or(0));
         effects.settle(database, &[]);
@@ -165,8 +168,8 @@ impl<'s> Executor<'s> {
         count
     }
 
-    /// Executes a command of a client and writes the answer, unless the client has to wait for
-    /// it, which is answered here.
+    /// Executes a command of a client and writes the reply. If the client must wait for the reply,
+    /// the wait is returned instead.
     pub fn run(
         &mut self,
         client: &mut Client,
@@ -177,7 +180,7 @@ impl<'s> Executor<'s> {
         let start = reply.len();
         let before = client.replies;
         if before == Replies::SkipNext {
-            // Unless the command says otherwise.
+            // The command may set another value.
             client.replies = Replies::On;
         }
         let admitted = self
@@ -251,12 +254,12 @@ impl<'s> Executor<'s> {
             return Ok(());
         };
         if transaction.refused {
-            // It is never executed.
+            // The transaction will never be executed.
             return Ok(());
         }
         let share = &self.server.clients.share;
         let bytes = remembered_bytes(args);
-        // Some room is left for what comes behind it, so that the client is told and not closed.
+        // Some room is left for later commands, so that the client gets an error and is not closed.
         let most = share.most() - share.most() / 4;
         if transaction.bytes + bytes > most || !share.has_room_for(bytes) {
             transaction.refuse();
@@ -306,7 +309,7 @@ impl<'s> Executor<'s> {
         Ok(command)
     }
 
-    /// Makes room if need be, and refuses commands that may take memory if there is none.
+    /// Makes room if necessary, and refuses commands that may take memory if there is none.
     fn check_memory(
         &mut self,
         client: &mut Client,
@@ -322,7 +325,7 @@ impl<'s> Executor<'s> {
             return Ok(());
         }
         if matches!(command.name, "eval" | "evalsha" | "fcall") && client.transaction.is_none() {
-            // What it may do is decided when it writes.
+            // A script's writes are admitted or refused when they happen.
             client.script.lacks_memory = !self.make_room(now_ms);
             return Ok(());
         }
@@ -342,14 +345,14 @@ impl<'s> Executor<'s> {
             return Ok(());
         }
         if denied_in_exec && let Some(transaction) = &mut client.transaction {
-            // EXEC then ends the transaction and says why.
+            // EXEC then ends the transaction with the error.
             transaction.without_memory = true;
             return Ok(());
         }
         Err(CommandError::OutOfMemory)
     }
 
-    /// Evicts keys until less memory is used than may be, and says whether that went.
+    /// Evicts keys until memory is below `maxmemory`. Returns false if that fails.
     pub fn make_room(&mut self, now_ms: u64) -> bool {
         self.pause();
         let server = self.server;
@@ -358,7 +361,7 @@ impl<'s> Executor<'s> {
             && !server
                 .tiering
                 .relieve(&server.keyspace, &server.access, None);
-        // Before the phase, in the order of the mover.
+        // The mover is paused before the phase is entered, in the mover's own lock order.
         let mut still = None;
         if tiers_are_full {
             still = server.tiering.still_unless_held_up();
@@ -412,7 +415,7 @@ impl<'s> Executor<'s> {
             self.last_end.set(account.ended());
             return wait;
         }
-        // The commands of a script use keys, and it does not by itself.
+        // The commands of a script use keys; the script's own command does not.
         let positions = match command.group {
             Group::Scripting => SmallVec::new(),
             _ => command.keys.positions(args),
@@ -456,7 +459,7 @@ impl<'s> Executor<'s> {
             if !wait.keys.is_empty() {
                 server.keyspace.set_observed(Observer::Blocked, true);
             }
-            // The words, and the keys among them in two more places.
+            // The words are stored once, and the keys among them in two more places.
             client.waiting_bytes = 3 * remembered_bytes(args);
             let sent = || args.iter().map(|word| word.to_vec()).collect();
             let words = wait.words.clone().unwrap_or_else(sent);
@@ -492,7 +495,7 @@ impl<'s> Executor<'s> {
             };
             databases
         };
-        // Who begins to observe does so in the exclusive phase, so it is known from here on.
+        // Observers are added in the exclusive phase, so this cannot change from here on.
         let changes = [Flags::WRITE, Flags::MAY_CHANGE];
         let may_change = key.is_some() && changes.iter().any(|&flag| command.flags.has(flag));
         let deletes = key.is_some() && server.singly.has(Reason::LazyExpiry);
@@ -519,24 +522,24 @@ impl<'s> Executor<'s> {
     }
 }
 
-/// Returns the memory of a queued command, in bytes.
+/// Returns the bytes of memory of a queued command.
 fn remembered_bytes(args: &[&[u8]]) -> usize {
     let bytes = |word: &&[u8]| word.len() + ENTRY_BYTES;
     ENTRY_BYTES + args.iter().map(bytes).sum::<usize>()
 }
 
-/// What became of a command that was to run in the shared phase.
+/// The outcome of a command in the shared phase.
 enum Shared {
-    /// It was executed, and may wait.
+    /// The command was executed, and may wait.
     Executed(Option<Wait>),
-    /// A script has had the keyspace to itself for long.
+    /// A script has held the keyspace exclusively for long.
     Busy,
-    /// Somebody observes what is written, so that it needs the exclusive phase.
+    /// Writes are observed, so the command needs the exclusive phase.
     Observed,
 }
 
-/// Refuses a command while a script runs for long. A transaction that cannot be executed now is
-/// over, as the client cannot tell what has become of it otherwise.
+/// Refuses a command while a script runs for long. A transaction that cannot be executed now ends,
+/// because the client could not find out its state otherwise.
 fn refuse_while_busy(server: &Server, client: &mut Client, command: &Command, reply: &mut Reply) {
     let reason = server.scripts.watchdog.busy();
     if command.name == "exec" && client.transaction.take().is_some() {
@@ -560,16 +563,16 @@ fn not_while_subscribed(command: &Command, args: &[&[u8]]) -> CommandError {
     ))
 }
 
-/// True if a command is answered also to a client that wants no answers: `CLIENT REPLY ON`, and
-/// what confirms subscriptions.
+/// Returns true if a command gets a reply even if the client wants none: `CLIENT REPLY ON`, and the
+/// confirmations of subscriptions.
 fn is_told(command: &Command, args: &[&[u8]]) -> bool {
     let confirms = command.group == Group::PubSub && command.flags.has(Flags::SUBSCRIBER);
     let is_on = || args.get(2).is_some_and(|word| command::is(word, "on"));
     confirms || command.name == "reply" && is_on()
 }
 
-/// True if the server remembers what the command says apart from all keys, although Redis takes
-/// such commands also where there is no memory.
+/// Returns true if the server stores the command's arguments outside of the keyspace. Redis accepts
+/// such commands even without memory.
 fn takes_aside(command: &Command) -> bool {
     let is = |group, name: &str| command.group == group && command.name == name;
     is(Group::Scripting, "load") || is(Group::Server, "setuser")
@@ -579,23 +582,22 @@ fn must_queue(client: &Client, command: &Command) -> bool {
     client.transaction.is_some() && !command.flags.has(Flags::IN_MULTI)
 }
 
-/// True if a command that waits for a key is to be executed now that the key is of a type: while
-/// it is of another type than the command takes, the client goes on waiting.
+/// Returns true if a command that waits for a key must be executed now that the key is of this
+/// type. While the key is of another type than the command takes, the client continues to wait.
 fn is_waited_for(command: &Command, kind: Result<Option<Kind>, CommandError>) -> bool {
     match command.group {
         Group::List => kind == Ok(Some(Kind::List)),
         Group::SortedSet => kind == Ok(Some(Kind::SortedSet)),
-        // Who waits for a group is told that it is gone.
+        // A client that waits for a group gets an error if the group is gone.
         Group::Stream => command.name == "xreadgroup" || kind == Ok(Some(Kind::Stream)),
         _ => true,
     }
 }
 
 impl Server {
-    /// Logs what commands have changed, as one whole, and notes how long that took of it which the
-    /// latency monitor is told. Answers the position in the log that has to be safe before the
-    /// client of the commands is answered; 0 if they have changed nothing. To be called while what
-    /// they have changed cannot be changed by others.
+    /// Appends the changes of commands to the log as one unit, and reports the duration of expiry
+    /// to the latency monitor. Returns the log position that must be durable before replies are
+    /// sent; 0 if nothing was changed. Call it before other threads can change the same keys.
     pub fn log_effects(&self, effects: &mut Effects) -> u64 {
         let took = std::mem::take(&mut effects.longest_expiry);
         if !took.is_zero() {
@@ -613,8 +615,8 @@ impl Server {
         if is_work { position } else { 0 }
     }
 
-    /// Tells those who observe what happened to keys, and lets those go on who have waited for
-    /// them.
+    /// Notifies observers of changes to keys, and executes the commands of clients that have waited
+    /// for them.
     pub fn announce(&self, effects: &mut Effects, databases: &mut Databases) {
         while !effects.events.is_empty() {
             let events = std::mem::take(&mut effects.events);
@@ -641,7 +643,7 @@ impl Server {
         }
     }
 
-    /// Counts a command that has waited, and is answered that it has in vain.
+    /// Counts a command whose wait has timed out.
     pub fn count_wait_in_vain(&self, waiter: &Waiter) {
         let args: Vec<&[u8]> = waiter.words.iter().map(Vec::as_slice).collect();
         if let Ok(command) = lookup(&args) {
@@ -649,7 +651,7 @@ impl Server {
         }
     }
 
-    /// Executes the commands of those who wait for a key, in their order.
+    /// Executes the commands of clients that wait for a key, in their order.
     fn serve_waiting(
         &self,
         database: usize,
@@ -662,8 +664,8 @@ impl Server {
         });
     }
 
-    /// Executes the command of a client that waits, as if it had just come. Answers false if the
-    /// client goes on waiting.
+    /// Executes the command of a waiting client, as if it had just arrived. Returns false if the
+    /// client continues to wait.
     fn go_on(
         &self,
         waiter: &Waiter,
@@ -693,7 +695,7 @@ impl Server {
             .admit_again(&mut client, command, &args)
             .and_then(|()| self.check_memory_again(command, effects, databases, now_ms));
         let is_answered = match admitted {
-            // Its key may have been evicted.
+            // The command's key may have been evicted.
             Ok(()) if !is_ready(effects, databases) => false,
             Ok(()) => {
                 let access = Access::Exclusive(&mut *databases);
@@ -720,10 +722,10 @@ impl Server {
         is_answered
     }
 
-    /// Checks that a client that has waited still may execute its command.
+    /// Checks that a client that has waited may still execute its command.
     ///
     /// # Errors
-    /// As [`Client::admit`].
+    /// Those of [`Client::admit`].
     pub fn admit_again(
         &self,
         client: &mut Client,

@@ -1,16 +1,16 @@
-//! Patterns of keys and channels as Redis reads them: `*` is any bytes, `?` is any byte, `[a-z]` is
-//! a byte of a class and `[^a-z]` is one of no class, and a backslash takes the next byte as it is.
-
+//! Patterns of keys and channels, as in Redis: `*` matches any bytes, `?` any byte, `[a-z]` a byte
+//! of a class and `[^a-z]` a byte outside of it. A backslash takes the next byte literally.
 //!
 //! A client may choose a pattern and texts whose comparison takes time in proportion to the product
-//! of their lengths. So the work of one command is bounded, beyond what each text costs at least.
+//! of their lengths. So the work of one command is bounded, apart from the least work for each
+//! text.
 
 use crate::steps;
 use memchr::memmem;
 use std::cell::Cell;
 
-/// True if all of `text` is as `pattern` says. Takes time in proportion to the product of their
-/// lengths at most, and to their sum if the pattern has stars and plain bytes only.
+/// Returns true if all of `text` matches `pattern`. Takes time in proportion to the product of
+/// their lengths at most, and to their sum if the pattern consists of stars and plain bytes.
 ///
 /// ```
 /// use nearfield_server::glob;
@@ -25,7 +25,8 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
 /// Limit of the work for the patterns of one command, in bytes that are compared: some hundredths
 /// of a second.
 const WORK_MAX: u64 = 1 << 24;
-/// The work for a byte of a text, and for a text, that is not counted: plain patterns take less.
+/// The work for each byte of a text, and for each text, that is not counted: plain patterns take
+/// less.
 const FREE_PER_BYTE: u64 = 4;
 const FREE_PER_TEXT: u64 = 256;
 
@@ -34,13 +35,13 @@ thread_local! {
     static WORK: Cell<u64> = const { Cell::new(0) };
 }
 
-/// As [`matches()`], for a pattern and texts that clients choose. False once the command has taken
-/// too much work; [`end_command`] then says so.
+/// Matches like [`matches()`], for a pattern and texts that clients choose. Returns false once the
+/// command has taken too much work; [`end_command`] then reports that.
 pub fn matches_bounded(pattern: &[u8], text: &[u8]) -> bool {
     charge(pattern, text, false)
 }
 
-/// The same, with letters in either case alike.
+/// Matches like [`matches_bounded`], but ignores the case of letters.
 pub fn matches_ignoring_case(pattern: &[u8], text: &[u8]) -> bool {
     charge(pattern, text, true)
 }
@@ -58,8 +59,8 @@ fn charge(pattern: &[u8], text: &[u8], ignores_case: bool) -> bool {
     is_match
 }
 
-/// Ends a command, and says whether its patterns have taken more work than they may. Then what it
-/// was told of them is not to be trusted.
+/// Ends a command. Returns true if its patterns have taken more work than allowed. Results of its
+/// matches are then invalid.
 #[inline]
 pub fn end_command() -> bool {
     let work = WORK.get();
@@ -70,7 +71,7 @@ pub fn end_command() -> bool {
     work > WORK_MAX
 }
 
-/// Runs something with a bound of its own on the work for patterns. Beyond it nothing matches.
+/// Runs a function with a separate bound on the work for patterns. Beyond it nothing matches.
 pub fn apart<R>(run: impl FnOnce() -> R) -> R {
     let before = WORK.replace(0);
     let result = run();
@@ -78,15 +79,15 @@ pub fn apart<R>(run: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Compares, and adds the work to `taken`; false if that is more than `most`.
+/// Compares, and adds the work to `taken`. Returns false if that exceeds `most`.
 fn is_match(pattern: &[u8], text: &[u8], ignores_case: bool, most: u64, taken: &mut u64) -> bool {
     let fold = |byte: u8| match ignores_case {
         true => byte.to_ascii_lowercase(),
         false => byte,
     };
     let (mut rest, mut text) = (pattern, text);
-    // Where to go on when what follows the last star does not match: each element but a star
-    // matches one byte, so that no earlier star need ever take more.
+    // The position to retry from when the part after the last star does not match. Each element
+    // except a star matches one byte, so no earlier star ever needs to match more.
     let mut retry: Option<(&[u8], &[u8])> = None;
     while *taken <= most {
         *taken += 1;
@@ -115,7 +116,7 @@ fn is_match(pattern: &[u8], text: &[u8], ignores_case: bool, most: u64, taken: &
             } else if plain.len() == behind_star.len() {
                 return from.ends_with(plain);
             } else {
-                // Plain bytes behind the star are found faster.
+                // A search finds plain bytes after the star faster.
                 *taken += plain.len() as u64;
                 match memmem::find(from, plain).and_then(|at| from.get(at..)) {
                     Some(found) => found,
@@ -129,7 +130,7 @@ fn is_match(pattern: &[u8], text: &[u8], ignores_case: bool, most: u64, taken: &
     false
 }
 
-/// The bytes that a pattern begins with which stand for themselves.
+/// Returns the plain bytes at the beginning of a pattern.
 fn plain_bytes(pattern: &[u8]) -> &[u8] {
     let end = memchr::memchr3(b'*', b'?', b'[', pattern).unwrap_or(pattern.len());
     let plain = pattern.get(..end).unwrap_or_default();
@@ -137,8 +138,8 @@ fn plain_bytes(pattern: &[u8]) -> &[u8] {
     plain.get(..end).unwrap_or_default()
 }
 
-/// Matches one byte with the first element of a pattern, which is no star; answers the pattern
-/// behind the element, and adds how many bytes it had to look at.
+/// Matches one byte with the first element of a pattern, which is not a star. Returns the pattern
+/// after the element, and adds the number of bytes that it has read.
 fn match_byte<'p>(
     pattern: &'p [u8],
     byte: u8,
@@ -158,8 +159,8 @@ fn match_byte<'p>(
     }
 }
 
-/// Matches one byte with a class, whose bracket has been read, and answers the pattern behind it.
-/// One that is not closed ends with the pattern.
+/// Matches one byte with a class, after its opening bracket. Returns the pattern after the class.
+/// An unclosed class ends with the pattern.
 fn match_class(class: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> (bool, &[u8]) {
     let (negated, mut rest) = match class {
         [b'^', rest @ ..] => (true, rest),
@@ -192,7 +193,7 @@ fn match_class(class: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> (bool, &[u8])
     (found != negated, rest)
 }
 
-/// The bytes that all that matches a pattern begins with.
+/// Returns the common prefix of all texts that match a pattern.
 ///
 /// ```
 /// assert_eq!(nearfield_server::glob::prefix(br"user\:1*"), b"user:1");
@@ -211,8 +212,8 @@ pub fn prefix(pattern: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The least byte string that is greater than all that begin with `prefix`; `None` if there is
-/// none.
+/// Returns the least byte string that is greater than all with the prefix `prefix`; `None` if there
+/// is none.
 ///
 /// ```
 /// use nearfield_server::glob::end_of_prefix;
@@ -306,7 +307,7 @@ mod tests {
         });
         assert!(steps.unwrap_or(0) < 2 * WORK_MAX, "{steps:?}");
         assert!(end_command());
-        // The next command begins anew, and something apart takes nothing of it.
+        // The next command begins at zero, and a separate run takes nothing of its work.
         assert!(matches_bounded(b"k[e]y", b"key"));
         let long = "?".repeat(20_000);
         apart(|| {

@@ -12,20 +12,20 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::Registry;
 use tracing_subscriber::{Layer, reload};
 
-/// How a line looks.
+/// The form of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// For people.
+    /// Text for people.
     #[default]
     Text,
     /// One JSON object.
     Json,
 }
 
-/// Where lines go. Clones are the same place.
+/// The destination of lines. Clones are the same destination.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// `None`: the standard error.
+    /// The path of the file; `None`: the standard error.
     path: Option<PathBuf>,
     file: Arc<Mutex<Option<File>>>,
 }
@@ -61,7 +61,8 @@ impl SparseLine {
         }
     }
 
-    /// Returns how many were left out since the last one if one is to be written.
+    /// Returns the number of lines that were left out since the last one, if a line must be written
+    /// now.
     pub fn next(&self) -> Option<u64> {
         let mut state = self.state.lock();
         let is_early = |written: Instant| written.elapsed() < Self::EVERY;
@@ -77,8 +78,8 @@ impl SparseLine {
 type Filter = reload::Handle<LevelFilter, Registry>;
 static FILTER: OnceLock<Filter> = OnceLock::new();
 
-/// Begins to write lines of `level`, as `loglevel` names it, and of more importance; to the end of
-/// the file at `path` if there is one.
+/// Begins to write lines of `level` (a value of `loglevel`) and of higher importance, to the end of
+/// the file at `path` if it is given.
 ///
 /// # Errors
 /// The file cannot be opened, or lines are already written.
@@ -100,10 +101,10 @@ pub fn start(format: Format, level: &str, path: Option<&Path>) -> io::Result<Tar
     Ok(target)
 }
 
-/// Changes which lines are written from now on.
+/// Changes the level of the lines that are written from now on.
 pub fn set_level(level: &str) {
     if let Some(filter) = FILTER.get() {
-        // It fails only if lines are written no more.
+        // This fails only if no more lines are written.
         let _ = filter.modify(|filter| *filter = filter_of(level));
     }
 }
@@ -118,10 +119,10 @@ fn filter_of(level: &str) -> LevelFilter {
 }
 
 impl Target {
-    /// Opens the file again, which may have been moved away.
+    /// Opens the file again, because it may have been moved.
     ///
     /// # Errors
-    /// It cannot be opened; the old one is written on.
+    /// It cannot be opened; lines are still written to the old one.
     pub fn reopen(&self) -> io::Result<()> {
         if let Some(path) = &self.path {
             let file = OpenOptions::new().append(true).create(true).open(path)?;

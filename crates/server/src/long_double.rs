@@ -1,29 +1,29 @@
-//! Sums of numbers in the precision of C's `long double`, 64 bits of mantissa, in which Redis
-//! computes `INCRBYFLOAT` and `HINCRBYFLOAT`: there 1 less 1.1 is -0.1, with 53 bits it is
+//! Sums of numbers in the precision of C's `long double`, with 64 bits of mantissa, in which Redis
+//! computes `INCRBYFLOAT` and `HINCRBYFLOAT`. In it, 1 less 1.1 is -0.1; with 53 bits it is
 //! -0.10000000000000009.
 //!
-//! A number is read, added and printed with one correct rounding each, as the processor and the C
-//! library do it.
+//! A number is read, added and printed with one correct rounding each, as by the processor and the
+//! C library.
 
 use rustc_apfloat::ieee::X87DoubleExtended;
 use rustc_apfloat::{Float, Round, Status};
 
-/// A number as `long double` holds it.
+/// A number in the form of a `long double`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LongDouble(X87DoubleExtended);
 
-/// Numbers longer than this are none, as in Redis.
+/// Length from which a text is not accepted as a number, as in Redis.
 const TEXT_BYTES_MAX: usize = 5 * 1024;
-/// Digits behind the point when a number is printed.
+/// Number of digits after the point of a printed number.
 const FRACTION_DIGITS: usize = 17;
-/// No finite number has more digits before the point.
+/// Largest number of digits before the point of a finite number.
 const WHOLE_DIGITS_MAX: usize = 4933;
 /// The mantissa is a whole number, so this is added to the exponent of its highest bit.
 const EXPONENT_BIAS: i32 = 16_383 + 63;
 
 impl LongDouble {
-    /// Reads a decimal number such as `-12.5e3`, or `inf`. Numbers far beyond what a `long
-    /// double` can hold, or too near to zero for one, are none, as for Redis.
+    /// Reads a decimal number such as `-12.5e3`, or `inf`. Returns `None` for numbers far beyond
+    /// the range of a `long double`, or too near to zero for one, as Redis does.
     pub fn parse(text: &[u8]) -> Option<LongDouble> {
         if text.len() >= TEXT_BYTES_MAX {
             return None;
@@ -49,12 +49,12 @@ impl LongDouble {
         is_held.then_some(LongDouble(read.value))
     }
 
-    /// True for `inf`.
+    /// Returns true for `inf`.
     pub fn is_infinite(self) -> bool {
         self.0.is_infinite()
     }
 
-    /// The sum, or `None` if it is infinite, or no number.
+    /// Returns the sum, or `None` if it is infinite or not a number.
     pub fn plus(self, other: LongDouble) -> Option<LongDouble> {
         if !self.0.is_finite() || !other.0.is_finite() {
             return None;
@@ -63,8 +63,8 @@ impl LongDouble {
         sum.is_finite().then_some(LongDouble(sum))
     }
 
-    /// A finite number with up to 17 digits behind the point, without zeros at the end and without
-    /// an exponent.
+    /// Formats a finite number with up to 17 digits after the point, without trailing zeros and
+    /// without an exponent.
     pub fn format(self) -> String {
         let bits = self.0.to_bits();
         let mantissa = bits as u64;
@@ -164,7 +164,7 @@ mod tests {
             assert_eq!(LongDouble::parse(none.as_bytes()), None, "{none}");
         }
         assert_eq!(sum("3.7e-4951", "1").as_deref(), Some("1"));
-        // The digits make up for the exponent.
+        // The number of digits compensates for the exponent.
         let small = format!("1{}e-6400", "0".repeat(4000));
         assert_eq!(sum(&small, "1").as_deref(), Some("1"));
         let long = [b'1'; 6000];

@@ -1,7 +1,7 @@
-//! The memory of the machine and of this process, as the system sees them.
+//! The memory of the machine and of this process, as the system reports them.
 
-/// The bytes of memory that the process may have: those of the machine, or of its control group if
-/// that has fewer. `None` where the system does not say.
+/// Returns the bytes of memory that the process may have: those of the machine, or of its control
+/// group if that has fewer. `None` where the system does not report them.
 pub fn memory_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
@@ -10,7 +10,7 @@ pub fn memory_bytes() -> Option<u64> {
     Some(group_bytes().map_or(machine, |group| group.min(machine)))
 }
 
-/// The most that the control group of the process may take, in either version of the interface.
+/// Returns the memory limit of the process's control group, in either version of the interface.
 fn group_bytes() -> Option<u64> {
     const FILES: [&str; 2] = [
         "/sys/fs/cgroup/memory.max",
@@ -20,7 +20,8 @@ fn group_bytes() -> Option<u64> {
     FILES.iter().find_map(number)
 }
 
-/// The bytes of memory that the process has taken and uses; `None` where the system does not say.
+/// Returns the bytes of memory that the process has taken and uses; `None` where the system does
+/// not report them.
 pub fn resident_bytes() -> Option<u64> {
     const PAGE_BYTES: u64 = 4096;
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;

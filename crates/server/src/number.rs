@@ -1,4 +1,4 @@
-//! Numbers as the protocol writes them.
+//! Numbers in the form of the protocol.
 
 /// Reads a signed integer of 64 bits, as strictly as Redis: no spaces, no plus sign, no leading
 /// zeros, no `-0`.
@@ -29,7 +29,7 @@ pub fn parse_integer(bytes: &[u8]) -> Option<i64> {
     }
 }
 
-/// Reads a number with a fraction: decimal, or `inf` with a sign; NaN is none.
+/// Reads a number with a fraction: decimal, or `inf` with a sign. NaN is invalid.
 pub fn parse_double(bytes: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(bytes).ok()?;
     let value = match text.parse::<f64>() {
@@ -43,7 +43,7 @@ pub fn parse_double(bytes: &[u8]) -> Option<f64> {
     Some(value)
 }
 
-/// C's `strtod` reads integers in base 16 too, and some clients' tests send them.
+/// Reads an integer in base 16 as C's `strtod` does, because some clients' tests send them.
 fn parse_hexadecimal(text: &str) -> Option<f64> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => (-1.0, digits),
@@ -56,8 +56,8 @@ fn parse_hexadecimal(text: &str) -> Option<f64> {
     Some(sign * u64::from_str_radix(digits, 16).ok()? as f64)
 }
 
-/// Appends the head of a value of the protocol: its kind, a number, and the end of the line.
-/// Nearly all numbers have one to three digits.
+/// Appends the head of a value of the protocol: its kind, a number, and the end of the line. Nearly
+/// all such numbers have one to three digits.
 #[inline]
 pub fn write_head(out: &mut Vec<u8>, kind: u8, number: i64) {
     match number {
@@ -83,9 +83,9 @@ pub fn write_integer(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// A number with a fraction in the fewest digits that read back as the same number, in the shape
-/// that Redis 7.2 gives it: integers below 2^52 without a point, very large and very small numbers
-/// with an exponent.
+/// Formats a number with a fraction in the fewest digits that read back as the same number, in the
+/// form of Redis 7.2: integers below 2^52 without a point, very large and very small numbers with
+/// an exponent.
 pub fn format_double(value: f64) -> String {
     if value.is_nan() {
         return "nan".into();
@@ -103,7 +103,7 @@ pub fn format_double(value: f64) -> String {
     shape(buffer.format_finite(value))
 }
 
-/// Brings the shortest digits into that shape.
+/// Converts the shortest digits to that form.
 fn shape(shortest: &str) -> String {
     let (sign, rest) = match shortest.strip_prefix('-') {
         Some(rest) => ("-", rest),

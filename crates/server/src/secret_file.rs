@@ -1,5 +1,5 @@
-//! Files with secrets that are written anew: configurations and users. They stay as readable for
-//! others as they were, at each moment.
+//! Files with secrets that are rewritten: configurations and users. At each moment, other users can
+//! read them no more than before.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, Permissions};
@@ -7,13 +7,14 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-/// The mode of a file that is not there yet: nobody else reads it.
+/// Mode of a new file: only the server's own user can read it.
 const OWN_MODE: u32 = 0o600;
-/// The bits of a mode that say who may do what.
+/// The permission bits of a mode.
 const MODE_BITS: u32 = 0o7777;
 
-/// Writes a file whole, or not at all: the old one stays until the new one is on the medium. The
-/// new one has the mode and, if the system allows it, the owner of the old one. A link stays one.
+/// Replaces the whole file, or nothing: the old one stays until the new one is durable on the
+/// medium. The new one has the mode and, if the system allows it, the owner of the old one. A
+/// symbolic link stays one.
 ///
 /// # Errors
 /// Those of the system.
@@ -27,7 +28,7 @@ pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     let written = create(&temporary).and_then(|file| fill(file, &path, contents));
     let replaced = written.and_then(|()| std::fs::rename(&temporary, &path));
     if replaced.is_err() {
-        // The temporary file is of no use, and the first error is the one to report.
+        // The temporary file is useless now, and the first error is the one to report.
         let _ = std::fs::remove_file(&temporary);
     }
     replaced?;
@@ -41,7 +42,7 @@ fn temporary(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Creates a file that nobody else can read. What an interrupted attempt has left makes room.
+/// Creates a file that no other user can read. The leftover of an interrupted attempt is deleted.
 fn create(path: &Path) -> io::Result<File> {
     let new = || {
         let mut options = OpenOptions::new();
@@ -64,10 +65,10 @@ fn fill(mut file: File, old: &Path, contents: &[u8]) -> io::Result<()> {
     file.write_all(contents)?;
     match std::fs::metadata(old) {
         Ok(old) => {
-            // Only a server that may give files away can keep another owner.
+            // Only a server that may change the owner of files can keep another owner.
             let owned = fchown(&file, Some(old.uid()), Some(old.gid()));
             let mode = old.mode() & MODE_BITS;
-            // The bits of a group are for the old group.
+            // The bits of the group are meant for the old group only.
             let mode = if owned.is_ok() { mode } else { mode & !0o070 };
             file.set_permissions(Permissions::from_mode(mode))?;
         }
@@ -90,7 +91,7 @@ mod tests {
         for kept in [0o600, 0o640, 0o644, 0o400] {
             std::fs::write(&path, "old and longer").unwrap();
             std::fs::set_permissions(&path, Permissions::from_mode(kept)).unwrap();
-            // A temporary file that a killed server has left.
+            // A temporary file that a killed server has left behind.
             std::fs::write(temporary(&path), "half").unwrap();
             replace(&path, b"new").unwrap();
             assert_eq!(mode(&path), kept);

@@ -1,8 +1,8 @@
 //! The server's reactions to signals.
 //!
-//! SIGTERM and SIGINT end it: what has been read is answered, what is kept on disk is made safe. A
-//! script that runs for long is ended.
-//! A second one ends it at once. SIGHUP has it open its log file and read its certificates again.
+//! SIGTERM and SIGINT end it: requests that were read get their replies, and changes are made
+//! durable. A script that runs for long is ended. A second signal ends the server at once. On
+//! SIGHUP it opens its log file and reads its certificates again.
 
 use crate::logging::Target;
 use crate::persistence;
@@ -15,12 +15,12 @@ use std::sync::atomic::Ordering;
 /// The exit status of a server that is ended at once.
 const ENDED_AT_ONCE: i32 = 130;
 
-/// Begins to heed signals, on a thread of its own.
+/// Begins to handle signals, on a thread of its own.
 ///
 /// # Errors
 /// The system refuses it.
 pub fn heed(server: &'static Server, logs: Target) -> io::Result<()> {
-    // SIGUSR1 would else end the server.
+    // SIGUSR1 would end the server otherwise.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1])?;
     let heed = move || {
         let mut ending = false;
@@ -28,7 +28,7 @@ pub fn heed(server: &'static Server, logs: Target) -> io::Result<()> {
             match signal {
                 SIGHUP => reopen(server, &logs),
                 SIGTERM | SIGINT => {
-                    // Nothing is to be saved before all is loaded.
+                    // Nothing may be saved before all is loaded.
                     if ending || !server.serving.load(Ordering::Acquire) {
                         std::process::exit(ENDED_AT_ONCE);
                     }

@@ -1,10 +1,10 @@
-//! Reasons for which commands are executed one by one, never as a batch.
+//! The reasons for executing commands one by one, never as a batch.
 //!
-//! They are bits of one number, so that a thread asks once a command for all of them.
+//! They are bits of one number, so that a thread checks all of them at once for each command.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A reason.
+/// A reason for executing commands one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Reason {
@@ -12,25 +12,24 @@ pub enum Reason {
     Monitor = 1,
     /// Commands are held back (`CLIENT PAUSE`).
     Pause = 2,
-    /// The slow log takes commands that are as fast as those of a batch.
+    /// The slow log includes commands that are as fast as those of a batch.
     SlowLog = 4,
-    /// Keys whose time is over are deleted by those alone who ask for them
-    /// (`DEBUG SET-ACTIVE-EXPIRE 0`).
+    /// Expired keys are deleted only by commands that read them (`DEBUG SET-ACTIVE-EXPIRE 0`).
     LazyExpiry = 8,
 }
 
-/// The reasons that there are.
+/// The current reasons.
 #[derive(Debug, Default)]
 pub struct Singly(AtomicU32);
 
 impl Singly {
-    /// True if there is none.
+    /// Returns true if there is no reason.
     #[inline]
     pub fn none(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 0
     }
 
-    /// True if `reason` is one.
+    /// Returns true if `reason` is among them.
     #[inline]
     pub fn has(&self, reason: Reason) -> bool {
         self.0.load(Ordering::Relaxed) & reason as u32 != 0

@@ -1,5 +1,5 @@
-//! A count of the steps of loops whose length clients choose. Tests assert by it how work grows;
-//! programs that are built for use count nothing.
+//! A count of the steps of loops with a length that clients choose. Tests use it to assert how work
+//! grows; release builds count nothing.
 
 use std::cell::Cell;
 
@@ -15,7 +15,7 @@ pub fn count(steps: usize) {
     }
 }
 
-/// The steps that this thread takes in `run`; `None` if they are not counted.
+/// Returns the number of steps that this thread takes in `run`; `None` if they are not counted.
 pub fn taken_by(run: impl FnOnce()) -> Option<u64> {
     let before = STEPS.get();
     run();

@@ -12,14 +12,14 @@ use std::sync::atomic::Ordering;
 type Watchers = HashMap<u64, Arc<ClientShared>>;
 
 /// Watched keys and their clients, by the numbers of databases. A changed key is removed until it
-/// is watched again, so that no write tells a client twice.
+/// is watched again, so that no write notifies a client twice.
 #[derive(Debug, Default)]
 pub struct Watches {
     watchers: Mutex<HashMap<usize, HashMap<Vec<u8>, Watchers>>>,
 }
 
 impl Watches {
-    /// Has `client` watch a key. To be called in the exclusive phase.
+    /// Adds a key that `client` watches. Call it in the exclusive phase.
     pub fn add(&self, database: usize, key: &[u8], client: &Arc<ClientShared>) {
         steps::count(1);
         let mut watchers = self.watchers.lock();
@@ -28,7 +28,7 @@ impl Watches {
         clients.insert(client.id, Arc::clone(client));
     }
 
-    /// Has a client watch these keys no more.
+    /// Removes keys that a client watches.
     pub fn remove(&self, keys: &WatchedKeys, client: &ClientShared) {
         let mut watchers = self.watchers.lock();
         for (database, key) in keys.keys() {
@@ -48,7 +48,7 @@ impl Watches {
         }
     }
 
-    /// Says that a key was changed.
+    /// Notes that a key was changed.
     pub fn touch(&self, database: usize, key: &[u8]) {
         let mut watchers = self.watchers.lock();
         let Some(keys) = watchers.get_mut(&database) else {
@@ -63,14 +63,14 @@ impl Watches {
         }
     }
 
-    /// The keys of a database that are watched.
+    /// Returns the keys of a database that are watched.
     pub fn keys_of(&self, database: usize) -> Vec<Vec<u8>> {
         let watchers = self.watchers.lock();
         let keys = watchers.get(&database).into_iter();
         keys.flat_map(|keys| keys.keys().cloned()).collect()
     }
 
-    /// True if no key is watched.
+    /// Returns true if no key is watched.
     pub fn is_empty(&self) -> bool {
         self.watchers.lock().is_empty()
     }

@@ -1,4 +1,4 @@
-//! A client in one line, as all that show clients do.
+//! The description of a client in one line, as all lists of clients have it.
 
 use super::ClientShared;
 use crate::carried;
@@ -6,8 +6,8 @@ use crate::catalog::Registry;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Returns a client as `CLIENT LIST` and `ACL LOG` show it, without a line end. Its user is
-/// [carried] in it.
+/// Returns a client in the form of `CLIENT LIST` and `ACL LOG`, without a line end. The text
+/// [carries](carried) the name of its user.
 pub fn describe(client: &ClientShared, registry: &Registry, steady_ms: u64) -> String {
     let listed = &client.listed;
     let count = |counter: &AtomicUsize| counter.load(Relaxed);

@@ -1,4 +1,4 @@
-//! The user of a client, as the thread of the client knows it, and the checks of its permissions.
+//! The user of a client, as the client's thread knows it, and the checks of its permissions.
 
 use super::{Client, describe};
 use crate::acl::log::{Context, Reason};
@@ -8,31 +8,31 @@ use crate::clock::steady_ms;
 use crate::error::CommandError;
 use std::sync::Arc;
 
-/// Who a client is. Nobody: the server itself, which may do everything.
+/// The user of a client. No user: the server itself, which may do everything.
 #[derive(Clone, Debug, Default)]
 pub struct Login {
     user: Option<Arc<User>>,
-    /// The version of all users that `user` is of.
+    /// The version of the user list in which `user` was found.
     version: u64,
     unrestricted: bool,
 }
 
 impl Login {
-    /// True if the client has logged in, or need not, and may do everything. False if that has to
-    /// be found out.
+    /// Returns true if the client has logged in, or need not, and may do everything. False if that
+    /// must be checked.
     #[inline]
     pub fn is_unrestricted(&self, acl: &Acl) -> bool {
         self.unrestricted && self.version == acl.version()
     }
 
-    /// The user, `None` for the server itself.
+    /// Returns the user; `None` for the server itself.
     pub fn user(&self) -> Option<&Arc<User>> {
         self.user.as_ref()
     }
 }
 
 impl Client {
-    /// Makes the client's user `user`, who was found when the users had `version`.
+    /// Sets the client's user, which was found when the user list had `version`.
     fn become_user(&mut self, user: Arc<User>, version: u64) {
         *self.shared.user.lock() = user.name.clone();
         self.login = Login {
@@ -43,21 +43,21 @@ impl Client {
         self.set_authenticated(true);
     }
 
-    /// Says whether the client has logged in, or need not.
+    /// Sets whether the client has logged in, or need not.
     fn set_authenticated(&mut self, authenticated: bool) {
         self.authenticated = authenticated;
         let user = self.login.user.as_ref();
         self.login.unrestricted = authenticated && user.is_some_and(|user| user.is_unrestricted());
     }
 
-    /// True if the client may read every key by a command, also those that the command does not
-    /// name.
+    /// Returns true if a command of the client may read every key, also keys that the command does
+    /// not name.
     pub fn may_read_all_keys_by(&self, acl: &Acl, command: &'static Spec, args: &[&[u8]]) -> bool {
         let user = self.login.user();
         user.is_none_or(|user| user.may_read_all_keys_by(acl.registry, command, args))
     }
 
-    /// Logs the client in, or notes that it has failed to.
+    /// Logs the client in, or notes that it has failed to log in.
     ///
     /// # Errors
     /// There is no such user, the password is wrong, or the user is disabled.
@@ -76,13 +76,14 @@ impl Client {
         }
     }
 
-    /// Returns the client as it is listed, up to date with what only its own thread knows.
+    /// Returns the client as it is listed, including the properties that only its own thread knows.
     fn described(&self, acl: &Acl) -> String {
         self.show(false);
         describe(&self.shared, acl.registry, steady_ms())
     }
 
-    /// Makes the client one that has just connected: the default user, if it needs no password.
+    /// Gives a client that has just connected the default user, and logs it in if that user needs
+    /// no password.
     pub fn welcome(&mut self, acl: &Acl) {
         let version = acl.version();
         if let Some(user) = acl.user(DEFAULT) {
@@ -92,7 +93,7 @@ impl Client {
         }
     }
 
-    /// Looks the client's user up again if users have changed.
+    /// Looks up the client's user again if users have changed.
     fn refresh(&mut self, acl: &Acl) {
         let version = acl.version();
         let Some(user) = self.login.user() else {
@@ -108,12 +109,12 @@ impl Client {
                 self.become_user(user, version);
                 self.set_authenticated(authenticated || open);
             }
-            // Its connection is about to be closed.
+            // The client's connection is about to be closed.
             None => self.set_authenticated(false),
         }
     }
 
-    /// Checks that the client may run a command, and notes it if not.
+    /// Checks that the client may run a command, and notes a denial.
     ///
     /// # Errors
     /// `NOAUTH` or `NOPERM`.
@@ -135,10 +136,10 @@ impl Client {
         self.check(acl, command, args, context).map_err(denied)
     }
 
-    /// Checks a command that runs within a transaction or script, and notes it if it is denied.
+    /// Checks a command within a transaction or script, and notes a denial.
     ///
     /// # Errors
-    /// It is denied.
+    /// The command is denied.
     pub fn check(
         &mut self,
         acl: &Acl,

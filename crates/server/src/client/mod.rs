@@ -1,4 +1,4 @@
-//! A client: what the server remembers of a connection between its commands.
+//! A client: the state that the server keeps for a connection between its commands.
 
 mod described;
 mod listed;
@@ -26,53 +26,54 @@ use std::time::Duration;
 /// The keys that a client watches, each with the number of its database.
 pub type WatchedKeys = HashMap<(usize, Vec<u8>), WatchedKey>;
 
-/// A key that a client watches, as it was when that began.
+/// The state that a watched key had when the client began to watch it.
 #[derive(Clone, Debug)]
 pub struct WatchedKey {
-    /// True if the key existed. One that has gone since has changed, also if it expired.
+    /// True if the key existed. Its disappearance since then is a change, also by expiry.
     pub was_there: bool,
-    /// The entry that a pool had for the key. Other servers do not tell of their changes, so `EXEC`
+    /// The entry that a pool had for the key. Other servers do not report their changes, so `EXEC`
     /// compares. `None` if the key was absent, and if no other server changes the keys.
     pub stored: Option<Vec<u8>>,
 }
 
-/// What is known of a client by its own thread alone.
+/// The state of a client that only its own thread knows.
 #[derive(Debug)]
 pub struct Client {
-    /// What others may see.
+    /// The state that all threads may read.
     pub shared: Arc<ClientShared>,
     /// The number of its database.
     pub database: usize,
     /// The commands of a transaction that is being queued.
     pub transaction: Option<Transaction>,
-    /// The keys that it watches.
+    /// The keys that the client watches.
     pub watched: WatchedKeys,
     /// Bytes that the server holds for its watched keys.
     pub watched_bytes: usize,
-    /// Bytes of its name and of what `CLIENT SETINFO` has set.
+    /// Bytes of its name and of the texts that `CLIENT SETINFO` has set.
     pub named_bytes: usize,
     /// Bytes of the command that it waits in.
     pub waiting_bytes: usize,
-    /// Whether it has said its password, or need not.
+    /// True if it has logged in, or need not.
     pub authenticated: bool,
-    /// Who it is.
+    /// Its user.
     pub login: Login,
-    /// Whether its connection is to be closed once all is sent.
+    /// True if its connection must be closed once all replies are sent.
     pub closing: bool,
-    /// Whether it is to be answered.
+    /// The kinds of replies that it gets.
     pub replies: Replies,
     /// True if the command that it waits in gets no reply (`CLIENT REPLY`).
     pub is_silent_wait: bool,
-    /// What it has subscribed to.
+    /// Its subscriptions.
     pub subscriptions: Subscriptions,
-    /// What it caches, if it does.
+    /// Its options for caching, if it caches keys.
     pub tracking: Option<Box<Choice>>,
-    /// The position in the log behind what it has changed last. It is answered when the log is
-    /// safe up to there.
+    /// The log position after its last change. Replies are sent when the log is durable up to
+    /// there.
     pub logged_up_to: u64,
-    /// What is noted while it runs a script.
+    /// The state of the script that it runs.
     pub script: ScriptState,
-    /// What was sent to another server for its command, which is executed again therefore.
+    /// The keys that were sent to another server for its command, which is therefore executed
+    /// again.
     pub shipment: Option<Box<Shipment>>,
 }
 
@@ -81,16 +82,16 @@ pub struct Client {
 pub struct Transaction {
     /// The commands so far.
     pub commands: Vec<Words>,
-    /// Returns their memory, in bytes.
+    /// Bytes of memory of the commands.
     pub bytes: usize,
-    /// Whether one was refused, so that none will be executed.
+    /// True if a command was refused, so that none will be executed.
     pub refused: bool,
-    /// Whether there was no memory for its commands when it was to be executed.
+    /// True if there was no memory for its commands when it should be executed.
     pub without_memory: bool,
 }
 
 impl Transaction {
-    /// Has none of the commands be executed, so that they need not be kept.
+    /// Prevents the execution of all commands, so that they need not be kept.
     pub fn refuse(&mut self) {
         self.refused = true;
         self.commands = Vec::new();
@@ -98,39 +99,40 @@ impl Transaction {
     }
 }
 
-/// What the server notes while it runs a client's script.
+/// The state of a client's script.
 #[derive(Debug, Default)]
 pub struct ScriptState {
-    /// Whether commands are executed by a script now.
+    /// True while a script executes commands.
     pub runs: bool,
-    /// Whether there was no memory for what it writes when it began.
+    /// True if there was no memory for its writes when it began.
     pub lacks_memory: bool,
-    /// What its last command was refused with.
+    /// The error with which its last command was refused.
     pub refused: Option<String>,
-    /// The time that it has asked for first, since the epoch. It stands still from then on.
+    /// The first time of day that it has asked for, since the epoch. Time stands still from then
+    /// on.
     pub time: Option<Duration>,
 }
 
-/// Whether a client is answered (`CLIENT REPLY`).
+/// The replies that a client gets (`CLIENT REPLY`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Replies {
-    /// Each command is answered.
+    /// A reply to each command.
     #[default]
     On,
-    /// No command is answered.
+    /// No replies.
     Off,
-    /// The next command is not answered.
+    /// Replies to all commands except the next one.
     SkipNext,
 }
 
-/// What is known of a client by all threads.
+/// The state of a client that all threads know.
 #[derive(Debug)]
 pub struct ClientShared {
-    /// Its number, which no other client ever has.
+    /// Its number, which no other client ever gets.
     pub id: u64,
-    /// Where it is, `address:port` or the path of a socket.
+    /// Its address: `address:port`, or the path of a socket.
     pub peer: String,
-    /// Where it has connected to.
+    /// The server's address to which it has connected.
     pub local: String,
     /// The thread that serves it.
     thread: AtomicUsize,
@@ -138,22 +140,22 @@ pub struct ClientShared {
     pub connected_at_ms: u64,
     /// Time of its last command, by [`steady_ms`](crate::clock::steady_ms).
     pub active_at_ms: AtomicU64,
-    /// Its name, as it has said.
+    /// Its name, as it has set it.
     pub name: Mutex<String>,
     /// The name of its user.
     pub user: Mutex<Vec<u8>>,
-    /// Whether a watched key was changed.
+    /// True if a watched key was changed.
     pub watch_broken: AtomicBool,
-    /// Whether its connection is to be closed at once.
+    /// True if its connection must be closed at once.
     pub killed: AtomicBool,
     /// The number of its database.
     pub database: AtomicUsize,
-    /// What else `CLIENT LIST` shows.
+    /// The other properties that `CLIENT LIST` shows.
     pub listed: Listed,
 }
 
 impl Client {
-    /// A client of which no more is known than where it is.
+    /// Creates a client of which only the shared state is known.
     pub fn new(shared: Arc<ClientShared>, authenticated: bool) -> Client {
         Client {
             shared,
@@ -176,7 +178,7 @@ impl Client {
         }
     }
 
-    /// True if its commands need no checks but those of their own, so that they may be part of a
+    /// Returns true if its commands need no checks except their own, so that they may be part of a
     /// batch.
     #[inline]
     pub fn is_plain(&self) -> bool {
@@ -188,7 +190,7 @@ impl Client {
             && !self.leaves_no_trace()
     }
 
-    /// True if what it reads is not noted as a use of the keys.
+    /// Returns true if its reads do not count as uses of keys.
     #[inline]
     pub fn leaves_no_trace(&self) -> bool {
         self.shared.listed.no_touch.load(Ordering::Relaxed)
@@ -207,7 +209,7 @@ impl Client {
             + self.subscriptions.bytes()
     }
 
-    /// Lets others see what they are shown of it after a command.
+    /// Publishes its listed properties after a command.
     pub fn show(&self, waiting: bool) {
         let queued = match &self.transaction {
             Some(transaction) => transaction.commands.len() + 1,
@@ -220,7 +222,7 @@ impl Client {
         listed.closing.store(self.closing, Ordering::Relaxed);
     }
 
-    /// A client that is the server itself, for commands from a log or a script.
+    /// Creates a client that is the server itself, for commands from a log or a script.
     pub fn internal() -> Client {
         Client::new(
             Arc::new(ClientShared::new(0, 0, String::new(), String::new(), 0)),
@@ -230,7 +232,7 @@ impl Client {
 }
 
 impl ClientShared {
-    /// A client that has just connected.
+    /// Creates a client that has just connected.
     pub fn new(
         id: u64,
         thread: usize,
@@ -254,18 +256,18 @@ impl ClientShared {
         }
     }
 
-    /// The number of the thread that serves it.
+    /// Returns the number of the thread that serves it.
     #[inline]
     pub fn thread(&self) -> usize {
         self.thread.load(Ordering::Acquire)
     }
 
-    /// Says that another thread serves it from now on.
+    /// Notes that another thread serves it from now on.
     pub fn move_to(&self, thread: usize) {
         self.thread.store(thread, Ordering::Release);
     }
 
-    /// Notes that it has sent something.
+    /// Notes the time at which it has sent something.
     pub fn touch(&self, steady_ms: u64) {
         self.active_at_ms.store(steady_ms, Ordering::Relaxed);
     }

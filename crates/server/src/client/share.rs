@@ -1,9 +1,9 @@
-//! The share of memory that clients may take, and what they hold of it.
+//! The share of memory that clients may take, and the parts of it that they hold.
 //!
-//! Clients hold what they have sent and the server has not executed, what waits to be sent to them,
-//! and what the server remembers for them: queued commands, names that they listen to, keys that
-//! they watch. The thread of a client counts what it holds between commands. Where all of them hold
-//! more than they may, those that hold most are closed, before they cost others their keys.
+//! Clients hold requests that were received but not executed, replies that wait to be sent, and
+//! state that the server keeps for them: queued commands, names of subscriptions, watched keys. The
+//! thread of a client counts its memory between commands. Where all clients together hold more than
+//! they may, those that hold most are closed, before other clients lose keys to eviction.
 
 use super::{ClientShared, Listed};
 use std::sync::Arc;
@@ -16,18 +16,18 @@ pub const ENTRY_BYTES: usize = 64;
 /// Memory that all clients hold, and its limit.
 #[derive(Debug)]
 pub struct ClientShare {
-    /// The most that they may hold.
+    /// Largest number of bytes that they may hold.
     most: AtomicUsize,
-    /// The most that may wait for one of them in the mailbox of its thread.
+    /// Largest number of bytes that may wait for one client in the mailbox of its thread.
     most_delivered: AtomicUsize,
     held: AtomicUsize,
-    /// Memory of clients that are about to be closed.
+    /// Bytes of memory of clients that are about to be closed.
     doomed: AtomicUsize,
-    /// Memory of all clients when there was none to close.
+    /// Bytes of memory of all clients when none could be closed.
     in_vain: AtomicUsize,
-    /// Clients that were closed for what they held, since the start.
+    /// Number of clients that were closed for the memory that they held, since the start.
     evicted: AtomicU64,
-    /// Clients that were closed as too much waited for them in a mailbox.
+    /// Number of clients that were closed because too much waited for them in a mailbox.
     overfilled: AtomicU64,
 }
 
@@ -46,14 +46,14 @@ impl Default for ClientShare {
 }
 
 impl ClientShare {
-    /// Changes how much all clients may hold, and how much may wait for one in a mailbox.
+    /// Changes the bytes that all clients may hold, and those that may wait for one in a mailbox.
     pub fn configure(&self, most: usize, most_delivered: usize) {
         self.most.store(most, Relaxed);
         self.most_delivered.store(most_delivered.min(most), Relaxed);
         self.in_vain.store(0, Relaxed);
     }
 
-    /// The most that all clients may hold, and therefore one.
+    /// Returns the largest number of bytes that all clients may hold, and therefore one.
     #[inline]
     pub fn most(&self) -> usize {
         self.most.load(Relaxed)
@@ -75,26 +75,27 @@ impl ClientShare {
         self.most().saturating_sub(self.held_to_stay())
     }
 
-    /// True if some client is to be closed.
+    /// Returns true if some client must be closed.
     #[inline]
     pub fn is_over(&self) -> bool {
         let held = self.held();
         held > self.most() && { self.held_to_stay() > self.most().max(self.in_vain.load(Relaxed)) }
     }
 
-    /// True if the server may remember so many bytes more for a client.
+    /// Returns true if the server may keep `bytes` more bytes for a client.
     pub fn has_room_for(&self, bytes: usize) -> bool {
         self.held_to_stay().saturating_add(bytes) <= self.most()
     }
 
-    /// Notes that a client holds so many bytes, apart from what lies in a mailbox.
+    /// Notes that a client holds `bytes` bytes, without those in a mailbox.
     #[inline]
     pub fn note(&self, client: &ClientShared, bytes: usize) {
         let own = &client.listed.held_bytes;
         if own.load(Relaxed) != bytes {
             let before = own.swap(bytes, Relaxed);
             self.change(before, bytes);
-            // It is known to be closed by what it held then.
+            // The client is about to be closed, and was counted as doomed with its memory at that
+            // time.
             let doomed = &client.listed.doomed_bytes;
             if doomed.load(Relaxed) > bytes {
                 let before = doomed.swap(bytes, Relaxed);
@@ -108,8 +109,8 @@ impl ClientShare {
         self.held.fetch_sub(before, Relaxed);
     }
 
-    /// Notes that a message is to wait for a client in a mailbox. False if too much waits there, or
-    /// would: the message is not to be left.
+    /// Notes that a message will wait for a client in a mailbox. Returns false if too much waits
+    /// there, or would: the message must then not be left.
     #[must_use]
     pub fn note_delivered(&self, client: &ClientShared, bytes: usize) -> bool {
         let waiting = client.listed.delivered_bytes.load(Relaxed) + bytes;
@@ -130,7 +131,7 @@ impl ClientShare {
         self.change(bytes, 0);
     }
 
-    /// Has a client be closed. False if it is about to be.
+    /// Marks a client to be closed. Returns false if that was done already.
     pub fn doom(&self, client: &ClientShared) -> bool {
         let is_new = !client.killed.swap(true, AcqRel);
         if is_new {
@@ -141,7 +142,8 @@ impl ClientShare {
         is_new
     }
 
-    /// Has a client be closed for which too much waits in a mailbox. False if it is about to be.
+    /// Marks a client to be closed because too much waits for it in a mailbox. Returns false if
+    /// that was done already.
     pub fn doom_overfilled(&self, client: &ClientShared) -> bool {
         let is_new = self.doom(client);
         self.overfilled.fetch_add(u64::from(is_new), Relaxed);
@@ -154,20 +156,21 @@ impl ClientShare {
         (self.evicted.load(Relaxed), self.overfilled.load(Relaxed))
     }
 
-    /// Begins to count clients that are closed from zero.
+    /// Resets the numbers of closed clients to zero.
     pub fn forget_closed(&self) {
         self.evicted.store(0, Relaxed);
         self.overfilled.store(0, Relaxed);
     }
 
-    /// Forgets a client whose connection is closed and for which nothing is left any more.
+    /// Forgets a client with a closed connection and without messages.
     pub fn forget(&self, client: &ClientShared) {
         self.note(client, 0);
         let delivered = client.listed.delivered_bytes.swap(0, Relaxed);
         self.change(delivered, 0);
     }
 
-    /// Dooms those of `clients` that hold most, until the others hold no more than they may.
+    /// Marks those of `clients` that hold most to be closed, until the others hold no more than
+    /// they may.
     pub fn doom_largest<'c>(
         &self,
         clients: impl Iterator<Item = &'c Arc<ClientShared>>,
@@ -198,7 +201,7 @@ impl ClientShare {
         doomed
     }
 
-    /// Has [`doom_largest`](ClientShare::doom_largest) be tried again if it was in vain.
+    /// Allows [`doom_largest`](ClientShare::doom_largest) to be tried again after it found none.
     pub fn try_again(&self) {
         self.in_vain.store(0, Relaxed);
     }
@@ -227,7 +230,7 @@ mod tests {
         assert!(!share.is_over() && share.has_room_for(200) && !share.has_room_for(201));
         share.forget(&clients[2]);
         assert_eq!((share.held(), share.has_room_for(200)), (800, true));
-        // A client that need not be closed is asked once.
+        // A client that may not be closed is tried only once.
         clients.iter().for_each(|it| it.listed.set_no_evict(true));
         share.note(&clients[0], 3000);
         assert!(share.is_over());

@@ -4,29 +4,29 @@ use super::{ClientShared, ENTRY_BYTES};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-/// What a client may subscribe to.
+/// The kinds of subscriptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
     /// A channel.
     Channel,
-    /// All channels that a pattern describes.
+    /// All channels that match a pattern.
     Pattern,
-    /// A channel of one shard of a cluster, apart from the others.
+    /// A channel of one shard of a cluster, which is separate from the others.
     Shard,
 }
 
-/// What a client has subscribed to, each in order.
+/// The names that a client has subscribed to, each kind in order.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     channels: BTreeSet<Vec<u8>>,
     patterns: BTreeSet<Vec<u8>>,
     shard_channels: BTreeSet<Vec<u8>>,
-    /// The length of all names.
+    /// Bytes of all names.
     names_bytes: usize,
 }
 
 impl Subscriptions {
-    /// All of a kind.
+    /// Returns all names of a kind.
     pub fn of(&self, topic: Topic) -> &BTreeSet<Vec<u8>> {
         match topic {
             Topic::Channel => &self.channels,
@@ -35,7 +35,7 @@ impl Subscriptions {
         }
     }
 
-    /// Adds a name, and says whether it is new; [`show`](Self::show) is to be called afterwards.
+    /// Adds a name. Returns true if it is new. Call [`show`](Self::show) afterwards.
     pub fn insert(&mut self, topic: Topic, name: &[u8]) -> bool {
         let is_new = self.of_mut(topic).insert(name.to_vec());
         if is_new {
@@ -44,8 +44,7 @@ impl Subscriptions {
         is_new
     }
 
-    /// Removes a name, and says whether it was there; [`show`](Self::show) is to be called
-    /// afterwards.
+    /// Removes a name. Returns true if it was there. Call [`show`](Self::show) afterwards.
     pub fn remove(&mut self, topic: Topic, name: &[u8]) -> bool {
         let was_there = self.of_mut(topic).remove(name);
         if was_there {
@@ -69,8 +68,8 @@ impl Subscriptions {
         }
     }
 
-    /// The number that a client is told after it has changed a subscription: shard channels are
-    /// counted apart from all others.
+    /// Returns the count that a client receives after it has changed a subscription: shard channels
+    /// are counted separately from all others.
     pub fn count_for(&self, topic: Topic) -> usize {
         match topic {
             Topic::Shard => self.shard_channels.len(),
@@ -78,12 +77,12 @@ impl Subscriptions {
         }
     }
 
-    /// True if there is any.
+    /// Returns true if there are subscriptions.
     pub fn any(&self) -> bool {
         !(self.channels.is_empty() && self.patterns.is_empty() && self.shard_channels.is_empty())
     }
 
-    /// Lets others see how many there are.
+    /// Publishes the numbers of subscriptions.
     pub fn show(&self, client: &ClientShared) {
         let listed = &client.listed;
         let counters = [&listed.channels, &listed.patterns, &listed.shard_channels];

@@ -2,24 +2,24 @@
 
 use super::ENTRY_BYTES;
 
-/// What a client has chosen.
+/// The options that a client has chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
-    /// The client that is told in its place; 0: none.
+    /// The client that gets the invalidations in its place; 0: none.
     pub redirection: u64,
-    /// Whether it is told of prefixes.
+    /// True if it gets invalidations of prefixes.
     pub broadcast: bool,
-    /// The prefixes; none means all keys.
+    /// The prefixes; an empty list means all keys.
     pub prefixes: Vec<Vec<u8>>,
-    /// Only what is read after `CLIENT CACHING YES` is tracked.
+    /// True if only keys read after `CLIENT CACHING YES` are tracked.
     pub opt_in: bool,
-    /// What is read after `CLIENT CACHING NO` is not tracked.
+    /// True if keys read after `CLIENT CACHING NO` are not tracked.
     pub opt_out: bool,
-    /// It is not told of what it writes itself.
+    /// True if it gets no invalidations of its own writes.
     pub no_loop: bool,
-    /// What it has said with `CLIENT CACHING` of its next command.
+    /// The choice of `CLIENT CACHING` for its next command.
     pub caching: Option<bool>,
-    /// Whether that was said by the command that is being executed.
+    /// True if the command that is being executed made that choice.
     pub caching_is_new: bool,
 }
 
@@ -30,7 +30,8 @@ impl Choice {
         self.prefixes.iter().map(bytes).sum()
     }
 
-    /// The prefixes that it is told of, if it has chosen that. All keys have the one of no bytes.
+    /// Returns the prefixes whose invalidations it gets, if it has chosen broadcasting. The empty
+    /// prefix stands for all keys.
     pub fn told_prefixes(&self) -> impl Iterator<Item = &[u8]> {
         let is_all = self.broadcast && self.prefixes.is_empty();
         let chosen = self.prefixes.iter().map(|prefix| &prefix[..]);

@@ -1,66 +1,65 @@
 //! The number of threads that serve connections: all of them, as long as the machine has cores to
 //! run them.
 //!
-//! Threads that share a core with each other, or with the clients, take turns on it instead of
-//! finding more to do at each turn: every switch costs, and batches get smaller. So the threads
-//! look at how they fare. While they wait for cores and their work would fit into fewer threads,
-//! one is *rested*: it gives its connections to the others. When those are busy all the time and
-//! cores are idle, it gets its part again. Nothing of it is known on systems that do not tell;
-//! there all threads serve.
+//! Threads that share a core with each other, or with the clients, are switched often and find
+//! little to do each time: every switch costs, and batches get smaller. So the threads measure
+//! their own times. While they wait for cores and their work would fit into fewer threads, one is
+//! *rested*: it gives its connections to the others. When those are busy all the time and cores are
+//! idle, it gets its part again. On systems that do not report these times, all threads serve.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often it is decided.
+/// Interval between two decisions.
 pub const INTERVAL: Duration = Duration::from_millis(200);
-/// How long a thread is rested at least.
+/// Shortest rest of a thread.
 const REST: Duration = Duration::from_secs(10);
 
-/// How the threads of a server share the work.
+/// The division of work between the threads of a server.
 #[derive(Debug)]
 pub struct Balance {
-    /// Threads from 0 on that serve connections; those behind them are rested.
+    /// Number of threads that serve connections, from thread 0 on; the others are rested.
     active: AtomicUsize,
     spent: Box<[Spent]>,
     last: Mutex<Option<Look>>,
 }
 
-/// What a thread has spent since it began, in nanoseconds.
+/// The times that a thread has spent since it began, in nanoseconds.
 #[derive(Debug, Default)]
 struct Spent {
     running: AtomicU64,
-    /// While it could have run and had no core.
+    /// Time for which it could have run but had no core.
     delayed: AtomicU64,
 }
 
-/// What was seen when it was last decided.
+/// The measurements of the last decision.
 #[derive(Debug)]
 struct Look {
     at: Instant,
     spent: Vec<(u64, u64)>,
-    /// Of all cores of the machine.
+    /// Idle time of all cores of the machine.
     idle: Duration,
-    /// When a thread was last rested.
+    /// The time at which a thread was last rested.
     rested_at: Option<Instant>,
 }
 
-/// How the active threads have fared in an interval, in cores.
+/// The load of the active threads in an interval, in cores.
 #[derive(Clone, Copy, Debug)]
 struct Fared {
-    /// Of all active threads together.
+    /// Cores on which the active threads ran, all together.
     running: f64,
-    /// Of the one that was busiest.
+    /// The part of a core that the busiest thread used.
     busiest: f64,
-    /// For which they were waiting together.
+    /// Cores that they waited for, all together.
     delayed: f64,
-    /// That nobody used.
+    /// Idle cores.
     idle: f64,
 }
 
-/// The number of active threads of `threads` for the next interval.
+/// Returns the number of active threads, of `threads` in all, for the next interval.
 fn decide(active: usize, threads: usize, fared: Fared, may_grow: bool) -> usize {
-    /// What one thread can do for long.
+    /// The part of a core that one thread can use in the long term.
     const FULL: f64 = 0.85;
     let fits_fewer = fared.running < FULL * active.saturating_sub(1) as f64;
     let is_crowded = fared.delayed > 0.1 * fared.running && fared.delayed > fared.idle / 4.0;
@@ -74,7 +73,7 @@ fn decide(active: usize, threads: usize, fared: Fared, may_grow: bool) -> usize 
 }
 
 impl Balance {
-    /// Lets all of `threads` threads serve.
+    /// Creates a balance in which all of `threads` threads serve.
     pub fn new(threads: usize) -> Balance {
         let threads = threads.max(1);
         Balance {
@@ -84,19 +83,19 @@ impl Balance {
         }
     }
 
-    /// How many threads serve connections: those whose numbers are less.
+    /// Returns the number of threads that serve connections: those with lower numbers.
     #[inline]
     pub fn active(&self) -> usize {
         self.active.load(Ordering::Relaxed)
     }
 
-    /// Lets this number of threads serve, at least one, until the next decision.
+    /// Sets the number of threads that serve, at least one, until the next decision.
     pub fn set_active(&self, active: usize) {
         let active = active.clamp(1, self.spent.len());
         self.active.store(active, Ordering::Relaxed);
     }
 
-    /// Notes what the calling thread, of this number, has spent. The first thread then decides.
+    /// Notes the times of the calling thread, which has this number. The first thread then decides.
     pub fn note(&self, number: usize) {
         let Some(spent) = self.spent.get(number) else {
             return;
@@ -145,7 +144,7 @@ impl Balance {
 }
 
 impl Look {
-    /// How the first `active` threads have fared since an earlier look.
+    /// Returns the load of the first `active` threads since an earlier measurement.
     fn since(&self, before: &Look, active: usize) -> Fared {
         let wall = (self.at - before.at).as_nanos().max(1) as f64;
         let part = |now: u64, then: u64| now.saturating_sub(then) as f64 / wall;
@@ -166,22 +165,22 @@ impl Look {
     }
 }
 
-/// For how long the calling thread has run, and for how long it has waited for a core, in
-/// nanoseconds. `None` where the system does not tell.
+/// Returns the times for which the calling thread has run, and for which it has waited for a core,
+/// in nanoseconds. `None` where the system does not report them.
 fn spent_by_this_thread() -> Option<(u64, u64)> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let mut numbers = text.split_whitespace().map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// For how long the cores of the machine were idle since it started, all together. `None` where
-/// the system does not tell.
+/// Returns the idle time of all cores of the machine together since it started. `None` where the
+/// system does not report it.
 fn idle_cores_time() -> Option<Duration> {
     /// The unit of the system's times, which is the same on all Linux systems that are in use.
     const TICK_MS: u64 = 10;
     let text = std::fs::read_to_string("/proc/stat").ok()?;
     let times = text.lines().next()?.strip_prefix("cpu ")?;
-    // The time for which cores waited for disks only is as idle.
+    // Time for which cores only waited for disks is idle time, too.
     let mut times = times.split_whitespace().map(str::parse::<u64>).skip(3);
     let (idle, waiting) = (times.next()?.ok()?, times.next()?.ok()?);
     Some(Duration::from_millis(
@@ -207,7 +206,7 @@ mod tests {
         // As measured with two threads and redis-benchmark on two cores.
         assert_eq!(decide(2, 2, fared(0.74, 0.37, 0.35, 0.22), true), 1);
         assert_eq!(decide(2, 2, fared(0.78, 0.44, 0.34, 0.39), true), 1);
-        // One of them is never taken away.
+        // The last thread is never rested.
         assert_eq!(decide(1, 2, fared(0.74, 0.74, 0.35, 0.0), true), 1);
     }
 
@@ -215,7 +214,8 @@ mod tests {
     fn threads_that_have_cores_stay() {
         assert_eq!(decide(2, 2, fared(0.9, 0.5, 0.01, 1.0), true), 2);
         assert_eq!(decide(4, 4, fared(0.1, 0.05, 0.05, 0.0), true), 4);
-        // Their work does not fit into fewer threads, even if other processes want the cores.
+        // Their work does not fit into fewer threads, even if other processes compete for the
+        // cores.
         assert_eq!(decide(4, 4, fared(2.7, 0.7, 1.3, 0.0), true), 4);
     }
 

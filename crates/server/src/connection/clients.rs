@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The clients by their numbers, and where their threads receive messages.
+/// The clients by their numbers, and the mailboxes of their threads.
 #[derive(Debug, Default)]
 pub struct Clients {
     by_id: Mutex<BTreeMap<u64, Arc<ClientShared>>>,
-    /// The number of the client that came last.
+    /// The number of the newest client.
     last: AtomicU64,
     mailboxes: OnceLock<Vec<Mailbox>>,
     /// Memory that clients hold, and its limit.
@@ -19,17 +19,17 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// A number for a client, which no other has had.
+    /// Returns a number for a client, which no other has had.
     pub fn next_id(&self) -> u64 {
         self.last.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The clients by their numbers.
+    /// Returns the clients by their numbers.
     pub fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<ClientShared>>> {
         self.by_id.lock()
     }
 
-    /// The client of a number.
+    /// Returns the client of a number.
     pub fn get(&self, id: u64) -> Option<Arc<ClientShared>> {
         self.by_id.lock().get(&id).cloned()
     }
@@ -39,12 +39,12 @@ impl Clients {
         self.mailboxes.get_or_init(|| mailboxes);
     }
 
-    /// The mailboxes of all threads, by the threads' numbers.
+    /// Returns the mailboxes of all threads, by the threads' numbers.
     pub fn mailboxes(&self) -> &[Mailbox] {
         self.mailboxes.get().map_or(&[], Vec::as_slice)
     }
 
-    /// The mailbox of the thread that serves a client.
+    /// Returns the mailbox of the thread that serves a client.
     pub fn mailbox_of(&self, client: &ClientShared) -> Option<&Mailbox> {
         self.mailboxes().get(client.thread())
     }
@@ -56,8 +56,8 @@ impl Clients {
         }
     }
 
-    /// Sends complete values of the protocol to a client. One for which too much waits is closed
-    /// instead.
+    /// Sends complete values of the protocol to a client. A client for which too much waits is
+    /// closed instead.
     pub fn deliver(&self, client: &ClientShared, bytes: Arc<[u8]>) {
         let id = client.id;
         if client.killed.load(Ordering::Relaxed) {
@@ -70,8 +70,8 @@ impl Clients {
         }
     }
 
-    /// Closes the clients that hold most of the memory if all hold more than they may, and says
-    /// which.
+    /// Closes the clients that hold most of the memory if all hold more than they may. Returns the
+    /// clients that are closed.
     pub fn relieve(&self) -> Vec<Arc<ClientShared>> {
         let doomed = self.share.doom_largest(self.by_id.lock().values());
         for client in &doomed {

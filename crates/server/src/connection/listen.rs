@@ -1,4 +1,4 @@
-//! Sockets that listen, and where they do.
+//! Listening sockets and their addresses.
 
 use crate::config::Address;
 use mio::net::TcpListener;
@@ -8,19 +8,19 @@ use std::io::{self, ErrorKind};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::AsFd;
 
-/// What Linux says of an address of a family that it does not have.
+/// The error of Linux for an address of a family that the machine lacks.
 const NO_FAMILY: i32 = 97;
 
-/// Sockets that listen.
+/// Listening sockets.
 #[derive(Debug, Default)]
 pub struct Sockets {
-    /// For plain TCP.
+    /// Sockets for plain TCP.
     pub plain: Vec<TcpListener>,
-    /// For TLS.
+    /// Sockets for TLS.
     pub tls: Vec<TcpListener>,
 }
 
-/// A socket that a thread waits for, and what it needs to be opened again.
+/// A socket that a thread waits for, and the data that is needed to open it again.
 #[derive(Debug)]
 struct Known {
     socket: Socket,
@@ -28,8 +28,8 @@ struct Known {
     tls: bool,
 }
 
-/// Where it is listened for TCP. It changes while the thread waits that has the listeners: they
-/// share the sockets with this.
+/// The TCP addresses on which the server listens. They can change while a thread waits on the
+/// listeners: it shares the sockets with this.
 #[derive(Debug, Default)]
 pub struct Listening {
     state: Mutex<State>,
@@ -38,7 +38,7 @@ pub struct Listening {
 #[derive(Debug, Default)]
 struct State {
     known: Vec<Known>,
-    /// The port for plain TCP, also while there is no address.
+    /// The port for plain TCP, even if there is no address.
     port: u16,
 }
 
@@ -46,7 +46,7 @@ impl Listening {
     /// Notes that a thread has these listeners.
     ///
     /// # Errors
-    /// The system gives no second descriptor.
+    /// The system does not duplicate a descriptor.
     pub fn note(&self, sockets: &Sockets) -> io::Result<()> {
         let known = known(sockets)?;
         let plain = known.iter().find(|it| !it.tls);
@@ -55,17 +55,17 @@ impl Listening {
         Ok(())
     }
 
-    /// The port for plain TCP, which the system may have chosen; 0: none.
+    /// Returns the port for plain TCP, which the system may have chosen; 0: none.
     pub fn port(&self) -> u16 {
         self.state.lock().port
     }
 
-    /// Listens at these addresses, and at no others from now on, at the ports for plain TCP and for
-    /// TLS; 0: at none. A thread has to be given the listeners. Connections stay; those that nobody
-    /// has accepted are closed.
+    /// Listens at these addresses, and only these from now on, on the ports for plain TCP and for
+    /// TLS; 0: not at all. The caller must pass the listeners to a thread. Connections stay; those
+    /// that were not accepted yet are closed.
     ///
     /// # Errors
-    /// What the system says, and listeners at the places of before.
+    /// The system's error, and listeners at the previous addresses.
     pub fn change(
         &self,
         addresses: &[Address],
@@ -73,9 +73,10 @@ impl Listening {
         backlog: i32,
     ) -> Result<Sockets, (io::Error, Sockets)> {
         let mut state = self.state.lock();
-        // Nobody can listen at an address, or at all, while somebody listens at the address.
+        // Neither another socket nor another address form can be bound while a socket listens at
+        // the address.
         for it in &state.known {
-            // It listens no more if this fails.
+            // If this fails, the socket does not listen any more.
             let _ = it.socket.shutdown(Shutdown::Both);
         }
         let at = |port: u16| {
@@ -142,11 +143,11 @@ fn open(
     Ok(sockets)
 }
 
-/// Listens at an address, where so many connections may wait to be accepted; `None` if the machine
-/// does not have the address, and need not.
+/// Listens at an address, where `backlog` connections may wait to be accepted. Returns `None` if
+/// the address is optional and the machine lacks it.
 ///
 /// # Errors
-/// What the system says of another address.
+/// The system's error for another address.
 pub fn unless_missing(
     address: SocketAddr,
     optional: bool,
@@ -163,7 +164,7 @@ fn is_missing(error: &io::Error) -> bool {
     error.kind() == ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(NO_FAMILY)
 }
 
-/// Listens at an address, where so many connections may wait to be accepted.
+/// Listens at an address, where `backlog` connections may wait to be accepted.
 fn tcp(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     let domain = Domain::for_address(address);
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;

@@ -7,45 +7,45 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Something for a thread to do.
+/// A task for a thread.
 #[derive(Debug)]
 pub enum Message {
-    /// Serve a connection that has been accepted.
+    /// The order to serve a connection that has been accepted.
     Serve(super::Transport),
-    /// Listen at these in place of what TCP was listened at before.
+    /// The order to listen on these sockets in place of the previous TCP listeners.
     Listen(super::listen::Sockets),
-    /// Serve a connection that another thread has served before.
+    /// The order to serve a connection that another thread has served before.
     Adopt(Box<super::Connection>),
-    /// Send bytes to a client.
+    /// The order to send bytes to a client.
     Deliver {
         /// The client's number.
         client: u64,
         /// Complete values of the protocol.
         bytes: Arc<[u8]>,
     },
-    /// A client need wait no more: send it the answer, and go on with its commands.
+    /// The end of a client's wait: its reply is sent, and its commands continue.
     Resume {
         /// The client's number.
         client: u64,
-        /// The answer to the command that it waited in.
+        /// The reply to the command that it waited in.
         answer: Vec<u8>,
-        /// The position in the log that has to be safe before it is told; 0 if its command has
+        /// The log position that must be durable before the reply is sent; 0 if its command has
         /// changed nothing.
         logged_up_to: u64,
     },
-    /// A client that was answered after it has waited goes on with its commands.
+    /// The order to continue with the commands of a client that got the reply to its wait.
     GoOn {
         /// The client's number.
         client: u64,
     },
-    /// The values are there that a client's commands have waited for: go on with them.
+    /// The arrival of the values that a client's commands have waited for, which then continue.
     Fetched {
         /// The client's number.
         client: u64,
-        /// Holds the values until the commands are executed.
+        /// Handles that hold the values until the commands are executed.
         held: Vec<Held>,
     },
-    /// Close a client's connection.
+    /// The order to close a client's connection.
     Close {
         /// The client's number.
         client: u64,
@@ -53,7 +53,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// The number of the client that it concerns, if that has been served before.
+    /// Returns the number of the client that it concerns, if that client was served before.
     pub fn client(&self) -> Option<u64> {
         match self {
             Message::Serve(_) | Message::Adopt(_) | Message::Listen(_) => None,
@@ -66,7 +66,7 @@ impl Message {
     }
 }
 
-/// Where a thread receives messages. Clones are the same mailbox.
+/// The queue in which a thread receives messages. Clones are the same mailbox.
 #[derive(Clone, Debug)]
 pub struct Mailbox {
     shared: Arc<Shared>,
@@ -75,7 +75,7 @@ pub struct Mailbox {
 #[derive(Debug)]
 struct Shared {
     messages: Mutex<LeftMessages>,
-    /// Set from the first message until the thread empties the box, so that it is woken once.
+    /// True from the first message until the thread empties the box, so that it is woken once.
     woken: AtomicBool,
     waker: mio::Waker,
 }
@@ -83,17 +83,17 @@ struct Shared {
 /// Messages in their order.
 #[derive(Debug, Default)]
 struct LeftMessages {
-    /// `None`: it was taken before the others.
+    /// The messages; `None` where one was taken before the others.
     all: Vec<Option<Message>>,
-    /// Places of what is to be sent to clients, of the first `looked_at` messages. They are found
-    /// only if somebody asks for those of one client.
+    /// Indices of the messages with bytes for each client, among the first `looked_at` messages.
+    /// They are found only when the messages of one client are requested.
     places: HashMap<u64, Vec<usize>>,
     looked_at: usize,
 }
 
 impl LeftMessages {
-    /// Takes what is to be sent to a client. Looks at each message once, however often it is
-    /// called.
+    /// Takes the messages with bytes for a client. Visits each message only once, however often it
+    /// is called.
     fn take_delivered(&mut self, id: u64) -> Vec<Message> {
         let new = self.all.iter().enumerate().skip(self.looked_at);
         steps::count(self.all.len() - self.looked_at);
@@ -110,7 +110,7 @@ impl LeftMessages {
 }
 
 impl Mailbox {
-    /// An empty mailbox, whose owner is woken by `waker`.
+    /// Creates an empty mailbox. Its owner is woken by `waker`.
     pub fn new(waker: mio::Waker) -> Mailbox {
         Mailbox {
             shared: Arc::new(Shared {
@@ -130,13 +130,13 @@ impl Mailbox {
     /// Wakes the thread.
     pub fn wake(&self) {
         if !self.shared.woken.swap(true, Ordering::AcqRel) {
-            // It fails only where the system has no memory for a counter of events; then the
+            // This fails only where the system has no memory for a counter of events. Then the
             // thread finds the message when it next wakes by itself, a tenth of a second later.
             let _ = self.shared.waker.wake();
         }
     }
 
-    /// Takes what is to be sent to a client, and leaves the rest.
+    /// Takes the messages with bytes for a client, and leaves the rest.
     pub fn take_delivered(&self, id: u64) -> Vec<Message> {
         self.shared.messages.lock().take_delivered(id)
     }

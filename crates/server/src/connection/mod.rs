@@ -1,5 +1,4 @@
-//! A connection: a socket, what has been read from it and not understood yet, and what has not
-//! been sent yet.
+//! A connection: a socket, received data that is not parsed yet, and replies that are not sent yet.
 
 pub mod balance;
 mod clients;
@@ -31,51 +30,52 @@ pub struct Connection {
     pub reply: Reply,
     /// Replies that wait until the socket takes them.
     waiting_to_be_sent: SendQueue,
-    /// Finds requests.
+    /// The parser of requests.
     pub parser: Parser,
-    /// What came of a request that is not complete yet.
+    /// The received part of an incomplete request.
     pub input: Vec<u8>,
-    /// Whether the client waits in a command (`BLPOP`); its next commands wait, too.
+    /// True if the client waits in a command (`BLPOP`); its next commands wait, too.
     pub waiting: bool,
-    /// Until when it waits at most, by [`steady_ms`](crate::clock::steady_ms).
+    /// Deadline of the wait, by [`steady_ms`](crate::clock::steady_ms).
     pub waits_until_ms: Option<u64>,
-    /// What of the input waits for values to be fetched, or has waited: so many bytes.
+    /// Number of bytes of the input whose values were fetched, or are being fetched.
     pub fetched_bytes: usize,
-    /// The values that it waits for, to be given up at a time of
+    /// The values that it waits for, and the time at which it gives up, by
     /// [`steady_ms`](crate::clock::steady_ms).
     pub fetching: Option<(u64, Vec<Place>)>,
-    /// Whether the client sends no more than what waits.
+    /// True if the client sends nothing after the requests that wait.
     pub ends_after_fetch: bool,
-    /// Whether there may be more to read, which is left until the client waits no more.
+    /// True if there may be more to read, which is postponed until the client's wait ends.
     pub postponed: bool,
-    /// Whether complete requests are left in the input until others were served.
+    /// True if complete requests stay in the input until others were served.
     pub yields: bool,
-    /// Whether it is in the list of those that have something to send.
+    /// True if it is in the list of connections with something to send.
     pub dirty: bool,
-    /// Whether the socket took less than it was given, so that it will say when it takes more.
+    /// True if the socket took less than it was given, so that an event will report when it takes
+    /// more.
     stuffed: bool,
-    /// Whether the system has said that the client sends no more, behind what it has sent.
+    /// True if the system has reported that the client sends no more after the data it has sent.
     pub ends: bool,
-    /// What was sent since the thread last counted it.
+    /// Bytes that were sent since the thread last counted them.
     pub sent_bytes: u64,
-    /// Since when more waits to be sent than the soft limit allows, by
+    /// The time since which more waits to be sent than the soft limit allows, by
     /// [`steady_ms`](crate::clock::steady_ms).
     pub over_soft_limit_since_ms: Option<u64>,
 }
 
-/// What reading has brought.
+/// The outcome of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// So many bytes; there may be more at once if the buffer is full.
+    /// The number of bytes; there may be more at once if the buffer is full.
     Bytes(usize),
     /// Nothing for now.
     Nothing,
-    /// The client is gone.
+    /// The end: the client is gone.
     End,
 }
 
 impl Connection {
-    /// A connection of a client that has just been accepted.
+    /// Creates a connection of a client that has just been accepted.
     pub fn new(stream: Transport, client: Client) -> Connection {
         Connection {
             stream,
@@ -99,7 +99,7 @@ impl Connection {
         }
     }
 
-    /// The socket, to be waited for.
+    /// Returns the socket, for registration with a poll.
     pub fn source(&mut self) -> &mut Transport {
         &mut self.stream
     }
@@ -117,7 +117,7 @@ impl Connection {
         }
     }
 
-    /// Sends what the socket takes now. False if the client is gone.
+    /// Sends as much as the socket takes now. Returns false if the client is gone.
     pub fn send(&mut self) -> bool {
         self.stuffed = false;
         for part in self.reply.take_apart() {
@@ -159,31 +159,31 @@ impl Connection {
         true
     }
 
-    /// Lets replies wait apart that the socket does not take now, once there are many of them.
+    /// Moves replies that the socket does not take now into the queue, once there are many of them.
     fn put_by(&mut self) {
         if self.reply.len() >= PART_BYTES {
             self.waiting_to_be_sent.push(self.reply.take(), 0);
         }
     }
 
-    /// The number of bytes that have not been sent.
+    /// Returns the number of bytes that have not been sent.
     pub fn unsent_bytes(&self) -> usize {
         self.waiting_to_be_sent.len() + self.reply.apart_bytes() + self.reply.len()
     }
 
-    /// True if all has been sent.
+    /// Returns true if all has been sent.
     pub fn is_all_sent(&self) -> bool {
         self.waiting_to_be_sent.is_empty() && self.reply.apart_bytes() + self.reply.len() == 0
     }
 
-    /// Has at most `most` bytes wait to be sent: a reply that would make them more is cut.
+    /// Bounds the bytes that wait to be sent: a reply that would exceed `most` bytes is cut.
     #[inline]
     pub fn bound_unsent(&mut self, most: usize) {
         let waiting = self.waiting_to_be_sent.len() + self.reply.apart_bytes();
         self.reply.set_bound(most.saturating_sub(waiting));
     }
 
-    /// Counts what was sent, and lets others see what waits.
+    /// Counts the bytes that were sent, and publishes the number of those that wait.
     pub fn show(&mut self, statistics: &Statistics) {
         let sent = std::mem::take(&mut self.sent_bytes);
         let listed = &self.client.shared.listed;
@@ -195,7 +195,7 @@ impl Connection {
         self.show_input();
     }
 
-    /// Lets others see what has come and is not understood yet.
+    /// Publishes the number of received bytes that are not parsed yet.
     pub fn show_input(&self) {
         let listed = &self.client.shared.listed;
         listed
@@ -203,7 +203,7 @@ impl Connection {
             .store(self.input.len(), Ordering::Relaxed);
     }
 
-    /// Counts what was received.
+    /// Counts the bytes that were received.
     pub fn count_received(&self, statistics: &Statistics, bytes: usize) {
         let bytes = bytes as u64;
         statistics
@@ -225,25 +225,25 @@ impl Connection {
             + self.waiting_to_be_sent.capacity()
     }
 
-    /// Counts what it holds as part of what all clients hold.
+    /// Counts its memory as part of the memory that all clients hold.
     #[inline]
     pub fn note_held(&self, share: &ClientShare) {
         share.note(&self.client.shared, self.held_bytes());
     }
 
-    /// True if there is something to send that the socket will say when it takes.
+    /// Returns true if data waits for the socket, which will report when it takes more.
     pub fn is_stuffed(&self) -> bool {
         self.stuffed || self.stream.wants_write()
     }
 
-    /// True if there is an end to be received, which nobody will tell of again.
+    /// Returns true if there is an end to be received that no further event will report.
     pub fn ends(&self) -> bool {
         self.ends || self.stream.has_ended()
     }
 }
 
-/// Sends as many of `bytes` as the socket takes now, and says how many; `None` if the client is
-/// gone.
+/// Sends as many of `bytes` as the socket takes now, and returns their number; `None` if the client
+/// is gone.
 fn send_some(stream: &mut Transport, bytes: &[u8]) -> Option<usize> {
     let mut sent = 0;
     while let Some(rest) = bytes.get(sent..).filter(|rest| !rest.is_empty()) {
@@ -258,8 +258,8 @@ fn send_some(stream: &mut Transport, bytes: &[u8]) -> Option<usize> {
     Some(sent)
 }
 
-/// Replies that wait are put into parts of at least so many bytes.
+/// Least number of bytes of a part into which waiting replies are put.
 const PART_BYTES: usize = 64 << 10;
 
-/// What a connection keeps for replies while it has none.
+/// Bytes of memory that a connection keeps for replies while it has none.
 const IDLE_REPLY_BYTES: usize = 16 << 10;

@@ -2,22 +2,22 @@
 
 use std::collections::VecDeque;
 
-/// Parts of what is to be sent, in order. No byte is moved once it lies here, however slowly the
-/// client reads, and the memory of a part is given back with its last byte.
+/// The parts of the data to send, in order. No byte is moved once it is in the queue, however
+/// slowly the client reads, and the memory of a part is given back with its last byte.
 #[derive(Debug, Default)]
 pub struct SendQueue {
     parts: VecDeque<Vec<u8>>,
-    /// The bytes of the first part that have been sent.
+    /// Number of bytes of the first part that have been sent.
     sent: usize,
-    /// The bytes of all parts that have not.
+    /// Number of bytes of all parts that have not been sent.
     bytes: usize,
-    /// The memory of all parts.
+    /// Bytes of memory of all parts.
     capacity: usize,
 }
 
 impl SendQueue {
-    /// Adds a part, of which the first `sent` bytes have been sent. The queue has to be empty if
-    /// these are any.
+    /// Adds a part, of which the first `sent` bytes have been sent. If there are any such bytes,
+    /// the queue must be empty.
     pub fn push(&mut self, part: Vec<u8>, sent: usize) {
         debug_assert!(sent == 0 || self.parts.is_empty(), "the middle was sent");
         self.sent += sent;
@@ -31,7 +31,7 @@ impl SendQueue {
         self.parts.front()?.get(self.sent..)
     }
 
-    /// Forgets so many bytes of the [first](SendQueue::first), which have been sent.
+    /// Forgets `bytes` bytes of the [first](SendQueue::first), which have been sent.
     pub fn consume(&mut self, bytes: usize) {
         self.sent += bytes;
         self.bytes -= bytes;
@@ -43,17 +43,17 @@ impl SendQueue {
         }
     }
 
-    /// The number of bytes that have not been sent.
+    /// Returns the number of bytes that have not been sent.
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// True if all has been sent.
+    /// Returns true if all has been sent.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
-    /// The bytes of memory that the parts take.
+    /// Returns the bytes of memory that the parts take.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
@@ -68,7 +68,7 @@ mod tests {
         let all: Vec<u8> = (0..1000).map(|number| (number % 251) as u8).collect();
         for step in [1, 7, 99, 100, 101, 1000] {
             let mut queue = SendQueue::default();
-            // Of the first part some bytes were sent before.
+            // Some bytes of the first part were sent before.
             let mut received = all[..3].to_vec();
             queue.push(all[..100].to_vec(), 3);
             for part in all[100..].chunks(90) {

@@ -1,4 +1,4 @@
-//! TLS: who the server says it is, and whom it lets in.
+//! TLS: the server's certificate, and the certificates that clients must have.
 
 use parking_lot::RwLock;
 use rustls::pki_types::pem::PemObject;
@@ -8,49 +8,49 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Whether clients have to show certificates (`tls-auth-clients`).
+/// The setting that decides if clients need certificates (`tls-auth-clients`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthClients {
-    /// They have to.
+    /// Certificates are required.
     Yes,
-    /// They are not asked.
+    /// Certificates are not requested.
     No,
-    /// They may; one that is shown has to be right.
+    /// Certificates are optional; one that is shown must be valid.
     Optional,
 }
 
 /// The files that TLS needs.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// The server's certificate and those that it rests on, in PEM.
+    /// The server's certificate and its chain, in PEM.
     pub certificates: PathBuf,
     /// Its key, in PEM.
     pub key: PathBuf,
-    /// Certificates that those of clients rest on, in PEM.
+    /// Root certificates for those of clients, in PEM.
     pub client_roots: Option<PathBuf>,
 }
 
-/// Why there is no TLS.
+/// The reason why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A file cannot be read, or holds something else.
+    /// A file cannot be read, or has other contents.
     #[error("{}: {why}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in it.
         why: String,
     },
-    /// Certificates and key do not fit.
+    /// Certificates and key do not fit together.
     #[error("certificates: {0}")]
     Certificates(String),
-    /// Clients have to show certificates, and nothing says which.
+    /// Clients must show certificates, and no root certificates are given.
     #[error("tls-auth-clients needs tls-ca-cert-file; or say tls-auth-clients no")]
     NoRoots,
 }
 
-/// What new connections begin with.
+/// The TLS configuration with which new connections begin.
 #[derive(Debug)]
 pub struct Tls {
     files: Files,
@@ -75,13 +75,13 @@ impl Tls {
     /// Reads the files again, for connections from then on.
     ///
     /// # Errors
-    /// See [`TlsError`]; all stays as it was.
+    /// See [`TlsError`]; the old configuration stays.
     pub fn reload(&self) -> Result<(), TlsError> {
         *self.config.write() = read(&self.files, self.clients)?;
         Ok(())
     }
 
-    /// The server's side of a new connection.
+    /// Creates the server's side of a new connection.
     ///
     /// # Errors
     /// The configuration does not allow any.

@@ -1,9 +1,9 @@
 //! The transport of a connection: a plain socket, or one with TLS.
 //!
-//! Sockets say once when something has come or can be sent (edge-triggered), so whoever is told
-//! reads until there is nothing more. With TLS some of what has come may already lie within the
-//! TLS connection, of which the socket says nothing; so a read goes on until the buffer is full or
-//! both are empty, and an end that is met behind other bytes is remembered.
+//! Sockets report once when data has arrived or can be sent (edge-triggered), so a reader must read
+//! until there is nothing more. With TLS, some received data may already be in the TLS session,
+//! about which the socket reports nothing. A read therefore continues until the buffer is full or
+//! both are empty. An end that is found after other bytes is remembered.
 
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
@@ -14,7 +14,7 @@ use std::io::{self, ErrorKind, Read, Write};
 /// A client's socket.
 #[derive(Debug)]
 pub enum Transport {
-    /// TCP.
+    /// Plain TCP.
     Tcp(TcpStream),
     /// A socket in the file system.
     Unix(UnixStream),
@@ -27,12 +27,12 @@ pub enum Transport {
 pub struct TlsStream {
     socket: TcpStream,
     session: ServerConnection,
-    /// The other side has ended it.
+    /// True if the peer has ended it.
     ended: bool,
 }
 
 impl Transport {
-    /// TLS over a connection that has just been accepted.
+    /// Creates TLS over a connection that has just been accepted.
     pub fn tls(socket: TcpStream, session: ServerConnection) -> Transport {
         Transport::Tls(Box::new(TlsStream {
             socket,
@@ -41,7 +41,7 @@ impl Transport {
         }))
     }
 
-    /// The TCP socket, if it is one.
+    /// Returns the TCP socket, if there is one.
     pub fn tcp(&self) -> Option<&TcpStream> {
         match self {
             Transport::Tcp(socket) => Some(socket),
@@ -50,17 +50,18 @@ impl Transport {
         }
     }
 
-    /// True if the end was met behind what was read last, so that the socket will not say so.
+    /// Returns true if the end was found after the last bytes that were read, so that the socket
+    /// will not report it.
     pub fn has_ended(&self) -> bool {
         matches!(self, Transport::Tls(stream) if stream.ended)
     }
 
-    /// True if the socket has not taken yet what TLS has for it.
+    /// Returns true if the socket has not yet taken all data that TLS has for it.
     pub fn wants_write(&self) -> bool {
         matches!(self, Transport::Tls(stream) if stream.session.wants_write())
     }
 
-    /// Says farewell, where the protocol has one.
+    /// Sends the closing message, if the protocol has one.
     pub fn close(&mut self) {
         if let Transport::Tls(stream) = self {
             stream.session.send_close_notify();
@@ -71,7 +72,7 @@ impl Transport {
 }
 
 impl TlsStream {
-    /// Gives the socket what TLS has for it.
+    /// Sends the data that TLS has for the socket.
     fn send(&mut self) -> io::Result<()> {
         while self.session.wants_write() {
             match self.session.write_tls(&mut self.socket) {
@@ -91,7 +92,7 @@ impl TlsStream {
         }
     }
 
-    /// Takes from the socket what has come, and says if there was something.
+    /// Receives data from the socket. Returns true if there was some.
     fn receive(&mut self) -> io::Result<bool> {
         match self.session.read_tls(&mut self.socket) {
             Ok(0) => self.ended = true,
@@ -101,11 +102,11 @@ impl TlsStream {
             Err(error) => return Err(error),
         }
         if let Err(error) = self.session.process_new_packets() {
-            // The other side is told what is wrong, if it takes it.
+            // The peer gets an alert about the error, if its socket takes it.
             let _ = self.send();
             return Err(io::Error::new(ErrorKind::InvalidData, error));
         }
-        // An answer of the handshake.
+        // A reply of the handshake.
         self.send_some()?;
         Ok(!self.ended)
     }
@@ -125,14 +126,14 @@ impl Read for TlsStream {
                     Ok(true) => {}
                     Ok(false) if count > 0 || self.ended => return Ok(count),
                     Ok(false) => return Err(ErrorKind::WouldBlock.into()),
-                    // What was read before the error is still to be answered.
+                    // The bytes that were read before the error must still be processed.
                     Err(_) if count > 0 => {
                         self.ended = true;
                         return Ok(count);
                     }
                     Err(error) => return Err(error),
                 },
-                // The other side has ended without farewell.
+                // The peer has ended the connection without a closing message.
                 Err(_) => {
                     self.ended = true;
                     return Ok(count);
@@ -145,7 +146,7 @@ impl Read for TlsStream {
 
 impl Write for TlsStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // TLS takes only so much before the socket has taken it.
+        // TLS accepts only a limited amount before the socket has taken it.
         self.send()?;
         let count = self.session.writer().write(bytes)?;
         self.send_some()?;

@@ -16,11 +16,11 @@ use prometheus_client::registry::{Registry, Unit};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Metrics as they were when they were asked for.
+/// The metrics at the time of a request.
 #[derive(Debug, Default)]
 struct Metrics(Vec<Family>);
 
-/// A metric, for each of its labels.
+/// A metric, with one sample for each of its labels.
 #[derive(Debug)]
 struct Family {
     name: &'static str,
@@ -34,11 +34,11 @@ enum Sample {
     Count(u64),
     Seconds(Duration),
     Gauge(u64),
-    /// Upper bounds, each with how many are above the one before.
+    /// Upper bounds, each with the number of values between the previous bound and it.
     Histogram(f64, Vec<(f64, u64)>),
 }
 
-/// All metrics as they are now. The caller is in a phase of the keyspace.
+/// Returns all current metrics. The caller is in a phase of the keyspace.
 pub fn text(server: &Server, databases: &Databases) -> String {
     let mut metrics = Metrics::default();
     metrics.add_commands(server);
@@ -187,7 +187,7 @@ impl Metrics {
     }
 
     fn add_keys(&mut self, server: &Server, databases: &Databases) {
-        // Keys that are shared would all be read to count them.
+        // To count shared keys, all of them would be read.
         let counted =
             |database: &Database| !database.is_shared() && database.is_empty() == Ok(false);
         let count = |of: fn(&Database) -> Result<usize, Error>| {

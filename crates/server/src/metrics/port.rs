@@ -1,8 +1,8 @@
-//! The port for Prometheus: a few requests of HTTP at a time, on one thread.
+//! The port for Prometheus: a few HTTP requests at a time, on one thread.
 //!
-//! Clients of the port need no password, so that nothing here grows with their input: there
-//! are [`CONNECTIONS_MAX`] connections, each has one request of [`HEAD_BYTES_MAX`] bytes and
-//! [`PATIENCE`] for all of it. One more takes the place of the oldest.
+//! Clients of the port need no password, so nothing here grows with their input: there are at most
+//! [`CONNECTIONS_MAX`] connections, each with one request of [`HEAD_BYTES_MAX`] bytes, and
+//! [`PATIENCE`] for all of it. A further connection takes the place of the oldest.
 
 use super::text;
 use crate::server::Server;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 const CONNECTIONS_MAX: usize = 32;
 const HEAD_BYTES_MAX: usize = 8 << 10;
-/// The most header lines of a request.
+/// Largest number of header lines of a request.
 const HEADERS_MAX: usize = 64;
 /// Longest duration of a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -24,8 +24,8 @@ const LISTENER: Token = Token(usize::MAX);
 const TEXT: &str = "text/plain; charset=utf-8";
 const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Serves metrics on `metrics-port` of the first address, on a thread of its own, and says where;
-/// `None` if that is 0.
+/// Serves metrics on `metrics-port` of the first address, on a thread of its own. Returns the
+/// address; `None` if the port is 0.
 ///
 /// # Errors
 /// The port cannot be listened on, or there is no thread.
@@ -41,7 +41,7 @@ pub fn serve(server: &'static Server) -> io::Result<Option<SocketAddr>> {
     Ok(Some(address))
 }
 
-/// The answer to a request.
+/// Returns the response to a request.
 fn answer(server: &Server, request: MetricsRequest<'_>) -> Vec<u8> {
     match request {
         MetricsRequest::Path("/metrics") => match server.share_unless_busy() {
@@ -66,16 +66,16 @@ fn response(status: &str, kind: &str, body: &str) -> Vec<u8> {
     [head.as_bytes(), body.as_bytes()].concat()
 }
 
-/// Request of a client.
+/// A request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MetricsRequest<'r> {
-    /// A path, without what is behind a question mark.
+    /// A path, without the part after a question mark.
     Path(&'r str),
-    /// Something that is no request, or another one than GET.
+    /// Another method than GET, or bytes that are not HTTP.
     Other,
 }
 
-/// Reads a request; `None` if it has not come whole.
+/// Reads a request; `None` if it is incomplete.
 fn parse(bytes: &[u8]) -> Option<MetricsRequest<'_>> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
@@ -96,13 +96,13 @@ struct MetricsScrape {
     stream: TcpStream,
     since: Instant,
     head: Vec<u8>,
-    /// Response once the request has come, and the number of its bytes that were sent.
+    /// Response once the request has arrived, and the number of its bytes that were sent.
     answer: Option<Vec<u8>>,
     sent: usize,
 }
 
 impl MetricsScrape {
-    /// Reads and sends what can be, and says whether the connection goes on.
+    /// Reads and sends as much as possible. Returns true if the connection continues.
     fn go_on(&mut self, answer: &impl Fn(MetricsRequest<'_>) -> Vec<u8>) -> bool {
         let is_later = |error: &io::Error| error.kind() == ErrorKind::WouldBlock;
         while self.answer.is_none() {
@@ -155,7 +155,7 @@ impl MetricsPort {
         self.listener.local_addr()
     }
 
-    /// Answers requests until the process ends.
+    /// Responds to requests until the process ends.
     fn run(mut self, answer: impl Fn(MetricsRequest<'_>) -> Vec<u8>) {
         let mut events = Events::with_capacity(2 * CONNECTIONS_MAX);
         loop {
@@ -174,14 +174,15 @@ impl MetricsPort {
                     self.scrapes.remove(place);
                 }
             }
-            // Also without an event: one that failed for want of descriptors is not told of again.
+            // Also without an event: an accept that failed because there were no descriptors is not
+            // reported again.
             self.accept();
             self.scrapes.retain(|it| it.since.elapsed() < PATIENCE);
         }
     }
 
     fn accept(&mut self) {
-        // No more at a time than there may be, so that those that are served have their turn.
+        // At most as many at a time as may exist, so that existing connections have their turn.
         for _ in 0..CONNECTIONS_MAX {
             let Ok((mut stream, _)) = self.listener.accept() else {
                 return;
@@ -217,7 +218,7 @@ mod tests {
     use super::*;
     use std::net::TcpStream as Socket;
 
-    /// A port that answers the path, on a thread that lives as long as the tests.
+    /// Starts a port that responds with the request, on a thread that lives as long as the tests.
     fn start() -> SocketAddr {
         let port = MetricsPort::listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         let address = port.address().unwrap();
@@ -265,7 +266,7 @@ mod tests {
         let answer = ask(address, b"GET /metrics HTTP/1.1\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
         assert!(answer.ends_with("Path(\"/metrics\")"), "{answer}");
-        // Of those before it, all were closed but as many as may be there.
+        // Of the earlier connections, all were closed except as many as may exist.
         let is_closed = |mut socket: &Socket| {
             socket
                 .set_read_timeout(Some(Duration::from_millis(1)))
@@ -285,7 +286,7 @@ mod tests {
             let mut socket = Socket::connect(address).unwrap();
             let _ = socket.write_all(request);
             let mut answer = Vec::new();
-            // The rest of a request that is not read may end the connection before the answer.
+            // Unread bytes of a request may end the connection before the response arrives.
             let _ = socket.read_to_end(&mut answer);
             let text = String::from_utf8_lossy(&answer);
             assert!(text.is_empty() || text.ends_with("Other"), "{text}");

@@ -1,6 +1,6 @@
 //! A connection to another server, over which keys are sent.
 //!
-//! All requests are written before the first answer is read. Answers are lines: `+` and a word, or
+//! All requests are written before the first reply is read. Replies are lines: `+` and a word, or
 //! `-` and the reason.
 
 use super::{Failure, Parcel, Target};
@@ -13,11 +13,11 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long is waited at most without a look at whether to stop.
+/// Longest wait without a check for the server's stop.
 const SLICE: Duration = Duration::from_millis(50);
-/// What is written at once, at least.
+/// Least number of bytes of one write.
 const WRITE_BYTES: usize = 64 << 10;
-/// The longest answer.
+/// Longest reply.
 const LINE_BYTES_MAX: usize = 1024;
 
 /// A connection to a target.
@@ -33,7 +33,7 @@ impl<'s> Link<'s> {
     /// Connects.
     ///
     /// # Errors
-    /// What the system says; `TimedOut` also if it is to stop.
+    /// The system's error; `TimedOut` also if the server stops.
     pub fn open(target: &Target, stopping: &'s AtomicBool) -> io::Result<Link<'s>> {
         let port: u16 = target
             .port
@@ -59,15 +59,15 @@ impl<'s> Link<'s> {
         })
     }
 
-    /// The connection, of which nothing more is wanted than that it stays.
+    /// Returns the connection, which the caller only keeps open.
     pub fn into_connection(self) -> TcpStream {
         self.stream
     }
 
-    /// Sends parcels, and adds to `acknowledged` of each whether the target has it.
+    /// Sends parcels. Adds to `acknowledged`, for each parcel, true if the target has it.
     ///
     /// # Errors
-    /// Why some have no answer, or the target's first error.
+    /// The reason why replies are missing, or the target's first error.
     pub fn pass(
         &mut self,
         target: &Target,
@@ -76,7 +76,8 @@ impl<'s> Link<'s> {
     ) -> Result<(), Failure> {
         self.write(target, parcels).map_err(|_| Failure::Writing)?;
         let mut refused = None;
-        // Who is not let in, or not to the database, is not acknowledged whatever follows.
+        // Without a login or the database, no parcel counts as acknowledged, whatever the later
+        // replies are.
         for _ in 0..usize::from(!target.credentials.is_empty()) + 1 {
             let answer = self.answer().map_err(|_| Failure::Reading)?;
             refused = refused.or(answer.err());
@@ -88,7 +89,7 @@ impl<'s> Link<'s> {
                     acknowledged.push(is_admitted && answer.is_ok());
                     refused = refused.or(answer.err());
                 }
-                // An error that was told says more.
+                // An error that the target has reported is more specific.
                 Err(_) => return Err(refused.map_or(Failure::Reading, Failure::Refused)),
             }
         }
@@ -107,7 +108,7 @@ impl<'s> Link<'s> {
             &[&b"SELECT"[..], target.database.to_string().as_bytes()],
         );
         for parcel in parcels {
-            // 0 is for ever.
+            // 0 means that the key does not expire.
             let time_to_live = parcel
                 .expires_at_ms
                 .map_or(0, |time_ms| time_ms.saturating_sub(now_ms()).max(1));
@@ -138,7 +139,7 @@ impl<'s> Link<'s> {
         Ok(())
     }
 
-    /// The next answer: whether it is an error, and which.
+    /// Reads the next reply: success, or the text of an error.
     fn answer(&mut self) -> io::Result<Result<(), String>> {
         let line = loop {
             if let Some(line) = take_line(&mut self.received)? {
@@ -159,7 +160,7 @@ impl<'s> Link<'s> {
         }
     }
 
-    /// Repeats what waits for a slice of time, until the timeout is over.
+    /// Repeats an action that waits for a slice of time, until the timeout has passed.
     fn patiently<R>(
         &mut self,
         mut act: impl FnMut(&mut TcpStream) -> io::Result<R>,
@@ -174,7 +175,7 @@ impl<'s> Link<'s> {
     }
 }
 
-/// True if nothing has happened yet.
+/// Returns true if nothing has happened yet.
 fn is_early(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -182,7 +183,7 @@ fn is_early(error: &io::Error) -> bool {
     )
 }
 
-/// Fails if nothing is to be waited for any more.
+/// Fails if the wait must end.
 fn wait_on(began: Instant, timeout: Duration, stopping: &AtomicBool) -> io::Result<()> {
     match began.elapsed() >= timeout || stopping.load(Ordering::Acquire) {
         true => Err(ErrorKind::TimedOut.into()),
@@ -190,7 +191,7 @@ fn wait_on(began: Instant, timeout: Duration, stopping: &AtomicBool) -> io::Resu
     }
 }
 
-/// Takes the first line from what was received; `None` if its end is not there.
+/// Takes the first line of the received bytes; `None` if its end has not arrived.
 fn take_line(received: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
     let Some(end) = received.iter().position(|&byte| byte == b'\n') else {
         return match received.len() > LINE_BYTES_MAX {

@@ -1,16 +1,18 @@
-//! Moving keys to other servers (`MIGRATE`), as far as it knows nothing of keys and clients.
+//! The transfer of keys to other servers (`MIGRATE`). This part is independent of the keyspace and
+//! of clients.
 //!
 //! ```text
-//! command, in the exclusive phase   packs the values of its keys, and has its client wait
-//! a thread of its own               sends the parcels and hears what the target says
-//! command, in the exclusive phase   deletes the keys that the target has, and answers
+//! command, in the exclusive phase   packs the values of its keys, and makes its client wait
+//! a thread of its own               sends the parcels and reads the target's replies
+//! command, in the exclusive phase   deletes the keys that the target has, and replies
 //! ```
 //!
-//! Other clients go on in between, and may change what was sent. A key is deleted only if its value
-//! is still that of the parcel which the target has acknowledged. Otherwise it is sent again. After
-//! [`ATTEMPTS`] the command sends while it has the keyspace to itself, so that it ends.
+//! Other clients continue in between, and may change keys that were sent. A key is deleted only if
+//! its value is still that of the parcel which the target has acknowledged. Otherwise it is sent
+//! again. After [`ATTEMPTS`] the command sends while it holds the keyspace exclusively, so that it
+//! ends.
 //!
-//! Each command connects anew.
+//! Each command opens a new connection.
 
 mod link;
 
@@ -22,24 +24,24 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often keys are sent that others change meanwhile.
+/// Number of attempts to send keys that others change meanwhile.
 pub const ATTEMPTS: usize = 3;
-/// Commands whose parcels are sent at a time. *Assumed*: of several, one may wait for a target that
-/// does not answer.
+/// Number of commands whose parcels are sent at a time. *Assumed*: one of several may wait for a
+/// target that does not reply.
 pub const SENDERS: usize = 4;
 
-/// Another server, and how it is spoken to.
+/// Another server, and the way to connect to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Its name or address.
+    /// The name or address.
     pub host: String,
-    /// Its port, as the client has named it.
+    /// The port, as the client has named it.
     pub port: String,
-    /// The number of its database, which it may not have.
+    /// The number of the database, which the target may not have.
     pub database: i64,
-    /// What is said behind `AUTH`: a password, or a name and a password.
+    /// The words after `AUTH`: a password, or a name and a password.
     pub credentials: Vec<Vec<u8>>,
-    /// How long is waited for each answer, and until something can be sent.
+    /// Timeout for each reply, and for each write.
     pub timeout: Duration,
 }
 
@@ -48,24 +50,24 @@ pub struct Target {
 pub struct Parcel {
     /// The key.
     pub key: Vec<u8>,
-    /// What `DUMP` answers.
+    /// The value in the form of `DUMP`.
     pub payload: Vec<u8>,
-    /// When the key expires, in milliseconds since 1970.
+    /// The time at which the key expires, in milliseconds since 1970.
     pub expires_at_ms: Option<u64>,
-    /// Whether the target is to replace a key that it has.
+    /// True if the target must replace an existing key.
     pub replaces: bool,
 }
 
-/// Why not all parcels were acknowledged.
+/// The reason why not all parcels were acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The target's address is not known, or does not answer. The words are Redis's.
+    /// The target's address is unknown, or does not respond. The words are Redis's.
     #[error("IOERR error or timeout connecting to the client")]
     Connecting,
-    /// The target refuses connections, or takes nothing more.
+    /// The target refuses connections, or takes no more data.
     #[error("IOERR error or timeout writing to target instance")]
     Writing,
-    /// The target has gone, says nothing, or says what is no answer.
+    /// The target has gone, does not reply, or sends an invalid reply.
     #[error("IOERR error or timeout reading to target instance")]
     Reading,
     /// The target's first error.
@@ -73,29 +75,30 @@ pub enum Failure {
     Refused(String),
 }
 
-/// Parcels on their way.
+/// The parcels of a command that is being executed.
 #[derive(Debug, Default)]
 pub struct Shipment {
-    /// What is sent.
+    /// The parcels to send.
     pub parcels: Vec<Parcel>,
-    /// How often something was sent for the command.
+    /// Number of attempts to send parcels of the command.
     pub attempts: usize,
-    /// Of each parcel that was answered, whether the target has it.
+    /// For each parcel with a reply, true if the target has it.
     pub acknowledged: Vec<bool>,
-    /// Why others were not.
+    /// The reason why others were not acknowledged.
     pub failure: Option<Failure>,
-    /// Stays open until it is known whether the target is this server.
+    /// The connection, which stays open until it is known if the target is this server.
     pub connection: Option<TcpStream>,
 }
 
 impl Shipment {
-    /// Sends the parcels and waits for the answers, as long as `target` says, or until `stopping`.
+    /// Sends the parcels and waits for the replies, up to the timeout of `target`, or until
+    /// `stopping`.
     pub fn send(&mut self, target: &Target, stopping: &AtomicBool) {
         self.attempts += 1;
         self.acknowledged.clear();
         self.failure = match Link::open(target, stopping) {
             Err(error) => Some(match error.kind() {
-                // Which Redis learns when it writes.
+                // Redis notices these errors only when it writes.
                 ErrorKind::ConnectionRefused
                 | ErrorKind::ConnectionReset
                 | ErrorKind::HostUnreachable => Failure::Writing,
@@ -110,7 +113,7 @@ impl Shipment {
     }
 }
 
-/// Shipments that are to be sent. `W` says for whom.
+/// Shipments that wait to be sent. `W` identifies the waiting client.
 #[derive(Debug)]
 pub struct Migrations<W> {
     queue: Mutex<VecDeque<(W, Target, Shipment)>>,
@@ -127,14 +130,14 @@ impl<W> Default for Migrations<W> {
 }
 
 impl<W> Migrations<W> {
-    /// Has a shipment be sent.
+    /// Requests that a shipment is sent.
     pub fn ask(&self, who: W, target: Target, shipment: Shipment) {
         self.queue.lock().push_back((who, target, shipment));
         self.wanted.notify_one();
     }
 
-    /// Sends shipments, one after the other, until it is to stop. `tell` is called with each that
-    /// was sent.
+    /// Sends shipments, one after the other, until the server stops. `tell` is called with each
+    /// that was sent.
     pub fn send(&self, stopping: &AtomicBool, tell: impl Fn(W, Shipment)) {
         while let Some((who, target, mut shipment)) = self.next(stopping) {
             shipment.send(&target, stopping);
@@ -142,7 +145,7 @@ impl<W> Migrations<W> {
         }
     }
 
-    /// Waits for the next; `None` if it is to stop.
+    /// Waits for the next shipment; `None` if the server stops.
     fn next(&self, stopping: &AtomicBool) -> Option<(W, Target, Shipment)> {
         let mut queue = self.queue.lock();
         loop {
@@ -156,7 +159,7 @@ impl<W> Migrations<W> {
         }
     }
 
-    /// Wakes those who wait for something to send, as they are to stop.
+    /// Wakes the threads that wait for shipments, because they must stop.
     pub fn stop(&self) {
         let _queue = self.queue.lock();
         self.wanted.notify_all();

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Who sees all commands.
+/// The clients that see all commands.
 #[derive(Debug, Default)]
 pub struct Monitors {
     clients: Mutex<Vec<Arc<ClientShared>>>,
 }
 
 impl Monitors {
-    /// Has a client see all commands from the next on.
+    /// Adds a client, which sees all commands from the next on.
     pub fn join(&self, singly: &Singly, client: &Client) {
         let mut clients = self.clients.lock();
         if clients.iter().all(|other| other.id != client.shared.id) {
@@ -27,7 +27,7 @@ impl Monitors {
         }
     }
 
-    /// Has a client see them no more.
+    /// Removes a client, which then sees no more commands.
     pub fn leave(&self, singly: &Singly, client: &Client) {
         let listed = &client.shared.listed;
         if !listed.monitoring.swap(false, Ordering::Relaxed) {
@@ -40,12 +40,12 @@ impl Monitors {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of these clients.
     pub fn count(&self) -> usize {
         self.clients.lock().len()
     }
 
-    /// Shows a command to all.
+    /// Sends a command to all of them.
     pub fn show(&self, all: &Clients, client: &Client, args: &[&[u8]]) {
         let clients = self.clients.lock();
         if clients.is_empty() {
@@ -58,7 +58,8 @@ impl Monitors {
     }
 }
 
-/// A command as monitors see it: when, which database, who, and its words in quotes.
+/// Returns a command as monitors see it: the time, the database, the client, and its words in
+/// quotes.
 fn line(client: &Client, args: &[&[u8]]) -> Vec<u8> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let since = since.unwrap_or_default();

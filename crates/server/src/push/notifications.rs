@@ -1,5 +1,5 @@
-//! Keyspace events (`notify-keyspace-events`): messages that say what happens to keys, published
-//! on the channels `__keyspace@DB__:KEY` and `__keyevent@DB__:EVENT`.
+//! Keyspace events (`notify-keyspace-events`): messages about changes of keys, published on the
+//! channels `__keyspace@DB__:KEY` and `__keyevent@DB__:EVENT`.
 
 use super::PubSub;
 use crate::client::Topic;
@@ -23,7 +23,7 @@ fn bit(class: Class) -> u32 {
     }
 }
 
-/// Publishes those of `events` whose bits are set in `on`.
+/// Publishes those of `events` that have their bits set in `on`.
 pub fn publish(pubsub: &PubSub, clients: &Clients, on: u32, events: &[Event]) {
     if !is_on(on) {
         return;

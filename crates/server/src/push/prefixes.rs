@@ -1,11 +1,11 @@
-//! Things that concern all keys or channels of a prefix.
+//! A table of values that concern all keys or channels of a prefix.
 
 use crate::steps;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// Values by prefixes. To find those of a key takes work for the prefixes that it has, and not for
-/// all that there are.
+/// The values by prefixes. Finding those of a key takes work in proportion to the key's own
+/// prefixes, not to all prefixes.
 #[derive(Debug)]
 pub struct PrefixTable<T> {
     by_prefix: BTreeMap<Vec<u8>, T>,
@@ -20,7 +20,7 @@ impl<T> Default for PrefixTable<T> {
 }
 
 impl<T> PrefixTable<T> {
-    /// The value of a prefix, which is made if there is none.
+    /// Returns the value of a prefix, which is created if it is absent.
     pub fn get_or_default(&mut self, prefix: &[u8]) -> &mut T
     where
         T: Default,
@@ -28,7 +28,7 @@ impl<T> PrefixTable<T> {
         self.by_prefix.entry(prefix.to_vec()).or_default()
     }
 
-    /// Changes the value of a prefix, and removes it if `change` says so.
+    /// Changes the value of a prefix, and removes it if `change` returns true.
     pub fn change(&mut self, prefix: &[u8], change: impl FnOnce(&mut T) -> bool) {
         if let Some(value) = self.by_prefix.get_mut(prefix)
             && change(value)
@@ -42,21 +42,21 @@ impl<T> PrefixTable<T> {
         self.by_prefix.len()
     }
 
-    /// True if there is none.
+    /// Returns true if there are no prefixes.
     pub fn is_empty(&self) -> bool {
         self.by_prefix.is_empty()
     }
 
-    /// All prefixes in order, with their values.
+    /// Returns all prefixes in order, with their values.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &T)> {
         self.by_prefix
             .iter()
             .map(|(prefix, value)| (&prefix[..], value))
     }
 
-    /// The prefixes that `key` begins with, the longest one first, with their values.
+    /// Returns the prefixes of `key`, the longest one first, with their values.
     pub fn of<'t>(&'t self, key: &[u8]) -> impl Iterator<Item = (&'t [u8], &'t T)> {
-        // All that are left begin with no more than these bytes of the key.
+        // All prefixes that are left are prefixes of these bytes of the key.
         let mut left = Some(key);
         std::iter::from_fn(move || {
             while let Some(key) = left {
@@ -70,7 +70,7 @@ impl<T> PrefixTable<T> {
                     .take_while(|(one, other)| one == other);
                 let same = same.count();
                 if same < prefix.len() {
-                    // A longer one that the key begins with would lie behind it.
+                    // A longer prefix of the key would come after it in the order.
                     left = key.get(..same);
                     continue;
                 }
@@ -81,7 +81,7 @@ impl<T> PrefixTable<T> {
         })
     }
 
-    /// A prefix that `prefix` begins with, or that begins with it.
+    /// Returns a prefix of the table of which `prefix` is a prefix, or the reverse.
     pub fn overlapping(&self, prefix: &[u8]) -> Option<&[u8]> {
         let from = (Bound::Included(prefix), Bound::Unbounded);
         let next = self.by_prefix.range::<[u8], _>(from).next();
@@ -145,7 +145,7 @@ mod tests {
             table.get_or_default(format!("other:{number}").as_bytes());
             table.get_or_default(format!("user:18:{number}").as_bytes());
         }
-        // One step more, as some of them lie between.
+        // One step more, because some of the other prefixes are between those of the key.
         let after = find(&table);
         assert!(
             after.1 <= before.1.map(|steps| steps + 1),

@@ -1,8 +1,9 @@
-//! Publishing and subscribing: who listens to which channels and patterns.
+//! Publishing and subscribing: the listeners of channels and patterns.
 //!
-//! A message is written once for each version of the protocol and left in the mailbox of the
-//! thread of each subscriber, while the registry is held. So a thread that has removed a
-//! subscription finds in its own mailbox all that was published before, and nothing comes later.
+//! A message is written once for each version of the protocol and left in the mailbox of the thread
+//! of each subscriber, while the registry is locked. A thread that has removed a subscription
+//! therefore finds in its own mailbox all messages that were published before, and none arrives
+//! later.
 
 use super::prefixes::PrefixTable;
 use crate::client::{Client, ClientShared, Topic};
@@ -19,7 +20,7 @@ use std::sync::atomic::Ordering;
 /// The listeners of each name, by their numbers.
 type Listeners = HashMap<Vec<u8>, BTreeMap<u64, Arc<ClientShared>>>;
 
-/// Who listens to what.
+/// The listeners of all channels and patterns.
 #[derive(Debug, Default)]
 pub struct PubSub {
     state: RwLock<State>,
@@ -30,7 +31,7 @@ struct State {
     channels: Listeners,
     patterns: Listeners,
     shard_channels: Listeners,
-    /// The patterns by the bytes that all their channels begin with.
+    /// The patterns, by the prefix that all their channels have.
     by_prefix: PrefixTable<BTreeSet<Vec<u8>>>,
 }
 
@@ -53,7 +54,7 @@ impl State {
 }
 
 impl PubSub {
-    /// Has a client listen.
+    /// Adds a subscription of a client.
     pub fn add(&self, topic: Topic, name: &[u8], client: &Arc<ClientShared>) {
         let mut state = self.state.write();
         let listeners = state.of_mut(topic).entry_ref(name).or_default();
@@ -64,7 +65,7 @@ impl PubSub {
         }
     }
 
-    /// Has a client listen no more.
+    /// Removes a subscription of a client.
     pub fn remove(&self, topic: Topic, name: &[u8], client: &ClientShared) {
         let mut state = self.state.write();
         let all = state.of_mut(topic);
@@ -83,7 +84,7 @@ impl PubSub {
         }
     }
 
-    /// Ends all that a client has subscribed to.
+    /// Ends all subscriptions of a client.
     pub fn leave(&self, client: &mut Client) {
         if !client.subscriptions.any() {
             return;
@@ -97,14 +98,14 @@ impl PubSub {
         client.subscriptions.show(&client.shared);
     }
 
-    /// How many listen to a channel by its name.
+    /// Returns the number of listeners that have subscribed to a channel by its name.
     pub fn listeners(&self, topic: Topic, name: &[u8]) -> usize {
         let state = self.state.read();
         let listeners = state.of(topic).get(name).into_iter().flatten();
         listeners.filter(|(_, client)| !is_killed(client)).count()
     }
 
-    /// The names with subscribers that match `pattern`, in order.
+    /// Returns the names with subscribers that match `pattern`, in order.
     pub fn names(&self, topic: Topic, pattern: Option<&[u8]>) -> Vec<Vec<u8>> {
         let state = self.state.read();
         let is =
@@ -114,12 +115,13 @@ impl PubSub {
         names
     }
 
-    /// The number of names of a kind that have subscribers.
+    /// Returns the number of names of a kind that have subscribers.
     pub fn count(&self, topic: Topic) -> usize {
         self.state.read().of(topic).len()
     }
 
-    /// The clients of a user that listen to what `may` does not allow; each maybe several times.
+    /// Returns the clients of a user with subscriptions that `may` does not allow. A client may be
+    /// in the list several times.
     pub fn listeners_denied(
         &self,
         user: &[u8],
@@ -139,7 +141,7 @@ impl PubSub {
         denied
     }
 
-    /// Sends a message to all who listen to a channel, and says to how many.
+    /// Sends a message to all listeners of a channel, and returns their number.
     pub fn publish(
         &self,
         clients: &Clients,
@@ -178,12 +180,12 @@ impl PubSub {
     }
 }
 
-/// True if a client is to get nothing more.
+/// Returns true if a client must get no more messages.
 fn is_killed(client: &ClientShared) -> bool {
     client.killed.load(Ordering::Acquire)
 }
 
-/// Leaves a message for each of `listeners`; says how many get it.
+/// Leaves a message for each of `listeners`. Returns the number of those that get it.
 fn deliver(
     clients: &Clients,
     listeners: &BTreeMap<u64, Arc<ClientShared>>,

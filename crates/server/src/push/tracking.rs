@@ -1,12 +1,13 @@
-//! What clients cache (`CLIENT TRACKING`): who is to be told when a key is written.
+//! The keys that clients cache (`CLIENT TRACKING`), and the invalidations that are sent when a key
+//! is written.
 //!
-//! By default the server remembers for each key which clients have read it, and tells each of them
-//! once. The table is bounded: when it is full, clients are told that some key was written, which
-//! makes them forget it. Clients that have chosen *prefixes* ("broadcasting") are told of all keys
-//! that begin with these, and nothing is remembered.
+//! By default the server remembers for each key the clients that have read it, and notifies each of
+//! them once. The table is bounded: when it is full, a key is treated as written, so that clients
+//! forget it. Clients that have chosen *prefixes* ("broadcasting") are notified of all keys with
+//! these prefixes, and the table has no entries for them.
 //!
-//! A key is entered in the table in the phase in which it is read. While anybody tracks, writes
-//! take the exclusive phase, so no write is missed.
+//! A key is entered in the table in the phase in which it is read. While any client tracks keys,
+//! writes take the exclusive phase, so no write is missed.
 
 use super::prefixes::PrefixTable;
 use crate::client::{Choice, Client, ClientShared, ENTRY_BYTES};
@@ -21,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Who has read what.
+/// The clients that track keys, and the keys that they have read.
 #[derive(Debug, Default)]
 pub struct Tracking {
     state: Mutex<State>,
@@ -29,15 +30,15 @@ pub struct Tracking {
 
 #[derive(Debug, Default)]
 struct State {
-    /// All who track.
+    /// All clients that track keys.
     clients: HashMap<u64, Tracker>,
-    /// Who has read which keys, whatever the database.
+    /// The readers of each key, whatever the database.
     readers: HashMap<Vec<u8>, Readers>,
     /// Number of readers of all keys.
     items: usize,
     /// Memory of the table, in bytes.
     readers_bytes: usize,
-    /// Who is told of which prefixes.
+    /// The clients that are notified of each prefix.
     prefixes: PrefixTable<BTreeSet<u64>>,
 }
 
@@ -61,21 +62,21 @@ struct Tracker {
     no_loop: bool,
 }
 
-/// How much is tracked, as `INFO` tells.
+/// The sizes of the tracking tables, for `INFO`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TrackingCounts {
-    /// Clients.
+    /// Number of clients.
     pub clients: usize,
-    /// Keys in the table.
+    /// Number of keys in the table.
     pub keys: usize,
-    /// Clients in the table, counted for each key.
+    /// Number of clients in the table, counted for each key.
     pub items: usize,
-    /// Prefixes.
+    /// Number of prefixes.
     pub prefixes: usize,
 }
 
 impl Tracking {
-    /// Has a client track as it has chosen. To be called in the exclusive phase.
+    /// Begins the tracking that a client has chosen. Call it in the exclusive phase.
     pub fn join(&self, keyspace: &Keyspace, client: &mut Client, choice: Choice) {
         let mut state = self.state.lock();
         let shared = &client.shared;
@@ -103,7 +104,7 @@ impl Tracking {
         keyspace.set_observed(Observer::Tracking, true);
     }
 
-    /// Has a client track no more.
+    /// Ends the tracking of a client.
     pub fn leave(&self, keyspace: &Keyspace, client: &mut Client) {
         let Some(choice) = client.tracking.take() else {
             return;
@@ -117,7 +118,7 @@ impl Tracking {
                 clients.is_empty()
             });
         }
-        // Where the table names it, it is passed over.
+        // Entries of the client in the table are ignored.
         if state.clients.is_empty() {
             state.forget_readers();
             keyspace.set_observed(Observer::Tracking, false);
@@ -129,8 +130,8 @@ impl Tracking {
         listed.redirection.store(-1, Ordering::Relaxed);
     }
 
-    /// Remembers that a client has read keys, if it has chosen so. The table has `keys_max` keys at
-    /// most; 0 is no limit.
+    /// Remembers that a client has read keys, if its options say so. The table has at most
+    /// `keys_max` keys; 0 is no limit.
     pub fn note_read<'k>(
         &self,
         clients: &Clients,
@@ -165,12 +166,12 @@ impl Tracking {
         state.shrink(clients, keys_max);
     }
 
-    /// Has the table have `keys_max` keys at most; 0 is no limit.
+    /// Shrinks the table to at most `keys_max` keys; 0 is no limit.
     pub fn shrink(&self, clients: &Clients, keys_max: usize) {
         self.state.lock().shrink(clients, keys_max);
     }
 
-    /// Tells clients which keys have been written.
+    /// Notifies clients of written keys.
     pub fn tell(&self, clients: &Clients, events: &[Event]) {
         let mut places = HashMap::new();
         let mut keys: Vec<WrittenKey<'_>> = Vec::new();
@@ -196,14 +197,14 @@ impl Tracking {
         }
         let mut state = self.state.lock();
         for written in &keys {
-            // That its time is over is nobody's doing.
+            // No client has caused the expiry of a key.
             let origin = (!written.is_over).then_some(written.origin);
             state.tell_readers(clients, written.key, origin);
         }
         state.tell_prefixes(clients, &keys);
     }
 
-    /// Tells all clients that all keys have been written.
+    /// Notifies all clients that all keys have been written.
     pub fn tell_all(&self, clients: &Clients) {
         let mut state = self.state.lock();
         state.forget_readers();
@@ -217,7 +218,7 @@ impl Tracking {
         self.state.lock().readers_bytes
     }
 
-    /// How much is tracked.
+    /// Returns the sizes of the tables.
     pub fn counts(&self) -> TrackingCounts {
         let state = self.state.lock();
         TrackingCounts {
@@ -237,7 +238,7 @@ impl State {
     }
 
     fn shrink(&mut self, clients: &Clients, keys_max: usize) {
-        // Long keys take more than their number says.
+        // Long keys take more memory than their number suggests.
         let bytes_max = clients.share.most() / 4;
         while keys_max > 0 && self.readers.len() > keys_max || self.readers_bytes > bytes_max {
             let Some(key) = self.readers.keys().next().cloned() else {
@@ -296,8 +297,8 @@ impl State {
 }
 
 impl Tracker {
-    /// Tells the client, or whom it has named in its place, that `keys` are no longer what they
-    /// were; `None`: no key is.
+    /// Notifies the client, or the one to which it redirects, that `keys` have changed; `None`: all
+    /// keys have.
     fn tell(&self, clients: &Clients, keys: Option<&[&[u8]]>) {
         let redirected = self.redirection != 0;
         let target = if redirected {
@@ -323,7 +324,7 @@ impl Tracker {
             reply.bulk(b"message");
             reply.bulk(b"__redis__:invalidate");
         } else {
-            // It has no means to be told.
+            // The client cannot receive invalidations.
             return;
         }
         match keys {
@@ -338,7 +339,7 @@ impl Tracker {
         clients.deliver(&target, reply.take().into());
     }
 
-    /// Tells the client itself that whom it has named is gone.
+    /// Notifies the client itself that the client to which it redirects is gone.
     fn say_broken(&self, clients: &Clients) {
         let listed = &self.client.listed;
         listed.redirection_broken.store(true, Ordering::Relaxed);

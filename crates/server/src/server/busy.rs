@@ -5,11 +5,11 @@ use crate::keyspace::Databases;
 use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-/// How long a thread waits for a phase before it looks whether a script runs for long.
+/// Time for which a thread waits for a phase before it checks if a script runs for long.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 impl Server {
-    /// How long it is waited for a phase at once. Not at all for a script that runs for long.
+    /// Returns the time for which to wait for a phase: none while a script runs for long.
     fn patience(&self) -> Duration {
         match self.scripts.watchdog.is_slow() {
             true => Duration::ZERO,

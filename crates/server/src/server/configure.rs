@@ -1,4 +1,4 @@
-//! Passes the configuration on to the parts of the server that keep a copy of it.
+//! The passing of the configuration to the parts of the server that keep a copy of it.
 
 use super::Server;
 use crate::config::{ClientClass, SavePoint, events};
@@ -13,18 +13,19 @@ use crate::singly::Reason;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// If the slow log takes commands that are faster than this, in microseconds, each command has to
-/// be timed, which is not done for those of a batch: a whole batch takes no longer.
+/// Threshold of the slow log, in microseconds, below which commands are executed one by one. If it
+/// takes faster commands than this, each command must be timed. Commands of a batch are not timed,
+/// and a whole batch takes no longer than this.
 const SINGLY_BELOW_US: i64 = 1000;
 
-/// Clients may hold as much as this, whatever the configuration says, so that one can correct it.
+/// Bytes that clients may hold in any case, so that a client can correct the configuration.
 const CLIENT_BYTES_LEAST: usize = 128 << 10;
-/// The same of a part of a small limit: the answers to a long pipeline take as much.
+/// The same for a percentage of a small limit: the replies to a long pipeline take as much.
 const CLIENT_SHARE_LEAST: usize = 4 << 20;
 
 impl Server {
-    /// Notes whether writes are refused as `min-replicas-to-write` asks for replicas: there are
-    /// none. What is read from disk at the start is no client's write.
+    /// Notes whether writes are refused because `min-replicas-to-write` demands replicas: there are
+    /// none. Data read from disk at the start is not a client's write.
     pub fn note_missing_replicas(&self) {
         let asked = |name| self.config.integer(name) > 0;
         let missing = asked("min-replicas-to-write") && asked("min-replicas-max-lag");
@@ -33,8 +34,8 @@ impl Server {
         lacking.store(missing && serving, Ordering::Relaxed);
     }
 
-    /// Makes those parts of the server do what the configuration says that do not ask it each time.
-    /// To be called in the exclusive phase, or before the server serves anybody.
+    /// Applies the configuration to the parts of the server that do not read it each time. Call it
+    /// in the exclusive phase, or before the server serves clients.
     pub fn configure(&self) {
         let hot = &self.config.hot;
         let notified = hot.notified_events.load(Ordering::Relaxed);
@@ -100,7 +101,7 @@ impl Server {
     }
 
     /// Returns the limit of all clients' memory while `maxmemory` is `limit`: `maxmemory-clients`
-    /// in bytes or as a part of the limit, or of the machine's memory if there is none.
+    /// in bytes, or as a percentage of the limit, or of the machine's memory if there is no limit.
     fn client_bytes_max(&self, limit: u64) -> usize {
         let text = self.config.text("maxmemory-clients");
         let Some(percent) = text.strip_suffix('%') else {
@@ -115,7 +116,7 @@ impl Server {
             limit => limit,
         };
         match (of / 100).saturating_mul(percent) {
-            // No part, or of what is not known.
+            // The percentage is zero, or the memory is unknown.
             0 if percent == 0 || of == 0 => usize::MAX,
             bytes => usize::max(bytes as usize, CLIENT_SHARE_LEAST),
         }

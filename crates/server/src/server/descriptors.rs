@@ -1,24 +1,25 @@
-//! Descriptors: how many the system gives, and how many of them clients may have.
+//! The descriptors of the process: the number that the system provides, and the number that clients
+//! may have.
 //!
-//! Clients that take the last one would leave none for snapshots, the log and files of tiers. So
-//! the limit of the process is raised at the start as far as the system allows, and where that is
-//! not enough, fewer clients are served.
+//! If clients took the last one, none would be left for snapshots, the log and files of tiers. So
+//! the limit of the process is raised at the start as far as the system allows. Where that is not
+//! enough, fewer clients are served.
 
 use crate::server::Server;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that are not for clients: of the log, snapshots, files of tiers, listeners, and of
-/// other servers that keys are moved to.
+/// Number of descriptors that are not for clients: those of the log, snapshots, files of tiers,
+/// listeners, and of other servers to which keys are moved.
 const KEPT: u64 = 64;
 /// The same for each thread that serves clients.
 const KEPT_PER_THREAD: u64 = 4;
 
-/// Raises the limit of the process so far that so many clients can be served, and says how many
-/// can.
+/// Raises the limit of the process so far that `clients` clients can be served. Returns the number
+/// that can be served.
 pub fn make_room_for(server: &Server, clients: u64) -> u64 {
     let kept = KEPT + KEPT_PER_THREAD * server.options.threads as u64;
     let limit = getrlimit(Resource::Nofile);
-    // No limit at all is said by none.
+    // The system returns `None` for an unlimited number.
     let most = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
     let (current, wanted) = (most(limit.current), clients.saturating_add(kept));
     let raised = wanted.min(most(limit.maximum)).max(current);
@@ -32,12 +33,12 @@ pub fn make_room_for(server: &Server, clients: u64) -> u64 {
     served(clients, kept, current)
 }
 
-/// Returns the number of clients that a number of descriptors can serve, less those that are kept.
+/// Returns the number of clients that a number of descriptors can serve, less the reserved ones.
 fn served(clients: u64, kept: u64, descriptors: u64) -> u64 {
     clients.min(descriptors.saturating_sub(kept).max(1))
 }
 
-/// Has `maxclients` be no more than can be served.
+/// Lowers `maxclients` to the number of clients that can be served.
 pub fn fit(server: &Server) {
     let wanted = server.config.integer("maxclients").unsigned_abs();
     let served = make_room_for(server, wanted);

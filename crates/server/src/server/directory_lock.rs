@@ -4,12 +4,12 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
 
-/// A lock by which no other server uses a directory. It ends when this is dropped.
+/// A lock that keeps other servers from using a directory. It ends when this is dropped.
 #[derive(Debug)]
 pub struct DirectoryLock(File);
 
 impl DirectoryLock {
-    /// Takes the lock of a file, which is created; `None` if another has it.
+    /// Takes the lock of a file, which is created. Returns `None` if another server holds it.
     ///
     /// # Errors
     /// The file cannot be opened or locked.
@@ -30,8 +30,8 @@ impl DirectoryLock {
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
-        // To close the file is not enough: a process that another thread begins meanwhile has it
-        // open, too, until it runs its program, and would keep the lock for so long.
+        // Closing the file is not enough: a process that another thread starts meanwhile has it
+        // open, too, until it runs its program, and would keep the lock until then.
         if let Err(error) = self.0.unlock() {
             tracing::error!("the lock of the directory stays: {error}");
         }
@@ -49,7 +49,7 @@ mod tests {
         let path = folder.join("lock");
         let lock = DirectoryLock::take(&path).unwrap().unwrap();
         assert!(DirectoryLock::take(&path).unwrap().is_none());
-        // As a process has it that is about to run its program.
+        // A process that is about to run its program has the file open like this.
         let open = lock.0.try_clone().unwrap();
         drop(lock);
         assert!(DirectoryLock::take(&path).unwrap().is_some());

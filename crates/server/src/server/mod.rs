@@ -38,85 +38,85 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// What the threads of a server share.
+/// The shared state of the threads of a server.
 #[derive(Debug)]
 pub struct Server {
     /// The keys.
     pub keyspace: Keyspace,
-    /// What it was started with.
+    /// The options with which it was started.
     pub options: Options,
-    /// Keeps within the limit of memory.
+    /// The eviction of keys, which keeps memory within its limit.
     pub eviction: Eviction,
-    /// What is known of how keys are used.
+    /// The statistics about the use of keys.
     pub access: Access,
-    /// Keeps the tiers within their capacities.
+    /// The mover of values, which keeps the tiers within their capacities.
     pub tiering: Tiering,
-    /// Reads values of files for clients that wait.
+    /// The reader of values in files for clients that wait.
     pub fetcher: Fetcher<Arc<ClientShared>>,
     /// The clients, and the mailboxes of the threads that serve them.
     pub clients: Clients,
-    /// Where clients connect to.
+    /// The sockets to which clients connect.
     pub listening: Listening,
-    /// How many connections there are, also those that no thread serves yet.
+    /// Number of connections, including those that no thread serves yet.
     pub connected: AtomicU64,
-    /// Who may do what.
+    /// The users and their permissions.
     pub acl: Acl,
     /// The configuration.
     pub config: Config,
-    /// Who listens to which channels.
+    /// The listeners of channels.
     pub pubsub: PubSub,
-    /// Who caches what.
+    /// The keys that clients cache.
     pub tracking: Tracking,
-    /// Who sees all commands.
+    /// The clients that see all commands.
     pub monitors: Monitors,
-    /// What is held back.
+    /// The commands that are held back.
     pub pause: Pause,
-    /// Why commands are executed one by one.
+    /// The reasons for executing commands one by one.
     pub singly: Singly,
-    /// How large batches were.
+    /// The sizes of batches.
     pub batches: Batches,
-    /// What was done so far.
+    /// The counters of commands and events.
     pub statistics: Statistics,
-    /// Commands that took long.
+    /// The log of slow commands.
     pub slowlog: SlowLog,
-    /// What else took long.
+    /// The log of other slow operations.
     pub latency: LatencyMonitor,
     /// Scripts in Lua.
     pub scripts: Scripts,
     /// Functions in Lua.
     pub functions: Functions,
-    /// Who watches which keys.
+    /// The keys that clients watch.
     pub watches: Watches,
-    /// Who waits for which keys.
+    /// The clients that wait for keys.
     pub blocked: Blocked,
-    /// What is sent to other servers.
+    /// The keys that are sent to other servers.
     pub migrations: Migrations<Waiter>,
-    /// Where scans of the keyspace stand.
+    /// The positions of scans of the keyspace.
     pub cursors: Cursors,
-    /// What was changed, on disk.
+    /// The log of changes on disk.
     pub log: Log,
-    /// What else is on disk.
+    /// The snapshots and rewrites on disk.
     pub persistence: Persistence,
-    /// Which threads serve connections.
+    /// The threads that serve connections.
     pub balance: Balance,
     /// A name of this run, which no other has.
     pub run_id: String,
-    /// When the server started.
+    /// The time at which the server started.
     pub started: Instant,
-    /// Whether clients are served; false while data are loaded.
+    /// True if clients are served; false while data are loaded.
     pub serving: AtomicBool,
-    /// Who the server says it is to clients that speak TLS.
+    /// The TLS certificate and settings.
     pub tls: OnceLock<Tls>,
-    /// By what the system chooses whom to end when memory is short.
+    /// The process's `oom_score_adj`.
     pub oom_score: OomScore,
-    /// Whether keys are deleted whose time is over if nobody asks for them.
+    /// True if expired keys are deleted even if no client reads them.
     pub expires_actively: AtomicBool,
-    /// Whether it is to stop.
+    /// True if the server must stop.
     pub stopping: AtomicBool,
 }
 
 impl Server {
-    /// A server of these commands, without keys, that listens to nobody yet.
+    /// Creates a server of these commands, without keys, that does not listen yet.
     pub fn of_commands(registry: &'static Registry, mut options: Options) -> Server {
         options.persistence.complete(&options.settings);
         let acl_file = options.acl_file.as_ref();
@@ -176,7 +176,8 @@ impl Server {
         server
     }
 
-    /// Returns where a file lies that the configuration names: without a folder, in `dir`.
+    /// Returns the path of a file that the configuration names. A name without a folder is in
+    /// `dir`.
     pub fn path(&self, file: &str) -> PathBuf {
         self.options.persistence.directory().join(file)
     }
@@ -194,20 +195,20 @@ impl Server {
         self.clients.share.forget(&client.shared);
     }
 
-    /// Counts what users and the table of tracked keys take.
+    /// Counts the memory of users and of the table of tracked keys.
     pub fn count_aside(&self) {
         let bytes = self.acl.memory_bytes() + self.tracking.memory_bytes();
         self.eviction.note_aside(bytes);
     }
 
-    /// The bytes in use, as they are held against the limit. Takes microseconds.
+    /// Returns the bytes in use, as they are compared with the limit. Takes microseconds.
     pub fn used_bytes(&self, databases: &Databases) -> u64 {
         self.eviction
             .used_bytes(&self.keyspace, databases, &self.access)
     }
 
-    /// Has all threads stop, after they have answered what they have read. A script that runs for
-    /// long is ended.
+    /// Stops all threads, after they have replied to the requests that they have read. A script
+    /// that runs for long is ended.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.scripts.watchdog.stop();

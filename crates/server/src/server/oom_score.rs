@@ -1,4 +1,4 @@
-//! The score by which the system chooses whom to end when memory is short (`oom-score-adj`).
+//! The score by which the system chooses a process to end when memory is short (`oom-score-adj`).
 
 use crate::config::Config;
 use parking_lot::Mutex;
@@ -6,16 +6,16 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-/// Where a process says what is added to its score.
+/// The file that holds the value added to a process's score.
 const FILE: &str = "/proc/self/oom_score_adj";
-/// The highest; the lowest is as far below 0.
+/// The highest score; the lowest is as far below 0.
 const SCORE_MAX: i32 = 1000;
 
-/// The score, and what it was before it was changed.
+/// The score of the process, and its value before the change.
 #[derive(Debug)]
 pub struct OomScore {
     file: PathBuf,
-    /// `None` while it is as the server found it.
+    /// The score that the server found; `None` while it is unchanged.
     before: Mutex<Option<i32>>,
 }
 
@@ -29,9 +29,9 @@ impl Default for OomScore {
 }
 
 impl OomScore {
-    /// Makes the score what parameters say: `oom-score-adj`, and the first of
-    /// `oom-score-adj-values`. The others are those of replicas and of processes that save, of
-    /// which there are none.
+    /// Sets the score to the values of the parameters `oom-score-adj` and `oom-score-adj-values`.
+    /// Of the latter only the first counts: the others are for replicas and for processes that
+    /// save, which do not exist here.
     ///
     /// # Errors
     /// The system refuses it.
@@ -51,12 +51,12 @@ impl OomScore {
         let own = values.split_whitespace().next();
         let own: i32 = own.and_then(|word| word.parse().ok()).unwrap_or(0);
         let base = if mode == "absolute" { 0 } else { found };
-        // From here on it may be another one.
+        // The following write may change the score, so the found one is kept first.
         *before = Some(found);
         self.write((base + own).clamp(-SCORE_MAX, SCORE_MAX))
     }
 
-    /// The same by a configuration.
+    /// Sets the score to the values of a configuration.
     ///
     /// # Errors
     /// The system refuses it.

@@ -1,4 +1,4 @@
-//! The state of snapshots and of rewrites of the log, and requests for them.
+//! The state of snapshots and of rewrites of the log, and the requests for them.
 
 use super::Server;
 use super::directory_lock::DirectoryLock;
@@ -11,81 +11,81 @@ use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long to wait after a failed attempt; the double after each further one.
+/// Wait after the first failed attempt. It doubles after each further one.
 pub(crate) const FIRST_PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) const LONGEST_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Something that takes a snapshot.
+/// A task that takes a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// `BGSAVE`: to the dump.
+    /// The dump of `BGSAVE`.
     Save,
-    /// `BGREWRITEAOF`: to a new base.
+    /// The new base of `BGREWRITEAOF`.
     Rewrite,
 }
 
-/// What became of the wish for a snapshot.
+/// The outcome of a request for a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requested {
-    /// It begins.
+    /// The task begins.
     Started,
-    /// It begins when the one under way has ended.
+    /// The task begins when the running one has ended.
     Scheduled,
-    /// It is under way already.
+    /// The task is running already.
     UnderWay,
-    /// Another is under way, and it was not asked to be scheduled.
+    /// Another task is running, and the request did not ask to be scheduled.
     Busy,
 }
 
 /// The snapshots and rewrites of a server.
 #[derive(Debug)]
 pub struct Persistence {
-    /// When snapshots are taken.
+    /// The conditions under which snapshots are taken.
     pub save_points: Mutex<Vec<SavePoint>>,
-    /// Whether writes are refused because a snapshot failed that a save point asked for.
+    /// True if writes are refused because a snapshot of a save point failed.
     pub(crate) save_failing: AtomicBool,
-    /// True if `min-replicas-to-write` asks for replicas that are missing.
+    /// True if `min-replicas-to-write` demands replicas that are missing.
     pub(crate) lacks_replicas: AtomicBool,
     pub(crate) state: Mutex<State>,
-    /// Signalled when a task is wanted.
+    /// Signal that a task is wanted.
     pub(crate) wanted: Condvar,
-    /// The keys of the snapshot that was read last.
+    /// The numbers of keys of the last snapshot that was read.
     pub loaded: LoadedKeys,
 }
 
-/// Numbers of keys of a snapshot that were loaded and that had expired.
+/// Numbers of keys of a snapshot that were loaded, and of those that had expired.
 #[derive(Debug, Default)]
 pub struct LoadedKeys {
-    /// Those that were kept.
+    /// Number of keys that were loaded.
     pub kept: AtomicU64,
-    /// Those that had expired.
+    /// Number of keys that had expired.
     pub expired: AtomicU64,
 }
 
-/// What is known of snapshots and rewrites, for `INFO`.
+/// The status of snapshots and rewrites, for `INFO`.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
-    /// What is under way.
+    /// The running task.
     pub running: Option<Task>,
-    /// Since when.
+    /// The time for which it has run.
     pub running_for: Option<Duration>,
-    /// What comes next.
+    /// The next task.
     pub scheduled: Option<Task>,
-    /// When the last dump was made (or the server started), in seconds since 1970.
+    /// The time of the last dump (or of the server's start), in seconds since 1970.
     pub last_save_s: u64,
-    /// Whether the last attempt at a dump has succeeded.
+    /// True if the last attempt at a dump has succeeded.
     pub last_save_ok: bool,
-    /// How long it took.
+    /// Duration of the last dump.
     pub last_save_time: Option<Duration>,
-    /// How many dumps were made.
+    /// Number of dumps.
     pub saves: u64,
-    /// Whether the last attempt at a rewrite has succeeded.
+    /// True if the last attempt at a rewrite has succeeded.
     pub last_rewrite_ok: bool,
-    /// How long it took.
+    /// Duration of the last rewrite.
     pub last_rewrite_time: Option<Duration>,
-    /// How many rewrites were made.
+    /// Number of rewrites.
     pub rewrites: u64,
-    /// The length of base and log after the last rewrite.
+    /// Bytes of base and log after the last rewrite.
     pub base_bytes: u64,
 }
 
@@ -93,12 +93,12 @@ pub struct Status {
 pub(crate) struct State {
     pub(crate) status: Status,
     pub(crate) began: Option<Instant>,
-    /// Held as long as the server lives, so that no other uses the directory.
+    /// Lock that is held as long as the server lives, so that no other uses the directory.
     pub(crate) lock: Option<DirectoryLock>,
     pub(crate) manifest: Manifest,
     pub(crate) next_number: u64,
     pub(crate) last_attempt: Option<Instant>,
-    /// How long to wait until an attempt that failed is made again.
+    /// Wait until a failed attempt is repeated.
     pub(crate) patience: Duration,
 }
 
@@ -129,7 +129,7 @@ impl Default for Persistence {
 }
 
 impl Persistence {
-    /// What is known of snapshots and rewrites.
+    /// Returns the status of snapshots and rewrites.
     pub fn status(&self) -> Status {
         let state = self.state.lock();
         Status {
@@ -138,12 +138,12 @@ impl Persistence {
         }
     }
 
-    /// True if writes are refused because snapshots fail.
+    /// Returns true if writes are refused because snapshots fail.
     pub fn is_save_failing(&self) -> bool {
         self.save_failing.load(Ordering::Relaxed)
     }
 
-    /// Asks for a snapshot. If another is under way it is taken afterwards, if `schedule`.
+    /// Requests a snapshot. If another is running and `schedule` is true, it is taken afterwards.
     pub fn request(&self, task: Task, schedule: bool) -> Requested {
         let mut state = self.state.lock();
         match state.status.running {
@@ -164,7 +164,7 @@ impl Persistence {
 }
 
 impl Server {
-    /// True if nothing may be changed, because it could not be kept.
+    /// Returns true if nothing may be changed, because a change could not be made durable.
     #[inline]
     pub fn refuses_writes(&self) -> bool {
         self.log.is_failing()
@@ -172,7 +172,7 @@ impl Server {
             || self.persistence.lacks_replicas.load(Ordering::Relaxed)
     }
 
-    /// Refuses a command that writes while what it does could not be kept.
+    /// Refuses a command that writes while its changes could not be made durable.
     ///
     /// # Errors
     /// `MISCONF`.
@@ -183,7 +183,7 @@ impl Server {
         Ok(())
     }
 
-    /// What clients that want to write are told then.
+    /// Returns the error for clients that want to write then.
     #[cold]
     fn write_refusal(&self) -> CommandError {
         match self.log.failure() {

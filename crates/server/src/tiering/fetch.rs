@@ -1,13 +1,14 @@
-//! Reading values of a file tier for clients that wait for them, while nobody else waits.
+//! The reading of values of a file tier for clients that wait for them, while no other client
+//! waits.
 //!
-//! A thread that serves clients looks ahead in what a connection has sent. If commands there need
-//! values of files, it asks for all of them at once and goes on with other connections. It reads
-//! them by a ring of its own (`net/reads.rs`). Where the kernel gives no rings, threads of the
-//! fetcher read the values. They are laid beside their places, where the commands then find them
+//! A thread that serves clients looks ahead in the requests of a connection. If their commands need
+//! values in files, it requests all of them at once and continues with other connections. It reads
+//! them by a ring of its own (`net/reads.rs`). Where the kernel provides no rings, threads of the
+//! fetcher read the values. Each value is stored with its place, where the commands then find it
 //! ([`Cold::read`](crate::keyspace::Cold::read)).
 //!
-//! If a value moves meanwhile, the command reads it where it is then. So what is fetched is only
-//! ever a value that need not be waited for.
+//! If a value moves meanwhile, the command reads it at its new place. A fetched value thus only
+//! saves a wait; nothing depends on it.
 
 use crate::keyspace::cold::{Cold, Held};
 use nearfield_tiers::{Place, ReadError};
@@ -17,22 +18,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Threads that read where there are no rings. *Assumed*: an SSD is busy with half of them.
+/// Number of threads that read where there are no rings. *Assumed*: an SSD is busy with half of
+/// them.
 pub const READERS: usize = 16;
-/// How long a reader sleeps at most.
+/// Longest sleep of a reader.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Values that are to be read for clients. `W` says who waits.
+/// Values that must be read for clients. `W` identifies the waiting client.
 #[derive(Debug)]
 pub struct Fetcher<W> {
     queue: Mutex<VecDeque<Job<W>>>,
     wanted: Condvar,
 }
 
-/// What one client waits for.
+/// The values that one client waits for.
 #[derive(Debug)]
 pub struct Fetch<W> {
-    /// Who waits.
+    /// The client that waits.
     pub who: W,
     left: AtomicUsize,
     held: Mutex<Vec<Held>>,
@@ -55,7 +57,8 @@ impl<W> Default for Fetcher<W> {
 }
 
 impl<W> Fetcher<W> {
-    /// Has values be read. Their places are held until who waits is told, and has been given them.
+    /// Requests values. Their places are held until the waiting client is notified, and are then
+    /// passed to it.
     pub fn ask(&self, who: W, held: Vec<Held>) {
         let places: Vec<Place> = held.iter().map(Held::place).collect();
         let count = places.len();
@@ -76,7 +79,7 @@ impl<W> Fetcher<W> {
         }
     }
 
-    /// Takes the next job; waits for one for a moment.
+    /// Takes the next job. Waits briefly if there is none.
     fn next(&self) -> Option<Job<W>> {
         let mut queue = self.queue.lock();
         if queue.is_empty() {
@@ -85,12 +88,12 @@ impl<W> Fetcher<W> {
         queue.pop_front()
     }
 
-    /// Reads values, one after the other, until it is to stop. Each time a client has all that it
-    /// waits for, `tell` is called with it and with what holds the places.
+    /// Reads values, one after the other, until the server stops. Each time a client has all its
+    /// values, `tell` is called with it and with the handles that hold the places.
     pub fn read(&self, cold: &Cold, stopping: &AtomicBool, tell: impl Fn(&W, Vec<Held>)) {
         while !stopping.load(Ordering::Acquire) {
             let Some(job) = self.next() else { continue };
-            // Another client may have asked for it before.
+            // Another client may have requested the value before.
             if !cold.has_fetched(job.place) {
                 let mut value = Vec::new();
                 let read = match cold.tiers().and_then(|tiers| tiers.pending(job.place)) {
@@ -105,7 +108,8 @@ impl<W> Fetcher<W> {
 }
 
 impl<W> Job<W> {
-    /// The value is there, or cannot be had. Tells the client if it was the last.
+    /// Notes that the value has arrived, or cannot be read. Notifies the client if it was the last
+    /// one.
     fn end(self, tell: &impl Fn(&W, Vec<Held>)) {
         let fetch = self.fetch;
         if fetch.left.fetch_sub(1, Ordering::AcqRel) == 1 {

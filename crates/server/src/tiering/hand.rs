@@ -1,53 +1,53 @@
-//! The walk over all values: round and round, some at a time. Of values that move node by node it
-//! meets each node.
+//! The walk over all values: round after round, some at a time. Of values that move node by node it
+//! visits each node.
 
 use crate::keyspace::Databases;
 use std::ops::Bound;
 
-/// Where the walk stands.
+/// The position of the walk.
 #[derive(Debug, Default)]
 pub struct Hand {
     database: usize,
     after: Option<Vec<u8>>,
-    /// The node that is met next, and the key whose value it is of.
+    /// The next node to visit, and the key of its value.
     within: Option<(Vec<u8>, usize)>,
-    /// How often it has come to the end.
+    /// Number of complete rounds.
     pub rounds: u64,
 }
 
-/// What was met of an entry.
+/// The part of an entry that was visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visited {
-    /// How many values or nodes.
+    /// Number of values or nodes.
     pub count: usize,
-    /// The node that comes next, if there are more than were asked for.
+    /// The next node, if there are more than were requested.
     pub next: Option<usize>,
 }
 
 impl Visited {
-    /// A value as a whole.
+    /// The visit of a value as a whole.
     pub const WHOLE: Visited = Visited {
         count: 1,
         next: None,
     };
 }
 
-/// An entry, as it is met.
+/// An entry to visit.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'e> {
     /// The database.
     pub database: usize,
     /// The key.
     pub key: &'e [u8],
-    /// What the index stores for it.
+    /// The record that the index stores for it.
     pub stored: &'e [u8],
-    /// The first node to be met, and how many at most.
+    /// The first node to visit, and the largest number of them.
     pub nodes: (usize, usize),
 }
 
 impl Hand {
-    /// Gives the next entries to `visit`, of `count` values and nodes at most. After the last come
-    /// the first, with the next call.
+    /// Passes the next entries to `visit`, with at most `count` values and nodes. After the last
+    /// entry the walk begins again with the next call.
     pub fn step(
         &mut self,
         databases: &Databases,
@@ -111,7 +111,7 @@ mod tests {
                 .unwrap();
         }
         drop(keys);
-        // Keys of two digits that begin with a 7 are said to have so many nodes.
+        // A key of two digits that begins with a 7 has this number of nodes.
         let nodes = |key: &[u8]| match key {
             [b'7', last] => usize::from(last - b'0') * 5 + 1,
             _ => 1,

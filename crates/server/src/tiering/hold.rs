@@ -1,19 +1,19 @@
-//! How the keyspace is held while values move.
+//! The access to the keyspace while values move.
 
 use super::values::OnTheWay;
 use crate::keyspace::{Databases, Keyspace, Unmoved};
 use nearfield_tiers::Place;
 use std::time::Duration;
 
-/// How long others may take to leave their phases, while those who come wait. *Assumed.*
+/// Time that other threads may take to leave their phases, while new ones wait. *Assumed.*
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// How the keyspace is held while values move.
+/// The access to the keyspace while values move.
 #[derive(Clone, Copy, Debug)]
 pub enum Hold<'d> {
-    /// Phases and stripes are taken for each step.
+    /// Phases and stripes are entered for each step.
     Each,
-    /// The caller has the keyspace to itself.
+    /// The caller holds the keyspace exclusively.
     Whole(&'d Databases),
 }
 
@@ -26,13 +26,13 @@ impl Hold<'_> {
         }
     }
 
-    /// True if what moves have replaced [is freed](Hold::free_replaced) meanwhile.
+    /// Returns true if records replaced by moves [are freed](Hold::free_replaced) meanwhile.
     pub fn frees_replaced(&self) -> bool {
         matches!(self, Hold::Each)
     }
 
-    /// Frees what moves have replaced, as that takes memory until nobody can be at it; not for who
-    /// has the keyspace to itself, and does so afterwards.
+    /// Frees records that moves have replaced: they take memory until no thread can read them. A
+    /// caller that holds the keyspace exclusively does so afterwards instead.
     pub fn free_replaced(&self, keyspace: &Keyspace) {
         if let Hold::Each = self {
             keyspace.reclaim_by(|keyspace| keyspace.try_exclude_for(PATIENCE));
@@ -42,7 +42,7 @@ impl Hold<'_> {
     /// Ends a move.
     ///
     /// # Errors
-    /// Why the value stays where it was.
+    /// The reason why the value stays at its place.
     pub fn publish(
         &self,
         keyspace: &Keyspace,

@@ -1,13 +1,13 @@
-//! Keeping the tiers of a server's values.
+//! The tiers of a server's values.
 //!
-//! [`nearfield_tiers::keep`] moves the values, and this says how: `values.rs` is the keyspace, as
-//! it meets them. A thread of its own keeps the tiers. Before a command that takes memory, while
-//! the memory tier is full, the thread of its client [carries](Tiering::relieve) as much as is
-//! needed. If no cold tier takes anything, keys are evicted, as `maxmemory-policy` says, or the
-//! command is refused.
+//! [`nearfield_tiers::keep`] moves the values, and this module gives it access: `values.rs` is its
+//! view of the keyspace. A separate thread keeps the tiers. Before a command that takes memory,
+//! while the memory tier is full, the thread of its client [carries](Tiering::relieve) as many
+//! values away as needed. If no cold tier takes any, keys are evicted according to
+//! `maxmemory-policy`, or the command is refused.
 //!
-//! What counts as the memory that is in use: indexes, with the keys, and objects. Buffers of
-//! connections and tables of the server are no values.
+//! The memory in use consists of indexes, with the keys, and objects. Buffers of connections and
+//! tables of the server are not values.
 
 pub mod fetch;
 mod hand;
@@ -24,10 +24,11 @@ use pins::Pins;
 use std::sync::atomic::AtomicBool;
 use values::{Held, Nodes};
 
-/// Slices that are walked each time that keys were evicted. *Assumed*: little enough for who waits.
+/// Number of slices that are walked each time that keys were evicted. *Assumed*: short enough for
+/// the waiting client.
 const SLICES_AFTER_EVICTION: usize = 8;
 
-/// What keeps the tiers of a server. See the [module](self).
+/// The mover of a server's values between tiers. See the [module](self).
 #[derive(Debug)]
 pub struct Tiering {
     keeper: Keeper<Hand>,
@@ -36,12 +37,12 @@ pub struct Tiering {
     nodes: Nodes,
 }
 
-/// The mover rests. See [`Tiering::still`].
+/// A pause of the mover. See [`Tiering::still`].
 #[derive(Debug)]
 pub struct Still<'t>(keep::Still<'t, Hand>);
 
 impl Tiering {
-    /// What keeps the tiers of a keyspace.
+    /// Creates the mover of a keyspace.
     pub fn new(keyspace: &Keyspace) -> Tiering {
         Tiering {
             keeper: Keeper::new(keyspace.cold.tiers()),
@@ -65,37 +66,38 @@ impl Tiering {
         }
     }
 
-    /// The capacity of the memory tier; 0 if there are no tiers.
+    /// Returns the capacity of the memory tier; 0 if there are no tiers.
     #[inline]
     pub fn memory_bytes_max(&self) -> u64 {
         self.keeper.memory_bytes_max()
     }
 
-    /// True if the cold tiers have taken nothing, though the memory is full.
+    /// Returns true if the cold tiers have taken nothing, though the memory is full.
     pub fn is_stuck(&self) -> bool {
         self.keeper.is_stuck()
     }
 
-    /// How many values came back that had just gone, and how many moves were put off because so
-    /// many bytes had moved.
+    /// Returns the number of values that came back right after they had moved away, and the number
+    /// of moves that were postponed because too many bytes had moved.
     pub fn ping_pong_and_put_off(&self) -> (u64, u64) {
         self.keeper.ping_pong_and_put_off()
     }
 
-    /// Has the mover rest until the result is dropped, so that no value is on its way. For who
-    /// then enters the exclusive phase and counts.
+    /// Pauses the mover until the result is dropped, so that no value is being moved. For callers
+    /// that then enter the exclusive phase and count.
     pub fn still(&self) -> Still<'_> {
         Still(self.keeper.still())
     }
 
-    /// As [`still`](Tiering::still), for a thread that serves clients: `None` if whoever moves
-    /// values waits for a disk that does not answer.
+    /// Pauses the mover like [`still`](Tiering::still), for a thread that serves clients. Returns
+    /// `None` if the mover waits for a disk that does not respond.
     pub fn still_unless_held_up(&self) -> Option<Still<'_>> {
         self.keeper.still_unless_held_up().map(Still)
     }
 
-    /// Carries values out of the memory until it is within its capacity, and says whether it is.
-    /// To be called without a phase, or with the keyspace for oneself, as `databases` says.
+    /// Carries values out of the memory until it is within its capacity. Returns true if it is.
+    /// Call it outside of a phase, or with `databases` if the caller holds the keyspace
+    /// exclusively.
     pub fn relieve(
         &self,
         keyspace: &Keyspace,
@@ -106,8 +108,8 @@ impl Tiering {
         self.keeper.relieve(&values)
     }
 
-    /// Carries values into room that was made in cold tiers, as far as some slices go. For who has
-    /// the keyspace to itself, and had the mover rest before.
+    /// Carries values into space that became free in cold tiers, for some slices. For callers that
+    /// hold the keyspace exclusively, and had paused the mover before.
     pub fn carry_on(
         &self,
         still: &mut Still<'_>,
@@ -120,7 +122,7 @@ impl Tiering {
         self.keeper.carry_on(&mut still.0, &values, slices);
     }
 
-    /// Looks after the tiers until it is to stop.
+    /// Keeps the tiers until the server stops.
     pub fn keep(&self, keyspace: &Keyspace, access: &Access, stopping: &AtomicBool) {
         let values = self.values(keyspace, access, None);
         self.keeper.keep(&values, stopping);

@@ -4,11 +4,11 @@ use hashbrown::HashSet;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The most keys that are pinned.
+/// Largest number of pinned keys.
 const PINS_MAX: usize = 1 << 20;
 
-/// Keys whose values stay in memory, whatever they are used. They are forgotten when the server
-/// ends.
+/// Keys whose values stay in memory, however rarely they are used. They are forgotten when the
+/// server ends.
 #[derive(Debug, Default)]
 pub struct Pins {
     keys: Mutex<HashSet<(usize, Vec<u8>)>>,
@@ -16,7 +16,7 @@ pub struct Pins {
 }
 
 impl Pins {
-    /// Pins a key of a database. False if there are too many.
+    /// Pins a key of a database. Returns false if there are too many.
     pub fn pin(&self, database: usize, key: &[u8]) -> bool {
         let mut keys = self.keys.lock();
         if keys.len() >= PINS_MAX {
@@ -27,7 +27,7 @@ impl Pins {
         true
     }
 
-    /// Pins a key no more, and says whether it was.
+    /// Unpins a key. Returns true if it was pinned.
     pub fn unpin(&self, database: usize, key: &[u8]) -> bool {
         let mut keys = self.keys.lock();
         let was_pinned = keys.remove(&(database, key.to_vec()));
@@ -35,12 +35,12 @@ impl Pins {
         was_pinned
     }
 
-    /// True if a key is pinned.
+    /// Returns true if a key is pinned.
     pub fn has(&self, database: usize, key: &[u8]) -> bool {
         self.count() > 0 && self.keys.lock().contains(&(database, key.to_vec()))
     }
 
-    /// How many keys are pinned.
+    /// Returns the number of pinned keys.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }

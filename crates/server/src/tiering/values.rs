@@ -1,4 +1,4 @@
-//! The values of the keyspace, as the keeper of the tiers meets and moves them.
+//! The values of the keyspace, as the keeper of the tiers visits and moves them.
 
 use super::hand::{Entry, Hand, Visited};
 use super::hold::Hold;
@@ -12,28 +12,28 @@ use nearfield_tiers::cold::Cold;
 use nearfield_tiers::keep::{self, At, MOVED_BYTES_MIN, Met, Named, Size, Values, Warmth};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The values of a keyspace that is held in some way.
+/// The values of a keyspace, and the access to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Held<'s> {
     /// The keyspace.
     pub keyspace: &'s Keyspace,
-    /// What is known of the use of its keys.
+    /// The statistics about the use of its keys.
     pub access: &'s Access,
     /// Keys whose values stay in memory.
     pub pins: &'s Pins,
-    /// How many nodes there are.
+    /// The number of nodes.
     pub nodes: &'s Nodes,
-    /// How it is held.
+    /// The access to the keyspace.
     pub hold: Hold<'s>,
 }
 
-/// How many nodes there are of values that move node by node, beside their first ones. They count
-/// as keys for the policy.
+/// The number of nodes of values that move node by node, without their first ones. They count as
+/// keys for the policy.
 #[derive(Debug, Default)]
 pub struct Nodes {
-    /// In the last round of the walk.
+    /// Number in the last round of the walk.
     known: AtomicUsize,
-    /// In this round so far.
+    /// Number in the current round so far.
     met: AtomicUsize,
 }
 
@@ -53,22 +53,22 @@ impl Nodes {
     }
 }
 
-/// A value or a node on its way.
+/// A value or a node that is being moved.
 #[derive(Debug)]
 pub enum OnTheWay<'k> {
     /// A value as a whole.
     Value(Moving<'k>),
-    /// A node of one.
+    /// A node of a value.
     Node(MovingNode<'k>),
 }
 
 impl OnTheWay<'_> {
-    /// True if it is a node.
+    /// Returns true if it is a node.
     pub fn is_node(&self) -> bool {
         matches!(self, OnTheWay::Node(_))
     }
 
-    /// The key of a value.
+    /// Returns the key of a value.
     pub fn key(&self) -> &[u8] {
         match self {
             OnTheWay::Value(moving) => &moving.key,
@@ -79,7 +79,7 @@ impl OnTheWay<'_> {
     /// Ends the move.
     ///
     /// # Errors
-    /// Why it stays where it was.
+    /// The reason why it stays at its place.
     pub fn publish(self, databases: &Databases, place: Option<Place>) -> Result<(), Unmoved> {
         match self {
             OnTheWay::Value(moving) => moving.publish(databases, place),
@@ -105,7 +105,7 @@ impl keep::Moving for OnTheWay<'_> {
 }
 
 impl Held<'_> {
-    /// Meets an entry: its value as a whole, or nodes of it.
+    /// Visits an entry: its value as a whole, or nodes of it.
     fn meet(&self, entry: Entry<'_>, met: &mut Vec<Met>) -> Visited {
         let key = Named {
             part: entry.database,
@@ -172,7 +172,7 @@ impl<'s> Values for Held<'s> {
 
     fn hash(&self, named: &Named) -> u64 {
         let hash = self.access.hash(named.part, &named.key);
-        // The golden ratio, as is usual.
+        // The golden ratio, as usual for mixing.
         hash ^ named.node.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
@@ -219,7 +219,7 @@ impl<'s> Values for Held<'s> {
     fn begin(&self, keys: &[&Named]) -> Vec<Option<OnTheWay<'s>>> {
         let keyspace = self.keyspace;
         self.hold.enter(keyspace, |databases| {
-            // The next node is most often that behind the last one.
+            // The next node is most often the one after the last.
             let mut hint = 0;
             let mut begin = |named: &&Named| {
                 if named.node != 0 {
