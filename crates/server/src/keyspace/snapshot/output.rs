@@ -1,5 +1,5 @@
-//! The buffer between the threads that read keys and the snapshot's file. It is bounded, but blocks
-//! its writers instead of dropping bytes, because a key's bytes must not be lost while a disk is
+//! The buffer between the threads that read keys and the snapshot's file. It is bounded:
+//! these threads wait while it is full, because a key's bytes must not be lost while a disk is
 //! slow.
 
 use crate::disk::{DiskFile, write_all};
