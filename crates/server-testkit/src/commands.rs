@@ -10,14 +10,14 @@
 //!   7.2);
 //! - wrong arguments of BITCOUNT and BITPOS of a missing key, and the least 64-bit number as RANK
 //!   of LPOS (errors since 7.2);
-//! - numbers that are not written the same by 7.0 (`%.17g`) and 7.2 (the shortest text), so that
-//!   only numbers of few binary digits are used;
-//! - bytes of zero in place of a number, which Redis takes for the end of the text;
-//! - the order of a set that SORT leaves as it is, for want of a `*` in its pattern;
-//! - ranges by members of sorted sets whose scores differ, which are not specified;
-//! - XADD with `*`, and whatever else takes its time from the clock, but for what is compared by
-//!   `near`;
-//! - deadlines that pass during the test, and GT and LT beside deadlines that depend on the time.
+//! - numbers that 7.0 (`%.17g`) and 7.2 (the shortest text) write differently, so that only numbers
+//!   of few binary digits are used;
+//! - zero bytes in place of a number, which Redis takes for the end of the text;
+//! - the order of a set that SORT does not sort, because its pattern has no `*`;
+//! - ranges by members of sorted sets with different scores, which are not specified;
+//! - XADD with `*`, and all else that takes its time from the clock, except results that are
+//!   compared by `near`;
+//! - deadlines that pass during the test, and GT and LT next to deadlines that depend on the time.
 
 pub use super::mode::Mode;
 use super::reply::Value;
@@ -25,27 +25,26 @@ use super::{field_commands, function_commands, place_commands, stream_commands};
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
-/// The keys that commands are about.
+/// The keys that commands use.
 pub const KEYS: &[&[u8]] = &[b"k1", b"k2", b"k3", b"k4", b"k5", b"k6", b"{k}", b""];
 
-/// A key whose members all have the same score, because ranges by members have no meaning
-/// otherwise.
+/// A key of a sorted set with equal scores, because ranges by members have no meaning otherwise.
 pub const LEX_KEY: &[u8] = b"lex";
 
 /// A command of an episode.
 #[derive(Clone, Debug)]
 pub struct Sent {
-    /// Its words, the name first.
+    /// The words, the name first.
     pub words: Vec<Vec<u8>>,
-    /// The family of commands that it is of.
+    /// The family of commands to which it belongs.
     pub family: &'static str,
-    /// How its replies are compared.
+    /// The comparison of its replies.
     pub mode: Mode,
 }
 
 impl Sent {
-    /// The commands that have to be sent before it, so that Redis 7.0 and later servers know the
-    /// same consumers of groups afterwards.
+    /// Returns the commands that must be sent before it, so that Redis 7.0 and later servers know
+    /// the same consumers of groups afterwards.
     pub fn creating_consumer(&self) -> impl Iterator<Item = Sent> {
         let create = stream_commands::creating_consumer(&self.words).into_iter();
         create.map(|words| Sent {
@@ -55,7 +54,7 @@ impl Sent {
         })
     }
 
-    /// As one would type it into redis-cli.
+    /// Returns the command in the form in which redis-cli takes it.
     pub fn shown(&self) -> String {
         let words = self.words.iter().map(|word| {
             let plain = |byte: &u8| byte.is_ascii_graphic() && !b"\"'\\".contains(byte);
@@ -70,10 +69,10 @@ impl Sent {
 }
 
 /// Lines of commands. Words in lower case stand for random words (see [`slot`]), `[a]` for an
-/// option, `(a | b)` for a choice, `a+` for some. Before a command may stand how its replies are
-/// compared: `~` unordered, `~~` unordered pairs, `scan`, `scanpairs`, `near=N`, `times=N`. `!`
-/// keeps its arguments from being replaced by odd ones, where that would make it wait, answer
-/// without end, or depend on the time.
+/// option, `(a | b)` for a choice, `a+` for one or more. Before a command, the comparison of its
+/// replies may be given: `~` unordered, `~~` unordered pairs, `scan`, `scanpairs`, `near=N`,
+/// `times=N`. `!` protects its arguments from being replaced by odd ones, where that would make it
+/// wait, reply without end, or depend on the time.
 const COMMANDS: &[(&str, &str)] = &[
     (
         "strings",
@@ -284,12 +283,12 @@ const COMMANDS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The words of a kind that a line of a command names.
+/// The words of each kind that a line of a command may name.
 const KINDS: &[(&str, &[&str])] = &[
     ("nokey", &["absent"]),
     ("lexkey", &["lex"]),
-    // No client watches it: operations that only fail create the key, which Redis does not count as
-    // a change.
+    // No client watches this key: operations that only fail create the key, which Redis does not
+    // count as a change.
     ("bitkey", &["bits"]),
     (
         "val",
@@ -520,10 +519,10 @@ const KINDS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// A random word of a kind; `None` if `name` is no kind but the word itself.
+/// Returns a random word of a kind; `None` if `name` is not a kind but the word itself.
 fn slot(name: &str, random: &mut SmallRng) -> Option<Vec<u8>> {
     if name == "key" {
-        // The first keys more often, so that they hold more.
+        // The first keys are chosen more often, so that they hold more.
         let count = random.random_range(1..=KEYS.len());
         return Some(KEYS[random.random_range(0..count)].to_vec());
     }
@@ -538,7 +537,7 @@ fn slot(name: &str, random: &mut SmallRng) -> Option<Vec<u8>> {
     Some(word.as_bytes().to_vec())
 }
 
-/// Put in place of any argument.
+/// Odd words, which replace any argument.
 const ODD: &[&str] = &[
     "",
     "-1",
@@ -636,7 +635,7 @@ struct Template {
 }
 
 impl Template {
-    /// Reads a line; `None` if its command is not among those `known`.
+    /// Reads a line; `None` if its command is not `known`.
     fn read(line: &str, known: fn(&[u8]) -> bool) -> Option<Template> {
         let mut template = Template {
             mode: Mode::Exact,
@@ -670,7 +669,7 @@ impl Template {
         }
         let mut spaced = rest.to_owned();
         for mark in ["(", ")", "[", "]", "|", "+"] {
-            // Within a word, as in `k[1-3]`, brackets do not occur here.
+            // Brackets within a word, as in `k[1-3]`, do not occur here.
             spaced = spaced.replace(mark, &format!(" {mark} "));
         }
         let tokens: Vec<String> = spaced.split_whitespace().map(str::to_owned).collect();
@@ -682,16 +681,16 @@ impl Template {
 /// Families of commands: their names, and lines of commands.
 type Families = &'static [(&'static str, &'static str)];
 
-/// Generates commands of an episode.
+/// The generator of the commands of an episode.
 pub struct Generator {
     random: SmallRng,
-    /// Each family with how often it is chosen.
+    /// Each family with its weight.
     families: Vec<(&'static str, u32, Vec<Template>)>,
     in_transaction: bool,
 }
 
 impl Generator {
-    /// A generator of commands that are `known`, which prefers some families.
+    /// Creates a generator of `known` commands, which prefers some families.
     pub fn new(random: SmallRng, known: fn(&[u8]) -> bool) -> Generator {
         let all = [
             COMMANDS,
@@ -702,12 +701,12 @@ impl Generator {
         Generator::of(&all, random, known)
     }
 
-    /// A generator of commands on streams and their groups, as in Valkey 9.
+    /// Creates a generator of commands on streams and their groups, as in Valkey 9.
     pub fn of_streams(random: SmallRng, known: fn(&[u8]) -> bool) -> Generator {
         Generator::of(&[stream_commands::COMMANDS], random, known)
     }
 
-    /// A generator of commands on hashes whose fields expire, as in Redis 8.
+    /// Creates a generator of commands on hashes with fields that expire, as in Redis 8.
     pub fn of_fields(random: SmallRng, known: fn(&[u8]) -> bool) -> Generator {
         Generator::of(&[field_commands::COMMANDS], random, known)
     }
@@ -731,8 +730,8 @@ impl Generator {
         }
     }
 
-    /// Begins anew, as a generator of that random number generator would, but for the commands that
-    /// it knows.
+    /// Restarts like a new generator with that random number generator, but keeps the known
+    /// commands.
     pub fn restart(&mut self, random: SmallRng) {
         self.random = random;
         self.in_transaction = false;
@@ -741,7 +740,7 @@ impl Generator {
         }
     }
 
-    /// The next command.
+    /// Returns the next command.
     pub fn next_command(&mut self) -> Sent {
         let random = &mut self.random;
         if self.in_transaction && random.random_bool(0.15) {
@@ -791,7 +790,7 @@ impl Generator {
     }
 }
 
-/// Share of each family of commands.
+/// Returns the weight of a family of commands.
 fn weight_of(family: &str, random: &mut SmallRng) -> u32 {
     match family {
         "rare" => 1,
@@ -800,8 +799,8 @@ fn weight_of(family: &str, random: &mut SmallRng) -> u32 {
     }
 }
 
-/// Has a command of the family of SCAN begin where its cursor says that it goes on: cursors mean
-/// something to the server alone that has given them.
+/// Makes a command of the family of SCAN begin at 0 instead of at its cursor: a cursor has a
+/// meaning only for the server that has given it.
 fn begin_scan(words: &mut [Vec<u8>]) {
     let position = if words[0].eq_ignore_ascii_case(b"SCAN") {
         1
@@ -816,7 +815,7 @@ fn begin_scan(words: &mut [Vec<u8>]) {
     }
 }
 
-/// Replaces scores and weights with so many digits that 7.0 and 7.2 write them differently.
+/// Replaces scores and weights that have too many digits: 7.0 and 7.2 write them differently.
 fn without_large_scores(words: &mut [Vec<u8>]) {
     const SCORED: &[&[u8]] = &[
         b"ZADD",

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Long enough for a machine that is busy with other tests.
+/// Timeout that suffices on a machine that is busy with other tests.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A connection to a server.
@@ -14,9 +14,9 @@ pub struct Connection {
     stream: TcpStream,
     /// The received bytes that were not read yet.
     pub(super) input: Vec<u8>,
-    /// How much of it was read.
+    /// Number of bytes of `input` that were read.
     pub(super) start: usize,
-    /// Whether the server has closed it.
+    /// True if the server has closed it.
     pub(super) ended: bool,
 }
 
@@ -39,7 +39,7 @@ impl Connection {
         self.stream.write_all(bytes)
     }
 
-    /// Sends a command and reads its answer.
+    /// Sends a command and reads its reply.
     pub fn command(&mut self, words: &[&[u8]]) -> io::Result<Value> {
         let mut request = Vec::new();
         encode(&mut request, words);
@@ -61,10 +61,10 @@ impl Connection {
         self.receive_within(PATIENCE)
     }
 
-    /// Reads a reply that comes within some time.
+    /// Reads a reply that arrives within some time.
     pub fn receive_within(&mut self, patience: Duration) -> io::Result<Value> {
         let deadline = Instant::now() + patience;
-        // After this many bytes it is worth looking for the end of a long reply again.
+        // Number of bytes from which parsing a long reply again is worthwhile.
         let mut enough = 1;
         let mut quiet = false;
         loop {
@@ -93,7 +93,7 @@ impl Connection {
             if !is_long {
                 enough = 1;
             }
-            // It may be complete earlier.
+            // The reply may be complete earlier.
             let soon = Instant::now() + Duration::from_millis(20);
             let until = if is_long {
                 soon.min(deadline)
@@ -116,7 +116,7 @@ impl Connection {
         self.input.split_off(self.start)
     }
 
-    /// Reads the next bytes, before `deadline`; false if none come.
+    /// Reads the next bytes before `deadline`. Returns false if none arrive.
     pub(super) fn fill(&mut self, deadline: Instant) -> io::Result<bool> {
         if self.start == self.input.len() {
             self.input.clear();

@@ -1,4 +1,4 @@
-//! A file system that fails, as it is told or by chance.
+//! A file system with faults, which a test sets or which occur by chance.
 
 use nearfield_server::disk::{Disk, DiskFile, RealDisk};
 use parking_lot::Mutex;
@@ -16,25 +16,25 @@ pub const EIO: i32 = 5;
 /// The faults of a disk.
 #[derive(Debug, Default)]
 pub struct Faults {
-    /// The bytes that can still be written before the space is full.
+    /// Number of bytes that can still be written until there is no space.
     pub space: Option<u64>,
-    /// Writes fail with this error.
+    /// Error of all writes.
     pub writes: Option<i32>,
-    /// So many writes succeed, and those behind them fail for want of space.
+    /// Number of writes that succeed; later ones fail because there is no space.
     pub writes_left: Option<u64>,
-    /// Syncs fail with this error, and the bytes written since the last one are lost.
+    /// Error of all syncs. The bytes written since the last sync are lost.
     pub syncs: Option<i32>,
-    /// Files cannot be cut off.
+    /// Error of truncating files.
     pub truncates: Option<i32>,
-    /// Files cannot be created, renamed or deleted, and directories not synced.
+    /// Error of creating, renaming and deleting files, and of syncing directories.
     pub names: Option<i32>,
-    /// Directories cannot be synced.
+    /// Error of syncing directories.
     pub directories: Option<i32>,
-    /// The greatest number of bytes that one write takes.
+    /// Largest number of bytes that one write takes.
     pub short: Option<usize>,
     /// Faults that come and go by chance.
     pub chance: Option<Chance>,
-    /// How many operations have failed.
+    /// Number of operations that have failed.
     pub failed: u64,
 }
 
@@ -42,12 +42,12 @@ pub struct Faults {
 #[derive(Debug)]
 pub struct Chance {
     random: SmallRng,
-    /// The number of further operations that fail.
+    /// Number of further operations that fail.
     burst: u32,
 }
 
 impl Chance {
-    /// Faults that follow from a seed.
+    /// Creates faults that follow from a seed.
     pub fn new(seed: u64) -> Chance {
         Chance {
             random: SmallRng::seed_from_u64(seed),
@@ -64,7 +64,7 @@ impl Chance {
     }
 }
 
-/// A file system that fails as its [`Faults`] say. Clones share them.
+/// A file system with [`Faults`]. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct FaultyDisk {
     /// The present faults.
@@ -148,7 +148,7 @@ impl DiskFile for FaultyFile {
         let mut faults = self.faults.lock();
         let mut count = bytes.len();
         if let Some(chance) = &mut faults.chance {
-            // A part is written before it fails.
+            // A part is written before the failure.
             if chance.random.random_range(0..4) == 0 {
                 count = chance.random.random_range(1..=count);
             }
@@ -182,7 +182,7 @@ impl DiskFile for FaultyFile {
             faults.fail(failure)
         };
         if let Err(error) = failure {
-            // The worst that may happen: no page that was not synced before is on the medium.
+            // The worst case: no page that was not synced before is on the medium.
             self.file.truncate(*self.synced.lock())?;
             return Err(error);
         }

@@ -1,4 +1,4 @@
-//! A disk for tiers that fails as it is told.
+//! A disk for tiers with faults that a test sets.
 
 use nearfield_tiers::disk::{Disk, DiskFile, RealDisk};
 use parking_lot::{Mutex, MutexGuard};
@@ -9,22 +9,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The faults of a disk of tiers, each with the error that the system answers.
+/// The faults of a disk of tiers, each with the system's error.
 #[derive(Debug, Default)]
 pub struct TierFaults {
-    /// Files cannot be made.
+    /// Error of creating files.
     pub creates: Option<i32>,
-    /// Reads fail.
+    /// Error of all reads.
     pub reads: Option<i32>,
-    /// Reads by the kernel's ring fail with `EIO`, and others do not.
+    /// True if reads by the kernel's ring fail with `EIO`, and other reads do not.
     pub ring_reads: bool,
-    /// Writes fail when half of their bytes are written.
+    /// Error of writes, after half of their bytes are written.
     pub writes: Option<i32>,
-    /// Nothing is answered as long as this is set.
+    /// True while no operation returns.
     pub hangs: bool,
-    /// Reads answer other bytes.
+    /// True if reads return wrong bytes.
     pub flips: bool,
-    /// How many operations have failed, or answered other bytes.
+    /// Number of operations that have failed or returned wrong bytes.
     pub failed: u64,
 }
 
@@ -37,7 +37,7 @@ impl TierFaults {
     }
 }
 
-/// A disk that fails as its [`TierFaults`] say. Clones share them.
+/// A disk with [`TierFaults`]. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct FaultyTierDisk {
     /// The present faults.
@@ -47,12 +47,12 @@ pub struct FaultyTierDisk {
 #[derive(Debug)]
 struct FaultyTierFile {
     file: Box<dyn DiskFile>,
-    /// Memory of this process where there is none, which the kernel answers `EIO` to reads of.
+    /// An unmapped part of this process's memory: the kernel returns `EIO` for reads of it.
     unreadable: File,
     faults: Arc<Mutex<TierFaults>>,
 }
 
-/// The faults of a disk, once it answers.
+/// Returns the faults of a disk, once it does not hang.
 fn answer(faults: &Mutex<TierFaults>) -> MutexGuard<'_, TierFaults> {
     loop {
         let faults = faults.lock();
@@ -113,7 +113,7 @@ impl DiskFile for FaultyTierFile {
             faults.failed += 1;
             return Some(self.unreadable.as_fd());
         }
-        // Faults that are not the kernel's are those of `read_at`.
+        // The faults that the kernel does not produce are those of `read_at`.
         let is_sound = faults.reads.is_none() && !faults.flips && !faults.hangs;
         is_sound.then(|| self.file.descriptor())?
     }

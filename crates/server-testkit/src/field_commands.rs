@@ -1,8 +1,8 @@
-//! Random commands on hashes whose fields expire, in the language of
-//! [`commands`](super::commands). No time passes during a test, so that what is compared does not
+//! Random commands on hashes with fields that expire, in the language of
+//! [`commands`](super::commands). No time passes during a test, so that compared results do not
 //! depend on it.
 
-/// Lines of commands, which Redis 7.0 does not have.
+/// Lines of commands, which Redis 7.0 lacks.
 pub(super) const COMMANDS: &[(&str, &str)] = &[
     (
         "times of fields",
@@ -61,5 +61,5 @@ pub(super) const COMMANDS: &[(&str, &str)] = &[
     ("transactions", "MULTI\nEXEC"),
 ];
 
-/// The words of a kind that a line of a command names.
+/// The words of each kind that a line of a command may name.
 pub(super) const KINDS: &[(&str, &[&str])] = &[("hkey", &["k1", "k1", "k2", "k3"])];

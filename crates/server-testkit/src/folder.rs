@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A folder of its own that is deleted when this is dropped.
+/// A separate folder that is deleted when this is dropped.
 #[derive(Debug)]
 pub struct Folder(pub PathBuf);
 
@@ -14,7 +14,7 @@ impl Default for Folder {
 }
 
 impl Folder {
-    /// A new, empty folder.
+    /// Creates a new, empty folder.
     pub fn new() -> Folder {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -24,7 +24,7 @@ impl Folder {
         Folder(path)
     }
 
-    /// The path of a file in it.
+    /// Returns the path of a file in it.
     pub fn join(&self, name: impl AsRef<Path>) -> PathBuf {
         self.0.join(name)
     }

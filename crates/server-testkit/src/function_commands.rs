@@ -1,7 +1,7 @@
 //! Random commands on functions and scripts, in the language of [`commands`](super::commands).
 //!
-//! Each library has one function, as the order of several is not specified, and neither is that of
-//! libraries.
+//! Each library has only one function, because the order of several is not specified, and neither
+//! is that of libraries.
 
 /// Lines of commands.
 pub(super) const COMMANDS: &[(&str, &str)] = &[(
@@ -26,7 +26,7 @@ pub(super) const COMMANDS: &[(&str, &str)] = &[(
     EVAL fscript cnt key",
 )];
 
-/// The words of a kind that a line of a command names.
+/// The words of each kind that a line of a command may name.
 pub(super) const KINDS: &[(&str, &[&str])] = &[
     (
         "flib",

@@ -1,14 +1,14 @@
-//! When replies of two servers to one command say the same.
+//! The rules by which the replies of two servers to one command count as equal.
 
 use super::reply::Value;
 
-/// Greater numbers are times in [`Mode::Times`].
+/// Number above which numbers are times in [`Mode::Times`].
 const TIME_MIN: i64 = 1_000_000_000;
 
-/// How replies are compared.
+/// The comparison of replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// As they are.
+    /// Equal replies.
     Exact,
     /// Elements in any order.
     Unordered,
@@ -18,14 +18,15 @@ pub enum Mode {
     Scan,
     /// A cursor, and pairs in any order, in one flat array.
     ScanPairs,
-    /// Numbers so far from each other at most, also within arrays and maps.
+    /// Numbers that differ by this at most, also within arrays and maps.
     Near(i64),
-    /// The same of times since 1970. Numbers that are too small for one are as they are.
+    /// Times since 1970 that differ by this at most. Numbers that are too small for a time must be
+    /// equal.
     Times(i64),
 }
 
 impl Mode {
-    /// True if two replies say the same.
+    /// Returns true if two replies count as equal.
     pub fn same(self, ours: &Value, redis: &Value) -> bool {
         match (self, ours, redis) {
             (Mode::Near(distance), Value::Integer(ours), Value::Integer(redis)) => {

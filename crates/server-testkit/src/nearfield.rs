@@ -10,8 +10,8 @@ use std::ops::Deref;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
-/// Gives options a directory of their own, unless they name one: whatever a server writes is not to
-/// lie in the directory of the test. Nothing is kept there that would not be kept without.
+/// Gives options a directory of their own, unless they name one: the server must not write into the
+/// directory of the test. Nothing is kept there that would not be kept otherwise.
 pub fn in_own_folder(mut options: Options) -> (Options, Option<Folder>) {
     options.persistence.complete(&options.settings);
     let kept = &mut options.persistence;
@@ -25,14 +25,14 @@ pub fn in_own_folder(mut options: Options) -> (Options, Option<Folder>) {
     (options, Some(folder))
 }
 
-/// A server that serves nobody, with a folder of its own.
+/// A server that serves no clients, with a folder of its own.
 pub struct UnservedServer {
     server: Server,
     _folder: Option<Folder>,
 }
 
 impl UnservedServer {
-    /// Makes a server. It has read none of its files.
+    /// Creates a server. It has read none of its files.
     pub fn new(options: Options) -> UnservedServer {
         let (options, folder) = in_own_folder(options);
         UnservedServer {
@@ -52,19 +52,19 @@ impl Deref for UnservedServer {
 
 /// Our server, in threads of this process. It stops when it is dropped.
 pub struct Nearfield {
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
     /// The shared state of its threads.
     pub server: Arc<Server>,
     thread: Option<JoinHandle<()>>,
-    /// Deleted when the server has ended.
+    /// The folder, which is deleted when the server has ended.
     _folder: Option<Folder>,
 }
 
 impl Nearfield {
     /// Starts a server on a free port.
     ///
-    /// `DEBUG`, which tests ask for what is hard to have, is open unless the options say otherwise.
+    /// `DEBUG`, which tests use for rare states, is allowed unless the options say otherwise.
     pub fn start(mut options: Options) -> Nearfield {
         const DEBUG: &str = "enable-debug-command";
         if options.settings.value(DEBUG).is_none() {

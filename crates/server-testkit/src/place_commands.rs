@@ -1,8 +1,7 @@
-//! Random commands on places and numbers of different elements, in the language of
-//! [`commands`](super::commands).
+//! Random commands on places and on HyperLogLogs, in the language of [`commands`](super::commands).
 //!
-//! In which order places at the same distance come is not specified, so that `COUNT` is left out;
-//! so is `STOREDIST`, as distances have many digits, which 7.0 and 7.2 write differently as scores.
+//! The order of places at the same distance is not specified, so `COUNT` is left out. `STOREDIST`
+//! is left out because distances have many digits, which 7.0 and 7.2 write differently as scores.
 
 /// Lines of commands.
 pub(super) const COMMANDS: &[(&str, &str)] = &[
@@ -41,7 +40,7 @@ pub(super) const COMMANDS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The words of a kind that a line of a command names. One of several words has blanks.
+/// The words of each kind that a line of a command may name. An entry of several words has blanks.
 pub(super) const KINDS: &[(&str, &[&str])] = &[
     ("gkey", &["g1", "g1", "g2"]),
     (
@@ -108,7 +107,7 @@ pub(super) const KINDS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The words of a word of the kind `name`, which of ours may be several.
+/// Splits a word of the kind `name`, which may consist of several.
 pub(super) fn apart(name: &str, word: Vec<u8>) -> Vec<Vec<u8>> {
     match name {
         "gfrom" | "gshape" => word

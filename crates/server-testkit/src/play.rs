@@ -1,4 +1,4 @@
-//! Playing a case of a transcript against a server.
+//! The player of a transcript's case against a server.
 
 use super::connection::Connection;
 use super::script::{Action, Case};
@@ -8,24 +8,25 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a command is watched that is expected to wait.
+/// Time for which a command that is expected to wait is watched.
 const SILENCE: Duration = Duration::from_millis(50);
-/// Stands for any text within a line, or, as the last line, for any further lines.
+/// The sign that stands for any text within a line, or, as the last line, for any further lines.
 const ANY: &str = "…";
 
-/// The server's replies at each step of a case. Shorter than the case if it could not go on.
+/// The server's replies at each step of a case. It is shorter than the case if the case could not
+/// continue.
 pub type Played = Vec<Option<String>>;
 
-/// How replies are read.
+/// The settings for reading replies.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
-    /// How long to wait for a reply.
+    /// Timeout of a reply.
     pub patience: Duration,
-    /// Whether to read all that comes, not only as much as is expected.
+    /// True if all replies are read, not only as many as are expected.
     pub all: bool,
 }
 
-/// Plays a case against the server at `address`, whose keys are removed before.
+/// Plays a case against the server at `address`. The server's keys are removed before.
 ///
 /// # Errors
 /// The connection to the server fails.
@@ -65,7 +66,7 @@ fn open(address: SocketAddr, resp3: bool) -> io::Result<Connection> {
     Ok(connection)
 }
 
-/// Leaves nothing of the case before.
+/// Removes everything that the previous case has left.
 fn reset(address: SocketAddr) -> io::Result<()> {
     let mut connection = Connection::open(address)?;
     for command in [
@@ -85,7 +86,7 @@ fn reset(address: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the server's reply, and whether more steps are possible.
+/// Returns the server's reply, and true if more steps are possible.
 fn act(connection: &mut Connection, action: &Action, reading: Reading) -> (Option<String>, bool) {
     let failed = |error: io::Error| (Some(format!("({error})")), false);
     match action {
@@ -146,7 +147,7 @@ fn read(connection: &mut Connection, lines: usize, reading: Reading) -> (String,
                 }
                 text += value.to_string().replace('\r', "").trim_end_matches('\n');
                 if text.is_empty() {
-                    // A reply that prints as nothing is a line nevertheless.
+                    // A reply that prints as an empty text is a line nevertheless.
                     text.push('\n');
                 }
             }
@@ -161,7 +162,7 @@ fn read(connection: &mut Connection, lines: usize, reading: Reading) -> (String,
     }
 }
 
-/// The expected output of a step, and whether the server's output matches it.
+/// Returns the expected output of a step, and true if the server's output matches it.
 pub fn compare(action: &Action, played: &str, unordered: bool) -> (String, bool) {
     match action {
         Action::Send(_) | Action::Sleep(_) => (String::new(), false),
@@ -198,7 +199,7 @@ fn match_lines(expected: &[&str], found: &[&str]) -> bool {
     }
 }
 
-/// True if `found` is `expected`, in which [`ANY`] stands for any text.
+/// Returns true if `found` is `expected`, in which [`ANY`] stands for any text.
 fn glob(expected: &str, found: &str) -> bool {
     let Some((before, mut rest)) = expected.split_once(ANY) else {
         return expected.trim_end() == found.trim_end();
@@ -216,7 +217,7 @@ fn glob(expected: &str, found: &str) -> bool {
     found.ends_with(rest)
 }
 
-/// The elements of a printed array without their numbers, sorted.
+/// Returns the elements of a printed array without their numbers, sorted.
 fn elements(lines: &[&str]) -> Vec<String> {
     let mut elements: Vec<String> = Vec::new();
     let mut width = 0;
@@ -240,7 +241,7 @@ fn elements(lines: &[&str]) -> Vec<String> {
 
 /// Only transcripts use these.
 impl Connection {
-    /// Reads `count` bytes, or fewer if no more come.
+    /// Reads `count` bytes, or fewer if no more arrive.
     fn receive_bytes(&mut self, count: usize, patience: Duration) -> io::Result<Vec<u8>> {
         let deadline = Instant::now() + patience;
         while self.input.len() - self.start < count && !self.ended && Instant::now() < deadline {
@@ -252,7 +253,7 @@ impl Connection {
         Ok(bytes)
     }
 
-    /// True if nothing comes for `time`.
+    /// Returns true if nothing arrives for `time`.
     fn is_silent(&mut self, time: Duration) -> io::Result<bool> {
         let deadline = Instant::now() + time;
         while self.input.len() == self.start && !self.ended && Instant::now() < deadline {
@@ -261,7 +262,7 @@ impl Connection {
         Ok(self.input.len() == self.start && !self.ended)
     }
 
-    /// True if the server closes the connection and has sent nothing before.
+    /// Returns true if the server closes the connection and has sent nothing before.
     fn is_closed(&mut self, patience: Duration) -> io::Result<bool> {
         Ok(!self.is_silent(patience)? && self.input.len() == self.start)
     }

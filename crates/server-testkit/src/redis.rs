@@ -1,4 +1,4 @@
-//! Debian's redis-server, to compare with, and programs that take its flags.
+//! Debian's redis-server, for comparison, and programs that take its flags.
 
 use super::connection::{Connection, PATIENCE};
 use super::reply::Value;
@@ -12,18 +12,18 @@ use std::time::{Duration, Instant};
 
 /// A redis-server with a folder of its own. It is killed when this is dropped.
 pub struct Redis {
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
     child: Child,
     folder: PathBuf,
 }
 
 impl Redis {
-    /// Starts a server on a free port, without persistence and else with default settings but
-    /// for `options` of its command line.
+    /// Starts a server on a free port, without persistence and with default settings except for
+    /// `options` of its command line.
     ///
     /// # Errors
-    /// Why there is none to compare with: it is not installed, or not of version 7.
+    /// The reason why it is not available: it is not installed, or not of version 7.
     pub fn start(options: &[&str]) -> Result<Redis, String> {
         let version = Command::new("redis-server").arg("--version").output();
         let version = version.map_err(|error| format!("no redis-server: {error}"))?;
@@ -66,7 +66,7 @@ impl Redis {
         let child = Command::new(program)
             .args(["--port", &address.port().to_string()])
             .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-            // So that commands that wait are ended in time.
+            // A high rate, so that commands that wait time out promptly.
             .args(["--hz", "500"])
             .args(options)
             .current_dir(&folder)
@@ -95,7 +95,8 @@ impl Redis {
 
 impl Drop for Redis {
     fn drop(&mut self) {
-        // It may have ended by itself, and a folder that stays behind is no reason to fail a test.
+        // The server may have ended by itself, and a folder that stays behind is no reason to fail
+        // a test.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = fs::remove_dir_all(&self.folder);

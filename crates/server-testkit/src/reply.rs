@@ -1,4 +1,4 @@
-//! Replies as a client sees them: read from bytes, and printed as redis-cli prints them.
+//! Replies as a client sees them, read from bytes and printed like redis-cli does.
 
 use std::fmt::{self, Display, Write};
 
@@ -27,25 +27,26 @@ pub enum Value {
     Set(Vec<Value>),
     /// `>`
     Push(Vec<Value>),
-    /// The text of the reply, so that the sent bytes are compared.
+    /// The text of the number, so that the sent bytes are compared.
     Double(Vec<u8>),
     /// `#`
     Boolean(bool),
     /// `(`
     BigNumber(Vec<u8>),
-    /// Without its format of three letters.
+    /// The text without its format of three letters.
     Verbatim(Vec<u8>),
 }
 
-/// Bytes that are no reply.
+/// Bytes that are not a reply.
 #[derive(Debug)]
 pub struct Malformed(pub String);
 
-/// Deeper than any command answers.
+/// Nesting depth that no command's reply has.
 const DEPTH_MAX: usize = 32;
 
 impl Value {
-    /// The reply without the fields of these names, of maps and of lists of names and values.
+    /// Returns the reply without the fields of these names, in maps and in lists of names and
+    /// values.
     pub fn without(self, names: &[&str]) -> Value {
         let is_named = |value: &Value| match value {
             Value::Bulk(name) => names.iter().any(|it| it.as_bytes() == name),
@@ -70,8 +71,8 @@ impl Value {
         }
     }
 
-    /// Reads a reply at the beginning of `bytes`, and says how long it is; `None` if it has not
-    /// come whole.
+    /// Reads a reply at the beginning of `bytes`. Returns it with its length, or `None` if it is
+    /// incomplete.
     pub fn parse(bytes: &[u8]) -> Result<Option<(Value, usize)>, Malformed> {
         let mut reader = Reader { bytes, position: 0 };
         match reader.value(0) {
@@ -87,7 +88,7 @@ impl Value {
     fn write(&self, out: &mut String, prefix: &str) {
         match self {
             Value::Simple(text) | Value::Verbatim(text) => {
-                // Line ends of a verbatim text are its own.
+                // Line ends within a verbatim text are kept.
                 *out += &String::from_utf8_lossy(text);
             }
             Value::Error(text) => {
@@ -167,7 +168,7 @@ fn quote(out: &mut String, bytes: &[u8]) {
     out.push('"');
 }
 
-/// As `redis-cli --no-raw` prints it, but that elements of pushed messages have `>` behind their
+/// Prints like `redis-cli --no-raw`, except that elements of pushed messages have `>` after their
 /// numbers.
 impl Display for Value {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

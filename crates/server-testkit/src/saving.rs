@@ -1,9 +1,9 @@
-//! Servers that save where they are told to, and log nothing.
+//! Servers that save into a given folder, and log nothing.
 
 use super::folder::Folder;
 use nearfield_server::config::{Durability, Options};
 
-/// The options of a server of `threads` threads that saves into a folder.
+/// Returns the options of a server with `threads` threads that saves into a folder.
 pub fn saving_into(folder: &Folder, threads: usize) -> Options {
     Options {
         threads,

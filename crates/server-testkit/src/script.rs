@@ -10,13 +10,13 @@ use std::time::Duration;
 /// A case of a transcript.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// The shown feature.
+    /// The feature that it shows.
     pub name: String,
-    /// Whether its connections speak RESP3.
+    /// True if its connections speak RESP3.
     pub resp3: bool,
-    /// The servers that it is played against, too: that of Redis 7 unless the case says otherwise.
+    /// The other servers that it is played against: Redis 7 unless the case says otherwise.
     pub peers: Vec<Peer>,
-    /// Whether the elements of replies may come in any order.
+    /// True if the elements of replies may have any order.
     pub unordered: bool,
     /// The steps, in order.
     pub steps: Vec<Step>,
@@ -25,9 +25,9 @@ pub struct Case {
 /// A step at some lines of a transcript.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The lines, counted from 0; none where a reply is missing.
+    /// The lines, counted from 0; empty where a reply is missing.
     pub lines: Range<usize>,
-    /// Which connection it is about, as it is written.
+    /// The number of the connection, as it is written.
     pub connection: u32,
     /// Its action.
     pub action: Action,
@@ -36,25 +36,25 @@ pub struct Step {
 /// An action.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Sends bytes.
+    /// The sending of bytes.
     Send(Vec<u8>),
-    /// Reads replies that print as these lines.
+    /// The reading of replies that print as these lines.
     Replies(Vec<String>),
-    /// Reads these bytes.
+    /// The reading of these bytes.
     Bytes(Vec<u8>),
-    /// Sees that there is no reply for now.
+    /// The check that there is no reply yet.
     Silence,
-    /// Sees that the server closes the connection.
+    /// The check that the server closes the connection.
     Closed,
-    /// Waits.
+    /// A pause.
     Sleep(Duration),
 }
 
-/// Reads a transcript. Where a command has no reply, it gets one of no lines.
+/// Reads a transcript. A command without a reply gets one of no lines.
 pub fn parse(text: &str) -> Result<Vec<Case>, String> {
     let mut cases: Vec<Case> = Vec::new();
     let mut names = HashSet::new();
-    // The connection whose command waits for the line with its reply.
+    // The connection that still lacks the line with the reply to its command.
     let mut unanswered: Option<u32> = None;
     for (number, line) in text.lines().enumerate() {
         let fail = |why: String| Err(format!("line {}: {why}", number + 1));
@@ -178,7 +178,7 @@ fn answers(line: &Line<'_>, connection: u32) -> bool {
 }
 
 impl Case {
-    /// Plays it against a newer server than Redis 7, which does not know what is shown.
+    /// Plays the case against a newer server instead of Redis 7, which lacks the shown feature.
     fn also_peer(&mut self, peer: Peer) {
         self.peers.retain(|other| *other != Peer::Redis7);
         self.peers.push(peer);
@@ -259,7 +259,7 @@ impl Case {
     }
 }
 
-/// Reads `\r`, `\n`, `\t`, `\\`, `\"` and `\xhh`; all else stands for itself.
+/// Reads `\r`, `\n`, `\t`, `\\`, `\"` and `\xhh`; all other characters stand for themselves.
 fn unescape(text: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

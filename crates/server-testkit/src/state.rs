@@ -5,10 +5,10 @@ use nearfield_server::object::{Kind, Object, Stream, StreamId};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// All keys, each with its database, its value in words, and when it expires.
+/// All keys, each with its database, its value in words, and its expiry time.
 pub type State = BTreeMap<(usize, Vec<u8>), (String, Option<u64>)>;
 
-/// All that is in a keyspace.
+/// Returns the complete content of a keyspace.
 pub fn state(keyspace: &Keyspace) -> State {
     let databases = keyspace.exclude();
     let mut state = State::new();
@@ -38,7 +38,7 @@ pub fn state(keyspace: &Keyspace) -> State {
             state.insert((number, key.to_vec()), (value, record.expires_at_ms));
         }
         assert_eq!(Ok(notes.len()), database.expiring());
-        // Those of a shared index have the database's number before each key.
+        // Keys of a shared index have the database's number before them.
         if !database.is_shared() {
             notes.sort();
             assert_eq!(Ok(notes), database.notes(u64::MAX, usize::MAX));
@@ -73,8 +73,8 @@ fn describe(object: &Object) -> String {
     format!("{} {words:?}", object.kind().name())
 }
 
-/// All of a stream but how entries lie in nodes, and when consumers were seen and active: the log
-/// does not have the times of a consumer who was given nothing.
+/// Describes a stream, except the placement of entries in nodes, and the times at which consumers
+/// were seen and active: the log lacks the times of a consumer that was given nothing.
 fn describe_stream(stream: &Stream) -> String {
     let mut parts = stream.parts();
     parts.nodes.clear();

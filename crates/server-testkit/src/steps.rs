@@ -1,4 +1,4 @@
-//! Steps of tests of connections: sending commands in words, waiting for events.
+//! Steps of tests of connections: sending commands in words, and waiting for events.
 
 use super::connection::{Connection, PATIENCE};
 use super::nearfield::Nearfield;
@@ -19,7 +19,7 @@ pub fn on_both(test: impl Fn(SocketAddr)) {
     });
     test(ours.address);
     drop(ours);
-    // Servers of ours that tests start take DEBUG, too.
+    // Our servers that tests start allow DEBUG, too.
     match Redis::start(&["--enable-debug-command", "yes"]) {
         Ok(redis) => test(redis.address),
         Err(reason) => eprintln!("not compared with Redis: {reason}"),
@@ -31,7 +31,7 @@ pub fn connect(address: SocketAddr) -> Connection {
     Connection::open(address).expect("the server listens")
 }
 
-/// Sends a command, whose words are separated by blanks.
+/// Sends a command with words separated by blanks.
 pub fn tell(connection: &mut Connection, command: &str) {
     let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
     let mut request = Vec::new();
@@ -39,18 +39,18 @@ pub fn tell(connection: &mut Connection, command: &str) {
     connection.send(&request).expect("the connection is open");
 }
 
-/// The next reply, as redis-cli prints it.
+/// Returns the next reply, printed like redis-cli does.
 pub fn hear(connection: &mut Connection) -> String {
     connection.receive().expect("a reply").to_string()
 }
 
-/// Sends a command, whose words are separated by blanks; returns the reply as redis-cli prints it.
+/// Sends a command with words separated by blanks; returns the reply, printed like redis-cli does.
 pub fn ask(connection: &mut Connection, command: &str) -> String {
     tell(connection, command);
     hear(connection)
 }
 
-/// Asks for a reply that is a number.
+/// Sends a command and returns its reply, which must be a number.
 pub fn ask_number(connection: &mut Connection, command: &str) -> i64 {
     tell(connection, command);
     match connection.receive() {
@@ -59,7 +59,7 @@ pub fn ask_number(connection: &mut Connection, command: &str) -> i64 {
     }
 }
 
-/// Asks for a reply that is a text.
+/// Sends a command and returns its reply, which must be a text.
 pub fn ask_text(connection: &mut Connection, command: &str) -> String {
     tell(connection, command);
     match connection.receive() {
@@ -70,7 +70,7 @@ pub fn ask_text(connection: &mut Connection, command: &str) -> String {
     }
 }
 
-/// A number of `INFO`.
+/// Returns a number of `INFO`.
 pub fn info(connection: &mut Connection, field: &str) -> u64 {
     let text = ask_text(connection, "INFO everything");
     let value = text
@@ -80,7 +80,7 @@ pub fn info(connection: &mut Connection, field: &str) -> u64 {
     value.trim().parse().expect("a number")
 }
 
-/// A field of a client in `CLIENT LIST`; `None` if it is not listed.
+/// Returns a field of a client in `CLIENT LIST`; `None` if the client is not listed.
 pub fn listed(connection: &mut Connection, id: i64, field: &str) -> Option<String> {
     let text = ask_text(connection, "CLIENT LIST");
     let line = text
@@ -91,7 +91,7 @@ pub fn listed(connection: &mut Connection, id: i64, field: &str) -> Option<Strin
     value.map(str::to_owned)
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub fn eventually(what: &str, mut is: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is() {

@@ -1,4 +1,4 @@
-//! Moving values between tiers all the time, beside whatever else is done.
+//! Continuous moves of values between tiers, at the same time as other work.
 
 use nearfield_server::keyspace::nodes::MovingNode;
 use nearfield_server::keyspace::{Keyspace, Moving, Unmoved};
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Small tiers: memory, compressed memory, and files in a folder, which is created.
+/// Creates small tiers: memory, compressed memory, and files in a folder, which is created.
 pub fn small_tiers(folder: &Path) -> Arc<Tiers> {
     std::fs::create_dir_all(folder).expect("a folder");
     let kinds = [
@@ -26,17 +26,17 @@ pub fn small_tiers(folder: &Path) -> Arc<Tiers> {
     Arc::new(Tiers::open(&tiers).expect("tiers"))
 }
 
-/// What has moved.
+/// The numbers of moves.
 #[derive(Debug, Default)]
 pub struct Stirred {
-    /// Values as a whole.
+    /// Number of values that moved as a whole.
     pub values: AtomicU64,
-    /// Nodes of large values.
+    /// Number of nodes of large values that moved.
     pub nodes: AtomicU64,
 }
 
-/// Moves values and nodes to tiers that are drawn by chance, until it is to stop, and counts those
-/// that have moved. Values of all sizes move.
+/// Moves values and nodes to random tiers until `stop` is set, and counts those that have moved.
+/// Values of all sizes move.
 pub fn stir(keyspace: &Keyspace, stop: &AtomicBool, moved: &Stirred) {
     let tiers = keyspace.cold.tiers().expect("tiers");
     let mut random = SmallRng::seed_from_u64(1);

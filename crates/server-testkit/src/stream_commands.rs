@@ -44,8 +44,8 @@ pub(super) const COMMANDS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The commands that create the consumer whom a command names, which Redis does from 7.2 on though
-/// the consumer be given nothing.
+/// Returns the commands that create the consumer that a command names. Redis does so from 7.2 on,
+/// even if the consumer is given nothing.
 pub(super) fn creating_consumer(words: &[Vec<u8>]) -> Vec<Vec<Vec<u8>>> {
     let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
     let (keys, group) = match words {
@@ -69,7 +69,7 @@ pub(super) fn creating_consumer(words: &[Vec<u8>]) -> Vec<Vec<Vec<u8>>> {
     keys.iter().map(create).collect()
 }
 
-/// The words of a kind that a line of a command names.
+/// The words of each kind that a line of a command may name.
 pub(super) const KINDS: &[(&str, &[&str])] = &[
     ("xkey", &["k1", "k1", "k2", "k2", "x1", "x2", "x3"]),
     (

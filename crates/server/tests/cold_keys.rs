@@ -1,4 +1,4 @@
-//! How much memory a key takes whose value lies in a file.
+//! The memory of a key with its value in a file.
 //!
 //! The test has a process to itself, whose memory it measures.
 
@@ -15,16 +15,17 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use std::sync::Arc;
 
-/// The memory of a cold key beside the key itself, at most. Of this, 4 to 8 bytes are the table of
-/// the use of keys, which grows by doubling.
+/// Largest memory of a cold key in bytes, without the key itself. Of this, 4 to 8 bytes are the
+/// table of the use of keys, which grows by doubling.
 const BYTES_MAX: f64 = 40.0;
 const KEY_BYTES: usize = 16;
 const VALUE_BYTES: usize = 200;
-/// Keys at the first measurement and at the second. What does not depend on them is left out.
+/// Number of keys at the first measurement and at the second. Memory that does not depend on them
+/// cancels out.
 const KEYS: [usize; 2] = [300_000, 1_000_000];
 const AT_ONCE: usize = 256;
 
-/// The memory of this process, in bytes.
+/// Returns the memory of this process, in bytes.
 fn resident_bytes() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status
@@ -34,7 +35,7 @@ fn resident_bytes() -> Option<usize> {
     Some(kibibytes << 10)
 }
 
-/// Sets keys and has their values lie in the file, some at a time.
+/// Sets keys and moves their values to the file, some at a time.
 fn set_cold(connection: &mut Connection, numbers: &[usize], random: &mut SmallRng) {
     let mut value = vec![0; VALUE_BYTES];
     for some in numbers.chunks(AT_ONCE) {
@@ -52,7 +53,7 @@ fn set_cold(connection: &mut Connection, numbers: &[usize], random: &mut SmallRn
         connection.send(&request).unwrap();
         for _ in some {
             assert_eq!(connection.receive().unwrap(), Value::Simple(b"OK".to_vec()));
-            // It may have moved by itself.
+            // The value may have moved by itself.
             assert!(matches!(
                 connection.receive().unwrap(),
                 Value::Integer(0 | 1)
@@ -87,7 +88,7 @@ fn a_cold_key_takes_little_memory_beside_itself() {
     let mut numbers: Vec<usize> = (0..KEYS[1]).collect();
     numbers.shuffle(&mut random);
     let (first, rest) = numbers.split_at(KEYS[0]);
-    // What is in use: the index, with the keys, and the tables of the use of keys.
+    // The memory in use: the index, with the keys, and the tables of the use of keys.
     let counted = || {
         let databases = keyspace.exclude();
         let objects = keyspace.heap.used_bytes();

@@ -1,5 +1,5 @@
-//! What clients may at most: how many they are, how long they may be idle, how much they may have
-//! the server keep for them, and where they may come from.
+//! The limits of clients: their number, their idle time, the memory that the server keeps for them,
+//! and the addresses from which they may connect.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const KB: usize = 1 << 10;
 const MB: usize = 1 << 20;
 
-/// Our server with default settings and some threads.
+/// Starts our server with default settings and some threads.
 fn start(threads: usize) -> Nearfield {
     Nearfield::start(Options {
         threads,
@@ -32,10 +32,10 @@ fn configure(address: SocketAddr, name: &str, value: &str) {
     assert_eq!(answer.to_string(), "OK", "{name} {value}");
 }
 
-/// A connection that is served; `None` if it was refused.
+/// Returns a connection that is served; `None` if it was refused.
 fn admitted(address: SocketAddr) -> Option<Connection> {
     let mut connection = connect(address);
-    // Who is refused may find the connection closed before this is sent.
+    // A refused client may find the connection closed before this is sent.
     let sent = connection.send(b"PING\r\n");
     match connection.receive().map(|it| it.to_string()).as_deref() {
         Ok("PONG") => Some(connection),
@@ -44,7 +44,7 @@ fn admitted(address: SocketAddr) -> Option<Connection> {
             None
         }
         Ok(other) => panic!("neither served nor refused: {other}"),
-        // What was sent made the system forget the refusal that had come.
+        // Because data was sent, the system has discarded the refusal that had arrived.
         Err(_) => {
             assert!(sent.is_err() || connection.receive().is_err());
             None
@@ -52,7 +52,7 @@ fn admitted(address: SocketAddr) -> Option<Connection> {
     }
 }
 
-// ---- How many there are ------------------------------------------------------------------------
+// ---- The number of clients ---------------------------------------------------------------------
 
 #[test]
 fn a_connection_too_many_is_told_so_and_closed() {
@@ -107,7 +107,7 @@ fn connections_that_are_ended_at_once_take_no_place() {
         let mut other = connect(address);
         for round in 0..100 {
             let mut connection = connect(address);
-            // The end comes together with what was sent.
+            // The end arrives together with the requests.
             connection.send(&b"PING\r\n".repeat(round)).unwrap();
             if round % 2 == 0 {
                 connection.send(b"*2\r\n$3\r\nGET").unwrap();
@@ -134,11 +134,11 @@ fn who_sends_no_more_is_answered_before_its_connection_is_closed() {
     });
 }
 
-// ---- How long they may be idle -----------------------------------------------------------------
+// ---- Idle time ---------------------------------------------------------------------------------
 
 #[test]
 fn idle_clients_are_closed_but_not_those_that_wait() {
-    // With one thread, who is idle is found in one go.
+    // With one thread, idle clients are found in one go.
     let ours = start(1);
     idle(ours.address, true);
     match Redis::start(&[]) {
@@ -148,7 +148,8 @@ fn idle_clients_are_closed_but_not_those_that_wait() {
 }
 
 fn idle(address: SocketAddr, answers_before_it_looks: bool) {
-    // It closes the connection so much earlier than the time says, as it counts whole seconds.
+    // The least time until the connection is closed. It is less than a second, because the server
+    // counts whole seconds.
     const TIMEOUT: Duration = Duration::from_millis(900);
     let mut subscriber = connect(address);
     assert!(ask(&mut subscriber, "SUBSCRIBE channel").contains("subscribe"));
@@ -172,18 +173,18 @@ fn idle(address: SocketAddr, answers_before_it_looks: bool) {
     match waiting.receive() {
         Ok(answer) => {
             assert!(answer.to_string().contains("value"));
-            // From here on it is idle, and not since it began to wait.
+            // Its idle time begins here, and not when it began to wait.
             assert_eq!(until_closed(&mut waiting), 0);
             assert!(resumed.elapsed() >= TIMEOUT, "{:?}", resumed.elapsed());
         }
-        // Redis may look for idle clients when this one waits no more and is not answered yet.
+        // Redis may check for idle clients when this one no longer waits but has no reply yet.
         Err(error) => assert!(!answers_before_it_looks, "no answer: {error}"),
     }
     assert!(ask(&mut subscriber, "UNSUBSCRIBE").contains("unsubscribe"));
     assert_eq!(until_closed(&mut subscriber), 0);
 }
 
-// ---- How much may wait to be sent --------------------------------------------------------------
+// ---- Bytes that wait to be sent ----------------------------------------------------------------
 
 fn disconnected_for_output(connection: &mut Connection) -> u64 {
     info(connection, "client_output_buffer_limit_disconnections")
@@ -201,7 +202,7 @@ fn a_subscriber_that_does_not_read_is_disconnected_at_the_hard_limit() {
         assert!(ask(subscriber, "SUBSCRIBE channel").contains("subscribe"));
     }
     let publish = format!("PUBLISH channel {}", "m".repeat(64 * KB));
-    // The system keeps some megabytes for the connection.
+    // The system buffers some megabytes for the connection.
     let mut published = 0;
     while ask_number(&mut publisher, &publish) == 2 {
         assert!(hear(&mut reading).contains("message"));
@@ -226,7 +227,7 @@ fn a_subscriber_over_the_soft_limit_has_some_time() {
     let mut silent = connect(address);
     let id = ask_number(&mut silent, "CLIENT ID");
     assert!(ask(&mut silent, "SUBSCRIBE channel").contains("subscribe"));
-    // How much is published until so much waits; nothing if nobody listens.
+    // Publishes until this number of bytes waits; nothing if no client listens.
     let publish = format!("PUBLISH channel {}", "m".repeat(64 * KB));
     let until = |publisher: &mut Connection, bytes: usize| {
         let mut published = 0;
@@ -239,14 +240,14 @@ fn a_subscriber_over_the_soft_limit_has_some_time() {
             }
         }
     };
-    // It has read nothing for some time, and then loses nothing.
+    // It has read nothing for some time, and still loses nothing.
     for _ in 0..until(&mut publisher, 64 * KB) {
         assert!(hear(&mut silent).contains("message"));
     }
     let begin = Instant::now();
     configure(address, "client-output-buffer-limit", "pubsub 0 64kb 1");
     eventually("it is disconnected", || {
-        // The system may still take something.
+        // The system may still take some bytes.
         until(&mut publisher, MB);
         ask(&mut publisher, "PUBSUB CHANNELS") == "(empty array)"
     });
@@ -261,7 +262,7 @@ fn request(words: &[&[u8]]) -> Vec<u8> {
     request
 }
 
-/// The most memory that this process has held, where the system tells.
+/// Returns the peak memory of this process, where the system reports it.
 fn peak_bytes() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|it| it.strip_prefix("VmHWM:"))?;
@@ -299,19 +300,19 @@ fn a_client_that_does_not_read_its_replies_is_disconnected_at_the_hard_limit() {
     }
 }
 
-/// Has tests that measure the memory of this process run one after the other.
+/// Makes tests that measure the memory of this process run one after the other.
 fn measuring() -> MutexGuard<'static, ()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     // A poisoned lock of a failed test does not fail this one.
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Begins to count the most memory that this process has held anew, where the system can.
+/// Resets the peak memory of this process, where the system allows it.
 fn forget_peak() {
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 
-/// A request of a name and arguments, some of which are repeated at the end.
+/// Returns a request of a name and arguments, with one argument repeated at the end.
 fn repeating(words: &[&[u8]], last: &[u8], times: usize) -> Vec<u8> {
     let all: Vec<&[u8]> = words.iter().copied().chain(vec![last; times]).collect();
     request(&all)
@@ -346,7 +347,7 @@ fn replies_are_cut_while_they_are_made() {
         request(&[b"EXEC"]),
     ];
     let times = format!("-{TIMES}");
-    // They would be half a gigabyte each, and some have no end.
+    // Each would be half a gigabyte, and some have no end.
     let requests = [
         request(&[b"SRANDMEMBER", b"set", times.as_bytes()]),
         request(&[b"SRANDMEMBER", b"set", b"-16777216"]),
@@ -399,7 +400,7 @@ fn commands_on_a_key_that_is_named_often_hold_it_once() {
     let ours = start(1);
     let mut other = connect(ours.address);
     let mut sketch = b"HYLL\x01".to_vec();
-    // Runs of one register each, far more than there are registers.
+    // Runs of one register each, many more than there are registers.
     sketch.resize(16, 0);
     sketch[15] = 0x80;
     sketch.resize(BYTES, 0);
@@ -440,7 +441,8 @@ fn a_client_that_has_not_logged_in_is_not_kept_waiting_for() {
         let mut other = connect(address);
         assert_eq!(ask(&mut other, "AUTH secret"), "OK");
         let mut stranger = connect(address);
-        // The system takes some megabytes of the answers; Redis, too, closes what does not read.
+        // The system takes some megabytes of the replies; Redis, too, closes a client that does not
+        // read.
         let many = b"PING\r\n".repeat(100 * KB);
         for _ in 0..100 {
             if stranger.send(&many).is_err() {
@@ -488,13 +490,13 @@ fn a_client_that_reads_late_loses_nothing_without_a_limit() {
     assert_eq!(disconnected_for_output(&mut other), 0);
 }
 
-// ---- How much memory all of them may hold ------------------------------------------------------
+// ---- The memory of all clients -----------------------------------------------------------------
 
 fn evicted_clients(connection: &mut Connection) -> u64 {
     info(connection, "evicted_clients")
 }
 
-/// Our server with some keys, whose clients may hold a quarter of `maxmemory`.
+/// Starts our server with some keys. Its clients may hold a quarter of `maxmemory`.
 fn with_keys(threads: usize, maxmemory: &str, keys: usize) -> (Nearfield, Connection) {
     let ours = start(threads);
     let mut other = connect(ours.address);
@@ -531,7 +533,7 @@ fn a_client_that_does_not_read_costs_nobody_a_key() {
         eventually("it is closed", || closed(&mut other) == 1);
         assert_eq!(ask_number(&mut other, "DBSIZE"), KEYS as i64);
         assert_eq!(info(&mut other, "evicted_keys"), 0);
-        // The client that was to stay is not closed.
+        // The client that must stay is not closed.
         configure(ours.address, "maxmemory-clients", "0");
         let mut silent = connect(ours.address);
         silent.send(&b"GET key:1\r\n".repeat(20_000)).unwrap();
@@ -561,7 +563,7 @@ fn many_clients_that_do_not_read_are_bounded_together() {
             evicted_clients(&mut other) + disconnected_for_output(&mut other) > 20
         });
         if let (Some(before), Some(after)) = (before, peak_bytes()) {
-            // They have asked for 1.2 GB, of which the system takes some megabytes each. Other
+            // They have requested 1.2 GB, of which the system takes some megabytes each. Other
             // tests take some memory meanwhile.
             let took = after.saturating_sub(before);
             assert!(took < 200 * MB, "{took}");
@@ -626,7 +628,7 @@ fn what_is_remembered_for_clients_is_bounded() {
     .enumerate()
     {
         let mut client = connect(ours.address);
-        // It is closed before all is sent.
+        // The connection is closed before all is sent.
         let _ = client.send(&request);
         eventually(&format!("client {number} is closed"), || {
             evicted_clients(&mut other) == number as u64 + 1
@@ -726,7 +728,7 @@ fn messages_of_a_script_are_bounded_before_anybody_receives_them() {
     });
 }
 
-// ---- How much may wait to be understood --------------------------------------------------------
+// ---- Bytes that wait to be parsed --------------------------------------------------------------
 
 #[test]
 fn a_request_that_is_too_long_ends_its_connection_only() {
@@ -734,7 +736,7 @@ fn a_request_that_is_too_long_ends_its_connection_only() {
         configure(address, "client-query-buffer-limit", "1048576");
         let mut other = connect(address);
         assert_eq!(ask(&mut other, "SET key old"), "OK");
-        // What fits is taken.
+        // A request within the limit is accepted.
         let long = request(&[b"SET", b"long", &vec![b'v'; 900 * KB]]);
         other.send(&long).unwrap();
         assert_eq!(hear(&mut other), "OK");
@@ -759,7 +761,7 @@ fn requests_that_do_not_end_take_what_has_come_of_them() {
     let before = info(&mut other, "used_memory");
     let mut unfinished: Vec<Connection> = (0..CLIENTS).map(|_| connect(address)).collect();
     for (number, connection) in unfinished.iter_mut().enumerate() {
-        // They announce hundreds of megabytes, or a million of arguments.
+        // They announce hundreds of megabytes, or a million arguments.
         let announced = match number % 2 {
             0 => "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$500000000\r\n",
             _ => "*1000000\r\n$3\r\nDEL\r\n$400000000\r\n",
@@ -779,7 +781,7 @@ fn requests_that_do_not_end_take_what_has_come_of_them() {
     });
     assert!(used < (CLIENTS * 256 * KB) as u64, "{used}");
 
-    // One of them goes on, after all.
+    // One of them continues after all.
     let mut last = unfinished.swap_remove(0);
     let rest = vec![b'v'; 500_000];
     last.send(&rest).unwrap();
@@ -793,12 +795,12 @@ fn requests_that_do_not_end_take_what_has_come_of_them() {
     });
 }
 
-// ---- Where they may come from ------------------------------------------------------------------
+// ---- Addresses of clients ----------------------------------------------------------------------
 
-/// An address of this machine that other machines may use.
+/// Returns an address of this machine that other machines may use.
 fn outer_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
-    // Nothing is sent; the system only chooses the address that it would be sent from.
+    // Nothing is sent; the system only chooses the address from which it would be sent.
     socket.connect((Ipv4Addr::new(192, 0, 2, 77), 9)).ok()?;
     let address = socket.local_addr().ok()?.ip();
     (!address.is_loopback() && !address.is_unspecified()).then_some(address)
@@ -820,14 +822,14 @@ fn other_machines_are_refused_while_there_is_no_password() {
     match Redis::start(&["--bind", "0.0.0.0", "--protected-mode", "yes"]) {
         Ok(redis) => {
             let theirs = refused_from(outer, redis.address.port());
-            // Corrected in Redis 7.2.
+            // The text was corrected in Redis 7.2.
             assert_eq!(text, theirs.replace("4) Setup a an", "4) Set up an"));
         }
         Err(reason) => eprintln!("not compared with Redis: {reason}"),
     }
 }
 
-/// Checks who is served, and answers what is said to those who are not.
+/// Checks which clients are served, and returns the error for those that are not.
 fn refused_from(outer: IpAddr, port: u16) -> String {
     let inner = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let outer = SocketAddr::new(outer, port);
@@ -837,7 +839,7 @@ fn refused_from(outer: IpAddr, port: u16) -> String {
     let text = hear(&mut remote);
     assert!(text.starts_with("(error) DENIED Redis is running in protected mode"));
     assert_eq!(until_closed(&mut remote), 0);
-    // Those that were refused take no place.
+    // Refused clients do not count.
     assert_eq!(ask(&mut local, "CONFIG SET maxclients 2"), "OK");
     for _ in 0..3 {
         // Redis counts them for a moment.

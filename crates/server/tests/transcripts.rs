@@ -1,6 +1,6 @@
 //! Plays the transcripts in `tests/transcripts` against our server and, where it is installed,
-//! against Debian's redis-server: both must answer what the transcript says. Each case is a test
-//! of its own, named `folder/file::case`.
+//! against Debian's redis-server: both must reply as the transcript says. Each case is a test of
+//! its own, named `folder/file::case`.
 //!
 //! A transcript is a text file:
 //!
@@ -16,37 +16,37 @@
 //! | line | meaning |
 //! |---|---|
 //! | `# name` | begins a case; the servers are empty, and all connections are new |
-//! | `@resp3` | the case's connections say `HELLO 3` first |
-//! | `@own` | only our server is asked, as Redis 7.0 answers otherwise; a comment says why |
-//! | `@redis8`, `@valkey9` | Redis 8, Valkey 9 or both are asked in place of Redis 7.0 |
+//! | `@resp3` | the case's connections send `HELLO 3` first |
+//! | `@own` | only our server is asked, as Redis 7.0 replies differently; a comment says why |
+//! | `@redis8`, `@valkey9` | Redis 8, Valkey 9 or both take the place of Redis 7.0 |
 //! | `@unordered` | elements of arrays and sets may come in any order |
 //! | `> words` | sends a command, with redis-cli's quoting |
 //! | `< text` | a line of the reply as `redis-cli --no-raw` prints it |
 //! | `<?` | there is no reply yet |
 //! | `closed` | the server closes the connection |
 //! | `raw> bytes` | sends bytes, with the escapes `\r \n \t \0 \\ \" \xhh` |
-//! | `raw< bytes` | the bytes that come; further such lines follow on |
-//! | `sleep 20` | waits so many milliseconds |
+//! | `raw< bytes` | the bytes that arrive; further such lines continue them |
+//! | `sleep 20` | waits this many milliseconds |
 //!
-//! `2> `, `2< `, `2<?`, `2closed`, `2raw> ` and `2raw< ` are about a second connection, and so on
-//! for any number; without a number they are about connection 1. A connection is opened when it is
+//! `2> `, `2< `, `2<?`, `2closed`, `2raw> ` and `2raw< ` belong to a second connection, and so on
+//! for any number; without a number they belong to connection 1. A connection is opened when it is
 //! first used.
 //!
-//! Behind a command come the lines of its reply, or `<?` and later its reply. As many replies are
-//! read as it takes to fill the lines that stand together, so a SUBSCRIBE of two channels is
-//! followed by the lines of two replies. All replies have to be read: what is left over at the end
-//! is an error. `…` in a reply stands for any text within a line, and as the last line for any
+//! A command is followed by the lines of its reply, or by `<?` and later its reply. As many replies
+//! are read as it takes to fill the lines that stand together, so a SUBSCRIBE of two channels is
+//! followed by the lines of two replies. All replies must be read: a reply that is left over at the
+//! end is an error. `…` in a reply stands for any text within a line, and as the last line for any
 //! further lines of the reply.
 //!
-//! Printed as by redis-cli: null bulks, null arrays and RESP3's null are all `(nil)`; use `raw<`
-//! where the difference matters. Elements of pushed messages are numbered `1>`, which redis-cli
-//! does not do, to tell them from arrays.
+//! Replies are printed as by redis-cli: null bulks, null arrays and RESP3's null are all `(nil)`;
+//! use `raw<` where the difference matters. Elements of pushed messages are numbered `1>`, unlike
+//! in redis-cli, to tell them from arrays.
 //!
-//! `NEARFIELD_TRANSCRIPT_UPDATE=1 cargo test -p nearfield-server --test transcripts -- NAME`
-//! writes the replies of redis-server (of the first server that a case names, of ours for `@own`
-//! cases) into the files of the cases whose names contain NAME. Commands without any reply lines
-//! get theirs, so that a new case is written as commands only. Replies that match already stay as
-//! they are. Read the difference before it is committed.
+//! `NEARFIELD_TRANSCRIPT_UPDATE=1 cargo test -p nearfield-server --test transcripts -- NAME` writes
+//! the replies of redis-server (of the first server that a case names, of ours for `@own` cases)
+//! into the files of the cases whose names contain NAME. Commands without any reply lines get
+//! theirs, so that a new case is written as commands only. Replies that match already stay as they
+//! are. Review the difference before you commit it.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -72,7 +72,8 @@ const UPDATING: Reading = Reading {
     patience: Duration::from_millis(500),
     all: true,
 };
-/// Cases mostly wait for servers, so there may be more at once than cores.
+/// Number of cases that run at once. Cases mostly wait for servers, so there may be more than
+/// cores.
 const CASES_AT_ONCE: usize = 4;
 
 /// The servers that one case at a time is played against.
@@ -92,7 +93,7 @@ impl Stage {
         }
     }
 
-    /// Where another server listens, if it is installed.
+    /// Returns the address of another server, if it is installed.
     fn peer(&mut self, peer: Peer) -> Option<SocketAddr> {
         let started = self.peers.iter().position(|it| it.0 == peer);
         let started = started.unwrap_or_else(|| {
@@ -136,7 +137,7 @@ fn main() {
                         let stage = stages.lock().unwrap().pop();
                         let mut stage = stage.unwrap_or_else(Stage::new);
                         let result = check(&case, &place, &lines, &mut stage);
-                        // What has failed may have left a server in a strange state.
+                        // A failed case may have left a server in a strange state.
                         if result.is_ok() {
                             stages.lock().unwrap().push(stage);
                         }
@@ -166,7 +167,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The name of a file below `root`, without its extension.
+/// Returns the name of a file below `root`, without its extension.
 fn place(root: &Path, file: &Path) -> String {
     let inner = file.strip_prefix(root).unwrap().with_extension("");
     inner.to_string_lossy().into_owned()
@@ -219,14 +220,14 @@ fn check(case: &Case, place: &str, lines: &[String], stage: &mut Stage) -> Resul
     Ok(())
 }
 
-/// Writes what servers answer into the files.
+/// Writes the replies of servers into the files.
 fn update(root: &Path, files: &[PathBuf], arguments: &Arguments) {
     let mut stage = Stage::new();
     for file in files {
         let text = fs::read_to_string(file).unwrap();
         let place = place(root, file);
         let cases = script::parse(&text).unwrap_or_else(|why| panic!("{place}: {why}"));
-        // From the last line to the first, so that numbers of lines stay right.
+        // From the last line to the first, so that line numbers stay valid.
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         for case in cases.iter().rev() {
             let name = format!("{place}::{}", case.name);

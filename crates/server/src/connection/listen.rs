@@ -73,8 +73,7 @@ impl Listening {
         backlog: i32,
     ) -> Result<Sockets, (io::Error, Sockets)> {
         let mut state = self.state.lock();
-        // Neither another socket nor another address form can be bound while a socket listens at
-        // the address.
+        // Neither an address nor the wildcard address can be bound while a socket listens on it.
         for it in &state.known {
             // If this fails, the socket does not listen any more.
             let _ = it.socket.shutdown(Shutdown::Both);

@@ -1,5 +1,5 @@
-//! Commands on keys take any arguments: words that mean something to some command, and numbers at
-//! the limits, in any number and order. Each is answered with one reply, and none panics.
+//! Commands on keys accept any arguments: words that have a meaning for some command, and numbers
+//! at the limits, in any number and order. Each command gets exactly one reply, and none panics.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -106,7 +106,7 @@ const WORDS: &[&str] = &[
     "WITHVALUE",
 ];
 
-/// The length of the reply that `bytes` begin with.
+/// Returns the length of the reply at the beginning of `bytes`.
 fn reply_length(bytes: &[u8]) -> usize {
     let end = bytes.windows(2).position(|two| two == b"\r\n").unwrap();
     let number = || -> i64 {
@@ -130,7 +130,7 @@ fn reply_length(bytes: &[u8]) -> usize {
 #[test]
 fn any_arguments_are_answered_once() {
     let groups = [Group::String, Group::Generic, Group::Ordered];
-    // What is sent to another server is answered later.
+    // A command that is sent to another server gets its reply later.
     let is_ours = |command: &&&Command| {
         groups.contains(&command.group)
             && !command.flags.has(Flags::NO_PHASE)
@@ -165,7 +165,7 @@ fn any_arguments_are_answered_once() {
         while words.len() < length {
             words.push(WORDS.choose(random).unwrap());
         }
-        // Strings of half a gigabyte are for other tests.
+        // Strings of half a gigabyte are left to other tests.
         let long = ["536870911", "4294967295", "#9223372036854775807"];
         let grows = ["setrange", "setbit", "bitfield"].contains(&command.name);
         if !(grows && words.iter().any(|word| long.contains(word))) {

@@ -1,12 +1,13 @@
-//! Pipelines of several connections, whose commands are executed as batches, are answered as the
-//! same commands are one at a time, and their log makes the same keyspace again.
+//! Pipelines of several connections, whose commands are executed as batches, get the same replies
+//! as the same commands one at a time, and their log rebuilds the same keyspace.
 //!
 //! Each connection has keys of its own, so that its replies do not depend on the others, while the
-//! batches hold commands of all connections. One at a time commands go to a server whose slow log
-//! takes all of them, so that none of them is part of a batch. Times at which keys expire lie far
-//! away or in the past, so that only replies that are such times depend on the clock.
+//! batches hold commands of all connections. The comparison is a server with a slow log that takes
+//! all commands, so that none of them is part of a batch. Times at which keys expire are far away
+//! or in the past, so that only replies that are such times depend on the clock.
 //!
-//! A server whose keys lie in modules or in a pool answers as one whose keys lie in its own memory.
+//! A server with its keys in modules or in a pool gives the same replies as one with its keys in
+//! its own memory.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -28,11 +29,11 @@ use rand::{RngExt, SeedableRng};
 const CONNECTIONS: usize = 4;
 const KEYS: u32 = 6;
 const ROUNDS: usize = 60;
-/// Commands of a connection in one round.
+/// Number of commands of a connection in one round.
 const PIPELINE: usize = 40;
 
-/// Commands in which `K` is a key, `V` a value, `N` a number, `L` a long value, `A` a time far
-/// away and `P` a time that is over.
+/// Commands in which `K` is a key, `V` a value, `N` a number, `L` a long value, `A` a time far away
+/// and `P` a time in the past.
 const BATCHED: &[&str] = &[
     "GET K",
     "GET K",
@@ -134,7 +135,7 @@ type Words = Vec<Vec<u8>>;
 struct Lines {
     random: SmallRng,
     prefix: String,
-    /// Which lines there are.
+    /// The filter for lines that may be used.
     is_possible: fn(&str) -> bool,
 }
 
@@ -147,7 +148,7 @@ impl Lines {
         }
     }
 
-    /// A command, mostly one that can be part of a batch.
+    /// Returns a command, mostly one that can be part of a batch.
     fn next(&mut self) -> Words {
         let all = if self.random.random_bool(0.92) {
             BATCHED
@@ -182,8 +183,8 @@ impl Lines {
         }
     }
 
-    /// Keys at both ends of the connection's own, which stay, so that no key of others is nearest
-    /// to one of these.
+    /// Returns commands that set a key before and a key after the connection's own keys. They stay,
+    /// so that no key of another connection is nearest to one of these.
     fn ends(&self) -> Vec<Words> {
         [format!("{}!", self.prefix), format!("{}~", self.prefix)]
             .map(|key| vec![b"SET".to_vec(), key.into_bytes(), b"end".to_vec()])
@@ -196,7 +197,7 @@ fn encode_in_form(request: &mut Vec<u8>, words: &[&[u8]], form: usize) {
     let start = request.len();
     encode(request, words);
     match form % 8 {
-        // A line of quoted words, unless it would be too long for one.
+        // A line of quoted words, unless the line would be too long.
         1 if request.len() - start < 8 << 10 => {
             let quoted = words.iter().map(|word| {
                 let bytes = word.iter().map(|byte| format!("\\x{byte:02x}"));
@@ -210,7 +211,7 @@ fn encode_in_form(request: &mut Vec<u8>, words: &[&[u8]], form: usize) {
         // Zeros before the number of words.
         3 => drop(request.splice(start + 1..start + 1, *b"00")),
         5 => {
-            // The byte behind the last word's return, which nobody looks at.
+            // The byte after the last word's carriage return, which the server ignores.
             let end = request.len();
             request[end - 1] = b'x';
         }
@@ -224,15 +225,15 @@ fn request(commands: &[Words]) -> Vec<u8> {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         encode_in_form(&mut request, &words, number);
     }
-    // Says where the replies end, as some commands are not answered. It is no part of a
-    // transaction.
+    // The end of the replies is marked, because some commands get no reply. The mark is not part of
+    // a transaction.
     encode(&mut request, &[b"CLIENT", b"REPLY", b"ON"]);
     encode(&mut request, &[b"DISCARD"]);
     encode(&mut request, &[b"ECHO", b"the end"]);
     request
 }
 
-/// The replies up to the end.
+/// Returns the replies up to the end mark.
 fn replies(connection: &mut Connection) -> Vec<Value> {
     let mut replies = Vec::new();
     loop {
@@ -244,7 +245,7 @@ fn replies(connection: &mut Connection) -> Vec<Value> {
     }
 }
 
-/// What the commands of all connections are answered if they are sent at once.
+/// Returns the replies to the commands of all connections when these are sent at once.
 fn at_once(connections: &mut [Connection], commands: &[Vec<Words>]) -> Vec<Vec<Value>> {
     for (connection, commands) in connections.iter_mut().zip(commands) {
         connection.send(&request(commands)).unwrap();
@@ -256,7 +257,7 @@ fn open(server: &Nearfield) -> Vec<Connection> {
     (0..CONNECTIONS).map(|_| server.connect()).collect()
 }
 
-/// A server that executes each command by itself.
+/// Starts a server that executes each command by itself.
 fn without_batches(folder: &Folder) -> Nearfield {
     let server = Nearfield::start(saving_into(folder, 1));
     let mut connection = server.connect();
@@ -268,14 +269,14 @@ fn without_batches(folder: &Folder) -> Nearfield {
     server
 }
 
-/// True if two replies say the same; times may be a minute apart.
+/// Returns true if two replies are equal; times may differ by a minute.
 fn is_same(one: &Value, other: &Value) -> bool {
     const TIMES: std::ops::Range<i64> = 1_000_000_000..5_000_000_000_000;
     match (one, other) {
         (Value::Integer(one), Value::Integer(other)) if TIMES.contains(one) => {
             one.abs_diff(*other) < 60_000
         }
-        // Of a transaction.
+        // Replies of a transaction.
         (Value::Array(one), Value::Array(other)) => {
             one.len() == other.len()
                 && one
@@ -287,8 +288,8 @@ fn is_same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// The first reply that differs between two servers, which are sent the same but for what
-/// `disturb` makes of the second one's commands.
+/// Returns the first reply that differs between two servers. They are sent the same commands,
+/// except for the changes that `disturb` makes to those of the second one.
 fn compare(
     batching: &Nearfield,
     single: &Nearfield,
@@ -352,7 +353,7 @@ fn a_batch_answers_as_its_commands_do_alone() {
     });
 }
 
-/// Compares a server whose keys lie elsewhere with one whose keys lie in its own memory.
+/// Compares a server with its keys elsewhere with one that has its keys in its own memory.
 fn compare_placement(home: impl Fn() -> Home, is_possible: fn(&str) -> bool) {
     seeds::each(2, |seed| {
         let folder = Folder::new();
@@ -410,7 +411,7 @@ fn a_command_that_is_left_out_is_noticed() {
         |round, commands| {
             let counter = commands.iter_mut().find(|words| words[0] == b"INCR");
             if let (2.., false, Some(words)) = (round, left_out, counter) {
-                // It would be answered one more.
+                // Its reply would be one more.
                 *words = vec![b"ECHO".to_vec(), b"nothing".to_vec()];
                 left_out = true;
             }
@@ -431,7 +432,7 @@ fn logging_into(folder: &Folder) -> Options {
     }
 }
 
-/// What all keys hold and when they expire.
+/// Returns all keys with their values and expiry times.
 fn contents(server: &Nearfield) -> Vec<Value> {
     let mut connection = server.connect();
     let mut contents = vec![connection.command(&[b"KEYS", b"*"]).unwrap()];
@@ -449,8 +450,8 @@ fn contents(server: &Nearfield) -> Vec<Value> {
     contents
 }
 
-/// Executes batches, and lets `change` work on the server after its contents were noted. Answers
-/// whether another server that reads its log has these contents.
+/// Executes batches, and lets `change` work on the server after its contents were noted. Returns
+/// true if another server that reads its log has these contents.
 fn is_replayed(seed: u64, change: impl FnOnce(&mut Connection)) -> bool {
     let folder = Folder::new();
     let noted = {
@@ -507,7 +508,7 @@ fn batches_leave_no_objects_of_keys_that_are_gone() {
         for command in [&[&b"FLUSHALL"[..]], &[&b"PING"[..]]] {
             connections[0].command(command).unwrap();
         }
-        // What was given up is freed at the end of a round.
+        // Memory that was given up is freed at the end of a round.
         for _ in 0..1000 {
             if keyspace.heap.used_bytes() == 0 {
                 return;

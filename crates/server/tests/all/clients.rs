@@ -1,5 +1,5 @@
-//! What clients do to one another: they unblock and close others, name others to be told in their
-//! place, kill scripts, and take permissions away. Each test is made against redis-server, too.
+//! The effects of clients on one another: they unblock and close others, redirect invalidations to
+//! others, kill scripts, and take permissions away. Each test runs against redis-server, too.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -14,7 +14,7 @@ use nearfield_server_testkit::steps::{
 use nearfield_testkit::stop::AtEnd;
 use std::net::SocketAddr;
 
-/// A connection whose client waits in a command, and the client's number.
+/// Returns a connection that waits in a command, and the client's number.
 fn waiting(address: SocketAddr, command: &str) -> (Connection, i64) {
     let mut connection = connect(address);
     let id = ask_number(&mut connection, "CLIENT ID");
@@ -27,7 +27,7 @@ fn waiting(address: SocketAddr, command: &str) -> (Connection, i64) {
     (connection, id)
 }
 
-/// A connection that listens to a channel, and the client's number.
+/// Returns a connection that listens to a channel, and the client's number.
 fn listening(address: SocketAddr, command: &str) -> (Connection, i64) {
     let mut connection = connect(address);
     let id = ask_number(&mut connection, "CLIENT ID");
@@ -70,7 +70,7 @@ fn who_waits_is_unblocked_with_an_error() {
     on_both(|address| {
         let mut other = connect(address);
         let (mut client, id) = waiting(address, "BLPOP key 0");
-        // What it has sent behind is executed afterwards.
+        // The commands that it has sent afterwards are executed then.
         tell(&mut client, "PING behind");
         let unblock = format!("CLIENT UNBLOCK {id} ERROR");
         assert_eq!(ask_number(&mut other, &unblock), 1);
@@ -147,7 +147,7 @@ fn clients_are_killed_by_their_types() {
         let (mut subscriber, _) = listening(address, "SUBSCRIBE channel");
         let (mut listener, id) = listening(address, "PSUBSCRIBE *");
         let (mut client, _) = waiting(address, "BLPOP key 0");
-        // Connections that were used to look are closed by now, or will be.
+        // The connections that only observed are closed by now, or will be.
         eventually("only these are left", || {
             info(&mut other, "connected_clients") == 4
         });
@@ -216,7 +216,7 @@ fn another_client_is_told_what_is_written() {
         assert_eq!(ask(&mut writer, "SET key value"), "OK");
         let message = "1) \"message\"\n2) \"__redis__:invalidate\"\n3) 1) \"key\"";
         assert_eq!(hear(&mut told), message);
-        // Only once.
+        // The invalidation arrives only once.
         assert_eq!(ask(&mut writer, "SET key value"), "OK");
         assert_eq!(ask(&mut reader, "GET key"), "\"value\"");
         assert_eq!(ask(&mut writer, "FLUSHALL"), "OK");
@@ -274,7 +274,7 @@ const BUSY: &str = "(error) BUSY Redis is busy running a script. You can only ca
 #[test]
 fn a_script_that_has_written_nothing_is_killed() {
     on_both(|address| {
-        // Of our server's two threads, one serves the first and the other the second.
+        // One of our server's two threads serves the first client, and the other one the second.
         let (mut first, mut second) = (connect(address), connect(address));
         for client in [&mut first, &mut second] {
             assert_eq!(ask(client, "CONFIG SET busy-reply-threshold 20"), "OK");
@@ -311,7 +311,7 @@ fn a_script_that_has_written_is_not_killed() {
         let (mut first, mut second) = (connect(address), connect(address));
         assert_eq!(ask(&mut first, "CONFIG SET busy-reply-threshold 20"), "OK");
         assert_eq!(ask(&mut second, "PING"), "PONG");
-        // It ends by itself, and takes longer until the other client has come in time.
+        // The script ends by itself. It is made longer until the other client comes in time.
         let mut rounds = 10_000_000_u64;
         loop {
             let text = format!("redis.call('INCR', KEYS[1]) for i = 1, {rounds} do end return 1");
@@ -342,7 +342,7 @@ fn a_script_that_has_written_is_not_killed() {
 
 // ---- Permissions that are taken away -----------------------------------------------------------
 
-/// A connection of a user.
+/// Returns a connection of a user.
 fn log_in(address: SocketAddr, user: &str) -> Connection {
     let mut connection = connect(address);
     assert_eq!(ask(&mut connection, &format!("AUTH {user} secret")), "OK");
@@ -371,7 +371,7 @@ fn subscribers_are_closed_that_may_not_listen_any_more() {
         let mut silent = log_in(address, "alice");
         assert_eq!(ask(&mut silent, "PING"), "PONG");
 
-        // As before, or more: nobody is closed.
+        // With the same permissions or more, no client is closed.
         assert_eq!(
             ask(&mut admin, "ACL SETUSER alice allchannels -flushall"),
             "OK"
@@ -382,10 +382,10 @@ fn subscribers_are_closed_that_may_not_listen_any_more() {
         assert_eq!(ask(&mut admin, "ACL SETUSER alice resetchannels &a*"), "OK");
         assert_eq!(until_closed(&mut shard), 0);
         assert!(ask(&mut pattern, "PING").contains("pong"));
-        // A pattern is allowed by itself only.
+        // A pattern is allowed only by exactly itself.
         assert_eq!(ask(&mut admin, "ACL SETUSER alice resetchannels &a?"), "OK");
         assert_eq!(until_closed(&mut pattern), 0);
-        // A selector allows, too.
+        // A selector allows it, too.
         assert_eq!(
             ask(
                 &mut admin,
@@ -404,7 +404,7 @@ fn subscribers_are_closed_that_may_not_listen_any_more() {
 
 #[test]
 fn a_client_that_takes_its_own_channel_away_is_answered_first() {
-    // Redis 7.0.15 ends by that.
+    // Redis 7.0.15 crashes on this.
     let ours = Nearfield::start(Options {
         threads: 2,
         ..Options::default()
@@ -451,7 +451,7 @@ fn the_connections_of_a_deleted_user_are_closed() {
     });
 }
 
-/// Threads find a command again by the name of the one before, which says too little here.
+/// Threads recognize a command by the name of the one before, which is not sufficient here.
 #[test]
 fn a_command_that_is_sent_alone_has_subcommands_the_next_time() {
     on_both(|address| {
@@ -469,7 +469,7 @@ fn a_command_that_is_sent_alone_has_subcommands_the_next_time() {
 
 // ---- DEBUG -------------------------------------------------------------------------------------
 
-/// `DEBUG ERROR` answers any error, by which clients test what they do with it.
+/// Checks that `DEBUG ERROR` replies with any error. Clients use it to test their error handling.
 fn check_debug_error(address: SocketAddr) {
     let mut connection = connect(address);
     for text in [

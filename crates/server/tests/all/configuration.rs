@@ -57,7 +57,7 @@ fn every_parameter_of_other_servers_is_known_and_takes_its_default() {
                 panic!("no parameter: {pair:?}");
             };
             let name = String::from_utf8_lossy(name);
-            // Empty values of these are those of a server without the feature.
+            // Empty values of these parameters are those of a server without the feature.
             let added = settings.add(&name, value.clone());
             assert_eq!(added, Ok(()), "{name} of {}", peer.name());
         }
@@ -83,8 +83,8 @@ fn the_file_of_debians_package_starts_a_server() {
     assert!(Options::from_settings(settings).is_ok());
 }
 
-/// Files with all parameters of other servers and the values that these have by default. Comments
-/// and packages do not matter here: a parameter that is unknown refuses the start.
+/// The files have all parameters of other servers with their default values. Comments and packages
+/// do not matter here: an unknown parameter prevents the start.
 #[test]
 fn files_with_all_parameters_of_other_servers_start_a_server() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/configurations");
@@ -105,8 +105,8 @@ fn files_with_all_parameters_of_other_servers_start_a_server() {
     assert_eq!(read, 4);
 }
 
-/// What would be relied on and is not there, a restriction of clients for example, is refused with
-/// its reason.
+/// A setting that a user would rely on and that is missing here, such as a restriction of clients,
+/// is refused with the reason.
 #[test]
 fn what_other_servers_restrict_is_refused_where_it_is_not_here() {
     for (name, value, reason) in [
@@ -182,7 +182,7 @@ fn writes_need_the_replicas_that_are_asked_for() {
         for command in ["SET a 1", "DEL a", "FLUSHALL", "EXPIRE a 1"] {
             assert_eq!(ask(&mut client, command), refused, "{command}");
         }
-        // In a pipeline, too, whose commands are a batch.
+        // In a pipeline, too, where the commands are a batch.
         let pipeline = b"SET a 1\r\nSET b 1\r\nGET a\r\n";
         let replies = client.exchange(pipeline, 3).expect("replies");
         let replies: Vec<_> = replies.iter().map(ToString::to_string).collect();
@@ -323,7 +323,7 @@ fn users_of_the_configuration_are_there_and_are_written_back() {
     assert_eq!(auth.expect("a reply").to_string(), "OK");
     assert_eq!(ask(&mut client, "ACL LIST"), before);
     drop(server);
-    // A file of users beside them is refused, and so is a rule that is none.
+    // A separate file of users is refused, and so is an invalid rule.
     for (line, why) in [
         ("user eve on +nosuch", "Unknown command or category name"),
         ("aclfile users.acl", "not in both"),

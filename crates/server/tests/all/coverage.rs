@@ -1,6 +1,6 @@
 //! The tables of commands in docs/server-commands*.md are those of the program.
 //!
-//! `NEARFIELD_UPDATE_DOCS=1` writes them anew.
+//! `NEARFIELD_UPDATE_DOCS=1` rewrites them.
 
 use nearfield_server::catalog::Group;
 use nearfield_server::command::{Command, Flags, Run, all};
@@ -11,7 +11,7 @@ const END: &str = "<!-- commands: end -->";
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 const PAGES: [&str; 2] = ["server-commands.md", "server-commands-other.md"];
 
-/// The page that lists a group.
+/// Returns the page that lists a group.
 fn page_of(group: Group) -> &'static str {
     match group {
         Group::String
@@ -32,7 +32,7 @@ fn page_of(group: Group) -> &'static str {
     }
 }
 
-/// The rows of each group, by the names of commands and subcommands.
+/// Returns the rows of each group, by the names of commands and subcommands.
 fn rows() -> BTreeMap<Group, BTreeMap<String, String>> {
     let mut groups = BTreeMap::<Group, BTreeMap<String, String>>::new();
     let mut add = |command: &Command, name: &str| {
@@ -73,7 +73,7 @@ fn row(command: &Command, name: &str) -> String {
     format!("| {name} | {since} | {pool} | {differs} |\n")
 }
 
-/// The tables of a page.
+/// Returns the tables of a page.
 fn tables(page: &str) -> String {
     let mut groups = rows();
     groups.retain(|&group, _| page_of(group) == page);

@@ -1,10 +1,9 @@
-//! What was acknowledged survives `kill -9` at any instant, with and without a disk that fails.
+//! Acknowledged writes survive `kill -9` at any instant, with and without a disk that fails.
 //!
-//! The server is another process: this test program executes itself. Clients write under
-//! `always`, with snapshots and rewrites under way, until the server is killed; it is started
-//! again on the same folder, and each key has to hold what was acknowledged last, or what was sent
-//! after that and never answered. `NEARFIELD_KILLS` says how often (20), `NEARFIELD_SEED` where
-//! chance begins.
+//! The server is another process: this test program executes itself. Clients write under `always`,
+//! while snapshots and rewrites run, until the server is killed. It is started again on the same
+//! folder, and each key must then hold the last acknowledged value, or one that was sent after that
+//! and got no reply. `NEARFIELD_KILLS` sets the number of kills (20), `NEARFIELD_SEED` the seed.
 
 use super::killable::{Process, is_server};
 use nearfield_server_testkit::connection::{Connection, encode};
@@ -16,10 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What a key may hold: what was acknowledged last, and what was sent since; `None`: nothing.
+/// The values that each key may have: the last acknowledged one, and those sent since; `None`:
+/// absent.
 type Possible = BTreeMap<String, BTreeSet<Option<u64>>>;
 
-/// What a command does to keys once it is executed.
+/// The values of keys after a command.
 type Outcome = Vec<(String, Option<u64>)>;
 
 const CLIENTS: u64 = 3;
@@ -86,7 +86,7 @@ fn client(
         if connection.send(&requests).is_err() {
             return (possible, count);
         }
-        // What is known once these are answered; a later request may have been executed, too.
+        // The possible values once these have replies; a later request may have been executed, too.
         let mut later = outcomes.clone();
         for (replies, outcome) in &outcomes {
             let mut last = None;
@@ -106,7 +106,7 @@ fn client(
                 );
             }
             if refused {
-                // Values are sent once only, and this one was not stored.
+                // Each value is sent only once, and this one was not stored.
                 for (key, value) in outcome.iter().filter(|(_, value)| value.is_some()) {
                     possible.entry(key.clone()).or_default().remove(value);
                 }
@@ -127,7 +127,7 @@ fn client(
     }
 }
 
-/// Compares what the server holds with what it may hold, which is what it holds then.
+/// Compares the server's values with the possible ones, and keeps the found ones as possible.
 fn check(address: SocketAddr, possible: &mut Possible, context: &str) {
     let mut connection = Connection::open(address).expect("the server listens");
     for (key, values) in possible.iter_mut() {
@@ -188,7 +188,7 @@ fn kill_often(faulty: bool, tiers: bool) {
                         .filter(|(key, _)| own(key))
                         .map(|(key, values)| (key.clone(), values.clone()))
                         .collect();
-                    // A server with a bad disk closes connections; the client comes again.
+                    // A server with a bad disk closes connections; the client connects again.
                     scope.spawn(move || {
                         let (mut state, mut acknowledged) = ((own, before), 0);
                         loop {

@@ -1,5 +1,5 @@
-//! Files that are damaged, missing, too old or of others are refused by a message that names the
-//! file and says what to do, or give a state that was once acknowledged. Nothing of them is lost.
+//! Files that are damaged, missing, too old or foreign are refused by a message that names the file
+//! and a remedy, or they give a state that was once acknowledged. Nothing of them is lost.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -42,7 +42,7 @@ fn options(folder: &Path, log: bool) -> Options {
     }
 }
 
-/// Starts a server in a folder without serving anybody.
+/// Loads a folder into a server that serves no clients.
 fn load(folder: &Folder, log: bool, damage: Damage) -> Result<State, LoadError> {
     let mut options = options(&folder.0, log);
     options.persistence.damage = damage;
@@ -51,7 +51,8 @@ fn load(folder: &Folder, log: bool, damage: Damage) -> Result<State, LoadError> 
     Ok(everything(&server))
 }
 
-/// The keys of a server, and its libraries of functions under a database that there is not.
+/// Returns the keys of a server, and its libraries of functions under a database that does not
+/// exist.
 fn everything(server: &Server) -> State {
     let mut state = state(&server.keyspace);
     for (number, code) in server.functions.codes().iter().enumerate() {
@@ -86,7 +87,8 @@ fn folder_of(files: &Files) -> Folder {
     folder
 }
 
-/// Files of a server after a small history with a base, and the states between its commands.
+/// Returns the files of a server after a small history with a base, and the states between its
+/// commands.
 fn history(rewrites: usize, commands: usize) -> (Vec<Files>, Vec<State>) {
     let folder = Folder::new();
     let server = Nearfield::start(options(&folder.0, true));
@@ -128,8 +130,8 @@ fn history(rewrites: usize, commands: usize) -> (Vec<Files>, Vec<State>) {
     (left, states)
 }
 
-/// Fails unless a start is refused, the message names the file and a remedy, and all files are as
-/// they were.
+/// Fails unless a start is refused, the message names the file and a remedy, and all files are
+/// unchanged.
 #[track_caller]
 fn assert_refused(folder: &Folder, log: bool, name: &str) {
     let before = files(folder);
@@ -163,7 +165,7 @@ fn without_a_manifest_nothing_is_lost_and_another_can_be_made() {
         assert_eq!(load(&folder, true, Damage::Repair).unwrap(), whole);
         assert_eq!(load(&folder, true, Damage::Refuse).unwrap(), whole);
     }
-    // An old manifest beside newer files; one of a newer version, an empty one, and none of ours.
+    // An old manifest with newer files; one of a newer version, an empty one, and foreign ones.
     let mut files = left[1].clone();
     let newer = b"nearfield-log 4\nlog log-1.aof\ncrc32c 00000000\n".to_vec();
     let body = newer.len() - "crc32c 00000000\n".len();
@@ -188,7 +190,7 @@ fn without_a_manifest_nothing_is_lost_and_another_can_be_made() {
     let folder = folder_of(&files);
     assert_refused(&folder, true, MANIFEST);
     assert_eq!(&load(&folder, true, Damage::Repair).unwrap(), last);
-    // One whose files are not there.
+    // A manifest that names missing files.
     for missing in left[1].keys().filter(|name| *name != MANIFEST) {
         let mut files = left[1].clone();
         files.remove(missing);
@@ -231,7 +233,7 @@ fn a_log_that_lacks_bytes_is_refused_and_a_repair_keeps_what_it_cuts_off() {
         assert_eq!(load(&folder, true, Damage::Repair).unwrap(), State::new());
         assert_eq!(load(&folder, true, Damage::Refuse).unwrap(), State::new());
     }
-    // A last frame that a power failure has cut short is removed without an option, and kept, too.
+    // A last frame that a power failure has torn is removed without an option, and kept, too.
     let mut files = left[0].clone();
     files.insert(
         "log-1.aof".to_owned(),
@@ -256,8 +258,8 @@ fn a_value_that_looks_like_a_trailer_does_not_make_a_torn_tail_refused() {
     server.server.log.flush().unwrap();
     let before = fs::read(folder.join("log-1.aof")).unwrap().len();
     let expected = state(&server.server.keyspace);
-    // Trailers of all forms: one of an older server, and that of this log's first frame but for its
-    // number, which no client knows.
+    // Trailers of all forms: one of an older server, and that of this log's first frame except for
+    // its number, which no client knows.
     let mut value = Vec::new();
     nearfield_server::log::frame::seal(&mut value, None, before as u64, u64::MAX);
     value.extend(nearfield_server::log::frame::opening(
@@ -307,7 +309,7 @@ fn a_log_of_an_older_server_is_gone_on_with() {
             .len(),
         2
     );
-    // From the next rewrite on its frames are those of this server.
+    // After the next rewrite its frames are those of this server.
     run(&mut connection, "BGREWRITEAOF");
     let status = || server.server.persistence.status();
     eventually("a rewrite", || status().rewrites == 1);
@@ -336,14 +338,14 @@ fn what_others_have_left_is_read_as_a_whole_or_refused() {
     let manifest = "appendonlydir/appendonly.aof.manifest";
     let both = "file appendonly.aof.1.incr.aof seq 1 type i\n\
                 file appendonly.aof.2.incr.aof seq 2 type i\n";
-    // Half a transaction at the end is none.
+    // Half a transaction at the end is not executed.
     let folder = Folder::new();
     write(&folder, one, &["SET a 1"], 0);
     write(&folder, two, &["SET b 1", "MULTI", "SET c 1", "SET d 1"], 0);
     assert_refused(&folder, true, "appendonly.aof.manifest");
     fs::write(folder.join(manifest), both).unwrap();
     assert_eq!(load(&folder, true, Damage::Refuse).unwrap().len(), 2);
-    // A file that is not the last one is whole.
+    // Only the last file may be incomplete.
     let folder = Folder::new();
     write(&folder, one, &["SET a 1", "SET a 2"], 3);
     write(&folder, two, &["SET b 1"], 0);
@@ -352,12 +354,12 @@ fn what_others_have_left_is_read_as_a_whole_or_refused() {
     assert!(matches!(error, LoadError::Damaged { .. }), "{error}");
     fs::write(folder.join(manifest), "").unwrap();
     assert!(load(&folder, true, Damage::Refuse).is_err());
-    // Which of two states is the latest is not known.
+    // It is unknown which of two states is the latest.
     let folder = Folder::new();
     write(&folder, one, &["SET a 1"], 0);
     fs::write(folder.join("dump.rdb"), b"").unwrap();
     assert_refused(&folder, true, "dump.rdb: beside it there is");
-    // No regular files.
+    // Files that are not regular.
     let folder = Folder::new();
     fs::create_dir(folder.join("dump.rdb")).unwrap();
     assert_refused(&folder, false, "dump.rdb");
@@ -423,8 +425,7 @@ fn damage_anywhere_is_refused_or_gives_what_was_acknowledged() {
         match load(&folder, log, Damage::Refuse) {
             Ok(state) if files[&name] == whole[&name] => drop(state),
             Ok(state) if log => {
-                // Bytes may be missing at the end of a log, where nobody can tell; and nowhere
-                // else.
+                // A log may be cut off at its end, where that cannot be detected; but nowhere else.
                 assert!(states.contains(&state), "{name}");
                 let is_whole = Some(&state) == states.last();
                 assert!(name.ends_with(".aof") || is_whole, "{name}");
@@ -433,7 +434,7 @@ fn damage_anywhere_is_refused_or_gives_what_was_acknowledged() {
                     _ => earlier += 1,
                 }
             }
-            // Bytes behind the checksum are not read.
+            // Bytes after the checksum are not read.
             Ok(state) => {
                 assert_eq!(state, dumped, "{name}");
                 same += 1;
@@ -453,7 +454,7 @@ fn damage_anywhere_is_refused_or_gives_what_was_acknowledged() {
     assert!(refused > earlier + same);
 }
 
-/// Damages a text in another way for each seed, and passes on what is no longer the same.
+/// Damages a text differently for each seed, and passes the damaged ones to `check`.
 fn damaged_texts(whole: &[u8], mut check: impl FnMut(&[u8])) {
     seeds::each(300, |seed| {
         let random = &mut SmallRng::seed_from_u64(seed);
@@ -465,7 +466,7 @@ fn damaged_texts(whole: &[u8], mut check: impl FnMut(&[u8])) {
     });
 }
 
-/// The lines of a text that say something.
+/// Returns the lines of a text except empty ones and comments.
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
     lines.filter(|line| !line.is_empty() && !line.starts_with(b"#"))
@@ -505,7 +506,7 @@ fn damage_anywhere_in_a_file_of_users_is_refused_or_gives_what_its_lines_say() {
         }
         read += 1;
         assert!(!text.contains(&0), "bytes that nobody has written");
-        // Each line made one user, and each user but the default one is that of a line.
+        // Each line made one user, and each user except the default one is that of a line.
         let users = server.acl.users();
         let mut named = BTreeSet::from([b"default".to_vec()]);
         for line in lines(text) {
@@ -569,7 +570,7 @@ fn damage_anywhere_in_a_configuration_is_refused_or_gives_what_its_lines_say() {
                 assert_eq!(read, Some(&*value), "{name}");
             }
         }
-        // The server can be made of it, or says why not.
+        // The server can be made of these settings, or they are refused with a reason.
         if let Ok(options) = Options::from_settings(settings) {
             drop(UnservedServer::new(options));
         }
@@ -614,7 +615,7 @@ fn a_log_of_redis_is_taken_over() {
     // From then on its own log counts.
     fs::remove_dir_all(&aof).unwrap();
     assert_eq!(load(&folder, true, Damage::Refuse).unwrap(), loaded);
-    // One file, as it was before Redis 7.
+    // A single file, as before Redis 7.
     let other = Folder::new();
     fs::write(other.join("appendonly.aof"), [base, log].concat()).unwrap();
     assert_eq!(load(&other, true, Damage::Refuse).unwrap().len(), 4);

@@ -1,13 +1,13 @@
-//! Random commands, of which our server and Debian's redis-server have to make the same.
+//! Random commands, for which our server and Debian's redis-server must give the same replies.
 //!
-//! Each *episode* is some hundred commands on few keys, so that types clash; it begins on empty
-//! servers and ends with reading all keys. What is generated is described in
-//! `nearfield_server_testkit::commands`; commands that our table does not have are left out. A
-//! failure is shrunk to few commands and printed with its seed.
+//! Each *episode* consists of some hundred commands on few keys, so that types clash. It begins on
+//! empty servers and ends with reading all keys. The generated commands are described in
+//! `nearfield_server_testkit::commands`; commands that our table lacks are left out. A failure is
+//! shrunk to few commands and printed with its seed.
 //!
 //! `NEARFIELD_COMMANDS` sets the number of commands, `NEARFIELD_SEED` the seed of the first
 //! episode, which is always the same otherwise: a run must not fail by chance. Without redis-server
-//! the test says so and checks nothing.
+//! the test reports that and checks nothing.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -31,9 +31,9 @@ use std::time::{Duration, Instant};
 const COMMANDS: u64 = 100_000;
 const EPISODE_COMMANDS: usize = 400;
 const DATABASES: usize = 2;
-/// Sent at once; replies fit into the buffers of the sockets.
+/// Number of commands that are sent at once; their replies fit into the buffers of the sockets.
 const PIPELINE: usize = 50;
-/// The seed of the first episode, if none is given.
+/// The seed of the first episode by default.
 const SEED: u64 = 1000;
 const SHRINK_TIME: Duration = Duration::from_secs(30);
 
@@ -42,7 +42,7 @@ fn random_commands_are_answered_as_by_redis() {
     let Some(redis) = redis(&[]) else { return };
     let folder = Folder::new();
     let ours = Nearfield::start(saving_into(&folder, 2));
-    // XSETID to before an entry that is deleted is refused as by Redis 8 and Valkey 9.
+    // XSETID to an id before a deleted entry is refused as in Redis 8 and Valkey 9.
     let known =
         |name: &[u8]| command::find(name).is_some() && !name.eq_ignore_ascii_case(b"xsetid");
     let commands = number("NEARFIELD_COMMANDS").unwrap_or(COMMANDS);
@@ -62,7 +62,7 @@ fn streams_are_answered_as_by_redis_8() {
     compare_with(Peer::Redis8, Of::Streams);
 }
 
-/// Compares with a peer by commands that Redis 7.0 lacks or answers otherwise.
+/// Compares with a peer by commands that Redis 7.0 lacks, or to which it replies differently.
 fn compare_with(peer: Peer, of: Of) {
     let rival = match peer.start(&[]) {
         Ok(rival) => rival,
@@ -113,25 +113,26 @@ fn redis(options: &[&str]) -> Option<Redis> {
     match Redis::start(&options) {
         Ok(redis) => Some(redis),
         Err(reason) => {
-            // Past the harness, which keeps what tests that pass print.
+            // Directly to the standard error, because the harness hides the output of tests that
+            // pass.
             let _ = writeln!(std::io::stderr(), "not compared with Redis: {reason}");
             None
         }
     }
 }
 
-/// Which commands are chosen.
+/// The families from which commands are chosen.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
-    /// Those of Redis 7.0.
+    /// Commands of Redis 7.0.
     All,
-    /// Those on hashes whose fields expire.
+    /// Commands on hashes with fields that expire.
     Fields,
-    /// Those on streams, which later servers than Redis 7.0 answer in a way of their own.
+    /// Commands on streams, to which servers after Redis 7.0 reply differently.
     Streams,
 }
 
-/// Compares two servers by random commands; returns how many they were, or the first difference.
+/// Compares two servers by random commands. Returns their number, or the first difference.
 fn compare(
     addresses: [SocketAddr; 2],
     known: fn(&[u8]) -> bool,
@@ -196,7 +197,7 @@ struct Episode {
     commands: Vec<Sent>,
 }
 
-/// The commands of an episode, and at its end those that read all there is.
+/// Returns the commands of an episode, with those that read everything at its end.
 fn episode(of: Of, seed: u64, known: fn(&[u8]) -> bool) -> Episode {
     let mut random = SmallRng::seed_from_u64(seed);
     let resp3 = known(b"hello") && random.random_bool(0.3);
@@ -218,7 +219,7 @@ fn episode(of: Of, seed: u64, known: fn(&[u8]) -> bool) -> Episode {
             });
         }
     };
-    // An error unless a transaction is open.
+    // This is an error unless a transaction is open.
     read(&[b"EXEC"], Mode::Exact);
     if of == Of::All {
         read(&[b"DEBUG", b"DIGEST"], Mode::Exact);
@@ -234,7 +235,7 @@ fn episode(of: Of, seed: u64, known: fn(&[u8]) -> bool) -> Episode {
         let places: [&[u8]; 2] = [b"g1", b"g2"];
         for &key in KEYS.iter().chain([&LEX_KEY]).chain(&places) {
             read(&[b"TYPE", key], Mode::Exact);
-            // Those of the other types fail in the same way.
+            // The commands for the other types fail in the same way.
             read(&[b"GET", key], Mode::Exact);
             read(&[b"LRANGE", key, b"0", b"-1"], Mode::Exact);
             read(&[b"SMEMBERS", key], Mode::Unordered);
@@ -256,12 +257,12 @@ fn episode(of: Of, seed: u64, known: fn(&[u8]) -> bool) -> Episode {
     Episode { resp3, commands }
 }
 
-/// False for what Redis 7.2 refuses and 7.0 does not.
+/// Returns false for commands that Redis 7.2 refuses and 7.0 does not.
 fn is_answered_alike(of: Of, sent: &Sent) -> bool {
     let is = |name: &str| sent.words[0].eq_ignore_ascii_case(name.as_bytes());
     let has = |word: &str| sent.words.iter().any(|it| it == word.as_bytes());
     match of {
-        // Redis 7.0 has no `XREAD STREAMS key +`.
+        // Redis 7.0 lacks `XREAD STREAMS key +`.
         Of::All if is("XREAD") => !has("+"),
         _ => !(is("LPOS") && has(&i64::MIN.to_string())),
     }
@@ -300,7 +301,7 @@ impl Pair {
         pair
     }
 
-    /// Finds the first reply that differs, and leaves nothing behind that is still executed.
+    /// Finds the first reply that differs. No command is still being executed afterwards.
     fn run(mut self, commands: &[Sent]) -> Option<Difference> {
         let sent = commands.iter().enumerate().flat_map(|(position, sent)| {
             let before = (self.of == Of::All).then(|| sent.creating_consumer());
@@ -315,7 +316,7 @@ impl Pair {
     }
 
     fn first_difference(&mut self, commands: &[(usize, Sent)]) -> Option<Difference> {
-        // How the replies to what is queued in a transaction are compared.
+        // The comparisons of the replies to commands that are queued in a transaction.
         let mut queued: Vec<Comparison> = Vec::new();
         for some in commands.chunks(PIPELINE) {
             let mut request = Vec::new();
@@ -328,7 +329,8 @@ impl Pair {
             for &(position, ref sent) in some {
                 let mut redis = self.redis.receive().expect("redis-server answers");
                 let ours = match self.ours.receive() {
-                    // Which Redis 7.0 does not tell, or takes as it is said.
+                    // Redis 7.0 does not report these fields, or takes their values from the
+                    // command.
                     Ok(ours) if self.of == Of::All => {
                         redis = redis.without(&["entries-read", "lag"]);
                         ours.without(&["inactive", "active-time", "entries-read", "lag"])
@@ -369,12 +371,12 @@ impl Pair {
     }
 }
 
-/// How the replies to a command are compared.
+/// The comparison of the replies to a command.
 #[derive(Clone, Copy)]
 struct Comparison {
     mode: Mode,
-    /// Whether Redis orders elements as the locale does, which sees them up to a byte of zero only
-    /// and leaves those that it cannot tell apart in any order.
+    /// True if Redis orders elements like the locale does: it compares them only up to a zero byte,
+    /// and leaves equal ones in any order.
     collates: bool,
 }
 
@@ -395,8 +397,8 @@ impl Comparison {
     }
 }
 
-/// Whether replies differ only in how large numbers are written: Redis 7.0 has an exponent from
-/// 10^17 on, 7.2 where that is shorter.
+/// Returns true if replies differ only in the form of large numbers: Redis 7.0 uses an exponent
+/// from 10^17 on, 7.2 where that is shorter.
 fn same_numbers(ours: &Value, redis: &Value) -> bool {
     match (ours, redis) {
         (Value::Array(ours), Value::Array(redis)) => {
@@ -435,7 +437,7 @@ fn only_the_form_of_large_numbers_may_differ() {
     assert!(!same("10000", "x"));
 }
 
-/// The elements of an array as the locale sees them.
+/// Returns the elements of an array as the locale compares them.
 fn up_to_zero(reply: &Value) -> Option<Vec<&[u8]>> {
     let Value::Array(elements) = reply else {
         return None;
@@ -447,7 +449,7 @@ fn up_to_zero(reply: &Value) -> Option<Vec<&[u8]>> {
     element.collect()
 }
 
-/// Compares the replies within a transaction, each in the way of its command.
+/// Compares the replies within a transaction, each in the mode of its command.
 fn same_each(queued: &[Comparison], ours: &Value, redis: &Value) -> bool {
     match (ours, redis) {
         (Value::Array(ours), Value::Array(redis)) if redis.len() == queued.len() => {
@@ -459,7 +461,7 @@ fn same_each(queued: &[Comparison], ours: &Value, redis: &Value) -> bool {
     }
 }
 
-/// Leaves out what is not needed for some reply to differ.
+/// Removes commands that are not needed for some reply to differ.
 fn shrink(of: Of, addresses: [SocketAddr; 2], resp3: bool, mut commands: Vec<Sent>) -> Vec<Sent> {
     let start = Instant::now();
     let mut size = commands.len().div_ceil(2);
@@ -478,7 +480,7 @@ fn shrink(of: Of, addresses: [SocketAddr; 2], resp3: bool, mut commands: Vec<Sen
                 None => position = end,
             }
         }
-        // Once more with single commands, as long as that helps.
+        // Single commands are tried again as long as that helps.
         size = if size == 1 && fewer { 1 } else { size / 2 };
     }
     commands

@@ -1,5 +1,5 @@
-//! What was acknowledged is there after a restart, whatever the disk did; and snapshots are those
-//! of one instant.
+//! Acknowledged writes exist after a restart, whatever the disk did; and each snapshot is that of
+//! one instant.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -38,7 +38,7 @@ pub(super) fn options(folder: &Path, log: bool, policy: Policy) -> Options {
     }
 }
 
-/// Loads a folder without serving anybody.
+/// Loads a folder without serving clients.
 pub(super) fn load(folder: &Path, log: bool, damage: Damage) -> Result<State, LoadError> {
     let mut options = options(folder, log, Policy::Always);
     options.persistence.damage = damage;
@@ -64,7 +64,7 @@ pub(super) fn wait_until(what: &str, is: impl Fn() -> bool) {
     }
 }
 
-/// Fills the keyspace with something of each kind, in every form.
+/// Fills the keyspace with values of each type, in every form.
 fn fill(server: &Server) {
     let mut databases = server.keyspace.exclude();
     let mut effects = Effects::default();
@@ -134,11 +134,11 @@ fn every_kind_of_value_comes_back_from_a_dump() {
     };
     assert_eq!(saved.len(), 3 * 4 * 8 + 1);
     assert_eq!(load(&folder.0, false, Damage::Refuse).unwrap(), saved);
-    // The same through a base, when logging begins.
+    // The same state comes from a base, when logging begins.
     assert_eq!(load(&folder.0, true, Damage::Refuse).unwrap(), saved);
     fs::remove_file(folder.join("dump.rdb")).unwrap();
     assert_eq!(load(&folder.0, true, Damage::Refuse).unwrap(), saved);
-    // And back, when it ends.
+    // And from a dump again, when logging ends.
     assert_eq!(load(&folder.0, false, Damage::Refuse).unwrap(), saved);
     assert!(!has_log(&folder.0));
     assert_eq!(load(&folder.0, false, Damage::Refuse).unwrap(), saved);
@@ -173,7 +173,7 @@ fn what_was_done_comes_back_from_the_log() {
     }
 }
 
-/// The log of a small history, and the states after each of its frames.
+/// Returns the log of a small history, and the states after each of its frames.
 fn small_history() -> (Folder, PathBuf, Vec<State>) {
     let folder = Folder::new();
     let server = Nearfield::start(options(&folder.0, true, Policy::Always));
@@ -198,7 +198,7 @@ fn a_log_cut_anywhere_loads_as_far_as_it_goes() {
         fs::write(&path, &whole[..length]).unwrap();
         let loaded = load(&folder.0, true, Damage::Refuse);
         if length < opening_bytes {
-            // It was on the medium before the manifest named the log.
+            // The head was on the medium before the manifest named the log.
             let refused = matches!(loaded, Err(LoadError::Damaged { offset: 0, .. }));
             assert!(refused, "{loaded:?}");
             continue;
@@ -207,7 +207,7 @@ fn a_log_cut_anywhere_loads_as_far_as_it_goes() {
         let position = states.iter().position(|state| *state == loaded).unwrap();
         assert!(position >= seen, "a longer log has less");
         seen = position;
-        // What is cut off stays cut off.
+        // The bytes that are cut off stay cut off.
         assert_eq!(load(&folder.0, true, Damage::Refuse).unwrap(), loaded);
     }
     assert_eq!(seen, states.len() - 1);
@@ -242,7 +242,8 @@ fn no_flipped_byte_of_a_log_makes_a_wrong_state() {
             Err(other) => panic!("at {position}: {other}"),
         }
     }
-    // Only a last trailer that is no such command any more looks like one that was not written.
+    // Only damage to the last trailer, which is then no such command, looks like a trailer that was
+    // not written.
     assert!(refused > 5 * cut && cut > 3, "{refused} and {cut}");
 }
 
@@ -271,8 +272,8 @@ fn two_servers_do_not_share_a_folder() {
 
 // ---- Snapshots while clients write -------------------------------------------------------------
 
-/// Writes pairs of keys that are equal at each instant, far from each other in the keys' order,
-/// and keys that are moved from one end to the other, until `stop`.
+/// Writes until `stop`: pairs of keys that are equal at each instant and far apart in the keys'
+/// order, and keys that are moved from one end to the other.
 fn write_pairs(server: &Nearfield, number: usize, stop: &AtomicBool) {
     let mut connection = server.connect();
     let mut count = 0_u64;
@@ -427,7 +428,7 @@ fn the_log_is_rewritten_when_it_has_grown() {
     assert!(server.server.log.counts().file_bytes < 50_000);
 }
 
-/// Copies a folder, as it would be found if the server were killed now.
+/// Copies a folder, in the state in which a kill at this moment would leave it.
 pub(super) fn copy(folder: &Folder) -> Folder {
     let copy = Folder::new();
     for entry in fs::read_dir(&folder.0).unwrap() {
@@ -437,13 +438,13 @@ pub(super) fn copy(folder: &Folder) -> Folder {
     copy
 }
 
-/// True if the manifest of a folder names a log.
+/// Returns true if the manifest of a folder names a log.
 fn has_log(folder: &Path) -> bool {
     let manifest = Manifest::read(folder).unwrap();
     manifest.is_some_and(|manifest| manifest.has_log())
 }
 
-/// Turns the log on or off, and waits until it is so.
+/// Turns the log on or off, and waits until that is done.
 fn switch_log(server: &Nearfield, on: bool) {
     let value = if on { "yes" } else { "no" };
     let set = format!("CONFIG SET appendonly {value}");
@@ -458,7 +459,7 @@ fn switch_log(server: &Nearfield, on: bool) {
     });
 }
 
-/// The number of keys that are not of pairs.
+/// Returns the number of keys that do not belong to pairs.
 fn single(state: &State) -> usize {
     let keys = state.keys();
     keys.filter(|(_, key)| !key.contains(&b':')).count()
@@ -482,7 +483,7 @@ fn a_log_that_is_turned_on_and_off_while_clients_write_loses_nothing() {
             assert_eq!(run(&mut connection, &set), ok());
             let killed = load(&copy(&folder).0, true, Damage::Refuse).unwrap();
             check_pairs(&killed);
-            // All that was acknowledged while there was a log, and what was there before.
+            // All writes that were acknowledged while there was a log, and those before.
             assert_eq!(single(&killed), 2 * round + 2);
             switch_log(server, false);
             let set = format!("SET saved{round} 1");
@@ -529,7 +530,7 @@ fn a_log_that_cannot_begin_is_begun_later_and_refuses_no_writes() {
     });
     assert!(!server.server.log.is_on());
     assert_eq!(run(&mut connection, "SET b 1"), ok());
-    // The manifest is in place then, and must not name files that are gone.
+    // The manifest is in place then, and must not name files that are deleted.
     {
         let mut faults = disk.faults.lock();
         (faults.syncs, faults.directories) = (None, Some(EIO));
@@ -586,7 +587,7 @@ fn replies_after_a_change_to_always_wait_for_a_sync() {
         let syncs = server.server.log.counts().syncs;
         let always = "CONFIG SET appendfsync always";
         assert_eq!(run(&mut connection, always), ok());
-        // All that was written before is on the medium, without another write.
+        // All earlier writes are on the medium, without another write.
         assert!(server.server.log.counts().syncs > syncs, "{before}");
         assert_eq!(server.server.log.durable(), server.server.log.position());
         assert_eq!(
@@ -594,7 +595,7 @@ fn replies_after_a_change_to_always_wait_for_a_sync() {
             Value::Simple(b"PONG".to_vec())
         );
     }
-    // In one round, and with a sync that fails: the reply would not be true.
+    // In one round, and with a sync that fails: a success reply would not be true.
     assert_eq!(run(&mut connection, "CONFIG SET appendfsync no"), ok());
     assert_eq!(run(&mut connection, "SET b 1"), ok());
     disk.faults.lock().syncs = Some(EIO);
@@ -625,7 +626,7 @@ fn without_space_nothing_is_acknowledged_and_reads_go_on() {
         let mut connection = server.connect();
         assert_eq!(run(&mut connection, "SET a 1"), ok());
         disk.faults.lock().space = Some(50);
-        // Memory has changed, the log has not: neither success nor failure would be true.
+        // Memory has changed but the log has not: neither success nor failure would be true.
         assert!(connection.command(&[b"SET", b"b", b"2"]).is_err());
         let mut connection = server.connect();
         assert!(is_misconf(&run(&mut connection, "SET c 3")));
@@ -635,7 +636,7 @@ fn without_space_nothing_is_acknowledged_and_reads_go_on() {
             run(&mut connection, "PING"),
             Value::Simple(b"PONG".to_vec())
         );
-        // The file is as it was before.
+        // The file is unchanged.
         let copy = Folder::new();
         for name in ["nearfield.manifest", "log-1.aof"] {
             fs::copy(folder.join(name), copy.join(name)).unwrap();
@@ -669,7 +670,8 @@ fn whatever_reads_is_answered_while_the_disk_is_full() {
     for policy in [Policy::Always, Policy::EverySecond, Policy::No] {
         let (folder, disk) = (Folder::new(), FaultyDisk::default());
         let mut options = options(&folder.0, true, policy);
-        // So that all clients share what a thread keeps from one command to the next.
+        // One thread, so that all clients share the state that a thread keeps from one command to
+        // the next.
         options.threads = 1;
         options.persistence.disk = Arc::new(disk.clone());
         let server = Nearfield::start(options);
@@ -822,7 +824,7 @@ fn a_snapshot_that_fails_leaves_the_last_one() {
         assert!(!status().last_save_ok);
         disk.faults.lock().names = None;
     }
-    // No save point asked for it, so writes go on.
+    // No save point requested it, so writes are still accepted.
     assert_eq!(run(&mut connection, "SET c 3"), ok());
     drop(server);
     assert_eq!(load(&folder.0, false, Damage::Refuse).unwrap().len(), 1);
@@ -840,7 +842,7 @@ fn a_rewrite_without_a_log_saves_what_the_next_start_reads() {
         assert_eq!(answer, "Background append only file rewriting started");
         wait_until("the end", || status().saves == round);
         wait_until("the end", || status().running.is_none());
-        // A start reads it, whether it begins a log or not.
+        // A start reads the dump, whether it begins a log or not.
         for log in [false, true] {
             let loaded = load(&copy(&folder).0, log, Damage::Refuse).unwrap();
             assert_eq!(loaded.len() as u64, round);

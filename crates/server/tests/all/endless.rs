@@ -1,5 +1,5 @@
-//! Scripts that do not end by themselves: others are told so on all connections, also on those of
-//! the script's own thread, and may end the script or the server.
+//! Scripts that do not end by themselves: other clients get an error on all connections, also on
+//! those of the script's own thread, and may end the script or the server.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -38,7 +38,7 @@ fn of_threads(threads: usize) -> Options {
     }
 }
 
-/// A connection to a server on which scripts soon count as slow.
+/// Returns a connection to a server on which scripts soon count as slow.
 fn impatient(address: SocketAddr) -> Connection {
     let mut connection = connect(address);
     assert_eq!(
@@ -64,13 +64,14 @@ fn until_busy(connection: &mut Connection) {
 fn all_connections_hear_that_the_server_is_busy_and_may_end_the_script() {
     on_all(|address| {
         let mut first = impatient(address);
-        // As many as the server has threads, and more, so that some are served by the script's.
+        // More connections than the server has threads, so that some are served by the script's
+        // thread.
         let mut others: Vec<_> = (0..6).map(|_| connect(address)).collect();
         for other in &mut others {
             assert_eq!(ask(other, "SET key value"), "OK");
         }
         for _ in 0..2 {
-            // What comes before the script is answered before, what comes behind it behind.
+            // Replies to commands before the script come before its reply, and later ones after it.
             tell(&mut first, "SET before 1");
             eval(&mut first, ENDLESS);
             tell(&mut first, "INCR before");
@@ -157,7 +158,7 @@ fn a_script_in_one_long_call_of_a_library_does_not_keep_others_waiting() {
     for threads in [1, 3] {
         let server = Nearfield::start(of_threads(threads));
         let (mut first, mut second) = (impatient(server.address), server.connect());
-        // The library looks for what is not there, in time that grows with the cube of the length.
+        // The library searches for an absent text, in time that grows with the cube of the length.
         let mut length = 600;
         loop {
             let text = format!(
@@ -203,7 +204,7 @@ fn shutdown_ends_a_script_that_has_written_and_keeps_nothing_of_it() {
         assert!(answer.contains("UNKILLABLE"), "{answer}");
         assert_eq!(ask(&mut second, "SHUTDOWN"), BUSY);
         tell(&mut second, "SHUTDOWN NOSAVE");
-        // Nobody is told that it has gone well, or not.
+        // No client gets a reply that reports success or failure.
         assert_eq!(until_closed(&mut second), 0);
         assert_eq!(until_closed(&mut first), 0);
         drop(server);
@@ -230,13 +231,13 @@ fn a_signal_to_end_saves_what_is_whole() {
             ask(&mut second, "INCR starts");
             eval(&mut first, text);
             until_busy(&mut second);
-            // What the thread does that heeds signals.
+            // The same call as by the thread that handles signals.
             assert!(persistence::shut_down(&server.server, None, false));
             assert!(until_closed(&mut first) <= 1);
             drop(server);
             let server = Nearfield::start(options());
             let mut client = server.connect();
-            // The second script would be saved in part.
+            // The changes of the second script would be saved in part.
             assert_eq!(ask(&mut client, "GET starts"), "\"1\"", "{text}");
             assert_eq!(ask(&mut client, "GET half"), "(nil)");
         }

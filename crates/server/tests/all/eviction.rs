@@ -1,4 +1,5 @@
-//! Keeping within `maxmemory`: what is refused, which keys go, and how well the rest serves.
+//! The limit `maxmemory`: the commands that are refused, the keys that are evicted, and the hit
+//! rate of the rest.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -17,8 +18,8 @@ use rand::{RngExt, SeedableRng};
 
 const LIMIT: u64 = 4 << 20;
 
-/// One test at a time: all servers of a process free the memory of their indexes together, and a
-/// thread of another server that is held up in the middle of a batch would keep it counted as used.
+/// Lock for one test at a time: all servers of a process free the memory of their indexes together,
+/// and a thread of another server that is delayed within a batch would keep it counted as used.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn limited(policy: Policy, limit: u64) -> Nearfield {
@@ -42,7 +43,7 @@ fn used(server: &Nearfield) -> u64 {
     server.server.used_bytes(&databases)
 }
 
-/// A number that `INFO` shows.
+/// Returns a number of `INFO`.
 fn figure(server: &Nearfield, name: &str) -> u64 {
     let info = server.connect().command(&[b"INFO"]).unwrap();
     let Value::Bulk(text) = info else {
@@ -55,11 +56,11 @@ fn figure(server: &Nearfield, name: &str) -> u64 {
 }
 
 fn key(number: u64) -> Vec<u8> {
-    // Spread over the order, so that hot keys do not stand together.
+    // Spread over the order, so that hot keys are not adjacent.
     format!("user:{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).into_bytes()
 }
 
-/// Sends requests at one time and reads all answers.
+/// Sends requests at once and reads all replies.
 fn pipeline(connection: &mut Connection, requests: &[Vec<Vec<u8>>]) -> Vec<Value> {
     let mut bytes = Vec::new();
     for request in requests {
@@ -108,9 +109,9 @@ impl Zipf {
 
 const KEYS: usize = 200_000;
 
-/// Reads keys, and writes those that are not there, as a cache is used. Answers the share of
-/// reads in the second half that found their key, and of the hottest tenth of what could be kept
-/// the share that was.
+/// Reads keys, and writes missing ones, as in a cache. Returns the share of reads in the second
+/// half that found their key, and the share of the hottest keys that are kept. The hottest keys are
+/// a tenth of the number of keys that are kept.
 fn cache(connection: &mut Connection) -> (f64, f64) {
     const ROUNDS: usize = 12_000;
     const AT_ONCE: usize = 50;
@@ -161,8 +162,8 @@ fn caches_serve_as_well_as_those_of_redis() {
             used(&server),
             server.server.eviction.evicted_keys()
         );
-        // Blocks that are replaced are given back a little later, and what replies took is counted
-        // until a moment after they are received.
+        // Memory of replaced blocks is returned a little later, and the memory of replies is
+        // counted until shortly after they are received.
         eventually("the limit is kept", || used(&server) <= LIMIT + LIMIT / 20);
         if policy != Policy::AllKeysRandom {
             assert!(hot > 0.85, "{}: {hot}", policy.name());
@@ -198,9 +199,9 @@ fn without_eviction_commands_that_take_memory_are_refused() {
         [Value::Bulk(vec![b'v'; 100])]
     );
     assert_eq!(server.server.eviction.evicted_keys(), 0);
-    // Transactions are refused as a whole, those that only read and delete are not.
+    // Transactions that write are refused as a whole; those that only read and delete are not.
     let ok = Value::Simple(b"OK".to_vec());
-    // What the many replies took may be free again.
+    // The memory of the many replies may be free again.
     let more = (20_000..40_000).map(|n| pipeline(&mut connection, &[set(n)]));
     assert!(more.flatten().any(|answer| answer == refused));
     assert_eq!(connection.command(&[b"MULTI"]).unwrap(), ok);
@@ -241,7 +242,7 @@ fn a_server_that_is_only_read_evicts_what_clients_cost() {
     pipeline(&mut connection, &(0..20_000).map(set).collect::<Vec<_>>());
     let mut other = server.connect();
     other.send(b"SUBSCRIBE ").unwrap();
-    // Half of a request, which takes memory and is no write.
+    // Half of a request, which takes memory and is not a write.
     other.send(&vec![b'c'; 60 << 10]).unwrap();
     let many: Vec<_> = (0..40)
         .map(|_| {
@@ -310,8 +311,8 @@ fn a_lower_limit_is_kept_with_the_next_write() {
     assert!((10_000..35_000).contains(&kept), "{kept}");
 }
 
-/// Keys 0 to 199 of `database` expire, later ones later; all others do not. At first they were to
-/// expire in another order.
+/// Fills `database` with keys, of which 0 to 199 expire, later ones later. The first expiry times
+/// that they get are in another order.
 fn with_expiries(server: &Nearfield, database: usize, keys: u64) {
     let mut databases = server.server.keyspace.exclude();
     let mut effects = Effects::default();
@@ -360,7 +361,7 @@ fn volatile_policies_evict_only_what_expires() {
         assert!((10..400).contains(&evicted), "{evicted}");
         {
             let databases = server.server.keyspace.share();
-            // The server goes on evicting by itself if it is still above the limit.
+            // The server continues to evict by itself if it is still above the limit.
             let evicted = server.server.eviction.evicted_keys() as usize;
             assert_eq!(
                 databases[0].len().unwrap() + databases[3].len().unwrap(),
@@ -371,13 +372,13 @@ fn volatile_policies_evict_only_what_expires() {
                 400 - evicted
             );
             if policy == Policy::VolatileTtl {
-                // The soonest of both databases, exactly.
+                // Exactly the soonest of both databases.
                 let gone = |number: u64| databases[0].read(&key(number), |_| ()) == Ok(None);
                 assert!((0..evicted as u64 / 2).all(gone));
                 assert!(!(evicted as u64 / 2 + 1..200).any(gone));
             }
         }
-        // When none of those are left, writes are refused.
+        // Writes are refused once no such keys are left.
         configure(&server, "maxmemory", &(300_000).to_string());
         assert!(matches!(
             connection.command(&[b"SET", b"a", b"b"]).unwrap(),

@@ -1,4 +1,4 @@
-//! A disk that is full at any write loses nothing that was acknowledged, and reads are served.
+//! A disk that becomes full at any write loses no acknowledged write, and reads are served.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -11,8 +11,8 @@ use nearfield_server_testkit::reply::Value;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Goes through a history with a log, a rewrite and a snapshot on a disk that takes so many writes
-/// and is full then. False if it had room for all.
+/// Runs a history with a log, a rewrite and a snapshot on a disk that is full after `writes`
+/// writes. Returns false if it had room for all.
 fn go_until_full(writes: u64, policy: Policy) -> bool {
     let (folder, disk) = (Folder::new(), FaultyDisk::default());
     let mut options = options(&folder.0, true, policy);
@@ -21,7 +21,7 @@ fn go_until_full(writes: u64, policy: Policy) -> bool {
     disk.faults.lock().writes_left = Some(writes);
     let status = || server.server.persistence.status();
     let is_idle = || status().running.is_none() && status().scheduled.is_none();
-    // Values that must be there, and those that may be: they were sent and not acknowledged.
+    // Values that must exist, and those that may exist: they were sent and not acknowledged.
     let (mut acknowledged, mut unknown) = (Vec::new(), Vec::new());
     let mut connection = server.connect();
     for number in 0..6 {
@@ -41,7 +41,7 @@ fn go_until_full(writes: u64, policy: Policy) -> bool {
             run(&mut connection, "BGSAVE");
             wait_until("the snapshot has ended", is_idle);
         }
-        // Reads are served, whatever failed.
+        // Reads are served, whichever write failed.
         let read = run(&mut connection, "MGET k0 k1 k2 k3 k4 k5");
         let Value::Array(values) = read else {
             panic!("{writes}: {read}")
@@ -68,7 +68,7 @@ fn go_until_full(writes: u64, policy: Policy) -> bool {
         }
     };
     check(&copy(&folder).0);
-    // With room again, writes are taken again.
+    // With room again, writes are accepted again.
     disk.faults.lock().writes_left = None;
     wait_until("there is room", || !server.server.refuses_writes());
     assert_eq!(run(&mut server.connect(), "SET again v"), ok());

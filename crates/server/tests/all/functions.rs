@@ -31,12 +31,12 @@ fn logging_into(folder: &Folder) -> Options {
     options
 }
 
-/// The libraries, with their code.
+/// Returns the libraries, with their code.
 fn listed(connection: &mut Connection) -> String {
     ask(connection, "FUNCTION LIST WITHCODE")
 }
 
-/// Changes the libraries in all ways, and answers what there is then.
+/// Changes the libraries in all ways, and returns the resulting list.
 fn change(server: &Nearfield) -> String {
     let connection = &mut server.connect();
     for code in [COUNTS, READS] {
@@ -56,7 +56,7 @@ fn change(server: &Nearfield) -> String {
         connection.command(&words).unwrap(),
         Value::Simple(b"OK".to_vec())
     );
-    // It is refused, and not logged either.
+    // The load is refused, and not logged either.
     let failed = load(connection, &COUNTS.replace("end)", "end) x = 1"));
     assert!(matches!(failed, Value::Error(_)), "{failed:?}");
     let other = COUNTS.replace("name=counts", "name=other");
@@ -70,7 +70,7 @@ fn change(server: &Nearfield) -> String {
     listed
 }
 
-/// Checks what a server has that started again.
+/// Checks the libraries of a server that was started again.
 fn check(server: &Nearfield, expected: &str) {
     let connection = &mut server.connect();
     assert_eq!(listed(connection), expected);
@@ -130,7 +130,7 @@ fn a_server_that_begins_to_log_keeps_libraries_without_keys() {
         let server = Nearfield::start(logging_into(&folder));
         assert_eq!(listed(&mut server.connect()), expected);
     }
-    // And one that logs no more has them in its dump.
+    // A server that no longer logs has them in its dump.
     let server = Nearfield::start(saving_into(&folder, 1));
     assert_eq!(listed(&mut server.connect()), expected);
 }
@@ -150,7 +150,7 @@ fn libraries_move_to_redis_and_back() {
             return;
         }
     };
-    // Our snapshot loads there, and our payload.
+    // Redis loads our snapshot, and our payload.
     let theirs = &mut connect(redis.address);
     assert_eq!(ask(theirs, "FCALL_RO read 1 counter"), "\"3\"");
     assert_eq!(ask(theirs, "FCALL count 1 counter"), "(integer) 4");
@@ -165,7 +165,7 @@ fn libraries_move_to_redis_and_back() {
     assert_eq!(ask(theirs, "FUNCTION FLUSH"), "OK");
     restore(theirs, &dump(ours));
     assert_eq!(ask(theirs, "FCALL count 1 counter"), "(integer) 5");
-    // Theirs loads here.
+    // Our server loads theirs.
     assert_eq!(ask(ours, "FUNCTION FLUSH"), "OK");
     restore(ours, &dump(theirs));
     assert_eq!(listed(ours), expected);

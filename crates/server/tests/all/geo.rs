@@ -1,7 +1,8 @@
-//! Searches around random places find what Debian's redis-server finds, in the same order.
+//! Searches around random places find the same as Debian's redis-server, in the same order.
 //!
-//! No two places have the same distance from a third one, as the order of those is not specified.
-//! `NEARFIELD_SEED` sets the seed. Without redis-server the test says so and checks nothing.
+//! No two places have the same distance from a third one, because the order of such places is not
+//! specified. `NEARFIELD_SEED` sets the seed. Without redis-server the test reports that and checks
+//! nothing.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -18,7 +19,7 @@ use std::io::Write;
 const PLACES: usize = 3000;
 const SEARCHES: usize = 3000;
 
-/// A place: most lie near each other, and some at the ends of the grid.
+/// Returns a place: most are near each other, and some at the ends of the grid.
 fn place(random: &mut SmallRng) -> [String; 2] {
     let (longitude, latitude) = match random.random_range(0..10) {
         0 => (
@@ -53,12 +54,12 @@ fn words(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
-/// A search, with options that any of the commands has.
+/// Returns a search, with options of any of the commands.
 fn search(random: &mut SmallRng) -> Vec<String> {
     let unit = ["m", "km", "ft", "mi"].choose(random).unwrap();
     let member = random.random_range(0..PLACES);
     let [longitude, latitude] = place(random);
-    // From a metre to more than the earth.
+    // From a metre to more than the size of the earth.
     let mut length =
         || 10_f64.powf(random.random_range(0.0..5.0)) * if *unit == "m" { 100.0 } else { 1.0 };
     let (radius, width, height) = (length(), length(), length());
@@ -96,7 +97,8 @@ fn searches_find_what_redis_finds() {
     let redis = match Redis::start(&[]) {
         Ok(redis) => redis,
         Err(reason) => {
-            // Past the harness, which keeps what tests that pass print.
+            // Directly to the standard error, because the harness hides the output of tests that
+            // pass.
             let _ = writeln!(std::io::stderr(), "not compared with Redis: {reason}");
             return;
         }
@@ -128,6 +130,6 @@ fn searches_find_what_redis_finds() {
             same(&words(&format!("{command} k {one} {other}")));
         }
     }
-    // Most searches find several.
+    // Most searches find several places.
     assert!(found > SEARCHES, "{found}");
 }

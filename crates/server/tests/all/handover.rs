@@ -1,5 +1,5 @@
-//! Connections that go from thread to thread while they are used: nothing is lost, doubled or
-//! answered out of order.
+//! Connections that move from thread to thread while they are used: no reply is lost, doubled or
+//! out of order.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const THREADS: usize = 3;
-/// How often the number of threads that serve changes.
+/// Number of changes of the number of threads that serve.
 const CHANGES: usize = 60;
 
-/// Counts up by pipelines of a random length, plain reads and writes among them.
+/// Counts up by pipelines of a random length, which also have plain reads and writes.
 fn count(mut connection: Connection, seed: u64, done: &AtomicBool) -> i64 {
     let random = &mut SmallRng::seed_from_u64(seed);
     let (counter, plain) = (format!("counter:{seed}"), format!("plain:{seed}"));
@@ -32,7 +32,7 @@ fn count(mut connection: Connection, seed: u64, done: &AtomicBool) -> i64 {
             encode(&mut request, &[b"INCR", counter.as_bytes()]);
         }
         encode(&mut request, &[b"GET", plain.as_bytes()]);
-        // Sometimes in two parts, so that half a request is handed over.
+        // Some requests are sent in two parts, so that half a request is handed over.
         let cut = random.random_range(0..request.len());
         connection.send(&request[..cut]).unwrap();
         if random.random_ratio(1, 4) {
@@ -69,7 +69,7 @@ fn pass_on(mut giver: Connection, mut taker: Connection, done: &AtomicBool) -> i
     number
 }
 
-/// Subscribes, hears what is published, and ends the subscription, again and again.
+/// Subscribes, receives published messages, and unsubscribes, again and again.
 fn listen(mut speaker: Connection, mut listener: Connection, done: &AtomicBool) -> i64 {
     let mut number = 0;
     while !done.load(Ordering::Relaxed) {
@@ -88,7 +88,7 @@ fn listen(mut speaker: Connection, mut listener: Connection, done: &AtomicBool) 
     number
 }
 
-/// Connects, and has another client close the connection.
+/// Connects, and makes another client close the connection.
 fn kill(server: &Nearfield, mut killer: Connection, done: &AtomicBool) -> i64 {
     let mut number = 0;
     while !done.load(Ordering::Relaxed) {
@@ -142,7 +142,7 @@ fn connections_are_handed_over_while_they_are_used() {
     let moved = |id| served_by.range((id, 0)..=(id, THREADS)).count() > 1;
     let clients: BTreeSet<u64> = served_by.iter().map(|(id, _)| *id).collect();
     assert!(clients.into_iter().filter(|id| moved(*id)).count() >= 5);
-    // Rested threads keep nothing but what cannot be moved.
+    // Rested threads keep only connections that cannot be moved.
     balance.set_active(1);
     let mut connection = server.connect();
     for number in 0..5 {

@@ -1,4 +1,4 @@
-//! Fields that expire while the server runs: in batches, with a log, under other names.
+//! Fields that expire while the server runs: in batches, with a log, and in renamed hashes.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -46,7 +46,7 @@ fn send(connection: &mut Connection, commands: &[String]) {
     connection.send(&request).unwrap();
     for command in commands {
         let reply = connection.receive().unwrap();
-        // Which keys are there is left to chance.
+        // The existence of keys is left to chance.
         let may_fail = command.starts_with("RENAME") || command.starts_with("COPY");
         assert!(
             may_fail || !matches!(reply, Value::Error(_)),
@@ -55,7 +55,7 @@ fn send(connection: &mut Connection, commands: &[String]) {
     }
 }
 
-/// Waits until no field is left that expires.
+/// Waits until no fields with expiry times are left.
 fn all_expired(server: &Nearfield) {
     eventually("all fields have expired", || {
         let databases = server.server.keyspace.share();
@@ -64,7 +64,7 @@ fn all_expired(server: &Nearfield) {
     assert!(server.server.keyspace.cold_notes.is_empty());
 }
 
-/// What there is, without keys that were given other names.
+/// Returns the keyspace after all fields have expired.
 fn settled(server: &Nearfield) -> State {
     all_expired(server);
     state(&server.server.keyspace)
@@ -76,7 +76,7 @@ fn what_expires_beside_batches_comes_back_from_the_log() {
     expire_beside_batches(|| logging(&folder), |_, run| run());
 }
 
-/// Ends moving values, also if the test fails meanwhile.
+/// Guard that ends the moving of values, also if the test fails meanwhile.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -103,7 +103,7 @@ fn what_expires_while_hashes_move_between_tiers_comes_back_from_the_log() {
     });
 }
 
-/// Executes random commands in batches, `beside` something else.
+/// Executes random commands in batches, while `beside` does something else.
 fn expire_beside_batches(
     options: impl Fn() -> Options,
     beside: impl FnOnce(&Nearfield, &mut dyn FnMut()),
@@ -127,7 +127,7 @@ fn expire_beside_batches(
     let server = Nearfield::start(options());
     let mut connection = server.connect();
     let random = &mut SmallRng::seed_from_u64(7);
-    // Keys that are renamed have to be there.
+    // Keys that are renamed must exist.
     let ready: Vec<String> = (0..6).map(|key| format!("HSET k{key} stays 1")).collect();
     let mut run = || {
         send(&mut connection, &ready);
@@ -166,7 +166,7 @@ fn a_field_that_was_over_before_a_batch_is_so_when_the_log_is_read() {
         let set = format!("HSET k{number} f 10 g 10");
         let expire = format!("HPEXPIRE k{number} 1 FIELDS 1 f");
         send(&mut connection, &[set, expire]);
-        // The field is over then, whether the server has removed it or not.
+        // The field has expired then, whether the server has removed it or not.
         thread::sleep(Duration::from_millis(2));
         let add = format!("HINCRBY k{number} f 1");
         send(&mut connection, &[add.clone(), "GET other".to_owned(), add]);
@@ -177,7 +177,7 @@ fn a_field_that_was_over_before_a_batch_is_so_when_the_log_is_read() {
     assert_eq!(settled(&Nearfield::start(logging(&folder))), expected);
 }
 
-/// Executes a command at a time, which must not fail, and answers the reply.
+/// Executes a command at a given time, which must not fail, and returns the reply.
 fn run_at(server: &Server, client: &mut Client, command: &str, now_ms: u64) -> String {
     let args: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
     let mut effects = Effects::default();
@@ -198,7 +198,7 @@ fn run_at(server: &Server, client: &mut Client, command: &str, now_ms: u64) -> S
     reply
 }
 
-/// How many fields the cycle removes from a database at a time.
+/// Returns the number of fields that the cycle removes from a database at a given time.
 fn expire_at(server: &Server, database: usize, now_ms: u64) -> u64 {
     let expired = || server.keyspace.expired_fields.load(Ordering::Relaxed);
     let before = expired();
@@ -222,7 +222,7 @@ fn hashes_in_cold_tiers_go_with_their_last_field_under_any_name() {
         tiers: Some(small_tiers(&tiers.0)),
         ..Options::default()
     };
-    // Files, as compressed memory does not take so small hashes.
+    // Files, because compressed memory does not accept such small hashes.
     let notes = go_with_their_last_field(options, |server| move_all(server, 2));
     assert_eq!(notes, 0);
 }
@@ -244,7 +244,7 @@ fn move_all(server: &Server, tier: usize) {
     }
 }
 
-/// Calls `before` before each command. Answers how many notes of cold hashes are left.
+/// Calls `before` before each command. Returns the number of notes of cold hashes that are left.
 fn go_with_their_last_field(options: Options, before: impl Fn(&Server)) -> usize {
     const START_MS: u64 = 1_800_000_000_000;
     let (server, mut client) = (UnservedServer::new(options), Client::internal());

@@ -1,5 +1,5 @@
-//! Scripts that attack the interpreter or the server. The public faults of Lua 5.1 and of the
-//! libraries that scripts find are here by their names, each with an input that showed it.
+//! Scripts that attack the interpreter or the server. The public vulnerabilities of Lua 5.1 and of
+//! its libraries in scripts are here by their names, each with an input that triggered it.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -9,8 +9,8 @@ use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::steps::{ask, connect, eventually, hear, info, on_both, tell};
 use std::net::SocketAddr;
 
-/// A fault that was published, an input that showed it, and how the answer begins where there is
-/// none.
+/// The name of a published vulnerability, an input that triggered it, and the beginning of the
+/// reply where it is fixed.
 type PublicFault = (&'static str, &'static str, &'static str);
 
 const PUBLIC_FAULTS: &[PublicFault] = &[
@@ -271,7 +271,7 @@ fn eval(connection: &mut Connection, text: &str) -> String {
     hear(connection)
 }
 
-/// With several threads their stacks are smaller than that of the main thread.
+/// With several threads, their stacks are smaller than that of the main thread.
 #[test]
 fn public_faults_are_answered() {
     let server = start(3);
@@ -283,7 +283,7 @@ fn public_faults_are_answered() {
     }
 }
 
-/// Loops that catch what ends them, as far as Lua offers something for it.
+/// Loops that catch the error that ends them, as far as Lua allows that.
 const LOOPS: &[&str] = &[
     "while true do pcall(function() while true do end end) end",
     "while true do pcall(pcall, pcall, function() while true do end end) end",
@@ -312,7 +312,7 @@ const LOOPS: &[&str] = &[
     while true do pcall(table.sort, t) end",
     "local s = string.rep('x', 30000000) while true do local t = s .. 'y' end",
     "while true do local s = string.rep('x', 30000000):upper():reverse() end",
-    // Native code that goes through few values very often.
+    // Native code that visits few values very often.
     "local t = {} for i = 1, 900 do t = {t, t} end
     while true do pcall(cjson.encode, t) end",
     "local t = {} for i = 1, 15 do local u = {} for j = 1, 30 do u[j] = t end t = u end
@@ -365,7 +365,7 @@ fn nothing_catches_the_end_of_the_server() {
         let mut other = server.connect();
         eventually("it is busy", || ask(&mut other, "GET key").contains("BUSY"));
         tell(&mut other, "SHUTDOWN NOSAVE");
-        // Dropping it waits for its threads.
+        // The drop waits for the server's threads.
         drop(server);
     }
 }

@@ -1,8 +1,8 @@
-//! HyperLogLogs are the same to the byte as those of Debian's redis-server, the number that PFCOUNT
-//! keeps in their header among them, after each of many random commands. These are sent in
+//! HyperLogLogs are equal to the byte to those of Debian's redis-server, including the number that
+//! PFCOUNT keeps in their header, after each of many random commands. The commands are sent in
 //! pipelines, which become batches, and in transactions.
 //!
-//! `NEARFIELD_SEED` sets the seed. Without redis-server the test says so and checks nothing.
+//! `NEARFIELD_SEED` sets the seed. Without redis-server the test reports that and checks nothing.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -19,7 +19,7 @@ use std::io::Write;
 const COMMANDS: usize = 3000;
 const KEYS: u32 = 4;
 
-/// A command, and the key that it changes.
+/// Returns a command, and the key that it changes.
 fn command(random: &mut SmallRng) -> (Vec<String>, String) {
     let mut key = || format!("k{}", random.random_range(0..KEYS));
     let (target, source) = (key(), key());
@@ -39,7 +39,7 @@ fn command(random: &mut SmallRng) -> (Vec<String>, String) {
     (words, target)
 }
 
-/// Sends commands at once, and receives all that is answered.
+/// Sends commands at once, and receives all replies.
 fn ask(connection: &mut Connection, commands: &[Vec<String>]) -> Vec<Value> {
     let mut request = Vec::new();
     for words in commands {
@@ -56,7 +56,8 @@ fn values_are_those_of_redis_to_the_byte() {
     let redis = match Redis::start(&[]) {
         Ok(redis) => redis,
         Err(reason) => {
-            // Past the harness, which keeps what tests that pass print.
+            // Directly to the standard error, because the harness hides the output of tests that
+            // pass.
             let _ = writeln!(std::io::stderr(), "not compared with Redis: {reason}");
             return;
         }
@@ -81,7 +82,7 @@ fn values_are_those_of_redis_to_the_byte() {
         }
         let [ours, theirs] = both.each_mut().map(|it| ask(it, &commands));
         for ((words, one), other) in commands.iter().zip(&ours).zip(&theirs) {
-            // Not what they are, which are too many bytes to be read.
+            // The values are not printed, because they are too long.
             assert!(one == other, "seed {seed}: {}", words.join(" "));
             match one {
                 Value::Bulk(bytes) if bytes.len() > 10_000 => dense += 1,

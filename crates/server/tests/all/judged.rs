@@ -1,5 +1,5 @@
-//! Rights where a command is not executed for its client at once: within a script or a function, in
-//! a transaction that was made under other rules, and for a client that has waited.
+//! Permissions where a command is not executed for its client at once: within a script or a
+//! function, in a transaction that was queued under other rules, and for a client that has waited.
 
 use super::permissions::{COMMANDS, NEWER, RULES};
 use super::waiting::{on_newest, wait_in};
@@ -16,11 +16,11 @@ use std::net::SocketAddr;
 enum Within {
     Script,
     Function,
-    /// The rules are changed between `MULTI` and `EXEC`.
+    /// A transaction; the rules are changed between `MULTI` and `EXEC`.
     Transaction,
 }
 
-/// Commands that are not compared, and why.
+/// Commands that are not compared, with the reasons.
 const DIFFERENT: &[(&str, &str)] = &[
     ("PFMERGE a", "without sources Redis checks no key"),
     ("PFSELFTEST", "it takes Redis a second"),
@@ -33,7 +33,7 @@ const DIFFERENT: &[(&str, &str)] = &[
     ),
 ];
 
-/// Says why a command is refused, or `run`.
+/// Returns the reason why a command is refused, or `run`.
 fn verdict(reply: &Value) -> &'static str {
     let text = match reply {
         Value::Error(text) => String::from_utf8_lossy(text).into_owned(),
@@ -51,7 +51,7 @@ fn verdict(reply: &Value) -> &'static str {
         ("touch the specified keys", "no key"),
         ("one of the keys mentioned", "no key"),
         ("keys used as arguments", "no key"),
-        // The patterns of a script's SORT need rights on all keys.
+        // The patterns of a script's SORT need permissions on all keys.
         ("SORT denied", "run"),
         ("access a channel", "no channel"),
         ("publish to the channel", "no channel"),
@@ -70,7 +70,7 @@ fn commands(newer: bool) -> Vec<String> {
     let newer = NEWER.iter().filter(|_| newer);
     let named = COMMANDS.iter().chain(newer);
     let judged = named.filter(|it| DIFFERENT.iter().all(|(other, _)| other != *it));
-    // A connection to nowhere fails at once, and a name is looked up.
+    // A connection to a closed port fails at once, while a name must be looked up.
     judged
         .map(|it| it.replace("MIGRATE h", "MIGRATE 127.0.0.1"))
         .collect()
@@ -101,7 +101,7 @@ impl Judge {
         assert_eq!(ask(&mut self.admin, &set), "OK");
     }
 
-    /// Returns how each command is judged.
+    /// Returns the verdict on each command.
     fn judge(&mut self, rules: &str, within: Within, commands: &[String]) -> Vec<&'static str> {
         let mut requests = Vec::new();
         for command in commands {
@@ -143,7 +143,7 @@ impl Judge {
 fn commands_are_judged_within_scripts_and_transactions_as_by_other_servers() {
     let ours = Nearfield::start(Options::default());
     let mut mine = Judge::new(ours.address);
-    // Which commands a script may not run does not depend on rights.
+    // The commands that a script may not run do not depend on permissions.
     let known = commands(true);
     let allowed = mine.judge("+@all ~* &*", Within::Script, &known);
     let is_allowed = |command: &String| {
@@ -164,7 +164,7 @@ fn commands_are_judged_within_scripts_and_transactions_as_by_other_servers() {
         assert!(inner.len() > 200, "{} may be run", inner.len());
         for within in [Within::Script, Within::Function, Within::Transaction] {
             for (number, rules) in RULES.iter().enumerate() {
-                // A function asks as a script does.
+                // A function calls commands as a script does, so some are enough.
                 if matches!(within, Within::Function) && number % 8 != 0 {
                     continue;
                 }
@@ -210,7 +210,8 @@ fn a_script_is_refused_what_its_client_is() {
     }
 }
 
-/// Commands that wait, each with what wakes it and what tells that nothing was taken.
+/// Commands that wait, each with a command that wakes it, and one that shows that nothing was
+/// taken.
 const WAITING: &[(&str, &str, &str)] = &[
     ("BLPOP q 0", "RPUSH q secret", "LLEN q"),
     ("BRPOP other q 0", "RPUSH q secret", "LLEN q"),

@@ -1,4 +1,5 @@
-//! A server in a process of its own, to be killed with SIGKILL. This test program executes itself.
+//! A server in a process of its own, which is killed with SIGKILL. This test program executes
+//! itself.
 
 use nearfield_server::config::{Durability, ListenPort, Options};
 use nearfield_server::log::Policy;
@@ -17,7 +18,7 @@ const FOLDER: &str = "NEARFIELD_CRASH_FOLDER";
 const FAULTS: &str = "NEARFIELD_CRASH_FAULTS";
 const TIERS: &str = "NEARFIELD_CRASH_TIERS";
 
-/// The server, when this program is executed for it; else nothing.
+/// Runs the server if this program is executed for it; otherwise does nothing.
 #[test]
 fn server_process() {
     let Ok(folder) = std::env::var(FOLDER) else {
@@ -63,13 +64,13 @@ fn server_process() {
 /// A server that logs under `always` into a folder. It is killed when this is dropped.
 pub struct Process {
     child: Child,
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
 }
 
 impl Process {
-    /// Starts a server on what is in a folder. `faults`: the seed of a disk that fails; `tiers`:
-    /// whether values move between tiers.
+    /// Starts a server on the files of a folder. `faults`: the seed of a disk that fails; `tiers`:
+    /// true if values move between tiers.
     pub fn start(folder: &Path, faults: Option<u64>, tiers: bool) -> Process {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
         command
@@ -108,7 +109,7 @@ impl Process {
     }
 }
 
-/// Whether this program is executed for the server, and tests have nothing to do.
+/// Returns true if this program is executed for the server, so that tests have nothing to do.
 pub fn is_server() -> bool {
     std::env::var(FOLDER).is_ok()
 }

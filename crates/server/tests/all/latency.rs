@@ -1,4 +1,4 @@
-//! What the latency monitor is told of keys that expire.
+//! The events that the latency monitor gets for keys that expire.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -25,7 +25,7 @@ fn a_long_cycle_is_noted(address: SocketAddr) {
     ask(&mut connection, "DEBUG|SET-ACTIVE-EXPIRE|0");
     let fill = "for i = 1, 50000 do redis.call('SET', 'k' .. i, 'v', 'PX', 1) end";
     ask(&mut connection, &format!("EVAL|{fill}|0"));
-    // So that all are over.
+    // A pause, so that all have expired.
     std::thread::sleep(Duration::from_millis(20));
     ask(&mut connection, "DEBUG|SET-ACTIVE-EXPIRE|1");
     let began = Instant::now();
@@ -47,7 +47,7 @@ fn cycles_that_delete_many_keys_are_noted() {
     a_long_cycle_is_noted(Nearfield::start(saving_into(&folder, 2)).address);
     match Redis::start(&["--enable-debug-command", "yes"]) {
         Ok(redis) => a_long_cycle_is_noted(redis.address),
-        // Past the harness, which keeps what tests that pass print.
+        // Directly to the standard error, because the harness hides the output of tests that pass.
         Err(why) => {
             let _ = writeln!(std::io::stderr(), "not compared with Redis: {why}");
         }
@@ -73,7 +73,7 @@ fn deletions_of_keys_that_are_over_are_noted() {
         assert!(!keys.exists(b"k").unwrap());
     }
     assert!(effects.longest_expiry > Duration::ZERO);
-    // It was short.
+    // The expiry was short.
     server.log_effects(&mut effects);
     let latest = "LATENCY|HISTORY|expire-del";
     assert_eq!(ask(&mut connection, latest), Value::Array(Vec::new()));

@@ -1,9 +1,9 @@
-//! Commands and transactions of several clients at once take effect one at a time, each between
-//! its request and its reply.
+//! Commands and transactions of several clients at once take effect one at a time, each between its
+//! request and its reply.
 //!
 //! Clients send pipelines of commands on single keys, transactions, and transactions that watch a
-//! key, on few keys and to a server with two threads. What they were answered has to fit to some
-//! order, which the checker of nearfield-testkit looks for.
+//! key, on few keys and to a server with two threads. Their replies must fit some order, which the
+//! checker of nearfield-testkit searches for.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -28,10 +28,10 @@ const KEYS: usize = 3;
 const CLIENTS: u32 = 4;
 const TURNS: usize = 60;
 const ROUNDS: u64 = 40;
-/// How often the check of values that move is made again until enough have moved.
+/// Largest number of repetitions of the check with moving values, until enough values have moved.
 const CHECKS_MAX: u64 = 20;
 
-/// What commands have done that took effect together.
+/// The effects of commands that took effect together.
 #[derive(Clone, Debug)]
 struct Done {
     client: u32,
@@ -39,7 +39,7 @@ struct Done {
     steps: Vec<(usize, Did)>,
 }
 
-/// What a command did to a key, as far as its reply tells.
+/// The effect of a command on a key, as far as its reply shows it.
 #[derive(Clone, Copy, Debug)]
 enum Did {
     Read(Option<i64>),
@@ -47,9 +47,9 @@ enum Did {
     RaisedTo(i64),
     Deleted(bool),
     Found(bool),
-    /// Set to the second value if it was there; the first is the value before.
+    /// Setting of the second value if the key was there; the first is the value before.
     Replaced(Option<i64>, i64),
-    /// That many of all keys are there.
+    /// The number of all keys that exist.
     Counted(i64),
     DeletedAll,
 }
@@ -110,12 +110,12 @@ impl Display for Done {
 enum Command {
     Get,
     Set(i64),
-    /// Only if the key is there; answers the value before.
+    /// Sets only a present key; replies with the value before.
     SetPresent(i64),
     Incr,
     Del,
     Exists,
-    /// All keys at once, as the next three.
+    /// Commands on all keys at once, as the next three.
     Mget,
     Mset(i64),
     DelAll,
@@ -149,7 +149,7 @@ impl Command {
         }
     }
 
-    /// What it has done, to which keys.
+    /// Returns the effects on keys.
     fn did(self, key: usize, reply: &Value) -> Vec<(usize, Did)> {
         let did = match (self, reply) {
             (Command::Get, value) => Did::Read(number(value)),
@@ -190,13 +190,13 @@ fn number(value: &Value) -> Option<i64> {
     }
 }
 
-/// What clients send.
+/// The kinds of requests that clients send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Load {
     /// Pipelines, transactions, and transactions that watch a key. While a key is watched, commands
     /// are executed one by one.
     All,
-    /// Pipelines alone, whose commands become batches.
+    /// Only pipelines. Their commands become batches.
     Pipelines,
 }
 
@@ -206,7 +206,7 @@ struct Client<'r> {
     random: SmallRng,
     connection: Connection,
     recorder: &'r Recorder,
-    /// Makes values that differ, and stay apart when they are raised.
+    /// The source of values that differ, and still do when they are incremented.
     values: &'r AtomicI64,
     done: Vec<Done>,
     has_incr: bool,
@@ -247,7 +247,7 @@ impl Client<'_> {
         (0..count).map(|_| self.command()).collect()
     }
 
-    /// Sends requests at once and reads so many replies.
+    /// Sends requests at once and reads `replies` replies.
     fn exchange(&mut self, request: &[u8], replies: usize) -> (Interval, Vec<Value>) {
         let connection = &mut self.connection;
         self.recorder
@@ -270,8 +270,8 @@ impl Client<'_> {
         }
     }
 
-    /// Executes commands in a transaction. What was read before, of a key that is watched, has to
-    /// be there still.
+    /// Executes commands in a transaction. A value that was read before, of a key that is watched,
+    /// must still be there.
     fn transaction(&mut self, watched: Option<(usize, Did)>) {
         let commands = self.commands();
         let mut request = Vec::new();
@@ -313,7 +313,7 @@ impl Client<'_> {
     }
 }
 
-/// Lets clients work on the empty server, and returns what they have done.
+/// Lets clients work on the empty server, and returns their effects.
 fn record(server: &Nearfield, load: Load, seed: u64) -> Vec<Done> {
     let mut connection = Connection::open(server.address).unwrap();
     connection.command(&[b"FLUSHALL"]).unwrap();
@@ -348,7 +348,7 @@ fn commands_and_transactions_take_effect_one_at_a_time() {
     check_rounds(&server, Load::All, ROUNDS);
 }
 
-/// The commands of a pipeline take effect in their order, also where their keys differ and they are
+/// Commands of a pipeline take effect in their order, also where their keys differ and they are
 /// executed as one batch.
 #[test]
 fn commands_and_pipelines_take_effect_in_order() {
@@ -367,7 +367,7 @@ fn commands_take_effect_one_at_a_time_while_values_move_between_tiers() {
     let (stop, moved) = (AtomicBool::new(false), Stirred::default());
     thread::scope(|scope| {
         scope.spawn(|| stir(&server.server.keyspace, &stop, &moved));
-        // Where others keep the machine busy, few values move in the time of one check.
+        // Few values move during one check if other processes keep the machine busy.
         for _ in 0..CHECKS_MAX {
             check_rounds(&server, Load::All, ROUNDS / 2);
             if moved.values.load(Ordering::Relaxed) > 100 {
@@ -411,7 +411,7 @@ fn a_reply_that_was_changed_is_noticed() {
         Did::Read(Some(value)) => Some(value),
         _ => None,
     });
-    // Nobody has set this.
+    // No client has set this value.
     *reads.last().unwrap() += 500_000;
     assert!(order(history).is_err());
 }
@@ -434,7 +434,7 @@ fn half_a_transaction_is_noticed() {
     let whole = done(1, (1, 8), &[new, (1, Did::Read(Some(1)))]);
     assert!(order(vec![writer.clone(), whole]).is_ok());
     assert!(order(vec![writer.clone(), done(1, (1, 8), &[new, old])]).is_err());
-    // Nor may two commands one after the other see so.
+    // Two commands one after the other may not see this either.
     let apart = [done(1, (1, 2), &[new]), done(1, (3, 4), &[old])];
     assert!(order([&[writer][..], &apart].concat()).is_err());
 }

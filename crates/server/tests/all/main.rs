@@ -1,5 +1,5 @@
 //! Tests of the server. `transcripts` is a program of its own because it makes a test of each file,
-//! and `limits` because its tests look at the peak of the memory of their process.
+//! and `limits` because its tests measure the peak memory of their process.
 //!
 //! One program has all modules, so that generic code is compiled once.
 

@@ -1,4 +1,4 @@
-//! Keys move to other servers. What depends on the target's answers is also tried with
+//! Keys move to other servers. Behaviour that depends on the target's replies is also tested with
 //! redis-server.
 
 use nearfield_server::config::{Durability, Options};
@@ -15,7 +15,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// Keys of each type, and how they are read.
+/// Keys of each type, with the commands that read them.
 const KEYS: &[(&str, &str, &str)] = &[
     ("string", "SET string value", "GET string"),
     ("long", "SETRANGE long 100000 end", "GET long"),
@@ -30,12 +30,12 @@ const KEYS: &[(&str, &str, &str)] = &[
     ("stream", "XADD stream 1-1 f v", "XRANGE stream - +"),
 ];
 
-/// A target that says what a test has it say.
+/// A target that sends the replies that a test chooses.
 struct Target {
     listener: TcpListener,
 }
 
-/// A connection to it.
+/// A connection to the target.
 struct Caller {
     stream: TcpStream,
     received: Vec<u8>,
@@ -47,7 +47,7 @@ impl Target {
         Target { listener }
     }
 
-    /// `host port`, as the command takes it.
+    /// Returns `host port`, as the command takes it.
     fn place(&self) -> String {
         place(self.listener.local_addr().expect("an address"))
     }
@@ -68,7 +68,7 @@ fn place(address: SocketAddr) -> String {
 }
 
 impl Caller {
-    /// The next request.
+    /// Returns the next request.
     fn request(&mut self) -> Vec<Vec<u8>> {
         loop {
             let parsed = Value::parse(&self.received).expect("a request");
@@ -87,7 +87,7 @@ impl Caller {
         }
     }
 
-    /// The next request, which restores a key: all but its payload.
+    /// Returns the next request, which restores a key, without its payload.
     fn restored(&mut self) -> String {
         let mut words = self.request();
         assert!(words.len() >= 4 && words[0] == b"RESTORE", "{words:?}");
@@ -145,7 +145,7 @@ fn keys_of_all_types_move_to_all_servers_and_back() {
         assert_eq!(ask(&mut there, &all(ours.address)), "OK", "{name}");
         check(&mut here);
         assert_eq!(ask_number(&mut there, "DBSIZE"), 0, "{name}");
-        // A copy leaves the key, and so does a target that has it.
+        // A copy leaves the key in place, and so does a failure because the target has it already.
         let copy = format!("MIGRATE {} string 3 5000 COPY", place(target));
         assert_eq!(ask(&mut here, &copy), "OK", "{name}");
         assert_eq!(
@@ -204,7 +204,8 @@ fn only_what_is_acknowledged_is_deleted() {
             "1) (nil)\n2) \"2\"\n3) (nil)\n4) \"4\""
         );
         drop(caller);
-        // A target that goes in the middle has what it has acknowledged.
+        // A target that closes the connection in the middle keeps the keys that it has
+        // acknowledged.
         ask(&mut connection, "MSET a 1 b 2 c 3");
         let command = format!("MIGRATE {}  0 5000 KEYS a b c", target.place());
         tell(&mut connection, &command);
@@ -223,7 +224,7 @@ fn only_what_is_acknowledged_is_deleted() {
             ask(&mut connection, "MGET a b c"),
             "1) (nil)\n2) \"2\"\n3) \"3\""
         );
-        // Who is not let in is not acknowledged, whatever the target says of the key.
+        // Without a login nothing is acknowledged, whatever the target replies for the key.
         let command = format!("MIGRATE {} b 0 5000 AUTH2 user pw", target.place());
         tell(&mut connection, &command);
         let mut caller = target.accept();
@@ -237,7 +238,7 @@ fn only_what_is_acknowledged_is_deleted() {
         );
         assert_eq!(ask(&mut connection, "GET b"), "\"2\"");
         drop(caller);
-        // One that says nothing is waited for as long as was said.
+        // A silent target is waited for up to the given timeout.
         let command = format!("MIGRATE {} b 0 60", target.place());
         assert_eq!(
             ask(&mut connection, &command),
@@ -278,7 +279,7 @@ fn what_is_no_answer_deletes_nothing() {
     }
 }
 
-/// A server with one thread, so that nobody else would be served if that waited.
+/// Starts a server with one thread, so that no other client would be served if that thread waited.
 fn of_one_thread() -> Nearfield {
     Nearfield::start(Options {
         threads: 1,
@@ -296,7 +297,7 @@ fn others_are_served_and_what_they_change_is_sent_again() {
         &mut mover,
         &format!("MIGRATE {}  0 10000 KEYS a b", target.place()),
     );
-    // Three times it is sent while others go on, and then alone.
+    // It is sent three times while others continue, and then exclusively.
     for attempt in 1..=4 {
         let mut caller = target.accept();
         caller.request();
@@ -321,7 +322,7 @@ fn others_are_served_and_what_they_change_is_sent_again() {
     assert_eq!(hear(&mut mover), "OK");
     assert_eq!(ask(&mut other, "MGET a b"), "1) (nil)\n2) (nil)");
     assert_eq!(info(&mut other, "blocked_clients"), 0);
-    // What others delete meanwhile is sent no more, and what is a new value is.
+    // A key that others delete meanwhile is not sent again, and one with a new value is.
     ask(&mut mover, "MSET a 1 b 2 c 3");
     tell(
         &mut mover,
@@ -499,6 +500,6 @@ fn a_server_stops_while_a_target_is_silent() {
     );
     let mut caller = target.accept();
     caller.request();
-    // Which would wait for a day.
+    // The command would wait for a day.
     drop(ours);
 }

@@ -1,4 +1,4 @@
-//! The fields of `INFO` and `MEMORY STATS` that programs look for that watch servers.
+//! The fields of `INFO` and `MEMORY STATS` that monitoring programs read.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -11,7 +11,7 @@ use nearfield_server_testkit::saving::saving_into;
 use nearfield_server_testkit::steps::{ask, ask_text, connect, info};
 use std::collections::BTreeSet;
 
-/// Fields of Redis 7.0 that say how it was built, or what is not counted here.
+/// Fields of Redis 7.0 that describe its build, or quantities that are not counted here.
 const ABSENT: &[&str] = &[
     "aof_rewrites_consecutive_failures",
     "atomicvar_api",
@@ -33,7 +33,7 @@ fn fields(connection: &mut Connection) -> BTreeSet<String> {
     names.map(|(name, _)| name.to_owned()).collect()
 }
 
-/// The names of `MEMORY STATS`.
+/// Returns the names of `MEMORY STATS`.
 fn figures(connection: &mut Connection) -> BTreeSet<String> {
     let Value::Array(elements) = connection.command(&[b"MEMORY", b"STATS"]).unwrap() else {
         panic!("no array");

@@ -1,5 +1,5 @@
-//! Notes of the times at which keys expire: each key that expires has one, at its time or before,
-//! and is deleted at its time, whatever was done to it.
+//! The notes of the times at which keys expire: each key that expires has one, at its time or
+//! before, and is deleted at its time, whatever was done to it.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -21,7 +21,7 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 
-/// Does something to the keys of a keyspace at a time.
+/// Executes `act` on the keys of a keyspace at a given time.
 fn at<R>(keyspace: &Keyspace, now_ms: u64, act: impl FnOnce(&mut Keys<'_>) -> R) -> R {
     let mut databases = keyspace.exclude();
     let mut effects = Effects::default();
@@ -103,7 +103,7 @@ fn keys_that_are_gone_or_do_not_expire_have_no_note() {
     at(&keyspace, 0, |keys| keys.set_expiry(b"k", None)).unwrap();
     assert_eq!(notes(&keyspace), []);
     prolonged("k");
-    // A read that finds the time over.
+    // A read that finds the key expired.
     assert_eq!(at(&keyspace, 5000, |keys| keys.exists(b"k")), Ok(false));
     assert_eq!(notes(&keyspace), []);
     // A string that is changed in place keeps its time, and so its note.
@@ -137,7 +137,7 @@ fn a_renamed_key_takes_its_time_and_no_note_along() {
     state(&keyspace);
 }
 
-/// Prolonged keys are passed over, and a search that finds prolonged keys alone still answers.
+/// Prolonged keys are skipped, and a search that finds only prolonged keys still ends.
 #[test]
 fn the_key_that_expires_next_is_found_behind_early_notes() {
     const KEYS: u64 = 2000;
@@ -193,7 +193,7 @@ fn keys_expire_at_their_times_whatever_was_done_to_them() {
             let line = COMMANDS.choose(&mut random).unwrap();
             let word = |word: &str, random: &mut SmallRng| match word {
                 "K" => format!("k{}", random.random_range(0..5)).into_bytes(),
-                // Some are over already.
+                // Some of these times have passed already.
                 "A" => format!("{}", now + random.random_range(0..60) - 3).into_bytes(),
                 word => word.as_bytes().to_vec(),
             };
@@ -239,8 +239,8 @@ fn exchange(connection: &mut Connection, lines: &[String]) -> Vec<Value> {
         .collect()
 }
 
-/// The times of keys by what batches of commands do, in batches that are applied and such that are
-/// folded.
+/// Keys keep the times that batches of commands set, in batches that are applied and in batches
+/// that are folded.
 #[test]
 fn batches_leave_one_note_for_each_key_that_expires() {
     let folder = Folder::new();
@@ -290,7 +290,7 @@ fn batches_leave_one_note_for_each_key_that_expires() {
             .map(|(key, time)| (format!("k{key}").into_bytes(), *time));
         assert_eq!(kept.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
     }
-    // After a restart each note is at its key's time, or before, and each key has its time.
+    // After a restart each note is at its key's time or before, and each key has its time.
     let before = state(&server.server.keyspace);
     drop((connection, server));
     let server = Nearfield::start(options());
@@ -340,7 +340,7 @@ fn a_key_that_was_prolonged_is_deleted_at_its_time_by_a_server() {
     assert!(key == "l" && *time > now_ms() + 900_000);
 }
 
-/// The key fits the index, and its note does not.
+/// Note of the expiry does not fit the index, although the key does.
 #[test]
 fn a_key_that_is_too_long_for_a_note_is_as_before() {
     let server = Nearfield::start(Options {
@@ -348,7 +348,7 @@ fn a_key_that_is_too_long_for_a_note_is_as_before() {
         ..Options::default()
     });
     let mut connection = server.connect();
-    // A command with so long a word is executed alone; in a batch of others the key is shorter.
+    // A command with such a long word is executed alone; a key within a batch is shorter.
     let long = "k".repeat(64 << 10);
     for _ in 0..2 {
         let lines = [format!("SETEX {long} 100 v"), format!("EXISTS {long}")];

@@ -1,5 +1,5 @@
-//! Permissions on commands, keys and channels: every command that another server knows, too, with
-//! every kind of rule, is allowed or denied as there.
+//! Permissions on commands, keys and channels: every command that another server has, too, is
+//! allowed or denied with every kind of rule as on that server.
 
 use nearfield_server::command::{Command, all};
 use nearfield_server::config::Options;
@@ -10,8 +10,7 @@ use nearfield_server_testkit::reply::Value;
 use nearfield_server_testkit::steps::{ask, ask_text, connect, on_both};
 use std::collections::BTreeSet;
 
-/// Commands whose keys are `a`, `b` and `c` and whose channels are `ch` and `ch2`. They are not
-/// executed.
+/// Commands with the keys `a`, `b` and `c` and the channels `ch` and `ch2`. They are not executed.
 pub const COMMANDS: &[&str] = &[
     "GET a",
     "SET a v",
@@ -380,7 +379,7 @@ pub const COMMANDS: &[&str] = &[
     "CLUSTER HELP",
 ];
 
-/// Commands that Redis 7.0 does not have.
+/// Commands that Redis 7.0 lacks.
 pub const NEWER: &[&str] = &[
     "HEXPIRE a 1 FIELDS 1 f",
     "HPEXPIRE a 1 FIELDS 1 f",
@@ -454,7 +453,7 @@ pub const RULES: &[&str] = &[
     "+@all ~[^a]",
 ];
 
-/// Commands that are judged otherwise here, and why.
+/// Commands whose verdict differs here, with the reasons.
 const DIFFERENT: &[(&str, &str)] = &[
     ("PFMERGE a", "without sources Redis checks no key"),
     ("DEBUG OBJECT a", "Redis does not know of the key"),
@@ -464,7 +463,7 @@ const DIFFERENT: &[(&str, &str)] = &[
 /// Commands that older versions put into other categories.
 const OTHER_CATEGORIES: &[&str] = &["WAIT 0 0"];
 
-/// Makes one user of the rules, and returns how each command is judged.
+/// Creates a user with the rules, and returns the verdict on each command.
 fn judgements(connection: &mut Connection, rules: &str, commands: &[&str]) -> Vec<String> {
     let set = format!("ACL SETUSER u reset on nopass {rules}");
     assert_eq!(ask(connection, &set), "OK", "{rules}");
@@ -619,13 +618,14 @@ fn the_slow_log_shows_no_secrets() {
     assert!(!listed.contains("topsecret"), "{listed}");
 }
 
-/// Flags that newer versions of Redis give to other commands than Redis 7.0, or that are given to
-/// those that are not the same here.
+/// Flags that newer versions of Redis give to other commands than Redis 7.0 does, or that commands
+/// which differ here have.
 const OTHER_FLAGS: &[&str] = &["noscript", "blocking", "allow_busy"];
-/// Containers and their texts, whose flags nobody asks for, and commands that take more words here.
+/// Containers and their help texts, whose flags no client reads, and commands that take more words
+/// here.
 const OTHERWISE: &[&str] = &["asking", "debug", "memory", "object", "wait"];
 
-/// Returns the lines of the parts of `COMMAND INFO` that tell of flags and of keys, in order.
+/// Returns the lines of those parts of `COMMAND INFO` that describe flags and keys, in order.
 fn described(connection: &mut Connection, name: &str) -> Option<Vec<String>> {
     let info = connection.command(&[b"COMMAND", b"INFO", name.as_bytes()]);
     let Ok(Value::Array(commands)) = info else {
@@ -660,7 +660,7 @@ fn flags_and_keys_of_commands_are_described_as_by_redis() {
         let names = subcommands.map(|it| format!("{}|{}", command.name, it.name));
         for name in names.chain([command.name.to_owned()]) {
             let is_other = OTHERWISE.contains(&command.name);
-            // Notes of Redis on a command are words of its own.
+            // Redis's own notes on a command are not compared.
             let has_notes = |parts: &Vec<String>| parts.iter().any(|it| it == "\"notes\"");
             let theirs = described(&mut theirs, &name).filter(|it| !is_other && !has_notes(it));
             if let Some(theirs) = theirs {
@@ -722,7 +722,7 @@ fn what_was_denied_is_noted_with_all_that_is_known_of_the_client() {
             assert_eq!(of(&noted, "db"), "3", "{noted:?}");
             assert_eq!(of(&noted, "name"), "visitor", "{noted:?}");
             assert_eq!(of(&noted, "user"), "u", "{noted:?}");
-            // The same fields as in the list of clients.
+            // The fields are the same as in the list of clients.
             let listed = fields(ask_text(&mut admin, "CLIENT INFO").trim_end());
             let names = |fields: &[(String, String)]| -> Vec<String> {
                 fields.iter().map(|(name, _)| name.clone()).collect()

@@ -1,7 +1,7 @@
-//! In which order clients of other threads see the commands of a pipeline.
+//! The order in which clients of other threads see the commands of a pipeline.
 //!
-//! Each test has two clients that know what the other one can have read, and that work at the same
-//! time on a server with two threads.
+//! Each test has two clients that know which values the other one can have read, and that work at
+//! the same time on a server with two threads.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -15,7 +15,8 @@ use std::thread;
 
 const TURNS: usize = 5000;
 
-/// Sends commands, each a line, at once, and reads their replies as numbers, an absent key as 0.
+/// Sends commands, each a line, at once, and reads their replies as numbers; an absent key counts
+/// as 0.
 fn exchange(connection: &mut Connection, lines: &[String]) -> Vec<usize> {
     let mut request = Vec::new();
     for line in lines {
@@ -36,8 +37,8 @@ fn lines<const N: usize>(lines: [&str; N]) -> Vec<String> {
     lines.map(str::to_owned).to_vec()
 }
 
-/// Lets two clients take turns at the same time, each with a pipeline that is made of the number of
-/// the turn, from 1 on. Answers the replies to each.
+/// Lets two clients take turns at the same time, each with a pipeline made from the number of the
+/// turn, from 1 on. Returns the replies to each.
 fn both(
     first: impl Fn(usize) -> Vec<String> + Sync,
     second: impl Fn(usize) -> Vec<String> + Sync,
@@ -60,7 +61,7 @@ fn both(
 
 #[test]
 fn the_last_write_is_seen_after_the_first() {
-    // The keys repeat, so that sorting the batch by key would pay.
+    // The keys repeat, so that sorting the batch by key would pay off.
     let write = |turn| {
         let data = format!("SET data {turn}");
         let announced = format!("SET announced {turn}");
@@ -99,7 +100,7 @@ fn a_read_behind_a_change_is_not_before_it() {
 
 #[test]
 fn changes_in_turn_are_seen_in_turn() {
-    // Right is raised after left was raised once, and left once more after that.
+    // `right` is incremented after the first increment of `left` and before the second one.
     let [_, reads] = both(
         |_| lines(["INCR left", "INCR right", "INCR left"]),
         |_| lines(["GET left", "GET right"]),

@@ -74,7 +74,7 @@ fn bulk(text: &str) -> Value {
 
 // ---- Histories --------------------------------------------------------------------------------
 
-/// What a command, or a transaction on one key, has done to it.
+/// The effect of a command, or of a transaction on one key, on that key.
 #[derive(Clone, Debug)]
 struct Done {
     client: u32,
@@ -88,7 +88,7 @@ enum Did {
     Set(i64),
     RaisedTo(i64),
     Deleted(bool),
-    /// Set to the second value if it was absent; the first says whether it was.
+    /// Setting of the second value if the key was absent; the first is true if it was.
     SetIfAbsent(bool, i64),
     Appended(i64),
 }
@@ -116,7 +116,7 @@ impl Operation for Done {
                     None => set.then_some(Some(value))?,
                     Some(_) => (!set).then_some(met)?,
                 },
-                // A digit behind the number.
+                // Appends a digit to the number.
                 Did::Appended(length) => {
                     let after = met.map_or(7, |met| met * 10 + 7);
                     (after.to_string().len() as i64 == length).then_some(Some(after))?
@@ -157,7 +157,7 @@ enum Command {
     Incr,
     Append,
     Del,
-    /// All keys, as the next.
+    /// Commands on all keys, as the next one.
     Mget,
     Mset(i64),
 }
@@ -232,7 +232,7 @@ impl Client<'_> {
         self.done
     }
 
-    /// A command on one key.
+    /// Returns a command on one key.
     fn single(&mut self) -> Command {
         let value = || self.values.fetch_add(1000, Ordering::Relaxed);
         match self.random.random_range(0..10) {
@@ -240,7 +240,7 @@ impl Client<'_> {
             3..6 => Command::Incr,
             6 => Command::Del,
             7 => Command::SetIfAbsent(value()),
-            // Numbers stay short.
+            // Appends are rare, so that numbers stay short.
             8 if self.random.random_bool(0.3) => Command::Append,
             _ => Command::Set(value()),
         }
@@ -311,8 +311,7 @@ impl Client<'_> {
     }
 }
 
-/// Lets clients of all servers work on keys that are absent, and answers what they have done to
-/// each key.
+/// Lets clients of all servers work on keys that are absent, and returns their effects on each key.
 fn record(servers: &[&Nearfield], seed: u64) -> Vec<Vec<Done>> {
     for server in servers {
         assert_eq!(
@@ -390,7 +389,7 @@ fn what_one_server_writes_all_others_read() {
         (0, format!("SET long {long}"), Value::Simple(b"OK".to_vec())),
         (1, "APPEND long y".to_owned(), Value::Integer(100_001)),
         (2, "GETRANGE long -2 -1".to_owned(), bulk("xy")),
-        // Databases are apart.
+        // Databases are separate.
         (2, "SELECT 3".to_owned(), Value::Simple(b"OK".to_vec())),
         (2, "EXISTS long".to_owned(), Value::Integer(0)),
         (
@@ -458,7 +457,7 @@ fn a_scan_meets_the_keys_of_all_servers() {
 fn keys_expire_on_all_servers_and_leave_the_pool() {
     let servers = Servers::start();
     let mut at = servers.connect();
-    // The time is doubled until the other servers change it before it is over.
+    // The time is doubled until the other servers change it before it has passed.
     let mut time_ms = 30;
     loop {
         ask(&mut at[0], &format!("SET later 1 PX {time_ms}"));
@@ -471,19 +470,19 @@ fn keys_expire_on_all_servers_and_leave_the_pool() {
         }
         time_ms *= 2;
     }
-    // It was set last, so the first times of the others are over, too.
+    // It was set last, so the first times of the others have passed, too.
     while ask(&mut at[1], "GET soon") != Value::NullBulk {
         thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(ask(&mut at[1], "GET later"), bulk("1"));
     assert_eq!(ask(&mut at[0], "TTL never"), Value::Integer(-1));
-    // Nobody asks for the key again: a server removes it.
+    // No client reads the key again: a server removes it.
     let began = Instant::now();
     while ask(&mut at[2], "DBSIZE") != Value::Integer(2) {
         assert!(began.elapsed() < Duration::from_secs(60), "the key stays");
         thread::sleep(Duration::from_millis(10));
     }
-    // A key that is over counts as absent, also where a command changes it.
+    // An expired key counts as absent, also where a command changes it.
     ask(&mut at[0], "SET soon 5 PX 1");
     thread::sleep(Duration::from_millis(5));
     assert_eq!(ask(&mut at[1], "INCR soon"), Value::Integer(1));
@@ -567,12 +566,12 @@ fn a_transaction_fails_if_another_server_has_changed_a_watched_key() {
     let refused = error_of(&exec(&mut at[0], &["SET ann 1"]));
     assert!(refused.contains("watches another"), "{refused}");
     assert_eq!(ask(&mut at[1], "GET ann"), bulk("9"));
-    // What changes nothing may watch any keys.
+    // A transaction without changes may watch any keys.
     ask(&mut at[0], "WATCH ann other");
     let reply = exec(&mut at[0], &["GET ann"]);
     assert_eq!(reply, Value::Array(vec![bulk("9")]));
-    // A key whose time is over is a changed one. The time is doubled until the key is there when it
-    // is watched.
+    // An expired key counts as changed. The time is doubled until the key exists when it is
+    // watched.
     let mut time_ms = 50;
     let is_there = |at: &mut Connection| ask(at, "GET brief") != Value::NullBulk;
     loop {
@@ -590,7 +589,7 @@ fn a_transaction_fails_if_another_server_has_changed_a_watched_key() {
     assert_eq!(exec(&mut at[0], &["SET brief 2"]), Value::NullArray);
 }
 
-/// Servers add to one number by optimistic transactions at once. None of them gets lost.
+/// Servers increment one number by optimistic transactions at once. No increment is lost.
 #[test]
 fn optimistic_transactions_lose_nothing() {
     const ADDITIONS: usize = 40;
@@ -677,7 +676,7 @@ fn what_a_server_keeps_on_disk_is_not_possible_over_a_pool() {
     assert!(check_setting("maxmemory", "0").is_ok());
 }
 
-// ---- Nodes that do not belong together, and memory that is damaged ---------------------------
+// ---- Nodes that do not belong together, and memory that is damaged -----------------------------
 
 fn open(names: &[String]) -> Result<Home, String> {
     Home::open_pool(Pool::shm(names), 64).map_err(|error| error.to_string())
@@ -719,7 +718,7 @@ fn nodes_that_do_not_belong_together_are_refused() {
     refused([one, empty_too], "it belongs to another pool");
     let error = open(std::slice::from_ref(one)).err().unwrap();
     assert!(error.contains("it is number 0 of 2 nodes"), "{error}");
-    // Those that do belong together are there still.
+    // The nodes that do belong together still work.
     let server = Nearfield::start(Options {
         home: open(old.names()).unwrap(),
         ..Options::default()
@@ -740,7 +739,7 @@ fn damaged_memory_is_answered_by_errors_and_the_server_ends() {
         for number in 0..2000 {
             ask(&mut connection, &format!("SET key:{number} value:{number}"));
         }
-        // All of the index is overwritten in part, or all of it by zeros.
+        // The whole index is overwritten in part, or completely by zeros.
         for words in nodes.words() {
             let used = nodes.allocated_bytes() as usize / 8;
             let words = &words[512..used.min(words.len())];
@@ -761,7 +760,7 @@ fn damaged_memory_is_answered_by_errors_and_the_server_ends() {
                 2 => "SCAN 0 COUNT 100".to_owned(),
                 _ => format!("DEL key:{number}"),
             };
-            // A value or an error: an answer at all, for which the connection has patience.
+            // A value or an error: a reply at all, before the connection's timeout.
             let _ = ask(&mut connection, &line);
             asked += 1;
         }

@@ -1,4 +1,4 @@
-//! Ports and addresses change while the server runs. The tests are made against redis-server, too.
+//! Changes of ports and addresses while the server runs. The tests run against redis-server, too.
 
 use nearfield_server::config::{ListenPort, Options, bind_addresses};
 use nearfield_server::net::serve;
@@ -10,7 +10,7 @@ fn is_served(address: SocketAddr) -> bool {
     TcpStream::connect(address).is_ok()
 }
 
-/// A port that was free just now.
+/// Returns a port that was free just now.
 fn free_port() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     listener.local_addr().expect("an address")
@@ -33,7 +33,7 @@ fn the_port_changes_and_connections_stay() {
             page.contains(&format!("tcp_port:{}", after.port())),
             "{page}"
         );
-        // One that another uses is refused, and all stays as it was.
+        // A port that another process uses is refused, and nothing changes.
         let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let taken = taken.local_addr().expect("an address").port();
         let refused = ask(&mut connection, &format!("CONFIG SET port {taken}"));
@@ -65,12 +65,12 @@ fn addresses_change_and_connections_stay() {
         eventually("the new address is served, and the old is not", || {
             is_served(at(2)) && !is_served(at(1))
         });
-        // Together with the first, and with one that the machine need not have.
+        // Together with the first address, and with an optional one that the machine lacks.
         assert_eq!(set("127.0.0.2 -192.0.2.1 127.0.0.1"), "OK");
         eventually("both are served", || is_served(at(1)) && is_served(at(2)));
         assert_eq!(ask(&mut connect(at(1)), "PING"), "PONG");
         assert_eq!(ask(&mut connect(at(2)), "PING"), "PONG");
-        // One that the machine does not have is refused, and so are too many.
+        // An address that the machine lacks is refused, and so are too many addresses.
         let why = "(error) ERR CONFIG SET failed (possibly related to argument 'bind') - ";
         let refused = format!("{why}Failed to bind to specified addresses.");
         assert_eq!(set("192.0.2.1"), refused);
@@ -93,7 +93,7 @@ fn addresses_change_and_connections_stay() {
         eventually("all are served", || is_served(at(3)));
         assert_eq!(set("127.0.0.1"), "OK");
         eventually("one is served", || is_served(at(1)) && !is_served(at(3)));
-        // None at all: who is connected stays.
+        // No address at all: connected clients stay.
         assert_eq!(set(""), "OK");
         eventually("nothing is listened at", || !is_served(at(1)));
         assert_eq!(set("127.0.0.1"), "OK");
@@ -134,7 +134,7 @@ fn address_and_port_change_together_or_not_at_all() {
     });
 }
 
-/// A start-up as a container without IPv6 has it, where `bind 127.0.0.1 -::1` is usual.
+/// A start in a container without IPv6, where `bind 127.0.0.1 -::1` is usual, works like this.
 #[test]
 fn an_address_that_the_machine_need_not_have_is_passed_over_at_the_start() {
     let started_with = |bind: &str| Options {
@@ -146,7 +146,7 @@ fn an_address_that_the_machine_need_not_have_is_passed_over_at_the_start() {
         ask(&mut server.connect(), "CONFIG GET bind"),
         "1) \"bind\"\n2) \"-192.0.2.1 127.0.0.1\""
     );
-    // It has to listen somewhere.
+    // The server must listen on some address.
     for bind in ["-192.0.2.1", "127.0.0.1 192.0.2.1"] {
         let options = Options {
             port: ListenPort::Free,

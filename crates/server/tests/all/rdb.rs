@@ -1,6 +1,6 @@
 //! Snapshots and payloads, exchanged with a real Redis 7 both ways.
 //!
-//! Without a `redis-server` of version 7 on the path, these tests say so and check nothing.
+//! Without a `redis-server` of version 7 on the path, these tests report that and check nothing.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -22,13 +22,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Long enough for a machine that is busy with other tests.
+/// Timeout that suffices on a machine that is busy with other tests.
 const START_PATIENCE: Duration = Duration::from_secs(30);
 /// A date in 2055, which keeps keys from expiring while they are compared.
 const EXPIRES_MS: u64 = 2_700_000_000_123;
 const LIBRARY: &str = "#!lua name=mine\nredis.register_function('f', function() return 1 end)";
 
-/// A folder that goes when the test does.
+/// A folder that is deleted at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -85,11 +85,12 @@ struct Redis {
 }
 
 impl Redis {
-    /// Starts a server on the snapshot that `folder` holds, if any; `None`, with the reason on
-    /// the standard error, if there is no server to start.
+    /// Starts a server on the snapshot in `folder`, if there is one. Returns `None`, with the
+    /// reason on the standard error, if there is no server to start.
     fn start(folder: &Folder, options: &[&str]) -> Option<Self> {
         if let Err(reason) = check_installed() {
-            // Past the harness, which keeps what tests that pass print.
+            // Directly to the standard error, because the harness hides the output of tests that
+            // pass.
             let _ = writeln!(io::stderr(), "not compared with Redis: {reason}");
             return None;
         }
@@ -166,7 +167,7 @@ impl Redis {
         self.run(&format!("SELECT {database}"));
     }
 
-    /// Makes `value` by ordinary commands.
+    /// Creates `value` by ordinary commands.
     fn put(&mut self, key: &[u8], value: &Value) {
         let scores: Vec<String>;
         let (command, words): (&str, Vec<&[u8]>) = match value {
@@ -220,7 +221,7 @@ impl Redis {
 
 impl Drop for Redis {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The server may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -278,14 +279,14 @@ fn connect(child: &mut Child, port: u16) -> Option<BufReader<TcpStream>> {
     }
 }
 
-/// The keys of all databases, their values, and when they expire.
+/// The keys of all databases, with their values and expiry times.
 type Keyspace = BTreeMap<(u64, Vec<u8>), (Value, Option<u64>)>;
 
 fn random_bytes(random: &mut impl Rng, length: usize) -> Vec<u8> {
     (0..length).map(|_| random.random()).collect()
 }
 
-/// Integers of all sizes, short strings and some that are long.
+/// Returns integers of all sizes, short strings, and some long ones.
 fn elements(random: &mut impl Rng, count: usize) -> Vec<Vec<u8>> {
     let mut elements: Vec<_> = (0..count)
         .map(|number| match number % 5 {
@@ -304,7 +305,7 @@ fn elements(random: &mut impl Rng, count: usize) -> Vec<Vec<u8>> {
     elements
 }
 
-/// Values of all types, around the sizes at which Redis changes what holds them.
+/// Returns values of all types, around the sizes at which Redis changes their encodings.
 fn values(random: &mut impl Rng) -> Vec<Value> {
     let integers = [
         "0",
@@ -396,7 +397,7 @@ fn keyspace(seed: u64) -> Keyspace {
     entries.collect()
 }
 
-/// The value with what has no order in the order of bytes.
+/// Returns the value with unordered elements sorted by bytes.
 fn sorted(mut value: Value) -> Value {
     match &mut value {
         Value::String(_) | Value::List(_) | Value::Stream(_) => {}
@@ -414,10 +415,10 @@ fn check_value(key: &[u8], found: Value, expected: &Value) {
     assert!(same, "the value of {} differs", key.escape_ascii());
 }
 
-/// What a key had beside its value and the time when it expires.
+/// The properties of a key besides its value and expiry time.
 type Uses = (Option<u64>, Option<u8>);
 
-/// Reads a whole snapshot and checks its keys, all of which have to be there.
+/// Reads a whole snapshot and checks its keys, all of which must be there.
 fn check_snapshot(path: &Path, expected: &Keyspace) -> Vec<Uses> {
     let mut reader = Reader::new(File::open(path).unwrap(), Unsupported::Refuse).unwrap();
     let mut database = None;
@@ -479,7 +480,7 @@ fn snapshots_of_redis_are_read() {
     let Some(mut redis) = Redis::start(&folder, &[]) else {
         return;
     };
-    // Elements of 2,000 bytes and more become nodes of their own, as those of 1 GiB do usually.
+    // Elements of 2,000 bytes and more become nodes of their own, like those of 1 GiB usually do.
     redis.run("DEBUG QUICKLIST-PACKED-THRESHOLD 2000b");
     redis.command(&[b"FUNCTION", b"LOAD", LIBRARY.as_bytes()]);
     let keyspace = keyspace(1);
@@ -554,7 +555,7 @@ fn streams_of_redis_are_read() {
             ));
         }
     }
-    // Not from the beginning, so that the number of entries read is not known.
+    // Not from the beginning, so that the number of entries read is unknown.
     redis.run("XGROUP CREATE stream three 5-5");
     for key in 0..100 {
         redis.run(&format!("SET key:{key} value:{key}"));
@@ -586,7 +587,8 @@ fn streams_whose_counters_do_not_fit_their_entries_are_read() {
     let Some(mut redis) = Redis::start(&folder, &[]) else {
         return;
     };
-    // Redis 7.0 lets the last identifier be before one that is deleted, and gives that again.
+    // Redis 7.0 allows the last identifier to be before a deleted one, and gives that one out
+    // again.
     for command in [
         "XADD x 1-1 a 1",
         "XADD x 1-3 b 2",
@@ -613,7 +615,8 @@ fn streams_whose_counters_do_not_fit_their_entries_are_read() {
     assert_eq!((parts.len, parts.last_id), (2, id(3)));
     assert!(stream.delete(id(3)) && !stream.delete(id(3)));
     assert_eq!(stream.len(), 1);
-    // Others have written numbers of entries that are wrong, and last identifiers before the last.
+    // Other programs have written wrong numbers of entries, and last identifiers that are before
+    // the last entry.
     for (len, last_id) in [(120, id(3)), (0, id(3)), (2, id(0)), (u64::MAX, id(2))] {
         let said = StreamParts {
             len,
@@ -685,7 +688,7 @@ fn redis_loads_what_is_written() {
         };
         for ((database, key), (value, expires_at_ms)) in &keyspace {
             redis.select(*database);
-            // Before anything else uses the key.
+            // Before any other command uses the key.
             let reply = redis.command(&[b"OBJECT", used.as_bytes(), key]);
             assert!(
                 matches!(&reply, Reply::Integer(n) if expected.contains(n)),
@@ -736,7 +739,7 @@ fn payloads_go_both_ways() {
     }
 }
 
-/// The length of an entry stands behind it in as many bytes as it takes.
+/// Entries of listpacks are followed by their length, in as many bytes as it takes.
 #[test]
 fn entries_of_listpacks_are_as_long_as_redis_says() {
     let folder = Folder::new();

@@ -1,5 +1,5 @@
-//! What commands have logged makes the same keyspace again, whenever it is read: commands are
-//! chosen by chance, while time passes, and their log is executed on another server much later.
+//! The log of commands rebuilds the same keyspace, whenever it is read: random commands run while
+//! time passes, and their log is executed on another server much later.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -17,7 +17,7 @@ use rand::{RngExt, SeedableRng};
 
 const START_MS: u64 = 1_800_000_000_000;
 
-/// Executes a command at a time, answers what was logged, and the reply.
+/// Executes a command at a given time. Returns the logged commands and the reply.
 fn execute(
     server: &Server,
     database: usize,
@@ -42,7 +42,7 @@ fn execute(
     (effects.logged, reply.take())
 }
 
-/// All keys with their values and expiries, as they are at a time.
+/// Returns all keys with their values and expiries, as they are at a given time.
 fn contents(server: &Server, now_ms: u64) -> Vec<(usize, Words)> {
     let mut contents = Vec::new();
     for database in 0..DATABASES {
@@ -134,7 +134,7 @@ const COMMANDS: &[&str] = &[
 
 fn random_command(random: &mut SmallRng, now_ms: u64) -> Vec<Vec<u8>> {
     let template = COMMANDS.choose(random).unwrap();
-    // Whole databases are rarely worth the loss of all keys.
+    // Whole databases are rarely deleted, because all keys would be lost.
     if template.starts_with("FLUSH") && random.random_range(0..10) > 0 {
         return vec![b"INCR".to_vec(), b"key:0".to_vec()];
     }

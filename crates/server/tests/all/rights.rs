@@ -1,5 +1,5 @@
-//! Doors beside those with a lock: what the configuration closes, what another protocol sends, and
-//! rights that are not read.
+//! Access besides user permissions: commands that the configuration forbids, requests of another
+//! protocol, and a file of users that cannot be read.
 
 use super::configuration::{on_both_with, started_with};
 use nearfield_server::config::{ListenPort, Options};
@@ -23,7 +23,7 @@ fn what_a_browser_sends_closes_the_connection_and_is_not_executed() {
             browser.send(sent.as_bytes()).expect("it is sent");
             let replies = match browser.receive() {
                 Ok(_) => 1 + until_closed(&mut browser),
-                // Redis may close before it has answered.
+                // Redis may close the connection before it has replied.
                 Err(_) => 0,
             };
             assert!(replies <= 1, "{begin:?} was answered {replies} times");
@@ -53,7 +53,7 @@ fn what_a_browser_sends_before_the_password_closes_the_connection() {
     });
 }
 
-/// The answers to commands that the configuration may close.
+/// Returns the replies to commands that the configuration may forbid.
 fn protected(address: SocketAddr) -> [String; 5] {
     let mut client = connect(address);
     let mut answers = [
@@ -116,7 +116,7 @@ fn commands_that_can_do_harm_are_closed_unless_the_configuration_opens_them() {
     );
 }
 
-/// Starts a server that is expected to refuse it, and returns why.
+/// Starts a server that must not start, and returns the reason.
 fn refusal(options: Options) -> String {
     let server = UnservedServer::new(Options {
         port: ListenPort::Free,
@@ -137,7 +137,7 @@ fn a_server_without_the_users_that_it_was_told_to_have_does_not_start() {
     std::fs::write(&wrong, "user ann on nosuchrule\n").expect("a file");
     let refused = refusal(started_with(&[("aclfile", &path("wrong.acl"))]));
     assert!(refused.starts_with("Error loading ACLs"), "{refused}");
-    // A folder is no file.
+    // A folder is not a file.
     let refused = refusal(started_with(&[("aclfile", &path("."))]));
     assert!(refused.starts_with("Error loading ACLs"), "{refused}");
 }
@@ -180,14 +180,14 @@ fn a_port_of_0_is_none() {
     });
     assert!(served.is_ok(), "{served:?}");
     assert_eq!(server.listening.port(), 0);
-    // With nothing else there is no way to it.
+    // Without another socket there is no access to it.
     let server = UnservedServer::new(started_with(&[("port", "0")]));
     let served = serve(&server, |_| server.stop());
     let error = served.expect_err("it listens somewhere").to_string();
     assert!(error.contains("port, tls-port and unixsocket"), "{error}");
 }
 
-/// All that the connection is answered to, one after the other.
+/// Returns the replies to commands, one after the other.
 fn answers(client: &mut Connection, commands: &[&str]) -> Vec<String> {
     commands.iter().map(|it| ask(client, it)).collect()
 }
@@ -223,7 +223,7 @@ fn patterns_of_sort_need_one_selector_for_the_command_and_all_keys() {
                 assert_eq!(ask(&mut client, "EXEC"), format!("1) {get}"), "{rules}");
             }
         }
-        // One selector that allows both is enough.
+        // A single selector that allows both is enough.
         let set = "ACL SETUSER w reset on nopass +auth (%R~* +sort +sort_ro) (~ok:* +exists)";
         assert_eq!(ask(&mut admin, set), "OK");
         let mut client = connect(address);

@@ -1,5 +1,5 @@
-//! Snapshots of Redis 8 and Valkey 9 are loaded here, and ours there: all that can be read is the
-//! same. Servers that are not installed are left out, which the test says.
+//! Snapshots of Redis 8 and Valkey 9 are loaded here, and ours there: everything that can be read
+//! is the same. Servers that are not installed are left out, which the test reports.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -14,8 +14,8 @@ use nearfield_server_testkit::steps::ask;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-/// Data of each type in its small and its large form, in two databases, by commands of which `#` is
-/// replaced by 1, 2 and so on up to the number before.
+/// Data of each type in its small and its large encoding, in two databases. Each command is
+/// repeated as often as its number says, with `#` replaced by 1, 2 and so on.
 const DATA: &[(usize, &str)] = &[
     (1, "SET string value"),
     (1, "SET integer 12345"),
@@ -49,7 +49,7 @@ const DATA: &[(usize, &str)] = &[
     (1, "SELECT 0"),
 ];
 
-/// The same of hashes whose fields expire.
+/// Hashes with fields that expire, in the same form.
 const TIMES: &[(usize, &str)] = &[
     (1, "HSET small-times a 1 b 2 c 3"),
     (1, "HPEXPIREAT small-times 4000000000123 FIELDS 1 a"),
@@ -80,7 +80,7 @@ fn fill(connection: &mut Connection, data: &[(usize, &str)]) {
     }
 }
 
-/// All that can be read of the databases. Elements that have no order are sorted.
+/// Returns everything that can be read of the databases. Elements without order are sorted.
 fn contents(connection: &mut Connection, times: bool) -> String {
     let mut contents = ask(connection, "FUNCTION LIST WITHCODE").replace('\n', " ") + "\n";
     for database in [0, 3] {
@@ -127,7 +127,7 @@ fn lines(connection: &mut Connection, command: &[&str]) -> Vec<String> {
     lines
 }
 
-/// The fields of a hash, their values, and when they expire.
+/// Returns the fields of a hash, their values, and their expiry times.
 fn hash(connection: &mut Connection, key: &str, times: bool) -> Vec<String> {
     let fields = lines(connection, &["HKEYS", key]);
     let described = fields.into_iter().map(|field| {
@@ -143,8 +143,8 @@ fn hash(connection: &mut Connection, key: &str, times: bool) -> Vec<String> {
     described.collect()
 }
 
-/// All that is told of the groups of a stream and their consumers, but how far they have come,
-/// which servers know differently well.
+/// Returns the description of the groups of a stream and their consumers, except the progress of
+/// groups, which not all servers know exactly.
 fn consumers(connection: &mut Connection) -> String {
     ask(connection, "SELECT 0");
     let words: [&[u8]; 4] = [b"XINFO", b"STREAM", b"stream", b"FULL"];
@@ -157,7 +157,7 @@ fn consumers(connection: &mut Connection) -> String {
     groups
 }
 
-/// Another server, and a folder that it saves into and loads from.
+/// Starts another server, with a folder that it saves into and loads from.
 fn start(peer: Peer, folder: &Folder) -> Option<Redis> {
     match peer.start(&["--dir", &folder.0.to_string_lossy()]) {
         Ok(server) => Some(server),
@@ -215,7 +215,7 @@ fn snapshots_of_rivals_are_loaded() {
 
 #[test]
 fn our_snapshots_are_loaded_by_rivals() {
-    // No server but ours reads both forms of hashes whose fields expire.
+    // Only our server reads both formats of hashes with fields that expire.
     for (peer, times, format) in [
         (Peer::Redis7, false, "redis"),
         (Peer::Redis8, true, "redis"),
@@ -291,7 +291,7 @@ fn move_by_dump(peer: Peer, format: &str) {
     }
 }
 
-/// Fails with the first line that differs, as the whole would be megabytes.
+/// Fails with the first line that differs, because the whole would be megabytes.
 fn same_lines(found: &str, expected: &str, name: &str) {
     for (found, expected) in found.lines().zip(expected.lines()) {
         assert_eq!(found, expected, "{name}");

@@ -1,5 +1,5 @@
-//! All that commands accept can be saved and loaded again: after each command of a random history
-//! a snapshot is loaded by another server, and `RESTORE` takes what `DUMP` makes of each key.
+//! Everything that commands accept can be saved and loaded again: after each command of a random
+//! history another server loads a snapshot, and `RESTORE` accepts the `DUMP` of each key.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// The database into which keys are restored.
 const ASIDE: usize = 9;
 
-/// Commands at the limits of what is accepted. `_` is an empty word, `M` the greatest half of an
+/// Commands at the limits of accepted values. `_` is an empty word, `M` the greatest half of an
 /// identifier, `L` a long word.
 const EDGES: &str = "SET _ _|HSET _ _ _|HSET h f _|ZADD z inf a -inf b|ZADD z -0 c 1e-320 d|\
     ZADD z 1.7976931348623157e308 a|ZINCRBY z -inf c|PEXPIREAT s 9223372036854775807|SET s v|\
@@ -48,7 +48,7 @@ const EDGES: &str = "SET _ _|HSET _ _ _|HSET h f _|ZADD z inf a -inf b|ZADD z -0
     CONFIG SET stream-node-max-entries 2|CONFIG SET stream-node-max-bytes 1|RENAME x _|COPY y x|\
     FUNCTION FLUSH|SORT l ALPHA STORE t|INCRBYFLOAT i 1e15|INCRBY j 9223372036854775807|MOVE s 3";
 
-/// One of [`EDGES`].
+/// Returns one of [`EDGES`].
 fn edge(number: usize) -> Vec<Vec<u8>> {
     let edges: Vec<&str> = EDGES.split('|').collect();
     let line = edges[number % edges.len()];
@@ -66,7 +66,7 @@ fn edge(number: usize) -> Vec<Vec<u8>> {
     first.chain(rest).collect()
 }
 
-/// Saves the keyspace and loads it into another server. Answers what was saved.
+/// Saves the keyspace and loads it into another server. Returns the saved state.
 fn reload(server: &Server, other: &Server, folder: &Folder) -> State {
     let path = folder.join("saved.rdb");
     let began = Instant::now();
@@ -92,14 +92,13 @@ fn reload(server: &Server, other: &Server, folder: &Folder) -> State {
         if before == after {
             return before;
         }
-        // A key or field may have expired meanwhile. A field that is over is saved until it is
-        // removed.
+        // A key or field may have expired meanwhile. An expired field is saved until it is removed.
         assert!(began.elapsed() < PATIENCE, "{before:#?} became {after:#?}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// Restores each key of `keys` from what `DUMP` makes of it, in another database.
+/// Restores each key of `keys` from its `DUMP`, in another database.
 fn restore<'k>(
     server: &Nearfield,
     connection: &mut Connection,
@@ -149,7 +148,7 @@ fn what_a_command_accepts_can_be_saved_and_loaded() {
         let mut history = Vec::new();
         for number in 0..commands {
             let words = match form {
-                // Each, in their order.
+                // All edges, in their order.
                 1 => edge(number),
                 _ if random.random_bool(0.2) => edge(random.random_range(0..usize::MAX)),
                 _ => generator.next_command().words,

@@ -24,7 +24,7 @@ impl<'s> Session<'s> {
         }
     }
 
-    /// The lines of a reply that are neither lengths nor heads.
+    /// Returns the lines of a reply that are neither lengths nor heads.
     fn ask(&mut self, words: &[&str]) -> Vec<String> {
         let mut reply = Reply::new(Protocol::Resp2);
         let args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
@@ -62,7 +62,7 @@ fn a_scan_meets_each_key_that_stays_once() {
                 break;
             }
             cursor = next;
-            // Others come and go, also the one that the scan stands at.
+            // Other keys are created and deleted, also the one at the position of the scan.
             step += 1;
             session.ask(&["SET", &format!("new:{step}"), "v"]);
             session.ask(&["DEL", &format!("new:{}", step / 2)]);

@@ -1,5 +1,5 @@
-//! Scripts that a connection sends one behind the other are executed in one go. They are answered
-//! as scripts that are sent one at a time, however their bytes come.
+//! Scripts that a connection sends one after the other are executed in one go. They get the same
+//! replies as scripts that are sent one at a time, however their bytes arrive.
 //!
 //! `NEARFIELD_SEED` sets the seed.
 
@@ -24,7 +24,7 @@ redis.register_function('fail', function() return redis.call('incr', 'text') end
 redis.register_function{function_name='read', flags={'no-writes'},
     callback=function(keys) return redis.call('mget', unpack(keys)) end}";
 
-/// Commands, mostly such as run scripts. Words are parted by bars.
+/// Commands, most of which run scripts. Words are separated by bars.
 const COMMANDS: &[&str] = &[
     "FCALL|count|1|a",
     "FCALL|count|1|b|7",
@@ -79,13 +79,13 @@ fn start(threads: usize) -> (Nearfield, Connection) {
     (server, connection)
 }
 
-/// What does not speak the protocol, behind half of a command that runs scripts. Nothing comes
-/// behind the byte that is wrong: a server that closes a connection with bytes that it has not read
-/// takes back what it has sent.
+/// A request that violates the protocol, after half of a command that runs scripts. Nothing follows
+/// the wrong byte: a server that closes a connection with unread bytes discards replies that were
+/// not received yet.
 const WRONG: &[u8] = b"*3\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n:";
 
-/// The first reply that differs between commands that are sent in pieces and what `disturb` makes
-/// of them, which are sent one at a time.
+/// Returns the first difference between the replies to commands that are sent in pieces and those
+/// to the same commands after `disturb`, sent one at a time.
 fn compare(seed: u64, disturb: impl FnOnce(&mut Vec<&str>)) -> Result<(), String> {
     const COUNT: usize = 150;
     let mut random = SmallRng::seed_from_u64(seed);
@@ -98,7 +98,7 @@ fn compare(seed: u64, disturb: impl FnOnce(&mut Vec<&str>)) -> Result<(), String
         append(&mut request, command, random.random_range(0..8) == 0);
     }
     request.extend_from_slice(WRONG);
-    // Some pieces come while the server has executed all before.
+    // Some pieces arrive after the server has executed all before.
     let mut rest = &request[..];
     while !rest.is_empty() {
         let most = if random.random() { 40 } else { 4000 };

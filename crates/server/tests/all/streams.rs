@@ -9,7 +9,7 @@ use nearfield_server_testkit::steps::{
     ask, ask_number, connect, eventually, hear, info, on_both, tell,
 };
 
-/// Waits until so many clients are blocked.
+/// Waits until `count` clients are blocked.
 fn until_blocked(connection: &mut Connection, count: u64) {
     eventually("clients are blocked", || {
         info(connection, "blocked_clients") == count
@@ -27,7 +27,7 @@ fn readers_wait_for_what_comes_after_they_began() {
         let old = hear(&mut third);
         assert!(old.contains("\"old\""), "{old}");
         until_blocked(&mut one, 1);
-        // Nothing that is new to it: another type, and a stream of the same identifiers.
+        // Nothing that is new to it: another type, and a stream with the same identifiers.
         ask(&mut one, "SET absent string");
         ask(&mut one, "DEL absent");
         assert_eq!(ask(&mut one, "XADD s NOMKSTREAM 1-2 f new"), "\"1-2\"");
@@ -35,7 +35,7 @@ fn readers_wait_for_what_comes_after_they_began() {
         assert!(new.contains("\"new\"") && !new.contains("\"old\""), "{new}");
         tell(&mut other, "XREAD BLOCK 5 STREAMS s $");
         assert_eq!(hear(&mut other), "(nil)");
-        // In a transaction nobody waits.
+        // In a transaction no client waits.
         ask(&mut one, "MULTI");
         ask(&mut one, "XREAD BLOCK 0 STREAMS s $");
         assert_eq!(ask(&mut one, "EXEC"), "1) (nil)");
@@ -60,7 +60,7 @@ fn consumers_wait_and_each_entry_goes_to_one_of_them() {
         }
         let pending = ask(&mut one, "XPENDING s g");
         assert!(pending.starts_with("1) (integer) 2"), "{pending}");
-        // Who waits for a group is told that it is gone.
+        // A client that waits for a group gets an error if the group is deleted.
         for (command, number) in [("XGROUP DESTROY s g", 0), ("DEL s", 1)] {
             ask(&mut one, "XGROUP CREATE s g $ MKSTREAM");
             tell(
@@ -76,7 +76,7 @@ fn consumers_wait_and_each_entry_goes_to_one_of_them() {
     });
 }
 
-/// Both servers, ours first; `None` without redis-server.
+/// Starts both servers, ours first; `None` without redis-server.
 fn both() -> Option<(Nearfield, Redis)> {
     let redis = match Redis::start(&[]) {
         Ok(redis) => redis,
@@ -95,7 +95,7 @@ fn bytes(connection: &mut Connection, words: &[&[u8]]) -> Vec<u8> {
     }
 }
 
-/// Fills a stream with entries of several forms, deletes some, and has groups read.
+/// Fills a stream with entries of several forms, deletes some, and makes groups read.
 fn fill(connection: &mut Connection, key: &str) {
     for number in 1..=700 {
         let more = if number % 7 == 0 { " more 1" } else { "" };
@@ -117,7 +117,7 @@ fn fill(connection: &mut Connection, key: &str) {
     ask(connection, &format!("XGROUP CREATECONSUMER {key} two idle"));
 }
 
-/// All that Redis 7.0 tells of a stream.
+/// Returns everything that Redis 7.0 reports about a stream.
 fn facts(connection: &mut Connection, key: &str) -> String {
     let command = format!("XINFO STREAM {key} FULL COUNT 0");
     let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
@@ -147,7 +147,7 @@ fn streams_move_between_servers_both_ways() {
             let restored = connection.command(&words).expect("a reply");
             assert_eq!(restored, Value::Simple(b"OK".to_vec()), "{key} in {name}");
             assert!(self::facts(connection, &copy) == *facts, "{key} in {name}");
-            // It goes on as a stream does.
+            // The copy works like a stream.
             let added = ask(connection, &format!("XADD {copy} 700-* f v"));
             assert_eq!(added, "\"700-701\"");
             let read = format!("XREADGROUP GROUP one c STREAMS {copy} >");
@@ -174,7 +174,7 @@ fn damaged_payloads_are_refused() {
     }
 }
 
-/// What a server takes for streams of usual entries, beside Redis's.
+/// Our memory for streams of usual entries is compared with Redis's.
 #[test]
 fn streams_take_as_much_memory_as_in_redis() {
     const ENTRIES: usize = 20_000;

@@ -1,4 +1,4 @@
-//! TLS and sockets in the file system, beside redis-cli.
+//! TLS and sockets in the file system, compared with redis-cli.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -32,10 +32,10 @@ struct Setting {
     thread: Option<JoinHandle<()>>,
 }
 
-/// An authority, and certificates of it for the server and for a client.
+/// Creates an authority, and its certificates for the server and for a client.
 fn write_certificates(folder: &Path) {
     let mut params = CertificateParams::default();
-    // OpenSSL takes a certificate for one that signed itself if its issuer has the same name.
+    // OpenSSL takes a certificate for a self-signed one if its issuer has the same name.
     let name = &mut params.distinguished_name;
     name.push(DnType::CommonName, "Nearfield test authority");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -170,12 +170,12 @@ fn requests_and_replies_of_all_sizes_go_through_tls() {
         let head = format!("+OK\r\n${length}\r\n");
         expect(&mut stream, &[head.as_bytes(), &value, b"\r\n"].concat());
     }
-    // Many requests at once, of which TLS holds some when the socket is empty.
+    // Many requests at once, some of which TLS still holds when the socket is empty.
     stream
         .write_all(&b"*1\r\n$4\r\nPING\r\n".repeat(20_000))
         .unwrap();
     expect(&mut stream, &b"+PONG\r\n".repeat(20_000));
-    // What came before the end is answered.
+    // Requests before the end get their replies.
     stream.write_all(b"PING\r\nPING\r\n").unwrap();
     stream.conn.send_close_notify();
     stream.flush().unwrap();
@@ -217,7 +217,7 @@ fn clients_show_certificates_if_they_have_to() {
         .write_all(b"PING\r\n")
         .and_then(|()| stream.read_exact(&mut [0; 7]));
     assert!(refused.is_err());
-    // Who speaks no TLS is told nothing.
+    // A client that does not speak TLS gets no replies.
     let mut stream = TcpStream::connect(setting.tls).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(b"PING\r\nPING\r\n").unwrap();
@@ -238,7 +238,7 @@ fn certificates_are_read_again() {
     let old = setting.connect(false);
     write_certificates(&setting.folder);
     setting.server.tls.get().unwrap().reload().unwrap();
-    // Trusts the new authority alone.
+    // This client trusts only the new authority.
     let mut stream = setting.connect(false);
     stream.write_all(b"PING\r\n").unwrap();
     expect(&mut stream, b"+PONG\r\n");
@@ -293,7 +293,7 @@ fn redis_cli_speaks_tls() {
         .args(["SET", "a", "b"])
         .stdin(Stdio::null())
         .output();
-    // Where there is no redis-cli, the other tests have to do.
+    // Without redis-cli, the other tests must suffice.
     if let Ok(output) = output {
         assert_eq!(
             String::from_utf8_lossy(&output.stdout),

@@ -1,4 +1,4 @@
-//! Clients that wait for keys: they are checked again before they are served, their answers come in
+//! Clients that wait for keys: they are checked again before they are served, their replies come in
 //! order or not at all, and they cost nothing while others are served.
 
 use nearfield_server::client::{Client, ClientShared};
@@ -33,7 +33,7 @@ pub fn on_newest(test: impl Fn(SocketAddr)) {
     }
 }
 
-/// Has a client wait in a command.
+/// Makes a client wait in a command.
 pub fn wait_in(connection: &mut Connection, observer: &mut Connection, command: &str) {
     let before = info(observer, "blocked_clients");
     tell(connection, command);
@@ -44,7 +44,7 @@ pub fn wait_in(connection: &mut Connection, observer: &mut Connection, command: 
 
 // ---- Checked again -----------------------------------------------------------------------------
 
-/// Commands that wait, each with what wakes it, what tells how much is left, and how much.
+/// Commands that wait, each with a command that wakes it, one that counts the rest, and that count.
 const WAITING: &[(&str, &str, &str)] = &[
     ("BLPOP q 0", "RPUSH q secret", "LLEN q"),
     ("BRPOP q 0", "RPUSH q secret", "LLEN q"),
@@ -88,7 +88,7 @@ fn who_waits_is_served_by_the_rules_of_then() {
                 assert_eq!(ask_number(&mut other, left), 1, "{command}, {rules}");
                 assert_eq!(ask_number(&mut other, "EXISTS to"), 0);
                 assert!(ask(&mut other, "ACL LOG").contains("toplevel"), "{command}");
-                // The client behind it is served in its place.
+                // The next client is served in its place.
                 assert_eq!(ask(&mut other, "PING"), "PONG");
             }
         }
@@ -303,7 +303,7 @@ fn what_a_client_reads_when_it_goes_on_is_tracked() {
 
 // ---- Work --------------------------------------------------------------------------------------
 
-/// A server whose commands are executed on this thread, so that their steps can be counted.
+/// A server that executes its commands on this thread, so that their steps can be counted.
 pub struct Counted<'s> {
     /// The server.
     pub server: &'s Server,
@@ -312,7 +312,7 @@ pub struct Counted<'s> {
 }
 
 impl<'s> Counted<'s> {
-    /// Clients of a server.
+    /// Creates clients of a server.
     pub fn new(server: &'s Server) -> Counted<'s> {
         Counted {
             server,
@@ -321,7 +321,7 @@ impl<'s> Counted<'s> {
         }
     }
 
-    /// A client that has executed a command.
+    /// Creates a client that has executed a command.
     pub fn client(&mut self, words: &[&str]) -> Client {
         self.clients += 1;
         let shared = ClientShared::new(self.clients, 0, String::new(), String::new(), 0);
@@ -335,7 +335,7 @@ impl<'s> Counted<'s> {
         client
     }
 
-    /// Executes a command and answers its reply.
+    /// Executes a command and returns its reply.
     pub fn run(&mut self, client: &mut Client, words: &[&str]) -> String {
         let mut reply = Reply::new(Protocol::Resp3);
         let args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
@@ -343,7 +343,7 @@ impl<'s> Counted<'s> {
         String::from_utf8_lossy(&reply.take()).into_owned()
     }
 
-    /// The steps of a command; 0 if they are not counted.
+    /// Returns the steps of a command; 0 if they are not counted.
     pub fn steps(&mut self, client: &mut Client, words: &[&str]) -> u64 {
         let mut answer = String::new();
         let steps = steps::taken_by(|| answer = self.run(client, words));
@@ -428,7 +428,7 @@ fn elements_are_given_in_the_order_in_which_clients_came() {
             wait_in(&mut client, &mut other, &command);
             clients.push(client);
         }
-        // One in the midst goes.
+        // One in the middle leaves.
         drop(clients.remove(7));
         eventually("it has gone", || info(&mut other, "blocked_clients") == 19);
         let words: Vec<String> = (0..25).map(|number| format!("v{number:02}")).collect();

@@ -1,6 +1,6 @@
-//! Each command is answered also where another one has the keyspace to itself: within a
-//! transaction, and called by a script. One that waits for the phase that its thread is in would
-//! stop the server.
+//! Each command gets a reply also where another one holds the keyspace exclusively: within a
+//! transaction, and called by a script. A command that waits for the phase of its own thread would
+//! block the server.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -19,10 +19,11 @@ type Words = Vec<Vec<u8>>;
 
 /// Number of forms of a command that are tried.
 const FORMS: usize = 3;
-/// Makes the replies of its own connection fewer, so that they cannot be counted.
+/// The command that changes the number of replies on its own connection, so that they cannot be
+/// counted.
 const SILENT: &str = "client|reply";
 
-/// The commands of the transcripts, by the names of commands and subcommands.
+/// Returns the commands of the transcripts, by the names of commands and subcommands.
 fn sent_in_transcripts() -> BTreeMap<String, Vec<Words>> {
     let mut found = BTreeMap::<String, Vec<Words>>::new();
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts")];
@@ -53,7 +54,7 @@ fn sent_in_transcripts() -> BTreeMap<String, Vec<Words>> {
     found
 }
 
-/// Forms of a command, of different lengths; a made one if the transcripts have none.
+/// Returns forms of a command, of different lengths; a made-up one if the transcripts have none.
 fn forms(name: &str, command: &Command, sent: &BTreeMap<String, Vec<Words>>) -> Vec<Words> {
     let mut forms: Vec<Words> = Vec::new();
     for words in sent.get(name).into_iter().flatten() {
@@ -70,8 +71,8 @@ fn forms(name: &str, command: &Command, sent: &BTreeMap<String, Vec<Words>>) -> 
     forms
 }
 
-/// The requests that execute a command within a transaction, and within a script, each with the
-/// number of its replies.
+/// Returns the requests that execute a command within a transaction, and within a script, each with
+/// the number of its replies.
 fn requests(words: &Words) -> [(Vec<u8>, usize); 2] {
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     let mut transaction = Vec::new();
@@ -85,7 +86,7 @@ fn requests(words: &Words) -> [(Vec<u8>, usize); 2] {
     [(transaction, 3), (script, 1)]
 }
 
-/// Returns true if all replies came; those to a client that the command has closed need not.
+/// Returns true if all replies arrived; after a command that closes the client they need not.
 fn is_answered(connection: &mut Connection, (request, replies): &(Vec<u8>, usize)) -> bool {
     connection.send(request).unwrap();
     for _ in 0..*replies {
@@ -120,7 +121,7 @@ fn every_command_is_answered_within_transactions_and_scripts() {
                     tried += 1;
                     let mut connection = server.connect();
                     if !is_answered(&mut connection, &request) {
-                        // It cannot be stopped any more.
+                        // The server cannot be stopped any more.
                         std::mem::forget(server);
                         panic!("{name} is not answered: {}", request.0.escape_ascii());
                     }
@@ -129,7 +130,7 @@ fn every_command_is_answered_within_transactions_and_scripts() {
                 }
             }
         }
-        // Settings of one case must not stay for the others.
+        // Settings of one case must not affect the others.
         if configures {
             drop(server);
             server = start();

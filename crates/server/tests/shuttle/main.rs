@@ -1,11 +1,11 @@
-//! The log's protocol of appending and committing, over files of a model, in thousands of orders
-//! in which threads may run: half are chosen by chance, half so that few changes of thread are
-//! needed to meet a fault.
+//! The log's protocol of appending and committing, over files of a model, in thousands of thread
+//! schedules: half are random, half are chosen so that few context switches are needed to reach a
+//! fault.
 //!
-//! What has to hold: a commit that succeeds tells of nothing that is less safe than the policy
-//! asks; commits end; what was appended is in the files once and in its order. All scenarios but
-//! those of two files have a canary, the same with a step of the protocol left out, that must be
-//! caught.
+//! The invariants: a commit that succeeds reports nothing that is less durable than the policy
+//! demands; commits end; appended commands are in the files once and in their order. All scenarios
+//! except those of two files have a canary, which is the same with a step of the protocol left out,
+//! and must be caught.
 //!
 //! ```console
 //! $ cargo test -p nearfield-server --features shuttle --test shuttle
@@ -22,13 +22,13 @@ use shuttle::thread::{self, JoinHandle};
 use shuttle::{Config, Runner};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Orders of each kind in which a scenario is run.
+/// Number of schedules of each kind in which a scenario is run.
 const ORDERS: usize = 1500;
-/// A scenario that has not ended by then does not end.
+/// Number of steps after which a scenario counts as endless.
 const STEPS_MAX: usize = 20_000;
 const PREEMPTIONS: usize = 3;
 
-/// Runs a scenario in many orders.
+/// Runs a scenario in many schedules.
 fn check(scenario: impl Fn() + Send + Sync + 'static) {
     let scenario = std::sync::Arc::new(scenario);
     let config = || {
@@ -43,7 +43,7 @@ fn check(scenario: impl Fn() + Send + Sync + 'static) {
     Runner::new(scheduler, config()).run(move || scenario());
 }
 
-/// Runs a scenario without a step of the protocol, which has to be noticed.
+/// Runs a scenario without a step of the protocol, which must be noticed.
 fn check_without(step: Step, scenario: impl Fn() + Send + Sync + 'static) {
     leave_out(Some(step));
     let found = catch_unwind(AssertUnwindSafe(|| check(scenario)));
@@ -51,7 +51,7 @@ fn check_without(step: Step, scenario: impl Fn() + Send + Sync + 'static) {
     assert!(found.is_err(), "{step:?} was left out, and nothing noticed");
 }
 
-/// A log with a first file.
+/// Creates a log with a first file.
 fn log(policy: Policy, medium: &Medium) -> Arc<Log> {
     let log = Log::default();
     log.open(policy, medium.file("first"));
@@ -64,7 +64,7 @@ fn join<const N: usize>(threads: [JoinHandle<()>; N]) {
     }
 }
 
-/// What a client appends as its `number`th command.
+/// Returns the bytes that a client appends as its `number`th command.
 fn command(client: usize, number: usize) -> Vec<u8> {
     format!("<{client}.{number}>").into_bytes()
 }
@@ -73,7 +73,8 @@ fn append(log: &Log, client: usize, number: usize) -> u64 {
     log.append_encoded(0, &command(client, number))
 }
 
-/// Clients that append twice and commit each time are told of nothing that is not on the medium.
+/// Runs clients that append twice and commit each time: each commit returns only when its command
+/// is on the medium.
 fn clients_commit() {
     let medium = Medium::default();
     let log = log(Policy::Always, &medium);
@@ -105,7 +106,7 @@ fn canary_of_a_reply_before_the_sync() {
     check_without(Step::WaitForSync, clients_commit);
 }
 
-/// One client writes under `everysec` while another asks for `always`, and a third syncs.
+/// Writes by one client under `everysec` while another requests `always`, and a third syncs.
 fn policy_is_raised() {
     let medium = Medium::default();
     let log = log(Policy::EverySecond, &medium);
@@ -126,7 +127,7 @@ fn policy_is_raised() {
     log.commit(own).expect("a file that does not fail");
     assert!(medium.holds(&command(2, 0), true));
     join([writer, keeper]);
-    // Nothing is appended any more, and all that was written has to be synced now.
+    // Nothing is appended any more, and all writes must be synced now.
     log.commit(log.position())
         .expect("a file that does not fail");
     assert!(medium.holds(&command(1, 0), true));
@@ -142,7 +143,8 @@ fn canary_of_older_writes_that_are_not_synced() {
     check_without(Step::SyncOlder, policy_is_raised);
 }
 
-/// The first write fails. What was appended before and after is written later, in its order.
+/// Makes the first write fail. Commands appended before and after are written later, in their
+/// order.
 fn disk_is_full_for_a_while() {
     let medium = Medium::failing(1, 0);
     let log = log(Policy::Always, &medium);
@@ -178,8 +180,8 @@ fn canary_of_commands_put_back_behind_later_ones() {
     check_without(Step::PutBackFirst, disk_is_full_for_a_while);
 }
 
-/// The first sync fails, so that the file is lost, until a base and a second file are there. As in
-/// the server, nothing is appended at the instant of which a base is taken.
+/// Makes the first sync fail, so that the file is lost, until a base and a second file are there.
+/// As in the server, nothing is appended at the instant at which a base is taken.
 fn file_is_lost() {
     let (first, second) = (Medium::failing(0, 1), Medium::default());
     let log = log(Policy::Always, &first);
@@ -219,7 +221,7 @@ fn a_file_that_is_lost_is_replaced() {
     check(file_is_lost);
 }
 
-/// The log goes on in a second file while clients write.
+/// Continues the log in a second file while clients write.
 fn file_is_changed() {
     let (first, second) = (Medium::default(), Medium::default());
     let log = log(Policy::Always, &first);
@@ -248,7 +250,7 @@ fn nothing_is_lost_between_two_files() {
     check(file_is_changed);
 }
 
-/// Logging ends while a client commits, and begins again in another file.
+/// Ends logging while a client commits, and begins it again in another file.
 fn logging_ends() {
     let (first, second) = (Medium::default(), Medium::default());
     let log = log(Policy::Always, &first);

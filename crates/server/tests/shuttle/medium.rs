@@ -1,17 +1,17 @@
-//! A file that other threads run beside, and that fails when a scenario says so.
+//! A file that lets other threads run during its operations, and that fails on request.
 
 use nearfield_server::disk::DiskFile;
 use nearfield_server::log::LogFile;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug, Default)]
 struct Content {
     written: Vec<u8>,
-    /// Up to where it is on the medium.
+    /// Offset up to which it is on the medium.
     synced: usize,
-    /// The writes, and the syncs, that fail from now on.
+    /// Numbers of the next writes, and of the next syncs, that fail.
     failing: [usize; 2],
 }
 
@@ -20,14 +20,14 @@ struct Content {
 pub struct Medium(Arc<Mutex<Content>>);
 
 impl Medium {
-    /// One whose first `writes` writes and first `syncs` syncs fail.
+    /// Creates a file that fails its first `writes` writes and first `syncs` syncs.
     pub fn failing(writes: usize, syncs: usize) -> Medium {
         let medium = Medium::default();
         medium.content().failing = [writes, syncs];
         medium
     }
 
-    /// As a file for a log.
+    /// Returns this as a file for a log.
     pub fn file(&self, name: &str) -> LogFile {
         LogFile {
             file: Arc::new(self.clone()),
@@ -38,7 +38,7 @@ impl Medium {
         }
     }
 
-    /// True if these bytes are written, or if `synced`, on the medium.
+    /// Returns true if these bytes are written; if `synced`, that they are on the medium.
     pub fn holds(&self, bytes: &[u8], synced: bool) -> bool {
         let content = self.content();
         let end = match synced {
@@ -48,7 +48,7 @@ impl Medium {
         position(&content.written[..end], bytes).is_some()
     }
 
-    /// The places of several byte strings in what is written; each has to be there.
+    /// Returns the positions of several byte strings in the written bytes; each must be there.
     pub fn places(&self, all: &[Vec<u8>]) -> Vec<usize> {
         let content = self.content();
         let place = |bytes: &Vec<u8>| position(&content.written, bytes);
@@ -57,7 +57,7 @@ impl Medium {
             .collect()
     }
 
-    /// Never held while another thread may run.
+    /// Locks the content. The lock is never held while another thread may run.
     fn content(&self) -> MutexGuard<'_, Content> {
         self.0.lock().expect("no thread fails with it")
     }

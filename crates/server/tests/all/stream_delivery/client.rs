@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 use std::io;
 use std::net::SocketAddr;
 
-/// What a client has sent and was answered.
+/// The requests of a client and their replies.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
     pub name: String,
@@ -18,15 +18,15 @@ pub struct Told {
     pub added: Vec<(usize, String, Id)>,
     /// The entries that it got as new ones: stream, group and id.
     pub delivered: Vec<(usize, usize, Id)>,
-    /// The same that it has claimed.
+    /// The entries that it has claimed, in the same form.
     pub claimed: Vec<(usize, usize, Id)>,
-    /// What it has acknowledged, and whether that was answered.
+    /// The entries that it has acknowledged, each with the reply.
     pub acknowledged: Vec<(usize, usize, Id, Acknowledged)>,
-    /// The group in which it may have got entries in a reply that never came.
+    /// The group in which it may have got entries in a reply that never arrived.
     pub unanswered: Option<usize>,
 }
 
-/// What came of an acknowledgement.
+/// The outcome of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledged {
     /// The entry was pending.
@@ -35,14 +35,14 @@ pub enum Acknowledged {
     Unanswered,
 }
 
-/// A client, and what it was told.
+/// A client, and the replies that it got.
 pub struct Client {
     random: SmallRng,
     count: u64,
     told: Told,
 }
 
-/// The connection has ended.
+/// The end of the connection.
 struct Broken;
 
 impl From<io::Error> for Broken {
@@ -178,7 +178,7 @@ impl Client {
             }
         }
         if upkeep.is_some() {
-            // It may be under way already.
+            // It may be running already.
             connection.receive()?;
         }
         Ok(())
@@ -230,7 +230,7 @@ impl Client {
             choice => {
                 let wait = match choice {
                     2..9 => "",
-                    // A wait ends only with an entry or with the server.
+                    // A wait ends only with an entry or with the server's end.
                     9..15 => "BLOCK 0 ",
                     _ => "BLOCK 5 ",
                 };
@@ -277,7 +277,7 @@ impl Client {
         }
     }
 
-    /// Takes and claims all that is left in all groups.
+    /// Takes and claims all entries that are left in all groups.
     pub fn drain(mut self, address: SocketAddr) -> Told {
         let mut connection = Connection::open(address).expect("the server listens");
         let name = self.told.name.clone();

@@ -1,4 +1,4 @@
-//! What was sent and answered over all kills, and whether a server holds what it has to hold then.
+//! The requests and replies over all kills, and the check that the server's state fits them.
 
 use super::client::{Acknowledged, Told, text};
 use super::stored::{Group, Stored, Stream};
@@ -8,19 +8,19 @@ use std::collections::{BTreeMap, BTreeSet};
 /// An entry in a group: stream, group and id.
 type Place = (usize, usize, Id);
 
-/// All that clients were told.
+/// The requests and replies of all clients.
 #[derive(Debug, Default)]
 pub struct Ledger {
     sent: BTreeSet<String>,
     added: BTreeMap<(usize, Id), String>,
-    /// Who got an entry as a new one.
+    /// The consumers that got an entry as a new one.
     delivered: BTreeMap<Place, Vec<String>>,
     claimed: BTreeMap<Place, Vec<String>>,
     acknowledged: BTreeMap<Place, Vec<Acknowledged>>,
-    /// Who may have got entries in replies that never came, with the group.
+    /// The consumers that may have got entries in replies that never arrived, with the group.
     unanswered: BTreeSet<(usize, String)>,
-    /// The last ids of the streams, and those that their groups had got, when the server was
-    /// started last.
+    /// The last ids of the streams, and the last ids that their groups had got, at the last start
+    /// of the server.
     last: [Id; STREAMS],
     last_delivered: [[Id; GROUPS]; STREAMS],
 }
@@ -48,14 +48,15 @@ impl Ledger {
         self.unanswered.extend(group);
     }
 
-    /// Notes what was stored, which may not go back.
+    /// Notes the stored ids, which may not go back.
     pub fn remember(&mut self, stored: &Stored) {
         self.last = stored.streams.each_ref().map(|stream| stream.last);
         let delivered = |stream: &Stream| stream.groups.each_ref().map(|group| group.delivered);
         self.last_delivered = stored.streams.each_ref().map(delivered);
     }
 
-    /// Entries that were added, delivered, claimed, and acknowledged in groups.
+    /// Returns the numbers of entries that were added, delivered, claimed, and acknowledged in
+    /// groups.
     pub fn totals(&self) -> [usize; 4] {
         let acknowledged = self.acknowledged.values().flatten();
         let counted = acknowledged.filter(|how| **how == Acknowledged::Counted);
@@ -67,7 +68,7 @@ impl Ledger {
         ]
     }
 
-    /// Checks that what is stored follows from what clients were told.
+    /// Checks that the stored state follows from the clients' replies.
     pub fn check(&self, stored: &Stored) -> Result<(), String> {
         self.check_told()?;
         let mut values = BTreeSet::new();
@@ -81,7 +82,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Checks what the replies say alone.
+    /// Checks the replies by themselves.
     fn check_told(&self) -> Result<(), String> {
         for ((stream, group, id), names) in &self.delivered {
             if names.len() > 1 {
@@ -203,7 +204,7 @@ impl Ledger {
                 "{shown} is held by {holder}, who never asked for it"
             ));
         }
-        // A reply that never came counts, too.
+        // A reply that never arrived counts, too.
         if *times < 1 + claimed.len() as i64 {
             let claims = claimed.len();
             return Err(format!(
@@ -214,7 +215,7 @@ impl Ledger {
     }
 
     /// Checks, once all groups were drained, that each entry was delivered to each group, or is
-    /// held by the last client, who has claimed it.
+    /// held by the last client, which has claimed it.
     pub fn check_drained(&self, stored: &Stored) -> Result<(), String> {
         for (number, stream) in stored.streams.iter().enumerate() {
             for group in 0..GROUPS {

@@ -1,11 +1,11 @@
 //! Groups of streams get each acknowledged entry, and none twice without a claim, though the server
 //! is killed with SIGKILL at any instant.
 //!
-//! Producers add, consumers of two groups take entries (some wait for them), acknowledge, and claim
-//! what others hold, under `always`, with snapshots and rewrites under way, until the server is
-//! killed. It is started again on the same folder, and what it holds then has to fit to the
-//! `ledger` of what was sent and answered. `NEARFIELD_KILLS` says how often (15),
-//! `NEARFIELD_SEED` where chance begins.
+//! Producers add entries. Consumers of two groups take entries (some wait for them), acknowledge,
+//! and claim entries that others hold, under `always`, while snapshots and rewrites run, until the
+//! server is killed. It is started again on the same folder, and its state must then fit the
+//! `ledger` of requests and replies. `NEARFIELD_KILLS` sets the number of kills (15),
+//! `NEARFIELD_SEED` the seed.
 
 mod client;
 mod ledger;
@@ -27,10 +27,10 @@ const STREAMS: usize = 2;
 const GROUPS: usize = 2;
 const PRODUCERS: u64 = 2;
 const CONSUMERS_OF_GROUP: u64 = 2;
-/// What is stored is thrown away after as many kills.
+/// Number of kills after which the stored data is deleted.
 const KILLS_OF_ONE_STORE: u64 = 100;
 
-/// Milliseconds and the number within them.
+/// The milliseconds, and the number within them.
 type Id = (u64, u64);
 
 fn create_groups(address: SocketAddr) {
@@ -93,7 +93,7 @@ fn groups_get_each_entry_once_though_the_server_is_killed() {
             panic!("{}: {fault}", context());
         }
         if kill % KILLS_OF_ONE_STORE == KILLS_OF_ONE_STORE - 1 {
-            // What is stored stays small.
+            // A small store, so that a check stays fast.
             client::flush(process.address);
             create_groups(process.address);
             count(&mut totals, &ledger);
@@ -128,7 +128,7 @@ fn count(totals: &mut [usize; 4], ledger: &Ledger) {
     }
 }
 
-/// Does to a server that works what a server must not do to itself, which has to be noticed.
+/// Makes a running server do things that a server must not do by itself, which must be noticed.
 #[test]
 fn servers_that_forget_or_repeat_are_noticed() {
     if is_server() {

@@ -1,4 +1,4 @@
-//! What a server holds of the streams and their groups.
+//! The state of the streams and their groups in a server.
 
 use super::client::{elements, parse, send};
 use super::{GROUPS, Id, STREAMS};
@@ -16,7 +16,7 @@ pub struct Stored {
 /// A stream.
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
-    /// The entries as they come: their ids and values.
+    /// The entries in their order: their ids and values.
     pub entries: Vec<(Id, String)>,
     pub last: Id,
     pub groups: [Group; GROUPS],
@@ -26,7 +26,7 @@ pub struct Stream {
 #[derive(Clone, Debug, Default)]
 pub struct Group {
     pub delivered: Id,
-    /// Who holds an entry, and how often it was delivered.
+    /// The holder of each pending entry, and the number of its deliveries.
     pub pending: BTreeMap<Id, (String, i64)>,
 }
 
@@ -44,7 +44,7 @@ fn integer(value: &Value) -> i64 {
     }
 }
 
-/// A field of a flat list of names and values.
+/// Returns a field of a flat list of names and values.
 fn field<'v>(fields: &'v Value, name: &str) -> &'v Value {
     let (pairs, _) = elements(fields).as_chunks::<2>();
     let pair = pairs.iter().find(|pair| string(&pair[0]) == name);

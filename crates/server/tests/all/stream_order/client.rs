@@ -1,4 +1,4 @@
-//! A client that sends random commands on streams, and notes what each has done.
+//! A client that sends random commands on streams, and notes the effects of each.
 
 use super::model::{Asked, Did, Done, Entry, Id, STREAMS};
 use nearfield_server_testkit::connection::{Connection, encode};
@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// How long blocking reads wait.
+/// Timeout of blocking reads, in milliseconds.
 const BLOCK_MS: &str = "3";
 
 #[derive(Clone, Debug)]
@@ -20,9 +20,9 @@ enum Command {
         keep: Option<usize>,
     },
     Range(Id, usize),
-    /// One stream, and whether it waits for an entry.
+    /// A read of one stream; the last field is true if it waits for an entry.
     Read(Id, usize, bool),
-    /// All streams at once.
+    /// A read of all streams at once.
     ReadAll(Id, usize),
     Newest,
     Length,
@@ -37,7 +37,7 @@ pub struct Client<'r> {
     random: SmallRng,
     connection: Connection,
     recorder: &'r Recorder,
-    /// Makes values that differ.
+    /// The source of values that differ.
     values: &'r AtomicI64,
     /// The ids that it has seen, and that it may delete or acknowledge.
     seen: [Vec<Id>; STREAMS],
@@ -95,7 +95,7 @@ impl Command {
         encode(request, &words);
     }
 
-    /// What it has done, to which streams.
+    /// Returns the effects on streams.
     fn did(&self, stream: usize, reply: &Value) -> Vec<(usize, Did)> {
         let did = match (self.clone(), reply) {
             (Command::Add { asked, value, keep }, reply) => Did::Added {
@@ -172,7 +172,7 @@ fn entries(reply: &Value) -> Vec<Entry> {
     entries.iter().map(entry).collect()
 }
 
-/// The entries of one stream in a reply that names the streams that have some.
+/// Returns the entries of one stream in a reply that names the streams which have some.
 fn entries_of(stream: usize, reply: &Value) -> Vec<Entry> {
     let streams = match reply {
         Value::NullArray => return Vec::new(),
@@ -215,7 +215,7 @@ impl<'r> Client<'r> {
         self.done
     }
 
-    /// One of the ids that it has seen last.
+    /// Returns one of the ids that it has seen last.
     fn id(&mut self, stream: usize) -> Id {
         let seen = &self.seen[stream];
         let back = self.random.random_range(0..8).min(seen.len());
@@ -262,7 +262,7 @@ impl<'r> Client<'r> {
         (0..count).map(|_| self.command()).collect()
     }
 
-    /// Sends requests at once and reads so many replies.
+    /// Sends requests at once and reads `replies` replies.
     fn exchange(&mut self, request: &[u8], replies: usize) -> (Interval, Vec<Value>) {
         let connection = &mut self.connection;
         self.recorder

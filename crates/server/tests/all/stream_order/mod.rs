@@ -2,8 +2,8 @@
 //! request and its reply.
 //!
 //! Clients send pipelines and transactions that add, read, delete, trim, deliver to a group and
-//! acknowledge, on few streams and to a server with two threads. What they were answered has to fit
-//! to some order of the commands on the streams of `model`.
+//! acknowledge, on few streams and to a server with two threads. Their replies must fit some order
+//! of the commands on the streams of `model`.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -26,7 +26,7 @@ const CLIENTS: u32 = 4;
 const TURNS: usize = 40;
 const ROUNDS: u64 = 30;
 
-/// Lets clients work on empty streams, and returns what they have done.
+/// Lets clients work on empty streams, and returns their effects.
 fn record(server: &Nearfield, seed: u64) -> Vec<Done> {
     let mut connection = Connection::open(server.address).unwrap();
     connection.command(&[b"FLUSHALL"]).unwrap();
@@ -84,13 +84,13 @@ fn commands_and_transactions_on_streams_take_effect_one_at_a_time() {
         "refused",
         "trimmed",
     ];
-    // One seed alone may lack one.
+    // A single seed may lack one.
     if std::env::var_os("NEARFIELD_SEED").is_none() {
         assert_eq!(names.into_iter().collect::<Vec<_>>(), all);
     }
 }
 
-/// Changes what a real history says of one command, which has to be noticed.
+/// Changes the recorded effect of one command in a real history, which must be noticed.
 fn is_noticed(name: &str, change: impl Fn(&mut Did) -> bool) {
     let folder = Folder::new();
     let mut history = record(&start(&folder), ROUNDS);
@@ -192,7 +192,7 @@ fn a_read_that_lacks_an_entry_is_noticed() {
     let add = |ticks| done(0, ticks, added((5, 0), 1));
     assert!(order(vec![add((0, 1)), done(1, (2, 3), listed(&[((5, 0), 1)]))]).is_ok());
     assert!(order(vec![add((0, 1)), done(1, (2, 3), listed(&[]))]).is_err());
-    // It may come before an add that is under way.
+    // It may come before an add that is still in progress.
     assert!(order(vec![add((0, 4)), done(1, (2, 3), listed(&[]))]).is_ok());
 }
 

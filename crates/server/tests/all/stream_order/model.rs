@@ -1,4 +1,4 @@
-//! Streams with a group, and what commands do to them.
+//! The model of streams with a group, and the effects of commands on them.
 
 use nearfield_testkit::history::Interval;
 use nearfield_testkit::linearizability::Operation;
@@ -7,9 +7,9 @@ use std::fmt::{self, Display, Formatter};
 
 pub const STREAMS: usize = 2;
 
-/// Milliseconds and the number within them.
+/// The milliseconds, and the number within them.
 pub type Id = (u64, u64);
-/// An id and the value of the only field.
+/// The id of an entry, and the value of its only field.
 pub type Entry = (Id, i64);
 
 /// A stream, and the group that all clients share.
@@ -21,7 +21,7 @@ pub struct Stream {
     pending: BTreeSet<Id>,
 }
 
-/// The id that an entry is to have.
+/// The id that an entry should get.
 #[derive(Clone, Copy, Debug)]
 pub enum Asked {
     /// `*`
@@ -31,7 +31,7 @@ pub enum Asked {
     Id(Id),
 }
 
-/// What commands have done that took effect together.
+/// The effects of commands that took effect together.
 #[derive(Clone, Debug)]
 pub struct Done {
     pub client: u32,
@@ -39,40 +39,40 @@ pub struct Done {
     pub steps: Vec<(usize, Did)>,
 }
 
-/// What a command did to a stream, as far as its reply tells.
+/// The effect of a command on a stream, as far as its reply shows it.
 #[derive(Clone, Debug)]
 pub enum Did {
-    /// Added an entry and kept so many; or was refused, if there is no id.
+    /// An entry that was added, with a trim to `keep` entries; a refusal if there is no id.
     Added {
         asked: Asked,
         value: i64,
         keep: Option<usize>,
         id: Option<Id>,
     },
-    /// Found the first entries after an id.
+    /// The first entries after an id.
     Listed {
         after: Id,
         count: usize,
         found: Vec<Entry>,
     },
-    /// Found the last entry.
+    /// The last entry.
     Newest(Option<Entry>),
     Measured(i64),
-    /// Deleted so many of these.
+    /// The deletion of these ids, and the number of deleted entries.
     Deleted(Vec<Id>, i64),
-    /// Kept so many entries, and removed so many.
+    /// A trim to a number of entries, and the number of removed ones.
     Trimmed(usize, i64),
-    /// The group got its next entries.
+    /// The next entries, which the group got.
     Delivered {
         count: usize,
         found: Vec<Entry>,
     },
-    /// So many of these were pending.
+    /// The acknowledgement of these ids, and the number of those that were pending.
     Acknowledged(Vec<Id>, i64),
 }
 
 impl Asked {
-    /// Whether an entry behind `last` gets this id, or none.
+    /// Returns true if an entry after `last` gets this id, or is refused if that is `None`.
     fn gets(self, id: Option<Id>, last: Id) -> bool {
         let following = (last.0, last.1 + 1);
         match self {
@@ -90,14 +90,14 @@ impl Stream {
         self.entries[first..].iter().take(count)
     }
 
-    /// Removes all but the last entries, and answers how many.
+    /// Removes all but the last entries, and returns the number of removed ones.
     fn trim(&mut self, keep: usize) -> i64 {
         let excess = self.entries.len().saturating_sub(keep);
         self.entries.drain(..excess);
         excess as i64
     }
 
-    /// Does what was answered; false if this stream answers something else.
+    /// Applies the effect of a command; returns false if this stream would give another reply.
     fn does(&mut self, did: &Did) -> bool {
         match did {
             Did::Added {

@@ -1,4 +1,4 @@
-//! What the tiers account for, beside a count of all values.
+//! The accounts of the tiers, compared with a count of all values.
 
 use nearfield_server::keyspace::{Databases, Keyspace};
 use nearfield_server_testkit::nearfield::Nearfield;
@@ -6,7 +6,7 @@ use nearfield_server_testkit::steps::eventually;
 use std::ops::Bound;
 use std::time::Duration;
 
-/// The keys of all databases.
+/// Returns the keys of all databases.
 pub(super) fn keys_of(databases: &Databases) -> Vec<(usize, Vec<u8>, Vec<u8>)> {
     let all = (Bound::Unbounded, Bound::Unbounded);
     let mut keys = Vec::new();
@@ -20,11 +20,11 @@ pub(super) fn keys_of(databases: &Databases) -> Vec<(usize, Vec<u8>, Vec<u8>)> {
     keys
 }
 
-/// Compares what the tiers account for with a count of all values.
+/// Compares the accounts of the tiers with a count of all values.
 pub(super) fn check(server: &Nearfield) -> Result<(), String> {
     const TRIES: usize = 50;
     let mut result = Ok(());
-    // A thread of the server may just be freeing what was given up; it does so after its phase.
+    // A thread of the server may be freeing memory that was given up; it does so after its phase.
     for _ in 0..TRIES {
         let still = server.server.tiering.still();
         result = check_still(&server.server.keyspace);
@@ -59,7 +59,7 @@ pub(super) fn check_still(keyspace: &Keyspace) -> Result<(), String> {
                 "tier {tier} has {usage:?}, and there are {found:?}"
             ));
         }
-        // A dictionary for the next values, or the segment that the next are appended to.
+        // A dictionary for the next values, or the segment to which the next are appended.
         let left = match tiers.folder(tier) {
             Some(_) => usage.capacity_bytes / 16,
             None => 2 << 20,

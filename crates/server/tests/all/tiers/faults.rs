@@ -1,5 +1,5 @@
-//! Disks that are full or fail, and values that no tier takes: who asks is told by name, nothing is
-//! lost, and all accounts are exact.
+//! Disks that are full or fail, and values that no tier accepts: the client gets an error that
+//! names the key, nothing is lost, and all accounts are exact.
 
 use super::*;
 use nearfield_server_testkit::faulty::{EIO, ENOSPC};
@@ -9,7 +9,7 @@ use nearfield_tiers::disk::Disk;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-/// A server with small tiers, whose files lie on a disk that fails as it is told, and a client.
+/// A server with small tiers, with files on a disk that fails on request, and a client.
 struct Faulty {
     server: Nearfield,
     disk: FaultyTierDisk,
@@ -55,14 +55,15 @@ impl Faulty {
         self.run(&[b"NEARFIELD.TIER", b"MOVE", key, to])
     }
 
-    /// Moves all values, and answers the errors of those that stay.
+    /// Moves all values, and returns the errors of those that stay.
     fn move_all(&self, values: &[(Vec<u8>, Value)], to: &[u8]) -> Vec<String> {
         let moved = values.iter().map(|(key, _)| self.move_to(key, to));
         let errors = moved.filter(|reply| !matches!(reply, Value::Integer(_)));
         errors.map(|reply| text_of(&reply)).collect()
     }
 
-    /// The disk works: all accounts are exact, all values are there, and all move.
+    /// Repairs the disk, and checks that all accounts are exact, all values are there, and all
+    /// move.
     fn check_all(&self, values: &[(Vec<u8>, Value)], to: &[u8]) {
         self.set(TierFaults::default());
         self.check(values);
@@ -70,7 +71,7 @@ impl Faulty {
         self.check(values);
     }
 
-    /// All accounts are exact, and all values are there.
+    /// Checks that all accounts are exact, and that all values are there.
     fn check(&self, values: &[(Vec<u8>, Value)]) {
         check_settled(&self.server.server.keyspace);
         for (key, dump) in values {
@@ -78,8 +79,8 @@ impl Faulty {
         }
     }
 
-    /// Reads all values, some of which are errors that name their key and the reason. Answers how
-    /// many.
+    /// Reads all values, some of which are errors that name their key and the reason. Returns the
+    /// number of errors.
     fn read_all(&self, values: &[(Vec<u8>, Value)], reason: &str) -> usize {
         let is_wrong = |(key, dump): &&(Vec<u8>, Value)| match self.run(&[b"DUMP", key]) {
             Value::Error(text) => {
@@ -90,7 +91,7 @@ impl Faulty {
                 assert!(text.contains(&key) && text.contains(reason), "{text}");
                 true
             }
-            // What was appended last lies in memory.
+            // The values that were appended last are still in memory.
             found => {
                 assert_eq!(&found, dump);
                 false
@@ -109,7 +110,7 @@ fn text_of(value: &Value) -> String {
 
 const KEYS: u64 = 60;
 
-/// Values of all types by their key, each of some kilobytes that cannot be compressed.
+/// Creates values of all types by their key, each of some kilobytes that cannot be compressed.
 fn fill(at: &Faulty) -> Vec<(Vec<u8>, Value)> {
     let commands: [&[&[u8]]; 5] = [
         &[b"SET"],
@@ -155,7 +156,7 @@ fn a_disk_that_takes_nothing_is_named_and_values_stay_where_they_are() {
     ] {
         at.set(faults);
         let errors = at.move_all(&values, b"2");
-        // What the buffer takes is written later.
+        // The buffer's contents are written later.
         assert!(errors.len() > 5, "{reason}: {errors:?}");
         assert!(at.disk.faults.lock().failed > 0);
         let named = at.folder.0.display().to_string();
@@ -163,7 +164,7 @@ fn a_disk_that_takes_nothing_is_named_and_values_stay_where_they_are() {
             assert!(error.contains(reason) && error.contains(&named), "{error}");
         }
         at.check(&values);
-        // The disk works again: what was in the buffer is not lost, and the rest moves.
+        // The disk works again: the buffer's contents are not lost, and the rest moves.
         at.check_all(&values, b"2");
         at.check_all(&values, b"0");
     }
@@ -224,7 +225,7 @@ fn a_node_that_cannot_be_read_names_the_key_and_nothing_changes() {
         at.run(&[b"RPUSH", b"list", &noise(number, 1000)]);
     }
     assert_eq!(at.move_to(b"list", b"2"), Value::Integer(1));
-    // The ends come back into memory.
+    // The ends of the list come back into memory.
     for index in [&b"0"[..], b"-1"] {
         at.run(&[b"LSET", b"list", index, b"end"]);
     }
@@ -261,7 +262,7 @@ fn a_node_that_cannot_be_read_names_the_key_and_nothing_changes() {
             assert!(error.contains("'list'"), "{error}");
             assert!(error.contains(reason), "{error}");
         }
-        // What lies in memory is there, and can be changed.
+        // The elements in memory are there, and can be changed.
         assert_eq!(at.run(&[b"LLEN", b"list"]), Value::Integer(4000));
         assert_eq!(at.run(&[b"LPUSH", b"list", b"one"]), Value::Integer(4001));
         let popped = at.run(&[b"LPOP", b"list"]);
@@ -278,7 +279,7 @@ fn a_node_that_cannot_be_read_names_the_key_and_nothing_changes() {
     assert!(matches!(at.run(&[b"SAVE"]), Value::Error(_)));
 }
 
-/// Other reads do not fail meanwhile, so that the errors are those which the ring has answered.
+/// Other reads do not fail meanwhile, so that the errors are those of the ring.
 #[test]
 fn errors_that_the_ring_of_a_thread_answers_name_the_key_and_the_rest_goes_on() {
     if let Err(error) = Ring::new(1) {
@@ -347,8 +348,8 @@ fn a_full_disk_refuses_writes_by_name_and_loses_nothing_and_goes_on_when_it_has_
     assert!(!info.contains("No space left"), "{info}");
 }
 
-/// Who moves values does not come back, as if the disk did not answer. The one thread of the server
-/// waits for room once, and then not.
+/// The mover of values is blocked, as if the disk did not respond. The server's only thread waits
+/// for room once, and then no more.
 #[test]
 fn clients_go_on_while_who_moves_values_waits_for_a_disk() {
     let at = Faulty::new(1);
@@ -382,7 +383,7 @@ fn clients_go_on_while_who_moves_values_waits_for_a_disk() {
     check(&at.server).unwrap();
 }
 
-/// The one thread of the server waits once for a write, then for a read, and then not.
+/// The server's only thread waits once for a write, then for a read, and then no more.
 #[test]
 fn clients_go_on_while_the_disk_hangs_and_those_that_need_room_are_refused() {
     let at = Faulty::new(1);
@@ -414,7 +415,7 @@ fn clients_go_on_while_the_disk_hangs_and_those_that_need_room_are_refused() {
         assert!(!is_ok(set(kept)));
         assert_eq!(at.run(&[b"EXISTS", &name(0)]), Value::Integer(1));
     }
-    // 100 times would be minutes.
+    // A wait for each would take minutes.
     assert!(
         began.elapsed() < Duration::from_secs(60),
         "{:?}",

@@ -1,4 +1,4 @@
-//! Large hashes, whose values lie in several tiers.
+//! Large hashes with values in several tiers.
 
 use super::nodes::{Stops, move_nodes, nodes, reads, run};
 use super::*;
@@ -13,7 +13,7 @@ fn field(number: usize) -> String {
     format!("field:{number}")
 }
 
-/// The value of a field. A hash of a hundred of them moves value by value.
+/// Returns the value of a field. A hash of a hundred such values moves value by value.
 fn value(number: usize, version: usize) -> Vec<u8> {
     let mut text = format!("value {number:06} {version:06} ").into_bytes();
     while text.len() < 1000 {
@@ -76,7 +76,7 @@ fn commands_read_no_other_cold_value_than_they_touch() {
     }
     assert_eq!(read("RENAME hash other").0, 0);
     assert_eq!(read("RENAME other hash"), (0, 198));
-    // Each reads the values that it touches, which stay where they are.
+    // Each command reads only the values that it touches, which stay in their tier.
     assert_eq!(read("HGET hash field:100"), (1, 198));
     assert_eq!(
         read("HMGET hash field:9 field:0 field:10 field:9"),
@@ -85,7 +85,7 @@ fn commands_read_no_other_cold_value_than_they_touch() {
     assert_eq!(read("HSCAN hash 0 COUNT 20"), (20, 198));
     assert_eq!(read("HGETALL hash"), (198, 198));
     assert_eq!(read("HVALS hash"), (198, 198));
-    // What is replaced, removed or changed is not there any more.
+    // Values that are replaced, removed or changed are gone from the tier.
     assert_eq!(read("HSET hash field:50 other field:51 other"), (0, 196));
     assert_eq!(read("HDEL hash field:52 field:53"), (0, 194));
     let refused = run(&mut connection, "HINCRBY hash field:54 1");
@@ -96,7 +96,7 @@ fn commands_read_no_other_cold_value_than_they_touch() {
     assert_eq!(nodes(&server, b"copy")[2], 0);
     let (one, other) = ("DUMP hash", "DUMP copy");
     assert_eq!(run(&mut connection, one), run(&mut connection, other));
-    // SORT reads of a hash the field that it is told.
+    // SORT reads only the named field of a hash.
     run(&mut connection, "RPUSH list hash copy");
     let before = reads(traffic);
     let sorted = run(&mut connection, "SORT list BY nosort GET *->field:60");
@@ -119,7 +119,7 @@ fn a_value_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
     let _still = server.server.tiering.still();
     let mut connection = server.connect();
     for (from, to) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {
-        // What happens while the value is on its way, and whether it arrives.
+        // A command that runs while the value is being moved; true if the value arrives.
         for (meanwhile, arrives) in [
             ("HSET hash field:2 changed", false),
             ("HDEL hash field:2", false),
@@ -150,7 +150,7 @@ fn a_value_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
             drop(databases);
             let reply = run(&mut connection, meanwhile);
             assert!(!matches!(reply, Value::Error(_)), "{meanwhile}: {reply}");
-            // Until it is freed, the object of a key that is gone takes what arrives.
+            // Until it is freed, the object of a deleted key accepts arriving values.
             eventually("what was given up is freed", || keyspace.retired() == 0);
             let published = moving.publish(&keyspace.share(), place);
             let context = format!("{from} to {to}, {meanwhile}: {published:?}");
@@ -163,8 +163,8 @@ fn a_value_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
     }
 }
 
-/// A hash is larger than the memory, and larger than what moves as a whole. What is used most comes
-/// into memory.
+/// A hash is larger than the memory, and larger than a value that moves as a whole. The values that
+/// are used most come into memory.
 #[test]
 fn a_hash_larger_than_the_memory_moves_value_by_value_and_survives() {
     const COUNT: usize = 12_000;
@@ -195,7 +195,7 @@ fn a_hash_larger_than_the_memory_moves_value_by_value_and_survives() {
     run(&mut connection, "SAVE");
     let hot = |number: usize| number.is_multiple_of(12);
     let traffic = server.server.keyspace.cold.traffic(1).unwrap();
-    // On a busy machine it takes the keeper longer to bring them in.
+    // On a busy machine the keeper needs longer to bring them in.
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let before = reads(traffic);
@@ -229,8 +229,8 @@ fn a_hash_larger_than_the_memory_moves_value_by_value_and_survives() {
     check(&server).unwrap();
 }
 
-/// Commands, and moves of values at the same time: each read finds what was written last, and the
-/// log has what was acknowledged, at whatever moment it is looked at.
+/// Commands run while values move: each read finds the last write, and the log has all acknowledged
+/// writes, at whatever moment it is read.
 #[test]
 fn reads_find_what_was_written_and_the_log_is_whole_while_values_move() {
     const COUNT: usize = 100;
@@ -267,7 +267,7 @@ fn reads_find_what_was_written_and_the_log_is_whole_while_values_move() {
             if round % 80 != 0 {
                 continue;
             }
-            // What a kill would leave.
+            // The files that a kill would leave.
             let left = Folder::new();
             for file in std::fs::read_dir(folder.0.join("data")).unwrap() {
                 let file = file.unwrap();
@@ -311,7 +311,7 @@ fn fields_expire_of_a_hash_that_lies_in_a_cold_tier() {
         let tier = run(&mut connection, &format!("OBJECT TIER {key}"));
         assert_eq!(tier, Value::Bulk(b"file".to_vec()));
     };
-    // The server removes a field whose time is over.
+    // The server removes an expired field.
     prepare("first", "HPEXPIRE first 300 FIELDS 1 field:1");
     assert_eq!(notes(), (1, 1));
     let mut other = server.connect();
@@ -319,7 +319,7 @@ fn fields_expire_of_a_hash_that_lies_in_a_cold_tier() {
         run(&mut other, "HLEN first") == Value::Integer(9)
     });
     assert_eq!(notes(), (0, 0));
-    // Until then nobody sees it, and a change removes it before.
+    // Until then no client sees it, and a change removes it before.
     server
         .server
         .expires_actively
@@ -334,7 +334,7 @@ fn fields_expire_of_a_hash_that_lies_in_a_cold_tier() {
     assert_eq!(run(&mut other, "HDEL second field:1"), Value::Integer(0));
     assert_eq!(run(&mut other, "HLEN second"), Value::Integer(9));
     assert_eq!(notes(), (0, 0));
-    // The note goes with the hash, and keeps its time under another name and in another tier.
+    // The note is deleted with the hash, and keeps its time under another name and in another tier.
     for end in [
         "DEL third",
         "SET third string",

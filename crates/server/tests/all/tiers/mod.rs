@@ -1,9 +1,9 @@
-//! Values that move between tiers at every step are answered as values that never do, and each
-//! tier accounts for them to the byte.
+//! Values that move between tiers at every step give the same replies as values that never do, and
+//! each tier accounts for them to the byte.
 //!
 //! A server without tiers and one with small ones get the same random commands. After each few of
-//! them values of the second server move to tiers drawn by chance, in all directions, and all
-//! values are counted anew.
+//! them, values of the second server move to random tiers, in all directions, and all values are
+//! counted again.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -41,8 +41,8 @@ use std::sync::atomic::Ordering;
 const EPISODE_COMMANDS: usize = 300;
 const EPISODES: u64 = 80;
 
-/// Commands that make values longer, so that compression is worth it, and some that look at them
-/// as a whole. `K` is a key, `T` a long text and `N` a number.
+/// Commands that make values longer, so that compression is worthwhile, and some that read them as
+/// a whole. `K` is a key, `T` a long text and `N` a number.
 const OWN: &[&str] = &[
     "SET K T",
     "APPEND K T",
@@ -114,7 +114,7 @@ fn tiered(folder: &Folder, threads: usize) -> Options {
     small(&kinds, folder, threads)
 }
 
-/// Small tiers of these kinds.
+/// Returns options with small tiers of these kinds.
 fn small(kinds: &[TierKind], folder: &Folder, threads: usize) -> Options {
     let tiers = kinds.iter().map(|kind| Specification {
         kind: kind.clone(),
@@ -150,7 +150,7 @@ fn own_command(random: &mut SmallRng) -> Sent {
     }
 }
 
-/// How many values have moved, by their type and from which tier to which.
+/// Number of values that have moved, by their type, source tier and target tier.
 type Moved = BTreeMap<(&'static str, usize, usize), usize>;
 
 /// Moves values to other tiers.
@@ -220,7 +220,7 @@ fn shuffle_nodes(
     }
 }
 
-/// Sends commands at once and answers the replies.
+/// Sends commands at once and returns the replies.
 fn ask(connection: &mut Connection, commands: &[Sent]) -> Vec<Value> {
     let mut request = Vec::new();
     for sent in commands {
@@ -232,7 +232,7 @@ fn ask(connection: &mut Connection, commands: &[Sent]) -> Vec<Value> {
     commands.iter().map(&mut receive).collect()
 }
 
-/// Plays an episode on both servers. `disturb` changes commands on their way to the second one.
+/// Plays an episode on both servers. `disturb` changes commands before the second one gets them.
 fn play(servers: [&Nearfield; 2], seed: u64, disturb: impl Fn(&mut Sent)) -> Result<Moved, String> {
     let [plain, tiered] = servers;
     let mut random = SmallRng::seed_from_u64(seed);
@@ -265,7 +265,7 @@ fn play(servers: [&Nearfield; 2], seed: u64, disturb: impl Fn(&mut Sent)) -> Res
         for ((command, expected), found) in commands.iter().zip(expected).zip(found) {
             let name = command.words[0].to_ascii_uppercase();
             let ends = matches!(name.as_slice(), b"EXEC" | b"DISCARD");
-            // What a transaction answers is compared as a whole where it has no order.
+            // The reply of a transaction is compared as a whole where it has no order.
             let same = match ends && is_open {
                 true => same_length(&expected, &found),
                 false => command.mode.same(&found, &expected),
@@ -393,7 +393,7 @@ fn a_place_that_is_lost_or_released_twice_is_noticed() {
     }
 }
 
-/// Where a migration ends early.
+/// The points at which a migration ends early.
 #[derive(Clone, Copy, Debug)]
 enum Failure {
     AfterRead,
@@ -402,7 +402,7 @@ enum Failure {
     Deleted,
 }
 
-/// A value of each type: how it is made, and how a part of it is changed.
+/// Returns a value of each type: the command that creates it, and one that changes a part of it.
 fn values_of_all_types() -> [[Vec<Vec<u8>>; 2]; 5] {
     let text = String::from_utf8(record(1)).unwrap();
     let words = |line: &str| {
@@ -427,7 +427,7 @@ fn send(connection: &mut Connection, words: &[Vec<u8>]) -> Value {
     connection.command(&words).unwrap()
 }
 
-/// Lets a migration fail, and answers what the value is then to be.
+/// Makes a migration fail, and returns the value that is expected then.
 fn fail_at(server: &Nearfield, kind: &[Vec<Vec<u8>>; 2], to: usize, failure: Failure) -> Value {
     let keyspace = &server.server.keyspace;
     let tiers = keyspace.cold.tiers().unwrap();
@@ -513,8 +513,8 @@ fn a_tier_that_is_full_refuses_a_migration_and_nothing_changes() {
     let mut connection = server.connect();
     let _still = server.server.tiering.still();
     for to in [1, 2] {
-        // A dictionary that is trained meanwhile makes records smaller. What is smaller than every
-        // record fills the rest.
+        // A dictionary that is trained meanwhile makes records smaller. Values that are smaller
+        // than every record fill the rest.
         let mut filler = Vec::new();
         while let Ok(places) = tiers.put(to, &[&record(filler.len() as u64)]) {
             filler.extend(places);
@@ -543,7 +543,7 @@ fn a_tier_that_is_full_refuses_a_migration_and_nothing_changes() {
     }
 }
 
-/// A server whose mover works, with so many mebibytes in each tier.
+/// Starts a server with a working mover, and with `mebibytes` in each tier.
 fn moving(folder: &Folder, mebibytes: [u64; 3], options: Options) -> Nearfield {
     let kinds = [
         TierKind::Memory,
@@ -565,7 +565,7 @@ fn moving(folder: &Folder, mebibytes: [u64; 3], options: Options) -> Nearfield {
     })
 }
 
-/// A record that looks like one of an application.
+/// Returns a record that resembles one of an application.
 fn record(number: u64) -> Vec<u8> {
     let mut random = SmallRng::seed_from_u64(number);
     let mut word = || {
@@ -580,13 +580,13 @@ fn name(number: u64) -> Vec<u8> {
     format!("record:{number:08}").into_bytes()
 }
 
-/// Bytes that cannot be compressed.
+/// Returns bytes that cannot be compressed.
 fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     let mut random = SmallRng::seed_from_u64(seed);
     (0..bytes).map(|_| random.random()).collect()
 }
 
-/// A number that INFO tiers answers.
+/// Returns a number of INFO tiers.
 fn figure(info: &str, field: &str) -> f64 {
     let at = info.find(field).map(|at| at + field.len());
     let rest = at.and_then(|at| info.get(at..)).unwrap();
@@ -594,7 +594,7 @@ fn figure(info: &str, field: &str) -> f64 {
     rest[..digits.unwrap_or(rest.len())].parse().unwrap()
 }
 
-/// Reads values, three of four times one in ten of them, and answers which part the memory has
+/// Reads values, three of four times one in ten of them, and returns the share that the memory has
 /// served.
 fn read_hot(server: &Nearfield, connection: &mut Connection, keys: u64, reads: u64) -> f64 {
     let keyspace = &server.server.keyspace;
@@ -636,7 +636,7 @@ fn what_is_used_most_comes_into_memory_and_stays_there() {
     // The memory has room for about a sixth of the values.
     let mut share = read_hot(&server, &mut connection, KEYS, 20_000);
     let first = share;
-    // The values are moved in the background, as fast as the machine lets it.
+    // Values are moved in the background, as fast as the machine allows.
     for round in 0..100 {
         share = read_hot(&server, &mut connection, KEYS, 40_000);
         if round >= 20 && share > 0.7 {
@@ -652,13 +652,13 @@ fn what_is_used_most_comes_into_memory_and_stays_there() {
         share > first && share > 0.7,
         "{first} at first, {share} then"
     );
-    // How many there are depends on how often the mover gets to look. The policy's tests, which
-    // have no clock, allow one in a hundred.
+    // Their number depends on how often the mover runs. The policy's tests, which have no clock,
+    // allow one in a hundred.
     assert!(
         to_and_fro < 0.05,
         "{to_and_fro} of {moved} moves are to and fro"
     );
-    // Values that are read once, one after the other, push nothing out.
+    // Values that are read once, one after the other, push nothing out of the memory.
     for number in 0..KEYS {
         connection.command(&[b"GET", &name(number)]).unwrap();
     }
@@ -671,7 +671,7 @@ fn what_is_used_most_comes_into_memory_and_stays_there() {
     check(&server).unwrap();
 }
 
-/// Writes over all that the files of tiers of this process have on the disk.
+/// Overwrites everything that the files of this process's tiers have on the disk.
 fn damage_files() -> usize {
     let mut damaged = 0;
     for entry in std::fs::read_dir("/proc/self/fd").unwrap().flatten() {
@@ -730,7 +730,7 @@ fn a_value_whose_bytes_are_others_answers_an_error_and_the_log_repairs_it() {
                 );
                 wrong.push(number);
             }
-            // What was appended last lies in memory.
+            // The values that were appended last are still in memory.
             value => {
                 assert_eq!(value, Value::Bulk(record(number)));
                 right += 1;
@@ -739,7 +739,7 @@ fn a_value_whose_bytes_are_others_answers_an_error_and_the_log_repairs_it() {
     }
     println!("{} damaged, {right} not", wrong.len());
     assert!(wrong.len() > 1000);
-    // All else goes on: other keys, and what needs no value.
+    // All else still works: other keys, and commands that need no value.
     let ask = |connection: &mut Connection, words: &[&[u8]]| connection.command(words).unwrap();
     assert_eq!(
         ask(&mut connection, &[b"GET", b"hot"]),
@@ -806,7 +806,7 @@ fn pipelines_wait_for_files_in_their_order_and_also_when_the_client_sends_no_mor
     connection.command(&words).unwrap();
     let words: [&[u8]; 4] = [b"NEARFIELD.TIER", b"MOVE", b"last", b"2"];
     assert_eq!(connection.command(&words).unwrap(), Value::Integer(1));
-    // A client that ends what it sends is answered first.
+    // A client that ends its side of the connection gets its replies first.
     let mut stream = std::net::TcpStream::connect(server.address).unwrap();
     stream.write_all(b"GET last\r\n").unwrap();
     stream.shutdown(std::net::Shutdown::Write).unwrap();

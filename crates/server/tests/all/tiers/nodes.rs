@@ -1,4 +1,4 @@
-//! Large lists, whose nodes lie in several tiers.
+//! Large lists with nodes in several tiers.
 
 use super::*;
 use nearfield_server::keyspace::nodes::MovingNode;
@@ -7,7 +7,7 @@ use nearfield_server_testkit::stir::{Stirred, stir};
 use nearfield_tiers::cold::Traffic;
 use std::sync::atomic::AtomicBool;
 
-/// An element of a list; a chunk takes about eight of them.
+/// Returns an element of a list; a chunk takes about eight of them.
 fn element(number: usize) -> Vec<u8> {
     let mut text = format!("element {number:06} ").into_bytes();
     while text.len() < 1000 {
@@ -22,7 +22,7 @@ pub(super) fn run(connection: &mut Connection, line: &str) -> Value {
     connection.command(&words).unwrap()
 }
 
-/// A list of so many elements.
+/// Creates a list of `count` elements.
 fn push(connection: &mut Connection, key: &[u8], count: usize) {
     for number in 0..count {
         let words: [&[u8]; 3] = [b"RPUSH", key, &element(number)];
@@ -30,7 +30,7 @@ fn push(connection: &mut Connection, key: &[u8], count: usize) {
     }
 }
 
-/// Ends what runs beside a test, also when the test fails.
+/// Guard that ends a background thread of a test, also when the test fails.
 pub(super) struct Stops<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for Stops<'_> {
@@ -39,12 +39,12 @@ impl Drop for Stops<'_> {
     }
 }
 
-/// How many reads of a tier there were.
+/// Returns the number of reads of a tier.
 pub(super) fn reads(traffic: &Traffic) -> u64 {
     traffic.latencies().map(|(_, count)| count).sum()
 }
 
-/// How many nodes of a key's value lie in each tier.
+/// Returns the number of nodes of a key's value in each tier.
 pub(super) fn nodes(server: &Nearfield, key: &[u8]) -> [usize; 3] {
     let keyspace = &server.server.keyspace;
     let databases = keyspace.share();
@@ -113,7 +113,7 @@ fn commands_on_warm_nodes_read_no_cold_one_and_others_only_those_they_touch() {
     }
     assert_eq!(read("RENAME list other").0, 0);
     assert_eq!(read("RENAME other list"), (0, cold));
-    // Each reads the nodes that it touches, which stay where they are.
+    // Each command reads only the nodes that it touches, which stay in their tier.
     assert_eq!(read("LINDEX list 100"), (1, cold));
     assert_eq!(read("LRANGE list 100 101").1, cold);
     let (reads, _) = read("LRANGE list 0 -1");
@@ -124,16 +124,16 @@ fn commands_on_warm_nodes_read_no_cold_one_and_others_only_those_they_touch() {
     let (one, other) = ("DUMP list", "DUMP copy");
     assert_eq!(run(&mut connection, one), run(&mut connection, other));
     run(&mut connection, "DEL copy");
-    // What is changed comes into memory, and what lies beside it.
+    // A node that is changed comes into memory, together with its neighbours.
     run(&mut connection, "LSET list 100 changed");
     let left = nodes(&server, b"list")[2];
     assert!((cold - 3..cold).contains(&left), "{left} of {cold}");
-    // What nothing is taken from stays, though it is looked at.
+    // A node from which nothing is taken stays, though it is read.
     run(&mut connection, "LREM list 1 changed");
     assert_eq!(nodes(&server, b"list")[2], left);
     run(&mut connection, "LREM list 0 nowhere");
     assert_eq!(nodes(&server, b"list")[2], left);
-    // A list that goes takes its nodes with it.
+    // The deletion of a list deletes its nodes.
     run(&mut connection, "LTRIM list 0 100");
     let kept = nodes(&server, b"list")[2];
     assert!(kept < left - 5, "{kept} of {left}");
@@ -176,7 +176,7 @@ fn a_node_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
     let _still = server.server.tiering.still();
     let mut connection = server.connect();
     for (from, to) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {
-        // What happens while the node is on its way, and whether it arrives.
+        // A command that runs while the node is being moved; true if the node arrives.
         for (meanwhile, arrives) in [
             ("LSET list 20 changed", false),
             ("LPOP list 30", false),
@@ -218,7 +218,7 @@ fn a_node_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
     }
 }
 
-/// A list is larger than the memory, and larger than what moves as a whole.
+/// A list is larger than the memory, and larger than a value that moves as a whole.
 #[test]
 fn a_list_larger_than_the_memory_moves_node_by_node_and_survives() {
     const COUNT: usize = 12_000;
@@ -275,8 +275,8 @@ fn a_list_larger_than_the_memory_moves_node_by_node_and_survives() {
     check(&server).unwrap();
 }
 
-/// Commands, and moves of nodes at the same time: each element is popped once and in order, and the
-/// log has what was acknowledged, at whatever moment it is looked at.
+/// Commands run while nodes move: each element is popped once and in order, and the log has all
+/// acknowledged writes, at whatever moment it is read.
 #[test]
 fn queues_keep_their_order_and_the_log_is_whole_while_their_nodes_move() {
     let folder = Folder::new();
@@ -315,7 +315,7 @@ fn queues_keep_their_order_and_the_log_is_whole_while_their_nodes_move() {
             if round % 80 != 79 {
                 continue;
             }
-            // What a kill would leave.
+            // The files that a kill would leave.
             let left = Folder::new();
             for file in std::fs::read_dir(folder.0.join("data")).unwrap() {
                 let file = file.unwrap();

@@ -1,4 +1,4 @@
-//! Room in the memory, which moves and evictions make.
+//! The space in memory that moves and evictions make.
 
 use super::*;
 
@@ -15,8 +15,8 @@ fn more_than_the_memory_takes_is_kept_and_each_tier_keeps_to_its_capacity() {
             let reply = connection.command(&words).unwrap();
             assert_eq!(reply, Value::Simple(b"OK".to_vec()), "{number}");
             if number % 64 == 0 {
-                // Of one command more than was counted. What a move has replaced counts until no
-                // reader can be at it, which is soon.
+                // One command may exceed the count. A record replaced by a move counts until no
+                // reader can use it, which is soon.
                 let limit = (mebibytes[0] << 20) as usize + (64 << 10);
                 eventually("the memory tier keeps to its capacity", || {
                     let databases = keyspace.share();
@@ -47,8 +47,8 @@ fn more_than_the_memory_takes_is_kept_and_each_tier_keeps_to_its_capacity() {
     }
 }
 
-/// What a move has replaced takes memory until it is freed, so that it is freed while somebody
-/// waits for room. Otherwise all objects would go, and commands be refused.
+/// Records replaced by a move take memory until they are freed, so they are freed while a thread
+/// waits for room. Otherwise all objects would move away, and commands would be refused.
 #[test]
 fn objects_move_out_as_far_as_room_is_needed() {
     const KEYS: u64 = 8000;
@@ -81,7 +81,7 @@ fn objects_move_out_as_far_as_room_is_needed() {
     check(&server).unwrap();
 }
 
-/// Digits of half a byte each: what cannot be compressed to less than a half.
+/// Returns digits of half a byte each, which cannot be compressed to less than a half.
 fn digits(number: u64) -> Vec<u8> {
     let mut random = SmallRng::seed_from_u64(number);
     let mut digit = || *b"0123456789abcdef".choose(&mut random).unwrap();
@@ -96,7 +96,7 @@ fn only_values_of_the_last_tier_are_evicted() {
         let mut connection = server.connect();
         let policy: [&[u8]; 4] = [b"CONFIG", b"SET", b"maxmemory-policy", b"allkeys-random"];
         connection.command(&policy).unwrap();
-        // What stays in memory, and could be drawn as well as any other.
+        // Pinned keys stay in memory, though they could be drawn like any other.
         const PINNED: u64 = 300;
         for number in 0..PINNED {
             let words: [&[u8]; 3] = [b"SET", &name(number), &digits(number)];
@@ -125,9 +125,9 @@ fn only_values_of_the_last_tier_are_evicted() {
             let found = connection.command(&[b"GET", &name(number)]).unwrap();
             assert_eq!(found, Value::Bulk(digits(number)), "{number}");
         }
-        // About as many keys are there as when the first one went. How many there are at one moment
-        // says little: files are written anew when half of their values are gone, which comes to
-        // all of them at about the same time.
+        // There are about as many keys as when the first one was evicted. Their number at one
+        // moment shows little: files are rewritten when half of their values are gone, which
+        // happens to all of them at about the same time.
         let (first, left) = (
             first.unwrap(),
             counts.iter().sum::<u64>() / counts.len() as u64,
