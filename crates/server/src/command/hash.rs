@@ -10,6 +10,7 @@ use crate::object::node::counts;
 use crate::object::{Hash, Part};
 use crate::resp::Reply;
 use nearfield_tiers::Heap;
+use rand::seq::IndexedRandom;
 
 const GROUP: Group = Group::Hash;
 
@@ -343,15 +344,31 @@ fn hrandfield(call: &mut Call<'_>) -> Answer {
         begin_draw(reply, draw.count(len), values);
         let Some(hash) = hash else { return };
         let mut random = rand::rng();
+        // Drawing one field is linear while there are expired ones. So those are left out once.
+        let has_expired = len < hash.len();
         if !values {
-            let random = || hash.random_field(&mut random).map(|field| (field, field));
+            let seen: Option<Vec<_>> = has_expired.then(|| hash.fields().collect());
+            let random = || {
+                let field = match &seen {
+                    Some(seen) => seen.choose(&mut random).copied()?,
+                    None => hash.random_field(&mut random)?,
+                };
+                Some((field, field))
+            };
             draw.draw(len, hash.fields(), random, |field| {
                 reply.bulk(field);
                 !reply.is_cut()
             });
             return;
         }
-        let random = || hash.random(&mut random).map(|drawn| (drawn.0, drawn));
+        let seen: Option<Vec<_>> = has_expired.then(|| hash.iter().collect());
+        let random = || {
+            let pair = match &seen {
+                Some(seen) => seen.choose(&mut random).copied()?,
+                None => hash.random(&mut random)?,
+            };
+            Some((pair.0, pair))
+        };
         draw.draw(len, hash.iter(), random, |(field, value)| {
             reply.pair();
             reply.bulk(field);

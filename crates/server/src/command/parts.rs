@@ -5,6 +5,7 @@ use crate::error::CommandError;
 use crate::glob;
 use hashbrown::HashSet;
 use rand::seq::index;
+use std::hash::Hash;
 
 /// The largest number of keys or elements that one step of a scan visits, even if `COUNT` is
 /// larger: some 20 ms. The next step continues there, as with any other count.
@@ -139,12 +140,13 @@ impl Draw {
     }
 
     /// Calls `visit` with elements drawn out of `len`, until it returns false. `all` are the
-    /// elements, and `random` returns a random one with its name.
-    pub fn draw<'a, T>(
+    /// elements, and `random` returns a random one with its name. Names of different elements must
+    /// differ, or this never ends.
+    pub fn draw<N: Eq + Hash, T>(
         self,
         len: usize,
         mut all: impl Iterator<Item = T>,
-        mut random: impl FnMut() -> Option<(&'a [u8], T)>,
+        mut random: impl FnMut() -> Option<(N, T)>,
         mut visit: impl FnMut(T) -> bool,
     ) {
         /// The largest number of elements that are quickly iterated over.

@@ -5,7 +5,7 @@ use super::parts::{Draw, REPEATED_MAX_DEVIATION, SCANNED_MAX_DEVIATION, Step, cu
 use super::{Answer, Call, Command, Group, Planned, Touch};
 use crate::error::CommandError;
 use crate::keyspace::Class;
-use crate::object::{Member, Set};
+use crate::object::Set;
 use nearfield_tiers::Heap;
 
 const GROUP: Group = Group::Set;
@@ -189,16 +189,7 @@ fn srandmember(call: &mut Call<'_>) -> Answer {
         let len = set.map_or(0, Set::len);
         reply.array(draw.count(len));
         let Some(set) = set else { return };
-        // Distinct draws from more than 512 members compare names. Integers have none, but a set of
-        // integers has at most 512 members by default.
-        let random = || {
-            let drawn = set.random(&mut random)?;
-            let name = match drawn {
-                Member::Bytes(bytes) => bytes,
-                Member::Integer(_) => b"",
-            };
-            Some((name, drawn))
-        };
+        let random = || set.random(&mut random).map(|drawn| (drawn, drawn));
         draw.draw(len, set.iter(), random, |member| {
             reply.bulk(&member);
             !reply.is_cut()

@@ -11,6 +11,7 @@ use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
 use nearfield_server_testkit::steps::{
     ask, ask_number, connect, eventually, hear, info, on_both, tell,
 };
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 // ---- Other clients -----------------------------------------------------------------------------
@@ -260,6 +261,58 @@ fn a_watched_key_whose_time_is_over_has_changed_also_if_it_is_kept() {
         assert_eq!(ask(&mut client, "EXEC"), "1) PONG");
         assert_eq!(ask(&mut other, "CLIENT UNPAUSE"), "OK");
     });
+}
+
+#[test]
+fn draws_from_many_integers_end() {
+    let server = UnservedServer::new(Options::default());
+    let mut counted = Counted::new(&server);
+    let mut client = counted.client(&["CONFIG", "SET", "set-max-intset-entries", "100000"]);
+    let numbers: Vec<String> = (1000..4000).map(|number| number.to_string()).collect();
+    let add = ["SADD", "s"].into_iter();
+    let add: Vec<&str> = add.chain(numbers.iter().map(String::as_str)).collect();
+    counted.run(&mut client, &add);
+    let encoding = counted.run(&mut client, &["OBJECT", "ENCODING", "s"]);
+    assert!(encoding.contains("intset"), "{encoding}");
+    for count in [1, 20, 900, 2900, 3000] {
+        let drawn = counted.run(&mut client, &["SRANDMEMBER", "s", &count.to_string()]);
+        let drawn: HashSet<&str> = drawn
+            .lines()
+            .filter(|line| numbers.iter().any(|n| n == line))
+            .collect();
+        assert_eq!(drawn.len(), count);
+    }
+}
+
+/// Expired fields stay during a pause.
+#[test]
+fn draws_beside_expired_fields_are_not_quadratic() {
+    let server = UnservedServer::new(Options::default());
+    let mut counted = Counted::new(&server);
+    let mut client = counted.client(&["HELLO", "3"]);
+    const FIELDS: usize = 3000;
+    for number in 0..FIELDS {
+        counted.run(&mut client, &["HSET", "h", &format!("f{number}"), "v"]);
+    }
+    counted.run(
+        &mut client,
+        &["HPEXPIRE", "h", "5", "FIELDS", "2", "f7", "f8"],
+    );
+    counted.run(&mut client, &["CLIENT", "PAUSE", "60000", "WRITE"]);
+    std::thread::sleep(Duration::from_millis(10));
+    for count in ["1", "900", "-900", "2000"] {
+        for values in [&[][..], &["WITHVALUES"]] {
+            let draw = [&["HRANDFIELD", "h", count][..], values].concat();
+            let drawn = counted.run(&mut client, &draw);
+            let names = drawn.lines().filter(|line| line.starts_with('f'));
+            let names: Vec<&str> = names.collect();
+            let wanted: isize = count.parse().expect("a number");
+            assert_eq!(names.len(), wanted.unsigned_abs(), "{draw:?}");
+            assert!(!names.contains(&"f7") && !names.contains(&"f8"));
+            let steps = counted.steps(&mut client, &draw);
+            assert!(steps < 3 * FIELDS as u64, "{draw:?}: {steps}");
+        }
+    }
 }
 
 #[test]

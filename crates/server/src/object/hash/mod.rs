@@ -14,6 +14,7 @@ use super::frozen::Source;
 use super::node::Unread;
 use super::packed::{Packed, Pairs};
 use super::table::{Ids, Table};
+use crate::steps;
 use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box;
 use nearfield_tiers::Heap;
@@ -287,7 +288,9 @@ impl<A: Allocator + Clone> Hash<A> {
     /// Returns a random index among the fields that are seen; `None` if there are none.
     fn seen_index(&self, random: &mut impl Rng) -> Option<usize> {
         let count = self.seen_len();
-        (count > 0).then(|| random.random_range(0..count))
+        let index = (count > 0).then(|| random.random_range(0..count))?;
+        steps::count(index);
+        Some(index)
     }
 
     /// Passes all fields, values and the times at which fields expire to `visit`, including those

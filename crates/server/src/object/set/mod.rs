@@ -12,6 +12,7 @@ use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box;
 use integers::Integers;
 use rand::{Rng, RngExt};
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
 /// Byte strings, in no particular order.
@@ -64,6 +65,20 @@ impl Deref for Member<'_> {
             Member::Bytes(bytes) => bytes,
             Member::Integer(decimal) => &decimal.text[..usize::from(decimal.len)],
         }
+    }
+}
+
+impl PartialEq for Member<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Member<'_> {}
+
+impl Hash for Member<'_> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        (**self).hash(hasher);
     }
 }
 
