@@ -43,7 +43,7 @@ const PRELUDE: &str = include_str!("prelude.lua");
 /// server; here the script ends itself.
 pub const MEMORY_BYTES_MAX: usize = 1 << 30;
 
-/// The least that all scripts together may hold, however small `maxmemory` is.
+/// Least number of bytes that all scripts together may hold, however small `maxmemory` is.
 const MEMORY_BYTES_LEAST: usize = 32 << 20;
 
 /// Bytes of memory that a script may take at least, however much earlier scripts have left.
@@ -54,7 +54,7 @@ thread_local! {
     static ENTERED_LIMIT: Cell<usize> = const { Cell::new(MEMORY_BYTES_MAX) };
 }
 
-/// Returns the bytes that all scripts together may hold where keys and clients have `maxmemory`
+/// Returns the bytes that all scripts together may hold if keys and clients have `maxmemory`
 /// bytes; 0 is no limit. It is an eighth, so that the process stays near `maxmemory` whatever a
 /// script does.
 pub fn memory_bytes_of(maxmemory: u64) -> usize {
@@ -107,11 +107,11 @@ pub struct Engine {
     load: Function,
     /// Function that empties the tables in front of those that scripts share.
     tidy: Function,
-    /// True if a script may have put something there.
+    /// True if a script may have put something into these tables.
     is_untidy: Arc<AtomicBool>,
     /// Function that restores the default settings of the garbage collector.
     retune: Function,
-    /// True if a script has changed them.
+    /// True if a script has changed these settings.
     is_retuned: Arc<AtomicBool>,
     /// Scripts by their digests.
     scripts: HashMap<String, Callable>,

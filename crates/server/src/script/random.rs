@@ -6,7 +6,7 @@ use mlua::{Lua, MultiValue, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// A generator.
+/// A generator of random numbers.
 #[derive(Debug)]
 pub struct Random(u64);
 
