@@ -1,5 +1,5 @@
-//! The work of a command grows with what it is about, and not with the product of two sizes that a
-//! client chooses, nor with the number of clients that have to do with something else.
+//! The work of a command grows with its own data. It does not grow with the product of two sizes
+//! that a client chooses, nor with the number of unrelated clients.
 
 use crate::waiting::Counted;
 use nearfield_server::client::Client;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 // ---- Other clients -----------------------------------------------------------------------------
 
-/// Clients that have to do with something else than the key `k` and the channel `c`.
+/// Commands of clients that use neither the key `k` nor the channel `c`.
 const ELSEWHERE: &[&str] = &[
     "BLPOP q{} 0",
     "BZPOPMIN z{} 0",
@@ -64,7 +64,7 @@ fn a_write_costs_the_same_however_many_clients_have_to_do_with_other_keys() {
         steps.collect::<Vec<u64>>()
     });
     for (words, (few, many)) in writes.iter().zip(taken[0].iter().zip(&taken[1])) {
-        // Prefixes that lie between are passed over.
+        // Prefixes that are between these are skipped.
         assert!(*many <= 2 * few + 40, "{words:?}: {few} steps, then {many}");
     }
 }
@@ -159,7 +159,7 @@ fn lcs_takes_little_time_and_refuses_what_takes_much() {
     let begun = Instant::now();
     assert!(ask_number(&mut client, "LCS x y LEN") > 5000);
     assert!(ask(&mut client, "LCS x y IDX MINMATCHLEN 4").contains("matches"));
-    // Some 10 ms for each; a table of all lengths takes seconds in builds for tests.
+    // Each takes some 10 ms; a table of all lengths takes seconds in builds for tests.
     assert!(
         begun.elapsed() < Duration::from_secs(5),
         "{:?}",
@@ -189,7 +189,7 @@ fn a_pattern_that_takes_too_much_work_is_refused() {
         let name = String::from_utf8_lossy(words[0]);
         assert_eq!(client.command(words).unwrap().to_string(), error, "{name}");
     }
-    // Plain ones of any length are fast.
+    // Plain patterns of any length are fast.
     let plain = [b"*".as_slice(), &vec![b'a'; 20_000], b"b"].concat();
     let answer = client
         .command(&[b"SSCAN", b"s", b"0", b"MATCH", &plain])
@@ -199,7 +199,7 @@ fn a_pattern_that_takes_too_much_work_is_refused() {
         .command(&[b"SSCAN", b"s", b"0", b"MATCH", b"*aa*a?a"])
         .unwrap();
     assert!(found.to_string().len() > text.len());
-    // A subscriber of such a pattern is told nothing, and others are.
+    // A subscriber with such a pattern gets no message, and others do.
     let mut subscriber = ours.connect();
     subscriber.command(&[b"PSUBSCRIBE", &costly]).unwrap();
     let mut other = ours.connect();
@@ -211,7 +211,7 @@ fn a_pattern_that_takes_too_much_work_is_refused() {
     assert!(hear(&mut other).contains("message"));
 }
 
-// ---- What else costs others something ----------------------------------------------------------
+// ---- Other costs for others --------------------------------------------------------------------
 
 #[test]
 fn reads_during_a_pause_delete_nothing() {
@@ -254,7 +254,7 @@ fn a_watched_key_whose_time_is_over_has_changed_also_if_it_is_kept() {
         assert_eq!(ask(&mut client, "MULTI"), "OK");
         assert_eq!(ask(&mut client, "PING"), "QUEUED");
         assert_eq!(ask(&mut client, "EXEC"), "(nil)");
-        // It is not there when it is watched, and stays so.
+        // The key is absent when it is watched, and stays absent.
         assert_eq!(ask(&mut client, "WATCH f"), "OK");
         assert_eq!(ask(&mut client, "MULTI"), "OK");
         assert_eq!(ask(&mut client, "PING"), "QUEUED");
@@ -320,7 +320,7 @@ fn reads_delete_what_has_expired_where_nobody_else_does() {
     let ours = Nearfield::start(Options::default());
     let mut client = ours.connect();
     let mut watcher = ours.connect();
-    // As DEBUG SET-ACTIVE-EXPIRE 0 has it.
+    // The state that DEBUG SET-ACTIVE-EXPIRE 0 sets.
     let server = &ours.server;
     server
         .expires_actively
@@ -415,7 +415,7 @@ fn what_was_published_before_comes_before_the_end_of_a_subscription() {
     ask(&mut listener, "HELLO 3");
     tell(&mut listener, &format!("SUBSCRIBE {}", names.join(" ")));
     names.iter().for_each(|_| drop(hear(&mut listener)));
-    // All of it comes in a few rounds: messages to others, and to the client that leaves.
+    // All of it arrives in a few rounds: messages to others, and to the client that leaves.
     let mut requests = Vec::new();
     for name in &names {
         encode(&mut requests, &[b"PUBLISH", b"busy", b"m"]);
@@ -555,7 +555,7 @@ fn one_step_of_a_scan_is_bounded_whatever_its_count() {
             cursor = lines.nth(2).unwrap_or_default().to_owned();
             let count = lines.next().and_then(|line| line.strip_prefix('*'));
             let count: usize = count.and_then(|it| it.parse().ok()).expect("a length");
-            // The last bucket of a table is answered as a whole.
+            // The last bucket of a table is returned as a whole.
             assert!(count / each <= 100_100, "{command:?}: {count}");
             (found, calls) = (found + count / each, calls + 1);
             if cursor == "0" {
@@ -595,7 +595,7 @@ fn who_sends_many_long_commands_lets_others_be_served_in_between() {
         (0..COMMANDS).for_each(|_| drop(hear(&mut client)));
         assert_eq!(hear(&mut client), "OK");
     }
-    // One that sends no more has all of it executed, too.
+    // A client that ends its side of the connection has all its commands executed, too.
     let mut client = ours.connect();
     let requests = b"DEBUG SLEEP 0.03\r\n".repeat(10);
     client.send(&requests).expect("the connection is open");
