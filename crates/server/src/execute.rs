@@ -33,7 +33,7 @@ pub struct Tally {
     pub calls: u64,
     /// Number of its operations on the index in all.
     pub operations: usize,
-    /// Number of executions whose reply was an error.
+    /// Number of executions with an error reply.
     pub failed: u64,
 }
 
@@ -48,8 +48,8 @@ pub struct Executor<'s> {
     /// The time at which the last command or batch ended.
     last_end: Cell<Option<Instant>>,
     random: SmallRng,
-    /// True if it stands in for a thread whose script runs for long. It runs no script itself, even
-    /// if that one has ended by now, because no thread would stand in for it.
+    /// True if it stands in for a thread with a script that runs for long. It runs no script
+    /// itself, even if that one has ended by now, because no thread would stand in for it.
     stands_in: bool,
 }
 
@@ -643,7 +643,7 @@ impl Server {
         }
     }
 
-    /// Counts a command whose wait has timed out.
+    /// Counts a command after its wait has timed out.
     pub fn count_wait_in_vain(&self, waiter: &Waiter) {
         let args: Vec<&[u8]> = waiter.words.iter().map(Vec::as_slice).collect();
         if let Ok(command) = lookup(&args) {

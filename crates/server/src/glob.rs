@@ -1,8 +1,8 @@
 //! Patterns of keys and channels, as in Redis: `*` matches any bytes, `?` any byte, `[a-z]` a byte
 //! of a class and `[^a-z]` a byte outside of it. A backslash takes the next byte literally.
 //!
-//! A client may choose a pattern and texts whose comparison takes time in proportion to the product
-//! of their lengths. So the work of one command is bounded, apart from the least work for each
+//! A client may choose a pattern and texts that take time in proportion to the product of their
+//! lengths to compare. So the work of one command is bounded, apart from the least work for each
 //! text.
 
 use crate::steps;

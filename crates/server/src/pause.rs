@@ -19,7 +19,7 @@ pub enum PauseMode {
 #[derive(Debug, Default)]
 pub struct Pause {
     state: Mutex<Option<(PauseMode, u64)>>,
-    /// Number of clients whose commands are held back.
+    /// Number of clients with held-back commands.
     held: AtomicIsize,
 }
 
@@ -48,12 +48,12 @@ impl Pause {
         self.held.fetch_add(clients, Ordering::Relaxed);
     }
 
-    /// Returns the number of clients whose commands are held back.
+    /// Returns the number of clients with held-back commands.
     pub fn held(&self) -> usize {
         usize::try_from(self.held.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
-    /// Returns the current pause and its end. Ends a pause whose time has passed.
+    /// Returns the current pause and its end. Ends a pause after its time.
     pub fn current(&self, singly: &Singly, steady_ms: u64) -> Option<(PauseMode, u64)> {
         let mut state = self.state.lock();
         let current = state.filter(|(_, until)| *until > steady_ms);

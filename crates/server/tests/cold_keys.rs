@@ -1,6 +1,6 @@
 //! The memory of a key with its value in a file.
 //!
-//! The test has a process to itself, whose memory it measures.
+//! The test has a process to itself, because it measures the memory of the process.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

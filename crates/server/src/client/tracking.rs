@@ -30,8 +30,8 @@ impl Choice {
         self.prefixes.iter().map(bytes).sum()
     }
 
-    /// Returns the prefixes whose invalidations it gets, if it has chosen broadcasting. The empty
-    /// prefix stands for all keys.
+    /// Returns the prefixes of which it gets invalidations, if it has chosen broadcasting. The
+    /// empty prefix stands for all keys.
     pub fn told_prefixes(&self) -> impl Iterator<Item = &[u8]> {
         let is_all = self.broadcast && self.prefixes.is_empty();
         let chosen = self.prefixes.iter().map(|prefix| &prefix[..]);

@@ -38,7 +38,7 @@ pub struct Connection {
     pub waiting: bool,
     /// Deadline of the wait, by [`steady_ms`](crate::clock::steady_ms).
     pub waits_until_ms: Option<u64>,
-    /// Number of bytes of the input whose values were fetched, or are being fetched.
+    /// Number of bytes of the input for which values were fetched, or are being fetched.
     pub fetched_bytes: usize,
     /// The values that it waits for, and the time at which it gives up, by
     /// [`steady_ms`](crate::clock::steady_ms).

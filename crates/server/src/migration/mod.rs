@@ -26,7 +26,7 @@ use std::time::Duration;
 
 /// Number of attempts to send keys that others change meanwhile.
 pub const ATTEMPTS: usize = 3;
-/// Number of commands whose parcels are sent at a time. *Assumed*: one of several may wait for a
+/// Number of commands that send their parcels at a time. *Assumed*: one of several may wait for a
 /// target that does not reply.
 pub const SENDERS: usize = 4;
 

@@ -2,7 +2,7 @@
 //!
 //! Scripts run one by one, so that each waits for the memory of its keys. The keys that a
 //! connection names for the scripts it has sent are known before the first of them runs. They are
-//! looked up in one batch, whose memory accesses overlap; the scripts then find their keys in the
+//! looked up in one batch with overlapping memory accesses; the scripts then find their keys in the
 //! processor's caches. The result of a script never depends on the prefetch.
 
 use super::limits;

@@ -7,8 +7,8 @@ use crate::resp::Reply;
 use slab::Slab;
 use std::ops::{Index, IndexMut};
 
-/// The connections of one thread, by number. A connection whose command runs outside of the lock is
-/// *away*; its number stays reserved.
+/// The connections of one thread, by number. A connection is *away* while its command runs outside
+/// of the lock; its number stays reserved.
 #[derive(Debug, Default)]
 pub struct Connections(Slab<Option<Box<Connection>>>);
 

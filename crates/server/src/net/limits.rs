@@ -92,7 +92,7 @@ impl Connection {
         is_over
     }
 
-    /// Returns the class whose output limits apply to the client.
+    /// Returns the class that decides about the client's output limits.
     fn class(&self) -> ClientClass {
         match self.client.subscriptions.any() {
             true => ClientClass::PubSub,

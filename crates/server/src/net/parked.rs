@@ -168,7 +168,7 @@ impl IoThread<'_> {
         true
     }
 
-    /// Continues with a connection whose values have arrived, or will not arrive.
+    /// Continues with a connection after its values have arrived, or when they will not arrive.
     pub(super) fn go_on_with(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         if connection.fetching.take().is_none() {

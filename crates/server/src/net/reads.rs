@@ -169,7 +169,7 @@ fn number_of(fetch: usize, number: usize) -> u64 {
 }
 
 impl IoThread<'_> {
-    /// Continues with the clients whose values have arrived, and begins further reads. Call it
+    /// Continues with the clients that have all their values, and begins further reads. Call it
     /// before the thread sleeps.
     pub(super) fn go_on_with_read(&mut self) {
         let cold = &self.server.keyspace.cold;

@@ -1,4 +1,4 @@
-//! The stand-in that serves the connections of a thread whose script runs for long.
+//! The stand-in that serves the connections of a thread while its script runs for long.
 //!
 //! A script runs on the thread of its client and holds the keyspace exclusively. Other clients of
 //! that thread must get the error that the server is busy, and one of them must be able to end the
@@ -47,8 +47,8 @@ pub fn may_run_script(name: &[u8]) -> bool {
     is_candidate && RUN_SCRIPTS.iter().any(is)
 }
 
-/// Stands in for threads whose scripts run for long, until the server stops. `desks` are those of
-/// all threads, by their numbers.
+/// Stands in for threads with scripts that run for long, until the server stops. `desks` are those
+/// of all threads, by their numbers.
 pub(super) fn stand_in(server: &Server, desks: &[Mutex<Served>]) {
     while !server.stopping.load(Ordering::Acquire) {
         std::thread::sleep(TICK);

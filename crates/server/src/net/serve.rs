@@ -40,7 +40,7 @@ pub enum ServeError {
     /// The files on disk cannot be read.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The log lacks some commands, whose clients therefore got no reply.
+    /// The log lacks some commands, and their clients got no reply for that reason.
     #[error(transparent)]
     NotDurable(#[from] NotDurable),
     /// The users cannot be read, without which every client could do everything.

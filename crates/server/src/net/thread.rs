@@ -60,12 +60,12 @@ pub(super) struct Served {
     pub(super) ahead: Ahead,
     /// The reads of values in files, if the kernel provides rings.
     pub(super) reads: Option<Reads>,
-    /// Clients whose commands wait for values, and the time at which they give up, in milliseconds
-    /// since 1970.
+    /// Clients with commands that wait for values, and the time at which they give up, in
+    /// milliseconds since 1970.
     pub(super) parked: VecDeque<(u64, u64)>,
     /// Messages that were taken out of the mailbox.
     pub(super) mail: VecDeque<Message>,
-    /// The client whose connection is away, and the messages for it that have arrived since.
+    /// The client with a connection that is away, and the messages for it that have arrived since.
     pub(super) away: Option<u64>,
     pub(super) kept: Vec<Message>,
     /// True if another thread has served the connections since one is away.
@@ -92,9 +92,9 @@ pub(super) struct Served {
     /// The requests for memory that this thread has followed.
     followed: FollowedRequests,
     pub(super) next_thread: usize,
-    /// Clients whose commands are held back.
+    /// Clients with held-back commands.
     pub(super) held: Vec<u64>,
-    /// Clients whose commands were held back and now continue.
+    /// Clients with commands that were held back and now continue.
     pub(super) released: VecDeque<u64>,
     /// Time of the last search for idle clients, by [`steady_ms`].
     pub(super) looked_at_ms: u64,
@@ -366,7 +366,7 @@ impl<'s> IoThread<'s> {
         }
     }
 
-    /// Closes a connection whose client sends no more, after the replies to its last requests.
+    /// Closes a connection at the end of the client's data, after the replies to its last requests.
     fn end(&mut self, index: usize) {
         match self.connections.get_mut(index) {
             Some(connection) if connection.fetching.is_some() => {

@@ -4,8 +4,7 @@ use super::thread::IoThread;
 use crate::blocking::Wait;
 
 impl IoThread<'_> {
-    /// Ends the waits of clients whose timeouts have passed, and sends them the reply for that
-    /// case.
+    /// Ends the waits of clients after their timeouts, and sends them the reply for that case.
     pub(super) fn end_waits(&mut self) {
         while let Some(&(until, id)) = self.deadlines.first() {
             if until > self.steady_ms {

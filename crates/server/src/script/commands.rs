@@ -23,7 +23,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 /// Error for functions that work only within the call of a script.
 const NO_HOST: &str = "ERR redis.call/pcall can only be called inside a script invocation";
 
-/// Error for a script whose command has panicked. The panic is resumed when the script ends.
+/// Error for a script after one of its commands has panicked. The panic is resumed when the script
+/// ends.
 const PANICKED: &str = "ERR the command has failed";
 
 /// Bytes of memory kept for the reply of the next command.

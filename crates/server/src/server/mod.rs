@@ -182,7 +182,7 @@ impl Server {
         self.options.persistence.directory().join(file)
     }
 
-    /// Forgets a client whose connection is closed.
+    /// Forgets a client after its connection was closed.
     pub fn forget(&self, client: &mut Client) {
         let id = client.shared.id;
         self.blocked.remove(id);

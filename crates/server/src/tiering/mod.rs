@@ -32,7 +32,7 @@ const SLICES_AFTER_EVICTION: usize = 8;
 #[derive(Debug)]
 pub struct Tiering {
     keeper: Keeper<Hand>,
-    /// Keys whose values stay in memory.
+    /// Keys with values that stay in memory.
     pub pins: Pins,
     nodes: Nodes,
 }

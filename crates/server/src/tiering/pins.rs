@@ -1,4 +1,4 @@
-//! Keys whose values stay in memory.
+//! Keys with values that stay in memory.
 
 use hashbrown::HashSet;
 use parking_lot::Mutex;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Largest number of pinned keys.
 const PINS_MAX: usize = 1 << 20;
 
-/// Keys whose values stay in memory, however rarely they are used. They are forgotten when the
+/// Keys with values that stay in memory, however rarely they are used. They are forgotten when the
 /// server ends.
 #[derive(Debug, Default)]
 pub struct Pins {

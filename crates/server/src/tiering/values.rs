@@ -19,7 +19,7 @@ pub struct Held<'s> {
     pub keyspace: &'s Keyspace,
     /// The statistics about the use of its keys.
     pub access: &'s Access,
-    /// Keys whose values stay in memory.
+    /// Keys with values that stay in memory.
     pub pins: &'s Pins,
     /// The number of nodes.
     pub nodes: &'s Nodes,

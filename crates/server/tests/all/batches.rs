@@ -1,5 +1,5 @@
-//! Pipelines of several connections, whose commands are executed as batches, get the same replies
-//! as the same commands one at a time, and their log rebuilds the same keyspace.
+//! Pipelines of several connections get the same replies when their commands are executed as
+//! batches as when these are executed one at a time, and their log rebuilds the same keyspace.
 //!
 //! Each connection has keys of its own, so that its replies do not depend on the others, while the
 //! batches hold commands of all connections. The comparison is a server with a slow log that takes

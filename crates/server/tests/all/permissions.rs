@@ -453,7 +453,7 @@ pub const RULES: &[&str] = &[
     "+@all ~[^a]",
 ];
 
-/// Commands whose verdict differs here, with the reasons.
+/// Commands with another verdict here, with the reasons.
 const DIFFERENT: &[(&str, &str)] = &[
     ("PFMERGE a", "without sources Redis checks no key"),
     ("DEBUG OBJECT a", "Redis does not know of the key"),
@@ -621,8 +621,8 @@ fn the_slow_log_shows_no_secrets() {
 /// Flags that newer versions of Redis give to other commands than Redis 7.0 does, or that commands
 /// which differ here have.
 const OTHER_FLAGS: &[&str] = &["noscript", "blocking", "allow_busy"];
-/// Containers and their help texts, whose flags no client reads, and commands that take more words
-/// here.
+/// Containers and their help texts, which no client reads flags of, and commands that take more
+/// words here.
 const OTHERWISE: &[&str] = &["asking", "debug", "memory", "object", "wait"];
 
 /// Returns the lines of those parts of `COMMAND INFO` that describe flags and keys, in order.

@@ -82,7 +82,7 @@ pub struct Round {
     writes: Batch<Bytes>,
     /// Slots and places that belong to replaced records, each with its get.
     retired: Vec<(u32, Outside)>,
-    /// The gets whose keys another server has changed meanwhile.
+    /// The gets of keys that another server has changed meanwhile.
     conflicts: Vec<u32>,
     ledger: Ledger,
     /// Uses of keys since the last sample of the keys that are used most.
@@ -737,8 +737,8 @@ impl Round {
         }
     }
 
-    /// Executes commands again whose keys another server has changed meanwhile, one by one and in
-    /// their order. Their replies replace the first ones.
+    /// Executes commands again, one by one and in their order, if another server has changed their
+    /// keys meanwhile. Their replies replace the first ones.
     #[cold]
     fn execute_again(
         &mut self,
