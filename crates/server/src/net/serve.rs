@@ -40,7 +40,7 @@ pub enum ServeError {
     /// The files on disk cannot be read.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The log lacks some commands, and their clients got no reply for that reason.
+    /// The log lacks some commands. Their clients therefore got no reply.
     #[error(transparent)]
     NotDurable(#[from] NotDurable),
     /// The users cannot be read, without which every client could do everything.

@@ -60,8 +60,7 @@ pub(super) struct Served {
     pub(super) ahead: Ahead,
     /// The reads of values in files, if the kernel provides rings.
     pub(super) reads: Option<Reads>,
-    /// Clients with commands that wait for values, and the time at which they give up, in
-    /// milliseconds since 1970.
+    /// The times by [`steady_ms`] at which waits for values are given up, and the waiting clients.
     pub(super) parked: VecDeque<(u64, u64)>,
     /// Messages that were taken out of the mailbox.
     pub(super) mail: VecDeque<Message>,
@@ -258,7 +257,8 @@ impl<'s> IoThread<'s> {
                 }
             }
         }
-        // There is no second event for a connection that could not be accepted without descriptors.
+        // If a connection could not be accepted because there was no descriptor, no second event
+        // reports it.
         if self.steady_ms.abs_diff(self.accepted_at_ms) >= TICK.as_millis() as u64 {
             self.accepted_at_ms = self.steady_ms;
             self.accept_all();

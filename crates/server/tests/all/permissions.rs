@@ -621,8 +621,8 @@ fn the_slow_log_shows_no_secrets() {
 /// Flags that newer versions of Redis give to other commands than Redis 7.0 does, or that commands
 /// which differ here have.
 const OTHER_FLAGS: &[&str] = &["noscript", "blocking", "allow_busy"];
-/// Containers and their help texts, which no client reads flags of, and commands that take more
-/// words here.
+/// Containers and their help texts (no client reads their flags), and commands that take more words
+/// here.
 const OTHERWISE: &[&str] = &["asking", "debug", "memory", "object", "wait"];
 
 /// Returns the lines of those parts of `COMMAND INFO` that describe flags and keys, in order.
