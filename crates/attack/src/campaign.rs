@@ -331,6 +331,9 @@ impl RunningCampaign<'_> {
                 }
                 None => target.report().map(ServerFault::Reported),
             };
+            if let Some(ServerFault::Memory { .. }) = seen.fault {
+                self.keep_memory(target);
+            }
             if seen.fault.is_some() {
                 return;
             }
@@ -341,6 +344,24 @@ impl RunningCampaign<'_> {
                 worst_ms: self.worst_us.swap(0, Ordering::Relaxed) as f64 / 1000.0,
             });
         }
+    }
+
+    /// Keeps the server's account of its memory, as far as it still gives it.
+    fn keep_memory(&self, target: &AttackedServer) {
+        let Ok(mut control) = target.control() else {
+            return;
+        };
+        let parts = [
+            ["INFO", "everything"],
+            ["MEMORY", "STATS"],
+            ["CLIENT", "LIST"],
+        ];
+        let parts = parts
+            .iter()
+            .filter_map(|words| ask(&mut control, words).ok());
+        let text: Vec<String> = parts.map(|part| format!("{part}\n")).collect();
+        // The fault itself is reported in any case.
+        let _ = std::fs::write(self.orders.folder().join("memory.txt"), text.concat());
     }
 
     /// Makes the server save and reload its data, once no script runs.

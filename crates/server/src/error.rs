@@ -37,6 +37,10 @@ pub enum CommandError {
     /// More memory is used than allowed.
     #[error("OOM command not allowed when used memory > 'maxmemory'.")]
     OutOfMemory,
+    /// The command needs this number of bytes, and there is less room. It has changed nothing, and
+    /// may be executed again after an eviction.
+    #[error("OOM command not allowed when used memory > 'maxmemory'.")]
+    LacksRoom(usize),
     /// The index refused the operation.
     #[error("{}", index_message(.0))]
     Index(#[from] nearfield_core::Error),

@@ -207,7 +207,7 @@ impl<'s> Executor<'s> {
                 }
                 None
             }
-            Ok(command) => self.execute(client, command, args, now_ms, reply),
+            Ok(command) => self.execute_with_room(client, command, args, now_ms, reply),
             Err(error) => {
                 if let Some(transaction) = &mut client.transaction {
                     transaction.refuse();
@@ -354,6 +354,12 @@ impl<'s> Executor<'s> {
 
     /// Evicts keys until memory is below `maxmemory`. Returns false if that fails.
     pub fn make_room(&mut self, now_ms: u64) -> bool {
+        self.make_room_for(0, now_ms)
+    }
+
+    /// Evicts keys until there is room for `bytes` bytes below `maxmemory`. Returns false if that
+    /// fails.
+    fn make_room_for(&mut self, bytes: usize, now_ms: u64) -> bool {
         self.pause();
         let server = self.server;
         let tiers_are_full = server.eviction.may_memory_tier_be_over(&server.keyspace)
@@ -385,11 +391,34 @@ impl<'s> Executor<'s> {
             }
         });
         let carry = carry.as_mut().map(|it| it as &mut dyn FnMut(&Databases));
-        let room = server.eviction.make_room(&mut keys, &server.access, carry);
+        let eviction = &server.eviction;
+        let room = eviction.make_room(bytes as u64, &mut keys, &server.access, carry);
         effects.settle(0, &[]);
         server.log_effects(effects);
         server.announce(effects, &mut databases);
         room
+    }
+
+    /// Runs a command in its phase. A command that lacks room runs again after an eviction.
+    fn execute_with_room(
+        &mut self,
+        client: &mut Client,
+        command: &'static Command,
+        args: &[&[u8]],
+        now_ms: u64,
+        reply: &mut Reply,
+    ) -> Option<Wait> {
+        let start = reply.len();
+        let wait = self.execute(client, command, args, now_ms, reply);
+        match client.lacks_room.take() {
+            Some(bytes) if self.make_room_for(bytes, now_ms) => {
+                reply.truncate(start);
+                let wait = self.execute(client, command, args, now_ms, reply);
+                client.lacks_room = None;
+                wait
+            }
+            _ => wait,
+        }
     }
 
     /// Runs a command in its phase.
@@ -752,7 +781,7 @@ impl Server {
         }
         let access = Access::Exclusive(databases);
         let mut keys = Keys::new(&self.keyspace, access, 0, now_ms, effects);
-        let has_room = self.eviction.make_room(&mut keys, &self.access, None);
+        let has_room = self.eviction.make_room(0, &mut keys, &self.access, None);
         effects.settle(0, &[]);
         match has_room {
             true => Ok(()),

@@ -53,6 +53,10 @@ pub struct Client {
     pub named_bytes: usize,
     /// Bytes of the command that it waits in.
     pub waiting_bytes: usize,
+    /// The bytes that its command lacked, which is therefore executed again after an eviction.
+    pub lacks_room: Option<usize>,
+    /// True if its commands come from a log, so that none may be refused for its memory.
+    pub is_replaying: bool,
     /// True if it has logged in, or need not.
     pub authenticated: bool,
     /// Its user.
@@ -165,6 +169,8 @@ impl Client {
             watched_bytes: 0,
             named_bytes: 0,
             waiting_bytes: 0,
+            lacks_room: None,
+            is_replaying: false,
             authenticated,
             login: Login::default(),
             closing: false,

@@ -50,6 +50,34 @@ impl<'c> Call<'c> {
         self.args.get(position).copied().ok_or(CommandError::Syntax)
     }
 
+    /// Checks that there is room for `bytes` bytes that a value will take beyond the arguments. Called
+    /// before the command changes anything.
+    ///
+    /// # Errors
+    /// `LacksRoom`.
+    pub fn check_room(&self, bytes: usize) -> Answer {
+        // Counting costs more than a small value.
+        const SMALL_BYTES: usize = 1 << 16;
+        if bytes <= SMALL_BYTES || bytes as u64 <= self.room() {
+            return Ok(());
+        }
+        Err(CommandError::LacksRoom(bytes))
+    }
+
+    /// Returns the number of bytes that values may take beyond the arguments.
+    pub fn room(&self) -> u64 {
+        if self.client.is_replaying {
+            return u64::MAX;
+        }
+        let Server {
+            eviction,
+            keyspace,
+            access,
+            ..
+        } = self.server;
+        eviction.room(keyspace, access)
+    }
+
     /// Blocks the client on `keys` for at most `timeout_ms` (0: without timeout). If the timeout
     /// expires, the client receives the reply that `answer` writes. Where commands may not block,
     /// it receives that reply at once.

@@ -146,7 +146,7 @@ fn keep_limit(call: &mut Call<'_>) {
     let eviction = &server.eviction;
     if eviction.may_be_over(&server.keyspace, &server.access) {
         // With tiers, values move to other tiers at the next write.
-        eviction.make_room(&mut call.keys, &server.access, None);
+        eviction.make_room(0, &mut call.keys, &server.access, None);
     }
 }
 

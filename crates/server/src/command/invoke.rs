@@ -125,6 +125,11 @@ pub fn invoke(
         _ => answer,
     };
     account.end(server, client, args, &answer, wait.is_some());
+    if let Err(CommandError::LacksRoom(bytes)) = answer
+        && !nested
+    {
+        client.lacks_room = Some(bytes);
+    }
     if let Err(error) = answer {
         reply.truncate(start);
         reply.error(&error.to_string());

@@ -35,6 +35,7 @@ pub fn repeat(
         effects,
     );
     let account = &mut Account::of(command);
+    client.is_replaying = true;
     let wait = invoke(
         server,
         keys.without_expiry(),

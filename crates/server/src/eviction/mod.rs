@@ -63,6 +63,9 @@ const WRITE_OVERHEAD_BYTES: usize = 64;
 /// The part of the limit that eviction frees below the limit.
 const SPARE_PART: u64 = 1024;
 
+/// A command may grow values by this part of the limit before others are evicted.
+const GROWTH_PART: u64 = 32;
+
 /// Number of evicted keys after which values move into their room. *Assumed*: few enough that
 /// little more is evicted than necessary.
 const EVICTED_AT_ONCE: usize = 16;
@@ -256,6 +259,18 @@ impl Eviction {
             || self.may_memory_tier_be_over(keyspace)
     }
 
+    /// Returns the number of bytes that one command may take beyond its arguments: up to the limit,
+    /// or a small part of the limit, so that a full cache still takes values that grow slowly.
+    pub fn room(&self, keyspace: &Keyspace, access: &Access) -> u64 {
+        let limit = self.usable_bytes();
+        if limit == 0 {
+            return u64::MAX;
+        }
+        let index = self.index_bytes_max.load(Ordering::Relaxed);
+        let used = index.saturating_add(self.other_bytes(keyspace, access));
+        limit.saturating_sub(used).max(limit / GROWTH_PART)
+    }
+
     /// Returns true if keys and values in memory may take more than the memory tier has.
     #[inline]
     pub fn may_memory_tier_be_over(&self, keyspace: &Keyspace) -> bool {
@@ -278,13 +293,14 @@ impl Eviction {
         }
     }
 
-    /// Evicts keys until there is room. Returns false if that fails. `keys` must be in the
-    /// exclusive phase. If the memory tier must have room, too, because its values cannot move to
+    /// Evicts keys until there is room for `bytes` bytes. Returns false if that fails. `keys` must be
+    /// in the exclusive phase. If the memory tier must have room, too, because its values cannot move to
     /// others, `carry` is called each time the last tier has got some.
     ///
     /// With tiers, only keys are evicted whose values are in the last tier that holds any.
     pub fn make_room(
         &self,
+        bytes: u64,
         keys: &mut Keys<'_>,
         access: &Access,
         mut carry: Option<&mut dyn FnMut(&Databases)>,
@@ -297,7 +313,8 @@ impl Eviction {
         }
         let limit = match self.usable_bytes() {
             0 => u64::MAX,
-            limit => limit,
+            limit if limit <= bytes => return false,
+            limit => limit - bytes,
         };
         let used = self.used_bytes(keyspace, keys.databases(), access);
         let has_to_carry = carry.is_some();

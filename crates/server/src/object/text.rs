@@ -30,6 +30,7 @@ impl Text {
     /// Extends the string with zeros to at least `length` bytes, and returns it to be written to.
     pub fn extend_to(&mut self, length: usize) -> &mut [u8] {
         if self.bytes.len() < length {
+            reserve(&mut self.bytes, length);
             self.bytes.resize(length, 0);
         }
         &mut self.bytes
@@ -41,11 +42,32 @@ impl Text {
     }
 }
 
+/// The longest string that gets room to grow to twice its length.
+const DOUBLED_BYTES_MAX: usize = 1 << 16;
+/// Longer strings get this part of their length as room to grow.
+const SPARE_PART: usize = 8;
+
+/// Reserves memory for a string of `length` bytes. Growth by a constant factor keeps appending
+/// linear. The factor is small, so that long strings keep to the limit of memory.
+fn reserve(to: &mut Vec<u8, Heap>, length: usize) {
+    let spare = match length {
+        ..=DOUBLED_BYTES_MAX => length,
+        _ => length / SPARE_PART,
+    };
+    if to.capacity() < length {
+        // A new string seldom grows.
+        let spare = if to.is_empty() { 0 } else { spare };
+        to.reserve_exact(length + spare - to.len());
+    }
+}
+
 /// Appends `bytes` by copies of many bytes at once: a vector with an allocator parameter appends
 /// byte by byte, which takes ten times as long.
 fn append(to: &mut Vec<u8, Heap>, bytes: &[u8]) {
     let before = to.len();
-    to.resize(before + bytes.len(), 0);
+    let length = before + bytes.len();
+    reserve(to, length);
+    to.resize(length, 0);
     if let Some(place) = to.get_mut(before..) {
         place.copy_from_slice(bytes);
     }

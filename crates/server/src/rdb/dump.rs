@@ -129,8 +129,17 @@ pub fn restore_functions(payload: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
 /// `BadCompression`, `BadScore` and `EmptyContainer` if the payload is intact but holds no valid
 /// value; `Unsupported` for values of modules and hashes in the forms of release candidates.
 pub fn restore(payload: &[u8]) -> Result<Value, Error> {
+    restore_within(payload, u64::MAX)
+}
+
+/// Decodes a value as [`restore`] does, whose compressed strings expand to at most `room` bytes.
+///
+/// # Errors
+/// Those of [`restore`], and `NoRoom`.
+pub fn restore_within(payload: &[u8], room: u64) -> Result<Value, Error> {
     let (body, version) = checked(payload)?;
     let mut source = Source::of_bytes(body, body.len());
+    source.limit_expanded(room);
     let type_byte = source.u8()?;
     if let Some(kind) = kind::unsupported(type_byte, version) {
         return Err(unsupported(b"", kind, type_byte, 0));

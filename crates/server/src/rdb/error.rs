@@ -85,6 +85,14 @@ pub enum Error {
         /// The offset of the string.
         offset: u64,
     },
+    /// A compressed string says that it is longer than there is room for.
+    #[error("there is no room for a string of {length} bytes, compressed at offset {offset}")]
+    NoRoom {
+        /// The length without compression.
+        length: u64,
+        /// The offset of the string.
+        offset: u64,
+    },
     /// The score of a member is not a number.
     #[error("score \"{score}\" at offset {offset} is not a number")]
     BadScore {

@@ -43,7 +43,7 @@ mod stream;
 mod tests;
 mod writer;
 
-pub use dump::{dump, dump_functions, restore, restore_functions};
+pub use dump::{dump, dump_functions, restore, restore_functions, restore_within};
 pub use error::Error;
 pub use format::{Dialect, TimedField, Value};
 pub use reader::{Item, Reader, Unsupported};

@@ -26,6 +26,8 @@ pub(super) struct Source<R> {
     sum: Running,
     /// The offset of the buffer's first byte.
     base: u64,
+    /// Number of bytes that compressed strings may still expand to.
+    room: u64,
 }
 
 /// The length or form before a string.
@@ -54,7 +56,13 @@ impl<R: Read> Source<R> {
             end: 0,
             sum: checksum::running(),
             base: 0,
+            room: u64::MAX,
         }
+    }
+
+    /// Limits the bytes that compressed strings expand to. A few bytes may say that they are many.
+    pub fn limit_expanded(&mut self, bytes: u64) {
+        self.room = bytes;
     }
 
     /// Returns the number of bytes that have been taken.
@@ -197,6 +205,10 @@ impl<R: Read> Source<R> {
             Length::Encoded(string::LZF) => {
                 let compressed_length = self.length()?;
                 let length = self.length()?;
+                self.room = self
+                    .room
+                    .checked_sub(length)
+                    .ok_or(Error::NoRoom { length, offset })?;
                 let compressed = self.bytes(compressed_length)?;
                 usize::try_from(length)
                     .ok()

@@ -276,6 +276,82 @@ fn a_small_limit_is_not_overrun_by_long_values() {
     assert!(used(&server) <= limit + limit / 50, "{}", used(&server));
 }
 
+fn command(server: &Nearfield, words: &[&[u8]]) -> Value {
+    server.connect().command(words).unwrap()
+}
+
+/// Fills a server to its limit with values of 10 kB.
+fn fill(server: &Nearfield) {
+    for number in 0..LIMIT / 9_000 {
+        let set = [b"SET", &key(number)[..], &[b'v'; 10_000]];
+        command(server, &set);
+    }
+}
+
+fn is_refused(answer: &Value) -> bool {
+    // Scripts put words before the error of a command.
+    let is_oom = |text: &[u8]| text.windows(4).any(|part| part == b"OOM ");
+    matches!(answer, Value::Error(text) if is_oom(text))
+}
+
+#[test]
+fn one_command_does_not_grow_a_value_beyond_the_limit() {
+    let _alone = ALONE.lock();
+    for policy in [Policy::NoEviction, Policy::AllKeysLru] {
+        let server = limited(policy, LIMIT);
+        fill(&server);
+        let many: [&[&[u8]]; 5] = [
+            &[b"SETRANGE", b"k", b"100000000", b"x"],
+            &[b"SETBIT", b"k", b"800000000", b"1"],
+            &[b"BITFIELD", b"k", b"SET", b"u8", b"800000000", b"1"],
+            &[
+                b"EVAL",
+                b"return redis.call('setrange', KEYS[1], 1e8, 'x')",
+                b"1",
+                b"k",
+            ],
+            &[
+                b"EVAL",
+                b"return redis.call('setbit', KEYS[1], 8e8, 1)",
+                b"1",
+                b"k",
+            ],
+        ];
+        for words in many {
+            let answer = command(&server, words);
+            assert!(is_refused(&answer), "{policy:?} {answer}");
+            assert!(used(&server) <= LIMIT * 21 / 20, "{policy:?} {words:?}");
+        }
+        let mut client = server.connect();
+        client.command(&[b"MULTI"]).unwrap();
+        client.command(many[0]).unwrap();
+        client.command(&[b"EXEC"]).unwrap();
+        assert!(used(&server) <= LIMIT * 21 / 20, "{policy:?}");
+    }
+}
+
+#[test]
+fn others_are_evicted_for_a_value_that_grows() {
+    let _alone = ALONE.lock();
+    let server = limited(Policy::AllKeysLru, LIMIT);
+    fill(&server);
+    let answer = command(&server, &[b"SETRANGE", b"k", b"1000000", b"x"]);
+    assert_eq!(answer, Value::Integer(1_000_001));
+    assert!(used(&server) <= LIMIT);
+    assert_eq!(command(&server, &[b"EXISTS", b"k"]), Value::Integer(1));
+    let copied = command(&server, &[b"COPY", b"k", b"other"]);
+    assert_eq!(copied, Value::Integer(1));
+    assert!(used(&server) <= LIMIT * 11 / 10);
+    // A full cache takes small parts at once.
+    fill(&server);
+    for part in 1..20 {
+        let end = (part * 100_000).to_string();
+        let answer = command(&server, &[b"SETRANGE", b"grows", end.as_bytes(), b"x"]);
+        assert_eq!(answer, Value::Integer(part * 100_000 + 1));
+        assert!(used(&server) <= LIMIT * 11 / 10);
+    }
+}
+
 #[test]
 fn new_keys_have_been_used_as_often_as_those_of_redis() {
     let _alone = ALONE.lock();

@@ -233,6 +233,7 @@ pub(super) fn bitfield(call: &mut Call<'_>) -> Answer {
     else {
         return read(call, &operations);
     };
+    super::check_growth(call, key, end)?;
     let mut answers = Vec::with_capacity(operations.len());
     let changed = call.keys.edit_string(key, |text| {
         // Redis extends the string for all fields at once, even if their values do not fit.

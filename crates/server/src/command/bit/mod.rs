@@ -82,6 +82,14 @@ fn locate(position: u64) -> (usize, u8) {
     ((position / 8) as usize, 0x80 >> (position % 8))
 }
 
+/// Checks that there is room for a string to become `length` bytes long.
+fn check_growth(call: &mut Call<'_>, key: &[u8], length: usize) -> Answer {
+    let present = call
+        .keys
+        .read_string(key, |value| value.map_or(0, <[u8]>::len))?;
+    call.check_room(length.saturating_sub(present))
+}
+
 fn setbit(call: &mut Call<'_>) -> Answer {
     let key = call.args[1];
     let (byte, bit) = locate(position(call.args[2], 1, 1)?);
@@ -94,6 +102,7 @@ fn setbit(call: &mut Call<'_>) -> Answer {
             ));
         }
     };
+    check_growth(call, key, byte + 1)?;
     let (old, grown) = call.keys.edit_string(key, |text| {
         let length = text.bytes().len();
         let bytes = text.extend_to(byte + 1);

@@ -62,6 +62,14 @@ fn combined(
     sources: &[(&[u8], bool)],
     combine: impl Fn(u8, u8) -> u8,
 ) -> Result<Vec<u8>, CommandError> {
+    let mut longest = 0;
+    for (source, _) in sources {
+        let length = call
+            .keys
+            .read_string(source, |value| value.map_or(0, <[u8]>::len))?;
+        longest = longest.max(length);
+    }
+    call.check_room(longest)?;
     let mut result: Option<Vec<u8>> = None;
     for &(source, counts) in sources {
         call.keys.read_string(source, |string| {

@@ -26,6 +26,16 @@ pub(super) fn copy(call: &mut Call<'_>) -> Answer {
         call.reply.integer(0);
         return Ok(());
     };
+    let bytes = call
+        .keys
+        .read_object(source, &found, |object| object.memory_bytes())?;
+    let bytes = match bytes {
+        Some(bytes) => bytes,
+        None => call
+            .keys
+            .read_string(source, |value| value.map_or(0, <[u8]>::len))?,
+    };
+    call.check_room(bytes)?;
     let heap = &call.keys.keyspace().heap;
     let object = call
         .keys

@@ -131,8 +131,12 @@ pub(super) fn restore(call: &mut Call<'_>) -> Answer {
         return Err(CommandError::text("ERR Invalid TTL value, must be >= 0"));
     };
     let bad_data = CommandError::text("ERR Bad data format");
-    let value = match rdb::restore(payload) {
+    let value = match rdb::restore_within(payload, call.room()) {
         Ok(value) => value,
+        Err(Error::NoRoom { length, .. }) => {
+            let bytes = usize::try_from(length).unwrap_or(usize::MAX);
+            return Err(CommandError::LacksRoom(bytes));
+        }
         Err(Error::UnknownVersion { .. } | Error::ChecksumMismatch { .. }) => {
             return Err(bad_footer());
         }

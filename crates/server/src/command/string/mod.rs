@@ -314,9 +314,10 @@ fn setrange(call: &mut Call<'_>) -> Answer {
     }
     // The type is checked first, for any length.
     let length = |value: Option<&[u8]>| value.map_or(0, <[u8]>::len);
-    call.keys.read_string(key, length)?;
+    let length = call.keys.read_string(key, length)?;
     let end = offset.saturating_add(value.len());
     check_length(end)?;
+    call.check_room(end.saturating_sub(length))?;
     let length = call.keys.edit_string(key, |text| {
         let bytes = text.extend_to(end);
         if let Some(part) = bytes.get_mut(offset..end) {

@@ -6,6 +6,7 @@ use super::made::{
 };
 use crate::rdb::{
     Attributes, Dialect, Error, Item, Reader, Unsupported, Value, checksum, dump, restore,
+    restore_within,
 };
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -260,6 +261,12 @@ fn payloads_are_checked() {
         let error = restore(&sealed(body)).unwrap_err();
         assert!(expected(&error), "{body:?}: {error}");
     }
+    // Five bytes say that they expand to 265.
+    let expands = sealed(b"\x00\xc3\x05\x41\x09\x00a\xe0\xff\x00\x0a\x00");
+    let restored = restore_within(&expands, 265).unwrap();
+    assert_eq!(restored, Value::String(vec![b'a'; 265]));
+    let refused = restore_within(&expands, 264);
+    assert!(matches!(refused, Err(Error::NoRoom { length: 265, .. })));
     // A missing checksum is a wrong one.
     let unsummed = [b"\x04\x01\x01f\x01v\x0a\x00".as_slice(), &[0; 8]].concat();
     assert!(matches!(
