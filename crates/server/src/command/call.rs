@@ -64,6 +64,16 @@ impl<'c> Call<'c> {
         Err(CommandError::LacksRoom(bytes))
     }
 
+    /// Checks that there is room for a value of these elements.
+    ///
+    /// # Errors
+    /// `LacksRoom`.
+    pub fn check_room_of<'e>(&self, elements: impl Iterator<Item = &'e [u8]>) -> Answer {
+        // Each element of a large object has about as many bytes of links and lengths.
+        const ELEMENT_BYTES: usize = 32;
+        self.check_room(elements.map(|element| element.len() + ELEMENT_BYTES).sum())
+    }
+
     /// Returns the number of bytes that values may take beyond the arguments.
     pub fn room(&self) -> u64 {
         if self.client.is_replaying {

@@ -175,6 +175,7 @@ fn answer(call: &mut Call<'_>, operation: Operation) -> Answer {
 
 fn store_result(call: &mut Call<'_>, operation: Operation, event: &'static str) -> Answer {
     let members = run(call, operation, call.rest(2))?;
+    call.check_room_of(members.iter().map(|member| &member[..]))?;
     let limits = call.keys.limits();
     let mut result = Set::<Heap>::create(&call.keys.keyspace().heap);
     for member in &members {

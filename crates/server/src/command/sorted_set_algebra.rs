@@ -350,6 +350,7 @@ fn answer(call: &mut Call<'_>, operation: Operation, name: &'static str) -> Answ
 fn store_result(call: &mut Call<'_>, operation: Operation, name: &'static str) -> Answer {
     let query = Query::parse(call, 2, operation, name, true)?;
     let members = query.run(call)?;
+    call.check_room_of(members.iter().map(|(member, _)| &member[..]))?;
     let limits = call.keys.limits();
     let heap = call.keys.keyspace().heap.clone();
     let longest = members.iter().map(|(member, _)| member.len()).max();

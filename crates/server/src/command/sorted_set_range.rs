@@ -328,6 +328,14 @@ fn zrangestore(call: &mut Call<'_>) -> Answer {
         ..Form::default()
     };
     let query = Query::parse(form, call.rest(3))?;
+    let bytes = call.keys.read::<SortedSet<Heap>, _>(call.args[2], |set| {
+        let part = |set: &SortedSet<Heap>| {
+            let part = query.ranks(set).len() as f64 / set.len() as f64;
+            (set.memory_bytes() as f64 * part) as usize
+        };
+        set.map_or(0, part)
+    })?;
+    call.check_room(bytes)?;
     let (limits, heap) = (call.keys.limits(), call.keys.keyspace().heap.clone());
     let mut result = SortedSet::create(&heap);
     call.keys.read::<SortedSet<Heap>, _>(call.args[2], |set| {

@@ -331,6 +331,42 @@ fn one_command_does_not_grow_a_value_beyond_the_limit() {
 }
 
 #[test]
+fn results_that_are_stored_keep_to_the_limit() {
+    let _alone = ALONE.lock();
+    let server = limited(Policy::NoEviction, LIMIT);
+    let members: Vec<Vec<u8>> = (0..20).map(|number| vec![b'a' + number; 50_000]).collect();
+    for member in &members {
+        command(&server, &[b"SADD", b"s", member]);
+        command(&server, &[b"ZADD", b"z", b"1", member]);
+        command(&server, &[b"RPUSH", b"l", b"1"]);
+    }
+    command(&server, &[b"SET", b"v_1", &vec![b'v'; 500_000]]);
+    let many: [&[&[u8]]; 6] = [
+        &[b"SUNIONSTORE", b"to", b"s"],
+        &[b"ZUNIONSTORE", b"to", b"1", b"s"],
+        &[b"ZRANGESTORE", b"to", b"z", b"0", b"-1"],
+        &[b"COPY", b"z", b"to"],
+        &[
+            b"SORT", b"l", b"BY", b"nosort", b"GET", b"v_*", b"STORE", b"to",
+        ],
+        &[b"SORT", b"s", b"ALPHA", b"STORE", b"to"],
+    ];
+    for words in many {
+        let mut refused = 0;
+        for number in 0..4 {
+            let to = format!("to{number}");
+            let words = words
+                .iter()
+                .map(|&word| if word == b"to" { to.as_bytes() } else { word });
+            refused += u32::from(is_refused(&command(&server, &words.collect::<Vec<_>>())));
+            assert!(used(&server) <= LIMIT * 11 / 10);
+        }
+        assert!(refused > 0, "{words:?}");
+        command(&server, &[b"DEL", b"to0", b"to1", b"to2", b"to3"]);
+    }
+}
+
+#[test]
 fn others_are_evicted_for_a_value_that_grows() {
     let _alone = ALONE.lock();
     let server = limited(Policy::AllKeysLru, LIMIT);

@@ -167,14 +167,23 @@ fn sort_with(call: &mut Call<'_>, mut options: Options<'_>) -> Answer {
             !call.reply.is_cut()
         });
     };
-    let mut answers = Vec::new();
+    let (mut answers, mut bytes) = (Vec::new(), 0);
+    let room = call.room();
     each_answer(&mut call.keys, part, &options.get, |answer| {
+        // The answers may be much longer than the elements, as one key can be read for each.
+        bytes += answer.map_or(0, <[u8]>::len) + ANSWER_BYTES;
         answers.push(answer.map(<[u8]>::to_vec));
-        true
+        bytes as u64 <= room
     })?;
+    if bytes as u64 > room {
+        return Err(CommandError::LacksRoom(bytes));
+    }
     call.reply.count(answers.len());
     store(call, target, &answers)
 }
+
+/// The memory of an answer that is stored, beside its bytes.
+const ANSWER_BYTES: usize = 32;
 
 /// Calls `visit` with each part of the result, until it returns false: for each element, the
 /// element itself or, if there are patterns in `get`, the value that each of them yields.

@@ -59,6 +59,7 @@ fn search(call: &mut Call<'_>, source: usize, kind: Kind) -> Answer {
         answer(call.reply, &query, &hits);
         return Ok(());
     };
+    call.check_room_of(hits.iter().map(|hit| &hit.member[..]))?;
     let limits = call.keys.limits();
     let mut result = SortedSet::create(&call.keys.keyspace().heap.clone());
     for hit in &hits {
