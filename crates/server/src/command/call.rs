@@ -50,8 +50,8 @@ impl<'c> Call<'c> {
         self.args.get(position).copied().ok_or(CommandError::Syntax)
     }
 
-    /// Checks that there is room for `bytes` bytes that a value will take beyond the arguments. Called
-    /// before the command changes anything.
+    /// Checks that there is room for `bytes` bytes that a value will take beyond the arguments.
+    /// Called before the command changes anything.
     ///
     /// # Errors
     /// `LacksRoom`.

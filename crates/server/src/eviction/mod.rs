@@ -293,9 +293,9 @@ impl Eviction {
         }
     }
 
-    /// Evicts keys until there is room for `bytes` bytes. Returns false if that fails. `keys` must be
-    /// in the exclusive phase. If the memory tier must have room, too, because its values cannot move to
-    /// others, `carry` is called each time the last tier has got some.
+    /// Evicts keys until there is room for `bytes` bytes. Returns false if that fails. `keys` must
+    /// be in the exclusive phase. If the memory tier must have room, too, because its values cannot
+    /// move to others, `carry` is called each time the last tier has got some.
     ///
     /// With tiers, only keys are evicted whose values are in the last tier that holds any.
     pub fn make_room(
