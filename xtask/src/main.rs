@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo run -p xtask -- COMMAND\n  \
-    tidy [--only columns|cycles|layout [FOLDER]]\n  \
+    tidy [--only columns|cycles|layout|names|words [FOLDER]]\n  \
     soak [--minutes N] [SUITE]";
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -22,7 +22,10 @@ fn main() -> anyhow::Result<ExitCode> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let findings = match words.as_slice() {
         ["soak", arguments @ ..] => return soak::soak(arguments),
-        ["tidy"] => tidy::tidy(root())?,
+        ["tidy"] => {
+            println!("{}", tidy::shares(root())?);
+            tidy::tidy(root())?
+        }
         ["tidy", "--only", check, folder @ ..]
             if tidy::RATCHETS.contains(check) && folder.len() <= 1 =>
         {

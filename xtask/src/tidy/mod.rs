@@ -15,7 +15,9 @@ mod packages;
 mod safety;
 mod sizes;
 mod stray;
+mod type_names;
 mod unclean;
+mod words;
 
 use crate::finding::Finding;
 use crate::source::Source;
@@ -25,7 +27,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The checks that some crates do not pass yet, by the names that `unclean.rs` uses.
-pub const RATCHETS: [&str; 3] = ["columns", "cycles", "layout"];
+pub const RATCHETS: [&str; 5] = ["columns", "cycles", "layout", "names", "words"];
 
 /// Runs every check, and returns the findings in the order of the paths.
 pub fn tidy(root: &Path) -> anyhow::Result<Vec<Finding>> {
@@ -72,11 +74,14 @@ pub fn only(root: &Path, check: &str, folder: &Path) -> anyhow::Result<Vec<Findi
 
 /// Returns the findings of the `RATCHETS`, each with the name of its check.
 fn ratchets(packages: &[Package], sources: &[Source]) -> Vec<(&'static str, Finding)> {
-    let [columns, cycles, layout] = RATCHETS;
+    let [columns, cycles, layout, names, words] = RATCHETS;
     let mut findings = Vec::new();
     for source in sources {
         findings.extend(columns::check(source).into_iter().map(|it| (columns, it)));
+        findings.extend(words::check(source).into_iter().map(|it| (words, it)));
     }
+    let found = type_names::check(sources);
+    findings.extend(found.into_iter().map(|it| (names, it)));
     findings.extend(layout::check(sources).into_iter().map(|it| (layout, it)));
     for package in packages {
         let folder = package.manifest.with_file_name("src");
@@ -86,6 +91,29 @@ fn ratchets(packages: &[Package], sources: &[Source]) -> Vec<(&'static str, Find
         findings.extend(found.into_iter().map(|it| (cycles, it)));
     }
     findings
+}
+
+/// Returns the shares of openings and names that the ratchets are about, as lines of text.
+pub fn shares(root: &Path) -> anyhow::Result<String> {
+    let sources = sources(root, &files(root)?)?;
+    let (mut blocks, mut openings) = (0, 0);
+    for source in &sources {
+        let (more, hidden) = words::count_openings(source);
+        blocks += more;
+        openings += hidden;
+    }
+    let names = type_names::defined(&sources);
+    let (one_word, shared) = type_names::count_shared(&names);
+    let percent = |part: usize, whole: usize| 100.0 * part as f64 / whole.max(1) as f64;
+    Ok(format!(
+        "words: {openings} of {blocks} comments ({:.1} %) open without their subject\n\
+         names: {one_word} of {} types ({:.0} %) have one word, {shared} ({:.0} %) share their \
+         name with two others",
+        percent(openings, blocks),
+        names.len(),
+        percent(one_word, names.len()),
+        percent(shared, names.len()),
+    ))
 }
 
 fn sources(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<Source>> {

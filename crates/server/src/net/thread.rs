@@ -549,8 +549,7 @@ impl<'s> IoThread<'s> {
                 true => connection.fetched_bytes,
                 false => usize::MAX,
             };
-            // Only the execution of commands changes these, and no command is executed before they
-            // are read again.
+            // Only commands change these, and none is executed before they are read again.
             let client = &connection.client;
             let limits = if client.authenticated {
                 limits::of_requests(self.server)
