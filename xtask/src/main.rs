@@ -1,8 +1,10 @@
 //! Commands for work on this repository. `tidy` checks rules of the source tree that no compiler
-//! checks. `soak` searches for faults with random tests for a given time.
+//! checks, and `commits` the subjects of commits. `soak` searches for faults with random tests for
+//! a given time.
 
 #![forbid(unsafe_code)]
 
+mod commits;
 mod finding;
 mod soak;
 mod source;
@@ -15,6 +17,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo run -p xtask -- COMMAND\n  \
     tidy [--only columns|cycles|layout|names|words [FOLDER]]\n  \
+    commits BASE\n  \
     soak [--minutes N] [SUITE]";
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -22,6 +25,16 @@ fn main() -> anyhow::Result<ExitCode> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let findings = match words.as_slice() {
         ["soak", arguments @ ..] => return soak::soak(arguments),
+        ["commits", base] => {
+            let wrong = commits::check(root(), base)?;
+            wrong.iter().for_each(|line| println!("{line}"));
+            println!("commits: {} subjects are wrong", wrong.len());
+            return Ok(if wrong.is_empty() {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            });
+        }
         ["tidy"] => {
             println!("{}", tidy::shares(root())?);
             tidy::tidy(root())?
