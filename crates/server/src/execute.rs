@@ -329,27 +329,43 @@ impl<'s> Executor<'s> {
             client.script.lacks_memory = !self.make_room(now_ms);
             return Ok(());
         }
-        let denied = |command: &Command| command.flags.has(Flags::DENYOOM);
-        let denied_in_exec = command.name == "exec"
-            && client
-                .transaction
-                .iter()
-                .flat_map(|t| &t.commands)
-                .any(|words| {
-                    let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-                    lookup(&args).is_ok_and(denied)
-                });
-        // Queued commands take memory, whatever they do.
-        let takes = denied(command) || takes_aside(command) || must_queue(client, command);
-        if !(takes || denied_in_exec) || self.make_room(now_ms) {
+        let (takes, takes_in_exec) = self.takes_memory(client, command);
+        if !(takes || takes_in_exec) || self.make_room(now_ms) {
             return Ok(());
         }
-        if denied_in_exec && let Some(transaction) = &mut client.transaction {
+        // The memory is counted now, so that fewer commands may be refused.
+        let (takes, takes_in_exec) = self.takes_memory(client, command);
+        if !(takes || takes_in_exec) {
+            return Ok(());
+        }
+        if takes_in_exec && let Some(transaction) = &mut client.transaction {
             // EXEC then ends the transaction with the error.
             transaction.without_memory = true;
             return Ok(());
         }
         Err(CommandError::OutOfMemory)
+    }
+
+    /// Returns true if the command may take memory that is refused beyond the limit, and true if a
+    /// command does that which `EXEC` would execute.
+    fn takes_memory(&self, client: &Client, command: &Command) -> (bool, bool) {
+        let server = self.server;
+        let is_far_over = server
+            .eviction
+            .is_far_over(&server.keyspace, &server.access);
+        let denied = |command: &Command| {
+            let flags = command.flags;
+            flags.has(Flags::DENYOOM) || flags.has(Flags::SLOWLY_GROWS) && is_far_over
+        };
+        let commands = client.transaction.iter().flat_map(|it| &it.commands);
+        let denied_in_exec = command.name == "exec"
+            && commands.into_iter().any(|words| {
+                let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+                lookup(&args).is_ok_and(denied)
+            });
+        // Queued commands take memory, whatever they do.
+        let takes = denied(command) || takes_aside(command) || must_queue(client, command);
+        (takes, denied_in_exec)
     }
 
     /// Evicts keys until memory is below `maxmemory`. Returns false if that fails.

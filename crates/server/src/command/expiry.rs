@@ -11,7 +11,7 @@ pub const COMMANDS: &[Command] = &[
     Command::planned("expire", -3, Touch::Change, |planned| {
         expire(planned, "expire", Time::IN_SECONDS)
     })
-    .writes()
+    .slowly_grows()
     .fast()
     .key(1)
     .about(GROUP, "1.0.0", "O(log N)")
@@ -19,7 +19,7 @@ pub const COMMANDS: &[Command] = &[
     Command::planned("pexpire", -3, Touch::Change, |planned| {
         expire(planned, "pexpire", Time::IN_MILLISECONDS)
     })
-    .writes()
+    .slowly_grows()
     .fast()
     .key(1)
     .about(GROUP, "2.6.0", "O(log N)")
@@ -27,7 +27,7 @@ pub const COMMANDS: &[Command] = &[
     Command::planned("expireat", -3, Touch::Change, |planned| {
         expire(planned, "expireat", Time::AT_SECONDS)
     })
-    .writes()
+    .slowly_grows()
     .fast()
     .key(1)
     .about(GROUP, "1.2.0", "O(log N)")
@@ -35,7 +35,7 @@ pub const COMMANDS: &[Command] = &[
     Command::planned("pexpireat", -3, Touch::Change, |planned| {
         expire(planned, "pexpireat", Time::AT_MILLISECONDS)
     })
-    .writes()
+    .slowly_grows()
     .fast()
     .key(1)
     .about(GROUP, "2.6.0", "O(log N)")

@@ -52,7 +52,7 @@ pub const COMMANDS: &[Command] = &[
         .writes()
         .summary("Has fields never expire."),
     Command::new("hgetex", -5, hgetex)
-        .writes()
+        .slowly_grows()
         .fast()
         .key(1)
         .part(|args| Part::Fields(named(args)))
@@ -79,7 +79,7 @@ const fn expiring(
     run: fn(&mut Call<'_>) -> Answer,
     summary: &'static str,
 ) -> Command {
-    on_times(name, -6, run).writes().summary(summary)
+    on_times(name, -6, run).slowly_grows().summary(summary)
 }
 
 const fn telling(

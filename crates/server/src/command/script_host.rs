@@ -6,6 +6,7 @@ use crate::carried;
 use crate::error::CommandError;
 use crate::resp::Reply;
 use crate::script::Host;
+use crate::server::Server;
 use std::cell::Cell;
 
 thread_local! {
@@ -87,12 +88,31 @@ impl ScriptHost<'_, '_> {
             let admitted = self.call.server.admit_write(command);
             admitted.map_err(|error| error.to_string())?;
         }
-        if self.lacks_memory && command.flags.has(Flags::DENYOOM) {
+        let takes = command.flags.has(Flags::DENYOOM);
+        let takes_little = command.flags.has(Flags::SLOWLY_GROWS);
+        if self.lacks_memory && takes || (takes || takes_little) && self.is_far_over() {
             return Err(CommandError::OutOfMemory.to_string());
         }
         let acl = &self.call.server.acl;
         let checked = self.call.client.check(acl, command, args, Context::Lua);
         checked.map_err(|denied| format!("ERR ACL failure in script: {}", denied.text()))?;
         Ok(())
+    }
+
+    /// Returns true if much more memory is used than allowed. Then even a script that has written
+    /// must end, because it could take any amount.
+    fn is_far_over(&self) -> bool {
+        let Server {
+            eviction,
+            keyspace,
+            access,
+            ..
+        } = self.call.server;
+        if !eviction.is_far_over(keyspace, access) {
+            return false;
+        }
+        // It was an estimate.
+        eviction.used_bytes(keyspace, self.call.keys.databases(), access);
+        eviction.is_far_over(keyspace, access)
     }
 }

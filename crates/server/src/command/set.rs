@@ -60,7 +60,7 @@ pub const COMMANDS: &[Command] = &[
         .summary("Returns members that are drawn by chance.")
         .differs(REPEATED_MAX_DEVIATION),
     Command::new("smove", 4, smove)
-        .writes()
+        .slowly_grows()
         .fast()
         .keys_at(1, 2, 1)
         .about(GROUP, "1.0.0", "O(1)")

@@ -132,6 +132,10 @@ impl Command {
     pub const fn grows(self) -> Command {
         self.flag(Flags(Flags::WRITE.0 | Flags::DENYOOM.0))
     }
+    /// Adds the flags for changing keys and taking little memory.
+    pub const fn slowly_grows(self) -> Command {
+        self.flag(Flags(Flags::WRITE.0 | Flags::SLOWLY_GROWS.0))
+    }
     /// Adds the flags for reading keys without using them.
     pub const fn looks(self) -> Command {
         self.reads().flag(Flags::LOOKS_ONLY)

@@ -63,6 +63,9 @@ const WRITE_OVERHEAD_BYTES: usize = 64;
 /// The part of the limit that eviction frees below the limit.
 const SPARE_PART: u64 = 1024;
 
+/// Commands that take little memory are refused if this part of the limit is used beyond it.
+const FAR_PART: u64 = 16;
+
 /// A command may grow values by this part of the limit before others are evicted.
 const GROWTH_PART: u64 = 32;
 
@@ -257,6 +260,15 @@ impl Eviction {
         let index = || self.index_bytes_max.load(Ordering::Relaxed);
         limit != 0 && index() + self.other_bytes(keyspace, access) > limit
             || self.may_memory_tier_be_over(keyspace)
+    }
+
+    /// Returns true if even commands that take little memory must be refused. May be true until the
+    /// indexes are counted again.
+    pub fn is_far_over(&self, keyspace: &Keyspace, access: &Access) -> bool {
+        let limit = self.limit_bytes();
+        let index = self.index_bytes_max.load(Ordering::Relaxed);
+        limit != 0
+            && index.saturating_add(self.other_bytes(keyspace, access)) > limit + limit / FAR_PART
     }
 
     /// Returns the number of bytes that one command may take beyond its arguments: up to the limit,

@@ -330,6 +330,108 @@ fn one_command_does_not_grow_a_value_beyond_the_limit() {
     }
 }
 
+/// Redis never refuses these commands for their memory.
+#[test]
+fn commands_that_take_little_memory_are_refused_far_beyond_the_limit() {
+    let _alone = ALONE.lock();
+    let long = "n".repeat(2000);
+    type Words = fn(&str, u64) -> Vec<String>;
+    let many: [(&str, Words); 5] = [
+        ("consumers that read", |long, number| {
+            let consumer = format!("{long}{number}");
+            ["XREADGROUP", "GROUP", "g", &consumer, "STREAMS", "st", ">"]
+                .map(str::to_owned)
+                .into()
+        }),
+        ("consumers that claim", |long, number| {
+            let consumer = format!("{long}{number}");
+            ["XAUTOCLAIM", "st", "g", &consumer, "0", "0"]
+                .map(str::to_owned)
+                .into()
+        }),
+        ("names", |long, number| {
+            [
+                "RENAME".to_owned(),
+                format!("k{number}"),
+                format!("{long}{number}"),
+            ]
+            .into()
+        }),
+        ("times", |_, number| {
+            ["EXPIRE".to_owned(), format!("k{number}"), "1000".to_owned()].into()
+        }),
+        ("names of a script", |long, number| {
+            let text = "return redis.call('RENAME', KEYS[1], KEYS[2])";
+            [
+                "EVAL",
+                text,
+                "2",
+                &format!("k{number}"),
+                &format!("{long}{number}"),
+            ]
+            .map(str::to_owned)
+            .into()
+        }),
+    ];
+    for (what, words) in many {
+        let server = limited(Policy::NoEviction, LIMIT);
+        let mut client = server.connect();
+        client
+            .command(&[b"XGROUP", b"CREATE", b"st", b"g", b"$", b"MKSTREAM"])
+            .unwrap();
+        let mut keys = 0;
+        while !is_refused(
+            &client
+                .command(&[b"SET", format!("k{keys}").as_bytes(), &[b'v'; 300]])
+                .unwrap(),
+        ) {
+            keys += 1;
+        }
+        let mut done = 0;
+        for number in 0..4000.min(keys) {
+            let words = words(&long, number);
+            let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+            let answer = client.command(&words).unwrap();
+            if matches!(answer, Value::Error(_)) {
+                break;
+            }
+            done += 1;
+        }
+        // Some are executed though the memory is full.
+        assert!(done > 10, "{what}: {done}");
+        let used = used(&server);
+        assert!(used <= LIMIT * 23 / 20, "{what}: {used} after {done}");
+    }
+}
+
+/// Scripts begin below the limit here, and no error stops them.
+#[test]
+fn a_script_does_not_write_far_beyond_the_limit() {
+    let _alone = ALONE.lock();
+    for policy in [Policy::NoEviction, Policy::AllKeysLru] {
+        for write in [
+            "'SET', 'k' .. i, string.rep('v', 500)",
+            "'RPUSH', 'l', string.rep('v', 500) .. i",
+            "'SETRANGE', 'r' .. i, 600, 'x'",
+        ] {
+            let server = limited(policy, LIMIT);
+            let text = format!(
+                "local refused = 0
+                for i = 1, 20000 do
+                    local reply = redis.pcall({write})
+                    if type(reply) == 'table' and reply.err then refused = refused + 1 end
+                end
+                return refused"
+            );
+            let refused = command(&server, &[b"EVAL", text.as_bytes(), b"0"]);
+            let is_refused = matches!(refused, Value::Integer(1000..));
+            assert!(is_refused, "{policy:?} {write}: {refused}");
+            let used = used(&server);
+            assert!(used <= LIMIT * 23 / 20, "{policy:?} {write}: {used}");
+        }
+    }
+}
+
 #[test]
 fn results_that_are_stored_keep_to_the_limit() {
     let _alone = ALONE.lock();

@@ -53,13 +53,13 @@ pub const COMMANDS: &[Command] = &[
         .summary("Returns the type of a key."),
     Command::new("rename", 3, rename)
         .unshared()
-        .writes()
+        .slowly_grows()
         .keys_at(1, 2, 1)
         .about(GROUP, "1.0.0", "O(log N)")
         .summary("Renames a key, and replaces what has the new name."),
     Command::new("renamenx", 3, renamenx)
         .unshared()
-        .writes()
+        .slowly_grows()
         .fast()
         .keys_at(1, 2, 1)
         .about(GROUP, "1.0.0", "O(log N)")
@@ -72,7 +72,7 @@ pub const COMMANDS: &[Command] = &[
         .summary("Copies a key to another."),
     Command::new("move", 3, r#move)
         .unshared()
-        .writes()
+        .slowly_grows()
         .fast()
         .key(1)
         .about(GROUP, "1.0.0", "O(log N)")

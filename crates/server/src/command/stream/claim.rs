@@ -14,7 +14,7 @@ use crate::resp::Reply;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("xclaim", -6, xclaim)
-        .writes()
+        .slowly_grows()
         .fast()
         .key(1)
         .about(
@@ -24,7 +24,7 @@ pub(super) const COMMANDS: &[Command] = &[
         )
         .summary("Gives entries that are pending to another consumer."),
     Command::new("xautoclaim", -6, xautoclaim)
-        .writes()
+        .slowly_grows()
         .fast()
         .key(1)
         .about(GROUP, "6.2.0", "O(N) for COUNT N")

@@ -24,7 +24,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .about(GROUP, "5.0.0", "O(N) for N entries")
         .summary("Returns the entries of streams behind others. Waits until there are any."),
     Command::new("xreadgroup", -7, xreadgroup)
-        .writes()
+        .slowly_grows()
         .flag(WAITS)
         .keys_found(keys)
         .about(

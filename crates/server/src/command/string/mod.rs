@@ -67,7 +67,7 @@ pub const COMMANDS: &[Command] = &[
         .about(GROUP, "9.0.0", "O(1)")
         .summary("Deletes a key that holds a string."),
     Command::planned("getex", -2, Touch::Change, options::getex)
-        .writes()
+        .slowly_grows()
         .fast()
         .key(1)
         .about(GROUP, "6.2.0", "O(1)")

@@ -63,6 +63,11 @@ pub struct Needs {
     pub written_bytes: usize,
 }
 
+/// Returns true if commands with these flags may take memory.
+fn grows(flags: Flags) -> bool {
+    flags.has(Flags::DENYOOM) || flags.has(Flags::SLOWLY_GROWS)
+}
+
 impl Needs {
     /// Adds the needs of a command, except the counts of writes.
     pub fn add(&mut self, kind: &Kind) {
@@ -71,7 +76,7 @@ impl Needs {
         self.several |= several;
         self.alone |= kind.is_nearest() || kind.writes && several;
         self.writes |= kind.writes;
-        self.grows |= kind.writes && kind.batchable.command.flags.has(Flags::DENYOOM);
+        self.grows |= kind.writes && grows(kind.batchable.command.flags);
         self.fold |= kind.folds();
     }
 }
