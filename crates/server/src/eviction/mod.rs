@@ -175,7 +175,7 @@ impl Eviction {
         if limit == 0 {
             return false;
         }
-        let index = self.index_bytes_max.load(Ordering::Relaxed);
+        let index = self.index_bytes(keyspace);
         let used = index.saturating_add(self.other_bytes(keyspace, access));
         let resident = machine::resident_bytes().unwrap_or(0);
         self.withheld.look(limit, used.min(limit), resident)
@@ -232,7 +232,18 @@ impl Eviction {
     pub fn used_bytes(&self, keyspace: &Keyspace, databases: &Databases, access: &Access) -> u64 {
         let index = keyspace.index_bytes(databases) as u64;
         self.index_bytes_max.store(index, Ordering::Relaxed);
+        keyspace.put_bytes.store(0, Ordering::Relaxed);
         index + self.other_bytes(keyspace, access)
+    }
+
+    /// Returns the bytes that the indexes take at most.
+    #[inline]
+    fn index_bytes(&self, keyspace: &Keyspace) -> u64 {
+        let put = keyspace.put_bytes.load(Ordering::Relaxed);
+        // The first number is large until the indexes are counted.
+        self.index_bytes_max
+            .load(Ordering::Relaxed)
+            .saturating_add(put)
     }
 
     fn other_bytes(&self, keyspace: &Keyspace, access: &Access) -> u64 {
@@ -257,7 +268,7 @@ impl Eviction {
     #[inline]
     pub fn may_be_over(&self, keyspace: &Keyspace, access: &Access) -> bool {
         let limit = self.usable_bytes();
-        let index = || self.index_bytes_max.load(Ordering::Relaxed);
+        let index = || self.index_bytes(keyspace);
         limit != 0 && index() + self.other_bytes(keyspace, access) > limit
             || self.may_memory_tier_be_over(keyspace)
     }
@@ -266,7 +277,7 @@ impl Eviction {
     /// indexes are counted again.
     pub fn is_far_over(&self, keyspace: &Keyspace, access: &Access) -> bool {
         let limit = self.limit_bytes();
-        let index = self.index_bytes_max.load(Ordering::Relaxed);
+        let index = self.index_bytes(keyspace);
         limit != 0
             && index.saturating_add(self.other_bytes(keyspace, access)) > limit + limit / FAR_PART
     }
@@ -278,7 +289,7 @@ impl Eviction {
         if limit == 0 {
             return u64::MAX;
         }
-        let index = self.index_bytes_max.load(Ordering::Relaxed);
+        let index = self.index_bytes(keyspace);
         let used = index.saturating_add(self.other_bytes(keyspace, access));
         limit.saturating_sub(used).max(limit / GROWTH_PART)
     }
@@ -288,7 +299,7 @@ impl Eviction {
     pub fn may_memory_tier_be_over(&self, keyspace: &Keyspace) -> bool {
         let tier = self.memory_tier_bytes.load(Ordering::Relaxed);
         tier != 0 && {
-            let index = self.index_bytes_max.load(Ordering::Relaxed);
+            let index = self.index_bytes(keyspace);
             index + keyspace.object_bytes() as u64 > tier
         }
     }
@@ -298,6 +309,7 @@ impl Eviction {
     pub fn memory_tier_excess(&self, keyspace: &Keyspace, databases: &Databases) -> u64 {
         let index = keyspace.index_bytes(databases) as u64;
         self.index_bytes_max.store(index, Ordering::Relaxed);
+        keyspace.put_bytes.store(0, Ordering::Relaxed);
         let used = index + keyspace.object_bytes() as u64;
         match self.memory_tier_bytes.load(Ordering::Relaxed) {
             0 => 0,

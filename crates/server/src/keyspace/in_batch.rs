@@ -28,6 +28,7 @@ use nearfield::{Batch, Bytes, Direction, Error, Outcome};
 use nearfield_core::Span;
 use nearfield_tiers::Heap;
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 /// The joint effects of the commands of a batch, apart from the values of keys.
 #[derive(Debug, Default)]
@@ -557,6 +558,14 @@ impl InBatch<'_> {
             Some(_) if !self.keyspace.is_shared() => folded.note(self.batch, operation),
             _ => None,
         };
+        // A long record may come from short arguments, which are all that is counted else.
+        const LONG_BYTES: usize = 1024;
+        if let Payload::Inline(value) = record.payload
+            && value.len() > LONG_BYTES
+        {
+            let bytes = 2 * value.len() as u64;
+            self.keyspace.put_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
         let record = record.keeping_note(note);
         let given_up = folded.change(self.batch, operation, Some(record));
         self.keyspace.retire(given_up);

@@ -790,6 +790,10 @@ impl<'c> Keys<'c> {
         stored: &[u8],
         note: Option<u64>,
     ) -> Result<(), CommandError> {
+        // A record may be much longer than the arguments of its command.
+        // Blocks that were just divided are half empty.
+        let bytes = 2 * (key.len() + stored.len()) as u64;
+        self.keyspace.put_bytes.fetch_add(bytes, Ordering::Relaxed);
         if self.has_draft() {
             self.effects.draft.set(self.database, key, Some(stored));
             return Ok(());

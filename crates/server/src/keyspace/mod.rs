@@ -110,6 +110,8 @@ pub struct Keyspace {
     limits: SharedLimits,
     /// Number of changes since the last snapshot.
     pub changes: AtomicU64,
+    /// Bytes of keys and records that single commands have stored since the indexes were counted.
+    pub put_bytes: AtomicU64,
     /// Number of expired keys since the start.
     pub expired_keys: AtomicU64,
     /// Number of expired fields of hashes since the start.
@@ -138,6 +140,7 @@ impl Keyspace {
             observers: AtomicU32::default(),
             limits: SharedLimits::default(),
             changes: AtomicU64::default(),
+            put_bytes: AtomicU64::default(),
             expired_keys: AtomicU64::default(),
             expired_fields: AtomicU64::default(),
             hits: AtomicU64::default(),

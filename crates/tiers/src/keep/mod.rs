@@ -13,7 +13,7 @@
 //! full, they [carry](Keeper::relieve) as many values out as is needed. They wait for a thread that
 //! is already moving values, because that makes room, too. That thread may be slow: the store's
 //! thread runs at a lower priority, so that on a busy machine it may not run for long. It therefore
-//! yields after a few values to a thread that waits, and each of its [steps](Mover) restarts the
+//! yields after a few values to a thread that waits, and each of its steps restarts the
 //! timeout of those that wait. If nothing has moved in a step for [`PATIENCE`], it waits for a disk
 //! that does not respond: then there is no room, and no thread waits until the disk has responded.
 //!
