@@ -1,9 +1,9 @@
-//! Files with secrets that are rewritten: configurations and users. At each moment, other users can
+//! Files with secrets that are read and rewritten: configurations and users. At each moment, other users can
 //! read them no more than before.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,27 @@ use std::path::{Path, PathBuf};
 const OWN_MODE: u32 = 0o600;
 /// The permission bits of a mode.
 const MODE_BITS: u32 = 0o7777;
+
+/// Longest file that is read. A longer one was not written by hand.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// Reads a whole file. A device or pipe that never ends is an error, too.
+///
+/// # Errors
+/// Those of the system; `FileTooLarge` beyond 64 MiB.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(BYTES_MAX + 1)
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(io::Error::new(
+            ErrorKind::FileTooLarge,
+            "the file has more than 64 MiB",
+        ));
+    }
+    Ok(bytes)
+}
 
 /// Replaces the whole file, or nothing: the old one stays until the new one is durable on the
 /// medium. The new one has the mode and, if the system allows it, the owner of the old one. A
@@ -109,5 +130,11 @@ mod tests {
         let left = std::fs::read_dir(&folder).unwrap().count();
         assert_eq!(left, 2, "files are left over");
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_file_without_an_end_is_refused() {
+        let error = read(Path::new("/dev/zero")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FileTooLarge);
     }
 }

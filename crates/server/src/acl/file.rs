@@ -80,7 +80,7 @@ impl Acl {
     pub fn load(&self) -> Result<Vec<Vec<u8>>, AclError> {
         let path = self.path()?;
         let shown = path.display().to_string();
-        let text = std::fs::read(path).map_err(|source| AclError::Io {
+        let text = secret_file::read(path).map_err(|source| AclError::Io {
             what: "load",
             path: shown.clone(),
             source,

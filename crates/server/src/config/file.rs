@@ -113,7 +113,7 @@ impl Settings {
     }
 
     fn read_file(&mut self, path: &Path, depth: usize) -> Result<(), FileError> {
-        let text = std::fs::read(path).map_err(|source| FileError::System {
+        let text = secret_file::read(path).map_err(|source| FileError::System {
             path: path.to_owned(),
             source,
         })?;
@@ -225,7 +225,7 @@ pub fn rewrite(
         path: path.to_owned(),
         source,
     };
-    let text = std::fs::read(path).map_err(system)?;
+    let text = secret_file::read(path).map_err(system)?;
     let text = text.strip_suffix(b"\n").unwrap_or(&text);
     let mut left: Vec<_> = values.iter().collect();
     let mut users = users.iter();
