@@ -91,6 +91,9 @@ pub fn dump_functions<'c>(codes: impl IntoIterator<Item = &'c [u8]>) -> Vec<u8> 
     payload().unwrap_or_else(|error: Error| panic!("memory takes what is code: {error}"))
 }
 
+/// Bytes that the compressed texts of all libraries of a payload may expand to.
+const CODES_BYTES_MAX: u64 = 64 << 20;
+
 /// Decodes the codes of libraries from a payload that [`dump_functions`] or a Redis has made.
 ///
 /// # Errors
@@ -99,6 +102,7 @@ pub fn dump_functions<'c>(codes: impl IntoIterator<Item = &'c [u8]>) -> Vec<u8> 
 pub fn restore_functions(payload: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let (body, _) = checked(payload)?;
     let mut source = Source::of_bytes(body, body.len());
+    source.limit_expanded(CODES_BYTES_MAX);
     let mut codes = Vec::new();
     while source.offset() < body.len() as u64 {
         let offset = source.offset();

@@ -6,7 +6,7 @@ use super::made::{
 };
 use crate::rdb::{
     Attributes, Dialect, Error, Item, Reader, Unsupported, Value, checksum, dump, restore,
-    restore_within,
+    restore_functions, restore_within,
 };
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -267,6 +267,9 @@ fn payloads_are_checked() {
     assert_eq!(restored, Value::String(vec![b'a'; 265]));
     let refused = restore_within(&expands, 264);
     assert!(matches!(refused, Err(Error::NoRoom { length: 265, .. })));
+    let expands = sealed(b"\xf5\xc3\x05\x80\x05\x00\x00\x00\x00a\xe0\xff\x00\x0a\x00");
+    let refused = restore_functions(&expands);
+    assert!(matches!(refused, Err(Error::NoRoom { .. })), "{refused:?}");
     // A missing checksum is a wrong one.
     let unsummed = [b"\x04\x01\x01f\x01v\x0a\x00".as_slice(), &[0; 8]].concat();
     assert!(matches!(
