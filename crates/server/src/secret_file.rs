@@ -1,5 +1,5 @@
-//! Files with secrets that are read and rewritten: configurations and users. At each moment, other users can
-//! read them no more than before.
+//! Files with secrets that are read and rewritten: configurations and users. At each moment, other
+//! users can read them no more than before.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, Permissions};
