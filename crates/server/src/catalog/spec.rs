@@ -65,7 +65,7 @@ impl Flags {
     pub const KEY_BY_KEY: Flags = Flags(1 << 19);
     /// A command that takes a little memory, for a name or a time, which Redis never refuses. It is
     /// refused far beyond the limit only.
-    pub const SLOWLY_GROWS: Flags = Flags(1 << 24);
+    pub const SLOWLY_GROWS: Flags = Flags(1 << 26);
 
     /// A command that replicas which have lost their primary may execute. There are no replicas, so
     /// the flag is only shown to clients.
