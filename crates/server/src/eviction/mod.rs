@@ -65,6 +65,8 @@ const SPARE_PART: u64 = 1024;
 
 /// Commands that take little memory are refused if this part of the limit is used beyond it.
 const FAR_PART: u64 = 16;
+/// With a small limit, this number of bytes: a script that has deleted keys may then still write.
+const FAR_BYTES_MIN: u64 = 4 << 20;
 
 /// A command may grow values by this part of the limit before others are evicted.
 const GROWTH_PART: u64 = 32;
@@ -278,8 +280,8 @@ impl Eviction {
     pub fn is_far_over(&self, keyspace: &Keyspace, access: &Access) -> bool {
         let limit = self.limit_bytes();
         let index = self.index_bytes(keyspace);
-        limit != 0
-            && index.saturating_add(self.other_bytes(keyspace, access)) > limit + limit / FAR_PART
+        let far = limit + (limit / FAR_PART).max(FAR_BYTES_MIN);
+        limit != 0 && index.saturating_add(self.other_bytes(keyspace, access)) > far
     }
 
     /// Returns the number of bytes that one command may take beyond its arguments: up to the limit,
