@@ -56,7 +56,7 @@ impl<'c> Call<'c> {
     /// # Errors
     /// `LacksRoom`.
     pub fn check_room(&self, bytes: usize) -> Answer {
-        // Counting costs more than a small value.
+        // A small value is not worth the time of counting.
         const SMALL_BYTES: usize = 1 << 16;
         if bytes <= SMALL_BYTES || bytes as u64 <= self.room() {
             return Ok(());

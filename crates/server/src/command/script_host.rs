@@ -111,7 +111,7 @@ impl ScriptHost<'_, '_> {
         if !eviction.is_far_over(keyspace, access) {
             return false;
         }
-        // It was an estimate.
+        // The index may take less than estimated, so it is counted.
         eviction.used_bytes(keyspace, self.call.keys.databases(), access);
         eviction.is_far_over(keyspace, access)
     }

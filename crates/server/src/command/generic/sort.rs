@@ -170,7 +170,8 @@ fn sort_with(call: &mut Call<'_>, mut options: Options<'_>) -> Answer {
     let (mut answers, mut bytes) = (Vec::new(), 0);
     let room = call.room();
     each_answer(&mut call.keys, part, &options.get, |answer| {
-        // The answers may be much longer than the elements, as one key can be read for each.
+        // The results may be much longer than the elements, because GET can read one long value for
+        // each of them.
         bytes += answer.map_or(0, <[u8]>::len) + ANSWER_BYTES;
         answers.push(answer.map(<[u8]>::to_vec));
         bytes as u64 <= room
