@@ -39,7 +39,7 @@ pub const UNCLEAN: &[(&str, &str, usize)] = &[
     ("words", "crates/pim", 4),
     ("words", "crates/pool", 2),
     ("words", "crates/radix", 2),
-    ("words", "crates/server", 43),
+    ("words", "crates/server", 42),
     ("words", "crates/server-testkit", 4),
     ("words", "crates/testkit", 1),
     ("words", "xtask", 1),

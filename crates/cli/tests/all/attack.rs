@@ -89,7 +89,8 @@ fn a_server_that_crashes_is_found() {
 
 #[test]
 fn a_server_that_hangs_is_found() {
-    let fault = fault_of("kill -STOP $server; sleep 10; kill -KILL $server");
+    // The server stays stopped: a connection that is being opened meets no reply for some seconds.
+    let fault = fault_of("kill -STOP $server");
     assert!(
         matches!(fault, Some(ServerFault::Unanswered(_))),
         "{fault:?}"
