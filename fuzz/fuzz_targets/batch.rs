@@ -8,8 +8,8 @@
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use nearfield_core::{Batch, Bytes, Direction, Form, OrderedIndex, Words};
-use nearfield_radix::{Combine, EngineOptions, Radix, RadixForm};
+use nearfield_core::{Batch, ByteStrings, EntryForm, OrderedIndex, ScanDirection, Words};
+use nearfield_radix::{Combine, EngineOptions, RadixForm, RadixIndex};
 use nearfield_testkit::model::Reference;
 use std::env;
 use std::ops::Bound;
@@ -23,16 +23,16 @@ static CANARY: LazyLock<bool> = LazyLock::new(|| env::var_os("NEARFIELD_FUZZ_CAN
 /// The plan that an input encodes. It is read byte by byte, because derived reading takes four
 /// bytes for each choice, three of which the fuzzer would mutate in vain.
 #[derive(Debug)]
-struct Plan<T> {
+struct BatchFuzzPlan<T> {
     /// The keys and values of all steps. Steps refer to them by position, so that each is used
     /// often.
     pool: Vec<T>,
-    batches: Vec<(EngineOptions, Vec<Step>)>,
+    batches: Vec<(EngineOptions, Vec<BatchFuzzStep>)>,
 }
 
 /// An operation; numbers are positions in the pool, taken modulo its length.
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum BatchFuzzStep {
     Get(u8),
     Insert(u8, u8),
     /// An update; `None` as the expected value stands for an absent key.
@@ -41,7 +41,7 @@ enum Step {
     RemoveIf(u8, u8),
     Predecessor(u8),
     Successor(u8),
-    Scan(Bound<u8>, Bound<u8>, u32, Direction),
+    Scan(Bound<u8>, Bound<u8>, u32, ScanDirection),
 }
 
 fuzz_target!(|input: &[u8]| {
@@ -49,11 +49,11 @@ fuzz_target!(|input: &[u8]| {
     // An input that ends early is ignored.
     let _ = match input.arbitrary() {
         Ok(false) => plan(&mut input).map(|plan| check::<Words>(&plan)),
-        _ => plan(&mut input).map(|plan| check::<Bytes>(&plan)),
+        _ => plan(&mut input).map(|plan| check::<ByteStrings>(&plan)),
     };
 });
 
-fn plan<'a, T: Arbitrary<'a>>(input: &mut Unstructured<'a>) -> Result<Plan<T>> {
+fn plan<'a, T: Arbitrary<'a>>(input: &mut Unstructured<'a>) -> Result<BatchFuzzPlan<T>> {
     let count = input.int_in_range(1_u8..=24)?;
     let pool = (0..count).map(|_| input.arbitrary());
     let pool = pool.collect::<Result<_>>()?;
@@ -66,7 +66,7 @@ fn plan<'a, T: Arbitrary<'a>>(input: &mut Unstructured<'a>) -> Result<Plan<T>> {
         }
         batches.push((options, steps));
     }
-    Ok(Plan { pool, batches })
+    Ok(BatchFuzzPlan { pool, batches })
 }
 
 fn options(bits: u8, shortcut_bytes: u8) -> EngineOptions {
@@ -85,31 +85,31 @@ fn options(bits: u8, shortcut_bytes: u8) -> EngineOptions {
 }
 
 /// Returns the next step of a batch, or `None` at its end.
-fn step(input: &mut Unstructured<'_>) -> Result<Option<Step>> {
+fn step(input: &mut Unstructured<'_>) -> Result<Option<BatchFuzzStep>> {
     if input.is_empty() {
         return Ok(None);
     }
     let kind: u8 = input.arbitrary()?;
     let at: u8 = input.arbitrary()?;
     Ok(Some(match kind % 16 {
-        0..=3 => Step::Insert(at, input.arbitrary()?),
-        4 | 5 => Step::Get(at),
-        6 | 7 => Step::Remove(at),
-        8 => Step::Update(at, None, input.arbitrary()?),
-        9 => Step::Update(at, Some(input.arbitrary()?), input.arbitrary()?),
-        10 => Step::Predecessor(at),
-        11 => Step::Successor(at),
+        0..=3 => BatchFuzzStep::Insert(at, input.arbitrary()?),
+        4 | 5 => BatchFuzzStep::Get(at),
+        6 | 7 => BatchFuzzStep::Remove(at),
+        8 => BatchFuzzStep::Update(at, None, input.arbitrary()?),
+        9 => BatchFuzzStep::Update(at, Some(input.arbitrary()?), input.arbitrary()?),
+        10 => BatchFuzzStep::Predecessor(at),
+        11 => BatchFuzzStep::Successor(at),
         12 | 13 => {
             let direction = match kind % 16 {
-                12 => Direction::Ascending,
-                _ => Direction::Descending,
+                12 => ScanDirection::Ascending,
+                _ => ScanDirection::Descending,
             };
             let other = input.arbitrary()?;
             let shape: u8 = input.arbitrary()?;
             let limit = u32::from(shape >> 4);
-            Step::Scan(bound(at, shape), bound(other, shape >> 2), limit, direction)
+            BatchFuzzStep::Scan(bound(at, shape), bound(other, shape >> 2), limit, direction)
         }
-        14 => Step::RemoveIf(at, input.arbitrary()?),
+        14 => BatchFuzzStep::RemoveIf(at, input.arbitrary()?),
         _ => return Ok(None),
     }))
 }
@@ -122,11 +122,11 @@ fn bound(position: u8, shape: u8) -> Bound<u8> {
     }
 }
 
-fn check<F>(plan: &Plan<F::OwnedKey>)
+fn check<F>(plan: &BatchFuzzPlan<F::OwnedKey>)
 where
-    F: RadixForm<OwnedValue = <F as Form>::OwnedKey> + PartialEq,
+    F: RadixForm<OwnedValue = <F as EntryForm>::OwnedKey> + PartialEq,
 {
-    let radix = Radix::<F>::with_memory_limit(MEMORY_BYTES).expect("64 MiB can be had");
+    let radix = RadixIndex::<F>::with_memory_limit(MEMORY_BYTES).expect("64 MiB can be had");
     let reference = Reference::<F>::new();
     for (options, steps) in &plan.batches {
         radix.set_options(*options);
@@ -145,9 +145,9 @@ where
 }
 
 /// Creates a batch. A `forgetful` one has gets in place of removes.
-fn fill<F>(pool: &[F::OwnedKey], steps: &[Step], forgetful: bool) -> Batch<F>
+fn fill<F>(pool: &[F::OwnedKey], steps: &[BatchFuzzStep], forgetful: bool) -> Batch<F>
 where
-    F: Form<OwnedValue = <F as Form>::OwnedKey>,
+    F: EntryForm<OwnedValue = <F as EntryForm>::OwnedKey>,
 {
     let owned = |position: u8| &pool[usize::from(position) % pool.len()];
     let key = |position: u8| F::key(owned(position));
@@ -155,17 +155,17 @@ where
     let mut batch = Batch::with_capacity(steps.len());
     for &step in steps {
         match step {
-            Step::Get(at) => batch.get(key(at)),
-            Step::Insert(at, new) => batch.insert(key(at), value(new)),
-            Step::Update(at, previous, new) => {
+            BatchFuzzStep::Get(at) => batch.get(key(at)),
+            BatchFuzzStep::Insert(at, new) => batch.insert(key(at), value(new)),
+            BatchFuzzStep::Update(at, previous, new) => {
                 batch.update(key(at), previous.map(value), value(new))
             }
-            Step::Remove(at) if forgetful => batch.get(key(at)),
-            Step::Remove(at) => batch.remove(key(at)),
-            Step::RemoveIf(at, expected) => batch.remove_if(key(at), value(expected)),
-            Step::Predecessor(at) => batch.predecessor(key(at)),
-            Step::Successor(at) => batch.successor(key(at)),
-            Step::Scan(low, high, limit, direction) => {
+            BatchFuzzStep::Remove(at) if forgetful => batch.get(key(at)),
+            BatchFuzzStep::Remove(at) => batch.remove(key(at)),
+            BatchFuzzStep::RemoveIf(at, expected) => batch.remove_if(key(at), value(expected)),
+            BatchFuzzStep::Predecessor(at) => batch.predecessor(key(at)),
+            BatchFuzzStep::Successor(at) => batch.successor(key(at)),
+            BatchFuzzStep::Scan(low, high, limit, direction) => {
                 batch.scan(low.map(key), high.map(key), limit, direction)
             }
         };

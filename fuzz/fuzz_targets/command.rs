@@ -8,14 +8,14 @@
 
 use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use nearfield_server::client::{Client, ClientShared, Replies};
-use nearfield_server::command::{self, Command, Run};
-use nearfield_server::config::Options;
+use nearfield_server::client::{ClientSession, ClientShared, ReplyMode};
+use nearfield_server::command::{self, CommandDefinition, CommandImplementation};
+use nearfield_server::config::ServerOptions;
 use nearfield_server::execute::Executor;
 use nearfield_server::keyspace::Keyspace;
-use nearfield_server::resp::{Protocol, Reply};
-use nearfield_server::server::Server;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server::resp::{Protocol, RespReply};
+use nearfield_server::server::ServerCore;
+use nearfield_server_testkit::reply::RespReplyValue;
 use std::sync::{Arc, LazyLock};
 
 /// Commands on files and processes, commands that run code for a long time, and commands that stop
@@ -56,7 +56,7 @@ const ANSWERED_OFTEN: &[&str] = &[
     "sunsubscribe",
 ];
 
-static COMMANDS: LazyLock<Vec<&'static Command>> = LazyLock::new(|| {
+static COMMANDS: LazyLock<Vec<&'static CommandDefinition>> = LazyLock::new(|| {
     let all = command::all();
     all.filter(|command| !LEFT_OUT.contains(&command.name))
         .collect()
@@ -170,52 +170,53 @@ fuzz_target!(|input: &[u8]| {
     let _ = run(&mut Unstructured::new(input));
 });
 
-struct Connected {
-    client: Client,
-    reply: Reply,
+struct CommandFuzzClient {
+    client: ClientSession,
+    reply: RespReply,
 }
 
 fn run(input: &mut Unstructured<'_>) -> Result<()> {
-    let server = Server::new(Options::default());
+    let server = ServerCore::new(ServerOptions::default());
     let mut executor = Executor::new(&server);
     let mut now_ms = 1_700_000_000_000;
-    let mut clients: Vec<Connected> = Vec::new();
+    let mut clients: Vec<CommandFuzzClient> = Vec::new();
     for _ in 0..2 {
         let id = server.clients.next_id();
         let shared = ClientShared::new(id, 0, "peer".to_owned(), "here".to_owned(), now_ms);
         let shared = Arc::new(shared);
         server.clients.lock().insert(id, Arc::clone(&shared));
-        clients.push(Connected {
-            client: Client::new(shared, true),
-            reply: Reply::new(Protocol::Resp2),
+        clients.push(CommandFuzzClient {
+            client: ClientSession::new(shared, true),
+            reply: RespReply::new(Protocol::Resp2),
         });
     }
     while !input.is_empty() {
-        let Connected { client, reply } = &mut clients[usize::from(input.ratio(1_u8, 4_u8)?)];
+        let CommandFuzzClient { client, reply } =
+            &mut clients[usize::from(input.ratio(1_u8, 4_u8)?)];
         let (command, words) = request(input)?;
         if client.closing || server.blocked.remove(client.shared.id).is_some() {
             continue;
         }
         let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        let answered = client.replies == Replies::On;
+        let answered = client.replies == ReplyMode::On;
         let wait = executor.run(client, &args, now_ms, reply);
         let bytes = reply.take();
         let shown = words.iter().map(|word| word.escape_ascii().to_string());
         let shown = || shown.clone().collect::<Vec<_>>().join(" ");
         if wait.is_some() {
             assert!(bytes.is_empty(), "{}: a reply, and it waits", shown());
-        } else if answered && client.replies == Replies::On {
+        } else if answered && client.replies == ReplyMode::On {
             let often = ANSWERED_OFTEN.contains(&command.name) && client.transaction.is_none();
             let mut rest = bytes.as_slice();
             let mut count = 0;
             while !rest.is_empty() {
-                let value = Value::parse(rest);
+                let value = RespReplyValue::parse(rest);
                 let value = value.unwrap_or_else(|error| panic!("{}: {}", shown(), error.0));
                 let Some((value, length)) = value else {
                     panic!("{}: half a reply {}", shown(), bytes.escape_ascii());
                 };
                 // Pushes are not replies.
-                count += u32::from(!matches!(value, Value::Push(_)) || often);
+                count += u32::from(!matches!(value, RespReplyValue::Push(_)) || often);
                 rest = &rest[length..];
             }
             let right = count == 1 || (often && count > 0);
@@ -229,17 +230,17 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
         now_ms += input.int_in_range(0..=3000)?;
         server.keyspace.reclaim_by(Keyspace::try_exclude);
     }
-    for Connected { client, .. } in &mut clients {
+    for CommandFuzzClient { client, .. } in &mut clients {
         server.forget(client);
     }
     Ok(())
 }
 
-fn request(input: &mut Unstructured<'_>) -> Result<(&'static Command, Vec<Vec<u8>>)> {
+fn request(input: &mut Unstructured<'_>) -> Result<(&'static CommandDefinition, Vec<Vec<u8>>)> {
     let command = *input.choose(&COMMANDS)?;
     let mut words = vec![command.name.as_bytes().to_vec()];
     let mut found = command;
-    if let Run::Container(subcommands) = command.run {
+    if let CommandImplementation::Container(subcommands) = command.run {
         let subcommand = input.choose(subcommands)?;
         if !LEFT_OUT.contains(&subcommand.name) {
             found = subcommand;

@@ -4,24 +4,26 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nearfield_hardware::dram::{Access, Memory, Pace, Preset, Replay, Trace};
+use nearfield_hardware::dram::{
+    DramAccess, DramMemory, DramPreset, DramReplayPace, DramTrace, Replay,
+};
 
 fuzz_target!(|text: &[u8]| {
-    let requests: Vec<_> = Trace::new(text).map_while(Result::ok).collect();
+    let requests: Vec<_> = DramTrace::new(text).map_while(Result::ok).collect();
     for request in &requests {
         let access = match request.access {
-            Access::Read => "READ",
-            Access::Write => "WRITE",
+            DramAccess::Read => "READ",
+            DramAccess::Write => "WRITE",
         };
         let line = format!("{:x} {access} {}", request.address, request.picoseconds);
-        let again = Trace::new(line.as_bytes()).next();
+        let again = DramTrace::new(line.as_bytes()).next();
         assert_eq!(again.and_then(Result::ok), Some(*request));
     }
-    let preset = Preset::ALL[text.len() % Preset::ALL.len()];
-    let memory = Memory::new(preset.parameters()).expect("presets are consistent");
+    let preset = DramPreset::ALL[text.len() % DramPreset::ALL.len()];
+    let memory = DramMemory::new(preset.parameters()).expect("presets are consistent");
     let pace = match text.first() {
-        Some(b'\n') => Pace::Closed,
-        _ => Pace::Open { per_clock: 1 },
+        Some(b'\n') => DramReplayPace::Closed,
+        _ => DramReplayPace::Open { per_clock: 1 },
     };
     let mut replay = Replay::new(memory, pace);
     let sent = requests.iter().map(|request| replay.send(request));

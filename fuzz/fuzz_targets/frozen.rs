@@ -4,18 +4,18 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nearfield_server::object::{Kind, Object};
-use nearfield_tiers::Heap;
+use nearfield_server::object::{RedisType, StoredObject};
+use nearfield_tiers::AccountedHeap;
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (choice, bytes) = input;
-    let kind = Kind::ALL[usize::from(choice) % Kind::ALL.len()];
-    let heap = Heap::new();
-    if let Ok(object) = Object::thaw(kind, bytes, &heap) {
+    let kind = RedisType::ALL[usize::from(choice) % RedisType::ALL.len()];
+    let heap = AccountedHeap::new();
+    if let Ok(object) = StoredObject::thaw(kind, bytes, &heap) {
         check(&object);
         let mut frozen = Vec::new();
         object.freeze(&mut frozen);
-        let again = Object::thaw(kind, &frozen, &heap).expect("an object was frozen");
+        let again = StoredObject::thaw(kind, &frozen, &heap).expect("an object was frozen");
         check(&again);
         let mut twice = Vec::new();
         again.freeze(&mut twice);
@@ -24,13 +24,13 @@ fuzz_target!(|input: (u8, &[u8])| {
     assert_eq!(heap.used_bytes(), 0);
 });
 
-fn check(object: &Object) {
+fn check(object: &StoredObject) {
     match object {
-        Object::Text(_) => {}
-        Object::List(list) => list.check_invariants(),
-        Object::Hash(hash) => hash.check_invariants(),
-        Object::Set(set) => set.check_invariants(),
-        Object::SortedSet(set) => set.check_invariants(),
-        Object::Stream(stream) => stream.check_invariants(),
+        StoredObject::Text(_) => {}
+        StoredObject::List(list) => list.check_invariants(),
+        StoredObject::Hash(hash) => hash.check_invariants(),
+        StoredObject::Set(set) => set.check_invariants(),
+        StoredObject::SortedSet(set) => set.check_invariants(),
+        StoredObject::Stream(stream) => stream.check_invariants(),
     }
 }

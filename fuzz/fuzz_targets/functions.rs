@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use nearfield_server::rdb::{dump_functions, restore_functions};
-use nearfield_server::script::library::Metadata;
+use nearfield_server::script::library::LibraryHeader;
 
 fuzz_target!(|input: (bool, &[u8])| {
     match input {
@@ -50,7 +50,7 @@ fn check_payload(payload: &[u8]) {
 }
 
 fn check_code(code: &[u8]) {
-    if let Ok(Metadata { name, body }) = Metadata::parse(code) {
+    if let Ok(LibraryHeader { name, body }) = LibraryHeader::parse(code) {
         assert!(
             !name.is_empty()
                 && name
@@ -59,6 +59,9 @@ fn check_code(code: &[u8]) {
         );
         assert!(body.starts_with(b"\n") && code.ends_with(body));
         let plain = [format!("#!lua name={name}").as_bytes(), body].concat();
-        assert_eq!(Metadata::parse(&plain), Ok(Metadata { name, body }));
+        assert_eq!(
+            LibraryHeader::parse(&plain),
+            Ok(LibraryHeader { name, body })
+        );
     }
 }

@@ -8,12 +8,12 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use nearfield_server::client::{Client, ClientShared};
-use nearfield_server::config::Options;
+use nearfield_server::client::{ClientSession, ClientShared};
+use nearfield_server::config::ServerOptions;
 use nearfield_server::execute::Executor;
-use nearfield_server::resp::{Protocol, Reply};
-use nearfield_server::server::Server;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server::resp::{Protocol, RespReply};
+use nearfield_server::server::ServerCore;
+use nearfield_server_testkit::reply::RespReplyValue;
 use std::sync::{Arc, LazyLock};
 
 const REGISTERS: usize = 16_384;
@@ -21,7 +21,7 @@ const HEADER_BYTES: usize = 16;
 const DENSE_BYTES: usize = HEADER_BYTES + REGISTERS * 6 / 8;
 
 #[derive(Arbitrary, Debug)]
-enum Bytes<'i> {
+enum HyperloglogBytes<'i> {
     Any(&'i [u8]),
     /// The sparse form: bytes of runs, which mostly cover all registers.
     Sparse(Vec<(u8, u8)>, bool),
@@ -29,13 +29,13 @@ enum Bytes<'i> {
     Dense(&'i [u8]),
 }
 
-impl Bytes<'_> {
+impl HyperloglogBytes<'_> {
     /// Returns the value, without a cached count of elements.
     fn value(&self) -> Vec<u8> {
         let header = |form| [b"HYLL", &[form][..], &[0; 10], &[0x80]].concat();
         let mut value = match self {
-            Bytes::Any(bytes) => bytes.to_vec(),
-            Bytes::Sparse(runs, is_whole) => {
+            HyperloglogBytes::Any(bytes) => bytes.to_vec(),
+            HyperloglogBytes::Sparse(runs, is_whole) => {
                 let mut value = header(1);
                 let mut left = REGISTERS;
                 for &(first, second) in runs {
@@ -53,7 +53,7 @@ impl Bytes<'_> {
                 }
                 value
             }
-            Bytes::Dense(bytes) => {
+            HyperloglogBytes::Dense(bytes) => {
                 let mut value = header(0);
                 value.extend(bytes.iter().cycle().take(DENSE_BYTES - HEADER_BYTES));
                 value.resize(DENSE_BYTES, 0);
@@ -110,32 +110,32 @@ fn registers(value: &[u8]) -> Result<Vec<u8>, &'static str> {
 }
 
 /// One server for all inputs, because creating one takes longer than an input.
-static SERVER: LazyLock<Server> = LazyLock::new(|| Server::new(Options::default()));
+static SERVER: LazyLock<ServerCore> = LazyLock::new(|| ServerCore::new(ServerOptions::default()));
 
-struct Session<'s> {
+struct HyperloglogFuzzSession<'s> {
     executor: Executor<'s>,
-    client: Client,
+    client: ClientSession,
 }
 
-impl<'s> Session<'s> {
-    fn begin(server: &'s Server) -> Session<'s> {
+impl<'s> HyperloglogFuzzSession<'s> {
+    fn begin(server: &'s ServerCore) -> HyperloglogFuzzSession<'s> {
         let id = server.clients.next_id();
         let (peer, here) = ("peer".to_owned(), "here".to_owned());
         let shared = Arc::new(ClientShared::new(id, 0, peer, here, 0));
-        Session {
+        HyperloglogFuzzSession {
             executor: Executor::new(server),
-            client: Client::new(shared, true),
+            client: ClientSession::new(shared, true),
         }
     }
 
-    fn ask(&mut self, words: &[&[u8]]) -> Value {
-        let mut reply = Reply::new(Protocol::Resp2);
+    fn ask(&mut self, words: &[&[u8]]) -> RespReplyValue {
+        let mut reply = RespReply::new(Protocol::Resp2);
         let now_ms = 1_700_000_000_000;
         let wait = self
             .executor
             .run(&mut self.client, words, now_ms, &mut reply);
         assert!(wait.is_none());
-        let parsed = Value::parse(reply.bytes()).expect("a reply");
+        let parsed = RespReplyValue::parse(reply.bytes()).expect("a reply");
         parsed.expect("a whole reply").0
     }
 
@@ -143,13 +143,13 @@ impl<'s> Session<'s> {
         self.ask(&[b"SET", key, value]);
     }
 
-    fn add(&mut self, key: &[u8], elements: &[&[u8]]) -> Value {
+    fn add(&mut self, key: &[u8], elements: &[&[u8]]) -> RespReplyValue {
         self.ask(&[&[b"PFADD", key][..], elements].concat())
     }
 
     fn count(&mut self, key: &[u8]) -> i64 {
         match self.ask(&[b"PFCOUNT", key]) {
-            Value::Integer(count) => count,
+            RespReplyValue::Integer(count) => count,
             other => panic!("PFCOUNT is answered {other}"),
         }
     }
@@ -157,18 +157,18 @@ impl<'s> Session<'s> {
     /// Returns the registers of a value that is made dense.
     fn dense(&mut self, key: &[u8]) -> Vec<u8> {
         let answer = self.ask(&[b"PFDEBUG", b"TODENSE", key]);
-        assert!(matches!(answer, Value::Integer(_)), "{answer}");
+        assert!(matches!(answer, RespReplyValue::Integer(_)), "{answer}");
         match self.ask(&[b"GET", key]) {
-            Value::Bulk(value) => registers(&value).expect("a dense value"),
+            RespReplyValue::Bulk(value) => registers(&value).expect("a dense value"),
             other => panic!("GET is answered {other}"),
         }
     }
 }
 
-fuzz_target!(|input: (Bytes<'_>, Vec<&[u8]>)| {
+fuzz_target!(|input: (HyperloglogBytes<'_>, Vec<&[u8]>)| {
     let (bytes, elements) = input;
     let value = bytes.value();
-    let mut session = Session::begin(&SERVER);
+    let mut session = HyperloglogFuzzSession::begin(&SERVER);
     session.ask(&[b"DEL", b"k", b"dense", b"merged"]);
     session.set(b"k", &value);
     match registers(&value) {
@@ -177,7 +177,7 @@ fuzz_target!(|input: (Bytes<'_>, Vec<&[u8]>)| {
     }
 });
 
-fn check_refused(session: &mut Session, code: &str, elements: &[&[u8]]) {
+fn check_refused(session: &mut HyperloglogFuzzSession, code: &str, elements: &[&[u8]]) {
     let refused: [&[&[u8]]; 5] = [
         &[b"PFCOUNT", b"k"],
         &[b"PFCOUNT", b"k", b"none"],
@@ -187,18 +187,24 @@ fn check_refused(session: &mut Session, code: &str, elements: &[&[u8]]) {
     ];
     for words in refused {
         let answer = session.ask(words);
-        let is_code = matches!(&answer, Value::Error(text) if text.starts_with(code.as_bytes()));
+        let is_code =
+            matches!(&answer, RespReplyValue::Error(text) if text.starts_with(code.as_bytes()));
         assert!(is_code, "{code}: {answer}");
     }
     session.ask(&[b"PFDEBUG", b"DECODE", b"k"]);
     // Corruption elsewhere in the value may not be noticed.
     match session.add(b"k", elements) {
-        Value::Error(text) => assert!(text.starts_with(code.as_bytes())),
+        RespReplyValue::Error(text) => assert!(text.starts_with(code.as_bytes())),
         answer => assert!(code == "INVALIDOBJ", "{answer}"),
     }
 }
 
-fn check_same(session: &mut Session, value: &[u8], registers: &[u8], elements: &[&[u8]]) {
+fn check_same(
+    session: &mut HyperloglogFuzzSession,
+    value: &[u8],
+    registers: &[u8],
+    elements: &[&[u8]],
+) {
     session.ask(&[b"PFDEBUG", b"DECODE", b"k"]);
     let count = session.count(b"k");
     assert_eq!(session.count(b"k"), count, "kept");

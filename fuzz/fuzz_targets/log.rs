@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nearfield_server::log::frame::{Frames, LogTag, Next, look_behind, seal};
+use nearfield_server::log::frame::{AppendLogItem, Frames, LogTag, look_behind, seal};
 use nearfield_server::log::manifest::Manifest;
 use std::io::Cursor;
 
@@ -56,11 +56,11 @@ fn read(log: &[u8]) -> (Vec<Vec<u8>>, Option<u64>) {
     let mut commands = Vec::new();
     loop {
         match frames.read().expect("a slice can be read") {
-            Next::Frame { .. } => {
+            AppendLogItem::Frame { .. } => {
                 commands.extend(frames.commands().map(|(_, command)| command.to_vec()));
             }
-            Next::End => return (commands, None),
-            Next::Bad { from, .. } => {
+            AppendLogItem::End => return (commands, None),
+            AppendLogItem::Bad { from, .. } => {
                 look_behind(&mut Cursor::new(log), from, from).expect("a slice can be read");
                 return (commands, Some(from));
             }

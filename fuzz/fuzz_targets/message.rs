@@ -3,13 +3,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nearfield_offload::wire::{Fields, HEADER_BYTES, Key, Message};
+use nearfield_offload::wire::{AuthenticationKey, DatagramFields, HEADER_BYTES, OffloadMessage};
 
-const KEY: Key = Key([7; 32]);
+const KEY: AuthenticationKey = AuthenticationKey([7; 32]);
 
 fuzz_target!(|input: (&[u8], &[u8], bool)| {
     let (bytes, scratchpad, sealed) = input;
-    let _ = Message::decode(bytes, |_| Some(KEY));
+    let _ = OffloadMessage::decode(bytes, |_| Some(KEY));
     let mut datagram = bytes.to_vec();
     if sealed && datagram.len() >= HEADER_BYTES {
         // The start and the lengths are made correct, because no fuzzer guesses them together with
@@ -23,7 +23,7 @@ fuzz_target!(|input: (&[u8], &[u8], bool)| {
         let tag = KEY.tag(&datagram);
         datagram[88..104].copy_from_slice(&tag);
     }
-    if let Ok(fields) = Fields::of(&datagram) {
+    if let Ok(fields) = DatagramFields::of(&datagram) {
         let _ = (
             fields.kind(),
             fields.caller(),
@@ -31,7 +31,7 @@ fuzz_target!(|input: (&[u8], &[u8], bool)| {
             fields.hops(),
         );
     }
-    if let Ok(message) = Message::decode(&datagram, |_| Some(KEY)) {
+    if let Ok(message) = OffloadMessage::decode(&datagram, |_| Some(KEY)) {
         assert_eq!(message.encode(&KEY), datagram);
     }
 });

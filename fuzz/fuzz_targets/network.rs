@@ -4,14 +4,14 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nearfield_offload::net::{Keys, Map, Node, NodeSettings, Switch};
-use nearfield_offload::node::{LocalMemory, Permission, Range, Ranges, Tenant};
-use nearfield_offload::traversal::Engine;
-use nearfield_offload::wire::{HEADER_BYTES, Key, Message, Place};
+use nearfield_offload::net::{NodeSettings, OffloadNode, Switch, SwitchRangeTable, TenantKeys};
+use nearfield_offload::node::{LocalMemory, NodeRange, NodeRanges, Tenant, TenantPermission};
+use nearfield_offload::traversal::ProgramEngine;
+use nearfield_offload::wire::{AuthenticationKey, HEADER_BYTES, OffloadMessage, ProcessAddress};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-const KEY: Key = Key([7; 32]);
+const KEY: AuthenticationKey = AuthenticationKey([7; 32]);
 const TENANT: Tenant = Tenant(1);
 const START: u64 = 1 << 32;
 const PART: usize = 512;
@@ -46,7 +46,7 @@ fn seal((header, scratchpad, body, sealed): Datagram<'_>) -> Vec<u8> {
     datagram.extend_from_slice(scratchpad);
     datagram.extend_from_slice(body);
     // The datagram gets the hash of the program, if the program is valid.
-    if let Ok(program) = nearfield_offload::program::Program::decode(body) {
+    if let Ok(program) = nearfield_offload::program::TraversalProgram::decode(body) {
         datagram[72..88].copy_from_slice(&program.hash().0);
     }
     let tag = KEY.tag(&datagram);
@@ -59,35 +59,35 @@ fuzz_target!(|input: Vec<Datagram<'_>>| {
     let words: Vec<AtomicU64> = (0..2 * PART / 8)
         .map(|_| AtomicU64::new(START + 8))
         .collect();
-    let part = |number: u64, tenant| Range {
+    let part = |number: u64, tenant| NodeRange {
         start: START + number * PART as u64,
         bytes: PART as u64,
         offset: number * PART as u64,
         tenant,
-        permission: Permission::Write,
+        permission: TenantPermission::Write,
     };
-    let ranges = Ranges::new(vec![part(0, TENANT), part(1, Tenant(2))]).unwrap();
+    let ranges = NodeRanges::new(vec![part(0, TENANT), part(1, Tenant(2))]).unwrap();
     let memory = LocalMemory::new(&words, ranges).unwrap();
-    let mut keys = Keys::new();
+    let mut keys = TenantKeys::new();
     keys.insert(TENANT, KEY);
     let settings = NodeSettings {
-        engine: Engine::Interpreter,
+        engine: ProgramEngine::Interpreter,
         iterations_max: 64,
         ..NodeSettings::default()
     };
-    let mut node = Node::new(&memory, keys, settings);
-    let mut map = Map::default();
-    map.give(START, 2 * PART as u64, Place(9)).unwrap();
+    let mut node = OffloadNode::new(&memory, keys, settings);
+    let mut map = SwitchRangeTable::default();
+    map.give(START, 2 * PART as u64, ProcessAddress(9)).unwrap();
     let mut switch = Switch::new(map, Some(KEY));
     for (number, datagram) in input.into_iter().enumerate() {
         let mut datagram = seal(datagram);
-        switch.receive(Place(number as u64 % 11), &mut datagram);
+        switch.receive(ProcessAddress(number as u64 % 11), &mut datagram);
         let mut out = Vec::new();
         let is_known =
-            Message::decode(&datagram, |tenant| (tenant == TENANT).then_some(KEY)).is_ok();
+            OffloadMessage::decode(&datagram, |tenant| (tenant == TENANT).then_some(KEY)).is_ok();
         node.receive(
             Duration::from_secs(number as u64),
-            Place(3),
+            ProcessAddress(3),
             &datagram,
             &mut out,
         );
@@ -96,7 +96,7 @@ fuzz_target!(|input: Vec<Datagram<'_>>| {
         }
         assert!(is_known || out.is_empty());
         for sent in out {
-            assert!(Message::decode(&sent.datagram, |_| Some(KEY)).is_ok());
+            assert!(OffloadMessage::decode(&sent.datagram, |_| Some(KEY)).is_ok());
         }
     }
     let others = words.iter().skip(PART / 8);

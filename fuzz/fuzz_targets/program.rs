@@ -6,9 +6,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nearfield_offload::executor::{Interpreter, NativeProgram, Workspace};
-use nearfield_offload::isa::Code;
-use nearfield_offload::program::{Declaration, Program};
+use nearfield_offload::executor::{Interpreter, NativeProgram, TraversalWorkspace};
+use nearfield_offload::isa::BpfCode;
+use nearfield_offload::program::{Declaration, TraversalProgram};
 use std::sync::LazyLock;
 
 static CANARY: LazyLock<bool> =
@@ -27,22 +27,25 @@ const PROLOGUE: [u8; 48] = [
 
 fuzz_target!(|input: (&[u8], [u8; 32], bool)| {
     let (bytes, content, bare) = input;
-    let _ = Program::decode(bytes);
+    let _ = TraversalProgram::decode(bytes);
     let mut code = if bare { Vec::new() } else { PROLOGUE.to_vec() };
     code.extend_from_slice(bytes);
-    let Ok(code) = Code::decode(&code) else {
+    let Ok(code) = BpfCode::decode(&code) else {
         return;
     };
     let declaration = Declaration {
         scratchpad: 96,
         regions_at: Some(64),
     };
-    let Ok(program) = Program::verify(code, declaration) else {
+    let Ok(program) = TraversalProgram::verify(code, declaration) else {
         return;
     };
-    assert_eq!(Program::decode(&program.encode()).as_ref(), Ok(&program));
+    assert_eq!(
+        TraversalProgram::decode(&program.encode()).as_ref(),
+        Ok(&program)
+    );
     let mut load = program.node_load();
-    let mut workspace = Workspace::new(0x1000, content.repeat(3));
+    let mut workspace = TraversalWorkspace::new(0x1000, content.repeat(3));
     for (to, from) in workspace
         .node_mut(load)
         .iter_mut()

@@ -6,7 +6,8 @@
 use libfuzzer_sys::fuzz_target;
 use nearfield_server::object::stream::NEVER_ACTIVE;
 use nearfield_server::rdb::{
-    Attributes, Dialect, Error, Item, Reader, Unsupported, Value, Writer, dump, restore,
+    Attributes, Dialect, RdbError, RdbItem, RdbReader, RdbUnsupportedPolicy, RdbValue, RdbWriter,
+    dump, restore,
 };
 
 const DIALECTS: [Dialect; 2] = [Dialect::Redis, Dialect::Valkey];
@@ -14,12 +15,12 @@ const DIALECTS: [Dialect; 2] = [Dialect::Redis, Dialect::Valkey];
 fuzz_target!(|input: (u8, &[u8])| {
     let (choice, bytes) = input;
     match choice % 4 {
-        0 => check(bytes, Unsupported::Refuse),
+        0 => check(bytes, RdbUnsupportedPolicy::Refuse),
         1 => check_payload(bytes),
-        2 => check(&file(bytes), Unsupported::Skip),
+        2 => check(&file(bytes), RdbUnsupportedPolicy::Skip),
         _ => {
             let entry = [&[choice >> 2, 1, b'k'], bytes].concat();
-            check(&file(&entry), Unsupported::Skip);
+            check(&file(&entry), RdbUnsupportedPolicy::Skip);
         }
     }
 });
@@ -31,17 +32,18 @@ fn file(body: &[u8]) -> Vec<u8> {
 }
 
 /// Reads a file to its end or its first error, and writes the content again.
-fn check(file: &[u8], unsupported: Unsupported) {
-    let Ok(reader) = Reader::new(file, unsupported) else {
+fn check(file: &[u8], unsupported: RdbUnsupportedPolicy) {
+    let Ok(reader) = RdbReader::new(file, unsupported) else {
         return;
     };
     let mut items: Vec<_> = reader.map_while(Result::ok).map(as_written).collect();
-    if items.last() != Some(&Item::End) {
-        items.push(Item::End);
+    if items.last() != Some(&RdbItem::End) {
+        items.push(RdbItem::End);
     }
     for dialect in DIALECTS {
         let written = write(&items, dialect).expect("what was read can be written");
-        let reader = Reader::new(written.as_slice(), Unsupported::Refuse).expect("a header");
+        let reader =
+            RdbReader::new(written.as_slice(), RdbUnsupportedPolicy::Refuse).expect("a header");
         let again: Result<Vec<_>, _> = reader.collect();
         assert_eq!(again.expect("a file of our own"), items);
     }
@@ -54,8 +56,8 @@ fn check_payload(payload: &[u8]) {
     }
 }
 
-fn as_written(mut item: Item) -> Item {
-    if let Item::Entry { value, .. } = &mut item {
+fn as_written(mut item: RdbItem) -> RdbItem {
+    if let RdbItem::Entry { value, .. } = &mut item {
         forget_active_times(value);
     }
     item
@@ -63,8 +65,8 @@ fn as_written(mut item: Item) -> Item {
 
 /// Clears the times at which consumers were active, which the written form of streams does not
 /// contain.
-fn forget_active_times(value: &mut Value) {
-    if let Value::Stream(parts) = value {
+fn forget_active_times(value: &mut RdbValue) {
+    if let RdbValue::Stream(parts) = value {
         let groups = parts.groups.iter_mut();
         for consumer in groups.flat_map(|group| &mut group.consumers) {
             consumer.active_ms = (consumer.seen_ms != NEVER_ACTIVE).then_some(consumer.seen_ms);
@@ -72,22 +74,22 @@ fn forget_active_times(value: &mut Value) {
     }
 }
 
-fn check_value(value: &Value) {
+fn check_value(value: &RdbValue) {
     for dialect in DIALECTS {
         let again = restore(&dump(value, dialect));
         assert_eq!(&again.expect("a payload of our own"), value);
     }
 }
 
-fn write(items: &[Item], dialect: Dialect) -> Result<Vec<u8>, Error> {
-    let mut writer = Writer::with_dialect(Vec::new(), dialect)?;
+fn write(items: &[RdbItem], dialect: Dialect) -> Result<Vec<u8>, RdbError> {
+    let mut writer = RdbWriter::with_dialect(Vec::new(), dialect)?;
     for item in items {
         match item {
-            Item::Aux(key, value) => writer.aux(key, value)?,
-            Item::Function(code) => writer.function(code)?,
-            Item::Select(database) => writer.select(*database)?,
-            Item::ResizeDb { keys, expires } => writer.resize(*keys, *expires)?,
-            Item::Entry {
+            RdbItem::Aux(key, value) => writer.aux(key, value)?,
+            RdbItem::Function(code) => writer.function(code)?,
+            RdbItem::Select(database) => writer.select(*database)?,
+            RdbItem::ResizeDb { keys, expires } => writer.resize(*keys, *expires)?,
+            RdbItem::Entry {
                 key,
                 value,
                 expires_at_ms,

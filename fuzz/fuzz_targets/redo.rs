@@ -5,7 +5,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nearfield_fabric::recovery::redo::{Record, record_bytes};
+use nearfield_fabric::recovery::redo::{RedoRecord, record_bytes};
 use nearfield_fabric::{GlobalAddress, NodeId};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -23,7 +23,7 @@ fuzz_target!(
         read(&sealed(bytes), node);
 
         let writes = writes.into_iter();
-        let record = Record {
+        let record = RedoRecord {
             word,
             lock: GlobalAddress::new(node, offset % (1 << 48) / 8 * 8),
             writes: writes
@@ -37,11 +37,11 @@ fuzz_target!(
         // Inputs are short enough for their lengths to fit.
         let mut slot = record.encode(length).expect("it fits");
         assert_eq!(slot.len(), length);
-        assert_eq!(Record::decode(&slot, node).as_ref(), Some(&record));
+        assert_eq!(RedoRecord::decode(&slot, node).as_ref(), Some(&record));
         let place = place % length;
-        assert_eq!(Record::decode(&slot[..place], node), None);
+        assert_eq!(RedoRecord::decode(&slot[..place], node), None);
         slot[place] ^= change;
-        let found = Record::decode(&slot, node);
+        let found = RedoRecord::decode(&slot, node);
         assert_eq!(found, (change == 0).then_some(record));
         // Bytes that are nearly a record reach more of the reader.
         read(&sealed(slot), node);
@@ -63,7 +63,7 @@ fn sealed(mut record: Vec<u8>) -> Vec<u8> {
 
 /// Reads a slot, and checks that the writer encodes its record to the same bytes.
 fn read(slot: &[u8], node: NodeId) {
-    if let Some(record) = Record::decode(slot, node) {
+    if let Some(record) = RedoRecord::decode(slot, node) {
         let written = record.encode(slot.len()).expect("it fits where it was");
         assert_eq!(written, slot[..written.len()]);
         assert_eq!(record.lock.node(), node);

@@ -4,8 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nearfield_server::resp::repeated::Head;
-use nearfield_server::resp::request::Step;
+use nearfield_server::resp::repeated::RequestHead;
+use nearfield_server::resp::request::RequestProgress;
 use nearfield_server::resp::{Parser, ProtocolError, RequestLimits};
 
 fuzz_target!(|input: (&[u8], &[u8])| {
@@ -33,30 +33,30 @@ fuzz_target!(|input: (&[u8], &[u8])| {
 });
 
 #[derive(Debug, PartialEq)]
-struct Request {
+struct RespFuzzRequest {
     is_inline: bool,
     words: Vec<Vec<u8>>,
 }
 
 #[derive(Debug, PartialEq)]
-struct Found {
-    requests: Vec<Request>,
+struct RespFuzzResult {
+    requests: Vec<RespFuzzRequest>,
     error: Option<ProtocolError>,
     /// Bytes that belong to no request yet.
     left: Vec<u8>,
 }
 
 /// Passes the bytes to the parser in pieces. The piece after the last cut is the whole rest.
-fn feed(bytes: &[u8], cuts: &[u8], limits: &RequestLimits) -> Found {
+fn feed(bytes: &[u8], cuts: &[u8], limits: &RequestLimits) -> RespFuzzResult {
     let mut parser = Parser::new();
-    let mut found = Found {
+    let mut found = RespFuzzResult {
         requests: Vec::new(),
         error: None,
         left: Vec::new(),
     };
     let mut rest = bytes;
     let mut cuts = cuts.iter();
-    let mut head: Option<Head> = None;
+    let mut head: Option<RequestHead> = None;
     while !rest.is_empty() {
         let length = cuts.next().map_or(rest.len(), |&cut| usize::from(cut));
         let (piece, after) = rest.split_at(length.min(rest.len()));
@@ -70,16 +70,16 @@ fn feed(bytes: &[u8], cuts: &[u8], limits: &RequestLimits) -> Found {
             };
             let step = parser.next(&found.left, limits);
             if let Some(end) = again {
-                assert_eq!(step, Ok(Step::Complete(end)));
+                assert_eq!(step, Ok(RequestProgress::Complete(end)));
                 assert_eq!(parser.places(), places);
             }
             match step {
-                Ok(Step::Incomplete) => break,
-                Ok(Step::Complete(end)) => {
+                Ok(RequestProgress::Incomplete) => break,
+                Ok(RequestProgress::Complete(end)) => {
                     assert!(end > 0, "a request of no bytes");
-                    head = Head::of(&found.left[..end], parser.places());
+                    head = RequestHead::of(&found.left[..end], parser.places());
                     let words = parser.arguments(&found.left);
-                    found.requests.push(Request {
+                    found.requests.push(RespFuzzRequest {
                         is_inline: found.left[0] != b'*',
                         words: words.map(<[u8]>::to_vec).collect(),
                     });

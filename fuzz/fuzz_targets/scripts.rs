@@ -10,8 +10,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use nearfield_server::error::CommandError;
-use nearfield_server::resp::{Protocol, Reply};
-use nearfield_server::script::{Caller, Host, Running, Scripts};
+use nearfield_server::resp::{Protocol, RespReply};
+use nearfield_server::script::{LuaHost, ScriptCaller, ScriptRunKind, Scripts};
 use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -154,10 +154,10 @@ fn script(bytes: &[u8]) -> String {
 }
 
 /// A stub of the server that replies to each command with its words.
-struct Echo(Reply);
+struct Echo(RespReply);
 
-impl Host for Echo {
-    fn run(&mut self, args: &[&[u8]], reply: &mut Reply) -> Result<(), String> {
+impl LuaHost for Echo {
+    fn run(&mut self, args: &[&[u8]], reply: &mut RespReply) -> Result<(), String> {
         reply.bulk(&args.join(&b' '));
         Ok(())
     }
@@ -166,7 +166,7 @@ impl Host for Echo {
         Some(true)
     }
 
-    fn reply(&mut self) -> &mut Reply {
+    fn reply(&mut self) -> &mut RespReply {
         &mut self.0
     }
 }
@@ -175,7 +175,7 @@ static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| {
     thread::spawn(|| {
         loop {
             thread::sleep(PATIENCE);
-            let _ = SCRIPTS.watchdog.kill(Running::Script);
+            let _ = SCRIPTS.watchdog.kill(ScriptRunKind::Script);
         }
     });
     let scripts = Scripts::default();
@@ -185,12 +185,12 @@ static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| {
 });
 
 fn run(text: &[u8]) -> Result<Vec<u8>, CommandError> {
-    let caller = Caller {
+    let caller = ScriptCaller {
         thread: 0,
         began: Instant::now(),
     };
     let script = SCRIPTS.evaluate(text)?;
-    let mut echo = Echo(Reply::new(Protocol::Resp2));
+    let mut echo = Echo(RespReply::new(Protocol::Resp2));
     SCRIPTS.run(&script, caller, &mut echo, &[b"key"], &[b"argument"])?;
     Ok(echo.0.take())
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// A place in the tree and the fault there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Finding {
+pub struct TidyFinding {
     /// Path relative to the root of the repository.
     path: PathBuf,
     /// Line number, counted from 1.
@@ -13,9 +13,9 @@ pub struct Finding {
     reason: String,
 }
 
-impl Finding {
+impl TidyFinding {
     pub fn new(path: &Path, line: usize, reason: impl Into<String>) -> Self {
-        Finding {
+        TidyFinding {
             path: path.to_owned(),
             line,
             reason: reason.into(),
@@ -27,9 +27,9 @@ impl Finding {
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for TidyFinding {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Finding { path, line, reason } = self;
+        let TidyFinding { path, line, reason } = self;
         write!(formatter, "{}:{line}: {reason}", path.display())
     }
 }

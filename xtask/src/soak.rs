@@ -23,12 +23,12 @@ struct Suite {
     /// The test program, and words after `--` that select its tests by parts of their names.
     program: &'static str,
     filter: &'static str,
-    counts: Counts,
+    counts: SoakWorkUnit,
 }
 
 /// The unit of a suite's work, and the amount of it in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Counts {
+enum SoakWorkUnit {
     /// Seeds; an environment variable sets their number.
     Seeds,
     /// Work of another kind, from one seed per run; an environment variable sets the amount.
@@ -57,7 +57,7 @@ const fn suite(
         package,
         program,
         filter,
-        counts: Counts::Seeds,
+        counts: SoakWorkUnit::Seeds,
     }
 }
 
@@ -70,7 +70,7 @@ const fn server(name: &'static str, filter: &'static str) -> Suite {
 }
 
 const fn work(suite: Suite, variable: &'static str, least: u64) -> Suite {
-    let counts = Counts::Work { variable, least };
+    let counts = SoakWorkUnit::Work { variable, least };
     Suite { counts, ..suite }
 }
 
@@ -136,14 +136,14 @@ const SUITES: &[Suite] = &[
         "network::once::stores network::once::entries network::deaths::answers structures::",
     ),
     Suite {
-        counts: Counts::Inputs,
+        counts: SoakWorkUnit::Inputs,
         ..suite("fuzz", "", "", "")
     },
 ];
 
 /// The results of a suite.
 #[derive(Default)]
-struct Tally {
+struct SoakTally {
     first: Option<u64>,
     done: u64,
     failures: u64,
@@ -160,7 +160,8 @@ pub fn soak(arguments: &[&str]) -> anyhow::Result<ExitCode> {
         if stopped.load(Ordering::Relaxed) {
             break;
         }
-        if suite.counts != Counts::Inputs && !cargo(suite).arg("--no-run").status()?.success() {
+        if suite.counts != SoakWorkUnit::Inputs && !cargo(suite).arg("--no-run").status()?.success()
+        {
             bail!("{} does not build", suite.name);
         }
     }
@@ -230,15 +231,15 @@ fn cargo(suite: &Suite) -> Command {
 fn run(suite: &Suite, seed: u64, amount: u64) -> (Command, Vec<(&'static str, u64)>) {
     let mut command = cargo(suite);
     let variables = match suite.counts {
-        Counts::Seeds => vec![(FIRST_SEED, seed), (SEEDS, amount)],
-        Counts::Work { variable, .. } => vec![(ONE_SEED, seed), (variable, amount)],
-        Counts::Inputs => {
+        SoakWorkUnit::Seeds => vec![(FIRST_SEED, seed), (SEEDS, amount)],
+        SoakWorkUnit::Work { variable, .. } => vec![(ONE_SEED, seed), (variable, amount)],
+        SoakWorkUnit::Inputs => {
             command = Command::new(".ci/run");
             command.arg("fuzz").stdin(Stdio::null());
             vec![(FUZZ_SECONDS, amount)]
         }
     };
-    if suite.counts != Counts::Inputs {
+    if suite.counts != SoakWorkUnit::Inputs {
         command.arg("--").args(suite.filter.split(' '));
     }
     command.envs(
@@ -252,11 +253,11 @@ fn run(suite: &Suite, seed: u64, amount: u64) -> (Command, Vec<(&'static str, u6
 /// Returns the amount of work of a suite's first run.
 fn first_amount(suite: &Suite, share: Duration) -> anyhow::Result<u64> {
     Ok(match suite.counts {
-        Counts::Seeds => 5,
-        Counts::Work { least, .. } => least,
+        SoakWorkUnit::Seeds => 5,
+        SoakWorkUnit::Work { least, .. } => least,
         // Each target gets its part of the time in one run, because the inputs that it finds are
         // kept.
-        Counts::Inputs => {
+        SoakWorkUnit::Inputs => {
             let targets = std::fs::read_dir("fuzz/fuzz_targets").context("fuzz targets")?;
             (share.as_secs() / targets.count().max(1) as u64).max(1)
         }
@@ -264,8 +265,8 @@ fn first_amount(suite: &Suite, share: Duration) -> anyhow::Result<u64> {
 }
 
 /// Runs a suite until its share of the time has passed. Short runs are followed by longer ones.
-fn search(suite: &Suite, share: Duration, stopped: &AtomicBool) -> anyhow::Result<Tally> {
-    let mut tally = Tally::default();
+fn search(suite: &Suite, share: Duration, stopped: &AtomicBool) -> anyhow::Result<SoakTally> {
+    let mut tally = SoakTally::default();
     let start = Instant::now();
     let mut amount = first_amount(suite, share)?;
     while start.elapsed() < share && !stopped.load(Ordering::Relaxed) {
@@ -279,7 +280,7 @@ fn search(suite: &Suite, share: Duration, stopped: &AtomicBool) -> anyhow::Resul
             break;
         }
         println!("{}: {}", suite.name, assignments(&variables));
-        if suite.counts != Counts::Inputs {
+        if suite.counts != SoakWorkUnit::Inputs {
             tally.first.get_or_insert(seed);
         }
         let done = done(suite, amount, &output);
@@ -326,9 +327,9 @@ fn done(suite: &Suite, amount: u64, output: &Output) -> u64 {
             .sum()
     };
     match suite.counts {
-        Counts::Seeds => behind(&stderr, "seeds passed: "),
-        Counts::Inputs => behind(&stdout, "stat::number_of_executed_units:"),
-        Counts::Work { .. } => {
+        SoakWorkUnit::Seeds => behind(&stderr, "seeds passed: "),
+        SoakWorkUnit::Inputs => behind(&stdout, "stat::number_of_executed_units:"),
+        SoakWorkUnit::Work { .. } => {
             let counts = stdout.lines().filter_map(|line| {
                 let (before, _) = line.split_once(" passed")?;
                 before.rsplit(' ').next()?.parse::<u64>().ok()
@@ -351,7 +352,7 @@ fn describe(suite: &Suite, variables: &[(&str, u64)], output: &Output) -> String
     let text = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     let printed = text.iter().flat_map(|text| text.lines());
     let (is_replay, again): (fn(&&str) -> bool, String) = match suite.counts {
-        Counts::Inputs => (
+        SoakWorkUnit::Inputs => (
             |line| {
                 ["panicked at", "Test unit written to", "ERROR"]
                     .iter()

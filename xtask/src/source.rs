@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// A Rust file: its text, tokens and syntax tree. Comments are in the text only. The content of a
 /// `macro_rules!` is in the tokens, but not in the tree.
-pub struct Source {
+pub struct RustSource {
     /// Path relative to the root of the repository.
     pub path: PathBuf,
     pub text: String,
@@ -15,7 +15,7 @@ pub struct Source {
     pub syntax: syn::File,
 }
 
-impl Source {
+impl RustSource {
     pub fn read(root: &Path, path: &Path) -> anyhow::Result<Self> {
         let text =
             fs::read_to_string(root.join(path)).with_context(|| path.display().to_string())?;
@@ -23,7 +23,7 @@ impl Source {
     }
 
     pub fn parse(path: &Path, text: String) -> anyhow::Result<Self> {
-        Ok(Source {
+        Ok(RustSource {
             path: path.to_owned(),
             tokens: text.parse().map_err(|error| anyhow::anyhow!("{error}"))?,
             syntax: syn::parse_file(&text)?,
@@ -33,7 +33,7 @@ impl Source {
 }
 
 #[cfg(test)]
-impl Source {
+impl RustSource {
     /// Creates a source for tests of a check.
     pub fn of(text: &str) -> Self {
         Self::parse(Path::new("src/snippet.rs"), text.to_owned()).unwrap()

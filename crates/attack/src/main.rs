@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 /// Attack a Nearfield server.
 #[derive(Debug, Parser)]
 #[command(name = "nearfield-attack", version, arg_required_else_help = true)]
-struct Cli {
+struct AttackCli {
     #[command(subcommand)]
-    command: Command,
+    command: AttackCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum AttackCommand {
     Streams(StreamArguments),
     Limits(LimitArguments),
 }
@@ -85,9 +85,9 @@ struct StreamArguments {
 }
 
 fn main() -> ExitCode {
-    let ran = match Cli::parse().command {
-        Command::Streams(arguments) => run(&arguments),
-        Command::Limits(arguments) => measure(&arguments),
+    let ran = match AttackCli::parse().command {
+        AttackCommand::Streams(arguments) => run(&arguments),
+        AttackCommand::Limits(arguments) => measure(&arguments),
     };
     match ran {
         Ok(code) => code,

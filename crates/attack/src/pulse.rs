@@ -1,8 +1,8 @@
 //! A client besides the attackers. The server must reply to its PINGs.
 
 use crate::outcome::ServerFault;
-use nearfield_server_testkit::connection::Connection;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::connection::TestkitConnection;
+use nearfield_server_testkit::reply::RespReplyValue;
 use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -38,13 +38,13 @@ impl PulseReport {
 /// Sends PINGs on a connection that `open` makes, until `stop` is set or one gets no reply within
 /// `patience`. `worst_us` is set to the longest time of a reply, for other threads.
 pub(crate) fn feel(
-    open: &dyn Fn() -> io::Result<Connection>,
+    open: &dyn Fn() -> io::Result<TestkitConnection>,
     patience: Duration,
     stop: &AtomicBool,
     worst_us: &AtomicU64,
 ) -> PulseReport {
     let mut report = PulseReport::default();
-    let mut connection: Option<Connection> = None;
+    let mut connection: Option<TestkitConnection> = None;
     // The time since which there is no reply.
     let mut since = Instant::now();
     // The time since which scripts are being killed.
@@ -68,7 +68,7 @@ pub(crate) fn feel(
                 let took_us = u32::try_from(took_us).unwrap_or(u32::MAX);
                 report.latencies_us.push(took_us);
                 since = Instant::now();
-                if matches!(&answer, Value::Error(text) if text.starts_with(b"BUSY")) {
+                if matches!(&answer, RespReplyValue::Error(text) if text.starts_with(b"BUSY")) {
                     report.busy += 1;
                     let told: &mut Instant = busy_since.get_or_insert(begin);
                     if told.elapsed() > patience {
@@ -97,7 +97,7 @@ pub(crate) fn feel(
     report
 }
 
-fn ping(connection: &mut Connection, patience: Duration) -> io::Result<Value> {
+fn ping(connection: &mut TestkitConnection, patience: Duration) -> io::Result<RespReplyValue> {
     connection.send(b"*1\r\n$4\r\nPING\r\n")?;
     connection.receive_within(patience)
 }

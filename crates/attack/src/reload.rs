@@ -3,7 +3,7 @@
 use crate::samples::AttackSamples;
 use crate::streams::damaged_file;
 use crate::target;
-use nearfield_server_testkit::connection::Connection;
+use nearfield_server_testkit::connection::TestkitConnection;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
@@ -45,7 +45,7 @@ pub(crate) fn reload(
 }
 
 fn read(
-    connection: &mut Option<Connection>,
+    connection: &mut Option<TestkitConnection>,
     address: SocketAddr,
     data: &Path,
     snapshot: &[u8],

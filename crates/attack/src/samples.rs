@@ -3,8 +3,8 @@
 use crate::target::{AttackedServer, TargetLimits, ask};
 use nearfield_server::command;
 use nearfield_server_testkit::commands::Generator;
-use nearfield_server_testkit::connection::Connection;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::connection::TestkitConnection;
+use nearfield_server_testkit::reply::RespReplyValue;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use std::collections::BTreeSet;
@@ -64,7 +64,7 @@ impl AttackSamples {
                 if number % BETWEEN_DUMPS == 0 {
                     dump(&mut control, &mut payloads)?;
                     let functions = control.command(&[b"FUNCTION", b"DUMP"])?;
-                    if let Value::Bulk(payload) = functions {
+                    if let RespReplyValue::Bulk(payload) = functions {
                         libraries.insert(payload);
                     }
                 }
@@ -100,14 +100,14 @@ impl AttackSamples {
 }
 
 /// Adds the payload of each key.
-fn dump(control: &mut Connection, payloads: &mut BTreeSet<Vec<u8>>) -> io::Result<()> {
+fn dump(control: &mut TestkitConnection, payloads: &mut BTreeSet<Vec<u8>>) -> io::Result<()> {
     control.command(&[b"DISCARD"])?;
-    let Value::Array(keys) = ask(control, &["KEYS", "*"])? else {
+    let RespReplyValue::Array(keys) = ask(control, &["KEYS", "*"])? else {
         return Ok(());
     };
     for key in keys {
-        if let Value::Bulk(key) = key
-            && let Value::Bulk(payload) = control.command(&[b"DUMP", &key])?
+        if let RespReplyValue::Bulk(key) = key
+            && let RespReplyValue::Bulk(payload) = control.command(&[b"DUMP", &key])?
             && payload.len() < 1 << 16
         {
             payloads.insert(payload);

@@ -4,9 +4,9 @@ use crate::outcome::ServerFault;
 use crate::samples::AttackSamples;
 use crate::streams::damaged_file;
 use crate::target::free_ports;
-use nearfield_server_testkit::connection::Connection;
-use nearfield_server_testkit::folder::Folder;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::connection::TestkitConnection;
+use nearfield_server_testkit::folder::TestkitFolder;
+use nearfield_server_testkit::reply::RespReplyValue;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::fs::{self, File};
@@ -52,7 +52,7 @@ impl DamagedStarts<'_> {
     }
 
     fn start(&self, number: u64) -> Result<(), String> {
-        let folder = Folder::new();
+        let folder = TestkitFolder::new();
         let failed = |error: io::Error| format!("a file of the test: {error}");
         let logs = self.write_files(&folder.0, number).map_err(failed)?;
         let log = folder.join("server.log");
@@ -99,8 +99,8 @@ impl DamagedStarts<'_> {
                     _ => Err(format!("it has ended with {status}")),
                 };
             }
-            if let Ok(mut connection) = Connection::open(address)
-                && let Ok(Value::Simple(_)) = connection.command(&[b"PING"])
+            if let Ok(mut connection) = TestkitConnection::open(address)
+                && let Ok(RespReplyValue::Simple(_)) = connection.command(&[b"PING"])
             {
                 // A server that is shutting down sends no reply.
                 let _ = connection.command(&[b"DBSIZE"]);

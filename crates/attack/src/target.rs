@@ -1,8 +1,8 @@
 //! The attacked server, a process with small limits.
 
-use nearfield_server_testkit::connection::Connection;
-use nearfield_server_testkit::folder::Folder;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::connection::TestkitConnection;
+use nearfield_server_testkit::folder::TestkitFolder;
+use nearfield_server_testkit::reply::RespReplyValue;
 use rcgen::{CertificateParams, KeyPair};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -64,7 +64,7 @@ pub(crate) struct TargetLimits {
 pub(crate) struct AttackedServer {
     child: Child,
     /// The server's files.
-    pub(crate) folder: Folder,
+    pub(crate) folder: TestkitFolder,
     pub(crate) address: SocketAddr,
     pub(crate) tls: SocketAddr,
     pub(crate) socket: PathBuf,
@@ -79,7 +79,7 @@ impl AttackedServer {
     /// # Errors
     /// It does not reply in time.
     pub(crate) fn start(program: &Path, limits: &TargetLimits) -> io::Result<AttackedServer> {
-        let folder = Folder::new();
+        let folder = TestkitFolder::new();
         let [port, tls] = free_ports()?;
         let socket = folder.join("socket");
         write_certificate(&folder)?;
@@ -123,7 +123,7 @@ impl AttackedServer {
         }
     }
 
-    fn admit_attackers(&self, control: &mut Connection) -> io::Result<()> {
+    fn admit_attackers(&self, control: &mut TestkitConnection) -> io::Result<()> {
         let password = format!(">{ATTACKER_PASSWORD}");
         let words = [
             "ACL", "SETUSER", ATTACKER, "on", &password, "~*", "&*", "+@all",
@@ -137,7 +137,7 @@ impl AttackedServer {
     }
 
     /// Opens a connection of a user with all rights.
-    pub(crate) fn control(&self) -> io::Result<Connection> {
+    pub(crate) fn control(&self) -> io::Result<TestkitConnection> {
         control(self.address)
     }
 
@@ -201,17 +201,20 @@ impl Drop for AttackedServer {
 }
 
 /// Opens a connection to a target, of a user with all rights.
-pub(crate) fn control(address: SocketAddr) -> io::Result<Connection> {
-    let mut connection = Connection::open(address)?;
+pub(crate) fn control(address: SocketAddr) -> io::Result<TestkitConnection> {
+    let mut connection = TestkitConnection::open(address)?;
     ask(&mut connection, &["AUTH", PASSWORD])?;
     Ok(connection)
 }
 
 /// Sends a command and reads its reply, which must not be an error.
-pub(crate) fn ask(connection: &mut Connection, words: &[&str]) -> io::Result<Value> {
+pub(crate) fn ask(
+    connection: &mut TestkitConnection,
+    words: &[&str],
+) -> io::Result<RespReplyValue> {
     let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
     match connection.command(&words)? {
-        Value::Error(text) => Err(io::Error::other(
+        RespReplyValue::Error(text) => Err(io::Error::other(
             String::from_utf8_lossy(&text).into_owned(),
         )),
         answer => Ok(answer),
@@ -225,7 +228,7 @@ pub(crate) fn free_ports() -> io::Result<[u16; 2]> {
     Ok([first.local_addr()?.port(), second.local_addr()?.port()])
 }
 
-fn write_certificate(folder: &Folder) -> io::Result<()> {
+fn write_certificate(folder: &TestkitFolder) -> io::Result<()> {
     let key = KeyPair::generate().map_err(io::Error::other)?;
     let params = CertificateParams::new(vec!["localhost".to_owned()]).map_err(io::Error::other)?;
     let certificate = params.self_signed(&key).map_err(io::Error::other)?;
@@ -233,7 +236,12 @@ fn write_certificate(folder: &Folder) -> io::Result<()> {
     fs::write(folder.join("server.key"), key.serialize_pem())
 }
 
-fn configuration_text(limits: &TargetLimits, folder: &Folder, port: u16, tls: u16) -> String {
+fn configuration_text(
+    limits: &TargetLimits,
+    folder: &TestkitFolder,
+    port: u16,
+    tls: u16,
+) -> String {
     let path = |name: &str| folder.join(name).display().to_string();
     let logs = if limits.logs { "yes" } else { "no" };
     format!(

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The address of a server, and the credentials of the user.
 #[derive(Debug, Args)]
-pub struct Address {
+pub struct ConnectArguments {
     /// The host name or address of the server.
     #[arg(long, default_value = "127.0.0.1")]
     pub host: String,
@@ -24,11 +24,11 @@ pub struct Address {
 
 /// A reply of a server.
 #[derive(Debug, PartialEq)]
-pub enum Reply {
+pub enum CliReply {
     /// A string, or a number in decimal.
     Text(Vec<u8>),
     /// An array of replies.
-    Array(Vec<Reply>),
+    Array(Vec<CliReply>),
     /// The null reply: no value.
     Null,
     /// An error reply, with the server's message.
@@ -37,7 +37,7 @@ pub enum Reply {
 
 /// A connection to a server.
 #[derive(Debug)]
-pub struct Client(BufReader<TcpStream>);
+pub struct CliClient(BufReader<TcpStream>);
 
 /// The time without a reply after which a server counts as lost.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -45,41 +45,41 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LENGTH_MAX: usize = 16 << 20;
 const DEPTH_MAX: usize = 8;
 
-impl Address {
+impl ConnectArguments {
     /// Connects and authenticates.
-    pub fn connect(&self) -> io::Result<Client> {
+    pub fn connect(&self) -> io::Result<CliClient> {
         let stream = TcpStream::connect((self.host.as_str(), self.port))?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_nodelay(true)?;
-        let mut client = Client(BufReader::new(stream));
+        let mut client = CliClient(BufReader::new(stream));
         match (&self.user, &self.password) {
             (Some(user), Some(password)) => client.command(&["AUTH", user, password])?,
             (None, Some(password)) => client.command(&["AUTH", password])?,
-            _ => Reply::Null,
+            _ => CliReply::Null,
         };
         Ok(client)
     }
 }
 
-impl Client {
+impl CliClient {
     /// Sends a command and reads the reply. Returns an error if the reply is one.
-    pub fn command(&mut self, words: &[&str]) -> io::Result<Reply> {
+    pub fn command(&mut self, words: &[&str]) -> io::Result<CliReply> {
         let mut request = Vec::new();
         write(&mut request, words);
         self.0.get_mut().write_all(&request)?;
         match self.read(0)? {
-            Reply::Error(text) => Err(io::Error::other(text)),
+            CliReply::Error(text) => Err(io::Error::other(text)),
             reply => Ok(reply),
         }
     }
 
     /// Sends `count` requests at once, as [`write`] makes them, and reads their replies.
-    pub fn pipeline(&mut self, requests: &[u8], count: usize) -> io::Result<Vec<Reply>> {
+    pub fn pipeline(&mut self, requests: &[u8], count: usize) -> io::Result<Vec<CliReply>> {
         self.0.get_mut().write_all(requests)?;
         (0..count).map(|_| self.read(0)).collect()
     }
 
-    fn read(&mut self, depth: usize) -> io::Result<Reply> {
+    fn read(&mut self, depth: usize) -> io::Result<CliReply> {
         let wrong = || io::Error::new(ErrorKind::InvalidData, "this is no Redis protocol");
         let mut line = String::new();
         if self.0.read_line(&mut line)? == 0 {
@@ -89,19 +89,19 @@ impl Client {
         let (kind, rest) = line.split_at_checked(1).ok_or_else(wrong)?;
         let length = || rest.parse::<usize>().ok().filter(|it| *it <= LENGTH_MAX);
         match kind {
-            "+" | ":" => Ok(Reply::Text(rest.into())),
-            "-" => Ok(Reply::Error(rest.to_owned())),
-            "$" | "*" if rest == "-1" => Ok(Reply::Null),
+            "+" | ":" => Ok(CliReply::Text(rest.into())),
+            "-" => Ok(CliReply::Error(rest.to_owned())),
+            "$" | "*" if rest == "-1" => Ok(CliReply::Null),
             "$" => {
                 let mut bytes = vec![0; length().ok_or_else(wrong)? + 2];
                 self.0.read_exact(&mut bytes)?;
                 bytes.truncate(bytes.len() - 2);
-                Ok(Reply::Text(bytes))
+                Ok(CliReply::Text(bytes))
             }
             "*" if depth < DEPTH_MAX => {
                 let length = length().ok_or_else(wrong)?;
                 let all = (0..length).map(|_| self.read(depth + 1));
-                all.collect::<io::Result<_>>().map(Reply::Array)
+                all.collect::<io::Result<_>>().map(CliReply::Array)
             }
             _ => Err(wrong()),
         }
@@ -119,11 +119,11 @@ pub fn write<W: AsRef<[u8]>>(request: &mut Vec<u8>, words: &[W]) {
     }
 }
 
-impl Reply {
+impl CliReply {
     /// Returns the text, if the reply is one.
     pub fn text(&self) -> Option<&[u8]> {
         match self {
-            Reply::Text(text) => Some(text),
+            CliReply::Text(text) => Some(text),
             _ => None,
         }
     }
@@ -134,9 +134,9 @@ impl Reply {
     }
 
     /// Returns the elements of an array; none for other replies.
-    pub fn elements(&self) -> &[Reply] {
+    pub fn elements(&self) -> &[CliReply] {
         match self {
-            Reply::Array(elements) => elements,
+            CliReply::Array(elements) => elements,
             _ => &[],
         }
     }

@@ -1,6 +1,6 @@
 //! A server in the background, for the settings `daemonize` and `pidfile`.
 
-use nearfield_server::config::Settings;
+use nearfield_server::config::ConfigFileContents;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -12,7 +12,7 @@ const IN_BACKGROUND: &str = "NEARFIELD_IN_BACKGROUND";
 /// Returns true if the settings ask for a background process and this is not that process. A
 /// service manager that waits for a notification of readiness already runs the server in the
 /// background.
-pub fn is_wanted(settings: &Settings) -> bool {
+pub fn is_wanted(settings: &ConfigFileContents) -> bool {
     settings.value("daemonize") == Some("yes")
         && [IN_BACKGROUND, "NOTIFY_SOCKET"]
             .iter()

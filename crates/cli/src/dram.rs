@@ -4,7 +4,8 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use flate2::bufread::MultiGzDecoder;
 use nearfield_hardware::dram::{
-    AddressMap, Memory, Pace, Parameters, Preset, Replay, Report, Trace,
+    AddressMap, DramMemory, DramParameters, DramPreset, DramReplayPace, DramReport, DramTrace,
+    Replay,
 };
 use serde::Serialize;
 use std::cell::Cell;
@@ -29,7 +30,7 @@ use std::time::{Duration, Instant};
 /// the queue of its channel has room. A request that finds no room delays those after it.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct DramArguments {
     /// The memory
     #[arg(long, value_parser = PossibleValuesParser::new(names()))]
     preset: String,
@@ -90,7 +91,7 @@ Results, and so the fields of the JSON:
   time_us         until the last request was answered";
 
 fn names() -> Vec<&'static str> {
-    Preset::ALL.map(Preset::name).to_vec()
+    DramPreset::ALL.map(DramPreset::name).to_vec()
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {
@@ -99,7 +100,7 @@ fn assignment(text: &str) -> Result<(String, String), String> {
 }
 
 /// Replays the trace and prints the results.
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+pub(crate) fn run(arguments: &DramArguments) -> ExitCode {
     match replay(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -109,26 +110,26 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-fn replay(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
-    let preset = Preset::ALL
+fn replay(arguments: &DramArguments) -> Result<(), Box<dyn Error>> {
+    let preset = DramPreset::ALL
         .into_iter()
         .find(|preset| preset.name() == arguments.preset);
     let mut parameters = preset.ok_or("no such preset")?.parameters();
     for (name, value) in &arguments.parameters {
         parameters.set(name, value)?;
     }
-    let memory = Memory::with_map(parameters.clone(), arguments.map)?;
+    let memory = DramMemory::with_map(parameters.clone(), arguments.map)?;
     let pace = match (arguments.closed, arguments.inject) {
-        (true, _) => Pace::Closed,
-        (false, Some(per_clock)) => Pace::Open {
+        (true, _) => DramReplayPace::Closed,
+        (false, Some(per_clock)) => DramReplayPace::Open {
             per_clock: per_clock.get(),
         },
-        (false, None) => Pace::Open {
+        (false, None) => DramReplayPace::Open {
             per_clock: parameters.channels,
         },
     };
     let report = send(&arguments.trace, Replay::new(memory, pace))?;
-    let result = Outcome::new(&parameters, arguments.map, &report);
+    let result = DramReplayJson::new(&parameters, arguments.map, &report);
     let json = serde_json::to_string_pretty(&result)? + "\n";
     match arguments.json.as_deref() {
         // The reader of the output may have closed it.
@@ -143,11 +144,11 @@ fn replay(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
 }
 
 /// Sends all requests of a file.
-fn send(path: &Path, mut replay: Replay) -> Result<Report, Box<dyn Error>> {
+fn send(path: &Path, mut replay: Replay) -> Result<DramReport, Box<dyn Error>> {
     let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let file = File::open(path).map_err(|error| named(&error))?;
-    let mut progress = Progress::new(&file);
-    let counted = Counted {
+    let mut progress = DramReplayProgress::new(&file);
+    let counted = ByteCountingFile {
         inner: file,
         read: Rc::clone(&progress.read),
     };
@@ -163,7 +164,7 @@ fn send(path: &Path, mut replay: Replay) -> Result<Report, Box<dyn Error>> {
         )),
         false => Box::new(reader),
     };
-    for request in Trace::new(reader) {
+    for request in DramTrace::new(reader) {
         let request = request.map_err(|error| named(&error))?;
         replay.send(&request).map_err(|error| named(&error))?;
         progress.tick();
@@ -173,12 +174,12 @@ fn send(path: &Path, mut replay: Replay) -> Result<Report, Box<dyn Error>> {
 }
 
 /// A file with a count of the bytes read from it.
-struct Counted {
+struct ByteCountingFile {
     inner: File,
     read: Rc<Cell<u64>>,
 }
 
-impl Read for Counted {
+impl Read for ByteCountingFile {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let read = self.inner.read(buffer)?;
         self.read.set(self.read.get() + read as u64);
@@ -187,7 +188,7 @@ impl Read for Counted {
 }
 
 /// The progress line on the terminal: how much of the file has been replayed.
-struct Progress {
+struct DramReplayProgress {
     read: Rc<Cell<u64>>,
     bytes: u64,
     requests: u64,
@@ -195,9 +196,9 @@ struct Progress {
     visible: bool,
 }
 
-impl Progress {
-    fn new(file: &File) -> Progress {
-        Progress {
+impl DramReplayProgress {
+    fn new(file: &File) -> DramReplayProgress {
+        DramReplayProgress {
             read: Rc::default(),
             bytes: file.metadata().map_or(0, |metadata| metadata.len()),
             requests: 0,
@@ -228,23 +229,23 @@ impl Progress {
 
 /// The results as written to JSON.
 #[derive(Serialize)]
-struct Outcome {
+struct DramReplayJson {
     preset: &'static str,
     map: String,
     /// Always true: no figure is measured.
     modelled: bool,
-    latency_ns: Latency,
+    latency_ns: DramLatencyJson,
     bandwidth_gbps: f64,
     row_hit_rate: f64,
-    commands: Commands,
-    energy_uj: Energy,
+    commands: DramCommandsJson,
+    energy_uj: DramEnergyJson,
     time_us: f64,
-    requests: Requests,
-    limits_gbps: Limits,
+    requests: DramRequestsJson,
+    limits_gbps: DramLimitsJson,
 }
 
 #[derive(Serialize)]
-struct Latency {
+struct DramLatencyJson {
     mean: f64,
     p50: f64,
     p95: f64,
@@ -252,7 +253,7 @@ struct Latency {
 }
 
 #[derive(Serialize)]
-struct Commands {
+struct DramCommandsJson {
     act: u64,
     pre: u64,
     read: u64,
@@ -261,7 +262,7 @@ struct Commands {
 }
 
 #[derive(Serialize)]
-struct Energy {
+struct DramEnergyJson {
     activate: f64,
     read: f64,
     write: f64,
@@ -270,7 +271,7 @@ struct Energy {
 }
 
 #[derive(Serialize)]
-struct Requests {
+struct DramRequestsJson {
     reads: u64,
     writes: u64,
     reads_merged: u64,
@@ -279,20 +280,20 @@ struct Requests {
 }
 
 #[derive(Serialize)]
-struct Limits {
+struct DramLimitsJson {
     peak: f64,
     random: f64,
 }
 
-impl Outcome {
-    fn new(parameters: &Parameters, map: AddressMap, report: &Report) -> Outcome {
+impl DramReplayJson {
+    fn new(parameters: &DramParameters, map: AddressMap, report: &DramReport) -> DramReplayJson {
         let (latency, commands) = (report.latency_ns, report.commands);
         let (energy, requests) = (report.energy_uj, report.requests);
-        Outcome {
+        DramReplayJson {
             preset: parameters.name,
             map: map.to_string(),
             modelled: true,
-            latency_ns: Latency {
+            latency_ns: DramLatencyJson {
                 mean: latency.mean,
                 p50: latency.p50,
                 p95: latency.p95,
@@ -300,14 +301,14 @@ impl Outcome {
             },
             bandwidth_gbps: report.bandwidth_gbps,
             row_hit_rate: report.row_hit_rate,
-            commands: Commands {
+            commands: DramCommandsJson {
                 act: commands.activate,
                 pre: commands.precharge,
                 read: commands.read,
                 write: commands.write,
                 refresh: commands.refresh,
             },
-            energy_uj: Energy {
+            energy_uj: DramEnergyJson {
                 activate: energy.activate,
                 read: energy.read,
                 write: energy.write,
@@ -315,14 +316,14 @@ impl Outcome {
                 background: energy.background,
             },
             time_us: report.time_us,
-            requests: Requests {
+            requests: DramRequestsJson {
                 reads: requests.reads,
                 writes: requests.writes,
                 reads_merged: requests.reads_merged,
                 writes_merged: requests.writes_merged,
                 writes_waiting: requests.writes_waiting,
             },
-            limits_gbps: Limits {
+            limits_gbps: DramLimitsJson {
                 peak: parameters.peak_gbps(),
                 random: parameters.random_gbps(),
             },
@@ -331,7 +332,7 @@ impl Outcome {
 }
 
 /// Returns the results as a table for display.
-fn table(parameters: &Parameters, report: &Report) -> String {
+fn table(parameters: &DramParameters, report: &DramReport) -> String {
     let latency = report.latency_ns;
     let (commands, requests) = (report.commands, report.requests);
     let energy = report.energy_uj;

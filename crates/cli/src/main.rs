@@ -29,58 +29,60 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// An in-memory ordered key-value engine that runs each operation where its data lives.
 #[derive(Debug, Parser)]
 #[command(name = "nearfield", version, arg_required_else_help = true)]
-struct Cli {
+struct NearfieldCli {
     #[command(subcommand)]
-    command: Command,
+    command: NearfieldCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
-    Serve(Box<serve::Arguments>),
-    Top(top::Arguments),
-    Tiers(tiers::Arguments),
+enum NearfieldCommand {
+    Serve(Box<serve::ServeArguments>),
+    Top(top::TopArguments),
+    Tiers(tiers::TiersArguments),
     /// Measure Nearfield and other ordered maps (program nearfield-bench).
-    Bench(measure::Arguments),
+    Bench(measure::ForwardedArguments),
     /// Measure applications on traversal programs, on paging and on RPC (program nearfield-bench).
-    BenchApplications(measure::Arguments),
+    BenchApplications(measure::ForwardedArguments),
     /// Measure traversal programs on a core (program nearfield-bench).
-    BenchOffload(measure::Arguments),
+    BenchOffload(measure::ForwardedArguments),
     /// Measure the map in modules (program nearfield-bench).
-    BenchPim(measure::Arguments),
+    BenchPim(measure::ForwardedArguments),
     /// Measure the map in a pool (program nearfield-bench).
-    BenchPool(measure::Arguments),
+    BenchPool(measure::ForwardedArguments),
     /// Measure the server and its rivals (program nearfield-bench).
-    BenchServer(measure::Arguments),
-    Dram(dram::Arguments),
+    BenchServer(measure::ForwardedArguments),
+    Dram(dram::DramArguments),
     /// Measure the tiers of compressed memory and of files (program nearfield-bench).
-    BenchTiers(measure::Arguments),
+    BenchTiers(measure::ForwardedArguments),
     /// Print figures of papers (program nearfield-bench).
-    Figures(measure::Arguments),
+    Figures(measure::ForwardedArguments),
     #[cfg(target_os = "linux")]
-    MemoryNode(memory_node::Arguments),
-    Nodes(nodes::Arguments),
+    MemoryNode(memory_node::MemoryNodeArguments),
+    Nodes(nodes::NodesArguments),
     #[cfg(target_os = "linux")]
-    Switch(switch::Arguments),
+    Switch(switch::SwitchArguments),
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().command {
-        Command::Serve(arguments) => serve::run(&arguments),
-        Command::Top(arguments) => top::run(&arguments),
-        Command::Tiers(arguments) => tiers::run(&arguments),
-        Command::Bench(arguments) => measure::run("bench", &arguments),
-        Command::BenchApplications(arguments) => measure::run("bench-applications", &arguments),
-        Command::BenchOffload(arguments) => measure::run("bench-offload", &arguments),
-        Command::BenchPim(arguments) => measure::run("bench-pim", &arguments),
-        Command::BenchPool(arguments) => measure::run("bench-pool", &arguments),
-        Command::BenchServer(arguments) => measure::run("bench-server", &arguments),
-        Command::Dram(arguments) => dram::run(&arguments),
-        Command::BenchTiers(arguments) => measure::run("bench-tiers", &arguments),
-        Command::Figures(arguments) => measure::run("figures", &arguments),
+    match NearfieldCli::parse().command {
+        NearfieldCommand::Serve(arguments) => serve::run(&arguments),
+        NearfieldCommand::Top(arguments) => top::run(&arguments),
+        NearfieldCommand::Tiers(arguments) => tiers::run(&arguments),
+        NearfieldCommand::Bench(arguments) => measure::run("bench", &arguments),
+        NearfieldCommand::BenchApplications(arguments) => {
+            measure::run("bench-applications", &arguments)
+        }
+        NearfieldCommand::BenchOffload(arguments) => measure::run("bench-offload", &arguments),
+        NearfieldCommand::BenchPim(arguments) => measure::run("bench-pim", &arguments),
+        NearfieldCommand::BenchPool(arguments) => measure::run("bench-pool", &arguments),
+        NearfieldCommand::BenchServer(arguments) => measure::run("bench-server", &arguments),
+        NearfieldCommand::Dram(arguments) => dram::run(&arguments),
+        NearfieldCommand::BenchTiers(arguments) => measure::run("bench-tiers", &arguments),
+        NearfieldCommand::Figures(arguments) => measure::run("figures", &arguments),
         #[cfg(target_os = "linux")]
-        Command::MemoryNode(arguments) => memory_node::run(&arguments),
-        Command::Nodes(arguments) => nodes::run(&arguments),
+        NearfieldCommand::MemoryNode(arguments) => memory_node::run(&arguments),
+        NearfieldCommand::Nodes(arguments) => nodes::run(&arguments),
         #[cfg(target_os = "linux")]
-        Command::Switch(arguments) => switch::run(&arguments),
+        NearfieldCommand::Switch(arguments) => switch::run(&arguments),
     }
 }

@@ -10,14 +10,14 @@ const PROGRAM: &str = "nearfield-bench";
 /// The arguments for the other program.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
-pub struct Arguments {
+pub struct ForwardedArguments {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     #[arg(hide = true)]
     rest: Vec<OsString>,
 }
 
 /// Runs a command of the other program, which is expected in the folder of this one.
-pub fn run(command: &str, arguments: &Arguments) -> ExitCode {
+pub fn run(command: &str, arguments: &ForwardedArguments) -> ExitCode {
     let beside = std::env::current_exe().map(|program| program.with_file_name(PROGRAM));
     let Some(program) = beside.ok().filter(|program| program.exists()) else {
         eprintln!(

@@ -1,7 +1,7 @@
 //! `nearfield memory-node`: memory for processes of this machine or of other machines.
 
 use crate::expose::Exposure;
-use crate::offload::{Offload, Prepared, say};
+use crate::offload::{Offload, OffloadMemoryNode, say};
 use clap::Args;
 use nearfield_fabric::NodeId;
 use nearfield_fabric::membership::{
@@ -26,7 +26,7 @@ use std::time::Duration;
 /// command starts, and its content is lost when it ends.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct MemoryNodeArguments {
     /// The address of the node: shm:NAME, in the shared memory of this machine, or ucx:HOST:PORT
     #[arg(long, value_name = "shm:NAME|ucx:HOST:PORT", value_parser = listen)]
     listen: Listen,
@@ -106,7 +106,7 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 /// Serves until a signal arrives. Returns the exit code.
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+pub(crate) fn run(arguments: &MemoryNodeArguments) -> ExitCode {
     match serve(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+fn serve(arguments: &MemoryNodeArguments) -> Result<(), Box<dyn std::error::Error>> {
     if let Some(listen) = arguments.offload.listens_at() {
         arguments.exposure.check(&listen.to_string())?;
     }
@@ -207,7 +207,7 @@ fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
 
 /// Serves a node, and runs programs in another thread if they are prepared.
 fn beside(
-    programs: Option<&Prepared<'_>>,
+    programs: Option<&OffloadMemoryNode<'_>>,
     stop: &AtomicBool,
     serve: impl FnOnce(),
 ) -> Result<(), Box<dyn std::error::Error>> {

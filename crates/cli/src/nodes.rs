@@ -1,7 +1,7 @@
 //! `nearfield nodes`: lists the memory nodes.
 
 use clap::Args;
-use nearfield_fabric::membership::{EtcdMembers, Membership, Node, VERSION};
+use nearfield_fabric::membership::{EtcdMembers, MemberNode, NodeMembership, VERSION};
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
@@ -11,9 +11,9 @@ use std::process::ExitCode;
 /// A node is shown while its registration in etcd exists, even if it cannot be reached from here.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct NodesArguments {
     #[command(flatten)]
-    source: Source,
+    source: NodeListSource,
 
     /// Print an array of JSON in place of a table
     #[arg(long)]
@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-struct Source {
+struct NodeListSource {
     /// The members of etcd: URLs, separated by commas
     #[arg(long, value_name = "URLS")]
     etcd: Option<EtcdMembers>,
@@ -43,7 +43,7 @@ Examples:
 
 /// A node in JSON.
 #[derive(Serialize)]
-struct Row {
+struct NodeListRow {
     number: u16,
     name: String,
     address: String,
@@ -55,10 +55,10 @@ struct Row {
     incarnation: Option<String>,
 }
 
-impl From<Node> for Row {
-    fn from(node: Node) -> Row {
+impl From<MemberNode> for NodeListRow {
+    fn from(node: MemberNode) -> NodeListRow {
         let registered = node.bytes.is_some();
-        Row {
+        NodeListRow {
             number: node.number.0,
             name: node.name,
             address: node.address.to_string(),
@@ -70,7 +70,7 @@ impl From<Node> for Row {
 }
 
 /// Prints the nodes. If some registrations cannot be read, prints the others and fails.
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+pub(crate) fn run(arguments: &NodesArguments) -> ExitCode {
     match show(arguments) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -81,12 +81,16 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-fn show(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
+fn show(arguments: &NodesArguments) -> Result<bool, Box<dyn std::error::Error>> {
     let membership = match &arguments.source.etcd {
-        Some(members) => Membership::follow(members)?,
-        None => Membership::of_list(arguments.source.nodes.as_deref().unwrap_or_default())?,
+        Some(members) => NodeMembership::follow(members)?,
+        None => NodeMembership::of_list(arguments.source.nodes.as_deref().unwrap_or_default())?,
     };
-    let rows: Vec<Row> = membership.nodes().into_iter().map(Row::from).collect();
+    let rows: Vec<NodeListRow> = membership
+        .nodes()
+        .into_iter()
+        .map(NodeListRow::from)
+        .collect();
     let text = if arguments.json {
         serde_json::to_string_pretty(&rows)? + "\n"
     } else {
@@ -101,12 +105,12 @@ fn show(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     Ok(refused.is_empty())
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[NodeListRow]) -> String {
     if rows.is_empty() {
         return "There are no memory nodes.\n".to_owned();
     }
     let unknown = || "-".to_owned();
-    let cells = |row: &Row| {
+    let cells = |row: &NodeListRow| {
         [
             row.number.to_string(),
             row.name.clone(),
@@ -150,8 +154,8 @@ mod tests {
 
     #[test]
     fn tables_have_columns() {
-        let nodes = Membership::of_list("shm:left,700=ucx:[::1]:7000").unwrap();
-        let mut rows: Vec<_> = nodes.nodes().into_iter().map(Row::from).collect();
+        let nodes = NodeMembership::of_list("shm:left,700=ucx:[::1]:7000").unwrap();
+        let mut rows: Vec<_> = nodes.nodes().into_iter().map(NodeListRow::from).collect();
         rows[0].bytes = Some(1 << 33);
         let expected = "\
 NUMBER  NAME      ADDRESS         BYTES       VERSION  INCARNATION

@@ -3,9 +3,9 @@
 use clap::Args;
 use nearfield_fabric::{GlobalAddress, NodeId, RESERVED_BYTES};
 use nearfield_offload::net::udp::{Announcer, place, serve_node, socket_towards};
-use nearfield_offload::net::{Keys, Node, NodeSettings};
-use nearfield_offload::node::{LocalMemory, Ranges};
-use nearfield_offload::wire::{ANNOUNCED_MAX, Announcement, Key};
+use nearfield_offload::net::{NodeSettings, OffloadNode, TenantKeys};
+use nearfield_offload::node::{LocalMemory, NodeRanges};
+use nearfield_offload::wire::{ANNOUNCED_MAX, Announcement, AuthenticationKey};
 use parking_lot::FairMutex;
 use std::io::Write;
 use std::net::{SocketAddrV4, UdpSocket};
@@ -51,15 +51,16 @@ impl Offload {
         number: NodeId,
         words: &'n [AtomicU64],
         turn: Option<&'n FairMutex<()>>,
-    ) -> Result<Option<Prepared<'n>>, Failure> {
+    ) -> Result<Option<OffloadMemoryNode<'n>>, Failure> {
         let (Some(listen), Some(file)) = (self.offload, &self.tenants) else {
             return Ok(None);
         };
         let text = read(file)?;
         let base = GlobalAddress::new(number, 0).to_bits();
-        let (keys, ranges) = Keys::read(&text, base, RESERVED_BYTES, size_of_val(words) as u64)
-            .map_err(|error| format!("{}: {error}", file.display()))?;
-        let ranges = Ranges::new(ranges)?;
+        let (keys, ranges) =
+            TenantKeys::read(&text, base, RESERVED_BYTES, size_of_val(words) as u64)
+                .map_err(|error| format!("{}: {error}", file.display()))?;
+        let ranges = NodeRanges::new(ranges)?;
         let socket = UdpSocket::bind(listen)
             .map_err(|error| format!("cannot listen at {listen}: {error}"))?;
         // A node that restarts must have a later epoch.
@@ -94,7 +95,7 @@ impl Offload {
             ..NodeSettings::default()
         };
         let memory = LocalMemory::new(words, ranges)?;
-        Ok(Some(Prepared {
+        Ok(Some(OffloadMemoryNode {
             memory,
             turn,
             keys,
@@ -106,17 +107,17 @@ impl Offload {
 }
 
 /// A memory node that can run programs.
-pub(crate) struct Prepared<'n> {
+pub(crate) struct OffloadMemoryNode<'n> {
     memory: LocalMemory<'n>,
     /// Lock held while programs access the memory, if other threads of this process access it.
     turn: Option<&'n FairMutex<()>>,
-    keys: Keys,
+    keys: TenantKeys,
     settings: NodeSettings,
     socket: UdpSocket,
     announcer: Option<Announcer>,
 }
 
-impl Prepared<'_> {
+impl OffloadMemoryNode<'_> {
     /// Returns the message for the user.
     pub(crate) fn welcome(&self) -> Result<String, Failure> {
         Ok(format!(
@@ -128,7 +129,7 @@ impl Prepared<'_> {
 
     /// Runs programs until `stop`, then prints counts of the work.
     pub(crate) fn serve(&self, stop: &AtomicBool) -> std::io::Result<()> {
-        let node = Node::new(&self.memory, self.keys.clone(), self.settings);
+        let node = OffloadNode::new(&self.memory, self.keys.clone(), self.settings);
         let mut node = match self.turn {
             Some(turn) => node.in_turn(turn),
             None => node,
@@ -145,8 +146,8 @@ fn read(file: &Path) -> Result<String, Failure> {
 }
 
 /// Returns the key in a file.
-pub(crate) fn key_of(file: &Path) -> Result<Key, Failure> {
-    let key: Result<Key, _> = read(file)?.trim().parse();
+pub(crate) fn key_of(file: &Path) -> Result<AuthenticationKey, Failure> {
+    let key: Result<AuthenticationKey, _> = read(file)?.trim().parse();
     Ok(key.map_err(|error| format!("{}: {error}", file.display()))?)
 }
 

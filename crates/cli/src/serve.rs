@@ -2,10 +2,12 @@
 
 use crate::daemon;
 use clap::{Args, ValueEnum};
-use nearfield_server::config::{Durability, ListenPort, Options, Settings, TierSpecification};
+use nearfield_server::config::{
+    ConfigFileContents, Durability, ListenPort, ServerOptions, TierSpecification,
+};
 use nearfield_server::keyspace::Home;
-use nearfield_server::log::{Damage, Policy};
-use nearfield_server::server::Server;
+use nearfield_server::log::{Damage, LogSyncPolicy};
+use nearfield_server::server::ServerCore;
 use nearfield_server::{logging, metrics, signals};
 use std::ffi::OsString;
 use std::io::Write;
@@ -16,7 +18,7 @@ use std::process::ExitCode;
 
 /// Serve Redis clients.
 #[derive(Debug, Args)]
-pub struct Arguments {
+pub struct ServeArguments {
     /// A configuration file in the syntax of redis.conf; flags take precedence.
     #[arg(long)]
     config: Option<PathBuf>,
@@ -78,19 +80,19 @@ pub struct Arguments {
     logfile: Option<PathBuf>,
     /// The format of log lines.
     #[arg(long, value_enum, default_value = "text")]
-    log_format: Format,
+    log_format: LogFormatArgument,
     /// The least severity that is logged: debug, verbose, notice or warning [default: notice].
     #[arg(long, value_name = "LEVEL", alias = "loglevel")]
     log_level: Option<String>,
     /// The place of the keys: this process, a pool of memory nodes that several servers share, or
     /// modules with processors of their own (here: threads).
     #[arg(long, value_enum, default_value = "local", help_heading = "Placement")]
-    placement: Placement,
+    placement: PlacementArgument,
     /// The memory nodes of the pool, separated by commas: shm:NAME, ucx:HOST:PORT, or
     /// etcd:URL,URL for those that are registered there.
     #[arg(long, value_name = "NODES", required_if_eq("placement", "pool"))]
     #[arg(help_heading = "Placement")]
-    pool: Option<nearfield::Pool>,
+    pool: Option<nearfield::PoolPlacement>,
     /// Number of memory nodes that must be registered in etcd before the server starts.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "pool")]
     #[arg(help_heading = "Placement")]
@@ -116,7 +118,7 @@ pub struct Arguments {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Placement {
+enum PlacementArgument {
     Local,
     Pool,
     Pim,
@@ -139,7 +141,7 @@ enum Sync {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
+enum LogFormatArgument {
     /// Text.
     Text,
     /// One JSON object per line.
@@ -147,17 +149,20 @@ enum Format {
 }
 
 /// Reads the configuration file, if one is given.
-fn settings(arguments: &Arguments) -> Result<Settings, String> {
+fn settings(arguments: &ServeArguments) -> Result<ConfigFileContents, String> {
     match &arguments.config {
-        Some(file) => Settings::read(file).map_err(|error| error.to_string()),
-        None => Ok(Settings::default()),
+        Some(file) => ConfigFileContents::read(file).map_err(|error| error.to_string()),
+        None => Ok(ConfigFileContents::default()),
     }
 }
 
 /// Returns the options of the command line. Those that it does not set are taken from the
 /// configuration file.
-fn options(arguments: &Arguments, settings: Settings) -> Result<Options, String> {
-    let mut options = Options::from_settings(settings)?;
+fn options(
+    arguments: &ServeArguments,
+    settings: ConfigFileContents,
+) -> Result<ServerOptions, String> {
+    let mut options = ServerOptions::from_settings(settings)?;
     if !arguments.bind.is_empty() {
         options.bind = arguments.bind.iter().map(|&ip| ip.into()).collect();
     }
@@ -178,9 +183,9 @@ fn options(arguments: &Arguments, settings: Settings) -> Result<Options, String>
             .appendonly
             .map(|choice| matches!(choice, YesNo::Yes)),
         policy: arguments.appendfsync.map(|choice| match choice {
-            Sync::Always => Policy::Always,
-            Sync::Everysec => Policy::EverySecond,
-            Sync::No => Policy::No,
+            Sync::Always => LogSyncPolicy::Always,
+            Sync::Everysec => LogSyncPolicy::EverySecond,
+            Sync::No => LogSyncPolicy::No,
         }),
         damage: match arguments.repair_log {
             true => Damage::Repair,
@@ -226,20 +231,20 @@ fn absolute(path: &Path) -> PathBuf {
 }
 
 /// Opens the index placement.
-fn home(arguments: &Arguments) -> Result<Home, String> {
+fn home(arguments: &ServeArguments) -> Result<Home, String> {
     match (arguments.placement, &arguments.pool) {
-        (Placement::Pool, Some(pool)) => {
+        (PlacementArgument::Pool, Some(pool)) => {
             let pool = pool.clone().with_at_least(arguments.pool_nodes);
             Home::open_pool(pool, arguments.pool_key_bytes).map_err(|error| error.to_string())
         }
         (_, Some(_)) => Err("--pool needs --placement pool".into()),
-        (Placement::Pim, None) => Ok(Home::Modules(nearfield::Pim::workers())),
+        (PlacementArgument::Pim, None) => Ok(Home::Modules(nearfield::Pim::workers())),
         (_, None) => Ok(Home::Local),
     }
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments) -> ExitCode {
+pub fn run(arguments: &ServeArguments) -> ExitCode {
     let fail = |error: String| {
         eprintln!("nearfield: {error}");
         ExitCode::FAILURE
@@ -256,13 +261,13 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Err(error) => return fail(error),
     };
     nearfield_server::allocator::use_to_give_back(crate::allocator::give_back);
-    let server: &'static Server = Box::leak(Box::new(Server::new(options)));
+    let server: &'static ServerCore = Box::leak(Box::new(ServerCore::new(options)));
     let logfile = server.config.text("logfile");
     let logfile = (!logfile.is_empty()).then(|| server.path(&logfile));
     let logs = logging::start(
         match arguments.log_format {
-            Format::Text => logging::Format::Text,
-            Format::Json => logging::Format::Json,
+            LogFormatArgument::Text => logging::LogLineFormat::Text,
+            LogFormatArgument::Json => logging::LogLineFormat::Json,
         },
         &server.config.text("loglevel"),
         logfile.as_deref(),
@@ -296,7 +301,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 }
 
 /// Returns the next steps for a new user.
-fn welcome(server: &Server) -> String {
+fn welcome(server: &ServerCore) -> String {
     let text = |name| server.config.text(name);
     let password = if text("requirepass").is_empty() {
         ""

@@ -4,7 +4,7 @@ use crate::expose::Exposure;
 use crate::offload::{key_of, say};
 use clap::Args;
 use nearfield_offload::net::udp::{place, serve_switch};
-use nearfield_offload::net::{Map, Switch};
+use nearfield_offload::net::{Switch, SwitchRangeTable};
 use std::net::{SocketAddrV4, UdpSocket};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// if it has the rack's key, or from --map. When it ends it prints counts of its work.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub(crate) struct SwitchArguments {
     /// The address for datagrams: an IPv4 address and a port
     #[arg(long, value_name = "IP:PORT")]
     listen: SocketAddrV4,
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
 
     /// Addresses and their memory nodes, separated by commas; no announcement changes them
     #[arg(long, value_name = "START-END=IP:PORT,…", value_parser = map)]
-    map: Option<Map>,
+    map: Option<SwitchRangeTable>,
 
     #[command(flatten)]
     exposure: Exposure,
@@ -44,13 +44,13 @@ Examples:
   nearfield switch --listen 127.0.0.1:7000 --map 0x1000-0x40000000=127.0.0.1:7001
       One node, which announces nothing.";
 
-fn map(text: &str) -> Result<Map, String> {
-    let map: Result<Map, _> = text.parse();
+fn map(text: &str) -> Result<SwitchRangeTable, String> {
+    let map: Result<SwitchRangeTable, _> = text.parse();
     map.map_err(|error| error.to_string())
 }
 
 /// Serves until a signal arrives. Returns the exit code.
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+pub(crate) fn run(arguments: &SwitchArguments) -> ExitCode {
     match serve(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+fn serve(arguments: &SwitchArguments) -> Result<(), Box<dyn std::error::Error>> {
     arguments.exposure.check(&arguments.listen.to_string())?;
     let stop = Arc::new(AtomicBool::new(false));
     let handler = Arc::clone(&stop);

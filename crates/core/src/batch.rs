@@ -2,8 +2,8 @@
 
 use crate::form::{EntryList, too_long};
 use crate::{
-    Bytes, Direction, Error, Form, Operation, Outcome, Previous, ScanRange, Span, StoredOutcome,
-    Words,
+    ArenaSpan, ByteStrings, EntryForm, IndexOperation, OperationError, OperationOutcome, Previous,
+    ScanBoundsHandle, ScanDirection, StoredOutcome, Words,
 };
 use std::ops::{Bound, ControlFlow};
 
@@ -15,37 +15,41 @@ const MAX_OPERATIONS: usize = 1 << 24;
 ///
 /// The methods that add an operation return its position, which [`outcome`](Batch::outcome) takes.
 /// An operation that is invalid (its key is too long, say) keeps its position and fails alone, with
-/// an [`Outcome::Failed`]. A batch can be cleared and filled again, which keeps its memory.
+/// an [`OperationOutcome::Failed`]. A batch can be cleared and filled again, which keeps its
+/// memory.
 ///
 /// ```
-/// use nearfield_core::{Batch, Bytes, Outcome};
+/// use nearfield_core::{Batch, ByteStrings, OperationOutcome};
 ///
-/// let mut batch = Batch::<Bytes>::new();
+/// let mut batch = Batch::<ByteStrings>::new();
 /// let position = batch.get(b"key");
 /// assert_eq!(batch.len(), 1);
-/// assert_eq!(batch.outcome(position), Outcome::Pending);
+/// assert_eq!(batch.outcome(position), OperationOutcome::Pending);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Batch<F: Form> {
-    operations: Vec<Operation<F>>,
+pub struct Batch<F: EntryForm> {
+    operations: Vec<IndexOperation<F>>,
     /// Errors of the operations that were refused when they were added, by position.
-    refusals: Vec<(usize, Error)>,
-    sides: Sides<F>,
+    refusals: Vec<(usize, OperationError)>,
+    sides: BatchSideTables<F>,
     input: F::Arena,
     outcomes: Outcomes<F>,
 }
 
 /// The bounds of a scan, the lower one first.
-type Bounds<F> = (Bound<<F as Form>::StoredKey>, Bound<<F as Form>::StoredKey>);
+type Bounds<F> = (
+    Bound<<F as EntryForm>::StoredKey>,
+    Bound<<F as EntryForm>::StoredKey>,
+);
 
 /// The parts of operations that are stored apart from them: compared values, and bounds of scans.
 #[derive(Clone, Debug)]
-struct Sides<F: Form> {
+struct BatchSideTables<F: EntryForm> {
     previous: Vec<Option<F::StoredValue>>,
     ranges: Vec<Bounds<F>>,
 }
 
-impl<F: Form> Sides<F> {
+impl<F: EntryForm> BatchSideTables<F> {
     // A batch whose positions do not fit in 32 bits is refused as a whole.
 
     fn add_previous(&mut self, previous: Option<F::StoredValue>) -> Previous {
@@ -53,19 +57,23 @@ impl<F: Form> Sides<F> {
         Previous(self.previous.len() as u32 - 1)
     }
 
-    fn add_range(&mut self, low: Bound<F::StoredKey>, high: Bound<F::StoredKey>) -> ScanRange {
+    fn add_range(
+        &mut self,
+        low: Bound<F::StoredKey>,
+        high: Bound<F::StoredKey>,
+    ) -> ScanBoundsHandle {
         self.ranges.push((low, high));
-        ScanRange(self.ranges.len() as u32 - 1)
+        ScanBoundsHandle(self.ranges.len() as u32 - 1)
     }
 }
 
-impl<F: Form> Default for Batch<F> {
+impl<F: EntryForm> Default for Batch<F> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<F: Form> Batch<F> {
+impl<F: EntryForm> Batch<F> {
     /// Creates an empty batch.
     pub fn new() -> Self {
         Self::with_capacity(0)
@@ -76,7 +84,7 @@ impl<F: Form> Batch<F> {
         Batch {
             operations: Vec::with_capacity(operations),
             refusals: Vec::new(),
-            sides: Sides {
+            sides: BatchSideTables {
                 previous: Vec::new(),
                 ranges: Vec::new(),
             },
@@ -103,15 +111,15 @@ impl<F: Form> Batch<F> {
     /// rest. Applies until the next call, also after [`clear`](Batch::clear).
     ///
     /// ```
-    /// use nearfield_core::{Batch, Bytes};
+    /// use nearfield_core::{Batch, ByteStrings};
     ///
-    /// let mut batch = Batch::<Bytes>::new();
+    /// let mut batch = Batch::<ByteStrings>::new();
     /// batch.cut_replaced(1);
     /// batch.insert(b"key", b"new");
     /// let (_, mut outcomes) = batch.begin()?;
     /// outcomes.replaced(0, b"key", Some(b"old"));
     /// assert_eq!(batch.value(0), Some(&b"o"[..]));
-    /// # Ok::<(), nearfield_core::Error>(())
+    /// # Ok::<(), nearfield_core::OperationError>(())
     /// ```
     pub fn cut_replaced(&mut self, bytes: usize) {
         self.outcomes.replaced_bytes = bytes;
@@ -136,7 +144,7 @@ impl<F: Form> Batch<F> {
     /// Adds a get.
     #[inline]
     pub fn get(&mut self, key: F::Key<'_>) -> usize {
-        let operation = F::store_key(&mut self.input, key).map(|key| Operation::Get { key });
+        let operation = F::store_key(&mut self.input, key).map(|key| IndexOperation::Get { key });
         self.push(operation)
     }
 
@@ -146,7 +154,7 @@ impl<F: Form> Batch<F> {
     pub fn insert(&mut self, key: F::Key<'_>, value: F::Value<'_>) -> usize {
         let operation = self
             .store_entry(key, value)
-            .map(|(key, value)| Operation::Insert { key, value });
+            .map(|(key, value)| IndexOperation::Insert { key, value });
         self.push(operation)
     }
 
@@ -162,7 +170,7 @@ impl<F: Form> Batch<F> {
             let previous = previous
                 .map(|previous| F::store_value(&mut self.input, key, previous))
                 .transpose()?;
-            Ok(Operation::Update {
+            Ok(IndexOperation::Update {
                 key: stored,
                 value,
                 previous: self.sides.add_previous(previous),
@@ -173,7 +181,8 @@ impl<F: Form> Batch<F> {
 
     /// Adds a remove. Its outcome is the old value.
     pub fn remove(&mut self, key: F::Key<'_>) -> usize {
-        let operation = F::store_key(&mut self.input, key).map(|key| Operation::Remove { key });
+        let operation =
+            F::store_key(&mut self.input, key).map(|key| IndexOperation::Remove { key });
         self.push(operation)
     }
 
@@ -181,7 +190,7 @@ impl<F: Form> Batch<F> {
     pub fn remove_if(&mut self, key: F::Key<'_>, expected: F::Value<'_>) -> usize {
         let operation =
             self.store_entry(key, expected)
-                .map(|(key, expected)| Operation::RemoveIf {
+                .map(|(key, expected)| IndexOperation::RemoveIf {
                     key,
                     previous: self.sides.add_previous(Some(expected)),
                 });
@@ -191,13 +200,14 @@ impl<F: Form> Batch<F> {
     /// Adds a search for the greatest key at or below `key`.
     pub fn predecessor(&mut self, key: F::Key<'_>) -> usize {
         let operation =
-            F::store_key(&mut self.input, key).map(|key| Operation::Predecessor { key });
+            F::store_key(&mut self.input, key).map(|key| IndexOperation::Predecessor { key });
         self.push(operation)
     }
 
     /// Adds a search for the least key at or above `key`.
     pub fn successor(&mut self, key: F::Key<'_>) -> usize {
-        let operation = F::store_key(&mut self.input, key).map(|key| Operation::Successor { key });
+        let operation =
+            F::store_key(&mut self.input, key).map(|key| IndexOperation::Successor { key });
         self.push(operation)
     }
 
@@ -208,11 +218,11 @@ impl<F: Form> Batch<F> {
         low: Bound<F::Key<'_>>,
         high: Bound<F::Key<'_>>,
         limit: u32,
-        direction: Direction,
+        direction: ScanDirection,
     ) -> usize {
         let operation = self.store_bound(low).and_then(|low| {
             let high = self.store_bound(high)?;
-            Ok(Operation::Scan {
+            Ok(IndexOperation::Scan {
                 range: self.sides.add_range(low, high),
                 limit,
                 direction,
@@ -225,7 +235,7 @@ impl<F: Form> Batch<F> {
     ///
     /// # Panics
     /// If there is no operation at `position`.
-    pub fn outcome(&self, position: usize) -> Outcome<'_, F> {
+    pub fn outcome(&self, position: usize) -> OperationOutcome<'_, F> {
         assert!(
             position < self.operations.len(),
             "no operation at {position}"
@@ -234,8 +244,8 @@ impl<F: Form> Batch<F> {
             return outcome;
         }
         match self.refusals.iter().find(|refusal| refusal.0 == position) {
-            Some((_, error)) => Outcome::Failed(error.clone()),
-            None => Outcome::Pending,
+            Some((_, error)) => OperationOutcome::Failed(error.clone()),
+            None => OperationOutcome::Pending,
         }
     }
 
@@ -270,12 +280,12 @@ impl<F: Form> Batch<F> {
     ///
     /// # Errors
     /// `BatchTooLarge`, and no outcome is changed.
-    pub fn begin(&mut self) -> Result<(Input<'_, F>, Output<'_, F>), Error> {
+    pub fn begin(&mut self) -> Result<(BatchInput<'_, F>, BatchOutput<'_, F>), OperationError> {
         self.check_size()?;
         self.outcomes.reset(self.operations.len());
         self.refuse();
         Ok((
-            Input {
+            BatchInput {
                 operations: &self.operations,
                 sides: &self.sides,
                 arena: &self.input,
@@ -288,9 +298,9 @@ impl<F: Form> Batch<F> {
     ///
     /// # Errors
     /// `BatchTooLarge`.
-    pub fn input(&self) -> Result<Input<'_, F>, Error> {
+    pub fn input(&self) -> Result<BatchInput<'_, F>, OperationError> {
         self.check_size()?;
-        Ok(Input {
+        Ok(BatchInput {
             operations: &self.operations,
             sides: &self.sides,
             arena: &self.input,
@@ -306,7 +316,7 @@ impl<F: Form> Batch<F> {
     pub fn begin_apart<'b>(
         &'b self,
         outcomes: &'b mut Outcomes<F>,
-    ) -> Result<(Input<'b, F>, Output<'b, F>), Error> {
+    ) -> Result<(BatchInput<'b, F>, BatchOutput<'b, F>), OperationError> {
         let input = self.input()?;
         outcomes.replaced_bytes = self.outcomes.replaced_bytes;
         outcomes.reset(self.operations.len());
@@ -335,9 +345,9 @@ impl<F: Form> Batch<F> {
         }
     }
 
-    fn check_size(&self) -> Result<(), Error> {
+    fn check_size(&self) -> Result<(), OperationError> {
         if self.operations.len() > MAX_OPERATIONS {
-            return Err(Error::BatchTooLarge {
+            return Err(OperationError::BatchTooLarge {
                 size: self.operations.len(),
                 unit: "operations",
                 limit: MAX_OPERATIONS,
@@ -353,13 +363,13 @@ impl<F: Form> Batch<F> {
         }
     }
 
-    fn push(&mut self, operation: Result<Operation<F>, Error>) -> usize {
+    fn push(&mut self, operation: Result<IndexOperation<F>, OperationError>) -> usize {
         let position = self.operations.len();
         self.operations.push(match operation {
             Ok(operation) => operation,
             Err(error) => {
                 self.refusals.push((position, error));
-                Operation::Refused
+                IndexOperation::Refused
             }
         });
         position
@@ -369,14 +379,17 @@ impl<F: Form> Batch<F> {
         &mut self,
         key: F::Key<'_>,
         value: F::Value<'_>,
-    ) -> Result<(F::StoredKey, F::StoredValue), Error> {
+    ) -> Result<(F::StoredKey, F::StoredValue), OperationError> {
         Ok((
             F::store_key(&mut self.input, key)?,
             F::store_value(&mut self.input, key, value)?,
         ))
     }
 
-    fn store_bound(&mut self, bound: Bound<F::Key<'_>>) -> Result<Bound<F::StoredKey>, Error> {
+    fn store_bound(
+        &mut self,
+        bound: Bound<F::Key<'_>>,
+    ) -> Result<Bound<F::StoredKey>, OperationError> {
         Ok(match bound {
             Bound::Included(key) => Bound::Included(F::store_key(&mut self.input, key)?),
             Bound::Excluded(key) => Bound::Excluded(F::store_key(&mut self.input, key)?),
@@ -389,28 +402,28 @@ impl<F: Form> Batch<F> {
 /// other bytes between them can so copy all of them at once.
 ///
 /// ```
-/// use nearfield_core::{Batch, Bytes, Operation, Span};
+/// use nearfield_core::{Batch, ByteStrings, IndexOperation, ArenaSpan};
 ///
-/// let mut batch = Batch::<Bytes>::new();
+/// let mut batch = Batch::<ByteStrings>::new();
 /// let start = batch.stage(b"key=value")?.start();
-/// let (key, value) = (Span::new(start, 3), Span::new(start + 4, 5));
+/// let (key, value) = (ArenaSpan::new(start, 3), ArenaSpan::new(start + 4, 5));
 /// assert_eq!(batch.staged(value), b"value");
 /// batch.insert_staged(key, value);
 /// let input = batch.input()?;
-/// let Operation::Insert { key, value } = input.operations()[0] else {
+/// let IndexOperation::Insert { key, value } = input.operations()[0] else {
 ///     unreachable!("an insert was added");
 /// };
 /// assert_eq!((input.key(key), input.value(value)), (&b"key"[..], &b"value"[..]));
-/// # Ok::<(), nearfield_core::Error>(())
+/// # Ok::<(), nearfield_core::OperationError>(())
 /// ```
-impl Batch<Bytes> {
+impl Batch<ByteStrings> {
     /// Copies bytes into the batch, where they stay until it is [cleared](Batch::clear).
     ///
     /// # Errors
     /// `BatchTooLarge`.
     #[inline]
-    pub fn stage(&mut self, bytes: &[u8]) -> Result<Span, Error> {
-        Span::store(&mut self.input, bytes)
+    pub fn stage(&mut self, bytes: &[u8]) -> Result<ArenaSpan, OperationError> {
+        ArenaSpan::store(&mut self.input, bytes)
     }
 
     /// Returns the offset at which the next staged bytes will begin.
@@ -424,47 +437,47 @@ impl Batch<Bytes> {
     /// # Panics
     /// If `span` lies beyond the staged bytes. The methods below panic likewise.
     #[inline]
-    pub fn staged(&self, span: Span) -> &[u8] {
+    pub fn staged(&self, span: ArenaSpan) -> &[u8] {
         span.load(&self.input)
     }
 
     /// Returns staged bytes of the batch, which may be changed until an operation on them is added.
     #[inline]
-    pub fn staged_mut(&mut self, span: Span) -> &mut [u8] {
+    pub fn staged_mut(&mut self, span: ArenaSpan) -> &mut [u8] {
         &mut self.input[span.start()..][..span.length()]
     }
 
     /// Adds a get, as [`get`](Batch::get) does.
     #[inline]
-    pub fn get_staged(&mut self, key: Span) -> usize {
-        let checked = Bytes::check(self.staged(key), None);
-        self.push(checked.map(|()| Operation::Get { key }))
+    pub fn get_staged(&mut self, key: ArenaSpan) -> usize {
+        let checked = ByteStrings::check(self.staged(key), None);
+        self.push(checked.map(|()| IndexOperation::Get { key }))
     }
 
     /// Adds an insert, as [`insert`](Batch::insert) does.
     #[inline]
-    pub fn insert_staged(&mut self, key: Span, value: Span) -> usize {
-        let checked = Bytes::check(self.staged(key), Some(self.staged(value)));
-        self.push(checked.map(|()| Operation::Insert { key, value }))
+    pub fn insert_staged(&mut self, key: ArenaSpan, value: ArenaSpan) -> usize {
+        let checked = ByteStrings::check(self.staged(key), Some(self.staged(value)));
+        self.push(checked.map(|()| IndexOperation::Insert { key, value }))
     }
 
     /// Adds a remove, as [`remove`](Batch::remove) does.
     #[inline]
-    pub fn remove_staged(&mut self, key: Span) -> usize {
-        let checked = Bytes::check(self.staged(key), None);
-        self.push(checked.map(|()| Operation::Remove { key }))
+    pub fn remove_staged(&mut self, key: ArenaSpan) -> usize {
+        let checked = ByteStrings::check(self.staged(key), None);
+        self.push(checked.map(|()| IndexOperation::Remove { key }))
     }
 
     /// Adds a search, as [`predecessor`](Batch::predecessor) does.
-    pub fn predecessor_staged(&mut self, key: Span) -> usize {
-        let checked = Bytes::check(self.staged(key), None);
-        self.push(checked.map(|()| Operation::Predecessor { key }))
+    pub fn predecessor_staged(&mut self, key: ArenaSpan) -> usize {
+        let checked = ByteStrings::check(self.staged(key), None);
+        self.push(checked.map(|()| IndexOperation::Predecessor { key }))
     }
 
     /// Adds a search, as [`successor`](Batch::successor) does.
-    pub fn successor_staged(&mut self, key: Span) -> usize {
-        let checked = Bytes::check(self.staged(key), None);
-        self.push(checked.map(|()| Operation::Successor { key }))
+    pub fn successor_staged(&mut self, key: ArenaSpan) -> usize {
+        let checked = ByteStrings::check(self.staged(key), None);
+        self.push(checked.map(|()| IndexOperation::Successor { key }))
     }
 }
 
@@ -472,7 +485,7 @@ impl Batch<Bytes> {
 ///
 /// Outside a batch they are the output of one of several threads; see [`Batch::begin_apart`].
 #[derive(Clone, Debug)]
-pub struct Outcomes<F: Form> {
+pub struct Outcomes<F: EntryForm> {
     /// The outcomes. Those from index `live` on are left over and will be overwritten.
     stored: Vec<StoredOutcome<F>>,
     live: usize,
@@ -482,7 +495,7 @@ pub struct Outcomes<F: Form> {
     arena: F::Arena,
 }
 
-impl<F: Form> Default for Outcomes<F> {
+impl<F: EntryForm> Default for Outcomes<F> {
     fn default() -> Self {
         Outcomes {
             stored: Vec::new(),
@@ -494,7 +507,7 @@ impl<F: Form> Default for Outcomes<F> {
     }
 }
 
-impl<F: Form> Outcomes<F> {
+impl<F: EntryForm> Outcomes<F> {
     /// Removes all outcomes and keeps the memory.
     fn clear(&mut self) {
         self.live = 0;
@@ -518,8 +531,8 @@ impl<F: Form> Outcomes<F> {
         self.stored[..self.live].get(position)
     }
 
-    fn output(&mut self) -> Output<'_, F> {
-        Output {
+    fn output(&mut self) -> BatchOutput<'_, F> {
+        BatchOutput {
             replaced_bytes: self.replaced_bytes,
             outcomes: &mut self.stored,
             entries: &mut self.entries,
@@ -532,53 +545,53 @@ impl<F: Form> Outcomes<F> {
     }
 
     /// Returns the outcome at a position, `None` if there is none yet.
-    fn read(&self, position: usize) -> Option<Outcome<'_, F>> {
+    fn read(&self, position: usize) -> Option<OperationOutcome<'_, F>> {
         let value = |stored: &F::StoredValue| Some(self.load_value(*stored));
         Some(match self.at(position)? {
-            StoredOutcome::Pending => Outcome::Pending,
-            StoredOutcome::NoValue => Outcome::Value(None),
-            StoredOutcome::Value(stored) => Outcome::Value(value(stored)),
-            &StoredOutcome::UpdatedNone(applied) => Outcome::Updated {
+            StoredOutcome::Pending => OperationOutcome::Pending,
+            StoredOutcome::NoValue => OperationOutcome::Value(None),
+            StoredOutcome::Value(stored) => OperationOutcome::Value(value(stored)),
+            &StoredOutcome::UpdatedNone(applied) => OperationOutcome::Updated {
                 applied,
                 before: None,
             },
-            StoredOutcome::Updated(applied, before) => Outcome::Updated {
+            StoredOutcome::Updated(applied, before) => OperationOutcome::Updated {
                 applied: *applied,
                 before: value(before),
             },
-            StoredOutcome::NoEntry => Outcome::Entry(None),
+            StoredOutcome::NoEntry => OperationOutcome::Entry(None),
             &StoredOutcome::Entry(place) => {
-                Outcome::Entry(self.entries.read(place as usize, 1).next())
+                OperationOutcome::Entry(self.entries.read(place as usize, 1).next())
             }
-            &StoredOutcome::Entries(start, count) => {
-                Outcome::Entries(self.entries.read(start as usize, count as usize).collect())
-            }
-            StoredOutcome::Failed(error) => Outcome::Failed((**error).clone()),
+            &StoredOutcome::Entries(start, count) => OperationOutcome::Entries(
+                self.entries.read(start as usize, count as usize).collect(),
+            ),
+            StoredOutcome::Failed(error) => OperationOutcome::Failed((**error).clone()),
         })
     }
 }
 
 /// The operations of a batch that is being executed.
 #[derive(Debug)]
-pub struct Input<'b, F: Form> {
-    operations: &'b [Operation<F>],
-    sides: &'b Sides<F>,
+pub struct BatchInput<'b, F: EntryForm> {
+    operations: &'b [IndexOperation<F>],
+    sides: &'b BatchSideTables<F>,
     arena: &'b F::Arena,
 }
 
 // The impls are written out because derived ones would require an arena that can be copied.
-impl<F: Form> Clone for Input<'_, F> {
+impl<F: EntryForm> Clone for BatchInput<'_, F> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<F: Form> Copy for Input<'_, F> {}
+impl<F: EntryForm> Copy for BatchInput<'_, F> {}
 
-impl<'b, F: Form> Input<'b, F> {
+impl<'b, F: EntryForm> BatchInput<'b, F> {
     /// Returns all operations, in order.
     #[inline]
-    pub fn operations(&self) -> &'b [Operation<F>] {
+    pub fn operations(&self) -> &'b [IndexOperation<F>] {
         self.operations
     }
 
@@ -601,7 +614,7 @@ impl<'b, F: Form> Input<'b, F> {
     }
 
     /// Reads the bounds of a scan, the lower one first.
-    pub fn range(&self, range: ScanRange) -> (Bound<F::Key<'b>>, Bound<F::Key<'b>>) {
+    pub fn range(&self, range: ScanBoundsHandle) -> (Bound<F::Key<'b>>, Bound<F::Key<'b>>) {
         let (low, high) = self.sides.ranges[range.0 as usize];
         let read = |bound: Bound<F::StoredKey>| bound.map(|key| self.key(key));
         (read(low), read(high))
@@ -614,14 +627,14 @@ impl<'b, F: Form> Input<'b, F> {
 /// changes. If the outcomes of a batch exceed 4 GiB, the operation at hand fails with
 /// `BatchTooLarge`.
 #[derive(Debug)]
-pub struct Output<'b, F: Form> {
+pub struct BatchOutput<'b, F: EntryForm> {
     replaced_bytes: usize,
     outcomes: &'b mut Vec<StoredOutcome<F>>,
     entries: &'b mut F::Entries,
     arena: &'b mut F::Arena,
 }
 
-impl<F: Form> Output<'_, F> {
+impl<F: EntryForm> BatchOutput<'_, F> {
     /// Writes the outcome of a get, insert or remove. `key` is used in error messages.
     #[inline]
     pub fn value(&mut self, position: usize, key: F::Key<'_>, value: Option<F::Value<'_>>) {
@@ -707,7 +720,7 @@ impl<F: Form> Output<'_, F> {
     }
 
     /// Marks an operation as failed.
-    pub fn fail(&mut self, position: usize, error: Error) {
+    pub fn fail(&mut self, position: usize, error: OperationError) {
         self.outcomes[position] = StoredOutcome::Failed(Box::new(error));
     }
 
@@ -715,23 +728,23 @@ impl<F: Form> Output<'_, F> {
     /// operations.
     fn copy(&mut self, position: usize, key: Option<F::Key<'_>>, from: &Outcomes<F>) {
         let outcome = from.read(position);
-        match (outcome.unwrap_or(Outcome::Pending), key) {
-            (Outcome::Value(value), Some(key)) => self.value(position, key, value),
-            (Outcome::Updated { applied, before }, Some(key)) => {
+        match (outcome.unwrap_or(OperationOutcome::Pending), key) {
+            (OperationOutcome::Value(value), Some(key)) => self.value(position, key, value),
+            (OperationOutcome::Updated { applied, before }, Some(key)) => {
                 self.updated(position, key, applied, before);
             }
-            (Outcome::Value(_) | Outcome::Updated { .. }, None) => {
+            (OperationOutcome::Value(_) | OperationOutcome::Updated { .. }, None) => {
                 unreachable!("only point operations have such an outcome")
             }
-            (Outcome::Entry(entry), _) => self.entry(position, entry),
-            (Outcome::Entries(entries), _) => self.entries(position, entries),
-            (Outcome::Failed(error), _) => self.fail(position, error),
-            (Outcome::Pending, _) => {}
+            (OperationOutcome::Entry(entry), _) => self.entry(position, entry),
+            (OperationOutcome::Entries(entries), _) => self.entries(position, entries),
+            (OperationOutcome::Failed(error), _) => self.fail(position, error),
+            (OperationOutcome::Pending, _) => {}
         }
     }
 }
 
-impl Output<'_, Bytes> {
+impl BatchOutput<'_, ByteStrings> {
     /// Writes the outcome of a get. `copy` appends the value to the bytes that it receives, or
     /// returns false if the key is absent. Returns what `copy` returned.
     #[inline]
@@ -741,7 +754,9 @@ impl Output<'_, Bytes> {
         let end = self.arena.len();
         self.outcomes[position] = match is_there {
             false => StoredOutcome::NoValue,
-            true if end <= u32::MAX as usize => StoredOutcome::Value(Span::new(start, end - start)),
+            true if end <= u32::MAX as usize => {
+                StoredOutcome::Value(ArenaSpan::new(start, end - start))
+            }
             true => {
                 self.arena.truncate(start);
                 StoredOutcome::Failed(Box::new(too_long(end)))
@@ -754,7 +769,7 @@ impl Output<'_, Bytes> {
 /// Writer of the entries that a scan finds. They become its outcome when [`finish`](Self::finish)
 /// is called.
 #[derive(Debug)]
-pub struct EntriesWriter<'o, F: Form> {
+pub struct EntriesWriter<'o, F: EntryForm> {
     start: usize,
     count: usize,
     position: usize,
@@ -762,7 +777,7 @@ pub struct EntriesWriter<'o, F: Form> {
     entries: &'o mut F::Entries,
 }
 
-impl<F: Form> EntriesWriter<'_, F> {
+impl<F: EntryForm> EntriesWriter<'_, F> {
     /// Adds an entry. Returns `Break` if there is no room for more; the scan has then failed.
     #[inline]
     pub fn push(&mut self, key: F::Key<'_>, value: F::Value<'_>) -> ControlFlow<()> {
@@ -806,7 +821,7 @@ impl EntriesWriter<'_, Words> {
     }
 }
 
-impl EntriesWriter<'_, Bytes> {
+impl EntriesWriter<'_, ByteStrings> {
     /// Returns `bytes` bytes of unspecified content behind the entries, to pack more entries into.
     #[inline]
     pub fn room(&mut self, bytes: usize) -> &mut [u8] {

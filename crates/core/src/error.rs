@@ -4,11 +4,11 @@ use std::convert::Infallible;
 use std::fmt::{self, Display, Formatter};
 
 /// The reason why an operation or a batch was refused. A refused operation changes nothing, with
-/// two exceptions: after [`Unknown`](Error::Unknown) its effect is unknown, and after
-/// [`Unreadable`](Error::Unreadable) it has taken effect unless it needs the value.
+/// two exceptions: after [`Unknown`](OperationError::Unknown) its effect is unknown, and after
+/// [`Unreadable`](OperationError::Unreadable) it has taken effect unless it needs the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Error {
+pub enum OperationError {
     /// A key is longer than [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES).
     KeyTooLong {
         /// The first bytes of the key, shortened for display.
@@ -70,10 +70,10 @@ pub enum Error {
     },
 }
 
-impl Display for Error {
+impl Display for OperationError {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Error::KeyTooLong {
+            OperationError::KeyTooLong {
                 start,
                 length,
                 limit,
@@ -81,47 +81,50 @@ impl Display for Error {
                 f,
                 "key starting with {start:?} has {length} bytes, the limit is {limit}"
             ),
-            Error::ValueTooLong { key, length, limit } => {
+            OperationError::ValueTooLong { key, length, limit } => {
                 write!(
                     f,
                     "value of key {key:?} has {length} bytes, the limit is {limit}"
                 )
             }
-            Error::BatchTooLarge { size, unit, limit } => write!(
+            OperationError::BatchTooLarge { size, unit, limit } => write!(
                 f,
                 "batch of {size} {unit} is too large, the limit is {limit}; split it"
             ),
-            Error::NotSorted { position, key } => write!(
+            OperationError::NotSorted { position, key } => write!(
                 f,
                 "sorted input is out of order at position {position}: key {key:?}"
             ),
-            Error::OutOfMemory { what } => write!(f, "out of memory: {what}"),
-            Error::Unreachable { what } => write!(f, "the entries cannot be reached: {what}"),
-            Error::Unknown { what } => {
+            OperationError::OutOfMemory { what } => write!(f, "out of memory: {what}"),
+            OperationError::Unreachable { what } => {
+                write!(f, "the entries cannot be reached: {what}")
+            }
+            OperationError::Unknown { what } => {
                 write!(f, "whether the operation was done is unknown: {what}")
             }
-            Error::Unreadable { key, what } => {
+            OperationError::Unreadable { key, what } => {
                 write!(f, "the value of key {key:?} cannot be read: {what}")
             }
         }
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for OperationError {}
 
 /// Conversion for operations that cannot fail: it is never called.
-impl From<Infallible> for Error {
-    fn from(never: Infallible) -> Error {
+impl From<Infallible> for OperationError {
+    fn from(never: Infallible) -> OperationError {
         match never {}
     }
 }
 
-impl Error {
+impl OperationError {
     /// Writes the first bytes of `key` as text, for messages.
     ///
     /// ```
-    /// assert_eq!(nearfield_core::Error::shorten(b"caf\xff"), "caf\\xff");
-    /// assert_eq!(nearfield_core::Error::shorten(&[b'a'; 100]), format!("{}…", "a".repeat(32)));
+    /// assert_eq!(nearfield_core::OperationError::shorten(b"caf\xff"), "caf\\xff");
+    /// let text = nearfield_core::OperationError::shorten(&[b'a'; 100]);
+    /// assert_eq!(text, format!("{}…", "a".repeat(32)));
     /// ```
     pub fn shorten(key: &[u8]) -> String {
         const SHOWN_BYTES: usize = 32;

@@ -1,19 +1,19 @@
 //! The trait that all placements implement.
 
-use crate::{Batch, Error, Form, Outcome};
+use crate::{Batch, EntryForm, OperationError, OperationOutcome};
 
 /// An ordered index: a map from keys to values that executes batches.
 ///
 /// A placement implements [`execute`](OrderedIndex::execute), and overrides the single operations
 /// where it has a shorter path than a batch of one. Any number of threads may call all methods at
 /// once; the crate's documentation states the guarantees.
-pub trait OrderedIndex<F: Form>: Send + Sync {
+pub trait OrderedIndex<F: EntryForm>: Send + Sync {
     /// Executes a batch and writes an outcome for each of its operations. The batch is serially
     /// equivalent to its operations in order (see the crate's documentation).
     ///
     /// # Errors
-    /// Nothing has been executed. Operations that fail alone have an [`Outcome::Failed`].
-    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error>;
+    /// Nothing has been executed. Operations that fail alone have an [`OperationOutcome::Failed`].
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), OperationError>;
 
     /// Returns the number of entries; exact while no writer is active.
     fn len(&self) -> usize;
@@ -33,7 +33,7 @@ pub trait OrderedIndex<F: Form>: Send + Sync {
     ///
     /// # Errors
     /// Those of the operation.
-    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
         let mut batch = Batch::new();
         batch.get(key);
         self.execute(&mut batch)?;
@@ -44,7 +44,11 @@ pub trait OrderedIndex<F: Form>: Send + Sync {
     ///
     /// # Errors
     /// Those of the operation.
-    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn insert(
+        &self,
+        key: F::Key<'_>,
+        value: F::Value<'_>,
+    ) -> Result<Option<F::OwnedValue>, OperationError> {
         let mut batch = Batch::new();
         batch.insert(key, value);
         self.execute(&mut batch)?;
@@ -61,7 +65,7 @@ pub trait OrderedIndex<F: Form>: Send + Sync {
         key: F::Key<'_>,
         previous: Option<F::Value<'_>>,
         value: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
         let mut batch = Batch::new();
         batch.update(key, previous, value);
         self.execute(&mut batch)?;
@@ -72,7 +76,7 @@ pub trait OrderedIndex<F: Form>: Send + Sync {
     ///
     /// # Errors
     /// Those of the operation.
-    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
         let mut batch = Batch::new();
         batch.remove(key);
         self.execute(&mut batch)?;
@@ -88,7 +92,7 @@ pub trait OrderedIndex<F: Form>: Send + Sync {
         &self,
         key: F::Key<'_>,
         expected: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
         let mut batch = Batch::new();
         batch.remove_if(key, expected);
         self.execute(&mut batch)?;
@@ -96,18 +100,20 @@ pub trait OrderedIndex<F: Form>: Send + Sync {
     }
 }
 
-fn only_value<F: Form>(batch: &Batch<F>) -> Result<Option<F::OwnedValue>, Error> {
+fn only_value<F: EntryForm>(batch: &Batch<F>) -> Result<Option<F::OwnedValue>, OperationError> {
     match batch.outcome(0) {
-        Outcome::Value(value) => Ok(value.map(F::own_value)),
-        Outcome::Failed(error) => Err(error),
+        OperationOutcome::Value(value) => Ok(value.map(F::own_value)),
+        OperationOutcome::Failed(error) => Err(error),
         outcome => unreachable!("a point operation had the outcome {outcome:?}"),
     }
 }
 
-fn only_updated<F: Form>(batch: &Batch<F>) -> Result<(bool, Option<F::OwnedValue>), Error> {
+fn only_updated<F: EntryForm>(
+    batch: &Batch<F>,
+) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
     match batch.outcome(0) {
-        Outcome::Updated { applied, before } => Ok((applied, before.map(F::own_value))),
-        Outcome::Failed(error) => Err(error),
+        OperationOutcome::Updated { applied, before } => Ok((applied, before.map(F::own_value))),
+        OperationOutcome::Failed(error) => Err(error),
         outcome => unreachable!("a comparing operation had the outcome {outcome:?}"),
     }
 }

@@ -1,6 +1,6 @@
-//! The vocabulary of all placements of Nearfield: [operations](Operation), [batches](Batch) of
-//! them, their [outcomes](Outcome), the [`OrderedIndex`] trait, [key codecs](codec) and
-//! [errors](Error).
+//! The vocabulary of all placements of Nearfield: [operations](IndexOperation), [batches](Batch) of
+//! them, their [outcomes](OperationOutcome), the [`OrderedIndex`] trait, [key codecs](codec) and
+//! [errors](OperationError).
 //!
 //! # A batch is serially equivalent to its operations in order
 //!
@@ -16,8 +16,8 @@
 //!   batch, not with the value in the index when the batch began.
 //! - **Scans, predecessor and successor** see every write that precedes them in the batch and none
 //!   that follows them.
-//! - **A failed operation** ([`Outcome::Failed`], or an update or remove whose comparison failed)
-//!   changes nothing; the operations after it are executed.
+//! - **A failed operation** ([`OperationOutcome::Failed`], or an update or remove whose comparison
+//!   failed) changes nothing; the operations after it are executed.
 //!
 //! An index may therefore reorder point operations on different keys, and reads with reads, but
 //! nothing else.
@@ -41,11 +41,12 @@ mod outcome;
 pub mod packed;
 pub mod plan;
 
-pub use batch::{Batch, EntriesWriter, Input, Outcomes, Output};
-pub use error::Error;
+pub use batch::{Batch, BatchInput, BatchOutput, EntriesWriter, Outcomes};
+pub use error::OperationError;
 pub use form::{
-    Bytes, EntryList, Form, MAX_KEY_BYTES, MAX_VALUE_BYTES, PackedEntries, Span, WordEntries, Words,
+    ArenaSpan, ByteStrings, EntryForm, EntryList, MAX_KEY_BYTES, MAX_VALUE_BYTES, PackedEntries,
+    WordEntries, Words,
 };
 pub use index::OrderedIndex;
-pub use operation::{Direction, Operation, Previous, ScanRange};
-pub use outcome::{Outcome, StoredOutcome};
+pub use operation::{IndexOperation, Previous, ScanBoundsHandle, ScanDirection};
+pub use outcome::{OperationOutcome, StoredOutcome};

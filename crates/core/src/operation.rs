@@ -1,10 +1,10 @@
 //! One request to an index, as a batch stores it.
 
-use crate::{Form, Words};
+use crate::{EntryForm, Words};
 
 /// The direction in which a scan lists entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Direction {
+pub enum ScanDirection {
     /// Ascending order, from the lower bound.
     #[default]
     Ascending,
@@ -13,20 +13,21 @@ pub enum Direction {
 }
 
 /// The place where a batch stores the value that an update or a conditional remove compares with;
-/// [`Input::previous`](crate::Input::previous) reads it.
+/// [`BatchInput::previous`](crate::BatchInput::previous) reads it.
 #[derive(Clone, Copy, Debug)]
 pub struct Previous(pub(crate) u32);
 
-/// The place where a batch stores the bounds of a scan; [`Input::range`](crate::Input::range) reads
-/// them.
+/// The place where a batch stores the bounds of a scan;
+/// [`BatchInput::range`](crate::BatchInput::range) reads them.
 #[derive(Clone, Copy, Debug)]
-pub struct ScanRange(pub(crate) u32);
+pub struct ScanBoundsHandle(pub(crate) u32);
 
-/// One request. Keys and values are in the stored form of `F`; [`Input`](crate::Input) reads them.
+/// One request. Keys and values are in the stored form of `F`; [`BatchInput`](crate::BatchInput)
+/// reads them.
 // Parts that only some kinds have, and long ones, are stored elsewhere. The common kinds, which are
 // read millions of times a second, so stay short.
 #[derive(Clone, Copy, Debug)]
-pub enum Operation<F: Form> {
+pub enum IndexOperation<F: EntryForm> {
     /// A read of the value of a key.
     Get {
         /// The key.
@@ -74,28 +75,28 @@ pub enum Operation<F: Form> {
     /// A read of the entries between two bounds, at most `limit` of them, in `direction`.
     Scan {
         /// The bounds. A range that ends before it begins is empty.
-        range: ScanRange,
+        range: ScanBoundsHandle,
         /// The greatest number of entries.
         limit: u32,
         /// The end from which the entries are counted and listed.
-        direction: Direction,
+        direction: ScanDirection,
     },
     /// An operation that was refused when it was added to the batch; its outcome holds the error.
     Refused,
 }
 
-const _: () = assert!(size_of::<Operation<Words>>() == 24);
+const _: () = assert!(size_of::<IndexOperation<Words>>() == 24);
 
-impl<F: Form> Operation<F> {
+impl<F: EntryForm> IndexOperation<F> {
     /// Returns the key, if this is an operation on one key: a get, insert, update, remove or
     /// conditional remove.
     pub fn point_key(&self) -> Option<F::StoredKey> {
         match *self {
-            Operation::Get { key }
-            | Operation::Insert { key, .. }
-            | Operation::Update { key, .. }
-            | Operation::Remove { key }
-            | Operation::RemoveIf { key, .. } => Some(key),
+            IndexOperation::Get { key }
+            | IndexOperation::Insert { key, .. }
+            | IndexOperation::Update { key, .. }
+            | IndexOperation::Remove { key }
+            | IndexOperation::RemoveIf { key, .. } => Some(key),
             _ => None,
         }
     }
@@ -104,10 +105,10 @@ impl<F: Form> Operation<F> {
     pub fn is_write(&self) -> bool {
         matches!(
             self,
-            Operation::Insert { .. }
-                | Operation::Update { .. }
-                | Operation::Remove { .. }
-                | Operation::RemoveIf { .. }
+            IndexOperation::Insert { .. }
+                | IndexOperation::Update { .. }
+                | IndexOperation::Remove { .. }
+                | IndexOperation::RemoveIf { .. }
         )
     }
 
@@ -115,7 +116,9 @@ impl<F: Form> Operation<F> {
     pub fn is_ordered(&self) -> bool {
         matches!(
             self,
-            Operation::Scan { .. } | Operation::Predecessor { .. } | Operation::Successor { .. }
+            IndexOperation::Scan { .. }
+                | IndexOperation::Predecessor { .. }
+                | IndexOperation::Successor { .. }
         )
     }
 }

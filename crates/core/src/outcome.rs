@@ -1,10 +1,10 @@
 //! The result of one operation.
 
-use crate::{Error, Form, Words};
+use crate::{EntryForm, OperationError, Words};
 
 /// The result of one operation, borrowed from its batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome<'a, F: Form> {
+pub enum OperationOutcome<'a, F: EntryForm> {
     /// The batch has not been executed.
     Pending,
     /// The value of a get, or the old value of an insert or remove; `None` if the key was absent.
@@ -21,33 +21,34 @@ pub enum Outcome<'a, F: Form> {
     /// The entries of a scan, in its direction.
     Entries(Vec<(F::Key<'a>, F::Value<'a>)>),
     /// The operation was refused and changed nothing.
-    Failed(Error),
+    Failed(OperationError),
 }
 
-/// An [`Outcome`] as a batch stores it, written by an index through [`Output`](crate::Output).
+/// An [`OperationOutcome`] as a batch stores it, written by an index through
+/// [`BatchOutput`](crate::BatchOutput).
 // The enum is flat, and long parts are stored elsewhere, because one is written and read for each
 // operation.
 #[derive(Clone, Debug)]
-pub enum StoredOutcome<F: Form> {
+pub enum StoredOutcome<F: EntryForm> {
     /// The operation has not been executed yet.
     Pending,
-    /// An [`Outcome::Value`] of an absent key.
+    /// An [`OperationOutcome::Value`] of an absent key.
     NoValue,
-    /// An [`Outcome::Value`].
+    /// An [`OperationOutcome::Value`].
     Value(F::StoredValue),
-    /// An [`Outcome::Updated`] of a key that was absent before; true if it was applied.
+    /// An [`OperationOutcome::Updated`] of a key that was absent before; true if it was applied.
     UpdatedNone(bool),
-    /// An [`Outcome::Updated`]; true if it was applied.
+    /// An [`OperationOutcome::Updated`]; true if it was applied.
     Updated(bool, F::StoredValue),
-    /// An [`Outcome::Entry`] that found no entry.
+    /// An [`OperationOutcome::Entry`] that found no entry.
     NoEntry,
-    /// An [`Outcome::Entry`], by its position in the batch's list of entries.
+    /// An [`OperationOutcome::Entry`], by its position in the batch's list of entries.
     Entry(u32),
-    /// An [`Outcome::Entries`], by the position of the first entry in the batch's list, and their
-    /// number.
+    /// An [`OperationOutcome::Entries`], by the position of the first entry in the batch's list,
+    /// and their number.
     Entries(u32, u32),
-    /// An [`Outcome::Failed`].
-    Failed(Box<Error>),
+    /// An [`OperationOutcome::Failed`].
+    Failed(Box<OperationError>),
 }
 
 const _: () = assert!(size_of::<StoredOutcome<Words>>() == 16);

@@ -81,14 +81,14 @@ fn unpack_long(bytes: &[u8]) -> (&[u8], &[u8], &[u8]) {
 
 /// Some packed entries, borrowed.
 #[derive(Clone, Copy, Debug)]
-pub struct Packed<'a> {
+pub struct PackedEntriesIter<'a> {
     /// The entries, possibly followed by others.
     pub bytes: &'a [u8],
     /// The number of entries.
     pub count: usize,
 }
 
-impl<'a> Iterator for Packed<'a> {
+impl<'a> Iterator for PackedEntriesIter<'a> {
     type Item = (&'a [u8], &'a [u8]);
 
     #[inline]
@@ -104,7 +104,7 @@ impl<'a> Iterator for Packed<'a> {
     }
 }
 
-impl ExactSizeIterator for Packed<'_> {}
+impl ExactSizeIterator for PackedEntriesIter<'_> {}
 
 #[cfg(test)]
 mod tests {
@@ -126,7 +126,7 @@ mod tests {
                 written.push(entry);
             }
         }
-        let packed = Packed {
+        let packed = PackedEntriesIter {
             bytes: &bytes,
             count: written.len(),
         };

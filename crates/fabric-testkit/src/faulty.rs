@@ -1,7 +1,9 @@
 //! Endpoints with faults. With these, an index must fail the tests.
 
 use nearfield_fabric::transport::sim::SimEndpoint;
-use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb, Work};
+use nearfield_fabric::{
+    ClientProcessorWork, Endpoint, FabricError, FabricVerb, GlobalAddress, NodeId,
+};
 use std::cell::Cell;
 use std::future::Future;
 use std::time::Duration;
@@ -15,7 +17,7 @@ pub trait Interference {
     fn post(
         &self,
         endpoint: &SimEndpoint,
-        verbs: &mut [Verb<'_>],
+        verbs: &mut [FabricVerb<'_>],
     ) -> impl Future<Output = Result<(), FabricError>>;
 
     /// Makes a node allocate memory.
@@ -34,15 +36,15 @@ pub trait Interference {
 
 /// A client's endpoint for simulated memory nodes, with an interference.
 #[derive(Debug)]
-pub struct Faulty<I> {
+pub struct FaultySimEndpoint<I> {
     endpoint: SimEndpoint,
     interference: I,
 }
 
-impl<I> Faulty<I> {
+impl<I> FaultySimEndpoint<I> {
     /// Creates an endpoint with an interference.
-    pub fn new(endpoint: SimEndpoint, interference: I) -> Faulty<I> {
-        Faulty {
+    pub fn new(endpoint: SimEndpoint, interference: I) -> FaultySimEndpoint<I> {
+        FaultySimEndpoint {
             endpoint,
             interference,
         }
@@ -54,7 +56,7 @@ impl<I> Faulty<I> {
     }
 }
 
-impl<I: Interference> Endpoint for Faulty<I> {
+impl<I: Interference> Endpoint for FaultySimEndpoint<I> {
     fn atomic_bytes(&self) -> u64 {
         self.endpoint.atomic_bytes()
     }
@@ -63,7 +65,7 @@ impl<I: Interference> Endpoint for Faulty<I> {
         self.endpoint.nodes()
     }
 
-    async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
+    async fn post(&self, verbs: &mut [FabricVerb<'_>]) -> Result<(), FabricError> {
         self.interference.post(&self.endpoint, verbs).await
     }
 
@@ -80,7 +82,7 @@ impl<I: Interference> Endpoint for Faulty<I> {
         self.endpoint.free(address, bytes).await
     }
 
-    async fn charge(&self, work: Work) {
+    async fn charge(&self, work: ClientProcessorWork) {
         self.endpoint.charge(work).await;
     }
 
@@ -95,7 +97,7 @@ impl<I: Interference> Endpoint for Faulty<I> {
 
 /// A fault for any index that writes under locks, which are free when their word is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum SimEndpointFault {
     /// No fault.
     None,
     /// Locks are taken even if they are held.
@@ -107,25 +109,25 @@ pub enum Fault {
     Forgets,
 }
 
-/// A [`Fault`] in the posts of one client.
+/// A [`SimEndpointFault`] in the posts of one client.
 #[derive(Debug)]
-pub struct Planted {
-    fault: Fault,
+pub struct FaultInterference {
+    fault: SimEndpointFault,
     writes: Cell<u32>,
 }
 
-impl Planted {
+impl FaultInterference {
     /// Creates the interference of a fault, which begins at once.
-    pub fn new(fault: Fault) -> Planted {
-        Planted {
+    pub fn new(fault: SimEndpointFault) -> FaultInterference {
+        FaultInterference {
             fault,
             writes: Cell::new(0),
         }
     }
 
     /// Returns true for one in eight posts that begin with a write.
-    fn is_forgotten(&self, verbs: &[Verb<'_>]) -> bool {
-        let [Verb::Write { .. }, ..] = verbs else {
+    fn is_forgotten(&self, verbs: &[FabricVerb<'_>]) -> bool {
+        let [FabricVerb::Write { .. }, ..] = verbs else {
             return false;
         };
         let count = self.writes.replace(self.writes.get() + 1);
@@ -133,25 +135,25 @@ impl Planted {
     }
 }
 
-impl Interference for Planted {
+impl Interference for FaultInterference {
     async fn post(
         &self,
         endpoint: &SimEndpoint,
-        verbs: &mut [Verb<'_>],
+        verbs: &mut [FabricVerb<'_>],
     ) -> Result<(), FabricError> {
         match self.fault {
-            Fault::NoLocks => {
-                if let [Verb::Swap { found, .. }] = verbs {
+            SimEndpointFault::NoLocks => {
+                if let [FabricVerb::Swap { found, .. }] = verbs {
                     *found = 0;
                     return Ok(());
                 }
             }
-            Fault::LastFirst => verbs.rotate_right(1),
-            Fault::Forgets if self.is_forgotten(verbs) => {
+            SimEndpointFault::LastFirst => verbs.rotate_right(1),
+            SimEndpointFault::Forgets if self.is_forgotten(verbs) => {
                 let last = verbs.len() - 1;
                 return endpoint.post(&mut verbs[last..]).await;
             }
-            Fault::None | Fault::Forgets => {}
+            SimEndpointFault::None | SimEndpointFault::Forgets => {}
         }
         endpoint.post(verbs).await
     }

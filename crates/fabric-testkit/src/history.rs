@@ -1,13 +1,13 @@
 //! The operations of clients, and their outcomes.
 
-use nearfield_testkit::history::Interval;
-use nearfield_testkit::linearizability::Operation;
+use nearfield_testkit::history::CallInterval;
+use nearfield_testkit::linearizability::LinearizableOperation;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
 /// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum RemoteIndexOperation {
     Get,
     Insert(u64),
     /// An `Insert` without the result: the value before may be any.
@@ -21,67 +21,75 @@ pub enum Asked {
 /// An operation on a key. One without an outcome may have taken effect or not; it may do so at any
 /// time, even after all others.
 #[derive(Clone, Copy, Debug)]
-pub struct Call {
+pub struct RemoteIndexCall {
     pub session: u32,
     pub key: u64,
-    pub asked: Asked,
-    pub interval: Interval,
+    pub asked: RemoteIndexOperation,
+    pub interval: CallInterval,
     /// The value before it; the outer `None`: no outcome.
     pub met: Option<Option<u64>>,
 }
 
-impl Operation for Call {
+impl LinearizableOperation for RemoteIndexCall {
     type State = Option<u64>;
 
     fn session(&self) -> u32 {
         self.session
     }
 
-    fn interval(&self) -> Interval {
+    fn interval(&self) -> CallInterval {
         self.interval
     }
 
     fn after(&self, state: &Option<u64>) -> Option<Option<u64>> {
         let is_met = |met: Option<u64>| match self.asked {
-            Asked::Overwrite(_) => met.is_some() == state.is_some(),
-            Asked::Put(_) => true,
+            RemoteIndexOperation::Overwrite(_) => met.is_some() == state.is_some(),
+            RemoteIndexOperation::Put(_) => true,
             _ => met == *state,
         };
         if self.met.is_some_and(|met| !is_met(met)) {
             return None;
         }
         Some(match self.asked {
-            Asked::Get => *state,
-            Asked::Insert(value) | Asked::Put(value) => Some(value),
-            Asked::Update(value) | Asked::Overwrite(value) => state.map(|_| value),
-            Asked::Remove => None,
+            RemoteIndexOperation::Get => *state,
+            RemoteIndexOperation::Insert(value) | RemoteIndexOperation::Put(value) => Some(value),
+            RemoteIndexOperation::Update(value) | RemoteIndexOperation::Overwrite(value) => {
+                state.map(|_| value)
+            }
+            RemoteIndexOperation::Remove => None,
         })
     }
 
     fn is_read(&self) -> bool {
-        self.asked == Asked::Get
+        self.asked == RemoteIndexOperation::Get
     }
 }
 
-impl fmt::Display for Call {
+impl fmt::Display for RemoteIndexCall {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Interval { invoked, returned } = self.interval;
+        let CallInterval { invoked, returned } = self.interval;
         write!(formatter, "client {}, ", self.session)?;
         match self.met {
             Some(_) => write!(formatter, "from {invoked} to {returned}: ")?,
             None => write!(formatter, "from {invoked} on, never answered: ")?,
         }
         match self.asked {
-            Asked::Get => write!(formatter, "get {}", self.key)?,
-            Asked::Insert(value) => write!(formatter, "insert {} = {value}", self.key)?,
-            Asked::Put(value) => write!(formatter, "put {} = {value}", self.key)?,
-            Asked::Update(value) => write!(formatter, "update {} = {value}", self.key)?,
-            Asked::Overwrite(value) => write!(formatter, "overwrite {} = {value}", self.key)?,
-            Asked::Remove => write!(formatter, "remove {}", self.key)?,
+            RemoteIndexOperation::Get => write!(formatter, "get {}", self.key)?,
+            RemoteIndexOperation::Insert(value) => {
+                write!(formatter, "insert {} = {value}", self.key)?
+            }
+            RemoteIndexOperation::Put(value) => write!(formatter, "put {} = {value}", self.key)?,
+            RemoteIndexOperation::Update(value) => {
+                write!(formatter, "update {} = {value}", self.key)?
+            }
+            RemoteIndexOperation::Overwrite(value) => {
+                write!(formatter, "overwrite {} = {value}", self.key)?
+            }
+            RemoteIndexOperation::Remove => write!(formatter, "remove {}", self.key)?,
         }
         match self.met {
-            Some(_) if matches!(self.asked, Asked::Put(_)) => Ok(()),
-            Some(Some(_)) if matches!(self.asked, Asked::Overwrite(_)) => {
+            Some(_) if matches!(self.asked, RemoteIndexOperation::Put(_)) => Ok(()),
+            Some(Some(_)) if matches!(self.asked, RemoteIndexOperation::Overwrite(_)) => {
                 write!(formatter, " met something")
             }
             Some(Some(value)) => write!(formatter, " met {value}"),
@@ -93,24 +101,24 @@ impl fmt::Display for Call {
 
 /// The calls in the order in which they began, and a clock that counts beginnings and ends.
 #[derive(Debug, Default)]
-pub struct History {
+pub struct RemoteIndexHistory {
     ticks: Cell<u64>,
-    calls: RefCell<Vec<Call>>,
+    calls: RefCell<Vec<RemoteIndexCall>>,
 }
 
-impl History {
+impl RemoteIndexHistory {
     fn tick(&self) -> u64 {
         self.ticks.replace(self.ticks.get() + 1)
     }
 
     /// Records that a call begins. Returns its number.
-    pub fn begin(&self, session: u32, key: u64, asked: Asked) -> usize {
-        let interval = Interval {
+    pub fn begin(&self, session: u32, key: u64, asked: RemoteIndexOperation) -> usize {
+        let interval = CallInterval {
             invoked: self.tick(),
             returned: u64::MAX,
         };
         let mut calls = self.calls.borrow_mut();
-        calls.push(Call {
+        calls.push(RemoteIndexCall {
             session,
             key,
             asked,
@@ -130,9 +138,10 @@ impl History {
     }
 
     /// Returns all calls except reads without an outcome, which prove nothing.
-    pub fn calls(&self) -> Vec<Call> {
+    pub fn calls(&self) -> Vec<RemoteIndexCall> {
         let calls = self.calls.borrow();
-        let says = |call: &&Call| call.met.is_some() || call.asked != Asked::Get;
+        let says =
+            |call: &&RemoteIndexCall| call.met.is_some() || call.asked != RemoteIndexOperation::Get;
         calls.iter().filter(says).copied().collect()
     }
 }

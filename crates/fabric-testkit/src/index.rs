@@ -41,7 +41,7 @@ pub trait RemoteIndex {
 }
 
 /// The creation and opening of an index.
-pub trait System {
+pub trait RemoteIndexFactory {
     /// One client's view.
     type Index: RemoteIndex;
 

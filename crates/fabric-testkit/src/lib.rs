@@ -3,8 +3,8 @@
 //!
 //! An index implements [`RemoteIndex`], and its creation and opening; [`check`] runs it with many
 //! seeds. Each seed is a run of its own: its keys, its operations, the torn verbs, the deaths of
-//! clients. A failure prints its seed, and the command that replays it. [`Faulty`] is an endpoint
-//! with a fault, for tests of the tests.
+//! clients. A failure prints its seed, and the command that replays it. [`FaultySimEndpoint`] is an
+//! endpoint with a fault, for tests of the tests.
 //!
 //! `ShmNodes` are memory nodes in shared memory, for tests under real threads.
 
@@ -18,9 +18,9 @@ mod run;
 #[cfg(target_os = "linux")]
 mod shm_nodes;
 
-pub use faulty::{Fault, Faulty, Interference, Planted};
-pub use index::{RemoteIndex, System};
-pub use plan::Plan;
-pub use run::{Failure, Report, check, each_seed, run};
+pub use faulty::{FaultInterference, FaultySimEndpoint, Interference, SimEndpointFault};
+pub use index::{RemoteIndex, RemoteIndexFactory};
+pub use plan::RemoteRunPlan;
+pub use run::{RemoteRunFailure, RemoteRunReport, check, each_seed, run};
 #[cfg(target_os = "linux")]
 pub use shm_nodes::ShmNodes;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The size of runs. The events of each are drawn from its seed.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct RemoteRunPlan {
     /// Number of memory nodes.
     pub nodes: usize,
     /// The memory of each node, in bytes.
@@ -31,9 +31,9 @@ pub struct Plan {
     pub patience: Duration,
 }
 
-impl Default for Plan {
-    fn default() -> Plan {
-        Plan {
+impl Default for RemoteRunPlan {
+    fn default() -> RemoteRunPlan {
+        RemoteRunPlan {
             nodes: 1,
             node_bytes: 1 << 20,
             clients: 6,

@@ -1,11 +1,11 @@
 //! Runs of an index, one for each seed.
 
-use crate::history::{Asked, Call, History};
-use crate::index::{RemoteIndex, System};
-use crate::plan::Plan;
-use nearfield_fabric::transport::sim::Simulation;
+use crate::history::{RemoteIndexCall, RemoteIndexHistory, RemoteIndexOperation};
+use crate::index::{RemoteIndex, RemoteIndexFactory};
+use crate::plan::RemoteRunPlan;
+use nearfield_fabric::transport::sim::FabricSimulation;
 use nearfield_fabric::{FabricError, NodeId};
-use nearfield_hardware::network::Preset;
+use nearfield_hardware::network::NetworkPreset;
 use nearfield_testkit::linearizability::{DeadEnd, order};
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// The counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct RemoteRunReport {
     /// Number of operations with an outcome.
     pub answered: usize,
     /// Number of writes without one, because their clients died or cannot know it.
@@ -27,7 +27,7 @@ pub struct Report {
 
 /// The failure of a run.
 #[derive(Debug)]
-pub enum Failure {
+pub enum RemoteRunFailure {
     /// The index could not be created or opened, or an operation was refused.
     Refused(FabricError),
     /// The number of living clients that have not ended in time.
@@ -42,12 +42,12 @@ pub enum Failure {
     },
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for RemoteRunFailure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Refused(error) => write!(formatter, "refused: {error}"),
-            Failure::Hangs(clients) => write!(formatter, "{clients} clients hang"),
-            Failure::NotLinearizable { key, shown } => {
+            RemoteRunFailure::Refused(error) => write!(formatter, "refused: {error}"),
+            RemoteRunFailure::Hangs(clients) => write!(formatter, "{clients} clients hang"),
+            RemoteRunFailure::NotLinearizable { key, shown } => {
                 write!(formatter, "key {key} is not linearizable:\n{shown}")
             }
         }
@@ -58,7 +58,7 @@ impl fmt::Display for Failure {
 ///
 /// # Panics
 /// A run has failed; the message has the command that replays it.
-pub fn check(count: u64, plan: &Plan, system: &impl System) {
+pub fn check(count: u64, plan: &RemoteRunPlan, system: &impl RemoteIndexFactory) {
     each_seed(count, |seed| run(seed, plan, system));
 }
 
@@ -68,9 +68,12 @@ pub fn check(count: u64, plan: &Plan, system: &impl System) {
 ///
 /// # Panics
 /// A run has failed; the message has the command that replays it.
-pub fn each_seed<E: fmt::Display>(count: u64, mut test: impl FnMut(u64) -> Result<Report, E>) {
+pub fn each_seed<E: fmt::Display>(
+    count: u64,
+    mut test: impl FnMut(u64) -> Result<RemoteRunReport, E>,
+) {
     let start = Instant::now();
-    let (mut runs, mut total) = (0_u64, Report::default());
+    let (mut runs, mut total) = (0_u64, RemoteRunReport::default());
     let failure = seeds::first_failure(count, |seed| {
         let report = test(seed)?;
         runs += 1;
@@ -95,14 +98,18 @@ pub fn each_seed<E: fmt::Display>(count: u64, mut test: impl FnMut(u64) -> Resul
 ///
 /// # Errors
 /// The failure.
-pub fn run<S: System>(seed: u64, plan: &Plan, system: &S) -> Result<Report, Failure> {
+pub fn run<S: RemoteIndexFactory>(
+    seed: u64,
+    plan: &RemoteRunPlan,
+    system: &S,
+) -> Result<RemoteRunReport, RemoteRunFailure> {
     let mut random = SmallRng::seed_from_u64(seed);
-    let network = Preset::ConnectX6.parameters();
-    let mut simulation = Simulation::new(random.random(), network, plan.delivery);
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(random.random(), network, plan.delivery);
     let nodes: Vec<NodeId> = (0..plan.nodes)
         .map(|_| simulation.add_node(plan.node_bytes))
         .collect();
-    let history = Rc::new(History::default());
+    let history = Rc::new(RemoteIndexHistory::default());
     let refused = Rc::new(RefCell::new(None));
 
     let (endpoint, failed) = (simulation.endpoint(0), Rc::clone(&refused));
@@ -126,29 +133,31 @@ pub fn run<S: System>(seed: u64, plan: &Plan, system: &S) -> Result<Report, Fail
             // No two writes have the same value.
             let value = u64::from(client) << 32 | (step as u64 + 1);
             let asked = if random.random_bool(plan.removing) {
-                Asked::Remove
+                RemoteIndexOperation::Remove
             } else if random.random_bool(0.5) {
-                Asked::Get
+                RemoteIndexOperation::Get
             } else if plan.updating > 0.0 && random.random_bool(plan.updating) {
                 if plan.overwriting > 0.0 && random.random_bool(plan.overwriting) {
-                    Asked::Overwrite(value)
+                    RemoteIndexOperation::Overwrite(value)
                 } else {
-                    Asked::Update(value)
+                    RemoteIndexOperation::Update(value)
                 }
             } else if plan.overwriting > 0.0 && random.random_bool(plan.overwriting) {
-                Asked::Put(value)
+                RemoteIndexOperation::Put(value)
             } else {
-                Asked::Insert(value)
+                RemoteIndexOperation::Insert(value)
             };
             (key, asked)
         });
-        let steps: Vec<(u64, Asked)> = steps.collect();
+        let steps: Vec<(u64, RemoteIndexOperation)> = steps.collect();
         work(&mut simulation, system, client, steps, &history, &refused);
     }
     finish(&mut simulation, plan, &refused)?;
 
     // A later client reads all keys as the others have left them.
-    let steps = (0..plan.keys).map(|key| (key, Asked::Get)).collect();
+    let steps = (0..plan.keys)
+        .map(|key| (key, RemoteIndexOperation::Get))
+        .collect();
     let last = plan.clients + 1;
     work(&mut simulation, system, last, steps, &history, &refused);
     finish(&mut simulation, plan, &refused)?;
@@ -160,12 +169,12 @@ pub fn run<S: System>(seed: u64, plan: &Plan, system: &S) -> Result<Report, Fail
 const SESSIONS: u32 = 1 << 16;
 
 /// Makes a client execute operations one after the other.
-fn work<S: System>(
-    simulation: &mut Simulation,
+fn work<S: RemoteIndexFactory>(
+    simulation: &mut FabricSimulation,
     system: &S,
     client: u32,
-    steps: Vec<(u64, Asked)>,
-    history: &Rc<History>,
+    steps: Vec<(u64, RemoteIndexOperation)>,
+    history: &Rc<RemoteIndexHistory>,
     refused: &Rc<RefCell<Option<FabricError>>>,
 ) {
     let opened = system.open(simulation.endpoint(client));
@@ -177,16 +186,16 @@ fn work<S: System>(
             for (key, asked) in steps {
                 let call = history.begin(session, key, asked);
                 let met = match asked {
-                    Asked::Get => index.get(key).await,
-                    Asked::Insert(value) => index.insert(key, value).await,
-                    Asked::Put(value) => index.put(key, value).await.map(|()| None),
-                    Asked::Update(value) => index.update(key, value).await,
+                    RemoteIndexOperation::Get => index.get(key).await,
+                    RemoteIndexOperation::Insert(value) => index.insert(key, value).await,
+                    RemoteIndexOperation::Put(value) => index.put(key, value).await.map(|()| None),
+                    RemoteIndexOperation::Update(value) => index.update(key, value).await,
                     // The outcome reports only the presence of a value.
-                    Asked::Overwrite(value) => {
+                    RemoteIndexOperation::Overwrite(value) => {
                         let was_there = index.overwrite(key, value).await;
                         was_there.map(|was_there| was_there.then_some(value))
                     }
-                    Asked::Remove => index.remove(key).await,
+                    RemoteIndexOperation::Remove => index.remove(key).await,
                 };
                 match met {
                     Ok(met) => history.end(call, met),
@@ -205,40 +214,40 @@ fn work<S: System>(
 
 /// Runs until all are done.
 fn finish(
-    simulation: &mut Simulation,
-    plan: &Plan,
+    simulation: &mut FabricSimulation,
+    plan: &RemoteRunPlan,
     refused: &RefCell<Option<FabricError>>,
-) -> Result<(), Failure> {
+) -> Result<(), RemoteRunFailure> {
     let end: Duration = simulation.now() + plan.patience;
     let waiting = simulation.run_until(|now| now > end);
     if let Some(error) = refused.borrow_mut().take() {
-        return Err(Failure::Refused(error));
+        return Err(RemoteRunFailure::Refused(error));
     }
     if waiting > 0 {
-        return Err(Failure::Hangs(waiting));
+        return Err(RemoteRunFailure::Hangs(waiting));
     }
     Ok(())
 }
 
 /// Checks that the calls on each key can be linearized.
-fn judge(mut calls: Vec<Call>) -> Result<Report, Failure> {
+fn judge(mut calls: Vec<RemoteIndexCall>) -> Result<RemoteRunReport, RemoteRunFailure> {
     calls.sort_by_key(|call| call.key);
     for of_key in calls.chunk_by(|one, other| one.key == other.key) {
         if let Err(end) = order(of_key.to_vec()) {
             let key = of_key.first().map_or(0, |call| call.key);
             let shown = show(&end);
-            return Err(Failure::NotLinearizable { key, shown });
+            return Err(RemoteRunFailure::NotLinearizable { key, shown });
         }
     }
     let answered = calls.iter().filter(|call| call.met.is_some()).count();
-    Ok(Report {
+    Ok(RemoteRunReport {
         answered,
         unanswered: calls.len() - answered,
     })
 }
 
-fn show(end: &DeadEnd<Call>) -> String {
-    let lines = |calls: &[Call]| {
+fn show(end: &DeadEnd<RemoteIndexCall>) -> String {
+    let lines = |calls: &[RemoteIndexCall]| {
         let lines = calls.iter().map(|call| format!("  {call}\n"));
         lines.collect::<String>()
     };

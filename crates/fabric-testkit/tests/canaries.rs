@@ -2,8 +2,10 @@
 
 use nearfield_fabric::recovery::lease::Locker;
 use nearfield_fabric::transport::sim::SimEndpoint;
-use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
-use nearfield_fabric_testkit::{Failure, Plan, RemoteIndex, System, check, run};
+use nearfield_fabric::{Endpoint, FabricError, FabricVerb, GlobalAddress, NodeId};
+use nearfield_fabric_testkit::{
+    RemoteIndex, RemoteIndexFactory, RemoteRunFailure, RemoteRunPlan, check, run,
+};
 use std::time::Duration;
 
 /// The address of the word that holds the slots' address.
@@ -35,9 +37,9 @@ fn updated(before: u64, value: u64) -> u64 {
 
 /// An index whose clients differ only by their endpoint. The closure creates one from the endpoint
 /// and from the address of the slots.
-struct Opened<F>(F);
+struct EndpointIndexFactory<F>(F);
 
-impl<I, F> System for Opened<F>
+impl<I, F> RemoteIndexFactory for EndpointIndexFactory<F>
 where
     I: RemoteIndex,
     F: Fn(SimEndpoint, GlobalAddress) -> I + Copy + 'static,
@@ -64,8 +66,8 @@ where
     }
 }
 
-fn words(swaps: bool) -> impl System {
-    Opened(move |endpoint, slots| WordsIndex {
+fn words(swaps: bool) -> impl RemoteIndexFactory {
+    EndpointIndexFactory(move |endpoint, slots| WordsIndex {
         endpoint,
         slots,
         swaps,
@@ -74,8 +76,8 @@ fn words(swaps: bool) -> impl System {
 }
 
 /// Creates an index in which an update inserts keys that are absent.
-fn putting() -> impl System {
-    Opened(move |endpoint, slots| WordsIndex {
+fn putting() -> impl RemoteIndexFactory {
+    EndpointIndexFactory(move |endpoint, slots| WordsIndex {
         endpoint,
         slots,
         swaps: true,
@@ -83,8 +85,8 @@ fn putting() -> impl System {
     })
 }
 
-fn lines(fault: Fault) -> impl System {
-    Opened(move |endpoint, slots| LinesIndex {
+fn lines(fault: LinesIndexFault) -> impl RemoteIndexFactory {
+    EndpointIndexFactory(move |endpoint, slots| LinesIndex {
         endpoint,
         slots,
         fault,
@@ -92,8 +94,8 @@ fn lines(fault: Fault) -> impl System {
 }
 
 /// Creates an index with leases. With `asks`, a holder checks that it still holds the lock.
-fn leased(lease: Duration, asks: bool) -> impl System {
-    Opened(move |endpoint: SimEndpoint, slots| LeasedIndex {
+fn leased(lease: Duration, asks: bool) -> impl RemoteIndexFactory {
+    EndpointIndexFactory(move |endpoint: SimEndpoint, slots| LeasedIndex {
         locker: Locker::new(endpoint.client() as u16, lease),
         endpoint,
         slots,
@@ -161,7 +163,7 @@ impl RemoteIndex for WordsIndex {
 
 /// The fault of a [`LinesIndex`].
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fault {
+enum LinesIndexFault {
     None,
     /// Readers combine halves of different versions.
     NoVersions,
@@ -176,7 +178,7 @@ enum Fault {
 struct LinesIndex {
     endpoint: SimEndpoint,
     slots: GlobalAddress,
-    fault: Fault,
+    fault: LinesIndexFault,
 }
 
 /// Returns the versions of both lines, and the value.
@@ -207,23 +209,25 @@ impl LinesIndex {
     async fn set(&self, key: u64, after: impl Fn(u64) -> u64) -> Result<Option<u64>, FabricError> {
         let slot = self.slots.plus(key * SLOT_BYTES);
         let lock = slot.plus(128);
-        while self.fault != Fault::NoLock && self.endpoint.compare_swap(lock, 0, 1).await? != 0 {
+        while self.fault != LinesIndexFault::NoLock
+            && self.endpoint.compare_swap(lock, 0, 1).await? != 0
+        {
             self.endpoint.sleep(Duration::from_micros(2)).await;
         }
         let mut bytes = [0; 128];
         self.endpoint.read(slot, &mut bytes).await?;
         let ([version, _], before) = decode(&bytes);
         let bytes = encode(version + 1, after(before));
-        let data = Verb::Write {
+        let data = FabricVerb::Write {
             to: slot,
             bytes: &bytes,
         };
-        let unlock = Verb::Write {
+        let unlock = FabricVerb::Write {
             to: lock,
             bytes: &[0; 8],
         };
         let mut verbs = match self.fault {
-            Fault::EarlyUnlock => [unlock, data],
+            LinesIndexFault::EarlyUnlock => [unlock, data],
             _ => [data, unlock],
         };
         self.endpoint.post(&mut verbs).await?;
@@ -238,7 +242,7 @@ impl RemoteIndex for LinesIndex {
             let slot = self.slots.plus(key * SLOT_BYTES);
             self.endpoint.read(slot, &mut bytes).await?;
             let ([one, other], value) = decode(&bytes);
-            if one == other || self.fault == Fault::NoVersions {
+            if one == other || self.fault == LinesIndexFault::NoVersions {
                 return Ok(some(value));
             }
         }
@@ -304,15 +308,15 @@ impl LeasedIndex {
                 continue;
             }
             let mut verbs = [
-                Verb::Write {
+                FabricVerb::Write {
                     to: buffer,
                     bytes: &after(before).to_le_bytes(),
                 },
-                Verb::Write {
+                FabricVerb::Write {
                     to: slot,
                     bytes: &commit.to_le_bytes(),
                 },
-                Verb::Write {
+                FabricVerb::Write {
                     to: slot.plus(LOCK),
                     bytes: &[0; 8],
                 },
@@ -341,42 +345,46 @@ impl RemoteIndex for LeasedIndex {
     }
 }
 
-fn updating() -> Plan {
-    Plan {
+fn updating() -> RemoteRunPlan {
+    RemoteRunPlan {
         updating: 0.5,
-        ..Plan::default()
+        ..RemoteRunPlan::default()
     }
 }
 
-fn mortal() -> Plan {
-    Plan {
+fn mortal() -> RemoteRunPlan {
+    RemoteRunPlan {
         dying: 0.5,
-        ..Plan::default()
+        ..RemoteRunPlan::default()
     }
 }
 
 /// Returns the first failure among some seeds.
-fn found(plan: &Plan, system: &impl System) -> Option<Failure> {
+fn found(plan: &RemoteRunPlan, system: &impl RemoteIndexFactory) -> Option<RemoteRunFailure> {
     (0..500).find_map(|seed| run(seed, plan, system).err())
 }
 
 #[test]
 fn words_that_are_swapped_are_right_whoever_dies() {
-    check(500, &Plan::default(), &words(true));
+    check(500, &RemoteRunPlan::default(), &words(true));
     check(500, &mortal(), &words(true));
     check(500, &updating(), &words(true));
 }
 
 #[test]
 fn lines_with_versions_and_a_lock_are_right() {
-    check(500, &Plan::default(), &lines(Fault::None));
-    check(500, &updating(), &lines(Fault::None));
+    check(
+        500,
+        &RemoteRunPlan::default(),
+        &lines(LinesIndexFault::None),
+    );
+    check(500, &updating(), &lines(LinesIndexFault::None));
 }
 
 #[test]
 fn locks_with_leases_are_right_whoever_dies() {
     let leased = leased(Duration::from_millis(2), true);
-    check(500, &Plan::default(), &leased);
+    check(500, &RemoteRunPlan::default(), &leased);
     check(500, &mortal(), &leased);
 }
 
@@ -400,26 +408,38 @@ fn clients_die_in_the_middle_of_writes() {
 
 #[test]
 fn faults_are_found() {
-    let unordered =
-        |failure: Option<Failure>| matches!(failure, Some(Failure::NotLinearizable { .. }));
-    assert!(unordered(found(&Plan::default(), &words(false))));
+    let unordered = |failure: Option<RemoteRunFailure>| {
+        matches!(failure, Some(RemoteRunFailure::NotLinearizable { .. }))
+    };
+    assert!(unordered(found(&RemoteRunPlan::default(), &words(false))));
     assert!(unordered(found(&updating(), &putting())));
-    for fault in [Fault::NoVersions, Fault::NoLock, Fault::EarlyUnlock] {
-        assert!(unordered(found(&Plan::default(), &lines(fault))));
+    for fault in [
+        LinesIndexFault::NoVersions,
+        LinesIndexFault::NoLock,
+        LinesIndexFault::EarlyUnlock,
+    ] {
+        assert!(unordered(found(&RemoteRunPlan::default(), &lines(fault))));
     }
     // Others take the lock over while its holder works.
     let hasty = leased(Duration::from_micros(5), false);
-    assert!(unordered(found(&Plan::default(), &hasty)));
+    assert!(unordered(found(&RemoteRunPlan::default(), &hasty)));
 }
 
 #[test]
 fn those_who_wait_for_the_dead_are_found() {
-    let failure = found(&mortal(), &lines(Fault::None));
-    assert!(matches!(failure, Some(Failure::Hangs(_))), "{failure:?}");
+    let failure = found(&mortal(), &lines(LinesIndexFault::None));
+    assert!(
+        matches!(failure, Some(RemoteRunFailure::Hangs(_))),
+        "{failure:?}"
+    );
 }
 
 #[test]
 #[should_panic(expected = "NEARFIELD_SEED=")]
 fn failures_say_how_to_replay_them() {
-    check(500, &Plan::default(), &lines(Fault::NoVersions));
+    check(
+        500,
+        &RemoteRunPlan::default(),
+        &lines(LinesIndexFault::NoVersions),
+    );
 }

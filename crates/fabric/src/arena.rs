@@ -11,12 +11,12 @@ use std::cell::{Cell, RefCell};
 ///
 /// [`Endpoint::free`] returns a piece to its node, no matter which client allocated it.
 #[derive(Debug)]
-pub struct Arena {
+pub struct FabricArena {
     chunk_bytes: u64,
     /// The alignment of pieces, a multiple of a line.
     alignment: u64,
     /// The rest of each node's chunk.
-    left: RefCell<Vec<(NodeId, Rest)>>,
+    left: RefCell<Vec<(NodeId, ChunkRemainder)>>,
     turn: Cell<usize>,
 }
 
@@ -25,29 +25,29 @@ pub struct Arena {
 const TURNS_PASSED_OVER: usize = 1 << 12;
 
 #[derive(Clone, Copy, Debug)]
-struct Rest {
+struct ChunkRemainder {
     next: GlobalAddress,
     bytes: u64,
     /// The first turn at which the arena asks the node again.
     ask_from: usize,
 }
 
-impl Arena {
+impl FabricArena {
     /// Creates an empty arena that takes chunks of `chunk_bytes` from these nodes.
-    pub fn new(nodes: &[NodeId], chunk_bytes: u64) -> Arena {
-        Arena::aligned(nodes, chunk_bytes, LINE_BYTES)
+    pub fn new(nodes: &[NodeId], chunk_bytes: u64) -> FabricArena {
+        FabricArena::aligned(nodes, chunk_bytes, LINE_BYTES)
     }
 
-    /// Creates an arena like [`new`](Arena::new), with pieces at multiples of `alignment`, a whole
-    /// number of lines, for indexes whose pointers have fewer bits than addresses.
-    pub fn aligned(nodes: &[NodeId], chunk_bytes: u64, alignment: u64) -> Arena {
+    /// Creates an arena like [`new`](FabricArena::new), with pieces at multiples of `alignment`, a
+    /// whole number of lines, for indexes whose pointers have fewer bits than addresses.
+    pub fn aligned(nodes: &[NodeId], chunk_bytes: u64, alignment: u64) -> FabricArena {
         let alignment = alignment.max(1).next_multiple_of(LINE_BYTES);
-        let nothing = Rest {
+        let nothing = ChunkRemainder {
             next: GlobalAddress::NULL,
             bytes: 0,
             ask_from: 0,
         };
-        Arena {
+        FabricArena {
             chunk_bytes: chunk_bytes.next_multiple_of(alignment),
             alignment,
             left: RefCell::new(nodes.iter().map(|&node| (node, nothing)).collect()),
@@ -98,7 +98,7 @@ impl Arena {
         loop {
             let (node, rest) = self.left.borrow()[turn];
             if rest.bytes >= length {
-                self.left.borrow_mut()[turn].1 = Rest {
+                self.left.borrow_mut()[turn].1 = ChunkRemainder {
                     next: rest.next.plus(length),
                     bytes: rest.bytes - length,
                     ..rest
@@ -110,7 +110,7 @@ impl Arena {
                 return self.bring(endpoint, node, length).await;
             }
             let next = self.bring(endpoint, node, self.chunk_bytes).await?;
-            let rest = Rest {
+            let rest = ChunkRemainder {
                 next,
                 bytes: self.chunk_bytes,
                 ask_from: 0,
@@ -161,17 +161,17 @@ impl Arena {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::count::Counting;
-    use crate::transport::sim::{Delivery, Simulation};
-    use nearfield_hardware::network::Preset;
+    use crate::count::CountingEndpoint;
+    use crate::transport::sim::{Delivery, FabricSimulation};
+    use nearfield_hardware::network::NetworkPreset;
     use std::rc::Rc;
 
     #[test]
     fn pieces_are_apart_on_all_nodes_and_all_comes_back() {
-        let network = Preset::ConnectX6.parameters();
-        let mut simulation = Simulation::new(1, network, Delivery::Torn);
+        let network = NetworkPreset::ConnectX6.parameters();
+        let mut simulation = FabricSimulation::new(1, network, Delivery::Torn);
         let nodes = [simulation.add_node(1 << 20), simulation.add_node(1 << 20)];
-        let arena = Rc::new(Arena::new(&nodes, 1 << 16));
+        let arena = Rc::new(FabricArena::new(&nodes, 1 << 16));
         let pieces = Rc::new(RefCell::new(Vec::new()));
         for task in 0..4_u64 {
             let (arena, pieces) = (Rc::clone(&arena), Rc::clone(&pieces));
@@ -216,12 +216,12 @@ mod tests {
 
     #[test]
     fn pieces_are_aligned_and_margins_go_back() {
-        let network = Preset::ConnectX6.parameters();
-        let mut simulation = Simulation::new(1, network, Delivery::Torn);
+        let network = NetworkPreset::ConnectX6.parameters();
+        let mut simulation = FabricSimulation::new(1, network, Delivery::Torn);
         let nodes = [simulation.add_node(1 << 20)];
         let endpoint = simulation.endpoint(0);
         simulation.spawn(0, async move {
-            let arena = Arena::aligned(&nodes, 5000, 256);
+            let arena = FabricArena::aligned(&nodes, 5000, 256);
             let mut pieces = Vec::new();
             for bytes in (1..100).map(|number| number * 61) {
                 // This piece keeps the next chunk from being aligned by chance.
@@ -244,13 +244,13 @@ mod tests {
 
     #[test]
     fn small_pieces_cost_few_calls_and_full_nodes_are_told() {
-        let network = Preset::ConnectX6.parameters();
-        let mut simulation = Simulation::new(1, network, Delivery::Whole);
+        let network = NetworkPreset::ConnectX6.parameters();
+        let mut simulation = FabricSimulation::new(1, network, Delivery::Whole);
         let small = simulation.add_node(8192);
         let large = simulation.add_node(1 << 20);
-        let endpoint = Counting::new(simulation.endpoint(0));
+        let endpoint = CountingEndpoint::new(simulation.endpoint(0));
         simulation.spawn(0, async move {
-            let arena = Arena::new(&[small, large], 1 << 16);
+            let arena = FabricArena::new(&[small, large], 1 << 16);
             for _ in 0..1000 {
                 let piece = arena.allocate(&endpoint, 64).await.unwrap();
                 // The first node never has a whole chunk.

@@ -1,15 +1,15 @@
 //! Counting of the cost of operations on any transport: round trips, messages, bytes and atomics.
 
 use crate::address::{GlobalAddress, NodeId};
-use crate::endpoint::{Endpoint, Work};
+use crate::endpoint::{ClientProcessorWork, Endpoint};
 use crate::error::FabricError;
-use crate::verb::Verb;
+use crate::verb::FabricVerb;
 use std::cell::RefCell;
 use std::time::Duration;
 
 /// The cost since counting began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cost {
+pub struct VerbCost {
     /// Number of posts that wait for their completion. Concurrent posts count one each.
     pub round_trips: u64,
     /// Number of verbs, with or without a wait.
@@ -28,26 +28,26 @@ pub struct Cost {
 
 /// An endpoint that counts the cost of its verbs.
 #[derive(Debug, Default)]
-pub struct Counting<E> {
+pub struct CountingEndpoint<E> {
     endpoint: E,
-    cost: RefCell<Cost>,
+    cost: RefCell<VerbCost>,
 }
 
-impl<E: Endpoint> Counting<E> {
+impl<E: Endpoint> CountingEndpoint<E> {
     /// Creates an endpoint that counts the cost on `endpoint` from now on.
-    pub fn new(endpoint: E) -> Counting<E> {
-        Counting {
+    pub fn new(endpoint: E) -> CountingEndpoint<E> {
+        CountingEndpoint {
             endpoint,
             cost: RefCell::default(),
         }
     }
 
     /// Returns the cost since the last call.
-    pub fn take(&self) -> Cost {
+    pub fn take(&self) -> VerbCost {
         self.cost.take()
     }
 
-    fn note(&self, note: impl FnOnce(&mut Cost)) {
+    fn note(&self, note: impl FnOnce(&mut VerbCost)) {
         note(&mut self.cost.borrow_mut());
     }
 
@@ -58,25 +58,25 @@ impl<E: Endpoint> Counting<E> {
         });
     }
 
-    fn note_post(&self, verbs: &[Verb<'_>]) {
+    fn note_post(&self, verbs: &[FabricVerb<'_>]) {
         self.note(|cost| {
             cost.round_trips += 1;
             cost.messages += verbs.len() as u64;
             for verb in verbs {
                 match verb {
-                    Verb::Read { into, .. } => {
+                    FabricVerb::Read { into, .. } => {
                         cost.read_bytes += into.len() as u64;
                         cost.reads.push(into.len() as u64);
                     }
-                    Verb::Write { bytes, .. } => cost.written_bytes += bytes.len() as u64,
-                    Verb::Swap { .. } | Verb::Add { .. } => cost.atomics += 1,
+                    FabricVerb::Write { bytes, .. } => cost.written_bytes += bytes.len() as u64,
+                    FabricVerb::Swap { .. } | FabricVerb::Add { .. } => cost.atomics += 1,
                 }
             }
         });
     }
 }
 
-impl<E: Endpoint> Endpoint for Counting<E> {
+impl<E: Endpoint> Endpoint for CountingEndpoint<E> {
     fn nodes(&self) -> Vec<NodeId> {
         self.endpoint.nodes()
     }
@@ -85,7 +85,7 @@ impl<E: Endpoint> Endpoint for Counting<E> {
         self.endpoint.atomic_bytes()
     }
 
-    async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
+    async fn post(&self, verbs: &mut [FabricVerb<'_>]) -> Result<(), FabricError> {
         self.note_post(verbs);
         self.endpoint.post(verbs).await
     }
@@ -93,7 +93,7 @@ impl<E: Endpoint> Endpoint for Counting<E> {
     async fn post_by(
         &self,
         deadline: Duration,
-        verbs: &mut [Verb<'_>],
+        verbs: &mut [FabricVerb<'_>],
     ) -> Result<bool, FabricError> {
         self.note_post(verbs);
         self.endpoint.post_by(deadline, verbs).await
@@ -128,7 +128,7 @@ impl<E: Endpoint> Endpoint for Counting<E> {
         self.endpoint.free(address, bytes).await
     }
 
-    async fn charge(&self, work: Work) {
+    async fn charge(&self, work: ClientProcessorWork) {
         self.endpoint.charge(work).await;
     }
 

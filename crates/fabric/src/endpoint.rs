@@ -2,13 +2,13 @@
 
 use crate::address::{GlobalAddress, NodeId};
 use crate::error::FabricError;
-use crate::verb::Verb;
+use crate::verb::FabricVerb;
 use std::future::Future;
 use std::time::Duration;
 
 /// Work of a client's processor besides its posts, by name, so that a model can charge for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
+pub enum ClientProcessorWork {
     /// The lookup of the place where a key was found before, and the note of the place where it is
     /// now.
     Speculation,
@@ -34,7 +34,7 @@ pub trait Endpoint {
     /// # Errors
     /// `NoSuchNode`, `OutOfRange`, `Misaligned` before any verb has an effect. After `NodeLost`
     /// each verb may have had its effect or not, also in part.
-    fn post(&self, verbs: &mut [Verb<'_>]) -> impl Future<Output = Result<(), FabricError>>;
+    fn post(&self, verbs: &mut [FabricVerb<'_>]) -> impl Future<Output = Result<(), FabricError>>;
 
     /// Writes bytes without waiting. The write is done when a later verb to the same node is done.
     ///
@@ -55,7 +55,7 @@ pub trait Endpoint {
     fn post_by(
         &self,
         deadline: Duration,
-        verbs: &mut [Verb<'_>],
+        verbs: &mut [FabricVerb<'_>],
     ) -> impl Future<Output = Result<bool, FabricError>> {
         async move {
             if self.now() >= deadline {
@@ -121,7 +121,7 @@ pub trait Endpoint {
 
     /// Waits while the client's processor does some work, if a model counts its time. A real
     /// processor takes the time itself, so this does nothing.
-    fn charge(&self, _work: Work) -> impl Future<Output = ()> {
+    fn charge(&self, _work: ClientProcessorWork) -> impl Future<Output = ()> {
         async {}
     }
 
@@ -140,7 +140,7 @@ pub trait Endpoint {
         from: GlobalAddress,
         into: &mut [u8],
     ) -> impl Future<Output = Result<(), FabricError>> {
-        async move { self.post(&mut [Verb::Read { from, into }]).await }
+        async move { self.post(&mut [FabricVerb::Read { from, into }]).await }
     }
 
     /// Writes bytes.
@@ -152,7 +152,7 @@ pub trait Endpoint {
         to: GlobalAddress,
         bytes: &[u8],
     ) -> impl Future<Output = Result<(), FabricError>> {
-        async move { self.post(&mut [Verb::Write { to, bytes }]).await }
+        async move { self.post(&mut [FabricVerb::Write { to, bytes }]).await }
     }
 
     /// Swaps a word if it equals `expected`, and returns the old word.
@@ -166,7 +166,7 @@ pub trait Endpoint {
         desired: u64,
     ) -> impl Future<Output = Result<u64, FabricError>> {
         async move {
-            let mut verbs = [Verb::compare_swap(at, expected, desired)];
+            let mut verbs = [FabricVerb::compare_swap(at, expected, desired)];
             self.post(&mut verbs).await?;
             Ok(verbs[0].found().unwrap_or_default())
         }
@@ -182,7 +182,7 @@ pub trait Endpoint {
         summand: u64,
     ) -> impl Future<Output = Result<u64, FabricError>> {
         async move {
-            let mut verbs = [Verb::Add {
+            let mut verbs = [FabricVerb::Add {
                 at,
                 summand,
                 found: 0,

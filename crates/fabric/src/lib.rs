@@ -1,9 +1,9 @@
 //! Memory nodes and one-sided access to them.
 //!
 //! A *memory node* has much memory and little computation. *Clients* on other machines read and
-//! write it without its processor. A client has an [`Endpoint`], on which it posts [`Verb`]s: reads
-//! and writes of bytes, swaps and additions of words. An index that is written against the trait
-//! runs over every transport.
+//! write it without its processor. A client has an [`Endpoint`], on which it posts [`FabricVerb`]s:
+//! reads and writes of bytes, swaps and additions of words. An index that is written against the
+//! trait runs over every transport.
 //!
 //! # Guarantees and their limits
 //!
@@ -39,9 +39,9 @@ pub mod transport;
 mod verb;
 
 pub use address::{GlobalAddress, LINE_BYTES, NodeId, RESERVED_BYTES, WORD_BYTES};
-pub use arena::Arena;
+pub use arena::FabricArena;
 pub use chunks::Chunks;
-pub use endpoint::{Endpoint, Work};
+pub use endpoint::{ClientProcessorWork, Endpoint};
 pub use error::FabricError;
 pub use prefetch::{prefetch, prefetch_line};
-pub use verb::{MaskedSwap, Verb};
+pub use verb::{FabricVerb, MaskedSwap};

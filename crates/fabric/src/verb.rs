@@ -5,7 +5,7 @@ use crate::error::FabricError;
 
 /// One access to the memory of a node. The verb itself receives the result.
 #[derive(Debug)]
-pub enum Verb<'b> {
+pub enum FabricVerb<'b> {
     /// Reads bytes, in parts and any order.
     Read {
         /// The first byte.
@@ -92,10 +92,14 @@ impl MaskedSwap {
     }
 }
 
-impl Verb<'_> {
+impl FabricVerb<'_> {
     /// Creates a compare-and-swap of a whole word.
-    pub const fn compare_swap(at: GlobalAddress, expected: u64, desired: u64) -> Verb<'static> {
-        Verb::Swap {
+    pub const fn compare_swap(
+        at: GlobalAddress,
+        expected: u64,
+        desired: u64,
+    ) -> FabricVerb<'static> {
+        FabricVerb::Swap {
             at,
             swap: MaskedSwap::whole(expected, desired),
             found: 0,
@@ -105,9 +109,9 @@ impl Verb<'_> {
     /// Returns the address of the first byte that it accesses.
     pub fn address(&self) -> GlobalAddress {
         match *self {
-            Verb::Read { from, .. } => from,
-            Verb::Write { to, .. } => to,
-            Verb::Swap { at, .. } | Verb::Add { at, .. } => at,
+            FabricVerb::Read { from, .. } => from,
+            FabricVerb::Write { to, .. } => to,
+            FabricVerb::Swap { at, .. } | FabricVerb::Add { at, .. } => at,
         }
     }
 
@@ -119,21 +123,21 @@ impl Verb<'_> {
     /// Returns the number of bytes that it accesses.
     pub fn bytes(&self) -> u64 {
         match self {
-            Verb::Read { into, .. } => into.len() as u64,
-            Verb::Write { bytes, .. } => bytes.len() as u64,
-            Verb::Swap { .. } | Verb::Add { .. } => 8,
+            FabricVerb::Read { into, .. } => into.len() as u64,
+            FabricVerb::Write { bytes, .. } => bytes.len() as u64,
+            FabricVerb::Swap { .. } | FabricVerb::Add { .. } => 8,
         }
     }
 
     /// Returns true for swaps and additions.
     pub fn is_atomic(&self) -> bool {
-        matches!(self, Verb::Swap { .. } | Verb::Add { .. })
+        matches!(self, FabricVerb::Swap { .. } | FabricVerb::Add { .. })
     }
 
     /// Returns the old word of a swap or an addition; `None` for other verbs.
     pub fn found(&self) -> Option<u64> {
         match *self {
-            Verb::Swap { found, .. } | Verb::Add { found, .. } => Some(found),
+            FabricVerb::Swap { found, .. } | FabricVerb::Add { found, .. } => Some(found),
             _ => None,
         }
     }
@@ -185,7 +189,7 @@ mod tests {
         let at = |offset| GlobalAddress::new(NodeId(1), offset);
         let mut buffer = [0; 16];
         let mut read = |offset| {
-            Verb::Read {
+            FabricVerb::Read {
                 from: at(offset),
                 into: &mut buffer,
             }
@@ -194,10 +198,12 @@ mod tests {
         assert_eq!(read(48), Ok(()));
         assert!(matches!(read(49), Err(FabricError::OutOfRange { .. })));
         assert_eq!(
-            Verb::compare_swap(at(4), 0, 0).check(64),
+            FabricVerb::compare_swap(at(4), 0, 0).check(64),
             Err(FabricError::Misaligned { address: at(4) })
         );
-        let error = Verb::compare_swap(at(64), 0, 0).check(64).unwrap_err();
+        let error = FabricVerb::compare_swap(at(64), 0, 0)
+            .check(64)
+            .unwrap_err();
         assert_eq!(
             error.to_string(),
             "8 bytes at 1:0x40 reach beyond the node's memory of 64 bytes"

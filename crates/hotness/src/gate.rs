@@ -41,10 +41,10 @@ const TRIALS_COST: f64 = 0.005;
 /// less often than would be best for all.
 ///
 /// ```
-/// use nearfield_hotness::Gate;
+/// use nearfield_hotness::SpeculationGate;
 /// use std::time::Duration;
 ///
-/// let gate = Gate::default();
+/// let gate = SpeculationGate::default();
 /// for _ in 0..10_000 {
 ///     let access = gate.ask();
 ///     // Reading the guess takes 2 us, and 4 us if it is wrong, and reading all takes 3 us.
@@ -54,7 +54,7 @@ const TRIALS_COST: f64 = 0.005;
 /// assert!(gate.ask().guesses());
 /// ```
 #[derive(Debug)]
-pub struct Gate {
+pub struct SpeculationGate {
     /// The number of the phase; its lowest bit is set if the phase guesses.
     phase: AtomicU64,
     /// Number of accesses of the phase that have ended, and of nanoseconds that the measured ones
@@ -69,11 +69,11 @@ pub struct Gate {
 
 /// An access that may guess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
+pub struct SpeculationAccess {
     phase: u64,
 }
 
-impl Access {
+impl SpeculationAccess {
     /// Returns true if the access must guess.
     pub fn guesses(self) -> bool {
         self.phase & 1 == 1
@@ -96,10 +96,10 @@ struct Judgement {
     interval: u64,
 }
 
-impl Default for Gate {
+impl Default for SpeculationGate {
     /// Creates a gate that guesses initially, and tries the other mode soon.
-    fn default() -> Gate {
-        Gate {
+    fn default() -> SpeculationGate {
+        SpeculationGate {
             phase: AtomicU64::new(1),
             count: AtomicU64::new(0),
             nanoseconds: AtomicU64::new(0),
@@ -109,18 +109,18 @@ impl Default for Gate {
     }
 }
 
-impl Gate {
+impl SpeculationGate {
     /// Returns an access, which says if the caller must use a guess that it has. Call it only if
     /// there is a guess.
-    pub fn ask(&self) -> Access {
-        Access {
+    pub fn ask(&self) -> SpeculationAccess {
+        SpeculationAccess {
             phase: self.phase.load(Relaxed),
         }
     }
 
     /// Records if the guess was right, or would have been if it was not used, and the duration of
     /// the access: from `ask` until its result was known, with all its round trips.
-    pub fn record(&self, access: Access, right: bool, took: Duration) {
+    pub fn record(&self, access: SpeculationAccess, right: bool, took: Duration) {
         if access.phase != self.phase.load(Relaxed) {
             return;
         }
@@ -214,7 +214,7 @@ mod tests {
 
     /// A memory node behind a port, and clients that each do one access after the other.
     #[derive(Clone, Copy)]
-    struct Network {
+    struct GateNetworkModel {
         clients: usize,
         round_trip_ns: f64,
         bytes_per_ns: f64,
@@ -227,24 +227,24 @@ mod tests {
     const ENTRY_BYTES: f64 = 21.0;
     const WINDOW_BYTES: f64 = 165.0;
 
-    enum Policy<'g> {
+    enum GateTestPolicy<'g> {
         Always(bool),
         /// Gates that the clients share by turns.
-        Gates(&'g [Gate]),
+        Gates(&'g [SpeculationGate]),
     }
 
-    impl Network {
+    impl GateNetworkModel {
         /// Returns the nanoseconds of `accesses` accesses.
-        fn run(&self, accesses: usize, policy: &Policy<'_>, seed: u64) -> f64 {
+        fn run(&self, accesses: usize, policy: &GateTestPolicy<'_>, seed: u64) -> f64 {
             let random = &mut SmallRng::seed_from_u64(seed);
             // The times at which clients' messages arrive at the port, in picoseconds so that they
             // are ordered.
             let mut arrivals: BinaryHeap<Reverse<(u64, usize)>> = (0..self.clients)
                 .map(|client| Reverse((client as u64, client)))
                 .collect();
-            struct Client {
+            struct GateTestClient {
                 began: f64,
-                access: Access,
+                access: SpeculationAccess,
                 /// Set if the next message reads only the entry.
                 guesses: bool,
                 wrong: bool,
@@ -252,16 +252,16 @@ mod tests {
             }
             let mut begin = |client: usize, now: f64| {
                 let (access, gate) = match policy {
-                    Policy::Always(guesses) => {
+                    GateTestPolicy::Always(guesses) => {
                         let phase = u64::from(*guesses);
-                        (Access { phase }, 0)
+                        (SpeculationAccess { phase }, 0)
                     }
-                    Policy::Gates(gates) => {
+                    GateTestPolicy::Gates(gates) => {
                         let gate = client % gates.len();
                         (gates[gate].ask(), gate)
                     }
                 };
-                Client {
+                GateTestClient {
                     began: now,
                     access,
                     guesses: access.guesses(),
@@ -269,7 +269,7 @@ mod tests {
                     gate,
                 }
             };
-            let mut clients: Vec<Client> =
+            let mut clients: Vec<GateTestClient> =
                 (0..self.clients).map(|client| begin(client, 0.0)).collect();
             let (mut free, mut now, mut done) = (0.0_f64, 0.0, 0);
             while done < accesses {
@@ -289,7 +289,7 @@ mod tests {
                     client.guesses = false;
                 } else {
                     done += 1;
-                    if let Policy::Gates(gates) = policy {
+                    if let GateTestPolicy::Gates(gates) = policy {
                         let took = Duration::from_nanos((answered - client.began) as u64);
                         gates[client.gate].record(client.access, !client.wrong, took);
                     }
@@ -304,17 +304,18 @@ mod tests {
         /// mode.
         fn loss(&self, gates: usize) -> (f64, f64, bool) {
             const ACCESSES: usize = 3_000_000;
-            let always = |guesses| self.run(ACCESSES, &Policy::Always(guesses), 1);
+            let always = |guesses| self.run(ACCESSES, &GateTestPolicy::Always(guesses), 1);
             let (off, on) = (always(false), always(true));
-            let gates: Vec<Gate> = (0..gates).map(|_| Gate::default()).collect();
-            let takes = self.run(ACCESSES, &Policy::Gates(&gates), 1);
+            let gates: Vec<SpeculationGate> =
+                (0..gates).map(|_| SpeculationGate::default()).collect();
+            let takes = self.run(ACCESSES, &GateTestPolicy::Gates(&gates), 1);
             let best = off.min(on);
             (takes / best - 1.0, off.max(on) / best - 1.0, on < off)
         }
     }
 
     /// A link of 100 Gb/s, with many clients or few.
-    const FABRIC: Network = Network {
+    const FABRIC: GateNetworkModel = GateNetworkModel {
         clients: 4,
         round_trip_ns: 2100.0,
         bytes_per_ns: 12.5,
@@ -322,7 +323,7 @@ mod tests {
         wrong: 0.05,
     };
 
-    fn check(network: Network, gates: usize, guesses: bool, worse: f64) {
+    fn check(network: GateNetworkModel, gates: usize, guesses: bool, worse: f64) {
         let (loss, other, on) = network.loss(gates);
         eprintln!("guesses {on}: the gate loses {loss:.4}, the worse way {other:.3}");
         assert_eq!(on, guesses, "the better way, by {other}");
@@ -332,12 +333,12 @@ mod tests {
 
     #[test]
     fn it_guesses_where_bytes_are_scarce() {
-        let many = Network {
+        let many = GateNetworkModel {
             clients: 400,
             ..FABRIC
         };
         check(many, 1, true, 0.5);
-        let often_wrong = Network { wrong: 0.5, ..many };
+        let often_wrong = GateNetworkModel { wrong: 0.5, ..many };
         check(often_wrong, 1, true, 0.2);
         // Each of several compute nodes decides on its own.
         check(many, 4, true, 0.5);
@@ -346,13 +347,13 @@ mod tests {
     #[test]
     fn it_does_not_where_each_access_costs_the_same() {
         check(FABRIC, 1, false, 0.02);
-        let wrong = Network {
+        let wrong = GateNetworkModel {
             wrong: 0.6,
             ..FABRIC
         };
         check(wrong, 1, false, 0.5);
         // Loads and stores: low latencies, and lines instead of messages.
-        let cxl = Network {
+        let cxl = GateNetworkModel {
             clients: 16,
             round_trip_ns: 300.0,
             bytes_per_ns: 50.0,
@@ -360,7 +361,7 @@ mod tests {
         };
         check(cxl, 1, false, 0.02);
         // The port is limited by messages and not by bytes.
-        let messages = Network {
+        let messages = GateNetworkModel {
             clients: 400,
             message_ns: 14.0,
             wrong: 0.2,
@@ -371,16 +372,16 @@ mod tests {
 
     #[test]
     fn it_notices_that_guesses_have_become_wrong_and_right_again() {
-        let gate = [Gate::default()];
-        let slow = Network {
+        let gate = [SpeculationGate::default()];
+        let slow = GateNetworkModel {
             bytes_per_ns: 0.1,
             ..FABRIC
         };
         let runs = [0.01, 0.95, 0.01].map(|wrong| {
-            let network = Network { wrong, ..slow };
-            let always = |guesses| network.run(1_000_000, &Policy::Always(guesses), 2);
+            let network = GateNetworkModel { wrong, ..slow };
+            let always = |guesses| network.run(1_000_000, &GateTestPolicy::Always(guesses), 2);
             let (off, on) = (always(false), always(true));
-            let takes = network.run(1_000_000, &Policy::Gates(&gate), 2);
+            let takes = network.run(1_000_000, &GateTestPolicy::Gates(&gate), 2);
             (takes, off.min(on), on < off)
         });
         assert_eq!(runs.map(|(.., on)| on), [true, false, true]);
@@ -392,7 +393,7 @@ mod tests {
     #[test]
     fn equal_times_give_equal_decisions() {
         let decisions = || {
-            let gate = Gate::default();
+            let gate = SpeculationGate::default();
             let decide = |number: u64| {
                 let access = gate.ask();
                 let took = number * 7 % 5 + u64::from(access.guesses());
@@ -407,7 +408,7 @@ mod tests {
 
     #[test]
     fn threads_share_it() {
-        let gate = &Gate::default();
+        let gate = &SpeculationGate::default();
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(move || {

@@ -37,9 +37,9 @@ const PERIODS_MAX: usize = 24;
 /// two use the same cell, one use can be lost.
 ///
 /// ```
-/// use nearfield_hotness::Heat;
+/// use nearfield_hotness::HotnessTable;
 ///
-/// let heat = Heat::with_bytes(1 << 16);
+/// let heat = HotnessTable::with_bytes(1 << 16);
 /// let hash = 0x9e37_79b9_7f4a_7c15;
 /// for _ in 0..5 {
 ///     heat.record(hash);
@@ -49,11 +49,11 @@ const PERIODS_MAX: usize = 24;
 /// assert!(heat.level(hash) < 4);
 /// ```
 #[derive(Debug)]
-pub struct Heat {
-    lines: Box<[Line]>,
+pub struct HotnessTable {
+    lines: Box<[HotnessLine]>,
     /// The number of the current period.
     period: AtomicU64,
-    /// The next line that [`age`](Heat::age) updates.
+    /// The next line that [`age`](HotnessTable::age) updates.
     swept: AtomicU64,
 }
 
@@ -61,12 +61,12 @@ pub struct Heat {
 /// time in the others.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Line([AtomicU16; CELLS_PER_LINE]);
+struct HotnessLine([AtomicU16; CELLS_PER_LINE]);
 
-const _: () = assert!(size_of::<Line>() == 64);
+const _: () = assert!(size_of::<HotnessLine>() == 64);
 
 /// The meaning of levels.
-struct Scale {
+struct HotnessLevelScale {
     /// Number of uses that separates the two ranges: far below it levels are uses, far above they
     /// are logarithms.
     unit: f32,
@@ -78,10 +78,10 @@ struct Scale {
     aged: [[u16; LEVELS]; PERIODS_MAX + 1],
 }
 
-static SCALE: LazyLock<Scale> = LazyLock::new(Scale::new);
+static SCALE: LazyLock<HotnessLevelScale> = LazyLock::new(HotnessLevelScale::new);
 
-impl Scale {
-    fn new() -> Scale {
+impl HotnessLevelScale {
+    fn new() -> HotnessLevelScale {
         // The first level is one use.
         let unit = 1.0 / (2_f64.powf(1.0 / LEVELS_PER_DOUBLING) - 1.0);
         let uses = |level: usize| unit * (2_f64.powf(level as f64 / LEVELS_PER_DOUBLING) - 1.0);
@@ -97,7 +97,7 @@ impl Scale {
         for periods in 1..=PERIODS_MAX {
             aged[periods] = aged[periods - 1].map(half);
         }
-        Scale {
+        HotnessLevelScale {
             unit: unit as f32,
             uses: array::from_fn(|level| uses(level) as f32),
             chance: array::from_fn(chance),
@@ -108,7 +108,7 @@ impl Scale {
 
 /// Returns the level of a cell in a period.
 #[inline]
-fn level_at(scale: &Scale, cell: u16, period: u64) -> u16 {
+fn level_at(scale: &HotnessLevelScale, cell: u16, period: u64) -> u16 {
     let periods = period.wrapping_sub(u64::from(cell >> LEVEL_BITS)) & PERIOD_MASK;
     scale.aged[(periods as usize).min(PERIODS_MAX)][usize::from(cell) % LEVELS]
 }
@@ -118,13 +118,13 @@ fn pack(period: u64, level: u16) -> u16 {
     ((period & PERIOD_MASK) as u16) << LEVEL_BITS | level
 }
 
-impl Line {
-    fn cold() -> Line {
-        Line(array::from_fn(|_| AtomicU16::new(0)))
+impl HotnessLine {
+    fn cold() -> HotnessLine {
+        HotnessLine(array::from_fn(|_| AtomicU16::new(0)))
     }
 
-    fn copy(&self) -> Line {
-        Line(array::from_fn(|cell| {
+    fn copy(&self) -> HotnessLine {
+        HotnessLine(array::from_fn(|cell| {
             AtomicU16::new(self.0[cell].load(Relaxed))
         }))
     }
@@ -142,22 +142,22 @@ impl Line {
     }
 }
 
-impl Heat {
+impl HotnessTable {
     /// Creates a cold table of at most `budget` bytes, but at least one cache line.
-    pub fn with_bytes(budget: usize) -> Heat {
-        let count = (budget / size_of::<Line>()).max(1);
-        Heat {
-            lines: (0..count).map(|_| Line::cold()).collect(),
+    pub fn with_bytes(budget: usize) -> HotnessTable {
+        let count = (budget / size_of::<HotnessLine>()).max(1);
+        HotnessTable {
+            lines: (0..count).map(|_| HotnessLine::cold()).collect(),
             period: AtomicU64::new(0),
             swept: AtomicU64::new(0),
         }
     }
 
     /// Creates a table of twice the size with the same heats. For a store that has grown.
-    pub fn doubled(&self) -> Heat {
+    pub fn doubled(&self) -> HotnessTable {
         let lines = self.lines.iter().flat_map(|line| [line, line]);
-        Heat {
-            lines: lines.map(Line::copy).collect(),
+        HotnessTable {
+            lines: lines.map(HotnessLine::copy).collect(),
             period: AtomicU64::new(self.period.load(Relaxed)),
             swept: AtomicU64::new(0),
         }
@@ -228,7 +228,7 @@ impl Heat {
     /// Returns the standard deviation, in levels, between keys that are used equally often. Both
     /// their uses and the raising of a level by a use are random.
     pub fn chance(level: u16) -> f32 {
-        let uses = Heat::uses(level).max(1.0);
+        let uses = HotnessTable::uses(level).max(1.0);
         let unit = SCALE.unit;
         let deviation = (uses + uses * uses / (2.0 * unit)).sqrt();
         let levels_per_use = LEVELS_PER_DOUBLING as f32 / std::f32::consts::LN_2 / (uses + unit);
@@ -241,7 +241,7 @@ impl Heat {
     }
 
     #[inline]
-    fn cells(&self, hash: u64) -> (&Line, [usize; ROWS]) {
+    fn cells(&self, hash: u64) -> (&HotnessLine, [usize; ROWS]) {
         let line = (u128::from(hash) * self.lines.len() as u128) >> 64;
         // The low bits select the cells, the high ones the line.
         let first = ((hash & 0xffff) * ROW_CELLS[0]) >> 16;
@@ -259,13 +259,13 @@ mod tests {
 
     #[test]
     fn levels_tell_uses() {
-        let heat = Heat::with_bytes(1 << 20);
+        let heat = HotnessTable::with_bytes(1 << 20);
         let random = &mut SmallRng::seed_from_u64(1);
         for uses in [1_u32, 3, 10, 100, 3000] {
             let told = (0..200).map(|_| {
                 let hash = random.random();
                 (1..uses).for_each(|_| _ = heat.record(hash));
-                Heat::uses(heat.record(hash))
+                HotnessTable::uses(heat.record(hash))
             });
             let mean = told.sum::<f32>() / 200.0;
             let ratio = mean / uses as f32;
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn one_use_in_four_that_counts_as_four_tells_as_many() {
-        let heat = Heat::with_bytes(1 << 20);
+        let heat = HotnessTable::with_bytes(1 << 20);
         let random = &mut SmallRng::seed_from_u64(3);
         let told = (0..200).map(|_| {
             let hash = random.random();
@@ -287,7 +287,7 @@ mod tests {
                     heat.record_as(hash, 4);
                 }
             }
-            Heat::uses(heat.level(hash))
+            HotnessTable::uses(heat.level(hash))
         });
         let mean = told.sum::<f32>() / 200.0;
         assert!(
@@ -298,13 +298,13 @@ mod tests {
 
     #[test]
     fn a_period_halves_and_an_old_cell_never_looks_new() {
-        let heat = Heat::with_bytes(1 << 12);
+        let heat = HotnessTable::with_bytes(1 << 12);
         (0..1000).for_each(|_| _ = heat.record(7));
         let before = heat.level(7);
         heat.age();
         let after = heat.level(7);
-        assert_eq!(after, Heat::half(before));
-        let ratio = Heat::uses(after) / Heat::uses(before);
+        assert_eq!(after, HotnessTable::half(before));
+        let ratio = HotnessTable::uses(after) / HotnessTable::uses(before);
         assert!((0.45..0.51).contains(&ratio), "{ratio}");
         for _ in 0..1000 {
             heat.age();
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn cold_keys_stay_cold_beside_hot_ones_at_two_cells_a_key() {
-        let heat = Heat::with_bytes(10_000 * 4);
+        let heat = HotnessTable::with_bytes(10_000 * 4);
         let random = &mut SmallRng::seed_from_u64(2);
         let keys: Vec<u64> = (0..10_000).map(|_| random.random()).collect();
         for _ in 0..100 {

@@ -34,7 +34,7 @@ const PASSED_OVER: u32 = 10;
 /// ```
 #[derive(Debug)]
 pub struct Hotspots {
-    entries: Box<[Entry]>,
+    entries: Box<[HotspotEntry]>,
     /// Number of admissions that are still to be skipped.
     passing_over: AtomicU32,
     right: AtomicU64,
@@ -43,22 +43,22 @@ pub struct Hotspots {
 
 /// A known position; empty if its frequency is 0.
 #[derive(Debug, Default)]
-struct Entry {
+struct HotspotEntry {
     node: AtomicU64,
     /// The slot, tag and frequency, from the highest bits down: 16, 16 and 32.
     rest: AtomicU64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Rest {
+struct HotspotFields {
     slot: u16,
     tag: u16,
     frequency: u32,
 }
 
-impl Rest {
-    fn unpack(word: u64) -> Rest {
-        Rest {
+impl HotspotFields {
+    fn unpack(word: u64) -> HotspotFields {
+        HotspotFields {
             slot: (word >> 48) as u16,
             tag: (word >> 32) as u16,
             frequency: word as u32,
@@ -73,9 +73,11 @@ impl Rest {
 impl Hotspots {
     /// Creates an empty buffer of at most `bytes`; with less than 256 it never guesses.
     pub fn with_bytes(bytes: usize) -> Hotspots {
-        let buckets = bytes / (WAYS * size_of::<Entry>());
+        let buckets = bytes / (WAYS * size_of::<HotspotEntry>());
         Hotspots {
-            entries: (0..buckets * WAYS).map(|_| Entry::default()).collect(),
+            entries: (0..buckets * WAYS)
+                .map(|_| HotspotEntry::default())
+                .collect(),
             passing_over: AtomicU32::new(0),
             right: AtomicU64::new(0),
             wrong: AtomicU64::new(0),
@@ -98,7 +100,7 @@ impl Hotspots {
         }
     }
 
-    fn bucket(&self, node: u64, tag: u16) -> &[Entry] {
+    fn bucket(&self, node: u64, tag: u16) -> &[HotspotEntry] {
         let buckets = self.entries.len() / WAYS;
         if buckets == 0 {
             return &[];
@@ -116,9 +118,9 @@ impl Hotspots {
     }
 
     /// Returns the entry of a slot with the tag, and its content.
-    fn find(&self, node: u64, slot: u16, tag: u16) -> Option<(&Entry, Rest)> {
+    fn find(&self, node: u64, slot: u16, tag: u16) -> Option<(&HotspotEntry, HotspotFields)> {
         self.bucket(node, tag).iter().find_map(|entry| {
-            let rest = Rest::unpack(entry.rest.load(Relaxed));
+            let rest = HotspotFields::unpack(entry.rest.load(Relaxed));
             let is = rest.frequency > 0
                 && (rest.slot, rest.tag) == (slot, tag)
                 && entry.node.load(Relaxed) == node;
@@ -130,7 +132,7 @@ impl Hotspots {
     /// `None` if there is none. Constant.
     pub fn guess(&self, node: u64, may_be: impl Fn(u16) -> bool, tag: u16) -> Option<u16> {
         let known = self.bucket(node, tag).iter().filter_map(|entry| {
-            let rest = Rest::unpack(entry.rest.load(Relaxed));
+            let rest = HotspotFields::unpack(entry.rest.load(Relaxed));
             let is = rest.frequency > 0
                 && rest.tag == tag
                 && may_be(rest.slot)
@@ -151,7 +153,9 @@ impl Hotspots {
         self.right.fetch_add(1, Relaxed);
         if let Some((entry, rest)) = self.find(node, slot, tag) {
             let frequency = rest.frequency.saturating_add(1);
-            entry.rest.store(Rest { frequency, ..rest }.pack(), Relaxed);
+            entry
+                .rest
+                .store(HotspotFields { frequency, ..rest }.pack(), Relaxed);
         }
     }
 
@@ -169,7 +173,8 @@ impl Hotspots {
             return;
         }
         let bucket = self.bucket(node, tag);
-        let frequency = |entry: &&Entry| Rest::unpack(entry.rest.load(Relaxed)).frequency;
+        let frequency =
+            |entry: &&HotspotEntry| HotspotFields::unpack(entry.rest.load(Relaxed)).frequency;
         let Some(entry) = bucket.iter().min_by_key(frequency) else {
             return;
         };
@@ -181,7 +186,7 @@ impl Hotspots {
             }
             self.passing_over.store(PASSED_OVER, Relaxed);
         }
-        let rest = Rest {
+        let rest = HotspotFields {
             slot,
             tag,
             frequency: 1,
@@ -202,7 +207,7 @@ mod tests {
 
     #[test]
     fn entries_take_sixteen_bytes_and_no_more_than_was_given() {
-        assert_eq!(size_of::<Entry>(), 16);
+        assert_eq!(size_of::<HotspotEntry>(), 16);
         assert_eq!(Hotspots::with_bytes(30 << 20).bytes(), 30 << 20);
         assert!(Hotspots::with_bytes(1000).bytes() <= 1000);
         let none = Hotspots::with_bytes(100);

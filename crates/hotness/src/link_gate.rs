@@ -22,11 +22,11 @@ const WAIT: f64 = 0.25;
 /// shrinks while they do not.
 ///
 /// A client that compares only its own times never guesses in that case, because its own guess does
-/// not shorten its own wait: the guesses of all others do ([`Gate`](crate::Gate) is such a
-/// comparison). While reads wait, the link is the bottleneck, so fewer bytes allow more accesses,
-/// whatever time a processor needs besides. While they do not wait, processors are the bottleneck.
-/// So the best share is the least one without a wait, and the gates of all compute nodes converge
-/// there together, without a message.
+/// not shorten its own wait: the guesses of all others do
+/// ([`SpeculationGate`](crate::SpeculationGate) is such a comparison). While reads wait, the link
+/// is the bottleneck, so fewer bytes allow more accesses, whatever time a processor needs besides.
+/// While they do not wait, processors are the bottleneck. So the best share is the least one
+/// without a wait, and the gates of all compute nodes converge there together, without a message.
 ///
 /// The gate knows no sizes and no rates. The wait is the mean time of a read less that of the
 /// quickest one ever. So a gate that has never seen the link idle underestimates the wait. One part
@@ -58,17 +58,17 @@ pub struct LinkGate {
     count: AtomicU64,
     nanoseconds: AtomicU64,
     /// The last change. Its lock is taken once per phase.
-    pace: Mutex<Pace>,
+    pace: Mutex<LinkShareStep>,
 }
 
 /// The last change of the share.
 #[derive(Debug)]
-struct Pace {
+struct LinkShareStep {
     grows: bool,
     step: u64,
 }
 
-impl Pace {
+impl LinkShareStep {
     /// Returns the next change in this direction: twice the last one if that had the same
     /// direction. So the share adapts quickly when the load has changed, and changes little when it
     /// has not.
@@ -91,7 +91,7 @@ impl Default for LinkGate {
             quickest: AtomicU64::new(u64::MAX),
             count: AtomicU64::new(0),
             nanoseconds: AtomicU64::new(0),
-            pace: Mutex::new(Pace {
+            pace: Mutex::new(LinkShareStep {
                 grows: true,
                 step: 1,
             }),
@@ -158,7 +158,7 @@ mod tests {
 
     /// Clients of several compute nodes that share a link, each with one access at a time.
     #[derive(Clone, Copy)]
-    struct Link {
+    struct SharedLinkModel {
         nodes: usize,
         clients: usize,
         /// Processor time of an access, and the additional time if it guesses.
@@ -170,7 +170,7 @@ mod tests {
     }
 
     /// The link of the model of memory attached by CXL: one line or three, over 24 GB/s.
-    const SHARED: Link = Link {
+    const SHARED: SharedLinkModel = SharedLinkModel {
         nodes: 10,
         clients: 640,
         processor_ns: 1500.0,
@@ -179,7 +179,7 @@ mod tests {
         line_ns: [8.0, 3.0],
     };
 
-    impl Link {
+    impl SharedLinkModel {
         /// Returns the accesses per microsecond, in the second half of a run. `None`: the gates
         /// decide.
         fn rate(&self, fixed: Option<bool>) -> f64 {
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn none_guesses_where_processors_are_the_limit() {
-        let few = Link {
+        let few = SharedLinkModel {
             nodes: 1,
             clients: 64,
             ..SHARED
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_share_guesses_where_that_is_better_than_none_or_all() {
-        let between = Link {
+        let between = SharedLinkModel {
             clients: 280,
             ..SHARED
         };

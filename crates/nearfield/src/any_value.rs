@@ -7,12 +7,13 @@ use std::ops::Deref;
 /// or owned.
 ///
 /// ```
-/// use nearfield::{AnyPlacement, Bytes, Map};
+/// use nearfield::{AnyPlacement, ByteStrings, OrderedMap};
 ///
-/// let map: Map<Bytes, AnyPlacement> = Map::<Bytes>::from_sorted([("ann", "1")])?.into();
+/// let map = OrderedMap::<ByteStrings>::from_sorted([("ann", "1")])?;
+/// let map: OrderedMap<ByteStrings, AnyPlacement> = map.into();
 /// let value = map.get(b"ann")?.expect("present");
 /// assert_eq!((&*value, value.len()), (&b"1"[..], 1));
-/// # Ok::<(), nearfield::Error>(())
+/// # Ok::<(), nearfield::OperationError>(())
 /// ```
 #[derive(Debug)]
 pub enum AnyValue<'m> {

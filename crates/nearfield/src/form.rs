@@ -1,50 +1,54 @@
 //! The forms of entries that a map can hold.
 
-use crate::answer::{Answer, always};
+use crate::answer::{MapReadResult, always};
 use crate::any_value::AnyValue;
-use nearfield_core::{Bytes, Error, Form, MAX_KEY_BYTES, Words};
+use nearfield_core::{ByteStrings, EntryForm, MAX_KEY_BYTES, OperationError, Words};
 use nearfield_radix::RadixForm;
 use std::convert::Infallible;
 
 #[cfg(feature = "pim")]
 pub(crate) use nearfield_pim::PimForm;
 #[cfg(feature = "pool")]
-pub(crate) use nearfield_pool::store::StoreForm;
+pub(crate) use nearfield_pool::store::PoolEntryForm;
 
 /// A bound that every type meets: without the feature `pool`, a form needs no layout for pools.
 #[cfg(not(feature = "pool"))]
 #[doc(hidden)]
-pub trait StoreForm {}
+pub trait PoolEntryForm {}
 #[cfg(not(feature = "pool"))]
-impl<F: Form> StoreForm for F {}
+impl<F: EntryForm> PoolEntryForm for F {}
 
 /// A bound that every type meets: without the feature `pim`, a form needs no layout for modules.
 #[cfg(not(feature = "pim"))]
 #[doc(hidden)]
 pub trait PimForm {}
 #[cfg(not(feature = "pim"))]
-impl<F: Form> PimForm for F {}
+impl<F: EntryForm> PimForm for F {}
 
-/// A form of entries that a [`Map`](crate::Map) can hold: [`Bytes`] or [`Words`]. The set is
-/// closed.
+/// A form of entries that an [`OrderedMap`](crate::OrderedMap) can hold: [`ByteStrings`] or
+/// [`Words`]. The set is closed.
 ///
 /// ```
-/// use nearfield::{Bytes, Error, Map, MapForm, WordMap};
+/// use nearfield::{ByteStrings, OperationError, OrderedMap, MapForm, WordMap};
 ///
-/// fn add<F: MapForm>(map: &Map<F>, key: F::Key<'_>, value: F::Value<'_>) -> Result<bool, Error> {
+/// fn add<F: MapForm>(
+///     map: &OrderedMap<F>,
+///     key: F::Key<'_>,
+///     value: F::Value<'_>,
+/// ) -> Result<bool, OperationError> {
 ///     Ok(map.insert(key, value)?.is_none())
 /// }
 /// assert!(add(&WordMap::new()?, 1, 10)?);
-/// assert!(add(&Map::<Bytes>::new()?, b"ann", b"1")?);
-/// # Ok::<(), nearfield::Error>(())
+/// assert!(add(&OrderedMap::<ByteStrings>::new()?, b"ann", b"1")?);
+/// # Ok::<(), nearfield::OperationError>(())
 /// ```
-pub trait MapForm: RadixForm + StoreForm + PimForm {
+pub trait MapForm: RadixForm + PoolEntryForm + PimForm {
     /// A value as a map of any placement returns it.
     #[doc(hidden)]
     type AnyValue<'m>: Into<Self::OwnedValue> + From<Self::Lent<'m>> + From<Self::OwnedValue>;
     /// The return type of a lookup that fails only if the key is invalid.
     #[doc(hidden)]
-    type Lookup<T>: Answer<T>;
+    type Lookup<T>: MapReadResult<T>;
 
     #[doc(hidden)]
     fn answer_lookup<T>(result: Result<T, Self::KeyFailure>) -> Self::Lookup<T>;
@@ -63,23 +67,26 @@ pub trait MapForm: RadixForm + StoreForm + PimForm {
     fn cut(bound: &mut Self::OwnedKey) -> bool;
 }
 
-impl MapForm for Bytes {
+impl MapForm for ByteStrings {
     type AnyValue<'m> = AnyValue<'m>;
-    type Lookup<T> = Result<T, Error>;
+    type Lookup<T> = Result<T, OperationError>;
 
     #[inline]
-    fn answer_lookup<T>(result: Result<T, Error>) -> Result<T, Error> {
+    fn answer_lookup<T>(result: Result<T, OperationError>) -> Result<T, OperationError> {
         result
     }
 
     #[inline]
-    fn map_lookup<T, U>(read: Result<T, Error>, change: impl FnOnce(T) -> U) -> Result<U, Error> {
+    fn map_lookup<T, U>(
+        read: Result<T, OperationError>,
+        change: impl FnOnce(T) -> U,
+    ) -> Result<U, OperationError> {
         read.map(change)
     }
 
     #[inline]
-    fn check_key(key: &[u8]) -> Result<(), Error> {
-        Bytes::check(key, None)
+    fn check_key(key: &[u8]) -> Result<(), OperationError> {
+        ByteStrings::check(key, None)
     }
 
     fn entry_bytes(key: &[u8], value: &[u8]) -> usize {

@@ -1,19 +1,19 @@
 //! An ordered map in memory, shared by threads, that executes operations in batches.
 //!
-//! [`Map`] maps byte strings to byte strings, [`WordMap`] 8-byte words to 8-byte words, and
+//! [`OrderedMap`] maps byte strings to byte strings, [`WordMap`] 8-byte words to 8-byte words, and
 //! [`TypedMap`] numbers to numbers in the form of words. All methods take `&self`: a map is
 //! shared by reference, or in an `Arc`, and needs no lock around it.
 //!
 //! ```
-//! use nearfield::{Batch, Bytes, Map};
+//! use nearfield::{Batch, ByteStrings, OrderedMap};
 //!
-//! let map = Map::<Bytes>::new()?;
+//! let map = OrderedMap::<ByteStrings>::new()?;
 //! map.insert(b"ann", b"1")?;
 //! map.insert(b"bob", b"2")?;
 //! assert_eq!(map.get(b"ann")?.as_deref(), Some(&b"1"[..]));
 //!
 //! // A batch takes less time than its operations one after the other, with the same results.
-//! let mut batch = Batch::<Bytes>::new();
+//! let mut batch = Batch::<ByteStrings>::new();
 //! let before = batch.insert(b"ann", b"3");
 //! let after = batch.get(b"ann");
 //! map.execute(&mut batch)?;
@@ -22,20 +22,21 @@
 //!
 //! let names: Vec<_> = map.range(..).rev().map(|(name, _)| name).collect();
 //! assert_eq!(names, [b"bob", b"ann"]);
-//! # Ok::<(), nearfield::Error>(())
+//! # Ok::<(), nearfield::OperationError>(())
 //! ```
 //!
-//! The entries may also be stored in the memory of other machines (`Builder::pool`, with the
-//! feature `pool`), in modules that each own a part of the keys (`Builder::pim`, with the feature
-//! `pim`), or in memory, compressed memory and files (`Builder::tiers`, with the feature `tiers`).
-//! The methods are the same, but reads return a `Result`, because a memory node, a module or a disk
-//! can fail. [`Placement`] lists the return types of each placement. With [`AnyPlacement`], a
-//! program chooses the placement at run time.
+//! The entries may also be stored in the memory of other machines (`MapBuilder::pool`, with the
+//! feature `pool`), in modules that each own a part of the keys (`MapBuilder::pim`, with the
+//! feature `pim`), or in memory, compressed memory and files (`MapBuilder::tiers`, with the feature
+//! `tiers`). The methods are the same, but reads return a `Result`, because a memory node, a module
+//! or a disk can fail. [`MapPlacement`] lists the return types of each placement. With
+//! [`AnyPlacement`], a program chooses the placement at run time.
 //!
 //! # Limits
 //!
 //! Keys have up to [`MAX_KEY_BYTES`] bytes, the empty key included, and values up to
-//! [`MAX_VALUE_BYTES`]. A longer key or value is refused with an [`Error`], and nothing changes.
+//! [`MAX_VALUE_BYTES`]. A longer key or value is refused with an [`OperationError`], and nothing
+//! changes.
 //!
 //! # Threads
 //!
@@ -56,9 +57,9 @@ mod map;
 mod placement;
 mod typed;
 
-pub use answer::Answer;
+pub use answer::MapReadResult;
 pub use any_value::AnyValue;
-pub use builder::Builder;
+pub use builder::MapBuilder;
 #[cfg(feature = "pim")]
 pub use builder::PimBuilder;
 #[cfg(feature = "pool")]
@@ -67,34 +68,36 @@ pub use builder::PoolBuilder;
 pub use builder::TieredBuilder;
 pub use form::MapForm;
 #[cfg(feature = "pool")]
-pub use map::{Filtered, FilteredEntries};
-pub use map::{Map, Range, Updated, WordMap};
+pub use map::{FilteredEntries, FilteredRange};
+pub use map::{MapRange, OrderedMap, UpdateOutcome, WordMap};
 pub use nearfield_core::{
-    Batch, Bytes, Direction, Error, Form, MAX_KEY_BYTES, MAX_VALUE_BYTES, OrderedIndex, Outcome,
-    Span, Words, codec,
+    ArenaSpan, Batch, ByteStrings, EntryForm, MAX_KEY_BYTES, MAX_VALUE_BYTES, OperationError,
+    OperationOutcome, OrderedIndex, ScanDirection, Words, codec,
 };
 #[cfg(feature = "pool")]
 pub use nearfield_fabric::membership::{EtcdMembers, MembershipError, NodeAddress};
 #[cfg(feature = "pool")]
-pub use nearfield_offload::{node::Tenant, wire::Key};
+pub use nearfield_offload::{node::Tenant, wire::AuthenticationKey};
 #[cfg(feature = "pool")]
 pub use nearfield_pool::chime::LeafReads;
 #[cfg(feature = "pool")]
-pub use nearfield_pool::filtered::{Aggregates, Filter};
+pub use nearfield_pool::filtered::{ScanAggregates, ValueFilter};
 #[cfg(feature = "pool")]
-pub use nearfield_pool::store::OpenError;
-pub use nearfield_radix::{Combine, Counters, EngineOptions, Entry, MemoryUse, Pinned, ValueRef};
+pub use nearfield_pool::store::StoreOpenError;
+pub use nearfield_radix::{
+    Combine, EngineOptions, Entry, MemoryUse, RadixCounters, RadixPinGuard, ValueRef,
+};
 #[cfg(feature = "tiers")]
 pub use nearfield_tiers::map::TierUse;
 #[cfg(feature = "tiers")]
-pub use nearfield_tiers::{OpenError as TierError, Specification as Tier, TierKind};
+pub use nearfield_tiers::{Specification as Tier, TierKind, TierOpenError as TierError};
 #[cfg(feature = "pim")]
 pub use placement::Pim;
 #[cfg(feature = "pool")]
-pub use placement::Pool;
+pub use placement::PoolPlacement;
 #[cfg(feature = "tiers")]
-pub use placement::Tiered;
-pub use placement::{AnyPlacement, Local, Placement};
+pub use placement::TieredPlacement;
+pub use placement::{AnyPlacement, Local, MapPlacement};
 pub use typed::{TypedMap, TypedRange};
 
 /// The README, whose examples run as tests.

@@ -1,9 +1,9 @@
 //! A map of numbers, stored as words.
 
-use crate::map::{Map, Range, Updated, WordMap};
-use crate::placement::{Local, Placement};
+use crate::map::{MapRange, OrderedMap, UpdateOutcome, WordMap};
+use crate::placement::{Local, MapPlacement};
 use nearfield_core::codec::WordCodec;
-use nearfield_core::{Error, Words};
+use nearfield_core::{OperationError, Words};
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
@@ -26,10 +26,10 @@ use std::ops::{Bound, RangeBounds};
 /// assert_eq!(readings.get(-5), Some(1.5));
 /// assert_eq!(readings.predecessor(2), Some((-5, 1.5)));
 /// assert_eq!(readings.range(..=3).next_back(), Some((3, -0.5)));
-/// # Ok::<(), nearfield::Error>(())
+/// # Ok::<(), nearfield::OperationError>(())
 /// ```
 #[derive(Debug)]
-pub struct TypedMap<K, V, P: Placement<Words> = Local> {
+pub struct TypedMap<K, V, P: MapPlacement<Words> = Local> {
     words: WordMap<P>,
     types: PhantomData<fn(K) -> V>,
 }
@@ -43,14 +43,14 @@ impl<K: WordCodec, V: WordCodec> TypedMap<K, V, Local> {
     /// ```
     /// let map = nearfield::TypedMap::<u16, i64>::new()?;
     /// assert!(map.is_empty());
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
-    pub fn new() -> Result<Self, Error> {
+    pub fn new() -> Result<Self, OperationError> {
         WordMap::new().map(Self::from)
     }
 
     /// Creates a map from entries in strictly ascending order of keys; see
-    /// [`Map::from_sorted`](crate::Map::from_sorted).
+    /// [`OrderedMap::from_sorted`](crate::OrderedMap::from_sorted).
     ///
     /// # Errors
     /// `NotSorted`, whose key is shown as its word; `OutOfMemory`.
@@ -58,15 +58,15 @@ impl<K: WordCodec, V: WordCodec> TypedMap<K, V, Local> {
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (0, 2)])?;
     /// assert_eq!(map.first(), Some((-1, 1)));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
-    pub fn from_sorted(entries: impl IntoIterator<Item = (K, V)>) -> Result<Self, Error> {
+    pub fn from_sorted(entries: impl IntoIterator<Item = (K, V)>) -> Result<Self, OperationError> {
         let words = |(key, value): (K, V)| (key.to_word(), value.to_word());
         WordMap::from_sorted(entries.into_iter().map(words)).map(Self::from)
     }
 }
 
-impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
+impl<K: WordCodec, V: WordCodec, P: MapPlacement<Words>> TypedMap<K, V, P> {
     /// Returns the underlying map of words, for batches and for statistics of memory.
     ///
     /// ```
@@ -78,7 +78,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     /// batch.insert((-7).to_word(), 49);
     /// map.words().execute(&mut batch)?;
     /// assert_eq!(map.get(-7), Some(49));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn words(&self) -> &WordMap<P> {
         &self.words
@@ -89,7 +89,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
     /// assert_eq!((map.get(5), map.get(6)), (Some(2), None));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     #[inline]
     pub fn get(&self, key: K) -> P::Lookup<Option<V>> {
@@ -102,7 +102,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
     /// assert!(map.contains_key(-1) && !map.contains_key(1));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     #[inline]
     pub fn contains_key(&self, key: K) -> P::Lookup<bool> {
@@ -117,10 +117,10 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
     /// assert_eq!((map.insert(5, 3)?, map.insert(6, 4)?), (Some(2), None));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     #[inline]
-    pub fn insert(&self, key: K, value: V) -> Result<Option<V>, Error> {
+    pub fn insert(&self, key: K, value: V) -> Result<Option<V>, OperationError> {
         let before = self.words.insert(key.to_word(), value.to_word())?;
         Ok(before.map(decode))
     }
@@ -132,15 +132,20 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     /// `OutOfMemory`. Nothing changes.
     ///
     /// ```
-    /// use nearfield::{TypedMap, Updated};
+    /// use nearfield::{TypedMap, UpdateOutcome};
     ///
     /// let map = TypedMap::<u32, f32>::new()?;
     /// assert!(map.update(1, None, 0.5)?.is_applied());
-    /// assert_eq!(map.update(1, None, 0.7)?, Updated::Differs { current: Some(0.5) });
-    /// # Ok::<(), nearfield::Error>(())
+    /// assert_eq!(map.update(1, None, 0.7)?, UpdateOutcome::Differs { current: Some(0.5) });
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     #[inline]
-    pub fn update(&self, key: K, previous: Option<V>, value: V) -> Result<Updated<V>, Error> {
+    pub fn update(
+        &self,
+        key: K,
+        previous: Option<V>,
+        value: V,
+    ) -> Result<UpdateOutcome<V>, OperationError> {
         let previous = previous.map(V::to_word);
         let updated = self
             .words
@@ -151,34 +156,36 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     /// Removes a key and returns its value, `None` if it was absent.
     ///
     /// # Errors
-    /// Those of the placement; see [`Map::remove`](crate::Map::remove). A local map has none.
+    /// Those of the placement; see [`OrderedMap::remove`](crate::OrderedMap::remove). A local map
+    /// has none.
     ///
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
     /// assert_eq!((map.remove(5)?, map.remove(5)?), (Some(2), None));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     #[inline]
-    pub fn remove(&self, key: K) -> Result<Option<V>, Error> {
+    pub fn remove(&self, key: K) -> Result<Option<V>, OperationError> {
         Ok(self.words.remove(key.to_word())?.map(decode))
     }
 
-    /// Removes a key if its value is `expected`; see [`Map::remove_if`](crate::Map::remove_if).
-    /// Values are compared as words: a NaN equals itself, and −0.0 differs from +0.0.
+    /// Removes a key if its value is `expected`; see
+    /// [`OrderedMap::remove_if`](crate::OrderedMap::remove_if). Values are compared as words: a NaN
+    /// equals itself, and −0.0 differs from +0.0.
     ///
     /// # Errors
     /// As [`insert`](TypedMap::insert).
     ///
     /// ```
-    /// use nearfield::Updated;
+    /// use nearfield::UpdateOutcome;
     ///
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
-    /// assert_eq!(map.remove_if(5, 1)?, Updated::Differs { current: Some(2) });
-    /// assert_eq!(map.remove_if(5, 2)?, Updated::Applied);
-    /// # Ok::<(), nearfield::Error>(())
+    /// assert_eq!(map.remove_if(5, 1)?, UpdateOutcome::Differs { current: Some(2) });
+    /// assert_eq!(map.remove_if(5, 2)?, UpdateOutcome::Applied);
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     #[inline]
-    pub fn remove_if(&self, key: K, expected: V) -> Result<Updated<V>, Error> {
+    pub fn remove_if(&self, key: K, expected: V) -> Result<UpdateOutcome<V>, OperationError> {
         let removed = self.words.remove_if(key.to_word(), expected.to_word())?;
         Ok(removed.map(decode))
     }
@@ -188,7 +195,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
     /// assert_eq!(map.first(), Some((-1, 1)));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn first(&self) -> P::Read<Option<(K, V)>> {
         P::map(self.words.first(), |entry| entry.map(decode_entry))
@@ -199,7 +206,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
     /// assert_eq!(map.last(), Some((5, 2)));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn last(&self) -> P::Read<Option<(K, V)>> {
         P::map(self.words.last(), |entry| entry.map(decode_entry))
@@ -210,7 +217,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
     /// assert_eq!(map.predecessor(4), Some((-1, 1)));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn predecessor(&self, key: K) -> P::Lookup<Option<(K, V)>> {
         let found = self.words.predecessor(key.to_word());
@@ -222,7 +229,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
     /// assert_eq!(map.successor(-1), Some((-1, 1)));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn successor(&self, key: K) -> P::Lookup<Option<(K, V)>> {
         let found = self.words.successor(key.to_word());
@@ -230,7 +237,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     }
 
     /// Sets the value of a key to the result of `change` on the present value; see
-    /// [`Map::modify`](crate::Map::modify).
+    /// [`OrderedMap::modify`](crate::OrderedMap::modify).
     ///
     /// # Errors
     /// As [`insert`](TypedMap::insert).
@@ -239,13 +246,13 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     /// let sums = nearfield::TypedMap::<i32, f64>::new()?;
     /// sums.modify(-7, |sum| sum.unwrap_or(0.0) + 0.5)?;
     /// assert_eq!(sums.get(-7), Some(0.5));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn modify(
         &self,
         key: K,
         mut change: impl FnMut(Option<V>) -> V,
-    ) -> Result<Option<V>, Error> {
+    ) -> Result<Option<V>, OperationError> {
         let change = |word: Option<u64>| change(word.map(decode)).to_word();
         Ok(self.words.modify(key.to_word(), change)?.map(decode))
     }
@@ -258,9 +265,9 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     /// ```
     /// let map = nearfield::TypedMap::<i8, u8>::new()?;
     /// assert_eq!((map.get_or_insert(-1, 1)?, map.get_or_insert(-1, 2)?), (1, 1));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
-    pub fn get_or_insert(&self, key: K, value: V) -> Result<V, Error> {
+    pub fn get_or_insert(&self, key: K, value: V) -> Result<V, OperationError> {
         let word = self.words.get_or_insert(key.to_word(), value.to_word())?;
         Ok(decode(word))
     }
@@ -273,9 +280,9 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
     /// assert_eq!((map.pop_first()?, map.pop_last()?), (Some((-1, 1)), Some((5, 2))));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
-    pub fn pop_first(&self) -> Result<Option<(K, V)>, Error> {
+    pub fn pop_first(&self) -> Result<Option<(K, V)>, OperationError> {
         Ok(self.words.pop_first()?.map(decode_entry))
     }
 
@@ -287,14 +294,14 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
     /// assert_eq!((map.pop_last()?, map.len()), (Some((5, 2)), 1));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
-    pub fn pop_last(&self) -> Result<Option<(K, V)>, Error> {
+    pub fn pop_last(&self) -> Result<Option<(K, V)>, OperationError> {
         Ok(self.words.pop_last()?.map(decode_entry))
     }
 
     /// Returns the values of many keys, in the order of `keys`: `None` for each key that is absent.
-    /// Reads in batches; see [`Map::get_many`](crate::Map::get_many).
+    /// Reads in batches; see [`OrderedMap::get_many`](crate::OrderedMap::get_many).
     ///
     /// Takes time proportional to the number of keys, and copies them as words.
     ///
@@ -304,9 +311,9 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
     /// assert_eq!(map.get_many(&[5, 0, -1])?, [Some(2), None, Some(1)]);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
-    pub fn get_many(&self, keys: &[K]) -> Result<Vec<Option<V>>, Error> {
+    pub fn get_many(&self, keys: &[K]) -> Result<Vec<Option<V>>, OperationError> {
         let keys: Vec<u64> = keys.iter().map(|&key| key.to_word()).collect();
         let words = self.words.get_many(&keys)?;
         Ok(words.into_iter().map(|word| word.map(decode)).collect())
@@ -318,37 +325,40 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     /// Takes time proportional to the number of entries.
     ///
     /// # Errors
-    /// As [`Map::insert_many`](crate::Map::insert_many).
+    /// As [`OrderedMap::insert_many`](crate::OrderedMap::insert_many).
     ///
     /// ```
     /// let map = nearfield::TypedMap::<i8, f32>::new()?;
     /// assert_eq!(map.insert_many(&[(5, 2.0), (-1, 1.0), (5, 2.5)])?, 2);
     /// assert_eq!(map.get(5), Some(2.5));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
-    pub fn insert_many(&self, entries: &[(K, V)]) -> Result<usize, Error> {
+    pub fn insert_many(&self, entries: &[(K, V)]) -> Result<usize, OperationError> {
         self.extend(entries.iter().copied())
     }
 
     /// Inserts all entries of an iterator, in batches; returns the number of keys that were absent.
     ///
     /// # Errors
-    /// As [`Map::insert_many`](crate::Map::insert_many).
+    /// As [`OrderedMap::insert_many`](crate::OrderedMap::insert_many).
     ///
     /// ```
     /// let map = nearfield::TypedMap::<i8, u8>::new()?;
     /// assert_eq!(map.extend([(-1, 1), (5, 2), (-1, 3)])?, 2);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
-    pub fn extend(&self, entries: impl IntoIterator<Item = (K, V)>) -> Result<usize, Error> {
+    pub fn extend(
+        &self,
+        entries: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<usize, OperationError> {
         let entries = entries.into_iter();
         let words = entries.map(|(key, value)| (key.to_word(), value.to_word()));
         self.words.extend(words)
     }
 
     /// Removes all entries whose keys lie within a range and for which `keep` returns false, and
-    /// returns the number of entries removed; see [`Map::retain`](crate::Map::retain) for entries
-    /// that another thread sets meanwhile.
+    /// returns the number of entries removed; see [`OrderedMap::retain`](crate::OrderedMap::retain)
+    /// for entries that another thread sets meanwhile.
     ///
     /// Takes time proportional to the number of entries in the range.
     ///
@@ -359,13 +369,13 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     /// let map = nearfield::TypedMap::from_sorted([(-2_i8, 0.5_f32), (-1, 1.5), (5, 0.5)])?;
     /// assert_eq!(map.retain(..0, |_, value| value > 1.0)?, 1);
     /// assert!(map.range(..).eq([(-1, 1.5), (5, 0.5)]));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn retain(
         &self,
         bounds: impl RangeBounds<K>,
         mut keep: impl FnMut(K, V) -> bool,
-    ) -> Result<usize, Error> {
+    ) -> Result<usize, OperationError> {
         let keep = |key: u64, value: u64| keep(decode(key), decode(value));
         self.words.retain(words_of(&bounds), keep)
     }
@@ -378,9 +388,9 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
     /// assert_eq!((map.remove_range(..0)?, map.len()), (1, 1));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
-    pub fn remove_range(&self, bounds: impl RangeBounds<K>) -> Result<usize, Error> {
+    pub fn remove_range(&self, bounds: impl RangeBounds<K>) -> Result<usize, OperationError> {
         self.words.remove_range(words_of(&bounds))
     }
 
@@ -393,18 +403,19 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
     /// map.clear()?;
     /// assert_eq!(map.first(), None);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
-    pub fn clear(&self) -> Result<(), Error> {
+    pub fn clear(&self) -> Result<(), OperationError> {
         self.words.clear()
     }
 
-    /// Returns the entries whose keys lie within a range; see [`Map::range`](crate::Map::range).
+    /// Returns the entries whose keys lie within a range; see
+    /// [`OrderedMap::range`](crate::OrderedMap::range).
     ///
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
     /// assert!(map.range(0..).eq([(5, 2)]));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn range(&self, bounds: impl RangeBounds<K>) -> TypedRange<'_, K, V, P> {
         TypedRange {
@@ -418,7 +429,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
     /// assert!(map.len() == 2 && !map.is_empty());
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn len(&self) -> P::Read<usize> {
         self.words.len()
@@ -429,7 +440,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     /// ```
     /// let map = nearfield::TypedMap::<i8, u8>::new()?;
     /// assert!(map.is_empty());
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn is_empty(&self) -> P::Read<bool> {
         self.words.is_empty()
@@ -444,10 +455,12 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
 ///
 /// let map: TypedMap<i16, i16> = WordMap::builder().memory_limit(1 << 20).build()?.into();
 /// map.insert(-1, 1)?;
-/// # Ok::<(), nearfield::Error>(())
+/// # Ok::<(), nearfield::OperationError>(())
 /// ```
-impl<K: WordCodec, V: WordCodec, P: Placement<Words>> From<Map<Words, P>> for TypedMap<K, V, P> {
-    fn from(words: Map<Words, P>) -> Self {
+impl<K: WordCodec, V: WordCodec, P: MapPlacement<Words>> From<OrderedMap<Words, P>>
+    for TypedMap<K, V, P>
+{
+    fn from(words: OrderedMap<Words, P>) -> Self {
         TypedMap {
             words,
             types: PhantomData,
@@ -455,20 +468,20 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> From<Map<Words, P>> for Ty
     }
 }
 
-/// The entries of a [`TypedMap`] within a range, from both ends; see [`Range`].
+/// The entries of a [`TypedMap`] within a range, from both ends; see [`MapRange`].
 ///
 /// ```
 /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
 /// assert_eq!(map.range(..).rev().next(), Some((5, 2)));
-/// # Ok::<(), nearfield::Error>(())
+/// # Ok::<(), nearfield::OperationError>(())
 /// ```
 #[derive(Debug)]
-pub struct TypedRange<'m, K, V, P: Placement<Words> = Local> {
-    words: Range<'m, Words, P>,
+pub struct TypedRange<'m, K, V, P: MapPlacement<Words> = Local> {
+    words: MapRange<'m, Words, P>,
     types: PhantomData<fn() -> (K, V)>,
 }
 
-impl<K: WordCodec, V: WordCodec, P: Placement<Words>> Iterator for TypedRange<'_, K, V, P> {
+impl<K: WordCodec, V: WordCodec, P: MapPlacement<Words>> Iterator for TypedRange<'_, K, V, P> {
     type Item = P::Read<(K, V)>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -481,7 +494,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> Iterator for TypedRange<'_
     }
 }
 
-impl<K: WordCodec, V: WordCodec, P: Placement<Words>> DoubleEndedIterator
+impl<K: WordCodec, V: WordCodec, P: MapPlacement<Words>> DoubleEndedIterator
     for TypedRange<'_, K, V, P>
 {
     fn next_back(&mut self) -> Option<Self::Item> {
@@ -490,7 +503,13 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> DoubleEndedIterator
     }
 }
 
-impl<K: WordCodec, V: WordCodec, P: Placement<Words>> FusedIterator for TypedRange<'_, K, V, P> {}
+impl<K, V, P> FusedIterator for TypedRange<'_, K, V, P>
+where
+    K: WordCodec,
+    V: WordCodec,
+    P: MapPlacement<Words>,
+{
+}
 
 fn words_of<K: WordCodec>(bounds: &impl RangeBounds<K>) -> (Bound<u64>, Bound<u64>) {
     let word = |bound: Bound<&K>| bound.map(|&key| key.to_word());

@@ -11,8 +11,8 @@
 //!     cargo run -p nearfield-offload --example conformance -- '01 02 03'
 //! ```
 
-use nearfield_offload::executor::{Interpreter, Machine, Native};
-use nearfield_offload::isa::Code;
+use nearfield_offload::executor::{BpfMachine, Interpreter, Native};
+use nearfield_offload::isa::BpfCode;
 use std::error::Error;
 use std::io::Read;
 use std::process::ExitCode;
@@ -59,9 +59,9 @@ fn run() -> Result<(), Box<dyn Error>> {
             program
         }
     };
-    let code = Code::decode(&bytes_of(&program)?)?;
+    let code = BpfCode::decode(&bytes_of(&program)?)?;
     let mut memory = memory.unwrap_or_default();
-    let mut machine = Machine::with_memory(&mut memory);
+    let mut machine = BpfMachine::with_memory(&mut memory);
     let result = if native {
         Native::translate(&code)?.run(&mut machine, BUDGET)?
     } else {

@@ -1,11 +1,11 @@
 //! A user's own structure, by the steps of docs/offload.md: a skip list whose links carry the key
 //! of the node that they lead to, so that one load of a node is enough to choose the next one.
 
-use nearfield_offload::isa::{Builder, Condition, Register::*, Size};
-use nearfield_offload::node::{LocalMemory, Range, Ranges, Tenant};
-use nearfield_offload::program::{Declaration, Program};
-use nearfield_offload::structures::{Arena, Heap, HeapError};
-use nearfield_offload::traversal::{InMemory, Query, Runner};
+use nearfield_offload::isa::{BpfBuilder, BranchCondition, OperandSize, Register::*};
+use nearfield_offload::node::{LocalMemory, NodeRange, NodeRanges, Tenant};
+use nearfield_offload::program::{Declaration, TraversalProgram};
+use nearfield_offload::structures::{HeapError, NodeArena, NodeHeap};
+use nearfield_offload::traversal::{InMemory, QueryRunner, TraversalQuery};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -20,34 +20,37 @@ const fn link(level: u64) -> u64 {
 }
 
 /// Returns the program of the lookup. Scratchpad: the wanted key, then the key and node found.
-fn lower_bound() -> Result<Program, Failure> {
-    let mut code = Builder::new();
-    code.load(Size::Double, R7, R2, 0);
+fn lower_bound() -> Result<TraversalProgram, Failure> {
+    let mut code = BpfBuilder::new();
+    code.load(OperandSize::Double, R7, R2, 0);
     for level in (0..LEVELS).rev() {
         let down = code.label();
-        code.load(Size::Double, R0, R1, link(level) as i16);
-        code.branch(Condition::Equal, R0, 0, down);
-        code.load(Size::Double, R6, R1, link(level) as i16 + 8);
-        code.branch(Condition::GreaterOrEqual, R6, R7, down);
+        code.load(OperandSize::Double, R0, R1, link(level) as i16);
+        code.branch(BranchCondition::Equal, R0, 0, down);
+        code.load(OperandSize::Double, R6, R1, link(level) as i16 + 8);
+        code.branch(BranchCondition::GreaterOrEqual, R6, R7, down);
         code.exit();
         code.place(down);
     }
     // The next node of the lowest level is the result, or null.
-    code.load(Size::Double, R6, R1, link(0) as i16 + 8);
-    code.store(Size::Double, R2, 8, R6);
-    code.store(Size::Double, R2, 16, R0);
+    code.load(OperandSize::Double, R6, R1, link(0) as i16 + 8);
+    code.store(OperandSize::Double, R2, 8, R6);
+    code.store(OperandSize::Double, R2, 16, R0);
     code.set(R0, 0);
     code.exit();
-    Ok(Program::verify(code.build()?, Declaration::scratchpad(24))?)
+    Ok(TraversalProgram::verify(
+        code.build()?,
+        Declaration::scratchpad(24),
+    )?)
 }
 
-struct SkipList {
-    program: Arc<Program>,
+struct OffloadSkipList {
+    program: Arc<TraversalProgram>,
     head: u64,
 }
 
-impl SkipList {
-    fn insert(&self, heap: &mut impl Heap, key: u64, value: u64) -> Result<(), HeapError> {
+impl OffloadSkipList {
+    fn insert(&self, heap: &mut impl NodeHeap, key: u64, value: u64) -> Result<(), HeapError> {
         let node = heap.allocate(BYTES)?;
         heap.write(node, value)?;
         let height = 1 + u64::from(key.wrapping_mul(0x9e37_79b9_7f4a_7c15).leading_zeros()) / 2;
@@ -67,21 +70,21 @@ impl SkipList {
         Ok(())
     }
 
-    fn lower_bound(&self, key: u64) -> Query {
-        Query::new(&self.program, self.head, &[key])
+    fn lower_bound(&self, key: u64) -> TraversalQuery {
+        TraversalQuery::new(&self.program, self.head, &[key])
     }
 }
 
 fn main() -> Result<(), Failure> {
     let words: Vec<AtomicU64> = (0..1 << 18).map(|_| AtomicU64::new(0)).collect();
     let (start, bytes, tenant) = (0x10_0000, 1 << 21, Tenant(1));
-    let ranges = Ranges::new(vec![Range::whole(start, bytes, tenant)])?;
+    let ranges = NodeRanges::new(vec![NodeRange::whole(start, bytes, tenant)])?;
     let memory = LocalMemory::new(&words, ranges)?;
     let free = start..start + bytes;
-    let mut arena = Arena::new(memory.of(tenant), Vec::from([free]));
+    let mut arena = NodeArena::new(memory.of(tenant), Vec::from([free]));
     let head = arena.allocate(BYTES)?;
     let program = Arc::new(lower_bound()?);
-    let list = SkipList { program, head };
+    let list = OffloadSkipList { program, head };
     let mut model = BTreeMap::new();
     for key in (0..5000u64).map(|number| number * 7919 % 50_021) {
         list.insert(&mut arena, key, key + 1)?;

@@ -4,7 +4,7 @@
 //! is sent to the memory instead. Programs are BPF bytecode as defined by RFC 9669, limited to the
 //! conformance groups base32, base64, divmul32 and divmul64.
 //!
-//! - [`isa`]: instructions, their bytes and their text, and [`Code`](isa::Code), a list of
+//! - [`isa`]: instructions, their bytes and their text, and [`BpfCode`](isa::BpfCode), a list of
 //!   instructions whose jumps stay inside it.
 //! - [`program`]: code that the verifier has accepted: one iteration of a traversal, which
 //!   terminates and accesses only the node, the scratchpad, a new allocation and its stack.
@@ -19,7 +19,7 @@
 //! - [`structures`]: linked structures in node memory, whose lookups are programs.
 //!
 //! ```
-//! use nearfield_offload::executor::{Interpreter, Machine};
+//! use nearfield_offload::executor::{Interpreter, BpfMachine};
 //! use nearfield_offload::isa::assemble;
 //!
 //! let code = assemble("
@@ -31,7 +31,7 @@
 //!         exit
 //! ")?;
 //! let mut memory = [0; 4];
-//! let result = Interpreter.run(&code, &mut Machine::with_memory(&mut memory), 100);
+//! let result = Interpreter.run(&code, &mut BpfMachine::with_memory(&mut memory), 100);
 //! assert_eq!(result, Ok(4 + 3 + 2 + 1));
 //! # Ok::<(), nearfield_offload::isa::AssembleError>(())
 //! ```

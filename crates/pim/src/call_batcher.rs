@@ -5,7 +5,7 @@
 //! meanwhile wait, and the first of them leads the next batch. So n callers take at most two rounds
 //! instead of n.
 
-use nearfield_core::{Batch, Error, Form, OrderedIndex, Outcome};
+use nearfield_core::{Batch, EntryForm, OperationError, OperationOutcome, OrderedIndex};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// An index whose single operations are gathered into batches.
@@ -27,28 +27,28 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// assert_eq!(index.len(), 8);
 /// ```
 #[derive(Debug)]
-pub struct CallBatcher<F: Form, I> {
+pub struct CallBatcher<F: EntryForm, I> {
     index: I,
-    line: Mutex<Line<F>>,
+    line: Mutex<CallerQueue<F>>,
 }
 
 /// The queue of waiting callers.
 #[derive(Debug)]
-struct Line<F: Form> {
-    waiting: Vec<Waiting<F>>,
+struct CallerQueue<F: EntryForm> {
+    waiting: Vec<QueuedCall<F>>,
     /// True if a caller is the leader.
     is_led: bool,
 }
 
 /// An operation, and the place for its result.
 #[derive(Debug)]
-struct Waiting<F: Form> {
+struct QueuedCall<F: EntryForm> {
     operation: Single<F>,
-    place: Arc<Place<F>>,
+    place: Arc<CallSlot<F>>,
 }
 
 #[derive(Debug)]
-enum Single<F: Form> {
+enum Single<F: EntryForm> {
     Get(F::OwnedKey),
     Insert(F::OwnedKey, F::OwnedValue),
     Update(F::OwnedKey, Option<F::OwnedValue>, F::OwnedValue),
@@ -58,21 +58,21 @@ enum Single<F: Form> {
 
 /// The result of an operation: true if an update or a conditional remove was applied, and the old
 /// value.
-type Met<F> = (bool, Option<<F as Form>::OwnedValue>);
+type Met<F> = (bool, Option<<F as EntryForm>::OwnedValue>);
 
 /// The place where a caller waits.
 #[derive(Debug)]
-struct Place<F: Form> {
-    state: Mutex<State<F>>,
+struct CallSlot<F: EntryForm> {
+    state: Mutex<CallState<F>>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-enum State<F: Form> {
+enum CallState<F: EntryForm> {
     Waits,
     /// The caller must execute all waiting operations, including its own.
     Leads,
-    Answered(Result<Met<F>, Error>),
+    Answered(Result<Met<F>, OperationError>),
 }
 
 /// Locks a mutex, even if it is poisoned: the protected state is consistent at any time.
@@ -80,20 +80,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<F: Form> Place<F> {
-    fn set(&self, state: State<F>) {
+impl<F: EntryForm> CallSlot<F> {
+    fn set(&self, state: CallState<F>) {
         *lock(&self.state) = state;
         self.changed.notify_one();
     }
 
     /// Waits for the result and returns it; `None` if the caller must lead.
-    fn wait(&self) -> Option<Result<Met<F>, Error>> {
+    fn wait(&self) -> Option<Result<Met<F>, OperationError>> {
         let mut state = lock(&self.state);
         loop {
-            match std::mem::replace(&mut *state, State::Waits) {
-                State::Answered(answer) => return Some(answer),
-                State::Leads => return None,
-                State::Waits => {}
+            match std::mem::replace(&mut *state, CallState::Waits) {
+                CallState::Answered(answer) => return Some(answer),
+                CallState::Leads => return None,
+                CallState::Waits => {}
             }
             state = self
                 .changed
@@ -103,7 +103,7 @@ impl<F: Form> Place<F> {
     }
 }
 
-impl<F: Form> Single<F> {
+impl<F: EntryForm> Single<F> {
     fn add(&self, batch: &mut Batch<F>) {
         match self {
             Single::Get(key) => batch.get(F::key(key)),
@@ -120,17 +120,17 @@ impl<F: Form> Single<F> {
 
 /// The callers whose operations are being executed. When this is dropped, even by a panic, each of
 /// them has a result, and another caller leads.
-struct Turn<'g, F: Form> {
-    line: &'g Mutex<Line<F>>,
-    taken: Vec<Waiting<F>>,
-    answers: Vec<Result<Met<F>, Error>>,
+struct LeaderBatch<'g, F: EntryForm> {
+    line: &'g Mutex<CallerQueue<F>>,
+    taken: Vec<QueuedCall<F>>,
+    answers: Vec<Result<Met<F>, OperationError>>,
 }
 
-impl<F: Form> Drop for Turn<'_, F> {
+impl<F: EntryForm> Drop for LeaderBatch<'_, F> {
     fn drop(&mut self) {
         let mut line = lock(self.line);
         match line.waiting.first() {
-            Some(next) => next.place.set(State::Leads),
+            Some(next) => next.place.set(CallState::Leads),
             None => line.is_led = false,
         }
         drop(line);
@@ -138,18 +138,18 @@ impl<F: Form> Drop for Turn<'_, F> {
         for waiting in &self.taken {
             let answer = answers.next().unwrap_or_else(|| {
                 let what = "who executed it has panicked".to_owned();
-                Err(Error::Unknown { what })
+                Err(OperationError::Unknown { what })
             });
-            waiting.place.set(State::Answered(answer));
+            waiting.place.set(CallState::Answered(answer));
         }
     }
 }
 
-impl<F: Form, I: OrderedIndex<F>> CallBatcher<F, I> {
+impl<F: EntryForm, I: OrderedIndex<F>> CallBatcher<F, I> {
     /// Creates a batcher of the single operations of an index. Batches are passed to the index
     /// unchanged.
     pub fn new(index: I) -> CallBatcher<F, I> {
-        let line = Line {
+        let line = CallerQueue {
             waiting: Vec::new(),
             is_led: false,
         };
@@ -164,13 +164,13 @@ impl<F: Form, I: OrderedIndex<F>> CallBatcher<F, I> {
         &self.index
     }
 
-    fn ask(&self, operation: Single<F>) -> Result<Met<F>, Error> {
-        let place = Arc::new(Place {
-            state: Mutex::new(State::Waits),
+    fn ask(&self, operation: Single<F>) -> Result<Met<F>, OperationError> {
+        let place = Arc::new(CallSlot {
+            state: Mutex::new(CallState::Waits),
             changed: Condvar::new(),
         });
         let mut line = lock(&self.line);
-        line.waiting.push(Waiting {
+        line.waiting.push(QueuedCall {
             operation,
             place: Arc::clone(&place),
         });
@@ -179,7 +179,7 @@ impl<F: Form, I: OrderedIndex<F>> CallBatcher<F, I> {
         if is_led && let Some(answer) = place.wait() {
             return answer;
         }
-        let mut turn = Turn {
+        let mut turn = LeaderBatch {
             line: &self.line,
             taken: std::mem::take(&mut lock(&self.line).waiting),
             answers: Vec::new(),
@@ -189,11 +189,11 @@ impl<F: Form, I: OrderedIndex<F>> CallBatcher<F, I> {
         let answer = place.wait();
         answer.unwrap_or_else(|| {
             let what = "it was executed by nobody".to_owned();
-            Err(Error::Unknown { what })
+            Err(OperationError::Unknown { what })
         })
     }
 
-    fn answers(&self, waiting: &[Waiting<F>]) -> Vec<Result<Met<F>, Error>> {
+    fn answers(&self, waiting: &[QueuedCall<F>]) -> Vec<Result<Met<F>, OperationError>> {
         let mut batch = Batch::with_capacity(waiting.len());
         for waiting in waiting {
             waiting.operation.add(&mut batch);
@@ -213,19 +213,19 @@ impl<F: Form, I: OrderedIndex<F>> CallBatcher<F, I> {
 }
 
 /// Returns the outcome of a point operation of a batch.
-fn met<F: Form>(batch: &Batch<F>, position: usize) -> Result<Met<F>, Error> {
+fn met<F: EntryForm>(batch: &Batch<F>, position: usize) -> Result<Met<F>, OperationError> {
     match batch.outcome(position) {
-        Outcome::Value(value) => Ok((false, value.map(F::own_value))),
-        Outcome::Updated { applied, before } => Ok((applied, before.map(F::own_value))),
-        Outcome::Failed(error) => Err(error),
-        outcome => Err(Error::Unknown {
+        OperationOutcome::Value(value) => Ok((false, value.map(F::own_value))),
+        OperationOutcome::Updated { applied, before } => Ok((applied, before.map(F::own_value))),
+        OperationOutcome::Failed(error) => Err(error),
+        outcome => Err(OperationError::Unknown {
             what: format!("a point operation had the outcome {outcome:?}"),
         }),
     }
 }
 
-impl<F: Form, I: OrderedIndex<F>> OrderedIndex<F> for CallBatcher<F, I> {
-    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+impl<F: EntryForm, I: OrderedIndex<F>> OrderedIndex<F> for CallBatcher<F, I> {
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), OperationError> {
         self.index.execute(batch)
     }
 
@@ -241,12 +241,16 @@ impl<F: Form, I: OrderedIndex<F>> OrderedIndex<F> for CallBatcher<F, I> {
         self.index.check_invariants();
     }
 
-    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
         let (_, value) = self.ask(Single::Get(F::own_key(key)))?;
         Ok(value)
     }
 
-    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn insert(
+        &self,
+        key: F::Key<'_>,
+        value: F::Value<'_>,
+    ) -> Result<Option<F::OwnedValue>, OperationError> {
         let operation = Single::Insert(F::own_key(key), F::own_value(value));
         let (_, value) = self.ask(operation)?;
         Ok(value)
@@ -257,7 +261,7 @@ impl<F: Form, I: OrderedIndex<F>> OrderedIndex<F> for CallBatcher<F, I> {
         key: F::Key<'_>,
         previous: Option<F::Value<'_>>,
         value: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
         let previous = previous.map(F::own_value);
         self.ask(Single::Update(
             F::own_key(key),
@@ -266,7 +270,7 @@ impl<F: Form, I: OrderedIndex<F>> OrderedIndex<F> for CallBatcher<F, I> {
         ))
     }
 
-    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
         let (_, value) = self.ask(Single::Remove(F::own_key(key)))?;
         Ok(value)
     }
@@ -275,7 +279,7 @@ impl<F: Form, I: OrderedIndex<F>> OrderedIndex<F> for CallBatcher<F, I> {
         &self,
         key: F::Key<'_>,
         expected: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
         self.ask(Single::RemoveIf(F::own_key(key), F::own_value(expected)))
     }
 }

@@ -2,13 +2,13 @@
 
 use crate::device::Workers;
 use crate::radar::{self, Radar};
-use crate::strings::{self, Strings};
-use nearfield_core::{Bytes, Form, OrderedIndex, Words};
+use crate::strings::{self, PimStrings};
+use nearfield_core::{ByteStrings, EntryForm, OrderedIndex, Words};
 use std::fmt::Debug;
 
 /// A form of entries that can be placed in modules. The set is closed: [`Words`] go to [`Radar`],
-/// [`Bytes`] to [`Strings`].
-pub trait PimForm: Form {
+/// [`ByteStrings`] to [`PimStrings`].
+pub trait PimForm: EntryForm {
     /// The index of such entries on worker threads.
     type OnWorkers: OrderedIndex<Self> + Debug;
 
@@ -20,14 +20,14 @@ impl PimForm for Words {
     type OnWorkers = Radar<Workers>;
 
     fn on_workers(workers: Workers) -> Radar<Workers> {
-        Radar::new(workers, radar::Options::on_workers())
+        Radar::new(workers, radar::RadarOptions::on_workers())
     }
 }
 
-impl PimForm for Bytes {
-    type OnWorkers = Strings<Workers>;
+impl PimForm for ByteStrings {
+    type OnWorkers = PimStrings<Workers>;
 
-    fn on_workers(workers: Workers) -> Strings<Workers> {
-        Strings::new(workers, strings::Options::default())
+    fn on_workers(workers: Workers) -> PimStrings<Workers> {
+        PimStrings::new(workers, strings::PimStringsOptions::default())
     }
 }

@@ -10,12 +10,12 @@
 //! A client that changes a leaf holds its lock. All changes count the versions of the entries that
 //! they write.
 
-use crate::layout::{Leaf, Slots, is_empty_key};
+use crate::layout::{LeafSlotRange, PoolLeaf, is_empty_key};
 use nearfield_fabric::GlobalAddress;
 
 /// The result of a search in a neighborhood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lookup {
+pub enum NeighborhoodLookup {
     /// The key is in this slot.
     Found(usize),
     /// The key is absent, and the home's hop bitmap is right.
@@ -30,28 +30,28 @@ pub enum Lookup {
 ///
 /// A right bitmap does not prove that nothing was moved: the key may have moved from one slot to
 /// another while a key of the same home took its place. A reader that has no other proof reads
-/// again after `Absent` and compares the [versions](Leaf::entry_versions) of the home, which each
-/// move changes.
-pub fn lookup(leaf: &Leaf, key: &[u8]) -> Lookup {
+/// again after `Absent` and compares the [versions](PoolLeaf::entry_versions) of the home, which
+/// each move changes.
+pub fn lookup(leaf: &PoolLeaf, key: &[u8]) -> NeighborhoodLookup {
     lookup_at(leaf, leaf.layout().home(key), key)
 }
 
 /// Searches like [`lookup`], for a key with a known home.
-pub(crate) fn lookup_at(leaf: &Leaf, home: usize, key: &[u8]) -> Lookup {
+pub(crate) fn lookup_at(leaf: &PoolLeaf, home: usize, key: &[u8]) -> NeighborhoodLookup {
     let neighborhood = leaf.layout().neighborhood_slots(home);
     let found = neighborhood.iter().find(|&slot| leaf.holds(slot, key));
     match found {
-        Some(slot) => Lookup::Found(slot),
+        Some(slot) => NeighborhoodLookup::Found(slot),
         // Without bitmaps nothing is ever moved, or the leaf's counter detects it.
-        None if !leaf.layout().has_bitmaps() => Lookup::Absent,
-        None if rebuilt_bitmap(leaf, home) == leaf.hop_bitmap(home) => Lookup::Absent,
-        None => Lookup::Moved,
+        None if !leaf.layout().has_bitmaps() => NeighborhoodLookup::Absent,
+        None if rebuilt_bitmap(leaf, home) == leaf.hop_bitmap(home) => NeighborhoodLookup::Absent,
+        None => NeighborhoodLookup::Moved,
     }
 }
 
 /// The changes of an insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inserted {
+pub struct HopscotchInsertion {
     /// The slot of the key.
     pub slot: usize,
     /// Set if the key existed, and only its value was changed.
@@ -59,7 +59,7 @@ pub struct Inserted {
     /// Set if other keys were moved.
     pub moved: bool,
     /// The slots to write back.
-    pub written: Slots,
+    pub written: LeafSlotRange,
 }
 
 /// The leaf has no known empty slot that can be moved into the neighborhood. If all slots are
@@ -80,7 +80,12 @@ pub struct NoRoom;
 /// # Panics
 /// If key or value differ in length from the leaf's, if the key is all zeros, or if `known` does
 /// not begin with the key's home or is shorter than the neighborhood.
-pub fn insert(leaf: &mut Leaf, known: Slots, key: &[u8], value: &[u8]) -> Result<Inserted, NoRoom> {
+pub fn insert(
+    leaf: &mut PoolLeaf,
+    known: LeafSlotRange,
+    key: &[u8],
+    value: &[u8],
+) -> Result<HopscotchInsertion, NoRoom> {
     let home = leaf.layout().home(key);
     let neighborhood = leaf.layout().neighborhood_slots(home);
     assert!(!is_empty_key(key), "a key of zeros marks an empty entry");
@@ -95,7 +100,7 @@ pub fn insert(leaf: &mut Leaf, known: Slots, key: &[u8], value: &[u8]) -> Result
         .find(|&slot| leaf.key(slot) == Some(key));
     if let Some(slot) = present {
         leaf.put(slot, key, value);
-        return Ok(Inserted {
+        return Ok(HopscotchInsertion {
             slot,
             replaced: true,
             moved: false,
@@ -120,7 +125,7 @@ pub fn insert(leaf: &mut Leaf, known: Slots, key: &[u8], value: &[u8]) -> Result
     leaf.put(slot, key, value);
     set_bit(leaf, home, slot, true);
     changed.push(slot);
-    Ok(Inserted {
+    Ok(HopscotchInsertion {
         slot,
         replaced: false,
         moved: moves.len() > 1,
@@ -130,14 +135,14 @@ pub fn insert(leaf: &mut Leaf, known: Slots, key: &[u8], value: &[u8]) -> Result
 
 /// Changes the value in an occupied slot, and returns the slots to write back. No other slot must
 /// be known.
-pub fn replace(leaf: &mut Leaf, slot: usize, value: &[u8]) -> Slots {
+pub fn replace(leaf: &mut PoolLeaf, slot: usize, value: &[u8]) -> LeafSlotRange {
     leaf.set_value(slot, value);
     leaf.count_entry_write(slot);
-    Slots::new(slot, 1, leaf.layout().span())
+    LeafSlotRange::new(slot, 1, leaf.layout().span())
 }
 
 /// Counts one write of each changed entry, and returns the slots to write back.
-fn write_back(leaf: &mut Leaf, known: Slots, mut changed: Vec<usize>) -> Slots {
+fn write_back(leaf: &mut PoolLeaf, known: LeafSlotRange, mut changed: Vec<usize>) -> LeafSlotRange {
     let written = known.around(&changed);
     changed.sort_unstable();
     changed.dedup();
@@ -154,7 +159,7 @@ fn write_back(leaf: &mut Leaf, known: Slots, mut changed: Vec<usize>) -> Slots {
 /// The first empty slot and the farthest entry are the best choices: if a key can be moved to a
 /// slot, it can be moved to each slot between, so any sequence that begins at a farther slot can be
 /// continued from the nearer one as well.
-fn plan(leaf: &Leaf, known: Slots, vacated: Option<usize>) -> Option<Vec<usize>> {
+fn plan(leaf: &PoolLeaf, known: LeafSlotRange, vacated: Option<usize>) -> Option<Vec<usize>> {
     let layout = leaf.layout();
     let reach = layout.neighborhood_slots(known.first()).count();
     let is_empty = |slot: usize| Some(slot) == vacated || leaf.key(slot).is_none();
@@ -187,7 +192,7 @@ fn plan(leaf: &Leaf, known: Slots, vacated: Option<usize>) -> Option<Vec<usize>>
 ///
 /// # Panics
 /// If the slot is empty.
-pub fn remove(leaf: &mut Leaf, slot: usize) -> Slots {
+pub fn remove(leaf: &mut PoolLeaf, slot: usize) -> LeafSlotRange {
     let key = leaf.key(slot).expect("the slot is occupied");
     let home = leaf.layout().home(key);
     leaf.clear(slot);
@@ -211,7 +216,7 @@ pub fn remove(leaf: &mut Leaf, slot: usize) -> Slots {
 ///
 /// # Panics
 /// If there is room for the key.
-pub fn split_key(leaf: &Leaf, key: &[u8]) -> Box<[u8]> {
+pub fn split_key(leaf: &PoolLeaf, key: &[u8]) -> Box<[u8]> {
     let known = leaf.layout().all_slots(key);
     assert!(
         plan(leaf, known, None).is_none(),
@@ -234,7 +239,7 @@ pub fn split_key(leaf: &Leaf, key: &[u8]) -> Box<[u8]> {
 ///
 /// # Panics
 /// If a key is outside of its neighborhood, which no write of a leaf causes.
-pub fn split(leaf: &mut Leaf, separator: &[u8], right: GlobalAddress) -> Leaf {
+pub fn split(leaf: &mut PoolLeaf, separator: &[u8], right: GlobalAddress) -> PoolLeaf {
     let mut other = leaf.clone();
     let slots: Vec<usize> = leaf.occupied().collect();
     for slot in slots {
@@ -263,7 +268,7 @@ pub fn split(leaf: &mut Leaf, separator: &[u8], right: GlobalAddress) -> Leaf {
 ///
 /// # Errors
 /// `NoRoom`; then `leaf` is unusable.
-pub fn merge(leaf: &mut Leaf, right: &Leaf) -> Result<(), NoRoom> {
+pub fn merge(leaf: &mut PoolLeaf, right: &PoolLeaf) -> Result<(), NoRoom> {
     for slot in right.occupied() {
         let key = right.key(slot).expect("the slot is occupied");
         insert(leaf, right.layout().all_slots(key), key, right.value(slot))?;
@@ -278,7 +283,7 @@ pub fn merge(leaf: &mut Leaf, right: &Leaf) -> Result<(), NoRoom> {
 }
 
 /// Retires a leaf: removes all entries, and makes it invalid. Counts one node write.
-pub fn retire(leaf: &mut Leaf) {
+pub fn retire(leaf: &mut PoolLeaf) {
     for slot in 0..leaf.layout().span() {
         leaf.clear(slot);
         if leaf.layout().has_bitmaps() {
@@ -291,7 +296,7 @@ pub fn retire(leaf: &mut Leaf) {
 
 /// Returns true if the hop bitmaps of a fully known leaf are right. If they are not, keys were
 /// moved during its read.
-pub fn is_settled(leaf: &Leaf) -> bool {
+pub fn is_settled(leaf: &PoolLeaf) -> bool {
     let homes = 0..leaf.layout().span();
     !leaf.layout().has_bitmaps()
         || homes
@@ -300,7 +305,7 @@ pub fn is_settled(leaf: &Leaf) -> bool {
 }
 
 /// Returns the hop bitmap that a home should have, from the keys in its neighborhood.
-fn rebuilt_bitmap(leaf: &Leaf, home: usize) -> u16 {
+fn rebuilt_bitmap(leaf: &PoolLeaf, home: usize) -> u16 {
     let layout = leaf.layout();
     let belongs = |slot: usize| leaf.key(slot).is_some_and(|key| layout.home(key) == home);
     let slots = layout.neighborhood_slots(home);
@@ -311,7 +316,7 @@ fn rebuilt_bitmap(leaf: &Leaf, home: usize) -> u16 {
 
 /// Sets or clears the bit of `slot` in the hop bitmap of `home`: `set` is true if a key of this
 /// home is there.
-fn set_bit(leaf: &mut Leaf, home: usize, slot: usize, set: bool) {
+fn set_bit(leaf: &mut PoolLeaf, home: usize, slot: usize, set: bool) {
     if !leaf.layout().has_bitmaps() {
         return;
     }
@@ -326,7 +331,7 @@ fn set_bit(leaf: &mut Leaf, home: usize, slot: usize, set: bool) {
 ///
 /// # Panics
 /// If an invariant does not hold.
-pub fn check_invariants(leaf: &Leaf) {
+pub fn check_invariants(leaf: &PoolLeaf) {
     let layout = leaf.layout();
     let mut keys = Vec::new();
     for slot in leaf.occupied() {

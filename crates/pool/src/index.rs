@@ -14,9 +14,9 @@ pub type Entry = (Vec<u8>, Vec<u8>);
 /// existed at some time during the scan, and it returns all entries that existed during the whole
 /// scan.
 ///
-/// All operations refuse invalid keys and values with `Key` and `Value`, and return the nodes'
-/// errors.
-pub trait PoolIndex {
+/// All operations refuse invalid keys and values with `AuthenticationKey` and `Value`, and return
+/// the nodes' errors.
+pub trait PoolIndexClient {
     /// Reads the value of a key.
     fn get(&self, key: &[u8]) -> impl Future<Output = Result<Option<Vec<u8>>, PoolError>>;
 
@@ -35,13 +35,13 @@ pub trait PoolIndex {
     ) -> impl Future<Output = Result<Option<Vec<u8>>, PoolError>>;
 
     /// Sets the value of a key if it exists, and returns whether it did. Cheaper than
-    /// [`update`](PoolIndex::update) if the old value need not be read.
+    /// [`update`](PoolIndexClient::update) if the old value need not be read.
     fn overwrite(&self, key: &[u8], value: &[u8]) -> impl Future<Output = Result<bool, PoolError>> {
         async { Ok(self.update(key, value).await?.is_some()) }
     }
 
     /// Sets the value of a key, whether it exists or not. Cheaper than
-    /// [`insert`](PoolIndex::insert) if the old value need not be read.
+    /// [`insert`](PoolIndexClient::insert) if the old value need not be read.
     fn put(&self, key: &[u8], value: &[u8]) -> impl Future<Output = Result<(), PoolError>> {
         async { self.insert(key, value).await.map(drop) }
     }

@@ -52,4 +52,4 @@ pub mod rivals;
 pub mod store;
 
 pub use error::PoolError;
-pub use index::{Entry, PoolIndex};
+pub use index::{Entry, PoolIndexClient};

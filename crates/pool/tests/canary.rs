@@ -13,10 +13,10 @@ mod numbers;
 mod trees;
 
 use nearfield_fabric::transport::sim::Delivery;
-use nearfield_fabric_testkit::{Failure, Plan, check, run};
+use nearfield_fabric_testkit::{RemoteRunFailure, RemoteRunPlan, check, run};
 use nearfield_pool::canary::Check;
-use nearfield_pool::chime::Options;
-use nearfield_pool::layout::Shape;
+use nearfield_pool::chime::ChimeOptions;
+use nearfield_pool::layout::PoolIndexShape;
 use std::io::Write;
 use std::time::Instant;
 use trees::{SmallTrees, chime, nearfield};
@@ -25,9 +25,9 @@ use trees::{SmallTrees, chime, nearfield};
 const SEEDS: u64 = 2000;
 
 /// Returns CHIME and ours, with values of which none is in one line.
-fn trees() -> [(&'static str, Options); 2] {
-    let of_long_values = |options: Options| Options {
-        shape: Shape {
+fn trees() -> [(&'static str, ChimeOptions); 2] {
+    let of_long_values = |options: ChimeOptions| ChimeOptions {
+        shape: PoolIndexShape {
             value_bytes: 80,
             ..options.shape
         },
@@ -37,15 +37,15 @@ fn trees() -> [(&'static str, Options); 2] {
 }
 
 /// Returns a plan in which nodes are divided and merged.
-fn plan(delivery: Delivery) -> Plan {
-    Plan {
+fn plan(delivery: Delivery) -> RemoteRunPlan {
+    RemoteRunPlan {
         nodes: 2,
         node_bytes: 4 << 20,
         operations: 60,
         keys: 60,
         removing: 0.1,
         delivery,
-        ..Plan::default()
+        ..RemoteRunPlan::default()
     }
 }
 
@@ -55,7 +55,7 @@ fn is_missed(left_out: Check, delivery: Delivery) {
     }
 }
 
-fn is_missed_by(name: &str, options: Options, left_out: Check, plan: &Plan) {
+fn is_missed_by(name: &str, options: ChimeOptions, left_out: Check, plan: &RemoteRunPlan) {
     let system = SmallTrees::new(options);
     let start = Instant::now();
     Check::leave_out(Some(left_out));
@@ -65,7 +65,7 @@ fn is_missed_by(name: &str, options: Options, left_out: Check, plan: &Plan) {
         panic!("{name} without {left_out:?}: nothing is wrong in {SEEDS} seeds");
     };
     assert!(
-        matches!(failure, Failure::NotLinearizable { .. }),
+        matches!(failure, RemoteRunFailure::NotLinearizable { .. }),
         "{name} without {left_out:?}, seed {seed}: {failure}"
     );
     // `println` is not used, because the test harness captures it.
@@ -94,7 +94,7 @@ fn counters_are_missed() {
 
 #[test]
 fn stamps_are_missed() {
-    let plan = Plan {
+    let plan = RemoteRunPlan {
         updating: 0.7,
         overwriting: 0.8,
         ..plan(Delivery::Torn)
@@ -109,7 +109,7 @@ fn guards_of_leaves_are_missed_by_programs() {
     for (check, lines) in [(Check::Counters, false), (Check::Stamps, true)] {
         Check::leave_out(Some(check));
         let found = (0..SEEDS).find_map(|seed| {
-            let wrong = filtered::beside::run(seed, Options::nearfield(), lines).err()?;
+            let wrong = filtered::beside::run(seed, ChimeOptions::nearfield(), lines).err()?;
             Some((seed, wrong))
         });
         Check::leave_out(None);
@@ -120,7 +120,7 @@ fn guards_of_leaves_are_missed_by_programs() {
             std::io::stderr(),
             "programs without {check:?}: found by seed {seed}: {wrong}"
         );
-        let again = filtered::beside::run(seed, Options::nearfield(), lines);
+        let again = filtered::beside::run(seed, ChimeOptions::nearfield(), lines);
         assert!(again.is_ok(), "seed {seed}: {again:?}");
     }
 }

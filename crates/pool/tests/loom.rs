@@ -8,7 +8,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use loom::thread;
 use nearfield_fabric::{GlobalAddress, NodeId};
-use nearfield_pool::coordination::{LocalLocks, ReadDelegation, Write, WriteCombining};
+use nearfield_pool::coordination::{CombinedWrite, LocalLocks, ReadDelegation, WriteCombining};
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -55,14 +55,15 @@ fn readers_meet_what_was_written_before_they_came() {
 
 /// Inserts by the leader, and returns the old value.
 fn insert(writes: &WriteCombining, remote: &AtomicUsize, value: u8) -> u8 {
-    let answer = block_on(
-        writes.combine(KEY, Write::Insert(vec![value]), async |leader| {
-            let found = vec![remote.load(SeqCst) as u8];
-            let value = leader.close(Some(&found)).expect("it is there");
-            remote.store(usize::from(value[0]), SeqCst);
-            Ok(Some(found))
-        }),
-    );
+    let answer =
+        block_on(
+            writes.combine(KEY, CombinedWrite::Insert(vec![value]), async |leader| {
+                let found = vec![remote.load(SeqCst) as u8];
+                let value = leader.close(Some(&found)).expect("it is there");
+                remote.store(usize::from(value[0]), SeqCst);
+                Ok(Some(found))
+            }),
+        );
     answer.expect("written").expect("a value")[0]
 }
 
@@ -98,7 +99,7 @@ fn who_leaves_leaves_the_lead_to_others() {
         let leaves = Arc::clone(&writes);
         // It leads and never ends, or waits, until it is dropped.
         let leaver = thread::spawn(move || {
-            let lead = leaves.combine(KEY, Write::Insert(vec![9]), async |_| {
+            let lead = leaves.combine(KEY, CombinedWrite::Insert(vec![9]), async |_| {
                 std::future::pending().await
             });
             // It may get a result before it can leave.

@@ -2,55 +2,58 @@
 //! linked.
 
 use crate::leaf::LeafForm;
-use crate::memory::Memory;
-use crate::node::{END, Inner, Kind, Node4, Node16, Node48, Ref, Sorted, Symbol};
-use nearfield_core::{Error, Form};
+use crate::memory::RadixMemory;
+use crate::node::{
+    END, NodeRefKind, RadixInnerNode, RadixNode4, RadixNode16, RadixNode48, RadixSortedNode, Ref,
+    Symbol,
+};
+use nearfield_core::{EntryForm, OperationError};
 use std::ops::Range;
 
 /// A key and its value.
-pub type Entry<'k, F> = (<F as Form>::Key<'k>, <F as Form>::Value<'k>);
+pub type Entry<'k, F> = (<F as EntryForm>::Key<'k>, <F as EntryForm>::Value<'k>);
 
 /// Entries in ascending order.
 pub type Slice<'e, 'k, F> = &'e [Entry<'k, F>];
 
 /// Returns the kind of a node that initially has a number of ranges.
-pub fn kind_for<F: LeafForm>(ranges: usize) -> Kind {
+pub fn kind_for<F: LeafForm>(ranges: usize) -> NodeRefKind {
     match ranges {
-        0..=4 => Kind::Node4,
-        5..=16 => Kind::Node16,
-        17..=48 if F::HAS_NODE48 => Kind::Node48,
-        _ => Kind::Node256,
+        0..=4 => NodeRefKind::Node4,
+        5..=16 => NodeRefKind::Node16,
+        17..=48 if F::HAS_NODE48 => NodeRefKind::Node48,
+        _ => NodeRefKind::Node256,
     }
 }
 
 /// Returns the number of ranges that a node has room for.
-pub fn room(node: Inner<'_>) -> usize {
+pub fn room(node: RadixInnerNode<'_>) -> usize {
     let capacity = match node {
-        Inner::Node4(_) => Node4::CAPACITY,
-        Inner::Node16(_) => Node16::CAPACITY,
-        Inner::Node48(_) => Node48::CAPACITY,
-        Inner::Node256(_) => return usize::MAX - 1,
+        RadixInnerNode::Node4(_) => RadixNode4::CAPACITY,
+        RadixInnerNode::Node16(_) => RadixNode16::CAPACITY,
+        RadixInnerNode::Node48(_) => RadixNode48::CAPACITY,
+        RadixInnerNode::Node256(_) => return usize::MAX - 1,
     };
     capacity - node.header().count()
 }
 
 /// Returns true if an inner or dense node has too few entries for its kind, and should get a
 /// smaller kind or be removed. The gap to the kind's least count at growth avoids flapping.
-pub fn is_underfull<F: LeafForm>(memory: &Memory, node: Ref) -> bool {
-    if node.kind() == Kind::Dense {
+pub fn is_underfull<F: LeafForm>(memory: &RadixMemory, node: Ref) -> bool {
+    if node.kind() == NodeRefKind::Dense {
         return F::is_dense_underfull(memory, node);
     }
     let inner = memory.inner(node);
     match inner {
-        Inner::Node4(_) => children(inner) <= 1,
-        Inner::Node16(_) => inner.header().count() <= 3,
-        Inner::Node256(_) if F::HAS_NODE48 => inner.header().count() <= 37,
-        Inner::Node48(_) | Inner::Node256(_) => inner.header().count() <= 10,
+        RadixInnerNode::Node4(_) => children(inner) <= 1,
+        RadixInnerNode::Node16(_) => inner.header().count() <= 3,
+        RadixInnerNode::Node256(_) if F::HAS_NODE48 => inner.header().count() <= 37,
+        RadixInnerNode::Node48(_) | RadixInnerNode::Node256(_) => inner.header().count() <= 10,
     }
 }
 
 /// Returns the number of children, including the one at the end slot and excluding gaps.
-fn children(node: Inner<'_>) -> usize {
+fn children(node: RadixInnerNode<'_>) -> usize {
     let mut children = 0;
     node.for_each(|_, _| children += 1);
     children
@@ -58,8 +61,8 @@ fn children(node: Inner<'_>) -> usize {
 
 /// Returns the replacement of an underfull node. Call it under the locks of the node and its
 /// parent.
-pub fn smaller<F: LeafForm>(memory: &Memory, node: Ref) -> Result<Ref, Error> {
-    if node.kind() == Kind::Dense {
+pub fn smaller<F: LeafForm>(memory: &RadixMemory, node: Ref) -> Result<Ref, OperationError> {
+    if node.kind() == NodeRefKind::Dense {
         let entries = F::dense_entries(memory, node);
         return match entries.is_empty() {
             true => Ok(Ref::NULL),
@@ -77,7 +80,11 @@ pub fn smaller<F: LeafForm>(memory: &Memory, node: Ref) -> Result<Ref, Error> {
 }
 
 /// Copies a node into one of another kind, which the caller must publish.
-pub fn copy(memory: &Memory, node: Inner<'_>, kind: Kind) -> Result<Ref, Error> {
+pub fn copy(
+    memory: &RadixMemory,
+    node: RadixInnerNode<'_>,
+    kind: NodeRefKind,
+) -> Result<Ref, OperationError> {
     let copy = memory.allocate_inner(kind, node.header().depth())?;
     let mut ranges = Vec::with_capacity(48);
     node.for_each_range(|byte, child| ranges.push((byte, child)));
@@ -90,19 +97,19 @@ pub fn copy(memory: &Memory, node: Inner<'_>, kind: Kind) -> Result<Ref, Error> 
 
 /// The entries below one byte of a node under construction.
 #[derive(Clone, Copy, Debug)]
-pub enum Group<'e, 'k, F: LeafForm> {
+pub enum ChildEntries<'e, 'k, F: LeafForm> {
     /// A node.
     Node(Ref),
     /// The entries that fit into one leaf.
     Entries(Slice<'e, 'k, F>),
 }
 
-impl<'e, 'k, F: LeafForm> Group<'e, 'k, F> {
+impl<'e, 'k, F: LeafForm> ChildEntries<'e, 'k, F> {
     /// Creates the group of entries that share a byte.
-    pub fn of(memory: &Memory, entries: Slice<'e, 'k, F>) -> Result<Self, Error> {
+    pub fn of(memory: &RadixMemory, entries: Slice<'e, 'k, F>) -> Result<Self, OperationError> {
         match F::fits(entries) {
-            true => Ok(Group::Entries(entries)),
-            false => build::<F>(memory, entries, F::LEAF_ENTRIES_MAX).map(Group::Node),
+            true => Ok(ChildEntries::Entries(entries)),
+            false => build::<F>(memory, entries, F::LEAF_ENTRIES_MAX).map(ChildEntries::Node),
         }
     }
 }
@@ -110,10 +117,10 @@ impl<'e, 'k, F: LeafForm> Group<'e, 'k, F> {
 /// Builds a leaf, or a node above leaves of about `fill` entries, from one or more entries in
 /// ascending order.
 pub fn build<F: LeafForm>(
-    memory: &Memory,
+    memory: &RadixMemory,
     entries: Slice<'_, '_, F>,
     fill: usize,
-) -> Result<Ref, Error> {
+) -> Result<Ref, OperationError> {
     if F::fits(entries) {
         return F::create(memory, entries);
     }
@@ -129,7 +136,7 @@ pub fn build<F: LeafForm>(
     let symbol = |key| F::symbol(key, depth).unwrap_or_default();
     let groups = rest
         .chunk_by(|a, b| symbol(a.0) == symbol(b.0))
-        .map(|group| Ok((symbol(group[0].0) as u8, Group::of(memory, group)?)));
+        .map(|group| Ok((symbol(group[0].0) as u8, ChildEntries::of(memory, group)?)));
     let mut pieces = Vec::new();
     pack::<F>(memory, depth, 0..256, groups, fill, &mut pieces)
         .inspect_err(|_| discard_all::<F>(memory, &pieces))?;
@@ -156,7 +163,7 @@ pub fn build<F: LeafForm>(
 
 /// Sets the children of a node that no other thread can reach: ranges in order, and optionally the
 /// child at the end slot.
-pub fn fill_node(node: Inner<'_>, children: &[(Symbol, Ref)]) {
+pub fn fill_node(node: RadixInnerNode<'_>, children: &[(Symbol, Ref)]) {
     let mut pieces = Vec::with_capacity(children.len());
     for &(symbol, child) in children {
         match symbol {
@@ -171,13 +178,13 @@ pub fn fill_node(node: Inner<'_>, children: &[(Symbol, Ref)]) {
 /// `fill` entries if the groups allow it. On an error the caller frees the content of `pieces`: new
 /// leaves and the nodes of groups.
 pub fn pack<'e, 'k: 'e, F: LeafForm>(
-    memory: &Memory,
+    memory: &RadixMemory,
     depth: usize,
     bytes: Range<u16>,
-    groups: impl Iterator<Item = Result<(u8, Group<'e, 'k, F>), Error>>,
+    groups: impl Iterator<Item = Result<(u8, ChildEntries<'e, 'k, F>), OperationError>>,
     fill: usize,
     pieces: &mut Vec<(u8, Ref)>,
-) -> Result<(), Error> {
+) -> Result<(), OperationError> {
     let mut entries: Vec<(F::Key<'k>, F::Value<'k>)> = Vec::with_capacity(F::LEAF_ENTRIES_MAX);
     // The start of the next range; there is none past the last byte.
     let mut start = bytes.start;
@@ -188,19 +195,19 @@ pub fn pack<'e, 'k: 'e, F: LeafForm>(
         } else if start < end {
             pieces.push((start as u8, Ref::NULL));
         }
-        Ok::<_, Error>(())
+        Ok::<_, OperationError>(())
     };
     for group in groups {
         let (byte, group) = group?;
         let byte = u16::from(byte);
         match group {
-            Group::Node(node) => {
+            ChildEntries::Node(node) => {
                 let flushed = flush(pieces, start, byte, &mut entries);
                 pieces.push((byte as u8, memory.edge(depth, node)));
                 flushed?;
                 start = byte + 1;
             }
-            Group::Entries(group) => {
+            ChildEntries::Entries(group) => {
                 let before = entries.len();
                 entries.extend_from_slice(group);
                 if before > 0 && (entries.len() > fill || !F::fits(&entries)) {
@@ -216,20 +223,20 @@ pub fn pack<'e, 'k: 'e, F: LeafForm>(
 }
 
 /// Frees nodes and leaves that have been built but not linked.
-pub fn discard_all<F: LeafForm>(memory: &Memory, pieces: &[(u8, Ref)]) {
+pub fn discard_all<F: LeafForm>(memory: &RadixMemory, pieces: &[(u8, Ref)]) {
     for &(_, child) in pieces {
         discard::<F>(memory, child);
     }
 }
 
 /// Frees a subtree that has been built but not linked.
-pub fn discard<F: LeafForm>(memory: &Memory, node: Ref) {
+pub fn discard<F: LeafForm>(memory: &RadixMemory, node: Ref) {
     match node.kind() {
-        Kind::Nothing => {}
-        Kind::Leaf => F::discard_leaf(memory, node),
+        NodeRefKind::Nothing => {}
+        NodeRefKind::Leaf => F::discard_leaf(memory, node),
         kind => {
             let lock = match kind {
-                Kind::Dense => &memory.dense(node).header().lock,
+                NodeRefKind::Dense => &memory.dense(node).header().lock,
                 _ => {
                     memory
                         .inner(node)
@@ -247,15 +254,15 @@ pub fn discard<F: LeafForm>(memory: &Memory, node: Ref) {
 ///
 /// # Safety
 /// No thread may reach the nodes, then or later, and no leaf is below two of them.
-pub unsafe fn free_outside<F: LeafForm>(memory: &Memory, mut nodes: Vec<Ref>) {
+pub unsafe fn free_outside<F: LeafForm>(memory: &RadixMemory, mut nodes: Vec<Ref>) {
     if !memory.has_outside() {
         return;
     }
     while let Some(node) = nodes.pop() {
         match node.kind() {
             // SAFETY: promised by the caller.
-            Kind::Leaf => unsafe { F::free_outside(memory, node) },
-            Kind::Dense | Kind::Nothing => {}
+            NodeRefKind::Leaf => unsafe { F::free_outside(memory, node) },
+            NodeRefKind::Dense | NodeRefKind::Nothing => {}
             _ => memory.inner(node).for_each(|_, child| nodes.push(child)),
         }
     }

@@ -16,35 +16,35 @@
 //! Entries stay pending, and become full leaves once it is known which of them share a node. Leaves
 //! are allocated in the order of their keys, so that a scan reads memory in order.
 
-use crate::build::{Group, fill_node, free_outside, kind_for, pack};
+use crate::build::{ChildEntries, fill_node, free_outside, kind_for, pack};
 use crate::leaf::LeafForm;
-use crate::memory::Memory;
-use crate::node::{END, Inner, Ref, Symbol};
-use crate::radix::{Radix, RadixForm};
-use crate::tree::Tree;
-use nearfield_core::{Error, Form};
+use crate::memory::RadixMemory;
+use crate::node::{END, RadixInnerNode, Ref, Symbol};
+use crate::radix::{RadixForm, RadixIndex};
+use crate::tree::RadixTree;
+use nearfield_core::{EntryForm, OperationError};
 use std::sync::Arc;
 
-/// Builds a [`Radix`] from entries that come in strictly ascending order of their keys.
+/// Builds a [`RadixIndex`] from entries that come in strictly ascending order of their keys.
 ///
 /// Takes time proportional to the bytes of the entries, and writes each node once, in the kind that
 /// fits it. The leaves of the resulting index are stored in the order of their keys, and are as
 /// full as the nodes above them allow.
 ///
 /// ```
-/// use nearfield_core::{Bytes, OrderedIndex};
-/// use nearfield_radix::Loader;
+/// use nearfield_core::{ByteStrings, OrderedIndex};
+/// use nearfield_radix::RadixLoader;
 ///
-/// let mut loader = Loader::<Bytes>::new(usize::MAX)?;
+/// let mut loader = RadixLoader::<ByteStrings>::new(usize::MAX)?;
 /// loader.push(b"ann", b"1")?;
 /// loader.push(b"anna", b"2")?;
 /// let index = loader.finish()?;
 /// assert_eq!(index.len(), 2);
-/// # Ok::<(), nearfield_core::Error>(())
+/// # Ok::<(), nearfield_core::OperationError>(())
 /// ```
 #[derive(Debug)]
-pub struct Loader<F: RadixForm> {
-    tree: Tree<F>,
+pub struct RadixLoader<F: RadixForm> {
+    tree: RadixTree<F>,
     spine: Spine<F>,
     /// The storage of the last key.
     arena: F::Arena,
@@ -55,11 +55,11 @@ pub struct Loader<F: RadixForm> {
 /// The part of the tree that is built but not linked yet.
 #[derive(Debug)]
 struct Spine<F: LeafForm> {
-    memory: Arc<Memory>,
+    memory: Arc<RadixMemory>,
     /// The subtree of the last key: its own leaf, which has no parent yet.
     last: Option<Subtree>,
     /// The open nodes, each deeper than the one before. The root is the first.
-    open: Vec<Open>,
+    open: Vec<OpenRadixNode>,
     /// The children of the open nodes, node by node.
     children: Vec<(Symbol, Subtree)>,
     /// The entries of the subtrees with [few](Subtree::Few) entries, in order.
@@ -68,7 +68,7 @@ struct Spine<F: LeafForm> {
 
 /// A node whose children are being gathered.
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenRadixNode {
     depth: usize,
     /// The index of its first child.
     start: usize,
@@ -84,11 +84,11 @@ pub enum Subtree {
 }
 
 /// An entry that is pending.
-type Owned<F> = (<F as Form>::OwnedKey, <F as Form>::OwnedValue);
+type Owned<F> = (<F as EntryForm>::OwnedKey, <F as EntryForm>::OwnedValue);
 
-impl<F: RadixForm> Radix<F> {
+impl<F: RadixForm> RadixIndex<F> {
     /// Builds an index from entries in strictly ascending order of keys, in one pass; see
-    /// [`Loader`], which takes them one by one and can be given a limit of memory.
+    /// [`RadixLoader`], which takes them one by one and can be given a limit of memory.
     ///
     /// # Errors
     /// `NotSorted` with the position of the first key that is not greater than the one before;
@@ -96,16 +96,16 @@ impl<F: RadixForm> Radix<F> {
     ///
     /// ```
     /// use nearfield_core::{OrderedIndex, Words};
-    /// use nearfield_radix::Radix;
+    /// use nearfield_radix::RadixIndex;
     ///
-    /// let index = Radix::<Words>::from_sorted((0..1000).map(|n| (n, n * n)))?;
+    /// let index = RadixIndex::<Words>::from_sorted((0..1000).map(|n| (n, n * n)))?;
     /// assert_eq!(index.get(30), Ok(Some(900)));
-    /// # Ok::<(), nearfield_core::Error>(())
+    /// # Ok::<(), nearfield_core::OperationError>(())
     /// ```
     pub fn from_sorted<'e>(
         entries: impl IntoIterator<Item = (F::Key<'e>, F::Value<'e>)>,
-    ) -> Result<Self, Error> {
-        let mut loader = Loader::new(usize::MAX)?;
+    ) -> Result<Self, OperationError> {
+        let mut loader = RadixLoader::new(usize::MAX)?;
         for (key, value) in entries {
             loader.push(key, value)?;
         }
@@ -113,21 +113,21 @@ impl<F: RadixForm> Radix<F> {
     }
 }
 
-impl<F: RadixForm> Loader<F> {
+impl<F: RadixForm> RadixLoader<F> {
     /// Creates a loader of an index that takes no more than `limit_bytes` of memory.
     ///
     /// # Errors
-    /// `OutOfMemory`, as [`Radix::with_memory_limit`].
-    pub fn new(limit_bytes: usize) -> Result<Self, Error> {
-        let tree = Tree::new(limit_bytes)?;
+    /// `OutOfMemory`, as [`RadixIndex::with_memory_limit`].
+    pub fn new(limit_bytes: usize) -> Result<Self, OperationError> {
+        let tree = RadixTree::new(limit_bytes)?;
         let spine = Spine {
             memory: Arc::clone(&tree.memory),
             last: None,
-            open: vec![Open { depth: 0, start: 0 }],
+            open: vec![OpenRadixNode { depth: 0, start: 0 }],
             children: Vec::new(),
             pending: Vec::new(),
         };
-        Ok(Loader {
+        Ok(RadixLoader {
             tree,
             spine,
             arena: F::Arena::default(),
@@ -142,7 +142,7 @@ impl<F: RadixForm> Loader<F> {
     /// `NotSorted`, whose position is the number of earlier entries, `KeyTooLong` and
     /// `ValueTooLong`: the entry is refused, and others may follow. `OutOfMemory`: the loader can
     /// only be dropped.
-    pub fn push(&mut self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), Error> {
+    pub fn push(&mut self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), OperationError> {
         F::check(key, Some(value))?;
         if let Some(last) = self.last {
             let last = F::load_key(&self.arena, last);
@@ -152,7 +152,7 @@ impl<F: RadixForm> Loader<F> {
                     self.spine.branch(last, depth)?;
                 }
                 _ => {
-                    return Err(Error::NotSorted {
+                    return Err(OperationError::NotSorted {
                         position: self.count,
                         key: F::show(key),
                     });
@@ -172,7 +172,7 @@ impl<F: RadixForm> Loader<F> {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn finish(mut self) -> Result<Radix<F>, Error> {
+    pub fn finish(mut self) -> Result<RadixIndex<F>, OperationError> {
         if let Some(last) = self.last {
             let last = F::load_key(&self.arena, last);
             self.spine.branch(last, 0)?;
@@ -181,7 +181,7 @@ impl<F: RadixForm> Loader<F> {
         }
         self.tree.count_entries(self.count as i64);
         self.tree.find_jumps();
-        Ok(Radix::from_tree(self.tree))
+        Ok(RadixIndex::from_tree(self.tree))
     }
 }
 
@@ -189,7 +189,7 @@ impl<F: LeafForm> Spine<F> {
     /// Links the leaf of the last key at the depth where the next key leaves its path. It closes
     /// the deeper nodes and puts the result below the node of that depth, which it opens if
     /// necessary.
-    fn branch(&mut self, last: F::Key<'_>, depth: usize) -> Result<(), Error> {
+    fn branch(&mut self, last: F::Key<'_>, depth: usize) -> Result<(), OperationError> {
         let Some(mut subtree) = self.last.take() else {
             return Ok(());
         };
@@ -202,7 +202,7 @@ impl<F: LeafForm> Spine<F> {
         }
         if self.open.last().is_none_or(|node| node.depth < depth) {
             let start = self.children.len();
-            self.open.push(Open { depth, start });
+            self.open.push(OpenRadixNode { depth, start });
         }
         self.attach(last, depth, subtree);
         Ok(())
@@ -216,7 +216,7 @@ impl<F: LeafForm> Spine<F> {
 
     /// Builds a node from gathered children, or the subtree that replaces it. They stay in the list
     /// if that fails.
-    fn close(&mut self, node: Open) -> Result<Subtree, Error> {
+    fn close(&mut self, node: OpenRadixNode) -> Result<Subtree, OperationError> {
         let children = &self.children[node.start..];
         let all_few = children.iter().all(|child| child.1.few().is_some());
         let count: usize = children.iter().filter_map(|child| child.1.few()).sum();
@@ -245,7 +245,7 @@ impl<F: LeafForm> Spine<F> {
         pending.len() <= F::LEAF_ENTRIES_MAX && F::fits(&borrowed::<F>(pending))
     }
 
-    fn build_node(&self, node: Open, start: usize) -> Result<Ref, Error> {
+    fn build_node(&self, node: OpenRadixNode, start: usize) -> Result<Ref, OperationError> {
         let memory = &self.memory;
         let children = self.gather(node, start)?;
         let ranges = children.iter().filter(|child| child.0 != END).count();
@@ -259,7 +259,11 @@ impl<F: LeafForm> Spine<F> {
     }
 
     /// Returns the children of an open node, with the pending ones in leaves.
-    fn gather(&self, node: Open, start: usize) -> Result<Vec<(Symbol, Ref)>, Error> {
+    fn gather(
+        &self,
+        node: OpenRadixNode,
+        start: usize,
+    ) -> Result<Vec<(Symbol, Ref)>, OperationError> {
         let memory = &self.memory;
         let entries = borrowed::<F>(&self.pending[start..]);
         let mut rest = entries.as_slice();
@@ -272,11 +276,11 @@ impl<F: LeafForm> Spine<F> {
         }
         let groups = children.iter().map(|&(symbol, subtree)| {
             let group = match subtree {
-                Subtree::Built(node) => Group::Node(node),
+                Subtree::Built(node) => ChildEntries::Node(node),
                 Subtree::Few(count) => {
                     let (entries, behind) = rest.split_at(count);
                     rest = behind;
-                    Group::Entries(entries)
+                    ChildEntries::Entries(entries)
                 }
             };
             Ok((symbol as u8, group))
@@ -315,8 +319,8 @@ impl<F: LeafForm> Spine<F> {
     }
 
     /// Sets the children of the root.
-    fn close_root(&mut self, root: Inner<'_>) -> Result<(), Error> {
-        let children = self.gather(Open { depth: 0, start: 0 }, 0)?;
+    fn close_root(&mut self, root: RadixInnerNode<'_>) -> Result<(), OperationError> {
+        let children = self.gather(OpenRadixNode { depth: 0, start: 0 }, 0)?;
         fill_node(root, &children);
         self.children.clear();
         self.pending.clear();

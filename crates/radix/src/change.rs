@@ -2,7 +2,7 @@
 
 /// The change of a key, present or absent.
 #[derive(Clone, Copy, Debug)]
-pub enum Change<V> {
+pub enum RadixKeyChange<V> {
     /// Leaves everything as it is.
     Keep,
     /// Sets the value, inserting the key if it is absent.
@@ -13,7 +13,7 @@ pub enum Change<V> {
 
 /// The result of a change in a leaf without the lock of the node above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Altered {
+pub enum LeafChangeResult {
     /// Nothing changed: the change needs the lock of the node above.
     Not,
     /// The value was changed in place, or needed no change.

@@ -3,13 +3,14 @@
 
 /// Receiver of the events of traversals and writes.
 ///
-/// If operations are executed one after another, each [`node`](Probe::node) is reported, so that
-/// the events can drive a hardware model. The [rivals](crate::rivals) do this, and the engine in
-/// that mode. The rivals also report their writes; the engine does so in
-/// [`execute_recorded`](crate::Radix::execute_recorded). The engine's interleaved walks report
-/// [`partial_key_match`](Probe::partial_key_match) and [`leaf`](Probe::leaf) instead. A probe that
-/// records the events of each operation starts a new record at [`operation`](Probe::operation).
-pub trait Probe {
+/// If operations are executed one after another, each [`node`](RadixProbe::node) is reported, so
+/// that the events can drive a hardware model. The [rivals](crate::rivals) do this, and the engine
+/// in that mode. The rivals also report their writes; the engine does so in
+/// [`execute_recorded`](crate::RadixIndex::execute_recorded). The engine's interleaved walks report
+/// [`partial_key_match`](RadixProbe::partial_key_match) and [`leaf`](RadixProbe::leaf) instead. A
+/// probe that records the events of each operation starts a new record at
+/// [`operation`](RadixProbe::operation).
+pub trait RadixProbe {
     /// Returns false if no event matters, so that the caller need not determine any.
     #[inline]
     fn listens(&self) -> bool {
@@ -22,13 +23,13 @@ pub trait Probe {
     /// Reports that a walk reads a node or leaf; visits come in the order of the walk. At an inner
     /// node it decides the child or its absence, which is one partial key match.
     #[inline]
-    fn node(&mut self, _visit: Visit) {}
+    fn node(&mut self, _visit: RadixNodeVisit) {}
     /// Reports a read of further bytes of the node visited last, whose place its first bytes give:
     /// slots that are stored apart, or an entry of a leaf of several.
     #[inline]
     fn part(&mut self, _address: usize, _bytes: u32) {}
     /// Reports that bytes of a node or leaf are written, including new ones. The words of locks are
-    /// not included: [`lock`](Probe::lock) stands for these.
+    /// not included: [`lock`](RadixProbe::lock) stands for these.
     #[inline]
     fn write(&mut self, _address: usize, _bytes: u32) {}
     /// Reports that a node at `old` is replaced by another one at `new`, of `bytes` bytes: it has
@@ -38,7 +39,7 @@ pub trait Probe {
     fn replace(&mut self, _old: usize, _new: usize, _bytes: u32) {}
     /// Reports that the key of an operation that has changed the tree is now in the leaf at
     /// `target`, below the node at `parent`. Only called by
-    /// [`execute_recorded`](crate::Radix::execute_recorded).
+    /// [`execute_recorded`](crate::RadixIndex::execute_recorded).
     #[inline]
     fn moved(&mut self, _target: usize, _parent: usize) {}
     /// Reports one step of deciding the child (or its absence) at one inner node, for one operation
@@ -68,11 +69,11 @@ pub trait Probe {
 
 /// A node or leaf that a walk reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Visit {
+pub struct RadixNodeVisit {
     /// The address of its first byte.
     pub address: usize,
     /// The kind of the node.
-    pub kind: Visited,
+    pub kind: VisitedNodeKind,
     /// Size in bytes, without parts that are stored apart.
     pub bytes: u32,
     /// Number of bytes read from its beginning on: the header and, if they are searched, the key
@@ -90,7 +91,7 @@ pub struct Visit {
 
 /// A kind of node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Visited {
+pub enum VisitedNodeKind {
     /// An inner node. The adaptive radix tree has nodes of 4, 16, 48 and 256 slots.
     Inner {
         /// Number of slots.
@@ -103,7 +104,7 @@ pub enum Visited {
 /// The size of a cache line in bytes.
 const LINE: usize = 64;
 
-impl Visit {
+impl RadixNodeVisit {
     /// Returns the number of different cache lines that were read.
     #[inline]
     pub fn lines(&self) -> u64 {
@@ -128,7 +129,7 @@ impl Visit {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Off;
 
-impl Probe for Off {
+impl RadixProbe for Off {
     #[inline]
     fn listens(&self) -> bool {
         false
@@ -137,7 +138,7 @@ impl Probe for Off {
 
 /// The probe that counts all events. Definitions follow the DCART paper, Fig. 7 and 8.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct RadixCounters {
     /// Number of decisions for a child at an inner node; a shortcut that hits needs none.
     pub partial_key_matches: u64,
     /// Number of cache lines of inner nodes and leaves read, in a cache or not.
@@ -165,11 +166,11 @@ pub struct Counters {
     pub shortcut_misses: u64,
 }
 
-impl Probe for Counters {
-    fn node(&mut self, visit: Visit) {
+impl RadixProbe for RadixCounters {
+    fn node(&mut self, visit: RadixNodeVisit) {
         match visit.kind {
-            Visited::Inner { .. } => self.partial_key_matches += 1,
-            Visited::Leaf => self.leaves += 1,
+            VisitedNodeKind::Inner { .. } => self.partial_key_matches += 1,
+            VisitedNodeKind::Leaf => self.leaves += 1,
         }
         self.cache_lines += visit.lines();
     }
@@ -221,9 +222,9 @@ mod tests {
 
     #[test]
     fn a_visit_reads_each_line_once() {
-        let visit = |head_bytes, index, slot| Visit {
+        let visit = |head_bytes, index, slot| RadixNodeVisit {
             address: 640,
-            kind: Visited::Inner { slots: 48 },
+            kind: VisitedNodeKind::Inner { slots: 48 },
             bytes: 656,
             head_bytes,
             prefix_bytes: 0,
@@ -238,7 +239,7 @@ mod tests {
         assert_eq!(visit(40, 0, 100).lines(), 2);
         assert_eq!(visit(65, 0, 100).lines(), 2);
         assert_eq!(visit(0, 0, 100).lines(), 1);
-        let straddling = Visit {
+        let straddling = RadixNodeVisit {
             address: 700,
             ..visit(16, 0, 0)
         };

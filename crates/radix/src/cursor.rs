@@ -11,20 +11,20 @@
 //! its state at an instant after the chunk began, so no entry that stays is missed. Its entries of
 //! a range that another element has already shown are skipped.
 
-use crate::leaf::{LeafForm, Scan};
+use crate::leaf::{LeafForm, RadixScanRange};
 use crate::lock::{Version, pause};
-use crate::memory::Memory;
-use crate::node::{Inner, Kind, Ref, Symbol};
+use crate::memory::RadixMemory;
+use crate::node::{NodeRefKind, RadixInnerNode, Ref, Symbol};
 use crate::prefetch::prefetch;
-use crate::tree::Tree;
+use crate::tree::RadixTree;
 use crossbeam_epoch::Guard;
-use nearfield_core::{Direction, EntriesWriter};
+use nearfield_core::{EntriesWriter, ScanDirection};
 use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};
 
 /// Reusable memory for gathering chunks.
 #[derive(Debug, Default)]
-pub struct Scratch {
+pub struct RadixScanScratch {
     /// The list of subtrees, and the number of leading ones that are leaves or dense nodes.
     items: Vec<Ref>,
     expanded: usize,
@@ -39,7 +39,7 @@ pub struct Scratch {
 }
 
 /// The end of a chunk.
-pub enum Chunk<K> {
+pub enum ScanChunkEnd<K> {
     /// No more entries exist.
     Exhausted,
     /// More entries may follow after this key.
@@ -57,26 +57,26 @@ const CHUNK_MIN: usize = 16;
 /// The maximum number of entries in a chunk.
 pub const CHUNK_MAX: usize = 512;
 
-impl<F: LeafForm> Tree<F> {
+impl<F: LeafForm> RadixTree<F> {
     /// Calls `visit` for the entries in `direction`, starting at a bound, until it breaks or no
     /// entry is left. `expected` is the number of entries that the caller will take, if known.
     pub fn scan<'g>(
         &'g self,
         from: Bound<F::Key<'g>>,
-        direction: Direction,
+        direction: ScanDirection,
         expected: usize,
-        scratch: &mut Scratch,
+        scratch: &mut RadixScanScratch,
         guard: &'g Guard,
         visit: impl FnMut(F::Key<'g>, F::Value<'_>) -> ControlFlow<()>,
     ) {
         let chunk = expected.clamp(1, CHUNK_MAX);
-        let scan = Scan {
+        let scan = RadixScanRange {
             from,
             to: Bound::Unbounded,
             direction,
             limit: usize::MAX,
         };
-        let mut reader = Visit::<F, _> {
+        let mut reader = VisitorChunkReader::<F, _> {
             scan,
             last: None,
             visit,
@@ -88,24 +88,24 @@ impl<F: LeafForm> Tree<F> {
     /// Continues a scan whose first chunk has ended.
     pub fn scan_on<'g>(
         &'g self,
-        ended: Chunk<F::Key<'g>>,
-        scan: &Scan<F::Key<'g>>,
+        ended: ScanChunkEnd<F::Key<'g>>,
+        scan: &RadixScanRange<F::Key<'g>>,
         chunk: usize,
-        scratch: &mut Scratch,
+        scratch: &mut RadixScanScratch,
         guard: &'g Guard,
-        reader: &mut impl Reader<'g, F>,
+        reader: &mut impl ScanChunkReader<'g, F>,
     ) {
         let (mut ended, mut from, mut chunk) = (ended, scan.from, chunk);
         let mut waits = 0;
         loop {
             match ended {
-                Chunk::Exhausted | Chunk::Stopped => return,
-                Chunk::After(key) => {
+                ScanChunkEnd::Exhausted | ScanChunkEnd::Stopped => return,
+                ScanChunkEnd::After(key) => {
                     from = Bound::Excluded(key);
                     chunk = (chunk * 2).clamp(CHUNK_MIN, CHUNK_MAX);
                 }
-                Chunk::TooShort => chunk *= 2,
-                Chunk::Disturbed => pause(&mut waits),
+                ScanChunkEnd::TooShort => chunk *= 2,
+                ScanChunkEnd::Disturbed => pause(&mut waits),
             }
             ended = self.scan_chunk(from, scan.direction, chunk, scratch, guard, reader);
         }
@@ -115,14 +115,14 @@ impl<F: LeafForm> Tree<F> {
     fn scan_chunk<'g>(
         &'g self,
         from: Bound<F::Key<'g>>,
-        direction: Direction,
+        direction: ScanDirection,
         chunk: usize,
-        scratch: &mut Scratch,
+        scratch: &mut RadixScanScratch,
         guard: &'g Guard,
-        reader: &mut impl Reader<'g, F>,
-    ) -> Chunk<F::Key<'g>> {
+        reader: &mut impl ScanChunkReader<'g, F>,
+    ) -> ScanChunkEnd<F::Key<'g>> {
         if !self.begin_chunk(from, direction, chunk, scratch, guard) {
-            return Chunk::Disturbed;
+            return ScanChunkEnd::Disturbed;
         }
         while self.expand(direction, scratch) {}
         reader.begin(from);
@@ -134,9 +134,9 @@ impl<F: LeafForm> Tree<F> {
     pub fn begin_chunk<'g>(
         &'g self,
         from: Bound<F::Key<'g>>,
-        direction: Direction,
+        direction: ScanDirection,
         chunk: usize,
-        scratch: &mut Scratch,
+        scratch: &mut RadixScanScratch,
         guard: &'g Guard,
     ) -> bool {
         scratch.items.clear();
@@ -162,9 +162,9 @@ impl<F: LeafForm> Tree<F> {
     fn gather_from<'g>(
         &'g self,
         key: F::Key<'g>,
-        direction: Direction,
+        direction: ScanDirection,
         target: usize,
-        scratch: &mut Scratch,
+        scratch: &mut RadixScanScratch,
         guard: &'g Guard,
     ) -> Option<bool> {
         let (mut node, mut symbol) = (self.root, Self::first_symbol(key));
@@ -196,13 +196,13 @@ impl<F: LeafForm> Tree<F> {
         // keys below a node of the path in bytes that were skipped, it is that node.
         let mut include = None;
         let other = match last.kind() {
-            Kind::Nothing if !skipped => None,
-            Kind::Leaf if !skipped => {
+            NodeRefKind::Nothing if !skipped => None,
+            NodeRefKind::Leaf if !skipped => {
                 // It covers the key, regardless of its entries.
                 include = Some(last);
                 None
             }
-            Kind::Nothing => Some(self.any_key(node, guard)?),
+            NodeRefKind::Nothing => Some(self.any_key(node, guard)?),
             _ => Some(self.any_key(last, guard)?),
         };
         let mut version = Some(version);
@@ -217,8 +217,8 @@ impl<F: LeafForm> Tree<F> {
                 version = None;
             }
             let before = match direction {
-                Direction::Ascending => Ordering::Less,
-                Direction::Descending => Ordering::Greater,
+                ScanDirection::Ascending => Ordering::Less,
+                ScanDirection::Descending => Ordering::Greater,
             };
             // A subtree that contains the key's own place is kept, and filtered at the end.
             let covers = match candidate.is_inner() {
@@ -252,9 +252,9 @@ impl<F: LeafForm> Tree<F> {
         node: Ref,
         behind: Option<Symbol>,
         at: Option<Version>,
-        direction: Direction,
+        direction: ScanDirection,
         target: usize,
-        scratch: &mut Scratch,
+        scratch: &mut RadixScanScratch,
     ) -> Option<bool> {
         let inner = self.memory.inner(node);
         let lock = &inner.header().lock;
@@ -283,7 +283,7 @@ impl<F: LeafForm> Tree<F> {
     }
 
     #[inline]
-    fn push(&self, scratch: &mut Scratch, node: Ref) {
+    fn push(&self, scratch: &mut RadixScanScratch, node: Ref) {
         self.prefetch_item(node);
         scratch.entries += F::entries_expected(node.tag());
         scratch.items.push(node);
@@ -291,8 +291,8 @@ impl<F: LeafForm> Tree<F> {
 
     /// Performs one pass: replaces inner nodes with their children and truncates the list when it
     /// holds enough entries. Returns true if inner nodes are left.
-    pub fn expand(&self, direction: Direction, scratch: &mut Scratch) -> bool {
-        let Scratch {
+    pub fn expand(&self, direction: ScanDirection, scratch: &mut RadixScanScratch) -> bool {
+        let RadixScanScratch {
             items,
             next,
             expanded,
@@ -356,7 +356,7 @@ impl<F: LeafForm> Tree<F> {
         // and node4s the second line is the first again.
         let line = self.memory.line(node);
         prefetch(line);
-        let second = match node.tag() == Kind::Leaf as usize {
+        let second = match node.tag() == NodeRefKind::Leaf as usize {
             true => F::LEAF_SECOND_LINE,
             false => 64 * usize::from(node.is_wider_than_a_line()),
         };
@@ -370,19 +370,19 @@ impl<F: LeafForm> Tree<F> {
     #[inline]
     pub fn finish_chunk<'g>(
         &'g self,
-        scratch: &Scratch,
+        scratch: &RadixScanScratch,
         guard: &'g Guard,
-        reader: &mut impl Reader<'g, F>,
-    ) -> Chunk<F::Key<'g>> {
+        reader: &mut impl ScanChunkReader<'g, F>,
+    ) -> ScanChunkEnd<F::Key<'g>> {
         for &node in &scratch.items {
             if reader.read(&self.memory, node, guard).is_break() {
-                return Chunk::Stopped;
+                return ScanChunkEnd::Stopped;
             }
         }
         match reader.last() {
-            _ if scratch.complete => Chunk::Exhausted,
-            Some(key) => Chunk::After(key),
-            None => Chunk::TooShort,
+            _ if scratch.complete => ScanChunkEnd::Exhausted,
+            Some(key) => ScanChunkEnd::After(key),
+            None => ScanChunkEnd::TooShort,
         }
     }
 }
@@ -390,10 +390,10 @@ impl<F: LeafForm> Tree<F> {
 /// Returns true if a leaf covers a symbol of a node and the next one in `direction`. Must be
 /// validated.
 #[inline]
-fn reaches_behind(node: Inner<'_>, symbol: Symbol, direction: Direction) -> bool {
+fn reaches_behind(node: RadixInnerNode<'_>, symbol: Symbol, direction: ScanDirection) -> bool {
     let next = match direction {
-        Direction::Ascending if symbol < 255 => symbol + 1,
-        Direction::Descending if symbol > 0 && symbol < 256 => symbol - 1,
+        ScanDirection::Ascending if symbol < 255 => symbol + 1,
+        ScanDirection::Descending if symbol > 0 && symbol < 256 => symbol - 1,
         _ => return false,
     };
     let child = node.covering(symbol as u8);
@@ -401,23 +401,23 @@ fn reaches_behind(node: Inner<'_>, symbol: Symbol, direction: Direction) -> bool
 }
 
 /// Reader of the leaves and dense nodes of a chunk, starting at its bound.
-pub trait Reader<'g, F: LeafForm> {
+pub trait ScanChunkReader<'g, F: LeafForm> {
     /// Begins a chunk whose bound is not that of the first one.
     fn begin(&mut self, from: Bound<F::Key<'g>>);
     /// Reads the entries of one leaf or dense node. Breaks if it needs no more.
-    fn read(&mut self, memory: &'g Memory, node: Ref, guard: &'g Guard) -> ControlFlow<()>;
+    fn read(&mut self, memory: &'g RadixMemory, node: Ref, guard: &'g Guard) -> ControlFlow<()>;
     /// Returns the last key of the chunk that has been read.
     fn last(&self) -> Option<F::Key<'g>>;
 }
 
 /// The reader that calls a visitor for each entry.
-pub struct Visit<'g, F: LeafForm, V> {
-    pub scan: Scan<F::Key<'g>>,
+pub struct VisitorChunkReader<'g, F: LeafForm, V> {
+    pub scan: RadixScanRange<F::Key<'g>>,
     pub last: Option<F::Key<'g>>,
     pub visit: V,
 }
 
-impl<'g, F: LeafForm, V> Reader<'g, F> for Visit<'g, F, V>
+impl<'g, F: LeafForm, V> ScanChunkReader<'g, F> for VisitorChunkReader<'g, F, V>
 where
     V: FnMut(F::Key<'g>, F::Value<'_>) -> ControlFlow<()>,
 {
@@ -426,8 +426,8 @@ where
         self.last = None;
     }
 
-    fn read(&mut self, memory: &'g Memory, node: Ref, guard: &'g Guard) -> ControlFlow<()> {
-        let Visit { scan, last, visit } = self;
+    fn read(&mut self, memory: &'g RadixMemory, node: Ref, guard: &'g Guard) -> ControlFlow<()> {
+        let VisitorChunkReader { scan, last, visit } = self;
         let (from, direction) = (scan.from, scan.direction);
         let mut is_first = true;
         F::entries(memory, node, from, direction, guard, |key, value| {
@@ -446,20 +446,20 @@ where
 }
 
 /// The reader that writes entries to the outcome of a scan.
-pub struct Write<'w, 'o, 'g, F: LeafForm> {
-    pub scan: Scan<F::Key<'g>>,
+pub struct OutputChunkReader<'w, 'o, 'g, F: LeafForm> {
+    pub scan: RadixScanRange<F::Key<'g>>,
     pub last: Option<F::Key<'g>>,
     pub writer: &'w mut EntriesWriter<'o, F>,
 }
 
-impl<'g, F: LeafForm> Reader<'g, F> for Write<'_, '_, 'g, F> {
+impl<'g, F: LeafForm> ScanChunkReader<'g, F> for OutputChunkReader<'_, '_, 'g, F> {
     fn begin(&mut self, from: Bound<F::Key<'g>>) {
         self.scan.from = from;
         self.last = None;
     }
 
     #[inline]
-    fn read(&mut self, memory: &'g Memory, node: Ref, guard: &'g Guard) -> ControlFlow<()> {
+    fn read(&mut self, memory: &'g RadixMemory, node: Ref, guard: &'g Guard) -> ControlFlow<()> {
         F::write_entries(memory, node, &self.scan, &mut self.last, guard, self.writer)
     }
 
@@ -471,10 +471,10 @@ impl<'g, F: LeafForm> Reader<'g, F> for Write<'_, '_, 'g, F> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::change::Change;
+    use crate::change::RadixKeyChange;
     use crate::counters::Off;
     use crate::leaf::ReadLeaf;
-    use nearfield_core::{Batch, Bytes};
+    use nearfield_core::{Batch, ByteStrings};
     use rand::rngs::SmallRng;
     use rand::{RngExt, SeedableRng};
     use std::collections::BTreeSet;
@@ -489,21 +489,21 @@ mod tests {
         number.is_multiple_of(50)
     }
 
-    fn modify(tree: &Tree<Bytes>, number: u16, change: Change<&[u8]>) {
+    fn modify(tree: &RadixTree<ByteStrings>, number: u16, change: RadixKeyChange<&[u8]>) {
         let (key, guard) = (key_of(number), tree.writer());
         let changed = tree.modify(&key[..], &guard, &mut Off, &mut |_| change);
         changed.expect("memory");
     }
 
     /// Adds and removes runs of keys, and leaves some keys in place.
-    fn change(tree: &Tree<Bytes>, rng: &mut SmallRng) {
+    fn change(tree: &RadixTree<ByteStrings>, rng: &mut SmallRng) {
         for _ in 0..rng.random_range(1..20) {
             let start = rng.random_range(0..KEYS);
             let run = start..KEYS.min(start + rng.random_range(1..100));
             let removes = rng.random();
             for number in run {
                 if removes && !stays(number) {
-                    modify(tree, number, Change::Remove);
+                    modify(tree, number, RadixKeyChange::Remove);
                 } else {
                     // A long value has its own block.
                     let length = match rng.random_bool(0.1) {
@@ -511,31 +511,31 @@ mod tests {
                         false => rng.random_range(0..40),
                     };
                     let value = vec![1; length];
-                    modify(tree, number, Change::Set(&value));
+                    modify(tree, number, RadixKeyChange::Set(&value));
                 }
             }
         }
     }
 
     /// Gathers the blocks of a chunk, makes the tree change, and then reads the blocks.
-    fn check_scans_beside_changes(direction: Direction, writes: bool) {
+    fn check_scans_beside_changes(direction: ScanDirection, writes: bool) {
         let mut rng = SmallRng::seed_from_u64(11);
         let mut disturbed = 0;
         for episode in 0..400 {
-            let tree = &Tree::<Bytes>::new(usize::MAX).expect("address space");
+            let tree = &RadixTree::<ByteStrings>::new(usize::MAX).expect("address space");
             for number in (0..KEYS).filter(|&number| stays(number)) {
-                modify(tree, number, Change::Set(&[0]));
+                modify(tree, number, RadixKeyChange::Set(&[0]));
             }
             change(tree, &mut rng);
             let guard = crossbeam_epoch::pin();
-            let mut scratch = Scratch::default();
+            let mut scratch = RadixScanScratch::default();
             let begun =
                 tree.begin_chunk(Bound::Unbounded, direction, 1 << 20, &mut scratch, &guard);
             assert!(begun, "nothing has changed yet");
             while tree.expand(direction, &mut scratch) {}
             let items = scratch.items.clone();
             change(tree, &mut rng);
-            let scan = Scan {
+            let scan = RadixScanRange {
                 from: Bound::Unbounded,
                 to: Bound::Unbounded,
                 direction,
@@ -543,11 +543,11 @@ mod tests {
             };
             let mut met: Vec<Vec<u8>> = Vec::new();
             if writes {
-                let mut batch = Batch::<Bytes>::new();
+                let mut batch = Batch::<ByteStrings>::new();
                 batch.scan(Bound::Unbounded, Bound::Unbounded, u32::MAX, direction);
                 let (_, mut output) = batch.begin().expect("a batch");
                 let mut writer = output.begin_entries(0);
-                let mut reader = Write::<Bytes> {
+                let mut reader = OutputChunkReader::<ByteStrings> {
                     scan,
                     last: None,
                     writer: &mut writer,
@@ -562,10 +562,10 @@ mod tests {
                     ControlFlow::Continue(())
                 };
                 let last = None;
-                let mut reader = Visit::<Bytes, _> { scan, last, visit };
+                let mut reader = VisitorChunkReader::<ByteStrings, _> { scan, last, visit };
                 tree.finish_chunk(&scratch, &guard, &mut reader);
             }
-            if direction == Direction::Descending {
+            if direction == ScanDirection::Descending {
                 met.reverse();
             }
             let in_order = met.is_sorted_by(|a, b| a < b);
@@ -573,7 +573,7 @@ mod tests {
             let met: BTreeSet<Vec<u8>> = met.into_iter().collect();
             let mut stay = (0..KEYS).filter(|&number| stays(number)).map(key_of);
             assert!(stay.all(|key| met.contains(&key[..])), "episode {episode}");
-            let dead = |leaf: &Ref| Bytes::any_key(&tree.memory, *leaf, &guard).is_none();
+            let dead = |leaf: &Ref| ByteStrings::any_key(&tree.memory, *leaf, &guard).is_none();
             disturbed += usize::from(items.iter().any(dead));
         }
         assert!(disturbed > 200, "blocks were replaced in {disturbed} scans");
@@ -583,7 +583,7 @@ mod tests {
     /// had already taken over.
     #[test]
     fn keys_come_in_order_though_blocks_have_taken_the_ranges_of_others() {
-        for direction in [Direction::Ascending, Direction::Descending] {
+        for direction in [ScanDirection::Ascending, ScanDirection::Descending] {
             for writes in [false, true] {
                 check_scans_beside_changes(direction, writes);
             }

@@ -3,13 +3,13 @@
 use crate::build::is_underfull;
 use crate::jump::FIRST;
 use crate::leaf::LeafForm;
-use crate::node::{END, Inner, Kind, Ref, Symbol};
-use crate::tree::Tree;
+use crate::node::{END, NodeRefKind, RadixInnerNode, Ref, Symbol};
+use crate::tree::RadixTree;
 use crossbeam_epoch::Guard;
-use nearfield_core::Direction;
+use nearfield_core::ScanDirection;
 use std::ops::{Bound, ControlFlow};
 
-impl<F: LeafForm> Tree<F> {
+impl<F: LeafForm> RadixTree<F> {
     /// Checks every node of the tree.
     ///
     /// # Panics
@@ -20,7 +20,7 @@ impl<F: LeafForm> Tree<F> {
         let mut last: Option<F::OwnedKey> = None;
         self.scan(
             Bound::Unbounded,
-            Direction::Ascending,
+            ScanDirection::Ascending,
             usize::MAX,
             &mut Default::default(),
             &guard,
@@ -84,7 +84,7 @@ impl<F: LeafForm> Tree<F> {
     /// entries.
     fn check<'g>(
         &'g self,
-        above: Inner<'_>,
+        above: RadixInnerNode<'_>,
         symbol: Symbol,
         child: Ref,
         guard: &'g Guard,
@@ -93,7 +93,7 @@ impl<F: LeafForm> Tree<F> {
         let some = self
             .any_key(child, guard)
             .expect("subtree without an entry");
-        if child.kind() == Kind::Leaf {
+        if child.kind() == NodeRefKind::Leaf {
             return self.check_leaf(above, symbol, child, guard);
         }
         assert_eq!(
@@ -102,7 +102,7 @@ impl<F: LeafForm> Tree<F> {
             "{some:?} below the wrong symbol"
         );
         match child.kind() {
-            Kind::Dense => {
+            NodeRefKind::Dense => {
                 let dense = self.memory.dense(child);
                 let bits: u32 = dense
                     .bitmap()
@@ -167,13 +167,13 @@ impl<F: LeafForm> Tree<F> {
     /// number.
     fn check_leaf<'g>(
         &'g self,
-        above: Inner<'_>,
+        above: RadixInnerNode<'_>,
         start: Symbol,
         leaf: Ref,
         guard: &'g Guard,
     ) -> usize {
         let mut entries = 0;
-        let (from, direction) = (Bound::Unbounded, Direction::Ascending);
+        let (from, direction) = (Bound::Unbounded, ScanDirection::Ascending);
         let mut last = None;
         let _ = F::entries(&self.memory, leaf, from, direction, guard, |key, _| {
             let symbol = F::symbol(key, above.header().depth());
@@ -191,7 +191,7 @@ impl<F: LeafForm> Tree<F> {
 }
 
 /// Returns the ranges or symbols of a node with the kinds of their children, for messages.
-fn ranges(node: Inner<'_>) -> Vec<(u8, Kind)> {
+fn ranges(node: RadixInnerNode<'_>) -> Vec<(u8, NodeRefKind)> {
     let mut ranges = Vec::new();
     node.for_each_range(|byte, child| ranges.push((byte, child.kind())));
     ranges

@@ -27,7 +27,7 @@ const ONE_CHANGE: u64 = 4;
 
 /// The current rule; see the [module](self).
 #[derive(Debug, Default)]
-pub struct Latching(AtomicU64);
+pub struct LatchPolicy(AtomicU64);
 
 /// The rule that holds for a thread while it is pinned.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ pub struct Rule {
     pub needed: bool,
 }
 
-impl Latching {
+impl LatchPolicy {
     /// Returns the rule for as long as a thread is pinned by `_guard`.
     pub fn rule(&self, _guard: &Guard) -> Rule {
         let state = self.0.load(Ordering::Acquire) & STATE;
@@ -83,7 +83,7 @@ impl Latching {
 mod tests {
     use super::*;
 
-    fn settle(latching: &Latching, state: u64) {
+    fn settle(latching: &LatchPolicy, state: u64) {
         while latching.0.load(Ordering::Relaxed) & STATE != state {
             crossbeam_epoch::pin().flush();
         }
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_change_waits_for_those_that_are_pinned() {
-        let latching = Arc::new(Latching::default());
+        let latching = Arc::new(LatchPolicy::default());
         let guard = crossbeam_epoch::pin();
         assert!(latching.rule(&guard).alone);
         latching.allow(false);
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn the_last_of_several_changes_counts() {
-        let latching = Arc::new(Latching::default());
+        let latching = Arc::new(LatchPolicy::default());
         for allowed in [false, true, false, true, true] {
             latching.allow(allowed);
         }

@@ -74,18 +74,18 @@ pub mod memory {
 }
 
 #[cfg(not(loom))]
-pub use bulk::Loader;
+pub use bulk::RadixLoader;
 #[cfg(loom)]
-pub use change::{Altered, Change};
+pub use change::{LeafChangeResult, RadixKeyChange};
 #[cfg(not(loom))]
-pub use counters::{Counters, Off, Probe, Visit, Visited};
+pub use counters::{Off, RadixCounters, RadixNodeVisit, RadixProbe, VisitedNodeKind};
 #[cfg(not(loom))]
 pub use engine::{Combine, EngineOptions};
 #[cfg(not(loom))]
 pub use memory::MemoryUse;
 #[cfg(not(loom))]
-pub use pinned::Pinned;
+pub use pinned::RadixPinGuard;
 #[cfg(not(loom))]
-pub use radix::{Entry, Radix, RadixForm};
+pub use radix::{Entry, RadixForm, RadixIndex};
 #[cfg(not(loom))]
 pub use value_ref::ValueRef;

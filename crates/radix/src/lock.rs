@@ -248,22 +248,22 @@ impl VersionLock {
 
 /// A lock that is held. Dropping it, for example in a panic, counts as a change.
 #[derive(Debug)]
-pub struct Held<'l>(&'l VersionLock);
+pub struct VersionLockGuard<'l>(&'l VersionLock);
 
-impl<'l> Held<'l> {
+impl<'l> VersionLockGuard<'l> {
     /// Locks after waiting for others; also returns the number of waits.
     ///
     /// # Errors
     /// `Obsolete` if the node was unlinked.
     #[inline]
-    pub fn lock(lock: &'l VersionLock) -> Result<(Held<'l>, u32), Obsolete> {
-        lock.lock().map(|waits| (Held(lock), waits))
+    pub fn lock(lock: &'l VersionLock) -> Result<(VersionLockGuard<'l>, u32), Obsolete> {
+        lock.lock().map(|waits| (VersionLockGuard(lock), waits))
     }
 
     /// Takes the lock if it is free.
     #[inline]
-    pub fn try_lock(lock: &'l VersionLock) -> Option<Held<'l>> {
-        (lock.try_lock() == TryLock::Locked).then(|| Held(lock))
+    pub fn try_lock(lock: &'l VersionLock) -> Option<VersionLockGuard<'l>> {
+        (lock.try_lock() == TryLock::Locked).then(|| VersionLockGuard(lock))
     }
 
     /// Unlocks with the old version; see [`VersionLock::unlock_unchanged`].
@@ -281,7 +281,7 @@ impl<'l> Held<'l> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for VersionLockGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         self.0.unlock_changed();
@@ -306,11 +306,11 @@ mod tests {
     #[test]
     fn a_failed_attempt_leaves_the_lock_to_its_holder() {
         let lock = VersionLock::new();
-        let held = Held::try_lock(&lock);
+        let held = VersionLockGuard::try_lock(&lock);
         assert!(held.is_some());
-        assert!(Held::try_lock(&lock).is_none());
-        assert!(Held::try_lock(&lock).is_none());
+        assert!(VersionLockGuard::try_lock(&lock).is_none());
+        assert!(VersionLockGuard::try_lock(&lock).is_none());
         drop(held);
-        assert!(Held::try_lock(&lock).is_some());
+        assert!(VersionLockGuard::try_lock(&lock).is_some());
     }
 }

@@ -1,7 +1,7 @@
 //! One pin for many single operations.
 
 use crate::counters::Off;
-use crate::radix::{Radix, RadixForm};
+use crate::radix::{RadixForm, RadixIndex};
 use crossbeam_epoch::Guard;
 
 /// Guard that keeps this thread's place in the epochs. The thread's operations are cheaper while it
@@ -12,48 +12,48 @@ use crossbeam_epoch::Guard;
 /// the guard from time to time.
 #[derive(Debug)]
 #[must_use = "dropped at once, it has no effect"]
-pub struct Pinned {
+pub struct RadixPinGuard {
     guard: Guard,
 }
 
-impl<F: RadixForm> Radix<F> {
+impl<F: RadixForm> RadixIndex<F> {
     /// Pins this thread for a number of operations, on this index or others.
     ///
     /// ```
     /// use nearfield_core::{OrderedIndex, Words};
-    /// use nearfield_radix::Radix;
+    /// use nearfield_radix::RadixIndex;
     ///
-    /// let index = Radix::<Words>::new()?;
+    /// let index = RadixIndex::<Words>::new()?;
     /// let pinned = index.pin();
     /// for key in 0..64 {
     ///     index.insert(key, key)?;
     /// }
     /// drop(pinned);
-    /// # Ok::<(), nearfield_core::Error>(())
+    /// # Ok::<(), nearfield_core::OperationError>(())
     /// ```
-    pub fn pin(&self) -> Pinned {
-        Pinned {
+    pub fn pin(&self) -> RadixPinGuard {
+        RadixPinGuard {
             guard: crossbeam_epoch::pin(),
         }
     }
 
-    /// Reads the value of a key like [`read`](Radix::read), in a thread that is already pinned: the
-    /// cheapest lookup of a single key.
+    /// Reads the value of a key like [`read`](RadixIndex::read), in a thread that is already
+    /// pinned: the cheapest lookup of a single key.
     ///
     /// ```
     /// use nearfield_core::{OrderedIndex, Words};
-    /// use nearfield_radix::Radix;
+    /// use nearfield_radix::RadixIndex;
     ///
-    /// let index = Radix::<Words>::new()?;
+    /// let index = RadixIndex::<Words>::new()?;
     /// index.insert(1, 10)?;
     /// let pinned = index.pin();
     /// assert_eq!(index.read_pinned(&pinned, 1, |value| value), Some(10));
-    /// # Ok::<(), nearfield_core::Error>(())
+    /// # Ok::<(), nearfield_core::OperationError>(())
     /// ```
     #[inline]
     pub fn read_pinned<R>(
         &self,
-        pinned: &Pinned,
+        pinned: &RadixPinGuard,
         key: F::Key<'_>,
         read: impl FnOnce(F::Value<'_>) -> R,
     ) -> Option<R> {

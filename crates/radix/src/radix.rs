@@ -1,25 +1,27 @@
 //! The local placement: an adaptive radix tree and its engine as one type.
 
-use crate::change::Change;
-use crate::counters::{Counters, Off, Probe};
-use crate::cursor::Scratch;
-use crate::engine::{self, Combine, EngineOptions, Workspace, pipeline};
+use crate::change::RadixKeyChange;
+use crate::counters::{Off, RadixCounters, RadixProbe};
+use crate::cursor::RadixScanScratch;
+use crate::engine::{self, Combine, EngineOptions, RadixWorkspace, pipeline};
 use crate::leaf::LeafForm;
 use crate::memory::MemoryUse;
-use crate::tree::Tree;
-use nearfield_core::{Batch, Bytes, Direction, Error, Form, OrderedIndex, Words};
+use crate::tree::RadixTree;
+use nearfield_core::{
+    Batch, ByteStrings, EntryForm, OperationError, OrderedIndex, ScanDirection, Words,
+};
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::ops::{Bound, ControlFlow};
 use std::sync::{PoisonError, RwLock};
 
-/// A form that a [`Radix`] can hold: [`Words`] or [`Bytes`](nearfield_core::Bytes). The set is
-/// closed.
+/// A form that a [`RadixIndex`] can hold: [`Words`] or
+/// [`ByteStrings`](nearfield_core::ByteStrings). The set is closed.
 pub trait RadixForm: LeafForm {
     /// The value as an index lends it.
     type Lent<'m>: Into<Self::OwnedValue>;
     /// Error for a key that is refused.
-    type KeyFailure: Into<Error> + From<Infallible>;
+    type KeyFailure: Into<OperationError> + From<Infallible>;
 
     /// Finds the value of a key, without copying a byte string; `None` if the key is absent.
     ///
@@ -27,18 +29,18 @@ pub trait RadixForm: LeafForm {
     /// `KeyTooLong`.
     ///
     /// ```
-    /// use nearfield_core::{Bytes, OrderedIndex};
-    /// use nearfield_radix::{Radix, RadixForm};
+    /// use nearfield_core::{ByteStrings, OrderedIndex};
+    /// use nearfield_radix::{RadixIndex, RadixForm};
     ///
-    /// let index = Radix::<Bytes>::new()?;
+    /// let index = RadixIndex::<ByteStrings>::new()?;
     /// index.insert(b"ann", b"one")?;
-    /// let value = Bytes::lend(&index, b"ann")?.expect("inserted before");
+    /// let value = ByteStrings::lend(&index, b"ann")?.expect("inserted before");
     /// index.insert(b"ann", b"two")?;
     /// assert_eq!(&*value, b"one");
-    /// # Ok::<(), nearfield_core::Error>(())
+    /// # Ok::<(), nearfield_core::OperationError>(())
     /// ```
     fn lend<'m>(
-        radix: &'m Radix<Self>,
+        radix: &'m RadixIndex<Self>,
         key: Self::Key<'_>,
     ) -> Result<Option<Self::Lent<'m>>, Self::KeyFailure>;
 }
@@ -48,49 +50,49 @@ impl RadixForm for Words {
     type KeyFailure = Infallible;
 
     #[inline]
-    fn lend(radix: &Radix<Words>, key: u64) -> Result<Option<u64>, Infallible> {
+    fn lend(radix: &RadixIndex<Words>, key: u64) -> Result<Option<u64>, Infallible> {
         let guard = crossbeam_epoch::pin();
         Ok(radix.tree.find(key, &guard, &mut Off, |value| value))
     }
 }
 
 /// An entry that owns its key and value.
-pub type Entry<F> = (<F as Form>::OwnedKey, <F as Form>::OwnedValue);
+pub type Entry<F> = (<F as EntryForm>::OwnedKey, <F as EntryForm>::OwnedValue);
 
 /// An ordered index in this machine's memory, shared among threads by reference.
 ///
 /// ```
 /// use nearfield_core::{Batch, OrderedIndex, Words};
-/// use nearfield_radix::Radix;
+/// use nearfield_radix::RadixIndex;
 ///
-/// let index = Radix::<Words>::new()?;
+/// let index = RadixIndex::<Words>::new()?;
 /// index.insert(1, 100)?;
 /// let mut batch = Batch::new();
 /// let one = batch.get(1);
 /// let two = batch.get(2);
 /// index.execute(&mut batch)?;
 /// assert_eq!((batch.value(one), batch.value(two)), (Some(100), None));
-/// # Ok::<(), nearfield_core::Error>(())
+/// # Ok::<(), nearfield_core::OperationError>(())
 /// ```
 #[derive(Debug)]
-pub struct Radix<F: RadixForm> {
-    pub(crate) tree: Tree<F>,
+pub struct RadixIndex<F: RadixForm> {
+    pub(crate) tree: RadixTree<F>,
     options: RwLock<EngineOptions>,
 }
 
 thread_local! {
     // An empty workspace takes memory, too, so none is created as a stand-in while the real one is
     // in use.
-    static WORKSPACE: RefCell<Option<Workspace>> = const { RefCell::new(None) };
-    static SCRATCH: RefCell<Scratch> = RefCell::default();
+    static WORKSPACE: RefCell<Option<RadixWorkspace>> = const { RefCell::new(None) };
+    static SCRATCH: RefCell<RadixScanScratch> = RefCell::default();
 }
 
-impl<F: RadixForm> Radix<F> {
+impl<F: RadixForm> RadixIndex<F> {
     /// Creates an empty index without a limit of memory.
     ///
     /// # Errors
     /// `OutOfMemory` if the system grants no address space.
-    pub fn new() -> Result<Self, Error> {
+    pub fn new() -> Result<Self, OperationError> {
         Self::with_memory_limit(usize::MAX)
     }
 
@@ -99,12 +101,12 @@ impl<F: RadixForm> Radix<F> {
     ///
     /// # Errors
     /// `OutOfMemory` if the limit, or the address space granted, is too small for an empty index.
-    pub fn with_memory_limit(limit_bytes: usize) -> Result<Self, Error> {
-        Tree::new(limit_bytes).map(Self::from_tree)
+    pub fn with_memory_limit(limit_bytes: usize) -> Result<Self, OperationError> {
+        RadixTree::new(limit_bytes).map(Self::from_tree)
     }
 
-    pub(crate) fn from_tree(tree: Tree<F>) -> Self {
-        Radix {
+    pub(crate) fn from_tree(tree: RadixTree<F>) -> Self {
+        RadixIndex {
             tree,
             options: RwLock::default(),
         }
@@ -134,8 +136,8 @@ impl<F: RadixForm> Radix<F> {
     pub fn execute_counted(
         &self,
         batch: &mut Batch<F>,
-        counters: &mut Counters,
-    ) -> Result<(), Error> {
+        counters: &mut RadixCounters,
+    ) -> Result<(), OperationError> {
         self.execute_probed(batch, counters)
     }
 
@@ -154,7 +156,7 @@ impl<F: RadixForm> Radix<F> {
     /// batches have thousands of operations. With several workers, results are copied once more.
     /// The calling thread alone executes a batch with scans, predecessors or successors and, if
     /// there is one worker, a batch of reads that are not combined. The calling thread calls `done`
-    /// between two batches. The [options](Radix::options) are those at the time of the call.
+    /// between two batches. The [options](RadixIndex::options) are those at the time of the call.
     ///
     /// # Panics
     /// If `batches` or `done` panics, or a thread cannot be started. All threads have stopped by
@@ -162,10 +164,10 @@ impl<F: RadixForm> Radix<F> {
     ///
     /// ```
     /// use nearfield_core::{Batch, Words};
-    /// use nearfield_radix::Radix;
+    /// use nearfield_radix::RadixIndex;
     /// use std::ops::ControlFlow;
     ///
-    /// let index = Radix::<Words>::new()?;
+    /// let index = RadixIndex::<Words>::new()?;
     /// let batches = (0..3).map(|value| {
     ///     let mut batch = Batch::new();
     ///     batch.insert(7, value);
@@ -177,13 +179,13 @@ impl<F: RadixForm> Radix<F> {
     ///     ControlFlow::Continue(())
     /// });
     /// assert_eq!(before, [None, Some(0), Some(1)]);
-    /// # Ok::<(), nearfield_core::Error>(())
+    /// # Ok::<(), nearfield_core::OperationError>(())
     /// ```
     pub fn execute_stream(
         &self,
         workers: usize,
         batches: impl IntoIterator<Item = Batch<F>, IntoIter: Send>,
-        done: impl FnMut(Batch<F>, Result<(), Error>) -> ControlFlow<()>,
+        done: impl FnMut(Batch<F>, Result<(), OperationError>) -> ControlFlow<()>,
     ) {
         let options = self.options();
         let batches = batches.into_iter();
@@ -202,11 +204,11 @@ impl<F: RadixForm> Radix<F> {
     ///
     /// ```
     /// use nearfield_core::{Batch, OrderedIndex, Words};
-    /// use nearfield_radix::{Probe, Radix, Visit, Visited};
+    /// use nearfield_radix::{RadixProbe, RadixIndex, Visit, VisitedNodeKind};
     ///
     /// #[derive(Default)]
-    /// struct Log(Vec<(Visited, u32)>, u32);
-    /// impl Probe for Log {
+    /// struct Log(Vec<(VisitedNodeKind, u32)>, u32);
+    /// impl RadixProbe for Log {
     ///     fn node(&mut self, visit: Visit) {
     ///         self.0.push((visit.kind, visit.bytes));
     ///     }
@@ -215,22 +217,22 @@ impl<F: RadixForm> Radix<F> {
     ///     }
     /// }
     ///
-    /// let mut index = Radix::<Words>::new()?;
+    /// let mut index = RadixIndex::<Words>::new()?;
     /// index.insert(7, 1)?;
     /// let mut batch = Batch::new();
     /// batch.insert(7, 2);
     /// let mut log = Log::default();
     /// index.execute_recorded(&mut batch, &mut log)?;
     /// // The root and a block of seven entries, of which a byte of the value has changed.
-    /// let visits = [(Visited::Inner { slots: 256 }, 1088), (Visited::Leaf, 128)];
+    /// let visits = [(VisitedNodeKind::Inner { slots: 256 }, 1088), (VisitedNodeKind::Leaf, 128)];
     /// assert_eq!((&log.0[..], log.1), (&visits[..], 1));
-    /// # Ok::<(), nearfield_core::Error>(())
+    /// # Ok::<(), nearfield_core::OperationError>(())
     /// ```
     pub fn execute_recorded(
         &mut self,
         batch: &mut Batch<F>,
-        probe: &mut impl Probe,
-    ) -> Result<(), Error> {
+        probe: &mut impl RadixProbe,
+    ) -> Result<(), OperationError> {
         let mut workspace = WORKSPACE.take().unwrap_or_default();
         let result = engine::execute_recorded(&mut self.tree, batch, &mut workspace, probe);
         WORKSPACE.set(Some(workspace));
@@ -238,7 +240,11 @@ impl<F: RadixForm> Radix<F> {
         result
     }
 
-    fn execute_probed(&self, batch: &mut Batch<F>, probe: &mut impl Probe) -> Result<(), Error> {
+    fn execute_probed(
+        &self,
+        batch: &mut Batch<F>,
+        probe: &mut impl RadixProbe,
+    ) -> Result<(), OperationError> {
         let options = self.options();
         // Taken out of its cell, so that a panic cannot leave it borrowed.
         let mut workspace = WORKSPACE.take().unwrap_or_default();
@@ -261,7 +267,7 @@ impl<F: RadixForm> Radix<F> {
     pub fn scan(
         &self,
         from: Bound<F::Key<'_>>,
-        direction: Direction,
+        direction: ScanDirection,
         expected: usize,
         visit: impl FnMut(F::Key<'_>, F::Value<'_>) -> ControlFlow<()>,
     ) {
@@ -294,8 +300,8 @@ impl<F: RadixForm> Radix<F> {
     fn modify<'v>(
         &self,
         key: F::Key<'_>,
-        mut decide: impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
-    ) -> Result<(), Error> {
+        mut decide: impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>>,
+    ) -> Result<(), OperationError> {
         let guard = self.tree.writer();
         self.tree.modify(key, &guard, &mut Off, &mut decide)
     }
@@ -306,22 +312,22 @@ impl<F: RadixForm> Radix<F> {
         &self,
         key: F::Key<'_>,
         previous: Option<F::Value<'_>>,
-        change: Change<F::Value<'_>>,
-    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+        change: RadixKeyChange<F::Value<'_>>,
+    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
         let mut outcome = (false, None);
         self.modify(key, |current| {
             let applied = current.map(F::shorten_value) == previous.map(F::shorten_value);
             outcome = (applied, current.map(F::own_value));
             match applied {
                 true => change,
-                false => Change::Keep,
+                false => RadixKeyChange::Keep,
             }
         })?;
         Ok(outcome)
     }
 }
 
-impl Radix<Bytes> {
+impl RadixIndex<ByteStrings> {
     /// Moves entries out of sparsely used memory, so that this memory can be given back to the
     /// system. One call moves up to `blocks` blocks of up to 1 KiB, which takes about a microsecond
     /// each. Returns true if there is more to do; other threads may have to finish first.
@@ -332,22 +338,22 @@ impl Radix<Bytes> {
     /// of the map's memory before it gives some back.
     ///
     /// ```
-    /// use nearfield_core::{Bytes, OrderedIndex};
-    /// use nearfield_radix::Radix;
+    /// use nearfield_core::{ByteStrings, OrderedIndex};
+    /// use nearfield_radix::RadixIndex;
     ///
-    /// let index = Radix::<Bytes>::new()?;
+    /// let index = RadixIndex::<ByteStrings>::new()?;
     /// index.insert(b"ann", b"one")?;
     /// while index.compact(64) {}
     /// assert_eq!(index.get(b"ann")?.as_deref(), Some(&b"one"[..]));
-    /// # Ok::<(), nearfield_core::Error>(())
+    /// # Ok::<(), nearfield_core::OperationError>(())
     /// ```
     pub fn compact(&self, blocks: usize) -> bool {
         self.tree.compact(blocks)
     }
 }
 
-impl<F: RadixForm> OrderedIndex<F> for Radix<F> {
-    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+impl<F: RadixForm> OrderedIndex<F> for RadixIndex<F> {
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), OperationError> {
         self.execute_probed(batch, &mut Off)
     }
 
@@ -359,17 +365,21 @@ impl<F: RadixForm> OrderedIndex<F> for Radix<F> {
         self.tree.check_invariants();
     }
 
-    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
         F::check(key, None)?;
         Ok(self.read(key, F::own_value))
     }
 
-    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn insert(
+        &self,
+        key: F::Key<'_>,
+        value: F::Value<'_>,
+    ) -> Result<Option<F::OwnedValue>, OperationError> {
         F::check(key, Some(value))?;
         let mut before = None;
         self.modify(key, |current| {
             before = current.map(F::own_value);
-            Change::Set(value)
+            RadixKeyChange::Set(value)
         })?;
         Ok(before)
     }
@@ -379,18 +389,18 @@ impl<F: RadixForm> OrderedIndex<F> for Radix<F> {
         key: F::Key<'_>,
         previous: Option<F::Value<'_>>,
         value: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
         F::check(key, previous)?;
         F::check(key, Some(value))?;
-        self.change_if(key, previous, Change::Set(value))
+        self.change_if(key, previous, RadixKeyChange::Set(value))
     }
 
-    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
         F::check(key, None)?;
         let mut before = None;
         self.modify(key, |current| {
             before = current.map(F::own_value);
-            Change::Remove
+            RadixKeyChange::Remove
         })?;
         Ok(before)
     }
@@ -399,8 +409,8 @@ impl<F: RadixForm> OrderedIndex<F> for Radix<F> {
         &self,
         key: F::Key<'_>,
         expected: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
         F::check(key, Some(expected))?;
-        self.change_if(key, Some(expected), Change::Remove)
+        self.change_if(key, Some(expected), RadixKeyChange::Remove)
     }
 }

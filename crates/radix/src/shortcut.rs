@@ -23,7 +23,7 @@
 //!
 //! The memory of a block of strings is reused for blocks of other lengths, so no entry may outlast
 //! it. Such a block dies first. After one grace period the entries for its keys are
-//! [purged](Tables::purge), and after another its memory is freed:
+//! [purged](ShortcutTables::purge), and after another its memory is freed:
 //!
 //! ```text
 //!   dead, unlinked ──── grace ────▶ purged ──── grace ────▶ freed
@@ -47,7 +47,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
 const ENTRIES_PER_LINE: usize = 5;
-const LINE_BYTES: usize = size_of::<Line>();
+const LINE_BYTES: usize = size_of::<ShortcutCacheLine>();
 const _: () = assert!(LINE_BYTES == 64);
 
 /// The share (1 in this number) of the budget that goes to the sketch, which detects hot keys.
@@ -82,25 +82,25 @@ pub struct Shortcut {
 /// A table of shortcuts.
 #[derive(Debug)]
 pub struct Shortcuts {
-    lines: Box<[Line]>,
+    lines: Box<[ShortcutCacheLine]>,
     sketch: FrequencySketch,
     usefulness: Usefulness,
 }
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Line {
-    entries: [Entry; ENTRIES_PER_LINE],
+struct ShortcutCacheLine {
+    entries: [ShortcutSlot; ENTRIES_PER_LINE],
 }
 
 #[derive(Debug, Default)]
-struct Entry {
+struct ShortcutSlot {
     fingerprint: AtomicU32,
     leaf: AtomicU32,
     parent: AtomicU32,
 }
 
-impl Entry {
+impl ShortcutSlot {
     fn holds(&self, hash: u64) -> bool {
         self.fingerprint.load(Relaxed) == fingerprint(hash) && self.leaf.load(Relaxed) != 0
     }
@@ -126,7 +126,7 @@ impl Shortcuts {
         let entries = (count * ENTRIES_PER_LINE) as i64;
         let trial = (4 * entries).clamp(JUDGED_PROBES, TRIAL_PROBES_MAX);
         Shortcuts {
-            lines: (0..count).map(|_| Line::default()).collect(),
+            lines: (0..count).map(|_| ShortcutCacheLine::default()).collect(),
             sketch,
             usefulness: Usefulness::new(trial),
         }
@@ -138,7 +138,7 @@ impl Shortcuts {
     }
 
     #[inline]
-    fn line(&self, hash: u64) -> &Line {
+    fn line(&self, hash: u64) -> &ShortcutCacheLine {
         let index = (u128::from(hash) * self.lines.len() as u128) >> 64;
         &self.lines[index as usize]
     }
@@ -176,7 +176,7 @@ impl Shortcuts {
     /// it was pinned, and is still pinned.
     pub fn insert(&self, hash: u64, shortcut: Shortcut) {
         let entries = &self.line(hash).entries;
-        let free = |entry: &&Entry| entry.leaf.load(Relaxed) == 0;
+        let free = |entry: &&ShortcutSlot| entry.leaf.load(Relaxed) == 0;
         entries
             .iter()
             .find(|entry| entry.holds(hash))
@@ -258,13 +258,13 @@ impl Usefulness {
 /// The shortcut tables of a tree: the one in use, and before it the replaced ones that threads may
 /// still use that were pinned at that time.
 #[derive(Debug, Default)]
-pub struct Tables {
+pub struct ShortcutTables {
     tables: RwLock<Vec<Option<Arc<Shortcuts>>>>,
     /// Number of tables, so that a tree without any pays nothing.
     count: AtomicUsize,
 }
 
-impl Tables {
+impl ShortcutTables {
     /// Returns the table in use. Call this, and use its result, while pinned.
     pub fn current(&self) -> Option<Arc<Shortcuts>> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
@@ -272,7 +272,7 @@ impl Tables {
     }
 
     /// Installs another table, or none. Returns the former one, which the caller must
-    /// [drop](Tables::drop_replaced) after a grace period.
+    /// [drop](ShortcutTables::drop_replaced) after a grace period.
     pub fn replace(&self, table: Option<Shortcuts>) -> Option<Arc<Shortcuts>> {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let replaced = tables.last().cloned().flatten();
@@ -330,12 +330,12 @@ impl Tables {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::Kind;
+    use crate::node::NodeRefKind;
 
     fn shortcut(index: u32) -> Shortcut {
         Shortcut {
-            leaf: Ref::new(Kind::Leaf, index),
-            parent: Ref::new(Kind::Node4, index),
+            leaf: Ref::new(NodeRefKind::Leaf, index),
+            parent: Ref::new(NodeRefKind::Node4, index),
         }
     }
 
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn purging_forgets_only_that_leaf() {
-        let tables = Tables::default();
+        let tables = ShortcutTables::default();
         assert!(!tables.purge(shortcut(1).leaf, || [7]));
         tables.replace(Some(Shortcuts::with_bytes(0)));
         let table = tables.current().unwrap();
@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn a_replaced_table_is_purged_until_it_is_dropped() {
-        let tables = Tables::default();
+        let tables = ShortcutTables::default();
         tables.replace(Some(Shortcuts::with_bytes(0)));
         let old = tables.current().unwrap();
         old.insert(7, shortcut(1));

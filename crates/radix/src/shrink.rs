@@ -2,17 +2,17 @@
 //! their only child.
 
 use crate::build::{is_underfull, smaller};
-use crate::counters::Probe;
+use crate::counters::RadixProbe;
 use crate::leaf::LeafForm;
-use crate::lock::{Held, pause};
-use crate::node::{Kind, Ref, Symbol};
-use crate::tree::{Hint, Tree};
-use crate::writer::Writer;
+use crate::lock::{VersionLockGuard, pause};
+use crate::node::{NodeRefKind, Ref, Symbol};
+use crate::tree::{Hint, RadixTree};
+use crate::writer::PinnedWriter;
 
-impl<F: LeafForm> Tree<F> {
+impl<F: LeafForm> RadixTree<F> {
     /// Replaces each node on the path of a key that has too few children left, with a smaller node
     /// or with its only child. Without memory for that, the node stays.
-    pub fn tidy(&self, key: F::Key<'_>, guard: &Writer<'_, F>, probe: &mut impl Probe) {
+    pub fn tidy(&self, key: F::Key<'_>, guard: &PinnedWriter<'_, F>, probe: &mut impl RadixProbe) {
         let mut waits = 0;
         loop {
             match self.tidy_once(key, guard, probe) {
@@ -23,12 +23,17 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    fn tidy_once(&self, key: F::Key<'_>, guard: &Writer<'_, F>, probe: &mut impl Probe) -> Tidy {
+    fn tidy_once(
+        &self,
+        key: F::Key<'_>,
+        guard: &PinnedWriter<'_, F>,
+        probe: &mut impl RadixProbe,
+    ) -> Tidy {
         let mut parent = self.root;
         let mut symbol = Self::first_symbol(key);
         loop {
             let child = self.child(self.memory.inner(parent), symbol);
-            if matches!(child.kind(), Kind::Nothing | Kind::Leaf) {
+            if matches!(child.kind(), NodeRefKind::Nothing | NodeRefKind::Leaf) {
                 return Tidy::Clean;
             }
             if is_underfull::<F>(&self.memory, child) {
@@ -39,7 +44,7 @@ impl<F: LeafForm> Tree<F> {
                     tidy => return tidy,
                 }
             }
-            if child.kind() == Kind::Dense {
+            if child.kind() == NodeRefKind::Dense {
                 return Tidy::Clean;
             }
             match F::symbol(key, self.memory.inner(child).header().depth()) {
@@ -55,11 +60,11 @@ impl<F: LeafForm> Tree<F> {
         key: F::Key<'_>,
         [parent, child]: [Ref; 2],
         symbol: Symbol,
-        guard: &Writer<'_, F>,
-        probe: &mut impl Probe,
+        guard: &PinnedWriter<'_, F>,
+        probe: &mut impl RadixProbe,
     ) -> Tidy {
         let above = self.memory.inner(parent);
-        let Ok((held_above, waits)) = Held::lock(&above.header().lock) else {
+        let Ok((held_above, waits)) = VersionLockGuard::lock(&above.header().lock) else {
             return Tidy::Raced;
         };
         probe.lock(waits);
@@ -68,10 +73,10 @@ impl<F: LeafForm> Tree<F> {
             return Tidy::Raced;
         }
         let lock = match child.kind() {
-            Kind::Dense => &self.memory.dense(child).header().lock,
+            NodeRefKind::Dense => &self.memory.dense(child).header().lock,
             _ => &self.memory.inner(child).header().lock,
         };
-        let Ok((held, waits)) = Held::lock(lock) else {
+        let Ok((held, waits)) = VersionLockGuard::lock(lock) else {
             held_above.unlock_unchanged();
             return Tidy::Raced;
         };

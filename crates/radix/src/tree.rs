@@ -20,18 +20,18 @@
 //! its latch alone, see [`latching`](crate::latching); a thread that holds a latch never waits.
 
 use crate::build::free_outside;
-use crate::counters::Probe;
+use crate::counters::RadixProbe;
 use crate::jump::{FIRST, Jumps, Prefixes, Stem, TABLES};
-use crate::latching::Latching;
+use crate::latching::LatchPolicy;
 use crate::leaf::LeafForm;
-use crate::lock::{Held, pause};
-use crate::memory::Memory;
+use crate::lock::{VersionLockGuard, pause};
+use crate::memory::RadixMemory;
 use crate::memory::rounds::Rounds;
-use crate::node::{Inner, Kind, Ref, Symbol};
-use crate::shortcut::{Shortcuts, Tables};
+use crate::node::{NodeRefKind, RadixInnerNode, Ref, Symbol};
+use crate::shortcut::{ShortcutTables, Shortcuts};
 use crossbeam_epoch::Guard;
 use crossbeam_utils::CachePadded;
-use nearfield_core::Error;
+use nearfield_core::OperationError;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -56,14 +56,14 @@ pub enum Hint<K> {
 
 /// An adaptive radix tree.
 #[derive(Debug)]
-pub struct Tree<F: LeafForm> {
-    pub memory: Arc<Memory>,
-    pub shortcuts: Arc<Tables>,
-    pub latching: Arc<Latching>,
+pub struct RadixTree<F: LeafForm> {
+    pub memory: Arc<RadixMemory>,
+    pub shortcuts: Arc<ShortcutTables>,
+    pub latching: Arc<LatchPolicy>,
     pub jumps: Jumps,
     pub root: Ref,
     entries: CachePadded<AtomicI64>,
-    /// Number of nodes and leaves retired since the last [`collect`](Tree::collect).
+    /// Number of nodes and leaves retired since the last [`collect`](RadixTree::collect).
     retired: CachePadded<AtomicUsize>,
     /// Number of collections that have found something.
     collected: AtomicUsize,
@@ -74,7 +74,7 @@ pub struct Tree<F: LeafForm> {
 
 /// The place at which a walk for a key has ended.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct RadixWalkEnd {
     /// The last inner node.
     pub node: Ref,
     /// Its depth.
@@ -90,11 +90,11 @@ pub struct Place {
     pub skipped: bool,
 }
 
-impl<F: LeafForm> Tree<F> {
-    pub fn new(limit_bytes: usize) -> Result<Self, Error> {
-        let memory = Memory::new(limit_bytes, F::LEAF_UNIT_BYTES, F::LEAF_UNITS_MAX)?;
-        let root = memory.allocate_inner(Kind::Node256, 0)?;
-        Ok(Tree {
+impl<F: LeafForm> RadixTree<F> {
+    pub fn new(limit_bytes: usize) -> Result<Self, OperationError> {
+        let memory = RadixMemory::new(limit_bytes, F::LEAF_UNIT_BYTES, F::LEAF_UNITS_MAX)?;
+        let root = memory.allocate_inner(NodeRefKind::Node256, 0)?;
+        Ok(RadixTree {
             memory: Arc::new(memory),
             shortcuts: Arc::default(),
             latching: Arc::default(),
@@ -139,8 +139,8 @@ impl<F: LeafForm> Tree<F> {
 
     /// Reads the child for a symbol.
     #[inline]
-    pub fn child(&self, node: Inner<'_>, symbol: Symbol) -> Ref {
-        if let Inner::Node256(node) = node
+    pub fn child(&self, node: RadixInnerNode<'_>, symbol: Symbol) -> Ref {
+        if let RadixInnerNode::Node256(node) = node
             && symbol < 256
         {
             return node.find(symbol as u8);
@@ -161,7 +161,7 @@ impl<F: LeafForm> Tree<F> {
         &self,
         key: F::Key<'_>,
         guard: &Guard,
-        probe: &mut impl Probe,
+        probe: &mut impl RadixProbe,
         read: impl FnOnce(F::Value<'_>) -> R,
     ) -> Option<R> {
         let found = self.find_value(key, guard, probe)?;
@@ -174,7 +174,7 @@ impl<F: LeafForm> Tree<F> {
         &'g self,
         key: F::Key<'_>,
         guard: &'g Guard,
-        probe: &mut impl Probe,
+        probe: &mut impl RadixProbe,
     ) -> Option<F::Found<'g>> {
         let terminal = self.terminal(key, probe);
         if terminal.is_null() {
@@ -186,7 +186,7 @@ impl<F: LeafForm> Tree<F> {
 
     /// Reports that a walk decides at a node.
     #[inline]
-    fn report(&self, node: Ref, symbol: Symbol, probe: &mut impl Probe) {
+    fn report(&self, node: Ref, symbol: Symbol, probe: &mut impl RadixProbe) {
         if probe.listens() {
             probe.node(self.memory.visit(node, symbol));
         }
@@ -200,9 +200,9 @@ impl<F: LeafForm> Tree<F> {
         terminal: Ref,
         key: F::Key<'_>,
         guard: &Guard,
-        probe: &mut impl Probe,
+        probe: &mut impl RadixProbe,
     ) {
-        if probe.listens() && matches!(terminal.kind(), Kind::Leaf | Kind::Dense) {
+        if probe.listens() && matches!(terminal.kind(), NodeRefKind::Leaf | NodeRefKind::Dense) {
             F::report(&self.memory, terminal, key, guard, probe);
         }
     }
@@ -213,7 +213,7 @@ impl<F: LeafForm> Tree<F> {
     /// branches distinguish them, because a jump by a table of kinds is often mispredicted, and
     /// then the next lookup cannot begin before this one's line has arrived.
     #[inline]
-    fn terminal(&self, key: F::Key<'_>, probe: &mut impl Probe) -> Ref {
+    fn terminal(&self, key: F::Key<'_>, probe: &mut impl RadixProbe) -> Ref {
         let mut node = self.memory.node256(self.root);
         let (mut depth, mut place) = (0, self.root);
         loop {
@@ -236,7 +236,7 @@ impl<F: LeafForm> Tree<F> {
 
     /// Walks like `terminal`, starting at a node of any kind.
     #[inline(never)]
-    fn terminal_below(&self, node: Ref, key: F::Key<'_>, probe: &mut impl Probe) -> Ref {
+    fn terminal_below(&self, node: Ref, key: F::Key<'_>, probe: &mut impl RadixProbe) -> Ref {
         let mut child = node;
         while child.is_inner() {
             let node = self.memory.inner(child);
@@ -250,8 +250,13 @@ impl<F: LeafForm> Tree<F> {
     }
 
     /// Walks towards the place of a key, but not beyond nodes of depth `until`.
-    pub fn descend(&self, key: F::Key<'_>, until: usize, probe: &mut impl Probe) -> Place {
-        let mut place = Place {
+    pub fn descend(
+        &self,
+        key: F::Key<'_>,
+        until: usize,
+        probe: &mut impl RadixProbe,
+    ) -> RadixWalkEnd {
+        let mut place = RadixWalkEnd {
             node: self.root,
             depth: 0,
             symbol: Self::first_symbol(key),
@@ -268,7 +273,7 @@ impl<F: LeafForm> Tree<F> {
             let depth = self.memory.inner(place.child).header().depth();
             match F::symbol(key, depth) {
                 Some(symbol) if depth <= until => {
-                    place = Place {
+                    place = RadixWalkEnd {
                         node: place.child,
                         depth,
                         symbol,
@@ -286,8 +291,10 @@ impl<F: LeafForm> Tree<F> {
     pub fn any_key<'g>(&'g self, mut node: Ref, guard: &'g Guard) -> Option<F::Key<'g>> {
         loop {
             match node.kind() {
-                Kind::Nothing => return None,
-                Kind::Leaf | Kind::Dense => return F::any_key(&self.memory, node, guard),
+                NodeRefKind::Nothing => return None,
+                NodeRefKind::Leaf | NodeRefKind::Dense => {
+                    return F::any_key(&self.memory, node, guard);
+                }
                 _ => {
                     let inner = self.memory.inner(node);
                     let version = inner.header().lock.read();
@@ -306,7 +313,7 @@ impl<F: LeafForm> Tree<F> {
     /// old child.
     pub fn relink(
         &self,
-        above: Inner<'_>,
+        above: RadixInnerNode<'_>,
         [old, new]: [Ref; 2],
         hint: Hint<F::Key<'_>>,
         guard: &Guard,
@@ -419,7 +426,7 @@ impl<F: LeafForm> Tree<F> {
             };
             let above = self.memory.inner(node);
             // If another node has replaced it, the nodes below are not found.
-            let Ok((held, _)) = Held::lock(&above.header().lock) else {
+            let Ok((held, _)) = VersionLockGuard::lock(&above.header().lock) else {
                 continue;
             };
             let depth = above.header().depth();
@@ -532,7 +539,7 @@ impl<F: LeafForm> Tree<F> {
     }
 }
 
-impl<F: LeafForm> Drop for Tree<F> {
+impl<F: LeafForm> Drop for RadixTree<F> {
     fn drop(&mut self) {
         // SAFETY: this thread owns the tree exclusively, and has one reference to each leaf.
         unsafe { free_outside::<F>(&self.memory, vec![self.root]) };

@@ -1,10 +1,10 @@
 //! Values of byte strings, read in place.
 
 use crate::counters::Off;
-use crate::leaf::strings::Found;
-use crate::radix::{Radix, RadixForm};
+use crate::leaf::strings::StringBlockValue;
+use crate::radix::{RadixForm, RadixIndex};
 use crossbeam_epoch::Guard;
-use nearfield_core::{Bytes, Error, Form};
+use nearfield_core::{ByteStrings, EntryForm, OperationError};
 use std::fmt::{self, Debug, Formatter};
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -16,20 +16,23 @@ use std::ops::Deref;
 /// memory that any thread has retired since is not reused, so hold it only briefly. It cannot be
 /// sent to another thread.
 pub struct ValueRef<'m> {
-    value: Found<'static>,
+    value: StringBlockValue<'static>,
     // Keeps a value outside the blocks from being freed.
     _guard: Guard,
     // Keeps the index, and with it the memory, from being dropped.
-    _index: PhantomData<&'m Radix<Bytes>>,
+    _index: PhantomData<&'m RadixIndex<ByteStrings>>,
 }
 
-impl RadixForm for Bytes {
+impl RadixForm for ByteStrings {
     type Lent<'m> = ValueRef<'m>;
-    type KeyFailure = Error;
+    type KeyFailure = OperationError;
 
     #[inline]
-    fn lend<'m>(radix: &'m Radix<Bytes>, key: &[u8]) -> Result<Option<ValueRef<'m>>, Error> {
-        Bytes::check(key, None)?;
+    fn lend<'m>(
+        radix: &'m RadixIndex<ByteStrings>,
+        key: &[u8],
+    ) -> Result<Option<ValueRef<'m>>, OperationError> {
+        ByteStrings::check(key, None)?;
         let guard = crossbeam_epoch::pin();
         let found = radix.tree.find_value(key, &guard, &mut Off);
         // SAFETY: the guard is kept with the value. Entries outside are never written after they

@@ -4,7 +4,7 @@
 use crate::latching::Rule;
 use crate::leaf::LeafForm;
 use crate::node::Ref;
-use crate::tree::Tree;
+use crate::tree::RadixTree;
 use crossbeam_epoch::Guard;
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
@@ -17,8 +17,8 @@ const RETIRED_MAX: usize = 512;
 const RETIRED_SOME: usize = 16;
 
 /// The pinned thread; see the [module](self).
-pub struct Writer<'t, F: LeafForm> {
-    tree: &'t Tree<F>,
+pub struct PinnedWriter<'t, F: LeafForm> {
+    tree: &'t RadixTree<F>,
     guard: Guard,
     latching: Rule,
     /// The nodes unlinked under `guard`, each once: the first one here, the others in the list.
@@ -27,11 +27,11 @@ pub struct Writer<'t, F: LeafForm> {
     entries: Cell<i64>,
 }
 
-impl<F: LeafForm> Tree<F> {
+impl<F: LeafForm> RadixTree<F> {
     /// Pins this thread for writing.
-    pub fn writer(&self) -> Writer<'_, F> {
+    pub fn writer(&self) -> PinnedWriter<'_, F> {
         let guard = crossbeam_epoch::pin();
-        Writer {
+        PinnedWriter {
             tree: self,
             latching: self.latching.rule(&guard),
             guard,
@@ -42,7 +42,7 @@ impl<F: LeafForm> Tree<F> {
     }
 }
 
-impl<F: LeafForm> Writer<'_, F> {
+impl<F: LeafForm> PinnedWriter<'_, F> {
     /// Returns the rule for latches as long as this thread is pinned.
     #[inline]
     pub fn latching(&self) -> Rule {
@@ -89,7 +89,7 @@ impl<F: LeafForm> Writer<'_, F> {
     }
 }
 
-impl<F: LeafForm> Deref for Writer<'_, F> {
+impl<F: LeafForm> Deref for PinnedWriter<'_, F> {
     type Target = Guard;
 
     #[inline]
@@ -98,7 +98,7 @@ impl<F: LeafForm> Deref for Writer<'_, F> {
     }
 }
 
-impl<F: LeafForm> Drop for Writer<'_, F> {
+impl<F: LeafForm> Drop for PinnedWriter<'_, F> {
     fn drop(&mut self) {
         if self.entries.get() != 0 {
             self.tree.count_entries(self.entries.get());

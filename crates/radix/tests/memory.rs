@@ -2,8 +2,8 @@
 //! frees.
 #![cfg(not(loom))]
 
-use nearfield_core::{Batch, Bytes, OrderedIndex};
-use nearfield_radix::Radix;
+use nearfield_core::{Batch, ByteStrings, OrderedIndex};
+use nearfield_radix::RadixIndex;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -20,7 +20,7 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// Checks the memory held for each byte of leaves in use, without a thread's open span and memory
 /// that waits for the epochs.
-fn assert_held(index: &Radix<Bytes>, when: &str) {
+fn assert_held(index: &RadixIndex<ByteStrings>, when: &str) {
     let memory = index.memory();
     let most = memory.total_bytes() / 2 * 3 + (2 << 20);
     assert!(memory.taken_bytes < most, "{when}: {memory:?}");
@@ -33,11 +33,11 @@ fn assert_held(index: &Radix<Bytes>, when: &str) {
 fn memory_of_byte_strings_is_used_again_for_blocks_of_other_lengths() {
     let _alone = alone();
     for batch_size in [1, 16, 128] {
-        let index = Radix::<Bytes>::new().expect("address space");
+        let index = RadixIndex::<ByteStrings>::new().expect("address space");
         let mut rng = SmallRng::seed_from_u64(batch_size as u64);
         let mut numbers: Vec<usize> = (0..KEYS).collect();
         numbers.shuffle(&mut rng);
-        let mut batch = Batch::<Bytes>::new();
+        let mut batch = Batch::<ByteStrings>::new();
         let mut insert = |number: usize, value: &[u8]| {
             let key = format!("k{number}").into_bytes();
             if batch_size == 1 {
@@ -73,10 +73,10 @@ fn memory_of_byte_strings_is_used_again_for_blocks_of_other_lengths() {
 #[test]
 fn memory_of_byte_strings_is_small_again_after_values_were_longer_for_a_time() {
     let _alone = alone();
-    let index = Radix::<Bytes>::new().expect("address space");
+    let index = RadixIndex::<ByteStrings>::new().expect("address space");
     let mut rng = SmallRng::seed_from_u64(3);
     let mut numbers: Vec<usize> = (0..KEYS).collect();
-    let mut batch = Batch::<Bytes>::new();
+    let mut batch = Batch::<ByteStrings>::new();
     let mut write_all = |lengths: std::ops::RangeInclusive<usize>| {
         numbers.shuffle(&mut rng);
         for &number in &numbers {

@@ -2,18 +2,18 @@
 //! counts.
 #![cfg(not(loom))]
 
-use nearfield_core::{Bytes, OrderedIndex, Words};
+use nearfield_core::{ByteStrings, OrderedIndex, Words};
 use nearfield_radix::rivals::{Art, ArtRowex, Heart, Smart};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-struct Counting;
+struct LiveBytesAllocator;
 
 static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
 
 // SAFETY: everything is left to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for LiveBytesAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE_BYTES.fetch_add(layout.size() as i64, Ordering::Relaxed);
         // SAFETY: promised by the caller.
@@ -27,7 +27,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: LiveBytesAllocator = LiveBytesAllocator;
 
 /// Lock of the running test: allocations of others would be counted, too.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -101,14 +101,14 @@ macro_rules! tests {
 
             #[test]
             fn bytes() {
-                let insert = |index: &$index<Bytes>, key: u64| {
+                let insert = |index: &$index<ByteStrings>, key: u64| {
                     let text = key.to_string();
                     let value = "v".repeat(key as usize % 50);
                     index
                         .insert(text.as_bytes(), value.as_bytes())
                         .expect("insert");
                 };
-                let remove = |index: &$index<Bytes>, key: u64| {
+                let remove = |index: &$index<ByteStrings>, key: u64| {
                     let text = key.to_string();
                     index.remove(text.as_bytes()).expect("remove");
                 };

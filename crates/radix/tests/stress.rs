@@ -2,14 +2,14 @@
 //! AddressSanitizer, no freed memory is used.
 #![cfg(not(loom))]
 
-use nearfield_core::{Batch, Bytes, Direction, OrderedIndex, Words};
-use nearfield_radix::{EngineOptions, Radix, RadixForm};
-use nearfield_testkit::concurrent::{self, Config};
+use nearfield_core::{Batch, ByteStrings, OrderedIndex, ScanDirection, Words};
+use nearfield_radix::{EngineOptions, RadixForm, RadixIndex};
+use nearfield_testkit::concurrent::{self, ConcurrentTestConfig};
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-fn new<F: RadixForm>(seed: u64) -> Radix<F> {
-    let index = Radix::new().expect("address space");
+fn new<F: RadixForm>(seed: u64) -> RadixIndex<F> {
+    let index = RadixIndex::new().expect("address space");
     index.set_options(match seed % 3 {
         0 => EngineOptions::default(),
         1 => EngineOptions::data_centric(1 << 12),
@@ -20,12 +20,12 @@ fn new<F: RadixForm>(seed: u64) -> Radix<F> {
 
 #[test]
 fn words_are_linearizable() {
-    concurrent::check::<Words, _>(30, &Config::default(), new);
+    concurrent::check::<Words, _>(30, &ConcurrentTestConfig::default(), new);
 }
 
 #[test]
 fn bytes_are_linearizable() {
-    concurrent::check::<Bytes, _>(30, &Config::default(), new);
+    concurrent::check::<ByteStrings, _>(30, &ConcurrentTestConfig::default(), new);
 }
 
 /// Threads change blocks of byte strings in place: they overwrite values with others of the same
@@ -47,7 +47,7 @@ fn check_whole_values(lengths: [usize; 6]) {
     const KEYS: u8 = 40;
     const ROUNDS: usize = 400_000;
     const LENGTH_MAX: usize = 600;
-    let index = Radix::<Bytes>::new().expect("address space");
+    let index = RadixIndex::<ByteStrings>::new().expect("address space");
     let length = |key: u8| lengths[usize::from(key) / 2 % 6];
     for key in (0..KEYS).step_by(2) {
         index.insert(&[key], &vec![1; length(key)]).expect("insert");
@@ -76,13 +76,13 @@ fn check_whole_values(lengths: [usize; 6]) {
         for reader in 0..2 {
             let (index, writers_left, check) = (&index, &writers_left, &check);
             scope.spawn(move || {
-                let mut batch = Batch::<Bytes>::new();
+                let mut batch = Batch::<ByteStrings>::new();
                 let mut round = reader;
                 while writers_left.load(Ordering::Acquire) > 0 {
                     round += 1;
                     let stays = (round * 2) as u8 % KEYS;
                     assert!(index.read(&[stays], |value| check(stays, value)).is_some());
-                    let lent = Bytes::lend(index, &[stays]).expect("a key");
+                    let lent = ByteStrings::lend(index, &[stays]).expect("a key");
                     check(stays, &lent.expect("a key that stays"));
                     batch.clear();
                     for key in (0..KEYS).step_by(2) {
@@ -92,7 +92,7 @@ fn check_whole_values(lengths: [usize; 6]) {
                         Bound::Unbounded,
                         Bound::Unbounded,
                         1000,
-                        Direction::Ascending,
+                        ScanDirection::Ascending,
                     );
                     index.execute(&mut batch).expect("a batch");
                     for (position, key) in (0..KEYS).step_by(2).enumerate() {
@@ -108,11 +108,16 @@ fn check_whole_values(lengths: [usize; 6]) {
                     }
                     assert_eq!(stay, KEYS / 2);
                     stay = 0;
-                    index.scan(Bound::Unbounded, Direction::Descending, 64, |key, value| {
-                        check(key[0], value);
-                        stay += u8::from(key[0] % 2 == 0);
-                        ControlFlow::Continue(())
-                    });
+                    index.scan(
+                        Bound::Unbounded,
+                        ScanDirection::Descending,
+                        64,
+                        |key, value| {
+                            check(key[0], value);
+                            stay += u8::from(key[0] % 2 == 0);
+                            ControlFlow::Continue(())
+                        },
+                    );
                     assert_eq!(stay, KEYS / 2);
                 }
             });
@@ -125,7 +130,7 @@ fn check_whole_values(lengths: [usize; 6]) {
 /// concurrently; the final tree must be valid.
 #[test]
 fn nodes_grow_and_shrink_under_each_other() {
-    let index = Radix::<Words>::new().expect("address space");
+    let index = RadixIndex::<Words>::new().expect("address space");
     std::thread::scope(|scope| {
         for thread in 0..4u64 {
             let index = &index;
@@ -153,7 +158,7 @@ fn neighbours_do_not_lose_each_others_inserts() {
     const KEYS: u64 = 300_000;
     const THREADS: u64 = 4;
     for round in 0..6u64 {
-        let index = Radix::<Words>::new().expect("address space");
+        let index = RadixIndex::<Words>::new().expect("address space");
         let place = |number: u64| match round % 2 {
             0 => number,
             _ => number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
@@ -185,7 +190,7 @@ fn neighbours_do_not_lose_each_others_inserts() {
 fn readers_find_all_keys_while_jumps_change() {
     const KEYS: u32 = 4000;
     const ROUNDS: u32 = 40_000;
-    let index = Radix::<Bytes>::new().expect("address space");
+    let index = RadixIndex::<ByteStrings>::new().expect("address space");
     let key = |number: u32| format!("user:{number:08}").into_bytes();
     for number in (0..KEYS).step_by(2) {
         index.insert(&key(number), b"stays").expect("insert");
@@ -207,7 +212,7 @@ fn readers_find_all_keys_while_jumps_change() {
             writers_left.fetch_sub(1, Ordering::Release);
         });
         scope.spawn(move || {
-            let mut batch = Batch::<Bytes>::new();
+            let mut batch = Batch::<ByteStrings>::new();
             for round in 0..ROUNDS / 20 {
                 // Enough keys after each other that nodes divide, and are replaced by others.
                 for removes in [false, true] {
@@ -227,7 +232,7 @@ fn readers_find_all_keys_while_jumps_change() {
         });
         for reader in 0..2 {
             scope.spawn(move || {
-                let mut batch = Batch::<Bytes>::new();
+                let mut batch = Batch::<ByteStrings>::new();
                 let mut next = reader;
                 while writers_left.load(Ordering::Acquire) > 0 {
                     batch.clear();

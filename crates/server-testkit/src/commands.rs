@@ -20,7 +20,7 @@
 //! - deadlines that pass during the test, and GT and LT next to deadlines that depend on the time.
 
 pub use super::mode::Mode;
-use super::reply::Value;
+use super::reply::RespReplyValue;
 use super::{field_commands, function_commands, place_commands, stream_commands};
 use rand::RngExt;
 use rand::rngs::SmallRng;
@@ -33,7 +33,7 @@ pub const LEX_KEY: &[u8] = b"lex";
 
 /// A command of an episode.
 #[derive(Clone, Debug)]
-pub struct Sent {
+pub struct GeneratedCommand {
     /// The words, the name first.
     pub words: Vec<Vec<u8>>,
     /// The family of commands to which it belongs.
@@ -42,12 +42,12 @@ pub struct Sent {
     pub mode: Mode,
 }
 
-impl Sent {
+impl GeneratedCommand {
     /// Returns the commands that must be sent before it, so that Redis 7.0 and later servers know
     /// the same consumers of groups afterwards.
-    pub fn creating_consumer(&self) -> impl Iterator<Item = Sent> {
+    pub fn creating_consumer(&self) -> impl Iterator<Item = GeneratedCommand> {
         let create = stream_commands::creating_consumer(&self.words).into_iter();
-        create.map(|words| Sent {
+        create.map(|words| GeneratedCommand {
             words,
             family: self.family,
             mode: Mode::Exact,
@@ -61,7 +61,7 @@ impl Sent {
             if !word.is_empty() && word.iter().all(plain) {
                 String::from_utf8_lossy(word).into_owned()
             } else {
-                Value::Bulk(word.clone()).to_string()
+                RespReplyValue::Bulk(word.clone()).to_string()
             }
         });
         words.collect::<Vec<_>>().join(" ")
@@ -558,17 +558,17 @@ const ODD: &[&str] = &[
     "99999999999999999999999999",
 ];
 
-enum Node {
+enum CommandSyntaxNode {
     Word(String),
-    All(Vec<Node>),
-    One(Vec<Node>),
-    Maybe(Box<Node>),
-    Some(Box<Node>),
+    All(Vec<CommandSyntaxNode>),
+    One(Vec<CommandSyntaxNode>),
+    Maybe(Box<CommandSyntaxNode>),
+    Some(Box<CommandSyntaxNode>),
 }
 
-impl Node {
+impl CommandSyntaxNode {
     /// Reads alternatives up to the end or a closing bracket.
-    fn read(tokens: &mut std::iter::Peekable<std::vec::IntoIter<String>>) -> Node {
+    fn read(tokens: &mut std::iter::Peekable<std::vec::IntoIter<String>>) -> CommandSyntaxNode {
         let mut alternatives = vec![Vec::new()];
         while let Some(token) = tokens.next_if(|token| token != ")" && token != "]") {
             let node = match token.as_str() {
@@ -577,49 +577,54 @@ impl Node {
                     continue;
                 }
                 "(" | "[" => {
-                    let inner = Node::read(tokens);
+                    let inner = CommandSyntaxNode::read(tokens);
                     tokens.next().expect("a closing bracket");
                     if token == "[" {
-                        Node::Maybe(Box::new(inner))
+                        CommandSyntaxNode::Maybe(Box::new(inner))
                     } else {
                         inner
                     }
                 }
-                _ => Node::Word(token),
+                _ => CommandSyntaxNode::Word(token),
             };
             let node = match tokens.next_if(|token| token == "+") {
-                Some(_) => Node::Some(Box::new(node)),
+                Some(_) => CommandSyntaxNode::Some(Box::new(node)),
                 None => node,
             };
             if let Some(last) = alternatives.last_mut() {
                 last.push(node);
             }
         }
-        let mut alternatives: Vec<Node> = alternatives.into_iter().map(Node::All).collect();
+        let mut alternatives: Vec<CommandSyntaxNode> = alternatives
+            .into_iter()
+            .map(CommandSyntaxNode::All)
+            .collect();
         match alternatives.len() {
             1 => alternatives.remove(0),
-            _ => Node::One(alternatives),
+            _ => CommandSyntaxNode::One(alternatives),
         }
     }
 
     fn write(&self, random: &mut SmallRng, words: &mut Vec<Vec<u8>>) {
         match self {
-            Node::Word(name) => {
+            CommandSyntaxNode::Word(name) => {
                 let word = slot(name, random).unwrap_or_else(|| name.clone().into_bytes());
                 words.extend(place_commands::apart(name, word));
             }
-            Node::All(nodes) => {
+            CommandSyntaxNode::All(nodes) => {
                 for node in nodes {
                     node.write(random, words);
                 }
             }
-            Node::One(nodes) => nodes[random.random_range(0..nodes.len())].write(random, words),
-            Node::Maybe(node) => {
+            CommandSyntaxNode::One(nodes) => {
+                nodes[random.random_range(0..nodes.len())].write(random, words)
+            }
+            CommandSyntaxNode::Maybe(node) => {
                 if random.random_bool(0.4) {
                     node.write(random, words);
                 }
             }
-            Node::Some(node) => {
+            CommandSyntaxNode::Some(node) => {
                 for _ in 0..random.random_range(1..=3) {
                     node.write(random, words);
                 }
@@ -631,7 +636,7 @@ impl Node {
 struct Template {
     mode: Mode,
     odd: bool,
-    node: Node,
+    node: CommandSyntaxNode,
 }
 
 impl Template {
@@ -640,7 +645,7 @@ impl Template {
         let mut template = Template {
             mode: Mode::Exact,
             odd: true,
-            node: Node::All(Vec::new()),
+            node: CommandSyntaxNode::All(Vec::new()),
         };
         let mut rest = line.trim();
         loop {
@@ -673,7 +678,7 @@ impl Template {
             spaced = spaced.replace(mark, &format!(" {mark} "));
         }
         let tokens: Vec<String> = spaced.split_whitespace().map(str::to_owned).collect();
-        template.node = Node::read(&mut tokens.into_iter().peekable());
+        template.node = CommandSyntaxNode::read(&mut tokens.into_iter().peekable());
         Some(template)
     }
 }
@@ -741,11 +746,11 @@ impl Generator {
     }
 
     /// Returns the next command.
-    pub fn next_command(&mut self) -> Sent {
+    pub fn next_command(&mut self) -> GeneratedCommand {
         let random = &mut self.random;
         if self.in_transaction && random.random_bool(0.15) {
             self.in_transaction = false;
-            return Sent {
+            return GeneratedCommand {
                 words: vec![b"EXEC".to_vec()],
                 family: "transactions",
                 mode: Mode::Exact,
@@ -782,7 +787,7 @@ impl Generator {
         if random.random_bool(0.1) {
             words[0].make_ascii_lowercase();
         }
-        Sent {
+        GeneratedCommand {
             words,
             family,
             mode: template.mode,

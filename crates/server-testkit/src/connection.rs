@@ -1,6 +1,6 @@
 //! A connection to a server.
 
-use super::reply::Value;
+use super::reply::RespReplyValue;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A connection to a server.
 #[derive(Debug)]
-pub struct Connection {
+pub struct TestkitConnection {
     stream: TcpStream,
     /// The received bytes that were not read yet.
     pub(super) input: Vec<u8>,
@@ -20,13 +20,13 @@ pub struct Connection {
     pub(super) ended: bool,
 }
 
-impl Connection {
+impl TestkitConnection {
     /// Connects to a server.
-    pub fn open(address: SocketAddr) -> io::Result<Connection> {
+    pub fn open(address: SocketAddr) -> io::Result<TestkitConnection> {
         let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Connection {
+        Ok(TestkitConnection {
             stream,
             input: Vec::new(),
             start: 0,
@@ -40,7 +40,7 @@ impl Connection {
     }
 
     /// Sends a command and reads its reply.
-    pub fn command(&mut self, words: &[&[u8]]) -> io::Result<Value> {
+    pub fn command(&mut self, words: &[&[u8]]) -> io::Result<RespReplyValue> {
         let mut request = Vec::new();
         encode(&mut request, words);
         self.send(&request)?;
@@ -51,18 +51,18 @@ impl Connection {
     ///
     /// # Errors
     /// Those of [`send`](Self::send) and [`receive`](Self::receive).
-    pub fn exchange(&mut self, requests: &[u8], replies: usize) -> io::Result<Vec<Value>> {
+    pub fn exchange(&mut self, requests: &[u8], replies: usize) -> io::Result<Vec<RespReplyValue>> {
         self.send(requests)?;
         (0..replies).map(|_| self.receive()).collect()
     }
 
     /// Reads a reply.
-    pub fn receive(&mut self) -> io::Result<Value> {
+    pub fn receive(&mut self) -> io::Result<RespReplyValue> {
         self.receive_within(PATIENCE)
     }
 
     /// Reads a reply that arrives within some time.
-    pub fn receive_within(&mut self, patience: Duration) -> io::Result<Value> {
+    pub fn receive_within(&mut self, patience: Duration) -> io::Result<RespReplyValue> {
         let deadline = Instant::now() + patience;
         // Number of bytes from which parsing a long reply again is worthwhile.
         let mut enough = 1;
@@ -70,7 +70,7 @@ impl Connection {
         loop {
             let rest = &self.input[self.start..];
             if rest.len() >= enough || quiet {
-                let parsed = Value::parse(rest);
+                let parsed = RespReplyValue::parse(rest);
                 let parsed =
                     parsed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error.0))?;
                 if let Some((value, length)) = parsed {

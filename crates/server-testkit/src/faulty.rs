@@ -1,6 +1,6 @@
 //! A file system with faults, which a test sets or which occur by chance.
 
-use nearfield_server::disk::{Disk, DiskFile, RealDisk};
+use nearfield_server::disk::{PersistenceDisk, PersistenceFile, RealPersistenceDisk};
 use parking_lot::Mutex;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -15,7 +15,7 @@ pub const EIO: i32 = 5;
 
 /// The faults of a disk.
 #[derive(Debug, Default)]
-pub struct Faults {
+pub struct DiskFaults {
     /// Number of bytes that can still be written until there is no space.
     pub space: Option<u64>,
     /// Error of all writes.
@@ -33,23 +33,23 @@ pub struct Faults {
     /// Largest number of bytes that one write takes.
     pub short: Option<usize>,
     /// Faults that come and go by chance.
-    pub chance: Option<Chance>,
+    pub chance: Option<RandomDiskFaults>,
     /// Number of operations that have failed.
     pub failed: u64,
 }
 
 /// Faults that come and go by chance.
 #[derive(Debug)]
-pub struct Chance {
+pub struct RandomDiskFaults {
     random: SmallRng,
     /// Number of further operations that fail.
     burst: u32,
 }
 
-impl Chance {
+impl RandomDiskFaults {
     /// Creates faults that follow from a seed.
-    pub fn new(seed: u64) -> Chance {
-        Chance {
+    pub fn new(seed: u64) -> RandomDiskFaults {
+        RandomDiskFaults {
             random: SmallRng::seed_from_u64(seed),
             burst: 0,
         }
@@ -64,19 +64,19 @@ impl Chance {
     }
 }
 
-/// A file system with [`Faults`]. Clones share them.
+/// A file system with [`DiskFaults`]. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct FaultyDisk {
     /// The present faults.
-    pub faults: Arc<Mutex<Faults>>,
+    pub faults: Arc<Mutex<DiskFaults>>,
 }
 
 #[derive(Debug)]
 struct FaultyFile {
-    file: Arc<dyn DiskFile>,
+    file: Arc<dyn PersistenceFile>,
     path: PathBuf,
     synced: Mutex<u64>,
-    faults: Arc<Mutex<Faults>>,
+    faults: Arc<Mutex<DiskFaults>>,
 }
 
 fn length(path: &Path) -> u64 {
@@ -84,7 +84,7 @@ fn length(path: &Path) -> u64 {
 }
 
 impl FaultyDisk {
-    fn wrap(&self, path: &Path, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+    fn wrap(&self, path: &Path, file: Arc<dyn PersistenceFile>) -> Arc<dyn PersistenceFile> {
         Arc::new(FaultyFile {
             file,
             path: path.to_owned(),
@@ -101,7 +101,7 @@ impl FaultyDisk {
     }
 }
 
-impl Faults {
+impl DiskFaults {
     fn fail(&mut self, error: Option<i32>) -> io::Result<()> {
         match error {
             Some(error) => {
@@ -113,24 +113,24 @@ impl Faults {
     }
 }
 
-impl Disk for FaultyDisk {
-    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+impl PersistenceDisk for FaultyDisk {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn PersistenceFile>> {
         self.check_names()?;
-        Ok(self.wrap(path, RealDisk.create(path)?))
+        Ok(self.wrap(path, RealPersistenceDisk.create(path)?))
     }
 
-    fn append(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(self.wrap(path, RealDisk.append(path)?))
+    fn append(&self, path: &Path) -> io::Result<Arc<dyn PersistenceFile>> {
+        Ok(self.wrap(path, RealPersistenceDisk.append(path)?))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.check_names()?;
-        RealDisk.rename(from, to)
+        RealPersistenceDisk.rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.check_names()?;
-        RealDisk.remove(path)
+        RealPersistenceDisk.remove(path)
     }
 
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
@@ -139,11 +139,11 @@ impl Disk for FaultyDisk {
         let failure = faults.directories;
         faults.fail(failure)?;
         drop(faults);
-        RealDisk.sync_directory(path)
+        RealPersistenceDisk.sync_directory(path)
     }
 }
 
-impl DiskFile for FaultyFile {
+impl PersistenceFile for FaultyFile {
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut faults = self.faults.lock();
         let mut count = bytes.len();

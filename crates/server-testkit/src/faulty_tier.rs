@@ -1,6 +1,6 @@
 //! A disk for tiers with faults that a test sets.
 
-use nearfield_tiers::disk::{Disk, DiskFile, RealDisk};
+use nearfield_tiers::disk::{RealTierDisk, TierDisk, TierFile};
 use parking_lot::{Mutex, MutexGuard};
 use std::fs::File;
 use std::io;
@@ -46,7 +46,7 @@ pub struct FaultyTierDisk {
 
 #[derive(Debug)]
 struct FaultyTierFile {
-    file: Box<dyn DiskFile>,
+    file: Box<dyn TierFile>,
     /// An unmapped part of this process's memory: the kernel returns `EIO` for reads of it.
     unreadable: File,
     faults: Arc<Mutex<TierFaults>>,
@@ -64,24 +64,24 @@ fn answer(faults: &Mutex<TierFaults>) -> MutexGuard<'_, TierFaults> {
     }
 }
 
-impl Disk for FaultyTierDisk {
-    fn create(&self, folder: &Path, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
+impl TierDisk for FaultyTierDisk {
+    fn create(&self, folder: &Path, bytes: u64) -> io::Result<Box<dyn TierFile>> {
         let mut faults = answer(&self.faults);
         let creates = faults.creates;
         faults.fail(creates)?;
         Ok(Box::new(FaultyTierFile {
-            file: RealDisk.create(folder, bytes)?,
+            file: RealTierDisk.create(folder, bytes)?,
             unreadable: File::open("/proc/self/mem")?,
             faults: Arc::clone(&self.faults),
         }))
     }
 
     fn free_bytes(&self, folder: &Path) -> io::Result<Option<u64>> {
-        RealDisk.free_bytes(folder)
+        RealTierDisk.free_bytes(folder)
     }
 }
 
-impl DiskFile for FaultyTierFile {
+impl TierFile for FaultyTierFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let mut faults = answer(&self.faults);
         let reads = faults.reads;

@@ -5,23 +5,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A separate folder that is deleted when this is dropped.
 #[derive(Debug)]
-pub struct Folder(pub PathBuf);
+pub struct TestkitFolder(pub PathBuf);
 
-impl Default for Folder {
-    fn default() -> Folder {
-        Folder::new()
+impl Default for TestkitFolder {
+    fn default() -> TestkitFolder {
+        TestkitFolder::new()
     }
 }
 
-impl Folder {
+impl TestkitFolder {
     /// Creates a new, empty folder.
-    pub fn new() -> Folder {
+    pub fn new() -> TestkitFolder {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("nearfield-test-{}-{count}", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&path).expect("a new folder");
-        Folder(path)
+        TestkitFolder(path)
     }
 
     /// Returns the path of a file in it.
@@ -30,7 +30,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TestkitFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }

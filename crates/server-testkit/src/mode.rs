@@ -1,6 +1,6 @@
 //! The rules by which the replies of two servers to one command count as equal.
 
-use super::reply::Value;
+use super::reply::RespReplyValue;
 
 /// Number above which numbers are times in [`Mode::Times`].
 const TIME_MIN: i64 = 1_000_000_000;
@@ -27,27 +27,45 @@ pub enum Mode {
 
 impl Mode {
     /// Returns true if two replies count as equal.
-    pub fn same(self, ours: &Value, redis: &Value) -> bool {
+    pub fn same(self, ours: &RespReplyValue, redis: &RespReplyValue) -> bool {
         match (self, ours, redis) {
-            (Mode::Near(distance), Value::Integer(ours), Value::Integer(redis)) => {
-                (*ours < 0) == (*redis < 0) && ours.abs_diff(*redis) <= distance.unsigned_abs()
-            }
-            (Mode::Times(distance), Value::Integer(ours), Value::Integer(redis)) => {
+            (
+                Mode::Near(distance),
+                RespReplyValue::Integer(ours),
+                RespReplyValue::Integer(redis),
+            ) => (*ours < 0) == (*redis < 0) && ours.abs_diff(*redis) <= distance.unsigned_abs(),
+            (
+                Mode::Times(distance),
+                RespReplyValue::Integer(ours),
+                RespReplyValue::Integer(redis),
+            ) => {
                 let near = Mode::Near(distance);
                 match (*ours).min(*redis) > TIME_MIN {
-                    true => near.same(&Value::Integer(*ours), &Value::Integer(*redis)),
+                    true => near.same(
+                        &RespReplyValue::Integer(*ours),
+                        &RespReplyValue::Integer(*redis),
+                    ),
                     false => ours == redis,
                 }
             }
-            (Mode::Near(_) | Mode::Times(_), Value::Array(ours), Value::Array(redis)) => {
+            (
+                Mode::Near(_) | Mode::Times(_),
+                RespReplyValue::Array(ours),
+                RespReplyValue::Array(redis),
+            ) => {
                 let mut pairs = ours.iter().zip(redis);
                 ours.len() == redis.len() && pairs.all(|(ours, redis)| self.same(ours, redis))
             }
-            (Mode::Near(_) | Mode::Times(_), Value::Map(ours), Value::Map(redis)) => {
+            (
+                Mode::Near(_) | Mode::Times(_),
+                RespReplyValue::Map(ours),
+                RespReplyValue::Map(redis),
+            ) => {
                 let mut pairs = ours.iter().zip(redis);
-                let same = |(ours, redis): (&(Value, Value), &(Value, Value))| {
-                    ours.0 == redis.0 && self.same(&ours.1, &redis.1)
-                };
+                let same = |(ours, redis): (
+                    &(RespReplyValue, RespReplyValue),
+                    &(RespReplyValue, RespReplyValue),
+                )| { ours.0 == redis.0 && self.same(&ours.1, &redis.1) };
                 ours.len() == redis.len() && pairs.all(same)
             }
             (Mode::Exact | Mode::Near(_) | Mode::Times(_), ours, redis) => ours == redis,
@@ -55,33 +73,34 @@ impl Mode {
         }
     }
 
-    fn sorted(self, value: Value) -> Value {
+    fn sorted(self, value: RespReplyValue) -> RespReplyValue {
         match (self, value) {
-            (Mode::Unordered, Value::Array(mut elements)) => {
+            (Mode::Unordered, RespReplyValue::Array(mut elements)) => {
                 elements.sort();
-                Value::Array(elements)
+                RespReplyValue::Array(elements)
             }
-            (Mode::Unordered, Value::Set(mut elements)) => {
+            (Mode::Unordered, RespReplyValue::Set(mut elements)) => {
                 elements.sort();
-                Value::Set(elements)
+                RespReplyValue::Set(elements)
             }
-            (_, Value::Map(mut pairs)) => {
+            (_, RespReplyValue::Map(mut pairs)) => {
                 pairs.sort();
-                Value::Map(pairs)
+                RespReplyValue::Map(pairs)
             }
-            (Mode::Pairs, Value::Array(mut elements)) => {
+            (Mode::Pairs, RespReplyValue::Array(mut elements)) => {
                 if elements
                     .iter()
-                    .any(|element| matches!(element, Value::Array(_)))
+                    .any(|element| matches!(element, RespReplyValue::Array(_)))
                 {
                     elements.sort();
-                    return Value::Array(elements);
+                    return RespReplyValue::Array(elements);
                 }
-                let mut pairs: Vec<Vec<Value>> = elements.chunks(2).map(<[_]>::to_vec).collect();
+                let mut pairs: Vec<Vec<RespReplyValue>> =
+                    elements.chunks(2).map(<[_]>::to_vec).collect();
                 pairs.sort();
-                Value::Array(pairs.concat())
+                RespReplyValue::Array(pairs.concat())
             }
-            (Mode::Scan | Mode::ScanPairs, Value::Array(mut parts)) => {
+            (Mode::Scan | Mode::ScanPairs, RespReplyValue::Array(mut parts)) => {
                 let inner = if self == Mode::Scan {
                     Mode::Unordered
                 } else {
@@ -90,7 +109,7 @@ impl Mode {
                 if let [_, elements] = parts.as_mut_slice() {
                     *elements = inner.sorted(elements.clone());
                 }
-                Value::Array(parts)
+                RespReplyValue::Array(parts)
             }
             (_, value) => value,
         }

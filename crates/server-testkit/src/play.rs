@@ -1,7 +1,7 @@
 //! The player of a transcript's case against a server.
 
-use super::connection::Connection;
-use super::script::{Action, Case};
+use super::connection::TestkitConnection;
+use super::script::{TranscriptAction, TranscriptCase};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ pub type Played = Vec<Option<String>>;
 
 /// The settings for reading replies.
 #[derive(Clone, Copy, Debug)]
-pub struct Reading {
+pub struct ReplyReadOptions {
     /// Timeout of a reply.
     pub patience: Duration,
     /// True if all replies are read, not only as many as are expected.
@@ -30,9 +30,13 @@ pub struct Reading {
 ///
 /// # Errors
 /// The connection to the server fails.
-pub fn play(case: &Case, address: SocketAddr, reading: Reading) -> Result<Played, String> {
+pub fn play(
+    case: &TranscriptCase,
+    address: SocketAddr,
+    reading: ReplyReadOptions,
+) -> Result<Played, String> {
     reset(address).map_err(|error| format!("cannot empty the server: {error}"))?;
-    let mut connections: BTreeMap<u32, Connection> = BTreeMap::new();
+    let mut connections: BTreeMap<u32, TestkitConnection> = BTreeMap::new();
     let mut played = Vec::new();
     for step in &case.steps {
         let connection = match connections.entry(step.connection) {
@@ -58,8 +62,8 @@ pub fn play(case: &Case, address: SocketAddr, reading: Reading) -> Result<Played
     Ok(played)
 }
 
-fn open(address: SocketAddr, resp3: bool) -> io::Result<Connection> {
-    let mut connection = Connection::open(address)?;
+fn open(address: SocketAddr, resp3: bool) -> io::Result<TestkitConnection> {
+    let mut connection = TestkitConnection::open(address)?;
     if resp3 {
         connection.command(&[b"HELLO", b"3"])?;
     }
@@ -68,7 +72,7 @@ fn open(address: SocketAddr, resp3: bool) -> io::Result<Connection> {
 
 /// Removes everything that the previous case has left.
 fn reset(address: SocketAddr) -> io::Result<()> {
-    let mut connection = Connection::open(address)?;
+    let mut connection = TestkitConnection::open(address)?;
     for command in [
         "FLUSHALL",
         "FUNCTION FLUSH",
@@ -87,28 +91,32 @@ fn reset(address: SocketAddr) -> io::Result<()> {
 }
 
 /// Returns the server's reply, and true if more steps are possible.
-fn act(connection: &mut Connection, action: &Action, reading: Reading) -> (Option<String>, bool) {
+fn act(
+    connection: &mut TestkitConnection,
+    action: &TranscriptAction,
+    reading: ReplyReadOptions,
+) -> (Option<String>, bool) {
     let failed = |error: io::Error| (Some(format!("({error})")), false);
     match action {
-        Action::Send(bytes) => match connection.send(bytes) {
+        TranscriptAction::Send(bytes) => match connection.send(bytes) {
             Ok(()) => (None, true),
             Err(error) => failed(error),
         },
-        Action::Sleep(time) => {
+        TranscriptAction::Sleep(time) => {
             thread::sleep(*time);
             (None, true)
         }
-        Action::Silence => match connection.is_silent(SILENCE) {
+        TranscriptAction::Silence => match connection.is_silent(SILENCE) {
             Ok(true) => (Some(String::new()), true),
             Ok(false) => (Some(read(connection, 1, reading).0), false),
             Err(error) => failed(error),
         },
-        Action::Closed => match connection.is_closed(reading.patience) {
+        TranscriptAction::Closed => match connection.is_closed(reading.patience) {
             Ok(true) => (Some(String::new()), true),
             Ok(false) => (Some("(the connection is not closed)".to_owned()), false),
             Err(error) => failed(error),
         },
-        Action::Bytes(expected) => {
+        TranscriptAction::Bytes(expected) => {
             let (count, patience) = if reading.all {
                 (usize::MAX, Duration::from_millis(100))
             } else {
@@ -119,7 +127,7 @@ fn act(connection: &mut Connection, action: &Action, reading: Reading) -> (Optio
                 Err(error) => failed(error),
             }
         }
-        Action::Replies(expected) => {
+        TranscriptAction::Replies(expected) => {
             let open_ended = expected.last().is_some_and(|line| line == ANY);
             let lines = expected.len() - usize::from(open_ended);
             let (text, go_on) = read(connection, lines.max(1), reading);
@@ -129,7 +137,11 @@ fn act(connection: &mut Connection, action: &Action, reading: Reading) -> (Optio
 }
 
 /// Reads replies up to `lines` lines, and prints them.
-fn read(connection: &mut Connection, lines: usize, reading: Reading) -> (String, bool) {
+fn read(
+    connection: &mut TestkitConnection,
+    lines: usize,
+    reading: ReplyReadOptions,
+) -> (String, bool) {
     let mut text = String::new();
     loop {
         let found = if text.is_empty() {
@@ -163,18 +175,20 @@ fn read(connection: &mut Connection, lines: usize, reading: Reading) -> (String,
 }
 
 /// Returns the expected output of a step, and true if the server's output matches it.
-pub fn compare(action: &Action, played: &str, unordered: bool) -> (String, bool) {
+pub fn compare(action: &TranscriptAction, played: &str, unordered: bool) -> (String, bool) {
     match action {
-        Action::Send(_) | Action::Sleep(_) => (String::new(), false),
-        Action::Silence => ("(no reply yet)".to_owned(), played.is_empty()),
-        Action::Closed => ("(the connection is closed)".to_owned(), played.is_empty()),
-        Action::Bytes(bytes) => {
+        TranscriptAction::Send(_) | TranscriptAction::Sleep(_) => (String::new(), false),
+        TranscriptAction::Silence => ("(no reply yet)".to_owned(), played.is_empty()),
+        TranscriptAction::Closed => ("(the connection is closed)".to_owned(), played.is_empty()),
+        TranscriptAction::Bytes(bytes) => {
             let expected = bytes.escape_ascii().to_string();
             let same = expected == played;
             (expected, same)
         }
-        Action::Replies(lines) if lines.is_empty() => ("(no reply is given)".to_owned(), false),
-        Action::Replies(lines) => {
+        TranscriptAction::Replies(lines) if lines.is_empty() => {
+            ("(no reply is given)".to_owned(), false)
+        }
+        TranscriptAction::Replies(lines) => {
             let found: Vec<&str> = match played {
                 "\n" => vec![""],
                 played => played.split('\n').collect(),
@@ -240,7 +254,7 @@ fn elements(lines: &[&str]) -> Vec<String> {
 }
 
 /// Only transcripts use these.
-impl Connection {
+impl TestkitConnection {
     /// Reads `count` bytes, or fewer if no more arrive.
     fn receive_bytes(&mut self, count: usize, patience: Duration) -> io::Result<Vec<u8>> {
         let deadline = Instant::now() + patience;

@@ -1,7 +1,7 @@
 //! Debian's redis-server, for comparison, and programs that take its flags.
 
-use super::connection::{Connection, PATIENCE};
-use super::reply::Value;
+use super::connection::{PATIENCE, TestkitConnection};
+use super::reply::RespReplyValue;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -11,50 +11,50 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// A redis-server with a folder of its own. It is killed when this is dropped.
-pub struct Redis {
+pub struct RedisPeerProcess {
     /// The address on which it listens.
     pub address: SocketAddr,
     child: Child,
     folder: PathBuf,
 }
 
-impl Redis {
+impl RedisPeerProcess {
     /// Starts a server on a free port, without persistence and with default settings except for
     /// `options` of its command line.
     ///
     /// # Errors
     /// The reason why it is not available: it is not installed, or not of version 7.
-    pub fn start(options: &[&str]) -> Result<Redis, String> {
+    pub fn start(options: &[&str]) -> Result<RedisPeerProcess, String> {
         let version = Command::new("redis-server").arg("--version").output();
         let version = version.map_err(|error| format!("no redis-server: {error}"))?;
         let version = String::from_utf8_lossy(&version.stdout).into_owned();
         if !version.contains("v=7.") {
             return Err(format!("not version 7: {}", version.trim()));
         }
-        Ok(Redis::started("redis-server", options))
+        Ok(RedisPeerProcess::started("redis-server", options))
     }
 
     /// Starts another program with the flags of redis-server, such as valkey-server.
     ///
     /// # Errors
     /// It is not installed.
-    pub fn start_program(program: &str, options: &[&str]) -> Result<Redis, String> {
+    pub fn start_program(program: &str, options: &[&str]) -> Result<RedisPeerProcess, String> {
         let version = Command::new(program).arg("--version").output();
         version.map_err(|error| format!("no {program}: {error}"))?;
-        Ok(Redis::started(program, options))
+        Ok(RedisPeerProcess::started(program, options))
     }
 
-    fn started(program: &str, options: &[&str]) -> Redis {
+    fn started(program: &str, options: &[&str]) -> RedisPeerProcess {
         // Another program may take the port before the server does.
         for _ in 0..5 {
-            if let Some(redis) = Redis::try_start(program, options) {
+            if let Some(redis) = RedisPeerProcess::try_start(program, options) {
                 return redis;
             }
         }
         panic!("{program} is installed and does not start");
     }
 
-    fn try_start(program: &str, options: &[&str]) -> Option<Redis> {
+    fn try_start(program: &str, options: &[&str]) -> Option<RedisPeerProcess> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("nearfield-redis-{}-{count}", process::id());
@@ -75,15 +75,15 @@ impl Redis {
             .stderr(Stdio::null())
             .spawn()
             .expect("the program runs");
-        let mut redis = Redis {
+        let mut redis = RedisPeerProcess {
             address,
             child,
             folder,
         };
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline && matches!(redis.child.try_wait(), Ok(None)) {
-            if let Ok(mut connection) = Connection::open(address)
-                && let Ok(Value::Simple(_)) = connection.command(&[b"PING"])
+            if let Ok(mut connection) = TestkitConnection::open(address)
+                && let Ok(RespReplyValue::Simple(_)) = connection.command(&[b"PING"])
             {
                 return Some(redis);
             }
@@ -93,7 +93,7 @@ impl Redis {
     }
 }
 
-impl Drop for Redis {
+impl Drop for RedisPeerProcess {
     fn drop(&mut self) {
         // The server may have ended by itself, and a folder that stays behind is no reason to fail
         // a test.

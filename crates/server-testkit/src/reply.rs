@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Write};
 
 /// A reply of either version of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Value {
+pub enum RespReplyValue {
     /// `+`
     Simple(Vec<u8>),
     /// `-`
@@ -20,13 +20,13 @@ pub enum Value {
     /// `_`, of RESP3
     Null,
     /// `*`
-    Array(Vec<Value>),
+    Array(Vec<RespReplyValue>),
     /// `%`
-    Map(Vec<(Value, Value)>),
+    Map(Vec<(RespReplyValue, RespReplyValue)>),
     /// `~`
-    Set(Vec<Value>),
+    Set(Vec<RespReplyValue>),
     /// `>`
-    Push(Vec<Value>),
+    Push(Vec<RespReplyValue>),
     /// The text of the number, so that the sent bytes are compared.
     Double(Vec<u8>),
     /// `#`
@@ -39,21 +39,21 @@ pub enum Value {
 
 /// Bytes that are not a reply.
 #[derive(Debug)]
-pub struct Malformed(pub String);
+pub struct MalformedReply(pub String);
 
 /// Nesting depth that no command's reply has.
 const DEPTH_MAX: usize = 32;
 
-impl Value {
+impl RespReplyValue {
     /// Returns the reply without the fields of these names, in maps and in lists of names and
     /// values.
-    pub fn without(self, names: &[&str]) -> Value {
-        let is_named = |value: &Value| match value {
-            Value::Bulk(name) => names.iter().any(|it| it.as_bytes() == name),
+    pub fn without(self, names: &[&str]) -> RespReplyValue {
+        let is_named = |value: &RespReplyValue| match value {
+            RespReplyValue::Bulk(name) => names.iter().any(|it| it.as_bytes() == name),
             _ => false,
         };
         match self {
-            Value::Array(elements) => {
+            RespReplyValue::Array(elements) => {
                 let (mut kept, mut elements) = (Vec::new(), elements.into_iter());
                 while let Some(element) = elements.next() {
                     match is_named(&element) {
@@ -61,11 +61,11 @@ impl Value {
                         false => kept.push(element.without(names)),
                     }
                 }
-                Value::Array(kept)
+                RespReplyValue::Array(kept)
             }
-            Value::Map(pairs) => {
+            RespReplyValue::Map(pairs) => {
                 let kept = pairs.into_iter().filter(|(name, _)| !is_named(name));
-                Value::Map(kept.map(|(name, it)| (name, it.without(names))).collect())
+                RespReplyValue::Map(kept.map(|(name, it)| (name, it.without(names))).collect())
             }
             other => other,
         }
@@ -73,44 +73,52 @@ impl Value {
 
     /// Reads a reply at the beginning of `bytes`. Returns it with its length, or `None` if it is
     /// incomplete.
-    pub fn parse(bytes: &[u8]) -> Result<Option<(Value, usize)>, Malformed> {
-        let mut reader = Reader { bytes, position: 0 };
+    pub fn parse(bytes: &[u8]) -> Result<Option<(RespReplyValue, usize)>, MalformedReply> {
+        let mut reader = RespReplyReader { bytes, position: 0 };
         match reader.value(0) {
             Ok(value) => Ok(Some((value, reader.position))),
-            Err(Stop::Incomplete) => Ok(None),
-            Err(Stop::Malformed(why)) => {
+            Err(ReplyParseStop::Incomplete) => Ok(None),
+            Err(ReplyParseStop::Malformed(why)) => {
                 let shown = bytes.get(..bytes.len().min(200)).unwrap_or_default();
-                Err(Malformed(format!("{why} in {}", shown.escape_ascii())))
+                Err(MalformedReply(format!("{why} in {}", shown.escape_ascii())))
             }
         }
     }
 
     fn write(&self, out: &mut String, prefix: &str) {
         match self {
-            Value::Simple(text) | Value::Verbatim(text) => {
+            RespReplyValue::Simple(text) | RespReplyValue::Verbatim(text) => {
                 // Line ends within a verbatim text are kept.
                 *out += &String::from_utf8_lossy(text);
             }
-            Value::Error(text) => {
+            RespReplyValue::Error(text) => {
                 let _ = write!(out, "(error) {}", String::from_utf8_lossy(text));
             }
-            Value::Integer(number) => {
+            RespReplyValue::Integer(number) => {
                 let _ = write!(out, "(integer) {number}");
             }
-            Value::Bulk(bytes) => quote(out, bytes),
-            Value::NullBulk | Value::NullArray | Value::Null => *out += "(nil)",
-            Value::Double(text) => {
+            RespReplyValue::Bulk(bytes) => quote(out, bytes),
+            RespReplyValue::NullBulk | RespReplyValue::NullArray | RespReplyValue::Null => {
+                *out += "(nil)"
+            }
+            RespReplyValue::Double(text) => {
                 let _ = write!(out, "(double) {}", String::from_utf8_lossy(text));
             }
-            Value::Boolean(true) => *out += "(true)",
-            Value::Boolean(false) => *out += "(false)",
-            Value::BigNumber(text) => {
+            RespReplyValue::Boolean(true) => *out += "(true)",
+            RespReplyValue::Boolean(false) => *out += "(false)",
+            RespReplyValue::BigNumber(text) => {
                 let _ = write!(out, "(big number) {}", String::from_utf8_lossy(text));
             }
-            Value::Array(elements) => write_elements(out, prefix, elements, ')', "(empty array)"),
-            Value::Set(elements) => write_elements(out, prefix, elements, '~', "(empty set)"),
-            Value::Push(elements) => write_elements(out, prefix, elements, '>', "(empty push)"),
-            Value::Map(pairs) => {
+            RespReplyValue::Array(elements) => {
+                write_elements(out, prefix, elements, ')', "(empty array)")
+            }
+            RespReplyValue::Set(elements) => {
+                write_elements(out, prefix, elements, '~', "(empty set)")
+            }
+            RespReplyValue::Push(elements) => {
+                write_elements(out, prefix, elements, '>', "(empty push)")
+            }
+            RespReplyValue::Map(pairs) => {
                 let (width, inner) = indent(prefix, pairs.len());
                 if pairs.is_empty() {
                     *out += "(empty hash)";
@@ -133,7 +141,13 @@ fn indent(prefix: &str, count: usize) -> (usize, String) {
     (width, format!("{prefix}{:1$}", "", width + 2))
 }
 
-fn write_elements(out: &mut String, prefix: &str, elements: &[Value], mark: char, empty: &str) {
+fn write_elements(
+    out: &mut String,
+    prefix: &str,
+    elements: &[RespReplyValue],
+    mark: char,
+    empty: &str,
+) {
     if elements.is_empty() {
         *out += empty;
     }
@@ -170,7 +184,7 @@ fn quote(out: &mut String, bytes: &[u8]) {
 
 /// Prints like `redis-cli --no-raw`, except that elements of pushed messages have `>` after their
 /// numbers.
-impl Display for Value {
+impl Display for RespReplyValue {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = String::new();
         self.write(&mut out, "");
@@ -178,87 +192,93 @@ impl Display for Value {
     }
 }
 
-enum Stop {
+enum ReplyParseStop {
     Incomplete,
     Malformed(&'static str),
 }
 
-struct Reader<'a> {
+struct RespReplyReader<'a> {
     bytes: &'a [u8],
     position: usize,
 }
 
-impl<'a> Reader<'a> {
-    fn line(&mut self) -> Result<&'a [u8], Stop> {
+impl<'a> RespReplyReader<'a> {
+    fn line(&mut self) -> Result<&'a [u8], ReplyParseStop> {
         let rest = self.bytes.get(self.position..).unwrap_or_default();
         let end = rest.windows(2).position(|pair| pair == b"\r\n");
-        let line = &rest[..end.ok_or(Stop::Incomplete)?];
+        let line = &rest[..end.ok_or(ReplyParseStop::Incomplete)?];
         if line.contains(&b'\n') || line.contains(&b'\r') {
-            return Err(Stop::Malformed("a line end within a line"));
+            return Err(ReplyParseStop::Malformed("a line end within a line"));
         }
         self.position += line.len() + 2;
         Ok(line)
     }
 
-    fn text(&mut self, length: i64) -> Result<Vec<u8>, Stop> {
-        let length = usize::try_from(length).map_err(|_| Stop::Malformed("a negative length"))?;
+    fn text(&mut self, length: i64) -> Result<Vec<u8>, ReplyParseStop> {
+        let length =
+            usize::try_from(length).map_err(|_| ReplyParseStop::Malformed("a negative length"))?;
         let rest = self.bytes.get(self.position..).unwrap_or_default();
-        let text = rest.get(..length).ok_or(Stop::Incomplete)?;
+        let text = rest.get(..length).ok_or(ReplyParseStop::Incomplete)?;
         match rest.get(length..length + 2) {
-            None => Err(Stop::Incomplete),
+            None => Err(ReplyParseStop::Incomplete),
             Some(b"\r\n") => {
                 self.position += length + 2;
                 Ok(text.to_vec())
             }
-            Some(_) => Err(Stop::Malformed("no line end behind a string")),
+            Some(_) => Err(ReplyParseStop::Malformed("no line end behind a string")),
         }
     }
 
-    fn values(&mut self, count: i64, depth: usize) -> Result<Vec<Value>, Stop> {
-        let count = usize::try_from(count).map_err(|_| Stop::Malformed("a negative count"))?;
+    fn values(&mut self, count: i64, depth: usize) -> Result<Vec<RespReplyValue>, ReplyParseStop> {
+        let count =
+            usize::try_from(count).map_err(|_| ReplyParseStop::Malformed("a negative count"))?;
         (0..count).map(|_| self.value(depth + 1)).collect()
     }
 
-    fn value(&mut self, depth: usize) -> Result<Value, Stop> {
+    fn value(&mut self, depth: usize) -> Result<RespReplyValue, ReplyParseStop> {
         if depth > DEPTH_MAX {
-            return Err(Stop::Malformed("too many levels"));
+            return Err(ReplyParseStop::Malformed("too many levels"));
         }
         let line = self.line()?;
-        let (&kind, rest) = line.split_first().ok_or(Stop::Malformed("an empty line"))?;
+        let (&kind, rest) = line
+            .split_first()
+            .ok_or(ReplyParseStop::Malformed("an empty line"))?;
         let number = || {
             let text = std::str::from_utf8(rest).ok();
             let number = text.and_then(|text| text.parse::<i64>().ok());
-            number.ok_or(Stop::Malformed("no number"))
+            number.ok_or(ReplyParseStop::Malformed("no number"))
         };
         Ok(match kind {
-            b'+' => Value::Simple(rest.to_vec()),
-            b'-' => Value::Error(rest.to_vec()),
-            b':' => Value::Integer(number()?),
-            b'$' if rest == b"-1" => Value::NullBulk,
-            b'*' if rest == b"-1" => Value::NullArray,
-            b'$' => Value::Bulk(self.text(number()?)?),
-            b'*' => Value::Array(self.values(number()?, depth)?),
-            b'~' => Value::Set(self.values(number()?, depth)?),
-            b'>' => Value::Push(self.values(number()?, depth)?),
+            b'+' => RespReplyValue::Simple(rest.to_vec()),
+            b'-' => RespReplyValue::Error(rest.to_vec()),
+            b':' => RespReplyValue::Integer(number()?),
+            b'$' if rest == b"-1" => RespReplyValue::NullBulk,
+            b'*' if rest == b"-1" => RespReplyValue::NullArray,
+            b'$' => RespReplyValue::Bulk(self.text(number()?)?),
+            b'*' => RespReplyValue::Array(self.values(number()?, depth)?),
+            b'~' => RespReplyValue::Set(self.values(number()?, depth)?),
+            b'>' => RespReplyValue::Push(self.values(number()?, depth)?),
             b'%' => {
                 let flat = self.values(number()?.saturating_mul(2), depth)?;
                 let mut flat = flat.into_iter();
                 let pairs = std::iter::from_fn(|| flat.next().zip(flat.next()));
-                Value::Map(pairs.collect())
+                RespReplyValue::Map(pairs.collect())
             }
-            b'_' if rest.is_empty() => Value::Null,
-            b',' => Value::Double(rest.to_vec()),
-            b'#' if rest == b"t" => Value::Boolean(true),
-            b'#' if rest == b"f" => Value::Boolean(false),
-            b'(' => Value::BigNumber(rest.to_vec()),
+            b'_' if rest.is_empty() => RespReplyValue::Null,
+            b',' => RespReplyValue::Double(rest.to_vec()),
+            b'#' if rest == b"t" => RespReplyValue::Boolean(true),
+            b'#' if rest == b"f" => RespReplyValue::Boolean(false),
+            b'(' => RespReplyValue::BigNumber(rest.to_vec()),
             b'=' => {
                 let text = self.text(number()?)?;
                 match text.split_at_checked(4) {
-                    Some((format, text)) if format[3] == b':' => Value::Verbatim(text.to_vec()),
-                    _ => return Err(Stop::Malformed("a verbatim text without format")),
+                    Some((format, text)) if format[3] == b':' => {
+                        RespReplyValue::Verbatim(text.to_vec())
+                    }
+                    _ => return Err(ReplyParseStop::Malformed("a verbatim text without format")),
                 }
             }
-            _ => return Err(Stop::Malformed("an unknown type")),
+            _ => return Err(ReplyParseStop::Malformed("an unknown type")),
         })
     }
 }

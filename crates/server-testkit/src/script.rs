@@ -1,7 +1,7 @@
 //! Transcripts: their format, which the head of `tests/transcripts.rs` describes.
 
 use super::connection::encode;
-use super::peer::Peer;
+use super::peer::PeerServer;
 use nearfield_server::resp::request::split_words;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -9,33 +9,33 @@ use std::time::Duration;
 
 /// A case of a transcript.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub struct TranscriptCase {
     /// The feature that it shows.
     pub name: String,
     /// True if its connections speak RESP3.
     pub resp3: bool,
     /// The other servers that it is played against: Redis 7 unless the case says otherwise.
-    pub peers: Vec<Peer>,
+    pub peers: Vec<PeerServer>,
     /// True if the elements of replies may have any order.
     pub unordered: bool,
     /// The steps, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<TranscriptStep>,
 }
 
 /// A step at some lines of a transcript.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct TranscriptStep {
     /// The lines, counted from 0; empty where a reply is missing.
     pub lines: Range<usize>,
     /// The number of the connection, as it is written.
     pub connection: u32,
     /// Its action.
-    pub action: Action,
+    pub action: TranscriptAction,
 }
 
 /// An action.
 #[derive(Clone, Debug)]
-pub enum Action {
+pub enum TranscriptAction {
     /// The sending of bytes.
     Send(Vec<u8>),
     /// The reading of replies that print as these lines.
@@ -51,47 +51,47 @@ pub enum Action {
 }
 
 /// Reads a transcript. A command without a reply gets one of no lines.
-pub fn parse(text: &str) -> Result<Vec<Case>, String> {
-    let mut cases: Vec<Case> = Vec::new();
+pub fn parse(text: &str) -> Result<Vec<TranscriptCase>, String> {
+    let mut cases: Vec<TranscriptCase> = Vec::new();
     let mut names = HashSet::new();
     // The connection that still lacks the line with the reply to its command.
     let mut unanswered: Option<u32> = None;
     for (number, line) in text.lines().enumerate() {
         let fail = |why: String| Err(format!("line {}: {why}", number + 1));
-        let found = Line::read(line);
+        let found = TranscriptLine::read(line);
         if let Some(connection) = unanswered
-            && !matches!(found, Line::Note)
+            && !matches!(found, TranscriptLine::Note)
             && !answers(&found, connection)
             && let Some(case) = cases.last_mut()
         {
             unanswered = None;
             let at = case.steps.last().map_or(number, |step| step.lines.end);
-            case.steps.push(Step {
+            case.steps.push(TranscriptStep {
                 lines: at..at,
                 connection,
-                action: Action::Replies(Vec::new()),
+                action: TranscriptAction::Replies(Vec::new()),
             });
         }
         match found {
-            Line::Note => {}
-            Line::Case(name) => {
+            TranscriptLine::Note => {}
+            TranscriptLine::Case(name) => {
                 if !names.insert(name.to_owned()) {
                     return fail(format!("there is another case {name:?}"));
                 }
-                cases.push(Case {
+                cases.push(TranscriptCase {
                     name: name.to_owned(),
                     resp3: false,
-                    peers: vec![Peer::Redis7],
+                    peers: vec![PeerServer::Redis7],
                     unordered: false,
                     steps: Vec::new(),
                 });
             }
-            Line::Unknown => return fail(format!("{line:?} begins as no line does")),
+            TranscriptLine::Unknown => return fail(format!("{line:?} begins as no line does")),
             found => {
                 let Some(case) = cases.last_mut() else {
                     return fail("a line before the first case".to_owned());
                 };
-                if let Line::Command(connection, _) = found {
+                if let TranscriptLine::Command(connection, _) = found {
                     unanswered = Some(connection);
                 } else {
                     unanswered = None;
@@ -104,16 +104,16 @@ pub fn parse(text: &str) -> Result<Vec<Case>, String> {
     }
     if let (Some(connection), Some(case)) = (unanswered, cases.last_mut()) {
         let at = case.steps.last().map_or(0, |step| step.lines.end);
-        case.steps.push(Step {
+        case.steps.push(TranscriptStep {
             lines: at..at,
             connection,
-            action: Action::Replies(Vec::new()),
+            action: TranscriptAction::Replies(Vec::new()),
         });
     }
     Ok(cases)
 }
 
-enum Line<'a> {
+enum TranscriptLine<'a> {
     /// A comment or an empty line.
     Note,
     Case(&'a str),
@@ -128,65 +128,66 @@ enum Line<'a> {
     Unknown,
 }
 
-impl<'a> Line<'a> {
-    fn read(line: &'a str) -> Line<'a> {
+impl<'a> TranscriptLine<'a> {
+    fn read(line: &'a str) -> TranscriptLine<'a> {
         if line.is_empty() || line.starts_with("//") {
-            return Line::Note;
+            return TranscriptLine::Note;
         }
         if let Some(name) = line.strip_prefix("# ") {
-            return Line::Case(name.trim());
+            return TranscriptLine::Case(name.trim());
         }
         if let Some(options) = line.strip_prefix('@') {
-            return Line::Option(options);
+            return TranscriptLine::Option(options);
         }
         if let Some(time) = line.strip_prefix("sleep ") {
-            return Line::Sleep(time);
+            return TranscriptLine::Sleep(time);
         }
         let rest = line.trim_start_matches(|byte: char| byte.is_ascii_digit());
         let digits = &line[..line.len() - rest.len()];
         let connection = digits.parse().unwrap_or(1);
         if let Some(text) = rest.strip_prefix("> ") {
-            return Line::Command(connection, text);
+            return TranscriptLine::Command(connection, text);
         }
         if rest.trim_end() == "<?" {
-            return Line::Silence(connection);
+            return TranscriptLine::Silence(connection);
         }
         if let Some(text) = rest.strip_prefix("< ") {
-            return Line::Reply(connection, text);
+            return TranscriptLine::Reply(connection, text);
         }
         if let Some(text) = rest.strip_prefix("raw> ") {
-            return Line::RawRequest(connection, text);
+            return TranscriptLine::RawRequest(connection, text);
         }
         if let Some(text) = rest.strip_prefix("raw< ") {
-            return Line::RawReply(connection, text);
+            return TranscriptLine::RawReply(connection, text);
         }
         match rest.trim_end() {
-            "<" => Line::Reply(connection, ""),
-            "closed" => Line::Closed(connection),
-            _ => Line::Unknown,
+            "<" => TranscriptLine::Reply(connection, ""),
+            "closed" => TranscriptLine::Closed(connection),
+            _ => TranscriptLine::Unknown,
         }
     }
 }
 
-fn answers(line: &Line<'_>, connection: u32) -> bool {
+fn answers(line: &TranscriptLine<'_>, connection: u32) -> bool {
     match *line {
-        Line::Reply(of, _) | Line::Silence(of) | Line::RawReply(of, _) | Line::Closed(of) => {
-            of == connection
-        }
+        TranscriptLine::Reply(of, _)
+        | TranscriptLine::Silence(of)
+        | TranscriptLine::RawReply(of, _)
+        | TranscriptLine::Closed(of) => of == connection,
         _ => false,
     }
 }
 
-impl Case {
+impl TranscriptCase {
     /// Plays the case against a newer server instead of Redis 7, which lacks the shown feature.
-    fn also_peer(&mut self, peer: Peer) {
-        self.peers.retain(|other| *other != Peer::Redis7);
+    fn also_peer(&mut self, peer: PeerServer) {
+        self.peers.retain(|other| *other != PeerServer::Redis7);
         self.peers.push(peer);
     }
 
-    fn add(&mut self, number: usize, line: Line<'_>) -> Result<(), String> {
+    fn add(&mut self, number: usize, line: TranscriptLine<'_>) -> Result<(), String> {
         let (connection, action) = match line {
-            Line::Option(options) => {
+            TranscriptLine::Option(options) => {
                 for option in options
                     .split(['@', ' '])
                     .filter(|option| !option.is_empty())
@@ -194,8 +195,8 @@ impl Case {
                     match option {
                         "resp3" => self.resp3 = true,
                         "own" => self.peers.clear(),
-                        "redis8" => self.also_peer(Peer::Redis8),
-                        "valkey9" => self.also_peer(Peer::Valkey9),
+                        "redis8" => self.also_peer(PeerServer::Redis8),
+                        "valkey9" => self.also_peer(PeerServer::Valkey9),
                         "unordered" => self.unordered = true,
                         _ => return Err(format!("there is no option {option:?}")),
                     }
@@ -205,7 +206,7 @@ impl Case {
                 }
                 return Ok(());
             }
-            Line::Command(connection, text) => {
+            TranscriptLine::Command(connection, text) => {
                 let words = split_words(text.as_bytes()).ok_or("unbalanced quotes")?;
                 if words.is_empty() {
                     return Err("no command".to_owned());
@@ -213,44 +214,48 @@ impl Case {
                 let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
                 let mut request = Vec::new();
                 encode(&mut request, &words);
-                (connection, Action::Send(request))
+                (connection, TranscriptAction::Send(request))
             }
-            Line::Reply(connection, text) => {
+            TranscriptLine::Reply(connection, text) => {
                 if let Some(last) = self.steps.last_mut()
                     && last.connection == connection
-                    && let Action::Replies(lines) = &mut last.action
+                    && let TranscriptAction::Replies(lines) = &mut last.action
                 {
                     lines.push(text.to_owned());
                     last.lines.end = number + 1;
                     return Ok(());
                 }
-                (connection, Action::Replies(vec![text.to_owned()]))
+                (connection, TranscriptAction::Replies(vec![text.to_owned()]))
             }
-            Line::RawRequest(connection, text) => (connection, Action::Send(unescape(text)?)),
-            Line::RawReply(connection, text) => {
+            TranscriptLine::RawRequest(connection, text) => {
+                (connection, TranscriptAction::Send(unescape(text)?))
+            }
+            TranscriptLine::RawReply(connection, text) => {
                 let mut bytes = unescape(text)?;
                 if let Some(last) = self.steps.last_mut()
                     && last.connection == connection
-                    && let Action::Bytes(before) = &mut last.action
+                    && let TranscriptAction::Bytes(before) = &mut last.action
                 {
                     before.append(&mut bytes);
                     last.lines.end = number + 1;
                     return Ok(());
                 }
-                (connection, Action::Bytes(bytes))
+                (connection, TranscriptAction::Bytes(bytes))
             }
-            Line::Silence(connection) => (connection, Action::Silence),
-            Line::Closed(connection) => (connection, Action::Closed),
-            Line::Sleep(time) => {
+            TranscriptLine::Silence(connection) => (connection, TranscriptAction::Silence),
+            TranscriptLine::Closed(connection) => (connection, TranscriptAction::Closed),
+            TranscriptLine::Sleep(time) => {
                 let time = time
                     .trim()
                     .parse()
                     .map_err(|_| "no number of milliseconds")?;
-                (1, Action::Sleep(Duration::from_millis(time)))
+                (1, TranscriptAction::Sleep(Duration::from_millis(time)))
             }
-            Line::Note | Line::Case(_) | Line::Unknown => return Ok(()),
+            TranscriptLine::Note | TranscriptLine::Case(_) | TranscriptLine::Unknown => {
+                return Ok(());
+            }
         };
-        self.steps.push(Step {
+        self.steps.push(TranscriptStep {
             lines: number..number + 1,
             connection,
             action,

@@ -1,7 +1,7 @@
 //! The content of a server, for comparisons.
 
-use nearfield_server::keyspace::{Keyspace, Payload, Record};
-use nearfield_server::object::{Kind, Object, Stream, StreamId};
+use nearfield_server::keyspace::{Keyspace, RecordPayload, ValueRecord};
+use nearfield_server::object::{RedisType, StoredObject, StreamId, StreamObject};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -18,18 +18,18 @@ pub fn state(keyspace: &Keyspace) -> State {
         let mut notes = Vec::new();
         for entry in entries.flat_map(|entries| entries.range(all)) {
             let (key, stored) = entry.expect("the placement answers");
-            let record = Record::parse(&stored);
+            let record = ValueRecord::parse(&stored);
             let value = match record.payload {
-                Payload::Inline(value) => format!("string {}", value.escape_ascii()),
-                Payload::InSlot(slot) => {
+                RecordPayload::Inline(value) => format!("string {}", value.escape_ascii()),
+                RecordPayload::InSlot(slot) => {
                     describe(keyspace.slots.open(slot).as_ref().expect("an object"))
                 }
-                Payload::InTier(place) if record.kind == Kind::String => keyspace
+                RecordPayload::InTier(place) if record.kind == RedisType::String => keyspace
                     .read_place(&key, place, |value| {
                         format!("string {}", value.escape_ascii())
                     })
                     .expect("the tier answers"),
-                Payload::InTier(place) => {
+                RecordPayload::InTier(place) => {
                     let object = keyspace.thaw(&key, record.kind, place, &keyspace.heap);
                     describe(&object.expect("the tier answers"))
                 }
@@ -47,24 +47,24 @@ pub fn state(keyspace: &Keyspace) -> State {
     state
 }
 
-fn describe(object: &Object) -> String {
+fn describe(object: &StoredObject) -> String {
     let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
     let mut words: Vec<String> = match object {
-        Object::Text(string) => return format!("string {}", text(string.bytes())),
-        Object::List(list) => {
+        StoredObject::Text(string) => return format!("string {}", text(string.bytes())),
+        StoredObject::List(list) => {
             let words: Vec<String> = list.iter().map(text).collect();
             return format!("list {words:?}");
         }
-        Object::Hash(hash) => hash
+        StoredObject::Hash(hash) => hash
             .iter()
             .map(|(field, value)| match hash.expires_at_ms(field) {
                 None => format!("{}={}", text(field), text(value)),
                 Some(time_ms) => format!("{}={} until {time_ms}", text(field), text(value)),
             })
             .collect(),
-        Object::Set(set) => set.iter().map(|member| text(&member)).collect(),
-        Object::Stream(stream) => return describe_stream(stream),
-        Object::SortedSet(sorted_set) => sorted_set
+        StoredObject::Set(set) => set.iter().map(|member| text(&member)).collect(),
+        StoredObject::Stream(stream) => return describe_stream(stream),
+        StoredObject::SortedSet(sorted_set) => sorted_set
             .iter()
             .map(|(member, score)| format!("{}={score:?}", text(member)))
             .collect(),
@@ -75,7 +75,7 @@ fn describe(object: &Object) -> String {
 
 /// Describes a stream, except the placement of entries in nodes, and the times at which consumers
 /// were seen and active: the log lacks the times of a consumer that was given nothing.
-fn describe_stream(stream: &Stream) -> String {
+fn describe_stream(stream: &StreamObject) -> String {
     let mut parts = stream.parts();
     parts.nodes.clear();
     for consumer in parts.groups.iter_mut().flat_map(|it| &mut it.consumers) {

@@ -1,10 +1,10 @@
 //! Steps of tests of connections: sending commands in words, and waiting for events.
 
-use super::connection::{Connection, PATIENCE};
+use super::connection::{PATIENCE, TestkitConnection};
 use super::nearfield::Nearfield;
-use super::redis::Redis;
-use super::reply::Value;
-use nearfield_server::config::Options;
+use super::redis::RedisPeerProcess;
+use super::reply::RespReplyValue;
+use nearfield_server::config::ServerOptions;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::thread;
@@ -13,26 +13,26 @@ use std::time::{Duration, Instant};
 /// Runs a test against our server, with two threads, and against redis-server if it is installed,
 /// each without any keys.
 pub fn on_both(test: impl Fn(SocketAddr)) {
-    let ours = Nearfield::start(Options {
+    let ours = Nearfield::start(ServerOptions {
         threads: 2,
-        ..Options::default()
+        ..ServerOptions::default()
     });
     test(ours.address);
     drop(ours);
     // Our servers that tests start allow DEBUG, too.
-    match Redis::start(&["--enable-debug-command", "yes"]) {
+    match RedisPeerProcess::start(&["--enable-debug-command", "yes"]) {
         Ok(redis) => test(redis.address),
         Err(reason) => eprintln!("not compared with Redis: {reason}"),
     }
 }
 
 /// Connects.
-pub fn connect(address: SocketAddr) -> Connection {
-    Connection::open(address).expect("the server listens")
+pub fn connect(address: SocketAddr) -> TestkitConnection {
+    TestkitConnection::open(address).expect("the server listens")
 }
 
 /// Sends a command with words separated by blanks.
-pub fn tell(connection: &mut Connection, command: &str) {
+pub fn tell(connection: &mut TestkitConnection, command: &str) {
     let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
     let mut request = Vec::new();
     super::connection::encode(&mut request, &words);
@@ -40,30 +40,30 @@ pub fn tell(connection: &mut Connection, command: &str) {
 }
 
 /// Returns the next reply, printed like redis-cli does.
-pub fn hear(connection: &mut Connection) -> String {
+pub fn hear(connection: &mut TestkitConnection) -> String {
     connection.receive().expect("a reply").to_string()
 }
 
 /// Sends a command with words separated by blanks; returns the reply, printed like redis-cli does.
-pub fn ask(connection: &mut Connection, command: &str) -> String {
+pub fn ask(connection: &mut TestkitConnection, command: &str) -> String {
     tell(connection, command);
     hear(connection)
 }
 
 /// Sends a command and returns its reply, which must be a number.
-pub fn ask_number(connection: &mut Connection, command: &str) -> i64 {
+pub fn ask_number(connection: &mut TestkitConnection, command: &str) -> i64 {
     tell(connection, command);
     match connection.receive() {
-        Ok(Value::Integer(number)) => number,
+        Ok(RespReplyValue::Integer(number)) => number,
         other => panic!("no number is {command}: {other:?}"),
     }
 }
 
 /// Sends a command and returns its reply, which must be a text.
-pub fn ask_text(connection: &mut Connection, command: &str) -> String {
+pub fn ask_text(connection: &mut TestkitConnection, command: &str) -> String {
     tell(connection, command);
     match connection.receive() {
-        Ok(Value::Bulk(text) | Value::Verbatim(text)) => {
+        Ok(RespReplyValue::Bulk(text) | RespReplyValue::Verbatim(text)) => {
             String::from_utf8(text).expect("text is UTF-8")
         }
         other => panic!("no text is {command}: {other:?}"),
@@ -71,7 +71,7 @@ pub fn ask_text(connection: &mut Connection, command: &str) -> String {
 }
 
 /// Returns a number of `INFO`.
-pub fn info(connection: &mut Connection, field: &str) -> u64 {
+pub fn info(connection: &mut TestkitConnection, field: &str) -> u64 {
     let text = ask_text(connection, "INFO everything");
     let value = text
         .lines()
@@ -81,7 +81,7 @@ pub fn info(connection: &mut Connection, field: &str) -> u64 {
 }
 
 /// Returns a field of a client in `CLIENT LIST`; `None` if the client is not listed.
-pub fn listed(connection: &mut Connection, id: i64, field: &str) -> Option<String> {
+pub fn listed(connection: &mut TestkitConnection, id: i64, field: &str) -> Option<String> {
     let text = ask_text(connection, "CLIENT LIST");
     let line = text
         .lines()
@@ -101,7 +101,7 @@ pub fn eventually(what: &str, mut is: impl FnMut() -> bool) {
 }
 
 /// Waits until the server has closed a connection, and counts the replies before.
-pub fn until_closed(connection: &mut Connection) -> usize {
+pub fn until_closed(connection: &mut TestkitConnection) -> usize {
     let mut replies = 0;
     loop {
         match connection.receive() {

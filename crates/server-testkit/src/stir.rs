@@ -1,8 +1,8 @@
 //! Continuous moves of values between tiers, at the same time as other work.
 
 use nearfield_server::keyspace::nodes::MovingNode;
-use nearfield_server::keyspace::{Keyspace, Moving, Unmoved};
-use nearfield_tiers::keep::Named;
+use nearfield_server::keyspace::{Keyspace, ValueMove, ValueMoveError};
+use nearfield_tiers::keep::ValueName;
 use nearfield_tiers::{Specification, TierKind, Tiers};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -28,7 +28,7 @@ pub fn small_tiers(folder: &Path) -> Arc<Tiers> {
 
 /// The numbers of moves.
 #[derive(Debug, Default)]
-pub struct Stirred {
+pub struct TierMoveCounts {
     /// Number of values that moved as a whole.
     pub values: AtomicU64,
     /// Number of nodes of large values that moved.
@@ -37,7 +37,7 @@ pub struct Stirred {
 
 /// Moves values and nodes to random tiers until `stop` is set, and counts those that have moved.
 /// Values of all sizes move.
-pub fn stir(keyspace: &Keyspace, stop: &AtomicBool, moved: &Stirred) {
+pub fn stir(keyspace: &Keyspace, stop: &AtomicBool, moved: &TierMoveCounts) {
     let tiers = keyspace.cold.tiers().expect("tiers");
     let mut random = SmallRng::seed_from_u64(1);
     while !stop.load(Ordering::Relaxed) {
@@ -51,20 +51,24 @@ pub fn stir(keyspace: &Keyspace, stop: &AtomicBool, moved: &Stirred) {
                 for entry in entries.flat_map(|entries| entries.range(all)) {
                     let (key, _) = entry.expect("the placement answers");
                     for (node, _) in keyspace.nodes_of(&databases, (number, &key)) {
-                        let named = Named {
+                        let named = ValueName {
                             part: number,
                             key: key.clone(),
                             node,
                         };
                         match MovingNode::begin(keyspace, &databases, &named, &mut 0) {
                             Ok(moving) => nodes.push(moving),
-                            Err(Unmoved::Absent | Unmoved::Changed) => {}
+                            Err(ValueMoveError::Absent | ValueMoveError::Changed) => {}
                             Err(error) => panic!("{}: {error}", key.escape_ascii()),
                         }
                     }
-                    match Moving::begin(keyspace, &databases, (number, &key), 0) {
+                    match ValueMove::begin(keyspace, &databases, (number, &key), 0) {
                         Ok(moving) => begun.push(moving),
-                        Err(Unmoved::Absent | Unmoved::Changed | Unmoved::Parted) => {}
+                        Err(
+                            ValueMoveError::Absent
+                            | ValueMoveError::Changed
+                            | ValueMoveError::Parted,
+                        ) => {}
                         Err(error) => panic!("{}: {error}", key.escape_ascii()),
                     }
                 }
@@ -83,7 +87,7 @@ pub fn stir(keyspace: &Keyspace, stop: &AtomicBool, moved: &Stirred) {
             };
             match moving.publish(&keyspace.share(), place) {
                 Ok(()) => _ = moved.nodes.fetch_add(1, Ordering::Relaxed),
-                Err(Unmoved::Changed) => {}
+                Err(ValueMoveError::Changed) => {}
                 Err(error) => panic!("{error}"),
             }
         }
@@ -95,7 +99,7 @@ pub fn stir(keyspace: &Keyspace, stop: &AtomicBool, moved: &Stirred) {
             let stripe = keyspace.stripes.lock(keyspace.stripes.of(&moving.key));
             match moving.publish(&databases, place) {
                 Ok(()) => _ = moved.values.fetch_add(1, Ordering::Relaxed),
-                Err(Unmoved::Changed) => {}
+                Err(ValueMoveError::Changed) => {}
                 Err(error) => panic!("{error}"),
             }
             drop(stripe);

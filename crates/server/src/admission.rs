@@ -1,11 +1,11 @@
 //! The refusal of commands that the configuration forbids, and of requests of another protocol.
 
-use crate::client::Client;
-use crate::config::Config;
+use crate::client::ClientSession;
+use crate::config::ConfigParameters;
 use crate::error::CommandError;
 use crate::logging::SparseLine;
 use crate::resp::request::is;
-use crate::server::Server;
+use crate::server::ServerCore;
 use std::net::SocketAddr;
 
 /// Commands that are forbidden unless the configuration allows them, each with its parameter.
@@ -24,7 +24,11 @@ const OF_HTTP: &[&str] = &["post", "host:"];
 /// # Errors
 /// The command is not allowed.
 #[cold]
-pub fn protected(server: &Server, client: &Client, args: &[&[u8]]) -> Result<(), CommandError> {
+pub fn protected(
+    server: &ServerCore,
+    client: &ClientSession,
+    args: &[&[u8]],
+) -> Result<(), CommandError> {
     let name = args.first().copied().unwrap_or_default();
     let opened = OPENED_BY.iter().find(|(command, _)| is(name, command));
     let Some((command, parameter)) = opened else {
@@ -43,7 +47,7 @@ pub fn protected(server: &Server, client: &Client, args: &[&[u8]]) -> Result<(),
 
 /// Returns true if a parameter with the values `no`, `local` and `yes` allows something to a
 /// client.
-pub fn is_open(config: &Config, parameter: &str, client: &Client) -> bool {
+pub fn is_open(config: &ConfigParameters, parameter: &str, client: &ClientSession) -> bool {
     match &*config.text(parameter) {
         "yes" => true,
         "local" => is_local(&config.text("unixsocket"), &client.shared.peer),
@@ -64,8 +68,8 @@ fn is_local(socket: &str, peer: &str) -> bool {
 /// it send lines that are commands. Returns the error for the client otherwise.
 #[cold]
 pub fn of_unknown(
-    server: &Server,
-    client: &mut Client,
+    server: &ServerCore,
+    client: &mut ClientSession,
     args: &[&[u8]],
     error: CommandError,
 ) -> CommandError {

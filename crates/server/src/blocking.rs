@@ -8,7 +8,7 @@
 //! ordered in such a way that if one client must continue to wait, all clients after it must, too.
 //! The work of a write thus grows with the clients that it serves, not with all that wait.
 
-use crate::client::{Choice, Client, ClientShared, Login};
+use crate::client::{ClientSession, ClientShared, Login, TrackingOptions};
 use crate::object::StreamId;
 use crate::resp::{Protocol, Words};
 use crate::steps;
@@ -60,7 +60,7 @@ pub struct Wait {
 /// A client that waits, and the state that its command needs to be executed later as if it had just
 /// arrived.
 #[derive(Clone, Debug)]
-pub struct Waiter {
+pub struct BlockedClient {
     /// The client.
     pub client: Arc<ClientShared>,
     /// The number of its database.
@@ -69,7 +69,7 @@ pub struct Waiter {
     login: Login,
     authenticated: bool,
     /// Tracking of the client, if it is on.
-    tracking: Option<Box<Choice>>,
+    tracking: Option<Box<TrackingOptions>>,
     /// The version of the protocol for its reply.
     pub protocol: Protocol,
     /// The command that it waits in.
@@ -78,10 +78,15 @@ pub struct Waiter {
     pub wait: Wait,
 }
 
-impl Waiter {
+impl BlockedClient {
     /// Creates a client that waits in the command of these words.
-    pub fn new(client: &Client, protocol: Protocol, words: Words, wait: Wait) -> Waiter {
-        Waiter {
+    pub fn new(
+        client: &ClientSession,
+        protocol: Protocol,
+        words: Words,
+        wait: Wait,
+    ) -> BlockedClient {
+        BlockedClient {
             client: Arc::clone(&client.shared),
             database: client.database,
             login: client.login.clone(),
@@ -94,8 +99,8 @@ impl Waiter {
     }
 
     /// Creates the client for which its command is executed.
-    pub fn resumed(&self) -> Client {
-        let mut client = Client::new(Arc::clone(&self.client), self.authenticated);
+    pub fn resumed(&self) -> ClientSession {
+        let mut client = ClientSession::new(Arc::clone(&self.client), self.authenticated);
         client.database = self.database;
         client.login = self.login.clone();
         client.tracking = self.tracking.clone();
@@ -105,25 +110,25 @@ impl Waiter {
 
 /// All clients that wait.
 #[derive(Debug, Default)]
-pub struct Blocked {
-    state: Mutex<State>,
+pub struct BlockedClients {
+    state: Mutex<BlockedClientTable>,
 }
 
 /// Clients that wait at one key, by line and place.
 type KeyLines = BTreeMap<WaitLine, BTreeMap<LinePlace, u64>>;
 
 #[derive(Debug, Default)]
-struct State {
+struct BlockedClientTable {
     /// The clients by their numbers, each with its order of arrival.
-    waiters: HashMap<u64, (u64, Waiter)>,
+    waiters: HashMap<u64, (u64, BlockedClient)>,
     /// The keys, by the numbers of databases.
     keys: HashMap<usize, HashMap<Vec<u8>, KeyLines>>,
     /// Number of clients that have arrived so far.
     came: u64,
 }
 
-impl State {
-    fn remove(&mut self, id: u64) -> Option<Waiter> {
+impl BlockedClientTable {
+    fn remove(&mut self, id: u64) -> Option<BlockedClient> {
         let (came, waiter) = self.waiters.remove(&id)?;
         let keys = self.keys.get_mut(&waiter.database)?;
         for AwaitedKey { key, behind } in &waiter.wait.keys {
@@ -151,9 +156,9 @@ impl State {
     }
 }
 
-impl Blocked {
+impl BlockedClients {
     /// Makes a client wait. Call it in the exclusive phase.
-    pub fn add(&self, waiter: Waiter) {
+    pub fn add(&self, waiter: BlockedClient) {
         let mut state = self.state.lock();
         let id = waiter.client.id;
         state.came += 1;
@@ -170,12 +175,12 @@ impl Blocked {
 
     /// Ends the wait of a client and returns it; `None` if it does not wait any more. Only the
     /// caller that gets it may reply to the client.
-    pub fn remove(&self, id: u64) -> Option<Waiter> {
+    pub fn remove(&self, id: u64) -> Option<BlockedClient> {
         self.remove_if(id, |_| true)
     }
 
-    /// Does the same as [`remove`](Blocked::remove), if `is` returns true for the wait.
-    pub fn remove_if(&self, id: u64, is: impl FnOnce(&Wait) -> bool) -> Option<Waiter> {
+    /// Does the same as [`remove`](BlockedClients::remove), if `is` returns true for the wait.
+    pub fn remove_if(&self, id: u64, is: impl FnOnce(&Wait) -> bool) -> Option<BlockedClient> {
         let mut state = self.state.lock();
         if !is(&state.waiters.get(&id)?.1.wait) {
             return None;
@@ -187,7 +192,12 @@ impl Blocked {
     /// for which it returns true. At the first false, all later clients of that line continue to
     /// wait. No other thread can end a wait meanwhile, so that elements given to a client are not
     /// lost. `serve` must not use the waiting clients in here.
-    pub fn serve(&self, database: usize, key: &[u8], mut serve: impl FnMut(&Waiter) -> bool) {
+    pub fn serve(
+        &self,
+        database: usize,
+        key: &[u8],
+        mut serve: impl FnMut(&BlockedClient) -> bool,
+    ) {
         let mut state = self.state.lock();
         let at_key = state.keys.get(&database).and_then(|keys| keys.get(key));
         let Some(lines) = at_key else { return };

@@ -13,12 +13,12 @@ const BYTES_MAX: usize = 64 << 20;
 /// be used any number of times, by any client, and in any database.
 #[derive(Debug, Default)]
 pub struct Cursors {
-    state: Mutex<State>,
+    state: Mutex<SavedScanCursors>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    cursors: HashMap<u64, Cursor>,
+struct SavedScanCursors {
+    cursors: HashMap<u64, SavedScanCursor>,
     /// Cursors in the order of their last use.
     by_use: BTreeMap<u64, u64>,
     bytes: usize,
@@ -29,7 +29,7 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Cursor {
+struct SavedScanCursor {
     key: Vec<u8>,
     used: u64,
 }
@@ -42,7 +42,7 @@ impl Cursors {
         state.uses += 1;
         let (number, used) = (state.last, state.uses);
         state.bytes += key.len();
-        state.cursors.insert(number, Cursor { key, used });
+        state.cursors.insert(number, SavedScanCursor { key, used });
         state.by_use.insert(used, number);
         while state.cursors.len() > CURSORS_MAX || state.bytes > BYTES_MAX {
             let Some((_, oldest)) = state.by_use.pop_first() else {

@@ -8,11 +8,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The file-system operations for writing.
-pub trait Disk: Debug + Send + Sync {
+pub trait PersistenceDisk: Debug + Send + Sync {
     /// Creates a new, empty file in place of an existing one.
-    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn PersistenceFile>>;
     /// Opens an existing file, to be written at its end.
-    fn append(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+    fn append(&self, path: &Path) -> io::Result<Arc<dyn PersistenceFile>>;
     /// Renames a file, and replaces an existing one.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Deletes a file.
@@ -22,7 +22,7 @@ pub trait Disk: Debug + Send + Sync {
 }
 
 /// A file that is written at its end. One thread writes at a time; another may sync meanwhile.
-pub trait DiskFile: Debug + Send + Sync {
+pub trait PersistenceFile: Debug + Send + Sync {
     /// Writes some of `bytes`, and returns their number.
     fn write(&self, bytes: &[u8]) -> io::Result<usize>;
     /// Makes the written bytes durable on the medium. After an error it is unknown which bytes are,
@@ -36,7 +36,7 @@ pub trait DiskFile: Debug + Send + Sync {
 ///
 /// # Errors
 /// Those of the file, which may then contain a part of them.
-pub fn write_all(file: &dyn DiskFile, mut bytes: &[u8]) -> io::Result<()> {
+pub fn write_all(file: &dyn PersistenceFile, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write(bytes) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -50,10 +50,10 @@ pub fn write_all(file: &dyn DiskFile, mut bytes: &[u8]) -> io::Result<()> {
 
 /// This machine's file system.
 #[derive(Debug)]
-pub struct RealDisk;
+pub struct RealPersistenceDisk;
 
-impl Disk for RealDisk {
-    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+impl PersistenceDisk for RealPersistenceDisk {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn PersistenceFile>> {
         // The file is opened for appending, so that a write after `truncate` leaves no hole.
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -66,7 +66,7 @@ impl Disk for RealDisk {
         Ok(Arc::new(file))
     }
 
-    fn append(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+    fn append(&self, path: &Path) -> io::Result<Arc<dyn PersistenceFile>> {
         Ok(Arc::new(OpenOptions::new().append(true).open(path)?))
     }
 
@@ -83,7 +83,7 @@ impl Disk for RealDisk {
     }
 }
 
-impl DiskFile for File {
+impl PersistenceFile for File {
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut file = self;
         Write::write(&mut file, bytes)

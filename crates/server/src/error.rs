@@ -43,7 +43,7 @@ pub enum CommandError {
     LacksRoom(usize),
     /// The index refused the operation.
     #[error("{}", index_message(.0))]
-    Index(#[from] nearfield_core::Error),
+    Index(#[from] nearfield_core::OperationError),
     /// Any other error, complete with its code.
     #[error("{0}")]
     Other(Cow<'static, str>),
@@ -61,9 +61,9 @@ impl CommandError {
     }
 }
 
-fn index_message(error: &nearfield_core::Error) -> String {
+fn index_message(error: &nearfield_core::OperationError) -> String {
     match error {
-        nearfield_core::Error::OutOfMemory { .. } => format!("OOM {error}"),
+        nearfield_core::OperationError::OutOfMemory { .. } => format!("OOM {error}"),
         error => format!("ERR {error}"),
     }
 }

@@ -2,21 +2,22 @@
 //! of its effects.
 
 use crate::admission;
-use crate::blocking::{Wait, Waiter};
-use crate::client::{Client, ENTRY_BYTES, Replies};
+use crate::blocking::{BlockedClient, Wait};
+use crate::client::{ClientSession, ENTRY_BYTES, ReplyMode};
 use crate::clock::{self, now_ms};
 use crate::command::{
-    self, Account, Command, Flags, Group, Latest, invoke, lookup, note_uses, number_of,
+    self, CommandAccount, CommandDefinition, CommandGroup, Flags, Latest, invoke, lookup,
+    note_uses, number_of,
 };
-use crate::connection::Message;
+use crate::connection::IoThreadMessage;
 use crate::error::CommandError;
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
-use crate::keyspace::{Access, Databases, Effects, Keys, Observer};
-use crate::object::Kind;
+use crate::keyspace::{DatabaseAccess, DatabaseKeys, Databases, Effects, WriteObserver};
+use crate::object::RedisType;
 use crate::push::notifications;
-use crate::resp::{Protocol, Reply};
-use crate::server::Server;
-use crate::singly::Reason;
+use crate::resp::{Protocol, RespReply};
+use crate::server::ServerCore;
+use crate::singly::SequentialReason;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 use smallvec::SmallVec;
@@ -26,7 +27,7 @@ use std::time::{Duration, Instant};
 
 /// The share of a command in a batch.
 #[derive(Clone, Copy, Debug)]
-pub struct Tally {
+pub struct CommandTally {
     /// The number of the command.
     pub number: usize,
     /// Number of executions.
@@ -40,7 +41,7 @@ pub struct Tally {
 /// The executor of the commands of one thread.
 #[derive(Debug)]
 pub struct Executor<'s> {
-    server: &'s Server,
+    server: &'s ServerCore,
     effects: Effects,
     latest: Option<Latest>,
     /// The time at which the last command ended, if nothing else was done since.
@@ -55,7 +56,7 @@ pub struct Executor<'s> {
 
 impl<'s> Executor<'s> {
     /// Creates an executor of `server`.
-    pub fn new(server: &'s Server) -> Executor<'s> {
+    pub fn new(server: &'s ServerCore) -> Executor<'s> {
         Executor {
             server,
             effects: Effects::default(),
@@ -95,13 +96,13 @@ impl<'s> Executor<'s> {
     }
 
     /// Creates the account of a command. Its time begins at the end of the last one.
-    fn account(&mut self, command: &'static Command, args: &[&[u8]]) -> Account {
+    fn account(&mut self, command: &'static CommandDefinition, args: &[&[u8]]) -> CommandAccount {
         let number = self.number(command, args);
-        Account::after(command, number, self.ended.take())
+        CommandAccount::after(command, number, self.ended.take())
     }
 
     /// Returns the number of a command.
-    fn number(&mut self, command: &'static Command, args: &[&[u8]]) -> usize {
+    fn number(&mut self, command: &'static CommandDefinition, args: &[&[u8]]) -> usize {
         match self.latest {
             Some(latest) if std::ptr::eq(latest.command, command) => latest.number,
             _ => self.latest.insert(Latest::new(command, args)).number,
@@ -109,7 +110,7 @@ impl<'s> Executor<'s> {
     }
 
     /// Finds a command and checks the number of its arguments.
-    fn lookup(&self, args: &[&[u8]]) -> Result<&'static Command, CommandError> {
+    fn lookup(&self, args: &[&[u8]]) -> Result<&'static CommandDefinition, CommandError> {
         match self.latest {
             Some(latest) if latest.is_found_by(args) => Ok(latest.command),
             _ => lookup(args),
@@ -117,13 +118,13 @@ impl<'s> Executor<'s> {
     }
 
     /// Returns the server.
-    pub fn server(&self) -> &'s Server {
+    pub fn server(&self) -> &'s ServerCore {
         self.server
     }
 
     /// Counts commands that were executed as one batch of `operations` operations, which has just
     /// ended.
-    pub fn count_batch(&self, tallies: &[Tally], operations: usize, started: Instant) {
+    pub fn count_batch(&self, tallies: &[CommandTally], operations: usize, started: Instant) {
         let ended = Instant::now();
         self.last_end.set(Some(ended));
         let took = ended.duration_since(started);
@@ -157,8 +158,8 @@ impl<'s> Executor<'s> {
         effects.clear();
         effects.origin = 0;
         effects.observed = keyspace.is_observed();
-        let access = Access::Exclusive(&mut databases);
-        let mut keys = Keys::new(keyspace, access, database, now_ms, effects);
+        let access = DatabaseAccess::Exclusive(&mut databases);
+        let mut keys = DatabaseKeys::new(keyspace, access, database, now_ms, effects);
         // Deletions that the index refuses are tried again the next time.
         let count = keys.expire_due(limit).unwrap_or(0);
         let count = count.max(keys.expire_fields(limit).unwrap_or(0));
@@ -172,16 +173,16 @@ impl<'s> Executor<'s> {
     /// the wait is returned instead.
     pub fn run(
         &mut self,
-        client: &mut Client,
+        client: &mut ClientSession,
         args: &[&[u8]],
         now_ms: u64,
-        reply: &mut Reply,
+        reply: &mut RespReply,
     ) -> Option<Wait> {
         let start = reply.len();
         let before = client.replies;
-        if before == Replies::SkipNext {
+        if before == ReplyMode::SkipNext {
             // The command may set another value.
-            client.replies = Replies::On;
+            client.replies = ReplyMode::On;
         }
         let admitted = self
             .admit(client, reply.protocol(), args)
@@ -201,7 +202,7 @@ impl<'s> Executor<'s> {
                 match self.queue(client, args) {
                     Ok(()) => reply.simple("QUEUED"),
                     Err(error) => {
-                        Account::refuse(self.server, args, &error);
+                        CommandAccount::refuse(self.server, args, &error);
                         reply.error(&error.to_string());
                     }
                 }
@@ -212,7 +213,7 @@ impl<'s> Executor<'s> {
                 if let Some(transaction) = &mut client.transaction {
                     transaction.refuse();
                 }
-                Account::refuse(self.server, args, &error);
+                CommandAccount::refuse(self.server, args, &error);
                 let exec = args.first().is_some_and(|name| command::is(name, "exec"));
                 let error = if exec {
                     command::abort(self.server, client, &error)
@@ -232,15 +233,16 @@ impl<'s> Executor<'s> {
         {
             choice.caching = None;
         }
-        if before != Replies::On || client.replies != Replies::On {
+        if before != ReplyMode::On || client.replies != ReplyMode::On {
             let is_error = reply.bytes().get(start) == Some(&b'-');
-            let is_answered = client.replies == Replies::On && before != Replies::SkipNext;
+            let is_answered = client.replies == ReplyMode::On && before != ReplyMode::SkipNext;
             if !is_answered && (!is_told || is_error) {
                 reply.truncate(start);
             }
         }
         if wait.is_some() {
-            client.is_silent_wait = client.replies != Replies::On || before == Replies::SkipNext;
+            client.is_silent_wait =
+                client.replies != ReplyMode::On || before == ReplyMode::SkipNext;
         }
         wait
     }
@@ -249,7 +251,7 @@ impl<'s> Executor<'s> {
     ///
     /// # Errors
     /// `OutOfMemory`; the transaction is then refused as a whole, and holds nothing.
-    fn queue(&self, client: &mut Client, args: &[&[u8]]) -> Result<(), CommandError> {
+    fn queue(&self, client: &mut ClientSession, args: &[&[u8]]) -> Result<(), CommandError> {
         let Some(transaction) = &mut client.transaction else {
             return Ok(());
         };
@@ -274,10 +276,10 @@ impl<'s> Executor<'s> {
     /// Finds the command and checks that the client may run it.
     fn admit(
         &self,
-        client: &mut Client,
+        client: &mut ClientSession,
         protocol: Protocol,
         args: &[&[u8]],
-    ) -> Result<&'static Command, CommandError> {
+    ) -> Result<&'static CommandDefinition, CommandError> {
         let command = match self.lookup(args) {
             Ok(command) => command,
             Err(error) => return Err(admission::of_unknown(self.server, client, args, error)),
@@ -312,8 +314,8 @@ impl<'s> Executor<'s> {
     /// Makes room if necessary, and refuses commands that may take memory if there is none.
     fn check_memory(
         &mut self,
-        client: &mut Client,
-        command: &Command,
+        client: &mut ClientSession,
+        command: &CommandDefinition,
         now_ms: u64,
     ) -> Result<(), CommandError> {
         let server = self.server;
@@ -348,12 +350,12 @@ impl<'s> Executor<'s> {
 
     /// Returns true if the command may take memory that is refused beyond the limit, and true if a
     /// command does that which `EXEC` would execute.
-    fn takes_memory(&self, client: &Client, command: &Command) -> (bool, bool) {
+    fn takes_memory(&self, client: &ClientSession, command: &CommandDefinition) -> (bool, bool) {
         let server = self.server;
         let is_far_over = server
             .eviction
             .is_far_over(&server.keyspace, &server.access);
-        let denied = |command: &Command| {
+        let denied = |command: &CommandDefinition| {
             let flags = command.flags;
             flags.has(Flags::DENYOOM) || flags.has(Flags::SLOWLY_GROWS) && is_far_over
         };
@@ -398,8 +400,8 @@ impl<'s> Executor<'s> {
         effects.clear();
         effects.origin = 0;
         effects.observed = server.keyspace.is_observed();
-        let access = Access::Exclusive(&mut databases);
-        let mut keys = Keys::new(&server.keyspace, access, 0, now_ms, effects);
+        let access = DatabaseAccess::Exclusive(&mut databases);
+        let mut keys = DatabaseKeys::new(&server.keyspace, access, 0, now_ms, effects);
         let mut carry = still.as_mut().map(|still| {
             |databases: &Databases| {
                 let (keyspace, access) = (&server.keyspace, &server.access);
@@ -418,11 +420,11 @@ impl<'s> Executor<'s> {
     /// Runs a command in its phase. A command that lacks room runs again after an eviction.
     fn execute_with_room(
         &mut self,
-        client: &mut Client,
-        command: &'static Command,
+        client: &mut ClientSession,
+        command: &'static CommandDefinition,
         args: &[&[u8]],
         now_ms: u64,
-        reply: &mut Reply,
+        reply: &mut RespReply,
     ) -> Option<Wait> {
         let start = reply.len();
         let wait = self.execute(client, command, args, now_ms, reply);
@@ -440,11 +442,11 @@ impl<'s> Executor<'s> {
     /// Runs a command in its phase.
     fn execute(
         &mut self,
-        client: &mut Client,
-        command: &'static Command,
+        client: &mut ClientSession,
+        command: &'static CommandDefinition,
         args: &[&[u8]],
         now_ms: u64,
-        reply: &mut Reply,
+        reply: &mut RespReply,
     ) -> Option<Wait> {
         let server = self.server;
         let database = client.database;
@@ -455,14 +457,20 @@ impl<'s> Executor<'s> {
             self.pause();
             let mut account = self.account(command, args);
             let effects = &mut self.effects;
-            let keys = Keys::new(&server.keyspace, Access::None, database, now_ms, effects);
+            let keys = DatabaseKeys::new(
+                &server.keyspace,
+                DatabaseAccess::None,
+                database,
+                now_ms,
+                effects,
+            );
             let wait = invoke(server, keys, client, &mut account, args, reply, false);
             self.last_end.set(account.ended());
             return wait;
         }
         // The commands of a script use keys; the script's own command does not.
         let positions = match command.group {
-            Group::Scripting => SmallVec::new(),
+            CommandGroup::Scripting => SmallVec::new(),
             _ => command.keys.positions(args),
         };
         let sampled = self.random.random_ratio(1, USES_PER_SAMPLE);
@@ -471,12 +479,12 @@ impl<'s> Executor<'s> {
             let key = positions.first().and_then(|&position| args.get(position));
             let key = key.copied();
             match self.execute_shared(client, command, args, key, now_ms, reply) {
-                Shared::Executed(wait) => return wait,
-                Shared::Busy => {
+                SharedPhaseOutcome::Executed(wait) => return wait,
+                SharedPhaseOutcome::Busy => {
                     refuse_while_busy(server, client, command, reply);
                     return None;
                 }
-                Shared::Observed => {}
+                SharedPhaseOutcome::Observed => {}
             }
         }
         let databases = if let Some(databases) = server.keyspace.try_exclude() {
@@ -492,8 +500,8 @@ impl<'s> Executor<'s> {
         let mut account = self.account(command, args);
         let effects = &mut self.effects;
         effects.observed = server.keyspace.is_observed();
-        let access = Access::Exclusive(&mut databases);
-        let keys = Keys::new(&server.keyspace, access, database, now_ms, effects);
+        let access = DatabaseAccess::Exclusive(&mut databases);
+        let keys = DatabaseKeys::new(&server.keyspace, access, database, now_ms, effects);
         let wait = invoke(server, keys, client, &mut account, args, reply, false);
         if server.scripts.watchdog.is_given_up() {
             // Neither success nor an error would be true.
@@ -502,13 +510,13 @@ impl<'s> Executor<'s> {
         }
         if let Some(wait) = &wait {
             if !wait.keys.is_empty() {
-                server.keyspace.set_observed(Observer::Blocked, true);
+                server.keyspace.set_observed(WriteObserver::Blocked, true);
             }
             // The words are stored once, and the keys among them in two more places.
             client.waiting_bytes = 3 * remembered_bytes(args);
             let sent = || args.iter().map(|word| word.to_vec()).collect();
             let words = wait.words.clone().unwrap_or_else(sent);
-            let waiter = Waiter::new(client, reply.protocol(), words, wait.clone());
+            let waiter = BlockedClient::new(client, reply.protocol(), words, wait.clone());
             server.blocked.add(waiter);
         }
         client.logged_up_to = client.logged_up_to.max(server.log_effects(effects));
@@ -523,29 +531,29 @@ impl<'s> Executor<'s> {
     /// Runs a command on one key or none in the shared phase.
     fn execute_shared(
         &mut self,
-        client: &mut Client,
-        command: &'static Command,
+        client: &mut ClientSession,
+        command: &'static CommandDefinition,
         args: &[&[u8]],
         key: Option<&[u8]>,
         now_ms: u64,
-        reply: &mut Reply,
-    ) -> Shared {
+        reply: &mut RespReply,
+    ) -> SharedPhaseOutcome {
         let (server, keyspace) = (self.server, &self.server.keyspace);
         let databases = if let Some(databases) = keyspace.try_share() {
             databases
         } else {
             self.pause();
             let Some(databases) = server.share_unless_busy() else {
-                return Shared::Busy;
+                return SharedPhaseOutcome::Busy;
             };
             databases
         };
         // Observers are added in the exclusive phase, so this cannot change from here on.
         let changes = [Flags::WRITE, Flags::MAY_CHANGE];
         let may_change = key.is_some() && changes.iter().any(|&flag| command.flags.has(flag));
-        let deletes = key.is_some() && server.singly.has(Reason::LazyExpiry);
+        let deletes = key.is_some() && server.singly.has(SequentialReason::LazyExpiry);
         if (may_change || deletes) && keyspace.is_observed() {
-            return Shared::Observed;
+            return SharedPhaseOutcome::Observed;
         }
         let stripe = key.map(|key| {
             let stripe = keyspace.stripes.of(key);
@@ -556,14 +564,14 @@ impl<'s> Executor<'s> {
         });
         let mut account = self.account(command, args);
         let effects = &mut self.effects;
-        let access = Access::Shared(&databases);
-        let keys = Keys::new(keyspace, access, client.database, now_ms, effects);
+        let access = DatabaseAccess::Shared(&databases);
+        let keys = DatabaseKeys::new(keyspace, access, client.database, now_ms, effects);
         let wait = invoke(server, keys, client, &mut account, args, reply, false);
         client.logged_up_to = client.logged_up_to.max(server.log_effects(effects));
         self.ended = account.ended();
         self.last_end.set(self.ended);
         drop(stripe);
-        Shared::Executed(wait)
+        SharedPhaseOutcome::Executed(wait)
     }
 }
 
@@ -574,7 +582,7 @@ fn remembered_bytes(args: &[&[u8]]) -> usize {
 }
 
 /// The outcome of a command in the shared phase.
-enum Shared {
+enum SharedPhaseOutcome {
     /// The command was executed, and may wait.
     Executed(Option<Wait>),
     /// A script has held the keyspace exclusively for long.
@@ -585,7 +593,12 @@ enum Shared {
 
 /// Refuses a command while a script runs for long. A transaction that cannot be executed now ends,
 /// because the client could not find out its state otherwise.
-fn refuse_while_busy(server: &Server, client: &mut Client, command: &Command, reply: &mut Reply) {
+fn refuse_while_busy(
+    server: &ServerCore,
+    client: &mut ClientSession,
+    command: &CommandDefinition,
+    reply: &mut RespReply,
+) {
     let reason = server.scripts.watchdog.busy();
     if command.name == "exec" && client.transaction.take().is_some() {
         reply.error(&format!(
@@ -596,7 +609,7 @@ fn refuse_while_busy(server: &Server, client: &mut Client, command: &Command, re
     }
 }
 
-fn not_while_subscribed(command: &Command, args: &[&[u8]]) -> CommandError {
+fn not_while_subscribed(command: &CommandDefinition, args: &[&[u8]]) -> CommandError {
     let name = args.first().copied().unwrap_or_default();
     let mut name = String::from_utf8_lossy(name).to_ascii_lowercase();
     if command.name != name {
@@ -610,36 +623,39 @@ fn not_while_subscribed(command: &Command, args: &[&[u8]]) -> CommandError {
 
 /// Returns true if a command gets a reply even if the client wants none: `CLIENT REPLY ON`, and the
 /// confirmations of subscriptions.
-fn is_told(command: &Command, args: &[&[u8]]) -> bool {
-    let confirms = command.group == Group::PubSub && command.flags.has(Flags::SUBSCRIBER);
+fn is_told(command: &CommandDefinition, args: &[&[u8]]) -> bool {
+    let confirms = command.group == CommandGroup::PubSub && command.flags.has(Flags::SUBSCRIBER);
     let is_on = || args.get(2).is_some_and(|word| command::is(word, "on"));
     confirms || command.name == "reply" && is_on()
 }
 
 /// Returns true if the server stores the command's arguments outside of the keyspace. Redis accepts
 /// such commands even without memory.
-fn takes_aside(command: &Command) -> bool {
+fn takes_aside(command: &CommandDefinition) -> bool {
     let is = |group, name: &str| command.group == group && command.name == name;
-    is(Group::Scripting, "load") || is(Group::Server, "setuser")
+    is(CommandGroup::Scripting, "load") || is(CommandGroup::Server, "setuser")
 }
 
-fn must_queue(client: &Client, command: &Command) -> bool {
+fn must_queue(client: &ClientSession, command: &CommandDefinition) -> bool {
     client.transaction.is_some() && !command.flags.has(Flags::IN_MULTI)
 }
 
 /// Returns true if a command that waits for a key must be executed now that the key is of this
 /// type. While the key is of another type than the command takes, the client continues to wait.
-fn is_waited_for(command: &Command, kind: Result<Option<Kind>, CommandError>) -> bool {
+fn is_waited_for(
+    command: &CommandDefinition,
+    kind: Result<Option<RedisType>, CommandError>,
+) -> bool {
     match command.group {
-        Group::List => kind == Ok(Some(Kind::List)),
-        Group::SortedSet => kind == Ok(Some(Kind::SortedSet)),
+        CommandGroup::List => kind == Ok(Some(RedisType::List)),
+        CommandGroup::SortedSet => kind == Ok(Some(RedisType::SortedSet)),
         // A client that waits for a group gets an error if the group is gone.
-        Group::Stream => command.name == "xreadgroup" || kind == Ok(Some(Kind::Stream)),
+        CommandGroup::Stream => command.name == "xreadgroup" || kind == Ok(Some(RedisType::Stream)),
         _ => true,
     }
 }
 
-impl Server {
+impl ServerCore {
     /// Appends the changes of commands to the log as one unit, and reports the duration of expiry
     /// to the latency monitor. Returns the log position that must be durable before replies are
     /// sent; 0 if nothing was changed. Call it before other threads can change the same keys.
@@ -669,27 +685,27 @@ impl Server {
             for event in events.iter().filter(|event| event.is_change) {
                 self.watches.touch(event.database, &event.key);
             }
-            if self.keyspace.is_observed_by(Observer::Notifications) {
+            if self.keyspace.is_observed_by(WriteObserver::Notifications) {
                 let on = self.config.hot.notified_events.load(Ordering::Relaxed);
                 notifications::publish(&self.pubsub, &self.clients, on, &events);
             }
-            if self.keyspace.is_observed_by(Observer::Tracking) {
+            if self.keyspace.is_observed_by(WriteObserver::Tracking) {
                 let news = events.get(told..).unwrap_or_default();
                 self.tracking.tell(&self.clients, news);
             }
-            if self.keyspace.is_observed_by(Observer::Blocked) {
+            if self.keyspace.is_observed_by(WriteObserver::Blocked) {
                 for event in &events {
                     self.serve_waiting(event.database, &event.key, effects, databases);
                 }
                 if self.blocked.is_empty() {
-                    self.keyspace.set_observed(Observer::Blocked, false);
+                    self.keyspace.set_observed(WriteObserver::Blocked, false);
                 }
             }
         }
     }
 
     /// Counts a command after its wait has timed out.
-    pub fn count_wait_in_vain(&self, waiter: &Waiter) {
+    pub fn count_wait_in_vain(&self, waiter: &BlockedClient) {
         let args: Vec<&[u8]> = waiter.words.iter().map(Vec::as_slice).collect();
         if let Ok(command) = lookup(&args) {
             self.statistics.count(number_of(command), 1, Duration::ZERO);
@@ -713,7 +729,7 @@ impl Server {
     /// client continues to wait.
     fn go_on(
         &self,
-        waiter: &Waiter,
+        waiter: &BlockedClient,
         key: &[u8],
         effects: &mut Effects,
         databases: &mut Databases,
@@ -726,8 +742,8 @@ impl Server {
         let now_ms = now_ms();
         let database = waiter.database;
         let is_ready = |effects: &mut Effects, databases: &mut Databases| {
-            let access = Access::Exclusive(databases);
-            let mut keys = Keys::new(&self.keyspace, access, database, now_ms, effects);
+            let access = DatabaseAccess::Exclusive(databases);
+            let mut keys = DatabaseKeys::new(&self.keyspace, access, database, now_ms, effects);
             is_waited_for(command, keys.kind(key))
         };
         if !is_ready(effects, databases) {
@@ -735,7 +751,7 @@ impl Server {
         }
         let origin = std::mem::replace(&mut effects.origin, waiter.client.id);
         let mut client = waiter.resumed();
-        let mut reply = Reply::new(waiter.protocol);
+        let mut reply = RespReply::new(waiter.protocol);
         let admitted = self
             .admit_again(&mut client, command, &args)
             .and_then(|()| self.check_memory_again(command, effects, databases, now_ms));
@@ -743,21 +759,21 @@ impl Server {
             // The command's key may have been evicted.
             Ok(()) if !is_ready(effects, databases) => false,
             Ok(()) => {
-                let access = Access::Exclusive(&mut *databases);
-                let keys = Keys::new(&self.keyspace, access, database, now_ms, effects);
-                let account = &mut Account::of(command).shown_before();
+                let access = DatabaseAccess::Exclusive(&mut *databases);
+                let keys = DatabaseKeys::new(&self.keyspace, access, database, now_ms, effects);
+                let account = &mut CommandAccount::of(command).shown_before();
                 let wait = invoke(self, keys, &mut client, account, &args, &mut reply, false);
                 wait.is_none()
             }
             Err(error) => {
-                Account::refuse(self, &args, &error);
+                CommandAccount::refuse(self, &args, &error);
                 reply.error(&error.to_string());
                 true
             }
         };
         effects.origin = origin;
         if is_answered {
-            let resume = Message::Resume {
+            let resume = IoThreadMessage::Resume {
                 client: waiter.client.id,
                 answer: reply.take(),
                 logged_up_to: self.log_effects(effects),
@@ -770,11 +786,11 @@ impl Server {
     /// Checks that a client that has waited may still execute its command.
     ///
     /// # Errors
-    /// Those of [`Client::admit`].
+    /// Those of [`ClientSession::admit`].
     pub fn admit_again(
         &self,
-        client: &mut Client,
-        command: &'static Command,
+        client: &mut ClientSession,
+        command: &'static CommandDefinition,
         args: &[&[u8]],
     ) -> Result<(), CommandError> {
         match client.login.is_unrestricted(&self.acl) {
@@ -786,7 +802,7 @@ impl Server {
     /// Makes room for a command that has waited, if it may take memory.
     fn check_memory_again(
         &self,
-        command: &Command,
+        command: &CommandDefinition,
         effects: &mut Effects,
         databases: &mut Databases,
         now_ms: u64,
@@ -795,8 +811,8 @@ impl Server {
         if !may_take || !self.eviction.may_be_over(&self.keyspace, &self.access) {
             return Ok(());
         }
-        let access = Access::Exclusive(databases);
-        let mut keys = Keys::new(&self.keyspace, access, 0, now_ms, effects);
+        let access = DatabaseAccess::Exclusive(databases);
+        let mut keys = DatabaseKeys::new(&self.keyspace, access, 0, now_ms, effects);
         let has_room = self.eviction.make_room(0, &mut keys, &self.access, None);
         effects.settle(0, &[]);
         match has_room {

@@ -14,7 +14,7 @@ use tracing_subscriber::{Layer, reload};
 
 /// The form of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
+pub enum LogLineFormat {
     /// Text for people.
     #[default]
     Text,
@@ -24,7 +24,7 @@ pub enum Format {
 
 /// The destination of lines. Clones are the same destination.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct LogLineTarget {
     /// The path of the file; `None`: the standard error.
     path: Option<PathBuf>,
     file: Arc<Mutex<Option<File>>>,
@@ -83,8 +83,8 @@ static FILTER: OnceLock<Filter> = OnceLock::new();
 ///
 /// # Errors
 /// The file cannot be opened, or lines are already written.
-pub fn start(format: Format, level: &str, path: Option<&Path>) -> io::Result<Target> {
-    let target = Target {
+pub fn start(format: LogLineFormat, level: &str, path: Option<&Path>) -> io::Result<LogLineTarget> {
+    let target = LogLineTarget {
         path: path.map(Path::to_owned),
         file: Arc::default(),
     };
@@ -92,8 +92,8 @@ pub fn start(format: Format, level: &str, path: Option<&Path>) -> io::Result<Tar
     let (filter, handle) = reload::Layer::new(filter_of(level));
     let lines = tracing_subscriber::fmt::layer().with_target(false);
     let lines = match format {
-        Format::Text => lines.with_ansi(false).with_writer(target.clone()).boxed(),
-        Format::Json => lines.json().with_writer(target.clone()).boxed(),
+        LogLineFormat::Text => lines.with_ansi(false).with_writer(target.clone()).boxed(),
+        LogLineFormat::Json => lines.json().with_writer(target.clone()).boxed(),
     };
     let subscriber = Registry::default().with(filter).with(lines);
     tracing::subscriber::set_global_default(subscriber).map_err(io::Error::other)?;
@@ -118,7 +118,7 @@ fn filter_of(level: &str) -> LevelFilter {
     }
 }
 
-impl Target {
+impl LogLineTarget {
     /// Opens the file again, because it may have been moved.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl Target {
     }
 }
 
-impl Write for Target {
+impl Write for LogLineTarget {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut *self.file.lock() {
             Some(file) => file.write(bytes),
@@ -145,10 +145,10 @@ impl Write for Target {
     }
 }
 
-impl MakeWriter<'_> for Target {
-    type Writer = Target;
+impl MakeWriter<'_> for LogLineTarget {
+    type Writer = LogLineTarget;
 
-    fn make_writer(&self) -> Target {
+    fn make_writer(&self) -> LogLineTarget {
         self.clone()
     }
 }

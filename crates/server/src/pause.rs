@@ -1,7 +1,7 @@
 //! The pause that holds commands back (`CLIENT PAUSE`).
 
-use crate::connection::Clients;
-use crate::singly::{Reason, Singly};
+use crate::connection::ClientRegistry;
+use crate::singly::{SequentialReason, Singly};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicIsize, Ordering};
 
@@ -33,13 +33,13 @@ impl Pause {
             None => (mode, until_ms),
             Some((old_mode, old_until)) => (old_mode.max(mode), old_until.max(until_ms)),
         });
-        singly.set(Reason::Pause, true);
+        singly.set(SequentialReason::Pause, true);
     }
 
     /// Ends the pause.
-    pub fn end(&self, singly: &Singly, clients: &Clients) {
+    pub fn end(&self, singly: &Singly, clients: &ClientRegistry) {
         *self.state.lock() = None;
-        singly.set(Reason::Pause, false);
+        singly.set(SequentialReason::Pause, false);
         clients.wake_all();
     }
 
@@ -59,7 +59,7 @@ impl Pause {
         let current = state.filter(|(_, until)| *until > steady_ms);
         if state.is_some() && current.is_none() {
             *state = None;
-            singly.set(Reason::Pause, false);
+            singly.set(SequentialReason::Pause, false);
         }
         current
     }

@@ -4,9 +4,9 @@
 //! durable. A script that runs for long is ended. A second signal ends the server at once. On
 //! SIGHUP it opens its log file and reads its certificates again.
 
-use crate::logging::Target;
+use crate::logging::LogLineTarget;
 use crate::persistence;
-use crate::server::Server;
+use crate::server::ServerCore;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use std::io;
@@ -19,7 +19,7 @@ const ENDED_AT_ONCE: i32 = 130;
 ///
 /// # Errors
 /// The system refuses it.
-pub fn heed(server: &'static Server, logs: Target) -> io::Result<()> {
+pub fn heed(server: &'static ServerCore, logs: LogLineTarget) -> io::Result<()> {
     // SIGUSR1 would end the server otherwise.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1])?;
     let heed = move || {
@@ -49,7 +49,7 @@ pub fn heed(server: &'static Server, logs: Target) -> io::Result<()> {
 }
 
 /// Ends the server as `SHUTDOWN` with the words of a parameter would.
-fn end(server: &Server, parameter: &str) {
+fn end(server: &ServerCore, parameter: &str) {
     let words = server.config.text(parameter);
     let has = |wanted: &str| words.split(' ').any(|word| word == wanted);
     let save = match (has("save"), has("nosave")) {
@@ -63,7 +63,7 @@ fn end(server: &Server, parameter: &str) {
     }
 }
 
-fn reopen(server: &Server, logs: &Target) {
+fn reopen(server: &ServerCore, logs: &LogLineTarget) {
     if let Err(error) = logs.reopen() {
         tracing::error!("cannot open the log file again: {error}");
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// A reason for executing commands one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Reason {
+pub enum SequentialReason {
     /// A client sees all commands (`MONITOR`).
     Monitor = 1,
     /// Commands are held back (`CLIENT PAUSE`).
@@ -31,12 +31,12 @@ impl Singly {
 
     /// Returns true if `reason` is among them.
     #[inline]
-    pub fn has(&self, reason: Reason) -> bool {
+    pub fn has(&self, reason: SequentialReason) -> bool {
         self.0.load(Ordering::Relaxed) & reason as u32 != 0
     }
 
     /// Adds or removes a reason.
-    pub fn set(&self, reason: Reason, is: bool) {
+    pub fn set(&self, reason: SequentialReason, is: bool) {
         if is {
             self.0.fetch_or(reason as u32, Ordering::AcqRel);
         } else {

@@ -14,11 +14,11 @@ type Watchers = HashMap<u64, Arc<ClientShared>>;
 /// Watched keys and their clients, by the numbers of databases. A changed key is removed until it
 /// is watched again, so that no write notifies a client twice.
 #[derive(Debug, Default)]
-pub struct Watches {
+pub struct KeyWatches {
     watchers: Mutex<HashMap<usize, HashMap<Vec<u8>, Watchers>>>,
 }
 
-impl Watches {
+impl KeyWatches {
     /// Adds a key that `client` watches. Call it in the exclusive phase.
     pub fn add(&self, database: usize, key: &[u8], client: &Arc<ClientShared>) {
         steps::count(1);

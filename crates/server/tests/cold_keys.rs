@@ -4,11 +4,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::config::Options;
-use nearfield_server_testkit::connection::{Connection, encode};
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server::config::ServerOptions;
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_tiers::{Specification, TierKind, Tiers};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -36,7 +36,7 @@ fn resident_bytes() -> Option<usize> {
 }
 
 /// Sets keys and moves their values to the file, some at a time.
-fn set_cold(connection: &mut Connection, numbers: &[usize], random: &mut SmallRng) {
+fn set_cold(connection: &mut TestkitConnection, numbers: &[usize], random: &mut SmallRng) {
     let mut value = vec![0; VALUE_BYTES];
     for some in numbers.chunks(AT_ONCE) {
         let mut request = Vec::new();
@@ -52,11 +52,14 @@ fn set_cold(connection: &mut Connection, numbers: &[usize], random: &mut SmallRn
         }
         connection.send(&request).unwrap();
         for _ in some {
-            assert_eq!(connection.receive().unwrap(), Value::Simple(b"OK".to_vec()));
+            assert_eq!(
+                connection.receive().unwrap(),
+                RespReplyValue::Simple(b"OK".to_vec())
+            );
             // The value may have moved by itself.
             assert!(matches!(
                 connection.receive().unwrap(),
-                Value::Integer(0 | 1)
+                RespReplyValue::Integer(0 | 1)
             ));
         }
     }
@@ -68,7 +71,7 @@ fn a_cold_key_takes_little_memory_beside_itself() {
         println!("skipped: the system does not say how much memory the process takes");
         return;
     };
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let tier = |kind, mebibytes: u64| Specification {
         kind,
         capacity_bytes: mebibytes << 20,
@@ -77,10 +80,10 @@ fn a_cold_key_takes_little_memory_beside_itself() {
         tier(TierKind::Memory, 128),
         tier(TierKind::File(folder.0.clone()), 512),
     ];
-    let server = Nearfield::start(Options {
+    let server = Nearfield::start(ServerOptions {
         threads: 1,
         tiers: Some(Arc::new(Tiers::open(&tiers).unwrap())),
-        ..Options::default()
+        ..ServerOptions::default()
     });
     let keyspace = &server.server.keyspace;
     let mut connection = server.connect();

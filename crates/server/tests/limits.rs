@@ -3,11 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::config::Options;
-use nearfield_server_testkit::connection::{Connection, encode};
+use nearfield_server::config::ServerOptions;
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::redis::Redis;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::redis::RedisPeerProcess;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::steps::{
     ask, ask_number, ask_text, connect, eventually, hear, info, listed, on_both, tell, until_closed,
 };
@@ -20,9 +20,9 @@ const MB: usize = 1 << 20;
 
 /// Starts our server with default settings and some threads.
 fn start(threads: usize) -> Nearfield {
-    Nearfield::start(Options {
+    Nearfield::start(ServerOptions {
         threads,
-        ..Options::default()
+        ..ServerOptions::default()
     })
 }
 
@@ -33,7 +33,7 @@ fn configure(address: SocketAddr, name: &str, value: &str) {
 }
 
 /// Returns a connection that is served; `None` if it was refused.
-fn admitted(address: SocketAddr) -> Option<Connection> {
+fn admitted(address: SocketAddr) -> Option<TestkitConnection> {
     let mut connection = connect(address);
     // A refused client may find the connection closed before this is sent.
     let sent = connection.send(b"PING\r\n");
@@ -89,7 +89,7 @@ fn many_connections_at_one_time_are_no_more_than_may_be() {
     on_both(|address| {
         let mut first = connect(address);
         assert_eq!(ask(&mut first, "CONFIG SET maxclients 10"), "OK");
-        let mut others: Vec<Connection> = (0..60).map(|_| connect(address)).collect();
+        let mut others: Vec<TestkitConnection> = (0..60).map(|_| connect(address)).collect();
         let mut served = 0;
         for other in &mut others {
             let sent = other.send(b"PING\r\n");
@@ -141,7 +141,7 @@ fn idle_clients_are_closed_but_not_those_that_wait() {
     // With one thread, idle clients are found in one go.
     let ours = start(1);
     idle(ours.address, true);
-    match Redis::start(&[]) {
+    match RedisPeerProcess::start(&[]) {
         Ok(redis) => idle(redis.address, false),
         Err(reason) => eprintln!("not compared with Redis: {reason}"),
     }
@@ -186,7 +186,7 @@ fn idle(address: SocketAddr, answers_before_it_looks: bool) {
 
 // ---- Bytes that wait to be sent ----------------------------------------------------------------
 
-fn disconnected_for_output(connection: &mut Connection) -> u64 {
+fn disconnected_for_output(connection: &mut TestkitConnection) -> u64 {
     info(connection, "client_output_buffer_limit_disconnections")
 }
 
@@ -229,7 +229,7 @@ fn a_subscriber_over_the_soft_limit_has_some_time() {
     assert!(ask(&mut silent, "SUBSCRIBE channel").contains("subscribe"));
     // Publishes until this number of bytes waits; nothing if no client listens.
     let publish = format!("PUBLISH channel {}", "m".repeat(64 * KB));
-    let until = |publisher: &mut Connection, bytes: usize| {
+    let until = |publisher: &mut TestkitConnection, bytes: usize| {
         let mut published = 0;
         loop {
             match listed(publisher, id, "obl") {
@@ -432,10 +432,10 @@ fn commands_on_a_key_that_is_named_often_hold_it_once() {
 fn a_client_that_has_not_logged_in_is_not_kept_waiting_for() {
     let _alone = measuring();
     for threads in [1, 2] {
-        let ours = Nearfield::start(Options {
+        let ours = Nearfield::start(ServerOptions {
             threads,
             password: Some("secret".into()),
-            ..Options::default()
+            ..ServerOptions::default()
         });
         let address = ours.address;
         let mut other = connect(address);
@@ -470,8 +470,10 @@ fn a_client_that_reads_late_loses_nothing_without_a_limit() {
     let _alone = measuring();
     let ours = start(2);
     let address = ours.address;
-    let value = Value::Bulk((0..256 * KB).map(|at| (at % 251) as u8).collect());
-    let Value::Bulk(bytes) = &value else { panic!() };
+    let value = RespReplyValue::Bulk((0..256 * KB).map(|at| (at % 251) as u8).collect());
+    let RespReplyValue::Bulk(bytes) = &value else {
+        panic!()
+    };
     let mut other = connect(address);
     other.send(&request(&[b"SET", b"key", bytes])).unwrap();
     assert_eq!(hear(&mut other), "OK");
@@ -492,12 +494,12 @@ fn a_client_that_reads_late_loses_nothing_without_a_limit() {
 
 // ---- The memory of all clients -----------------------------------------------------------------
 
-fn evicted_clients(connection: &mut Connection) -> u64 {
+fn evicted_clients(connection: &mut TestkitConnection) -> u64 {
     info(connection, "evicted_clients")
 }
 
 /// Starts our server with some keys. Its clients may hold a quarter of `maxmemory`.
-fn with_keys(threads: usize, maxmemory: &str, keys: usize) -> (Nearfield, Connection) {
+fn with_keys(threads: usize, maxmemory: &str, keys: usize) -> (Nearfield, TestkitConnection) {
     let ours = start(threads);
     let mut other = connect(ours.address);
     configure(ours.address, "maxmemory", maxmemory);
@@ -529,7 +531,7 @@ fn a_client_that_does_not_read_costs_nobody_a_key() {
             }
         }
         let closed =
-            |other: &mut Connection| evicted_clients(other) + disconnected_for_output(other);
+            |other: &mut TestkitConnection| evicted_clients(other) + disconnected_for_output(other);
         eventually("it is closed", || closed(&mut other) == 1);
         assert_eq!(ask_number(&mut other, "DBSIZE"), KEYS as i64);
         assert_eq!(info(&mut other, "evicted_keys"), 0);
@@ -583,7 +585,7 @@ fn replies_that_wait_take_little_more_than_their_bytes() {
     let mut silent = connect(ours.address);
     silent.send(&b"GET v\r\n".repeat(REPLIES)).unwrap();
     // The system takes some megabytes.
-    let held = |other: &mut Connection| info(other, "mem_clients_normal") as usize;
+    let held = |other: &mut TestkitConnection| info(other, "mem_clients_normal") as usize;
     eventually("the replies wait", || held(&mut other) > 55 * MB);
     let held = held(&mut other);
     assert!(held < REPLIES * 100_000 / 10 * 11, "{held}");
@@ -759,7 +761,7 @@ fn requests_that_do_not_end_take_what_has_come_of_them() {
     let address = ours.address;
     let mut other = connect(address);
     let before = info(&mut other, "used_memory");
-    let mut unfinished: Vec<Connection> = (0..CLIENTS).map(|_| connect(address)).collect();
+    let mut unfinished: Vec<TestkitConnection> = (0..CLIENTS).map(|_| connect(address)).collect();
     for (number, connection) in unfinished.iter_mut().enumerate() {
         // They announce hundreds of megabytes, or a million arguments.
         let announced = match number % 2 {
@@ -812,14 +814,14 @@ fn other_machines_are_refused_while_there_is_no_password() {
         eprintln!("not tested: this machine has no address but that of the loopback interface");
         return;
     };
-    let ours = Nearfield::start(Options {
+    let ours = Nearfield::start(ServerOptions {
         bind: vec![IpAddr::from(Ipv4Addr::UNSPECIFIED).into()],
         threads: 2,
-        ..Options::default()
+        ..ServerOptions::default()
     });
     let text = refused_from(outer, ours.address.port());
     drop(ours);
-    match Redis::start(&["--bind", "0.0.0.0", "--protected-mode", "yes"]) {
+    match RedisPeerProcess::start(&["--bind", "0.0.0.0", "--protected-mode", "yes"]) {
         Ok(redis) => {
             let theirs = refused_from(outer, redis.address.port());
             // The text was corrected in Redis 7.2.

@@ -51,24 +51,24 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::peer::Peer;
-use nearfield_server_testkit::play::{Reading, compare, play};
-use nearfield_server_testkit::redis::Redis;
+use nearfield_server_testkit::peer::PeerServer;
+use nearfield_server_testkit::play::{ReplyReadOptions, compare, play};
+use nearfield_server_testkit::redis::RedisPeerProcess;
 use nearfield_server_testkit::saving::saving_into;
-use nearfield_server_testkit::script::{self, Action, Case};
+use nearfield_server_testkit::script::{self, TranscriptAction, TranscriptCase};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const STRICT: Reading = Reading {
+const STRICT: ReplyReadOptions = ReplyReadOptions {
     patience: Duration::from_secs(10),
     all: false,
 };
-const UPDATING: Reading = Reading {
+const UPDATING: ReplyReadOptions = ReplyReadOptions {
     patience: Duration::from_millis(500),
     all: true,
 };
@@ -77,16 +77,16 @@ const UPDATING: Reading = Reading {
 const CASES_AT_ONCE: usize = 4;
 
 /// The servers that one case at a time is played against.
-struct Stage {
+struct TranscriptStage {
     ours: Nearfield,
-    _folder: Folder,
-    peers: Vec<(Peer, Option<Redis>)>,
+    _folder: TestkitFolder,
+    peers: Vec<(PeerServer, Option<RedisPeerProcess>)>,
 }
 
-impl Stage {
-    fn new() -> Stage {
-        let folder = Folder::new();
-        Stage {
+impl TranscriptStage {
+    fn new() -> TranscriptStage {
+        let folder = TestkitFolder::new();
+        TranscriptStage {
             ours: Nearfield::start(saving_into(&folder, 2)),
             _folder: folder,
             peers: Vec::new(),
@@ -94,7 +94,7 @@ impl Stage {
     }
 
     /// Returns the address of another server, if it is installed.
-    fn peer(&mut self, peer: Peer) -> Option<SocketAddr> {
+    fn peer(&mut self, peer: PeerServer) -> Option<SocketAddr> {
         let started = self.peers.iter().position(|it| it.0 == peer);
         let started = started.unwrap_or_else(|| {
             let options = ["--enable-debug-command", "yes"];
@@ -116,12 +116,12 @@ fn main() {
         update(&root, &files, &arguments);
         return;
     }
-    for peer in Peer::ALL {
+    for peer in PeerServer::ALL {
         if let Err(reason) = peer.program() {
             eprintln!("not compared: {reason}");
         }
     }
-    let stages: Arc<Mutex<Vec<Stage>>> = Arc::default();
+    let stages: Arc<Mutex<Vec<TranscriptStage>>> = Arc::default();
     let mut trials = Vec::new();
     for file in files {
         let text = fs::read_to_string(&file).unwrap();
@@ -135,7 +135,7 @@ fn main() {
                     let stages = Arc::clone(&stages);
                     trials.push(Trial::test(name, move || {
                         let stage = stages.lock().unwrap().pop();
-                        let mut stage = stage.unwrap_or_else(Stage::new);
+                        let mut stage = stage.unwrap_or_else(TranscriptStage::new);
                         let result = check(&case, &place, &lines, &mut stage);
                         // A failed case may have left a server in a strange state.
                         if result.is_ok() {
@@ -173,7 +173,12 @@ fn place(root: &Path, file: &Path) -> String {
     inner.to_string_lossy().into_owned()
 }
 
-fn check(case: &Case, place: &str, lines: &[String], stage: &mut Stage) -> Result<(), Failed> {
+fn check(
+    case: &TranscriptCase,
+    place: &str,
+    lines: &[String],
+    stage: &mut TranscriptStage,
+) -> Result<(), Failed> {
     let mut played = vec![("Nearfield", play(case, stage.ours.address, STRICT)?)];
     for &peer in &case.peers {
         if let Some(address) = stage.peer(peer) {
@@ -222,7 +227,7 @@ fn check(case: &Case, place: &str, lines: &[String], stage: &mut Stage) -> Resul
 
 /// Writes the replies of servers into the files.
 fn update(root: &Path, files: &[PathBuf], arguments: &Arguments) {
-    let mut stage = Stage::new();
+    let mut stage = TranscriptStage::new();
     for file in files {
         let text = fs::read_to_string(file).unwrap();
         let place = place(root, file);
@@ -256,12 +261,14 @@ fn update(root: &Path, files: &[PathBuf], arguments: &Arguments) {
                     number => number.to_string(),
                 };
                 let replies: Vec<String> = match &step.action {
-                    Action::Replies(_) if played == "(no reply)" => vec![format!("{before}<?")],
-                    Action::Replies(_) => {
+                    TranscriptAction::Replies(_) if played == "(no reply)" => {
+                        vec![format!("{before}<?")]
+                    }
+                    TranscriptAction::Replies(_) => {
                         let lines = played.split('\n');
                         lines.map(|line| format!("{before}< {line}")).collect()
                     }
-                    Action::Bytes(_) => vec![format!("{before}raw< {played}")],
+                    TranscriptAction::Bytes(_) => vec![format!("{before}raw< {played}")],
                     _ => {
                         eprintln!("{name}, line {}: {played}", step.lines.start + 1);
                         continue;

@@ -14,13 +14,13 @@ const LONG: Duration = Duration::from_secs(30);
 /// The members of one cluster, each with a directory that outlives its process. They are stopped
 /// when this value is dropped.
 #[derive(Debug)]
-pub struct Cluster {
+pub struct EtcdCluster {
     directory: PathBuf,
-    members: Vec<Member>,
+    members: Vec<EtcdProcess>,
 }
 
 #[derive(Debug)]
-struct Member {
+struct EtcdProcess {
     name: String,
     client: String,
     peer: String,
@@ -36,13 +36,13 @@ pub fn free_port() -> u16 {
     listener.local_addr().expect("bound").port()
 }
 
-impl Cluster {
+impl EtcdCluster {
     /// Starts a cluster and waits until it is ready. Returns `None` and prints the reason if etcd
     /// (Debian's etcd-server) is not installed.
     ///
     /// # Panics
     /// If etcd does not start, or is not installed while `NEARFIELD_REQUIRE_ETCD` is 1.
-    pub fn start(count: usize) -> Option<Cluster> {
+    pub fn start(count: usize) -> Option<EtcdCluster> {
         if Command::new("etcd").arg("--version").output().is_err() {
             let required = std::env::var("NEARFIELD_REQUIRE_ETCD").is_ok_and(|value| value == "1");
             assert!(!required, "etcd is required and not installed");
@@ -53,13 +53,13 @@ impl Cluster {
         let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
         let name = format!("nearfield-etcd-{}-{number}", std::process::id());
         let url = || format!("http://127.0.0.1:{}", free_port());
-        let member = |number| Member {
+        let member = |number| EtcdProcess {
             name: format!("m{number}"),
             client: url(),
             peer: url(),
             child: None,
         };
-        let mut cluster = Cluster {
+        let mut cluster = EtcdCluster {
             directory: std::env::temp_dir().join(name),
             members: (0..count).map(member).collect(),
         };
@@ -160,7 +160,7 @@ impl Cluster {
     }
 }
 
-impl Drop for Cluster {
+impl Drop for EtcdCluster {
     fn drop(&mut self) {
         for member in &mut self.members {
             if let Some(mut child) = member.child.take() {

@@ -1,29 +1,29 @@
 //! Recording of the point operations of threads, with their times and outcomes.
 //!
-//! A [`Recorder`] owns a clock, and each thread owns a [`Session`] that writes to memory of its
-//! own. The clock is a counter, not a timer: a call that begins after another has returned reads a
-//! later tick, and happens after it in the sense of the memory model. Inaccurate hardware clocks
-//! can therefore not cause a false report.
+//! A [`HistoryRecorder`] owns a clock, and each thread owns a [`HistorySession`] that writes to
+//! memory of its own. The clock is a counter, not a timer: a call that begins after another has
+//! returned reads a later tick, and happens after it in the sense of the memory model. Inaccurate
+//! hardware clocks can therefore not cause a false report.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A clock and the count of sessions that read it.
 #[derive(Debug, Default)]
-pub struct Recorder {
+pub struct HistoryRecorder {
     ticks: AtomicU64,
     sessions: AtomicU32,
 }
 
 /// The calls of one thread, in order.
 #[derive(Debug)]
-pub struct Session {
+pub struct HistorySession {
     number: u32,
-    events: Vec<Event>,
+    events: Vec<HistoryEvent>,
 }
 
 /// The ticks between which a call ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interval {
+pub struct CallInterval {
     /// Tick before the call.
     pub invoked: u64,
     /// Tick after the return.
@@ -33,7 +33,7 @@ pub struct Interval {
 /// A point operation. Values are numbers that the caller chooses. All writes of a history should
 /// write different ones, so that each value found has one writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum PointOperation {
     /// A read of the value.
     Get,
     /// A write of this value.
@@ -60,48 +60,54 @@ pub enum Action {
 
 /// A point operation that has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct HistoryEvent {
     /// The session that called the operation. Operations of a session are ordered; those of one
     /// batch share its interval.
     pub session: u32,
     /// The number of the key.
     pub key: u64,
     /// The interval of the call.
-    pub interval: Interval,
+    pub interval: CallInterval,
     /// The action.
-    pub action: Action,
+    pub action: PointOperation,
     /// The value before the operation.
     pub met: Option<u64>,
 }
 
-impl Recorder {
+impl HistoryRecorder {
     /// Creates a recorder and starts its clock.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Starts a session.
-    pub fn session(&self) -> Session {
-        Session {
+    pub fn session(&self) -> HistorySession {
+        HistorySession {
             number: self.sessions.fetch_add(1, Ordering::Relaxed),
             events: Vec::new(),
         }
     }
 
     /// Makes a call and returns its interval and its result.
-    pub fn call<T>(&self, body: impl FnOnce() -> T) -> (Interval, T) {
+    pub fn call<T>(&self, body: impl FnOnce() -> T) -> (CallInterval, T) {
         let invoked = self.ticks.fetch_add(1, Ordering::AcqRel);
         let result = body();
         let returned = self.ticks.fetch_add(1, Ordering::AcqRel);
-        (Interval { invoked, returned }, result)
+        (CallInterval { invoked, returned }, result)
     }
 }
 
-impl Session {
+impl HistorySession {
     /// Adds an operation of a call that ran during `interval`. `key` is a number that the caller
     /// chooses, and `met` the value before the operation.
-    pub fn record(&mut self, interval: Interval, key: u64, action: Action, met: Option<u64>) {
-        self.events.push(Event {
+    pub fn record(
+        &mut self,
+        interval: CallInterval,
+        key: u64,
+        action: PointOperation,
+        met: Option<u64>,
+    ) {
+        self.events.push(HistoryEvent {
             session: self.number,
             key,
             interval,
@@ -111,12 +117,12 @@ impl Session {
     }
 
     /// Ends the session and returns its events.
-    pub fn into_events(self) -> Vec<Event> {
+    pub fn into_events(self) -> Vec<HistoryEvent> {
         self.events
     }
 }
 
-impl Event {
+impl HistoryEvent {
     /// Returns the value after the operation if it was `state` before; `None` if the operation
     /// cannot have taken effect on that state.
     pub fn after(&self, state: Option<u64>) -> Option<Option<u64>> {
@@ -124,10 +130,10 @@ impl Event {
             return None;
         }
         match self.action {
-            Action::Get => Some(state),
-            Action::Insert(value) => Some(Some(value)),
-            Action::Remove => Some(None),
-            Action::Update {
+            PointOperation::Get => Some(state),
+            PointOperation::Insert(value) => Some(Some(value)),
+            PointOperation::Remove => Some(None),
+            PointOperation::Update {
                 previous,
                 value,
                 applied,
@@ -136,19 +142,21 @@ impl Event {
                 (false, false) => Some(state),
                 _ => None,
             },
-            Action::RemoveIf { previous, applied } => match (applied, state == Some(previous)) {
-                (true, true) => Some(None),
-                (false, false) => Some(state),
-                _ => None,
-            },
+            PointOperation::RemoveIf { previous, applied } => {
+                match (applied, state == Some(previous)) {
+                    (true, true) => Some(None),
+                    (false, false) => Some(state),
+                    _ => None,
+                }
+            }
         }
     }
 
     /// Returns the value that the operation set.
     pub fn written(&self) -> Option<u64> {
         match self.action {
-            Action::Insert(value)
-            | Action::Update {
+            PointOperation::Insert(value)
+            | PointOperation::Update {
                 value,
                 applied: true,
                 ..

@@ -12,13 +12,14 @@
 //! Tests of several processes use [`etcd`], and [`machines`] in network namespaces.
 //!
 //! ```
-//! use nearfield_core::{Bytes, Words};
-//! use nearfield_testkit::concurrent::{self, Config};
+//! use nearfield_core::{ByteStrings, Words};
+//! use nearfield_testkit::concurrent::{self, ConcurrentTestConfig};
 //! use nearfield_testkit::model::{self, Reference};
 //!
 //! model::check::<Words, _>(10, |_seed| Reference::new());
-//! model::check::<Bytes, _>(10, |_seed| Reference::new());
-//! concurrent::check::<Bytes, _>(2, &Config::default(), |_seed| Reference::new());
+//! model::check::<ByteStrings, _>(10, |_seed| Reference::new());
+//! let config = ConcurrentTestConfig::default();
+//! concurrent::check::<ByteStrings, _>(2, &config, |_seed| Reference::new());
 //! ```
 //!
 //! A test that fails prints the command that replays its seed. `NEARFIELD_SEEDS=20000` in the

@@ -8,7 +8,7 @@
 //! taken at once, because that excludes no order. Only concurrent writes that fit the same state
 //! make the search branch.
 
-use crate::history::{Action, Event, Interval};
+use crate::history::{CallInterval, HistoryEvent, PointOperation};
 use std::collections::HashSet;
 use std::fmt::{self, Debug, Display, Formatter};
 use std::hash::Hash;
@@ -17,7 +17,7 @@ use std::hash::Hash;
 const SHOWN_BEFORE: usize = 6;
 
 /// An operation on an object that may take effect at one instant of its interval.
-pub trait Operation: Clone {
+pub trait LinearizableOperation: Clone {
     /// The state of the object, initially the default.
     type State: Clone + Default + Eq + Hash + Debug;
 
@@ -25,7 +25,7 @@ pub trait Operation: Clone {
     fn session(&self) -> u32;
 
     /// Returns the interval of the call.
-    fn interval(&self) -> Interval;
+    fn interval(&self) -> CallInterval;
 
     /// Returns the state after the operation if it was `state` before; `None` if the operation
     /// cannot have taken effect on that state.
@@ -35,30 +35,30 @@ pub trait Operation: Clone {
     fn is_read(&self) -> bool;
 }
 
-impl Operation for Event {
+impl LinearizableOperation for HistoryEvent {
     type State = Option<u64>;
 
     fn session(&self) -> u32 {
         self.session
     }
 
-    fn interval(&self) -> Interval {
+    fn interval(&self) -> CallInterval {
         self.interval
     }
 
     fn after(&self, state: &Option<u64>) -> Option<Option<u64>> {
-        Event::after(self, *state)
+        HistoryEvent::after(self, *state)
     }
 
     fn is_read(&self) -> bool {
         // An operation can take effect only on the state that it found.
-        Event::after(self, self.met) == Some(self.met)
+        HistoryEvent::after(self, self.met) == Some(self.met)
     }
 }
 
 /// The longest order of operations that was found, and the operations that cannot follow it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeadEnd<O: Operation> {
+pub struct DeadEnd<O: LinearizableOperation> {
     /// The last operations of the longest order found.
     pub before: Vec<O>,
     /// The state after them.
@@ -75,7 +75,7 @@ pub struct DeadEnd<O: Operation> {
 ///
 /// # Errors
 /// The longest order, and the operations that cannot follow it.
-pub fn order<O: Operation>(mut history: Vec<O>) -> Result<(), Box<DeadEnd<O>>> {
+pub fn order<O: LinearizableOperation>(mut history: Vec<O>) -> Result<(), Box<DeadEnd<O>>> {
     history.sort_by_key(O::session);
     search(&history)
 }
@@ -87,13 +87,13 @@ pub struct Counterexample {
     /// The number of the key.
     pub key: u64,
     /// The last operations of the longest order found.
-    pub before: Vec<Event>,
+    pub before: Vec<HistoryEvent>,
     /// The value after them.
     pub state: Option<u64>,
     /// The next operations, none of which fits the value.
-    pub stuck: Vec<Event>,
+    pub stuck: Vec<HistoryEvent>,
     /// The operations that wrote the values that these found.
-    pub writers: Vec<Event>,
+    pub writers: Vec<HistoryEvent>,
 }
 
 /// Checks that every operation can have taken effect at one instant of its interval, in the order
@@ -104,20 +104,20 @@ pub struct Counterexample {
 ///
 /// # Errors
 /// The operations of a key that cannot be ordered.
-pub fn check(mut history: Vec<Event>) -> Result<(), Box<Counterexample>> {
+pub fn check(mut history: Vec<HistoryEvent>) -> Result<(), Box<Counterexample>> {
     history.sort_by_key(|event| (event.key, event.session));
     history
         .chunk_by(|left, right| left.key == right.key)
         .try_for_each(check_key)
 }
 
-fn check_key(events: &[Event]) -> Result<(), Box<Counterexample>> {
+fn check_key(events: &[HistoryEvent]) -> Result<(), Box<Counterexample>> {
     search(events).map_err(|dead_end| Box::new(Counterexample::new(events, *dead_end)))
 }
 
 /// Searches an order of operations, which must be sorted by session.
-fn search<O: Operation>(operations: &[O]) -> Result<(), Box<DeadEnd<O>>> {
-    let mut search = Search {
+fn search<O: LinearizableOperation>(operations: &[O]) -> Result<(), Box<DeadEnd<O>>> {
+    let mut search = LinearizationSearch {
         queues: operations
             .chunk_by(|left, right| left.session() == right.session())
             .collect(),
@@ -139,31 +139,31 @@ fn search<O: Operation>(operations: &[O]) -> Result<(), Box<DeadEnd<O>>> {
 /// A point of the search: number of operations of each queue that have taken effect, and the state
 /// after them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Point<S> {
+struct LinearizationState<S> {
     taken: Vec<u32>,
     state: S,
 }
 
 struct Deepest<S> {
     path: Vec<usize>,
-    point: Option<Point<S>>,
+    point: Option<LinearizationState<S>>,
 }
 
-struct Search<'h, O: Operation> {
+struct LinearizationSearch<'h, O: LinearizableOperation> {
     /// The operations of each session.
     queues: Vec<&'h [O]>,
     /// The queues that operations were taken from, in order.
     path: Vec<usize>,
     /// Alternatives to try: the length of the path up to the branch, the queue to take from, and
     /// the point before that.
-    branches: Vec<(usize, usize, Point<O::State>)>,
-    tried: HashSet<Point<O::State>>,
+    branches: Vec<(usize, usize, LinearizationState<O::State>)>,
+    tried: HashSet<LinearizationState<O::State>>,
     deepest: Deepest<O::State>,
 }
 
-impl<'h, O: Operation> Search<'h, O> {
+impl<'h, O: LinearizableOperation> LinearizationSearch<'h, O> {
     fn succeeds(&mut self, total: usize) -> bool {
-        let mut point = Point {
+        let mut point = LinearizationState {
             taken: vec![0; self.queues.len()],
             state: O::State::default(),
         };
@@ -184,21 +184,21 @@ impl<'h, O: Operation> Search<'h, O> {
     }
 
     /// Returns the first operation of a queue that has not taken effect.
-    fn head(&self, queue: usize, point: &Point<O::State>) -> Option<&'h O> {
+    fn head(&self, queue: usize, point: &LinearizationState<O::State>) -> Option<&'h O> {
         self.queues[queue].get(point.taken[queue] as usize)
     }
 
     /// Returns the queues with a head that can come next by its interval.
     fn ready<'s>(
         &'s self,
-        point: &'s Point<O::State>,
+        point: &'s LinearizationState<O::State>,
     ) -> impl Iterator<Item = (usize, &'h O)> + 's {
         let heads = || (0..self.queues.len()).filter_map(|at| Some((at, self.head(at, point)?)));
         let first_return = heads().map(|(_, head)| head.interval().returned).min();
         heads().filter(move |(_, head)| Some(head.interval().invoked) < first_return)
     }
 
-    fn take(&mut self, queue: usize, point: &mut Point<O::State>) {
+    fn take(&mut self, queue: usize, point: &mut LinearizationState<O::State>) {
         let head = self
             .head(queue, point)
             .expect("a queue is chosen for its head");
@@ -208,8 +208,8 @@ impl<'h, O: Operation> Search<'h, O> {
         self.path.push(queue);
     }
 
-    fn take_unchanging(&mut self, point: &mut Point<O::State>) {
-        let unchanging = |search: &Self, point: &Point<O::State>| {
+    fn take_unchanging(&mut self, point: &mut LinearizationState<O::State>) {
+        let unchanging = |search: &Self, point: &LinearizationState<O::State>| {
             let mut ready = search.ready(point);
             let found =
                 ready.find(|(_, head)| head.is_read() && head.after(&point.state).is_some())?;
@@ -221,7 +221,7 @@ impl<'h, O: Operation> Search<'h, O> {
     }
 
     /// Picks a queue to take from, and stores the others as branches.
-    fn choose(&mut self, point: &Point<O::State>) -> Option<usize> {
+    fn choose(&mut self, point: &LinearizationState<O::State>) -> Option<usize> {
         let mut choices = self
             .ready(point)
             .filter(|(_, head)| head.after(&point.state).is_some())
@@ -241,14 +241,14 @@ impl<'h, O: Operation> Search<'h, O> {
         Some(first)
     }
 
-    fn go_back(&mut self, point: &mut Point<O::State>) -> Option<usize> {
+    fn go_back(&mut self, point: &mut LinearizationState<O::State>) -> Option<usize> {
         let (depth, queue, before) = self.branches.pop()?;
         self.path.truncate(depth);
         *point = before;
         Some(queue)
     }
 
-    fn note_dead_end(&mut self, point: &Point<O::State>) {
+    fn note_dead_end(&mut self, point: &LinearizationState<O::State>) {
         if self.deepest.point.is_none() || self.path.len() > self.deepest.path.len() {
             self.deepest.path.clone_from(&self.path);
             self.deepest.point = Some(point.clone());
@@ -269,7 +269,7 @@ impl<'h, O: Operation> Search<'h, O> {
     }
 
     /// Returns the end of the deepest path, walked backwards.
-    fn last_taken(&self, point: &Point<O::State>) -> Vec<O> {
+    fn last_taken(&self, point: &LinearizationState<O::State>) -> Vec<O> {
         let mut taken = point.taken.clone();
         let mut last: Vec<_> = self
             .deepest
@@ -288,14 +288,15 @@ impl<'h, O: Operation> Search<'h, O> {
 }
 
 impl Counterexample {
-    fn new(events: &[Event], dead_end: DeadEnd<Event>) -> Counterexample {
+    fn new(events: &[HistoryEvent], dead_end: DeadEnd<HistoryEvent>) -> Counterexample {
         let DeadEnd {
             before,
             state,
             stuck,
         } = dead_end;
         let met: HashSet<_> = stuck.iter().filter_map(|event| event.met).collect();
-        let wrote = |event: &&Event| event.written().is_some_and(|value| met.contains(&value));
+        let wrote =
+            |event: &&HistoryEvent| event.written().is_some_and(|value| met.contains(&value));
         Counterexample {
             key: events[0].key,
             before,
@@ -308,7 +309,7 @@ impl Counterexample {
 
 impl Display for Counterexample {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let list = |f: &mut Formatter<'_>, events: &[Event]| {
+        let list = |f: &mut Formatter<'_>, events: &[HistoryEvent]| {
             events.iter().try_for_each(|event| writeln!(f, "  {event}"))
         };
         writeln!(
@@ -328,15 +329,15 @@ impl Display for Counterexample {
     }
 }
 
-impl Display for Event {
+impl Display for HistoryEvent {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Interval { invoked, returned } = self.interval;
+        let CallInterval { invoked, returned } = self.interval;
         write!(f, "[{invoked}, {returned}] session {}: ", self.session)?;
         match self.action {
-            Action::Get => write!(f, "get")?,
-            Action::Insert(value) => write!(f, "insert({value})")?,
-            Action::Remove => write!(f, "remove")?,
-            Action::Update {
+            PointOperation::Get => write!(f, "get")?,
+            PointOperation::Insert(value) => write!(f, "insert({value})")?,
+            PointOperation::Remove => write!(f, "remove")?,
+            PointOperation::Update {
                 previous,
                 value,
                 applied,
@@ -344,7 +345,7 @@ impl Display for Event {
                 let applied = if applied { "applied" } else { "did not apply" };
                 write!(f, "update({previous:?}, {value}) {applied} and")?;
             }
-            Action::RemoveIf { previous, applied } => {
+            PointOperation::RemoveIf { previous, applied } => {
                 let applied = if applied { "applied" } else { "did not apply" };
                 write!(f, "remove_if({previous}) {applied} and")?;
             }
@@ -357,11 +358,16 @@ impl Display for Event {
 mod tests {
     use super::*;
 
-    fn event(session: u32, ticks: (u64, u64), action: Action, met: Option<u64>) -> Event {
-        Event {
+    fn event(
+        session: u32,
+        ticks: (u64, u64),
+        action: PointOperation,
+        met: Option<u64>,
+    ) -> HistoryEvent {
+        HistoryEvent {
             session,
             key: 0,
-            interval: Interval {
+            interval: CallInterval {
                 invoked: ticks.0,
                 returned: ticks.1,
             },
@@ -372,10 +378,10 @@ mod tests {
 
     #[test]
     fn overlapping_operations_take_effect_in_either_order() {
-        let write = event(0, (0, 3), Action::Insert(1), None);
+        let write = event(0, (0, 3), PointOperation::Insert(1), None);
         for met in [None, Some(1)] {
             assert_eq!(
-                check(vec![write, event(1, (1, 2), Action::Get, met)]),
+                check(vec![write, event(1, (1, 2), PointOperation::Get, met)]),
                 Ok(())
             );
         }
@@ -383,8 +389,8 @@ mod tests {
 
     #[test]
     fn a_read_after_a_write_meets_it() {
-        let write = event(0, (0, 1), Action::Insert(1), None);
-        let stale = event(1, (2, 3), Action::Get, None);
+        let write = event(0, (0, 1), PointOperation::Insert(1), None);
+        let stale = event(1, (2, 3), PointOperation::Get, None);
         let counterexample = check(vec![stale, write]).unwrap_err();
         assert_eq!(counterexample.before, [write]);
         assert_eq!(counterexample.stuck, [stale]);
@@ -392,8 +398,8 @@ mod tests {
 
     #[test]
     fn reads_of_one_batch_do_not_go_back_in_time() {
-        let write = event(0, (0, 10), Action::Insert(1), None);
-        let get = |met| event(1, (1, 2), Action::Get, met);
+        let write = event(0, (0, 10), PointOperation::Insert(1), None);
+        let get = |met| event(1, (1, 2), PointOperation::Get, met);
         assert_eq!(check(vec![write, get(None), get(Some(1))]), Ok(()));
         assert!(check(vec![write, get(Some(1)), get(None)]).is_err());
     }
@@ -401,7 +407,7 @@ mod tests {
     #[test]
     fn of_two_updates_from_one_value_only_one_applies() {
         let update = |session, value, applied, met| {
-            let action = Action::Update {
+            let action = PointOperation::Update {
                 previous: None,
                 value,
                 applied,
@@ -416,9 +422,9 @@ mod tests {
 
     #[test]
     fn of_two_conditional_removes_only_one_applies() {
-        let write = event(0, (0, 1), Action::Insert(1), None);
+        let write = event(0, (0, 1), PointOperation::Insert(1), None);
         let remove = |session, applied, met| {
-            let action = Action::RemoveIf {
+            let action = PointOperation::RemoveIf {
                 previous: 1,
                 applied,
             };
@@ -436,11 +442,11 @@ mod tests {
     fn the_search_goes_back_from_a_wrong_choice() {
         // Each removal finds the value of one insert; only one order of all operations is possible.
         let history = vec![
-            event(0, (0, 20), Action::Insert(1), None),
-            event(1, (1, 21), Action::Insert(2), None),
-            event(2, (2, 22), Action::Remove, Some(2)),
-            event(3, (3, 23), Action::Remove, Some(1)),
-            event(4, (24, 25), Action::Insert(3), None),
+            event(0, (0, 20), PointOperation::Insert(1), None),
+            event(1, (1, 21), PointOperation::Insert(2), None),
+            event(2, (2, 22), PointOperation::Remove, Some(2)),
+            event(3, (3, 23), PointOperation::Remove, Some(1)),
+            event(4, (24, 25), PointOperation::Insert(3), None),
         ];
         assert_eq!(check(history), Ok(()));
     }

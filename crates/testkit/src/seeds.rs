@@ -23,7 +23,7 @@ pub fn first_failure<E: Display>(
     mut test: impl FnMut(u64) -> Result<(), E>,
 ) -> Option<String> {
     let mut seeds = range(count);
-    let progress = Progress::start(seeds.clone());
+    let progress = SeedProgress::start(seeds.clone());
     let mut passed = 0;
     let failure = seeds.find_map(|seed| {
         progress.current.store(seed, Ordering::Relaxed);
@@ -94,12 +94,12 @@ fn variable<T: FromStr<Err: Display>>(name: &str) -> Option<T> {
 }
 
 /// A reporter in a thread of its own, so that it also reports the seed of a test that hangs.
-struct Progress {
+struct SeedProgress {
     current: Arc<AtomicU64>,
     reporter: thread::JoinHandle<()>,
 }
 
-impl Progress {
+impl SeedProgress {
     fn start(seeds: Range<u64>) -> Self {
         let current = Arc::new(AtomicU64::new(seeds.start));
         let name = thread::current().name().unwrap_or("test").to_owned();
@@ -121,11 +121,11 @@ impl Progress {
                 );
             }
         });
-        Progress { current, reporter }
+        SeedProgress { current, reporter }
     }
 }
 
-impl Drop for Progress {
+impl Drop for SeedProgress {
     fn drop(&mut self) {
         self.current = Arc::default();
         self.reporter.thread().unpark();

@@ -14,13 +14,13 @@ use std::time::Duration;
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A disk that creates the files of tiers.
-pub trait Disk: fmt::Debug + Send + Sync {
+pub trait TierDisk: fmt::Debug + Send + Sync {
     /// Creates a file of `bytes` bytes, which the disk reserves. It has no name, so that nothing is
     /// left of it when the process ends.
     ///
     /// # Errors
     /// The file cannot be created, or there is no room.
-    fn create(&self, folder: &Path, bytes: u64) -> io::Result<Box<dyn DiskFile>>;
+    fn create(&self, folder: &Path, bytes: u64) -> io::Result<Box<dyn TierFile>>;
 
     /// Returns the bytes that are free for this user in a folder's file system; `None` if it does
     /// not report them.
@@ -31,7 +31,7 @@ pub trait Disk: fmt::Debug + Send + Sync {
 }
 
 /// A file of a tier. Offsets, lengths and addresses are multiples of a sector.
-pub trait DiskFile: fmt::Debug + Send + Sync {
+pub trait TierFile: fmt::Debug + Send + Sync {
     /// Fills a buffer from the file.
     ///
     /// # Errors
@@ -54,13 +54,13 @@ pub trait DiskFile: fmt::Debug + Send + Sync {
 /// The disk of this machine. Files bypass the system's cache where the file system supports it,
 /// because a tier is meant to save memory.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RealDisk;
+pub struct RealTierDisk;
 
 /// Counter of files, which makes their names unique.
 static FILES: AtomicU64 = AtomicU64::new(0);
 
-impl Disk for RealDisk {
-    fn create(&self, folder: &Path, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
+impl TierDisk for RealTierDisk {
+    fn create(&self, folder: &Path, bytes: u64) -> io::Result<Box<dyn TierFile>> {
         let number = FILES.fetch_add(1, Ordering::Relaxed);
         let name = format!("nearfield-tier-{}-{number}", std::process::id());
         let path = folder.join(name);
@@ -84,7 +84,7 @@ impl Disk for RealDisk {
     }
 }
 
-impl DiskFile for File {
+impl TierFile for File {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.read_exact_at(buffer, offset)
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// Reason for which tiers cannot be opened.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum TierOpenError {
     /// The tiers are in an order that is not allowed.
     #[error(transparent)]
     Order(#[from] ParseError),
@@ -59,7 +59,7 @@ pub enum OpenError {
     },
     /// The index of a map cannot be created.
     #[error(transparent)]
-    Index(#[from] nearfield_core::Error),
+    Index(#[from] nearfield_core::OperationError),
     /// The thread that moves values cannot be started.
     #[error("no thread to move values: {0}")]
     Thread(std::io::Error),

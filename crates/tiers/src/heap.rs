@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 ///
 /// ```
 /// use allocator_api2::vec::Vec;
-/// use nearfield_tiers::Heap;
+/// use nearfield_tiers::AccountedHeap;
 ///
-/// let heap = Heap::new();
+/// let heap = AccountedHeap::new();
 /// let mut numbers = Vec::with_capacity_in(100, heap.clone());
 /// numbers.push(1_u64);
 /// assert_eq!(heap.used_bytes(), 800);
@@ -22,14 +22,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// assert_eq!(heap.used_bytes(), 0);
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Heap {
+pub struct AccountedHeap {
     used: Arc<AtomicUsize>,
 }
 
-impl Heap {
+impl AccountedHeap {
     /// Creates a heap from which nothing is allocated yet.
-    pub fn new() -> Heap {
-        Heap::default()
+    pub fn new() -> AccountedHeap {
+        AccountedHeap::default()
     }
 
     /// Returns the bytes that are allocated from the heap now, as they were requested.
@@ -40,9 +40,9 @@ impl Heap {
 
 // SAFETY: all memory comes from `Global` and returns to it with the layout that it was allocated
 // with, so `Global`'s guarantees for its blocks hold for these. Clones share one counter and
-// allocate from the one `Global`, so any of them may free a block; moving a `Heap` moves only the
-// reference to its counter.
-unsafe impl Allocator for Heap {
+// allocate from the one `Global`, so any of them may free a block; moving an `AccountedHeap` moves
+// only the reference to its counter.
+unsafe impl Allocator for AccountedHeap {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let block = Global.allocate(layout)?;
         self.used.fetch_add(layout.size(), Ordering::Relaxed);
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn growing_and_shrinking_are_counted() {
-        let heap = Heap::new();
+        let heap = AccountedHeap::new();
         let mut bytes = Vec::new_in(heap.clone());
         for byte in 0..1000_u32 {
             bytes.push(byte as u8);

@@ -1,13 +1,13 @@
 //! All tiers of a store, in order.
 
-use crate::compressed::{Compressed, is_block};
-use crate::disk::{Disk, RealDisk};
-use crate::error::OpenError;
-use crate::files::{Files, Pending};
-use crate::numa::{self, NodeMemory};
-use crate::place::Place;
+use crate::compressed::{CompressedTier, is_block};
+use crate::disk::{RealTierDisk, TierDisk};
+use crate::error::TierOpenError;
+use crate::files::{FileTier, PendingTierRead};
+use crate::numa::{self, NumaNodeMemory};
+use crate::place::ColdPlace;
 use crate::specification::{Specification, TierKind};
-use crate::usage::{ReadError, Refused, Usage};
+use crate::usage::{ReadError, TierRefusal, TierUsage};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,22 +26,22 @@ use std::time::Duration;
 /// tiers.read(place, &mut read)?;
 /// assert_eq!(read, value.as_bytes());
 /// tiers.release(place);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), Box<dyn std::error::OperationError>>(())
 /// ```
 #[derive(Debug)]
 pub struct Tiers {
     specifications: Vec<Specification>,
     /// Tiers below the first, which is the memory of the store itself.
-    cold: Vec<Cold>,
+    cold: Vec<ColdTier>,
     notes: Vec<String>,
 }
 
 #[derive(Debug)]
-enum Cold {
+enum ColdTier {
     /// Segments in the memory of a NUMA node.
-    Node(Files),
-    Compressed(Compressed),
-    Files(Files),
+    Node(FileTier),
+    Compressed(CompressedTier),
+    Files(FileTier),
 }
 
 impl Tiers {
@@ -50,8 +50,11 @@ impl Tiers {
     /// # Errors
     /// The tiers are in an order that is not allowed, they are larger than the machine, or a folder
     /// cannot be written to.
-    pub fn open(specifications: &[Specification]) -> Result<Tiers, OpenError> {
-        Tiers::open_on(specifications, &(Arc::new(RealDisk) as Arc<dyn Disk>))
+    pub fn open(specifications: &[Specification]) -> Result<Tiers, TierOpenError> {
+        Tiers::open_on(
+            specifications,
+            &(Arc::new(RealTierDisk) as Arc<dyn TierDisk>),
+        )
     }
 
     /// Opens empty tiers like [`open`](Tiers::open), with the files on another disk.
@@ -60,15 +63,15 @@ impl Tiers {
     /// As for `open`.
     pub fn open_on(
         specifications: &[Specification],
-        disk: &Arc<dyn Disk>,
-    ) -> Result<Tiers, OpenError> {
+        disk: &Arc<dyn TierDisk>,
+    ) -> Result<Tiers, TierOpenError> {
         Specification::check_order(specifications)?;
         let in_memory = specifications.iter().filter(|tier| tier.folder().is_none());
         let bytes = in_memory.fold(0, |sum: u64, tier| sum.saturating_add(tier.capacity_bytes));
         if let Some(memory_bytes) = memory_bytes()
             && bytes > memory_bytes
         {
-            return Err(OpenError::MemoryTooSmall {
+            return Err(TierOpenError::MemoryTooSmall {
                 bytes,
                 memory_bytes,
             });
@@ -80,21 +83,20 @@ impl Tiers {
         let cold = specifications.iter().enumerate().skip(1);
         let cold = cold.map(|(number, tier)| match &tier.kind {
             TierKind::Node(node) => {
-                let (memory, note) = NodeMemory::of(tier, *node)?;
+                let (memory, note) = NumaNodeMemory::of(tier, *node)?;
                 notes.extend(note);
-                Files::open(number, Path::new(""), tier.capacity_bytes, Arc::new(memory))
-                    .map(Cold::Node)
+                FileTier::open(number, Path::new(""), tier.capacity_bytes, Arc::new(memory))
+                    .map(ColdTier::Node)
                     .map_err(|error| error.of_memory(tier))
             }
             TierKind::File(folder) => {
-                Files::open(number, folder, tier.capacity_bytes, Arc::clone(disk))
-                    .map(Cold::Files)
+                FileTier::open(number, folder, tier.capacity_bytes, Arc::clone(disk))
+                    .map(ColdTier::Files)
                     .map_err(|error| error.of(tier))
             }
-            TierKind::Compressed | TierKind::Memory => Ok(Cold::Compressed(Compressed::new(
-                number,
-                tier.capacity_bytes,
-            ))),
+            TierKind::Compressed | TierKind::Memory => Ok(ColdTier::Compressed(
+                CompressedTier::new(number, tier.capacity_bytes),
+            )),
         });
         Ok(Tiers {
             specifications: specifications.to_vec(),
@@ -113,7 +115,7 @@ impl Tiers {
         &self.specifications
     }
 
-    fn cold(&self, tier: usize) -> Option<&Cold> {
+    fn cold(&self, tier: usize) -> Option<&ColdTier> {
         self.cold.get(tier.checked_sub(1)?)
     }
 
@@ -124,10 +126,10 @@ impl Tiers {
 
     /// Returns the usage of a cold tier. Returns `None` for the first tier, which the store
     /// accounts for, and for a tier that does not exist.
-    pub fn usage(&self, tier: usize) -> Option<Usage> {
+    pub fn usage(&self, tier: usize) -> Option<TierUsage> {
         self.cold(tier).map(|cold| match cold {
-            Cold::Compressed(tier) => tier.usage(),
-            Cold::Node(tier) | Cold::Files(tier) => tier.usage(),
+            ColdTier::Compressed(tier) => tier.usage(),
+            ColdTier::Node(tier) | ColdTier::Files(tier) => tier.usage(),
         })
     }
 
@@ -135,8 +137,8 @@ impl Tiers {
     #[inline]
     pub fn values(&self, tier: usize) -> u64 {
         self.cold(tier).map_or(0, |cold| match cold {
-            Cold::Compressed(tier) => tier.values(),
-            Cold::Node(tier) | Cold::Files(tier) => tier.values(),
+            ColdTier::Compressed(tier) => tier.values(),
+            ColdTier::Node(tier) | ColdTier::Files(tier) => tier.values(),
         })
     }
 
@@ -144,8 +146,8 @@ impl Tiers {
     /// best put now, without adding another.
     pub fn is_batch(&self, tier: usize, bytes: usize, last_bytes: usize) -> bool {
         match self.cold(tier) {
-            Some(Cold::Compressed(_)) | None => is_block(bytes, last_bytes),
-            Some(Cold::Node(_) | Cold::Files(_)) => true,
+            Some(ColdTier::Compressed(_)) | None => is_block(bytes, last_bytes),
+            Some(ColdTier::Node(_) | ColdTier::Files(_)) => true,
         }
     }
 
@@ -153,11 +155,11 @@ impl Tiers {
     ///
     /// # Errors
     /// The tier refuses them; none of them is put then.
-    pub fn put(&self, tier: usize, values: &[&[u8]]) -> Result<Vec<Place>, Refused> {
+    pub fn put(&self, tier: usize, values: &[&[u8]]) -> Result<Vec<ColdPlace>, TierRefusal> {
         match self.cold(tier) {
-            Some(Cold::Compressed(tier)) => tier.put(values),
-            Some(Cold::Node(tier) | Cold::Files(tier)) => tier.put(values),
-            None => Err(Refused::Full),
+            Some(ColdTier::Compressed(tier)) => tier.put(values),
+            Some(ColdTier::Node(tier) | ColdTier::Files(tier)) => tier.put(values),
+            None => Err(TierRefusal::Full),
         }
     }
 
@@ -165,7 +167,7 @@ impl Tiers {
     /// thread that no client waits for.
     pub fn tend(&self) {
         for cold in &self.cold {
-            if let Cold::Compressed(tier) = cold {
+            if let ColdTier::Compressed(tier) = cold {
                 tier.tend();
             }
         }
@@ -175,10 +177,10 @@ impl Tiers {
     ///
     /// # Errors
     /// The value cannot be read, or is not what was written.
-    pub fn read(&self, place: Place, out: &mut Vec<u8>) -> Result<(), ReadError> {
+    pub fn read(&self, place: ColdPlace, out: &mut Vec<u8>) -> Result<(), ReadError> {
         match self.cold(place.tier()) {
-            Some(Cold::Compressed(tier)) => tier.read(place, out),
-            Some(Cold::Node(tier) | Cold::Files(tier)) => tier.read(place, out),
+            Some(ColdTier::Compressed(tier)) => tier.read(place, out),
+            Some(ColdTier::Node(tier) | ColdTier::Files(tier)) => tier.read(place, out),
             None => Err(ReadError::Absent),
         }
     }
@@ -190,11 +192,11 @@ impl Tiers {
     pub fn read_within(
         &self,
         limit: Duration,
-        place: Place,
+        place: ColdPlace,
         out: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
         match self.cold(place.tier()) {
-            Some(Cold::Files(tier)) => {
+            Some(ColdTier::Files(tier)) => {
                 let pending = tier.pending(place).ok_or(ReadError::Absent)?;
                 pending.run_within(limit, out)
             }
@@ -204,38 +206,38 @@ impl Tiers {
 
     /// Returns the read of a value that waits for a disk, for another thread to run; `None` if the
     /// value is in memory. The value may be released meanwhile.
-    pub fn pending(&self, place: Place) -> Option<Pending> {
+    pub fn pending(&self, place: ColdPlace) -> Option<PendingTierRead> {
         match self.cold(place.tier()) {
-            Some(Cold::Files(tier)) => tier.pending(place),
+            Some(ColdTier::Files(tier)) => tier.pending(place),
             _ => None,
         }
     }
 
     /// Releases the value at a place. Call it once for each place, when no thread reads it any
     /// more.
-    pub fn release(&self, place: Place) {
+    pub fn release(&self, place: ColdPlace) {
         match self.cold(place.tier()) {
-            Some(Cold::Compressed(tier)) => tier.release(place),
-            Some(Cold::Node(tier) | Cold::Files(tier)) => tier.release(place),
+            Some(ColdTier::Compressed(tier)) => tier.release(place),
+            Some(ColdTier::Node(tier) | ColdTier::Files(tier)) => tier.release(place),
             None => {}
         }
     }
 
     /// Returns true if the tier would use fewer bytes once the value at a place is put again.
-    pub fn wants_rewrite(&self, place: Place) -> bool {
+    pub fn wants_rewrite(&self, place: ColdPlace) -> bool {
         match self.cold(place.tier()) {
-            Some(Cold::Compressed(tier)) => tier.wants_rewrite(place),
-            Some(Cold::Node(tier) | Cold::Files(tier)) => tier.wants_rewrite(place),
+            Some(ColdTier::Compressed(tier)) => tier.wants_rewrite(place),
+            Some(ColdTier::Node(tier) | ColdTier::Files(tier)) => tier.wants_rewrite(place),
             None => false,
         }
     }
 
     /// Returns true if most of the values stored around that at a place were released, so that
     /// putting it again frees room.
-    pub fn is_sparse(&self, place: Place) -> bool {
+    pub fn is_sparse(&self, place: ColdPlace) -> bool {
         match self.cold(place.tier()) {
-            Some(Cold::Compressed(tier)) => tier.is_sparse(place),
-            Some(Cold::Node(tier) | Cold::Files(tier)) => tier.wants_rewrite(place),
+            Some(ColdTier::Compressed(tier)) => tier.is_sparse(place),
+            Some(ColdTier::Node(tier) | ColdTier::Files(tier)) => tier.wants_rewrite(place),
             None => false,
         }
     }

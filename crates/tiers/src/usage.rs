@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 /// The usage of a tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct TierUsage {
     /// Number of bytes that the tier may use.
     pub capacity_bytes: u64,
     /// Number of bytes that it uses now: of memory, or of the disk.
@@ -19,7 +19,7 @@ pub struct Usage {
 
 /// Reason for which a tier refuses a value. The value stays where it is.
 #[derive(Debug, thiserror::Error)]
-pub enum Refused {
+pub enum TierRefusal {
     /// No room is left.
     #[error("the tier is full")]
     Full,

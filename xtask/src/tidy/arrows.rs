@@ -1,7 +1,7 @@
 //! Arrows between crates point down, as ARCHITECTURE.md draws them.
 
 use super::packages::Package;
-use crate::finding::Finding;
+use crate::finding::TidyFinding;
 
 /// The crates of the repository on which each crate may depend. Others are refused, so that a new
 /// arrow is a decision and not an accident.
@@ -132,7 +132,7 @@ const SERVER_TESTKIT: &str = "nearfield-server-testkit";
 /// Attacks on the server's program, which its tests run for a short time.
 const ATTACK: &str = "nearfield-attack";
 
-pub fn check(packages: &[Package]) -> Vec<Finding> {
+pub fn check(packages: &[Package]) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     for package in packages {
         let row = ALLOWED.iter().find(|(name, _)| *name == package.name);
@@ -141,7 +141,7 @@ pub fn check(packages: &[Package]) -> Vec<Finding> {
                 "{} is missing in the table of arrows of xtask",
                 package.name
             );
-            findings.push(Finding::new(&package.manifest, 1, reason));
+            findings.push(TidyFinding::new(&package.manifest, 1, reason));
             continue;
         };
         for dependency in &package.dependencies {
@@ -159,7 +159,7 @@ pub fn check(packages: &[Package]) -> Vec<Finding> {
                 .contains(&name);
             if ours && !is_for_tests && !allowed.contains(&name) {
                 let reason = format!("{} may not depend on {name}", package.name);
-                findings.push(Finding::new(&package.manifest, 1, reason));
+                findings.push(TidyFinding::new(&package.manifest, 1, reason));
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Attributes that are required (`forbid(unsafe_code)`) or forbidden (`allow(dead_code)`).
 
 use super::packages::Package;
-use crate::finding::Finding;
-use crate::source::Source;
+use crate::finding::TidyFinding;
+use crate::source::RustSource;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// The packages that may contain unsafe code, and the reasons.
@@ -44,7 +44,7 @@ const MAY_BE_UNSAFE: &[(&str, &str)] = &[
 
 /// Checks that every library and program has `#![forbid(unsafe_code)]`, except those of
 /// `MAY_BE_UNSAFE`.
-pub fn check_forbid_unsafe(packages: &[Package], sources: &[Source]) -> Vec<Finding> {
+pub fn check_forbid_unsafe(packages: &[Package], sources: &[RustSource]) -> Vec<TidyFinding> {
     let strict = packages
         .iter()
         .filter(|package| MAY_BE_UNSAFE.iter().all(|(name, _)| *name != package.name));
@@ -52,16 +52,16 @@ pub fn check_forbid_unsafe(packages: &[Package], sources: &[Source]) -> Vec<Find
     roots
         .filter_map(|root| sources.iter().find(|source| source.path == root.path))
         .filter(|source| !contains_call(&source.tokens, "forbid", "unsafe_code"))
-        .map(|source| Finding::new(&source.path, 1, "does not say #![forbid(unsafe_code)]"))
+        .map(|source| TidyFinding::new(&source.path, 1, "does not say #![forbid(unsafe_code)]"))
         .collect()
 }
 
 /// Reports silenced warnings of dead code: code without a caller must be removed.
-pub fn check_dead_code(source: &Source) -> Vec<Finding> {
+pub fn check_dead_code(source: &RustSource) -> Vec<TidyFinding> {
     lines_of_calls(&source.tokens, "allow", "dead_code")
         .into_iter()
         .map(|line| {
-            Finding::new(
+            TidyFinding::new(
                 &source.path,
                 line,
                 "allow(dead_code): remove the code instead",
@@ -95,7 +95,7 @@ fn lines_of_calls(tokens: &TokenStream, name: &str, argument: &str) -> Vec<usize
 
 #[cfg(test)]
 mod tests {
-    use super::super::packages::Target;
+    use super::super::packages::CargoTarget;
     use super::*;
 
     fn package(name: &str) -> Package {
@@ -103,7 +103,7 @@ mod tests {
             name: name.to_owned(),
             manifest: "Cargo.toml".into(),
             dependencies: Vec::new(),
-            targets: vec![Target {
+            targets: vec![CargoTarget {
                 path: "src/snippet.rs".into(),
                 shipped: true,
             }],
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_missing_forbid_is_found() {
-        let sources = [Source::of(
+        let sources = [RustSource::of(
             "//! Says `forbid(unsafe_code)` in its docs only.\n",
         )];
         assert_eq!(
@@ -123,7 +123,7 @@ mod tests {
             check_forbid_unsafe(&[package("nearfield-radix")], &sources).len(),
             0
         );
-        let sources = [Source::of("#![forbid(unsafe_code)]")];
+        let sources = [RustSource::of("#![forbid(unsafe_code)]")];
         assert_eq!(
             check_forbid_unsafe(&[package("nearfield-core")], &sources).len(),
             0
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn silenced_dead_code_is_found() {
-        let found = |text| check_dead_code(&Source::of(text)).len();
+        let found = |text| check_dead_code(&RustSource::of(text)).len();
         assert_eq!(found("#[allow(dead_code)] fn f() {}"), 1);
         assert_eq!(
             found("#[cfg_attr(test, allow(unused, dead_code))] fn f() {}"),

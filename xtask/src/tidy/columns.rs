@@ -1,19 +1,19 @@
 //! Lines that are too wide to be read next to another file. rustfmt does not break comments and
 //! strings.
 
-use crate::finding::Finding;
-use crate::source::Source;
+use crate::finding::TidyFinding;
+use crate::source::RustSource;
 
 const COLUMNS_MAX: usize = 100;
 
-pub fn check(source: &Source) -> Vec<Finding> {
+pub fn check(source: &RustSource) -> Vec<TidyFinding> {
     let lines = source.text.lines().enumerate();
     lines
         .filter(|(_, line)| line.chars().count() > COLUMNS_MAX && !ends_with_address(line))
         .map(|(index, line)| {
             let columns = line.chars().count();
             let reason = format!("{columns} columns, the limit is {COLUMNS_MAX}");
-            Finding::new(&source.path, index + 1, reason)
+            TidyFinding::new(&source.path, index + 1, reason)
         })
         .collect()
 }
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Vec<String> {
-        let findings = check(&Source::of(text));
+        let findings = check(&RustSource::of(text));
         findings.iter().map(ToString::to_string).collect()
     }
 

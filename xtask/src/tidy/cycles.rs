@@ -3,8 +3,8 @@
 //! A module may use those below it. A cycle joins all of its modules: none can be read, tested or
 //! changed without the others. Test code is not checked.
 
-use crate::finding::Finding;
-use crate::source::Source;
+use crate::finding::TidyFinding;
+use crate::source::RustSource;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Component, Path, PathBuf};
@@ -12,7 +12,7 @@ use syn::UseTree;
 
 /// Searches a crate for cycles, and returns the shortest one of each group of modules that depend
 /// on each other. `sources` are those of the crate, with modules in `folder`.
-pub fn check(folder: &Path, sources: &[&Source]) -> Vec<Finding> {
+pub fn check(folder: &Path, sources: &[&RustSource]) -> Vec<TidyFinding> {
     let imports = Imports::of(folder, sources);
     imports
         .groups()
@@ -24,18 +24,18 @@ pub fn check(folder: &Path, sources: &[&Source]) -> Vec<Finding> {
 
 /// The imports between modules, with the place of the first one of each pair.
 struct Imports {
-    edges: BTreeMap<String, BTreeMap<String, Place>>,
+    edges: BTreeMap<String, BTreeMap<String, ImportLocation>>,
 }
 
 #[derive(Clone)]
-struct Place {
+struct ImportLocation {
     path: PathBuf,
     line: usize,
 }
 
 impl Imports {
-    fn of(folder: &Path, sources: &[&Source]) -> Self {
-        let files: Vec<(Vec<String>, &Source)> = sources
+    fn of(folder: &Path, sources: &[&RustSource]) -> Self {
+        let files: Vec<(Vec<String>, &RustSource)> = sources
             .iter()
             .filter_map(|&source| Some((module_path(folder, &source.path)?, source)))
             .collect();
@@ -55,12 +55,12 @@ impl Imports {
         let mut scans = Vec::new();
         let mut for_tests = BTreeSet::new();
         for (module, source) in &files {
-            let mut scan = Scan::new(module.clone());
+            let mut scan = CratePathScan::new(module.clone());
             scan.tokens(source.tokens.clone());
             for_tests.append(&mut scan.for_tests);
             scans.push((module, *source, scan.found));
         }
-        let mut edges: BTreeMap<String, BTreeMap<String, Place>> = BTreeMap::new();
+        let mut edges: BTreeMap<String, BTreeMap<String, ImportLocation>> = BTreeMap::new();
         for (module, source, found) in scans {
             let is_test = (1..=module.len()).any(|depth| for_tests.contains(&module[..depth]));
             let Some(top) = module.first().filter(|_| !is_test) else {
@@ -70,7 +70,7 @@ impl Imports {
                 let Some(target) = names.get(&name).filter(|target| *target != top) else {
                     continue;
                 };
-                let place = Place {
+                let place = ImportLocation {
                     path: source.path.clone(),
                     line,
                 };
@@ -149,9 +149,9 @@ impl Imports {
         None
     }
 
-    fn describe(&self, cycle: &[String]) -> Finding {
+    fn describe(&self, cycle: &[String]) -> TidyFinding {
         let nexts = cycle.iter().skip(1).chain(cycle.first());
-        let steps: Vec<(&String, &Place)> = cycle
+        let steps: Vec<(&String, &ImportLocation)> = cycle
             .iter()
             .zip(nexts)
             .map(|(from, to)| (to, &self.edges[from][to]))
@@ -166,7 +166,7 @@ impl Imports {
         for (to, place) in &steps {
             reason += &format!(" -> {to} ({}:{})", place.path.display(), place.line);
         }
-        Finding::new(&steps[0].1.path, steps[0].1.line, reason)
+        TidyFinding::new(&steps[0].1.path, steps[0].1.line, reason)
     }
 }
 
@@ -190,7 +190,11 @@ fn module_path(folder: &Path, path: &Path) -> Option<Vec<String>> {
 }
 
 /// Adds the names under which the root of the crate re-exports items of its modules.
-fn add_reexports(root: &Source, modules: &BTreeSet<&str>, names: &mut BTreeMap<String, String>) {
+fn add_reexports(
+    root: &RustSource,
+    modules: &BTreeSet<&str>,
+    names: &mut BTreeMap<String, String>,
+) {
     for item in &root.syntax.items {
         let syn::Item::Use(item) = item else { continue };
         add_names_of_root(&item.tree, modules, names);
@@ -240,7 +244,7 @@ fn add_names(tree: &UseTree, module: &str, names: &mut BTreeMap<String, String>)
 }
 
 /// A scan of the paths of one file that begin at the root of the crate.
-struct Scan {
+struct CratePathScan {
     /// The current module; within `mod name { .. }` it is longer than that of the file.
     module: Vec<String>,
     /// Names that follow `crate::`, or the `super::` that lead to the root, and their lines.
@@ -249,9 +253,9 @@ struct Scan {
     for_tests: BTreeSet<Vec<String>>,
 }
 
-impl Scan {
+impl CratePathScan {
     fn new(module: Vec<String>) -> Self {
-        Scan {
+        CratePathScan {
             module,
             found: Vec::new(),
             for_tests: BTreeSet::new(),
@@ -401,11 +405,11 @@ mod tests {
     use super::*;
 
     fn found(files: &[(&str, &str)]) -> Vec<String> {
-        let sources: Vec<Source> = files
+        let sources: Vec<RustSource> = files
             .iter()
-            .map(|(path, text)| Source::parse(Path::new(path), (*text).to_owned()).unwrap())
+            .map(|(path, text)| RustSource::parse(Path::new(path), (*text).to_owned()).unwrap())
             .collect();
-        let sources: Vec<&Source> = sources.iter().collect();
+        let sources: Vec<&RustSource> = sources.iter().collect();
         let findings = check(Path::new("src"), &sources);
         findings.iter().map(ToString::to_string).collect()
     }

@@ -1,14 +1,14 @@
 //! Every Rust file is a module of some target. A file that no `mod` reaches is never compiled.
 
 use super::packages::Package;
-use crate::finding::Finding;
-use crate::source::Source;
+use crate::finding::TidyFinding;
+use crate::source::RustSource;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use syn::{Expr, Item, Lit, Meta};
 
-pub fn check(packages: &[Package], sources: &[Source]) -> Vec<Finding> {
-    let by_path: BTreeMap<&Path, &Source> = sources
+pub fn check(packages: &[Package], sources: &[RustSource]) -> Vec<TidyFinding> {
+    let by_path: BTreeMap<&Path, &RustSource> = sources
         .iter()
         .map(|source| (source.path.as_path(), source))
         .collect();
@@ -20,7 +20,7 @@ pub fn check(packages: &[Package], sources: &[Source]) -> Vec<Finding> {
     sources
         .iter()
         .filter(|source| !reached.contains(&source.path))
-        .map(|source| Finding::new(&source.path, 1, "no mod declaration reaches this file"))
+        .map(|source| TidyFinding::new(&source.path, 1, "no mod declaration reaches this file"))
         .collect()
 }
 
@@ -28,7 +28,7 @@ pub fn check(packages: &[Package], sources: &[Source]) -> Vec<Finding> {
 fn reach(
     path: &Path,
     folder: &Path,
-    sources: &BTreeMap<&Path, &Source>,
+    sources: &BTreeMap<&Path, &RustSource>,
     reached: &mut BTreeSet<PathBuf>,
 ) {
     let Some(source) = sources.get(path) else {
@@ -43,7 +43,7 @@ fn reach_items(
     path: &Path,
     items: &[Item],
     folder: &Path,
-    sources: &BTreeMap<&Path, &Source>,
+    sources: &BTreeMap<&Path, &RustSource>,
     reached: &mut BTreeSet<PathBuf>,
 ) {
     for item in items {
@@ -81,20 +81,20 @@ fn path_attribute(module: &syn::ItemMod) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::packages::Target;
+    use super::super::packages::CargoTarget;
     use super::*;
 
     /// Returns the files of `tree` that are dead, if its first file is the root of the only target.
     fn dead(tree: &[(&str, &str)]) -> Vec<String> {
-        let sources: Vec<Source> = tree
+        let sources: Vec<RustSource> = tree
             .iter()
-            .map(|(path, text)| Source::parse(Path::new(path), (*text).to_owned()).unwrap())
+            .map(|(path, text)| RustSource::parse(Path::new(path), (*text).to_owned()).unwrap())
             .collect();
         let package = Package {
             name: "snippet".to_owned(),
             manifest: "Cargo.toml".into(),
             dependencies: Vec::new(),
-            targets: vec![Target {
+            targets: vec![CargoTarget {
                 path: tree[0].0.into(),
                 shipped: true,
             }],

@@ -1,11 +1,11 @@
 //! A module with children is `x/mod.rs`, so that all of it is in one folder.
 
-use crate::finding::Finding;
-use crate::source::Source;
+use crate::finding::TidyFinding;
+use crate::source::RustSource;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-pub fn check(sources: &[Source]) -> Vec<Finding> {
+pub fn check(sources: &[RustSource]) -> Vec<TidyFinding> {
     let folders: BTreeSet<&Path> = sources
         .iter()
         .flat_map(|source| source.path.ancestors().skip(1))
@@ -16,7 +16,7 @@ pub fn check(sources: &[Source]) -> Vec<Finding> {
         .map(|source| {
             let folder = source.path.with_extension("");
             let reason = format!("lies beside its folder: {}/mod.rs", folder.display());
-            Finding::new(&source.path, 1, reason)
+            TidyFinding::new(&source.path, 1, reason)
         })
         .collect()
 }
@@ -26,8 +26,8 @@ mod tests {
     use super::*;
 
     fn found(paths: &[&str]) -> Vec<String> {
-        let parse = |path: &&str| Source::parse(Path::new(path), String::new()).unwrap();
-        let sources: Vec<Source> = paths.iter().map(parse).collect();
+        let parse = |path: &&str| RustSource::parse(Path::new(path), String::new()).unwrap();
+        let sources: Vec<RustSource> = paths.iter().map(parse).collect();
         check(&sources).iter().map(ToString::to_string).collect()
     }
 

@@ -1,12 +1,12 @@
 //! Relative links of the documents have existing targets.
 
-use crate::finding::Finding;
+use crate::finding::TidyFinding;
 use pulldown_cmark::{Event, Parser, Tag};
 use std::path::{Component, Path, PathBuf};
 
 /// Checks the links of a document. `exists` returns true for an existing path relative to the root
 /// of the repository.
-pub fn check(path: &Path, text: &str, exists: impl Fn(&Path) -> bool) -> Vec<Finding> {
+pub fn check(path: &Path, text: &str, exists: impl Fn(&Path) -> bool) -> Vec<TidyFinding> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut findings = Vec::new();
     for (event, range) in Parser::new(text).into_offset_iter() {
@@ -21,7 +21,7 @@ pub fn check(path: &Path, text: &str, exists: impl Fn(&Path) -> bool) -> Vec<Fin
         if !normalized(&folder.join(target)).is_some_and(|target| exists(&target)) {
             let line = text[..range.start].lines().count().max(1);
             let reason = format!("link to {dest_url}, which does not exist");
-            findings.push(Finding::new(path, line, reason));
+            findings.push(TidyFinding::new(path, line, reason));
         }
     }
     findings

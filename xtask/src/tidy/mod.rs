@@ -19,8 +19,8 @@ mod type_names;
 mod unclean;
 mod words;
 
-use crate::finding::Finding;
-use crate::source::Source;
+use crate::finding::TidyFinding;
+use crate::source::RustSource;
 use packages::Package;
 use std::ffi::OsStr;
 use std::fs;
@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 pub const RATCHETS: [&str; 5] = ["columns", "cycles", "layout", "names", "words"];
 
 /// Runs every check, and returns the findings in the order of the paths.
-pub fn tidy(root: &Path) -> anyhow::Result<Vec<Finding>> {
+pub fn tidy(root: &Path) -> anyhow::Result<Vec<TidyFinding>> {
     let files = files(root)?;
     let sources = sources(root, &files)?;
     let packages = packages::read(root)?;
@@ -60,10 +60,10 @@ pub fn tidy(root: &Path) -> anyhow::Result<Vec<Finding>> {
 }
 
 /// Runs one of `RATCHETS` on the files below `folder`, even on those that `unclean.rs` lists.
-pub fn only(root: &Path, check: &str, folder: &Path) -> anyhow::Result<Vec<Finding>> {
+pub fn only(root: &Path, check: &str, folder: &Path) -> anyhow::Result<Vec<TidyFinding>> {
     let sources = sources(root, &files(root)?)?;
     let findings = ratchets(&packages::read(root)?, &sources);
-    let mut findings: Vec<Finding> = findings
+    let mut findings: Vec<TidyFinding> = findings
         .into_iter()
         .filter(|(name, finding)| *name == check && finding.path().starts_with(folder))
         .map(|(_, finding)| finding)
@@ -73,7 +73,7 @@ pub fn only(root: &Path, check: &str, folder: &Path) -> anyhow::Result<Vec<Findi
 }
 
 /// Returns the findings of the `RATCHETS`, each with the name of its check.
-fn ratchets(packages: &[Package], sources: &[Source]) -> Vec<(&'static str, Finding)> {
+fn ratchets(packages: &[Package], sources: &[RustSource]) -> Vec<(&'static str, TidyFinding)> {
     let [columns, cycles, layout, names, words] = RATCHETS;
     let mut findings = Vec::new();
     for source in sources {
@@ -85,8 +85,8 @@ fn ratchets(packages: &[Package], sources: &[Source]) -> Vec<(&'static str, Find
     findings.extend(layout::check(sources).into_iter().map(|it| (layout, it)));
     for package in packages {
         let folder = package.manifest.with_file_name("src");
-        let of_package = |source: &&Source| source.path.starts_with(&folder);
-        let sources: Vec<&Source> = sources.iter().filter(of_package).collect();
+        let of_package = |source: &&RustSource| source.path.starts_with(&folder);
+        let sources: Vec<&RustSource> = sources.iter().filter(of_package).collect();
         let found = cycles::check(&folder, &sources);
         findings.extend(found.into_iter().map(|it| (cycles, it)));
     }
@@ -116,9 +116,9 @@ pub fn shares(root: &Path) -> anyhow::Result<String> {
     ))
 }
 
-fn sources(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
+fn sources(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<RustSource>> {
     with_extension(files, "rs")
-        .map(|path| Source::read(root, path))
+        .map(|path| RustSource::read(root, path))
         .collect()
 }
 

@@ -1,13 +1,13 @@
 //! Names without meaning: a file or type must be named after its content.
 
-use crate::finding::Finding;
-use crate::source::Source;
+use crate::finding::TidyFinding;
+use crate::source::RustSource;
 use syn::visit::{self, Visit};
 
 const BANNED: [&str; 5] = ["manager", "helper", "util", "common", "handler"];
 
-pub fn check(source: &Source) -> Vec<Finding> {
-    let mut names = Names {
+pub fn check(source: &RustSource) -> Vec<TidyFinding> {
+    let mut names = BannedNameCheck {
         source,
         findings: Vec::new(),
     };
@@ -17,16 +17,16 @@ pub fn check(source: &Source) -> Vec<Finding> {
     names.findings
 }
 
-struct Names<'a> {
-    source: &'a Source,
-    findings: Vec<Finding>,
+struct BannedNameCheck<'a> {
+    source: &'a RustSource,
+    findings: Vec<TidyFinding>,
 }
 
-impl Names<'_> {
+impl BannedNameCheck<'_> {
     fn check(&mut self, name: &str, line: usize) {
         if let Some(word) = words(name).find(|word| is_banned(word)) {
             let reason = format!("{name}: {word:?} does not say what it is");
-            let finding = Finding::new(&self.source.path, line, reason);
+            let finding = TidyFinding::new(&self.source.path, line, reason);
             self.findings.push(finding);
         }
     }
@@ -38,7 +38,7 @@ impl Names<'_> {
 
 macro_rules! visit_named {
     ($($visit:ident: $item:ident),* $(,)?) => {
-        impl<'ast> Visit<'ast> for Names<'_> {$(
+        impl<'ast> Visit<'ast> for BannedNameCheck<'_> {$(
             fn $visit(&mut self, item: &'ast syn::$item) {
                 self.check_identifier(&item.ident);
                 visit::$visit(self, item);
@@ -84,7 +84,7 @@ mod tests {
     use std::path::Path;
 
     fn found(text: &str) -> usize {
-        check(&Source::of(text)).len()
+        check(&RustSource::of(text)).len()
     }
 
     #[test]
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn empty_names_of_files_are_found() {
         let path = Path::new("src/string_utils.rs");
-        let source = Source::parse(path, String::new()).unwrap();
+        let source = RustSource::parse(path, String::new()).unwrap();
         assert_eq!(
             check(&source)[0].to_string(),
             "src/string_utils.rs:1: string_utils: \"utils\" does not say what it is"

@@ -9,7 +9,7 @@ pub struct Package {
     /// Path of the manifest, relative to the root of the repository.
     pub manifest: PathBuf,
     pub dependencies: Vec<Dependency>,
-    pub targets: Vec<Target>,
+    pub targets: Vec<CargoTarget>,
 }
 
 pub struct Dependency {
@@ -18,7 +18,7 @@ pub struct Dependency {
     pub development: bool,
 }
 
-pub struct Target {
+pub struct CargoTarget {
     /// Path of the root module, relative to the root of the repository.
     pub path: PathBuf,
     /// True for a library or a program, false for tests, benches, examples and build scripts.
@@ -52,7 +52,7 @@ fn convert(root: &Path, package: cargo_metadata::Package) -> anyhow::Result<Pack
     });
     let targets = package.targets.iter().map(|target| {
         let shipped = [TargetKind::Lib, TargetKind::Bin, TargetKind::ProcMacro];
-        Ok(Target {
+        Ok(CargoTarget {
             path: relative(target.src_path.as_std_path())?,
             shipped: target.kind.iter().any(|kind| shipped.contains(kind)),
         })

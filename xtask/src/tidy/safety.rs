@@ -3,15 +3,15 @@
 //! Clippy checks blocks, too, but not those within a `macro_rules!`, which may never be expanded
 //! with the lint on. Tokens show all of them.
 
-use crate::finding::Finding;
-use crate::source::Source;
+use crate::finding::TidyFinding;
+use crate::source::RustSource;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// The mark of such a comment.
 const MARK: &str = "SAFETY:";
 
-pub fn check(source: &Source) -> Vec<Finding> {
-    let mut search = Search {
+pub fn check(source: &RustSource) -> Vec<TidyFinding> {
+    let mut search = SafetyCommentSearch {
         lines: source.text.lines().collect(),
         unargued: Vec::new(),
     };
@@ -20,16 +20,16 @@ pub fn check(source: &Source) -> Vec<Finding> {
     search
         .unargued
         .into_iter()
-        .map(|line| Finding::new(&source.path, line, reason.as_str()))
+        .map(|line| TidyFinding::new(&source.path, line, reason.as_str()))
         .collect()
 }
 
-struct Search<'a> {
+struct SafetyCommentSearch<'a> {
     lines: Vec<&'a str>,
     unargued: Vec<usize>,
 }
 
-impl Search<'_> {
+impl SafetyCommentSearch<'_> {
     /// Checks `tokens`. `outer` are the lines of the statements that contain these tokens. The
     /// comment may be above any of them.
     fn visit(&mut self, tokens: TokenStream, outer: &[usize]) {
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Vec<String> {
-        let findings = check(&Source::of(text));
+        let findings = check(&RustSource::of(text));
         findings.iter().map(ToString::to_string).collect()
     }
 

@@ -1,7 +1,7 @@
 //! Files and functions that are too long for a reader.
 
-use crate::finding::Finding;
-use crate::source::Source;
+use crate::finding::TidyFinding;
+use crate::source::RustSource;
 use proc_macro2::Span;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
@@ -21,7 +21,7 @@ pub struct Exception {
 
 pub const EXCEPTIONS: &[Exception] = &[];
 
-pub fn check(sources: &[Source], exceptions: &[Exception]) -> Vec<Finding> {
+pub fn check(sources: &[RustSource], exceptions: &[Exception]) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     let mut needed = vec![false; exceptions.len()];
     for (source, long) in sources.iter().flat_map(too_long) {
@@ -42,12 +42,12 @@ pub fn check(sources: &[Source], exceptions: &[Exception]) -> Vec<Finding> {
                 "{name} has {} lines, the limit is {limit}{separator}{why}",
                 long.lines
             );
-            findings.push(Finding::new(&source.path, long.start, reason));
+            findings.push(TidyFinding::new(&source.path, long.start, reason));
         }
     }
     for (exception, _) in exceptions.iter().zip(needed).filter(|(_, needed)| !needed) {
         let reason = "is short enough: remove its exception in xtask/src/tidy/sizes.rs";
-        findings.push(Finding::new(exception.path.as_ref(), 1, reason));
+        findings.push(TidyFinding::new(exception.path.as_ref(), 1, reason));
     }
     findings
 }
@@ -68,22 +68,22 @@ impl Long {
     }
 }
 
-fn too_long(source: &Source) -> impl Iterator<Item = (&Source, Long)> {
+fn too_long(source: &RustSource) -> impl Iterator<Item = (&RustSource, Long)> {
     let file = Long {
         function: None,
         start: 1,
         lines: source.text.lines().count(),
     };
-    let mut functions = Functions(vec![file]);
+    let mut functions = FunctionLengths(vec![file]);
     functions.visit_file(&source.syntax);
     let long = functions.0.into_iter();
     long.filter(|long| long.lines > long.limit())
         .map(move |long| (source, long))
 }
 
-struct Functions(Vec<Long>);
+struct FunctionLengths(Vec<Long>);
 
-impl Functions {
+impl FunctionLengths {
     fn add(&mut self, name: &syn::Ident, span: Span) {
         let start = span.start().line;
         self.0.push(Long {
@@ -95,7 +95,7 @@ impl Functions {
 }
 
 /// The visitor measures a function from its signature to its end, without its documentation.
-impl<'ast> Visit<'ast> for Functions {
+impl<'ast> Visit<'ast> for FunctionLengths {
     fn visit_item_fn(&mut self, function: &'ast syn::ItemFn) {
         let span = function.sig.span().join(function.block.span());
         self.add(&function.sig.ident, span.unwrap_or(function.block.span()));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     fn found(text: &str, exceptions: &[Exception]) -> Vec<String> {
-        let findings = check(&[Source::of(text)], exceptions);
+        let findings = check(&[RustSource::of(text)], exceptions);
         findings.iter().map(ToString::to_string).collect()
     }
 

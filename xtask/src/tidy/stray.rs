@@ -1,7 +1,7 @@
 //! Code that was meant to be removed before a commit, and files that a server of a test may leave.
 
-use crate::finding::Finding;
-use crate::source::Source;
+use crate::finding::TidyFinding;
+use crate::source::RustSource;
 use proc_macro2::{TokenStream, TokenTree};
 use std::path::{Path, PathBuf};
 
@@ -13,17 +13,17 @@ const MARKS: [&str; 3] = [
 ];
 const MACROS: [&str; 3] = ["dbg", "todo", "unimplemented"];
 
-pub fn check(source: &Source) -> Vec<Finding> {
+pub fn check(source: &RustSource) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
     for (index, line) in source.text.lines().enumerate() {
         let mut words = line.split(|letter: char| !letter.is_alphanumeric());
         if let Some(mark) = words.find(|word| MARKS.contains(word)) {
             let reason = format!("{mark}: do it, or leave it out");
-            findings.push(Finding::new(&source.path, index + 1, reason));
+            findings.push(TidyFinding::new(&source.path, index + 1, reason));
         }
     }
     visit(source.tokens.clone(), &mut |name, line| {
-        findings.push(Finding::new(
+        findings.push(TidyFinding::new(
             &source.path,
             line,
             format!("{name}! is left over"),
@@ -36,14 +36,14 @@ pub fn check(source: &Source) -> Vec<Finding> {
 const OF_SERVERS: [&str; 3] = ["dump.rdb", "nearfield.lock", "nearfield.manifest"];
 
 /// Reports files that servers have left in the tree.
-pub fn check_left_files(files: &[PathBuf]) -> Vec<Finding> {
+pub fn check_left_files(files: &[PathBuf]) -> Vec<TidyFinding> {
     let is_left = |path: &&PathBuf| {
         let is_log = path.extension().is_some_and(|it| it == "aof");
         is_log || OF_SERVERS.iter().any(|name| path.ends_with(name))
     };
     let left = files.iter().filter(is_left);
     left.map(|path| {
-        Finding::new(
+        TidyFinding::new(
             path,
             1,
             "a server has left it: start it in another directory",
@@ -53,7 +53,7 @@ pub fn check_left_files(files: &[PathBuf]) -> Vec<Finding> {
 }
 
 /// Reports servers of tests that are not made by the testkit, which gives each a directory.
-pub fn check_servers_of_tests(source: &Source) -> Vec<Finding> {
+pub fn check_servers_of_tests(source: &RustSource) -> Vec<TidyFinding> {
     const MADE: &str = concat!("Server::", "new(");
     let is_test = source.path.starts_with(Path::new("crates/server/tests"));
     if !is_test || source.text.contains("in_own_folder(") {
@@ -70,7 +70,7 @@ pub fn check_servers_of_tests(source: &Source) -> Vec<Finding> {
         .filter(|(_, line)| is_made(line))
         .map(|(index, _)| {
             let reason = "a server of a test without a directory of its own: UnservedServer";
-            Finding::new(&source.path, index + 1, reason)
+            TidyFinding::new(&source.path, index + 1, reason)
         })
         .collect()
 }
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Vec<String> {
-        let findings = check(&Source::of(text));
+        let findings = check(&RustSource::of(text));
         findings.iter().map(ToString::to_string).collect()
     }
 
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn servers_of_tests_without_a_directory_are_found() {
         let made = concat!("fn f() { g(Server::", "new(o)); }");
-        let mut source = Source::of(made);
+        let mut source = RustSource::of(made);
         assert!(check_servers_of_tests(&source).is_empty());
         source.path = "crates/server/tests/all/x.rs".into();
         assert_eq!(check_servers_of_tests(&source).len(), 1);
@@ -149,7 +149,7 @@ mod tests {
                 "new(o); }"
             ),
         ] {
-            let mut source = Source::of(innocent);
+            let mut source = RustSource::of(innocent);
             source.path = "crates/server/tests/all/x.rs".into();
             assert!(check_servers_of_tests(&source).is_empty(), "{innocent}");
         }

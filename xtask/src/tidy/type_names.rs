@@ -3,8 +3,8 @@
 //! A bare participle (`Told`) needs its noun, and a name of one word that many places share
 //! (`Entry`) needs another word.
 
-use crate::finding::Finding;
-use crate::source::Source;
+use crate::finding::TidyFinding;
+use crate::source::RustSource;
 use std::collections::BTreeMap;
 use syn::visit::{self, Visit};
 
@@ -76,12 +76,12 @@ const NOUNS: [&str; 14] = [
 /// A type that a file defines.
 pub struct TypeName<'s> {
     name: String,
-    source: &'s Source,
+    source: &'s RustSource,
     line: usize,
 }
 
 /// Returns all structures, enumerations and traits of the workspace.
-pub fn defined(sources: &[Source]) -> Vec<TypeName<'_>> {
+pub fn defined(sources: &[RustSource]) -> Vec<TypeName<'_>> {
     let mut names = Vec::new();
     for source in sources {
         let mut visitor = TypeVisitor {
@@ -114,7 +114,7 @@ fn counts<'n>(names: &'n [TypeName<'_>]) -> BTreeMap<&'n str, usize> {
     counts
 }
 
-pub fn check(sources: &[Source]) -> Vec<Finding> {
+pub fn check(sources: &[RustSource]) -> Vec<TidyFinding> {
     let names = defined(sources);
     let counts = counts(&names);
     let mut findings = Vec::new();
@@ -127,7 +127,7 @@ pub fn check(sources: &[Source]) -> Vec<Finding> {
         } else {
             continue;
         };
-        findings.push(Finding::new(&source.path, *line, reason));
+        findings.push(TidyFinding::new(&source.path, *line, reason));
     }
     findings
 }
@@ -145,7 +145,7 @@ fn is_bare_participle(name: &str) -> bool {
 }
 
 struct TypeVisitor<'s> {
-    source: &'s Source,
+    source: &'s RustSource,
     names: Vec<TypeName<'s>>,
 }
 
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     fn found(texts: &[&str]) -> Vec<String> {
-        let sources: Vec<Source> = texts.iter().map(|text| Source::of(text)).collect();
+        let sources: Vec<RustSource> = texts.iter().map(|text| RustSource::of(text)).collect();
         check(&sources).iter().map(ToString::to_string).collect()
     }
 

@@ -3,8 +3,8 @@
 //! A comment opens with its subject or its verb, and uses the terms of docs/glossary.md. The check
 //! reads lines instead of the syntax tree, so that comments in bodies and macros count, too.
 
-use crate::finding::Finding;
-use crate::source::Source;
+use crate::finding::TidyFinding;
+use crate::source::RustSource;
 use proc_macro2::{TokenStream, TokenTree};
 
 /// First words that hide the subject of a comment.
@@ -47,14 +47,14 @@ const PHRASES: [(&str, &str); 15] = [
 ];
 
 /// Reports words of comments and strings.
-pub fn check(source: &Source) -> Vec<Finding> {
+pub fn check(source: &RustSource) -> Vec<TidyFinding> {
     // The words themselves.
     if source.path.ends_with("xtask/src/tidy/words.rs") {
         return Vec::new();
     }
     let mut findings = Vec::new();
     let mut report = |index: usize, reason: String| {
-        findings.push(Finding::new(&source.path, index + 1, reason));
+        findings.push(TidyFinding::new(&source.path, index + 1, reason));
     };
     let lines: Vec<&str> = source.text.lines().collect();
     for (index, comment) in comments(&lines) {
@@ -74,7 +74,7 @@ pub fn check(source: &Source) -> Vec<Finding> {
 }
 
 /// Counts the blocks of comments of a file, and those that open with one of [`OPENINGS`].
-pub fn count_openings(source: &Source) -> (usize, usize) {
+pub fn count_openings(source: &RustSource) -> (usize, usize) {
     let lines: Vec<&str> = source.text.lines().collect();
     let mut counts = (0, 0);
     for (_, comment) in comments(&lines).filter(|(_, comment)| comment.is_first) {
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Vec<String> {
-        let findings = check(&Source::of(text));
+        let findings = check(&RustSource::of(text));
         findings.iter().map(ToString::to_string).collect()
     }
 
@@ -237,11 +237,11 @@ mod tests {
         for opening in OPENINGS {
             let text = format!("fn f() {{\n    // {opening} it is.\n}}");
             assert_eq!(found(&text).len(), 1, "{opening}");
-            assert_eq!(count_openings(&Source::of(&text)), (1, 1));
+            assert_eq!(count_openings(&RustSource::of(&text)), (1, 1));
         }
         let later = "// It is known\n// What it is.\nfn f() {}";
         assert_eq!(found(later), [""; 0]);
-        assert_eq!(count_openings(&Source::of(later)), (1, 0));
+        assert_eq!(count_openings(&RustSource::of(later)), (1, 0));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The clients of each case.
 
 use super::served::ServedProgram;
-use nearfield_server_testkit::connection::{Connection, encode};
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::reply::RespReplyValue;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::thread;
@@ -111,7 +111,7 @@ fn slow(server: &ServedProgram, divisor: usize) -> io::Result<String> {
 }
 
 fn unread(server: &ServedProgram, divisor: usize) -> io::Result<String> {
-    let mut first = Connection::open(server.address)?;
+    let mut first = TestkitConnection::open(server.address)?;
     first.command(&[b"SETRANGE", b"v", b"99999", b"x"])?;
     let mut request = Vec::new();
     for _ in 0..1000 {
@@ -163,10 +163,10 @@ fn pipeline(server: &ServedProgram, divisor: usize) -> io::Result<String> {
 
 fn value(server: &ServedProgram, divisor: usize) -> io::Result<String> {
     let value = vec![b'v'; (512 << 20) / divisor];
-    let mut client = Connection::open(server.address)?;
+    let mut client = TestkitConnection::open(server.address)?;
     let begin = Instant::now();
     let answer = client.command(&[b"SET", b"large", &value])?;
-    if !matches!(answer, Value::Simple(_)) {
+    if !matches!(answer, RespReplyValue::Simple(_)) {
         return Ok(format!("refused: {answer}"));
     }
     let written = begin.elapsed();

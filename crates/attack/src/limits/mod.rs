@@ -7,7 +7,7 @@ mod served;
 use crate::pulse;
 use cases::LimitCase;
 use serde::Serialize;
-use served::{ServedProgram, Usage};
+use served::{ServedProgram, ServerResourceUsage};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -125,18 +125,18 @@ fn row(case: &LimitCase, server: &ServedProgram, divisor: usize) -> io::Result<L
     let worst_us = AtomicU64::new(0);
     let address = server.address;
     thread::scope(|scope| {
-        let before = Usage::of(server);
+        let before = ServerResourceUsage::of(server);
         let begin = Instant::now();
-        let open = || nearfield_server_testkit::connection::Connection::open(address);
+        let open = || nearfield_server_testkit::connection::TestkitConnection::open(address);
         let (over, worst_us) = (&over, &worst_us);
         let pulse = scope.spawn(move || pulse::feel(&open, PATIENCE, over, worst_us));
         let clients = scope.spawn(|| (case.run)(server, divisor));
         let mut peak = before.resident_bytes;
         while !clients.is_finished() {
-            peak = peak.max(Usage::of(server).resident_bytes);
+            peak = peak.max(ServerResourceUsage::of(server).resident_bytes);
             thread::sleep(TICK);
         }
-        let after = Usage::of(server);
+        let after = ServerResourceUsage::of(server);
         over.store(true, Ordering::Relaxed);
         let resume = |panic| std::panic::resume_unwind(panic);
         let note = clients.join().unwrap_or_else(resume);

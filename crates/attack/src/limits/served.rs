@@ -2,8 +2,8 @@
 
 use crate::process::{CoreTimes, processor_time, resident_bytes};
 use crate::target::free_ports;
-use nearfield_server_testkit::connection::Connection;
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::connection::TestkitConnection;
+use nearfield_server_testkit::folder::TestkitFolder;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,13 +19,13 @@ pub(super) struct ServedProgram {
     /// The name of the program.
     pub(super) name: String,
     /// The server's files.
-    _folder: Folder,
+    _folder: TestkitFolder,
 }
 
 impl ServedProgram {
     /// Starts the server of a program, and waits until it replies.
     pub(super) fn start(program: &Path) -> io::Result<ServedProgram> {
-        let folder = Folder::new();
+        let folder = TestkitFolder::new();
         let [port, _] = free_ports()?;
         let configuration = folder.join("server.conf");
         let text = format!(
@@ -54,7 +54,7 @@ impl ServedProgram {
         };
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
-            let answers = Connection::open(server.address)
+            let answers = TestkitConnection::open(server.address)
                 .is_ok_and(|mut connection| connection.command(&[b"PING"]).is_ok());
             if answers {
                 return Ok(server);
@@ -77,16 +77,16 @@ impl Drop for ServedProgram {
 
 /// Resources that a server has used up to an instant.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Usage {
+pub(super) struct ServerResourceUsage {
     pub(super) resident_bytes: u64,
     pub(super) processor_time: Duration,
     pub(super) cores: CoreTimes,
 }
 
-impl Usage {
-    pub(super) fn of(server: &ServedProgram) -> Usage {
+impl ServerResourceUsage {
+    pub(super) fn of(server: &ServedProgram) -> ServerResourceUsage {
         let id = server.child.id();
-        Usage {
+        ServerResourceUsage {
             resident_bytes: resident_bytes(id).unwrap_or(0),
             processor_time: processor_time(id).unwrap_or_default(),
             cores: CoreTimes::read(),

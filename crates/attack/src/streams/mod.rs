@@ -7,7 +7,7 @@ mod spoil;
 use crate::samples::AttackSamples;
 use crate::target::{ATTACKER, ATTACKER_PASSWORD};
 use crc::{CRC_64_REDIS, Crc};
-use nearfield_server::command::{self, Command, Run};
+use nearfield_server::command::{self, CommandDefinition, CommandImplementation};
 use nearfield_server_testkit::commands::Generator;
 use nearfield_server_testkit::connection::encode;
 use rand::rngs::SmallRng;
@@ -106,7 +106,7 @@ pub(crate) struct StreamAuthor<'s> {
     seed: u64,
     samples: &'s AttackSamples,
     generators: [Generator; 3],
-    commands: Vec<&'static Command>,
+    commands: Vec<&'static CommandDefinition>,
 }
 
 impl StreamAuthor<'_> {
@@ -235,7 +235,7 @@ impl StreamAuthor<'_> {
     fn any_command(&mut self, random: &mut SmallRng) -> Vec<Vec<u8>> {
         let command = self.commands[random.random_range(0..self.commands.len())];
         let mut words = vec![command.name.as_bytes().to_vec()];
-        if let Run::Container(subcommands) = command.run {
+        if let CommandImplementation::Container(subcommands) = command.run {
             let subcommand = &subcommands[random.random_range(0..subcommands.len())];
             words.push(subcommand.name.as_bytes().to_vec());
         }

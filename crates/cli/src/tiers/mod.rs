@@ -8,19 +8,19 @@ use std::process::ExitCode;
 /// Show what tiers of compressed memory and of files would save.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
-pub struct Arguments {
+pub struct TiersArguments {
     #[command(subcommand)]
-    command: Command,
+    command: TiersCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
-    Advise(advise::Arguments),
+enum TiersCommand {
+    Advise(advise::AdviseArguments),
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments) -> ExitCode {
+pub fn run(arguments: &TiersArguments) -> ExitCode {
     match &arguments.command {
-        Command::Advise(arguments) => advise::run(arguments),
+        TiersCommand::Advise(arguments) => advise::run(arguments),
     }
 }

@@ -3,22 +3,22 @@
 mod sample;
 mod view;
 
-use crate::client::{Address, Client};
+use crate::client::{CliClient, ConnectArguments};
 use clap::Args;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use ratatui::{DefaultTerminal, Terminal};
-use sample::Sample;
+use sample::TopSample;
 use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use view::View;
+use view::TopView;
 
 /// Show a server's work: commands, latencies, batches, memory and hot keys. `q` ends it.
 #[derive(Debug, Args)]
-pub struct Arguments {
+pub struct TopArguments {
     #[command(flatten)]
-    address: Address,
+    address: ConnectArguments,
     /// Print one screen as text, covering one second, and exit.
     #[arg(long)]
     once: bool,
@@ -29,24 +29,24 @@ const EVERY: Duration = Duration::from_secs(1);
 const PRINTED: (u16, u16) = (100, 32);
 
 /// Runs the command.
-pub fn run(arguments: &Arguments) -> ExitCode {
+pub fn run(arguments: &TopArguments) -> ExitCode {
     match show(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let Address { host, port, .. } = &arguments.address;
+            let ConnectArguments { host, port, .. } = &arguments.address;
             eprintln!("nearfield: {host}:{port}: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn show(arguments: &Arguments) -> io::Result<()> {
+fn show(arguments: &TopArguments) -> io::Result<()> {
     let mut client = arguments.address.connect()?;
-    let first = Sample::take(&mut client)?;
+    let first = TopSample::take(&mut client)?;
     if arguments.once {
         std::thread::sleep(EVERY);
-        let second = Sample::take(&mut client)?;
-        print!("{}", print(&View::new(&first, &second)));
+        let second = TopSample::take(&mut client)?;
+        print!("{}", print(&TopView::new(&first, &second)));
         return Ok(());
     }
     let mut terminal = ratatui::try_init()?;
@@ -58,10 +58,10 @@ fn show(arguments: &Arguments) -> io::Result<()> {
 /// Draws until the user presses `q`.
 fn refresh(
     terminal: &mut DefaultTerminal,
-    client: &mut Client,
-    mut before: Sample,
+    client: &mut CliClient,
+    mut before: TopSample,
 ) -> io::Result<()> {
-    let mut view = View::new(&before, &before);
+    let mut view = TopView::new(&before, &before);
     loop {
         terminal.draw(|frame| view.draw(frame))?;
         let until = Instant::now() + EVERY;
@@ -87,14 +87,14 @@ fn refresh(
                 _ => {}
             }
         }
-        let now = Sample::take(client)?;
-        view = View::new(&before, &now);
+        let now = TopSample::take(client)?;
+        view = TopView::new(&before, &now);
         before = now;
     }
 }
 
 /// Returns a screen as text.
-fn print(view: &View) -> String {
+fn print(view: &TopView) -> String {
     let Ok(mut terminal) = Terminal::new(TestBackend::new(PRINTED.0, PRINTED.1));
     let Ok(drawn) = terminal.draw(|frame| view.draw(frame));
     let mut text = String::new();
@@ -146,10 +146,10 @@ nearfield_tier_read_duration_seconds_bucket{le=\"0.000128\",tier=\"file\"} 100
 
     #[test]
     fn a_screen_shows_what_has_changed() {
-        let before = Sample::parse(BEFORE, Vec::new(), Duration::ZERO);
+        let before = TopSample::parse(BEFORE, Vec::new(), Duration::ZERO);
         let hot = vec![(b"user:\x011".to_vec(), 0, 64)];
-        let after = Sample::parse(AFTER, hot, Duration::from_secs(2));
-        let text = print(&View::new(&before, &after));
+        let after = TopSample::parse(AFTER, hot, Duration::from_secs(2));
+        let text = print(&TopView::new(&before, &after));
         println!("{text}");
         let line = |word: &str| {
             let line = text.lines().find(|line| line.contains(word));
@@ -170,6 +170,6 @@ nearfield_tier_read_duration_seconds_bucket{le=\"0.000128\",tier=\"file\"} 100
         );
         assert!(line("1.0 MiB").contains("memory 1.0 MiB 50.0 % 90.0 %"));
         // A server without tiers has no panel for tiers.
-        assert!(!print(&View::new(&before, &before)).contains("Tiers"));
+        assert!(!print(&TopView::new(&before, &before)).contains("Tiers"));
     }
 }

@@ -1,16 +1,16 @@
 //! A server's state at one time.
 
-use crate::client::{Client, Reply};
+use crate::client::{CliClient, CliReply};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A server's state at one time.
 #[derive(Debug)]
-pub struct Sample {
+pub struct TopSample {
     /// Numbers by metric, then by the value of their label; those of histograms by the upper bound
     /// of the bucket, too.
-    metrics: BTreeMap<String, Vec<(Labels, f64)>>,
+    metrics: BTreeMap<String, Vec<(TopMetricLabels, f64)>>,
     /// The most used keys, each with database and uses per second.
     pub hot_keys: Vec<(Vec<u8>, u64, u64)>,
     /// The time of the sample.
@@ -18,7 +18,7 @@ pub struct Sample {
 }
 
 #[derive(Debug, Default, PartialEq)]
-struct Labels {
+struct TopMetricLabels {
     /// The value of the label other than `le`.
     value: String,
     /// The bucket's upper bound.
@@ -27,17 +27,17 @@ struct Labels {
 
 const HOT_KEYS: &str = "12";
 
-impl Sample {
+impl TopSample {
     /// Queries a server for a sample.
-    pub fn take(client: &mut Client) -> io::Result<Sample> {
+    pub fn take(client: &mut CliClient) -> io::Result<TopSample> {
         let wrong = || io::Error::new(ErrorKind::InvalidData, "an answer of another form");
-        let Reply::Text(text) = client.command(&["METRICS"])? else {
+        let CliReply::Text(text) = client.command(&["METRICS"])? else {
             return Err(wrong());
         };
-        let Reply::Array(keys) = client.command(&["HOTKEYS", HOT_KEYS])? else {
+        let CliReply::Array(keys) = client.command(&["HOTKEYS", HOT_KEYS])? else {
             return Err(wrong());
         };
-        let hot_key = |reply: &Reply| match reply.elements() {
+        let hot_key = |reply: &CliReply| match reply.elements() {
             [key, database, uses] => {
                 Some((key.text()?.to_vec(), database.number()?, uses.number()?))
             }
@@ -46,19 +46,19 @@ impl Sample {
         let hot_keys = keys.iter().filter_map(hot_key).collect();
         let at = SystemTime::now().duration_since(UNIX_EPOCH);
         let text = String::from_utf8_lossy(&text);
-        Ok(Sample::parse(&text, hot_keys, at.unwrap_or_default()))
+        Ok(TopSample::parse(&text, hot_keys, at.unwrap_or_default()))
     }
 
     /// Reads metrics in the text format of Prometheus.
-    pub fn parse(text: &str, hot_keys: Vec<(Vec<u8>, u64, u64)>, at: Duration) -> Sample {
-        let mut metrics: BTreeMap<String, Vec<(Labels, f64)>> = BTreeMap::new();
+    pub fn parse(text: &str, hot_keys: Vec<(Vec<u8>, u64, u64)>, at: Duration) -> TopSample {
+        let mut metrics: BTreeMap<String, Vec<(TopMetricLabels, f64)>> = BTreeMap::new();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let Some((name, value)) = line.rsplit_once(' ') else {
                 continue;
             };
             let Ok(value) = value.parse() else { continue };
             let (name, labels) = name.split_once('{').unwrap_or((name, ""));
-            let mut found = Labels::default();
+            let mut found = TopMetricLabels::default();
             for label in labels.trim_end_matches('}').split(',') {
                 match label.split_once('=') {
                     Some(("le", bound)) => {
@@ -74,14 +74,14 @@ impl Sample {
                 .or_default()
                 .push((found, value));
         }
-        Sample {
+        TopSample {
             metrics,
             hot_keys,
             at,
         }
     }
 
-    fn all(&self, name: &str) -> &[(Labels, f64)] {
+    fn all(&self, name: &str) -> &[(TopMetricLabels, f64)] {
         self.metrics.get(name).map_or(&[], Vec::as_slice)
     }
 

@@ -1,6 +1,6 @@
 //! The displayed changes between two samples.
 
-use super::sample::Sample;
+use super::sample::TopSample;
 use crate::text::{bytes, number};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -10,7 +10,7 @@ use ratatui::widgets::{Block, Paragraph, Row, Table};
 
 /// The displayed values.
 #[derive(Debug)]
-pub struct View {
+pub struct TopView {
     head: [String; 2],
     /// Commands: name, calls per second, and percentiles of latency in microseconds.
     commands: Vec<(String, f64, [f64; 2])>,
@@ -30,9 +30,9 @@ const DURATIONS: &str = "nearfield_command_duration_seconds_bucket";
 const TIER_READS: &str = "nearfield_tier_read_duration_seconds_bucket";
 const PERCENTILES: [f64; 2] = [0.5, 0.99];
 
-impl View {
+impl TopView {
     /// Returns the changes from `before` to `now`.
-    pub fn new(before: &Sample, now: &Sample) -> View {
+    pub fn new(before: &TopSample, now: &TopSample) -> TopView {
         let seconds = now.at.saturating_sub(before.at).as_secs_f64().max(0.001);
         let rate = |name: &str| ((now.sum(name) - before.sum(name)) / seconds).max(0.0);
         let calls = "nearfield_commands_total";
@@ -97,7 +97,7 @@ impl View {
         let shown = |(key, database, uses): &(Vec<u8>, u64, u64)| {
             (key.escape_ascii().to_string(), *database, *uses)
         };
-        View {
+        TopView {
             head: [
                 format!(
                     "{} commands/s   {} clients   {} keys   {}{limit}",
@@ -193,7 +193,7 @@ fn table<'a>(
 }
 
 /// Returns the number of values added to each bucket of a histogram.
-fn grown(before: &Sample, now: &Sample, name: &str, label: &str) -> Vec<(f64, f64)> {
+fn grown(before: &TopSample, now: &TopSample, name: &str, label: &str) -> Vec<(f64, f64)> {
     let old = before.buckets(name, label);
     let mut below = 0.0;
     let buckets = now.buckets(name, label).into_iter().map(|(bound, count)| {

@@ -1,9 +1,9 @@
 //! `nearfield tiers advise` on Nearfield's server, on redis-server and on valkey-server.
 
-use nearfield_server::config::Options;
-use nearfield_server_testkit::connection::Connection;
+use nearfield_server::config::ServerOptions;
+use nearfield_server_testkit::connection::TestkitConnection;
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::redis::Redis;
+use nearfield_server_testkit::redis::RedisPeerProcess;
 use nearfield_server_testkit::steps::{ask_number, ask_text, connect, hear, tell};
 use std::net::SocketAddr;
 use std::process::{Command, Output};
@@ -29,10 +29,10 @@ fn complaint(output: &Output) -> String {
 
 /// Runs a test on each installed server.
 fn on_all(test: impl Fn(&str, SocketAddr)) {
-    let nearfield = Nearfield::start(Options::default());
+    let nearfield = Nearfield::start(ServerOptions::default());
     test("nearfield", nearfield.address);
     for program in ["redis-server", "valkey-server"] {
-        match Redis::start_program(program, &[]) {
+        match RedisPeerProcess::start_program(program, &[]) {
             Ok(server) => test(program, server.address),
             Err(reason) => eprintln!("skipped: {reason}"),
         }
@@ -40,7 +40,7 @@ fn on_all(test: impl Fn(&str, SocketAddr)) {
 }
 
 /// Sends commands together, which must all succeed.
-fn tell_all(connection: &mut Connection, commands: impl IntoIterator<Item = Vec<String>>) {
+fn tell_all(connection: &mut TestkitConnection, commands: impl IntoIterator<Item = Vec<String>>) {
     for command in commands {
         let words: Vec<&[u8]> = command.iter().map(String::as_bytes).collect();
         let reply = connection.command(&words).expect("a reply");
@@ -62,7 +62,7 @@ fn record(number: usize) -> String {
 
 /// Fills a server with 2,000 records, of which a tenth is used often, and some values of other
 /// types.
-fn fill(connection: &mut Connection) {
+fn fill(connection: &mut TestkitConnection) {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let records = (0..2000).map(|number| {
         vec![
@@ -228,7 +228,8 @@ fn a_server_that_cannot_be_asked_is_named_with_the_reason() {
 
 #[test]
 fn a_node_of_a_cluster_is_advised_on_its_own_keys() {
-    let redis = match Redis::start_program("redis-server", &["--cluster-enabled", "yes"]) {
+    let redis = match RedisPeerProcess::start_program("redis-server", &["--cluster-enabled", "yes"])
+    {
         Ok(redis) => redis,
         Err(reason) => return eprintln!("skipped: {reason}"),
     };

@@ -4,7 +4,7 @@
 use nearfield_attack::campaign::{CampaignOrders, run};
 use nearfield_attack::limits::{self, LimitOrders};
 use nearfield_attack::outcome::{CampaignOutcome, ServerFault};
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::folder::TestkitFolder;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ fn with_fault(folder: &Path, line: &str) -> PathBuf {
 
 /// Returns the fault of a program that is sound only while a server makes samples.
 fn fault_of(line: &str) -> Option<ServerFault> {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     // The first server, which makes samples, has no attackers.
     let line = format!(
         "grep -q 'appendonly no' \"$3\" && \
@@ -105,7 +105,7 @@ fn a_report_in_the_log_is_found() {
 
 #[test]
 fn too_much_memory_is_found() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let outcome = attack(&CampaignOrders {
         program: NEARFIELD.into(),
         kept: folder.join("kept"),

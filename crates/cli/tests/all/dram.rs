@@ -8,14 +8,14 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// A folder that is deleted with this value.
-struct Folder(PathBuf);
+struct DramTestFolder(PathBuf);
 
-impl Folder {
-    fn new(name: &str) -> Folder {
+impl DramTestFolder {
+    fn new(name: &str) -> DramTestFolder {
         let name = format!("nearfield-dram-{}-{name}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&folder).expect("a folder");
-        Folder(folder)
+        DramTestFolder(folder)
     }
 
     fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
@@ -25,7 +25,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for DramTestFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -51,7 +51,7 @@ const TWO: &[u8] = b"0x0 READ 0\n0x40 READ 0\n";
 
 #[test]
 fn results_are_in_the_table_and_in_json() {
-    let folder = Folder::new("results");
+    let folder = DramTestFolder::new("results");
     let trace = folder.file("two.trace", TWO);
     let output = dram(&["--preset", "ddr4-3200-x8"], &trace);
     let table = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -83,7 +83,7 @@ fn results_are_in_the_table_and_in_json() {
 
 #[test]
 fn a_trace_may_be_compressed() {
-    let folder = Folder::new("compressed");
+    let folder = DramTestFolder::new("compressed");
     let plain = folder.file("two.trace", TWO);
     // Two gzip members, as `cat` of two files makes.
     let mut compressed = Vec::new();
@@ -99,7 +99,7 @@ fn a_trace_may_be_compressed() {
 
 #[test]
 fn options_change_the_results() {
-    let folder = Folder::new("options");
+    let folder = DramTestFolder::new("options");
     let trace = folder.file("two.trace", TWO);
     let mean = |arguments: &[&str]| {
         let result = json(&[&["--preset", "ddr4-3200-x8"], arguments].concat(), &trace);
@@ -115,7 +115,7 @@ fn options_change_the_results() {
 
 #[test]
 fn what_is_wrong_is_named() {
-    let folder = Folder::new("wrong");
+    let folder = DramTestFolder::new("wrong");
     let fails = |trace: &[u8], arguments: &[&str]| {
         let trace = folder.file("a.trace", trace);
         let output = dram(&[&["--preset", "hbm2"], arguments].concat(), &trace);

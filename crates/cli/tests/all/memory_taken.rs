@@ -1,6 +1,6 @@
 //! The memory of the process as the operating system counts it, with the program's own allocator.
 
-use nearfield_server_testkit::connection::{Connection, encode};
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
@@ -12,15 +12,15 @@ const LIMIT_BYTES: u64 = 150 << 20;
 /// Bytes that a process may take besides its keys.
 const MORE_BYTES: u64 = 64 << 20;
 
-struct Program {
+struct MemoryTestServer {
     child: Child,
     address: SocketAddr,
 }
 
-impl Program {
+impl MemoryTestServer {
     /// Starts a server with these arguments. If another process has taken the free port meanwhile,
     /// the server ends and is started again.
-    fn start(arguments: &[&str]) -> Program {
+    fn start(arguments: &[&str]) -> MemoryTestServer {
         for _ in 0..5 {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
             let address = listener.local_addr().expect("an address");
@@ -38,7 +38,7 @@ impl Program {
                 .expect("the program");
             let output = child.stdout.take().expect("its output");
             let ready = BufReader::new(output).lines().next();
-            let program = Program { child, address };
+            let program = MemoryTestServer { child, address };
             if ready.is_some() {
                 return program;
             }
@@ -54,7 +54,7 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for MemoryTestServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -64,8 +64,8 @@ impl Drop for Program {
 /// Writes lists whose one element has `length` bytes, and returns the greatest memory of the
 /// process.
 fn write_lists(
-    program: &Program,
-    client: &mut Connection,
+    program: &MemoryTestServer,
+    client: &mut TestkitConnection,
     name: &str,
     length: usize,
     bytes: usize,
@@ -90,8 +90,9 @@ fn write_lists(
 fn the_process_stays_near_its_limit_though_pages_are_partly_free() {
     for policy in ["allkeys-lfu", "noeviction"] {
         let limit = LIMIT_BYTES.to_string();
-        let program = Program::start(&["--maxmemory", &limit, "--maxmemory-policy", policy]);
-        let mut client = Connection::open(program.address).expect("a server");
+        let program =
+            MemoryTestServer::start(&["--maxmemory", &limit, "--maxmemory-policy", policy]);
+        let mut client = TestkitConnection::open(program.address).expect("a server");
         let mut most = 0;
         for length in [1500, 20_000] {
             let name = length.to_string();
@@ -106,8 +107,8 @@ fn the_process_stays_near_its_limit_though_pages_are_partly_free() {
 
 #[test]
 fn what_was_flushed_is_given_back() {
-    let program = Program::start(&[]);
-    let mut client = Connection::open(program.address).expect("a server");
+    let program = MemoryTestServer::start(&[]);
+    let mut client = TestkitConnection::open(program.address).expect("a server");
     let before = program.resident_bytes();
     for (kind, length, count) in [
         ("SET", 200, 200_000),

@@ -3,17 +3,17 @@
 
 #![cfg(target_os = "linux")]
 
-use nearfield::{Aggregates, Error, Filter, Pool, WordMap};
+use nearfield::{OperationError, PoolPlacement, ScanAggregates, ValueFilter, WordMap};
 use nearfield_fabric::transport::shm::ShmEndpoint;
 use nearfield_fabric::transport::ucx::UcxNode;
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
 use nearfield_offload::isa::assemble;
-use nearfield_offload::net::udp::{Client, ClientError};
-use nearfield_offload::net::{CallError, CallerSettings};
+use nearfield_offload::net::udp::{ClientError, OffloadClient};
+use nearfield_offload::net::{CallerSettings, OffloadCallError};
 use nearfield_offload::node::Tenant;
-use nearfield_offload::program::{Declaration, Program};
-use nearfield_offload::traversal::{Query, Runner, Status};
-use nearfield_offload::wire::Key;
+use nearfield_offload::program::{Declaration, TraversalProgram};
+use nearfield_offload::traversal::{QueryRunner, TraversalQuery, TraversalStatus};
+use nearfield_offload::wire::AuthenticationKey;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddrV4;
 use std::path::Path;
@@ -37,13 +37,13 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// A process whose output is read. It is killed if a test fails.
-struct Process {
+struct OffloadProcess {
     child: Child,
     output: BufReader<ChildStdout>,
 }
 
-impl Process {
-    fn start(arguments: &[&str]) -> Process {
+impl OffloadProcess {
+    fn start(arguments: &[&str]) -> OffloadProcess {
         let mut child = Command::new(NEARFIELD)
             .args(arguments)
             .stdin(Stdio::null())
@@ -51,7 +51,7 @@ impl Process {
             .spawn()
             .expect("the program");
         let output = BufReader::new(child.stdout.take().expect("its output"));
-        Process { child, output }
+        OffloadProcess { child, output }
     }
 
     /// Returns the next line of output that contains a text.
@@ -78,7 +78,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for OffloadProcess {
     fn drop(&mut self) {
         // The process has ended already if the test passed.
         let _ = self.child.kill();
@@ -96,16 +96,17 @@ fn traversals_go_from_node_to_node_through_the_switch() {
     let folder = std::env::temp_dir().join(format!("nearfield-offload-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let rack = &file(&folder, "rack.key", &"0c".repeat(32));
-    let (key, text) = (Key([0x0a; 32]), "0a".repeat(32));
+    let (key, text) = (AuthenticationKey([0x0a; 32]), "0a".repeat(32));
     let tenants = &file(&folder, "tenants", &format!("1 {text}\n"));
-    let mut switch = Process::start(&["switch", "--listen", "127.0.0.1:0", "--rack-key", rack]);
+    let mut switch =
+        OffloadProcess::start(&["switch", "--listen", "127.0.0.1:0", "--rack-key", rack]);
     let ready = switch.line("The switch is ready at ");
     let address = ready.split_whitespace().nth(5).expect("a place");
     let address = address.trim_end_matches('.');
     let names = [0, 1].map(|number| format!("offload-{}-{number}", std::process::id()));
     let nodes = [0, 1].map(|number: usize| {
         let listen = format!("shm:{}", names[number]);
-        let mut node = Process::start(&[
+        let mut node = OffloadProcess::start(&[
             "memory-node",
             "--listen",
             &listen,
@@ -145,19 +146,19 @@ fn traversals_go_from_node_to_node_through_the_switch() {
          ldxdw r0, [r1]
          exit",
     );
-    let program = Program::verify(code.expect("code"), Declaration::scratchpad(8));
+    let program = TraversalProgram::verify(code.expect("code"), Declaration::scratchpad(8));
     let program = program.expect("a program").into();
     let place: SocketAddrV4 = address.parse().expect("a place");
-    let mut client = Client::new(place, Tenant(1), key, |_| {}).expect("a socket");
+    let mut client = OffloadClient::new(place, Tenant(1), key, |_| {}).expect("a socket");
     // Nodes announce themselves every second, and datagrams may be lost.
     let began = Instant::now();
-    let query = Query::new(&program, list[0].to_bits(), &[0]);
+    let query = TraversalQuery::new(&program, list[0].to_bits(), &[0]);
     let outcome = loop {
         let outcome = client.run(&query, 100).expect("an answer");
-        if outcome.status == Status::Done {
+        if outcome.status == TraversalStatus::Done {
             break outcome;
         }
-        assert_eq!(outcome.status, Status::NoSuchAddress);
+        assert_eq!(outcome.status, TraversalStatus::NoSuchAddress);
         assert!(began.elapsed() < Duration::from_secs(20), "{outcome:?}");
         std::thread::sleep(Duration::from_millis(20));
     };
@@ -165,9 +166,9 @@ fn traversals_go_from_node_to_node_through_the_switch() {
     // The node's own page belongs to no tenant.
     let own = GlobalAddress::new(NodeId(1), 8).to_bits();
     let outcome = client
-        .run(&Query::new(&program, own, &[0]), 100)
+        .run(&TraversalQuery::new(&program, own, &[0]), 100)
         .expect("an answer");
-    assert_eq!(outcome.status, Status::NoSuchAddress);
+    assert_eq!(outcome.status, TraversalStatus::NoSuchAddress);
     for node in nodes {
         let done = node.end();
         assert!(done.contains(" pieces of work with "), "{done}");
@@ -179,7 +180,7 @@ fn traversals_go_from_node_to_node_through_the_switch() {
 
 /// Starts a memory node over UCX that runs programs. Returns the process, its address, and that of
 /// the programs. Returns `None` and prints the reason if UCX is missing.
-fn ucx_node(tenants: &str) -> Option<(Process, Pool, SocketAddrV4)> {
+fn ucx_node(tenants: &str) -> Option<(OffloadProcess, PoolPlacement, SocketAddrV4)> {
     if let Err(reason) = UcxNode::listen("127.0.0.1:0", NodeId(0), 1 << 20) {
         let is_required = std::env::var_os("NEARFIELD_REQUIRE_UCX").is_some();
         assert!(!is_required, "{reason}");
@@ -194,7 +195,7 @@ fn ucx_node(tenants: &str) -> Option<(Process, Pool, SocketAddrV4)> {
         "64mb",
     ];
     let offload = ["--offload", "127.0.0.1:0", "--tenants", tenants];
-    let mut node = Process::start(&[&listen[..], &offload].concat());
+    let mut node = OffloadProcess::start(&[&listen[..], &offload].concat());
     let connect = node.line("UcxEndpoint::connect");
     let address = connect.split('"').nth(1).expect("an address");
     let pool = format!("ucx:{address}").parse().expect("an address");
@@ -212,7 +213,7 @@ fn ucx_node(tenants: &str) -> Option<(Process, Pool, SocketAddrV4)> {
 fn maps_over_ucx_are_aggregated_at_their_node() {
     let folder = std::env::temp_dir().join(format!("nearfield-ucx-map-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
-    let keys = [0x0a, 0x0b].map(|byte| Key([byte; 32]));
+    let keys = [0x0a, 0x0b].map(|byte| AuthenticationKey([byte; 32]));
     let text = |byte: &str| byte.repeat(32);
     let lines = format!("1 {}\n2 {} 4096-8192:read\n", text("0a"), text("0b"));
     let lines = lines.replace(&text("0a"), &format!("{} 8192-67108864", text("0a")));
@@ -233,9 +234,12 @@ fn maps_over_ucx_are_aggregated_at_their_node() {
         .collect();
     map.insert_many(&entries).expect("room");
     let values = entries.iter().map(|(_, value)| *value);
-    let expected: Aggregates = values.filter(|value| *value >= 10).collect();
-    let aggregate =
-        |map: &WordMap<Pool>| map.range(..).filter(Filter::between(10..100)).aggregate();
+    let expected: ScanAggregates = values.filter(|value| *value >= 10).collect();
+    let aggregate = |map: &WordMap<PoolPlacement>| {
+        map.range(..)
+            .filter(ValueFilter::between(10..100))
+            .aggregate()
+    };
     assert_eq!(aggregate(&map), Ok(expected));
     let reads = map.leaf_reads();
     assert!(reads.at_nodes > 50 && reads.refused == 0, "{reads:?}");
@@ -264,28 +268,34 @@ fn maps_over_ucx_are_aggregated_at_their_node() {
     let reads = other.leaf_reads();
     assert!(reads.at_nodes == 0 && reads.refused > 0, "{reads:?}");
     let code = assemble("ldxdw r0, [r1]\n exit").expect("code");
-    let program = Program::verify(code, Declaration::scratchpad(8)).expect("a program");
+    let program = TraversalProgram::verify(code, Declaration::scratchpad(8)).expect("a program");
     let program = Arc::new(program);
     let status = |tenant: u16, address: u64, limit: u64| {
         let key = keys[usize::from(tenant) - 1];
         let hurry = |settings: &mut CallerSettings| settings.patience = Duration::from_millis(300);
-        let mut client = Client::new(place, Tenant(tenant), key, hurry).expect("a socket");
-        match client.run(&Query::new(&program, address, &[0]), limit) {
+        let mut client = OffloadClient::new(place, Tenant(tenant), key, hurry).expect("a socket");
+        match client.run(&TraversalQuery::new(&program, address, &[0]), limit) {
             Ok(outcome) => Some(outcome.status),
-            Err(ClientError::Call(CallError::NoAnswer { last })) => last,
+            Err(ClientError::Call(OffloadCallError::NoAnswer { last })) => last,
             Err(error) => panic!("{error}"),
         }
     };
     let at = |offset: u64| GlobalAddress::new(NodeId(0), offset).to_bits();
-    assert_eq!(status(1, at(1 << 40), 9), Some(Status::StaleMap));
-    assert_eq!(status(1, at(4096), 9), Some(Status::Denied));
-    assert_eq!(status(2, at(8192), 9), Some(Status::Denied));
-    assert_eq!(status(1, at(8192), 0), Some(Status::IterationLimit));
+    assert_eq!(status(1, at(1 << 40), 9), Some(TraversalStatus::StaleMap));
+    assert_eq!(status(1, at(4096), 9), Some(TraversalStatus::Denied));
+    assert_eq!(status(2, at(8192), 9), Some(TraversalStatus::Denied));
+    assert_eq!(
+        status(1, at(8192), 0),
+        Some(TraversalStatus::IterationLimit)
+    );
     drop(other);
     // Dropping the node kills its process.
     drop(node);
     let error = aggregate(&map).expect_err("there is no node");
-    assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+    assert!(
+        matches!(error, OperationError::Unreachable { .. }),
+        "{error}"
+    );
     std::fs::remove_dir_all(&folder).expect("the folder");
 }
 

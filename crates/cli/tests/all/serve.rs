@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const NEARFIELD: &str = env!("CARGO_BIN_EXE_nearfield");
 const PATIENCE: Duration = Duration::from_secs(30);
 
-struct Serving {
+struct ServeProcess {
     child: Child,
     port: u16,
     metrics: u16,
@@ -21,13 +21,13 @@ fn free_port() -> u16 {
     listener.local_addr().expect("an address").port()
 }
 
-impl Serving {
+impl ServeProcess {
     /// Starts a server and waits until it is ready. A port that was free may be taken by the time
     /// the server binds it, and then another process responds there. So the server's own log is
     /// read for readiness, and a server that ended is started again on other ports.
-    fn start(name: &str) -> Serving {
+    fn start(name: &str) -> ServeProcess {
         for _ in 0..5 {
-            let mut serving = Serving::spawn(name);
+            let mut serving = ServeProcess::spawn(name);
             let mut ended = None;
             until(|| {
                 ended = serving.child.try_wait().expect("a child");
@@ -41,7 +41,7 @@ impl Serving {
         panic!("no server starts");
     }
 
-    fn spawn(name: &str) -> Serving {
+    fn spawn(name: &str) -> ServeProcess {
         let log = std::env::temp_dir().join(format!("nearfield-{}-{name}.log", std::process::id()));
         let (port, metrics) = (free_port(), free_port());
         let child = Command::new(NEARFIELD)
@@ -56,7 +56,7 @@ impl Serving {
             .stdout(Stdio::null())
             .spawn()
             .expect("the program");
-        Serving {
+        ServeProcess {
             child,
             port,
             metrics,
@@ -94,7 +94,7 @@ impl Serving {
     }
 }
 
-impl Drop for Serving {
+impl Drop for ServeProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -112,7 +112,7 @@ fn until(mut done: impl FnMut() -> bool) {
 
 #[test]
 fn sigterm_ends_it_and_sighup_opens_the_log_again() {
-    let mut serving = Serving::start("signals");
+    let mut serving = ServeProcess::start("signals");
     let moved = serving.log.with_extension("old");
     std::fs::rename(&serving.log, &moved).expect("a log");
     let first = std::fs::read_to_string(&moved).expect("a log");
@@ -136,7 +136,7 @@ fn sigterm_ends_it_and_sighup_opens_the_log_again() {
 #[test]
 fn the_first_sigterm_ends_it_while_scripts_run_that_do_not_end() {
     for script in ["", "redis.call('set','key','value')"] {
-        let mut serving = Serving::start("endless");
+        let mut serving = ServeProcess::start("endless");
         let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, serving.port)).expect("a server");
         let request = format!(
             "CONFIG SET busy-reply-threshold 20\r\nEVAL \"{script} while true do end\" 0\r\n"
@@ -153,7 +153,7 @@ fn the_first_sigterm_ends_it_while_scripts_run_that_do_not_end() {
 
 #[test]
 fn metrics_and_top_show_what_it_does() {
-    let serving = Serving::start("metrics");
+    let serving = ServeProcess::start("metrics");
     let page = serving.ask(
         serving.metrics,
         "GET /metrics HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n",
@@ -235,15 +235,15 @@ fn the_first_words_say_what_to_type_and_what_is_kept() {
 }
 
 /// A configuration file in a folder of its own, which is deleted with this value.
-struct Configured(PathBuf);
+struct ServeConfigFile(PathBuf);
 
-impl Configured {
-    fn new(name: &str, lines: &str) -> Configured {
+impl ServeConfigFile {
+    fn new(name: &str, lines: &str) -> ServeConfigFile {
         let folder = std::env::temp_dir().join(format!("nearfield-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
         let lines = format!("dir {}\nio-threads 1\n{lines}", folder.display());
         std::fs::write(folder.join("server.conf"), lines).expect("a file");
-        Configured(folder)
+        ServeConfigFile(folder)
     }
 
     fn command(&self) -> Command {
@@ -255,7 +255,7 @@ impl Configured {
     }
 }
 
-impl Drop for Configured {
+impl Drop for ServeConfigFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -271,7 +271,7 @@ fn signal(id: &str, name: &str) -> bool {
 
 #[test]
 fn a_server_goes_into_the_background_with_its_number_in_a_file() {
-    let configured = Configured::new(
+    let configured = ServeConfigFile::new(
         "daemon",
         "port 0\nunixsocket server.socket\ndaemonize yes\npidfile server.pid\nsave \"\"\n\
          shutdown-on-sigterm \"nosave now\"\nset-proc-title no\n",
@@ -289,7 +289,7 @@ fn a_server_goes_into_the_background_with_its_number_in_a_file() {
     until(|| !signal(&number, "-0"));
     // The error is printed first, and a server that does not start is no success.
     for lines in ["daemonize yes\nport x\n", "daemonize yes\nport 0\n"] {
-        let configured = Configured::new("daemon-refused", lines);
+        let configured = ServeConfigFile::new("daemon-refused", lines);
         let output = configured.command().output().expect("the program");
         assert!(!output.status.success(), "{lines}");
         assert!(!output.stderr.is_empty(), "{lines}");
@@ -303,7 +303,7 @@ fn sigterm_saves_or_not_as_the_configuration_says() {
         ("default", true),
         ("save force", true),
     ] {
-        let configured = Configured::new(
+        let configured = ServeConfigFile::new(
             &format!("sigterm-{saves}-{}", words.len()),
             &format!(
                 "port 0\nunixsocket server.socket\nappendonly no\nsave 3600 1\n\

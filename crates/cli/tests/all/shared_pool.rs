@@ -7,10 +7,10 @@
 //! Without UCX, etcd or namespaces the test prints the reason and passes, unless
 //! `NEARFIELD_REQUIRE_UCX` or `NEARFIELD_REQUIRE_ETCD` is set.
 
-use nearfield_server_testkit::connection::Connection;
-use nearfield_server_testkit::reply::Value;
-use nearfield_testkit::history::{Interval, Recorder};
-use nearfield_testkit::linearizability::{Operation, order};
+use nearfield_server_testkit::connection::TestkitConnection;
+use nearfield_server_testkit::reply::RespReplyValue;
+use nearfield_testkit::history::{CallInterval, HistoryRecorder};
+use nearfield_testkit::linearizability::{LinearizableOperation, order};
 use nearfield_testkit::machines::Machines;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -37,13 +37,18 @@ const KEYS: usize = 6;
 const CLIENTS_EACH: usize = 2;
 
 /// A process that is killed when this value is dropped.
-struct Process {
+struct SharedPoolProcess {
     child: Child,
     log: PathBuf,
 }
 
-impl Process {
-    fn start(machines: &Machines, machine: usize, name: &str, words: &[String]) -> Process {
+impl SharedPoolProcess {
+    fn start(
+        machines: &Machines,
+        machine: usize,
+        name: &str,
+        words: &[String],
+    ) -> SharedPoolProcess {
         let log = std::env::temp_dir();
         let log = log.join(format!(
             "nearfield-{}-shared-{name}.log",
@@ -59,7 +64,7 @@ impl Process {
             .stderr(file)
             .spawn()
             .expect("the program");
-        Process { child, log }
+        SharedPoolProcess { child, log }
     }
 
     fn text(&self) -> String {
@@ -86,7 +91,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for SharedPoolProcess {
     fn drop(&mut self) {
         self.kill();
         if thread::panicking() {
@@ -97,10 +102,10 @@ impl Drop for Process {
 }
 
 /// All machines and the processes on them.
-struct Cluster {
-    servers: Vec<Process>,
-    _nodes: Vec<Process>,
-    _etcd: Process,
+struct SharedPoolCluster {
+    servers: Vec<SharedPoolProcess>,
+    _nodes: Vec<SharedPoolProcess>,
+    _etcd: SharedPoolProcess,
     machines: Machines,
 }
 
@@ -108,9 +113,9 @@ fn words(line: &str) -> Vec<String> {
     line.split(' ').map(str::to_owned).collect()
 }
 
-impl Cluster {
+impl SharedPoolCluster {
     /// Starts the cluster. Prints the reason and returns `None` if that is impossible.
-    fn start() -> Option<Cluster> {
+    fn start() -> Option<SharedPoolCluster> {
         let machines = machines()?;
         let at = |machine| machines.address(machine);
         let members = format!("http://{}:2379", at(ETCD));
@@ -123,7 +128,7 @@ impl Cluster {
              --initial-cluster m0={peers}",
             folder.display()
         );
-        let mut etcd = Process::start(&machines, ETCD, "etcd", &words(&etcd));
+        let mut etcd = SharedPoolProcess::start(&machines, ETCD, "etcd", &words(&etcd));
         etcd.wait_for("ready to serve client requests");
         let node = |number: usize| {
             let listen = format!("ucx:{}:7000", at(number));
@@ -132,12 +137,12 @@ impl Cluster {
                  --etcd {members}"
             );
             let name = format!("node-{number}");
-            let mut process = Process::start(&machines, number, &name, &words(&node));
+            let mut process = SharedPoolProcess::start(&machines, number, &name, &words(&node));
             process.wait_for("is ready");
             process
         };
         let nodes = (0..NODES).map(node).collect();
-        let mut cluster = Cluster {
+        let mut cluster = SharedPoolCluster {
             servers: Vec::new(),
             _nodes: nodes,
             _etcd: etcd,
@@ -151,14 +156,15 @@ impl Cluster {
     }
 
     /// Starts a server.
-    fn serve(&self, number: usize) -> Process {
+    fn serve(&self, number: usize) -> SharedPoolProcess {
         let etcd = self.machines.address(ETCD);
         let line = format!(
             "{NEARFIELD} serve --bind 0.0.0.0 --protected-mode no --threads 2 --placement pool \
              --pool etcd:http://{etcd}:2379 --pool-nodes {NODES}"
         );
         let name = format!("server-{number}");
-        let mut process = Process::start(&self.machines, NODES + number, &name, &words(&line));
+        let mut process =
+            SharedPoolProcess::start(&self.machines, NODES + number, &name, &words(&line));
         process.wait_for("is ready on port");
         process
     }
@@ -209,14 +215,14 @@ fn machines() -> Option<Machines> {
 // ---- Histories --------------------------------------------------------------------------------
 
 #[derive(Clone, Debug)]
-struct Done {
+struct SharedPoolOperation {
     session: u32,
-    interval: Interval,
-    did: Did,
+    interval: CallInterval,
+    did: SharedPoolEffect,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Did {
+enum SharedPoolEffect {
     Read(Option<i64>),
     Set(i64),
     RaisedTo(i64),
@@ -227,37 +233,40 @@ enum Did {
     Removed,
 }
 
-impl Operation for Done {
+impl LinearizableOperation for SharedPoolOperation {
     type State = Option<i64>;
 
     fn session(&self) -> u32 {
         self.session
     }
 
-    fn interval(&self) -> Interval {
+    fn interval(&self) -> CallInterval {
         self.interval
     }
 
     fn after(&self, met: &Option<i64>) -> Option<Option<i64>> {
         let raised = Some(met.unwrap_or(0) + 1);
         match self.did {
-            Did::Read(read) => (read == *met).then_some(*met),
-            Did::Set(value) => Some(Some(value)),
-            Did::RaisedTo(value) => (Some(value) == raised).then_some(raised),
-            Did::Raised => Some(raised),
-            Did::Deleted(deleted) => (deleted == met.is_some()).then_some(None),
-            Did::Removed => Some(None),
+            SharedPoolEffect::Read(read) => (read == *met).then_some(*met),
+            SharedPoolEffect::Set(value) => Some(Some(value)),
+            SharedPoolEffect::RaisedTo(value) => (Some(value) == raised).then_some(raised),
+            SharedPoolEffect::Raised => Some(raised),
+            SharedPoolEffect::Deleted(deleted) => (deleted == met.is_some()).then_some(None),
+            SharedPoolEffect::Removed => Some(None),
         }
     }
 
     fn is_read(&self) -> bool {
-        matches!(self.did, Did::Read(_) | Did::Deleted(false))
+        matches!(
+            self.did,
+            SharedPoolEffect::Read(_) | SharedPoolEffect::Deleted(false)
+        )
     }
 }
 
-impl Display for Done {
+impl Display for SharedPoolOperation {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        let Interval { invoked, returned } = self.interval;
+        let CallInterval { invoked, returned } = self.interval;
         write!(
             formatter,
             "[{invoked}, {returned}] session {}: {:?}",
@@ -268,8 +277,8 @@ impl Display for Done {
 
 /// The state that all clients share.
 #[derive(Default)]
-struct Work {
-    recorder: Recorder,
+struct SharedPoolWorkload {
+    recorder: HistoryRecorder,
     sessions: AtomicU32,
     values: AtomicI64,
     stop: AtomicBool,
@@ -278,57 +287,68 @@ struct Work {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Asked {
+enum SharedPoolRequest {
     Get,
     Set(i64),
     Incr,
     Del,
 }
 
-impl Asked {
+impl SharedPoolRequest {
     fn line(self, key: usize) -> String {
         match self {
-            Asked::Get => format!("GET key{key}"),
-            Asked::Set(value) => format!("SET key{key} {value}"),
-            Asked::Incr => format!("INCR key{key}"),
-            Asked::Del => format!("DEL key{key}"),
+            SharedPoolRequest::Get => format!("GET key{key}"),
+            SharedPoolRequest::Set(value) => format!("SET key{key} {value}"),
+            SharedPoolRequest::Incr => format!("INCR key{key}"),
+            SharedPoolRequest::Del => format!("DEL key{key}"),
         }
     }
 
     /// Returns the effect of the operation if this is the reply.
-    fn did(self, reply: &Value) -> Did {
+    fn did(self, reply: &RespReplyValue) -> SharedPoolEffect {
         match (self, reply) {
-            (Asked::Get, Value::NullBulk) => Did::Read(None),
-            (Asked::Get, Value::Bulk(text)) => {
+            (SharedPoolRequest::Get, RespReplyValue::NullBulk) => SharedPoolEffect::Read(None),
+            (SharedPoolRequest::Get, RespReplyValue::Bulk(text)) => {
                 let text = std::str::from_utf8(text).expect("a number");
-                Did::Read(Some(text.parse().expect("a number")))
+                SharedPoolEffect::Read(Some(text.parse().expect("a number")))
             }
-            (Asked::Set(value), Value::Simple(_)) => Did::Set(value),
-            (Asked::Incr, &Value::Integer(value)) => Did::RaisedTo(value),
-            (Asked::Del, &Value::Integer(count)) => Did::Deleted(count == 1),
+            (SharedPoolRequest::Set(value), RespReplyValue::Simple(_)) => {
+                SharedPoolEffect::Set(value)
+            }
+            (SharedPoolRequest::Incr, &RespReplyValue::Integer(value)) => {
+                SharedPoolEffect::RaisedTo(value)
+            }
+            (SharedPoolRequest::Del, &RespReplyValue::Integer(count)) => {
+                SharedPoolEffect::Deleted(count == 1)
+            }
             _ => panic!("{self:?} is answered {reply}"),
         }
     }
 
     /// Returns the possible effect of the operation if there is no reply.
-    fn may_have(self) -> Option<Did> {
+    fn may_have(self) -> Option<SharedPoolEffect> {
         match self {
-            Asked::Get => None,
-            Asked::Set(value) => Some(Did::Set(value)),
-            Asked::Incr => Some(Did::Raised),
-            Asked::Del => Some(Did::Removed),
+            SharedPoolRequest::Get => None,
+            SharedPoolRequest::Set(value) => Some(SharedPoolEffect::Set(value)),
+            SharedPoolRequest::Incr => Some(SharedPoolEffect::Raised),
+            SharedPoolRequest::Del => Some(SharedPoolEffect::Removed),
         }
     }
 }
 
-fn ask(connection: &mut Connection, line: &str) -> std::io::Result<Value> {
+fn ask(connection: &mut TestkitConnection, line: &str) -> std::io::Result<RespReplyValue> {
     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     connection.command(&words)
 }
 
 /// Works on the keys through one server until the clients must stop. Returns the operations and
 /// their keys.
-fn client(work: &Work, server: usize, address: SocketAddr, seed: u64) -> Vec<(usize, Done)> {
+fn client(
+    work: &SharedPoolWorkload,
+    server: usize,
+    address: SocketAddr,
+    seed: u64,
+) -> Vec<(usize, SharedPoolOperation)> {
     let mut random = SmallRng::seed_from_u64(seed);
     let mut done = Vec::new();
     let new_session = || work.sessions.fetch_add(1, Ordering::Relaxed);
@@ -336,7 +356,7 @@ fn client(work: &Work, server: usize, address: SocketAddr, seed: u64) -> Vec<(us
     let mut connection = None;
     while !work.stop.load(Ordering::Relaxed) {
         let Some(open) = connection.as_mut() else {
-            connection = Connection::open(address).ok();
+            connection = TestkitConnection::open(address).ok();
             if connection.is_none() {
                 thread::sleep(Duration::from_millis(50));
             }
@@ -345,25 +365,25 @@ fn client(work: &Work, server: usize, address: SocketAddr, seed: u64) -> Vec<(us
         let key = random.random_range(0..KEYS);
         let value = || work.values.fetch_add(1000, Ordering::Relaxed) + 1000;
         let asked = match random.random_range(0..10) {
-            0..4 => Asked::Get,
-            4..7 => Asked::Incr,
-            7..9 => Asked::Set(value()),
-            _ => Asked::Del,
+            0..4 => SharedPoolRequest::Get,
+            4..7 => SharedPoolRequest::Incr,
+            7..9 => SharedPoolRequest::Set(value()),
+            _ => SharedPoolRequest::Del,
         };
         let (interval, reply) = work.recorder.call(|| ask(open, &asked.line(key)));
         let refused = |text: &[u8]| String::from_utf8_lossy(text).contains("cannot be reached");
         let did = match &reply {
             // The command was refused and changed nothing.
-            Ok(Value::Error(text)) if refused(text) => {
+            Ok(RespReplyValue::Error(text)) if refused(text) => {
                 thread::sleep(Duration::from_millis(20));
                 continue;
             }
-            Ok(Value::Error(_)) | Err(_) => {
+            Ok(RespReplyValue::Error(_)) | Err(_) => {
                 if reply.is_err() {
                     connection = None;
                 }
                 // It may take effect at any time from now on, or never.
-                let interval = Interval {
+                let interval = CallInterval {
                     invoked: interval.invoked,
                     returned: u64::MAX,
                 };
@@ -371,7 +391,7 @@ fn client(work: &Work, server: usize, address: SocketAddr, seed: u64) -> Vec<(us
                 done.extend(did.map(|did| {
                     (
                         key,
-                        Done {
+                        SharedPoolOperation {
                             session,
                             interval,
                             did,
@@ -386,7 +406,7 @@ fn client(work: &Work, server: usize, address: SocketAddr, seed: u64) -> Vec<(us
         work.answered[server].fetch_add(1, Ordering::Relaxed);
         done.push((
             key,
-            Done {
+            SharedPoolOperation {
                 session,
                 interval,
                 did,
@@ -397,7 +417,7 @@ fn client(work: &Work, server: usize, address: SocketAddr, seed: u64) -> Vec<(us
 }
 
 /// Waits until each of these servers has sent another reply to clients.
-fn until_answered(work: &Work, servers: &[usize]) {
+fn until_answered(work: &SharedPoolWorkload, servers: &[usize]) {
     let count = |server: usize| work.answered[server].load(Ordering::Relaxed);
     let before: Vec<u64> = (0..SERVERS).map(count).collect();
     let began = Instant::now();
@@ -415,7 +435,7 @@ fn until_answered(work: &Work, servers: &[usize]) {
 
 #[test]
 fn nothing_that_was_acknowledged_is_lost_over_three_servers() {
-    let Some(mut cluster) = Cluster::start() else {
+    let Some(mut cluster) = SharedPoolCluster::start() else {
         return;
     };
     let addresses: Vec<SocketAddr> = (0..SERVERS).map(|it| cluster.address(it)).collect();
@@ -441,7 +461,7 @@ fn nothing_that_was_acknowledged_is_lost_over_three_servers() {
     } else {
         eprintln!("redis-benchmark is not installed: not run");
     }
-    let work = Work::default();
+    let work = SharedPoolWorkload::default();
     let mut histories = vec![Vec::new(); KEYS];
     thread::scope(|scope| {
         let cut = &cluster.machines;
@@ -474,21 +494,21 @@ fn nothing_that_was_acknowledged_is_lost_over_three_servers() {
         }
     });
     // Each server reads the final values, by the same clock.
-    let last: Vec<Vec<(usize, Done)>> = thread::scope(|scope| {
+    let last: Vec<Vec<(usize, SharedPoolOperation)>> = thread::scope(|scope| {
         let reader = |server: usize| {
             let (work, machines) = (&work, &cluster.machines);
             let address = addresses[server];
             let session = work.sessions.fetch_add(1, Ordering::Relaxed);
             move || {
                 machines.enter(CLIENTS);
-                let mut connection = Connection::open(address).expect("a server");
+                let mut connection = TestkitConnection::open(address).expect("a server");
                 let read = |key: usize| {
-                    let line = Asked::Get.line(key);
+                    let line = SharedPoolRequest::Get.line(key);
                     let (interval, reply) = work.recorder.call(|| ask(&mut connection, &line));
-                    let did = Asked::Get.did(&reply.expect("a reply"));
+                    let did = SharedPoolRequest::Get.did(&reply.expect("a reply"));
                     (
                         key,
-                        Done {
+                        SharedPoolOperation {
                             session,
                             interval,
                             did,

@@ -1,6 +1,6 @@
 //! Booleans: one byte, `false` first. `Option` begins with the same byte.
 
-use super::{Decode, DecodeError, DecodeReason, Encode, Reader};
+use super::{CodecError, CodecReader, Decode, DecodeReason, Encode};
 
 impl Encode for bool {
     fn encode_into(&self, code: &mut Vec<u8>) {
@@ -9,7 +9,7 @@ impl Encode for bool {
 }
 
 impl Decode for bool {
-    fn decode_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    fn decode_from(reader: &mut CodecReader<'_>) -> Result<Self, CodecError> {
         match reader.byte()? {
             0 => Ok(false),
             1 => Ok(true),

@@ -1,6 +1,6 @@
 //! The two directions of a code.
 
-use super::{DecodeError, DecodeReason, Reader};
+use super::{CodecError, CodecReader, DecodeReason};
 
 /// A value that has an order-preserving, prefix-free code.
 ///
@@ -31,7 +31,7 @@ pub trait Decode: Encode + Sized {
     ///
     /// # Errors
     /// The position and the reason, if the bytes there are no code of this type.
-    fn decode_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError>;
+    fn decode_from(reader: &mut CodecReader<'_>) -> Result<Self, CodecError>;
 
     /// Reads a value from the whole of `code`.
     ///
@@ -46,8 +46,8 @@ pub trait Decode: Encode + Sized {
     /// let error = <(u8, bool)>::decode(&[9, 2]).unwrap_err();
     /// assert_eq!((error.position, error.reason), (1, DecodeReason::InvalidTag { byte: 2 }));
     /// ```
-    fn decode(code: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(code);
+    fn decode(code: &[u8]) -> Result<Self, CodecError> {
+        let mut reader = CodecReader::new(code);
         let value = Self::decode_from(&mut reader)?;
         match reader.remaining() {
             0 => Ok(value),

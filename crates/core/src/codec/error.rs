@@ -4,14 +4,14 @@ use std::fmt::{self, Display, Formatter};
 
 /// Bytes that are not a code of the type asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DecodeError {
+pub struct CodecError {
     /// The byte at which decoding stopped, from 0.
     pub position: usize,
     /// The fault at this position.
     pub reason: DecodeReason,
 }
 
-/// The fault of the bytes at the position of a [`DecodeError`].
+/// The fault of the bytes at the position of a [`CodecError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeReason {
@@ -42,14 +42,14 @@ pub enum DecodeReason {
     },
 }
 
-impl Display for DecodeError {
+impl Display for CodecError {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let DecodeError { position, reason } = self;
+        let CodecError { position, reason } = self;
         write!(f, "not a code at byte {position}: {reason}")
     }
 }
 
-impl std::error::Error for DecodeError {}
+impl std::error::Error for CodecError {}
 
 impl Display for DecodeReason {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {

@@ -13,7 +13,7 @@
 //! The map from bits to code: a positive number has its sign bit set, so that it sorts above all
 //! negative ones; a negative number has all bits inverted, so that greater magnitudes sort lower.
 
-use super::{Decode, DecodeError, Encode, Reader};
+use super::{CodecError, CodecReader, Decode, Encode};
 
 macro_rules! float {
     ($float:ty, $bits:ty, $to_ordered:ident, $from_ordered:ident) => {
@@ -41,7 +41,7 @@ macro_rules! float {
         }
 
         impl Decode for $float {
-            fn decode_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+            fn decode_from(reader: &mut CodecReader<'_>) -> Result<Self, CodecError> {
                 <$bits>::decode_from(reader).map($from_ordered)
             }
         }

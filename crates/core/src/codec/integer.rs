@@ -1,6 +1,6 @@
 //! Integers: big-endian, the sign bit flipped so that negative numbers come first.
 
-use super::{Decode, DecodeError, Encode, Reader};
+use super::{CodecError, CodecReader, Decode, Encode};
 
 macro_rules! unsigned {
     ($($type:ty),*) => {$(
@@ -11,7 +11,7 @@ macro_rules! unsigned {
         }
 
         impl Decode for $type {
-            fn decode_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+            fn decode_from(reader: &mut CodecReader<'_>) -> Result<Self, CodecError> {
                 reader.array().map(<$type>::from_be_bytes)
             }
         }
@@ -27,7 +27,7 @@ macro_rules! signed {
         }
 
         impl Decode for $type {
-            fn decode_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+            fn decode_from(reader: &mut CodecReader<'_>) -> Result<Self, CodecError> {
                 reader.array().map(|bytes| <$type>::from_be_bytes(bytes) ^ <$type>::MIN)
             }
         }

@@ -10,7 +10,7 @@
 //! - **Prefix-freeness.** No code is a proper prefix of another code of the same type. Codes can
 //!   therefore stand side by side in a [tuple](#tuples) and still be separated and compared.
 //! - **One code a value.** Decoding accepts exactly what encoding produces and refuses anything
-//!   else with a [`DecodeError`]; it never panics and never reserves more memory than the code
+//!   else with a [`CodecError`]; it never panics and never reserves more memory than the code
 //!   is long.
 //!
 //! | value | code |
@@ -50,6 +50,6 @@ mod tuple;
 mod word;
 
 pub use code::{Decode, Encode};
-pub use error::{DecodeError, DecodeReason};
-pub use reader::Reader;
+pub use error::{CodecError, DecodeReason};
+pub use reader::CodecReader;
 pub use word::{WordCodec, WordOutOfRange};

@@ -1,6 +1,6 @@
 //! Optional values: a tag byte as for a `bool`, then the value. `None` comes first, as in `Ord`.
 
-use super::{Decode, DecodeError, Encode, Reader};
+use super::{CodecError, CodecReader, Decode, Encode};
 
 impl<T: Encode> Encode for Option<T> {
     fn encode_into(&self, code: &mut Vec<u8>) {
@@ -12,7 +12,7 @@ impl<T: Encode> Encode for Option<T> {
 }
 
 impl<T: Decode> Decode for Option<T> {
-    fn decode_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    fn decode_from(reader: &mut CodecReader<'_>) -> Result<Self, CodecError> {
         bool::decode_from(reader)?
             .then(|| T::decode_from(reader))
             .transpose()

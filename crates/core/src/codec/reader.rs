@@ -1,20 +1,20 @@
 //! A cursor over a code that is being decoded.
 
-use super::{DecodeError, DecodeReason};
+use super::{CodecError, DecodeReason};
 
-/// A reader of a code from front to back. Reading past its end is a [`DecodeError`].
+/// A reader of a code from front to back. Reading past its end is a [`CodecError`].
 #[derive(Clone, Debug)]
-pub struct Reader<'a> {
+pub struct CodecReader<'a> {
     code: &'a [u8],
     position: usize,
     /// Mask XORed with every byte: `FF` within an odd number of `Reverse`, else 0.
     mask: u8,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> CodecReader<'a> {
     /// Creates a reader at the first byte of `code`.
     pub fn new(code: &'a [u8]) -> Self {
-        Reader {
+        CodecReader {
             code,
             position: 0,
             mask: 0,
@@ -35,7 +35,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// `Truncated`.
-    pub fn byte(&mut self) -> Result<u8, DecodeError> {
+    pub fn byte(&mut self) -> Result<u8, CodecError> {
         self.array::<1>().map(|[byte]| byte)
     }
 
@@ -43,11 +43,11 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// `Truncated`, and nothing is read.
-    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], CodecError> {
         let Some(bytes) = self.code[self.position..].first_chunk::<N>() else {
             let missing = N - self.remaining();
             let end = self.code.len();
-            return Err(DecodeError {
+            return Err(CodecError {
                 position: end,
                 reason: DecodeReason::Truncated { missing },
             });
@@ -59,8 +59,8 @@ impl<'a> Reader<'a> {
     /// Reads with `read` a part whose bytes are inverted.
     pub(super) fn inverted<T>(
         &mut self,
-        read: impl FnOnce(&mut Self) -> Result<T, DecodeError>,
-    ) -> Result<T, DecodeError> {
+        read: impl FnOnce(&mut Self) -> Result<T, CodecError>,
+    ) -> Result<T, CodecError> {
         self.mask = !self.mask;
         let value = read(self);
         self.mask = !self.mask;
@@ -68,16 +68,16 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns an error at the next byte.
-    pub(super) fn error(&self, reason: DecodeReason) -> DecodeError {
-        DecodeError {
+    pub(super) fn error(&self, reason: DecodeReason) -> CodecError {
+        CodecError {
             position: self.position,
             reason,
         }
     }
 
     /// Returns an error at the byte read last.
-    pub(super) fn error_at_last(&self, reason: DecodeReason) -> DecodeError {
-        DecodeError {
+    pub(super) fn error_at_last(&self, reason: DecodeReason) -> CodecError {
+        CodecError {
             position: self.position - 1,
             reason,
         }

@@ -4,7 +4,7 @@
 //! some byte the inverted ones differ there in the opposite direction, whereas a proper prefix
 //! would sort first in both orders.
 
-use super::{Decode, DecodeError, Encode, Reader};
+use super::{CodecError, CodecReader, Decode, Encode};
 use std::cmp::Reverse;
 
 impl<T: Encode> Encode for Reverse<T> {
@@ -18,7 +18,7 @@ impl<T: Encode> Encode for Reverse<T> {
 }
 
 impl<T: Decode> Decode for Reverse<T> {
-    fn decode_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    fn decode_from(reader: &mut CodecReader<'_>) -> Result<Self, CodecError> {
         reader.inverted(T::decode_from).map(Reverse)
     }
 }

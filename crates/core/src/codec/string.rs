@@ -8,7 +8,7 @@
 //! `00 00` is compared with `01` or more, or with `00 FF`: the shorter one sorts first, as it must.
 //! A byte string that is a key on its own needs none of this; it is its own code.
 
-use super::{Decode, DecodeError, DecodeReason, Encode, Reader};
+use super::{CodecError, CodecReader, Decode, DecodeReason, Encode};
 
 /// Byte after a zero byte that belongs to the string.
 const ESCAPED_ZERO: u8 = 0xff;
@@ -35,7 +35,7 @@ impl Encode for Vec<u8> {
 }
 
 impl Decode for Vec<u8> {
-    fn decode_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    fn decode_from(reader: &mut CodecReader<'_>) -> Result<Self, CodecError> {
         let mut value = Vec::new();
         loop {
             match reader.byte()? {
@@ -65,9 +65,9 @@ impl Encode for String {
 }
 
 impl Decode for String {
-    fn decode_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    fn decode_from(reader: &mut CodecReader<'_>) -> Result<Self, CodecError> {
         let position = reader.position();
-        String::from_utf8(Vec::decode_from(reader)?).map_err(|error| DecodeError {
+        String::from_utf8(Vec::decode_from(reader)?).map_err(|error| CodecError {
             position,
             reason: DecodeReason::InvalidUtf8 {
                 valid_bytes: error.utf8_error().valid_up_to(),

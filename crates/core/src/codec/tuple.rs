@@ -1,7 +1,7 @@
 //! Tuples: the codes of the fields side by side. They can be compared and separated because each
 //! field's code is prefix-free.
 
-use super::{Decode, DecodeError, Encode, Reader};
+use super::{CodecError, CodecReader, Decode, Encode};
 
 macro_rules! tuple {
     ($($field:ident),+) => {
@@ -14,7 +14,7 @@ macro_rules! tuple {
         }
 
         impl<$($field: Decode),+> Decode for ($($field,)+) {
-            fn decode_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+            fn decode_from(reader: &mut CodecReader<'_>) -> Result<Self, CodecError> {
                 Ok(($($field::decode_from(reader)?,)+))
             }
         }

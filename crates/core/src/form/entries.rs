@@ -1,12 +1,12 @@
 //! The entries that the scans of a batch have found, stored one after the other.
 
-use super::{Bytes, Form, Words};
-use crate::Error;
-use crate::packed::{Packed, PackedLengths};
+use super::{ByteStrings, EntryForm, Words};
+use crate::OperationError;
+use crate::packed::{PackedEntriesIter, PackedLengths};
 use std::fmt::Debug;
 
 /// A list of entries, in the layout that is cheapest for a scan to write.
-pub trait EntryList<F: Form>: Default + Debug + Clone + Send + Sync + 'static {
+pub trait EntryList<F: EntryForm>: Default + Debug + Clone + Send + Sync + 'static {
     /// Iterator over entries of the list.
     type Iter<'a>: ExactSizeIterator<Item = (F::Key<'a>, F::Value<'a>)>;
 
@@ -52,7 +52,7 @@ impl WordEntries {
     }
 }
 
-/// [Packed] entries of byte strings.
+/// [Packed](PackedEntriesIter) entries of byte strings.
 #[derive(Clone, Debug, Default)]
 pub struct PackedEntries {
     /// The entries, followed by bytes of no meaning.
@@ -64,8 +64,8 @@ pub struct PackedEntries {
 /// bytes are zeroed.
 const GROWTH_MAX: usize = 64 << 10;
 
-impl EntryList<Bytes> for PackedEntries {
-    type Iter<'a> = Packed<'a>;
+impl EntryList<ByteStrings> for PackedEntries {
+    type Iter<'a> = PackedEntriesIter<'a>;
 
     #[inline]
     fn end(&self) -> usize {
@@ -83,8 +83,8 @@ impl EntryList<Bytes> for PackedEntries {
         self.end = self.end.min(end);
     }
     #[inline]
-    fn read(&self, start: usize, count: usize) -> Packed<'_> {
-        Packed {
+    fn read(&self, start: usize, count: usize) -> PackedEntriesIter<'_> {
+        PackedEntriesIter {
             bytes: &self.bytes[start..self.end],
             count,
         }
@@ -115,8 +115,8 @@ impl PackedEntries {
 }
 
 /// Returns the error of a list that cannot grow to `end`.
-pub(crate) fn too_long(end: usize) -> Error {
-    Error::BatchTooLarge {
+pub(crate) fn too_long(end: usize) -> OperationError {
+    OperationError::BatchTooLarge {
         size: end,
         unit: "bytes or entries met by scans",
         limit: u32::MAX as usize,

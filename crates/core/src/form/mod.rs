@@ -6,7 +6,7 @@ mod entries;
 pub(crate) use entries::too_long;
 pub use entries::{EntryList, PackedEntries, WordEntries};
 
-use crate::Error;
+use crate::OperationError;
 use std::fmt::Debug;
 
 /// The longest key, in bytes: 64 KiB.
@@ -15,11 +15,11 @@ pub const MAX_KEY_BYTES: usize = 64 * 1024;
 /// The longest value, in bytes: 512 MiB.
 pub const MAX_VALUE_BYTES: usize = 512 * 1024 * 1024;
 
-/// The form of an index's keys and values. The set is closed: [`Bytes`] and [`Words`].
+/// The form of an index's keys and values. The set is closed: [`ByteStrings`] and [`Words`].
 ///
-/// A batch stores keys and values in its own form: words inline, byte strings as a [`Span`] of the
-/// batch's arena.
-pub trait Form: Copy + Debug + Default + Send + Sync + 'static {
+/// A batch stores keys and values in its own form: words inline, byte strings as an [`ArenaSpan`]
+/// of the batch's arena.
+pub trait EntryForm: Copy + Debug + Default + Send + Sync + 'static {
     /// A key as it is given and returned.
     type Key<'a>: Copy + Ord + Debug + Send + Sync;
     /// A value as it is given and returned.
@@ -56,13 +56,16 @@ pub trait Form: Copy + Debug + Default + Send + Sync + 'static {
     ///
     /// # Errors
     /// `KeyTooLong`, `ValueTooLong`.
-    fn check(key: Self::Key<'_>, value: Option<Self::Value<'_>>) -> Result<(), Error>;
+    fn check(key: Self::Key<'_>, value: Option<Self::Value<'_>>) -> Result<(), OperationError>;
 
     /// Stores a key in a batch's arena.
     ///
     /// # Errors
     /// `KeyTooLong`; `BatchTooLarge` when the arena is full.
-    fn store_key(arena: &mut Self::Arena, key: Self::Key<'_>) -> Result<Self::StoredKey, Error>;
+    fn store_key(
+        arena: &mut Self::Arena,
+        key: Self::Key<'_>,
+    ) -> Result<Self::StoredKey, OperationError>;
     /// Stores a value in a batch's arena; `key` is used in the error message.
     ///
     /// # Errors
@@ -71,7 +74,7 @@ pub trait Form: Copy + Debug + Default + Send + Sync + 'static {
         arena: &mut Self::Arena,
         key: Self::Key<'_>,
         value: Self::Value<'_>,
-    ) -> Result<Self::StoredValue, Error>;
+    ) -> Result<Self::StoredValue, OperationError>;
     /// Reads a key that `store_key` has put into `arena`.
     fn load_key(arena: &Self::Arena, stored: Self::StoredKey) -> Self::Key<'_>;
     /// Reads a value that `store_value` has put into `arena`.
@@ -86,21 +89,21 @@ pub struct Words;
 
 /// Keys and values that are byte strings; keys are ordered as bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bytes;
+pub struct ByteStrings;
 
 /// A byte string within a batch's arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
+pub struct ArenaSpan {
     start: u32,
     length: u32,
 }
 
-impl Span {
+impl ArenaSpan {
     /// Creates the span of `length` bytes from offset `start` on.
     #[inline]
-    pub fn new(start: usize, length: usize) -> Span {
+    pub fn new(start: usize, length: usize) -> ArenaSpan {
         // An arena has less than 2^32 bytes.
-        Span {
+        ArenaSpan {
             start: start as u32,
             length: length as u32,
         }
@@ -121,15 +124,15 @@ impl Span {
     /// Returns the span extended by the byte before it, which must exist.
     #[inline]
     #[must_use]
-    pub fn with_byte_before(self) -> Span {
-        Span {
+    pub fn with_byte_before(self) -> ArenaSpan {
+        ArenaSpan {
             start: self.start - 1,
             length: self.length + 1,
         }
     }
 
     #[inline]
-    pub(crate) fn store(arena: &mut Vec<u8>, bytes: &[u8]) -> Result<Span, Error> {
+    pub(crate) fn store(arena: &mut Vec<u8>, bytes: &[u8]) -> Result<ArenaSpan, OperationError> {
         let end = arena.len() + bytes.len();
         if end > u32::MAX as usize {
             return Err(arena_too_large(end));
@@ -140,7 +143,7 @@ impl Span {
             Some(bytes) if end - start as usize == 8 => arena.extend_from_slice(bytes),
             _ => arena.extend_from_slice(bytes),
         }
-        Ok(Span {
+        Ok(ArenaSpan {
             start,
             length: bytes.len() as u32,
         })
@@ -153,8 +156,8 @@ impl Span {
 }
 
 #[cold]
-fn arena_too_large(size: usize) -> Error {
-    Error::BatchTooLarge {
+fn arena_too_large(size: usize) -> OperationError {
+    OperationError::BatchTooLarge {
         size,
         unit: "bytes",
         limit: u32::MAX as usize,
@@ -162,24 +165,24 @@ fn arena_too_large(size: usize) -> Error {
 }
 
 #[cold]
-fn key_too_long(key: &[u8]) -> Error {
-    Error::KeyTooLong {
-        start: Error::shorten(key),
+fn key_too_long(key: &[u8]) -> OperationError {
+    OperationError::KeyTooLong {
+        start: OperationError::shorten(key),
         length: key.len(),
         limit: MAX_KEY_BYTES,
     }
 }
 
 #[cold]
-fn value_too_long(key: &[u8], value: &[u8]) -> Error {
-    Error::ValueTooLong {
-        key: Error::shorten(key),
+fn value_too_long(key: &[u8], value: &[u8]) -> OperationError {
+    OperationError::ValueTooLong {
+        key: OperationError::shorten(key),
         length: value.len(),
         limit: MAX_VALUE_BYTES,
     }
 }
 
-impl Form for Words {
+impl EntryForm for Words {
     type Key<'a> = u64;
     type Value<'a> = u64;
     type OwnedKey = u64;
@@ -214,15 +217,15 @@ impl Form for Words {
         value
     }
     #[inline]
-    fn check(_key: u64, _value: Option<u64>) -> Result<(), Error> {
+    fn check(_key: u64, _value: Option<u64>) -> Result<(), OperationError> {
         Ok(())
     }
     #[inline]
-    fn store_key((): &mut (), key: u64) -> Result<u64, Error> {
+    fn store_key((): &mut (), key: u64) -> Result<u64, OperationError> {
         Ok(key)
     }
     #[inline]
-    fn store_value((): &mut (), _key: u64, value: u64) -> Result<u64, Error> {
+    fn store_value((): &mut (), _key: u64, value: u64) -> Result<u64, OperationError> {
         Ok(value)
     }
     #[inline]
@@ -236,13 +239,13 @@ impl Form for Words {
     fn clear((): &mut ()) {}
 }
 
-impl Form for Bytes {
+impl EntryForm for ByteStrings {
     type Key<'a> = &'a [u8];
     type Value<'a> = &'a [u8];
     type OwnedKey = Vec<u8>;
     type OwnedValue = Vec<u8>;
-    type StoredKey = Span;
-    type StoredValue = Span;
+    type StoredKey = ArenaSpan;
+    type StoredValue = ArenaSpan;
     type Arena = Vec<u8>;
     type Entries = PackedEntries;
 
@@ -271,7 +274,7 @@ impl Form for Bytes {
         value.to_vec()
     }
     #[inline]
-    fn check(key: &[u8], value: Option<&[u8]>) -> Result<(), Error> {
+    fn check(key: &[u8], value: Option<&[u8]>) -> Result<(), OperationError> {
         if key.len() > MAX_KEY_BYTES {
             return Err(key_too_long(key));
         }
@@ -281,21 +284,25 @@ impl Form for Bytes {
         }
     }
     #[inline]
-    fn store_key(arena: &mut Vec<u8>, key: &[u8]) -> Result<Span, Error> {
+    fn store_key(arena: &mut Vec<u8>, key: &[u8]) -> Result<ArenaSpan, OperationError> {
         Self::check(key, None)?;
-        Span::store(arena, key)
+        ArenaSpan::store(arena, key)
     }
     #[inline]
-    fn store_value(arena: &mut Vec<u8>, key: &[u8], value: &[u8]) -> Result<Span, Error> {
+    fn store_value(
+        arena: &mut Vec<u8>,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<ArenaSpan, OperationError> {
         Self::check(key, Some(value))?;
-        Span::store(arena, value)
+        ArenaSpan::store(arena, value)
     }
     #[inline]
-    fn load_key(arena: &Vec<u8>, stored: Span) -> &[u8] {
+    fn load_key(arena: &Vec<u8>, stored: ArenaSpan) -> &[u8] {
         stored.load(arena)
     }
     #[inline]
-    fn load_value(arena: &Vec<u8>, stored: Span) -> &[u8] {
+    fn load_value(arena: &Vec<u8>, stored: ArenaSpan) -> &[u8] {
         stored.load(arena)
     }
     fn clear(arena: &mut Vec<u8>) {

@@ -1,6 +1,6 @@
 //! Operations on one key, executed in memory.
 
-use crate::{Form, Input, Operation, Output};
+use crate::{BatchInput, BatchOutput, EntryForm, IndexOperation};
 
 /// The state of a key between two operations on it, and after the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,9 +15,9 @@ pub enum Fate {
 
 impl Fate {
     /// Returns the value of the key, given its value `before` the first operation.
-    pub fn value<'v, F: Form>(
+    pub fn value<'v, F: EntryForm>(
         self,
-        input: &Input<'v, F>,
+        input: &BatchInput<'v, F>,
         before: Option<F::Value<'v>>,
     ) -> Option<F::Value<'v>> {
         match self {
@@ -30,17 +30,17 @@ impl Fate {
 
 /// The state of a key before the first operation on it.
 #[derive(Clone, Copy, Debug)]
-pub struct Before<V> {
+pub struct InitialKeyState<V> {
     /// True if the key was present.
     pub is_present: bool,
     /// The value. A placement need not read it if no operation [compares](compares) it.
     pub value: Option<V>,
 }
 
-impl<V> Before<V> {
+impl<V> InitialKeyState<V> {
     /// Creates the state of a key whose value is known; `None` if it was absent.
-    pub fn of(value: Option<V>) -> Before<V> {
-        Before {
+    pub fn of(value: Option<V>) -> InitialKeyState<V> {
+        InitialKeyState {
             is_present: value.is_some(),
             value,
         }
@@ -49,7 +49,7 @@ impl<V> Before<V> {
 
 /// An operation and the state of the key that it found.
 #[derive(Clone, Copy, Debug)]
-pub struct Met {
+pub struct FoundKeyState {
     /// The operation.
     pub position: usize,
     /// The state of the key before the operation.
@@ -59,9 +59,12 @@ pub struct Met {
 }
 
 /// Returns the value that the operation at `position` sets, if it sets one.
-pub fn value_set<'b, F: Form>(input: &Input<'b, F>, position: usize) -> Option<F::Value<'b>> {
+pub fn value_set<'b, F: EntryForm>(
+    input: &BatchInput<'b, F>,
+    position: usize,
+) -> Option<F::Value<'b>> {
     match input.operations()[position] {
-        Operation::Insert { value, .. } | Operation::Update { value, .. } => {
+        IndexOperation::Insert { value, .. } | IndexOperation::Update { value, .. } => {
             Some(input.value(value))
         }
         _ => None,
@@ -69,9 +72,9 @@ pub fn value_set<'b, F: Form>(input: &Input<'b, F>, position: usize) -> Option<F
 }
 
 /// Returns true if the operation at `position` compares the current value with another one.
-pub fn compares<F: Form>(input: &Input<'_, F>, position: usize) -> bool {
+pub fn compares<F: EntryForm>(input: &BatchInput<'_, F>, position: usize) -> bool {
     match input.operations()[position] {
-        Operation::Update { previous, .. } | Operation::RemoveIf { previous, .. } => {
+        IndexOperation::Update { previous, .. } | IndexOperation::RemoveIf { previous, .. } => {
             input.previous(previous).is_some()
         }
         _ => false,
@@ -80,11 +83,11 @@ pub fn compares<F: Form>(input: &Input<'_, F>, position: usize) -> bool {
 
 /// Executes the operations at `positions`, which are on one key, in their order. Calls `meet` with
 /// the state that each of them finds, and returns the final state of the key.
-pub fn fold<F: Form>(
-    input: &Input<'_, F>,
+pub fn fold<F: EntryForm>(
+    input: &BatchInput<'_, F>,
     positions: impl IntoIterator<Item = usize>,
-    before: Before<F::Value<'_>>,
-    mut meet: impl FnMut(Met),
+    before: InitialKeyState<F::Value<'_>>,
+    mut meet: impl FnMut(FoundKeyState),
 ) -> Fate {
     let mut now = match before.is_present {
         true => Fate::Before,
@@ -93,8 +96,8 @@ pub fn fold<F: Form>(
     for position in positions {
         let mut applied = true;
         let next = match input.operations()[position] {
-            Operation::Insert { .. } => Fate::Set(position),
-            Operation::Update { previous, .. } | Operation::RemoveIf { previous, .. } => {
+            IndexOperation::Insert { .. } => Fate::Set(position),
+            IndexOperation::Update { previous, .. } | IndexOperation::RemoveIf { previous, .. } => {
                 applied = match (now, input.previous(previous)) {
                     (Fate::Absent, None) => true,
                     (Fate::Absent, Some(_)) | (_, None) => false,
@@ -109,10 +112,10 @@ pub fn fold<F: Form>(
                     (true, None) => Fate::Absent,
                 }
             }
-            Operation::Remove { .. } => Fate::Absent,
+            IndexOperation::Remove { .. } => Fate::Absent,
             _ => now,
         };
-        meet(Met {
+        meet(FoundKeyState {
             position,
             now,
             applied,
@@ -123,10 +126,10 @@ pub fn fold<F: Form>(
 }
 
 /// Writes the outcome of an operation on a key that held `before` before the first operation.
-pub fn write_outcome<F: Form>(
-    input: &Input<'_, F>,
-    output: &mut Output<'_, F>,
-    met: Met,
+pub fn write_outcome<F: EntryForm>(
+    input: &BatchInput<'_, F>,
+    output: &mut BatchOutput<'_, F>,
+    met: FoundKeyState,
     before: Option<F::Value<'_>>,
 ) {
     let operation = &input.operations()[met.position];
@@ -140,7 +143,7 @@ pub fn write_outcome<F: Form>(
         Fate::Set(at) => value_set(input, at).map(F::shorten_value),
     };
     match operation {
-        Operation::Update { .. } | Operation::RemoveIf { .. } => {
+        IndexOperation::Update { .. } | IndexOperation::RemoveIf { .. } => {
             output.updated(met.position, key, met.applied, value);
         }
         _ => output.value(met.position, key, value),

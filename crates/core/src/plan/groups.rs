@@ -1,6 +1,6 @@
 //! The operations of a phase, grouped by key.
 
-use crate::{Form, Input};
+use crate::{BatchInput, EntryForm};
 use std::ops::Range;
 
 /// The end of the list of a group's operations.
@@ -8,7 +8,7 @@ const NONE: u32 = u32::MAX;
 
 /// Operations that a placement executes together: those on one key, or one ordered operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Group {
+pub struct OperationGroup {
     kind: GroupKind,
     first: u32,
     last: u32,
@@ -25,7 +25,7 @@ pub enum GroupKind {
     Ordered,
 }
 
-impl Group {
+impl OperationGroup {
     /// Returns the kind of the group's operations.
     pub fn kind(&self) -> GroupKind {
         self.kind
@@ -40,7 +40,7 @@ impl Group {
 /// The groups of one phase of a batch. The memory is reused for the next phase.
 #[derive(Debug)]
 pub struct Groups {
-    groups: Vec<Group>,
+    groups: Vec<OperationGroup>,
     /// The number of groups that only read a key; these groups come first.
     reads: usize,
     /// The next operation on the same key, by position.
@@ -65,9 +65,9 @@ impl Groups {
     /// operations for which `refuse` returns true. `hash` spreads keys over 64 bits.
     ///
     /// Takes O(n) for n operations. Keys are compared only if their hashes fall on the same place.
-    pub fn fill<'b, F: Form>(
+    pub fn fill<'b, F: EntryForm>(
         &mut self,
-        input: &Input<'b, F>,
+        input: &BatchInput<'b, F>,
         phase: Range<usize>,
         hash: impl Fn(F::Key<'b>) -> u64,
         mut refuse: impl FnMut(usize, F::Key<'b>) -> bool,
@@ -92,19 +92,19 @@ impl Groups {
         }
         self.groups
             .sort_by_key(|group| group.kind != GroupKind::Read);
-        let is_read = |group: &Group| group.kind == GroupKind::Read;
+        let is_read = |group: &OperationGroup| group.kind == GroupKind::Read;
         self.reads = self.groups.partition_point(is_read);
     }
 
     fn push(&mut self, kind: GroupKind, position: usize) {
         let (first, last) = (position as u32, position as u32);
-        self.groups.push(Group { kind, first, last });
+        self.groups.push(OperationGroup { kind, first, last });
     }
 
     /// Adds an operation to the group of its key.
-    fn add<'b, F: Form>(
+    fn add<'b, F: EntryForm>(
         &mut self,
-        input: &Input<'b, F>,
+        input: &BatchInput<'b, F>,
         key: F::Key<'b>,
         position: usize,
         hash: &impl Fn(F::Key<'b>) -> u64,
@@ -137,17 +137,17 @@ impl Groups {
     }
 
     /// Returns all groups: those that only read a key come first.
-    pub fn all(&self) -> &[Group] {
+    pub fn all(&self) -> &[OperationGroup] {
         &self.groups
     }
 
     /// Returns the groups that only read a key, and the others.
-    pub fn split(&self) -> (&[Group], &[Group]) {
+    pub fn split(&self) -> (&[OperationGroup], &[OperationGroup]) {
         self.groups.split_at(self.reads)
     }
 
     /// Returns the positions of a group's operations, in the batch's order.
-    pub fn operations(&self, group: Group) -> impl Iterator<Item = usize> + Clone + '_ {
+    pub fn operations(&self, group: OperationGroup) -> impl Iterator<Item = usize> + Clone + '_ {
         let following = move |&position: &u32| {
             let next = self.next[position as usize];
             (next != NONE).then_some(next)

@@ -10,12 +10,17 @@
 //!    at most one write.
 //!
 //! ```
-//! use nearfield_core::plan::{Before, Fate, GroupKind, Groups, fold, phases, write_outcome};
-//! use nearfield_core::{Batch, Error, Words};
+//! use nearfield_core::plan::{
+//!     Fate, GroupKind, Groups, InitialKeyState, fold, phases, write_outcome,
+//! };
+//! use nearfield_core::{Batch, OperationError, Words};
 //! use std::collections::BTreeMap;
 //!
 //! /// Point operations on a map.
-//! fn execute(map: &mut BTreeMap<u64, u64>, batch: &mut Batch<Words>) -> Result<(), Error> {
+//! fn execute(
+//!     map: &mut BTreeMap<u64, u64>,
+//!     batch: &mut Batch<Words>,
+//! ) -> Result<(), OperationError> {
 //!     let (input, mut output) = batch.begin()?;
 //!     let mut groups = Groups::new(input.operations().len());
 //!     for phase in phases(input.operations()) {
@@ -23,7 +28,8 @@
 //!         for &group in groups.all().iter().filter(|group| group.kind() != GroupKind::Ordered) {
 //!             let key = input.operations()[group.first()].point_key().unwrap_or(0);
 //!             let value = map.get(&key).copied();
-//!             let fate = fold(&input, groups.operations(group), Before::of(value), |met| {
+//!             let state = InitialKeyState::of(value);
+//!             let fate = fold(&input, groups.operations(group), state, |met| {
 //!                 write_outcome(&input, &mut output, met, value);
 //!             });
 //!             match fate.value(&input, value) {
@@ -42,7 +48,7 @@
 //! execute(&mut map, &mut batch)?;
 //! assert_eq!((batch.value(before), batch.value(after)), (None, Some(10)));
 //! assert_eq!(map[&1], 10);
-//! # Ok::<(), Error>(())
+//! # Ok::<(), OperationError>(())
 //! ```
 
 mod bounds;
@@ -53,6 +59,6 @@ mod phases;
 mod tests;
 
 pub use bounds::inclusive;
-pub use fold::{Before, Fate, Met, compares, fold, value_set, write_outcome};
-pub use groups::{Group, GroupKind, Groups};
+pub use fold::{Fate, FoundKeyState, InitialKeyState, compares, fold, value_set, write_outcome};
+pub use groups::{GroupKind, Groups, OperationGroup};
 pub use phases::phases;

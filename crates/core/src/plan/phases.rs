@@ -1,6 +1,6 @@
 //! Parts of a batch whose operations do not wait for each other.
 
-use crate::{Form, Operation};
+use crate::{EntryForm, IndexOperation};
 use std::ops::Range;
 
 /// Divides a batch into phases, in its order. The operations of a phase wait for each other only if
@@ -19,9 +19,11 @@ use std::ops::Range;
 /// batch.remove(1);
 /// let input = batch.input()?;
 /// assert!(phases(input.operations()).eq([0..2, 2..4, 4..5]));
-/// # Ok::<(), nearfield_core::Error>(())
+/// # Ok::<(), nearfield_core::OperationError>(())
 /// ```
-pub fn phases<F: Form>(operations: &[Operation<F>]) -> impl Iterator<Item = Range<usize>> + '_ {
+pub fn phases<F: EntryForm>(
+    operations: &[IndexOperation<F>],
+) -> impl Iterator<Item = Range<usize>> + '_ {
     let mut end = 0;
     std::iter::from_fn(move || {
         let start = end;

@@ -1,8 +1,8 @@
 //! A batch executed by its plan has the same outcomes as its operations executed one after the
 //! other.
 
-use super::{Before, Group, GroupKind, Groups, fold, phases, write_outcome};
-use crate::{Batch, Direction, Operation, Outcome, Output, Words};
+use super::{GroupKind, Groups, InitialKeyState, OperationGroup, fold, phases, write_outcome};
+use crate::{Batch, BatchOutput, IndexOperation, OperationOutcome, ScanDirection, Words};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -11,7 +11,7 @@ type Map = BTreeMap<u64, u64>;
 
 /// An operation in a random batch.
 #[derive(Clone, Debug)]
-enum Asked {
+enum PlanTestOperation {
     Get(u64),
     Insert(u64, u64),
     Update(u64, Option<u64>, u64),
@@ -22,42 +22,43 @@ enum Asked {
     Scan(u64, u64, u32),
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
+fn asked() -> impl Strategy<Value = PlanTestOperation> {
     // Few keys and values, so that operations often share a key.
     let (key, value) = (0..8_u64, 0..3_u64);
     prop_oneof![
-        key.clone().prop_map(Asked::Get),
-        (key.clone(), value.clone()).prop_map(|(key, value)| Asked::Insert(key, value)),
+        key.clone().prop_map(PlanTestOperation::Get),
+        (key.clone(), value.clone()).prop_map(|(key, value)| PlanTestOperation::Insert(key, value)),
         (
             key.clone(),
             proptest::option::of(value.clone()),
             value.clone()
         )
-            .prop_map(|(key, previous, value)| Asked::Update(key, previous, value)),
-        key.clone().prop_map(Asked::Remove),
-        (key.clone(), value).prop_map(|(key, expected)| Asked::RemoveIf(key, expected)),
-        key.clone().prop_map(Asked::Predecessor),
-        key.clone().prop_map(Asked::Successor),
-        (key.clone(), key, 0..4_u32).prop_map(|(low, high, limit)| Asked::Scan(low, high, limit)),
+            .prop_map(|(key, previous, value)| PlanTestOperation::Update(key, previous, value)),
+        key.clone().prop_map(PlanTestOperation::Remove),
+        (key.clone(), value).prop_map(|(key, expected)| PlanTestOperation::RemoveIf(key, expected)),
+        key.clone().prop_map(PlanTestOperation::Predecessor),
+        key.clone().prop_map(PlanTestOperation::Successor),
+        (key.clone(), key, 0..4_u32)
+            .prop_map(|(low, high, limit)| PlanTestOperation::Scan(low, high, limit)),
     ]
 }
 
-fn batch_of(asked: &[Asked]) -> Batch<Words> {
+fn batch_of(asked: &[PlanTestOperation]) -> Batch<Words> {
     let mut batch = Batch::new();
     for asked in asked {
         match *asked {
-            Asked::Get(key) => batch.get(key),
-            Asked::Insert(key, value) => batch.insert(key, value),
-            Asked::Update(key, previous, value) => batch.update(key, previous, value),
-            Asked::Remove(key) => batch.remove(key),
-            Asked::RemoveIf(key, expected) => batch.remove_if(key, expected),
-            Asked::Predecessor(key) => batch.predecessor(key),
-            Asked::Successor(key) => batch.successor(key),
-            Asked::Scan(low, high, limit) => batch.scan(
+            PlanTestOperation::Get(key) => batch.get(key),
+            PlanTestOperation::Insert(key, value) => batch.insert(key, value),
+            PlanTestOperation::Update(key, previous, value) => batch.update(key, previous, value),
+            PlanTestOperation::Remove(key) => batch.remove(key),
+            PlanTestOperation::RemoveIf(key, expected) => batch.remove_if(key, expected),
+            PlanTestOperation::Predecessor(key) => batch.predecessor(key),
+            PlanTestOperation::Successor(key) => batch.successor(key),
+            PlanTestOperation::Scan(low, high, limit) => batch.scan(
                 Bound::Included(low),
                 Bound::Included(high),
                 limit,
-                Direction::Ascending,
+                ScanDirection::Ascending,
             ),
         };
     }
@@ -66,16 +67,16 @@ fn batch_of(asked: &[Asked]) -> Batch<Words> {
 
 fn ordered(
     map: &Map,
-    operation: &Operation<Words>,
+    operation: &IndexOperation<Words>,
     position: usize,
-    output: &mut Output<'_, Words>,
+    output: &mut BatchOutput<'_, Words>,
 ) {
     let entry = |(&key, &value): (&u64, &u64)| (key, value);
     match *operation {
-        Operation::Predecessor { key } => {
+        IndexOperation::Predecessor { key } => {
             output.entry(position, map.range(..=key).next_back().map(entry));
         }
-        Operation::Successor { key } => {
+        IndexOperation::Successor { key } => {
             output.entry(position, map.range(key..).next().map(entry));
         }
         _ => unreachable!("scans are executed with their bounds"),
@@ -84,7 +85,11 @@ fn ordered(
 
 /// Executes a batch by its plan. `order` is the order of the groups of a phase, which must not
 /// matter.
-fn planned(map: &mut Map, batch: &mut Batch<Words>, order: impl Fn(&[Group]) -> Vec<Group>) {
+fn planned(
+    map: &mut Map,
+    batch: &mut Batch<Words>,
+    order: impl Fn(&[OperationGroup]) -> Vec<OperationGroup>,
+) {
     let (input, mut output) = batch.begin().expect("a small batch");
     let mut groups = Groups::new(input.operations().len());
     for phase in phases(input.operations()) {
@@ -95,7 +100,7 @@ fn planned(map: &mut Map, batch: &mut Batch<Words>, order: impl Fn(&[Group]) -> 
             let operation = &input.operations()[position];
             if group.kind() == GroupKind::Ordered {
                 match *operation {
-                    Operation::Scan { range, limit, .. } => {
+                    IndexOperation::Scan { range, limit, .. } => {
                         let (low, high) = input.range(range);
                         let found: Vec<_> = map
                             .iter()
@@ -112,7 +117,7 @@ fn planned(map: &mut Map, batch: &mut Batch<Words>, order: impl Fn(&[Group]) -> 
             let key = operation.point_key().expect("a group on a key");
             let value = map.get(&key).copied();
             let positions = groups.operations(group);
-            let fate = fold(&input, positions, Before::of(value), |met| {
+            let fate = fold(&input, positions, InitialKeyState::of(value), |met| {
                 write_outcome(&input, &mut output, met, value);
             });
             match fate.value(&input, value) {
@@ -125,7 +130,7 @@ fn planned(map: &mut Map, batch: &mut Batch<Words>, order: impl Fn(&[Group]) -> 
 
 /// The outcome of an operation.
 #[derive(Debug, PartialEq)]
-enum Answer {
+enum PlanTestOutcome {
     Value(Option<u64>),
     Updated(bool, Option<u64>),
     Entry(Option<(u64, u64)>),
@@ -135,48 +140,56 @@ enum Answer {
 }
 
 /// Executes operations on a map, one after the other and without a plan.
-fn one_by_one(map: &mut Map, asked: &[Asked]) -> Vec<Answer> {
+fn one_by_one(map: &mut Map, asked: &[PlanTestOperation]) -> Vec<PlanTestOutcome> {
     let entry = |(&key, &value): (&u64, &u64)| (key, value);
-    let mut execute = |asked: &Asked| match *asked {
-        Asked::Get(key) => Answer::Value(map.get(&key).copied()),
-        Asked::Insert(key, value) => Answer::Value(map.insert(key, value)),
-        Asked::Update(key, previous, value) => {
+    let mut execute = |asked: &PlanTestOperation| match *asked {
+        PlanTestOperation::Get(key) => PlanTestOutcome::Value(map.get(&key).copied()),
+        PlanTestOperation::Insert(key, value) => PlanTestOutcome::Value(map.insert(key, value)),
+        PlanTestOperation::Update(key, previous, value) => {
             let before = map.get(&key).copied();
             if before == previous {
                 map.insert(key, value);
             }
-            Answer::Updated(before == previous, before)
+            PlanTestOutcome::Updated(before == previous, before)
         }
-        Asked::Remove(key) => Answer::Value(map.remove(&key)),
-        Asked::RemoveIf(key, expected) => {
+        PlanTestOperation::Remove(key) => PlanTestOutcome::Value(map.remove(&key)),
+        PlanTestOperation::RemoveIf(key, expected) => {
             let before = map.get(&key).copied();
             if before == Some(expected) {
                 map.remove(&key);
             }
-            Answer::Updated(before == Some(expected), before)
+            PlanTestOutcome::Updated(before == Some(expected), before)
         }
-        Asked::Predecessor(key) => Answer::Entry(map.range(..=key).next_back().map(entry)),
-        Asked::Successor(key) => Answer::Entry(map.range(key..).next().map(entry)),
-        Asked::Scan(low, high, limit) => {
+        PlanTestOperation::Predecessor(key) => {
+            PlanTestOutcome::Entry(map.range(..=key).next_back().map(entry))
+        }
+        PlanTestOperation::Successor(key) => {
+            PlanTestOutcome::Entry(map.range(key..).next().map(entry))
+        }
+        PlanTestOperation::Scan(low, high, limit) => {
             let within = map.iter().filter(|(key, _)| (low..=high).contains(*key));
-            Answer::Entries(within.take(limit as usize).map(entry).collect())
+            PlanTestOutcome::Entries(within.take(limit as usize).map(entry).collect())
         }
     };
     asked.iter().map(&mut execute).collect()
 }
 
-fn answer(batch: &Batch<Words>, position: usize) -> Answer {
+fn answer(batch: &Batch<Words>, position: usize) -> PlanTestOutcome {
     match batch.outcome(position) {
-        Outcome::Value(value) => Answer::Value(value),
-        Outcome::Updated { applied, before } => Answer::Updated(applied, before),
-        Outcome::Entry(entry) => Answer::Entry(entry),
-        Outcome::Entries(entries) => Answer::Entries(entries),
-        Outcome::Pending => Answer::None,
-        Outcome::Failed(error) => unreachable!("a map refuses nothing: {error}"),
+        OperationOutcome::Value(value) => PlanTestOutcome::Value(value),
+        OperationOutcome::Updated { applied, before } => PlanTestOutcome::Updated(applied, before),
+        OperationOutcome::Entry(entry) => PlanTestOutcome::Entry(entry),
+        OperationOutcome::Entries(entries) => PlanTestOutcome::Entries(entries),
+        OperationOutcome::Pending => PlanTestOutcome::None,
+        OperationOutcome::Failed(error) => unreachable!("a map refuses nothing: {error}"),
     }
 }
 
-fn agrees(start: &Map, asked: &[Asked], order: impl Fn(&[Group]) -> Vec<Group>) -> bool {
+fn agrees(
+    start: &Map,
+    asked: &[PlanTestOperation],
+    order: impl Fn(&[OperationGroup]) -> Vec<OperationGroup>,
+) -> bool {
     let (mut map, mut model) = (start.clone(), start.clone());
     let mut batch = batch_of(asked);
     planned(&mut map, &mut batch, order);
@@ -191,8 +204,8 @@ proptest! {
         start in proptest::collection::btree_map(0..8_u64, 0..3_u64, 0..8),
         asked in proptest::collection::vec(asked(), 0..40),
     ) {
-        prop_assert!(agrees(&start, &asked, <[Group]>::to_vec));
-        let reversed = |groups: &[Group]| groups.iter().rev().copied().collect();
+        prop_assert!(agrees(&start, &asked, <[OperationGroup]>::to_vec));
+        let reversed = |groups: &[OperationGroup]| groups.iter().rev().copied().collect();
         prop_assert!(agrees(&start, &asked, reversed));
     }
 }
@@ -200,9 +213,13 @@ proptest! {
 /// A plan that forgets a write is noticed, so the test above can fail.
 #[test]
 fn a_forgotten_write_is_noticed() {
-    let asked = [Asked::Insert(1, 1), Asked::Get(2), Asked::Insert(3, 1)];
-    let is_change = |group: &&Group| group.kind() == GroupKind::Change;
-    let forgets = |groups: &[Group]| {
+    let asked = [
+        PlanTestOperation::Insert(1, 1),
+        PlanTestOperation::Get(2),
+        PlanTestOperation::Insert(3, 1),
+    ];
+    let is_change = |group: &&OperationGroup| group.kind() == GroupKind::Change;
+    let forgets = |groups: &[OperationGroup]| {
         let first = groups.iter().find(is_change).copied();
         let others = groups.iter().copied();
         others.filter(|group| Some(*group) != first).collect()
@@ -212,7 +229,11 @@ fn a_forgotten_write_is_noticed() {
 
 #[test]
 fn operations_that_are_refused_are_in_no_group() {
-    let mut batch = batch_of(&[Asked::Get(1), Asked::Get(1), Asked::Insert(2, 1)]);
+    let mut batch = batch_of(&[
+        PlanTestOperation::Get(1),
+        PlanTestOperation::Get(1),
+        PlanTestOperation::Insert(2, 1),
+    ]);
     let (input, _) = batch.begin().expect("a small batch");
     let mut groups = Groups::new(3);
     groups.fill(&input, 0..3, |key| key, |position, _| position == 1);

@@ -2,19 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_core::codec::{Decode, DecodeError, DecodeReason, Encode};
+use nearfield_core::codec::{CodecError, Decode, DecodeReason, Encode};
 use proptest::prelude::*;
 use std::cmp::{Ordering, Reverse};
 use std::fmt::Debug;
 
 /// A value with a total order and equality to the bit, which floats lack.
-trait Ordered: Decode + Debug {
+trait TotalOrder: Decode + Debug {
     fn order(&self, other: &Self) -> Ordering;
 }
 
 macro_rules! ordered_by_ord {
     ($($type:ty),* $(,)?) => {$(
-        impl Ordered for $type {
+        impl TotalOrder for $type {
             fn order(&self, other: &Self) -> Ordering {
                 self.cmp(other)
             }
@@ -52,26 +52,26 @@ ordered_by_ord!(
     (Vec<u8>, (u8, Vec<u8>), bool, i8, i16, u8, u16, Vec<u8>),
 );
 
-impl Ordered for f32 {
+impl TotalOrder for f32 {
     fn order(&self, other: &Self) -> Ordering {
         self.total_cmp(other)
     }
 }
 
-impl Ordered for f64 {
+impl TotalOrder for f64 {
     fn order(&self, other: &Self) -> Ordering {
         self.total_cmp(other)
     }
 }
 
-impl Ordered for (f64, Reverse<f64>) {
+impl TotalOrder for (f64, Reverse<f64>) {
     fn order(&self, other: &Self) -> Ordering {
         let first = self.0.total_cmp(&other.0);
         first.then(other.1.0.total_cmp(&self.1.0))
     }
 }
 
-fn check_pair<T: Ordered>(a: &T, b: &T) {
+fn check_pair<T: TotalOrder>(a: &T, b: &T) {
     let (code_a, code_b) = (a.encode(), b.encode());
     assert_eq!(code_a.cmp(&code_b), a.order(b), "order of {a:?} and {b:?}");
     assert_eq!(
@@ -85,7 +85,7 @@ fn check_pair<T: Ordered>(a: &T, b: &T) {
 
 /// Checks that bytes that decode are what encoding produces, and that a cut or lengthened code is
 /// refused where it ends.
-fn check_bytes<T: Ordered>(bytes: &[u8]) {
+fn check_bytes<T: TotalOrder>(bytes: &[u8]) {
     let Ok(value) = T::decode(bytes) else { return };
     assert_eq!(value.encode(), bytes, "a second code of {value:?}");
     for end in 0..bytes.len() {
@@ -97,7 +97,7 @@ fn check_bytes<T: Ordered>(bytes: &[u8]) {
     longer.extend([0, 0xff]);
     assert_eq!(
         T::decode(&longer).unwrap_err(),
-        DecodeError {
+        CodecError {
             position: bytes.len(),
             reason: DecodeReason::TrailingBytes { count: 2 },
         }

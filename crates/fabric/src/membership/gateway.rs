@@ -92,7 +92,7 @@ pub(super) struct Gateway {
 }
 
 /// The reason why a member has not executed a request.
-enum Failure {
+enum EtcdRequestFailure {
     /// A failure after which another member, or the same one later, may execute it.
     Transient(String),
     /// A failure after which no member will execute it.
@@ -121,7 +121,7 @@ impl Gateway {
     /// been executed even if no member confirmed it.
     ///
     /// # Errors
-    /// `Unreachable`, `NotEtcd`, `Refused`.
+    /// `Unreachable`, `NotEtcd`, `TierRefusal`.
     pub fn call(
         &self,
         request: &'static str,
@@ -142,8 +142,8 @@ impl Gateway {
                         self.preferred.store(place, Ordering::Relaxed);
                         return Ok(answer);
                     }
-                    Err(Failure::Final(error)) => return Err(error),
-                    Err(Failure::Transient(problem)) => {
+                    Err(EtcdRequestFailure::Final(error)) => return Err(error),
+                    Err(EtcdRequestFailure::Transient(problem)) => {
                         let comma = if tried.is_empty() { "" } else { "; " };
                         // Writing to a string does not fail.
                         let _ = write!(tried, "{comma}{url}: {problem}");
@@ -157,8 +157,13 @@ impl Gateway {
         }
     }
 
-    fn ask(&self, url: &str, request: &'static str, body: &Value) -> Result<Value, Failure> {
-        let transient = |error: ureq::Error| Failure::Transient(error.to_string());
+    fn ask(
+        &self,
+        url: &str,
+        request: &'static str,
+        body: &Value,
+    ) -> Result<Value, EtcdRequestFailure> {
+        let transient = |error: ureq::Error| EtcdRequestFailure::Transient(error.to_string());
         let mut response = self.post(url, request, body, ATTEMPT).map_err(transient)?;
         let status = response.status().as_u16();
         let text = response
@@ -173,16 +178,18 @@ impl Gateway {
             (200, Some(answer)) => Ok(answer),
             (500.., answer) => {
                 let message = answer.as_ref().map_or("no reason", message);
-                Err(Failure::Transient(format!("status {status}, {message}")))
+                Err(EtcdRequestFailure::Transient(format!(
+                    "status {status}, {message}"
+                )))
             }
             (400.., Some(answer)) if answer.get("code").is_some() => {
-                Err(Failure::Final(MembershipError::Refused {
+                Err(EtcdRequestFailure::Final(MembershipError::Refused {
                     request,
                     code: unsigned(&answer, "code"),
                     message: message(&answer).to_owned(),
                 }))
             }
-            _ => Err(Failure::Final(MembershipError::NotEtcd {
+            _ => Err(EtcdRequestFailure::Final(MembershipError::NotEtcd {
                 endpoint: url.to_owned(),
                 problem: format!(
                     "it answers {request} by status {status}, {:?}",

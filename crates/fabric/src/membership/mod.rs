@@ -1,9 +1,10 @@
 //! The memory nodes, with their addresses and numbers.
 //!
-//! Nodes on one machine can be listed ([`Membership::of_list`]). The nodes of a cluster register in
-//! etcd ([`Reservation`], [`Registration`]) with a *lease*. etcd forgets a node that does not renew
-//! its lease for that time. Clients follow the registrations ([`Membership::follow`]), and receive
-//! events of nodes that come and go ([`Membership::changes`]).
+//! Nodes on one machine can be listed ([`NodeMembership::of_list`]). The nodes of a cluster
+//! register in etcd ([`Reservation`], [`Registration`]) with a *lease*. etcd forgets a node that
+//! does not renew its lease for that time. Clients follow the registrations
+//! ([`NodeMembership::follow`]), and receive events of nodes that come and go
+//! ([`NodeMembership::changes`]).
 //!
 //! # Guarantees and their limits
 //!
@@ -36,9 +37,9 @@ pub use address::NodeAddress;
 pub(crate) use address::is_name;
 pub use error::MembershipError;
 pub use gateway::EtcdMembers;
-pub use node::{Node, VERSION};
+pub use node::{MemberNode, VERSION};
 pub use registration::{Registration, RegistrationEvent, Reservation};
-pub use view::{Change, Membership};
+pub use view::{MembershipChange, NodeMembership};
 
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;

@@ -16,7 +16,7 @@ pub const VERSION: u64 = 1;
 
 /// A memory node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub struct MemberNode {
     /// Its number in addresses.
     pub number: NodeId,
     /// Its name. A node that comes back with the same name has the same number.
@@ -30,9 +30,9 @@ pub struct Node {
     pub incarnation: u64,
 }
 
-/// A [`Node`] in etcd: JSON, so that an operator can read it with etcdctl.
+/// A [`MemberNode`] in etcd: JSON, so that an operator can read it with etcdctl.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct MemberNodeRecord {
     version: u64,
     number: u16,
     address: String,
@@ -45,20 +45,20 @@ pub(super) struct Record {
 
 /// The version alone, which decides if the rest can be read.
 #[derive(Deserialize)]
-struct Versioned {
+struct MemberRecordVersion {
     version: u64,
 }
 
 /// A node, and the lease with which it is registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Registered {
-    pub node: Node,
+pub(super) struct LeasedMember {
+    pub node: MemberNode,
     pub lease: Duration,
 }
 
-impl Registered {
+impl LeasedMember {
     pub fn to_json(&self) -> String {
-        let record = Record {
+        let record = MemberNodeRecord {
             version: VERSION,
             number: self.node.number.0,
             address: self.node.address.to_string(),
@@ -70,7 +70,7 @@ impl Registered {
     }
 
     /// Parses the value at `key` for the node `name`.
-    pub fn from_json(key: &str, name: &str, json: &[u8]) -> Result<Registered, MembershipError> {
+    pub fn from_json(key: &str, name: &str, json: &[u8]) -> Result<LeasedMember, MembershipError> {
         let foreign = |problem: String| MembershipError::Foreign {
             key: MembershipError::shortened(key),
             problem,
@@ -78,7 +78,7 @@ impl Registered {
         if !is_name(name) {
             return Err(foreign("the key ends in no name of a node".to_owned()));
         }
-        let versioned: Versioned =
+        let versioned: MemberRecordVersion =
             serde_json::from_slice(json).map_err(|error| foreign(error.to_string()))?;
         if versioned.version != VERSION {
             return Err(MembershipError::Version {
@@ -87,7 +87,7 @@ impl Registered {
                 known: VERSION,
             });
         }
-        let record: Record =
+        let record: MemberNodeRecord =
             serde_json::from_slice(json).map_err(|error| foreign(error.to_string()))?;
         let address: NodeAddress = record
             .address
@@ -99,8 +99,8 @@ impl Registered {
         }
         let incarnation = u64::from_str_radix(&record.incarnation, 16)
             .map_err(|error| foreign(format!("incarnation: {error}")))?;
-        Ok(Registered {
-            node: Node {
+        Ok(LeasedMember {
+            node: MemberNode {
                 number: NodeId(record.number),
                 name: name.to_owned(),
                 address,
@@ -116,9 +116,10 @@ impl Registered {
 /// position in the list, from 0.
 ///
 /// # Errors
-/// `Entry`, `Address`; `NumberTaken`, `NameTaken` if two entries have the same number or address.
-pub fn parse_list(text: &str) -> Result<Vec<Node>, MembershipError> {
-    let mut nodes: Vec<Node> = Vec::new();
+/// `EtcdEntry`, `Address`; `NumberTaken`, `NameTaken` if two entries have the same number or
+/// address.
+pub fn parse_list(text: &str) -> Result<Vec<MemberNode>, MembershipError> {
+    let mut nodes: Vec<MemberNode> = Vec::new();
     for (place, entry) in text.split(',').map(str::trim).enumerate() {
         let wrong = |problem| MembershipError::Entry {
             text: MembershipError::shortened(entry),
@@ -148,7 +149,7 @@ pub fn parse_list(text: &str) -> Result<Vec<Node>, MembershipError> {
                 return Err(MembershipError::NameTaken { name, address });
             }
         }
-        nodes.push(Node {
+        nodes.push(MemberNode {
             number,
             name,
             address,
@@ -199,8 +200,8 @@ mod tests {
 
     #[test]
     fn registrations_are_read_as_they_were_written_or_refused() {
-        let registered = Registered {
-            node: Node {
+        let registered = LeasedMember {
+            node: MemberNode {
                 number: NodeId(9),
                 name: "left".to_owned(),
                 address: "ucx:[::1]:7000".parse().unwrap(),
@@ -210,7 +211,7 @@ mod tests {
             lease: Duration::from_secs(10),
         };
         let json = registered.to_json();
-        let read = |json: &str| Registered::from_json("k", "left", json.as_bytes());
+        let read = |json: &str| LeasedMember::from_json("k", "left", json.as_bytes());
         assert_eq!(read(&json), Ok(registered));
         let other = json.replace("\"version\":1", "\"version\":2,\"more\":[]");
         assert_eq!(

@@ -3,8 +3,8 @@
 use super::address::{NodeAddress, is_name};
 use super::error::MembershipError;
 use super::gateway::{EtcdMembers, Gateway};
-use super::node::{LEASE_SECONDS, Node, Registered};
-use super::registry::{LeaseId, Registry};
+use super::node::{LEASE_SECONDS, LeasedMember, MemberNode};
+use super::registry::{LeaseId, NodeRegistry};
 use super::{PATIENCE, spawn};
 use crate::address::NodeId;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -49,7 +49,7 @@ pub enum RegistrationEvent {
 /// about 2 s, otherwise when the lease has expired.
 #[derive(Debug)]
 pub struct Registration {
-    node: Node,
+    node: MemberNode,
     /// The sender that ends the thread when it is dropped.
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -66,7 +66,7 @@ impl Reservation {
     /// # Errors
     /// `Name`, `Lease`; `NameTaken` if a living process has the name, `NumberTaken` if another name
     /// has the number, `OtherNumber`, `NoNumberLeft`; `Unreachable` within 6 s and 2 s for each
-    /// member, `NotEtcd`, `Refused`; `Version`, `Foreign`.
+    /// member, `NotEtcd`, `TierRefusal`; `Version`, `Foreign`.
     pub fn new(
         members: &EtcdMembers,
         name: &str,
@@ -87,7 +87,7 @@ impl Reservation {
             lease,
             incarnation: rand::random(),
         };
-        let registry = Registry {
+        let registry = NodeRegistry {
             gateway: &reservation.gateway,
             patience: PATIENCE,
         };
@@ -112,8 +112,8 @@ impl Reservation {
         bytes: u64,
         notice: impl FnMut(RegistrationEvent) + Send + 'static,
     ) -> Result<Registration, MembershipError> {
-        let registered = Registered {
-            node: Node {
+        let registered = LeasedMember {
+            node: MemberNode {
                 number: self.number,
                 name: self.name,
                 address,
@@ -122,7 +122,7 @@ impl Reservation {
             },
             lease: Duration::from_secs(self.lease.as_secs()),
         };
-        let registry = Registry {
+        let registry = NodeRegistry {
             gateway: &self.gateway,
             patience: PATIENCE,
         };
@@ -130,7 +130,7 @@ impl Reservation {
         let node = registered.node.clone();
         let (stop, stopped) = channel();
         let gateway = self.gateway;
-        let keeper = Keeper {
+        let keeper = RegistrationThread {
             registered,
             lease: Some(lease),
             unreachable: false,
@@ -148,7 +148,7 @@ impl Reservation {
 
 impl Registration {
     /// Returns the registered node.
-    pub fn node(&self) -> &Node {
+    pub fn node(&self) -> &MemberNode {
         &self.node
     }
 }
@@ -164,19 +164,19 @@ impl Drop for Registration {
 }
 
 /// The thread that keeps a registration.
-struct Keeper<N> {
-    registered: Registered,
+struct RegistrationThread<N> {
+    registered: LeasedMember,
     /// The lease; `None` once it has expired.
     lease: Option<LeaseId>,
     unreachable: bool,
     notice: N,
 }
 
-impl<N: FnMut(RegistrationEvent)> Keeper<N> {
+impl<N: FnMut(RegistrationEvent)> RegistrationThread<N> {
     fn run(mut self, gateway: &Gateway, stopped: &Receiver<()>) {
         let interval = self.registered.lease / RENEWALS_PER_LEASE;
         // A wait for one response is shorter than the lease.
-        let registry = Registry {
+        let registry = NodeRegistry {
             gateway,
             patience: Duration::ZERO,
         };
@@ -198,7 +198,7 @@ impl<N: FnMut(RegistrationEvent)> Keeper<N> {
             };
         }
         if let Some(lease) = self.lease {
-            let registry = Registry {
+            let registry = NodeRegistry {
                 gateway,
                 patience: LAST_PATIENCE,
             };
@@ -207,7 +207,7 @@ impl<N: FnMut(RegistrationEvent)> Keeper<N> {
         }
     }
 
-    fn renew(&mut self, registry: &Registry<'_>) -> Result<(), MembershipError> {
+    fn renew(&mut self, registry: &NodeRegistry<'_>) -> Result<(), MembershipError> {
         if let Some(lease) = self.lease {
             if registry.keep_alive(lease)? {
                 if std::mem::take(&mut self.unreachable) {

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `nearfield/name/NAME` | the number of the node, in decimal | none |
 //! | `nearfield/number/NNNNN` | the name of the node with this number | none |
-//! | `nearfield/node/NAME` | a [`Record`](super::node::Record) | the node's |
+//! | `nearfield/node/NAME` | a [`MemberNodeRecord`](super::node::MemberNodeRecord) | the node's |
 //!
 //! The first two are written together and stay, so that a name keeps its number while no process
 //! serves the node. The third exists while a process serves it. All changes are transactions that
@@ -13,7 +13,7 @@
 
 use super::error::MembershipError;
 use super::gateway::{Gateway, decoded, encoded, end_of, is_not_found, unsigned};
-use super::node::Registered;
+use super::node::LeasedMember;
 use crate::address::NodeId;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -34,16 +34,16 @@ pub(super) struct LeaseId(u64);
 
 /// The registrations in etcd.
 #[derive(Debug)]
-pub(super) struct Listing {
+pub(super) struct RegistryListing {
     /// The revision of etcd's state.
     pub revision: u64,
-    pub nodes: Vec<Registered>,
+    pub nodes: Vec<LeasedMember>,
     /// The reasons why other registrations cannot be read.
     pub refused: Vec<MembershipError>,
 }
 
 /// A key, its value, and its revision.
-struct Entry {
+struct EtcdEntry {
     key: String,
     value: Vec<u8>,
     mod_revision: u64,
@@ -52,22 +52,22 @@ struct Entry {
 
 /// Reads and changes the records. Each call takes at most `patience` and 2 s for each member.
 #[derive(Debug)]
-pub(super) struct Registry<'g> {
+pub(super) struct NodeRegistry<'g> {
     pub gateway: &'g Gateway,
     pub patience: Duration,
 }
 
-impl Registry<'_> {
-    pub fn list(&self) -> Result<Listing, MembershipError> {
+impl NodeRegistry<'_> {
+    pub fn list(&self) -> Result<RegistryListing, MembershipError> {
         let (revision, entries) = self.range(NODES, Some(&end_of(NODES)))?;
-        let mut listing = Listing {
+        let mut listing = RegistryListing {
             revision,
             nodes: Vec::new(),
             refused: Vec::new(),
         };
         for entry in entries {
             let name = entry.key.strip_prefix(NODES).unwrap_or_default();
-            match Registered::from_json(&entry.key, name, &entry.value) {
+            match LeasedMember::from_json(&entry.key, name, &entry.value) {
                 Ok(registered) => listing.nodes.push(registered),
                 Err(error) => listing.refused.push(error),
             }
@@ -140,7 +140,7 @@ impl Registry<'_> {
             let Some(entry) = self.get(&key)? else {
                 return Ok(());
             };
-            let registered = Registered::from_json(&key, name, &entry.value)?;
+            let registered = LeasedMember::from_json(&key, name, &entry.value)?;
             if registered.node.incarnation == incarnation {
                 return Ok(());
             }
@@ -159,8 +159,8 @@ impl Registry<'_> {
     /// Registers a node for as long as a new lease is renewed.
     ///
     /// # Errors
-    /// `NameTaken`, and those of [`reserve`](Registry::reserve).
-    pub fn announce(&self, registered: &Registered) -> Result<LeaseId, MembershipError> {
+    /// `NameTaken`, and those of [`reserve`](NodeRegistry::reserve).
+    pub fn announce(&self, registered: &LeasedMember) -> Result<LeaseId, MembershipError> {
         let node = &registered.node;
         // The reservation exists unless etcd has lost its data.
         self.reserve(&node.name, Some(node.number))?;
@@ -170,7 +170,7 @@ impl Registry<'_> {
             let present = self.get(&key)?;
             let mut revision = 0;
             if let Some(entry) = present {
-                let other = Registered::from_json(&key, &node.name, &entry.value)?;
+                let other = LeasedMember::from_json(&key, &node.name, &entry.value)?;
                 if other.node.incarnation != node.incarnation {
                     return Err(MembershipError::NameTaken {
                         name: node.name.clone(),
@@ -219,13 +219,17 @@ impl Registry<'_> {
         }
     }
 
-    fn get(&self, key: &str) -> Result<Option<Entry>, MembershipError> {
+    fn get(&self, key: &str) -> Result<Option<EtcdEntry>, MembershipError> {
         Ok(self.range(key, None)?.1.pop())
     }
 
     /// Reads the entries of a key, or of all keys from it to `end`, and their revision. A read is
     /// never older than a completed write, no matter which member responds.
-    fn range(&self, key: &str, end: Option<&str>) -> Result<(u64, Vec<Entry>), MembershipError> {
+    fn range(
+        &self,
+        key: &str,
+        end: Option<&str>,
+    ) -> Result<(u64, Vec<EtcdEntry>), MembershipError> {
         let mut body = json!({"key": encoded(key)});
         if let Some(end) = end {
             body["range_end"] = encoded(end).into();
@@ -235,7 +239,7 @@ impl Registry<'_> {
             .get("header")
             .map_or(0, |header| unsigned(header, "revision"));
         let entries = answer.get("kvs").and_then(Value::as_array);
-        let entry = |entry: &Value| Entry {
+        let entry = |entry: &Value| EtcdEntry {
             key: String::from_utf8_lossy(&decoded(entry, "key")).into_owned(),
             value: decoded(entry, "value"),
             mod_revision: unsigned(entry, "mod_revision"),
@@ -284,7 +288,7 @@ fn number_key(number: NodeId) -> String {
     format!("{NUMBERS}{:05}", number.0)
 }
 
-fn number_of(entry: &Entry) -> Result<NodeId, MembershipError> {
+fn number_of(entry: &EtcdEntry) -> Result<NodeId, MembershipError> {
     let text = String::from_utf8_lossy(&entry.value);
     let number = text.parse().map_err(|_| MembershipError::Foreign {
         key: MembershipError::shortened(&entry.key),
@@ -293,7 +297,7 @@ fn number_of(entry: &Entry) -> Result<NodeId, MembershipError> {
     number.map(NodeId)
 }
 
-fn lowest_free(taken: &[Entry]) -> Option<NodeId> {
+fn lowest_free(taken: &[EtcdEntry]) -> Option<NodeId> {
     let taken: BTreeSet<_> = taken.iter().map(|entry| entry.key.as_str()).collect();
     (0..=u16::MAX)
         .map(NodeId)

@@ -2,8 +2,8 @@
 
 use super::error::MembershipError;
 use super::gateway::{EtcdMembers, Gateway};
-use super::node::{Node, parse_list};
-use super::registry::{Listing, NODES, Registry};
+use super::node::{MemberNode, parse_list};
+use super::registry::{NODES, NodeRegistry, RegistryListing};
 use super::{PATIENCE, spawn};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -21,12 +21,12 @@ const SETTLING: Duration = Duration::from_secs(1);
 /// An event of a memory node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Change {
+pub enum MembershipChange {
     /// A node is registered.
-    Found(Node),
+    Found(MemberNode),
     /// A node has ended, or has not renewed its lease. The content of its memory is lost, even if a
     /// node of the same name and number appears later.
-    Lost(Node),
+    Lost(MemberNode),
     /// A registration cannot be read, such as one of another version.
     Refused(MembershipError),
 }
@@ -37,75 +37,75 @@ pub enum Change {
 /// While etcd is unreachable, the list stays unchanged. After that, a missing node has the time of
 /// its lease to register again before its loss is reported, because etcd may have forgotten it.
 #[derive(Debug)]
-pub struct Membership {
-    shared: Arc<Shared>,
+pub struct NodeMembership {
+    shared: Arc<SharedMembershipView>,
 }
 
 #[derive(Debug, Default)]
-struct Shared(Mutex<View>);
+struct SharedMembershipView(Mutex<MembershipView>);
 
 #[derive(Debug, Default)]
-struct View {
-    nodes: BTreeMap<String, Known>,
+struct MembershipView {
+    nodes: BTreeMap<String, KnownMember>,
     refused: Vec<MembershipError>,
     /// The reason why etcd was unreachable at the last request.
     outage: Option<MembershipError>,
-    subscribers: Vec<Sender<Change>>,
+    subscribers: Vec<Sender<MembershipChange>>,
     ended: bool,
 }
 
 #[derive(Clone, Debug)]
-struct Known {
-    node: Node,
+struct KnownMember {
+    node: MemberNode,
     lease: Duration,
 }
 
-impl Shared {
-    fn view(&self) -> MutexGuard<'_, View> {
+impl SharedMembershipView {
+    fn view(&self) -> MutexGuard<'_, MembershipView> {
         // A panic of a thread that holds the lock leaves no inconsistent state.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Membership {
+impl NodeMembership {
     /// Creates the membership of a list: `[NUMBER=]ADDRESS`, separated by commas. A node without a
     /// number has its position in the list, from 0.
     ///
     /// ```
-    /// use nearfield_fabric::membership::Membership;
-    /// let nodes = Membership::of_list("shm:left,shm:right")?.nodes();
+    /// use nearfield_fabric::membership::NodeMembership;
+    /// let nodes = NodeMembership::of_list("shm:left,shm:right")?.nodes();
     /// assert_eq!((nodes[1].number.0, nodes[1].address.to_string().as_str()), (1, "shm:right"));
     /// # Ok::<_, nearfield_fabric::membership::MembershipError>(())
     /// ```
     ///
     /// # Errors
-    /// `Entry`, `Address`; `NumberTaken`, `NameTaken` if two entries have the same number or
+    /// `EtcdEntry`, `Address`; `NumberTaken`, `NameTaken` if two entries have the same number or
     /// address.
-    pub fn of_list(text: &str) -> Result<Membership, MembershipError> {
-        let known = |node: Node| {
+    pub fn of_list(text: &str) -> Result<NodeMembership, MembershipError> {
+        let known = |node: MemberNode| {
             let lease = Duration::ZERO;
-            (node.address.to_string(), Known { node, lease })
+            (node.address.to_string(), KnownMember { node, lease })
         };
-        let view = View {
+        let view = MembershipView {
             nodes: parse_list(text)?.into_iter().map(known).collect(),
-            ..View::default()
+            ..MembershipView::default()
         };
-        let shared = Arc::new(Shared(Mutex::new(view)));
-        Ok(Membership { shared })
+        let shared = Arc::new(SharedMembershipView(Mutex::new(view)));
+        Ok(NodeMembership { shared })
     }
 
     /// Follows the nodes that are registered in etcd, from now on.
     ///
     /// # Errors
-    /// `Unreachable` within 6 s and 2 s for each member; `NotEtcd`, `Refused`.
-    pub fn follow(members: &EtcdMembers) -> Result<Membership, MembershipError> {
+    /// `Unreachable` within 6 s and 2 s for each member; `NotEtcd`, `TierRefusal`.
+    pub fn follow(members: &EtcdMembers) -> Result<NodeMembership, MembershipError> {
         let gateway = Gateway::new(members);
-        let registry = Registry {
+        let registry = NodeRegistry {
             gateway: &gateway,
             patience: PATIENCE,
         };
         let listing = registry.list()?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedMembershipView::default());
         let revision = listing.revision;
         shared.view().update(listing, true);
         let follower = Follower {
@@ -114,11 +114,11 @@ impl Membership {
             settled: Instant::now(),
         };
         spawn("membership", move || follower.run(&gateway))?;
-        Ok(Membership { shared })
+        Ok(NodeMembership { shared })
     }
 
     /// Returns the known nodes, in the order of their numbers.
-    pub fn nodes(&self) -> Vec<Node> {
+    pub fn nodes(&self) -> Vec<MemberNode> {
         let view = self.shared.view();
         let mut nodes: Vec<_> = view
             .nodes
@@ -140,16 +140,16 @@ impl Membership {
         self.shared.view().outage.clone()
     }
 
-    /// Receives events from now on, after a [`Change::Found`] of each known node, so that no event
-    /// is missed.
-    pub fn changes(&self) -> Receiver<Change> {
+    /// Receives events from now on, after a [`MembershipChange::Found`] of each known node, so that
+    /// no event is missed.
+    pub fn changes(&self) -> Receiver<MembershipChange> {
         let (sender, receiver) = channel();
         let mut view = self.shared.view();
         let found = view
             .nodes
             .values()
-            .map(|known| Change::Found(known.node.clone()));
-        for change in found.chain(view.refused.iter().cloned().map(Change::Refused)) {
+            .map(|known| MembershipChange::Found(known.node.clone()));
+        for change in found.chain(view.refused.iter().cloned().map(MembershipChange::Refused)) {
             // The receiver exists, so the send cannot fail.
             let _ = sender.send(change);
         }
@@ -158,44 +158,46 @@ impl Membership {
     }
 }
 
-impl Drop for Membership {
+impl Drop for NodeMembership {
     fn drop(&mut self) {
         // The thread may be waiting for a response, 2 s at most, and ends by itself after that.
         self.shared.view().ended = true;
     }
 }
 
-impl View {
+impl MembershipView {
     /// Adopts a listing. Unless it is `complete`, missing nodes are kept.
-    fn update(&mut self, listing: Listing, complete: bool) {
+    fn update(&mut self, listing: RegistryListing, complete: bool) {
         self.outage = None;
         let mut before = std::mem::take(&mut self.nodes);
         let mut changes = Vec::new();
         for registered in listing.nodes {
             let node = registered.node;
-            let known = Known {
+            let known = KnownMember {
                 node: node.clone(),
                 lease: registered.lease,
             };
             match before.remove(&node.name) {
                 Some(former) if former.node == node => {}
                 Some(former) => {
-                    changes.push(Change::Lost(former.node));
-                    changes.push(Change::Found(node.clone()));
+                    changes.push(MembershipChange::Lost(former.node));
+                    changes.push(MembershipChange::Found(node.clone()));
                 }
-                None => changes.push(Change::Found(node.clone())),
+                None => changes.push(MembershipChange::Found(node.clone())),
             }
             self.nodes.insert(node.name, known);
         }
         if complete {
-            let lost = before.into_values().map(|known| Change::Lost(known.node));
+            let lost = before
+                .into_values()
+                .map(|known| MembershipChange::Lost(known.node));
             changes.splice(0..0, lost);
         } else {
             self.nodes.extend(before);
         }
         let new = listing.refused.iter();
         let new = new.filter(|error| !self.refused.contains(error));
-        changes.extend(new.cloned().map(Change::Refused));
+        changes.extend(new.cloned().map(MembershipChange::Refused));
         self.refused = listing.refused;
         // Drop subscribers that no longer receive.
         self.subscribers.retain(|subscriber| {
@@ -214,7 +216,7 @@ impl View {
 /// The thread that reads the list repeatedly. A watch only triggers a read. Each read returns the
 /// complete list, so missed or compacted events do no harm.
 struct Follower {
-    shared: Arc<Shared>,
+    shared: Arc<SharedMembershipView>,
     /// The revision of etcd's state when it was last read.
     revision: u64,
     /// The time from which missing nodes are lost.
@@ -223,7 +225,7 @@ struct Follower {
 
 impl Follower {
     fn run(mut self, gateway: &Gateway) {
-        let registry = Registry {
+        let registry = NodeRegistry {
             gateway,
             patience: Duration::ZERO,
         };
@@ -261,12 +263,12 @@ impl Follower {
 
 #[cfg(test)]
 mod tests {
-    use super::super::node::Registered;
+    use super::super::node::LeasedMember;
     use super::*;
     use crate::address::NodeId;
 
-    fn node(name: &str, number: u16, incarnation: u64) -> Node {
-        Node {
+    fn node(name: &str, number: u16, incarnation: u64) -> MemberNode {
+        MemberNode {
             number: NodeId(number),
             name: name.to_owned(),
             address: format!("shm:{name}").parse().unwrap(),
@@ -275,12 +277,12 @@ mod tests {
         }
     }
 
-    fn listing(nodes: &[&Node], refused: &[&MembershipError]) -> Listing {
-        let registered = |node: &&Node| Registered {
+    fn listing(nodes: &[&MemberNode], refused: &[&MembershipError]) -> RegistryListing {
+        let registered = |node: &&MemberNode| LeasedMember {
             node: (*node).clone(),
             lease: Duration::from_secs(2),
         };
-        Listing {
+        RegistryListing {
             revision: 1,
             nodes: nodes.iter().map(registered).collect(),
             refused: refused.iter().map(|&error| error.clone()).collect(),
@@ -289,7 +291,7 @@ mod tests {
 
     #[test]
     fn whoever_listens_is_told_what_is_there_and_then_each_change_once() {
-        let membership = Membership {
+        let membership = NodeMembership {
             shared: Arc::default(),
         };
         let [a, b, again] = [node("a", 0, 1), node("b", 1, 2), node("a", 0, 3)];
@@ -297,13 +299,16 @@ mod tests {
         update(listing(&[&a], &[]), true);
         let changes = membership.changes();
         let heard = || changes.try_iter().collect::<Vec<_>>();
-        assert_eq!(heard(), [Change::Found(a.clone())]);
+        assert_eq!(heard(), [MembershipChange::Found(a.clone())]);
         update(listing(&[&a, &b], &[]), true);
-        assert_eq!(heard(), [Change::Found(b.clone())]);
+        assert_eq!(heard(), [MembershipChange::Found(b.clone())]);
         update(listing(&[&a, &b], &[]), true);
         assert_eq!(heard(), []);
         update(listing(&[&again], &[]), false);
-        let other = [Change::Lost(a), Change::Found(again.clone())];
+        let other = [
+            MembershipChange::Lost(a),
+            MembershipChange::Found(again.clone()),
+        ];
         assert_eq!(heard(), other);
         assert_eq!(membership.nodes(), [again.clone(), b.clone()]);
         let error = MembershipError::Version {
@@ -312,7 +317,13 @@ mod tests {
             known: 1,
         };
         update(listing(&[&again], &[&error]), true);
-        assert_eq!(heard(), [Change::Lost(b), Change::Refused(error.clone())]);
+        assert_eq!(
+            heard(),
+            [
+                MembershipChange::Lost(b),
+                MembershipChange::Refused(error.clone())
+            ]
+        );
         update(listing(&[&again], &[&error]), true);
         assert_eq!(heard(), []);
         assert_eq!(membership.refused(), [error]);

@@ -7,8 +7,8 @@
 //! A holder that dies does not release the lock. A waiter that sees the same acquisition for a
 //! whole *lease*, by its own clock, takes the lock over. No clocks are compared; it is enough that
 //! no clock runs at twice the speed of another. A living holder is assumed to finish within half a
-//! lease: it writes only before that [deadline](Held::until) ([`Endpoint::post_by`]), and its posts
-//! take effect within the other half. Leases of milliseconds are thousands of round trips.
+//! lease: it writes only before that [deadline](LeasedLock::until) ([`Endpoint::post_by`]), and its
+//! posts take effect within the other half. Leases of milliseconds are thousands of round trips.
 //!
 //! The system may interrupt a process for longer than that, just after it has read the clock. A
 //! client that takes a lock over therefore waits for posts that have begun ([`Endpoint::settle`]),
@@ -22,7 +22,7 @@
 use crate::address::{GlobalAddress, LINE_BYTES, NodeId};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
-use crate::verb::{MaskedSwap, Verb};
+use crate::verb::{FabricVerb, MaskedSwap};
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -74,17 +74,17 @@ pub struct BackOff {
 
 /// A lock that is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct LeasedLock {
     /// The word while the lock is held.
     pub word: u64,
     /// The state before.
-    pub before: Before,
+    pub before: PriorLockState,
     until: Duration,
 }
 
 /// The state of a lock when it was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Before {
+pub enum PriorLockState {
     /// The lock was free, with these bits.
     Free(u64),
     /// The lock was held in the acquisition that this word names, by its [`owner`], which has not
@@ -134,19 +134,19 @@ pub async fn swap_and_read(
     swap: MaskedSwap,
     reads: &mut [Target<'_>],
 ) -> Result<u64, FabricError> {
-    let swap = Verb::Swap { at, swap, found: 0 };
+    let swap = FabricVerb::Swap { at, swap, found: 0 };
     let reads = reads
         .iter_mut()
-        .map(|(from, into)| Verb::Read { from: *from, into });
-    let mut verbs: Vec<Verb<'_>> = std::iter::once(swap).chain(reads).collect();
+        .map(|(from, into)| FabricVerb::Read { from: *from, into });
+    let mut verbs: Vec<FabricVerb<'_>> = std::iter::once(swap).chain(reads).collect();
     endpoint.post(&mut verbs).await?;
     Ok(verbs[0].found().unwrap_or_default())
 }
 
 /// The result of waiting for a lock.
-pub(crate) enum Waited {
+pub(crate) enum LockWaitOutcome {
     /// The lock was free, and has been taken.
-    Taken(Held),
+    Taken(LeasedLock),
     /// The lock has been held for a lease in the acquisition of this word.
     Abandoned(u64),
 }
@@ -210,11 +210,11 @@ impl Locker {
         &self,
         endpoint: &impl Endpoint,
         at: GlobalAddress,
-    ) -> Result<Held, FabricError> {
+    ) -> Result<LeasedLock, FabricError> {
         loop {
             match self.wait(endpoint, at, &mut []).await? {
-                Waited::Taken(held) => return Ok(held),
-                Waited::Abandoned(found) => {
+                LockWaitOutcome::Taken(held) => return Ok(held),
+                LockWaitOutcome::Abandoned(found) => {
                     let word = self.next_word();
                     if let Some(held) = self
                         .take_over(endpoint, at, found, word, None, Duration::MAX)
@@ -234,7 +234,7 @@ impl Locker {
         endpoint: &impl Endpoint,
         at: GlobalAddress,
         reads: &mut [Target<'_>],
-    ) -> Result<Waited, FabricError> {
+    ) -> Result<LockWaitOutcome, FabricError> {
         let word = self.next_word();
         let if_free = MaskedSwap {
             expected: 0,
@@ -251,9 +251,9 @@ impl Locker {
             let until = endpoint.now() + self.lease / 2;
             let found = swap_and_read(endpoint, at, if_free, reads).await?;
             if if_free.succeeds(found) {
-                return Ok(Waited::Taken(Held {
+                return Ok(LockWaitOutcome::Taken(LeasedLock {
                     word,
-                    before: Before::Free(found),
+                    before: PriorLockState::Free(found),
                     until,
                 }));
             }
@@ -266,7 +266,7 @@ impl Locker {
             } else if now - seen.1 >= self.lease {
                 // Wait until the holder's posts that began in time have taken effect.
                 endpoint.settle().await?;
-                return Ok(Waited::Abandoned(found));
+                return Ok(LockWaitOutcome::Abandoned(found));
             }
             endpoint.sleep(self.back_off.next(&mut sleep, took)).await;
         }
@@ -280,19 +280,19 @@ impl Locker {
         at: GlobalAddress,
         found: u64,
         word: u64,
-        first: Option<Verb<'_>>,
+        first: Option<FabricVerb<'_>>,
         deadline: Duration,
-    ) -> Result<Option<Held>, FabricError> {
+    ) -> Result<Option<LeasedLock>, FabricError> {
         let until = endpoint.now() + self.lease / 2;
-        let swap = Verb::compare_swap(at, found, word);
-        let mut verbs: Vec<Verb<'_>> = first.into_iter().chain([swap]).collect();
+        let swap = FabricVerb::compare_swap(at, found, word);
+        let mut verbs: Vec<FabricVerb<'_>> = first.into_iter().chain([swap]).collect();
         if !endpoint.post_by(deadline, &mut verbs).await? {
             return Ok(None);
         }
-        let now = verbs.last().and_then(Verb::found);
-        Ok((now == Some(found)).then_some(Held {
+        let now = verbs.last().and_then(FabricVerb::found);
+        Ok((now == Some(found)).then_some(LeasedLock {
             word,
-            before: Before::Abandoned(found),
+            before: PriorLockState::Abandoned(found),
             until,
         }))
     }
@@ -328,7 +328,7 @@ impl BackOff {
     }
 }
 
-impl Held {
+impl LeasedLock {
     /// Returns the time until which no client takes the lock over, so that the holder may write the
     /// guarded data.
     pub fn until(&self) -> Duration {
@@ -344,16 +344,17 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::sim::{Delivery, Simulation};
-    use nearfield_hardware::network::Preset;
+    use crate::transport::sim::{Delivery, FabricSimulation};
+    use nearfield_hardware::network::NetworkPreset;
     use std::cell::RefCell;
     use std::rc::Rc;
 
     const LOCK: GlobalAddress = GlobalAddress::new(NodeId(0), 128);
     const LEASE: Duration = Duration::from_millis(2);
 
-    fn simulation(seed: u64) -> Simulation {
-        let mut simulation = Simulation::new(seed, Preset::ConnectX6.parameters(), Delivery::Torn);
+    fn simulation(seed: u64) -> FabricSimulation {
+        let mut simulation =
+            FabricSimulation::new(seed, NetworkPreset::ConnectX6.parameters(), Delivery::Torn);
         simulation.add_node(1 << 16);
         simulation
     }
@@ -387,13 +388,13 @@ mod tests {
             endpoint.write(LOCK, &77_u64.to_le_bytes()).await.unwrap();
             let locker = Locker::new(3, LEASE);
             let held = locker.lock(&endpoint, LOCK).await.unwrap();
-            assert_eq!(held.before, Before::Free(77));
+            assert_eq!(held.before, PriorLockState::Free(77));
             assert!(held.is_safe(&endpoint));
             endpoint.sleep(LEASE).await;
             assert!(!held.is_safe(&endpoint));
             endpoint.write(LOCK, &78_u64.to_le_bytes()).await.unwrap();
             let again = locker.lock(&endpoint, LOCK).await.unwrap();
-            assert_eq!(again.before, Before::Free(78));
+            assert_eq!(again.before, PriorLockState::Free(78));
             assert_ne!(again.word, held.word);
         });
         assert_eq!(simulation.run(), 0);
@@ -426,11 +427,12 @@ mod tests {
             assert_eq!(simulation.run(), 0, "seed {seed}");
             let taken = taken.borrow();
             assert_eq!(taken.len(), 83);
-            let over =
-                |(_, before, _): &&(u32, Before, Duration)| matches!(before, Before::Abandoned(_));
+            let over = |(_, before, _): &&(u32, PriorLockState, Duration)| {
+                matches!(before, PriorLockState::Abandoned(_))
+            };
             let over: Vec<_> = taken.iter().filter(over).collect();
             assert_eq!(over.len(), 1, "seed {seed}");
-            let Before::Abandoned(word) = over[0].1 else {
+            let PriorLockState::Abandoned(word) = over[0].1 else {
                 panic!("taken over")
             };
             assert_eq!(owner(word), 0);

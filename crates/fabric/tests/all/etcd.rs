@@ -5,10 +5,10 @@
 
 use nearfield_fabric::NodeId;
 use nearfield_fabric::membership::{
-    Change, EtcdMembers, Membership, MembershipError, Node, Registration, RegistrationEvent,
-    Reservation,
+    EtcdMembers, MemberNode, MembershipChange, MembershipError, NodeMembership, Registration,
+    RegistrationEvent, Reservation,
 };
-use nearfield_testkit::etcd::{Cluster, free_port, post, until};
+use nearfield_testkit::etcd::{EtcdCluster, free_port, post, until};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ const LEASE: Duration = Duration::from_secs(2);
 /// A limit that only a hanging test reaches, even on a busy machine.
 const LONG: Duration = Duration::from_secs(120);
 
-fn urls(cluster: &Cluster) -> EtcdMembers {
+fn urls(cluster: &EtcdCluster) -> EtcdMembers {
     cluster.urls().parse().expect("URLs")
 }
 
@@ -53,11 +53,11 @@ fn register(members: &EtcdMembers, name: &str) -> (Registration, Events) {
     try_register(members, name, None).expect("it is registered")
 }
 
-fn next(changes: &Receiver<Change>) -> Change {
+fn next(changes: &Receiver<MembershipChange>) -> MembershipChange {
     changes.recv_timeout(LONG).expect("a change")
 }
 
-fn numbers(nodes: &[Node]) -> Vec<(u16, &str)> {
+fn numbers(nodes: &[MemberNode]) -> Vec<(u16, &str)> {
     nodes
         .iter()
         .map(|node| (node.number.0, node.name.as_str()))
@@ -66,14 +66,14 @@ fn numbers(nodes: &[Node]) -> Vec<(u16, &str)> {
 
 /// A connection to etcd that can be cut, so that a registration over it seems to die: its lease is
 /// neither revoked nor renewed.
-struct Severed {
+struct SeverableEtcd {
     stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
     members: EtcdMembers,
 }
 
-impl Severed {
+impl SeverableEtcd {
     /// Creates a connection to etcd that can be cut.
-    fn new(cluster: &Cluster) -> Severed {
+    fn new(cluster: &EtcdCluster) -> SeverableEtcd {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound");
         let to = cluster.url(0).trim_start_matches("http://").to_owned();
@@ -102,7 +102,7 @@ impl Severed {
                 }
             }
         });
-        Severed {
+        SeverableEtcd {
             stop,
             members: format!("http://{address}").parse().expect("a URL"),
         }
@@ -115,18 +115,21 @@ impl Severed {
 
 #[test]
 fn nodes_are_found_numbered_and_lost() {
-    let Some(cluster) = Cluster::start(1) else {
+    let Some(cluster) = EtcdCluster::start(1) else {
         return;
     };
     let members = urls(&cluster);
-    let membership = Membership::follow(&members).expect("etcd");
+    let membership = NodeMembership::follow(&members).expect("etcd");
     assert_eq!(membership.nodes(), []);
     let changes = membership.changes();
     let left = try_register_for(LONG * 10, &members, "left", None);
     let (left, _) = left.expect("it is registered");
     // Nodes that register close together may be reported in the order of their numbers.
     let told = |registration: &Registration| {
-        assert_eq!(next(&changes), Change::Found(registration.node().clone()));
+        assert_eq!(
+            next(&changes),
+            MembershipChange::Found(registration.node().clone())
+        );
     };
     told(&left);
     let (seventh, _) = try_register(&members, "seventh", Some(7)).expect("a number");
@@ -137,13 +140,13 @@ fn nodes_are_found_numbered_and_lost() {
     assert_eq!(numbers(&membership.nodes()), all);
     assert_eq!(membership.nodes()[0].bytes, Some(4096));
     // A later client finds the same.
-    let late = Membership::follow(&members).expect("etcd");
+    let late = NodeMembership::follow(&members).expect("etcd");
     assert_eq!(late.nodes(), membership.nodes());
 
     // The watch reports a node that ends, long before its lease expires.
     let (ended, began) = (left.node().clone(), Instant::now());
     drop(left);
-    assert_eq!(next(&changes), Change::Lost(ended.clone()));
+    assert_eq!(next(&changes), MembershipChange::Lost(ended.clone()));
     assert!(began.elapsed() < LONG);
     // The name has its number again, which no other node has had meanwhile.
     let (other, _) = register(&members, "other");
@@ -157,7 +160,7 @@ fn nodes_are_found_numbered_and_lost() {
 
 #[test]
 fn names_and_numbers_are_not_given_twice() {
-    let Some(cluster) = Cluster::start(1) else {
+    let Some(cluster) = EtcdCluster::start(1) else {
         return;
     };
     let members = urls(&cluster);
@@ -222,14 +225,14 @@ fn names_and_numbers_are_not_given_twice() {
 
 #[test]
 fn the_dead_are_lost_when_their_lease_runs_out_and_may_come_back() {
-    let Some(cluster) = Cluster::start(1) else {
+    let Some(cluster) = EtcdCluster::start(1) else {
         return;
     };
-    let (members, way) = (urls(&cluster), Severed::new(&cluster));
-    let membership = Membership::follow(&members).expect("etcd");
+    let (members, way) = (urls(&cluster), SeverableEtcd::new(&cluster));
+    let membership = NodeMembership::follow(&members).expect("etcd");
     let changes = membership.changes();
     let (dead, events) = register(&way.members, "left");
-    assert_eq!(next(&changes), Change::Found(dead.node().clone()));
+    assert_eq!(next(&changes), MembershipChange::Found(dead.node().clone()));
     // Wait for three renewals, so that the observed lease is not the first grant.
     std::thread::sleep(LEASE + LEASE / 4);
     assert!(events.try_recv().is_err());
@@ -240,8 +243,11 @@ fn the_dead_are_lost_when_their_lease_runs_out_and_may_come_back() {
     let (again, _) = register(&members, "left");
     let waited = cut.elapsed();
     assert!(waited > LEASE / 3 && waited < LONG, "{waited:?}");
-    assert_eq!(next(&changes), Change::Lost(dead.node().clone()));
-    assert_eq!(next(&changes), Change::Found(again.node().clone()));
+    assert_eq!(next(&changes), MembershipChange::Lost(dead.node().clone()));
+    assert_eq!(
+        next(&changes),
+        MembershipChange::Found(again.node().clone())
+    );
     assert_eq!(again.node().number, dead.node().number);
     let event = events.recv_timeout(LONG).expect("an event");
     assert!(
@@ -255,17 +261,17 @@ fn the_dead_are_lost_when_their_lease_runs_out_and_may_come_back() {
 
 #[test]
 fn etcd_may_be_killed_and_come_back_with_what_it_knew_or_without() {
-    let Some(mut cluster) = Cluster::start(1) else {
+    let Some(mut cluster) = EtcdCluster::start(1) else {
         return;
     };
     let members = urls(&cluster);
     let (left, left_events) = register(&members, "left");
     let (right, right_events) = try_register(&members, "right", Some(9)).expect("a number");
-    let membership = Membership::follow(&members).expect("etcd");
+    let membership = NodeMembership::follow(&members).expect("etcd");
     let changes = membership.changes();
     let all = [left.node().clone(), right.node().clone()];
     for node in &all {
-        assert_eq!(next(&changes), Change::Found(node.clone()));
+        assert_eq!(next(&changes), MembershipChange::Found(node.clone()));
     }
     for forgets in [false, true] {
         cluster.kill(0);
@@ -296,14 +302,14 @@ fn etcd_may_be_killed_and_come_back_with_what_it_knew_or_without() {
         // Wait so long that a node that had not come back would be reported as lost, and the leases
         // would expire.
         std::thread::sleep(LEASE * 2);
-        let fresh = Membership::follow(&members).expect("etcd");
+        let fresh = NodeMembership::follow(&members).expect("etcd");
         assert_eq!(fresh.nodes(), all);
         assert_eq!(membership.nodes(), all);
         assert_eq!(changes.try_iter().collect::<Vec<_>>(), []);
     }
     // Changes are reported as before.
     drop(left);
-    assert_eq!(next(&changes), Change::Lost(all[0].clone()));
+    assert_eq!(next(&changes), MembershipChange::Lost(all[0].clone()));
 
     // A node that ends while etcd has lost all its data is lost, although later.
     cluster.kill(0);
@@ -312,20 +318,20 @@ fn etcd_may_be_killed_and_come_back_with_what_it_knew_or_without() {
     cluster.forget_all();
     cluster.run(0);
     let ended = Instant::now();
-    assert_eq!(next(&changes), Change::Lost(all[1].clone()));
+    assert_eq!(next(&changes), MembershipChange::Lost(all[1].clone()));
     assert!(ended.elapsed() > LEASE);
 }
 
 #[test]
 fn three_members_lose_their_leader() {
-    let Some(mut cluster) = Cluster::start(3) else {
+    let Some(mut cluster) = EtcdCluster::start(3) else {
         return;
     };
     let members = urls(&cluster);
     let (left, events) = register(&members, "left");
-    let membership = Membership::follow(&members).expect("etcd");
+    let membership = NodeMembership::follow(&members).expect("etcd");
     let changes = membership.changes();
-    assert_eq!(next(&changes), Change::Found(left.node().clone()));
+    assert_eq!(next(&changes), MembershipChange::Found(left.node().clone()));
     for _ in 0..2 {
         let leader = cluster.leader();
         cluster.kill(leader);
@@ -333,11 +339,14 @@ fn three_members_lose_their_leader() {
         let began = Instant::now();
         let (right, _) = register(&members, "right");
         assert!(began.elapsed() < LONG);
-        assert_eq!(next(&changes), Change::Found(right.node().clone()));
+        assert_eq!(
+            next(&changes),
+            MembershipChange::Found(right.node().clone())
+        );
         assert_eq!(right.node().number, NodeId(1));
         let ended = right.node().clone();
         drop(right);
-        assert_eq!(next(&changes), Change::Lost(ended));
+        assert_eq!(next(&changes), MembershipChange::Lost(ended));
         cluster.run(leader);
         cluster.wait_ready();
     }
@@ -350,26 +359,26 @@ fn three_members_lose_their_leader() {
 
 #[test]
 fn what_is_not_understood_is_refused_by_name() {
-    let Some(cluster) = Cluster::start(1) else {
+    let Some(cluster) = EtcdCluster::start(1) else {
         return;
     };
     let members = urls(&cluster);
     let (left, _) = register(&members, "left");
-    let membership = Membership::follow(&members).expect("etcd");
+    let membership = NodeMembership::follow(&members).expect("etcd");
     let changes = membership.changes();
-    assert_eq!(next(&changes), Change::Found(left.node().clone()));
+    assert_eq!(next(&changes), MembershipChange::Found(left.node().clone()));
     // The values are nearfield/node/new: {"version":2}, and nearfield/node/junk: junk.
     let url = cluster.url(0);
     let new = r#"{"key":"bmVhcmZpZWxkL25vZGUvbmV3","value":"eyJ2ZXJzaW9uIjoyfQ=="}"#;
     let junk = r#"{"key":"bmVhcmZpZWxkL25vZGUvanVuaw==","value":"anVuaw=="}"#;
     assert!(post(url, "kv/put", new).contains("revision"));
     let version = "memory node \"new\" is registered in version 2, which is not 1";
-    let Change::Refused(error) = next(&changes) else {
+    let MembershipChange::Refused(error) = next(&changes) else {
         panic!("not refused");
     };
     assert_eq!(error.to_string(), version);
     assert!(post(url, "kv/put", junk).contains("revision"));
-    let Change::Refused(error) = next(&changes) else {
+    let MembershipChange::Refused(error) = next(&changes) else {
         panic!("not refused");
     };
     let foreign = "what etcd holds at \"nearfield/node/junk\" is no registration of a memory node";
@@ -387,7 +396,7 @@ fn etcd_that_does_not_answer_is_told_soon() {
     let silent = format!("http://{}", silent.local_addr().expect("bound"));
     let members: EtcdMembers = format!("{refusing},{silent}").parse().expect("URLs");
     let began = Instant::now();
-    let error = Membership::follow(&members)
+    let error = NodeMembership::follow(&members)
         .expect_err("nobody answers")
         .to_string();
     assert!(began.elapsed() < LONG);
@@ -413,7 +422,7 @@ fn etcd_that_does_not_answer_is_told_soon() {
         let _ = stream.read(&mut [0; 4096]);
         let _ = stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone");
     });
-    let error = Membership::follow(&url.parse().expect("a URL")).expect_err("it is not etcd");
+    let error = NodeMembership::follow(&url.parse().expect("a URL")).expect_err("it is not etcd");
     let expected =
         format!("{url} is not etcd 3.4 or later: it answers kv/range by status 404, \"none\"");
     assert_eq!(error.to_string(), expected);

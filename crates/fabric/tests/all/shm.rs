@@ -4,13 +4,13 @@
 #![cfg(target_os = "linux")]
 
 use crate::suite::{
-    LONG, NODE, Process, Role, SIZE, WORKERS, at, block_on, check_counts, check_crossings,
+    LONG, NODE, Role, RoleProcess, SIZE, WORKERS, at, block_on, check_counts, check_crossings,
     read_with_flag, run, scenario, until, word,
 };
 use nearfield_fabric::transport::shm::{ShmEndpoint, ShmError, ShmNode};
-use nearfield_fabric::transport::sim::{Delivery, Simulation};
+use nearfield_fabric::transport::sim::{Delivery, FabricSimulation};
 use nearfield_fabric::{Endpoint, FabricError};
-use nearfield_hardware::network::Preset;
+use nearfield_hardware::network::NetworkPreset;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::pin::Pin;
@@ -33,15 +33,15 @@ fn attach(name: &str) -> ShmEndpoint {
 /// Serves a node meanwhile.
 fn served<T>(node: &ShmNode, act: impl FnOnce() -> T) -> T {
     /// A guard that stops the node, even if a test fails.
-    struct Stop<'s>(&'s AtomicBool);
-    impl Drop for Stop<'_> {
+    struct NodeStopGuard<'s>(&'s AtomicBool);
+    impl Drop for NodeStopGuard<'_> {
         fn drop(&mut self) {
             self.0.store(true, Ordering::Relaxed);
         }
     }
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let _stop = Stop(&stop);
+        let _stop = NodeStopGuard(&stop);
         scope.spawn(|| node.serve(&stop));
         act()
     })
@@ -77,7 +77,7 @@ fn processes_exclude_each_other_by_swaps_and_add() {
 #[test]
 fn who_sees_a_flag_sees_what_was_written_before() {
     let node = node("flag");
-    let writer = Process::start(ROLES, "write", node.name(), 0);
+    let writer = RoleProcess::start(ROLES, "write", node.name(), 0);
     read_with_flag(&attach(node.name()));
     writer.succeeds();
 }
@@ -115,7 +115,7 @@ fn hold(endpoint: &ShmEndpoint) {
 fn a_killed_client_holds_up_nobody_and_keeps_nothing() {
     for answered in [false, true] {
         let node = node("hold");
-        let holder = Process::start(ROLES, "hold", node.name(), 0);
+        let holder = RoleProcess::start(ROLES, "hold", node.name(), 0);
         let endpoint = attach(node.name());
         until("calls", || word(&endpoint, 64) != 0);
         if !answered {
@@ -224,7 +224,7 @@ fn what_is_written_stays_while_pages_become_large() {
 #[test]
 fn a_killed_node_is_lost_and_can_be_replaced() {
     let name = &name("lost");
-    let process = Process::start(ROLES, "node", name, 0);
+    let process = RoleProcess::start(ROLES, "node", name, 0);
     let mut attached = None;
     until("a node", || {
         attached = ShmEndpoint::attach([name]).ok();
@@ -265,7 +265,7 @@ fn a_killed_node_is_lost_and_can_be_replaced() {
 #[test]
 fn verbs_notice_a_killed_node_by_themselves() {
     let name = &name("notice");
-    let process = Process::start(ROLES, "node", name, 0);
+    let process = RoleProcess::start(ROLES, "node", name, 0);
     until("a node", || ShmEndpoint::attach([name]).is_ok());
     let endpoint = attach(name);
     drop(process);
@@ -333,7 +333,8 @@ fn what_is_not_such_a_node_is_refused_by_name() {
 #[test]
 fn transports_do_the_same() {
     for delivery in [Delivery::Whole, Delivery::Torn, Delivery::TornWords] {
-        let mut simulation = Simulation::new(1, Preset::ConnectX6.parameters(), delivery);
+        let mut simulation =
+            FabricSimulation::new(1, NetworkPreset::ConnectX6.parameters(), delivery);
         let number = simulation.add_node(SIZE as usize);
         let endpoint = simulation.endpoint(0);
         simulation.spawn(0, async move { scenario(&endpoint, number).await });

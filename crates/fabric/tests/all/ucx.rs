@@ -6,12 +6,12 @@
 #![cfg(target_os = "linux")]
 
 use crate::suite::{
-    LONG, NODE, Process, Role, SIZE, WORKERS, at, block_on, check_counts, check_crossings,
+    LONG, NODE, Role, RoleProcess, SIZE, WORKERS, at, block_on, check_counts, check_crossings,
     output_within, read_with_flag, run, scenario, until, word,
 };
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use nearfield_fabric::transport::ucx::{UcxEndpoint, UcxError, UcxNode};
-use nearfield_fabric::{Endpoint, FabricError, MaskedSwap, NodeId, Verb};
+use nearfield_fabric::{Endpoint, FabricError, FabricVerb, MaskedSwap, NodeId};
 use nearfield_testkit::machines::{CABLE, Machines};
 use parking_lot::FairMutex;
 use rand::rngs::SmallRng;
@@ -38,14 +38,14 @@ const READS: u64 = 128;
 const LOST: FabricError = FabricError::NodeLost { node: NODE };
 
 /// A node that a thread of this process serves.
-struct Served {
+struct UcxServedNode {
     address: String,
     does_posts: bool,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<u64>>,
 }
 
-impl Served {
+impl UcxServedNode {
     /// Ends it and returns the number of allocated bytes.
     fn end(mut self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
@@ -54,7 +54,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for UcxServedNode {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -65,12 +65,12 @@ impl Drop for Served {
 }
 
 /// Starts a node at any free port. Returns `None`, and prints a reason, if there is no UCX.
-fn node(number: NodeId) -> Option<Served> {
+fn node(number: NodeId) -> Option<UcxServedNode> {
     node_in_turn(number, &Arc::default())
 }
 
 /// Starts a node that executes posts while it holds `turn`.
-fn node_in_turn(number: NodeId, turn: &Arc<FairMutex<()>>) -> Option<Served> {
+fn node_in_turn(number: NodeId, turn: &Arc<FairMutex<()>>) -> Option<UcxServedNode> {
     let turn = Arc::clone(turn);
     let (said, heard) = mpsc::channel();
     let stop = Arc::new(AtomicBool::new(false));
@@ -89,7 +89,7 @@ fn node_in_turn(number: NodeId, turn: &Arc<FairMutex<()>>) -> Option<Served> {
         node.allocated_bytes()
     });
     match heard.recv().expect("an answer") {
-        Ok((address, does_posts)) => Some(Served {
+        Ok((address, does_posts)) => Some(UcxServedNode {
             address: address.to_string(),
             does_posts,
             stop,
@@ -186,7 +186,7 @@ fn process_in_a_role() {
             std::thread::park();
         },
         "leave a child" => {
-            std::mem::forget(Process::start(ROLES, "park", "", 0));
+            std::mem::forget(RoleProcess::start(ROLES, "park", "", 0));
             std::process::abort();
         }
         _ => role.play(&connect(&role.name)),
@@ -197,14 +197,14 @@ fn process_in_a_role() {
 #[test]
 fn roles_end_with_their_parents() {
     let program = std::env::current_exe().expect("this program");
-    let mut parent = Process::command(&[program.into()], ROLES, "leave a child", "", 0);
+    let mut parent = RoleProcess::command(&[program.into()], ROLES, "leave a child", "", 0);
     let (output, is_killed) = output_within(&mut parent, LONG);
     assert!(!is_killed && !output.status.success(), "{output:?}");
 }
 
 /// Returns the number of connections of a process that is the only one in its network namespace. A
 /// closed connection stays in the table for a while, but no longer has a file (inode).
-fn connections(process: &Process) -> usize {
+fn connections(process: &RoleProcess) -> usize {
     let table = std::fs::read_to_string(format!("/proc/{}/net/tcp", process.0.id()));
     let table = table.expect("a process");
     let is_open = |line: &&str| {
@@ -216,13 +216,13 @@ fn connections(process: &Process) -> usize {
 }
 
 /// Starts a node as a process. Returns it with its address.
-fn node_process() -> Option<(Process, String)> {
+fn node_process() -> Option<(RoleProcess, String)> {
     // This prints the reason if there is no UCX.
     node(NODE)?;
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = free.local_addr().expect("an address").to_string();
     drop(free);
-    let process = Process::start(ROLES, "node", &address, 0);
+    let process = RoleProcess::start(ROLES, "node", &address, 0);
     until("a node", || UcxEndpoint::connect([&address]).is_ok());
     Some((process, address))
 }
@@ -246,7 +246,7 @@ fn processes_exclude_each_other_by_swaps_and_add() {
 #[test]
 fn who_sees_a_flag_sees_what_was_written_before() {
     let Some(node) = node(NODE) else { return };
-    let writer = Process::start(ROLES, "write", &node.address, 0);
+    let writer = RoleProcess::start(ROLES, "write", &node.address, 0);
     read_with_flag(&connect(&node.address));
     writer.succeeds();
 }
@@ -282,11 +282,11 @@ fn reads_see_nothing_of_what_their_post_writes_later() {
             for round in 0..3_u8 {
                 let written = [round + 1; 900];
                 let mut verbs = [
-                    Verb::Read {
+                    FabricVerb::Read {
                         from,
                         into: &mut seen,
                     },
-                    Verb::Write {
+                    FabricVerb::Write {
                         to: at(own + 8),
                         bytes: &written,
                     },
@@ -302,9 +302,9 @@ fn reads_see_nothing_of_what_their_post_writes_later() {
 
 /// A guard that sets a flag when it is dropped, even by a panic, so that threads that check the
 /// flag end.
-struct Raised<'f>(&'f AtomicBool);
+struct UcxFlagGuard<'f>(&'f AtomicBool);
 
-impl Drop for Raised<'_> {
+impl Drop for UcxFlagGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -317,7 +317,7 @@ fn lines_are_read_and_written_as_one() {
     let stop = AtomicBool::new(false);
     let address = &node.address;
     std::thread::scope(|scope| {
-        let _stop = Raised(&stop);
+        let _stop = UcxFlagGuard(&stop);
         for writer in 0..2_u8 {
             let stop = &stop;
             scope.spawn(move || {
@@ -369,12 +369,12 @@ fn masked_swaps_succeed_whatever_the_other_bits_are() {
                         let mut count = [0; 8];
                         // The read after the swap returns later data, even if both are repeated.
                         let mut verbs = [
-                            Verb::Swap {
+                            FabricVerb::Swap {
                                 at: at(64),
                                 swap: lock,
                                 found: 0,
                             },
-                            Verb::Read {
+                            FabricVerb::Read {
                                 from: at(128),
                                 into: &mut count,
                             },
@@ -415,23 +415,23 @@ fn many_posts_of_a_client_are_under_way_at_once_on_several_nodes() {
                 let own = 4096 + 64 * task;
                 let (mut first, mut second) = ([0; 8], [0; 8]);
                 let mut verbs = [
-                    Verb::Write {
+                    FabricVerb::Write {
                         to: on(1, own),
                         bytes: &bytes,
                     },
-                    Verb::Write {
+                    FabricVerb::Write {
                         to: on(7, own),
                         bytes: &bytes,
                     },
-                    Verb::Read {
+                    FabricVerb::Read {
                         from: on(7, own),
                         into: &mut first,
                     },
-                    Verb::Read {
+                    FabricVerb::Read {
                         from: on(1, own),
                         into: &mut second,
                     },
-                    Verb::Add {
+                    FabricVerb::Add {
                         at: on(7, 64),
                         summand: 1,
                         found: 0,
@@ -496,7 +496,7 @@ fn dropped_posts_and_calls_keep_nothing() {
 #[test]
 fn what_a_killed_client_has_written_and_allocated_stays() {
     let Some(node) = node(NODE) else { return };
-    let client = Process::start(ROLES, "allocate and park", &node.address, 0);
+    let client = RoleProcess::start(ROLES, "allocate and park", &node.address, 0);
     let endpoint = connect(&node.address);
     until("its flag", || word(&endpoint, 64) != 0);
     drop(client);
@@ -513,12 +513,12 @@ async fn read_until_killed(endpoint: &UcxEndpoint) {
     let mut seen = [0; 3000];
     loop {
         let mut verbs = [
-            Verb::Add {
+            FabricVerb::Add {
                 at: at(READS),
                 summand: 1,
                 found: 0,
             },
-            Verb::Read {
+            FabricVerb::Read {
                 from: at(4096),
                 into: &mut seen,
             },
@@ -529,7 +529,7 @@ async fn read_until_killed(endpoint: &UcxEndpoint) {
 
 /// Returns the number of files and connections that a process has open, and its memory in
 /// kilobytes.
-fn held(process: &Process) -> (usize, u64) {
+fn held(process: &RoleProcess) -> (usize, u64) {
     let of = |what| format!("/proc/{}/{what}", process.0.id());
     let files = std::fs::read_dir(of("fd")).expect("a process").count();
     let status = std::fs::read_to_string(of("status")).expect("a process");
@@ -558,8 +558,8 @@ fn clients_that_are_killed_leave_nothing_at_their_node() {
     let random = &mut SmallRng::seed_from_u64(1);
     let mut before = (0, 0);
     for round in 0..60 {
-        let clients =
-            [0, 1, 2].map(|number| Process::start(ROLES, "read until killed", &address, number));
+        let clients = [0, 1, 2]
+            .map(|number| RoleProcess::start(ROLES, "read until killed", &address, number));
         // In each fourth round the processes work before the kill.
         let done = word(&endpoint, READS);
         until("some work", || {
@@ -675,9 +675,9 @@ fn machines(count: u8) -> Option<Machines> {
 }
 
 /// Starts a process on a machine; the node's machine is the second.
-fn start_on(machines: &Machines, machine: usize, role: &str, number: u64) -> Process {
+fn start_on(machines: &Machines, machine: usize, role: &str, number: u64) -> RoleProcess {
     let address = format!("{}:7000", machines.address(1));
-    Process::start_by(&machines.on(machine), ROLES, role, &address, number)
+    RoleProcess::start_by(&machines.on(machine), ROLES, role, &address, number)
 }
 
 #[test]
@@ -690,7 +690,7 @@ fn nodes_of_another_machine_are_reached_until_the_cable_is_cut() {
     let _node = start_on(&machines, 1, "node", 0);
     start_on(&machines, 0, "wait for the node", 0).succeeds();
     let counting = [0, 1].map(|number| start_on(&machines, 0, "count", number));
-    counting.into_iter().for_each(Process::succeeds);
+    counting.into_iter().for_each(RoleProcess::succeeds);
     start_on(&machines, 0, "check counts", 2).succeeds();
     start_on(&machines, 0, "cut the cable", 0).succeeds();
 }
@@ -714,7 +714,7 @@ fn a_node_parts_with_clients_that_vanish() {
     let sooner = ["env", "UCX_TCP_KEEPIDLE=1s", "UCX_TCP_KEEPINTVL=1s"];
     let words = [&on_node[..], &sooner].concat();
     let address = format!("{}:7000", machines.address(1));
-    let node = Process::start_by(&words, ROLES, "node", &address, 0);
+    let node = RoleProcess::start_by(&words, ROLES, "node", &address, 0);
     start_on(&machines, 0, "wait for the node", 0).succeeds();
     // The client that has waited for the node has ended, but the node may not have noticed: if its
     // connections were counted here, two clients would never be enough below.
@@ -732,7 +732,7 @@ fn a_node_parts_with_clients_that_vanish() {
     drop((busy, idle));
     // The node serves others meanwhile.
     let counting = [0, 1].map(|number| start_on(&machines, 0, "count", number));
-    counting.into_iter().for_each(Process::succeeds);
+    counting.into_iter().for_each(RoleProcess::succeeds);
     start_on(&machines, 0, "check counts", 2).succeeds();
     until("connections that are closed", || held(&node).0 <= before);
 }

@@ -80,23 +80,23 @@ const ADDITIONS_PER_HALVING: u64 = 128;
 /// ```
 #[derive(Debug)]
 pub struct FrequencySketch {
-    blocks: Box<[Block]>,
+    blocks: Box<[SketchBlock]>,
 }
 
 /// One cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Block {
+struct SketchBlock {
     counters: [AtomicU64; COUNTER_WORDS],
     /// Number of additions since the block was halved.
     additions: AtomicU64,
 }
 
-const _: () = assert!(size_of::<Block>() == 64);
+const _: () = assert!(size_of::<SketchBlock>() == 64);
 
 /// The position of a counter within its block.
 #[derive(Clone, Copy)]
-struct Place {
+struct SketchCounterPosition {
     word: usize,
     shift: usize,
 }
@@ -108,9 +108,9 @@ impl FrequencySketch {
     /// Creates a sketch of at most `budget` bytes, rounded down to whole cache lines of 64 bytes,
     /// but at least one.
     pub fn with_bytes(budget: usize) -> Self {
-        let count = (budget / size_of::<Block>()).max(1);
+        let count = (budget / size_of::<SketchBlock>()).max(1);
         FrequencySketch {
-            blocks: (0..count).map(|_| Block::default()).collect(),
+            blocks: (0..count).map(|_| SketchBlock::default()).collect(),
         }
     }
 
@@ -132,15 +132,15 @@ impl FrequencySketch {
     }
 
     #[inline]
-    fn block(&self, hash: u64) -> &Block {
+    fn block(&self, hash: u64) -> &SketchBlock {
         let index = (u128::from(hash) * self.blocks.len() as u128) >> 64;
         &self.blocks[index as usize]
     }
 }
 
-impl Block {
+impl SketchBlock {
     #[inline]
-    fn record(&self, places: [Place; ROWS]) -> u8 {
+    fn record(&self, places: [SketchCounterPosition; ROWS]) -> u8 {
         let least = self.least(places);
         if least == COUNTER_MAX {
             return COUNTER_MAX as u8;
@@ -160,8 +160,9 @@ impl Block {
     }
 
     #[inline]
-    fn least(&self, places: [Place; ROWS]) -> u64 {
-        let counter = |place: Place| place.counter(self.counters[place.word].load(Relaxed));
+    fn least(&self, places: [SketchCounterPosition; ROWS]) -> u64 {
+        let counter =
+            |place: SketchCounterPosition| place.counter(self.counters[place.word].load(Relaxed));
         let [a, b, c, d] = places.map(counter);
         a.min(b).min(c.min(d))
     }
@@ -175,7 +176,7 @@ impl Block {
     }
 }
 
-impl Place {
+impl SketchCounterPosition {
     #[inline]
     fn counter(self, word: u64) -> u64 {
         (word >> self.shift) & COUNTER_MAX
@@ -184,11 +185,11 @@ impl Place {
 
 /// Returns a counter in each row; never the same one twice, because a row has nibbles of its own.
 #[inline]
-fn places(hash: u64) -> [Place; ROWS] {
+fn places(hash: u64) -> [SketchCounterPosition; ROWS] {
     array::from_fn(|row| {
         let bits = (hash >> (row * BITS_PER_ROW)) as usize;
         let nibble = row * NIBBLES_PER_ROW + bits % NIBBLES_PER_ROW;
-        Place {
+        SketchCounterPosition {
             word: (((bits >> 2) & 0xff) * COUNTER_WORDS) >> 8,
             shift: nibble * COUNTER_BITS,
         }

@@ -12,12 +12,12 @@ fn hash(key: u64) -> u64 {
 }
 
 /// Generator of keys 0, 1, 2, … with frequencies that fall as 1 / (key + 1)^exponent.
-struct Zipf {
+struct SketchZipfKeys {
     cumulative: Vec<f64>,
     random: SmallRng,
 }
 
-impl Zipf {
+impl SketchZipfKeys {
     fn new(keys: usize, exponent: f64, seed: u64) -> Self {
         let weights = (1..=keys).map(|rank| (rank as f64).powf(-exponent));
         let cumulative = weights
@@ -27,7 +27,7 @@ impl Zipf {
             })
             .collect();
         let random = SmallRng::seed_from_u64(seed);
-        Zipf { cumulative, random }
+        SketchZipfKeys { cumulative, random }
     }
 
     fn draw(&mut self) -> u64 {
@@ -84,7 +84,7 @@ fn a_block_halves_after_its_additions() {
 
 #[test]
 fn halving_keeps_counters_apart() {
-    let block = Block::default();
+    let block = SketchBlock::default();
     for word in &block.counters {
         word.store(0xfedc_ba98_7654_3210, Relaxed);
     }
@@ -120,7 +120,7 @@ fn hot_keys_stand_out_under_zipf() {
     const HOT_KEYS: u64 = 8192;
     const KEYS: u64 = 1_000_000;
     let sketch = FrequencySketch::with_bytes(HOT_KEYS as usize * 8);
-    let mut zipf = Zipf::new(KEYS as usize, 0.99, 7);
+    let mut zipf = SketchZipfKeys::new(KEYS as usize, 0.99, 7);
     for _ in 0..4_000_000 {
         sketch.record(hash(zipf.draw()));
     }
@@ -136,7 +136,7 @@ fn hot_keys_stand_out_under_zipf() {
 #[test]
 fn a_new_hot_set_replaces_the_old_one() {
     let sketch = FrequencySketch::with_bytes(8192);
-    let mut zipf = Zipf::new(100_000, 0.99, 11);
+    let mut zipf = SketchZipfKeys::new(100_000, 0.99, 11);
     for _ in 0..200_000 {
         sketch.record(hash(zipf.draw()));
     }
@@ -182,7 +182,7 @@ fn threads_share_a_sketch() {
         for seed in 0..4 {
             let sketch = &sketch;
             scope.spawn(move || {
-                let mut zipf = Zipf::new(100_000, 0.99, seed);
+                let mut zipf = SketchZipfKeys::new(100_000, 0.99, seed);
                 for _ in 0..100_000 {
                     sketch.record(hash(zipf.draw()));
                 }

@@ -16,16 +16,16 @@ pub use pool::PoolBuilder;
 pub use tiered::TieredBuilder;
 
 use crate::form::MapForm;
-use crate::map::Map;
+use crate::map::OrderedMap;
 #[cfg(feature = "pim")]
 use crate::placement::Pim;
 #[cfg(feature = "pool")]
-use crate::placement::Pool;
-use nearfield_core::{Bytes, Error, Words};
-use nearfield_radix::{EngineOptions, Loader, Radix};
+use crate::placement::PoolPlacement;
+use nearfield_core::{ByteStrings, OperationError, Words};
+use nearfield_radix::{EngineOptions, RadixIndex, RadixLoader};
 use std::marker::PhantomData;
 
-/// Builder of a [`Map`] with options other than the defaults.
+/// Builder of an [`OrderedMap`] with options other than the defaults.
 ///
 /// ```
 /// use nearfield::{EngineOptions, WordMap};
@@ -35,19 +35,19 @@ use std::marker::PhantomData;
 ///     .engine_options(EngineOptions::operation_centric())
 ///     .build()?;
 /// assert!(map.is_empty());
-/// # Ok::<(), nearfield::Error>(())
+/// # Ok::<(), nearfield::OperationError>(())
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it builds"]
-pub struct Builder<F: MapForm> {
+pub struct MapBuilder<F: MapForm> {
     memory_limit: usize,
     engine_options: EngineOptions,
     form: PhantomData<F>,
 }
 
-impl<F: MapForm> Default for Builder<F> {
+impl<F: MapForm> Default for MapBuilder<F> {
     fn default() -> Self {
-        Builder {
+        MapBuilder {
             memory_limit: usize::MAX,
             engine_options: EngineOptions::default(),
             form: PhantomData,
@@ -55,25 +55,25 @@ impl<F: MapForm> Default for Builder<F> {
     }
 }
 
-impl<F: MapForm> Builder<F> {
+impl<F: MapForm> MapBuilder<F> {
     /// Sets the greatest number of bytes that nodes, keys and values may take; no limit by default.
     /// Writes that would need more fail with `OutOfMemory` and change nothing.
     ///
     /// ```
-    /// use nearfield::{Error, WordMap};
+    /// use nearfield::{OperationError, WordMap};
     ///
     /// let map = WordMap::builder().memory_limit(1 << 20).build()?;
     /// let error = map.extend((0..1 << 20).map(|n| (n << 20, n))).unwrap_err();
-    /// assert!(matches!(error, Error::OutOfMemory { .. }));
-    /// # Ok::<(), nearfield::Error>(())
+    /// assert!(matches!(error, OperationError::OutOfMemory { .. }));
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn memory_limit(mut self, bytes: usize) -> Self {
         self.memory_limit = bytes;
         self
     }
 
-    /// Sets the techniques by which batches are executed. [`Map::set_engine_options`] changes them
-    /// later.
+    /// Sets the techniques by which batches are executed. [`OrderedMap::set_engine_options`]
+    /// changes them later.
     ///
     /// ```
     /// use nearfield::{Combine, EngineOptions, WordMap};
@@ -81,7 +81,7 @@ impl<F: MapForm> Builder<F> {
     /// let options = EngineOptions { combine: Combine::Always, ..EngineOptions::default() };
     /// let map = WordMap::builder().engine_options(options).build()?;
     /// assert_eq!(map.engine_options().combine, Combine::Always);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn engine_options(mut self, options: EngineOptions) -> Self {
         self.engine_options = options;
@@ -93,7 +93,7 @@ impl<F: MapForm> Builder<F> {
     ///
     /// ```
     /// # #[cfg(target_os = "linux")] {
-    /// use nearfield::{Bytes, Map, Pool};
+    /// use nearfield::{ByteStrings, OrderedMap, PoolPlacement};
     /// # use nearfield_fabric::{NodeId, transport::shm::ShmNode};
     /// # use std::sync::atomic::{AtomicBool, Ordering};
     /// # let name = format!("builder-{}", std::process::id());
@@ -103,20 +103,20 @@ impl<F: MapForm> Builder<F> {
     /// # scope.spawn(|| node.serve(&stop));
     ///
     /// // `name` is that of a node: `nearfield memory-node --listen shm:NAME --size 1gb`
-    /// let map = Map::<Bytes>::builder().pool(Pool::shm([&name])).build()?;
+    /// let map = OrderedMap::<ByteStrings>::builder().pool(PoolPlacement::shm([&name])).build()?;
     /// map.insert(b"ann", b"1")?;
     ///
     /// // Another process would do the same to share the entries.
-    /// let same = Map::<Bytes>::builder().pool(Pool::shm([&name])).build()?;
+    /// let same = OrderedMap::<ByteStrings>::builder().pool(PoolPlacement::shm([&name])).build()?;
     /// assert_eq!(same.get(b"ann")?, Some(b"1".to_vec()));
     /// # stop.store(true, Ordering::Relaxed);
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # Ok::<_, Box<dyn std::error::OperationError>>(())
     /// # })?;
     /// # }
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # Ok::<_, Box<dyn std::error::OperationError>>(())
     /// ```
     #[cfg(feature = "pool")]
-    pub fn pool(self, pool: Pool) -> PoolBuilder<F> {
+    pub fn pool(self, pool: PoolPlacement) -> PoolBuilder<F> {
         PoolBuilder::new(pool)
     }
 
@@ -125,11 +125,12 @@ impl<F: MapForm> Builder<F> {
     /// Needs the feature `pim`.
     ///
     /// ```
-    /// use nearfield::{Batch, Bytes, Map, Pim};
+    /// use nearfield::{Batch, ByteStrings, OrderedMap, Pim};
     ///
-    /// let map = Map::<Bytes>::builder().memory_limit(64 << 20).pim(Pim::workers()).build()?;
+    /// let builder = OrderedMap::<ByteStrings>::builder().memory_limit(64 << 20);
+    /// let map = builder.pim(Pim::workers()).build()?;
     /// map.insert(b"ann", b"1")?;
-    /// let mut batch = Batch::<Bytes>::new();
+    /// let mut batch = Batch::<ByteStrings>::new();
     /// for name in ["bob", "cid", "dan"] {
     ///     batch.insert(name.as_bytes(), b"2");
     /// }
@@ -137,9 +138,9 @@ impl<F: MapForm> Builder<F> {
     /// assert_eq!(map.get(b"cid")?, Some(b"2".to_vec()));
     ///
     /// let names = map.range(&b"b"[..]..).map(|entry| Ok(entry?.0));
-    /// let names: Vec<_> = names.collect::<Result<_, nearfield::Error>>()?;
+    /// let names: Vec<_> = names.collect::<Result<_, nearfield::OperationError>>()?;
     /// assert_eq!(names, [b"bob", b"cid", b"dan"]);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     #[cfg(feature = "pim")]
     pub fn pim(self, pim: Pim) -> PimBuilder<F> {
@@ -153,29 +154,32 @@ impl<F: MapForm> Builder<F> {
     /// empty map.
     ///
     /// ```
-    /// use nearfield::{Bytes, Map};
+    /// use nearfield::{ByteStrings, OrderedMap};
     ///
-    /// let map = Map::<Bytes>::builder().build()?;
+    /// let map = OrderedMap::<ByteStrings>::builder().build()?;
     /// assert!(map.is_empty());
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
-    pub fn build(self) -> Result<Map<F>, Error> {
-        Radix::with_memory_limit(self.memory_limit).map(|radix| self.place(radix))
+    pub fn build(self) -> Result<OrderedMap<F>, OperationError> {
+        RadixIndex::with_memory_limit(self.memory_limit).map(|radix| self.place(radix))
     }
 
-    fn load(self, fill: impl FnOnce(&mut Loader<F>) -> Result<(), Error>) -> Result<Map<F>, Error> {
-        let mut loader = Loader::new(self.memory_limit)?;
+    fn load(
+        self,
+        fill: impl FnOnce(&mut RadixLoader<F>) -> Result<(), OperationError>,
+    ) -> Result<OrderedMap<F>, OperationError> {
+        let mut loader = RadixLoader::new(self.memory_limit)?;
         fill(&mut loader)?;
         loader.finish().map(|radix| self.place(radix))
     }
 
-    fn place(&self, radix: Radix<F>) -> Map<F> {
+    fn place(&self, radix: RadixIndex<F>) -> OrderedMap<F> {
         radix.set_options(self.engine_options);
-        Map::of(radix)
+        OrderedMap::of(radix)
     }
 }
 
-impl Builder<Bytes> {
+impl MapBuilder<ByteStrings> {
     /// Places the map in tiers, the fastest first: memory, compressed memory and files, one of each
     /// kind at most. Keys, and the values that are used most, are stored in memory while it has
     /// room. A value of at least 64 bytes moves to another tier as it is used less, or more. A
@@ -183,10 +187,10 @@ impl Builder<Bytes> {
     /// Needs the feature `tiers`.
     ///
     /// ```
-    /// use nearfield::{Bytes, Map, Tier};
+    /// use nearfield::{ByteStrings, OrderedMap, Tier};
     ///
     /// let folder = std::env::temp_dir();
-    /// let map = Map::<Bytes>::builder()
+    /// let map = OrderedMap::<ByteStrings>::builder()
     ///     .tiers([
     ///         Tier::memory(8 << 20),
     ///         Tier::compressed(8 << 20),
@@ -202,30 +206,30 @@ impl Builder<Bytes> {
     /// assert_eq!(first, Some("<p>page 0</p>".repeat(100).into_bytes()));
     /// let cold: u64 = map.tiers()[1..].iter().map(|tier| tier.values).sum();
     /// assert!(cold > 8_000);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), Box<dyn std::error::OperationError>>(())
     /// ```
     #[cfg(feature = "tiers")]
     pub fn tiers(self, tiers: impl IntoIterator<Item = crate::Tier>) -> TieredBuilder {
         TieredBuilder::new(tiers.into_iter().collect(), self.engine_options)
     }
 
-    /// Creates a map of entries in strictly ascending order; see [`Map::from_sorted`].
+    /// Creates a map of entries in strictly ascending order; see [`OrderedMap::from_sorted`].
     ///
     /// # Errors
-    /// Those of `Map::from_sorted`.
+    /// Those of `OrderedMap::from_sorted`.
     ///
     /// ```
-    /// use nearfield::{Bytes, Map};
+    /// use nearfield::{ByteStrings, OrderedMap};
     ///
-    /// let builder = Map::<Bytes>::builder().memory_limit(1 << 20);
+    /// let builder = OrderedMap::<ByteStrings>::builder().memory_limit(1 << 20);
     /// let map = builder.from_sorted([("ann", "1"), ("bob", "2")])?;
     /// assert_eq!(map.len(), 2);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn from_sorted<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         self,
         entries: impl IntoIterator<Item = (K, V)>,
-    ) -> Result<Map<Bytes>, Error> {
+    ) -> Result<OrderedMap<ByteStrings>, OperationError> {
         self.load(|loader| {
             let mut entries = entries.into_iter();
             entries.try_for_each(|(key, value)| loader.push(key.as_ref(), value.as_ref()))
@@ -233,23 +237,23 @@ impl Builder<Bytes> {
     }
 }
 
-impl Builder<Words> {
-    /// Creates a map of entries in strictly ascending order; see [`Map::from_sorted`].
+impl MapBuilder<Words> {
+    /// Creates a map of entries in strictly ascending order; see [`OrderedMap::from_sorted`].
     ///
     /// # Errors
-    /// Those of `Map::from_sorted`.
+    /// Those of `OrderedMap::from_sorted`.
     ///
     /// ```
     /// use nearfield::WordMap;
     ///
     /// let map = WordMap::builder().memory_limit(1 << 20).from_sorted([(1, 10)])?;
     /// assert_eq!(map.get(1), Some(10));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn from_sorted(
         self,
         entries: impl IntoIterator<Item = (u64, u64)>,
-    ) -> Result<Map<Words>, Error> {
+    ) -> Result<OrderedMap<Words>, OperationError> {
         self.load(|loader| {
             let mut entries = entries.into_iter();
             entries.try_for_each(|(key, value)| loader.push(key, value))

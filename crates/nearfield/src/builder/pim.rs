@@ -1,12 +1,12 @@
 //! Creation of maps in modules.
 
 use crate::form::MapForm;
-use crate::map::Map;
+use crate::map::OrderedMap;
 use crate::placement::Pim;
-use nearfield_core::Error;
+use nearfield_core::OperationError;
 use std::marker::PhantomData;
 
-/// Builder of a [`Map`] in modules; from [`Builder::pim`](crate::Builder::pim).
+/// Builder of an [`OrderedMap`] in modules; from [`MapBuilder::pim`](crate::MapBuilder::pim).
 ///
 /// ```
 /// use nearfield::{Pim, WordMap};
@@ -14,7 +14,7 @@ use std::marker::PhantomData;
 /// let builder = WordMap::builder().pim(Pim::workers().threads(1));
 /// let map = builder.memory_limit(64 << 20).build()?;
 /// assert!(map.is_empty()?);
-/// # Ok::<(), nearfield::Error>(())
+/// # Ok::<(), nearfield::OperationError>(())
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it builds"]
@@ -42,7 +42,7 @@ impl<F: MapForm> PimBuilder<F> {
     /// // Each of the four modules of the thread has 16 MiB.
     /// let builder = WordMap::builder().pim(Pim::workers().threads(1)).memory_limit(64 << 20);
     /// assert_eq!(builder.build()?.insert(1, 10)?, None);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn memory_limit(mut self, bytes: usize) -> Self {
         self.memory_limit = bytes;
@@ -60,9 +60,9 @@ impl<F: MapForm> PimBuilder<F> {
     /// let map = WordMap::builder().pim(Pim::workers().threads(2)).build()?;
     /// assert_eq!(map.insert(1, 10)?, None);
     /// assert_eq!(map.get(1)?, Some(10));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
-    pub fn build(self) -> Result<Map<F, Pim>, Error> {
-        Ok(Map::of(self.pim.start(self.memory_limit)?))
+    pub fn build(self) -> Result<OrderedMap<F, Pim>, OperationError> {
+        Ok(OrderedMap::of(self.pim.start(self.memory_limit)?))
     }
 }

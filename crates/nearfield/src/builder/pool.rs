@@ -1,35 +1,35 @@
 //! Opening of maps in a pool.
 
 use crate::form::MapForm;
-use crate::map::Map;
-use crate::placement::{Pool, ProgramNodes};
+use crate::map::OrderedMap;
+use crate::placement::{PoolPlacement, ProgramNodes};
 use nearfield_offload::node::Tenant;
-use nearfield_offload::wire::Key;
-use nearfield_pool::store::{OpenError, StoreOptions};
+use nearfield_offload::wire::AuthenticationKey;
+use nearfield_pool::store::{StoreOpenError, StoreOptions};
 use std::marker::PhantomData;
 use std::net::SocketAddrV4;
 
-/// Builder that opens a [`Map`] in a pool, with options other than the defaults; from
-/// [`Builder::pool`](crate::Builder::pool).
+/// Builder that opens an [`OrderedMap`] in a pool, with options other than the defaults; from
+/// [`MapBuilder::pool`](crate::MapBuilder::pool).
 ///
 /// ```
-/// use nearfield::{Bytes, Map, Pool};
+/// use nearfield::{ByteStrings, OrderedMap, PoolPlacement};
 ///
-/// let names = Map::<Bytes>::builder().pool(Pool::shm(["left", "right"]));
+/// let names = OrderedMap::<ByteStrings>::builder().pool(PoolPlacement::shm(["left", "right"]));
 /// let names = names.key_bytes_max(64).cache_bytes(16 << 20);
 /// # drop(names);
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it builds"]
 pub struct PoolBuilder<F: MapForm> {
-    pool: Pool,
+    pool: PoolPlacement,
     options: StoreOptions,
     programs: Option<ProgramNodes>,
     form: PhantomData<F>,
 }
 
 impl<F: MapForm> PoolBuilder<F> {
-    pub(crate) fn new(pool: Pool) -> PoolBuilder<F> {
+    pub(crate) fn new(pool: PoolPlacement) -> PoolBuilder<F> {
         let mut options = StoreOptions::default();
         // No hotspot buffer: a batch posts the reads of many neighborhoods together, but each
         // guessed read on its own. Such reads fetch less. That saves nothing in shared memory, and
@@ -47,10 +47,11 @@ impl<F: MapForm> PoolBuilder<F> {
     /// about half a byte for each entry, all inner nodes fit.
     ///
     /// ```
-    /// use nearfield::{Bytes, Map, Pool};
+    /// use nearfield::{ByteStrings, OrderedMap, PoolPlacement};
     ///
     /// // Saves the reads of inner nodes for about 32 million entries.
-    /// let users = Map::<Bytes>::builder().pool(Pool::shm(["left"])).cache_bytes(16 << 20);
+    /// let pool = PoolPlacement::shm(["left"]);
+    /// let users = OrderedMap::<ByteStrings>::builder().pool(pool).cache_bytes(16 << 20);
     /// # drop(users);
     /// ```
     pub fn cache_bytes(mut self, bytes: usize) -> Self {
@@ -62,10 +63,11 @@ impl<F: MapForm> PoolBuilder<F> {
     /// this length. All processes must open the map with the same length. Maps of words ignore it.
     ///
     /// ```
-    /// use nearfield::{Bytes, Map, Pool};
+    /// use nearfield::{ByteStrings, OrderedMap, PoolPlacement};
     ///
     /// // The name of a user has up to 64 bytes.
-    /// let users = Map::<Bytes>::builder().pool(Pool::shm(["left"])).key_bytes_max(64);
+    /// let pool = PoolPlacement::shm(["left"]);
+    /// let users = OrderedMap::<ByteStrings>::builder().pool(pool).key_bytes_max(64);
     /// # drop(users);
     /// ```
     pub fn key_bytes_max(mut self, bytes: usize) -> Self {
@@ -78,10 +80,11 @@ impl<F: MapForm> PoolBuilder<F> {
     /// trip. All processes must open the map with the same length. Maps of words ignore it.
     ///
     /// ```
-    /// use nearfield::{Bytes, Map, Pool};
+    /// use nearfield::{ByteStrings, OrderedMap, PoolPlacement};
     ///
     /// // Values of up to 100 bytes are read together with their keys.
-    /// let users = Map::<Bytes>::builder().pool(Pool::shm(["left"])).inline_bytes_max(100);
+    /// let pool = PoolPlacement::shm(["left"]);
+    /// let users = OrderedMap::<ByteStrings>::builder().pool(pool).inline_bytes_max(100);
     /// # drop(users);
     /// ```
     pub fn inline_bytes_max(mut self, bytes: usize) -> Self {
@@ -93,10 +96,11 @@ impl<F: MapForm> PoolBuilder<F> {
     /// default. At most 16 of them are writes.
     ///
     /// ```
-    /// use nearfield::{Bytes, Map, Pool};
+    /// use nearfield::{ByteStrings, OrderedMap, PoolPlacement};
     ///
     /// // Few operations at once, for a network with short queues.
-    /// let users = Map::<Bytes>::builder().pool(Pool::shm(["left"])).in_flight(16);
+    /// let pool = PoolPlacement::shm(["left"]);
+    /// let users = OrderedMap::<ByteStrings>::builder().pool(pool).in_flight(16);
     /// # drop(users);
     /// ```
     pub fn in_flight(mut self, operations: usize) -> Self {
@@ -108,18 +112,23 @@ impl<F: MapForm> PoolBuilder<F> {
     /// been started with `--offload`. `tenant` must have the right to read the map's memory.
     /// `switch` is the address of the switch, or of the only memory node. Maps of byte strings
     /// ignore this option. If programs cannot run, this process reads the leaves, with the same
-    /// results; [`Map::leaf_reads`] counts both.
+    /// results; [`OrderedMap::leaf_reads`] counts both.
     ///
     /// ```
-    /// use nearfield::{Key, Pool, Tenant, WordMap};
+    /// use nearfield::{AuthenticationKey, PoolPlacement, Tenant, WordMap};
     ///
-    /// let key: Key = "0a".repeat(32).parse()?;
-    /// let sales = WordMap::builder().pool(Pool::shm(["left", "right"]));
+    /// let key: AuthenticationKey = "0a".repeat(32).parse()?;
+    /// let sales = WordMap::builder().pool(PoolPlacement::shm(["left", "right"]));
     /// let sales = sales.programs("127.0.0.1:7000".parse()?, Tenant(1), key);
     /// # drop(sales);
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # Ok::<_, Box<dyn std::error::OperationError>>(())
     /// ```
-    pub fn programs(mut self, switch: SocketAddrV4, tenant: Tenant, key: Key) -> Self {
+    pub fn programs(
+        mut self,
+        switch: SocketAddrV4,
+        tenant: Tenant,
+        key: AuthenticationKey,
+    ) -> Self {
         self.programs = Some(ProgramNodes {
             switch,
             tenant,
@@ -131,20 +140,20 @@ impl<F: MapForm> PoolBuilder<F> {
     /// Opens the map on these nodes, or creates an empty one if there is none.
     ///
     /// # Errors
-    /// `Connect` if no connection to a node succeeds; `Pool` if the map was created with other
-    /// lengths, or if a node has no room or does not respond; `KeyBytes`, `NoNodes`. The call waits
-    /// up to 30 s for nodes to register in etcd.
+    /// `Connect` if no connection to a node succeeds; `PoolPlacement` if the map was created with
+    /// other lengths, or if a node has no room or does not respond; `KeyBytes`, `NoNodes`. The call
+    /// waits up to 30 s for nodes to register in etcd.
     ///
     /// ```
     /// # #[cfg(target_os = "linux")] {
-    /// use nearfield::{OpenError, Pool, WordMap};
+    /// use nearfield::{StoreOpenError, PoolPlacement, WordMap};
     ///
-    /// let error = WordMap::builder().pool(Pool::shm(["nobody"])).build().unwrap_err();
+    /// let error = WordMap::builder().pool(PoolPlacement::shm(["nobody"])).build().unwrap_err();
     /// assert!(error.to_string().starts_with("there is no memory node nobody"));
     /// # }
     /// ```
-    pub fn build(self) -> Result<Map<F, Pool>, OpenError> {
+    pub fn build(self) -> Result<OrderedMap<F, PoolPlacement>, StoreOpenError> {
         let opened = self.pool.open(&self.options, self.programs);
-        opened.map(Map::of)
+        opened.map(OrderedMap::of)
     }
 }

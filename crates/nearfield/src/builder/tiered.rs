@@ -1,18 +1,18 @@
 //! Creation of maps in tiers.
 
-use crate::map::Map;
-use crate::placement::Tiered;
-use nearfield_core::Bytes;
-use nearfield_radix::{EngineOptions, Radix};
+use crate::map::OrderedMap;
+use crate::placement::TieredPlacement;
+use nearfield_core::ByteStrings;
+use nearfield_radix::{EngineOptions, RadixIndex};
 use nearfield_tiers::map::TieredIndex;
-use nearfield_tiers::{OpenError, Specification, Tiers};
+use nearfield_tiers::{Specification, TierOpenError, Tiers};
 
-/// Builder of a [`Map`] in tiers; from [`Builder::tiers`](crate::Builder::tiers).
+/// Builder of an [`OrderedMap`] in tiers; from [`MapBuilder::tiers`](crate::MapBuilder::tiers).
 ///
 /// ```
-/// use nearfield::{Bytes, Map, Tier};
+/// use nearfield::{ByteStrings, OrderedMap, Tier};
 ///
-/// let builder = Map::<Bytes>::builder().tiers([Tier::memory(64 << 20)]);
+/// let builder = OrderedMap::<ByteStrings>::builder().tiers([Tier::memory(64 << 20)]);
 /// assert!(builder.build().unwrap_err().to_string().contains("nothing below it"));
 /// ```
 #[derive(Clone, Debug)]
@@ -37,22 +37,22 @@ impl TieredBuilder {
     /// written to; the system grants no memory or no thread.
     ///
     /// ```
-    /// use nearfield::{Bytes, Map, Tier};
+    /// use nearfield::{ByteStrings, OrderedMap, Tier};
     ///
     /// let tiers = ["memory=64M".parse()?, "compressed=256M".parse()?];
-    /// let map = Map::<Bytes>::builder().tiers(tiers).build()?;
+    /// let map = OrderedMap::<ByteStrings>::builder().tiers(tiers).build()?;
     /// assert!(map.is_empty()?);
     ///
     /// let tiers = [Tier::memory(64 << 20), Tier::file("/no/such/folder", 1 << 30)];
-    /// let error = Map::<Bytes>::builder().tiers(tiers).build().unwrap_err();
+    /// let error = OrderedMap::<ByteStrings>::builder().tiers(tiers).build().unwrap_err();
     /// assert!(error.to_string().contains("/no/such/folder"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), Box<dyn std::error::OperationError>>(())
     /// ```
-    pub fn build(self) -> Result<Map<Bytes, Tiered>, OpenError> {
+    pub fn build(self) -> Result<OrderedMap<ByteStrings, TieredPlacement>, TierOpenError> {
         let tiers = Tiers::open(&self.tiers)?;
-        let entries = Radix::<Bytes>::new()?;
+        let entries = RadixIndex::<ByteStrings>::new()?;
         entries.set_options(self.engine_options);
-        let used_bytes = |entries: &Radix<Bytes>| entries.memory().total_bytes();
-        TieredIndex::new(tiers, entries, used_bytes).map(Map::of)
+        let used_bytes = |entries: &RadixIndex<ByteStrings>| entries.memory().total_bytes();
+        TieredIndex::new(tiers, entries, used_bytes).map(OrderedMap::of)
     }
 }

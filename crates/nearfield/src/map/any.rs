@@ -1,24 +1,24 @@
 //! Methods of maps whose placement is chosen at run time.
 
-use super::Map;
+use super::OrderedMap;
 use crate::form::MapForm;
 #[cfg(feature = "pim")]
 use crate::placement::Pim;
 #[cfg(feature = "pool")]
-use crate::placement::Pool;
+use crate::placement::PoolPlacement;
 use crate::placement::{AnyIndex, AnyPlacement, Local};
-use nearfield_core::Bytes;
+use nearfield_core::ByteStrings;
 use nearfield_radix::MemoryUse;
 
-impl<F: MapForm> Map<F, AnyPlacement> {
+impl<F: MapForm> OrderedMap<F, AnyPlacement> {
     /// Returns the name of the placement: `local`, `pool` or `pim`.
     ///
     /// ```
-    /// use nearfield::{AnyPlacement, Map, WordMap, Words};
+    /// use nearfield::{AnyPlacement, OrderedMap, WordMap, Words};
     ///
-    /// let map: Map<Words, AnyPlacement> = WordMap::new()?.into();
+    /// let map: OrderedMap<Words, AnyPlacement> = WordMap::new()?.into();
     /// assert_eq!(map.placement_name(), "local");
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn placement_name(&self) -> &'static str {
         match &self.index {
@@ -33,11 +33,11 @@ impl<F: MapForm> Map<F, AnyPlacement> {
     /// Returns the memory that the map takes by kind of node, if it is in this machine's memory.
     ///
     /// ```
-    /// use nearfield::{AnyPlacement, Map, WordMap, Words};
+    /// use nearfield::{AnyPlacement, OrderedMap, WordMap, Words};
     ///
-    /// let map: Map<Words, AnyPlacement> = WordMap::from_sorted([(1, 10)])?.into();
+    /// let map: OrderedMap<Words, AnyPlacement> = WordMap::from_sorted([(1, 10)])?.into();
     /// assert_eq!(map.local_memory().map(|memory| memory.leaf_bytes), Some(128));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn local_memory(&self) -> Option<MemoryUse> {
         match &self.index {
@@ -48,16 +48,16 @@ impl<F: MapForm> Map<F, AnyPlacement> {
     }
 }
 
-impl Map<Bytes, AnyPlacement> {
-    /// Moves entries as [`compact`](Map#method.compact) does, if the map is in this machine's
-    /// memory. Other placements have nothing to move, and return false.
+impl OrderedMap<ByteStrings, AnyPlacement> {
+    /// Moves entries as [`compact`](OrderedMap#method.compact) does, if the map is in this
+    /// machine's memory. Other placements have nothing to move, and return false.
     ///
     /// ```
-    /// use nearfield::{AnyPlacement, Bytes, Map};
+    /// use nearfield::{AnyPlacement, ByteStrings, OrderedMap};
     ///
-    /// let map: Map<Bytes, AnyPlacement> = Map::<Bytes>::new()?.into();
+    /// let map: OrderedMap<ByteStrings, AnyPlacement> = OrderedMap::<ByteStrings>::new()?.into();
     /// assert!(!map.compact(64));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn compact(&self, blocks: usize) -> bool {
         match &self.index {
@@ -68,22 +68,22 @@ impl Map<Bytes, AnyPlacement> {
     }
 }
 
-impl<F: MapForm> From<Map<F, Local>> for Map<F, AnyPlacement> {
-    fn from(map: Map<F, Local>) -> Self {
-        Map::of(AnyIndex::Local(map.index))
+impl<F: MapForm> From<OrderedMap<F, Local>> for OrderedMap<F, AnyPlacement> {
+    fn from(map: OrderedMap<F, Local>) -> Self {
+        OrderedMap::of(AnyIndex::Local(map.index))
     }
 }
 
 #[cfg(feature = "pool")]
-impl<F: MapForm> From<Map<F, Pool>> for Map<F, AnyPlacement> {
-    fn from(map: Map<F, Pool>) -> Self {
-        Map::of(AnyIndex::Pool(map.index))
+impl<F: MapForm> From<OrderedMap<F, PoolPlacement>> for OrderedMap<F, AnyPlacement> {
+    fn from(map: OrderedMap<F, PoolPlacement>) -> Self {
+        OrderedMap::of(AnyIndex::Pool(map.index))
     }
 }
 
 #[cfg(feature = "pim")]
-impl<F: MapForm> From<Map<F, Pim>> for Map<F, AnyPlacement> {
-    fn from(map: Map<F, Pim>) -> Self {
-        Map::of(AnyIndex::Pim(map.index))
+impl<F: MapForm> From<OrderedMap<F, Pim>> for OrderedMap<F, AnyPlacement> {
+    fn from(map: OrderedMap<F, Pim>) -> Self {
+        OrderedMap::of(AnyIndex::Pim(map.index))
     }
 }

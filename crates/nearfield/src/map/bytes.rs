@@ -1,40 +1,40 @@
 //! Methods of maps of byte strings: ranges of a prefix, and insertion of borrowed entries.
 
-use super::{Map, Range};
-use crate::placement::Placement;
-use nearfield_core::{Bytes, Error};
+use super::{MapRange, OrderedMap};
+use crate::placement::MapPlacement;
+use nearfield_core::{ByteStrings, OperationError};
 use std::ops::Bound;
 
-impl<P: Placement<Bytes>> Map<Bytes, P> {
+impl<P: MapPlacement<ByteStrings>> OrderedMap<ByteStrings, P> {
     /// Inserts all entries of an iterator, in its order and in batches; returns the number of keys
     /// that were absent before.
     ///
     /// # Errors
-    /// As [`insert_many`](Map::insert_many).
+    /// As [`insert_many`](OrderedMap::insert_many).
     ///
     /// ```
-    /// let map = nearfield::Map::<nearfield::Bytes>::new()?;
+    /// let map = nearfield::OrderedMap::<nearfield::ByteStrings>::new()?;
     /// assert_eq!(map.extend([("ann", "1"), ("bob", "2"), ("ann", "3")])?, 2);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn extend<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         entries: impl IntoIterator<Item = (K, V)>,
-    ) -> Result<usize, Error> {
+    ) -> Result<usize, OperationError> {
         self.insert_all(entries, |batch, (key, value)| {
             batch.insert(key.as_ref(), value.as_ref());
         })
     }
 
-    /// Returns the entries whose keys begin with `prefix`; see [`range`](Map::range).
+    /// Returns the entries whose keys begin with `prefix`; see [`range`](OrderedMap::range).
     ///
     /// ```
     /// let entries = [("user:1", "ann"), ("user:2", "bob"), ("word", "")];
-    /// let map = nearfield::Map::<nearfield::Bytes>::from_sorted(entries)?;
+    /// let map = nearfield::OrderedMap::<nearfield::ByteStrings>::from_sorted(entries)?;
     /// assert_eq!(map.prefix(b"user:").count(), 2);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
-    pub fn prefix(&self, prefix: &[u8]) -> Range<'_, Bytes, P> {
+    pub fn prefix(&self, prefix: &[u8]) -> MapRange<'_, ByteStrings, P> {
         // The upper bound is the prefix without its trailing bytes of 255, and with one added to
         // the last byte that remains.
         let behind = prefix.iter().rposition(|&byte| byte != u8::MAX);
@@ -46,6 +46,6 @@ impl<P: Placement<Bytes>> Map<Bytes, P> {
                 Bound::Excluded(high)
             }
         };
-        Range::new(self, Bound::Included(prefix.to_vec()), high)
+        MapRange::new(self, Bound::Included(prefix.to_vec()), high)
     }
 }

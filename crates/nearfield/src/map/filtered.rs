@@ -1,34 +1,35 @@
 //! Ranges of maps in a pool with a filter, and aggregates.
 
-use super::{Map, Range};
+use super::{MapRange, OrderedMap};
 use crate::form::MapForm;
-use crate::placement::Pool;
-use nearfield_core::Error;
-use nearfield_pool::filtered::{Aggregates, Filter};
-use nearfield_pool::store::Selection;
+use crate::placement::PoolPlacement;
+use nearfield_core::OperationError;
+use nearfield_pool::filtered::{ScanAggregates, ValueFilter};
+use nearfield_pool::store::FilteredStoreRange;
 use nearfield_radix::Entry;
 use std::collections::VecDeque;
 use std::fmt::{self, Debug, Formatter};
 use std::iter::FusedIterator;
 
-/// The entries of a range of a map in a pool that a [`Filter`] selects; see [`Range::filter`].
+/// The entries of a range of a map in a pool that a [`ValueFilter`] selects; see
+/// [`MapRange::filter`].
 ///
-/// It can be iterated in ascending order, or reduced to [`Aggregates`].
-pub struct Filtered<'m, F: MapForm> {
-    map: &'m Map<F, Pool>,
+/// It can be iterated in ascending order, or reduced to [`ScanAggregates`].
+pub struct FilteredRange<'m, F: MapForm> {
+    map: &'m OrderedMap<F, PoolPlacement>,
     /// The selected range; `None` if it is empty.
-    selection: Option<Selection>,
+    selection: Option<FilteredStoreRange>,
 }
 
-/// The entries that a [`Filter`] selects, in ascending order; from [`Filtered`]. After an error it
-/// yields nothing more.
+/// The entries that a [`ValueFilter`] selects, in ascending order; from [`FilteredRange`]. After an
+/// error it yields nothing more.
 pub struct FilteredEntries<'m, F: MapForm> {
-    map: &'m Map<F, Pool>,
-    selection: Option<Selection>,
+    map: &'m OrderedMap<F, PoolPlacement>,
+    selection: Option<FilteredStoreRange>,
     read: VecDeque<Entry<F>>,
 }
 
-impl<'m, F: MapForm> Range<'m, F, Pool> {
+impl<'m, F: MapForm> MapRange<'m, F, PoolPlacement> {
     /// Returns the entries whose values a filter selects. Values count as unsigned numbers: words
     /// as they are, byte strings by their first eight bytes, little-endian, padded with zeros if
     /// shorter.
@@ -38,53 +39,53 @@ impl<'m, F: MapForm> Range<'m, F, Pool> {
     /// iterator's own `filter`, with a closure, is `Iterator::filter(range, |entry| …)`.
     ///
     /// ```no_run
-    /// use nearfield::{Filter, Pool, WordMap};
+    /// use nearfield::{ValueFilter, PoolPlacement, WordMap};
     ///
-    /// let map = WordMap::builder().pool(Pool::shm(["left"])).build()?;
-    /// let sum = map.range(100..200).filter(Filter::at_least(10)).sum()?;
-    /// for entry in map.range(100..200).filter(Filter::other_than(0)) {
+    /// let map = WordMap::builder().pool(PoolPlacement::shm(["left"])).build()?;
+    /// let sum = map.range(100..200).filter(ValueFilter::at_least(10)).sum()?;
+    /// for entry in map.range(100..200).filter(ValueFilter::other_than(0)) {
     ///     let (key, value) = entry?;
     ///     println!("{key}: {value} of {sum}");
     /// }
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # Ok::<_, Box<dyn std::error::OperationError>>(())
     /// ```
-    pub fn filter(self, filter: Filter) -> Filtered<'m, F> {
+    pub fn filter(self, filter: ValueFilter) -> FilteredRange<'m, F> {
         let (map, rest) = self.into_rest();
         let selection = rest.map(|(low, high)| {
             let bounds = (low.as_ref().map(F::key), high.as_ref().map(F::key));
             map.index.selection(bounds, filter)
         });
-        Filtered { map, selection }
+        FilteredRange { map, selection }
     }
 
-    /// Returns the count, sum, minimum and maximum of the values, as [`filter`](Range::filter) with
-    /// a filter that selects all does.
+    /// Returns the count, sum, minimum and maximum of the values, as [`filter`](MapRange::filter)
+    /// with a filter that selects all does.
     ///
     /// # Errors
     /// `Unreachable`.
     ///
     /// ```no_run
-    /// use nearfield::{Pool, WordMap};
+    /// use nearfield::{PoolPlacement, WordMap};
     ///
-    /// let map = WordMap::builder().pool(Pool::shm(["left"])).build()?;
+    /// let map = WordMap::builder().pool(PoolPlacement::shm(["left"])).build()?;
     /// println!("the mean is {:?}", map.range(..).aggregate()?.mean());
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # Ok::<_, Box<dyn std::error::OperationError>>(())
     /// ```
-    pub fn aggregate(self) -> Result<Aggregates, Error> {
-        self.filter(Filter::ALL).aggregate()
+    pub fn aggregate(self) -> Result<ScanAggregates, OperationError> {
+        self.filter(ValueFilter::ALL).aggregate()
     }
 }
 
-impl<'m, F: MapForm> Filtered<'m, F> {
+impl<'m, F: MapForm> FilteredRange<'m, F> {
     /// Returns the count, sum, minimum and maximum of the selected values. Each entry is read as it
     /// was at some time during the call.
     ///
     /// # Errors
     /// `Unreachable`.
-    pub fn aggregate(&self) -> Result<Aggregates, Error> {
+    pub fn aggregate(&self) -> Result<ScanAggregates, OperationError> {
         match &self.selection {
             Some(selection) => self.map.index.aggregate(selection),
-            None => Ok(Aggregates::default()),
+            None => Ok(ScanAggregates::default()),
         }
     }
 
@@ -92,7 +93,7 @@ impl<'m, F: MapForm> Filtered<'m, F> {
     ///
     /// # Errors
     /// `Unreachable`.
-    pub fn count(&self) -> Result<u64, Error> {
+    pub fn count(&self) -> Result<u64, OperationError> {
         Ok(self.aggregate()?.count)
     }
 
@@ -100,7 +101,7 @@ impl<'m, F: MapForm> Filtered<'m, F> {
     ///
     /// # Errors
     /// `Unreachable`.
-    pub fn sum(&self) -> Result<u128, Error> {
+    pub fn sum(&self) -> Result<u128, OperationError> {
         Ok(self.aggregate()?.sum)
     }
 
@@ -108,7 +109,7 @@ impl<'m, F: MapForm> Filtered<'m, F> {
     ///
     /// # Errors
     /// `Unreachable`.
-    pub fn min(&self) -> Result<Option<u64>, Error> {
+    pub fn min(&self) -> Result<Option<u64>, OperationError> {
         Ok(self.aggregate()?.min)
     }
 
@@ -116,13 +117,13 @@ impl<'m, F: MapForm> Filtered<'m, F> {
     ///
     /// # Errors
     /// `Unreachable`.
-    pub fn max(&self) -> Result<Option<u64>, Error> {
+    pub fn max(&self) -> Result<Option<u64>, OperationError> {
         Ok(self.aggregate()?.max)
     }
 }
 
-impl<'m, F: MapForm> IntoIterator for Filtered<'m, F> {
-    type Item = Result<Entry<F>, Error>;
+impl<'m, F: MapForm> IntoIterator for FilteredRange<'m, F> {
+    type Item = Result<Entry<F>, OperationError>;
     type IntoIter = FilteredEntries<'m, F>;
 
     fn into_iter(self) -> FilteredEntries<'m, F> {
@@ -135,7 +136,7 @@ impl<'m, F: MapForm> IntoIterator for Filtered<'m, F> {
 }
 
 impl<F: MapForm> Iterator for FilteredEntries<'_, F> {
-    type Item = Result<Entry<F>, Error>;
+    type Item = Result<Entry<F>, OperationError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         while self.read.is_empty() {
@@ -154,7 +155,7 @@ impl<F: MapForm> Iterator for FilteredEntries<'_, F> {
 
 impl<F: MapForm> FusedIterator for FilteredEntries<'_, F> {}
 
-impl<F: MapForm> Debug for Filtered<'_, F> {
+impl<F: MapForm> Debug for FilteredRange<'_, F> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.debug_struct("Filtered")
             .field("selection", &self.selection)

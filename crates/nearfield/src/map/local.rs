@@ -1,34 +1,34 @@
 //! Methods of maps in the memory of this machine.
 
-use super::Map;
+use super::OrderedMap;
 use crate::form::MapForm;
 use crate::placement::Local;
-use nearfield_core::{Batch, Bytes, Error};
-use nearfield_radix::{Counters, EngineOptions, MemoryUse, Pinned};
+use nearfield_core::{Batch, ByteStrings, OperationError};
+use nearfield_radix::{EngineOptions, MemoryUse, RadixCounters, RadixPinGuard};
 use std::ops::ControlFlow;
 
-impl<F: MapForm> Map<F, Local> {
-    /// Executes a batch as [`execute`](Map::execute) does, and adds its work to `counters`.
+impl<F: MapForm> OrderedMap<F, Local> {
+    /// Executes a batch as [`execute`](OrderedMap::execute) does, and adds its work to `counters`.
     ///
     /// # Errors
     /// As `execute`.
     ///
     /// ```
-    /// use nearfield::{Batch, Counters, WordMap};
+    /// use nearfield::{Batch, RadixCounters, WordMap};
     ///
     /// let map = WordMap::new()?;
     /// let mut batch = Batch::new();
     /// batch.insert(1, 10);
-    /// let mut counters = Counters::default();
+    /// let mut counters = RadixCounters::default();
     /// map.execute_counted(&mut batch, &mut counters)?;
     /// assert_eq!(counters.lock_acquisitions, 1);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn execute_counted(
         &self,
         batch: &mut Batch<F>,
-        counters: &mut Counters,
-    ) -> Result<(), Error> {
+        counters: &mut RadixCounters,
+    ) -> Result<(), OperationError> {
         self.index.execute_counted(batch, counters)
     }
 
@@ -39,7 +39,7 @@ impl<F: MapForm> Map<F, Local> {
     /// map.insert(1, 10)?;
     /// assert_eq!(map.memory().leaf_bytes, 128);
     /// assert!(map.memory().total_bytes() <= map.memory().taken_bytes);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn memory(&self) -> MemoryUse {
         self.index.memory()
@@ -47,7 +47,7 @@ impl<F: MapForm> Map<F, Local> {
 
     /// Executes batches one after the other. `workers` threads execute a batch while the next one
     /// is planned; 1 means the calling thread alone. Passes each batch to `done`, in order, with
-    /// the result that [`execute`](Map::execute) would return, until `done` returns `Break`.
+    /// the result that [`execute`](OrderedMap::execute) would return, until `done` returns `Break`.
     ///
     /// All effects of a batch are complete before the next begins. This pays off for batches of
     /// thousands of writes, if there is a core for each worker and one for the planner.
@@ -72,13 +72,13 @@ impl<F: MapForm> Map<F, Local> {
     ///     Err(_) => ControlFlow::Break(()),
     /// });
     /// assert_eq!(map.len(), 1009);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn execute_stream(
         &self,
         workers: usize,
         batches: impl IntoIterator<Item = Batch<F>, IntoIter: Send>,
-        done: impl FnMut(Batch<F>, Result<(), Error>) -> ControlFlow<()>,
+        done: impl FnMut(Batch<F>, Result<(), OperationError>) -> ControlFlow<()>,
     ) {
         self.index.execute_stream(workers, batches, done)
     }
@@ -94,9 +94,9 @@ impl<F: MapForm> Map<F, Local> {
     ///     map.insert(key, key)?;
     /// }
     /// drop(pinned);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
-    pub fn pin(&self) -> Pinned {
+    pub fn pin(&self) -> RadixPinGuard {
         self.index.pin()
     }
 
@@ -108,12 +108,12 @@ impl<F: MapForm> Map<F, Local> {
     /// map.insert(1, 10)?;
     /// let pinned = map.pin();
     /// assert_eq!(map.read_pinned(&pinned, 1, |value| value), Some(10));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     #[inline]
     pub fn read_pinned<R>(
         &self,
-        pinned: &Pinned,
+        pinned: &RadixPinGuard,
         key: F::Key<'_>,
         read: impl FnOnce(F::Value<'_>) -> R,
     ) -> Option<R> {
@@ -127,7 +127,7 @@ impl<F: MapForm> Map<F, Local> {
     ///
     /// let combine = EngineOptions::default().combine;
     /// assert_eq!(WordMap::new()?.engine_options().combine, combine);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn engine_options(&self) -> EngineOptions {
         self.index.options()
@@ -144,14 +144,14 @@ impl<F: MapForm> Map<F, Local> {
     ///     ..map.engine_options()
     /// });
     /// assert_eq!(map.engine_options().combine, Combine::Always);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn set_engine_options(&self, options: EngineOptions) {
         self.index.set_options(options)
     }
 }
 
-impl Map<Bytes, Local> {
+impl OrderedMap<ByteStrings, Local> {
     /// Moves entries out of sparsely used memory, so that it can be returned to the system. Moves
     /// up to `blocks` blocks of up to 1 KiB, at about a microsecond each. Returns true if there is
     /// more to do; that may require that other threads finish, and that lent values are dropped.
@@ -161,11 +161,11 @@ impl Map<Bytes, Local> {
     /// can read and write meanwhile. While entries move, the map takes up to a sixteenth more.
     ///
     /// ```
-    /// let map = nearfield::Map::<nearfield::Bytes>::new()?;
+    /// let map = nearfield::OrderedMap::<nearfield::ByteStrings>::new()?;
     /// map.insert(b"ann", b"one")?;
     /// while map.compact(64) {}
     /// assert_eq!(map.get(b"ann")?.as_deref(), Some(&b"one"[..]));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn compact(&self, blocks: usize) -> bool {
         self.index.compact(blocks)

@@ -1,16 +1,16 @@
 //! Methods that read or change many entries, in batches.
 
-use super::Map;
+use super::OrderedMap;
 use crate::form::MapForm;
-use crate::placement::Placement;
-use nearfield_core::{Batch, Error, OrderedIndex, Outcome};
+use crate::placement::MapPlacement;
+use nearfield_core::{Batch, OperationError, OperationOutcome, OrderedIndex};
 use std::ops::RangeBounds;
 
 /// The greatest number of operations in one batch of these methods: many times the number that an
 /// engine keeps in flight, yet few enough that their outcomes are still cached when they are read.
 const MANY: usize = 4096;
 
-impl<F: MapForm, P: Placement<F>> Map<F, P> {
+impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
     /// Returns the values of many keys, in the order of `keys`, read in batches.
     ///
     /// # Errors
@@ -19,9 +19,12 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// ```
     /// let map = nearfield::WordMap::from_sorted([(1, 10), (2, 20)])?;
     /// assert_eq!(map.get_many(&[2, 3, 1])?, [Some(20), None, Some(10)]);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
-    pub fn get_many(&self, keys: &[F::Key<'_>]) -> Result<Vec<Option<F::OwnedValue>>, Error> {
+    pub fn get_many(
+        &self,
+        keys: &[F::Key<'_>],
+    ) -> Result<Vec<Option<F::OwnedValue>>, OperationError> {
         let mut values = Vec::with_capacity(keys.len());
         let mut batch = Batch::with_capacity(keys.len().min(MANY));
         for keys in keys.chunks(MANY) {
@@ -48,9 +51,12 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// let map = nearfield::WordMap::new()?;
     /// assert_eq!(map.insert_many(&[(2, 20), (1, 10), (2, 21)])?, 2);
     /// assert_eq!(map.get(2), Some(21));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
-    pub fn insert_many(&self, entries: &[(F::Key<'_>, F::Value<'_>)]) -> Result<usize, Error> {
+    pub fn insert_many(
+        &self,
+        entries: &[(F::Key<'_>, F::Value<'_>)],
+    ) -> Result<usize, OperationError> {
         let entries = entries.iter().copied();
         self.insert_all(entries, |batch, (key, value)| {
             batch.insert(F::shorten_key(key), F::shorten_value(value));
@@ -63,7 +69,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         &self,
         entries: impl IntoIterator<Item = E>,
         mut add: impl FnMut(&mut Batch<F>, E),
-    ) -> Result<usize, Error> {
+    ) -> Result<usize, OperationError> {
         let mut absent = 0;
         let mut batch = Batch::new();
         // The old values are not needed, only whether there were any.
@@ -97,13 +103,13 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// let map = nearfield::WordMap::from_sorted((0..10).map(|n| (n, n * n)))?;
     /// assert_eq!(map.retain(5.., |_, square| square % 2 == 0)?, 3);
     /// assert!(map.range(5..).eq([(6, 36), (8, 64)]));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn retain<'k>(
         &self,
         bounds: impl RangeBounds<F::Key<'k>>,
         mut keep: impl FnMut(F::Key<'_>, F::Value<'_>) -> bool,
-    ) -> Result<usize, Error> {
+    ) -> Result<usize, OperationError> {
         let mut removed = 0;
         let mut batch = Batch::new();
         batch.cut_replaced(0);
@@ -139,9 +145,12 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// ```
     /// let map = nearfield::WordMap::from_sorted((0..10).map(|n| (n, n)))?;
     /// assert_eq!((map.remove_range(3..5)?, map.len()), (2, 8));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
-    pub fn remove_range<'k>(&self, bounds: impl RangeBounds<F::Key<'k>>) -> Result<usize, Error> {
+    pub fn remove_range<'k>(
+        &self,
+        bounds: impl RangeBounds<F::Key<'k>>,
+    ) -> Result<usize, OperationError> {
         self.retain(bounds, |_, _| false)
     }
 
@@ -154,20 +163,23 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// let map = nearfield::WordMap::from_sorted([(1, 10), (2, 20)])?;
     /// map.clear()?;
     /// assert!(map.is_empty());
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
-    pub fn clear(&self) -> Result<(), Error> {
+    pub fn clear(&self) -> Result<(), OperationError> {
         self.remove_range(..).map(|_| ())
     }
 }
 
 /// Returns the value that a point operation of a batch found.
 #[inline]
-fn met<F: MapForm>(batch: &Batch<F>, position: usize) -> Result<Option<F::Value<'_>>, Error> {
+fn met<F: MapForm>(
+    batch: &Batch<F>,
+    position: usize,
+) -> Result<Option<F::Value<'_>>, OperationError> {
     match batch.value(position) {
         Some(value) => Ok(Some(value)),
         None => match batch.outcome(position) {
-            Outcome::Failed(error) => Err(error),
+            OperationOutcome::Failed(error) => Err(error),
             _ => Ok(None),
         },
     }

@@ -14,40 +14,40 @@ mod tiered;
 mod words;
 
 #[cfg(feature = "pool")]
-pub use filtered::{Filtered, FilteredEntries};
-pub use range::Range;
+pub use filtered::{FilteredEntries, FilteredRange};
+pub use range::MapRange;
 pub use words::WordMap;
 
 use crate::form::MapForm;
-use crate::placement::{Local, Placement};
-use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex};
+use crate::placement::{Local, MapPlacement};
+use nearfield_core::{Batch, ByteStrings, OperationError, OrderedIndex, ScanDirection};
 use nearfield_radix::Entry;
 use std::fmt::{self, Debug, Formatter};
 use std::ops::{Bound, RangeBounds};
 
-/// An ordered map: of byte strings, or with `Map<Words>` of 8-byte words; in this machine's memory,
-/// or in another [`Placement`].
+/// An ordered map: of byte strings, or with `OrderedMap<Words>` of 8-byte words; in this machine's
+/// memory, or in another [`MapPlacement`].
 ///
-/// It may be shared among any number of threads by reference. [`execute`](Map::execute) takes less
-/// time for many operations than single calls do. The cost of single operations:
+/// It may be shared among any number of threads by reference. [`execute`](OrderedMap::execute)
+/// takes less time for many operations than single calls do. The cost of single operations:
 ///
 /// - [`Local`]: a number of steps that grows at most with the length of the key, not with the
 ///   number of entries.
-/// - `Pool`: one to three round trips to a memory node. Reads and writes fail with `Unreachable` if
-///   a node does not respond, and writes with `Unknown` if the connection is lost meanwhile. Keys
-///   are shorter than elsewhere (`PoolBuilder::key_bytes_max`). Each thread that uses the map keeps
-///   a connection, so threads should be few and long-lived.
+/// - `PoolPlacement`: one to three round trips to a memory node. Reads and writes fail with
+///   `Unreachable` if a node does not respond, and writes with `Unknown` if the connection is lost
+///   meanwhile. Keys are shorter than elsewhere (`PoolBuilder::key_bytes_max`). Each thread that
+///   uses the map keeps a connection, so threads should be few and long-lived.
 /// - `Pim`: a round between threads; calls of several threads are gathered into one batch.
 ///   Operations fail with `OutOfMemory` if a module has no room, and with `Unknown` if its thread
 ///   has ended.
-/// - `Tiered`: as `Local` if the value is in memory, otherwise the time to decompress it, or a read
-///   of an SSD. Operations fail with `Unreadable` if the value cannot be read, and with
+/// - `TieredPlacement`: as `Local` if the value is in memory, otherwise the time to decompress it,
+///   or a read of an SSD. Operations fail with `Unreadable` if the value cannot be read, and with
 ///   `OutOfMemory` if no tier has room.
 ///
 /// ```
-/// use nearfield::{Bytes, Map};
+/// use nearfield::{ByteStrings, OrderedMap};
 ///
-/// let map = Map::<Bytes>::new()?;
+/// let map = OrderedMap::<ByteStrings>::new()?;
 /// std::thread::scope(|scope| {
 ///     for name in ["ann", "bob"] {
 ///         let map = &map;
@@ -55,13 +55,13 @@ use std::ops::{Bound, RangeBounds};
 ///     }
 /// });
 /// assert_eq!(map.len(), 2);
-/// # Ok::<(), nearfield::Error>(())
+/// # Ok::<(), nearfield::OperationError>(())
 /// ```
-pub struct Map<F: MapForm = Bytes, P: Placement<F> = Local> {
+pub struct OrderedMap<F: MapForm = ByteStrings, P: MapPlacement<F> = Local> {
     pub(crate) index: P::Index,
 }
 
-impl<F: MapForm, P: Placement<F>> Debug for Map<F, P> {
+impl<F: MapForm, P: MapPlacement<F>> Debug for OrderedMap<F, P> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.debug_struct("Map").field("index", &self.index).finish()
     }
@@ -70,18 +70,18 @@ impl<F: MapForm, P: Placement<F>> Debug for Map<F, P> {
 /// The result of an update or a conditional remove.
 ///
 /// ```
-/// use nearfield::{Updated, WordMap};
+/// use nearfield::{UpdateOutcome, WordMap};
 ///
 /// let map = WordMap::new()?;
 /// match map.update(1, Some(10), 11)? {
-///     Updated::Applied => unreachable!("the map is empty"),
-///     Updated::Differs { current } => assert_eq!(current, None),
+///     UpdateOutcome::Applied => unreachable!("the map is empty"),
+///     UpdateOutcome::Differs { current } => assert_eq!(current, None),
 /// }
-/// # Ok::<(), nearfield::Error>(())
+/// # Ok::<(), nearfield::OperationError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the value may have been another one than expected"]
-pub enum Updated<V> {
+pub enum UpdateOutcome<V> {
     /// The value was the expected one, and has been set or removed.
     Applied,
     /// The value was another one, or absent, and did not change.
@@ -91,20 +91,20 @@ pub enum Updated<V> {
     },
 }
 
-impl<V> Updated<V> {
+impl<V> UpdateOutcome<V> {
     /// Converts the result of an index: true if the value was the expected one, and the value.
-    pub(crate) fn of((applied, current): (bool, Option<V>)) -> Updated<V> {
+    pub(crate) fn of((applied, current): (bool, Option<V>)) -> UpdateOutcome<V> {
         match applied {
-            true => Updated::Applied,
-            false => Updated::Differs { current },
+            true => UpdateOutcome::Applied,
+            false => UpdateOutcome::Differs { current },
         }
     }
 
     /// Converts the value that differs.
-    pub(crate) fn map<W>(self, map: impl FnOnce(V) -> W) -> Updated<W> {
+    pub(crate) fn map<W>(self, map: impl FnOnce(V) -> W) -> UpdateOutcome<W> {
         match self {
-            Updated::Applied => Updated::Applied,
-            Updated::Differs { current } => Updated::Differs {
+            UpdateOutcome::Applied => UpdateOutcome::Applied,
+            UpdateOutcome::Differs { current } => UpdateOutcome::Differs {
                 current: current.map(map),
             },
         }
@@ -116,16 +116,16 @@ impl<V> Updated<V> {
     /// let map = nearfield::WordMap::from_sorted([(1, 10)])?;
     /// assert!(map.update(1, Some(10), 11)?.is_applied());
     /// assert!(!map.update(1, Some(10), 12)?.is_applied());
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn is_applied(&self) -> bool {
-        matches!(self, Updated::Applied)
+        matches!(self, UpdateOutcome::Applied)
     }
 }
 
-impl<F: MapForm, P: Placement<F>> Map<F, P> {
+impl<F: MapForm, P: MapPlacement<F>> OrderedMap<F, P> {
     pub(crate) fn of(index: P::Index) -> Self {
-        Map { index }
+        OrderedMap { index }
     }
 
     /// Returns the first entry within bounds, from one end.
@@ -133,7 +133,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         &self,
         low: Bound<F::Key<'k>>,
         high: Bound<F::Key<'k>>,
-        direction: Direction,
+        direction: ScanDirection,
     ) -> Result<Option<Entry<F>>, P::Failure> {
         let mut nearest = None;
         let found = |entry| nearest = Some(entry);
@@ -149,7 +149,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// `KeyTooLong`; those of the placement.
     ///
     /// ```
-    /// let map = nearfield::Map::<nearfield::Bytes>::new()?;
+    /// let map = nearfield::OrderedMap::<nearfield::ByteStrings>::new()?;
     /// map.insert(b"ann", b"one")?;
     /// let value = map.get(b"ann")?.expect("inserted before");
     /// map.remove(b"ann")?;
@@ -159,7 +159,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// // Words cannot be too long, and are copied.
     /// let map = nearfield::WordMap::from_sorted([(1, 10)])?;
     /// assert_eq!((map.get(1), map.get(2)), (Some(10), None));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     #[inline]
     pub fn get(&self, key: F::Key<'_>) -> P::Lookup<Option<P::Value<'_>>> {
@@ -172,9 +172,9 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// `KeyTooLong`; those of the placement.
     ///
     /// ```
-    /// let map = nearfield::Map::<nearfield::Bytes>::from_sorted([("ann", "1")])?;
+    /// let map = nearfield::OrderedMap::<nearfield::ByteStrings>::from_sorted([("ann", "1")])?;
     /// assert!(map.contains_key(b"ann")? && !map.contains_key(b"bob")?);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     #[inline]
     pub fn contains_key(&self, key: F::Key<'_>) -> P::Lookup<bool> {
@@ -188,17 +188,17 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// that after `Unknown` the change may have been made or not.
     ///
     /// ```
-    /// let map = nearfield::Map::<nearfield::Bytes>::new()?;
+    /// let map = nearfield::OrderedMap::<nearfield::ByteStrings>::new()?;
     /// assert_eq!(map.insert(b"ann", b"1")?, None);
     /// assert_eq!(map.insert(b"ann", b"2")?, Some(b"1".to_vec()));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     #[inline]
     pub fn insert(
         &self,
         key: F::Key<'_>,
         value: F::Value<'_>,
-    ) -> Result<Option<F::OwnedValue>, Error> {
+    ) -> Result<Option<F::OwnedValue>, OperationError> {
         OrderedIndex::insert(&self.index, key, value)
     }
 
@@ -206,15 +206,15 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// Comparing and setting are one atomic step.
     ///
     /// # Errors
-    /// As [`insert`](Map::insert).
+    /// As [`insert`](OrderedMap::insert).
     ///
     /// ```
-    /// use nearfield::{Map, Updated, Words};
+    /// use nearfield::{OrderedMap, UpdateOutcome, Words};
     ///
-    /// let counters = Map::<Words>::new()?;
-    /// assert_eq!(counters.update(7, None, 1)?, Updated::Applied);
-    /// assert_eq!(counters.update(7, None, 1)?, Updated::Differs { current: Some(1) });
-    /// # Ok::<(), nearfield::Error>(())
+    /// let counters = OrderedMap::<Words>::new()?;
+    /// assert_eq!(counters.update(7, None, 1)?, UpdateOutcome::Applied);
+    /// assert_eq!(counters.update(7, None, 1)?, UpdateOutcome::Differs { current: Some(1) });
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     #[inline]
     pub fn update(
@@ -222,8 +222,8 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         key: F::Key<'_>,
         previous: Option<F::Value<'_>>,
         value: F::Value<'_>,
-    ) -> Result<Updated<F::OwnedValue>, Error> {
-        OrderedIndex::update(&self.index, key, previous, value).map(Updated::of)
+    ) -> Result<UpdateOutcome<F::OwnedValue>, OperationError> {
+        OrderedIndex::update(&self.index, key, previous, value).map(UpdateOutcome::of)
     }
 
     /// Sets the value of a key to the result of `change` and returns the old value. `change`
@@ -231,7 +231,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// called again if another thread has set the key meanwhile.
     ///
     /// # Errors
-    /// As [`insert`](Map::insert).
+    /// As [`insert`](OrderedMap::insert).
     ///
     /// ```
     /// let counters = nearfield::WordMap::new()?;
@@ -245,13 +245,13 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     ///     }
     /// });
     /// assert_eq!(counters.get(7), Some(200));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn modify(
         &self,
         key: F::Key<'_>,
         mut change: impl FnMut(Option<F::Value<'_>>) -> F::OwnedValue,
-    ) -> Result<Option<F::OwnedValue>, Error> {
+    ) -> Result<Option<F::OwnedValue>, OperationError> {
         let mut current: Option<F::OwnedValue> = P::get(&self.index, F::shorten_key(key))
             .map_err(Into::into)?
             .map(Into::into);
@@ -259,8 +259,8 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
             let value = change(current.as_ref().map(F::value));
             let previous = current.as_ref().map(F::value);
             match self.update(F::shorten_key(key), previous, F::value(&value))? {
-                Updated::Applied => return Ok(current),
-                Updated::Differs { current: other } => current = other,
+                UpdateOutcome::Applied => return Ok(current),
+                UpdateOutcome::Differs { current: other } => current = other,
             }
         }
     }
@@ -269,21 +269,21 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// is the old one if there was one. This is one atomic step.
     ///
     /// # Errors
-    /// As [`insert`](Map::insert).
+    /// As [`insert`](OrderedMap::insert).
     ///
     /// ```
     /// let map = nearfield::WordMap::new()?;
     /// assert_eq!((map.get_or_insert(1, 10)?, map.get_or_insert(1, 11)?), (10, 10));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn get_or_insert(
         &self,
         key: F::Key<'_>,
         value: F::Value<'_>,
-    ) -> Result<F::OwnedValue, Error> {
+    ) -> Result<F::OwnedValue, OperationError> {
         let updated = self.update(key, None, F::shorten_value(value))?;
         Ok(match updated {
-            Updated::Differs {
+            UpdateOutcome::Differs {
                 current: Some(current),
             } => current,
             _ => F::own_value(value),
@@ -296,39 +296,39 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// `KeyTooLong`; those of the placement.
     ///
     /// ```
-    /// let map = nearfield::Map::<nearfield::Bytes>::new()?;
+    /// let map = nearfield::OrderedMap::<nearfield::ByteStrings>::new()?;
     /// map.insert(b"ann", b"1")?;
     /// assert_eq!(map.remove(b"ann")?, Some(b"1".to_vec()));
     /// assert_eq!(map.remove(b"ann")?, None);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     #[inline]
-    pub fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    pub fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
         OrderedIndex::remove(&self.index, key)
     }
 
     /// Removes a key if its value is `expected`. Comparing and removing are one atomic step.
     ///
     /// # Errors
-    /// As [`insert`](Map::insert).
+    /// As [`insert`](OrderedMap::insert).
     ///
     /// ```
-    /// use nearfield::{Bytes, Map, Updated};
+    /// use nearfield::{ByteStrings, OrderedMap, UpdateOutcome};
     ///
-    /// let locks = Map::<Bytes>::from_sorted([("door", "ann")])?;
-    /// let owned_by_ann = Updated::Differs { current: Some(b"ann".to_vec()) };
+    /// let locks = OrderedMap::<ByteStrings>::from_sorted([("door", "ann")])?;
+    /// let owned_by_ann = UpdateOutcome::Differs { current: Some(b"ann".to_vec()) };
     /// assert_eq!(locks.remove_if(b"door", b"bob")?, owned_by_ann);
-    /// assert_eq!(locks.remove_if(b"door", b"ann")?, Updated::Applied);
-    /// assert_eq!(locks.remove_if(b"door", b"ann")?, Updated::Differs { current: None });
-    /// # Ok::<(), nearfield::Error>(())
+    /// assert_eq!(locks.remove_if(b"door", b"ann")?, UpdateOutcome::Applied);
+    /// assert_eq!(locks.remove_if(b"door", b"ann")?, UpdateOutcome::Differs { current: None });
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     #[inline]
     pub fn remove_if(
         &self,
         key: F::Key<'_>,
         expected: F::Value<'_>,
-    ) -> Result<Updated<F::OwnedValue>, Error> {
-        OrderedIndex::remove_if(&self.index, key, expected).map(Updated::of)
+    ) -> Result<UpdateOutcome<F::OwnedValue>, OperationError> {
+        OrderedIndex::remove_if(&self.index, key, expected).map(UpdateOutcome::of)
     }
 
     /// Returns the entry with the least key, copied.
@@ -336,10 +336,10 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// ```
     /// let map = nearfield::WordMap::from_sorted([(1, 10), (2, 20)])?;
     /// assert_eq!((map.first(), map.last()), (Some((1, 10)), Some((2, 20))));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn first(&self) -> P::Read<Option<Entry<F>>> {
-        P::answer(self.end(Direction::Ascending))
+        P::answer(self.end(ScanDirection::Ascending))
     }
 
     /// Returns the entry with the greatest key, copied.
@@ -347,14 +347,14 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// ```
     /// let map = nearfield::WordMap::new()?;
     /// assert_eq!(map.last(), None);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn last(&self) -> P::Read<Option<Entry<F>>> {
-        P::answer(self.end(Direction::Descending))
+        P::answer(self.end(ScanDirection::Descending))
     }
 
     /// Returns the entry at one end.
-    fn end(&self, direction: Direction) -> Result<Option<Entry<F>>, P::Failure> {
+    fn end(&self, direction: ScanDirection) -> Result<Option<Entry<F>>, P::Failure> {
         self.nearest(Bound::Unbounded, Bound::Unbounded, direction)
     }
 
@@ -368,10 +368,10 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// let queue = nearfield::WordMap::from_sorted([(1, 10), (2, 20)])?;
     /// assert_eq!(queue.pop_first()?, Some((1, 10)));
     /// assert_eq!(queue.len(), 1);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
-    pub fn pop_first(&self) -> Result<Option<Entry<F>>, Error> {
-        self.pop(Direction::Ascending)
+    pub fn pop_first(&self) -> Result<Option<Entry<F>>, OperationError> {
+        self.pop(ScanDirection::Ascending)
     }
 
     /// Removes the entry with the greatest key and returns it. Each entry is returned to one caller
@@ -385,13 +385,13 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// assert_eq!(stack.pop_last()?, Some((2, 20)));
     /// assert_eq!(stack.pop_last()?, Some((1, 10)));
     /// assert_eq!(stack.pop_last()?, None);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
-    pub fn pop_last(&self) -> Result<Option<Entry<F>>, Error> {
-        self.pop(Direction::Descending)
+    pub fn pop_last(&self) -> Result<Option<Entry<F>>, OperationError> {
+        self.pop(ScanDirection::Descending)
     }
 
-    fn pop(&self, direction: Direction) -> Result<Option<Entry<F>>, Error> {
+    fn pop(&self, direction: ScanDirection) -> Result<Option<Entry<F>>, OperationError> {
         loop {
             let Some((key, _)) = self.end(direction).map_err(Into::into)? else {
                 return Ok(None);
@@ -409,14 +409,16 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// `KeyTooLong`; those of the placement.
     ///
     /// ```
-    /// let map = nearfield::Map::<nearfield::Bytes>::from_sorted([("ann", "1"), ("bob", "2")])?;
+    /// use nearfield::{ByteStrings, OrderedMap};
+    ///
+    /// let map = OrderedMap::<ByteStrings>::from_sorted([("ann", "1"), ("bob", "2")])?;
     /// assert_eq!(map.predecessor(b"bill")?, Some((b"ann".to_vec(), b"1".to_vec())));
     /// assert_eq!(map.predecessor(b"abe")?, None);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn predecessor(&self, key: F::Key<'_>) -> P::Lookup<Option<Entry<F>>> {
         let bounds = (Bound::Unbounded, Bound::Included(key));
-        P::answer_lookup(self.neighbor(key, bounds, Direction::Descending))
+        P::answer_lookup(self.neighbor(key, bounds, ScanDirection::Descending))
     }
 
     /// Returns the entry with the least key at or above the given one, copied.
@@ -427,18 +429,18 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// ```
     /// let map = nearfield::WordMap::from_sorted([(1, 10), (5, 50)])?;
     /// assert_eq!((map.successor(2), map.successor(6)), (Some((5, 50)), None));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn successor(&self, key: F::Key<'_>) -> P::Lookup<Option<Entry<F>>> {
         let bounds = (Bound::Included(key), Bound::Unbounded);
-        P::answer_lookup(self.neighbor(key, bounds, Direction::Ascending))
+        P::answer_lookup(self.neighbor(key, bounds, ScanDirection::Ascending))
     }
 
     fn neighbor<'k>(
         &self,
         key: F::Key<'k>,
         (low, high): (Bound<F::Key<'k>>, Bound<F::Key<'k>>),
-        direction: Direction,
+        direction: ScanDirection,
     ) -> Result<Option<Entry<F>>, P::LookupFailure> {
         P::check_key(key)?;
         Ok(self.nearest(low, high, direction)?)
@@ -448,26 +450,26 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// order from the other end. Bounds may be longer than keys can be. A range that ends before it
     /// begins is empty.
     ///
-    /// See [`Range`] for the cost and for concurrent writes.
+    /// See [`MapRange`] for the cost and for concurrent writes.
     ///
     /// ```
-    /// let map = nearfield::Map::<nearfield::Bytes>::new()?;
+    /// let map = nearfield::OrderedMap::<nearfield::ByteStrings>::new()?;
     /// for name in ["ann", "bob", "cid", "dan"] {
     ///     map.insert(name.as_bytes(), b"")?;
     /// }
     /// let names = map.range(&b"b"[..]..&b"d"[..]).map(|(name, _)| name);
     /// assert_eq!(names.collect::<Vec<_>>(), [b"bob", b"cid"]);
     /// assert_eq!(map.range(..).next_back(), Some((b"dan".to_vec(), vec![])));
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
-    pub fn range<'k>(&self, bounds: impl RangeBounds<F::Key<'k>>) -> Range<'_, F, P> {
+    pub fn range<'k>(&self, bounds: impl RangeBounds<F::Key<'k>>) -> MapRange<'_, F, P> {
         let own = |bound: Bound<&F::Key<'k>>| bound.map(|&key| F::own_key(key));
-        Range::new(self, own(bounds.start_bound()), own(bounds.end_bound()))
+        MapRange::new(self, own(bounds.start_bound()), own(bounds.end_bound()))
     }
 
     /// Executes a batch and writes an outcome for each of its operations, as if they were executed
     /// one after the other. An operation that fails alone has an
-    /// [`Outcome::Failed`](crate::Outcome::Failed).
+    /// [`OperationOutcome::Failed`](crate::OperationOutcome::Failed).
     ///
     /// # Errors
     /// `BatchTooLarge` above 16,777,216 operations; `Unreachable` or `OutOfMemory` if the placement
@@ -482,11 +484,11 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// batch.insert(3, 30);
     /// let at_most_2 = batch.predecessor(2);
     /// map.execute(&mut batch)?;
-    /// assert_eq!(batch.outcome(at_most_2), nearfield::Outcome::Entry(Some((1, 10))));
-    /// # Ok::<(), nearfield::Error>(())
+    /// assert_eq!(batch.outcome(at_most_2), nearfield::OperationOutcome::Entry(Some((1, 10))));
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     #[inline]
-    pub fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+    pub fn execute(&self, batch: &mut Batch<F>) -> Result<(), OperationError> {
         self.index.execute(batch)
     }
 
@@ -496,7 +498,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// ```
     /// let map = nearfield::WordMap::from_sorted([(1, 10), (2, 20)])?;
     /// assert!(map.len() == 2 && !map.is_empty());
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn len(&self) -> P::Read<usize> {
         P::answer(P::len(&self.index))
@@ -506,21 +508,24 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     ///
     /// ```
     /// assert!(nearfield::WordMap::new()?.is_empty());
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn is_empty(&self) -> P::Read<bool> {
-        P::answer(self.end(Direction::Ascending).map(|entry| entry.is_none()))
+        P::answer(
+            self.end(ScanDirection::Ascending)
+                .map(|entry| entry.is_none()),
+        )
     }
 }
 
 /// The map as an index, for tests and programs that are generic over indexes.
-impl<F: MapForm, P: Placement<F>> OrderedIndex<F> for Map<F, P> {
+impl<F: MapForm, P: MapPlacement<F>> OrderedIndex<F> for OrderedMap<F, P> {
     #[inline]
-    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), OperationError> {
         self.index.execute(batch)
     }
 
-    /// Returns the length as [`Map::len`] does, or 0 if that fails.
+    /// Returns the length as [`OrderedMap::len`] does, or 0 if that fails.
     fn len(&self) -> usize {
         self.index.len()
     }
@@ -529,11 +534,15 @@ impl<F: MapForm, P: Placement<F>> OrderedIndex<F> for Map<F, P> {
         self.index.check_invariants();
     }
 
-    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
         self.index.get(key)
     }
 
-    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn insert(
+        &self,
+        key: F::Key<'_>,
+        value: F::Value<'_>,
+    ) -> Result<Option<F::OwnedValue>, OperationError> {
         self.index.insert(key, value)
     }
 
@@ -542,11 +551,11 @@ impl<F: MapForm, P: Placement<F>> OrderedIndex<F> for Map<F, P> {
         key: F::Key<'_>,
         previous: Option<F::Value<'_>>,
         value: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
         self.index.update(key, previous, value)
     }
 
-    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
         self.index.remove(key)
     }
 
@@ -554,7 +563,7 @@ impl<F: MapForm, P: Placement<F>> OrderedIndex<F> for Map<F, P> {
         &self,
         key: F::Key<'_>,
         expected: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
         self.index.remove_if(key, expected)
     }
 }

@@ -1,30 +1,30 @@
 //! Methods of maps in a pool.
 
-use super::Map;
+use super::OrderedMap;
 use crate::form::MapForm;
-use crate::placement::Pool;
-use nearfield_core::Error;
+use crate::placement::PoolPlacement;
+use nearfield_core::OperationError;
 use nearfield_pool::chime::LeafReads;
 
-impl<F: MapForm> Map<F, Pool> {
+impl<F: MapForm> OrderedMap<F, PoolPlacement> {
     /// Sets the value of a key, present or not, without returning the old one. This is cheaper than
-    /// [`insert`](Map::insert): an old value outside its leaf is not read, nor is a word that this
-    /// process has put recently.
+    /// [`insert`](OrderedMap::insert): an old value outside its leaf is not read, nor is a word
+    /// that this process has put recently.
     ///
     /// # Errors
     /// `KeyTooLong`, `OutOfMemory`, `Unreachable` if nothing was changed, and `Unknown` if a memory
     /// node was lost meanwhile.
     ///
     /// ```no_run
-    /// use nearfield::{Pool, WordMap};
+    /// use nearfield::{PoolPlacement, WordMap};
     ///
-    /// let map = WordMap::builder().pool(Pool::shm(["left"])).build()?;
+    /// let map = WordMap::builder().pool(PoolPlacement::shm(["left"])).build()?;
     /// map.put(7, 1)?;
     /// map.put(7, 2)?;
     /// assert_eq!(map.get(7)?, Some(2));
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # Ok::<_, Box<dyn std::error::OperationError>>(())
     /// ```
-    pub fn put(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), Error> {
+    pub fn put(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), OperationError> {
         self.index.put(key, value)
     }
 
@@ -37,12 +37,12 @@ impl<F: MapForm> Map<F, Pool> {
     /// programs at the memory nodes.
     ///
     /// ```no_run
-    /// use nearfield::{Pool, WordMap};
+    /// use nearfield::{PoolPlacement, WordMap};
     ///
-    /// let map = WordMap::builder().pool(Pool::shm(["left"])).build()?;
+    /// let map = WordMap::builder().pool(PoolPlacement::shm(["left"])).build()?;
     /// map.range(..).aggregate()?;
     /// assert_eq!(map.leaf_reads().at_nodes, 0, "it was built without programs");
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # Ok::<_, Box<dyn std::error::OperationError>>(())
     /// ```
     pub fn leaf_reads(&self) -> LeafReads {
         self.index.leaf_reads()

@@ -10,10 +10,10 @@
 //! `low` and `high` move past a chunk when it is read, so that no key is returned twice. When
 //! nothing is left between them, each end continues with the other's chunk.
 
-use super::Map;
+use super::OrderedMap;
 use crate::form::MapForm;
-use crate::placement::{Local, Placement};
-use nearfield_core::Direction;
+use crate::placement::{Local, MapPlacement};
+use nearfield_core::ScanDirection;
 use nearfield_radix::Entry;
 use std::collections::VecDeque;
 use std::fmt::{self, Debug, Formatter};
@@ -23,25 +23,25 @@ use std::ops::Bound;
 /// The lower and the upper bound of a range.
 #[cfg(feature = "pool")]
 type Bounds<F> = (
-    Bound<<F as nearfield_core::Form>::OwnedKey>,
-    Bound<<F as nearfield_core::Form>::OwnedKey>,
+    Bound<<F as nearfield_core::EntryForm>::OwnedKey>,
+    Bound<<F as nearfield_core::EntryForm>::OwnedKey>,
 );
 
 /// Number of entries of the first chunk. It is small because the caller may want only one.
 const CHUNK_MIN: usize = 16;
 
-/// The entries of a [`Map`] within a range, from both ends; see [`Map::range`].
+/// The entries of an [`OrderedMap`] within a range, from both ends; see [`OrderedMap::range`].
 ///
-/// Items are entries, or `Result`s where reads can fail: [`Placement::Read`]. They own their keys
-/// and values, so byte strings are copied once. Entries are read ahead in chunks from either end:
-/// of 16 entries up to 512, or 64 KiB, in this machine's memory, and up to 4096 elsewhere. After an
-/// error the iterator yields nothing more.
+/// Items are entries, or `Result`s where reads can fail: [`MapPlacement::Read`]. They own their
+/// keys and values, so byte strings are copied once. Entries are read ahead in chunks from either
+/// end: of 16 entries up to 512, or 64 KiB, in this machine's memory, and up to 4096 elsewhere.
+/// After an error the iterator yields nothing more.
 ///
 /// The map may be changed meanwhile, by the caller as well. An entry that is present from the call
-/// of [`Map::range`] to the end of the iteration is returned exactly once, with a value that it had
-/// in between, and keys come in order. An entry that is inserted, changed or removed meanwhile may
-/// be returned as it was when its chunk was read. Between chunks the iterator holds no lock and no
-/// pin: one that is kept for long delays neither writers nor the reuse of memory.
+/// of [`OrderedMap::range`] to the end of the iteration is returned exactly once, with a value that
+/// it had in between, and keys come in order. An entry that is inserted, changed or removed
+/// meanwhile may be returned as it was when its chunk was read. Between chunks the iterator holds
+/// no lock and no pin: one that is kept for long delays neither writers nor the reuse of memory.
 ///
 /// ```
 /// let map = nearfield::WordMap::from_sorted((0..100).map(|n| (n, n)))?;
@@ -51,10 +51,10 @@ const CHUNK_MIN: usize = 16;
 ///     map.remove(key)?;
 /// }
 /// assert_eq!(map.len(), 92);
-/// # Ok::<(), nearfield::Error>(())
+/// # Ok::<(), nearfield::OperationError>(())
 /// ```
-pub struct Range<'m, F: MapForm, P: Placement<F> = Local> {
-    map: &'m Map<F, P>,
+pub struct MapRange<'m, F: MapForm, P: MapPlacement<F> = Local> {
+    map: &'m OrderedMap<F, P>,
     low: Bound<F::OwnedKey>,
     high: Bound<F::OwnedKey>,
     /// Entries read ahead from the front, in ascending order.
@@ -66,13 +66,13 @@ pub struct Range<'m, F: MapForm, P: Placement<F> = Local> {
     exhausted: bool,
 }
 
-impl<'m, F: MapForm, P: Placement<F>> Range<'m, F, P> {
+impl<'m, F: MapForm, P: MapPlacement<F>> MapRange<'m, F, P> {
     pub(crate) fn new(
-        map: &'m Map<F, P>,
+        map: &'m OrderedMap<F, P>,
         low: Bound<F::OwnedKey>,
         high: Bound<F::OwnedKey>,
     ) -> Self {
-        Range {
+        MapRange {
             map,
             low,
             high,
@@ -86,7 +86,7 @@ impl<'m, F: MapForm, P: Placement<F>> Range<'m, F, P> {
     /// Returns the map, and the bounds of the entries that were not returned yet; `None` if there
     /// are none.
     #[cfg(feature = "pool")]
-    pub(crate) fn into_rest(self) -> (&'m Map<F, P>, Option<Bounds<F>>) {
+    pub(crate) fn into_rest(self) -> (&'m OrderedMap<F, P>, Option<Bounds<F>>) {
         let key = |entry: Option<&Entry<F>>| entry.map(|(key, _)| Bound::Included(key.clone()));
         let ends = |chunk: &VecDeque<Entry<F>>| (key(chunk.front()), key(chunk.back()));
         let ((front, front_end), (back_end, back)) = (ends(&self.front), ends(&self.back));
@@ -101,13 +101,13 @@ impl<'m, F: MapForm, P: Placement<F>> Range<'m, F, P> {
     }
 
     /// Reads the next chunk from one end, unless nothing is left.
-    fn read(&mut self, direction: Direction) -> Result<(), P::Failure> {
+    fn read(&mut self, direction: ScanDirection) -> Result<(), P::Failure> {
         if self.exhausted {
             return Ok(());
         }
         let chunk = match direction {
-            Direction::Ascending => &mut self.front,
-            Direction::Descending => &mut self.back,
+            ScanDirection::Ascending => &mut self.front,
+            ScanDirection::Descending => &mut self.back,
         };
         let bounds = (
             self.low.as_ref().map(F::key),
@@ -126,8 +126,8 @@ impl<'m, F: MapForm, P: Placement<F>> Range<'m, F, P> {
         if let Some((last, _)) = chunk.back() {
             let last = Bound::Excluded(last.clone());
             match direction {
-                Direction::Ascending => self.low = last,
-                Direction::Descending => self.high = last,
+                ScanDirection::Ascending => self.low = last,
+                ScanDirection::Descending => self.high = last,
             }
         }
         self.chunk = (2 * self.chunk).min(P::CHUNK_MAX);
@@ -137,7 +137,7 @@ impl<'m, F: MapForm, P: Placement<F>> Range<'m, F, P> {
     /// Returns the next entry from the front, or the error of reading it.
     pub(crate) fn next_entry(&mut self) -> Option<Result<Entry<F>, P::Failure>> {
         if self.front.is_empty()
-            && let Err(failure) = self.read(Direction::Ascending)
+            && let Err(failure) = self.read(ScanDirection::Ascending)
         {
             return Some(Err(failure));
         }
@@ -148,7 +148,7 @@ impl<'m, F: MapForm, P: Placement<F>> Range<'m, F, P> {
     /// Returns the next entry from the back, or the error of reading it.
     fn next_back_entry(&mut self) -> Option<Result<Entry<F>, P::Failure>> {
         if self.back.is_empty()
-            && let Err(failure) = self.read(Direction::Descending)
+            && let Err(failure) = self.read(ScanDirection::Descending)
         {
             return Some(Err(failure));
         }
@@ -157,7 +157,7 @@ impl<'m, F: MapForm, P: Placement<F>> Range<'m, F, P> {
     }
 }
 
-impl<F: MapForm, P: Placement<F>> Iterator for Range<'_, F, P> {
+impl<F: MapForm, P: MapPlacement<F>> Iterator for MapRange<'_, F, P> {
     type Item = P::Read<Entry<F>>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -170,15 +170,15 @@ impl<F: MapForm, P: Placement<F>> Iterator for Range<'_, F, P> {
     }
 }
 
-impl<F: MapForm, P: Placement<F>> DoubleEndedIterator for Range<'_, F, P> {
+impl<F: MapForm, P: MapPlacement<F>> DoubleEndedIterator for MapRange<'_, F, P> {
     fn next_back(&mut self) -> Option<Self::Item> {
         self.next_back_entry().map(P::answer)
     }
 }
 
-impl<F: MapForm, P: Placement<F>> FusedIterator for Range<'_, F, P> {}
+impl<F: MapForm, P: MapPlacement<F>> FusedIterator for MapRange<'_, F, P> {}
 
-impl<F: MapForm, P: Placement<F>> Debug for Range<'_, F, P> {
+impl<F: MapForm, P: MapPlacement<F>> Debug for MapRange<'_, F, P> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.debug_struct("Range")
             .field("low", &self.low)

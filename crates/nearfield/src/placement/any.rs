@@ -1,33 +1,33 @@
 //! A placement chosen at run time.
 
-use super::{Bounds, Local, Placement, fallible_reads, sealed};
+use super::{Bounds, Local, MapPlacement, fallible_reads, sealed};
 use crate::answer::always;
 use crate::form::MapForm;
-use nearfield_core::{Batch, Direction, Error, OrderedIndex};
-use nearfield_radix::{Entry, Radix};
+use nearfield_core::{Batch, OperationError, OrderedIndex, ScanDirection};
+use nearfield_radix::{Entry, RadixIndex};
 use std::fmt::Debug;
 
 #[cfg(feature = "pim")]
 use super::Pim;
 #[cfg(feature = "pool")]
-use super::Pool;
+use super::PoolPlacement;
 
 /// One of the placements of this build, chosen at run time. Each call costs one branch more than
 /// with a fixed placement.
 ///
 /// ```
-/// use nearfield::{AnyPlacement, Bytes, Map};
+/// use nearfield::{AnyPlacement, ByteStrings, OrderedMap};
 ///
-/// let map: Map<Bytes, AnyPlacement> = Map::<Bytes>::new()?.into();
+/// let map: OrderedMap<ByteStrings, AnyPlacement> = OrderedMap::<ByteStrings>::new()?.into();
 /// map.insert(b"ann", b"1")?;
 /// assert_eq!(map.get(b"ann")?.as_deref(), Some(&b"1"[..]));
 /// assert_eq!(map.placement_name(), "local");
-/// # Ok::<(), nearfield::Error>(())
+/// # Ok::<(), nearfield::OperationError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct AnyPlacement;
 
-impl sealed::Sealed for AnyPlacement {}
+impl sealed::SealedPlacement for AnyPlacement {}
 
 /// The index of a map with a placement chosen at run time.
 #[doc(hidden)]
@@ -40,11 +40,11 @@ impl sealed::Sealed for AnyPlacement {}
     )
 )]
 pub enum AnyIndex<F: MapForm> {
-    Local(Radix<F>),
+    Local(RadixIndex<F>),
     #[cfg(feature = "pool")]
-    Pool(<Pool as Placement<F>>::Index),
+    Pool(<PoolPlacement as MapPlacement<F>>::Index),
     #[cfg(feature = "pim")]
-    Pim(<Pim as Placement<F>>::Index),
+    Pim(<Pim as MapPlacement<F>>::Index),
 }
 
 /// A call of a method of the index, for any placement.
@@ -62,7 +62,7 @@ macro_rules! on_index {
 
 impl<F: MapForm> OrderedIndex<F> for AnyIndex<F> {
     #[inline]
-    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), OperationError> {
         on_index!(self, index => OrderedIndex::execute(index, batch))
     }
 
@@ -74,12 +74,16 @@ impl<F: MapForm> OrderedIndex<F> for AnyIndex<F> {
         on_index!(self, index => index.check_invariants());
     }
 
-    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
         on_index!(self, index => OrderedIndex::get(index, key))
     }
 
     #[inline]
-    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn insert(
+        &self,
+        key: F::Key<'_>,
+        value: F::Value<'_>,
+    ) -> Result<Option<F::OwnedValue>, OperationError> {
         on_index!(self, index => OrderedIndex::insert(index, key, value))
     }
 
@@ -89,12 +93,12 @@ impl<F: MapForm> OrderedIndex<F> for AnyIndex<F> {
         key: F::Key<'_>,
         previous: Option<F::Value<'_>>,
         value: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
         on_index!(self, index => OrderedIndex::update(index, key, previous, value))
     }
 
     #[inline]
-    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
         on_index!(self, index => OrderedIndex::remove(index, key))
     }
 
@@ -103,18 +107,21 @@ impl<F: MapForm> OrderedIndex<F> for AnyIndex<F> {
         &self,
         key: F::Key<'_>,
         expected: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
         on_index!(self, index => OrderedIndex::remove_if(index, key, expected))
     }
 }
 
-impl<F: MapForm> Placement<F> for AnyPlacement {
+impl<F: MapForm> MapPlacement<F> for AnyPlacement {
     fallible_reads!(F);
     type Value<'m> = F::AnyValue<'m>;
     type Index = AnyIndex<F>;
 
     #[inline]
-    fn get<'m>(index: &'m AnyIndex<F>, key: F::Key<'_>) -> Result<Option<F::AnyValue<'m>>, Error> {
+    fn get<'m>(
+        index: &'m AnyIndex<F>,
+        key: F::Key<'_>,
+    ) -> Result<Option<F::AnyValue<'m>>, OperationError> {
         match index {
             AnyIndex::Local(radix) => match F::lend(radix, key) {
                 Ok(value) => Ok(value.map(<F::AnyValue<'m> as From<F::Lent<'m>>>::from)),
@@ -133,35 +140,36 @@ impl<F: MapForm> Placement<F> for AnyPlacement {
         }
     }
 
-    fn len(index: &AnyIndex<F>) -> Result<usize, Error> {
+    fn len(index: &AnyIndex<F>) -> Result<usize, OperationError> {
         match index {
-            AnyIndex::Local(radix) => Ok(always(<Local as Placement<F>>::len(radix))),
+            AnyIndex::Local(radix) => Ok(always(<Local as MapPlacement<F>>::len(radix))),
             #[cfg(feature = "pool")]
-            AnyIndex::Pool(index) => <Pool as Placement<F>>::len(index),
+            AnyIndex::Pool(index) => <PoolPlacement as MapPlacement<F>>::len(index),
             #[cfg(feature = "pim")]
-            AnyIndex::Pim(index) => <Pim as Placement<F>>::len(index),
+            AnyIndex::Pim(index) => <Pim as MapPlacement<F>>::len(index),
         }
     }
 
     fn scan(
         index: &AnyIndex<F>,
         bounds: Bounds<'_, F>,
-        direction: Direction,
+        direction: ScanDirection,
         limit: usize,
         found: impl FnMut(Entry<F>),
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, OperationError> {
         match index {
             AnyIndex::Local(radix) => {
-                let scanned = <Local as Placement<F>>::scan(radix, bounds, direction, limit, found);
+                let scanned =
+                    <Local as MapPlacement<F>>::scan(radix, bounds, direction, limit, found);
                 Ok(always(scanned))
             }
             #[cfg(feature = "pool")]
             AnyIndex::Pool(index) => {
-                <Pool as Placement<F>>::scan(index, bounds, direction, limit, found)
+                <PoolPlacement as MapPlacement<F>>::scan(index, bounds, direction, limit, found)
             }
             #[cfg(feature = "pim")]
             AnyIndex::Pim(index) => {
-                <Pim as Placement<F>>::scan(index, bounds, direction, limit, found)
+                <Pim as MapPlacement<F>>::scan(index, bounds, direction, limit, found)
             }
         }
     }

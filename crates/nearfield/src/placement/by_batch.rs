@@ -2,18 +2,18 @@
 
 use super::Bounds;
 use crate::form::MapForm;
-use nearfield_core::{Batch, Direction, Error, OrderedIndex, Outcome};
+use nearfield_core::{Batch, OperationError, OperationOutcome, OrderedIndex, ScanDirection};
 use nearfield_radix::Entry;
 use std::ops::Bound;
 
-/// Scans as [`Placement::scan`](super::Placement::scan) does, by a batch of one operation.
+/// Scans as [`MapPlacement::scan`](super::MapPlacement::scan) does, by a batch of one operation.
 pub(super) fn scan_by_batch<F: MapForm>(
     index: &impl OrderedIndex<F>,
     (low, high): Bounds<'_, F>,
-    direction: Direction,
+    direction: ScanDirection,
     limit: usize,
     mut found: impl FnMut(Entry<F>),
-) -> Result<bool, Error> {
+) -> Result<bool, OperationError> {
     // A batch refuses bounds that are longer than a key can be. A key greater than such a bound is
     // greater than the bound cut to that length, too.
     let (low, high) = (low.map(F::own_key), high.map(F::own_key));
@@ -31,7 +31,7 @@ pub(super) fn scan_by_batch<F: MapForm>(
     let count = u32::try_from(limit).unwrap_or(u32::MAX);
     batch.scan(low, high, count, direction);
     index.execute(&mut batch)?;
-    if let Outcome::Failed(error) = batch.outcome(0) {
+    if let OperationOutcome::Failed(error) = batch.outcome(0) {
         return Err(error);
     }
     let mut count = 0;

@@ -1,10 +1,10 @@
 //! The placement in this machine's memory.
 
-use super::{Bounds, Placement, sealed};
+use super::{Bounds, MapPlacement, sealed};
 use crate::answer::always;
 use crate::form::MapForm;
-use nearfield_core::{Direction, OrderedIndex};
-use nearfield_radix::{Entry, Radix};
+use nearfield_core::{OrderedIndex, ScanDirection};
+use nearfield_radix::{Entry, RadixIndex};
 use std::convert::Infallible;
 use std::ops::{Bound, ControlFlow, RangeBounds};
 
@@ -12,26 +12,26 @@ use std::ops::{Bound, ControlFlow, RangeBounds};
 const SCAN_BYTES_MAX: usize = 64 << 10;
 
 /// The placement in this machine's memory: an adaptive radix tree in this process. Reads cannot
-/// fail, and [`get`](crate::Map::get) lends long values without a copy.
+/// fail, and [`get`](crate::OrderedMap::get) lends long values without a copy.
 ///
 /// ```
-/// use nearfield::{Bytes, Local, Map};
+/// use nearfield::{ByteStrings, Local, OrderedMap};
 ///
-/// // `Map<Bytes>` is short for this type.
-/// let map: Map<Bytes, Local> = Map::new()?;
+/// // `OrderedMap<ByteStrings>` is short for this type.
+/// let map: OrderedMap<ByteStrings, Local> = OrderedMap::new()?;
 /// assert_eq!(map.first(), None);
-/// # Ok::<(), nearfield::Error>(())
+/// # Ok::<(), nearfield::OperationError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Local;
 
-impl sealed::Sealed for Local {}
+impl sealed::SealedPlacement for Local {}
 
-impl<F: MapForm> Placement<F> for Local {
+impl<F: MapForm> MapPlacement<F> for Local {
     type Read<T> = T;
     type Lookup<T> = F::Lookup<T>;
     type Value<'m> = F::Lent<'m>;
-    type Index = Radix<F>;
+    type Index = RadixIndex<F>;
     type Failure = Infallible;
     type LookupFailure = F::KeyFailure;
     /// The tree gathers this many entries at once.
@@ -63,25 +63,28 @@ impl<F: MapForm> Placement<F> for Local {
     }
 
     #[inline]
-    fn get<'m>(index: &'m Radix<F>, key: F::Key<'_>) -> Result<Option<F::Lent<'m>>, F::KeyFailure> {
+    fn get<'m>(
+        index: &'m RadixIndex<F>,
+        key: F::Key<'_>,
+    ) -> Result<Option<F::Lent<'m>>, F::KeyFailure> {
         F::lend(index, key)
     }
 
-    fn len(index: &Radix<F>) -> Result<usize, Infallible> {
+    fn len(index: &RadixIndex<F>) -> Result<usize, Infallible> {
         Ok(index.len())
     }
 
     fn scan(
-        index: &Radix<F>,
+        index: &RadixIndex<F>,
         (low, high): Bounds<'_, F>,
-        direction: Direction,
+        direction: ScanDirection,
         limit: usize,
         mut found: impl FnMut(Entry<F>),
     ) -> Result<bool, Infallible> {
         // The tree receives only the start of the scan. The end is checked here.
         let (start, within) = match direction {
-            Direction::Ascending => (low, (Bound::Unbounded, high)),
-            Direction::Descending => (high, (low, Bound::Unbounded)),
+            ScanDirection::Ascending => (low, (Bound::Unbounded, high)),
+            ScanDirection::Descending => (high, (low, Bound::Unbounded)),
         };
         let (mut count, mut bytes) = (0, 0);
         let mut is_exhausted = true;

@@ -1,9 +1,9 @@
 //! The placement in modules, each with a processor of its own.
 
 use super::by_batch::scan_by_batch;
-use super::{Bounds, Placement, fallible_reads, sealed};
+use super::{Bounds, MapPlacement, fallible_reads, sealed};
 use crate::form::MapForm;
-use nearfield_core::{Direction, Error, OrderedIndex};
+use nearfield_core::{OperationError, OrderedIndex, ScanDirection};
 use nearfield_pim::call_batcher::CallBatcher;
 use nearfield_pim::device::Workers;
 use nearfield_radix::Entry;
@@ -18,12 +18,12 @@ use std::thread::available_parallelism;
 /// of it. Dropping the map ends its threads.
 ///
 /// ```
-/// use nearfield::{Map, Pim, WordMap, Words};
+/// use nearfield::{OrderedMap, Pim, WordMap, Words};
 ///
-/// let map: Map<Words, Pim> = WordMap::builder().pim(Pim::workers()).build()?;
+/// let map: OrderedMap<Words, Pim> = WordMap::builder().pim(Pim::workers()).build()?;
 /// assert_eq!(map.insert_many(&[(1, 10), (2, 20)])?, 2);
 /// assert_eq!(map.last()?, Some((2, 20)));
-/// # Ok::<(), nearfield::Error>(())
+/// # Ok::<(), nearfield::OperationError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Pim {
@@ -47,7 +47,7 @@ impl Pim {
     ///
     /// let map = WordMap::builder().pim(Pim::workers()).build()?;
     /// assert!(map.is_empty()?);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn workers() -> Pim {
         Pim {
@@ -64,7 +64,7 @@ impl Pim {
     /// // Leaves the other cores to the rest of the program.
     /// let map = WordMap::builder().pim(Pim::workers().threads(2)).build()?;
     /// # drop(map);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn threads(mut self, threads: usize) -> Pim {
         self.threads = Some(threads.max(1));
@@ -81,7 +81,7 @@ impl Pim {
     /// let pim = Pim::workers().threads(1).modules_per_thread(8);
     /// let map = WordMap::builder().memory_limit(64 << 20).pim(pim).build()?;
     /// # drop(map);
-    /// # Ok::<(), nearfield::Error>(())
+    /// # Ok::<(), nearfield::OperationError>(())
     /// ```
     pub fn modules_per_thread(mut self, modules: usize) -> Pim {
         self.modules_per_thread = modules.clamp(1, 1024);
@@ -93,7 +93,7 @@ impl Pim {
     pub(crate) fn start<F: MapForm>(
         &self,
         memory_limit: usize,
-    ) -> Result<<Pim as Placement<F>>::Index, Error> {
+    ) -> Result<<Pim as MapPlacement<F>>::Index, OperationError> {
         let cores = || available_parallelism().map_or(1, usize::from);
         let threads = self.threads.unwrap_or_else(cores);
         let modules = threads.saturating_mul(self.modules_per_thread);
@@ -102,35 +102,35 @@ impl Pim {
             bytes => bytes as u64,
         };
         let workers = Workers::start(modules, limit / modules as u64, threads);
-        let workers = workers.map_err(|error| Error::OutOfMemory {
+        let workers = workers.map_err(|error| OperationError::OutOfMemory {
             what: format!("no thread for modules: {error}"),
         })?;
         Ok(CallBatcher::new(F::on_workers(workers)))
     }
 }
 
-impl sealed::Sealed for Pim {}
+impl sealed::SealedPlacement for Pim {}
 
-impl<F: MapForm> Placement<F> for Pim {
+impl<F: MapForm> MapPlacement<F> for Pim {
     fallible_reads!(F);
     type Value<'m> = F::OwnedValue;
     type Index = CallBatcher<F, F::OnWorkers>;
 
-    fn get(index: &Self::Index, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn get(index: &Self::Index, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
         OrderedIndex::get(index, key)
     }
 
-    fn len(index: &Self::Index) -> Result<usize, Error> {
+    fn len(index: &Self::Index) -> Result<usize, OperationError> {
         Ok(OrderedIndex::len(index))
     }
 
     fn scan(
         index: &Self::Index,
         bounds: Bounds<'_, F>,
-        direction: Direction,
+        direction: ScanDirection,
         limit: usize,
         found: impl FnMut(Entry<F>),
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, OperationError> {
         scan_by_batch(index, bounds, direction, limit, found)
     }
 }

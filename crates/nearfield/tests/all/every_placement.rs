@@ -3,13 +3,14 @@
 
 use crate::ranges::{self, Model};
 #[cfg(target_os = "linux")]
-use nearfield::Pool;
+use nearfield::PoolPlacement;
 use nearfield::{
-    Answer, AnyPlacement, Batch, Bytes, Local, Map, MapForm, Pim, Placement, Tier, Updated, Words,
+    AnyPlacement, Batch, ByteStrings, Local, MapForm, MapPlacement, MapReadResult, OrderedMap, Pim,
+    Tier, UpdateOutcome, Words,
 };
 #[cfg(target_os = "linux")]
 use nearfield_fabric_testkit::ShmNodes;
-use nearfield_testkit::keys::{self, Random, Sample};
+use nearfield_testkit::keys::{self, Random, SampleForm};
 use rand::RngExt;
 use std::ops::{Bound, RangeBounds};
 
@@ -20,19 +21,19 @@ const CALLS: usize = 400;
 
 /// Returns the value of a read, of any placement.
 #[track_caller]
-fn read<T>(answer: impl Answer<T>) -> T {
+fn read<T>(answer: impl MapReadResult<T>) -> T {
     answer.into_result().expect("the placement answers")
 }
 
 /// A map and the model of its expected contents.
-struct Pair<'m, F: MapForm + Sample, P: Placement<F>> {
-    map: &'m Map<F, P>,
+struct ModelCheckedMap<'m, F: MapForm + SampleForm, P: MapPlacement<F>> {
+    map: &'m OrderedMap<F, P>,
     model: Model<F>,
     keys: Vec<F::OwnedKey>,
     random: Random,
 }
 
-impl<F: MapForm + Sample, P: Placement<F>> Pair<'_, F, P> {
+impl<F: MapForm + SampleForm, P: MapPlacement<F>> ModelCheckedMap<'_, F, P> {
     fn key(&mut self) -> F::OwnedKey {
         let position = self.random.random_range(0..self.keys.len());
         self.keys[position].clone()
@@ -66,7 +67,7 @@ impl<F: MapForm + Sample, P: Placement<F>> Pair<'_, F, P> {
             }
             4 => {
                 let updated = self.map.update(k, present.as_ref().map(F::value), v);
-                assert_eq!(updated, Ok(Updated::Applied));
+                assert_eq!(updated, Ok(UpdateOutcome::Applied));
                 self.model.insert(key, value);
             }
             5 => {
@@ -74,7 +75,7 @@ impl<F: MapForm + Sample, P: Placement<F>> Pair<'_, F, P> {
                 if present.as_ref() == Some(&value) {
                     assert!(updated.is_applied());
                 } else {
-                    assert_eq!(updated, Updated::Differs { current: present });
+                    assert_eq!(updated, UpdateOutcome::Differs { current: present });
                 }
             }
             6 => {
@@ -132,7 +133,7 @@ impl<F: MapForm + Sample, P: Placement<F>> Pair<'_, F, P> {
                     assert!(removed.is_applied());
                     self.model.remove(&key);
                 } else {
-                    assert_eq!(removed, Updated::Differs { current: present });
+                    assert_eq!(removed, UpdateOutcome::Differs { current: present });
                 }
             }
             _ => {
@@ -189,19 +190,19 @@ impl<F: MapForm + Sample, P: Placement<F>> Pair<'_, F, P> {
 }
 
 /// Calls every method of a map, which is empty before and afterwards.
-fn check<F: MapForm + Sample, P: Placement<F>>(map: &Map<F, P>, seed: u64) {
+fn check<F: MapForm + SampleForm, P: MapPlacement<F>>(map: &OrderedMap<F, P>, seed: u64) {
     for (&kind, seed) in F::KINDS.iter().zip(seed..) {
         let mut random = keys::random(seed);
         let keys = F::keys(kind, 60, &mut random);
         let keys: Vec<_> = keys
             .into_iter()
-            .filter(|key| <F as Sample>::key_bytes(F::key(key)) <= KEY_BYTES_MAX)
+            .filter(|key| <F as SampleForm>::key_bytes(F::key(key)) <= KEY_BYTES_MAX)
             .collect();
         if keys.is_empty() {
             continue;
         }
         let model = Model::<F>::new();
-        let mut pair = Pair {
+        let mut pair = ModelCheckedMap {
             map,
             model,
             keys,
@@ -220,12 +221,12 @@ fn check<F: MapForm + Sample, P: Placement<F>>(map: &Map<F, P>, seed: u64) {
     assert!(format!("{map:?}").starts_with("Map"));
 }
 
-fn local<F: MapForm>() -> Map<F, Local> {
-    Map::new().expect("address space")
+fn local<F: MapForm>() -> OrderedMap<F, Local> {
+    OrderedMap::new().expect("address space")
 }
 
-fn pim<F: MapForm>() -> Map<F, Pim> {
-    let builder = Map::<F>::builder().memory_limit(64 << 20);
+fn pim<F: MapForm>() -> OrderedMap<F, Pim> {
+    let builder = OrderedMap::<F>::builder().memory_limit(64 << 20);
     builder
         .pim(Pim::workers().threads(2))
         .build()
@@ -233,10 +234,10 @@ fn pim<F: MapForm>() -> Map<F, Pim> {
 }
 
 #[cfg(target_os = "linux")]
-fn in_pool<F: MapForm>(check: impl FnOnce(Map<F, Pool>)) {
+fn in_pool<F: MapForm>(check: impl FnOnce(OrderedMap<F, PoolPlacement>)) {
     let nodes = ShmNodes::serve(2, 256 << 20).expect("nodes");
-    let pool = Pool::shm(nodes.names());
-    let builder = Map::<F>::builder().pool(pool);
+    let pool = PoolPlacement::shm(nodes.names());
+    let builder = OrderedMap::<F>::builder().pool(pool);
     let map = builder.key_bytes_max(KEY_BYTES_MAX).build();
     check(map.expect("a map"));
 }
@@ -244,36 +245,36 @@ fn in_pool<F: MapForm>(check: impl FnOnce(Map<F, Pool>)) {
 #[test]
 fn local_maps_do() {
     check(&local::<Words>(), 1);
-    check(&local::<Bytes>(), 2);
+    check(&local::<ByteStrings>(), 2);
 }
 
 #[test]
 fn maps_in_modules_do() {
     check(&pim::<Words>(), 3);
-    check(&pim::<Bytes>(), 4);
+    check(&pim::<ByteStrings>(), 4);
 }
 
 #[test]
 #[cfg(target_os = "linux")]
 fn maps_in_a_pool_do() {
     in_pool::<Words>(|map| check(&map, 5));
-    in_pool::<Bytes>(|map| check(&map, 6));
+    in_pool::<ByteStrings>(|map| check(&map, 6));
 }
 
 #[test]
 fn maps_in_tiers_do() {
     let tiers = [Tier::memory(64 << 20), Tier::compressed(4 << 20)];
-    let map = Map::<Bytes>::builder().tiers(tiers).build();
+    let map = OrderedMap::<ByteStrings>::builder().tiers(tiers).build();
     check(&map.expect("a map"), 11);
 }
 
 #[test]
 fn maps_placed_at_run_time_do() {
     check::<Words, AnyPlacement>(&local::<Words>().into(), 7);
-    check::<Bytes, AnyPlacement>(&local::<Bytes>().into(), 8);
-    check::<Bytes, AnyPlacement>(&pim::<Bytes>().into(), 9);
+    check::<ByteStrings, AnyPlacement>(&local::<ByteStrings>().into(), 8);
+    check::<ByteStrings, AnyPlacement>(&pim::<ByteStrings>().into(), 9);
     #[cfg(target_os = "linux")]
-    in_pool::<Bytes>(|map| check::<Bytes, AnyPlacement>(&map.into(), 10));
+    in_pool::<ByteStrings>(|map| check::<ByteStrings, AnyPlacement>(&map.into(), 10));
 }
 
 /// A map that other threads write to differs from the model, so the tests above can fail.

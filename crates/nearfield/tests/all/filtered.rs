@@ -2,12 +2,17 @@
 //! without programs.
 #![cfg(target_os = "linux")]
 
-use nearfield::{Aggregates, Bytes, Filter, Key, Map, Pool, Tenant, WordMap};
+use nearfield::{
+    AuthenticationKey, ByteStrings, OrderedMap, PoolPlacement, ScanAggregates, Tenant, ValueFilter,
+    WordMap,
+};
 use nearfield_fabric::{GlobalAddress, NodeId};
 use nearfield_fabric_testkit::ShmNodes;
 use nearfield_offload::net::udp::{place, serve_node, serve_switch};
-use nearfield_offload::net::{Keys, Map as SwitchMap, Node, NodeSettings, Switch};
-use nearfield_offload::node::{LocalMemory, Range, Ranges};
+use nearfield_offload::net::{
+    NodeSettings, OffloadNode, Switch, SwitchRangeTable as SwitchMap, TenantKeys,
+};
+use nearfield_offload::node::{LocalMemory, NodeRange, NodeRanges};
 use nearfield_testkit::keys;
 use rand::RngExt;
 use std::collections::BTreeMap;
@@ -15,7 +20,7 @@ use std::net::{SocketAddrV4, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const TENANT: Tenant = Tenant(4);
-const KEY: Key = Key([5; 32]);
+const KEY: AuthenticationKey = AuthenticationKey([5; 32]);
 
 /// Runs a test with two memory nodes behind a switch. The nodes are threads of this process, and
 /// run programs.
@@ -27,20 +32,20 @@ fn with_programs(test: impl FnOnce(&ShmNodes, SocketAddrV4) + Send) {
     std::thread::scope(|scope| {
         for (number, words) in nodes.words().enumerate() {
             let start = GlobalAddress::new(NodeId(number as u16), 4096).to_bits();
-            let range = Range {
+            let range = NodeRange {
                 offset: 4096,
-                ..Range::whole(start, size_of_val(words) as u64 - 4096, TENANT)
+                ..NodeRange::whole(start, size_of_val(words) as u64 - 4096, TENANT)
             };
             let socket = socket();
             let here = place(&socket).expect("IPv4");
             map.give(range.start, range.bytes, here)
                 .expect("no overlap");
             scope.spawn(move || {
-                let ranges = Ranges::new(vec![range]).expect("one range");
+                let ranges = NodeRanges::new(vec![range]).expect("one range");
                 let memory = LocalMemory::new(words, ranges).expect("it lies in memory");
-                let mut keys = Keys::new();
+                let mut keys = TenantKeys::new();
                 keys.insert(TENANT, KEY);
-                let mut node = Node::new(&memory, keys, NodeSettings::default());
+                let mut node = OffloadNode::new(&memory, keys, NodeSettings::default());
                 serve_node(&mut node, &socket, None, stop).expect("a socket");
             });
         }
@@ -62,7 +67,7 @@ fn with_programs(test: impl FnOnce(&ShmNodes, SocketAddrV4) + Send) {
 #[test]
 fn words_agree_with_a_btree_map_and_are_read_at_the_nodes() {
     with_programs(|nodes, switch| {
-        let open = || WordMap::builder().pool(Pool::shm(nodes.names()));
+        let open = || WordMap::builder().pool(PoolPlacement::shm(nodes.names()));
         let map = open().programs(switch, TENANT, KEY).build().expect("a map");
         let plain = open().build().expect("the map");
         let random = &mut keys::random(5);
@@ -78,13 +83,13 @@ fn words_agree_with_a_btree_map_and_are_read_at_the_nodes() {
                 random.random_range(0..25_000),
             );
             let high = if round == 0 { u64::MAX } else { low.max(high) };
-            let filter = Filter::at_least(random.random());
+            let filter = ValueFilter::at_least(random.random());
             let expected: Vec<(u64, u64)> = model
                 .range(low..high)
                 .map(|(&key, &value)| (key, value))
                 .filter(|(_, value)| filter.matches(*value))
                 .collect();
-            let aggregates: Aggregates = expected.iter().map(|(_, value)| *value).collect();
+            let aggregates: ScanAggregates = expected.iter().map(|(_, value)| *value).collect();
             for map in [&map, &plain] {
                 let filtered = map.range(low..high).filter(filter);
                 assert_eq!(filtered.aggregate(), Ok(aggregates));
@@ -94,13 +99,13 @@ fn words_agree_with_a_btree_map_and_are_read_at_the_nodes() {
                 assert_eq!(found, Ok(expected.clone()));
             }
         }
-        let all: Aggregates = model.values().copied().collect();
+        let all: ScanAggregates = model.values().copied().collect();
         assert_eq!(map.range(..).aggregate(), Ok(all));
         // Entries that were returned already are left out.
         let mut range = map.range(..);
         range.next().expect("an entry").expect("a node");
         range.next_back().expect("an entry").expect("a node");
-        let rest: Aggregates = model
+        let rest: ScanAggregates = model
             .values()
             .skip(1)
             .take(model.len() - 2)
@@ -109,12 +114,14 @@ fn words_agree_with_a_btree_map_and_are_read_at_the_nodes() {
         assert_eq!(range.aggregate(), Ok(rest));
         let mut range = map.range(..);
         while range.next().is_some() {}
-        assert_eq!(range.aggregate(), Ok(Aggregates::default()));
+        assert_eq!(range.aggregate(), Ok(ScanAggregates::default()));
         let reads = map.leaf_reads();
         assert!(reads.at_nodes > 1_000 && reads.refused == 0, "{reads:?}");
         assert_eq!(plain.leaf_reads().at_nodes, 0);
         // A tenant with another key gets no reply, but the same result.
-        let stranger = open().programs(switch, TENANT, Key([6; 32])).build();
+        let stranger = open()
+            .programs(switch, TENANT, AuthenticationKey([6; 32]))
+            .build();
         let stranger = stranger.expect("the map");
         assert_eq!(stranger.range(..).aggregate(), Ok(all));
         assert_eq!(
@@ -129,7 +136,7 @@ fn words_agree_with_a_btree_map_and_are_read_at_the_nodes() {
 #[test]
 fn byte_strings_count_by_their_first_eight_bytes() {
     let nodes = ShmNodes::serve(1, 64 << 20).expect("nodes");
-    let map = Map::<Bytes>::builder().pool(Pool::shm(nodes.names()));
+    let map = OrderedMap::<ByteStrings>::builder().pool(PoolPlacement::shm(nodes.names()));
     let map = map.build().expect("a map");
     let mut model = BTreeMap::new();
     for number in 0..3_000_u32 {
@@ -144,7 +151,7 @@ fn byte_strings_count_by_their_first_eight_bytes() {
         bytes[..length].copy_from_slice(&value[..length]);
         u64::from_le_bytes(bytes)
     };
-    let filter = Filter::between(1..1 << 56);
+    let filter = ValueFilter::between(1..1 << 56);
     let (low, high) = (&b"user00000100"[..], &b"user00002900"[..]);
     let expected: Vec<_> = model
         .range(low.to_vec()..high.to_vec())
@@ -152,7 +159,7 @@ fn byte_strings_count_by_their_first_eight_bytes() {
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     let filtered = map.range(low..high).filter(filter);
-    let aggregates: Aggregates = expected.iter().map(|(_, value)| number(value)).collect();
+    let aggregates: ScanAggregates = expected.iter().map(|(_, value)| number(value)).collect();
     assert_eq!(filtered.aggregate(), Ok(aggregates));
     let found: Result<Vec<_>, _> = filtered.into_iter().collect();
     assert_eq!(found, Ok(expected));

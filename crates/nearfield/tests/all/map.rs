@@ -2,9 +2,10 @@
 //! passed through unchanged.
 
 use nearfield::{
-    Bytes, Combine, EngineOptions, Error, MAX_KEY_BYTES, Map, TypedMap, Updated, WordMap,
+    ByteStrings, Combine, EngineOptions, MAX_KEY_BYTES, OperationError, OrderedMap, TypedMap,
+    UpdateOutcome, WordMap,
 };
-use nearfield_testkit::keys::{self, ByteKeys, Sample};
+use nearfield_testkit::keys::{self, ByteKeys, SampleForm};
 use nearfield_testkit::stop::AtEnd;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[test]
 fn a_value_stays_while_it_is_held() {
     for length in [0, 5, 1000, 3 << 20] {
-        let map = Map::<Bytes>::new().expect("address space");
+        let map = OrderedMap::<ByteStrings>::new().expect("address space");
         let old = vec![7; length];
         map.insert(b"key", &old).expect("insert");
         let held = map.get(b"key").expect("short key").expect("present");
@@ -40,8 +41,8 @@ fn a_value_stays_while_it_is_held() {
 /// Readers check that a value stays intact while they hold it, although it is overwritten.
 #[test]
 fn held_values_are_whole_beside_writers() {
-    let map = Map::<Bytes>::new().expect("address space");
-    let keys = Bytes::keys(ByteKeys::Words, 50, &mut keys::random(1));
+    let map = OrderedMap::<ByteStrings>::new().expect("address space");
+    let keys = ByteStrings::keys(ByteKeys::Words, 50, &mut keys::random(1));
     let done = AtomicBool::new(false);
     let (map, keys, done) = (&map, &keys, &done);
     std::thread::scope(|scope| {
@@ -52,7 +53,7 @@ fn held_values_are_whole_beside_writers() {
                         .iter()
                         .filter_map(|key| map.get(key).expect("short key"));
                     for value in held.collect::<Vec<_>>() {
-                        assert!(Bytes::open(&value).is_some(), "a torn value");
+                        assert!(ByteStrings::open(&value).is_some(), "a torn value");
                     }
                 }
             });
@@ -60,7 +61,7 @@ fn held_values_are_whole_beside_writers() {
         let _stop = AtEnd(done);
         for number in 0..20_000 {
             let key = &keys[number as usize * 7 % keys.len()];
-            map.insert(key, &Bytes::seal(number)).expect("insert");
+            map.insert(key, &ByteStrings::seal(number)).expect("insert");
             if number % 5 == 0 {
                 map.remove(key).expect("remove");
             }
@@ -70,17 +71,17 @@ fn held_values_are_whole_beside_writers() {
 
 #[test]
 fn a_value_shows_as_bytes() {
-    let map = Map::<Bytes>::from_sorted([("key", "a\0b")]).expect("load");
+    let map = OrderedMap::<ByteStrings>::from_sorted([("key", "a\0b")]).expect("load");
     let value = map.get(b"key").expect("short key");
     assert_eq!(format!("{value:?}"), r#"Some(b"a\x00b")"#);
 }
 
 #[test]
 fn keys_that_are_too_long_are_refused_everywhere() {
-    let map = Map::<Bytes>::new().expect("address space");
+    let map = OrderedMap::<ByteStrings>::new().expect("address space");
     let long = vec![b'k'; MAX_KEY_BYTES + 1];
-    let error = Error::KeyTooLong {
-        start: Error::shorten(&long),
+    let error = OperationError::KeyTooLong {
+        start: OperationError::shorten(&long),
         length: MAX_KEY_BYTES + 1,
         limit: MAX_KEY_BYTES,
     };
@@ -98,7 +99,7 @@ fn keys_that_are_too_long_are_refused_everywhere() {
         error
     );
     assert_eq!(
-        Map::<Bytes>::from_sorted([(&long, b"")])
+        OrderedMap::<ByteStrings>::from_sorted([(&long, b"")])
             .map(|_| ())
             .unwrap_err(),
         error
@@ -110,14 +111,17 @@ fn keys_that_are_too_long_are_refused_everywhere() {
 #[test]
 fn many_at_once_do_what_one_at_a_time_does() {
     let mut random = keys::random(3);
-    let keys = Bytes::keys(ByteKeys::Random, 10_000, &mut random);
-    let values: Vec<_> = keys.iter().map(|_| Bytes::any_value(&mut random)).collect();
+    let keys = ByteStrings::keys(ByteKeys::Random, 10_000, &mut random);
+    let values: Vec<_> = keys
+        .iter()
+        .map(|_| ByteStrings::any_value(&mut random))
+        .collect();
     // Every third key is inserted twice, the second time with another value.
     let twice = keys.iter().zip(values.iter().rev()).step_by(3);
     let entries: Vec<(&[u8], &[u8])> = (keys.iter().zip(&values).chain(twice))
         .map(|(key, value)| (&key[..], &value[..]))
         .collect();
-    let map = Map::<Bytes>::new().expect("address space");
+    let map = OrderedMap::<ByteStrings>::new().expect("address space");
     assert_eq!(map.insert_many(&entries), Ok(keys.len()));
     assert_eq!(map.insert_many(&entries), Ok(0));
     let model: BTreeMap<_, _> = entries.iter().copied().collect();
@@ -135,18 +139,21 @@ fn many_at_once_do_what_one_at_a_time_does() {
 
 #[test]
 fn an_update_says_what_it_has_met() {
-    let map = Map::<Bytes>::new().expect("address space");
-    let current = |value: &[u8]| Updated::Differs {
+    let map = OrderedMap::<ByteStrings>::new().expect("address space");
+    let current = |value: &[u8]| UpdateOutcome::Differs {
         current: Some(value.to_vec()),
     };
     assert_eq!(
         map.update(b"k", Some(b"1"), b"2"),
-        Ok(Updated::Differs { current: None })
+        Ok(UpdateOutcome::Differs { current: None })
     );
     assert!(map.is_empty());
-    assert_eq!(map.update(b"k", None, b"1"), Ok(Updated::Applied));
+    assert_eq!(map.update(b"k", None, b"1"), Ok(UpdateOutcome::Applied));
     assert_eq!(map.update(b"k", None, b"2"), Ok(current(b"1")));
-    assert_eq!(map.update(b"k", Some(b"1"), b"2"), Ok(Updated::Applied));
+    assert_eq!(
+        map.update(b"k", Some(b"1"), b"2"),
+        Ok(UpdateOutcome::Applied)
+    );
     assert_eq!(map.last(), Some((b"k".to_vec(), b"2".to_vec())));
 }
 
@@ -169,12 +176,15 @@ fn a_builder_passes_on_what_it_was_given() {
     for map in maps {
         assert_eq!(map.engine_options(), options);
         let full = (0..1 << 20).find_map(|key| map.insert(key << 20, key).err());
-        assert!(matches!(full, Some(Error::OutOfMemory { .. })), "{full:?}");
+        assert!(
+            matches!(full, Some(OperationError::OutOfMemory { .. })),
+            "{full:?}"
+        );
         map.set_engine_options(EngineOptions::default());
         assert_eq!(map.engine_options(), EngineOptions::default());
     }
     let full = builder.from_sorted((0..1 << 20).map(|key| (key << 20, key)));
-    assert!(matches!(full, Err(Error::OutOfMemory { .. })));
+    assert!(matches!(full, Err(OperationError::OutOfMemory { .. })));
 }
 
 /// Floats and signed integers are returned in numeric order, not in that of their bit patterns.

@@ -3,26 +3,26 @@
 
 use crate::ranges::Model;
 use nearfield::{
-    Batch, Bytes, Direction, Error, Map, MapForm, OrderedIndex, Outcome, Pim, Updated, WordMap,
-    Words,
+    Batch, ByteStrings, MapForm, OperationError, OperationOutcome, OrderedIndex, OrderedMap, Pim,
+    ScanDirection, UpdateOutcome, WordMap, Words,
 };
-use nearfield_testkit::concurrent::{self, Config};
-use nearfield_testkit::keys::{self, Sample};
+use nearfield_testkit::concurrent::{self, ConcurrentTestConfig};
+use nearfield_testkit::keys::{self, SampleForm};
 use nearfield_testkit::model;
 use std::ops::Bound;
 
 /// A map that is also checked by operations outside batches.
-struct Looked<F: MapForm>(Map<F, Pim>);
+struct PointCheckedMap<F: MapForm>(OrderedMap<F, Pim>);
 
-fn new<F: MapForm>(seed: u64) -> Map<F, Pim> {
+fn new<F: MapForm>(seed: u64) -> OrderedMap<F, Pim> {
     let pim = Pim::workers().threads(1 + seed as usize % 3);
     let pim = pim.modules_per_thread([1, 4, 9][seed as usize % 3]);
-    let map = Map::<F>::builder().memory_limit(256 << 20).pim(pim);
+    let map = OrderedMap::<F>::builder().memory_limit(256 << 20).pim(pim);
     map.build().expect("threads")
 }
 
-impl<F: MapForm + Sample> OrderedIndex<F> for Looked<F> {
-    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+impl<F: MapForm + SampleForm> OrderedIndex<F> for PointCheckedMap<F> {
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), OperationError> {
         self.0.execute(batch)
     }
 
@@ -34,7 +34,7 @@ impl<F: MapForm + Sample> OrderedIndex<F> for Looked<F> {
         self.0.check_invariants();
         let mut batch = Batch::<F>::new();
         let all = (Bound::Unbounded, Bound::Unbounded);
-        batch.scan(all.0, all.1, u32::MAX, Direction::Ascending);
+        batch.scan(all.0, all.1, u32::MAX, ScanDirection::Ascending);
         self.0.execute(&mut batch).expect("executed");
         let entries = batch.entries(0);
         let entries = entries.map(|(key, value)| (F::own_key(key), F::own_value(value)));
@@ -57,11 +57,15 @@ impl<F: MapForm + Sample> OrderedIndex<F> for Looked<F> {
         }
     }
 
-    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
         self.0.get(key)
     }
 
-    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn insert(
+        &self,
+        key: F::Key<'_>,
+        value: F::Value<'_>,
+    ) -> Result<Option<F::OwnedValue>, OperationError> {
         self.0.insert(key, value)
     }
 
@@ -70,36 +74,36 @@ impl<F: MapForm + Sample> OrderedIndex<F> for Looked<F> {
         key: F::Key<'_>,
         previous: Option<F::Value<'_>>,
         value: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
         Ok(match self.0.update(key, previous, value)? {
-            Updated::Applied => (true, previous.map(F::own_value)),
-            Updated::Differs { current } => (false, current),
+            UpdateOutcome::Applied => (true, previous.map(F::own_value)),
+            UpdateOutcome::Differs { current } => (false, current),
         })
     }
 
-    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
         self.0.remove(key)
     }
 }
 
 #[test]
 fn words_agree_with_a_btree_map() {
-    model::check::<Words, _>(24, |seed| Looked(new(seed)));
+    model::check::<Words, _>(24, |seed| PointCheckedMap(new(seed)));
 }
 
 #[test]
 fn bytes_agree_with_a_btree_map() {
-    model::check::<Bytes, _>(24, |seed| Looked(new(seed)));
+    model::check::<ByteStrings, _>(24, |seed| PointCheckedMap(new(seed)));
 }
 
 #[test]
 fn callers_at_once_can_be_ordered() {
-    let config = Config {
+    let config = ConcurrentTestConfig {
         operations: 2_000,
-        ..Config::default()
+        ..ConcurrentTestConfig::default()
     };
     concurrent::check::<Words, _>(3, &config, new);
-    concurrent::check::<Bytes, _>(3, &config, new);
+    concurrent::check::<ByteStrings, _>(3, &config, new);
 }
 
 #[test]
@@ -112,27 +116,38 @@ fn what_has_no_room_is_refused_and_the_rest_stays() {
         .chunks(100)
         .find_map(|some| map.insert_many(some).err());
     let error = refused.expect("it is too much");
-    assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
+    assert!(
+        matches!(error, OperationError::OutOfMemory { .. }),
+        "{error}"
+    );
     let len = map.len().expect("modules answer");
     assert!((100..4000).contains(&len), "{len}");
     assert_eq!(map.range(..).count(), len);
 
-    let map = Map::<Bytes>::builder().memory_limit(1 << 20).pim(pim);
+    let map = OrderedMap::<ByteStrings>::builder()
+        .memory_limit(1 << 20)
+        .pim(pim);
     let map = map.build().expect("threads");
     assert_eq!(map.insert(b"short", b"value"), Ok(None));
     let error = map.insert(b"long", &[7; 1 << 20]).expect_err("too long");
     assert!(
-        matches!(&error, Error::ValueTooLong { key, .. } if key == "long"),
+        matches!(&error, OperationError::ValueTooLong { key, .. } if key == "long"),
         "{error}"
     );
     let error = map.get(&[b'k'; 1 << 17]).expect_err("too long");
-    assert!(matches!(error, Error::KeyTooLong { .. }), "{error}");
-    let mut batch = Batch::<Bytes>::new();
+    assert!(
+        matches!(error, OperationError::KeyTooLong { .. }),
+        "{error}"
+    );
+    let mut batch = Batch::<ByteStrings>::new();
     let refused = batch.insert(b"long", &[7; 1 << 20]);
     let taken = batch.insert(b"other", &[7; 1000]);
     map.execute(&mut batch).expect("executed");
-    assert!(matches!(batch.outcome(refused), Outcome::Failed(_)));
-    assert_eq!(batch.outcome(taken), Outcome::Value(None));
+    assert!(matches!(
+        batch.outcome(refused),
+        OperationOutcome::Failed(_)
+    ));
+    assert_eq!(batch.outcome(taken), OperationOutcome::Value(None));
     assert_eq!(map.len(), Ok(2));
 }
 

@@ -2,46 +2,49 @@
 //! ranges from both ends, by two clients that opened the same map and take turns.
 
 use crate::ranges::Model;
-use nearfield::{Batch, Direction, Error, Map, MapForm, OrderedIndex, Pool, Updated, Words};
+use nearfield::{
+    Batch, MapForm, OperationError, OrderedIndex, OrderedMap, PoolPlacement, ScanDirection,
+    UpdateOutcome, Words,
+};
 use nearfield_fabric_testkit::ShmNodes;
-use nearfield_testkit::keys::{self, Sample};
+use nearfield_testkit::keys::{self, SampleForm};
 use nearfield_testkit::model;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A map that was opened twice, as by two processes, on nodes of its own. They are called in turn,
 /// so that each has to notice the other's changes to nodes in its cache.
-struct Turns<F: MapForm> {
-    opened: [Map<F, Pool>; 2],
+struct AlternatingPoolMap<F: MapForm> {
+    opened: [OrderedMap<F, PoolPlacement>; 2],
     turn: AtomicUsize,
     _nodes: ShmNodes,
 }
 
-impl<F: MapForm> Turns<F> {
-    fn new(seed: u64, key_bytes_max: usize) -> Turns<F> {
+impl<F: MapForm> AlternatingPoolMap<F> {
+    fn new(seed: u64, key_bytes_max: usize) -> AlternatingPoolMap<F> {
         let nodes = ShmNodes::serve(1 + seed as u16 % 2, 256 << 20).expect("nodes");
         let open = |cache_bytes| {
-            let map = Map::<F>::builder().pool(Pool::shm(nodes.names()));
+            let map = OrderedMap::<F>::builder().pool(PoolPlacement::shm(nodes.names()));
             let map = map.key_bytes_max(key_bytes_max).cache_bytes(cache_bytes);
             let map = map.inline_bytes_max(12 + seed as usize % 20);
             let map = map.in_flight([1, 8, 64][seed as usize % 3]);
             map.build().expect("a map")
         };
-        Turns {
+        AlternatingPoolMap {
             opened: [open(1 << 16), open(1 << 22)],
             turn: AtomicUsize::new(0),
             _nodes: nodes,
         }
     }
 
-    fn next(&self) -> &Map<F, Pool> {
+    fn next(&self) -> &OrderedMap<F, PoolPlacement> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         &self.opened[turn % 2]
     }
 }
 
-impl<F: MapForm + Sample> OrderedIndex<F> for Turns<F> {
-    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+impl<F: MapForm + SampleForm> OrderedIndex<F> for AlternatingPoolMap<F> {
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), OperationError> {
         self.next().execute(batch)
     }
 
@@ -57,7 +60,7 @@ impl<F: MapForm + Sample> OrderedIndex<F> for Turns<F> {
     fn check_invariants(&self) {
         let mut batch = Batch::<F>::new();
         let (low, high) = (Bound::Unbounded, Bound::Unbounded);
-        batch.scan(low, high, u32::MAX, Direction::Ascending);
+        batch.scan(low, high, u32::MAX, ScanDirection::Ascending);
         self.execute(&mut batch).expect("the nodes are served");
         let entries = batch.entries(0);
         let entries = entries.map(|(key, value)| (F::own_key(key), F::own_value(value)));
@@ -80,11 +83,15 @@ impl<F: MapForm + Sample> OrderedIndex<F> for Turns<F> {
         }
     }
 
-    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
         self.next().get(key)
     }
 
-    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn insert(
+        &self,
+        key: F::Key<'_>,
+        value: F::Value<'_>,
+    ) -> Result<Option<F::OwnedValue>, OperationError> {
         self.next().insert(key, value)
     }
 
@@ -93,24 +100,24 @@ impl<F: MapForm + Sample> OrderedIndex<F> for Turns<F> {
         key: F::Key<'_>,
         previous: Option<F::Value<'_>>,
         value: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
         Ok(match self.next().update(key, previous, value)? {
-            Updated::Applied => (true, previous.map(F::own_value)),
-            Updated::Differs { current } => (false, current),
+            UpdateOutcome::Applied => (true, previous.map(F::own_value)),
+            UpdateOutcome::Differs { current } => (false, current),
         })
     }
 
-    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
         self.next().remove(key)
     }
 }
 
 #[test]
 fn words_agree_with_a_btree_map() {
-    model::check::<Words, _>(12, |seed| Turns::new(seed, 8));
+    model::check::<Words, _>(12, |seed| AlternatingPoolMap::new(seed, 8));
 }
 
 #[test]
 fn bytes_agree_with_a_btree_map() {
-    model::check_short(10, 24, |seed| Turns::new(seed, 24));
+    model::check_short(10, 24, |seed| AlternatingPoolMap::new(seed, 24));
 }

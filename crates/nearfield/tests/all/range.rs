@@ -2,18 +2,18 @@
 //! every entry that stays exactly once.
 
 use crate::ranges::Model;
-use nearfield::{Bytes, Map, MapForm, WordMap, Words};
-use nearfield_testkit::keys::{self, Random, Sample};
+use nearfield::{ByteStrings, MapForm, OrderedMap, WordMap, Words};
+use nearfield_testkit::keys::{self, Random, SampleForm};
 use nearfield_testkit::stop::AtEnd;
 use rand::RngExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-fn filled<F: MapForm + Sample>(
+fn filled<F: MapForm + SampleForm>(
     kind: F::Kind,
     count: usize,
     random: &mut Random,
-) -> (Map<F>, Model<F>) {
-    let map = Map::new().expect("address space");
+) -> (OrderedMap<F>, Model<F>) {
+    let map = OrderedMap::new().expect("address space");
     let mut model = Model::<F>::new();
     for key in F::keys(kind, count, random) {
         let value = F::any_value(random);
@@ -23,7 +23,7 @@ fn filled<F: MapForm + Sample>(
     (map, model)
 }
 
-fn agrees_with_a_btree_map<F: MapForm + Sample>() {
+fn agrees_with_a_btree_map<F: MapForm + SampleForm>() {
     for &kind in F::KINDS {
         for (seed, count) in [1, 3, 15, 16, 17, 200, 3000].into_iter().enumerate() {
             let mut random = keys::random(seed as u64);
@@ -43,13 +43,13 @@ fn words_agree_with_a_btree_map() {
 
 #[test]
 fn bytes_agree_with_a_btree_map() {
-    agrees_with_a_btree_map::<Bytes>();
+    agrees_with_a_btree_map::<ByteStrings>();
 }
 
 /// The values are so large that a chunk holds only a few.
 #[test]
 fn chunks_of_large_values() {
-    let map = Map::<Bytes>::new().expect("address space");
+    let map = OrderedMap::<ByteStrings>::new().expect("address space");
     for key in 0..50_u8 {
         map.insert(&[key], &vec![key; 20_000]).expect("insert");
     }
@@ -64,10 +64,11 @@ fn chunks_of_large_values() {
 
 #[test]
 fn bounds_longer_than_a_key_can_be() {
-    let map = Map::<Bytes>::from_sorted([("a", "1"), ("b", "2")]).expect("load");
+    let map = OrderedMap::<ByteStrings>::from_sorted([("a", "1"), ("b", "2")]).expect("load");
     let long = vec![b'a'; nearfield::MAX_KEY_BYTES + 1];
-    let keys =
-        |entries: nearfield::Range<'_, Bytes>| entries.map(|(key, _)| key).collect::<Vec<_>>();
+    let keys = |entries: nearfield::MapRange<'_, ByteStrings>| {
+        entries.map(|(key, _)| key).collect::<Vec<_>>()
+    };
     assert_eq!(keys(map.range(&long[..]..)), [b"b"]);
     assert_eq!(keys(map.range(..&long[..])), [b"a"]);
     let backwards: Vec<_> = map.range(..&long[..]).rev().collect();
@@ -91,7 +92,7 @@ fn the_map_may_change_during_an_iteration() {
 }
 
 /// Inserts and removes every key except the stable ones, while readers iterate from both ends.
-fn meets_stable_keys_once<F: MapForm + Sample>(kind: F::Kind, count: usize) {
+fn meets_stable_keys_once<F: MapForm + SampleForm>(kind: F::Kind, count: usize) {
     let mut random = keys::random(7);
     let mut all = F::keys(kind, count, &mut random);
     let stable: Model<F> = all
@@ -100,7 +101,7 @@ fn meets_stable_keys_once<F: MapForm + Sample>(kind: F::Kind, count: usize) {
         .enumerate()
         .map(|(number, key)| (key, F::seal(number as u64)))
         .collect();
-    let map = Map::<F>::new().expect("address space");
+    let map = OrderedMap::<F>::new().expect("address space");
     for (key, value) in &stable {
         map.insert(F::key(key), F::value(value)).expect("insert");
     }
@@ -168,7 +169,7 @@ fn stable_words_are_met_once() {
 
 #[test]
 fn stable_bytes_are_met_once() {
-    for &kind in Bytes::KINDS {
-        meets_stable_keys_once::<Bytes>(kind, 1000);
+    for &kind in ByteStrings::KINDS {
+        meets_stable_keys_once::<ByteStrings>(kind, 1000);
     }
 }

@@ -1,15 +1,15 @@
 //! Shared parts of the range suites: bounds, and iteration from both ends alongside a `BTreeMap`.
 
-use nearfield::Form;
-use nearfield_testkit::keys::{Random, Sample};
+use nearfield::EntryForm;
+use nearfield_testkit::keys::{Random, SampleForm};
 use rand::RngExt;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
 
-pub type Model<F> = BTreeMap<<F as Form>::OwnedKey, <F as Form>::OwnedValue>;
+pub type Model<F> = BTreeMap<<F as EntryForm>::OwnedKey, <F as EntryForm>::OwnedValue>;
 
 /// Returns a bound at, near or far from a key of the model, which must not be empty.
-fn bound<F: Sample>(model: &Model<F>, random: &mut Random) -> Bound<F::OwnedKey> {
+fn bound<F: SampleForm>(model: &Model<F>, random: &mut Random) -> Bound<F::OwnedKey> {
     let position = random.random_range(0..model.len());
     let Some(key) = model.keys().nth(position).cloned() else {
         return Bound::Unbounded;
@@ -30,7 +30,7 @@ fn bound<F: Sample>(model: &Model<F>, random: &mut Random) -> Bound<F::OwnedKey>
 ///
 /// `range` is called with the bounds of each range.
 #[track_caller]
-pub fn agree<F: Sample, R>(
+pub fn agree<F: SampleForm, R>(
     model: &Model<F>,
     rounds: usize,
     random: &mut Random,

@@ -1,25 +1,33 @@
 //! Maps in tiers behave like a `BTreeMap` while values move between all tiers at every step.
 
 use nearfield::{
-    Batch, Bytes, Error, Form, Map, OrderedIndex, Outcome, Tier, TierUse, Tiered, Updated,
+    Batch, ByteStrings, EntryForm, OperationError, OperationOutcome, OrderedIndex, OrderedMap,
+    Tier, TierUse, TieredPlacement, UpdateOutcome,
 };
-use nearfield_testkit::concurrent::{self, Config};
+use nearfield_testkit::concurrent::{self, ConcurrentTestConfig};
 use nearfield_testkit::model;
 use nearfield_testkit::stop::AtEnd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-fn map(folder: &tempfile::TempDir, memory_bytes: u64, file_bytes: u64) -> Map<Bytes, Tiered> {
+fn map(
+    folder: &tempfile::TempDir,
+    memory_bytes: u64,
+    file_bytes: u64,
+) -> OrderedMap<ByteStrings, TieredPlacement> {
     let tiers = [
         Tier::memory(memory_bytes),
         Tier::compressed(4 << 20),
         Tier::file(folder.path(), file_bytes),
     ];
-    Map::<Bytes>::builder().tiers(tiers).build().expect("a map")
+    OrderedMap::<ByteStrings>::builder()
+        .tiers(tiers)
+        .build()
+        .expect("a map")
 }
 
 /// A map whose values move before and after each operation on them.
 struct Shaken {
-    map: Map<Bytes, Tiered>,
+    map: OrderedMap<ByteStrings, TieredPlacement>,
     state: AtomicU64,
     _folder: tempfile::TempDir,
 }
@@ -39,12 +47,12 @@ impl Shaken {
         let state = self.state.fetch_add(1, Ordering::Relaxed);
         let drawn = state.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         match self.map.move_to(key, (drawn % 4) as usize) {
-            Ok(_) | Err(Error::KeyTooLong { .. }) => {}
+            Ok(_) | Err(OperationError::KeyTooLong { .. }) => {}
             Err(error) => panic!("{error}"),
         }
     }
 
-    fn shake_all(&self, batch: &Batch<Bytes>) -> Result<(), Error> {
+    fn shake_all(&self, batch: &Batch<ByteStrings>) -> Result<(), OperationError> {
         let input = batch.input()?;
         let keys = input.operations().iter();
         keys.filter_map(|operation| operation.point_key())
@@ -53,8 +61,8 @@ impl Shaken {
     }
 }
 
-impl OrderedIndex<Bytes> for Shaken {
-    fn execute(&self, batch: &mut Batch<Bytes>) -> Result<(), Error> {
+impl OrderedIndex<ByteStrings> for Shaken {
+    fn execute(&self, batch: &mut Batch<ByteStrings>) -> Result<(), OperationError> {
         self.shake_all(batch)?;
         self.map.execute(batch)?;
         self.shake_all(batch)
@@ -68,12 +76,12 @@ impl OrderedIndex<Bytes> for Shaken {
         self.map.check_invariants();
     }
 
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, OperationError> {
         self.shake(key);
         self.map.get(key)
     }
 
-    fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, OperationError> {
         self.shake(key);
         let before = self.map.insert(key, value);
         self.shake(key);
@@ -85,19 +93,23 @@ impl OrderedIndex<Bytes> for Shaken {
         key: &[u8],
         previous: Option<&[u8]>,
         value: &[u8],
-    ) -> Result<(bool, Option<Vec<u8>>), Error> {
+    ) -> Result<(bool, Option<Vec<u8>>), OperationError> {
         self.shake(key);
         let updated = OrderedIndex::update(&self.map, key, previous, value);
         self.shake(key);
         updated
     }
 
-    fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, OperationError> {
         self.shake(key);
         self.map.remove(key)
     }
 
-    fn remove_if(&self, key: &[u8], expected: &[u8]) -> Result<(bool, Option<Vec<u8>>), Error> {
+    fn remove_if(
+        &self,
+        key: &[u8],
+        expected: &[u8],
+    ) -> Result<(bool, Option<Vec<u8>>), OperationError> {
         self.shake(key);
         OrderedIndex::remove_if(&self.map, key, expected)
     }
@@ -112,7 +124,7 @@ fn assert_moved(tiers: &[TierUse]) {
 
 #[test]
 fn bytes_agree_with_a_btree_map_while_values_move_at_every_step() {
-    model::check::<Bytes, _>(24, Shaken::new);
+    model::check::<ByteStrings, _>(24, Shaken::new);
     let shaken = Shaken::new(1);
     for number in 0..1000_u32 {
         let key = (number % 50).to_be_bytes();
@@ -123,11 +135,11 @@ fn bytes_agree_with_a_btree_map_while_values_move_at_every_step() {
 
 #[test]
 fn callers_at_once_can_be_ordered_while_values_move() {
-    let config = Config {
+    let config = ConcurrentTestConfig {
         operations: 2_000,
-        ..Config::default()
+        ..ConcurrentTestConfig::default()
     };
-    concurrent::check::<Bytes, _>(3, &config, Shaken::new);
+    concurrent::check::<ByteStrings, _>(3, &config, Shaken::new);
 }
 
 /// A comparison that fails although no thread changed the value would show here.
@@ -146,20 +158,20 @@ fn comparisons_in_batches_hold_while_values_move() {
         });
         let _stop = AtEnd(&stop);
         for version in 0..3_000 {
-            let mut batch = Batch::<Bytes>::new();
+            let mut batch = Batch::<ByteStrings>::new();
             let first = batch.update(b"key", Some(&value(version)), b"between");
             let second = batch.update(b"key", Some(b"between"), &value(version + 1));
             let other = batch.remove_if(b"key", b"between");
             map.execute(&mut batch).expect("executed");
             for (position, expected) in [(first, true), (second, true), (other, false)] {
-                let Outcome::Updated { applied, before } = batch.outcome(position) else {
+                let OperationOutcome::Updated { applied, before } = batch.outcome(position) else {
                     panic!("{:?}", batch.outcome(position));
                 };
                 assert_eq!(applied, expected, "{version} {position}: {before:?}");
             }
             let next = value(version + 1);
             let updated = map.update(b"key", Some(&next), &next);
-            assert_eq!(updated, Ok(Updated::Applied));
+            assert_eq!(updated, Ok(UpdateOutcome::Applied));
         }
     });
     assert_moved(&map.tiers());
@@ -207,11 +219,17 @@ fn more_than_the_memory_takes_lies_in_the_other_tiers_and_nothing_is_lost() {
 #[test]
 fn when_all_tiers_are_full_writes_are_refused_and_removes_make_room() {
     let tiers = [Tier::memory(1 << 20), Tier::compressed(1 << 20)];
-    let map = Map::<Bytes>::builder().tiers(tiers).build().expect("a map");
+    let map = OrderedMap::<ByteStrings>::builder()
+        .tiers(tiers)
+        .build()
+        .expect("a map");
     let error = (0_u32..100_000)
         .find_map(|number| map.insert(&number.to_be_bytes(), &[number as u8; 50]).err())
         .expect("short values do not move");
-    assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
+    assert!(
+        matches!(error, OperationError::OutOfMemory { .. }),
+        "{error}"
+    );
     map.clear().expect("cleared");
     let inserted = (0..10_000).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(1));
@@ -247,11 +265,20 @@ fn what_is_used_most_comes_into_memory() {
 #[test]
 fn values_and_keys_that_are_too_long_are_refused_by_name() {
     let tiers = [Tier::memory(8 << 20), Tier::compressed(1 << 20)];
-    let map = Map::<Bytes>::builder().tiers(tiers).build().expect("a map");
+    let map = OrderedMap::<ByteStrings>::builder()
+        .tiers(tiers)
+        .build()
+        .expect("a map");
     let error = map.get(&[b'k'; 1 << 17]).expect_err("too long");
-    assert!(matches!(error, Error::KeyTooLong { .. }), "{error}");
+    assert!(
+        matches!(error, OperationError::KeyTooLong { .. }),
+        "{error}"
+    );
     let error = map.insert(&[b'k'; 1 << 17], b"").expect_err("too long");
-    assert!(matches!(error, Error::KeyTooLong { .. }), "{error}");
-    assert_eq!(Bytes::check(b"", None), Ok(()));
+    assert!(
+        matches!(error, OperationError::KeyTooLong { .. }),
+        "{error}"
+    );
+    assert_eq!(ByteStrings::check(b"", None), Ok(()));
     assert_eq!(map.len(), Ok(0));
 }

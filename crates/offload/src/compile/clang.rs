@@ -2,7 +2,7 @@
 
 use super::HEADER;
 use super::object::{ObjectError, from_object};
-use crate::program::Program;
+use crate::program::TraversalProgram;
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -38,7 +38,7 @@ pub enum CompileError {
 ///
 /// # Errors
 /// See [`CompileError`].
-pub fn compile(source: &str) -> Result<Program, CompileError> {
+pub fn compile(source: &str) -> Result<TraversalProgram, CompileError> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("traversal.c");
     std::fs::write(&path, source)?;
@@ -49,7 +49,7 @@ pub fn compile(source: &str) -> Result<Program, CompileError> {
 ///
 /// # Errors
 /// See [`CompileError`].
-pub fn compile_file(source: &Path) -> Result<Program, CompileError> {
+pub fn compile_file(source: &Path) -> Result<TraversalProgram, CompileError> {
     let folder = tempfile::tempdir()?;
     std::fs::write(folder.path().join("nearfield_offload.h"), HEADER)?;
     let object = folder.path().join("traversal.o");

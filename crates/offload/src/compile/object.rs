@@ -1,7 +1,7 @@
 //! Programs from object files.
 
-use crate::isa::{Code, DecodeError};
-use crate::program::{Declaration, Program, VerifyError};
+use crate::isa::{BpfCode, BpfDecodeError};
+use crate::program::{Declaration, TraversalProgram, VerifyError};
 use object::{Architecture, Object, ObjectSection};
 
 /// The sections where the header puts the iteration and the declaration.
@@ -40,7 +40,7 @@ pub enum ObjectError {
     },
     /// The iteration does not decode.
     #[error(transparent)]
-    Decode(#[from] DecodeError),
+    Decode(#[from] BpfDecodeError),
     /// The verifier rejects the code.
     #[error(transparent)]
     Verify(#[from] VerifyError),
@@ -50,7 +50,7 @@ pub enum ObjectError {
 ///
 /// # Errors
 /// See [`ObjectError`].
-pub fn from_object(bytes: &[u8]) -> Result<Program, ObjectError> {
+pub fn from_object(bytes: &[u8]) -> Result<TraversalProgram, ObjectError> {
     let file = object::File::parse(bytes)?;
     if file.architecture() != Architecture::Bpf || !file.is_little_endian() {
         return Err(ObjectError::Architecture(file.architecture()));
@@ -80,6 +80,6 @@ pub fn from_object(bytes: &[u8]) -> Result<Program, ObjectError> {
         scratchpad: u16::from_le_bytes([a, b]),
         regions_at: (regions_at != NO_REGIONS).then_some(regions_at),
     };
-    let code = Code::decode(iteration.data()?)?;
-    Ok(Program::verify(code, declaration)?)
+    let code = BpfCode::decode(iteration.data()?)?;
+    Ok(TraversalProgram::verify(code, declaration)?)
 }

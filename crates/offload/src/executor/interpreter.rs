@@ -1,11 +1,11 @@
 //! The executor that defines the semantics of code.
 
-use super::machine::{CALL_DEPTH_MAX, Fault, Machine};
-use super::memory::Memory;
-use super::workspace::{Windows, Workspace};
+use super::machine::{BpfMachine, CALL_DEPTH_MAX, ExecutionFault};
+use super::memory::InterpreterMemory;
+use super::workspace::{TraversalWorkspace, WorkspaceWindows};
 use crate::isa::arithmetic::{alu32, alu64, compare32, compare64, reorder, sign_extend};
-use crate::isa::{Code, Instruction, Operand, Register, STACK_BYTES, Width};
-use crate::program::{NodeLoad, Program};
+use crate::isa::{BpfCode, Instruction, Operand, Register, STACK_BYTES, Width};
+use crate::program::{NodeLoad, TraversalProgram};
 
 /// An executor that runs one instruction after the other, and checks every access.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,10 +25,15 @@ impl Interpreter {
     /// calls, which bounds the number of instructions, too.
     ///
     /// # Errors
-    /// See [`Fault`]. Stores before the fault stay.
-    pub fn run(self, code: &Code, machine: &mut Machine<'_>, budget: u64) -> Result<u64, Fault> {
+    /// See [`ExecutionFault`]. Stores before the fault stay.
+    pub fn run(
+        self,
+        code: &BpfCode,
+        machine: &mut BpfMachine<'_>,
+        budget: u64,
+    ) -> Result<u64, ExecutionFault> {
         let registers = machine.registers;
-        Run::new(code, registers, machine, budget).finish()
+        InterpreterRun::new(code, registers, machine, budget).finish()
     }
 
     /// Runs one iteration of a program, and returns the address of the next node, or zero at the
@@ -36,7 +41,11 @@ impl Interpreter {
     ///
     /// # Errors
     /// None for a verified program: a fault is a mistake of the verifier.
-    pub fn iterate(self, program: &Program, workspace: &mut Workspace) -> Result<u64, Fault> {
+    pub fn iterate(
+        self,
+        program: &TraversalProgram,
+        workspace: &mut TraversalWorkspace,
+    ) -> Result<u64, ExecutionFault> {
         self.iterate_code(program.code(), program.node_load(), workspace, 0)
     }
 
@@ -45,17 +54,17 @@ impl Interpreter {
     /// set hold `garbage`; a program's results do not depend on it.
     ///
     /// # Errors
-    /// See [`Fault`]: including backward jumps and calls, which programs do not have.
+    /// See [`ExecutionFault`]: including backward jumps and calls, which programs do not have.
     pub fn iterate_code(
         self,
-        code: &Code,
+        code: &BpfCode,
         load: NodeLoad,
-        workspace: &mut Workspace,
+        workspace: &mut TraversalWorkspace,
         garbage: u64,
-    ) -> Result<u64, Fault> {
-        let mut windows = Windows::new(workspace, load, garbage);
+    ) -> Result<u64, ExecutionFault> {
+        let mut windows = WorkspaceWindows::new(workspace, load, garbage);
         let registers = windows.registers(garbage);
-        Run::new(code, registers, &mut windows, 0).finish()
+        InterpreterRun::new(code, registers, &mut windows, 0).finish()
     }
 
     /// Runs an iteration as [`iterate`](Interpreter::iterate) does, and counts the instructions,
@@ -65,29 +74,34 @@ impl Interpreter {
     /// As [`iterate`](Interpreter::iterate).
     pub fn iterate_counting(
         self,
-        program: &Program,
-        workspace: &mut Workspace,
-    ) -> Result<(u64, u64), Fault> {
-        let mut windows = Windows::new(workspace, program.node_load(), 0);
+        program: &TraversalProgram,
+        workspace: &mut TraversalWorkspace,
+    ) -> Result<(u64, u64), ExecutionFault> {
+        let mut windows = WorkspaceWindows::new(workspace, program.node_load(), 0);
         let registers = windows.registers(0);
-        let mut run = Run::new(program.code(), registers, &mut windows, 0);
+        let mut run = InterpreterRun::new(program.code(), registers, &mut windows, 0);
         let next = run.finish()?;
         Ok((next, run.instructions))
     }
 }
 
-struct Run<'r, M> {
+struct InterpreterRun<'r, M> {
     registers: [u64; 11],
     frames: Vec<Frame>,
     budget: u64,
     machine: &'r mut M,
-    code: &'r Code,
+    code: &'r BpfCode,
     instructions: u64,
 }
 
-impl<'r, M: Memory> Run<'r, M> {
-    fn new(code: &'r Code, registers: [u64; 11], machine: &'r mut M, budget: u64) -> Run<'r, M> {
-        Run {
+impl<'r, M: InterpreterMemory> InterpreterRun<'r, M> {
+    fn new(
+        code: &'r BpfCode,
+        registers: [u64; 11],
+        machine: &'r mut M,
+        budget: u64,
+    ) -> InterpreterRun<'r, M> {
+        InterpreterRun {
             registers,
             frames: Vec::new(),
             budget,
@@ -97,7 +111,7 @@ impl<'r, M: Memory> Run<'r, M> {
         }
     }
 
-    fn finish(&mut self) -> Result<u64, Fault> {
+    fn finish(&mut self) -> Result<u64, ExecutionFault> {
         let mut index = 0;
         loop {
             let slot = self.code.slot(index);
@@ -110,7 +124,7 @@ impl<'r, M: Memory> Run<'r, M> {
     }
 
     /// Executes an instruction, and returns the index of the next one, or `None` at the end.
-    fn step(&mut self, index: usize, slot: usize) -> Result<Option<usize>, Fault> {
+    fn step(&mut self, index: usize, slot: usize) -> Result<Option<usize>, ExecutionFault> {
         let Some(instruction) = self.code.instructions().get(index) else {
             // Code ends with an exit or a jump, so this is never reached.
             return Ok(None);
@@ -126,7 +140,7 @@ impl<'r, M: Memory> Run<'r, M> {
                 let address = self.get(base).wrapping_add_signed(offset.into());
                 let Some(value) = self.machine.load(address, size) else {
                     let bytes = size.bytes();
-                    return Err(Fault::Access {
+                    return Err(ExecutionFault::Access {
                         slot,
                         address,
                         bytes,
@@ -149,7 +163,7 @@ impl<'r, M: Memory> Run<'r, M> {
                 let value = self.operand(source);
                 if self.machine.store(address, size, value).is_none() {
                     let bytes = size.bytes();
-                    return Err(Fault::Access {
+                    return Err(ExecutionFault::Access {
                         slot,
                         address,
                         bytes,
@@ -232,7 +246,7 @@ impl<'r, M: Memory> Run<'r, M> {
         }
     }
 
-    fn jump(&mut self, index: usize, slot: usize) -> Result<usize, Fault> {
+    fn jump(&mut self, index: usize, slot: usize) -> Result<usize, ExecutionFault> {
         let target = self.code.target(index).unwrap_or_default();
         if target <= index {
             self.spend(slot)?;
@@ -240,10 +254,10 @@ impl<'r, M: Memory> Run<'r, M> {
         Ok(target)
     }
 
-    fn call(&mut self, index: usize, slot: usize) -> Result<usize, Fault> {
+    fn call(&mut self, index: usize, slot: usize) -> Result<usize, ExecutionFault> {
         self.spend(slot)?;
         if self.frames.len() + 1 == CALL_DEPTH_MAX {
-            return Err(Fault::CallDepth { slot });
+            return Err(ExecutionFault::CallDepth { slot });
         }
         let frame = Frame {
             index: index + 1,
@@ -266,8 +280,11 @@ impl<'r, M: Memory> Run<'r, M> {
         Some(frame.index)
     }
 
-    fn spend(&mut self, slot: usize) -> Result<(), Fault> {
-        self.budget = self.budget.checked_sub(1).ok_or(Fault::Budget { slot })?;
+    fn spend(&mut self, slot: usize) -> Result<(), ExecutionFault> {
+        self.budget = self
+            .budget
+            .checked_sub(1)
+            .ok_or(ExecutionFault::Budget { slot })?;
         Ok(())
     }
 

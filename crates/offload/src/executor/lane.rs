@@ -4,7 +4,7 @@
 /// in memory, so they are as small as possible.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Lane {
+pub struct TraversalLane {
     /// The first byte of the present node's load.
     pub node: *const u8,
     pub scratchpad: *mut u8,
@@ -38,9 +38,9 @@ pub struct Near {
 
 // SAFETY: the pointers of a lane point to memory of atomics, which any thread may access, and to a
 // scratchpad that the lane's owner also owns.
-unsafe impl Send for Lane {}
+unsafe impl Send for TraversalLane {}
 // SAFETY: as above; a shared lane accesses nothing.
-unsafe impl Sync for Lane {}
+unsafe impl Sync for TraversalLane {}
 // SAFETY: it points to memory of atomics, which any thread may access.
 unsafe impl Send for Near {}
 // SAFETY: as above.
@@ -62,7 +62,7 @@ impl Near {
     }
 }
 
-impl Lane {
+impl TraversalLane {
     /// Returns the present address.
     pub fn address(&self) -> u64 {
         let distance = self.node.addr().wrapping_sub(self.near.origin.addr());

@@ -1,6 +1,6 @@
 //! The memory and the registers of a run.
 
-use super::memory::Memory;
+use super::memory::InterpreterMemory;
 use crate::isa::{Register, STACK_BYTES};
 
 /// Largest number of functions that may be active at once, including the first. It is the limit of
@@ -17,7 +17,7 @@ const STACK_ADDRESS: u64 = 0x7f_0000_0000;
 /// The reason why a run ended early. Slots of 8 bytes count from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum ExecutionFault {
     /// A load or store is not within one region.
     #[error("slot {slot}: {bytes} bytes at {address:#x} are not in memory")]
     Access {
@@ -44,7 +44,7 @@ pub enum Fault {
 
 /// A piece of memory that code may access, at addresses of its own.
 #[derive(Debug)]
-pub struct Region<'m> {
+pub struct MachineRegion<'m> {
     /// The address of the first byte.
     pub address: u64,
     /// The bytes.
@@ -53,18 +53,18 @@ pub struct Region<'m> {
 
 /// The registers and the memory with which a run begins. Changes to memory stay after the run.
 #[derive(Debug)]
-pub struct Machine<'m> {
+pub struct BpfMachine<'m> {
     pub(super) registers: [u64; 11],
-    pub(super) regions: Vec<Region<'m>>,
+    pub(super) regions: Vec<MachineRegion<'m>>,
     pub(super) stack: Box<[u8; STACK_BYTES * CALL_DEPTH_MAX]>,
 }
 
-impl<'m> Machine<'m> {
+impl<'m> BpfMachine<'m> {
     /// Creates a machine without memory except the stack.
-    pub fn new() -> Machine<'m> {
+    pub fn new() -> BpfMachine<'m> {
         let mut registers = [0; 11];
         registers[usize::from(Register::R10.number())] = STACK_ADDRESS + STACK_BYTES as u64;
-        Machine {
+        BpfMachine {
             registers,
             regions: Vec::new(),
             stack: Box::new([0; STACK_BYTES * CALL_DEPTH_MAX]),
@@ -73,12 +73,12 @@ impl<'m> Machine<'m> {
 
     /// Creates a machine with one region, whose address is in register 1 and whose length in
     /// register 2. Both are zero if there are no bytes.
-    pub fn with_memory(bytes: &'m mut [u8]) -> Machine<'m> {
-        let mut machine = Machine::new();
+    pub fn with_memory(bytes: &'m mut [u8]) -> BpfMachine<'m> {
+        let mut machine = BpfMachine::new();
         if !bytes.is_empty() {
             machine.set(Register::R1, MEMORY_ADDRESS);
             machine.set(Register::R2, bytes.len() as u64);
-            machine.regions.push(Region {
+            machine.regions.push(MachineRegion {
                 address: MEMORY_ADDRESS,
                 bytes,
             });
@@ -94,7 +94,7 @@ impl<'m> Machine<'m> {
     }
 }
 
-impl Memory for Machine<'_> {
+impl InterpreterMemory for BpfMachine<'_> {
     /// Returns the bytes, which must be within one region.
     fn resolve(&mut self, address: u64, bytes: u64) -> Option<&mut [u8]> {
         let within = |start: u64, length: usize| {
@@ -116,8 +116,8 @@ impl Memory for Machine<'_> {
     fn stored(&mut self, _address: u64, _bytes: u64) {}
 }
 
-impl Default for Machine<'_> {
+impl Default for BpfMachine<'_> {
     fn default() -> Self {
-        Machine::new()
+        BpfMachine::new()
     }
 }

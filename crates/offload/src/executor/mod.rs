@@ -1,12 +1,12 @@
 //! Executors of code.
 //!
-//! An executor runs [`Code`](crate::isa::Code) on a [`Machine`], which holds the memory that the
-//! code may access. All executors produce the same result, fault and memory. [`Interpreter`] is the
-//! simplest, and defines them. `Native`, of the cargo feature `native`, translates code to the
-//! processor's own instructions.
+//! An executor runs [`BpfCode`](crate::isa::BpfCode) on a [`BpfMachine`], which holds the memory
+//! that the code may access. All executors produce the same result, fault and memory.
+//! [`Interpreter`] is the simplest, and defines them. `Native`, of the cargo feature `native`,
+//! translates code to the processor's own instructions.
 //!
-//! Both also run one iteration of a [`Program`](crate::program::Program) on a [`Workspace`], which
-//! holds the windows of the iteration.
+//! Both also run one iteration of a [`TraversalProgram`](crate::program::TraversalProgram) on a
+//! [`TraversalWorkspace`], which holds the windows of the iteration.
 //!
 //! Stores and loads may be unaligned. A function has 512 bytes of stack below register 10. The
 //! stack is zero when a run begins, and so are all registers that a machine does not set.
@@ -22,8 +22,8 @@ mod stores;
 mod workspace;
 
 pub use interpreter::Interpreter;
-pub(crate) use lane::{Lane, Near};
-pub use machine::{CALL_DEPTH_MAX, Fault, Machine, Region};
+pub(crate) use lane::{Near, TraversalLane};
+pub use machine::{BpfMachine, CALL_DEPTH_MAX, ExecutionFault, MachineRegion};
 #[cfg(feature = "native")]
 pub use native::{Native, NativeProgram, TranslateError};
-pub use workspace::Workspace;
+pub use workspace::TraversalWorkspace;

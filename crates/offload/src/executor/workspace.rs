@@ -1,6 +1,6 @@
 //! The windows of one iteration.
 
-use super::memory::Memory;
+use super::memory::InterpreterMemory;
 use super::stores::{ByteSet, Stores};
 use crate::isa::{Register, STACK_BYTES};
 use crate::program::{Declaration, NODE_BYTES_MAX, NodeLoad, REGION_BYTES};
@@ -8,7 +8,7 @@ use crate::program::{Declaration, NODE_BYTES_MAX, NodeLoad, REGION_BYTES};
 /// The data of an iteration. The executor's caller fills in the node, and afterwards writes the
 /// stored bytes back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Workspace {
+pub struct TraversalWorkspace {
     /// The present address of the traversal.
     pub address: u64,
     /// The state of the traversal.
@@ -20,10 +20,10 @@ pub struct Workspace {
     pub(super) stores: Stores,
 }
 
-impl Workspace {
+impl TraversalWorkspace {
     /// Creates the workspace of a traversal that begins at an address.
-    pub fn new(address: u64, scratchpad: Vec<u8>) -> Workspace {
-        Workspace {
+    pub fn new(address: u64, scratchpad: Vec<u8>) -> TraversalWorkspace {
+        TraversalWorkspace {
             address,
             scratchpad,
             region: 0,
@@ -120,16 +120,20 @@ const ALLOCATION_ORIGIN: u64 = 0x30_0000_0000;
 const STACK_ORIGIN: u64 = 0x40_0000_0000;
 
 /// A workspace at the interpreter's addresses, with a stack.
-pub(super) struct Windows<'w> {
-    workspace: &'w mut Workspace,
+pub(super) struct WorkspaceWindows<'w> {
+    workspace: &'w mut TraversalWorkspace,
     load: NodeLoad,
     stack: [u8; STACK_BYTES],
 }
 
-impl Windows<'_> {
+impl WorkspaceWindows<'_> {
     /// Creates the windows. Each byte of the stack holds the lowest byte of `garbage`.
-    pub fn new(workspace: &mut Workspace, load: NodeLoad, garbage: u64) -> Windows<'_> {
-        Windows {
+    pub fn new(
+        workspace: &mut TraversalWorkspace,
+        load: NodeLoad,
+        garbage: u64,
+    ) -> WorkspaceWindows<'_> {
+        WorkspaceWindows {
             workspace,
             load,
             stack: [garbage as u8; STACK_BYTES],
@@ -156,7 +160,7 @@ impl Windows<'_> {
     }
 }
 
-impl Memory for Windows<'_> {
+impl InterpreterMemory for WorkspaceWindows<'_> {
     fn resolve(&mut self, address: u64, bytes: u64) -> Option<&mut [u8]> {
         let node_start = self.node_start();
         let stack_start = STACK_ORIGIN - STACK_BYTES as u64;

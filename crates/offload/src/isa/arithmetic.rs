@@ -1,6 +1,6 @@
 //! The results of operations and comparisons: RFC 9669, sections 4.1 to 4.3.
 
-use super::instruction::{AluOperation, ByteOrder, Condition, Size};
+use super::instruction::{AluOperation, BranchCondition, ByteOrder, OperandSize};
 
 /// Computes an operation on 64 bits.
 ///
@@ -50,32 +50,32 @@ pub fn alu32(operation: AluOperation, a: u32, b: u32) -> u32 {
 }
 
 /// Returns true if a comparison of 64 bits holds.
-pub fn compare64(condition: Condition, a: u64, b: u64) -> bool {
+pub fn compare64(condition: BranchCondition, a: u64, b: u64) -> bool {
     let (signed_a, signed_b) = (a as i64, b as i64);
     match condition {
-        Condition::Equal => a == b,
-        Condition::NotEqual => a != b,
-        Condition::Greater => a > b,
-        Condition::GreaterOrEqual => a >= b,
-        Condition::Less => a < b,
-        Condition::LessOrEqual => a <= b,
-        Condition::SignedGreater => signed_a > signed_b,
-        Condition::SignedGreaterOrEqual => signed_a >= signed_b,
-        Condition::SignedLess => signed_a < signed_b,
-        Condition::SignedLessOrEqual => signed_a <= signed_b,
-        Condition::SharesBits => a & b != 0,
+        BranchCondition::Equal => a == b,
+        BranchCondition::NotEqual => a != b,
+        BranchCondition::Greater => a > b,
+        BranchCondition::GreaterOrEqual => a >= b,
+        BranchCondition::Less => a < b,
+        BranchCondition::LessOrEqual => a <= b,
+        BranchCondition::SignedGreater => signed_a > signed_b,
+        BranchCondition::SignedGreaterOrEqual => signed_a >= signed_b,
+        BranchCondition::SignedLess => signed_a < signed_b,
+        BranchCondition::SignedLessOrEqual => signed_a <= signed_b,
+        BranchCondition::SharesBits => a & b != 0,
     }
 }
 
 /// Returns true if a comparison of 32 bits holds.
-pub fn compare32(condition: Condition, a: u32, b: u32) -> bool {
+pub fn compare32(condition: BranchCondition, a: u32, b: u32) -> bool {
     // Sign extension keeps the order of both signed and unsigned numbers, and shared bits.
     let extend = |half: u32| half as i32 as i64 as u64;
     compare64(condition, extend(a), extend(b))
 }
 
 /// Changes the byte order of a value. Bytes above its size are zero.
-pub fn reorder(order: ByteOrder, size: Size, value: u64) -> u64 {
+pub fn reorder(order: ByteOrder, size: OperandSize, value: u64) -> u64 {
     let low = value & (u64::MAX >> (64 - size.bits()));
     match order {
         ByteOrder::Little => low,
@@ -84,7 +84,7 @@ pub fn reorder(order: ByteOrder, size: Size, value: u64) -> u64 {
 }
 
 /// Extends the sign of a value from its size.
-pub fn sign_extend(size: Size, value: u64) -> u64 {
+pub fn sign_extend(size: OperandSize, value: u64) -> u64 {
     let unused = 64 - size.bits();
     ((value << unused) as i64 >> unused) as u64
 }

@@ -1,23 +1,24 @@
 //! Code built by calls from Rust.
 
-use super::code::{Code, CodeError};
+use super::code::{BpfCode, CodeError};
 use super::instruction::{
-    AluOperation, ByteOrder, Condition, Instruction, Operand, Register, Size, Width,
+    AluOperation, BranchCondition, ByteOrder, Instruction, Operand, OperandSize, Register, Width,
 };
 
 /// A builder of code, instruction by instruction, with labels as the targets of jumps.
 ///
 /// ```
-/// use nearfield_offload::executor::{Interpreter, Machine};
-/// use nearfield_offload::isa::{AluOperation, Builder, Condition, Register::*, Size};
+/// use nearfield_offload::executor::{Interpreter, BpfMachine};
+/// use nearfield_offload::isa::Register::*;
+/// use nearfield_offload::isa::{AluOperation, BpfBuilder, BranchCondition, OperandSize};
 ///
 /// // The length of a zero-terminated string.
-/// let mut builder = Builder::new();
+/// let mut builder = BpfBuilder::new();
 /// let (more, done) = (builder.label(), builder.label());
 /// builder.set(R0, 0);
 /// builder.place(more);
-/// builder.load(Size::Byte, R3, R1, 0);
-/// builder.branch(Condition::Equal, R3, 0, done);
+/// builder.load(OperandSize::Byte, R3, R1, 0);
+/// builder.branch(BranchCondition::Equal, R3, 0, done);
 /// builder.alu(AluOperation::Add, R0, 1);
 /// builder.alu(AluOperation::Add, R1, 1);
 /// builder.jump(more);
@@ -25,12 +26,12 @@ use super::instruction::{
 /// builder.exit();
 /// let code = builder.build()?;
 /// let mut memory = *b"four\0";
-/// let result = Interpreter.run(&code, &mut Machine::with_memory(&mut memory), 100);
+/// let result = Interpreter.run(&code, &mut BpfMachine::with_memory(&mut memory), 100);
 /// assert_eq!(result, Ok(4));
-/// # Ok::<(), nearfield_offload::isa::BuildError>(())
+/// # Ok::<(), nearfield_offload::isa::BpfBuildError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Builder {
+pub struct BpfBuilder {
     instructions: Vec<(Instruction, Option<Label>)>,
     slots: usize,
     /// The slot of each label, if it is placed.
@@ -44,7 +45,7 @@ pub struct Label(usize);
 /// The reason why code could not be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum BuildError {
+pub enum BpfBuildError {
     /// A label is the target of a jump but was not placed.
     #[error("slot {slot}: the label of the jump is not placed")]
     Unplaced {
@@ -64,13 +65,13 @@ pub enum BuildError {
     Code(#[from] CodeError),
 }
 
-impl Builder {
+impl BpfBuilder {
     /// Creates a builder without instructions.
-    pub fn new() -> Builder {
-        Builder::default()
+    pub fn new() -> BpfBuilder {
+        BpfBuilder::default()
     }
 
-    /// Creates a label, which [`place`](Builder::place) puts somewhere.
+    /// Creates a label, which [`place`](BpfBuilder::place) puts somewhere.
     pub fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
@@ -114,7 +115,7 @@ impl Builder {
     }
 
     /// Adds an instruction that changes the order of the lower bytes, and clears the others.
-    pub fn reorder(&mut self, order: ByteOrder, size: Size, destination: Register) {
+    pub fn reorder(&mut self, order: ByteOrder, size: OperandSize, destination: Register) {
         self.instruction(Instruction::Reorder {
             order,
             size,
@@ -123,7 +124,7 @@ impl Builder {
     }
 
     /// Adds the load of a value without sign.
-    pub fn load(&mut self, size: Size, destination: Register, base: Register, offset: i16) {
+    pub fn load(&mut self, size: OperandSize, destination: Register, base: Register, offset: i16) {
         self.instruction(Instruction::Load {
             size,
             signed: false,
@@ -134,7 +135,13 @@ impl Builder {
     }
 
     /// Adds the store of a value.
-    pub fn store(&mut self, size: Size, base: Register, offset: i16, source: impl Into<Operand>) {
+    pub fn store(
+        &mut self,
+        size: OperandSize,
+        base: Register,
+        offset: i16,
+        source: impl Into<Operand>,
+    ) {
         self.instruction(Instruction::Store {
             size,
             base,
@@ -146,7 +153,7 @@ impl Builder {
     /// Adds a jump to a label if a comparison of 64 bits holds.
     pub fn branch(
         &mut self,
-        condition: Condition,
+        condition: BranchCondition,
         left: Register,
         right: impl Into<Operand>,
         label: Label,
@@ -180,20 +187,20 @@ impl Builder {
     /// Builds the code.
     ///
     /// # Errors
-    /// See [`BuildError`].
-    pub fn build(self) -> Result<Code, BuildError> {
+    /// See [`BpfBuildError`].
+    pub fn build(self) -> Result<BpfCode, BpfBuildError> {
         let mut slot = 0;
         let mut instructions = Vec::with_capacity(self.instructions.len());
         for (mut instruction, label) in self.instructions {
             if let Some(label) = label {
                 let place = self.labels.get(label.0).copied().flatten();
-                let place = place.ok_or(BuildError::Unplaced { slot })?;
+                let place = place.ok_or(BpfBuildError::Unplaced { slot })?;
                 set_distance(&mut instruction, slot, place as i64 - slot as i64 - 1)?;
             }
             slot += instruction.slots();
             instructions.push(instruction);
         }
-        Ok(Code::new(instructions)?)
+        Ok(BpfCode::new(instructions)?)
     }
 
     fn add(&mut self, instruction: Instruction, label: Option<Label>) {
@@ -206,8 +213,8 @@ fn set_distance(
     instruction: &mut Instruction,
     slot: usize,
     distance: i64,
-) -> Result<(), BuildError> {
-    let too_far = |_| BuildError::TooFar { slot, distance };
+) -> Result<(), BpfBuildError> {
+    let too_far = |_| BpfBuildError::TooFar { slot, distance };
     match instruction {
         Instruction::Jump { distance: field }
         | Instruction::Branch {

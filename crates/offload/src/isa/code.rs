@@ -1,13 +1,13 @@
 //! Lists of instructions whose control flow stays inside.
 
-use super::decode::{self, DecodeError};
+use super::decode::{self, BpfDecodeError};
 use super::encode::encode;
 use super::instruction::{Instruction, Register};
 
 /// Instructions that an executor can run: control leaves them by an exit only, and no instruction
 /// writes the frame pointer. Backward jumps and calls within the code are allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Code {
+pub struct BpfCode {
     instructions: Vec<Instruction>,
     /// The index of the target of each jump, branch or call; 0 for other instructions.
     targets: Vec<u32>,
@@ -61,12 +61,12 @@ pub enum CodeError {
     },
 }
 
-impl Code {
+impl BpfCode {
     /// Checks instructions.
     ///
     /// # Errors
     /// See [`CodeError`].
-    pub fn new(instructions: Vec<Instruction>) -> Result<Code, CodeError> {
+    pub fn new(instructions: Vec<Instruction>) -> Result<BpfCode, CodeError> {
         let mut slots = Vec::with_capacity(instructions.len());
         // The index of the instruction that begins in each slot.
         let mut indices = Vec::with_capacity(instructions.len());
@@ -100,7 +100,7 @@ impl Code {
             };
             targets.push(target);
         }
-        Ok(Code {
+        Ok(BpfCode {
             instructions,
             targets,
             slots,
@@ -110,17 +110,17 @@ impl Code {
     /// Decodes bytes, and checks the instructions.
     ///
     /// ```
-    /// use nearfield_offload::isa::{Code, DecodeError, Instruction};
+    /// use nearfield_offload::isa::{BpfCode, BpfDecodeError, Instruction};
     /// let exit = [0x95, 0, 0, 0, 0, 0, 0, 0];
-    /// assert_eq!(Code::decode(&exit)?.instructions(), [Instruction::Exit]);
-    /// assert_eq!(Code::decode(&exit[..7]), Err(DecodeError::PartialSlot { bytes: 7 }));
-    /// # Ok::<(), DecodeError>(())
+    /// assert_eq!(BpfCode::decode(&exit)?.instructions(), [Instruction::Exit]);
+    /// assert_eq!(BpfCode::decode(&exit[..7]), Err(BpfDecodeError::PartialSlot { bytes: 7 }));
+    /// # Ok::<(), BpfDecodeError>(())
     /// ```
     ///
     /// # Errors
-    /// See [`DecodeError`].
-    pub fn decode(bytes: &[u8]) -> Result<Code, DecodeError> {
-        Ok(Code::new(decode::decode(bytes)?)?)
+    /// See [`BpfDecodeError`].
+    pub fn decode(bytes: &[u8]) -> Result<BpfCode, BpfDecodeError> {
+        Ok(BpfCode::new(decode::decode(bytes)?)?)
     }
 
     /// Encodes the instructions. Decoding accepts the bytes, and no other bytes decode to this

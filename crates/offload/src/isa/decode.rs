@@ -1,13 +1,13 @@
 //! The decoder from bytes to instructions.
 
 use super::code::CodeError;
-use super::instruction::{ByteOrder, Instruction, Operand, Register, Size, Width};
+use super::instruction::{ByteOrder, Instruction, Operand, OperandSize, Register, Width};
 use super::opcode as op;
 use std::fmt;
 
 /// A field of an instruction's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Field {
+pub enum InstructionField {
     /// The first register.
     Destination,
     /// The second register, or the kind of a constant or a call.
@@ -20,21 +20,21 @@ pub enum Field {
     SecondSlot,
 }
 
-impl fmt::Display for Field {
+impl fmt::Display for InstructionField {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Field::Destination => "the destination register",
-            Field::Source => "the source register",
-            Field::Offset => "the offset",
-            Field::Immediate => "the immediate",
-            Field::SecondSlot => "the second slot",
+            InstructionField::Destination => "the destination register",
+            InstructionField::Source => "the source register",
+            InstructionField::Offset => "the offset",
+            InstructionField::Immediate => "the immediate",
+            InstructionField::SecondSlot => "the second slot",
         })
     }
 }
 
 /// Instructions of RFC 9669 that programs must not use here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Group {
+pub enum UnsupportedGroup {
     /// The groups atomic32 and atomic64.
     Atomic,
     /// The group packet: loads of the first BPF.
@@ -45,13 +45,13 @@ pub enum Group {
     Platform,
 }
 
-impl fmt::Display for Group {
+impl fmt::Display for UnsupportedGroup {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Group::Atomic => "atomic operations",
-            Group::Packet => "legacy packet access",
-            Group::HelperCall => "calls of helper functions",
-            Group::Platform => "constants of a platform",
+            UnsupportedGroup::Atomic => "atomic operations",
+            UnsupportedGroup::Packet => "legacy packet access",
+            UnsupportedGroup::HelperCall => "calls of helper functions",
+            UnsupportedGroup::Platform => "constants of a platform",
         })
     }
 }
@@ -59,7 +59,7 @@ impl fmt::Display for Group {
 /// The reason why bytes are not code. Slots of 8 bytes count from 0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum DecodeError {
+pub enum BpfDecodeError {
     /// The bytes do not end after an instruction.
     #[error("{bytes} bytes are not a multiple of 8")]
     PartialSlot {
@@ -82,7 +82,7 @@ pub enum DecodeError {
         /// The opcode.
         opcode: u8,
         /// The field.
-        field: Field,
+        field: InstructionField,
         /// Its value.
         value: i64,
     },
@@ -92,7 +92,7 @@ pub enum DecodeError {
         /// The slot of the instruction.
         slot: usize,
         /// The field.
-        field: Field,
+        field: InstructionField,
         /// The number.
         number: u8,
     },
@@ -108,7 +108,7 @@ pub enum DecodeError {
         /// The slot of the instruction.
         slot: usize,
         /// The group of the instruction.
-        group: Group,
+        group: UnsupportedGroup,
     },
     /// Each instruction is valid, but together they are not valid code.
     #[error(transparent)]
@@ -117,7 +117,7 @@ pub enum DecodeError {
 
 /// The fields of one slot.
 #[derive(Clone, Copy)]
-struct Slot {
+struct DecodedSlot {
     slot: usize,
     opcode: u8,
     destination: u8,
@@ -127,19 +127,21 @@ struct Slot {
 }
 
 /// Decodes instructions. Jumps are not checked.
-pub fn decode(bytes: &[u8]) -> Result<Vec<Instruction>, DecodeError> {
+pub fn decode(bytes: &[u8]) -> Result<Vec<Instruction>, BpfDecodeError> {
     let (slots, rest) = bytes.as_chunks::<8>();
     if !rest.is_empty() {
         let bytes = bytes.len();
-        return Err(DecodeError::PartialSlot { bytes });
+        return Err(BpfDecodeError::PartialSlot { bytes });
     }
     let mut instructions = Vec::with_capacity(slots.len());
     let mut remaining = slots.iter().enumerate();
     while let Some((slot, bytes)) = remaining.next() {
-        let first = Slot::of(slot, bytes);
+        let first = DecodedSlot::of(slot, bytes);
         instructions.push(if first.opcode == op::LDDW {
-            let second = remaining.next().map(|(slot, bytes)| Slot::of(slot, bytes));
-            first.constant(second.ok_or(DecodeError::HalfConstant { slot })?)?
+            let second = remaining
+                .next()
+                .map(|(slot, bytes)| DecodedSlot::of(slot, bytes));
+            first.constant(second.ok_or(BpfDecodeError::HalfConstant { slot })?)?
         } else {
             first.decode()?
         });
@@ -147,10 +149,10 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Instruction>, DecodeError> {
     Ok(instructions)
 }
 
-impl Slot {
-    fn of(slot: usize, bytes: &[u8; 8]) -> Slot {
+impl DecodedSlot {
+    fn of(slot: usize, bytes: &[u8; 8]) -> DecodedSlot {
         let [opcode, registers, low, high, a, b, c, d] = *bytes;
-        Slot {
+        DecodedSlot {
             slot,
             opcode,
             destination: registers & 0x0f,
@@ -160,11 +162,11 @@ impl Slot {
         }
     }
 
-    fn decode(self) -> Result<Instruction, DecodeError> {
+    fn decode(self) -> Result<Instruction, BpfDecodeError> {
         match self.opcode & op::CLASS_MASK {
             op::LD => Err(match self.opcode & op::MODE_MASK {
-                op::ABS | op::IND if op::size(self.opcode) != Size::Double => {
-                    self.unsupported(Group::Packet)
+                op::ABS | op::IND if op::size(self.opcode) != OperandSize::Double => {
+                    self.unsupported(UnsupportedGroup::Packet)
                 }
                 _ => self.unknown(),
             }),
@@ -177,14 +179,14 @@ impl Slot {
         }
     }
 
-    fn constant(self, second: Slot) -> Result<Instruction, DecodeError> {
-        self.unused(Field::Offset)?;
+    fn constant(self, second: DecodedSlot) -> Result<Instruction, BpfDecodeError> {
+        self.unused(InstructionField::Offset)?;
         match self.source {
             0 => {}
-            1..=6 => return Err(self.unsupported(Group::Platform)),
-            _ => return Err(self.reserved(Field::Source)),
+            1..=6 => return Err(self.unsupported(UnsupportedGroup::Platform)),
+            _ => return Err(self.reserved(InstructionField::Source)),
         }
-        let Slot {
+        let DecodedSlot {
             opcode,
             destination,
             source,
@@ -192,10 +194,10 @@ impl Slot {
             ..
         } = second;
         if (opcode, destination, source, offset) != (0, 0, 0, 0) {
-            return Err(DecodeError::Reserved {
+            return Err(BpfDecodeError::Reserved {
                 slot: self.slot,
                 opcode: self.opcode,
-                field: Field::SecondSlot,
+                field: InstructionField::SecondSlot,
                 value: i64::from(opcode),
             });
         }
@@ -206,14 +208,14 @@ impl Slot {
         })
     }
 
-    fn load(self) -> Result<Instruction, DecodeError> {
+    fn load(self) -> Result<Instruction, BpfDecodeError> {
         let size = op::size(self.opcode);
         let signed = match self.opcode & op::MODE_MASK {
             op::MEM => false,
-            op::MEMSX if size != Size::Double => true,
+            op::MEMSX if size != OperandSize::Double => true,
             _ => return Err(self.unknown()),
         };
-        self.unused(Field::Immediate)?;
+        self.unused(InstructionField::Immediate)?;
         Ok(Instruction::Load {
             size,
             signed,
@@ -223,13 +225,13 @@ impl Slot {
         })
     }
 
-    fn store(self) -> Result<Instruction, DecodeError> {
+    fn store(self) -> Result<Instruction, BpfDecodeError> {
         let size = op::size(self.opcode);
         let from_register = self.opcode & op::CLASS_MASK == op::STX;
         match self.opcode & op::MODE_MASK {
             op::MEM => {}
-            op::ATOMIC if from_register && size >= Size::Word => {
-                return Err(self.unsupported(Group::Atomic));
+            op::ATOMIC if from_register && size >= OperandSize::Word => {
+                return Err(self.unsupported(UnsupportedGroup::Atomic));
             }
             _ => return Err(self.unknown()),
         }
@@ -242,27 +244,27 @@ impl Slot {
         })
     }
 
-    fn alu(self, width: Width) -> Result<Instruction, DecodeError> {
+    fn alu(self, width: Width) -> Result<Instruction, BpfDecodeError> {
         let code = self.opcode & op::CODE_MASK;
         let from_register = self.opcode & op::SOURCE_REGISTER != 0;
         let destination = self.destination()?;
         match code {
             op::NEG if from_register => Err(self.unknown()),
             op::NEG => {
-                self.unused(Field::Source)?;
-                self.unused(Field::Offset)?;
-                self.unused(Field::Immediate)?;
+                self.unused(InstructionField::Source)?;
+                self.unused(InstructionField::Offset)?;
+                self.unused(InstructionField::Immediate)?;
                 Ok(Instruction::Negate { width, destination })
             }
             op::END => self.reorder(width, destination),
             op::MOV if from_register && self.offset != 0 => {
                 let from = match self.offset {
-                    8 => Size::Byte,
-                    16 => Size::Half,
-                    32 if width == Width::W64 => Size::Word,
-                    _ => return Err(self.reserved(Field::Offset)),
+                    8 => OperandSize::Byte,
+                    16 => OperandSize::Half,
+                    32 if width == Width::W64 => OperandSize::Word,
+                    _ => return Err(self.reserved(InstructionField::Offset)),
                 };
-                self.unused(Field::Immediate)?;
+                self.unused(InstructionField::Immediate)?;
                 Ok(Instruction::SignExtend {
                     width,
                     from,
@@ -275,7 +277,7 @@ impl Slot {
                     return Err(self.unknown());
                 }
                 let Some(operation) = op::alu(code, self.offset) else {
-                    return Err(self.reserved(Field::Offset));
+                    return Err(self.reserved(InstructionField::Offset));
                 };
                 Ok(Instruction::Alu {
                     width,
@@ -287,20 +289,20 @@ impl Slot {
         }
     }
 
-    fn reorder(self, width: Width, destination: Register) -> Result<Instruction, DecodeError> {
+    fn reorder(self, width: Width, destination: Register) -> Result<Instruction, BpfDecodeError> {
         let order = match (width, self.opcode & op::SOURCE_REGISTER) {
             (Width::W32, 0) => ByteOrder::Little,
             (Width::W32, _) => ByteOrder::Big,
             (Width::W64, 0) => ByteOrder::Swapped,
             (Width::W64, _) => return Err(self.unknown()),
         };
-        self.unused(Field::Source)?;
-        self.unused(Field::Offset)?;
+        self.unused(InstructionField::Source)?;
+        self.unused(InstructionField::Offset)?;
         let size = match self.immediate {
-            16 => Size::Half,
-            32 => Size::Word,
-            64 => Size::Double,
-            _ => return Err(self.reserved(Field::Immediate)),
+            16 => OperandSize::Half,
+            32 => OperandSize::Word,
+            64 => OperandSize::Double,
+            _ => return Err(self.reserved(InstructionField::Immediate)),
         };
         Ok(Instruction::Reorder {
             order,
@@ -309,41 +311,41 @@ impl Slot {
         })
     }
 
-    fn jump(self, width: Width) -> Result<Instruction, DecodeError> {
+    fn jump(self, width: Width) -> Result<Instruction, BpfDecodeError> {
         let code = self.opcode & op::CODE_MASK;
         let from_register = self.opcode & op::SOURCE_REGISTER != 0;
         match (code, width) {
             (op::JA, _) if from_register => Err(self.unknown()),
             (op::JA, _) => {
-                self.unused(Field::Destination)?;
-                self.unused(Field::Source)?;
+                self.unused(InstructionField::Destination)?;
+                self.unused(InstructionField::Source)?;
                 if width == Width::W64 {
-                    self.unused(Field::Immediate)?;
+                    self.unused(InstructionField::Immediate)?;
                     let distance = self.offset;
                     return Ok(Instruction::Jump { distance });
                 }
-                self.unused(Field::Offset)?;
+                self.unused(InstructionField::Offset)?;
                 let distance = self.immediate;
                 Ok(Instruction::LongJump { distance })
             }
             (op::CALL | op::EXIT, Width::W32) => Err(self.unknown()),
             (op::CALL | op::EXIT, _) if from_register => Err(self.unknown()),
             (op::CALL, _) => {
-                self.unused(Field::Destination)?;
-                self.unused(Field::Offset)?;
+                self.unused(InstructionField::Destination)?;
+                self.unused(InstructionField::Offset)?;
                 match self.source {
                     1 => Ok(Instruction::Call {
                         distance: self.immediate,
                     }),
-                    0 | 2 => Err(self.unsupported(Group::HelperCall)),
-                    _ => Err(self.reserved(Field::Source)),
+                    0 | 2 => Err(self.unsupported(UnsupportedGroup::HelperCall)),
+                    _ => Err(self.reserved(InstructionField::Source)),
                 }
             }
             (op::EXIT, _) => {
-                self.unused(Field::Destination)?;
-                self.unused(Field::Source)?;
-                self.unused(Field::Offset)?;
-                self.unused(Field::Immediate)?;
+                self.unused(InstructionField::Destination)?;
+                self.unused(InstructionField::Source)?;
+                self.unused(InstructionField::Offset)?;
+                self.unused(InstructionField::Immediate)?;
                 Ok(Instruction::Exit)
             }
             _ => {
@@ -360,51 +362,51 @@ impl Slot {
     }
 
     /// Returns the second operand. The field that it does not use must be zero.
-    fn operand(self, from_register: bool) -> Result<Operand, DecodeError> {
+    fn operand(self, from_register: bool) -> Result<Operand, BpfDecodeError> {
         if from_register {
-            self.unused(Field::Immediate)?;
+            self.unused(InstructionField::Immediate)?;
             self.source().map(Operand::Register)
         } else {
-            self.unused(Field::Source)?;
+            self.unused(InstructionField::Source)?;
             Ok(Operand::Immediate(self.immediate))
         }
     }
 
-    fn destination(self) -> Result<Register, DecodeError> {
-        self.register(Field::Destination, self.destination)
+    fn destination(self) -> Result<Register, BpfDecodeError> {
+        self.register(InstructionField::Destination, self.destination)
     }
 
-    fn source(self) -> Result<Register, DecodeError> {
-        self.register(Field::Source, self.source)
+    fn source(self) -> Result<Register, BpfDecodeError> {
+        self.register(InstructionField::Source, self.source)
     }
 
-    fn register(self, field: Field, number: u8) -> Result<Register, DecodeError> {
-        Register::from_number(number).ok_or(DecodeError::NoSuchRegister {
+    fn register(self, field: InstructionField, number: u8) -> Result<Register, BpfDecodeError> {
+        Register::from_number(number).ok_or(BpfDecodeError::NoSuchRegister {
             slot: self.slot,
             field,
             number,
         })
     }
 
-    fn value(self, field: Field) -> i64 {
+    fn value(self, field: InstructionField) -> i64 {
         match field {
-            Field::Destination => self.destination.into(),
-            Field::Source => self.source.into(),
-            Field::Offset => self.offset.into(),
-            Field::Immediate => self.immediate.into(),
-            Field::SecondSlot => 0,
+            InstructionField::Destination => self.destination.into(),
+            InstructionField::Source => self.source.into(),
+            InstructionField::Offset => self.offset.into(),
+            InstructionField::Immediate => self.immediate.into(),
+            InstructionField::SecondSlot => 0,
         }
     }
 
-    fn unused(self, field: Field) -> Result<(), DecodeError> {
+    fn unused(self, field: InstructionField) -> Result<(), BpfDecodeError> {
         if self.value(field) == 0 {
             return Ok(());
         }
         Err(self.reserved(field))
     }
 
-    fn reserved(self, field: Field) -> DecodeError {
-        DecodeError::Reserved {
+    fn reserved(self, field: InstructionField) -> BpfDecodeError {
+        BpfDecodeError::Reserved {
             slot: self.slot,
             opcode: self.opcode,
             field,
@@ -412,15 +414,15 @@ impl Slot {
         }
     }
 
-    fn unknown(self) -> DecodeError {
-        DecodeError::UnknownOpcode {
+    fn unknown(self) -> BpfDecodeError {
+        BpfDecodeError::UnknownOpcode {
             slot: self.slot,
             opcode: self.opcode,
         }
     }
 
-    fn unsupported(self, group: Group) -> DecodeError {
+    fn unsupported(self, group: UnsupportedGroup) -> BpfDecodeError {
         let slot = self.slot;
-        DecodeError::Unsupported { slot, group }
+        BpfDecodeError::Unsupported { slot, group }
     }
 }

@@ -1,11 +1,11 @@
 //! The encoder from instructions to bytes.
 
-use super::instruction::{ByteOrder, Instruction, Operand, Register, Size, Width};
+use super::instruction::{ByteOrder, Instruction, Operand, OperandSize, Register, Width};
 use super::opcode as op;
 
 /// Appends the bytes of an instruction: one slot of 8 bytes, or two.
 pub fn encode(instruction: &Instruction, bytes: &mut Vec<u8>) {
-    let mut slot = Slot::default();
+    let mut slot = EncodedSlot::default();
     match *instruction {
         Instruction::Alu {
             width,
@@ -51,9 +51,9 @@ pub fn encode(instruction: &Instruction, bytes: &mut Vec<u8>) {
             slot.immediate = value as i32;
             slot.destination(destination);
             slot.append(bytes);
-            slot = Slot {
+            slot = EncodedSlot {
                 immediate: (value >> 32) as i32,
-                ..Slot::default()
+                ..EncodedSlot::default()
             };
         }
         Instruction::Load {
@@ -116,7 +116,7 @@ fn alu_class(width: Width) -> u8 {
 }
 
 #[derive(Default)]
-struct Slot {
+struct EncodedSlot {
     opcode: u8,
     destination: u8,
     source: u8,
@@ -124,8 +124,8 @@ struct Slot {
     immediate: i32,
 }
 
-impl Slot {
-    fn destination(&mut self, register: Register) -> &mut Slot {
+impl EncodedSlot {
+    fn destination(&mut self, register: Register) -> &mut EncodedSlot {
         self.destination = register.number();
         self
     }
@@ -141,7 +141,7 @@ impl Slot {
         }
     }
 
-    fn store(&mut self, size: Size, base: Register, offset: i16, source: Operand) {
+    fn store(&mut self, size: OperandSize, base: Register, offset: i16, source: Operand) {
         let class = match source {
             Operand::Register(register) => {
                 self.source = register.number();

@@ -98,7 +98,7 @@ pub enum Width {
 
 /// The size of a value in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Size {
+pub enum OperandSize {
     /// 1 byte.
     Byte,
     /// 2 bytes.
@@ -109,14 +109,14 @@ pub enum Size {
     Double,
 }
 
-impl Size {
+impl OperandSize {
     /// Returns the number of bytes.
     pub const fn bytes(self) -> u64 {
         match self {
-            Size::Byte => 1,
-            Size::Half => 2,
-            Size::Word => 4,
-            Size::Double => 8,
+            OperandSize::Byte => 1,
+            OperandSize::Half => 2,
+            OperandSize::Word => 4,
+            OperandSize::Double => 8,
         }
     }
 
@@ -164,7 +164,7 @@ pub enum AluOperation {
 /// The comparison of a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are all that there is to say")]
-pub enum Condition {
+pub enum BranchCondition {
     Equal,
     NotEqual,
     Greater,
@@ -218,7 +218,7 @@ pub enum Instruction {
         /// The width of the result.
         width: Width,
         /// The size of the lower bits: smaller than `width`.
-        from: Size,
+        from: OperandSize,
         /// The result.
         destination: Register,
         /// The operand.
@@ -229,7 +229,7 @@ pub enum Instruction {
         /// The order.
         order: ByteOrder,
         /// The number of bytes; more than one.
-        size: Size,
+        size: OperandSize,
         /// The operand, and the result.
         destination: Register,
     },
@@ -243,7 +243,7 @@ pub enum Instruction {
     /// Loads from memory, little-endian.
     Load {
         /// The size of the value in memory.
-        size: Size,
+        size: OperandSize,
         /// True if the sign is extended, false if the upper bits are zero. Never true for 8 bytes.
         signed: bool,
         /// The register that receives the value.
@@ -256,7 +256,7 @@ pub enum Instruction {
     /// Stores into memory, little-endian.
     Store {
         /// The size of the value in memory.
-        size: Size,
+        size: OperandSize,
         /// The register with the address.
         base: Register,
         /// The offset that is added to the address.
@@ -279,7 +279,7 @@ pub enum Instruction {
         /// The width of the operands.
         width: Width,
         /// The comparison.
-        condition: Condition,
+        condition: BranchCondition,
         /// The first operand.
         left: Register,
         /// The second operand.

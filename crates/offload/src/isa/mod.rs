@@ -9,10 +9,11 @@ mod instruction;
 mod opcode;
 pub mod text;
 
-pub use builder::{BuildError, Builder, Label};
-pub use code::{Code, CodeError};
-pub use decode::{DecodeError, Field, Group};
+pub use builder::{BpfBuildError, BpfBuilder, Label};
+pub use code::{BpfCode, CodeError};
+pub use decode::{BpfDecodeError, InstructionField, UnsupportedGroup};
 pub use instruction::{
-    AluOperation, ByteOrder, Condition, Instruction, Operand, Register, STACK_BYTES, Size, Width,
+    AluOperation, BranchCondition, ByteOrder, Instruction, Operand, OperandSize, Register,
+    STACK_BYTES, Width,
 };
 pub use text::{AssembleError, assemble, disassemble};

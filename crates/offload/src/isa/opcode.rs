@@ -1,6 +1,6 @@
 //! The numbers of RFC 9669, sections 3 to 5.
 
-use super::instruction::{AluOperation, Condition, Size};
+use super::instruction::{AluOperation, BranchCondition, OperandSize};
 
 pub const CLASS_MASK: u8 = 0x07;
 pub const LD: u8 = 0x00;
@@ -36,21 +36,21 @@ pub const SIZE_MASK: u8 = 0x18;
 /// The opcode that loads a constant of 64 bits.
 pub const LDDW: u8 = 0x18;
 
-pub fn size(opcode: u8) -> Size {
+pub fn size(opcode: u8) -> OperandSize {
     match opcode & SIZE_MASK {
-        0x00 => Size::Word,
-        0x08 => Size::Half,
-        0x10 => Size::Byte,
-        _ => Size::Double,
+        0x00 => OperandSize::Word,
+        0x08 => OperandSize::Half,
+        0x10 => OperandSize::Byte,
+        _ => OperandSize::Double,
     }
 }
 
-pub fn size_bits(size: Size) -> u8 {
+pub fn size_bits(size: OperandSize) -> u8 {
     match size {
-        Size::Word => 0x00,
-        Size::Half => 0x08,
-        Size::Byte => 0x10,
-        Size::Double => 0x18,
+        OperandSize::Word => 0x00,
+        OperandSize::Half => 0x08,
+        OperandSize::Byte => 0x10,
+        OperandSize::Double => 0x18,
     }
 }
 
@@ -94,35 +94,35 @@ pub fn alu_code(operation: AluOperation) -> (u8, i16) {
     }
 }
 
-pub fn condition(code: u8) -> Option<Condition> {
+pub fn condition(code: u8) -> Option<BranchCondition> {
     Some(match code {
-        0x10 => Condition::Equal,
-        0x20 => Condition::Greater,
-        0x30 => Condition::GreaterOrEqual,
-        0x40 => Condition::SharesBits,
-        0x50 => Condition::NotEqual,
-        0x60 => Condition::SignedGreater,
-        0x70 => Condition::SignedGreaterOrEqual,
-        0xa0 => Condition::Less,
-        0xb0 => Condition::LessOrEqual,
-        0xc0 => Condition::SignedLess,
-        0xd0 => Condition::SignedLessOrEqual,
+        0x10 => BranchCondition::Equal,
+        0x20 => BranchCondition::Greater,
+        0x30 => BranchCondition::GreaterOrEqual,
+        0x40 => BranchCondition::SharesBits,
+        0x50 => BranchCondition::NotEqual,
+        0x60 => BranchCondition::SignedGreater,
+        0x70 => BranchCondition::SignedGreaterOrEqual,
+        0xa0 => BranchCondition::Less,
+        0xb0 => BranchCondition::LessOrEqual,
+        0xc0 => BranchCondition::SignedLess,
+        0xd0 => BranchCondition::SignedLessOrEqual,
         _ => return None,
     })
 }
 
-pub fn condition_code(condition: Condition) -> u8 {
+pub fn condition_code(condition: BranchCondition) -> u8 {
     match condition {
-        Condition::Equal => 0x10,
-        Condition::Greater => 0x20,
-        Condition::GreaterOrEqual => 0x30,
-        Condition::SharesBits => 0x40,
-        Condition::NotEqual => 0x50,
-        Condition::SignedGreater => 0x60,
-        Condition::SignedGreaterOrEqual => 0x70,
-        Condition::Less => 0xa0,
-        Condition::LessOrEqual => 0xb0,
-        Condition::SignedLess => 0xc0,
-        Condition::SignedLessOrEqual => 0xd0,
+        BranchCondition::Equal => 0x10,
+        BranchCondition::Greater => 0x20,
+        BranchCondition::GreaterOrEqual => 0x30,
+        BranchCondition::SharesBits => 0x40,
+        BranchCondition::NotEqual => 0x50,
+        BranchCondition::SignedGreater => 0x60,
+        BranchCondition::SignedGreaterOrEqual => 0x70,
+        BranchCondition::Less => 0xa0,
+        BranchCondition::LessOrEqual => 0xb0,
+        BranchCondition::SignedLess => 0xc0,
+        BranchCondition::SignedLessOrEqual => 0xd0,
     }
 }

@@ -1,38 +1,42 @@
 //! Queries on the model of an accelerator.
 
-use super::offloaded::Offloaded;
-use crate::traversal::{NodeMemory, Outcome, Query, Runner, Status};
-use nearfield_hardware::Time;
-use nearfield_hardware::accelerator::pulse::{Accelerator, Design, ParameterError, Parameters};
-use nearfield_hardware::accelerator::{Departure, End, Node, Table};
+use super::offloaded::OffloadedQuery;
+use crate::traversal::{
+    QueryRunner, TraversalMemory, TraversalOutcome, TraversalQuery, TraversalStatus,
+};
+use nearfield_hardware::VirtualTime;
+use nearfield_hardware::accelerator::pulse::{
+    ParameterError, PulseAccelerator, PulseDesign, PulseParameters,
+};
+use nearfield_hardware::accelerator::{Departure, DepartureReason, RackNode, TranslationTable};
 use std::convert::Infallible;
 use std::rc::Rc;
 
 /// A runner of queries on the model of one memory node's accelerator.
 #[derive(Debug)]
-pub struct Accelerated<M> {
+pub struct AcceleratorRunner<M> {
     memory: Rc<M>,
-    accelerator: Accelerator<Offloaded<M>>,
-    departures: Vec<Departure<Offloaded<M>>>,
-    now: Time,
+    accelerator: PulseAccelerator<OffloadedQuery<M>>,
+    departures: Vec<Departure<OffloadedQuery<M>>>,
+    now: VirtualTime,
 }
 
-impl<M: NodeMemory> Accelerated<M> {
+impl<M: TraversalMemory> AcceleratorRunner<M> {
     /// Creates an accelerator attached to memory. `table` lists the memory that it may access.
     ///
     /// # Errors
     /// The parameter whose value makes no sense.
     pub fn new(
         memory: M,
-        parameters: Parameters,
-        design: Design,
-        table: Table,
-    ) -> Result<Accelerated<M>, ParameterError> {
-        Ok(Accelerated {
+        parameters: PulseParameters,
+        design: PulseDesign,
+        table: TranslationTable,
+    ) -> Result<AcceleratorRunner<M>, ParameterError> {
+        Ok(AcceleratorRunner {
             memory: Rc::new(memory),
-            accelerator: Accelerator::new(parameters, design, table)?,
+            accelerator: PulseAccelerator::new(parameters, design, table)?,
             departures: Vec::new(),
-            now: Time::ZERO,
+            now: VirtualTime::ZERO,
         })
     }
 
@@ -42,20 +46,24 @@ impl<M: NodeMemory> Accelerated<M> {
     }
 
     /// Returns the virtual time at which the last query ended.
-    pub fn now(&self) -> Time {
+    pub fn now(&self) -> VirtualTime {
         self.now
     }
 
     /// Runs queries that begin at the same time and compete for the pipelines. Outcomes are in the
     /// order of the queries.
-    pub fn run_together(&mut self, queries: &[Query], iterations: u64) -> Vec<Outcome> {
-        let mut outcomes: Vec<Option<Outcome>> = Vec::new();
+    pub fn run_together(
+        &mut self,
+        queries: &[TraversalQuery],
+        iterations: u64,
+    ) -> Vec<TraversalOutcome> {
+        let mut outcomes: Vec<Option<TraversalOutcome>> = Vec::new();
         for query in queries {
             if iterations == 0 {
                 outcomes.push(Some(unbegun(query)));
                 continue;
             }
-            let offloaded = Offloaded::new(query, &self.memory, iterations);
+            let offloaded = OffloadedQuery::new(query, &self.memory, iterations);
             let number = outcomes.len() as u64;
             self.accelerator
                 .submit(self.now, offloaded.with_number(number));
@@ -72,7 +80,8 @@ impl<M: NodeMemory> Accelerated<M> {
                 *outcome = Some(traversal.outcome(end));
             }
         }
-        let lost = |query| Offloaded::new(query, &self.memory, 0).outcome(End::Limit);
+        let lost =
+            |query| OffloadedQuery::new(query, &self.memory, 0).outcome(DepartureReason::Limit);
         let all = outcomes.into_iter().zip(queries);
         all.map(|(outcome, query)| outcome.unwrap_or_else(|| lost(query)))
             .collect()
@@ -80,21 +89,25 @@ impl<M: NodeMemory> Accelerated<M> {
 }
 
 /// Returns the outcome of a query that may make no iteration.
-fn unbegun(query: &Query) -> Outcome {
+fn unbegun(query: &TraversalQuery) -> TraversalOutcome {
     let mut scratchpad = query.scratchpad.clone();
     scratchpad.resize(query.program.scratchpad_bytes(), 0);
-    Outcome {
-        status: Status::IterationLimit,
+    TraversalOutcome {
+        status: TraversalStatus::IterationLimit,
         address: query.start,
         scratchpad,
         iterations: 0,
     }
 }
 
-impl<M: NodeMemory> Runner for Accelerated<M> {
+impl<M: TraversalMemory> QueryRunner for AcceleratorRunner<M> {
     type Error = Infallible;
 
-    fn run(&mut self, query: &Query, iterations: u64) -> Result<Outcome, Infallible> {
+    fn run(
+        &mut self,
+        query: &TraversalQuery,
+        iterations: u64,
+    ) -> Result<TraversalOutcome, Infallible> {
         let mut outcomes = self.run_together(std::slice::from_ref(query), iterations);
         Ok(outcomes.pop().unwrap_or_else(|| unbegun(query)))
     }

@@ -1,18 +1,20 @@
 //! A program's traversal that models of hardware carry out.
 
-use crate::executor::{Interpreter, Workspace};
-use crate::program::Program;
-use crate::traversal::{NodeMemory, Outcome, Query, Status};
-use nearfield_hardware::accelerator::{End, Iteration, Refusal, Span, Traversal, Verdict};
+use crate::executor::{Interpreter, TraversalWorkspace};
+use crate::program::TraversalProgram;
+use crate::traversal::{TraversalMemory, TraversalOutcome, TraversalQuery, TraversalStatus};
+use nearfield_hardware::accelerator::{
+    DepartureReason, HardwareTraversal, Iteration, MemorySpan, TranslationRefusal, Verdict,
+};
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// A query in progress. The interpreter executes its iterations when hardware would, on the bytes
 /// that the hardware has fetched.
-pub struct Offloaded<M> {
-    program: Arc<Program>,
+pub struct OffloadedQuery<M> {
+    program: Arc<TraversalProgram>,
     memory: Rc<M>,
-    workspace: Workspace,
+    workspace: TraversalWorkspace,
     /// The scratchpad before an iteration that has not taken effect yet.
     before: Option<Vec<u8>>,
     /// The address of the next iteration, if this one takes effect.
@@ -20,21 +22,21 @@ pub struct Offloaded<M> {
     left: u64,
     made: u64,
     /// The status with which its program has ended.
-    status: Option<Status>,
+    status: Option<TraversalStatus>,
     /// The place of the bytes that are fetched when the program is done.
     object: Option<Object>,
-    at_object: Option<Span>,
+    at_object: Option<MemorySpan>,
     number: u64,
 }
 
 /// A function from the scratchpad to the bytes that a program's result points to.
-pub type Object = Rc<dyn Fn(&[u8]) -> Span>;
+pub type Object = Rc<dyn Fn(&[u8]) -> MemorySpan>;
 
 /// Bytes of the program's hash in a request. The rest of the header is in the rack's packet
 /// overhead.
 const HASH_BYTES: usize = 8;
 
-impl<M> std::fmt::Debug for Offloaded<M> {
+impl<M> std::fmt::Debug for OffloadedQuery<M> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = formatter.debug_struct("Offloaded");
         let shown = shown.field("address", &self.workspace.address);
@@ -42,15 +44,15 @@ impl<M> std::fmt::Debug for Offloaded<M> {
     }
 }
 
-impl<M: NodeMemory> Offloaded<M> {
+impl<M: TraversalMemory> OffloadedQuery<M> {
     /// Creates a traversal of a query that may make `iterations` iterations, at least one.
-    pub fn new(query: &Query, memory: &Rc<M>, iterations: u64) -> Offloaded<M> {
+    pub fn new(query: &TraversalQuery, memory: &Rc<M>, iterations: u64) -> OffloadedQuery<M> {
         let mut scratchpad = query.scratchpad.clone();
         scratchpad.resize(query.program.scratchpad_bytes(), 0);
-        Offloaded {
+        OffloadedQuery {
             program: Arc::clone(&query.program),
             memory: Rc::clone(memory),
-            workspace: Workspace::new(query.start, scratchpad),
+            workspace: TraversalWorkspace::new(query.start, scratchpad),
             before: None,
             next: query.start,
             left: iterations,
@@ -63,16 +65,16 @@ impl<M: NodeMemory> Offloaded<M> {
     }
 
     /// Adds the fetch of an object at the end.
-    pub fn with_object(self, object: Object) -> Offloaded<M> {
-        Offloaded {
+    pub fn with_object(self, object: Object) -> OffloadedQuery<M> {
+        OffloadedQuery {
             object: Some(object),
             ..self
         }
     }
 
     /// Sets a number that distinguishes it from others.
-    pub fn with_number(self, number: u64) -> Offloaded<M> {
-        Offloaded { number, ..self }
+    pub fn with_number(self, number: u64) -> OffloadedQuery<M> {
+        OffloadedQuery { number, ..self }
     }
 
     /// Returns the number; 0 unless another was given.
@@ -81,23 +83,25 @@ impl<M: NodeMemory> Offloaded<M> {
     }
 
     /// Returns the outcome after hardware has ended it with `end`.
-    pub fn outcome(mut self, end: End) -> Outcome {
+    pub fn outcome(mut self, end: DepartureReason) -> TraversalOutcome {
         let status = match end {
-            End::Returned | End::Limit => self.status.unwrap_or(Status::Malfunction),
-            End::Refused(refusal) => {
+            DepartureReason::Returned | DepartureReason::Limit => {
+                self.status.unwrap_or(TraversalStatus::Malfunction)
+            }
+            DepartureReason::Refused(refusal) => {
                 // If its stores were refused, the last iteration has had no effect.
                 if let Some(before) = self.before {
                     self.workspace.scratchpad = before;
                     self.made -= 1;
                 }
                 match refusal {
-                    Refusal::Miss => Status::NoSuchAddress,
-                    Refusal::Split => Status::Split,
-                    Refusal::Denied => Status::Denied,
+                    TranslationRefusal::Miss => TraversalStatus::NoSuchAddress,
+                    TranslationRefusal::Split => TraversalStatus::Split,
+                    TranslationRefusal::Denied => TraversalStatus::Denied,
                 }
             }
         };
-        Outcome {
+        TraversalOutcome {
             status,
             address: self.workspace.address,
             scratchpad: self.workspace.scratchpad,
@@ -106,8 +110,8 @@ impl<M: NodeMemory> Offloaded<M> {
     }
 
     /// Returns the spans that the iteration has stored, in the order in which they become visible.
-    fn stores(&self) -> Vec<Span> {
-        let span = |address, bytes: &[u8]| Span {
+    fn stores(&self) -> Vec<MemorySpan> {
+        let span = |address, bytes: &[u8]| MemorySpan {
             address,
             bytes: bytes.len() as u32,
         };
@@ -121,7 +125,7 @@ impl<M: NodeMemory> Offloaded<M> {
         allocated.chain(node).collect()
     }
 
-    fn ended(&mut self, instructions: u64, status: Status) -> Iteration {
+    fn ended(&mut self, instructions: u64, status: TraversalStatus) -> Iteration {
         self.status = Some(status);
         Iteration {
             instructions: instructions as u32,
@@ -139,8 +143,8 @@ impl<M: NodeMemory> Offloaded<M> {
     }
 }
 
-impl<M: NodeMemory> Traversal for Offloaded<M> {
-    fn fetch(&self) -> Span {
+impl<M: TraversalMemory> HardwareTraversal for OffloadedQuery<M> {
+    fn fetch(&self) -> MemorySpan {
         if let Some(span) = self.at_object {
             return span;
         }
@@ -149,7 +153,7 @@ impl<M: NodeMemory> Traversal for Offloaded<M> {
             .workspace
             .address
             .wrapping_add_signed(load.start.into());
-        Span {
+        MemorySpan {
             address,
             // The node's address must be valid, even if the program needs no byte of it.
             bytes: u32::from(load.bytes).max(1),
@@ -167,22 +171,22 @@ impl<M: NodeMemory> Traversal for Offloaded<M> {
         if loaded.is_err() {
             // The hardware has checked the address, so a failure means that its table and the
             // memory differ.
-            self.status = Some(Status::Malfunction);
+            self.status = Some(TraversalStatus::Malfunction);
         }
     }
 
     fn execute(&mut self) -> Iteration {
         if self.at_object.is_some() {
-            return self.ended(1, Status::Done);
+            return self.ended(1, TraversalStatus::Done);
         }
-        if self.status == Some(Status::Malfunction) {
-            return self.ended(0, Status::Malfunction);
+        if self.status == Some(TraversalStatus::Malfunction) {
+            return self.ended(0, TraversalStatus::Malfunction);
         }
         let changes = self.program.changes_memory();
         self.before = changes.then(|| self.workspace.scratchpad.clone());
         let result = Interpreter.iterate_counting(&self.program, &mut self.workspace);
         let Ok((next, instructions)) = result else {
-            return self.ended(0, Status::Malfunction);
+            return self.ended(0, TraversalStatus::Malfunction);
         };
         self.made += 1;
         self.next = next;
@@ -190,7 +194,7 @@ impl<M: NodeMemory> Traversal for Offloaded<M> {
         if self.workspace.allocates() && self.workspace.region == 0 {
             self.workspace.scratchpad = self.before.take().unwrap_or_default();
             self.made -= 1;
-            return self.ended(instructions, Status::OutOfRegions);
+            return self.ended(instructions, TraversalStatus::OutOfRegions);
         }
         let verdict = match (next, &self.object) {
             (0, Some(object)) => {
@@ -198,11 +202,11 @@ impl<M: NodeMemory> Traversal for Offloaded<M> {
                 Verdict::Next
             }
             (0, None) => {
-                self.status = Some(Status::Done);
+                self.status = Some(TraversalStatus::Done);
                 Verdict::Return
             }
             _ if self.made >= self.left => {
-                self.status = Some(Status::IterationLimit);
+                self.status = Some(TraversalStatus::IterationLimit);
                 Verdict::Limit
             }
             _ => Verdict::Next,

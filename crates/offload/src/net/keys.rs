@@ -1,13 +1,13 @@
 //! The tenants of a memory node: their keys, and their parts of its memory.
 
-use crate::node::{Permission, Range, Tenant};
-use crate::wire::Key;
+use crate::node::{NodeRange, Tenant, TenantPermission};
+use crate::wire::AuthenticationKey;
 use std::collections::HashMap;
 
 /// The key of each tenant.
 #[derive(Clone, Debug, Default)]
-pub struct Keys {
-    keys: HashMap<Tenant, Key>,
+pub struct TenantKeys {
+    keys: HashMap<Tenant, AuthenticationKey>,
 }
 
 /// The reason why a text is not a list of tenants.
@@ -20,19 +20,19 @@ pub struct KeysError {
     pub reason: String,
 }
 
-impl Keys {
+impl TenantKeys {
     /// Creates a list without tenants.
-    pub fn new() -> Keys {
-        Keys::default()
+    pub fn new() -> TenantKeys {
+        TenantKeys::default()
     }
 
     /// Adds a tenant, or changes its key.
-    pub fn insert(&mut self, tenant: Tenant, key: Key) {
+    pub fn insert(&mut self, tenant: Tenant, key: AuthenticationKey) {
         self.keys.insert(tenant, key);
     }
 
     /// Returns a tenant's key.
-    pub fn get(&self, tenant: Tenant) -> Option<Key> {
+    pub fn get(&self, tenant: Tenant) -> Option<AuthenticationKey> {
         self.keys.get(&tenant).copied()
     }
 
@@ -45,11 +45,11 @@ impl Keys {
     /// `end`.
     ///
     /// ```
-    /// use nearfield_offload::net::Keys;
+    /// use nearfield_offload::net::TenantKeys;
     /// use nearfield_offload::node::Tenant;
     ///
     /// let text = format!("1 {}\n2 {} 4096-8192:read", "0a".repeat(32), "0b".repeat(32));
-    /// let (keys, ranges) = Keys::read(&text, 1 << 48, 4096, 1 << 20)?;
+    /// let (keys, ranges) = TenantKeys::read(&text, 1 << 48, 4096, 1 << 20)?;
     /// assert!(keys.get(Tenant(2)).is_some() && keys.get(Tenant(3)).is_none());
     /// assert_eq!((ranges[0].tenant, ranges[0].start), (Tenant(2), (1 << 48) + 4096));
     /// assert_eq!((ranges[1].tenant, ranges[1].offset), (Tenant(1), 8192));
@@ -63,8 +63,8 @@ impl Keys {
         base: u64,
         start: u64,
         end: u64,
-    ) -> Result<(Keys, Vec<Range>), KeysError> {
-        let mut keys = Keys::new();
+    ) -> Result<(TenantKeys, Vec<NodeRange>), KeysError> {
+        let mut keys = TenantKeys::new();
         let mut ranges = Vec::new();
         let mut heir: Option<Tenant> = None;
         for (index, text) in text.lines().enumerate() {
@@ -100,7 +100,7 @@ impl Keys {
             }
         }
         if let Some(tenant) = heir {
-            ranges.sort_by_key(|range: &Range| range.offset);
+            ranges.sort_by_key(|range: &NodeRange| range.offset);
             let mut at = start;
             let given = ranges.clone();
             let ends = given
@@ -108,12 +108,12 @@ impl Keys {
                 .map(|range| (range.offset, range.offset + range.bytes));
             for (from, to) in ends.chain([(end, end)]) {
                 if from > at {
-                    ranges.push(Range {
+                    ranges.push(NodeRange {
                         start: base + at,
                         bytes: from - at,
                         offset: at,
                         tenant,
-                        permission: Permission::Write,
+                        permission: TenantPermission::Write,
                     });
                 }
                 at = at.max(to);
@@ -123,10 +123,10 @@ impl Keys {
     }
 }
 
-fn part(word: &str, tenant: Tenant, base: u64, start: u64, end: u64) -> Result<Range, String> {
+fn part(word: &str, tenant: Tenant, base: u64, start: u64, end: u64) -> Result<NodeRange, String> {
     let (extent, permission) = match word.strip_suffix(":read") {
-        Some(extent) => (extent, Permission::Read),
-        None => (word, Permission::Write),
+        Some(extent) => (extent, TenantPermission::Read),
+        None => (word, TenantPermission::Write),
     };
     let bounds = extent
         .split_once('-')
@@ -139,7 +139,7 @@ fn part(word: &str, tenant: Tenant, base: u64, start: u64, end: u64) -> Result<R
     if from < start || to > end || from >= to {
         return Err(format!("{word} does not lie between {start} and {end}"));
     }
-    Ok(Range {
+    Ok(NodeRange {
         start: base + from,
         bytes: to - from,
         offset: from,
@@ -156,7 +156,7 @@ mod tests {
     fn wrong_lines_are_named() {
         let key = "00".repeat(32);
         let reason = |text: &str| {
-            let error = Keys::read(text, 0, 4096, 1 << 20).expect_err("it is wrong");
+            let error = TenantKeys::read(text, 0, 4096, 1 << 20).expect_err("it is wrong");
             (error.line, error.reason)
         };
         let (line, why) = reason("# comment\n\n1 00");
@@ -179,7 +179,7 @@ mod tests {
     fn the_rest_goes_to_the_tenant_without_parts() {
         let key = "00".repeat(32);
         let text = format!("7 {key}\n1 {key} 8192-12288 20480-24576:read");
-        let (_, mut ranges) = Keys::read(&text, 0, 4096, 1 << 20).expect("tenants");
+        let (_, mut ranges) = TenantKeys::read(&text, 0, 4096, 1 << 20).expect("tenants");
         ranges.sort_by_key(|range| range.offset);
         let all: Vec<(u64, u64, u16)> = ranges
             .iter()

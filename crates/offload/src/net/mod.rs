@@ -1,8 +1,8 @@
 //! Traversals over a network: callers, a switch, and memory nodes that exchange datagrams.
 //!
-//! [`Caller`], [`Switch`] and [`Node`] are state machines: their input is datagrams and the time,
-//! their output datagrams. They open no socket and read no clock, so that a simulator runs the same
-//! code as [`udp`], which has the sockets.
+//! [`QueryCaller`], [`Switch`] and [`OffloadNode`] are state machines: their input is datagrams and
+//! the time, their output datagrams. They open no socket and read no clock, so that a simulator
+//! runs the same code as [`udp`], which has the sockets.
 //!
 //! A request passes through the switch to the node that holds its address. Each time the traversal
 //! leaves a node, it passes through the switch to the next. The node at which it ends responds
@@ -22,9 +22,9 @@
 //! - *Secrets.* A tag of the tenant's key covers each message, including responses. Messages with
 //!   another tag are dropped and counted.
 //!
-//! [`Elsewhere`]: crate::traversal::Status::Elsewhere
-//! [`StaleMap`]: crate::traversal::Status::StaleMap
-//! [`MemoryLost`]: crate::traversal::Status::MemoryLost
+//! [`Elsewhere`]: crate::traversal::TraversalStatus::Elsewhere
+//! [`StaleMap`]: crate::traversal::TraversalStatus::StaleMap
+//! [`MemoryLost`]: crate::traversal::TraversalStatus::MemoryLost
 
 mod caller;
 mod keys;
@@ -32,18 +32,18 @@ mod node;
 mod switch;
 pub mod udp;
 
-pub use caller::{Answer, CallError, Caller, CallerCounters, CallerSettings};
-pub use keys::{Keys, KeysError};
-pub use node::{Node, NodeCounters, NodeSettings};
-pub use switch::{Map, MapError, Switch, SwitchCounters};
+pub use caller::{CallerCounters, CallerSettings, OffloadCallError, QueryCaller, QueryCompletion};
+pub use keys::{KeysError, TenantKeys};
+pub use node::{NodeCounters, NodeSettings, OffloadNode};
+pub use switch::{MapError, Switch, SwitchCounters, SwitchRangeTable};
 
-use crate::wire::Place;
+use crate::wire::ProcessAddress;
 
 /// A datagram to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sent {
+pub struct OutgoingDatagram {
     /// The destination.
-    pub to: Place,
+    pub to: ProcessAddress,
     /// Its bytes.
     pub datagram: Vec<u8>,
 }

@@ -1,15 +1,15 @@
 //! The memory that a node holds, seen by its traversals.
 
-use super::ranges::{Permission, RangeError, Ranges, Tenant};
+use super::ranges::{NodeRanges, RangeError, Tenant, TenantPermission};
 use super::words;
-use crate::traversal::{AccessError, NodeMemory};
+use crate::traversal::{AccessError, TraversalMemory};
 use std::sync::atomic::AtomicU64;
 
 /// The words of a node's memory, with the table of its ranges.
 #[derive(Clone, Debug)]
 pub struct LocalMemory<'m> {
     words: &'m [AtomicU64],
-    ranges: Ranges,
+    ranges: NodeRanges,
 }
 
 impl<'m> LocalMemory<'m> {
@@ -17,7 +17,7 @@ impl<'m> LocalMemory<'m> {
     ///
     /// # Errors
     /// `Extent` if a range exceeds the memory.
-    pub fn new(words: &'m [AtomicU64], ranges: Ranges) -> Result<LocalMemory<'m>, RangeError> {
+    pub fn new(words: &'m [AtomicU64], ranges: NodeRanges) -> Result<LocalMemory<'m>, RangeError> {
         for range in ranges.iter() {
             if range.offset + range.bytes > size_of_val(words) as u64 {
                 let (start, bytes) = (range.start, range.bytes);
@@ -33,7 +33,7 @@ impl<'m> LocalMemory<'m> {
     }
 
     /// Returns the table of ranges.
-    pub fn ranges(&self) -> &Ranges {
+    pub fn ranges(&self) -> &NodeRanges {
         &self.ranges
     }
 
@@ -51,7 +51,7 @@ impl<'m> LocalMemory<'m> {
 #[derive(Clone, Copy, Debug)]
 pub struct TenantMemory<'m> {
     words: &'m [AtomicU64],
-    ranges: &'m Ranges,
+    ranges: &'m NodeRanges,
     tenant: Tenant,
 }
 
@@ -60,26 +60,27 @@ impl TenantMemory<'_> {
         &self,
         address: u64,
         bytes: usize,
-        permission: Permission,
+        permission: TenantPermission,
     ) -> Result<usize, AccessError> {
         let ranges = self.ranges;
         ranges.translate(self.tenant, address, bytes, permission)
     }
 }
 
-impl NodeMemory for TenantMemory<'_> {
+impl TraversalMemory for TenantMemory<'_> {
     fn load(&self, address: u64, into: &mut [u8]) -> Result<(), AccessError> {
-        let offset = self.translate(address, into.len(), Permission::Read)?;
+        let offset = self.translate(address, into.len(), TenantPermission::Read)?;
         words::load(self.words, offset, into);
         Ok(())
     }
 
     fn check_store(&self, address: u64, bytes: usize) -> Result<(), AccessError> {
-        self.translate(address, bytes, Permission::Write).map(drop)
+        self.translate(address, bytes, TenantPermission::Write)
+            .map(drop)
     }
 
     fn store(&self, address: u64, bytes: &[u8]) -> Result<(), AccessError> {
-        let offset = self.translate(address, bytes.len(), Permission::Write)?;
+        let offset = self.translate(address, bytes.len(), TenantPermission::Write)?;
         words::store(self.words, offset, bytes);
         Ok(())
     }

@@ -6,7 +6,7 @@ mod rack;
 mod ranges;
 pub(crate) mod words;
 
-pub use interleaved::{Ended, Interleaved, Job, SLOTS};
+pub use interleaved::{InterleavedTraversals, SLOTS, TraversalEnd, TraversalJob};
 pub use local::{LocalMemory, TenantMemory};
-pub use rack::Rack;
-pub use ranges::{Permission, Range, RangeError, Ranges, Tenant};
+pub use rack::RackMemory;
+pub use ranges::{NodeRange, NodeRanges, RangeError, Tenant, TenantPermission};

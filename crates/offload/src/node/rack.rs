@@ -2,20 +2,20 @@
 
 use super::local::{LocalMemory, TenantMemory};
 use super::ranges::Tenant;
-use crate::traversal::{AccessError, NodeMemory};
+use crate::traversal::{AccessError, TraversalMemory};
 
 /// The memory of several nodes as a tenant sees it: for programs that run in this process, or for a
 /// caller that builds a structure there.
 #[derive(Clone, Debug)]
-pub struct Rack<'m> {
+pub struct RackMemory<'m> {
     nodes: Vec<LocalMemory<'m>>,
     tenant: Tenant,
 }
 
-impl<'m> Rack<'m> {
+impl<'m> RackMemory<'m> {
     /// Combines the memory of nodes that have no address in common.
-    pub fn new(nodes: Vec<LocalMemory<'m>>, tenant: Tenant) -> Rack<'m> {
-        Rack { nodes, tenant }
+    pub fn new(nodes: Vec<LocalMemory<'m>>, tenant: Tenant) -> RackMemory<'m> {
+        RackMemory { nodes, tenant }
     }
 
     /// Returns the nodes.
@@ -30,7 +30,7 @@ impl<'m> Rack<'m> {
     }
 }
 
-impl NodeMemory for Rack<'_> {
+impl TraversalMemory for RackMemory<'_> {
     fn load(&self, address: u64, into: &mut [u8]) -> Result<(), AccessError> {
         self.of(address)?.load(address, into)
     }

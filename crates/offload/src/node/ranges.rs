@@ -8,7 +8,7 @@ pub struct Tenant(pub u16);
 
 /// The permission of a tenant's programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Permission {
+pub enum TenantPermission {
     /// Load.
     Read,
     /// Load and store.
@@ -17,7 +17,7 @@ pub enum Permission {
 
 /// A range of successive addresses, and the place of their bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
+pub struct NodeRange {
     /// The first address.
     pub start: u64,
     /// Number of addresses.
@@ -27,28 +27,28 @@ pub struct Range {
     /// The tenant that owns them.
     pub tenant: Tenant,
     /// The permission of that tenant.
-    pub permission: Permission,
+    pub permission: TenantPermission,
 }
 
-impl Range {
+impl NodeRange {
     /// Creates the range of a whole memory of `bytes` whose first byte has the address `start`; its
     /// tenant may store.
-    pub const fn whole(start: u64, bytes: u64, tenant: Tenant) -> Range {
-        Range {
+    pub const fn whole(start: u64, bytes: u64, tenant: Tenant) -> NodeRange {
+        NodeRange {
             start,
             bytes,
             offset: 0,
             tenant,
-            permission: Permission::Write,
+            permission: TenantPermission::Write,
         }
     }
 }
 
 /// The ranges of a memory node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ranges {
+pub struct NodeRanges {
     /// The ranges in the order of their addresses.
-    ranges: Vec<Range>,
+    ranges: Vec<NodeRange>,
 }
 
 /// The reason why ranges do not form a table.
@@ -74,13 +74,13 @@ pub enum RangeError {
     },
 }
 
-impl Ranges {
+impl NodeRanges {
     /// Creates a table.
     ///
     /// # Errors
     /// See [`RangeError`].
-    pub fn new(mut ranges: Vec<Range>) -> Result<Ranges, RangeError> {
-        for &Range {
+    pub fn new(mut ranges: Vec<NodeRange>) -> Result<NodeRanges, RangeError> {
+        for &NodeRange {
             start,
             bytes,
             offset,
@@ -101,16 +101,16 @@ impl Ranges {
                 return Err(RangeError::Overlap { first, second });
             }
         }
-        Ok(Ranges { ranges })
+        Ok(NodeRanges { ranges })
     }
 
     /// Iterates over the ranges in the order of their addresses.
-    pub fn iter(&self) -> impl Iterator<Item = &Range> {
+    pub fn iter(&self) -> impl Iterator<Item = &NodeRange> {
         self.ranges.iter()
     }
 
     /// Returns the range of an address.
-    pub fn find(&self, address: u64) -> Option<&Range> {
+    pub fn find(&self, address: u64) -> Option<&NodeRange> {
         let behind = self.ranges.partition_point(|range| range.start <= address);
         let range = self.ranges.get(behind.checked_sub(1)?)?;
         (address - range.start < range.bytes).then_some(range)
@@ -125,11 +125,11 @@ impl Ranges {
         tenant: Tenant,
         address: u64,
         bytes: usize,
-        permission: Permission,
+        permission: TenantPermission,
     ) -> Result<usize, AccessError> {
         let range = self.find(address).ok_or(AccessError::Absent)?;
         if range.tenant != tenant
-            || permission == Permission::Write && range.permission == Permission::Read
+            || permission == TenantPermission::Write && range.permission == TenantPermission::Read
         {
             return Err(AccessError::Denied);
         }
@@ -145,8 +145,8 @@ impl Ranges {
 mod tests {
     use super::*;
 
-    fn range(start: u64, bytes: u64, tenant: u16, permission: Permission) -> Range {
-        Range {
+    fn range(start: u64, bytes: u64, tenant: u16, permission: TenantPermission) -> NodeRange {
+        NodeRange {
             start,
             bytes,
             offset: start / 2,
@@ -157,14 +157,14 @@ mod tests {
 
     #[test]
     fn bytes_are_found_within_one_range_of_the_tenant() {
-        let ranges = Ranges::new(vec![
-            range(0x3000, 0x100, 2, Permission::Write),
-            range(0x1000, 0x100, 1, Permission::Write),
-            range(0x1100, 0x100, 1, Permission::Read),
+        let ranges = NodeRanges::new(vec![
+            range(0x3000, 0x100, 2, TenantPermission::Write),
+            range(0x1000, 0x100, 1, TenantPermission::Write),
+            range(0x1100, 0x100, 1, TenantPermission::Read),
         ])
         .expect("they do not overlap");
         let read = |tenant, address, bytes| {
-            ranges.translate(Tenant(tenant), address, bytes, Permission::Read)
+            ranges.translate(Tenant(tenant), address, bytes, TenantPermission::Read)
         };
         assert_eq!(read(1, 0x1000, 0x100), Ok(0x800));
         assert_eq!(read(1, 0x1010, 8), Ok(0x810));
@@ -176,22 +176,22 @@ mod tests {
         assert_eq!(read(1, u64::MAX, 8), Err(AccessError::Absent));
         assert_eq!(read(2, 0x1000, 8), Err(AccessError::Denied));
         assert_eq!(read(1, 0x3000, 8), Err(AccessError::Denied));
-        let write = |address| ranges.translate(Tenant(1), address, 8, Permission::Write);
+        let write = |address| ranges.translate(Tenant(1), address, 8, TenantPermission::Write);
         assert_eq!(write(0x1100), Err(AccessError::Denied));
         assert_eq!(write(0x1000), Ok(0x800));
     }
 
     #[test]
     fn tables_without_sense_are_refused() {
-        let first = range(0x1000, 0x101, 1, Permission::Read);
-        let second = range(0x1100, 0x100, 1, Permission::Read);
+        let first = range(0x1000, 0x101, 1, TenantPermission::Read);
+        let second = range(0x1100, 0x100, 1, TenantPermission::Read);
         let overlap = RangeError::Overlap {
             first: 0x1000,
             second: 0x1100,
         };
-        assert_eq!(Ranges::new(vec![second, first]), Err(overlap));
+        assert_eq!(NodeRanges::new(vec![second, first]), Err(overlap));
         for (start, bytes) in [(0, 8), (8, 0), (u64::MAX, 2)] {
-            let refused = Ranges::new(vec![range(start, bytes, 0, Permission::Read)]);
+            let refused = NodeRanges::new(vec![range(start, bytes, 0, TenantPermission::Read)]);
             assert_eq!(refused, Err(RangeError::Extent { start, bytes }));
         }
     }

@@ -12,6 +12,6 @@ mod window;
 
 pub use declaration::Declaration;
 pub use hash::ProgramHash;
-pub use program::{Access, INSTRUCTIONS_MAX, NodeLoad, Program, ProgramError};
-pub use verify::{Refusal, VerifyError};
-pub use window::{NODE_BYTES_MAX, REGION_BYTES, SCRATCHPAD_BYTES_MAX, Window};
+pub use program::{INSTRUCTIONS_MAX, NodeLoad, ProgramAccess, ProgramError, TraversalProgram};
+pub use verify::{InstructionRefusal, VerifyError};
+pub use window::{NODE_BYTES_MAX, ProgramWindow, REGION_BYTES, SCRATCHPAD_BYTES_MAX};

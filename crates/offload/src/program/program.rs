@@ -3,8 +3,8 @@
 use super::declaration::Declaration;
 use super::hash::ProgramHash;
 use super::verify::{self, VerifyError};
-use super::window::Window;
-use crate::isa::{Code, DecodeError};
+use super::window::ProgramWindow;
+use crate::isa::{BpfCode, BpfDecodeError};
 
 /// Largest number of 8-byte slots of a program. The largest program of the paper's applications, a
 /// B+ tree with aggregates over nine keys, has 314; that for the leaves of a pool, whose entries
@@ -13,9 +13,9 @@ pub const INSTRUCTIONS_MAX: usize = 1024;
 
 /// A load or store of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
+pub struct ProgramAccess {
     /// The window that it accesses.
-    pub window: Window,
+    pub window: ProgramWindow,
     /// The lowest place of its first byte, counted from the window's origin: the current address,
     /// the start of scratchpad or allocation, the end of the stack.
     pub min: i64,
@@ -52,7 +52,7 @@ pub struct NodeLoad {
 ///
 /// ```
 /// use nearfield_offload::isa::assemble;
-/// use nearfield_offload::program::{Declaration, Program};
+/// use nearfield_offload::program::{Declaration, TraversalProgram};
 ///
 /// // The last node of a list whose links lie at byte 8.
 /// let code = assemble("
@@ -62,19 +62,19 @@ pub struct NodeLoad {
 ///     on:
 ///         exit
 /// ")?;
-/// let program = Program::verify(code, Declaration::scratchpad(8))?;
+/// let program = TraversalProgram::verify(code, Declaration::scratchpad(8))?;
 /// assert_eq!((program.node_load().start, program.node_load().bytes), (8, 8));
 ///
 /// let code = assemble("ldxdw r0, [r2+8]\n exit")?;
-/// let error = Program::verify(code, Declaration::scratchpad(8)).unwrap_err().to_string();
+/// let error = TraversalProgram::verify(code, Declaration::scratchpad(8)).unwrap_err().to_string();
 /// assert!(error.starts_with("slot 0 (ldxdw r0, [r2+8]): bytes 8 to 16 are not all within"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
-    code: Code,
+pub struct TraversalProgram {
+    code: BpfCode,
     declaration: Declaration,
-    accesses: Vec<Option<Access>>,
+    accesses: Vec<Option<ProgramAccess>>,
     node_load: NodeLoad,
     longest_path: usize,
     hash: ProgramHash,
@@ -98,7 +98,7 @@ pub enum ProgramError {
     },
     /// The rest does not decode as code.
     #[error(transparent)]
-    Decode(#[from] DecodeError),
+    Decode(#[from] BpfDecodeError),
     /// The verifier rejects the code.
     #[error(transparent)]
     Verify(#[from] VerifyError),
@@ -109,12 +109,15 @@ pub enum ProgramError {
 const DECLARATION_BYTES: usize = 8;
 const NO_REGIONS: u16 = u16::MAX;
 
-impl Program {
+impl TraversalProgram {
     /// Verifies code.
     ///
     /// # Errors
     /// See [`VerifyError`].
-    pub fn verify(code: Code, declaration: Declaration) -> Result<Program, VerifyError> {
+    pub fn verify(
+        code: BpfCode,
+        declaration: Declaration,
+    ) -> Result<TraversalProgram, VerifyError> {
         let slots = code.slots();
         if slots > INSTRUCTIONS_MAX {
             return Err(VerifyError::TooLong { slots });
@@ -132,7 +135,7 @@ impl Program {
         let findings = verify::verify(&code, bytes, declaration.regions_at.is_some())?;
         let (start, end) = findings.node;
         let hash = ProgramHash::of(&encode(&code, declaration));
-        Ok(Program {
+        Ok(TraversalProgram {
             code,
             declaration,
             accesses: findings.accesses,
@@ -151,7 +154,7 @@ impl Program {
     ///
     /// # Errors
     /// See [`ProgramError`].
-    pub fn decode(bytes: &[u8]) -> Result<Program, ProgramError> {
+    pub fn decode(bytes: &[u8]) -> Result<TraversalProgram, ProgramError> {
         let Some((head, code)) = bytes.split_first_chunk::<DECLARATION_BYTES>() else {
             let bytes = bytes.len();
             return Err(ProgramError::Short { bytes });
@@ -170,7 +173,10 @@ impl Program {
         if slots > INSTRUCTIONS_MAX {
             return Err(VerifyError::TooLong { slots }.into());
         }
-        Ok(Program::verify(Code::decode(code)?, declaration)?)
+        Ok(TraversalProgram::verify(
+            BpfCode::decode(code)?,
+            declaration,
+        )?)
     }
 
     /// Encodes the program. Decoding accepts the bytes.
@@ -179,7 +185,7 @@ impl Program {
     }
 
     /// Returns the code.
-    pub fn code(&self) -> &Code {
+    pub fn code(&self) -> &BpfCode {
         &self.code
     }
 
@@ -199,25 +205,25 @@ impl Program {
     }
 
     /// Returns the load or store of an instruction, if it is one.
-    pub fn access(&self, index: usize) -> Option<Access> {
+    pub fn access(&self, index: usize) -> Option<ProgramAccess> {
         self.accesses.get(index).copied().flatten()
     }
 
     /// Returns true if it may load from a window, or store into it.
-    pub fn accesses(&self, window: Window) -> bool {
+    pub fn accesses(&self, window: ProgramWindow) -> bool {
         let mut accesses = self.accesses.iter().flatten();
         accesses.any(|access| access.window == window)
     }
 
     /// Returns true if it may store into a window.
-    pub fn stores_into(&self, window: Window) -> bool {
+    pub fn stores_into(&self, window: ProgramWindow) -> bool {
         let mut accesses = self.accesses.iter().flatten();
         accesses.any(|access| access.stores && access.window == window)
     }
 
     /// Returns true if it may change memory: nodes, or regions that it allocates.
     pub fn changes_memory(&self) -> bool {
-        self.stores_into(Window::Node) || self.stores_into(Window::Allocation)
+        self.stores_into(ProgramWindow::Node) || self.stores_into(ProgramWindow::Allocation)
     }
 
     /// Returns the number of instructions of the longest path of an iteration.
@@ -231,7 +237,7 @@ impl Program {
     }
 }
 
-fn encode(code: &Code, declaration: Declaration) -> Vec<u8> {
+fn encode(code: &BpfCode, declaration: Declaration) -> Vec<u8> {
     let regions_at = declaration.regions_at.unwrap_or(NO_REGIONS);
     let mut bytes = Vec::with_capacity(DECLARATION_BYTES + 8 * code.slots());
     bytes.extend(declaration.scratchpad.to_le_bytes());

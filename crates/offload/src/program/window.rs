@@ -13,7 +13,7 @@ pub const SCRATCHPAD_BYTES_MAX: usize = 4096;
 
 /// A range of memory that a program may access. All other memory is out of reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Window {
+pub enum ProgramWindow {
     /// The node at the current address: at most [`NODE_BYTES_MAX`] bytes, loaded at once when an
     /// iteration begins. Register 1 is the current address.
     Node,
@@ -26,13 +26,13 @@ pub enum Window {
     Stack,
 }
 
-impl fmt::Display for Window {
+impl fmt::Display for ProgramWindow {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Window::Node => "the node",
-            Window::Scratchpad => "the scratchpad",
-            Window::Allocation => "the new allocation",
-            Window::Stack => "the stack",
+            ProgramWindow::Node => "the node",
+            ProgramWindow::Scratchpad => "the scratchpad",
+            ProgramWindow::Allocation => "the new allocation",
+            ProgramWindow::Stack => "the stack",
         })
     }
 }

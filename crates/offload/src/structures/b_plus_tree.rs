@@ -1,30 +1,30 @@
 //! The B+ tree of the paper's ordered table and time series: nodes of 256 bytes, nine keys, ten
 //! children, and leaves linked to the next. Lookups, scans and aggregates are programs.
 
-use super::entry::Entry;
-use super::heap::{Heap, HeapError};
+use super::entry::StructureEntry;
+use super::heap::{HeapError, NodeHeap};
 use super::layout::b_plus::{COUNT, IS_LEAF, NEXT, PREVIOUS};
 use super::programs::{
     AGGREGATE_COUNT, AGGREGATE_MAX, AGGREGATE_MIN, AGGREGATE_SUM, ENTRIES_MAX, SCAN_COUNT,
     SCAN_ENTRIES, SCAN_MAX, b_plus_aggregate, b_plus_lower_bound, b_plus_scan,
 };
 use super::wide_node::{NODE_BYTES, WideNode};
-use crate::program::Program;
-use crate::traversal::{Outcome, Query};
+use crate::program::TraversalProgram;
+use crate::traversal::{TraversalOutcome, TraversalQuery};
 use std::sync::Arc;
 
 /// A B+ tree of words. A leaf that becomes empty remains in the tree.
 #[derive(Clone, Debug)]
 pub struct BPlusTree {
-    lower_bound: Arc<Program>,
-    scan: Arc<Program>,
-    aggregate: Arc<Program>,
+    lower_bound: Arc<TraversalProgram>,
+    scan: Arc<TraversalProgram>,
+    aggregate: Arc<TraversalProgram>,
     root: u64,
 }
 
 /// The aggregates of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Aggregates {
+pub struct OffloadAggregates {
     /// Number of values.
     pub count: u64,
     /// Their sum, which wraps around.
@@ -40,7 +40,7 @@ impl BPlusTree {
     ///
     /// # Errors
     /// See [`HeapError`].
-    pub fn new(heap: &mut impl Heap) -> Result<BPlusTree, HeapError> {
+    pub fn new(heap: &mut impl NodeHeap) -> Result<BPlusTree, HeapError> {
         let root = heap.allocate(NODE_BYTES)?;
         write(heap, root, &WideNode::default())?;
         Ok(BPlusTree::at(root))
@@ -67,14 +67,14 @@ impl BPlusTree {
     /// See [`HeapError`].
     pub fn insert(
         &mut self,
-        heap: &mut impl Heap,
+        heap: &mut impl NodeHeap,
         key: u64,
         value: u64,
     ) -> Result<bool, HeapError> {
-        let (is_new, divided) = insert(heap, self.root, Entry { key, value })?;
+        let (is_new, divided) = insert(heap, self.root, StructureEntry { key, value })?;
         if let Some((key, right)) = divided {
             let root = WideNode {
-                entries: vec![Entry { key, value: 0 }],
+                entries: vec![StructureEntry { key, value: 0 }],
                 children: vec![self.root, right],
             };
             self.root = heap.allocate(NODE_BYTES)?;
@@ -87,7 +87,7 @@ impl BPlusTree {
     ///
     /// # Errors
     /// See [`HeapError`].
-    pub fn remove(&mut self, heap: &mut impl Heap, key: u64) -> Result<bool, HeapError> {
+    pub fn remove(&mut self, heap: &mut impl NodeHeap, key: u64) -> Result<bool, HeapError> {
         let mut at = self.root;
         loop {
             let mut node = read(heap, at)?;
@@ -109,36 +109,36 @@ impl BPlusTree {
     }
 
     /// Returns the query for the first entry at or above a key.
-    pub fn lower_bound(&self, key: u64) -> Query {
-        Query::new(&self.lower_bound, self.root, &[key])
+    pub fn lower_bound(&self, key: u64) -> TraversalQuery {
+        TraversalQuery::new(&self.lower_bound, self.root, &[key])
     }
 
     /// Returns the query for the first entries at or above a key, at most [`SCAN_MAX`].
-    pub fn scan(&self, key: u64, count: usize) -> Query {
+    pub fn scan(&self, key: u64, count: usize) -> TraversalQuery {
         let count = count.min(SCAN_MAX) as u64;
-        Query::new(&self.scan, self.root, &[key, count])
+        TraversalQuery::new(&self.scan, self.root, &[key, count])
     }
 
     /// Returns the query for the aggregates of the values with keys from `start` to below `end`.
-    pub fn aggregate(&self, start: u64, end: u64) -> Query {
-        Query::new(&self.aggregate, self.root, &[start, end, 0, 0, u64::MAX, 0])
+    pub fn aggregate(&self, start: u64, end: u64) -> TraversalQuery {
+        TraversalQuery::new(&self.aggregate, self.root, &[start, end, 0, 0, u64::MAX, 0])
     }
 }
 
 /// Returns the entries in the outcome of a scan.
-pub fn scanned(outcome: &Outcome) -> impl Iterator<Item = Entry> + '_ {
+pub fn scanned(outcome: &TraversalOutcome) -> impl Iterator<Item = StructureEntry> + '_ {
     let count = outcome.word(SCAN_COUNT).min(SCAN_MAX as u64) as usize;
-    (0..count).map(|index| Entry {
+    (0..count).map(|index| StructureEntry {
         key: outcome.word(SCAN_ENTRIES + 2 * index),
         value: outcome.word(SCAN_ENTRIES + 2 * index + 1),
     })
 }
 
 /// Returns the aggregates in an outcome.
-pub fn aggregated(outcome: &Outcome) -> Aggregates {
+pub fn aggregated(outcome: &TraversalOutcome) -> OffloadAggregates {
     let count = outcome.word(AGGREGATE_COUNT);
     let of_some = |word| (count > 0).then(|| outcome.word(word));
-    Aggregates {
+    OffloadAggregates {
         count,
         sum: outcome.word(AGGREGATE_SUM),
         min: of_some(AGGREGATE_MIN),
@@ -146,13 +146,13 @@ pub fn aggregated(outcome: &Outcome) -> Aggregates {
     }
 }
 
-fn read(heap: &impl Heap, node: u64) -> Result<WideNode, HeapError> {
+fn read(heap: &impl NodeHeap, node: u64) -> Result<WideNode, HeapError> {
     let count = heap.read(node + COUNT)?.min(ENTRIES_MAX as u64);
     let is_leaf = heap.read(node + IS_LEAF)? != 0;
     WideNode::read(heap, node, count, is_leaf)
 }
 
-fn write(heap: &mut impl Heap, at: u64, node: &WideNode) -> Result<(), HeapError> {
+fn write(heap: &mut impl NodeHeap, at: u64, node: &WideNode) -> Result<(), HeapError> {
     node.write(heap, at)?;
     heap.write(at + IS_LEAF, node.is_leaf().into())?;
     heap.write(at + COUNT, node.entries.len() as u64)
@@ -166,9 +166,9 @@ fn child_position(node: &WideNode, key: u64) -> usize {
 /// Inserts into a subtree. Returns true if the key is new, and the smallest key and the address of
 /// a node that was split off.
 fn insert(
-    heap: &mut impl Heap,
+    heap: &mut impl NodeHeap,
     at: u64,
-    entry: Entry,
+    entry: StructureEntry,
 ) -> Result<(bool, Option<(u64, u64)>), HeapError> {
     let mut node = read(heap, at)?;
     if node.is_leaf() {
@@ -193,7 +193,8 @@ fn insert(
     let Some((key, right)) = divided else {
         return Ok((is_new, None));
     };
-    node.entries.insert(position, Entry { key, value: 0 });
+    node.entries
+        .insert(position, StructureEntry { key, value: 0 });
     node.children.insert(position + 1, right);
     let mut up = None;
     if node.entries.len() > ENTRIES_MAX
@@ -208,7 +209,11 @@ fn insert(
 }
 
 /// Moves the upper half of a leaf to a new one after it.
-fn divide_leaf(heap: &mut impl Heap, at: u64, mut node: WideNode) -> Result<(u64, u64), HeapError> {
+fn divide_leaf(
+    heap: &mut impl NodeHeap,
+    at: u64,
+    mut node: WideNode,
+) -> Result<(u64, u64), HeapError> {
     let right = WideNode {
         entries: node.entries.split_off(node.entries.len() / 2),
         children: Vec::new(),

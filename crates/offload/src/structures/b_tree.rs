@@ -2,12 +2,12 @@
 //! children. Inner nodes hold entries, too. The fields of the parent and of the position in it stay
 //! zero, because no lookup reads them.
 
-use super::entry::Entry;
-use super::heap::{Heap, HeapError};
+use super::entry::StructureEntry;
+use super::heap::{HeapError, NodeHeap};
 use super::programs::{ENTRIES_MAX, b_tree_lower_bound};
 use super::wide_node::{NODE_BYTES, WideNode};
-use crate::program::Program;
-use crate::traversal::Query;
+use crate::program::TraversalProgram;
+use crate::traversal::TraversalQuery;
 use std::sync::Arc;
 
 /// Smallest number of entries of a node other than the root.
@@ -16,19 +16,19 @@ const ENTRIES_MIN: usize = ENTRIES_MAX / 2;
 /// A B-tree of words.
 #[derive(Clone, Debug)]
 pub struct BTree {
-    lower_bound: Arc<Program>,
+    lower_bound: Arc<TraversalProgram>,
     root: u64,
 }
 
 /// The entry that moves up after a split, with the new node to its right.
-type Divided = Option<(Entry, u64)>;
+type Divided = Option<(StructureEntry, u64)>;
 
 impl BTree {
     /// Creates a tree without entries.
     ///
     /// # Errors
     /// See [`HeapError`].
-    pub fn new(heap: &mut impl Heap) -> Result<BTree, HeapError> {
+    pub fn new(heap: &mut impl NodeHeap) -> Result<BTree, HeapError> {
         Ok(BTree {
             lower_bound: b_tree_lower_bound(),
             root: create(heap, &WideNode::default())?,
@@ -41,11 +41,11 @@ impl BTree {
     /// See [`HeapError`].
     pub fn insert(
         &mut self,
-        heap: &mut impl Heap,
+        heap: &mut impl NodeHeap,
         key: u64,
         value: u64,
     ) -> Result<bool, HeapError> {
-        let (is_new, divided) = insert(heap, self.root, Entry { key, value })?;
+        let (is_new, divided) = insert(heap, self.root, StructureEntry { key, value })?;
         if let Some((entry, right)) = divided {
             let root = WideNode {
                 entries: vec![entry],
@@ -60,7 +60,7 @@ impl BTree {
     ///
     /// # Errors
     /// See [`HeapError`].
-    pub fn remove(&mut self, heap: &mut impl Heap, key: u64) -> Result<bool, HeapError> {
+    pub fn remove(&mut self, heap: &mut impl NodeHeap, key: u64) -> Result<bool, HeapError> {
         let removed = remove(heap, self.root, key)?;
         let root = read(heap, self.root)?;
         if let ([], [child]) = (root.entries.as_slice(), root.children.as_slice()) {
@@ -71,29 +71,33 @@ impl BTree {
     }
 
     /// Returns the query for the first entry at or above a key.
-    pub fn lower_bound(&self, key: u64) -> Query {
-        Query::new(&self.lower_bound, self.root, &[key])
+    pub fn lower_bound(&self, key: u64) -> TraversalQuery {
+        TraversalQuery::new(&self.lower_bound, self.root, &[key])
     }
 }
 
-fn read(heap: &impl Heap, node: u64) -> Result<WideNode, HeapError> {
+fn read(heap: &impl NodeHeap, node: u64) -> Result<WideNode, HeapError> {
     let head = heap.read(node)?;
     WideNode::read(heap, node, head >> 24 & 0xff, head & 0xff != 0)
 }
 
-fn write(heap: &mut impl Heap, at: u64, node: &WideNode) -> Result<(), HeapError> {
+fn write(heap: &mut impl NodeHeap, at: u64, node: &WideNode) -> Result<(), HeapError> {
     node.write(heap, at)?;
     let (count, max) = (node.entries.len() as u64, ENTRIES_MAX as u64);
     heap.write(at, u64::from(node.is_leaf()) | max << 16 | count << 24)
 }
 
-fn create(heap: &mut impl Heap, node: &WideNode) -> Result<u64, HeapError> {
+fn create(heap: &mut impl NodeHeap, node: &WideNode) -> Result<u64, HeapError> {
     let at = heap.allocate(NODE_BYTES)?;
     write(heap, at, node)?;
     Ok(at)
 }
 
-fn insert(heap: &mut impl Heap, at: u64, entry: Entry) -> Result<(bool, Divided), HeapError> {
+fn insert(
+    heap: &mut impl NodeHeap,
+    at: u64,
+    entry: StructureEntry,
+) -> Result<(bool, Divided), HeapError> {
     let mut node = read(heap, at)?;
     let position = node.position(entry.key);
     if let Some(there) = node.entries.get_mut(position)
@@ -126,7 +130,7 @@ fn insert(heap: &mut impl Heap, at: u64, entry: Entry) -> Result<(bool, Divided)
     Ok((is_new, divided))
 }
 
-fn remove(heap: &mut impl Heap, at: u64, key: u64) -> Result<bool, HeapError> {
+fn remove(heap: &mut impl NodeHeap, at: u64, key: u64) -> Result<bool, HeapError> {
     let mut node = read(heap, at)?;
     let position = node.position(key);
     let is_here = node
@@ -156,7 +160,7 @@ fn remove(heap: &mut impl Heap, at: u64, key: u64) -> Result<bool, HeapError> {
     Ok(removed)
 }
 
-fn remove_last(heap: &mut impl Heap, at: u64) -> Result<Option<Entry>, HeapError> {
+fn remove_last(heap: &mut impl NodeHeap, at: u64) -> Result<Option<StructureEntry>, HeapError> {
     let mut node = read(heap, at)?;
     let Some(&child) = node.children.last() else {
         let last = node.entries.pop();
@@ -169,7 +173,7 @@ fn remove_last(heap: &mut impl Heap, at: u64) -> Result<Option<Entry>, HeapError
 }
 
 /// Moves an entry of a sibling to a child with too few entries, or merges the child with a sibling.
-fn refill(heap: &mut impl Heap, at: u64, position: usize) -> Result<(), HeapError> {
+fn refill(heap: &mut impl NodeHeap, at: u64, position: usize) -> Result<(), HeapError> {
     let mut node = read(heap, at)?;
     let Some(&child_at) = node.children.get(position) else {
         return Ok(());

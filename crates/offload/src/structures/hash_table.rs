@@ -1,10 +1,10 @@
 //! Hash tables with chains: `boost::unordered_map`, `unordered_set`, and `bimap`, which has two.
 
-use super::heap::{Heap, HeapError};
+use super::heap::{HeapError, NodeHeap};
 use super::layout::chain::{BYTES as ENTRY_BYTES, KEY, NEXT, USED, VALUE};
 use super::programs::{FIND_ALL_BYTES, FIND_ALL_MAX, FIND_ALL_PAIRS, chain_find, chain_find_all};
-use crate::program::Program;
-use crate::traversal::{Outcome, Query, Status};
+use crate::program::TraversalProgram;
+use crate::traversal::{TraversalOutcome, TraversalQuery, TraversalStatus};
 use std::sync::Arc;
 
 /// A hash table of words. Each bucket holds the first entry of its chain, so a lookup begins at an
@@ -12,9 +12,9 @@ use std::sync::Arc;
 ///
 /// A set stores each key as the value, too.
 #[derive(Clone, Debug)]
-pub struct HashTable {
-    find: Arc<Program>,
-    find_all: Arc<Program>,
+pub struct OffloadHashTable {
+    find: Arc<TraversalProgram>,
+    find_all: Arc<TraversalProgram>,
     buckets: u64,
     /// The address of each slab of buckets.
     slabs: Vec<u64>,
@@ -23,18 +23,18 @@ pub struct HashTable {
 /// Number of buckets of one allocation.
 const SLAB_BUCKETS: u64 = 8;
 
-impl HashTable {
+impl OffloadHashTable {
     /// Creates an empty table with a fixed number of buckets, at least one.
     ///
     /// # Errors
     /// See [`HeapError`].
-    pub fn new(heap: &mut impl Heap, buckets: u64) -> Result<HashTable, HeapError> {
+    pub fn new(heap: &mut impl NodeHeap, buckets: u64) -> Result<OffloadHashTable, HeapError> {
         let buckets = buckets.max(1);
         let slabs = (0..buckets.div_ceil(SLAB_BUCKETS))
             .map(|_| heap.allocate(SLAB_BUCKETS * ENTRY_BYTES))
             .collect::<Result<_, _>>()?;
         let [next, key, value, used] = [NEXT, KEY, VALUE, USED].map(|place| place as usize);
-        Ok(HashTable {
+        Ok(OffloadHashTable {
             find: chain_find(next, key, value, used),
             find_all: chain_find_all(next, key, value, used),
             buckets,
@@ -48,7 +48,7 @@ impl HashTable {
     /// See [`HeapError`].
     pub fn insert(
         &mut self,
-        heap: &mut impl Heap,
+        heap: &mut impl NodeHeap,
         key: u64,
         value: u64,
     ) -> Result<bool, HeapError> {
@@ -76,7 +76,7 @@ impl HashTable {
     ///
     /// # Errors
     /// See [`HeapError`].
-    pub fn remove(&mut self, heap: &mut impl Heap, key: u64) -> Result<bool, HeapError> {
+    pub fn remove(&mut self, heap: &mut impl NodeHeap, key: u64) -> Result<bool, HeapError> {
         let Some((before, node)) = self.search(heap, key)? else {
             return Ok(false);
         };
@@ -94,13 +94,13 @@ impl HashTable {
     }
 
     /// Returns the query for a key.
-    pub fn find(&self, key: u64) -> Query {
-        Query::new(&self.find, self.bucket(key), &[key])
+    pub fn find(&self, key: u64) -> TraversalQuery {
+        TraversalQuery::new(&self.find, self.bucket(key), &[key])
     }
 
     /// Returns the query for several keys in one traversal, at most [`FIND_ALL_MAX`] of them and at
     /// least one. [`found_all`] reads its outcome.
-    pub fn find_all(&self, keys: &[u64]) -> Query {
+    pub fn find_all(&self, keys: &[u64]) -> TraversalQuery {
         let keys = keys.get(..FIND_ALL_MAX).unwrap_or(keys);
         let mut words = vec![0; FIND_ALL_PAIRS];
         if let Some(bytes) = words.get_mut(FIND_ALL_BYTES) {
@@ -108,11 +108,15 @@ impl HashTable {
         }
         words.extend(keys.iter().flat_map(|&key| [self.bucket(key), key]));
         let first = keys.first().map_or(0, |&key| self.bucket(key));
-        Query::new(&self.find_all, first, &words)
+        TraversalQuery::new(&self.find_all, first, &words)
     }
 
     /// Finds the node of a key, and the node before it, unless it is the bucket.
-    fn search(&self, heap: &impl Heap, key: u64) -> Result<Option<(Option<u64>, u64)>, HeapError> {
+    fn search(
+        &self,
+        heap: &impl NodeHeap,
+        key: u64,
+    ) -> Result<Option<(Option<u64>, u64)>, HeapError> {
         let (mut before, mut node) = (None, self.bucket(key));
         while node != 0 {
             if heap.read(node + USED)? == 1 && heap.read(node + KEY)? == key {
@@ -134,10 +138,10 @@ impl HashTable {
     }
 }
 
-/// Returns the values in the outcome of [`HashTable::find_all`], in the order of the keys, with
-/// `None` for a key that is not there. The list is empty if the traversal is not done.
-pub fn found_all(outcome: &Outcome) -> Vec<Option<u64>> {
-    if outcome.status != Status::Done {
+/// Returns the values in the outcome of [`OffloadHashTable::find_all`], in the order of the keys,
+/// with `None` for a key that is not there. The list is empty if the traversal is not done.
+pub fn found_all(outcome: &TraversalOutcome) -> Vec<Option<u64>> {
+    if outcome.status != TraversalStatus::Done {
         return Vec::new();
     }
     let count = (outcome.word(FIND_ALL_BYTES) / 16).min(FIND_ALL_MAX as u64) as usize;
@@ -152,8 +156,8 @@ pub fn found_all(outcome: &Outcome) -> Vec<Option<u64>> {
 /// word on the same side.
 #[derive(Clone, Debug)]
 pub struct Bimap {
-    by_left: HashTable,
-    by_right: HashTable,
+    by_left: OffloadHashTable,
+    by_right: OffloadHashTable,
 }
 
 impl Bimap {
@@ -161,10 +165,10 @@ impl Bimap {
     ///
     /// # Errors
     /// See [`HeapError`].
-    pub fn new(heap: &mut impl Heap, buckets: u64) -> Result<Bimap, HeapError> {
+    pub fn new(heap: &mut impl NodeHeap, buckets: u64) -> Result<Bimap, HeapError> {
         Ok(Bimap {
-            by_left: HashTable::new(heap, buckets)?,
-            by_right: HashTable::new(heap, buckets)?,
+            by_left: OffloadHashTable::new(heap, buckets)?,
+            by_right: OffloadHashTable::new(heap, buckets)?,
         })
     }
 
@@ -174,7 +178,7 @@ impl Bimap {
     /// See [`HeapError`].
     pub fn insert(
         &mut self,
-        heap: &mut impl Heap,
+        heap: &mut impl NodeHeap,
         left: u64,
         right: u64,
     ) -> Result<bool, HeapError> {
@@ -190,7 +194,7 @@ impl Bimap {
     ///
     /// # Errors
     /// See [`HeapError`].
-    pub fn remove_left(&mut self, heap: &mut impl Heap, left: u64) -> Result<bool, HeapError> {
+    pub fn remove_left(&mut self, heap: &mut impl NodeHeap, left: u64) -> Result<bool, HeapError> {
         let Some((_, node)) = self.by_left.search(heap, left)? else {
             return Ok(false);
         };
@@ -200,12 +204,12 @@ impl Bimap {
     }
 
     /// Returns the query for the right word of a left one.
-    pub fn find_left(&self, left: u64) -> Query {
+    pub fn find_left(&self, left: u64) -> TraversalQuery {
         self.by_left.find(left)
     }
 
     /// Returns the query for the left word of a right one.
-    pub fn find_right(&self, right: u64) -> Query {
+    pub fn find_right(&self, right: u64) -> TraversalQuery {
         self.by_right.find(right)
     }
 }

@@ -1,6 +1,6 @@
 //! The memory of the nodes of structures while a caller changes them.
 
-use crate::traversal::{AccessError, NodeMemory};
+use crate::traversal::{AccessError, TraversalMemory};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -26,23 +26,23 @@ pub enum HeapError {
 
 /// Access of a caller to node memory: words and allocations. A caller holds the locks of a
 /// structure while it changes it: locks are not offloaded.
-pub trait Heap {
+pub trait NodeHeap {
     /// Reads the word at an address.
     ///
     /// # Errors
-    /// `Access`.
+    /// `ProgramAccess`.
     fn read(&self, address: u64) -> Result<u64, HeapError>;
 
     /// Changes the word at an address.
     ///
     /// # Errors
-    /// `Access`.
+    /// `ProgramAccess`.
     fn write(&mut self, address: u64, word: u64) -> Result<(), HeapError>;
 
     /// Allocates memory, all zero, in which no load of a node is split.
     ///
     /// # Errors
-    /// `Full`, `Access`.
+    /// `Full`, `ProgramAccess`.
     fn allocate(&mut self, bytes: u64) -> Result<u64, HeapError>;
 
     /// Frees memory.
@@ -52,17 +52,17 @@ pub trait Heap {
 /// Memory divided into allocations, which are taken from its parts in turn. Parts on several memory
 /// nodes spread a structure over them.
 #[derive(Debug)]
-pub struct Arena<M> {
+pub struct NodeArena<M> {
     memory: M,
     parts: Vec<Range<u64>>,
     next: usize,
     freed: HashMap<u64, Vec<u64>>,
 }
 
-impl<M: NodeMemory> Arena<M> {
+impl<M: TraversalMemory> NodeArena<M> {
     /// Creates an arena of free addresses.
-    pub fn new(memory: M, parts: Vec<Range<u64>>) -> Arena<M> {
-        Arena {
+    pub fn new(memory: M, parts: Vec<Range<u64>>) -> NodeArena<M> {
+        NodeArena {
             memory,
             parts,
             next: 0,
@@ -93,7 +93,7 @@ impl<M: NodeMemory> Arena<M> {
     }
 }
 
-impl<M: NodeMemory> Heap for Arena<M> {
+impl<M: TraversalMemory> NodeHeap for NodeArena<M> {
     fn read(&self, address: u64) -> Result<u64, HeapError> {
         let mut word = [0; 8];
         let loaded = self.memory.load(address, &mut word);

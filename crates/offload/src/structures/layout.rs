@@ -1,6 +1,7 @@
 //! Offsets of fields in nodes, in bytes, for code that walks nodes without programs.
 
-/// An entry of a [`HashTable`](super::HashTable). A bucket is the first entry of its chain.
+/// An entry of an [`OffloadHashTable`](super::OffloadHashTable). A bucket is the first entry of its
+/// chain.
 pub mod chain {
     /// The address of the next entry, or zero.
     pub const NEXT: u64 = 0;

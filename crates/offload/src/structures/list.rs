@@ -1,9 +1,9 @@
 //! Linked lists in the layout of the C++ library.
 
-use super::heap::{Heap, HeapError};
+use super::heap::{HeapError, NodeHeap};
 use super::programs::list_find;
-use crate::program::Program;
-use crate::traversal::Query;
+use crate::program::TraversalProgram;
+use crate::traversal::TraversalQuery;
 use std::sync::Arc;
 
 /// The kind of a list.
@@ -17,9 +17,9 @@ pub enum ListKind {
 
 /// A list of values. Its lookup is `std::find`.
 #[derive(Clone, Debug)]
-pub struct List {
+pub struct OffloadList {
     kind: ListKind,
-    find: Arc<Program>,
+    find: Arc<TraversalProgram>,
     /// The first node, or the end.
     first: u64,
     /// The node without a value at the end, or null.
@@ -29,13 +29,13 @@ pub struct List {
 const NEXT: u64 = 0;
 const PREVIOUS: u64 = 8;
 
-impl List {
+impl OffloadList {
     /// Creates an empty list.
     ///
     /// # Errors
     /// See [`HeapError`].
-    pub fn new(kind: ListKind, heap: &mut impl Heap) -> Result<List, HeapError> {
-        let mut list = List {
+    pub fn new(kind: ListKind, heap: &mut impl NodeHeap) -> Result<OffloadList, HeapError> {
+        let mut list = OffloadList {
             kind,
             find: list_find(NEXT as usize, kind.value() as usize),
             first: 0,
@@ -54,7 +54,7 @@ impl List {
     ///
     /// # Errors
     /// See [`HeapError`].
-    pub fn push_front(&mut self, heap: &mut impl Heap, value: u64) -> Result<(), HeapError> {
+    pub fn push_front(&mut self, heap: &mut impl NodeHeap, value: u64) -> Result<(), HeapError> {
         let node = heap.allocate(self.kind.bytes())?;
         heap.write(node + self.kind.value(), value)?;
         heap.write(node + NEXT, self.first)?;
@@ -71,7 +71,7 @@ impl List {
     ///
     /// # Errors
     /// See [`HeapError`].
-    pub fn remove(&mut self, heap: &mut impl Heap, value: u64) -> Result<bool, HeapError> {
+    pub fn remove(&mut self, heap: &mut impl NodeHeap, value: u64) -> Result<bool, HeapError> {
         let (mut before, mut node) = (self.end, self.first);
         while node != self.end {
             let next = heap.read(node + NEXT)?;
@@ -95,9 +95,9 @@ impl List {
     }
 
     /// Returns the query for a value; `None` for an empty list.
-    pub fn find(&self, value: u64) -> Option<Query> {
+    pub fn find(&self, value: u64) -> Option<TraversalQuery> {
         let words = [value, 0, 0, 0, 0, self.end];
-        (self.first != self.end).then(|| Query::new(&self.find, self.first, &words))
+        (self.first != self.end).then(|| TraversalQuery::new(&self.find, self.first, &words))
     }
 }
 

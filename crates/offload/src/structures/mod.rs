@@ -1,11 +1,11 @@
 //! Linked structures in node memory: the thirteen of the paper, and the B+ tree of its
-//! applications. A caller changes them through a [`Heap`]. Their lookups are [`programs`], which
-//! run where the nodes are.
+//! applications. A caller changes them through a [`NodeHeap`]. Their lookups are [`programs`],
+//! which run where the nodes are.
 //!
 //! | structure of the paper | here |
 //! |---|---|
-//! | `std::list`, `std::forward_list` | [`List`] |
-//! | Boost's `unordered_map`, `unordered_set` | [`HashTable`] |
+//! | `std::list`, `std::forward_list` | [`OffloadList`] |
+//! | Boost's `unordered_map`, `unordered_set` | [`OffloadHashTable`] |
 //! | Boost's `bimap` | [`Bimap`] |
 //! | Google's `btree` | [`BTree`] |
 //! | `std::map`, `set`, `multimap`, `multiset` | [`SearchTree`], `RedBlack` |
@@ -22,10 +22,10 @@ pub mod programs;
 mod search_tree;
 mod wide_node;
 
-pub use b_plus_tree::{Aggregates, BPlusTree, aggregated, scanned};
+pub use b_plus_tree::{BPlusTree, OffloadAggregates, aggregated, scanned};
 pub use b_tree::BTree;
-pub use entry::{Entry, entry, entry_node};
-pub use hash_table::{Bimap, HashTable, found_all};
-pub use heap::{Arena, Heap, HeapError};
-pub use list::{List, ListKind};
-pub use search_tree::{Balance, Keys, SearchTree};
+pub use entry::{StructureEntry, entry, entry_node};
+pub use hash_table::{Bimap, OffloadHashTable, found_all};
+pub use heap::{HeapError, NodeArena, NodeHeap};
+pub use list::{ListKind, OffloadList};
+pub use search_tree::{BalanceAlgorithm, DuplicateKeyRule, SearchTree};

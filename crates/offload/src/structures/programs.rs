@@ -4,7 +4,7 @@
 //! the entry.
 
 use crate::isa::assemble;
-use crate::program::{Declaration, Program};
+use crate::program::{Declaration, TraversalProgram};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ const LOOKUP_BYTES: u16 = 48;
 pub const ENTRIES_MAX: usize = 9;
 
 /// Assembles and verifies a program of this module. Tests show that none of them fails.
-fn program(text: &str, scratchpad: u16) -> Arc<Program> {
+fn program(text: &str, scratchpad: u16) -> Arc<TraversalProgram> {
     let code = assemble(text).unwrap_or_else(|error| unreachable!("{error}: {text}"));
-    let program = Program::verify(code, Declaration::scratchpad(scratchpad));
+    let program = TraversalProgram::verify(code, Declaration::scratchpad(scratchpad));
     Arc::new(program.unwrap_or_else(|error| unreachable!("{error}: {text}")))
 }
 
@@ -45,7 +45,7 @@ fn found(value: usize) -> String {
 
 /// Returns the program that finds a key in a list. `next` and `key` are the places of a node's link
 /// and key. Word 5 of the scratchpad is the address at which the list ends.
-pub fn list_find(next: usize, key: usize) -> Arc<Program> {
+pub fn list_find(next: usize, key: usize) -> Arc<TraversalProgram> {
     let found = found(key);
     let text = format!(
         "    ldxdw r6, [r1+{key}]
@@ -63,7 +63,7 @@ pub fn list_find(next: usize, key: usize) -> Arc<Program> {
 
 /// Returns the program that finds a key in a chain of a hash table. The arguments are the places of
 /// link, key, value, and of a word that is zero in a bucket without entries.
-pub fn chain_find(next: usize, key: usize, value: usize, used: usize) -> Arc<Program> {
+pub fn chain_find(next: usize, key: usize, value: usize, used: usize) -> Arc<TraversalProgram> {
     let found = found(value);
     let text = format!(
         "    ldxdw r8, [r1+{used}]
@@ -89,7 +89,7 @@ pub const FIND_ALL_PAIRS: usize = 2;
 
 /// Returns the program that finds several keys in chains of a hash table, one after the other. The
 /// arguments are those of [`chain_find`].
-pub fn chain_find_all(next: usize, key: usize, value: usize, used: usize) -> Arc<Program> {
+pub fn chain_find_all(next: usize, key: usize, value: usize, used: usize) -> Arc<TraversalProgram> {
     let mask = 16 * (FIND_ALL_MAX - 1);
     let pair = 8 * FIND_ALL_PAIRS;
     let second = pair + 8;
@@ -129,7 +129,12 @@ pub fn chain_find_all(next: usize, key: usize, value: usize, used: usize) -> Arc
 
 /// Returns the program that finds the first entry at or above a key in a binary tree. The arguments
 /// are the places of links, key and value.
-pub fn tree_lower_bound(left: usize, right: usize, key: usize, value: usize) -> Arc<Program> {
+pub fn tree_lower_bound(
+    left: usize,
+    right: usize,
+    key: usize,
+    value: usize,
+) -> Arc<TraversalProgram> {
     let text = format!(
         "    ldxdw r6, [r1+{key}]
              ldxdw r7, [r2]
@@ -150,7 +155,7 @@ pub fn tree_lower_bound(left: usize, right: usize, key: usize, value: usize) -> 
 /// Returns the program that finds the first entry at or above a key in a B-tree. The layout of a
 /// node: at 0 a byte that is not zero in a leaf, at 3 a byte with the count of entries, from 16
 /// entries of key and value, from 160 children.
-pub fn b_tree_lower_bound() -> Arc<Program> {
+pub fn b_tree_lower_bound() -> Arc<TraversalProgram> {
     let mut text = String::from(
         "    ldxb r8, [r1+3]
              ldxdw r7, [r2]\n",
@@ -228,7 +233,7 @@ fn b_plus_descend() -> String {
 
 /// Returns the program that finds the first entry at or above a key in a B+ tree. It reads the next
 /// leaf if the key is after the last one of its leaf.
-pub fn b_plus_lower_bound() -> Arc<Program> {
+pub fn b_plus_lower_bound() -> Arc<TraversalProgram> {
     let mut text = b_plus_descend();
     for index in 0..ENTRIES_MAX {
         let key = 16 + 16 * index;
@@ -265,7 +270,7 @@ pub const SCAN_ENTRIES: usize = 4;
 pub const SCAN_MAX: usize = 128;
 
 /// Returns the program that copies the first entries at or above a key of a B+ tree.
-pub fn b_plus_scan() -> Arc<Program> {
+pub fn b_plus_scan() -> Arc<TraversalProgram> {
     let mut text = b_plus_descend();
     text.push_str(
         "    ldxdw r9, [r2+8]
@@ -318,7 +323,7 @@ pub const AGGREGATE_MAX: usize = 5;
 
 /// Returns the program that computes count, sum, minimum and maximum of the values of a range of
 /// keys of a B+ tree.
-pub fn b_plus_aggregate() -> Arc<Program> {
+pub fn b_plus_aggregate() -> Arc<TraversalProgram> {
     let mut text = b_plus_descend();
     // Aggregates are in registers while a leaf is read: count, sum, minimum, maximum.
     text.push_str(

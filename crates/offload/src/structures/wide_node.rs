@@ -1,7 +1,7 @@
 //! Nodes of several entries, which the caller reads and writes as a whole.
 
-use super::entry::Entry;
-use super::heap::{Heap, HeapError};
+use super::entry::StructureEntry;
+use super::heap::{HeapError, NodeHeap};
 
 /// The offset of the entries; each is a key and a value.
 pub const ENTRIES: u64 = 16;
@@ -13,7 +13,7 @@ pub const NODE_BYTES: u64 = 256;
 /// A node's content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WideNode {
-    pub entries: Vec<Entry>,
+    pub entries: Vec<StructureEntry>,
     /// The children; empty in a leaf.
     pub children: Vec<u64>,
 }
@@ -29,14 +29,14 @@ impl WideNode {
     }
 
     pub fn read(
-        heap: &impl Heap,
+        heap: &impl NodeHeap,
         node: u64,
         count: u64,
         is_leaf: bool,
     ) -> Result<WideNode, HeapError> {
         let entry = |index: u64| {
             let at = node + ENTRIES + 16 * index;
-            Ok(Entry {
+            Ok(StructureEntry {
                 key: heap.read(at)?,
                 value: heap.read(at + 8)?,
             })
@@ -51,7 +51,7 @@ impl WideNode {
         })
     }
 
-    pub fn write(&self, heap: &mut impl Heap, node: u64) -> Result<(), HeapError> {
+    pub fn write(&self, heap: &mut impl NodeHeap, node: u64) -> Result<(), HeapError> {
         for (entry, at) in self.entries.iter().zip((node + ENTRIES..).step_by(16)) {
             heap.write(at, entry.key)?;
             heap.write(at + 8, entry.value)?;
@@ -63,7 +63,7 @@ impl WideNode {
     }
 
     /// Takes the entries and children from the middle on, and the entry before them.
-    pub fn split(&mut self) -> Option<(Entry, WideNode)> {
+    pub fn split(&mut self) -> Option<(StructureEntry, WideNode)> {
         let middle = self.entries.len() / 2;
         let right = WideNode {
             entries: self.entries.split_off(middle + 1),

@@ -1,7 +1,7 @@
 //! The decision if a program is worth offloading.
 
-use crate::executor::{Fault, Interpreter, Workspace};
-use crate::program::Program;
+use crate::executor::{ExecutionFault, Interpreter, TraversalWorkspace};
+use crate::program::TraversalProgram;
 
 /// The time that a memory node needs for instructions and loads, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,31 +26,31 @@ impl Hardware {
     };
 
     /// Decides if a program is offloaded.
-    pub fn decide(&self, program: &Program, cost: Cost) -> Decision {
+    pub fn decide(&self, program: &TraversalProgram, cost: IterationCost) -> OffloadDecision {
         let instructions = match cost {
-            Cost::Worst => program.longest_path() as f64,
-            Cost::Profiled(profile) => profile.instructions_an_iteration(),
+            IterationCost::Worst => program.longest_path() as f64,
+            IterationCost::Profiled(profile) => profile.instructions_an_iteration(),
         };
         let ratio = instructions * self.instruction_ns / self.load_ns;
         match ratio <= self.threshold {
-            true => Decision::Offload { ratio },
-            false => Decision::OnCaller { ratio },
+            true => OffloadDecision::Offload { ratio },
+            false => OffloadDecision::OnCaller { ratio },
         }
     }
 }
 
 /// The number of instructions that an iteration is assumed to execute.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Cost {
+pub enum IterationCost {
     /// The instructions of the longest path.
     Worst,
     /// The mean of real runs.
-    Profiled(Profile),
+    Profiled(ProgramProfile),
 }
 
 /// The side where a program runs, with the time of its logic divided by that of its load.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Decision {
+pub enum OffloadDecision {
     /// The program runs at memory nodes.
     Offload {
         /// Logic time divided by load time: at most the threshold.
@@ -65,19 +65,23 @@ pub enum Decision {
 
 /// The iterations and instructions that real runs of a program have executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Profile {
+pub struct ProgramProfile {
     /// Number of iterations.
     pub iterations: u64,
     /// Number of instructions in all of them.
     pub instructions: u64,
 }
 
-impl Profile {
+impl ProgramProfile {
     /// Runs an iteration by the interpreter, and counts its instructions.
     ///
     /// # Errors
     /// See [`Interpreter::iterate`].
-    pub fn iterate(&mut self, program: &Program, workspace: &mut Workspace) -> Result<u64, Fault> {
+    pub fn iterate(
+        &mut self,
+        program: &TraversalProgram,
+        workspace: &mut TraversalWorkspace,
+    ) -> Result<u64, ExecutionFault> {
         let (next, instructions) = Interpreter.iterate_counting(program, workspace)?;
         self.iterations += 1;
         self.instructions += instructions;

@@ -1,8 +1,8 @@
 //! `execute`: the choice where a query runs, and its continuation after it was stopped early.
 
-use super::decision::{Cost, Decision, Hardware};
-use super::query::{Outcome, Query, Runner};
-use super::status::Status;
+use super::decision::{Hardware, IterationCost, OffloadDecision};
+use super::query::{QueryRunner, TraversalOutcome, TraversalQuery};
+use super::status::TraversalStatus;
 use std::num::NonZero;
 
 /// A dispatcher: it runs queries at memory nodes if that pays, and otherwise on the caller, with
@@ -16,7 +16,7 @@ pub struct Dispatch<R, L> {
     /// The assumed speed of memory nodes.
     pub hardware: Hardware,
     /// The assumed number of instructions of programs.
-    pub cost: Cost,
+    pub cost: IterationCost,
     /// Largest number of iterations of one request.
     pub iteration_limit: NonZero<u64>,
     /// Largest number of iterations of a query. A query that needs more is assumed to loop.
@@ -37,7 +37,7 @@ pub enum DispatchError<R, L> {
     #[error("the traversal stopped at {address:#x} after {iterations} iterations: {status:?}")]
     Stopped {
         /// The reason of the stop.
-        status: Status,
+        status: TraversalStatus,
         /// The address where it stopped.
         address: u64,
         /// Number of iterations before the stop.
@@ -46,21 +46,21 @@ pub enum DispatchError<R, L> {
 }
 
 /// A source of free regions for programs that allocate.
-pub trait Regions {
+pub trait RegionSource {
     /// Fills the list of free regions in a scratchpad. Returns false if there are none to give.
-    fn replenish(&mut self, query: &mut Query) -> bool;
+    fn replenish(&mut self, query: &mut TraversalQuery) -> bool;
 }
 
 /// The source without regions.
-impl Regions for () {
-    fn replenish(&mut self, _: &mut Query) -> bool {
+impl RegionSource for () {
+    fn replenish(&mut self, _: &mut TraversalQuery) -> bool {
         false
     }
 }
 
-impl<R: Runner, L: Runner> Dispatch<R, L> {
+impl<R: QueryRunner, L: QueryRunner> Dispatch<R, L> {
     /// Decides where a query runs.
-    pub fn decide(&self, query: &Query) -> Decision {
+    pub fn decide(&self, query: &TraversalQuery) -> OffloadDecision {
         self.hardware.decide(&query.program, self.cost)
     }
 
@@ -71,20 +71,20 @@ impl<R: Runner, L: Runner> Dispatch<R, L> {
     /// See [`DispatchError`].
     pub fn execute(
         &mut self,
-        mut query: Query,
-        regions: &mut impl Regions,
-    ) -> Result<Outcome, DispatchError<R::Error, L::Error>> {
+        mut query: TraversalQuery,
+        regions: &mut impl RegionSource,
+    ) -> Result<TraversalOutcome, DispatchError<R::Error, L::Error>> {
         let decision = self.decide(&query);
         let mut iterations = 0;
         loop {
             let left = self.iterations_max.saturating_sub(iterations);
             let limit = self.iteration_limit.get().min(left);
             let run = match decision {
-                Decision::Offload { .. } => {
+                OffloadDecision::Offload { .. } => {
                     let run = self.remote.run(&query, limit);
                     run.map_err(DispatchError::Remote)
                 }
-                Decision::OnCaller { .. } => {
+                OffloadDecision::OnCaller { .. } => {
                     let run = self.local.run(&query, limit);
                     run.map_err(DispatchError::Local)
                 }
@@ -94,14 +94,14 @@ impl<R: Runner, L: Runner> Dispatch<R, L> {
             outcome.iterations = iterations;
             query.start = outcome.address;
             let goes_on = match outcome.status {
-                Status::Done => return Ok(outcome),
-                Status::IterationLimit => iterations < self.iterations_max,
-                Status::OutOfRegions => true,
+                TraversalStatus::Done => return Ok(outcome),
+                TraversalStatus::IterationLimit => iterations < self.iterations_max,
+                TraversalStatus::OutOfRegions => true,
                 _ => false,
             };
             query.scratchpad = outcome.scratchpad;
             let replenished =
-                outcome.status != Status::OutOfRegions || regions.replenish(&mut query);
+                outcome.status != TraversalStatus::OutOfRegions || regions.replenish(&mut query);
             if !goes_on || !replenished {
                 return Err(DispatchError::Stopped {
                     status: outcome.status,

@@ -2,46 +2,48 @@
 
 #[cfg(feature = "native")]
 use crate::executor::NativeProgram;
-use crate::executor::{Fault, Interpreter, Workspace};
-use crate::program::Program;
+use crate::executor::{ExecutionFault, Interpreter, TraversalWorkspace};
+use crate::program::TraversalProgram;
 use std::sync::Arc;
 
 /// A program with the engine that runs it.
 #[derive(Clone, Debug)]
-pub enum Engine {
+pub enum ProgramEngine {
     /// The interpreter.
-    Interpreter(Arc<Program>),
+    Interpreter(Arc<TraversalProgram>),
     /// Native code.
     #[cfg(feature = "native")]
     Native(Arc<NativeProgram>),
 }
 
-impl Engine {
+impl ProgramEngine {
     /// Creates the fastest engine of a program: native code if this crate has the feature and
     /// Cranelift supports the processor, otherwise the interpreter.
-    pub fn new(program: Arc<Program>) -> Engine {
+    pub fn new(program: Arc<TraversalProgram>) -> ProgramEngine {
         #[cfg(feature = "native")]
         if let Ok(native) = NativeProgram::translate(Arc::clone(&program)) {
-            return Engine::Native(native.into());
+            return ProgramEngine::Native(native.into());
         }
-        Engine::Interpreter(program)
+        ProgramEngine::Interpreter(program)
     }
 
     /// Returns the program.
-    pub fn program(&self) -> &Arc<Program> {
+    pub fn program(&self) -> &Arc<TraversalProgram> {
         match self {
-            Engine::Interpreter(program) => program,
+            ProgramEngine::Interpreter(program) => program,
             #[cfg(feature = "native")]
-            Engine::Native(native) => native.program(),
+            ProgramEngine::Native(native) => native.program(),
         }
     }
 
     /// Returns true if both are the same engine (not only equal ones).
-    pub fn is_same(&self, other: &Engine) -> bool {
+    pub fn is_same(&self, other: &ProgramEngine) -> bool {
         match (self, other) {
-            (Engine::Interpreter(one), Engine::Interpreter(other)) => Arc::ptr_eq(one, other),
+            (ProgramEngine::Interpreter(one), ProgramEngine::Interpreter(other)) => {
+                Arc::ptr_eq(one, other)
+            }
             #[cfg(feature = "native")]
-            (Engine::Native(one), Engine::Native(other)) => Arc::ptr_eq(one, other),
+            (ProgramEngine::Native(one), ProgramEngine::Native(other)) => Arc::ptr_eq(one, other),
             #[cfg(feature = "native")]
             _ => false,
         }
@@ -52,7 +54,7 @@ impl Engine {
     #[cfg(feature = "native")]
     pub(crate) fn group_in_place(&self) -> usize {
         match self {
-            Engine::Native(native) if native.is_in_place() => Arc::as_ptr(native).addr(),
+            ProgramEngine::Native(native) if native.is_in_place() => Arc::as_ptr(native).addr(),
             _ => 0,
         }
     }
@@ -67,11 +69,11 @@ impl Engine {
     ///
     /// # Errors
     /// See [`Interpreter::iterate`].
-    pub fn iterate(&self, workspace: &mut Workspace) -> Result<u64, Fault> {
+    pub fn iterate(&self, workspace: &mut TraversalWorkspace) -> Result<u64, ExecutionFault> {
         match self {
-            Engine::Interpreter(program) => Interpreter.iterate(program, workspace),
+            ProgramEngine::Interpreter(program) => Interpreter.iterate(program, workspace),
             #[cfg(feature = "native")]
-            Engine::Native(native) => Ok(native.iterate(workspace)),
+            ProgramEngine::Native(native) => Ok(native.iterate(workspace)),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Traversals over memory of this process.
 
-use super::engine::Engine;
-use super::iteration::{Next, iterate};
-use super::memory::NodeMemory;
-use super::query::{Outcome, Query, Runner};
-use super::status::Status;
-use crate::executor::Workspace;
+use super::engine::ProgramEngine;
+use super::iteration::{TraversalContinuation, iterate};
+use super::memory::TraversalMemory;
+use super::query::{QueryRunner, TraversalOutcome, TraversalQuery};
+use super::status::TraversalStatus;
+use crate::executor::TraversalWorkspace;
 use crate::program::ProgramHash;
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -15,11 +15,11 @@ use std::convert::Infallible;
 pub struct InMemory<M> {
     /// The memory.
     pub memory: M,
-    engines: HashMap<ProgramHash, Engine>,
+    engines: HashMap<ProgramHash, ProgramEngine>,
     interprets: bool,
 }
 
-impl<M: NodeMemory> InMemory<M> {
+impl<M: TraversalMemory> InMemory<M> {
     /// Creates a runner with the fastest engine.
     pub fn new(memory: M) -> InMemory<M> {
         InMemory {
@@ -38,37 +38,41 @@ impl<M: NodeMemory> InMemory<M> {
     }
 }
 
-impl<M: NodeMemory> Runner for InMemory<M> {
+impl<M: TraversalMemory> QueryRunner for InMemory<M> {
     type Error = Infallible;
 
-    fn run(&mut self, query: &Query, iterations: u64) -> Result<Outcome, Infallible> {
+    fn run(
+        &mut self,
+        query: &TraversalQuery,
+        iterations: u64,
+    ) -> Result<TraversalOutcome, Infallible> {
         let engine = self.engines.entry(query.program.hash());
         let engine = engine.or_insert_with(|| {
             let program = query.program.clone();
             match self.interprets {
-                true => Engine::Interpreter(program),
-                false => Engine::new(program),
+                true => ProgramEngine::Interpreter(program),
+                false => ProgramEngine::new(program),
             }
         });
         let mut scratchpad = query.scratchpad.clone();
         scratchpad.resize(query.program.scratchpad_bytes(), 0);
-        let mut workspace = Workspace::new(query.start, scratchpad);
+        let mut workspace = TraversalWorkspace::new(query.start, scratchpad);
         let mut made = 0;
         let status = loop {
             if made == iterations {
-                break Status::IterationLimit;
+                break TraversalStatus::IterationLimit;
             }
             match iterate(engine, &self.memory, &mut workspace) {
-                Ok(Next::Node(address)) => workspace.address = address,
-                Ok(Next::Done) => {
+                Ok(TraversalContinuation::Node(address)) => workspace.address = address,
+                Ok(TraversalContinuation::Done) => {
                     made += 1;
-                    break Status::Done;
+                    break TraversalStatus::Done;
                 }
                 Err(status) => break status,
             }
             made += 1;
         };
-        Ok(Outcome {
+        Ok(TraversalOutcome {
             status,
             address: workspace.address,
             scratchpad: workspace.scratchpad,

@@ -1,14 +1,14 @@
 //! One iteration, from load to stores.
 
-use super::engine::Engine;
-use super::memory::NodeMemory;
-use super::status::Status;
-use crate::executor::Workspace;
-use crate::program::Program;
+use super::engine::ProgramEngine;
+use super::memory::TraversalMemory;
+use super::status::TraversalStatus;
+use crate::executor::TraversalWorkspace;
+use crate::program::TraversalProgram;
 
 /// The continuation after an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum TraversalContinuation {
     /// Another iteration, at this address.
     Node(u64),
     /// The end: the traversal is done.
@@ -24,10 +24,10 @@ pub enum Next {
 /// # Errors
 /// The status with which the traversal stops.
 pub fn iterate(
-    engine: &Engine,
-    memory: &impl NodeMemory,
-    workspace: &mut Workspace,
-) -> Result<Next, Status> {
+    engine: &ProgramEngine,
+    memory: &impl TraversalMemory,
+    workspace: &mut TraversalWorkspace,
+) -> Result<TraversalContinuation, TraversalStatus> {
     let program = engine.program();
     let load = program.node_load();
     workspace.begin(program.declaration());
@@ -42,7 +42,9 @@ pub fn iterate(
     let before = program
         .changes_memory()
         .then(|| workspace.scratchpad.clone());
-    let next = engine.iterate(workspace).map_err(|_| Status::Malfunction)?;
+    let next = engine
+        .iterate(workspace)
+        .map_err(|_| TraversalStatus::Malfunction)?;
     if workspace.has_stores()
         && let Err(status) = store(program, memory, workspace)
     {
@@ -52,19 +54,19 @@ pub fn iterate(
         return Err(status);
     }
     Ok(match next {
-        0 => Next::Done,
-        address => Next::Node(address),
+        0 => TraversalContinuation::Done,
+        address => TraversalContinuation::Node(address),
     })
 }
 
 fn store(
-    program: &Program,
-    memory: &impl NodeMemory,
-    workspace: &mut Workspace,
-) -> Result<(), Status> {
+    program: &TraversalProgram,
+    memory: &impl TraversalMemory,
+    workspace: &mut TraversalWorkspace,
+) -> Result<(), TraversalStatus> {
     let load = program.node_load();
     if workspace.allocates() && workspace.region == 0 {
-        return Err(Status::OutOfRegions);
+        return Err(TraversalStatus::OutOfRegions);
     }
     let region = workspace.region;
     let address = workspace.address;

@@ -15,7 +15,7 @@ pub enum AccessError {
 }
 
 /// Memory at the addresses that traversals use.
-pub trait NodeMemory {
+pub trait TraversalMemory {
     /// Copies bytes.
     ///
     /// # Errors

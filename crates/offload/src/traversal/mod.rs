@@ -1,13 +1,13 @@
 //! Traversals: a program, a start and a scratchpad, from `init` on the caller to the result.
 //!
 //! The developer of a data structure writes three functions. `init` runs on the caller: it computes
-//! the first address and fills the scratchpad, which makes a [`Query`]. `end` and `next` are the
-//! [`Program`](crate::program::Program): an iteration loads the node and calls `end` to check if
-//! the traversal is done. If it is not, `next` computes the address of the next node. Address and
-//! scratchpad are the whole state of a traversal, so it can stop after any iteration and continue
-//! elsewhere.
+//! the first address and fills the scratchpad, which makes a [`TraversalQuery`]. `end` and `next`
+//! are the [`TraversalProgram`](crate::program::TraversalProgram): an iteration loads the node and
+//! calls `end` to check if the traversal is done. If it is not, `next` computes the address of the
+//! next node. Address and scratchpad are the whole state of a traversal, so it can stop after any
+//! iteration and continue elsewhere.
 //!
-//! A [`Runner`] runs queries: [`InMemory`] in this process, memory nodes over their network.
+//! A [`QueryRunner`] runs queries: [`InMemory`] in this process, memory nodes over their network.
 //! [`Dispatch`] chooses between two runners, and continues traversals that were stopped early, so
 //! that its caller need not know where the data is.
 
@@ -20,11 +20,11 @@ mod memory;
 mod query;
 mod status;
 
-pub use decision::{Cost, Decision, Hardware, Profile};
-pub use dispatch::{Dispatch, DispatchError, Regions};
-pub use engine::Engine;
+pub use decision::{Hardware, IterationCost, OffloadDecision, ProgramProfile};
+pub use dispatch::{Dispatch, DispatchError, RegionSource};
+pub use engine::ProgramEngine;
 pub use in_memory::InMemory;
-pub use iteration::{Next, iterate};
-pub use memory::{AccessError, NodeMemory};
-pub use query::{Outcome, Query, Runner};
-pub use status::Status;
+pub use iteration::{TraversalContinuation, iterate};
+pub use memory::{AccessError, TraversalMemory};
+pub use query::{QueryRunner, TraversalOutcome, TraversalQuery};
+pub use status::TraversalStatus;

@@ -1,14 +1,14 @@
 //! The query that a caller sends, and its outcome.
 
-use super::status::Status;
-use crate::program::Program;
+use super::status::TraversalStatus;
+use crate::program::TraversalProgram;
 use std::sync::Arc;
 
 /// A traversal before it runs.
 #[derive(Clone, Debug)]
-pub struct Query {
+pub struct TraversalQuery {
     /// The program: `next` and `end`.
-    pub program: Arc<Program>,
+    pub program: Arc<TraversalProgram>,
     /// The address of the first node.
     pub start: u64,
     /// The state, with the length that the program declares.
@@ -17,9 +17,9 @@ pub struct Query {
 
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct TraversalOutcome {
     /// The status with which it ended.
-    pub status: Status,
+    pub status: TraversalStatus,
     /// The node at which it ended, or at which the next iteration begins.
     pub address: u64,
     /// The state.
@@ -28,12 +28,12 @@ pub struct Outcome {
     pub iterations: u64,
 }
 
-impl Query {
+impl TraversalQuery {
     /// Creates a query whose scratchpad begins with `words`, followed by zeros.
-    pub fn new(program: &Arc<Program>, start: u64, words: &[u64]) -> Query {
+    pub fn new(program: &Arc<TraversalProgram>, start: u64, words: &[u64]) -> TraversalQuery {
         let mut scratchpad: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         scratchpad.resize(program.scratchpad_bytes(), 0);
-        Query {
+        TraversalQuery {
             program: Arc::clone(program),
             start,
             scratchpad,
@@ -41,7 +41,7 @@ impl Query {
     }
 }
 
-impl Outcome {
+impl TraversalOutcome {
     /// Returns a word of the scratchpad by its number; zero if there is no such word.
     pub fn word(&self, number: usize) -> u64 {
         let bytes = self.scratchpad.get(8 * number..8 * number + 8);
@@ -52,7 +52,7 @@ impl Outcome {
 }
 
 /// A runner of queries.
-pub trait Runner {
+pub trait QueryRunner {
     /// The reason why the result of a run is unknown.
     type Error;
 
@@ -60,5 +60,9 @@ pub trait Runner {
     ///
     /// # Errors
     /// There is no result. Stores of the program may have taken effect or not.
-    fn run(&mut self, query: &Query, iterations: u64) -> Result<Outcome, Self::Error>;
+    fn run(
+        &mut self,
+        query: &TraversalQuery,
+        iterations: u64,
+    ) -> Result<TraversalOutcome, Self::Error>;
 }

@@ -2,12 +2,13 @@
 
 use super::memory::AccessError;
 
-/// The status with which a run ended. After all except [`Done`](Status::Done), the traversal can
-/// continue from its address and scratchpad, because the iteration that was stopped had no effect.
+/// The status with which a run ended. After all except [`Done`](TraversalStatus::Done), the
+/// traversal can continue from its address and scratchpad, because the iteration that was stopped
+/// had no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[repr(u8)]
-pub enum Status {
+pub enum TraversalStatus {
     /// The program has ended the traversal.
     Done = 0,
     /// The run has made its maximum number of iterations.
@@ -41,26 +42,26 @@ pub enum Status {
     MemoryLost = 14,
 }
 
-impl Status {
+impl TraversalStatus {
     /// Number of statuses.
     pub const COUNT: usize = 15;
 
-    const ALL: [Status; Status::COUNT] = [
-        Status::Done,
-        Status::IterationLimit,
-        Status::OutOfRegions,
-        Status::NoSuchAddress,
-        Status::Denied,
-        Status::Split,
-        Status::HopLimit,
-        Status::UnknownProgram,
-        Status::RefusedProgram,
-        Status::StaleMap,
-        Status::Elsewhere,
-        Status::Busy,
-        Status::Outdated,
-        Status::Malfunction,
-        Status::MemoryLost,
+    const ALL: [TraversalStatus; TraversalStatus::COUNT] = [
+        TraversalStatus::Done,
+        TraversalStatus::IterationLimit,
+        TraversalStatus::OutOfRegions,
+        TraversalStatus::NoSuchAddress,
+        TraversalStatus::Denied,
+        TraversalStatus::Split,
+        TraversalStatus::HopLimit,
+        TraversalStatus::UnknownProgram,
+        TraversalStatus::RefusedProgram,
+        TraversalStatus::StaleMap,
+        TraversalStatus::Elsewhere,
+        TraversalStatus::Busy,
+        TraversalStatus::Outdated,
+        TraversalStatus::Malfunction,
+        TraversalStatus::MemoryLost,
     ];
 
     /// Returns the number that stands for it in messages.
@@ -69,17 +70,17 @@ impl Status {
     }
 
     /// Returns the status of a number.
-    pub fn from_code(code: u8) -> Option<Status> {
-        Status::ALL.get(usize::from(code)).copied()
+    pub fn from_code(code: u8) -> Option<TraversalStatus> {
+        TraversalStatus::ALL.get(usize::from(code)).copied()
     }
 }
 
-impl From<AccessError> for Status {
-    fn from(error: AccessError) -> Status {
+impl From<AccessError> for TraversalStatus {
+    fn from(error: AccessError) -> TraversalStatus {
         match error {
-            AccessError::Absent => Status::NoSuchAddress,
-            AccessError::Denied => Status::Denied,
-            AccessError::Split => Status::Split,
+            AccessError::Absent => TraversalStatus::NoSuchAddress,
+            AccessError::Denied => TraversalStatus::Denied,
+            AccessError::Split => TraversalStatus::Split,
         }
     }
 }
@@ -90,10 +91,10 @@ mod tests {
 
     #[test]
     fn numbers_name_statuses() {
-        for (number, status) in Status::ALL.into_iter().enumerate() {
+        for (number, status) in TraversalStatus::ALL.into_iter().enumerate() {
             assert_eq!(usize::from(status.code()), number);
-            assert_eq!(Status::from_code(status.code()), Some(status));
+            assert_eq!(TraversalStatus::from_code(status.code()), Some(status));
         }
-        assert_eq!(Status::from_code(15), None);
+        assert_eq!(TraversalStatus::from_code(15), None);
     }
 }

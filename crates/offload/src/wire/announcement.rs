@@ -7,9 +7,9 @@
 //! 32 start 8 | bytes 8, for each range
 //! ```
 
-use super::key::{Key, TAG_BYTES, are_equal};
-use super::message::{ANNOUNCEMENT, Head, MessageError};
-use super::place::Place;
+use super::key::{AuthenticationKey, TAG_BYTES, are_equal};
+use super::message::{ANNOUNCEMENT, DatagramHead, MessageError};
+use super::place::ProcessAddress;
 
 /// Largest number of ranges of an announcement.
 pub const ANNOUNCED_MAX: usize = 64;
@@ -24,7 +24,7 @@ pub struct Announcement {
     pub epoch: u32,
     /// The place where the node receives datagrams. The message contains it so that the tag covers
     /// it: the sender's address of a datagram does not prove the sender.
-    pub node: Place,
+    pub node: ProcessAddress,
     /// The first address of each range, and the number of its addresses.
     pub ranges: Vec<(u64, u64)>,
 }
@@ -32,13 +32,13 @@ pub struct Announcement {
 impl Announcement {
     /// Returns true if bytes begin like an announcement.
     pub fn is_one(datagram: &[u8]) -> bool {
-        Head::of(datagram).is_ok_and(|head| head.kind == ANNOUNCEMENT)
+        DatagramHead::of(datagram).is_ok_and(|head| head.kind == ANNOUNCEMENT)
     }
 
     /// Encodes at most [`ANNOUNCED_MAX`] ranges, with the tag of the rack's key.
-    pub fn encode(&self, key: &Key) -> Vec<u8> {
+    pub fn encode(&self, key: &AuthenticationKey) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEAD_BYTES + RANGE_BYTES * self.ranges.len());
-        bytes.extend(Head::bytes(ANNOUNCEMENT));
+        bytes.extend(DatagramHead::bytes(ANNOUNCEMENT));
         bytes.extend(self.epoch.to_le_bytes());
         bytes.extend(self.node.0.to_le_bytes());
         bytes.extend([0; TAG_BYTES]);
@@ -55,8 +55,8 @@ impl Announcement {
     ///
     /// # Errors
     /// See [`MessageError`].
-    pub fn decode(bytes: &[u8], key: &Key) -> Result<Announcement, MessageError> {
-        let head = Head::of(bytes)?;
+    pub fn decode(bytes: &[u8], key: &AuthenticationKey) -> Result<Announcement, MessageError> {
+        let head = DatagramHead::of(bytes)?;
         if head.kind != ANNOUNCEMENT {
             let value = head.kind.into();
             return Err(MessageError::Field { at: 3, value });
@@ -83,7 +83,7 @@ impl Announcement {
         }
         Ok(Announcement {
             epoch: word(&fields[4..8]) as u32,
-            node: Place(word(&fields[8..16])),
+            node: ProcessAddress(word(&fields[8..16])),
             ranges: ranges
                 .iter()
                 .map(|range| (word(&range[..8]), word(&range[8..])))
@@ -93,7 +93,7 @@ impl Announcement {
 }
 
 /// Computes the tag of bytes of at least a head's length.
-fn tag(bytes: &[u8], key: &Key) -> [u8; TAG_BYTES] {
+fn tag(bytes: &[u8], key: &AuthenticationKey) -> [u8; TAG_BYTES] {
     key.hash(&[&bytes[..TAG.start], &bytes[TAG.end..]])
 }
 
@@ -109,13 +109,13 @@ fn word(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    const KEY: Key = Key([9; 32]);
+    const KEY: AuthenticationKey = AuthenticationKey([9; 32]);
 
     #[test]
     fn announcements_come_back_and_any_change_is_found() {
         let announcement = Announcement {
             epoch: 0x0102_0304,
-            node: Place(0x7f00_0001_1b58),
+            node: ProcessAddress(0x7f00_0001_1b58),
             ranges: vec![(0x1000, 0x2000), (1 << 48, 1 << 32)],
         };
         let bytes = announcement.encode(&KEY);
@@ -129,7 +129,7 @@ mod tests {
             }
             assert!(Announcement::decode(&bytes[..at], &KEY).is_err(), "{at}");
         }
-        let foreign = Announcement::decode(&bytes, &Key([8; 32]));
+        let foreign = Announcement::decode(&bytes, &AuthenticationKey([8; 32]));
         assert_eq!(foreign, Err(MessageError::ForeignNode));
     }
 }

@@ -7,9 +7,9 @@ pub(super) const TAG_BYTES: usize = 16;
 
 /// A secret that authenticates the messages of a tenant, or the memory nodes of a rack.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Key(pub [u8; 32]);
+pub struct AuthenticationKey(pub [u8; 32]);
 
-impl fmt::Debug for Key {
+impl fmt::Debug for AuthenticationKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Key(..)")
     }
@@ -20,10 +20,10 @@ impl fmt::Debug for Key {
 #[error("a key is 64 hexadecimal digits, as `openssl rand -hex 32` prints them")]
 pub struct KeyError;
 
-impl std::str::FromStr for Key {
+impl std::str::FromStr for AuthenticationKey {
     type Err = KeyError;
 
-    fn from_str(text: &str) -> Result<Key, KeyError> {
+    fn from_str(text: &str) -> Result<AuthenticationKey, KeyError> {
         let mut key = [0; 32];
         let is_hexadecimal = text.bytes().all(|digit| digit.is_ascii_hexdigit());
         if text.len() != 2 * key.len() || !is_hexadecimal {
@@ -33,11 +33,11 @@ impl std::str::FromStr for Key {
             let digits = text.get(index..index + 2).unwrap_or_default();
             *byte = u8::from_str_radix(digits, 16).map_err(|_| KeyError)?;
         }
-        Ok(Key(key))
+        Ok(AuthenticationKey(key))
     }
 }
 
-impl Key {
+impl AuthenticationKey {
     /// Returns the start of the keyed hash of parts, one after the other.
     pub(super) fn hash(&self, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
@@ -67,10 +67,10 @@ mod tests {
     #[test]
     fn keys_are_read_from_hexadecimal_digits() {
         let text: String = (0..32).map(|byte: u8| format!("{byte:02x}")).collect();
-        let key: Key = text.parse().expect("64 digits");
+        let key: AuthenticationKey = text.parse().expect("64 digits");
         assert_eq!(key.0, std::array::from_fn(|byte| byte as u8));
         for wrong in ["", &text[1..], &text.replace('f', "g"), &"é".repeat(32)] {
-            assert_eq!(wrong.parse::<Key>(), Err(KeyError));
+            assert_eq!(wrong.parse::<AuthenticationKey>(), Err(KeyError));
         }
         assert_eq!(format!("{key:?}"), "Key(..)");
     }

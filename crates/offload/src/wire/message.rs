@@ -18,11 +18,11 @@
 //! All fields are little-endian and at fixed places, so that a switch reads them without parsing
 //! the rest.
 
-use super::key::{Key, TAG_BYTES, are_equal};
-use super::place::Place;
+use super::key::{AuthenticationKey, TAG_BYTES, are_equal};
+use super::place::ProcessAddress;
 use crate::node::Tenant;
 use crate::program::{INSTRUCTIONS_MAX, ProgramHash, SCRATCHPAD_BYTES_MAX};
-use crate::traversal::Status;
+use crate::traversal::TraversalStatus;
 
 /// Length of a header.
 pub const HEADER_BYTES: usize = 104;
@@ -40,7 +40,7 @@ const TAG: std::ops::Range<usize> = 88..88 + TAG_BYTES;
 
 /// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum OffloadMessageKind {
     /// A request to continue a traversal at the node of its address.
     Request,
     /// A response to a caller.
@@ -49,18 +49,18 @@ pub enum Kind {
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct OffloadMessage {
     /// Request or response.
-    pub kind: Kind,
+    pub kind: OffloadMessageKind,
     /// The status with which the run ended, in a response.
-    pub status: Status,
+    pub status: TraversalStatus,
     /// True if a memory node reports to the caller that an address is elsewhere, instead of
     /// forwarding the request.
     pub returns_to_caller: bool,
     /// Number of times that a switch has forwarded it.
     pub hops: u8,
     /// The caller, which receives the response.
-    pub caller: Place,
+    pub caller: ProcessAddress,
     /// The caller's number of the request.
     pub counter: u64,
     /// The bound below which the caller has outcomes of all its requests. It does not repeat these.
@@ -135,17 +135,17 @@ pub enum MessageError {
 }
 
 /// The start of every datagram.
-pub(super) struct Head {
+pub(super) struct DatagramHead {
     pub kind: u8,
 }
 
-impl Head {
+impl DatagramHead {
     pub fn bytes(kind: u8) -> [u8; 4] {
         let [low, high] = MAGIC.to_le_bytes();
         [low, high, VERSION, kind]
     }
 
-    pub fn of(datagram: &[u8]) -> Result<Head, MessageError> {
+    pub fn of(datagram: &[u8]) -> Result<DatagramHead, MessageError> {
         let Some(&[low, high, version, kind]) = datagram.first_chunk() else {
             let bytes = datagram.len();
             return Err(MessageError::Short { bytes, wanted: 4 });
@@ -154,11 +154,11 @@ impl Head {
         if (magic, version) != (MAGIC, VERSION) {
             return Err(MessageError::Foreign { magic, version });
         }
-        Ok(Head { kind })
+        Ok(DatagramHead { kind })
     }
 }
 
-impl Key {
+impl AuthenticationKey {
     /// Computes the tag of a message of at least a header's length.
     pub fn tag(&self, datagram: &[u8]) -> [u8; TAG_BYTES] {
         let mut header = [0; TAG.start];
@@ -172,17 +172,17 @@ impl Key {
     }
 }
 
-impl Message {
+impl OffloadMessage {
     /// Encodes the message, with the tag of a key. Zeros at the scratchpad's end are left out. Of
     /// scratchpad and program at most 65,535 bytes are sent; programs have fewer.
-    pub fn encode(&self, key: &Key) -> Vec<u8> {
+    pub fn encode(&self, key: &AuthenticationKey) -> Vec<u8> {
         let cut = |bytes: usize| bytes.min(u16::MAX.into());
         let scratchpad = cut(length_without_zeros(&self.scratchpad));
         let body = cut(self.body.len());
         let mut bytes = Vec::with_capacity(HEADER_BYTES + scratchpad + body);
-        bytes.extend(Head::bytes(match self.kind {
-            Kind::Request => REQUEST,
-            Kind::Response => RESPONSE,
+        bytes.extend(DatagramHead::bytes(match self.kind {
+            OffloadMessageKind::Request => REQUEST,
+            OffloadMessageKind::Response => RESPONSE,
         }));
         let flags = u8::from(self.returns_to_caller);
         bytes.extend([self.status.code(), flags, self.hops, 0]);
@@ -213,13 +213,13 @@ impl Message {
     /// See [`MessageError`].
     pub fn decode(
         bytes: &[u8],
-        key: impl FnOnce(Tenant) -> Option<Key>,
-    ) -> Result<Message, MessageError> {
-        let fields = Fields::of(bytes)?;
+        key: impl FnOnce(Tenant) -> Option<AuthenticationKey>,
+    ) -> Result<OffloadMessage, MessageError> {
+        let fields = DatagramFields::of(bytes)?;
         let meaningless = |at, value| MessageError::Field { at, value };
         let kind = fields.kind()?;
         let code = fields.byte(4);
-        let status = Status::from_code(code).ok_or(meaningless(4, code.into()))?;
+        let status = TraversalStatus::from_code(code).ok_or(meaningless(4, code.into()))?;
         let flags = fields.byte(5);
         if flags > 1 {
             return Err(meaningless(5, flags.into()));
@@ -256,7 +256,7 @@ impl Message {
         }
         let mut program = [0; 16];
         program.copy_from_slice(&bytes[72..88]);
-        Ok(Message {
+        Ok(OffloadMessage {
             kind,
             status,
             returns_to_caller: flags == 1,
@@ -293,31 +293,31 @@ fn length_without_zeros(bytes: &[u8]) -> usize {
 
 /// The fields of a datagram's header that a switch reads.
 #[derive(Clone, Copy, Debug)]
-pub struct Fields<'d>(&'d [u8]);
+pub struct DatagramFields<'d>(&'d [u8]);
 
-impl<'d> Fields<'d> {
+impl<'d> DatagramFields<'d> {
     /// Checks that bytes are long enough and of this version.
     ///
     /// # Errors
     /// `Short`, `Foreign`.
-    pub fn of(datagram: &'d [u8]) -> Result<Fields<'d>, MessageError> {
+    pub fn of(datagram: &'d [u8]) -> Result<DatagramFields<'d>, MessageError> {
         if datagram.len() < HEADER_BYTES {
             let bytes = datagram.len();
             let wanted = HEADER_BYTES;
             return Err(MessageError::Short { bytes, wanted });
         }
-        Head::of(datagram)?;
-        Ok(Fields(datagram))
+        DatagramHead::of(datagram)?;
+        Ok(DatagramFields(datagram))
     }
 
     /// Returns the kind: request or response.
     ///
     /// # Errors
-    /// `Field`.
-    pub fn kind(&self) -> Result<Kind, MessageError> {
+    /// `InstructionField`.
+    pub fn kind(&self) -> Result<OffloadMessageKind, MessageError> {
         match self.byte(3) {
-            REQUEST => Ok(Kind::Request),
-            RESPONSE => Ok(Kind::Response),
+            REQUEST => Ok(OffloadMessageKind::Request),
+            RESPONSE => Ok(OffloadMessageKind::Response),
             value => Err(MessageError::Field {
                 at: 3,
                 value: value.into(),
@@ -326,8 +326,8 @@ impl<'d> Fields<'d> {
     }
 
     /// Returns the caller.
-    pub fn caller(&self) -> Place {
-        Place(self.word(8))
+    pub fn caller(&self) -> ProcessAddress {
+        ProcessAddress(self.word(8))
     }
 
     /// Returns the current address.
@@ -370,15 +370,15 @@ pub(crate) fn count_hop(datagram: &mut [u8]) {
 mod tests {
     use super::*;
 
-    const KEY: Key = Key([3; 32]);
+    const KEY: AuthenticationKey = AuthenticationKey([3; 32]);
 
-    fn message() -> Message {
-        Message {
-            kind: Kind::Request,
-            status: Status::Done,
+    fn message() -> OffloadMessage {
+        OffloadMessage {
+            kind: OffloadMessageKind::Request,
+            status: TraversalStatus::Done,
             returns_to_caller: true,
             hops: 3,
-            caller: Place(0x0102_0304_0506_0708),
+            caller: ProcessAddress(0x0102_0304_0506_0708),
             counter: 9,
             settled: 8,
             visit: 0x0001_0002,
@@ -393,15 +393,15 @@ mod tests {
         }
     }
 
-    fn decode(bytes: &[u8]) -> Result<Message, MessageError> {
-        Message::decode(bytes, |tenant| (tenant == Tenant(5)).then_some(KEY))
+    fn decode(bytes: &[u8]) -> Result<OffloadMessage, MessageError> {
+        OffloadMessage::decode(bytes, |tenant| (tenant == Tenant(5)).then_some(KEY))
     }
 
     #[test]
     fn messages_come_back() {
         let bytes = message().encode(&KEY);
         assert_eq!(decode(&bytes), Ok(message()));
-        let fields = Fields::of(&bytes).expect("a message");
+        let fields = DatagramFields::of(&bytes).expect("a message");
         assert_eq!(fields.caller(), message().caller);
         let mut bytes = bytes.clone();
         count_hop(&mut bytes);
@@ -418,7 +418,7 @@ mod tests {
                     scratchpad[last] = 1;
                 }
                 let sent = last.map_or(0, |last| last + 1);
-                let whole = Message {
+                let whole = OffloadMessage {
                     scratchpad: scratchpad.clone(),
                     ..message()
                 };
@@ -427,7 +427,7 @@ mod tests {
                 scratchpad.truncate(sent);
                 assert_eq!(
                     decode(&bytes),
-                    Ok(Message {
+                    Ok(OffloadMessage {
                         scratchpad,
                         ..whole
                     })

@@ -6,7 +6,10 @@ mod message;
 mod place;
 
 pub use announcement::{ANNOUNCED_MAX, Announcement};
-pub use key::{Key, KeyError};
+pub use key::{AuthenticationKey, KeyError};
 pub(crate) use message::count_hop;
-pub use message::{DATAGRAM_BYTES_MAX, Fields, HEADER_BYTES, Kind, Message, MessageError};
-pub use place::Place;
+pub use message::{
+    DATAGRAM_BYTES_MAX, DatagramFields, HEADER_BYTES, MessageError, OffloadMessage,
+    OffloadMessageKind,
+};
+pub use place::ProcessAddress;

@@ -1,6 +1,8 @@
 //! Bytes and instructions: every opcode of RFC 9669, appendix A, and malformed ones.
 
-use nearfield_offload::isa::{Code, CodeError, DecodeError, Field, Group, assemble, disassemble};
+use nearfield_offload::isa::{
+    BpfCode, BpfDecodeError, CodeError, InstructionField, UnsupportedGroup, assemble, disassemble,
+};
 
 /// Encodes a slot with registers `destination` 1 and `source` 2, if they are used.
 fn slot(opcode: u8, registers: u8, offset: i16, immediate: i32) -> [u8; 8] {
@@ -10,11 +12,11 @@ fn slot(opcode: u8, registers: u8, offset: i16, immediate: i32) -> [u8; 8] {
 }
 
 /// Decodes slots, followed by exits. Between the slots, jumps of a distance of 1 have a target.
-fn decode(slots: &[[u8; 8]]) -> Result<Code, DecodeError> {
+fn decode(slots: &[[u8; 8]]) -> Result<BpfCode, BpfDecodeError> {
     let mut bytes: Vec<u8> = slots.concat();
     bytes.extend(slot(0x95, 0, 0, 0));
     bytes.extend(slot(0x95, 0, 0, 0));
-    Code::decode(&bytes)
+    BpfCode::decode(&bytes)
 }
 
 /// The table of appendix A: opcode, registers, offset, immediate, text. The registers are two
@@ -164,7 +166,7 @@ fn every_opcode_of_the_standard_is_read_and_written() {
         let listing = disassemble(&code);
         assert_eq!(listing.lines().next(), Some(format!("    {text}").as_str()));
         assert_eq!(assemble(&listing).unwrap(), code, "{listing}");
-        assert_eq!(Code::decode(&code.encode()).unwrap(), code, "{listing}");
+        assert_eq!(BpfCode::decode(&code.encode()).unwrap(), code, "{listing}");
         let bytes = code.encode();
         assert_eq!(bytes[..8], slot(opcode, registers, offset, immediate));
     }
@@ -177,8 +179,8 @@ fn other_opcodes_are_refused() {
     for opcode in 0..=u8::MAX {
         let in_table = TABLE.iter().any(|row| row.0 == opcode);
         let error = decode(&[slot(opcode, 0, 0, 0)]).err();
-        let unknown = error == Some(DecodeError::UnknownOpcode { slot: 0, opcode });
-        let elsewhere = matches!(error, Some(DecodeError::Unsupported { .. }));
+        let unknown = error == Some(BpfDecodeError::UnknownOpcode { slot: 0, opcode });
+        let elsewhere = matches!(error, Some(BpfDecodeError::Unsupported { .. }));
         let known = in_table || elsewhere || opcode == 0x18;
         assert_eq!(unknown, !known, "{opcode:#x}: {error:?}");
     }
@@ -190,20 +192,26 @@ fn other_opcodes_are_refused() {
 #[test]
 fn other_groups_are_refused_by_name() {
     let refused = |slot: [u8; 8]| decode(&[slot]).unwrap_err();
-    let group = |group| DecodeError::Unsupported { slot: 0, group };
+    let group = |group| BpfDecodeError::Unsupported { slot: 0, group };
     for opcode in [0xc3, 0xdb] {
-        assert_eq!(refused(slot(opcode, 0x21, 0, 0)), group(Group::Atomic));
+        assert_eq!(
+            refused(slot(opcode, 0x21, 0, 0)),
+            group(UnsupportedGroup::Atomic)
+        );
     }
     for opcode in [0x20, 0x28, 0x30, 0x40, 0x48, 0x50] {
-        assert_eq!(refused(slot(opcode, 0, 0, 0)), group(Group::Packet));
+        assert_eq!(
+            refused(slot(opcode, 0, 0, 0)),
+            group(UnsupportedGroup::Packet)
+        );
     }
     for source in [0, 2] {
         let call = slot(0x85, source << 4, 0, 1);
-        assert_eq!(refused(call), group(Group::HelperCall));
+        assert_eq!(refused(call), group(UnsupportedGroup::HelperCall));
     }
     for source in 1..=6 {
         let map = decode(&[slot(0x18, source << 4, 0, 1), [0; 8]]);
-        assert_eq!(map.unwrap_err(), group(Group::Platform));
+        assert_eq!(map.unwrap_err(), group(UnsupportedGroup::Platform));
     }
     assert_eq!(
         refused(slot(0xdb, 0x21, 0, 0)).to_string(),
@@ -251,10 +259,10 @@ fn reserved_fields_must_be_zero() {
     assert!(refused > 600, "{refused}");
     // An unused offset of 1 makes a division signed, but nothing else with it is valid.
     let error = decode(&[slot(0x07, 0x01, 1, 0)]).unwrap_err();
-    let field = Field::Offset;
+    let field = InstructionField::Offset;
     assert_eq!(
         error,
-        DecodeError::Reserved {
+        BpfDecodeError::Reserved {
             slot: 0,
             opcode: 0x07,
             field,
@@ -283,7 +291,7 @@ fn reserved_fields_must_be_zero() {
 fn there_are_eleven_registers() {
     for registers in [0xb1, 0xf1, 0x1b, 0x1f] {
         let error = decode(&[slot(0x0f, registers, 0, 0)]).unwrap_err();
-        assert!(matches!(error, DecodeError::NoSuchRegister { .. }));
+        assert!(matches!(error, BpfDecodeError::NoSuchRegister { .. }));
     }
     let error = decode(&[slot(0x0f, 0x1a, 0, 0)]).unwrap_err();
     assert_eq!(error, CodeError::WritesFramePointer { slot: 0 }.into());
@@ -299,8 +307,8 @@ fn constants_have_two_slots() {
     assert!(disassemble(&code).starts_with("    lddw r3, 0x1122334455667788\n"));
     assert_eq!(code.encode()[..16], [first, second].concat());
 
-    let error = Code::decode(&first).unwrap_err();
-    assert_eq!(error, DecodeError::HalfConstant { slot: 0 });
+    let error = BpfCode::decode(&first).unwrap_err();
+    assert_eq!(error, BpfDecodeError::HalfConstant { slot: 0 });
     for wrong in [
         slot(1, 0, 0, 0),
         slot(0, 1, 0, 0),
@@ -308,8 +316,8 @@ fn constants_have_two_slots() {
         slot(0, 0, 1, 0),
     ] {
         let error = decode(&[first, wrong]).unwrap_err();
-        let field = Field::SecondSlot;
-        assert!(matches!(error, DecodeError::Reserved { field: found, .. } if found == field));
+        let field = InstructionField::SecondSlot;
+        assert!(matches!(error, BpfDecodeError::Reserved { field: found, .. } if found == field));
     }
     assert!(decode(&[slot(0x18, 3, 1, 0), second]).is_err());
     assert!(decode(&[slot(0x18, 0x73, 0, 0), second]).is_err());
@@ -318,7 +326,7 @@ fn constants_have_two_slots() {
 #[test]
 fn jumps_stay_inside() {
     let exit = slot(0x95, 0, 0, 0);
-    let of = |slots: &[[u8; 8]]| Code::decode(&slots.concat());
+    let of = |slots: &[[u8; 8]]| BpfCode::decode(&slots.concat());
     let outside = |slot, target| Err(CodeError::TargetOutside { slot, target }.into());
     assert_eq!(of(&[slot(0x05, 0, 1, 0), exit]), outside(0, 2));
     assert_eq!(of(&[slot(0x05, 0, -2, 0), exit]), outside(0, -1));
@@ -336,14 +344,14 @@ fn jumps_stay_inside() {
 
 #[test]
 fn code_has_an_end() {
-    assert_eq!(Code::decode(&[]), Err(CodeError::Empty.into()));
-    let error = Code::decode(&[0x95, 0, 0, 0]).unwrap_err();
-    assert_eq!(error, DecodeError::PartialSlot { bytes: 4 });
+    assert_eq!(BpfCode::decode(&[]), Err(CodeError::Empty.into()));
+    let error = BpfCode::decode(&[0x95, 0, 0, 0]).unwrap_err();
+    assert_eq!(error, BpfDecodeError::PartialSlot { bytes: 4 });
     let unterminated = |slot| Err(CodeError::Unterminated { slot }.into());
-    assert_eq!(Code::decode(&slot(0xb7, 0, 0, 1)), unterminated(0));
+    assert_eq!(BpfCode::decode(&slot(0xb7, 0, 0, 1)), unterminated(0));
     let branch = [slot(0x95, 0, 0, 0), slot(0x15, 0, -2, 0)].concat();
-    assert_eq!(Code::decode(&branch), unterminated(1));
+    assert_eq!(BpfCode::decode(&branch), unterminated(1));
     let long = slot(0xb7, 0, 0, 1).repeat(1_000_001);
     let error = CodeError::TooLong { slots: 1_000_001 };
-    assert_eq!(Code::decode(&long), Err(error.into()));
+    assert_eq!(BpfCode::decode(&long), Err(error.into()));
 }

@@ -2,17 +2,18 @@
 
 use crate::rack::{arena, rack, words};
 use nearfield_offload::compile::{CompileError, ObjectError, compile, compile_file, from_object};
-use nearfield_offload::node::Rack;
-use nearfield_offload::program::Program;
+use nearfield_offload::node::RackMemory;
+use nearfield_offload::program::TraversalProgram;
 use nearfield_offload::structures::{
-    BPlusTree, Balance, HashTable, Keys, List, ListKind, SearchTree, entry,
+    BPlusTree, BalanceAlgorithm, DuplicateKeyRule, ListKind, OffloadHashTable, OffloadList,
+    SearchTree, entry,
 };
-use nearfield_offload::traversal::{InMemory, Query, Runner};
+use nearfield_offload::traversal::{InMemory, QueryRunner, TraversalQuery};
 use std::path::Path;
 use std::sync::Arc;
 
 /// Compiles a source of this crate. Returns `None`, with a note, if there is no clang.
-fn program(name: &str) -> Option<Arc<Program>> {
+fn program(name: &str) -> Option<Arc<TraversalProgram>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
     found(compile_file(&folder.join(name))).map(Arc::new)
 }
@@ -31,7 +32,12 @@ fn found<T>(compiled: Result<T, CompileError>) -> Option<T> {
 
 /// Runs queries with their own program and with that of a source, and checks that the outcomes
 /// agree. The source must have a number of instructions in the given range.
-fn agree(name: &str, instructions: std::ops::Range<usize>, queries: Vec<Query>, rack: &Rack<'_>) {
+fn agree(
+    name: &str,
+    instructions: std::ops::Range<usize>,
+    queries: Vec<TraversalQuery>,
+    rack: &RackMemory<'_>,
+) {
     let Some(program) = program(name) else {
         return;
     };
@@ -45,7 +51,7 @@ fn agree(name: &str, instructions: std::ops::Range<usize>, queries: Vec<Query>, 
     for query in queries {
         let Ok(expected) = runner.run(&query, 10_000);
         hits += usize::from(entry(&expected).is_some());
-        let query = Query {
+        let query = TraversalQuery {
             program: Arc::clone(&program),
             ..query
         };
@@ -62,7 +68,7 @@ fn the_list_in_c_does_what_the_builders_does() {
     let words = words(2);
     let rack = rack(&words);
     let mut arena = arena(&rack);
-    let mut list = List::new(ListKind::Doubly, &mut arena).unwrap();
+    let mut list = OffloadList::new(ListKind::Doubly, &mut arena).unwrap();
     for key in (0..KEYS).step_by(3) {
         list.push_front(&mut arena, key).unwrap();
     }
@@ -75,7 +81,7 @@ fn the_hash_table_in_c_does_what_the_builders_does() {
     let words = words(2);
     let rack = rack(&words);
     let mut arena = arena(&rack);
-    let mut table = HashTable::new(&mut arena, 30).unwrap();
+    let mut table = OffloadHashTable::new(&mut arena, 30).unwrap();
     for key in (0..KEYS).step_by(3) {
         table.insert(&mut arena, key, key * 7).unwrap();
     }
@@ -88,7 +94,7 @@ fn the_tree_in_c_does_what_the_builders_does() {
     let words = words(2);
     let rack = rack(&words);
     let mut arena = arena(&rack);
-    let mut tree = SearchTree::new(Balance::RedBlack, Keys::Unique);
+    let mut tree = SearchTree::new(BalanceAlgorithm::RedBlack, DuplicateKeyRule::Unique);
     for key in (0..KEYS).step_by(3) {
         tree.insert(&mut arena, key, key * 7).unwrap();
     }

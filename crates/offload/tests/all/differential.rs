@@ -2,8 +2,8 @@
 
 use crate::executors::{interpret, native};
 use nearfield_offload::isa::{
-    AluOperation, ByteOrder, Code, Condition, Instruction, Operand, Register, Size, Width,
-    disassemble,
+    AluOperation, BpfCode, BranchCondition, ByteOrder, Instruction, Operand, OperandSize, Register,
+    Width, disassemble,
 };
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -26,21 +26,26 @@ pub const OPERATIONS: [AluOperation; 14] = [
     AluOperation::ShiftRightSigned,
 ];
 
-pub const CONDITIONS: [Condition; 11] = [
-    Condition::Equal,
-    Condition::NotEqual,
-    Condition::Greater,
-    Condition::GreaterOrEqual,
-    Condition::Less,
-    Condition::LessOrEqual,
-    Condition::SignedGreater,
-    Condition::SignedGreaterOrEqual,
-    Condition::SignedLess,
-    Condition::SignedLessOrEqual,
-    Condition::SharesBits,
+pub const CONDITIONS: [BranchCondition; 11] = [
+    BranchCondition::Equal,
+    BranchCondition::NotEqual,
+    BranchCondition::Greater,
+    BranchCondition::GreaterOrEqual,
+    BranchCondition::Less,
+    BranchCondition::LessOrEqual,
+    BranchCondition::SignedGreater,
+    BranchCondition::SignedGreaterOrEqual,
+    BranchCondition::SignedLess,
+    BranchCondition::SignedLessOrEqual,
+    BranchCondition::SharesBits,
 ];
 
-pub const SIZES: [Size; 4] = [Size::Byte, Size::Half, Size::Word, Size::Double];
+pub const SIZES: [OperandSize; 4] = [
+    OperandSize::Byte,
+    OperandSize::Half,
+    OperandSize::Word,
+    OperandSize::Double,
+];
 pub const WIDTHS: [Width; 2] = [Width::W32, Width::W64];
 const EDGES: [i32; 7] = [0, 1, -1, 31, 64, i32::MIN, i32::MAX];
 
@@ -119,7 +124,7 @@ fn instruction(random: &mut impl Rng, position: i16, count: i16) -> Instruction 
         },
         7 | 8 => Instruction::Load {
             size,
-            signed: size != Size::Double && random.random(),
+            signed: size != OperandSize::Double && random.random(),
             destination: written(random),
             base,
             offset,
@@ -158,7 +163,7 @@ fn instruction(random: &mut impl Rng, position: i16, count: i16) -> Instruction 
     }
 }
 
-fn code(random: &mut impl Rng) -> Code {
+fn code(random: &mut impl Rng) -> BpfCode {
     let count = random.random_range(1..40);
     let mut instructions = Vec::new();
     // Put edge values into registers that the others use.
@@ -173,7 +178,7 @@ fn code(random: &mut impl Rng) -> Code {
     }
     instructions.push(Instruction::Exit);
     // Targets are counted from the instructions after the two constants.
-    Code::new(instructions).unwrap()
+    BpfCode::new(instructions).unwrap()
 }
 
 fn variable(name: &str) -> Option<u64> {

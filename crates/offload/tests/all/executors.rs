@@ -1,33 +1,33 @@
 //! Runs text on every executor, which must agree.
 
-use nearfield_offload::executor::{Fault, Interpreter, Machine, Native};
-use nearfield_offload::isa::{Code, assemble};
+use nearfield_offload::executor::{BpfMachine, ExecutionFault, Interpreter, Native};
+use nearfield_offload::isa::{BpfCode, assemble};
 
 /// Largest number of backward jumps and calls of a run.
 pub const BUDGET: u64 = 1000;
 
 /// The result of a run, and the memory after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Run {
-    pub result: Result<u64, Fault>,
+pub struct ExecutorRun {
+    pub result: Result<u64, ExecutionFault>,
     pub memory: Vec<u8>,
 }
 
-pub fn interpret(code: &Code, memory: &[u8]) -> Run {
+pub fn interpret(code: &BpfCode, memory: &[u8]) -> ExecutorRun {
     let mut memory = memory.to_vec();
-    let mut machine = Machine::with_memory(&mut memory);
+    let mut machine = BpfMachine::with_memory(&mut memory);
     let result = Interpreter.run(code, &mut machine, BUDGET);
-    Run { result, memory }
+    ExecutorRun { result, memory }
 }
 
-pub fn native(code: &Code, memory: &[u8]) -> Run {
+pub fn native(code: &BpfCode, memory: &[u8]) -> ExecutorRun {
     let mut memory = memory.to_vec();
-    let mut machine = Machine::with_memory(&mut memory);
+    let mut machine = BpfMachine::with_memory(&mut memory);
     let result = Native::translate(code).unwrap().run(&mut machine, BUDGET);
-    Run { result, memory }
+    ExecutorRun { result, memory }
 }
 
-pub fn each<T>(text: &str, memory: &[u8], inspect: impl Fn(Run) -> T) -> T {
+pub fn each<T>(text: &str, memory: &[u8], inspect: impl Fn(ExecutorRun) -> T) -> T {
     let code = assemble(text).unwrap_or_else(|error| panic!("{error}: {text}"));
     let run = interpret(&code, memory);
     assert_eq!(native(&code, memory), run, "native code of {text}");
@@ -42,6 +42,6 @@ pub fn result(text: &str) -> u64 {
 }
 
 /// Returns the fault without memory.
-pub fn fault(text: &str) -> Fault {
+pub fn fault(text: &str) -> ExecutionFault {
     each(text, &[], |run| run.result.expect_err(text))
 }

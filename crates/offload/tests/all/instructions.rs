@@ -2,7 +2,7 @@
 //! executor.
 
 use crate::executors::{each, fault, result};
-use nearfield_offload::executor::Fault;
+use nearfield_offload::executor::ExecutionFault;
 
 /// Checks cases of one instruction: values of r0 and r2, and the expected r0.
 fn check(instruction: &str, cases: &[(u64, u64, u64)]) {
@@ -511,7 +511,7 @@ fn the_stack_has_512_bytes() {
     assert_eq!(result("stdw [r10-512], 7\nldxdw r0, [r10-512]\nexit"), 7);
     assert_eq!(result("ldxdw r0, [r10-8]\nexit"), 0);
     let access = |text: &str| match fault(text) {
-        Fault::Access { slot, bytes, .. } => (slot, bytes),
+        ExecutionFault::Access { slot, bytes, .. } => (slot, bytes),
         other => panic!("{other}"),
     };
     assert_eq!(access("mov r0, 0\nstdw [r10-513], 7\nexit"), (1, 8));
@@ -532,7 +532,7 @@ fn accesses_outside_of_memory_fault() {
         ("mov r3, 0\nldxb r0, [r3]\nexit", 1, 1),
     ] {
         each(text, &[1, 2, 3, 4], |run| match run.result {
-            Err(Fault::Access {
+            Err(ExecutionFault::Access {
                 slot: found,
                 bytes: found_bytes,
                 ..
@@ -596,8 +596,8 @@ fn recursion_and_loops_have_an_end() {
         )
     };
     assert_eq!(result(&descend(7)), 77);
-    assert_eq!(fault(&descend(8)), Fault::CallDepth { slot: 6 });
-    assert_eq!(fault("again: ja again"), Fault::Budget { slot: 0 });
+    assert_eq!(fault(&descend(8)), ExecutionFault::CallDepth { slot: 6 });
+    assert_eq!(fault("again: ja again"), ExecutionFault::Budget { slot: 0 });
     let count = |times| format!("mov r0, 0\nmore: add r0, 1\njne r0, {times}, more\nexit");
     assert_eq!(
         result(&count(crate::executors::BUDGET + 1)),
@@ -605,6 +605,6 @@ fn recursion_and_loops_have_an_end() {
     );
     assert_eq!(
         fault(&count(crate::executors::BUDGET + 2)),
-        Fault::Budget { slot: 2 }
+        ExecutionFault::Budget { slot: 2 }
     );
 }

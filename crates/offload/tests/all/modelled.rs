@@ -3,15 +3,18 @@
 
 use crate::differential::{CONDITIONS, one_of};
 use crate::random_program;
-use nearfield_hardware::accelerator::pulse::{Design, Parameters};
-use nearfield_hardware::accelerator::{Permission, Range, Refusal, Span, Table};
-use nearfield_offload::isa::{
-    AluOperation, Code, Instruction, Operand, Register, Width, assemble, disassemble,
+use nearfield_hardware::accelerator::pulse::{PulseDesign, PulseParameters};
+use nearfield_hardware::accelerator::{
+    MemorySpan, TranslationPermission, TranslationRange, TranslationRefusal, TranslationTable,
 };
-use nearfield_offload::modelled::Accelerated;
-use nearfield_offload::program::{Declaration, Program};
+use nearfield_offload::isa::{
+    AluOperation, BpfCode, Instruction, Operand, Register, Width, assemble, disassemble,
+};
+use nearfield_offload::modelled::AcceleratorRunner;
+use nearfield_offload::program::{Declaration, TraversalProgram};
 use nearfield_offload::traversal::{
-    AccessError, InMemory, NodeMemory, Outcome, Query, Runner, Status,
+    AccessError, InMemory, QueryRunner, TraversalMemory, TraversalOutcome, TraversalQuery,
+    TraversalStatus,
 };
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
@@ -34,21 +37,21 @@ const REGIONS_END: u64 = REGIONS + 4 * 256;
 /// The memory of a node, and the table of its permissions.
 #[derive(Clone, Debug)]
 struct Few {
-    table: Table,
+    table: TranslationTable,
     bytes: RefCell<Vec<u8>>,
 }
 
 impl Few {
     fn new(random: &mut SmallRng) -> Few {
-        let range = |start, end, permission| Range {
+        let range = |start, end, permission| TranslationRange {
             start,
             end,
             permission,
         };
-        let table = Table::new(vec![
-            range(BASE, READ_ONLY, Permission::ReadWrite),
-            range(READ_ONLY, END, Permission::Read),
-            range(REGIONS, REGIONS_END, Permission::ReadWrite),
+        let table = TranslationTable::new(vec![
+            range(BASE, READ_ONLY, TranslationPermission::ReadWrite),
+            range(READ_ONLY, END, TranslationPermission::Read),
+            range(REGIONS, REGIONS_END, TranslationPermission::ReadWrite),
         ]);
         let mut bytes = Vec::new();
         for _ in 0..NODES * NODE / 8 {
@@ -70,17 +73,17 @@ impl Few {
 
     fn check(&self, address: u64, bytes: usize, writes: bool) -> Result<usize, AccessError> {
         let bytes = bytes as u32;
-        let checked = self.table.check(Span { address, bytes }, writes);
+        let checked = self.table.check(MemorySpan { address, bytes }, writes);
         checked.map_err(|refusal| match refusal {
-            Refusal::Miss => AccessError::Absent,
-            Refusal::Split => AccessError::Split,
-            Refusal::Denied => AccessError::Denied,
+            TranslationRefusal::Miss => AccessError::Absent,
+            TranslationRefusal::Split => AccessError::Split,
+            TranslationRefusal::Denied => AccessError::Denied,
         })?;
         Ok((address - BASE) as usize)
     }
 }
 
-impl NodeMemory for Few {
+impl TraversalMemory for Few {
     fn load(&self, address: u64, into: &mut [u8]) -> Result<(), AccessError> {
         let at = self.check(address, into.len(), false)?;
         into.copy_from_slice(&self.bytes.borrow()[at..at + into.len()]);
@@ -99,7 +102,7 @@ impl NodeMemory for Few {
 }
 
 /// Creates a program of any instructions that continues at a node chosen by one of its numbers.
-fn any(random: &mut SmallRng) -> Option<Program> {
+fn any(random: &mut SmallRng) -> Option<TraversalProgram> {
     let mut instructions = random_program::code(random).instructions().to_vec();
     instructions.pop();
     let alu = |operation, destination, source: Operand| Instruction::Alu {
@@ -129,12 +132,16 @@ fn any(random: &mut SmallRng) -> Option<Program> {
         alu(AluOperation::Add, Register::R0, number.into()),
         Instruction::Exit,
     ]);
-    Program::verify(Code::new(instructions).ok()?, random_program::DECLARATION).ok()
+    TraversalProgram::verify(
+        BpfCode::new(instructions).ok()?,
+        random_program::DECLARATION,
+    )
+    .ok()
 }
 
 /// Creates a program that computes at random, stores sometimes, and continues at one of a node's
 /// pointers.
-fn walking(random: &mut SmallRng) -> Option<Program> {
+fn walking(random: &mut SmallRng) -> Option<TraversalProgram> {
     let mut text = String::from("ldxdw r6, [r1]\n ldxdw r7, [r2]\n ldxdw r8, [r1+56]\n");
     let registers = ["r6", "r7", "r8"];
     let lines = random.random_range(0..16);
@@ -167,18 +174,18 @@ fn walking(random: &mut SmallRng) -> Option<Program> {
         scratchpad: 128,
         regions_at: Some(64),
     };
-    Program::verify(assemble(&text).unwrap(), declaration).ok()
+    TraversalProgram::verify(assemble(&text).unwrap(), declaration).ok()
 }
 
 /// The queries of a program, the limit of iterations of each, and the memory.
-struct Case {
-    queries: Vec<Query>,
+struct ModelledCase {
+    queries: Vec<TraversalQuery>,
     limit: u64,
     memory: Few,
 }
 
 /// Creates a case. Returns `None` if the verifier refuses the program.
-fn case(seed: u64) -> Option<Case> {
+fn case(seed: u64) -> Option<ModelledCase> {
     let mut random = SmallRng::seed_from_u64(seed);
     let memory = Few::new(&mut random);
     let program = match seed % 2 {
@@ -192,11 +199,11 @@ fn case(seed: u64) -> Option<Case> {
         let regions = random.random_range(0..4);
         words.push(regions);
         words.extend((0..regions).map(|region| REGIONS + 256 * region));
-        Query::new(&program, start, &words)
+        TraversalQuery::new(&program, start, &words)
     };
     let queries = (0..4).map(|_| query()).collect();
     let limit = seed / 2 % 30;
-    Some(Case {
+    Some(ModelledCase {
         queries,
         limit,
         memory,
@@ -204,9 +211,9 @@ fn case(seed: u64) -> Option<Case> {
 }
 
 /// The result of queries: outcomes, and the bytes of memory.
-type Left = (Vec<Outcome>, Vec<u8>);
+type Left = (Vec<TraversalOutcome>, Vec<u8>);
 
-fn run(case: &Case, mut runner: InMemory<Few>) -> Left {
+fn run(case: &ModelledCase, mut runner: InMemory<Few>) -> Left {
     let run = |query| {
         let Ok(outcome) = runner.run(query, case.limit);
         outcome
@@ -215,18 +222,18 @@ fn run(case: &Case, mut runner: InMemory<Few>) -> Left {
     (outcomes, runner.memory.bytes.into_inner())
 }
 
-fn by_interpreter(case: &Case) -> Left {
+fn by_interpreter(case: &ModelledCase) -> Left {
     run(case, InMemory::interpreting(case.memory.clone()))
 }
 
-fn by_processor(case: &Case) -> Left {
+fn by_processor(case: &ModelledCase) -> Left {
     run(case, InMemory::new(case.memory.clone()))
 }
 
-fn by_accelerator(case: &Case) -> Left {
-    let (parameters, design) = (Parameters::PAPER, Design::PROTOTYPE);
+fn by_accelerator(case: &ModelledCase) -> Left {
+    let (parameters, design) = (PulseParameters::PAPER, PulseDesign::PROTOTYPE);
     let table = case.memory.table.clone();
-    let accelerated = Accelerated::new(case.memory.clone(), parameters, design, table);
+    let accelerated = AcceleratorRunner::new(case.memory.clone(), parameters, design, table);
     let mut accelerated = accelerated.unwrap();
     let stores = case.queries[0].program.changes_memory();
     let outcomes = match stores {
@@ -268,12 +275,12 @@ fn all_executors_leave_the_same() {
     // Check that all statuses occur, and both ways of running.
     assert!(cases < 1000 || together > cases / 10, "{together}");
     let all = [
-        Status::Done,
-        Status::IterationLimit,
-        Status::OutOfRegions,
-        Status::NoSuchAddress,
-        Status::Denied,
-        Status::Split,
+        TraversalStatus::Done,
+        TraversalStatus::IterationLimit,
+        TraversalStatus::OutOfRegions,
+        TraversalStatus::NoSuchAddress,
+        TraversalStatus::Denied,
+        TraversalStatus::Split,
     ];
     for status in all {
         let count = seen.get(&status.code()).copied().unwrap_or(0);
@@ -304,8 +311,8 @@ fn a_model_that_computes_something_else_is_found() {
             }
         }
         let declaration = case.queries[0].program.declaration();
-        let code = Code::new(instructions).unwrap();
-        let Ok(wrong) = Program::verify(code, declaration) else {
+        let code = BpfCode::new(instructions).unwrap();
+        let Ok(wrong) = TraversalProgram::verify(code, declaration) else {
             continue;
         };
         let wrong = Arc::new(wrong);
@@ -327,17 +334,17 @@ fn a_model_that_checks_no_permissions_is_found() {
             return false;
         };
         let expected = by_interpreter(&case);
-        let mut wrong = Case {
+        let mut wrong = ModelledCase {
             memory: case.memory.clone(),
             ..case
         };
-        let range = |start, end| Range {
+        let range = |start, end| TranslationRange {
             start,
             end,
-            permission: Permission::ReadWrite,
+            permission: TranslationPermission::ReadWrite,
         };
         let ranges = vec![range(BASE, END), range(REGIONS, REGIONS_END)];
-        wrong.memory.table = Table::new(ranges).unwrap();
+        wrong.memory.table = TranslationTable::new(ranges).unwrap();
         by_accelerator(&wrong) != expected
     };
     assert!((0..400).filter(|&seed| is_found(seed)).count() > 10);

@@ -3,9 +3,9 @@
 
 use crate::differential::{first_seed, seeds};
 use crate::random_program::{DECLARATION, code, program, workspace};
-use nearfield_offload::executor::{Fault, Interpreter, NativeProgram, Workspace};
-use nearfield_offload::isa::{Code, Instruction, Operand, disassemble};
-use nearfield_offload::program::{NodeLoad, Program};
+use nearfield_offload::executor::{ExecutionFault, Interpreter, NativeProgram, TraversalWorkspace};
+use nearfield_offload::isa::{BpfCode, Instruction, Operand, disassemble};
+use nearfield_offload::program::{NodeLoad, TraversalProgram};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
@@ -13,16 +13,16 @@ const SEEDS: u64 = 3000;
 
 /// Returns the result of two runs of the interpreter with different garbage, if they do not differ.
 fn instrumented(
-    code: &Code,
+    code: &BpfCode,
     load: NodeLoad,
-    workspace: &Workspace,
-) -> Result<(u64, Workspace), String> {
+    workspace: &TraversalWorkspace,
+) -> Result<(u64, TraversalWorkspace), String> {
     let run = |garbage| {
         let mut workspace = workspace.clone();
         let next = Interpreter.iterate_code(code, load, &mut workspace, garbage);
         next.map(|next| (next, workspace))
     };
-    let fault = |fault: Fault| fault.to_string();
+    let fault = |fault: ExecutionFault| fault.to_string();
     let first = run(0xa5a5_a5a5_a5a5_a5a5).map_err(fault)?;
     let second = run(0x5a5a_5a5a_5a5a_5a5a).map_err(fault)?;
     if first != second {
@@ -31,7 +31,7 @@ fn instrumented(
     Ok(first)
 }
 
-fn native(program: Program, workspace: &Workspace) -> (u64, Workspace) {
+fn native(program: TraversalProgram, workspace: &TraversalWorkspace) -> (u64, TraversalWorkspace) {
     let native = NativeProgram::translate(program.into()).unwrap();
     let mut workspace = workspace.clone();
     let next = native.iterate(&mut workspace);
@@ -62,11 +62,11 @@ fn accepted_programs_stay_in_their_windows_and_agree_on_every_executor() {
 }
 
 /// Changes one field of one instruction.
-fn mutated(random: &mut SmallRng, code: &Code) -> Option<Code> {
+fn mutated(random: &mut SmallRng, code: &BpfCode) -> Option<BpfCode> {
     let mut bytes = code.encode();
     let bit = random.random_range(0..8 * bytes.len());
     bytes[bit / 8] ^= 1 << (bit % 8);
-    Code::decode(&bytes).ok()
+    BpfCode::decode(&bytes).ok()
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn accepted_mutants_stay_in_their_windows() {
         let Some(code) = mutated(&mut random, &code) else {
             continue;
         };
-        let Ok(program) = Program::verify(code, DECLARATION) else {
+        let Ok(program) = TraversalProgram::verify(code, DECLARATION) else {
             refused += 1;
             continue;
         };
@@ -101,11 +101,11 @@ fn the_instrumented_interpreter_finds_what_the_verifier_refuses() {
     for seed in 0..SEEDS {
         let mut random = SmallRng::seed_from_u64(seed);
         let code = code(&mut random);
-        if Program::verify(code.clone(), DECLARATION).is_ok() {
+        if TraversalProgram::verify(code.clone(), DECLARATION).is_ok() {
             // Remove the stores that fill the stack, and the constants that fill registers.
             let mut instructions = code.instructions().to_vec();
             instructions.drain(..14);
-            let code = Code::new(instructions).unwrap();
+            let code = BpfCode::new(instructions).unwrap();
             let workspace = workspace(&mut random, LOAD);
             unwritten += u64::from(instrumented(&code, LOAD, &workspace).is_err());
             continue;
@@ -146,7 +146,8 @@ fn a_wrong_translation_is_found() {
                 *value ^= 1;
             }
         }
-        let wrong = Program::verify(Code::new(instructions).unwrap(), DECLARATION).unwrap();
+        let wrong =
+            TraversalProgram::verify(BpfCode::new(instructions).unwrap(), DECLARATION).unwrap();
         let expected = instrumented(program.code(), program.node_load(), &workspace).unwrap();
         found += u64::from(native(wrong, &workspace) != expected);
     }

@@ -1,7 +1,7 @@
 //! Memory nodes in this process, with consecutive addresses.
 
-use nearfield_offload::node::{LocalMemory, Rack, Range, Ranges, Tenant};
-use nearfield_offload::structures::Arena;
+use nearfield_offload::node::{LocalMemory, NodeRange, NodeRanges, RackMemory, Tenant};
+use nearfield_offload::structures::NodeArena;
 use std::sync::atomic::AtomicU64;
 
 pub const NODE_BYTES: u64 = 1 << 20;
@@ -18,20 +18,21 @@ pub fn start(node: usize) -> u64 {
     (node as u64 + 1) << 32
 }
 
-pub fn range(node: usize) -> Range {
-    Range::whole(start(node), NODE_BYTES, TENANT)
+pub fn range(node: usize) -> NodeRange {
+    NodeRange::whole(start(node), NODE_BYTES, TENANT)
 }
 
 /// Creates the nodes of these words.
-pub fn rack(words: &[Vec<AtomicU64>]) -> Rack<'_> {
-    let node =
-        |(node, words)| LocalMemory::new(words, Ranges::new(vec![range(node)]).unwrap()).unwrap();
+pub fn rack(words: &[Vec<AtomicU64>]) -> RackMemory<'_> {
+    let node = |(node, words)| {
+        LocalMemory::new(words, NodeRanges::new(vec![range(node)]).unwrap()).unwrap()
+    };
     let words = words.iter().map(Vec::as_slice).enumerate();
-    Rack::new(words.map(node).collect(), TENANT)
+    RackMemory::new(words.map(node).collect(), TENANT)
 }
 
 /// Creates a heap that spreads allocations over all nodes.
-pub fn arena<'w>(rack: &Rack<'w>) -> Arena<Rack<'w>> {
+pub fn arena<'w>(rack: &RackMemory<'w>) -> NodeArena<RackMemory<'w>> {
     let parts = (0..rack.nodes().len()).map(|node| start(node)..start(node) + NODE_BYTES);
-    Arena::new(rack.clone(), parts.collect())
+    NodeArena::new(rack.clone(), parts.collect())
 }

@@ -1,11 +1,11 @@
 //! Random programs that the verifier accepts, most of the time.
 
 use crate::differential::{CONDITIONS, OPERATIONS, SIZES, WIDTHS, immediate, one_of};
-use nearfield_offload::executor::Workspace;
+use nearfield_offload::executor::TraversalWorkspace;
 use nearfield_offload::isa::{
-    AluOperation, ByteOrder, Code, Instruction, Operand, Register, Size, Width,
+    AluOperation, BpfCode, ByteOrder, Instruction, Operand, OperandSize, Register, Width,
 };
-use nearfield_offload::program::{Declaration, NodeLoad, Program, REGION_BYTES};
+use nearfield_offload::program::{Declaration, NodeLoad, REGION_BYTES, TraversalProgram};
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt};
 
@@ -51,11 +51,11 @@ fn operand(random: &mut impl Rng) -> Operand {
 }
 
 /// Creates a load or store at a base.
-fn access(random: &mut impl Rng, size: Size, base: Register, offset: i16) -> Instruction {
+fn access(random: &mut impl Rng, size: OperandSize, base: Register, offset: i16) -> Instruction {
     if random.random() {
         Instruction::Load {
             size,
-            signed: size != Size::Double && random.random(),
+            signed: size != OperandSize::Double && random.random(),
             destination: one_of(random, &NUMBERS),
             base,
             offset,
@@ -123,7 +123,7 @@ fn group(random: &mut impl Rng) -> Vec<Instruction> {
 }
 
 /// Creates code that writes before it reads, and jumps forward only.
-pub fn code(random: &mut SmallRng) -> Code {
+pub fn code(random: &mut SmallRng) -> BpfCode {
     let mut instructions = Vec::new();
     for register in NUMBERS {
         instructions.push(Instruction::LoadImmediate {
@@ -133,7 +133,7 @@ pub fn code(random: &mut SmallRng) -> Code {
     }
     for offset in (-64..0).step_by(8) {
         instructions.push(Instruction::Store {
-            size: Size::Double,
+            size: OperandSize::Double,
             base: Register::R10,
             offset,
             source: one_of(random, &NUMBERS).into(),
@@ -170,20 +170,20 @@ pub fn code(random: &mut SmallRng) -> Code {
         instructions.append(&mut groups[at].clone());
     }
     instructions.push(Instruction::Exit);
-    Code::new(instructions).unwrap()
+    BpfCode::new(instructions).unwrap()
 }
 
 /// Creates a program, or returns `None` if the verifier refuses the code.
-pub fn program(random: &mut SmallRng) -> Option<Program> {
-    Program::verify(code(random), DECLARATION).ok()
+pub fn program(random: &mut SmallRng) -> Option<TraversalProgram> {
+    TraversalProgram::verify(code(random), DECLARATION).ok()
 }
 
 /// Creates random windows for an iteration.
-pub fn workspace(random: &mut SmallRng, load: NodeLoad) -> Workspace {
+pub fn workspace(random: &mut SmallRng, load: NodeLoad) -> TraversalWorkspace {
     let mut scratchpad = vec![0; DECLARATION.scratchpad.into()];
     random.fill(&mut scratchpad[..]);
     scratchpad[64..72].copy_from_slice(&random.random_range(0..4u64).to_le_bytes());
-    let mut workspace = Workspace::new(random.random(), scratchpad);
+    let mut workspace = TraversalWorkspace::new(random.random(), scratchpad);
     random.fill(workspace.node_mut(load));
     workspace.begin(DECLARATION);
     workspace

@@ -1,15 +1,18 @@
 //! Structures hold the same entries as the collections of Rust's library, and lookups by programs
 //! find them.
 
-use crate::network::world::{Faults, World};
+use crate::network::world::{DatagramFaults, World};
 use crate::rack::{arena, rack, words};
-use nearfield_offload::node::Rack;
+use nearfield_offload::node::RackMemory;
 use nearfield_offload::structures::programs::FIND_ALL_MAX;
 use nearfield_offload::structures::{
-    Aggregates, Arena, BPlusTree, BTree, Balance, Bimap, Entry, HashTable, Keys, List, ListKind,
-    SearchTree, aggregated, entry, found_all, scanned,
+    BPlusTree, BTree, BalanceAlgorithm, Bimap, DuplicateKeyRule, ListKind, NodeArena,
+    OffloadAggregates, OffloadHashTable, OffloadList, SearchTree, StructureEntry, aggregated,
+    entry, found_all, scanned,
 };
-use nearfield_offload::traversal::{InMemory, Outcome, Query, Runner, Status};
+use nearfield_offload::traversal::{
+    InMemory, QueryRunner, TraversalOutcome, TraversalQuery, TraversalStatus,
+};
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -23,22 +26,22 @@ const KEYS: u64 = 150;
 /// The runners: the fastest engine, the interpreter, and memory nodes over a network, which must
 /// agree.
 struct Runners<'r, 'w> {
-    fast: InMemory<Rack<'w>>,
-    slow: InMemory<Rack<'w>>,
-    afar: Box<dyn FnMut(&Query) -> Outcome + 'r>,
+    fast: InMemory<RackMemory<'w>>,
+    slow: InMemory<RackMemory<'w>>,
+    afar: Box<dyn FnMut(&TraversalQuery) -> TraversalOutcome + 'r>,
 }
 
 impl Runners<'_, '_> {
-    fn run(&mut self, query: &Query) -> Outcome {
+    fn run(&mut self, query: &TraversalQuery) -> TraversalOutcome {
         let Ok(fast) = self.fast.run(query, ITERATIONS);
         let Ok(slow) = self.slow.run(query, ITERATIONS);
         assert_eq!(fast, slow);
         assert_eq!((self.afar)(query), fast);
-        assert_eq!(fast.status, Status::Done);
+        assert_eq!(fast.status, TraversalStatus::Done);
         fast
     }
 
-    fn entry(&mut self, query: Option<Query>) -> Option<Entry> {
+    fn entry(&mut self, query: Option<TraversalQuery>) -> Option<StructureEntry> {
         query.and_then(|query| entry(&self.run(&query)))
     }
 }
@@ -47,21 +50,21 @@ impl Runners<'_, '_> {
 pub const ITERATIONS: u64 = 100_000;
 
 /// The environment of a test of a structure.
-pub struct Setting<'r, 'w> {
+pub struct StructureFixture<'r, 'w> {
     steps: usize,
     random: SmallRng,
-    arena: Arena<Rack<'w>>,
+    arena: NodeArena<RackMemory<'w>>,
     runners: Runners<'r, 'w>,
 }
 
-impl<'r, 'w> Setting<'r, 'w> {
+impl<'r, 'w> StructureFixture<'r, 'w> {
     /// Creates an environment on the nodes of a rack; `afar` runs queries over a network.
     pub fn new(
-        rack: &Rack<'w>,
+        rack: &RackMemory<'w>,
         seed: u64,
-        afar: impl FnMut(&Query) -> Outcome + 'r,
-    ) -> Setting<'r, 'w> {
-        Setting {
+        afar: impl FnMut(&TraversalQuery) -> TraversalOutcome + 'r,
+    ) -> StructureFixture<'r, 'w> {
+        StructureFixture {
             steps: STEPS,
             random: SmallRng::seed_from_u64(seed),
             arena: arena(rack),
@@ -81,7 +84,7 @@ impl<'r, 'w> Setting<'r, 'w> {
 }
 
 /// A test: random operations on a structure and on its model.
-pub type Test = fn(&mut Setting<'_, '_>);
+pub type Test = fn(&mut StructureFixture<'_, '_>);
 
 /// Runs a test on one and on four nodes of a simulated network with faults, with each seed.
 fn each(test: Test) {
@@ -89,9 +92,9 @@ fn each(test: Test) {
         for nodes in [1, 4] {
             let words = words(nodes);
             let rack = rack(&words);
-            let mut world = World::new(&rack, seed, Faults::USUAL);
-            let afar = |query: &Query| world.run(query, ITERATIONS).unwrap();
-            test(&mut Setting::new(&rack, seed, afar));
+            let mut world = World::new(&rack, seed, DatagramFaults::USUAL);
+            let afar = |query: &TraversalQuery| world.run(query, ITERATIONS).unwrap();
+            test(&mut StructureFixture::new(&rack, seed, afar));
         }
     });
 }
@@ -117,23 +120,49 @@ pub const ALL: [Test; 14] = [
 
 const LIST: Test = |setting| list(ListKind::Doubly, setting);
 const FORWARD_LIST: Test = |setting| list(ListKind::Forward, setting);
-const MAP: Test = |setting| tree((Balance::RedBlack, Keys::Unique), setting);
-const MULTIMAP: Test = |setting| tree((Balance::RedBlack, Keys::Multiple), setting);
-const AVL: Test = |setting| tree((Balance::Avl, Keys::Unique), setting);
-const AVL_MULTIPLE: Test = |setting| tree((Balance::Avl, Keys::Multiple), setting);
-const SPLAY: Test = |setting| tree((Balance::Splay, Keys::Unique), setting);
-const SPLAY_MULTIPLE: Test = |setting| tree((Balance::Splay, Keys::Multiple), setting);
-const SCAPEGOAT: Test = |setting| tree((Balance::Scapegoat, Keys::Unique), setting);
-const SCAPEGOAT_MULTIPLE: Test = |setting| tree((Balance::Scapegoat, Keys::Multiple), setting);
+const MAP: Test = |setting| {
+    tree(
+        (BalanceAlgorithm::RedBlack, DuplicateKeyRule::Unique),
+        setting,
+    )
+};
+const MULTIMAP: Test = |setting| {
+    tree(
+        (BalanceAlgorithm::RedBlack, DuplicateKeyRule::Multiple),
+        setting,
+    )
+};
+const AVL: Test = |setting| tree((BalanceAlgorithm::Avl, DuplicateKeyRule::Unique), setting);
+const AVL_MULTIPLE: Test =
+    |setting| tree((BalanceAlgorithm::Avl, DuplicateKeyRule::Multiple), setting);
+const SPLAY: Test = |setting| tree((BalanceAlgorithm::Splay, DuplicateKeyRule::Unique), setting);
+const SPLAY_MULTIPLE: Test = |setting| {
+    tree(
+        (BalanceAlgorithm::Splay, DuplicateKeyRule::Multiple),
+        setting,
+    )
+};
+const SCAPEGOAT: Test = |setting| {
+    tree(
+        (BalanceAlgorithm::Scapegoat, DuplicateKeyRule::Unique),
+        setting,
+    )
+};
+const SCAPEGOAT_MULTIPLE: Test = |setting| {
+    tree(
+        (BalanceAlgorithm::Scapegoat, DuplicateKeyRule::Multiple),
+        setting,
+    )
+};
 
-fn list(kind: ListKind, setting: &mut Setting<'_, '_>) {
-    let Setting {
+fn list(kind: ListKind, setting: &mut StructureFixture<'_, '_>) {
+    let StructureFixture {
         steps,
         random,
         arena,
         runners,
     } = setting;
-    let mut list = List::new(kind, arena).unwrap();
+    let mut list = OffloadList::new(kind, arena).unwrap();
     let mut model = VecDeque::new();
     for _ in 0..*steps {
         let value = random.random_range(0..KEYS);
@@ -171,15 +200,15 @@ fn hash_maps_and_sets_find_keys() {
     each(hash_table);
 }
 
-fn hash_table(setting: &mut Setting<'_, '_>) {
-    let Setting {
+fn hash_table(setting: &mut StructureFixture<'_, '_>) {
+    let StructureFixture {
         steps,
         random,
         arena,
         runners,
     } = setting;
     // Few buckets make long chains.
-    let mut map = HashTable::new(arena, 20).unwrap();
+    let mut map = OffloadHashTable::new(arena, 20).unwrap();
     let mut model = HashMap::new();
     for _ in 0..*steps {
         let (key, value) = (random.random_range(0..KEYS), random.random());
@@ -212,8 +241,8 @@ fn bimaps_find_both_sides() {
     each(bimap);
 }
 
-fn bimap(setting: &mut Setting<'_, '_>) {
-    let Setting {
+fn bimap(setting: &mut StructureFixture<'_, '_>) {
+    let StructureFixture {
         steps,
         random,
         arena,
@@ -249,14 +278,17 @@ fn bimap(setting: &mut Setting<'_, '_>) {
     }
 }
 
-fn first(model: &BTreeMap<u64, VecDeque<u64>>, key: u64) -> Option<Entry> {
+fn first(model: &BTreeMap<u64, VecDeque<u64>>, key: u64) -> Option<StructureEntry> {
     let (&key, values) = model.range(key..).next()?;
     let value = *values.front()?;
-    Some(Entry { key, value })
+    Some(StructureEntry { key, value })
 }
 
-fn tree((balance, keys): (Balance, Keys), setting: &mut Setting<'_, '_>) {
-    let Setting {
+fn tree(
+    (balance, keys): (BalanceAlgorithm, DuplicateKeyRule),
+    setting: &mut StructureFixture<'_, '_>,
+) {
+    let StructureFixture {
         steps,
         random,
         arena,
@@ -271,7 +303,7 @@ fn tree((balance, keys): (Balance, Keys), setting: &mut Setting<'_, '_>) {
         match random.random_range(0..10) {
             kind if kind < inserts => {
                 let values = model.entry(key).or_default();
-                let is_new = values.is_empty() || keys == Keys::Multiple;
+                let is_new = values.is_empty() || keys == DuplicateKeyRule::Multiple;
                 if !is_new {
                     values.clear();
                 }
@@ -332,12 +364,12 @@ fn trees_stay_balanced() {
     let words = words(1);
     let rack = rack(&words);
     for (balance, depth_max) in [
-        (Balance::RedBlack, 24),
-        (Balance::Avl, 18),
-        (Balance::Scapegoat, 28),
+        (BalanceAlgorithm::RedBlack, 24),
+        (BalanceAlgorithm::Avl, 18),
+        (BalanceAlgorithm::Scapegoat, 28),
     ] {
         let mut arena = arena(&rack);
-        let mut tree = SearchTree::new(balance, Keys::Unique);
+        let mut tree = SearchTree::new(balance, DuplicateKeyRule::Unique);
         for key in 0..4000 {
             tree.insert(&mut arena, key, key).unwrap();
         }
@@ -361,8 +393,8 @@ fn b_trees_find_lower_bounds() {
     each(b_tree);
 }
 
-fn b_tree(setting: &mut Setting<'_, '_>) {
-    let Setting {
+fn b_tree(setting: &mut StructureFixture<'_, '_>) {
+    let StructureFixture {
         steps,
         random,
         arena,
@@ -390,9 +422,9 @@ fn b_tree(setting: &mut Setting<'_, '_>) {
     }
 }
 
-fn above(model: &BTreeMap<u64, u64>, key: u64) -> Option<Entry> {
+fn above(model: &BTreeMap<u64, u64>, key: u64) -> Option<StructureEntry> {
     let found = model.range(key..).next();
-    found.map(|(&key, &value)| Entry { key, value })
+    found.map(|(&key, &value)| StructureEntry { key, value })
 }
 
 #[test]
@@ -400,8 +432,8 @@ fn b_plus_trees_find_scan_and_aggregate() {
     each(b_plus_tree);
 }
 
-fn b_plus_tree(setting: &mut Setting<'_, '_>) {
-    let Setting {
+fn b_plus_tree(setting: &mut StructureFixture<'_, '_>) {
+    let StructureFixture {
         steps,
         random,
         arena,
@@ -429,15 +461,16 @@ fn b_plus_tree(setting: &mut Setting<'_, '_>) {
                 let count = random.random_range(0..140usize);
                 let outcome = runners.run(&tree.scan(key, count));
                 let entries = model.range(key..).take(count.min(128));
-                let expected: Vec<Entry> =
-                    entries.map(|(&key, &value)| Entry { key, value }).collect();
+                let expected: Vec<StructureEntry> = entries
+                    .map(|(&key, &value)| StructureEntry { key, value })
+                    .collect();
                 assert_eq!(scanned(&outcome).collect::<Vec<_>>(), expected);
             }
             _ => {
                 let end = key + random.random_range(0..KEYS);
                 let outcome = runners.run(&tree.aggregate(key, end));
                 let values = || model.range(key..end).map(|(_, &value)| value);
-                let expected = Aggregates {
+                let expected = OffloadAggregates {
                     count: values().count() as u64,
                     sum: values().fold(0, u64::wrapping_add),
                     min: values().min(),

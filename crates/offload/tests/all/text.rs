@@ -1,7 +1,7 @@
 //! Assembler and disassembler.
 
 use nearfield_offload::isa::{
-    AssembleError, BuildError, Builder, Code, Instruction, Register, assemble, disassemble,
+    AssembleError, BpfBuildError, BpfBuilder, BpfCode, Instruction, Register, assemble, disassemble,
 };
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -100,12 +100,12 @@ fn errors_name_line_and_word() {
 
 #[test]
 fn a_builder_refuses_labels_without_place_and_far_jumps() {
-    let mut builder = Builder::new();
+    let mut builder = BpfBuilder::new();
     let label = builder.label();
     builder.jump(label);
     assert_eq!(
         builder.clone().build(),
-        Err(BuildError::Unplaced { slot: 0 })
+        Err(BpfBuildError::Unplaced { slot: 0 })
     );
     for _ in 0..40_000 {
         builder.set(Register::R0, 0);
@@ -115,10 +115,10 @@ fn a_builder_refuses_labels_without_place_and_far_jumps() {
     let distance = 40_000;
     assert_eq!(
         builder.build(),
-        Err(BuildError::TooFar { slot: 0, distance })
+        Err(BpfBuildError::TooFar { slot: 0, distance })
     );
 
-    let mut builder = Builder::new();
+    let mut builder = BpfBuilder::new();
     let label = builder.label();
     builder.jump_by(Instruction::LongJump { distance: 0 }, label);
     for _ in 0..40_000 {
@@ -153,7 +153,7 @@ fn random_code_survives_text_and_bytes() {
             bytes.extend(immediate.to_le_bytes());
         }
         bytes.extend([0x95, 0, 0, 0, 0, 0, 0, 0]);
-        let Ok(code) = Code::decode(&bytes) else {
+        let Ok(code) = BpfCode::decode(&bytes) else {
             continue;
         };
         decoded += 1;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The error of an allocation for which a bank has no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no room for {words} words: {used} of {limit} are in use")]
-pub struct Full {
+pub struct BankFull {
     /// Number of words requested.
     pub words: usize,
     /// Number of words in use.
@@ -25,7 +25,7 @@ const LENGTHS: usize = 256;
 /// left, short ones become runs, too. A block of any length can therefore use all free memory,
 /// except gaps between blocks in use.
 #[derive(Debug)]
-pub struct Bank {
+pub struct ModuleBank {
     words: Vec<u64>,
     limit: usize,
     used: usize,
@@ -40,19 +40,19 @@ pub struct Bank {
     lengths: BTreeSet<(u32, u32)>,
 }
 
-impl Bank {
+impl ModuleBank {
     /// Creates an empty bank of `bytes` bytes. It takes memory of the host only for words that are
     /// allocated.
     ///
     /// # Panics
     /// If it has 2^32 words or more.
-    pub fn new(bytes: u64) -> Bank {
+    pub fn new(bytes: u64) -> ModuleBank {
         let limit = (bytes / 8) as usize;
         assert!(
             u32::try_from(limit).is_ok(),
             "words have numbers of 32 bits"
         );
-        Bank {
+        ModuleBank {
             words: vec![0],
             limit,
             used: 1,
@@ -68,9 +68,9 @@ impl Bank {
     /// each short freed block is turned into a run once.
     ///
     /// # Errors
-    /// `Full` if there is no room.
-    pub fn allocate(&mut self, words: usize) -> Result<u32, Full> {
-        let full = Full {
+    /// `BankFull` if there is no room.
+    pub fn allocate(&mut self, words: usize) -> Result<u32, BankFull> {
+        let full = BankFull {
             words,
             used: self.used,
             limit: self.limit,
@@ -202,13 +202,13 @@ mod tests {
 
     #[test]
     fn blocks_come_back_cleared_and_no_more_is_given_than_there_is() {
-        let mut bank = Bank::new(80);
+        let mut bank = ModuleBank::new(80);
         let first = bank.allocate(4).expect("room");
         bank.words_mut(first, 4).fill(9);
         let second = bank.allocate(5).expect("room");
         assert_ne!(first, 0);
         assert!(second >= first + 4);
-        let full = Full {
+        let full = BankFull {
             words: 1,
             used: 10,
             limit: 10,
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn what_was_taken_back_is_room_for_blocks_of_any_length() {
-        let mut bank = Bank::new(8 * 10_001);
+        let mut bank = ModuleBank::new(8 * 10_001);
         for round in 0..3 {
             // Short blocks, long ones, and short ones again.
             for lengths in [vec![7; 1428], vec![5000, 4999], vec![1; 10_000]] {

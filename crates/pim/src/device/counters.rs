@@ -1,12 +1,12 @@
 //! Counters of a device.
 
 use super::Answered;
-use nearfield_hardware::Time;
+use nearfield_hardware::VirtualTime;
 use nearfield_hardware::modules::Totals;
 
 /// Sums over rounds. For worker threads, the times and the work of programs are zero.
 #[derive(Clone, Debug, Default)]
-pub struct Counters {
+pub struct DeviceCounters {
     /// Number of rounds.
     pub rounds: u64,
     /// The work of programs in all modules.
@@ -21,20 +21,20 @@ pub struct Counters {
     /// Average words sent to a module, summed over the rounds.
     pub average_words: f64,
     /// Running time of modules: in each round that of the slowest.
-    pub kernel: Time,
+    pub kernel: VirtualTime,
     /// Running time of all modules, added up.
-    pub kernels: Time,
+    pub kernels: VirtualTime,
     /// Time of transfers.
-    pub transfer: Time,
+    pub transfer: VirtualTime,
     /// Time of transfers back to the host, a part of `transfer`.
-    pub gather: Time,
+    pub gather: VirtualTime,
     /// Time to start modules and to detect that they have finished.
-    pub launch: Time,
+    pub launch: VirtualTime,
     /// The host's own time, for the work that it reported.
-    pub host: Time,
+    pub host: VirtualTime,
 }
 
-impl Counters {
+impl DeviceCounters {
     /// Counts the words sent to modules.
     pub(super) fn sent(&mut self, inputs: &[Vec<u64>]) {
         self.rounds += 1;
@@ -52,17 +52,17 @@ impl Counters {
     }
 
     /// Returns the total time, with host and modules working in turn.
-    pub fn time(&self) -> Time {
+    pub fn time(&self) -> VirtualTime {
         self.kernel + self.transfer + self.launch + self.host
     }
 
     /// Returns the time that the host was idle while modules ran.
-    pub fn host_idle(&self) -> Time {
+    pub fn host_idle(&self) -> VirtualTime {
         self.kernel + self.launch
     }
 
     /// Returns the time that no module ran, while the host worked or transferred data.
-    pub fn modules_idle(&self) -> Time {
+    pub fn modules_idle(&self) -> VirtualTime {
         self.transfer + self.launch + self.host
     }
 }

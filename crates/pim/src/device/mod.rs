@@ -1,20 +1,27 @@
 //! Modules, and rounds of work in them.
 //!
 //! Data move only between host and modules, never between modules, and only in *rounds*: words are
-//! sent to all modules, each runs a [`Program`], and words are sent back from all. A program
+//! sent to all modules, each runs a [`ModuleProgram`], and words are sent back from all. A program
 //! accesses only the bank of its own module. It runs on both devices: on the [`Model`], which
 //! computes the time of the round on modelled hardware, and on [`Workers`], which execute it as
 //! fast as they can.
 //!
 //! ```
-//! use nearfield_hardware::modules::Preset;
-//! use nearfield_pim::device::{Device, Fault, Meter, Model, Module, Program};
+//! use nearfield_hardware::modules::ModulePreset;
+//! use nearfield_pim::device::{
+//!     Model, Module, ModuleDevice, ModuleProgram, ProgramFault, WorkMeter,
+//! };
 //!
 //! /// Adds the words that it is sent to the module's sum.
 //! struct Add;
-//! impl Program for Add {
-//!     fn run<M: Meter>(&self, module: &mut Module<'_, M>, input: &[u64], output: &mut Vec<u64>)
-//!     -> Result<(), Fault> {
+//! impl ModuleProgram for Add {
+//!     fn run<M: WorkMeter>(
+//!         &self,
+//!         module: &mut Module<'_, M>,
+//!         input: &[u64],
+//!         output: &mut Vec<u64>,
+//!     )
+//!     -> Result<(), ProgramFault> {
 //!         let at = match module.root() {
 //!             0 => module.allocate(1)?,
 //!             root => root as u32,
@@ -27,7 +34,7 @@
 //!     }
 //! }
 //!
-//! let mut model = Model::new(2, Preset::UpmemMeasured.parameters());
+//! let mut model = Model::new(2, ModulePreset::UpmemMeasured.parameters());
 //! model.round(Add, vec![vec![1, 2], vec![10]])?;
 //! let sums = model.round(Add, vec![vec![1], vec![]])?;
 //! assert_eq!(sums, [Ok(vec![4]), Ok(vec![10])]);
@@ -43,10 +50,10 @@ mod module;
 mod tests;
 mod workers;
 
-pub use bank::{Bank, Full};
-pub use counters::Counters;
+pub use bank::{BankFull, ModuleBank};
+pub use counters::DeviceCounters;
 pub use model::Model;
-pub use module::{Fault, Meter, Module, Program};
+pub use module::{Module, ModuleProgram, ProgramFault, WorkMeter};
 pub use workers::Workers;
 
 use nearfield_hardware::modules::HostWork;
@@ -86,7 +93,7 @@ pub enum ModuleError {
         /// The module.
         module: usize,
         /// The reason.
-        fault: Fault,
+        fault: ProgramFault,
     },
     /// The program panicked.
     #[error("module {module}: the program has panicked: {message}")]
@@ -108,7 +115,7 @@ pub enum ModuleError {
 pub type Answered = Result<Vec<u64>, ModuleError>;
 
 /// A set of modules, which a host uses in rounds.
-pub trait Device {
+pub trait ModuleDevice {
     /// Returns the number of modules.
     fn modules(&self) -> usize;
 
@@ -123,7 +130,7 @@ pub trait Device {
     ///
     /// # Errors
     /// The fault of the inputs. Nothing was done.
-    fn round<P: Program>(
+    fn round<P: ModuleProgram>(
         &mut self,
         program: P,
         inputs: Vec<Vec<u64>>,
@@ -133,7 +140,7 @@ pub trait Device {
     fn at_host(&mut self, _: &HostWork) {}
 
     /// Returns the counters so far.
-    fn counters(&self) -> &Counters;
+    fn counters(&self) -> &DeviceCounters;
 }
 
 /// Greatest size of a bank in bytes. It is limited because words have numbers of 32 bits.
@@ -142,22 +149,22 @@ pub const BANK_BYTES_MAX: u64 = u32::MAX as u64 * 8;
 /// A module in the host, in addition to those of the device. It runs the same programs, without
 /// counting time.
 #[derive(Debug)]
-pub(crate) struct Own {
-    bank: Bank,
+pub(crate) struct HostModule {
+    bank: ModuleBank,
     root: u64,
 }
 
-impl Own {
+impl HostModule {
     /// Creates a module whose bank has the greatest size.
-    pub fn new() -> Own {
-        Own {
-            bank: Bank::new(BANK_BYTES_MAX),
+    pub fn new() -> HostModule {
+        HostModule {
+            bank: ModuleBank::new(BANK_BYTES_MAX),
             root: 0,
         }
     }
 
     /// Runs a program in the module; `number` is the module's number.
-    pub fn run(&mut self, number: usize, program: &impl Program, input: &[u64]) -> Answered {
+    pub fn run(&mut self, number: usize, program: &impl ModuleProgram, input: &[u64]) -> Answered {
         let mut meter = ();
         let module = &mut Module::new(&mut self.bank, &mut self.root, &mut meter);
         model::run_in(number, module, program, input)

@@ -1,10 +1,12 @@
 //! Modelled modules.
 
-use super::counters::Counters;
-use super::module::{Meter, Module, Program};
-use super::{Answered, Bank, Device, ModuleError, RoundError, check, message};
-use nearfield_hardware::Time;
-use nearfield_hardware::modules::{Account, HostWork, Parameters, Way};
+use super::counters::DeviceCounters;
+use super::module::{Module, ModuleProgram, WorkMeter};
+use super::{Answered, ModuleBank, ModuleDevice, ModuleError, RoundError, check, message};
+use nearfield_hardware::VirtualTime;
+use nearfield_hardware::modules::{
+    HostWork, ModuleAccount, ModuleParameters, ModuleTransferDirection,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Least number of input words of a round for which threads are started. With less, starting them
@@ -15,28 +17,29 @@ const WORDS_FOR_THREADS: usize = 1024;
 /// computed for the modelled hardware.
 #[derive(Debug)]
 pub struct Model {
-    banks: Vec<(Bank, u64)>,
-    clock: Clock,
+    banks: Vec<(ModuleBank, u64)>,
+    clock: RoundClock,
     /// The times of the same rounds by other parameters.
-    others: Vec<Clock>,
+    others: Vec<RoundClock>,
     /// Number of processors. It is stored because querying it takes longer than a small round.
     threads: usize,
 }
 
 /// The time of rounds by one set of parameters.
 #[derive(Debug)]
-struct Clock {
-    parameters: Parameters,
-    counters: Counters,
+struct RoundClock {
+    parameters: ModuleParameters,
+    counters: DeviceCounters,
     /// The index of the account, among those of each module, that these parameters use.
     account: usize,
 }
 
-/// The result of a program in a module: its output, and its accounts, indexed by `Clock::account`.
-type Done = (Answered, Vec<Account>);
+/// The result of a program in a module: its output, and its accounts, indexed by
+/// `RoundClock::account`.
+type Done = (Answered, Vec<ModuleAccount>);
 
 /// A meter that counts a program's work in several accounts, one for each set of parameters.
-impl Meter for Vec<Account> {
+impl WorkMeter for Vec<ModuleAccount> {
     const HAS_CACHES: bool = false;
 
     fn begin(&mut self, number: usize) {
@@ -57,18 +60,18 @@ impl Meter for Vec<Account> {
     }
 
     fn compare(&mut self) {
-        self.iter_mut().for_each(Account::compare);
+        self.iter_mut().for_each(ModuleAccount::compare);
     }
 
     fn hop(&mut self) {
-        self.iter_mut().for_each(Account::hop);
+        self.iter_mut().for_each(ModuleAccount::hop);
     }
 }
 
-impl Clock {
+impl RoundClock {
     /// Counts a round: the work of modules, and the bytes that each received and sent back.
-    fn round(&mut self, accounts: &[Vec<Account>], moved: &[Vec<u64>; 2]) {
-        let mut longest = Time::ZERO;
+    fn round(&mut self, accounts: &[Vec<ModuleAccount>], moved: &[Vec<u64>; 2]) {
+        let mut longest = VirtualTime::ZERO;
         for account in accounts.iter().filter_map(|of| of.get(self.account)) {
             let took = self.parameters.kernel(account);
             longest = longest.max(took);
@@ -77,11 +80,14 @@ impl Clock {
         }
         self.counters.kernel += longest;
         self.counters.launch += self.parameters.launch;
-        for (way, number, bytes) in [(Way::In, 0, &moved[0]), (Way::Out, 1, &moved[1])] {
+        for (way, number, bytes) in [
+            (ModuleTransferDirection::In, 0, &moved[0]),
+            (ModuleTransferDirection::Out, 1, &moved[1]),
+        ] {
             self.counters.moved_bytes[number] += self.parameters.moved(bytes);
             let took = self.parameters.transfer(way, bytes);
             self.counters.transfer += took;
-            if way == Way::Out {
+            if way == ModuleTransferDirection::Out {
                 self.counters.gather += took;
             }
         }
@@ -89,8 +95,8 @@ impl Clock {
 }
 
 /// Returns true if programs within a module take the same time by both parameters.
-fn same_within(one: &Parameters, other: &Parameters) -> bool {
-    let within = |parameters: &Parameters| {
+fn same_within(one: &ModuleParameters, other: &ModuleParameters) -> bool {
+    let within = |parameters: &ModuleParameters| {
         let rates = [
             parameters.cycles_per_second,
             parameters.cycles_per_instruction,
@@ -103,13 +109,13 @@ fn same_within(one: &Parameters, other: &Parameters) -> bool {
 
 impl Model {
     /// Creates a model of `modules` modules, with banks as large as the hardware's.
-    pub fn new(modules: usize, parameters: Parameters) -> Model {
-        let bank = || (Bank::new(parameters.bank_bytes), 0);
+    pub fn new(modules: usize, parameters: ModuleParameters) -> Model {
+        let bank = || (ModuleBank::new(parameters.bank_bytes), 0);
         Model {
             banks: (0..modules).map(|_| bank()).collect(),
-            clock: Clock {
+            clock: RoundClock {
                 parameters,
-                counters: Counters::default(),
+                counters: DeviceCounters::default(),
                 account: 0,
             },
             others: Vec::new(),
@@ -121,21 +127,21 @@ impl Model {
     /// their size.
     ///
     /// ```
-    /// use nearfield_hardware::modules::Preset;
+    /// use nearfield_hardware::modules::ModulePreset;
     /// use nearfield_pim::device::Model;
     ///
-    /// let model = Model::new(64, Preset::UpmemMeasured.parameters());
-    /// let model = model.also(Preset::RadarPaper.parameters());
+    /// let model = Model::new(64, ModulePreset::UpmemMeasured.parameters());
+    /// let model = model.also(ModulePreset::RadarPaper.parameters());
     /// assert_eq!(model.others().count(), 1);
     /// ```
     #[must_use]
-    pub fn also(mut self, parameters: Parameters) -> Model {
+    pub fn also(mut self, parameters: ModuleParameters) -> Model {
         let clocks = || std::iter::once(&self.clock).chain(&self.others);
         let same = clocks().find(|clock| same_within(&clock.parameters, &parameters));
         let account = same.map_or_else(|| self.accounts(), |clock| clock.account);
-        self.others.push(Clock {
+        self.others.push(RoundClock {
             parameters,
-            counters: Counters::default(),
+            counters: DeviceCounters::default(),
             account,
         });
         self
@@ -143,7 +149,7 @@ impl Model {
 
     /// Returns the other sets of parameters and the counters by them, in the order of
     /// [`also`](Model::also).
-    pub fn others(&self) -> impl Iterator<Item = (&Parameters, &Counters)> {
+    pub fn others(&self) -> impl Iterator<Item = (&ModuleParameters, &DeviceCounters)> {
         let others = self.others.iter();
         others.map(|clock| (&clock.parameters, &clock.counters))
     }
@@ -155,7 +161,7 @@ impl Model {
     }
 
     /// Returns the parameters of the model.
-    pub fn parameters(&self) -> &Parameters {
+    pub fn parameters(&self) -> &ModuleParameters {
         &self.clock.parameters
     }
 
@@ -166,7 +172,7 @@ impl Model {
 
     /// Returns the energy of modules and transfers so far, in joules.
     pub fn joules(&self) -> f64 {
-        let Clock {
+        let RoundClock {
             parameters,
             counters,
             ..
@@ -177,26 +183,27 @@ impl Model {
 
     /// Runs a program in all modules. Uses one thread per processor if the input is long enough for
     /// more than one.
-    fn run(&mut self, program: &impl Program, inputs: &[Vec<u64>]) -> Vec<Done> {
+    fn run(&mut self, program: &impl ModuleProgram, inputs: &[Vec<u64>]) -> Vec<Done> {
         let threads = self.threads;
         let each = self.banks.len().div_ceil(threads).max(1);
-        let mut fresh = vec![Account::new(&self.clock.parameters)];
+        let mut fresh = vec![ModuleAccount::new(&self.clock.parameters)];
         for clock in &self.others {
             if clock.account == fresh.len() {
-                fresh.push(Account::new(&clock.parameters));
+                fresh.push(ModuleAccount::new(&clock.parameters));
             }
         }
         let fresh = &fresh;
-        let run = |first: usize, banks: &mut [(Bank, u64)], inputs: &[Vec<u64>]| -> Vec<Done> {
-            let pairs = banks.iter_mut().zip(inputs).enumerate();
-            let done = pairs.map(|(number, ((bank, root), input))| {
-                let mut accounts = fresh.clone();
-                let module = &mut Module::new(bank, root, &mut accounts);
-                let done = run_in(first + number, module, program, input);
-                (done, accounts)
-            });
-            done.collect()
-        };
+        let run =
+            |first: usize, banks: &mut [(ModuleBank, u64)], inputs: &[Vec<u64>]| -> Vec<Done> {
+                let pairs = banks.iter_mut().zip(inputs).enumerate();
+                let done = pairs.map(|(number, ((bank, root), input))| {
+                    let mut accounts = fresh.clone();
+                    let module = &mut Module::new(bank, root, &mut accounts);
+                    let done = run_in(first + number, module, program, input);
+                    (done, accounts)
+                });
+                done.collect()
+            };
         let words: usize = inputs.iter().map(Vec::len).sum();
         if threads == 1 || self.banks.len() <= threads || words < WORDS_FOR_THREADS {
             return run(0, &mut self.banks, inputs);
@@ -220,10 +227,10 @@ impl Model {
 }
 
 /// Runs a program in a module, and turns its panic into an error.
-pub(super) fn run_in<M: Meter>(
+pub(super) fn run_in<M: WorkMeter>(
     number: usize,
     module: &mut Module<'_, M>,
-    program: &impl Program,
+    program: &impl ModuleProgram,
     input: &[u64],
 ) -> Answered {
     let mut output = Vec::new();
@@ -243,7 +250,7 @@ pub(super) fn run_in<M: Meter>(
     }
 }
 
-impl Device for Model {
+impl ModuleDevice for Model {
     fn modules(&self) -> usize {
         self.banks.len()
     }
@@ -252,7 +259,7 @@ impl Device for Model {
         self.parameters().bank_bytes
     }
 
-    fn round<P: Program>(
+    fn round<P: ModuleProgram>(
         &mut self,
         program: P,
         inputs: Vec<Vec<u64>>,
@@ -260,7 +267,8 @@ impl Device for Model {
         let bank_bytes = self.clock.parameters.bank_bytes;
         check(&inputs, self.banks.len(), bank_bytes)?;
         let done = self.run(&program, &inputs);
-        let (outputs, accounts): (Vec<Answered>, Vec<Vec<Account>>) = done.into_iter().unzip();
+        let (outputs, accounts): (Vec<Answered>, Vec<Vec<ModuleAccount>>) =
+            done.into_iter().unzip();
         let sent = inputs.iter().map(|words| words.len() as u64 * 8);
         let received = outputs.iter().map(|words| match words {
             Ok(words) => words.len() as u64 * 8,
@@ -281,7 +289,7 @@ impl Device for Model {
         }
     }
 
-    fn counters(&self) -> &Counters {
+    fn counters(&self) -> &DeviceCounters {
         &self.clock.counters
     }
 }

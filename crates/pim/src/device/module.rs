@@ -1,15 +1,15 @@
 //! The module as a program sees it.
 
-use super::bank::{Bank, Full};
-use nearfield_hardware::modules::Account;
+use super::bank::{BankFull, ModuleBank};
+use nearfield_hardware::modules::ModuleAccount;
 
 /// The reason why a program failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum ProgramFault {
     /// The bank has no room.
     #[error(transparent)]
-    Full(#[from] Full),
+    Full(#[from] BankFull),
     /// The program does not know the input.
     #[error("word {word} of its input, {value:#x}, is no task")]
     Input {
@@ -21,22 +21,22 @@ pub enum Fault {
 }
 
 /// A program for modules. All modules run the same one, each on the words that it receives.
-pub trait Program: Send + Sync + 'static {
+pub trait ModuleProgram: Send + Sync + 'static {
     /// Runs in one module and writes the words that are sent back to the host. Work before a fault
     /// is not undone.
     ///
     /// # Errors
     /// The reason of a fault.
-    fn run<M: Meter>(
+    fn run<M: WorkMeter>(
         &self,
         module: &mut Module<'_, M>,
         input: &[u64],
         output: &mut Vec<u64>,
-    ) -> Result<(), Fault>;
+    ) -> Result<(), ProgramFault>;
 }
 
 /// A counter of the work of a program.
-pub trait Meter {
+pub trait WorkMeter {
     /// True if the processor has caches, so that fetching the data of several tasks at once pays
     /// off. Modelled modules have no caches.
     const HAS_CACHES: bool;
@@ -54,36 +54,36 @@ pub trait Meter {
     fn hop(&mut self);
 }
 
-impl Meter for Account {
+impl WorkMeter for ModuleAccount {
     const HAS_CACHES: bool = false;
 
     fn begin(&mut self, number: usize) {
-        Account::begin(self, number);
+        ModuleAccount::begin(self, number);
     }
 
     fn instructions(&mut self, count: u64) {
-        Account::instructions(self, count);
+        ModuleAccount::instructions(self, count);
     }
 
     fn read(&mut self, bytes: u64) {
-        Account::read(self, bytes);
+        ModuleAccount::read(self, bytes);
     }
 
     fn write(&mut self, bytes: u64) {
-        Account::write(self, bytes);
+        ModuleAccount::write(self, bytes);
     }
 
     fn compare(&mut self) {
-        Account::compare(self);
+        ModuleAccount::compare(self);
     }
 
     fn hop(&mut self) {
-        Account::hop(self);
+        ModuleAccount::hop(self);
     }
 }
 
 /// A meter that counts nothing.
-impl Meter for () {
+impl WorkMeter for () {
     const HAS_CACHES: bool = true;
 
     fn begin(&mut self, _: usize) {}
@@ -97,13 +97,13 @@ impl Meter for () {
 /// A module, as its program accesses it.
 #[derive(Debug)]
 pub struct Module<'m, M> {
-    bank: &'m mut Bank,
+    bank: &'m mut ModuleBank,
     root: &'m mut u64,
     meter: &'m mut M,
 }
 
-impl<'m, M: Meter> Module<'m, M> {
-    pub(super) fn new(bank: &'m mut Bank, root: &'m mut u64, meter: &'m mut M) -> Self {
+impl<'m, M: WorkMeter> Module<'m, M> {
+    pub(super) fn new(bank: &'m mut ModuleBank, root: &'m mut u64, meter: &'m mut M) -> Self {
         Module { bank, root, meter }
     }
 
@@ -159,8 +159,8 @@ impl<'m, M: Meter> Module<'m, M> {
     /// Allocates a block of words, all zero.
     ///
     /// # Errors
-    /// `Full` if the bank has no room.
-    pub fn allocate(&mut self, words: usize) -> Result<u32, Fault> {
+    /// `BankFull` if the bank has no room.
+    pub fn allocate(&mut self, words: usize) -> Result<u32, ProgramFault> {
         Ok(self.bank.allocate(words)?)
     }
 

@@ -1,9 +1,9 @@
 //! Modules that are worker threads.
 
-use super::counters::Counters;
+use super::counters::DeviceCounters;
 use super::model::run_in;
-use super::module::{Module, Program};
-use super::{Answered, BANK_BYTES_MAX, Bank, Device, ModuleError, RoundError, check};
+use super::module::{Module, ModuleProgram};
+use super::{Answered, BANK_BYTES_MAX, ModuleBank, ModuleDevice, ModuleError, RoundError, check};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use std::thread::JoinHandle;
 
@@ -11,28 +11,28 @@ use std::thread::JoinHandle;
 /// connect them with the host. Time is real. Dropping the value ends the threads.
 #[derive(Debug)]
 pub struct Workers {
-    workers: Vec<Worker>,
+    workers: Vec<ModuleWorker>,
     modules: usize,
     bank_bytes: u64,
-    counters: Counters,
+    counters: DeviceCounters,
 }
 
 #[derive(Debug)]
-struct Worker {
+struct ModuleWorker {
     /// The channel to the thread; `None` only while the worker is dropped.
     tasks: Option<Sender<Task>>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// A task of a worker with its modules.
-type Task = Box<dyn FnOnce(&mut Owned) + Send>;
+type Task = Box<dyn FnOnce(&mut WorkerModules) + Send>;
 
 /// The modules of a worker: `first` and every `stride`-th module after it.
 #[derive(Debug)]
-struct Owned {
+struct WorkerModules {
     first: usize,
     stride: usize,
-    banks: Vec<(Bank, u64)>,
+    banks: Vec<(ModuleBank, u64)>,
 }
 
 impl Workers {
@@ -59,12 +59,12 @@ impl Workers {
             workers: Vec::new(),
             modules,
             bank_bytes,
-            counters: Counters::default(),
+            counters: DeviceCounters::default(),
         };
         for first in 0..threads {
             let numbers = (first..modules).step_by(threads);
-            let banks = numbers.map(|_| (Bank::new(bank_bytes), 0));
-            let mut owned = Owned {
+            let banks = numbers.map(|_| (ModuleBank::new(bank_bytes), 0));
+            let mut owned = WorkerModules {
                 first,
                 stride: threads,
                 banks: banks.collect(),
@@ -76,7 +76,7 @@ impl Workers {
                 }
             };
             let thread = std::thread::Builder::new().name(format!("module-{first}"));
-            started.workers.push(Worker {
+            started.workers.push(ModuleWorker {
                 tasks: Some(tasks),
                 thread: Some(thread.spawn(work)?),
             });
@@ -85,7 +85,7 @@ impl Workers {
     }
 }
 
-impl Device for Workers {
+impl ModuleDevice for Workers {
     fn modules(&self) -> usize {
         self.modules
     }
@@ -94,7 +94,7 @@ impl Device for Workers {
         self.bank_bytes
     }
 
-    fn round<P: Program>(
+    fn round<P: ModuleProgram>(
         &mut self,
         program: P,
         inputs: Vec<Vec<u64>>,
@@ -111,7 +111,7 @@ impl Device for Workers {
         for (worker, part) in self.workers.iter().zip(parts) {
             let (answer, answered) = bounded(1);
             let program = std::sync::Arc::clone(&program);
-            let task: Task = Box::new(move |owned: &mut Owned| {
+            let task: Task = Box::new(move |owned: &mut WorkerModules| {
                 let (first, stride) = (owned.first, owned.stride);
                 let pairs = owned.banks.iter_mut().zip(&part).enumerate();
                 let done = pairs.map(|(number, ((bank, root), input))| {
@@ -137,7 +137,7 @@ impl Device for Workers {
         Ok(outputs)
     }
 
-    fn counters(&self) -> &Counters {
+    fn counters(&self) -> &DeviceCounters {
         &self.counters
     }
 }

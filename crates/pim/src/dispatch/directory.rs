@@ -1,10 +1,10 @@
 //! The directory of modules and their keys.
 
-use crate::dispatch::ordered::Ordered;
+use crate::dispatch::ordered::SortedPlaceMap;
 
 /// A range of keys that one module owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Partition {
+pub struct WordPartition {
     /// The greatest key of the range.
     pub last: u64,
     /// The module that owns the keys.
@@ -31,36 +31,36 @@ pub struct Partition {
 /// Every operation looks up its partition, so the search uses an array that contains only their
 /// starts.
 #[derive(Clone, Debug, Default)]
-pub struct Directory {
+pub struct PartitionDirectory {
     /// Places of the partitions, by their starts.
-    places: Ordered,
+    places: SortedPlaceMap,
     /// Partitions by place.
-    planned: Vec<Planned>,
+    planned: Vec<PlannedPartition>,
     /// Unused places.
     free: Vec<u32>,
 }
 
 /// The place of a partition in a directory, valid while the directory contains the partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place(u32);
+pub(crate) struct PartitionPlace(u32);
 
-impl Place {
-    /// Returns a number less than [`Directory::places`].
+impl PartitionPlace {
+    /// Returns a number less than [`PartitionDirectory::places`].
     pub fn number(self) -> usize {
         self.0 as usize
     }
 
     /// Returns the place that has a number.
-    pub fn of(number: u32) -> Place {
-        Place(number)
+    pub fn of(number: u32) -> PartitionPlace {
+        PartitionPlace(number)
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Planned {
+struct PlannedPartition {
     /// The least key of the partition's range.
     start: u64,
-    partition: Partition,
+    partition: WordPartition,
     /// Number of keys that operations of this batch may insert.
     coming: u64,
     /// Number of keys that operations of this batch may remove.
@@ -71,7 +71,7 @@ struct Planned {
     is_counted: bool,
 }
 
-impl Planned {
+impl PlannedPartition {
     /// Returns true if the partition may have keys.
     fn may_have(&self) -> bool {
         !self.is_counted || self.partition.count + self.coming > 0
@@ -93,11 +93,11 @@ impl Planned {
     }
 }
 
-impl Directory {
+impl PartitionDirectory {
     /// Adds a partition that begins at `start`, and replaces one that begins there. It must not
     /// overlap others.
-    pub fn insert(&mut self, start: u64, partition: Partition) {
-        let planned = Planned {
+    pub fn insert(&mut self, start: u64, partition: WordPartition) {
+        let planned = PlannedPartition {
             start,
             partition,
             coming: 0,
@@ -123,26 +123,26 @@ impl Directory {
     }
 
     /// Removes a partition.
-    pub fn remove(&mut self, start: u64) -> Option<Partition> {
+    pub fn remove(&mut self, start: u64) -> Option<WordPartition> {
         let place = self.places.remove(start)?;
         self.free.push(place);
         Some(self.planned[place as usize].partition)
     }
 
     /// Returns the place of the partition to which a key belongs. O(log n).
-    pub(crate) fn find(&self, key: u64) -> Option<Place> {
+    pub(crate) fn find(&self, key: u64) -> Option<PartitionPlace> {
         let place = self.places.floor(key)?;
         let last = self.planned[place as usize].partition.last;
-        (key <= last).then_some(Place(place))
+        (key <= last).then_some(PartitionPlace(place))
     }
 
     /// Returns the start of the partition in a place.
-    pub(crate) fn start(&self, place: Place) -> u64 {
+    pub(crate) fn start(&self, place: PartitionPlace) -> u64 {
         self.planned[place.number()].start
     }
 
     /// Returns the partition in a place.
-    pub(crate) fn partition(&self, place: Place) -> &Partition {
+    pub(crate) fn partition(&self, place: PartitionPlace) -> &WordPartition {
         &self.planned[place.number()].partition
     }
 
@@ -152,18 +152,18 @@ impl Directory {
     }
 
     /// Returns the start of the partition to which a key belongs, and the partition.
-    pub fn of(&self, key: u64) -> Option<(u64, Partition)> {
+    pub fn of(&self, key: u64) -> Option<(u64, WordPartition)> {
         let place = self.find(key)?;
         Some((self.start(place), *self.partition(place)))
     }
 
     /// Returns the places of all partitions in ascending order.
-    pub(crate) fn in_order(&self) -> impl Iterator<Item = Place> {
-        self.places.places().map(Place)
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = PartitionPlace> {
+        self.places.places().map(PartitionPlace)
     }
 
     /// Returns all partitions with their starts, in ascending order.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, Partition)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u64, WordPartition)> {
         let places = self.in_order();
         places.map(|place| (self.start(place), *self.partition(place)))
     }
@@ -191,8 +191,8 @@ impl Directory {
     }
 
     /// Keeps the partitions for which `is_kept` returns true. It is called in ascending order.
-    fn retain(&mut self, mut is_kept: impl FnMut(&Planned) -> bool) {
-        let Directory {
+    fn retain(&mut self, mut is_kept: impl FnMut(&PlannedPartition) -> bool) {
+        let PartitionDirectory {
             places,
             planned,
             free,
@@ -207,7 +207,7 @@ impl Directory {
     }
 
     /// Removes and returns the partitions that are known to be empty.
-    pub(crate) fn take_empty(&mut self) -> Vec<(u64, Partition)> {
+    pub(crate) fn take_empty(&mut self) -> Vec<(u64, WordPartition)> {
         let mut empty = Vec::new();
         self.retain(|planned| {
             let is_empty = planned.is_counted && planned.partition.count == 0;
@@ -220,14 +220,14 @@ impl Directory {
     }
 
     /// Records that an operation of this batch may insert a key into a partition.
-    pub(crate) fn may_come(&mut self, place: Place, key: u64) {
+    pub(crate) fn may_come(&mut self, place: PartitionPlace, key: u64) {
         let planned = &mut self.planned[place.number()];
         planned.coming += 1;
         planned.partition.lowest = planned.partition.lowest.min(key);
     }
 
     /// Records that an operation of this batch may remove a key.
-    pub(crate) fn may_go(&mut self, place: Place, key: u64) {
+    pub(crate) fn may_go(&mut self, place: PartitionPlace, key: u64) {
         let planned = &mut self.planned[place.number()];
         planned.going += 1;
         planned.is_least_going |= planned.partition.least == Some(key);
@@ -241,7 +241,7 @@ impl Directory {
         to: u64,
         wanted: u64,
         descends: bool,
-        mut each: impl FnMut(Place),
+        mut each: impl FnMut(PartitionPlace),
     ) {
         if from > to {
             return;
@@ -256,7 +256,7 @@ impl Directory {
             let last = planned.partition.last;
             let is_above = planned.partition.lowest > to;
             if last >= from && !is_above && planned.may_have() && sure < wanted {
-                each(Place(place));
+                each(PartitionPlace(place));
                 // For a partition at an end of the range, the number of keys within the range is
                 // unknown, except that the least key may be known to be in it.
                 if planned.start >= from && last <= to {
@@ -278,10 +278,14 @@ impl Directory {
     }
 
     /// Records the batch number in the partitions for which `is_asked` returns true.
-    pub(crate) fn touch(&mut self, batch: u64, is_asked: impl Fn(Place, &Partition) -> bool) {
+    pub(crate) fn touch(
+        &mut self,
+        batch: u64,
+        is_asked: impl Fn(PartitionPlace, &WordPartition) -> bool,
+    ) {
         for place in self.places.places() {
             let partition = &mut self.planned[place as usize].partition;
-            if is_asked(Place(place), partition) {
+            if is_asked(PartitionPlace(place), partition) {
                 partition.used = batch;
             }
         }
@@ -305,20 +309,20 @@ impl Directory {
     }
 
     /// Marks the number of keys of a partition as unknown.
-    pub(crate) fn lose_count(&mut self, place: Place) {
+    pub(crate) fn lose_count(&mut self, place: PartitionPlace) {
         let planned = &mut self.planned[place.number()];
         planned.is_counted = false;
         planned.partition.least = None;
     }
 
     /// Sets the least known key of a partition.
-    pub(crate) fn set_least(&mut self, place: Place, least: Option<u64>) {
+    pub(crate) fn set_least(&mut self, place: PartitionPlace, least: Option<u64>) {
         self.planned[place.number()].partition.least = least;
     }
 
     /// Ends a batch for a partition, to which `came` keys were added and from which `went` keys
     /// were removed.
-    pub(crate) fn settle(&mut self, place: Place, came: u64, went: u64) {
+    pub(crate) fn settle(&mut self, place: PartitionPlace, came: u64, went: u64) {
         let planned = &mut self.planned[place.number()];
         let partition = &mut planned.partition;
         partition.count = (partition.count + came).saturating_sub(went);
@@ -332,10 +336,10 @@ impl Directory {
 mod tests {
     use super::*;
 
-    fn directory(parts: &[(u64, u64, u64)]) -> Directory {
-        let mut directory = Directory::default();
+    fn directory(parts: &[(u64, u64, u64)]) -> PartitionDirectory {
+        let mut directory = PartitionDirectory::default();
         for (module, &(start, last, count)) in parts.iter().enumerate() {
-            let partition = Partition {
+            let partition = WordPartition {
                 last,
                 module,
                 count,
@@ -349,7 +353,13 @@ mod tests {
         directory
     }
 
-    fn candidates(directory: &Directory, from: u64, to: u64, wanted: u64, down: bool) -> Vec<u64> {
+    fn candidates(
+        directory: &PartitionDirectory,
+        from: u64,
+        to: u64,
+        wanted: u64,
+        down: bool,
+    ) -> Vec<u64> {
         let mut starts = Vec::new();
         directory.candidates(from, to, wanted, down, |place| {
             starts.push(directory.start(place));
@@ -357,7 +367,7 @@ mod tests {
         starts
     }
 
-    fn at(directory: &Directory, key: u64) -> Place {
+    fn at(directory: &PartitionDirectory, key: u64) -> PartitionPlace {
         directory.find(key).unwrap()
     }
 
@@ -399,7 +409,7 @@ mod tests {
         // A partition replaces one with the same start.
         directory.insert(
             60,
-            Partition {
+            WordPartition {
                 last: 60,
                 ..partition
             },
@@ -439,7 +449,7 @@ mod tests {
         let lowest = 14;
         directory.insert(
             start,
-            Partition {
+            WordPartition {
                 lowest,
                 ..partition
             },

@@ -1,49 +1,49 @@
 //! The execution of tasks in a module.
 
-use crate::device::{Fault, Meter, Module};
-use crate::dispatch::task::{Answer, Task};
+use crate::device::{Module, ProgramFault, WorkMeter};
+use crate::dispatch::task::{ModuleTask, ModuleTaskResult};
 use crate::dispatch::wire::Wire;
-use crate::structures::list::List;
+use crate::structures::list::OrderedKeyList;
 
 /// Number of instructions for reading a task and writing its result. *Assumed*.
 pub(crate) const INSTRUCTIONS_PER_TASK: u64 = 60;
 
 /// The lists of a module.
-pub(crate) trait Lists {
+pub(crate) trait PartitionLists {
     /// The structure that holds the keys.
-    type List: List;
+    type List: OrderedKeyList;
 
     /// Returns the list of the partition to which a key belongs, or that begins at it; `None` if
     /// the module does not have it.
-    fn find<M: Meter>(
+    fn find<M: WorkMeter>(
         &mut self,
         module: &mut Module<'_, M>,
         key: u64,
-    ) -> Result<Option<Self::List>, Fault>;
+    ) -> Result<Option<Self::List>, ProgramFault>;
 
     /// Builds a partition whose keys differ only in their lowest `bits` bits, and returns its list.
-    fn build<M: Meter>(
+    fn build<M: WorkMeter>(
         &mut self,
         module: &mut Module<'_, M>,
         start: u64,
         bits: u32,
         entries: &[u64],
-    ) -> Result<Self::List, Fault>;
+    ) -> Result<Self::List, ProgramFault>;
 
     /// Removes a partition.
-    fn free<M: Meter>(&mut self, module: &mut Module<'_, M>, start: u64);
+    fn free<M: WorkMeter>(&mut self, module: &mut Module<'_, M>, start: u64);
 
     /// Sets the number of levels by which a partition is found, if it exists. It has no effect
     /// where partitions are not in a list.
     ///
     /// # Errors
-    /// `Full` if there is no room for more levels. The partition is then found as before.
-    fn set_height<M: Meter>(
+    /// `BankFull` if there is no room for more levels. The partition is then found as before.
+    fn set_height<M: WorkMeter>(
         &mut self,
         _: &mut Module<'_, M>,
         _start: u64,
         _height: usize,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ProgramFault> {
         Ok(())
     }
 }
@@ -52,8 +52,8 @@ pub(crate) trait Lists {
 const AHEAD: usize = 16;
 
 /// A task that was read.
-struct Read<'w> {
-    task: Task<'w>,
+struct DecodedTask<'w> {
+    task: ModuleTask<'w>,
     list: u32,
     tag: u32,
 }
@@ -62,15 +62,15 @@ struct Read<'w> {
 ///
 /// # Errors
 /// An invalid task.
-pub(crate) fn run<M: Meter, L: Lists>(
+pub(crate) fn run<M: WorkMeter, L: PartitionLists>(
     module: &mut Module<'_, M>,
     mut input: &[u64],
     output: &mut Vec<u64>,
     lists: &mut L,
     mut wire: impl Wire,
-) -> Result<(), Fault> {
+) -> Result<(), ProgramFault> {
     let words = input.len();
-    let mut ahead: Vec<Read<'_>> = Vec::with_capacity(AHEAD);
+    let mut ahead: Vec<DecodedTask<'_>> = Vec::with_capacity(AHEAD);
     let mut wanted = Vec::with_capacity(AHEAD);
     let mut number = 0;
     while !input.is_empty() {
@@ -80,13 +80,13 @@ pub(crate) fn run<M: Meter, L: Lists>(
         {
             let word = words - input.len();
             let Some((task, list, tag)) = wire.next(&mut input) else {
-                fault = Some(Fault::Input { word, value });
+                fault = Some(ProgramFault::Input { word, value });
                 break;
             };
-            ahead.push(Read { task, list, tag });
+            ahead.push(DecodedTask { task, list, tag });
         }
         if M::HAS_CACHES {
-            wanted.extend(ahead.iter().filter_map(Read::looks_for));
+            wanted.extend(ahead.iter().filter_map(DecodedTask::looks_for));
             L::List::fetch(module, &mut wanted);
         }
         for read in ahead.drain(..) {
@@ -104,55 +104,59 @@ pub(crate) fn run<M: Meter, L: Lists>(
     Ok(())
 }
 
-impl Read<'_> {
+impl DecodedTask<'_> {
     /// Returns the list and the key to search, if the task has the list.
     fn looks_for(&self) -> Option<(u32, u64)> {
         let key = match self.task {
-            Task::Get { key }
-            | Task::Insert { key, .. }
-            | Task::Update { key, .. }
-            | Task::Updates { key, .. }
-            | Task::Remove { key }
-            | Task::Floor { key, .. }
-            | Task::Scan { from: key, .. } => key,
-            Task::Build { .. } | Task::Free { .. } | Task::Height { .. } => return None,
+            ModuleTask::Get { key }
+            | ModuleTask::Insert { key, .. }
+            | ModuleTask::Update { key, .. }
+            | ModuleTask::Updates { key, .. }
+            | ModuleTask::Remove { key }
+            | ModuleTask::Floor { key, .. }
+            | ModuleTask::Scan { from: key, .. } => key,
+            ModuleTask::Build { .. } | ModuleTask::Free { .. } | ModuleTask::Height { .. } => {
+                return None;
+            }
         };
         (self.list != 0).then_some((self.list, key))
     }
 }
 
 /// Executes a task.
-fn one<M: Meter, L: Lists>(
+fn one<M: WorkMeter, L: PartitionLists>(
     module: &mut Module<'_, M>,
-    read: &Read<'_>,
+    read: &DecodedTask<'_>,
     lists: &mut L,
-    say: impl FnOnce(Answer<'_>),
-) -> Result<(), Fault> {
+    say: impl FnOnce(ModuleTaskResult<'_>),
+) -> Result<(), ProgramFault> {
     module.instructions(INSTRUCTIONS_PER_TASK);
     let key = match read.task {
-        Task::Get { key }
-        | Task::Insert { key, .. }
-        | Task::Update { key, .. }
-        | Task::Updates { key, .. }
-        | Task::Remove { key } => key,
-        Task::Floor { start, .. } | Task::Scan { start, .. } => start,
-        Task::Build {
+        ModuleTask::Get { key }
+        | ModuleTask::Insert { key, .. }
+        | ModuleTask::Update { key, .. }
+        | ModuleTask::Updates { key, .. }
+        | ModuleTask::Remove { key } => key,
+        ModuleTask::Floor { start, .. } | ModuleTask::Scan { start, .. } => start,
+        ModuleTask::Build {
             start,
             bits,
             entries,
         } => {
             let built = lists.build(module, start, bits, entries);
-            say(built.map_or(Answer::Full, |list| Answer::Value(list.head().into())));
+            say(built.map_or(ModuleTaskResult::Full, |list| {
+                ModuleTaskResult::Value(list.head().into())
+            }));
             return Ok(());
         }
-        Task::Free { start } => {
+        ModuleTask::Free { start } => {
             lists.free(module, start);
-            say(Answer::Nothing);
+            say(ModuleTaskResult::Nothing);
             return Ok(());
         }
-        Task::Height { start, height } => {
+        ModuleTask::Height { start, height } => {
             let set = lists.set_height(module, start, height as usize);
-            say(set.map_or(Answer::Full, |()| Answer::Nothing));
+            say(set.map_or(ModuleTaskResult::Full, |()| ModuleTaskResult::Nothing));
             return Ok(());
         }
     };
@@ -163,34 +167,36 @@ fn one<M: Meter, L: Lists>(
     match list {
         Some(list) => work(module, list, &read.task, say),
         // There is no list only if the partition had no room.
-        None => say(Answer::Full),
+        None => say(ModuleTaskResult::Full),
     }
     Ok(())
 }
 
-fn work<M: Meter>(
+fn work<M: WorkMeter>(
     module: &mut Module<'_, M>,
-    list: impl List,
-    task: &Task<'_>,
-    say: impl FnOnce(Answer<'_>),
+    list: impl OrderedKeyList,
+    task: &ModuleTask<'_>,
+    say: impl FnOnce(ModuleTaskResult<'_>),
 ) {
-    let value = |value: Option<u64>| value.map_or(Answer::Nothing, Answer::Value);
-    let stored = |stored: Result<Option<u64>, Fault>| stored.map_or(Answer::Full, value);
+    let value =
+        |value: Option<u64>| value.map_or(ModuleTaskResult::Nothing, ModuleTaskResult::Value);
+    let stored =
+        |stored: Result<Option<u64>, ProgramFault>| stored.map_or(ModuleTaskResult::Full, value);
     let answer = match *task {
-        Task::Get { key } => value(list.get(module, key)),
-        Task::Insert { key, value } => stored(list.insert(module, key, value)),
-        Task::Update {
+        ModuleTask::Get { key } => value(list.get(module, key)),
+        ModuleTask::Insert { key, value } => stored(list.insert(module, key, value)),
+        ModuleTask::Update {
             key,
             previous,
             value,
         } => stored(list.update(module, key, previous, value)),
-        Task::Updates { key, values } => stored(updates(module, list, key, values)),
-        Task::Remove { key } => value(list.remove(module, key)),
-        Task::Floor { key, .. } => match list.floor(module, key) {
-            Some((key, value)) => return say(Answer::Entries(&[key, value])),
-            None => Answer::Nothing,
+        ModuleTask::Updates { key, values } => stored(updates(module, list, key, values)),
+        ModuleTask::Remove { key } => value(list.remove(module, key)),
+        ModuleTask::Floor { key, .. } => match list.floor(module, key) {
+            Some((key, value)) => return say(ModuleTaskResult::Entries(&[key, value])),
+            None => ModuleTaskResult::Nothing,
         },
-        Task::Scan {
+        ModuleTask::Scan {
             from,
             to,
             limit,
@@ -202,25 +208,27 @@ fn work<M: Meter>(
             } else {
                 ascend(module, list, from, to, limit)
             };
-            return say(Answer::Entries(&entries));
+            return say(ModuleTaskResult::Entries(&entries));
         }
-        Task::Build { .. } | Task::Free { .. } | Task::Height { .. } => Answer::Nothing,
+        ModuleTask::Build { .. } | ModuleTask::Free { .. } | ModuleTask::Height { .. } => {
+            ModuleTaskResult::Nothing
+        }
     };
     say(answer);
 }
 
 /// Executes several updates of a key. If the first applies, so do the others, so the last value is
 /// set at once.
-fn updates<M: Meter>(
+fn updates<M: WorkMeter>(
     module: &mut Module<'_, M>,
-    list: impl List,
+    list: impl OrderedKeyList,
     key: u64,
     values: &[u64],
-) -> Result<Option<u64>, Fault> {
+) -> Result<Option<u64>, ProgramFault> {
     let (first, last) = (values.first().copied(), values.last().copied());
     let before = list.update(module, key, first, last)?;
     if before != first {
-        let after = Task::updated(before, values);
+        let after = ModuleTask::updated(before, values);
         if after != before {
             list.update(module, key, before, after)?;
         }
@@ -229,9 +237,9 @@ fn updates<M: Meter>(
 }
 
 /// Returns keys and values from `from` up to `to`.
-fn ascend<M: Meter>(
+fn ascend<M: WorkMeter>(
     module: &mut Module<'_, M>,
-    list: impl List,
+    list: impl OrderedKeyList,
     from: u64,
     to: u64,
     limit: u64,
@@ -251,9 +259,9 @@ fn ascend<M: Meter>(
 
 /// Returns keys and values from `to` down to `from`. Each of them is searched, because lists are
 /// linked in one direction only.
-fn descend<M: Meter>(
+fn descend<M: WorkMeter>(
     module: &mut Module<'_, M>,
-    list: impl List,
+    list: impl OrderedKeyList,
     from: u64,
     to: u64,
     limit: u64,

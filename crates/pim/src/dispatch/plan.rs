@@ -1,42 +1,44 @@
 //! The execution of a batch: the tasks of its operations, and the outcomes from their results.
 
 use crate::device::{ModuleError, RoundError};
-use crate::dispatch::directory::{Directory, Partition, Place};
-use crate::dispatch::routing::Routing;
-use crate::dispatch::shared_scans::{Reach, Read, Walk};
-use crate::dispatch::task::{Answer, Task};
+use crate::dispatch::directory::{PartitionDirectory, PartitionPlace, WordPartition};
+use crate::dispatch::routing::BatchRouting;
+use crate::dispatch::shared_scans::{PartitionScanRead, ScanKeyRange, SharedScanPass};
+use crate::dispatch::task::{ModuleTask, ModuleTaskResult};
 use crate::dispatch::wire::Replied;
 use nearfield_core::plan::inclusive;
-use nearfield_core::{Direction, Error, Input, Operation, Output, Words};
+use nearfield_core::{
+    BatchInput, BatchOutput, IndexOperation, OperationError, ScanDirection, Words,
+};
 use std::collections::BTreeSet;
 
 /// The tasks of a batch, by module, in the order of its operations. Each module executes its tasks
 /// in this order. All modules together therefore return what a single one would that executes the
 /// operations in order.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct ModuleTaskPlan {
     /// Tasks by module, encoded.
     pub inputs: Vec<Vec<u64>>,
     /// The parts of all operations, in their order.
-    parts: Vec<Part>,
+    parts: Vec<TaskUse>,
     /// The tasks that were sent, by tag.
-    sent: Vec<Sent>,
+    sent: Vec<SentTask>,
 }
 
 /// The use of a task's result by an operation.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct TaskUse {
     /// Position of the operation.
     position: u32,
     /// The partition that the operation uses.
-    place: Place,
+    place: PartitionPlace,
     /// Tag of the task, which was sent for this operation or for an earlier one.
     tag: u32,
 }
 
 /// A task that was sent.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct SentTask {
     /// Position of the operation for which the task was sent.
     position: u32,
     module: u32,
@@ -57,7 +59,7 @@ pub(crate) struct Replica {
 
 impl Replica {
     /// Returns the copy that the directory names.
-    pub fn first(partition: &Partition) -> Replica {
+    pub fn first(partition: &WordPartition) -> Replica {
         Replica {
             module: partition.module,
             list: partition.list,
@@ -66,16 +68,16 @@ impl Replica {
 }
 
 /// The keys that partitions gained and lost, by place.
-struct Changes<'d> {
-    directory: &'d Directory,
-    changes: Vec<Option<Change>>,
+struct PartitionChanges<'d> {
+    directory: &'d PartitionDirectory,
+    changes: Vec<Option<PartitionChange>>,
     /// The changed partitions.
-    changed: Vec<Place>,
+    changed: Vec<PartitionPlace>,
 }
 
-impl<'d> Changes<'d> {
-    fn new(directory: &'d Directory) -> Changes<'d> {
-        Changes {
+impl<'d> PartitionChanges<'d> {
+    fn new(directory: &'d PartitionDirectory) -> PartitionChanges<'d> {
+        PartitionChanges {
             directory,
             changes: vec![None; directory.places()],
             changed: Vec::new(),
@@ -83,12 +85,12 @@ impl<'d> Changes<'d> {
     }
 
     /// Returns the change of a partition.
-    fn of(&mut self, place: Place) -> &mut Change {
+    fn of(&mut self, place: PartitionPlace) -> &mut PartitionChange {
         let change = &mut self.changes[place.number()];
         if change.is_none() {
             self.changed.push(place);
         }
-        change.get_or_insert_with(|| Change {
+        change.get_or_insert_with(|| PartitionChange {
             came: 0,
             went: 0,
             is_lost: false,
@@ -99,7 +101,7 @@ impl<'d> Changes<'d> {
 
 /// The numbers of keys that a partition gained and lost.
 #[derive(Clone, Copy, Debug)]
-struct Change {
+struct PartitionChange {
     came: u64,
     went: u64,
     /// True if the numbers are unknown.
@@ -108,7 +110,7 @@ struct Change {
     least: Option<u64>,
 }
 
-impl Change {
+impl PartitionChange {
     /// Records that a key is present.
     fn has(&mut self, key: u64) {
         self.least = Some(self.least.map_or(key, |least| least.min(key)));
@@ -131,44 +133,45 @@ impl Tags {
     }
 
     /// Returns the tag of an earlier task whose result an operation uses, if there is one.
-    fn shared(&self, requests: &Routing, number: usize) -> Option<u32> {
+    fn shared(&self, requests: &BatchRouting, number: usize) -> Option<u32> {
         let tag = self.0.get(requests.source(number)?).copied();
         tag.filter(|&tag| tag != NOBODY)
     }
 }
 
-impl Plan {
+impl ModuleTaskPlan {
     /// Plans the tasks of modules for the operations of a batch.
     ///
     /// The tasks are appended to `inputs`, whose existing tasks have no tags of operations.
     /// `create` makes a partition for a key that may be inserted where there is none. `read`
     /// returns the copy from which the operation of a number reads the partition in a place.
     pub fn new(
-        input: Input<'_, Words>,
+        input: BatchInput<'_, Words>,
         inputs: Vec<Vec<u64>>,
-        requests: &Routing,
-        directory: &mut Directory,
-        mut create: impl FnMut(&mut Directory, u64) -> Option<Place>,
-        mut read: impl FnMut(&Directory, Place, u64) -> Replica,
-    ) -> Plan {
+        requests: &BatchRouting,
+        directory: &mut PartitionDirectory,
+        mut create: impl FnMut(&mut PartitionDirectory, u64) -> Option<PartitionPlace>,
+        mut read: impl FnMut(&PartitionDirectory, PartitionPlace, u64) -> Replica,
+    ) -> ModuleTaskPlan {
         let operations = input.operations();
-        let mut plan = Plan {
+        let mut plan = ModuleTaskPlan {
             inputs,
             parts: Vec::with_capacity(operations.len()),
             sent: Vec::with_capacity(operations.len()),
         };
         let mut walk = requests.walk();
         let mut tags = Tags::default();
-        let mut home = |directory: &mut Directory, number, key| {
+        let mut home = |directory: &mut PartitionDirectory, number, key| {
             let place = requests.place(number, key, directory);
             place.or_else(|| create(directory, key))
         };
-        let first =
-            |directory: &Directory, place| (place, Replica::first(directory.partition(place)));
+        let first = |directory: &PartitionDirectory, place| {
+            (place, Replica::first(directory.partition(place)))
+        };
         for (number, operation) in operations.iter().enumerate() {
             let position = number as u32;
             match *operation {
-                Operation::Get { key } => {
+                IndexOperation::Get { key } => {
                     let Some(place) = requests.place(number, key, directory) else {
                         continue;
                     };
@@ -176,22 +179,22 @@ impl Plan {
                         Some(tag) => plan.share(position, place, tag),
                         None => {
                             let copy = read(directory, place, position.into());
-                            let tag = plan.add(position, (place, copy), Task::Get { key });
+                            let tag = plan.add(position, (place, copy), ModuleTask::Get { key });
                             if requests.combines() {
                                 tags.note(number, tag);
                             }
                         }
                     }
                 }
-                Operation::Insert { key, value } => {
+                IndexOperation::Insert { key, value } => {
                     if let Some(place) = home(directory, number, key) {
-                        let task = Task::Insert { key, value };
+                        let task = ModuleTask::Insert { key, value };
                         plan.add(position, first(directory, place), task);
                         walk.wrote(place);
                         directory.may_come(place, key);
                     }
                 }
-                Operation::Update {
+                IndexOperation::Update {
                     key,
                     value,
                     previous,
@@ -220,7 +223,7 @@ impl Plan {
                         }
                     }
                 }
-                Operation::Remove { key } | Operation::RemoveIf { key, .. } => {
+                IndexOperation::Remove { key } | IndexOperation::RemoveIf { key, .. } => {
                     if let Some(place) = requests.place(number, key, directory) {
                         let task = removal(input, operation, key);
                         plan.add(position, first(directory, place), task);
@@ -228,18 +231,19 @@ impl Plan {
                         directory.may_go(place, key);
                     }
                 }
-                Operation::Predecessor { key } => {
+                IndexOperation::Predecessor { key } => {
                     let directory = &*directory;
                     directory.candidates(0, key, 1, true, |place| {
                         let start = directory.start(place);
                         let copy = read(directory, place, position.into());
-                        plan.add(position, (place, copy), Task::Floor { start, key });
+                        plan.add(position, (place, copy), ModuleTask::Floor { start, key });
                     });
                 }
-                Operation::Successor { key } => {
-                    plan.scan(position, directory, Reach::next(key), false, &mut read);
+                IndexOperation::Successor { key } => {
+                    let reach = ScanKeyRange::next(key);
+                    plan.scan(position, directory, reach, false, &mut read);
                 }
-                Operation::Scan {
+                IndexOperation::Scan {
                     range,
                     limit,
                     direction,
@@ -248,14 +252,14 @@ impl Plan {
                         continue;
                     };
                     let limit = limit.into();
-                    let reach = Reach { from, to, limit };
-                    if direction == Direction::Descending {
+                    let reach = ScanKeyRange { from, to, limit };
+                    if direction == ScanDirection::Descending {
                         plan.scan(position, directory, reach, true, &mut read);
                     } else {
                         plan.scan_together(position, directory, reach, &mut walk, &mut read);
                     }
                 }
-                Operation::Refused => {}
+                IndexOperation::Refused => {}
             }
         }
         plan
@@ -264,12 +268,12 @@ impl Plan {
     fn scan(
         &mut self,
         position: u32,
-        directory: &Directory,
-        reach: Reach,
+        directory: &PartitionDirectory,
+        reach: ScanKeyRange,
         descends: bool,
-        read: &mut impl FnMut(&Directory, Place, u64) -> Replica,
+        read: &mut impl FnMut(&PartitionDirectory, PartitionPlace, u64) -> Replica,
     ) {
-        let Reach { from, to, limit } = reach;
+        let ScanKeyRange { from, to, limit } = reach;
         directory.candidates(from, to, limit, descends, |place| {
             let copy = read(directory, place, position.into());
             self.add(
@@ -284,18 +288,18 @@ impl Plan {
     fn scan_together(
         &mut self,
         position: u32,
-        directory: &Directory,
-        reach: Reach,
-        walk: &mut Walk<'_>,
-        read: &mut impl FnMut(&Directory, Place, u64) -> Replica,
+        directory: &PartitionDirectory,
+        reach: ScanKeyRange,
+        walk: &mut SharedScanPass<'_>,
+        read: &mut impl FnMut(&PartitionDirectory, PartitionPlace, u64) -> Replica,
     ) {
-        let Reach { from, to, limit } = reach;
+        let ScanKeyRange { from, to, limit } = reach;
         directory.candidates(from, to, limit, false, |place| {
             let own = reach.within(directory.start(place), directory.partition(place));
             let (number, reach) = match walk.read(place, &own) {
-                Read::Again(tag) => return self.share(position, place, tag),
-                Read::First(number, reach) => (Some(number), reach),
-                Read::Own => (None, reach),
+                PartitionScanRead::Again(tag) => return self.share(position, place, tag),
+                PartitionScanRead::First(number, reach) => (Some(number), reach),
+                PartitionScanRead::Own => (None, reach),
             };
             let copy = read(directory, place, position.into());
             let task = reach.task(directory, place, false);
@@ -307,8 +311,8 @@ impl Plan {
     }
 
     /// Makes an operation use the result of an earlier task.
-    fn share(&mut self, position: u32, place: Place, tag: u32) {
-        self.parts.push(Part {
+    fn share(&mut self, position: u32, place: PartitionPlace, tag: u32) {
+        self.parts.push(TaskUse {
             position,
             place,
             tag,
@@ -327,9 +331,14 @@ impl Plan {
     }
 
     /// Adds a task for an operation, and returns its tag.
-    fn add(&mut self, position: u32, (place, copy): (Place, Replica), task: Task<'_>) -> u32 {
+    fn add(
+        &mut self,
+        position: u32,
+        (place, copy): (PartitionPlace, Replica),
+        task: ModuleTask<'_>,
+    ) -> u32 {
         let tag = self.sent.len() as u32;
-        self.sent.push(Sent {
+        self.sent.push(SentTask {
             position,
             module: copy.module as u32,
         });
@@ -341,14 +350,14 @@ impl Plan {
     }
 
     /// Returns the partition of each task.
-    pub fn tasks(&self) -> impl Iterator<Item = Place> {
+    pub fn tasks(&self) -> impl Iterator<Item = PartitionPlace> {
         let parts = self.parts.iter();
         let own = parts.filter(|part| self.sent[part.tag as usize].position == part.position);
         own.map(|part| part.place)
     }
 
     /// Discards the plan's effects on the directory.
-    pub fn give_up(&self, directory: &mut Directory) {
+    pub fn give_up(&self, directory: &mut PartitionDirectory) {
         for part in &self.parts {
             directory.settle(part.place, 0, 0);
         }
@@ -359,27 +368,27 @@ impl Plan {
     /// tags.
     pub fn finish(
         &self,
-        input: Input<'_, Words>,
-        output: &mut Output<'_, Words>,
+        input: BatchInput<'_, Words>,
+        output: &mut BatchOutput<'_, Words>,
         replied: &[Replied],
-        directory: &mut Directory,
-        mut other: impl FnMut(u32, &Answer<'_>),
-    ) -> Finished {
-        let mut finished = Finished::default();
-        let mut answers = vec![Answer::Nothing; self.sent.len()];
+        directory: &mut PartitionDirectory,
+        mut other: impl FnMut(u32, &ModuleTaskResult<'_>),
+    ) -> ModuleBatchSummary {
+        let mut finished = ModuleBatchSummary::default();
+        let mut answers = vec![ModuleTaskResult::Nothing; self.sent.len()];
         for reply in replied.iter().flatten() {
             reply.each(|answer, tag| match answers.get_mut(tag as usize) {
                 Some(place) => *place = answer,
                 None => other(tag, &answer),
             });
         }
-        let mut changes = Changes::new(directory);
+        let mut changes = PartitionChanges::new(directory);
         let mut parts = &self.parts[..];
         for (position, operation) in input.operations().iter().enumerate() {
-            let is_own = |part: &&Part| part.position as usize == position;
+            let is_own = |part: &&TaskUse| part.position as usize == position;
             let (own, others) = parts.split_at(parts.iter().take_while(is_own).count());
             parts = others;
-            let own = Parts {
+            let own = OperationTaskUses {
                 position: position as u32,
                 parts: own,
                 answers: &answers,
@@ -396,14 +405,17 @@ impl Plan {
                     error = Some(module);
                 }
             }
-            let refused = own.iter().filter(|(_, answer)| **answer == Answer::Full);
+            let refused = own
+                .iter()
+                .filter(|(_, answer)| **answer == ModuleTaskResult::Full);
             let refused = refused.map(|(part, _)| own.module(part));
             finished.full.extend(refused);
             finished.words_again += own.words_again(operation, input);
             match error {
                 Some(error) => output.fail(position, unknown(error)),
                 None => {
-                    if let (true, Operation::Predecessor { .. }) = (own.parts.len() > 1, operation)
+                    if let (true, IndexOperation::Predecessor { .. }) =
+                        (own.parts.len() > 1, operation)
                     {
                         learn(own, &mut changes);
                     }
@@ -411,20 +423,20 @@ impl Plan {
                 }
             }
             let first = own.parts.first().copied();
-            if let (Some(part), Operation::Update { value, .. }) = (first, operation) {
+            if let (Some(part), IndexOperation::Update { value, .. }) = (first, operation) {
                 // Later updates of the same task find the value that this one set.
                 let answer = &mut answers[part.tag as usize];
                 let is_expected = match *answer {
-                    Answer::Expected => true,
-                    Answer::Value(before) => Some(before) == expected(operation, input),
+                    ModuleTaskResult::Expected => true,
+                    ModuleTaskResult::Value(before) => Some(before) == expected(operation, input),
                     _ => false,
                 };
                 if is_expected {
-                    *answer = Answer::Value(*value);
+                    *answer = ModuleTaskResult::Value(*value);
                 }
             }
         }
-        let Changes {
+        let PartitionChanges {
             changes, changed, ..
         } = changes;
         for place in changed {
@@ -444,7 +456,7 @@ impl Plan {
 
 /// The results of a batch besides its outcomes.
 #[derive(Debug, Default)]
-pub(crate) struct Finished {
+pub(crate) struct ModuleBatchSummary {
     /// Modules that had no room.
     pub full: BTreeSet<usize>,
     /// Number of words that operations took from results of other operations' tasks, and that were
@@ -454,60 +466,62 @@ pub(crate) struct Finished {
 
 /// The parts of an operation, with the results of all tasks.
 #[derive(Clone, Copy)]
-struct Parts<'p> {
+struct OperationTaskUses<'p> {
     position: u32,
-    parts: &'p [Part],
-    answers: &'p [Answer<'p>],
-    sent: &'p [Sent],
+    parts: &'p [TaskUse],
+    answers: &'p [ModuleTaskResult<'p>],
+    sent: &'p [SentTask],
 }
 
-impl<'p> Parts<'p> {
+impl<'p> OperationTaskUses<'p> {
     /// Returns each part with its result, in order.
-    fn iter(self) -> impl Iterator<Item = (&'p Part, &'p Answer<'p>)> {
+    fn iter(self) -> impl Iterator<Item = (&'p TaskUse, &'p ModuleTaskResult<'p>)> {
         let answers = self.answers;
         let parts = self.parts.iter();
         parts.map(move |part| (part, &answers[part.tag as usize]))
     }
 
     /// Returns the module that executed a part's task.
-    fn module(self, part: &Part) -> usize {
+    fn module(self, part: &TaskUse) -> usize {
         self.sent[part.tag as usize].module as usize
     }
 
     /// Returns the number of words that the operation takes from tasks of others.
-    fn words_again(self, operation: &Operation<Words>, input: Input<'_, Words>) -> u64 {
+    fn words_again(self, operation: &IndexOperation<Words>, input: BatchInput<'_, Words>) -> u64 {
         let (position, sent) = (self.position, self.sent);
         let others = self
             .iter()
             .filter(|(part, _)| sent[part.tag as usize].position != position);
         let words = others.map(|(_, answer)| match answer {
-            Answer::Value(_) => 1,
-            Answer::Entries(words) => clip(words, range_of(operation, input)).len() as u64,
-            Answer::Nothing | Answer::Full | Answer::Expected => 0,
+            ModuleTaskResult::Value(_) => 1,
+            ModuleTaskResult::Entries(words) => {
+                clip(words, range_of(operation, input)).len() as u64
+            }
+            ModuleTaskResult::Nothing | ModuleTaskResult::Full | ModuleTaskResult::Expected => 0,
         });
         words.sum()
     }
 }
 
 /// Returns the task of an update, or of several updates with these values.
-fn update(key: u64, previous: Option<u64>, value: u64, values: &[u64]) -> Task<'_> {
+fn update(key: u64, previous: Option<u64>, value: u64, values: &[u64]) -> ModuleTask<'_> {
     match values.is_empty() {
-        true => Task::Update {
+        true => ModuleTask::Update {
             key,
             previous,
             value: Some(value),
         },
-        false => Task::Updates { key, values },
+        false => ModuleTask::Updates { key, values },
     }
 }
 
 /// Returns the value that an update expects, followed by the values that all updates of its task
 /// set. Returns nothing if the update has its own task.
-fn values_of(input: Input<'_, Words>, requests: &Routing, number: usize) -> Vec<u64> {
+fn values_of(input: BatchInput<'_, Words>, requests: &BatchRouting, number: usize) -> Vec<u64> {
     let mut values = Vec::new();
     let mut at = Some(number).filter(|&number| requests.next(number).is_some());
     while let Some(number) = at {
-        if let Some(Operation::Update {
+        if let Some(IndexOperation::Update {
             value, previous, ..
         }) = input.operations().get(number)
         {
@@ -522,9 +536,9 @@ fn values_of(input: Input<'_, Words>, requests: &Routing, number: usize) -> Vec<
 }
 
 /// Returns the value that a conditional operation expects.
-fn expected(operation: &Operation<Words>, input: Input<'_, Words>) -> Option<u64> {
+fn expected(operation: &IndexOperation<Words>, input: BatchInput<'_, Words>) -> Option<u64> {
     match *operation {
-        Operation::Update { previous, .. } | Operation::RemoveIf { previous, .. } => {
+        IndexOperation::Update { previous, .. } | IndexOperation::RemoveIf { previous, .. } => {
             input.previous(previous)
         }
         _ => None,
@@ -532,21 +546,25 @@ fn expected(operation: &Operation<Words>, input: Input<'_, Words>) -> Option<u64
 }
 
 /// Returns the task of a remove, with or without a condition.
-fn removal(input: Input<'_, Words>, operation: &Operation<Words>, key: u64) -> Task<'static> {
+fn removal(
+    input: BatchInput<'_, Words>,
+    operation: &IndexOperation<Words>,
+    key: u64,
+) -> ModuleTask<'static> {
     match *operation {
-        Operation::RemoveIf { previous, .. } => Task::Update {
+        IndexOperation::RemoveIf { previous, .. } => ModuleTask::Update {
             key,
             previous: input.previous(previous),
             value: None,
         },
-        _ => Task::Remove { key },
+        _ => ModuleTask::Remove { key },
     }
 }
 
 /// Records the key that a predecessor found, so that the next such search needs no other partition.
-fn learn(parts: Parts<'_>, changes: &mut Changes<'_>) {
+fn learn(parts: OperationTaskUses<'_>, changes: &mut PartitionChanges<'_>) {
     let found = parts.iter().find_map(|(part, answer)| match answer {
-        Answer::Entries([key, ..]) => Some((part.place, *key)),
+        ModuleTaskResult::Entries([key, ..]) => Some((part.place, *key)),
         _ => None,
     });
     if let Some((place, key)) = found {
@@ -557,24 +575,27 @@ fn learn(parts: Parts<'_>, changes: &mut Changes<'_>) {
 /// Writes the outcome of an operation.
 fn write(
     position: usize,
-    operation: &Operation<Words>,
-    input: Input<'_, Words>,
-    output: &mut Output<'_, Words>,
-    parts: Parts<'_>,
-    changes: &mut Changes<'_>,
+    operation: &IndexOperation<Words>,
+    input: BatchInput<'_, Words>,
+    output: &mut BatchOutput<'_, Words>,
+    parts: OperationTaskUses<'_>,
+    changes: &mut PartitionChanges<'_>,
 ) {
     let first = parts.iter().next();
     let value = match first {
-        Some((_, Answer::Value(value))) => Some(*value),
-        Some((_, Answer::Expected)) => expected(operation, input),
+        Some((_, ModuleTaskResult::Value(value))) => Some(*value),
+        Some((_, ModuleTaskResult::Expected)) => expected(operation, input),
         _ => None,
     };
-    if parts.iter().any(|(_, answer)| *answer == Answer::Full) {
+    if parts
+        .iter()
+        .any(|(_, answer)| *answer == ModuleTaskResult::Full)
+    {
         let what = match operation.point_key() {
             Some(key) => format!("key {key:#x}: its module has no room"),
             None => "a module has no room for a partition in the range".to_owned(),
         };
-        return output.fail(position, Error::OutOfMemory { what });
+        return output.fail(position, OperationError::OutOfMemory { what });
     }
     // The change of a partition is created by its first write.
     let change = match first {
@@ -582,15 +603,15 @@ fn write(
         _ => None,
     };
     match *operation {
-        Operation::Get { key } => output.value(position, key, value),
-        Operation::Insert { key, .. } => {
+        IndexOperation::Get { key } => output.value(position, key, value),
+        IndexOperation::Insert { key, .. } => {
             if let Some(change) = change {
                 change.came += u64::from(value.is_none());
                 change.has(key);
             }
             output.value(position, key, value);
         }
-        Operation::Update { key, previous, .. } => {
+        IndexOperation::Update { key, previous, .. } => {
             let applied = value == input.previous(previous);
             if let (true, Some(change)) = (applied, change) {
                 change.came += u64::from(value.is_none());
@@ -598,14 +619,14 @@ fn write(
             }
             output.updated(position, key, applied, value);
         }
-        Operation::Remove { key } => {
+        IndexOperation::Remove { key } => {
             if let Some(change) = change {
                 change.went += u64::from(value.is_some());
                 change.has_not(key);
             }
             output.value(position, key, value);
         }
-        Operation::RemoveIf { key, previous } => {
+        IndexOperation::RemoveIf { key, previous } => {
             let applied = value.is_some() && value == input.previous(previous);
             if let (true, Some(change)) = (applied, change) {
                 change.went += 1;
@@ -613,23 +634,26 @@ fn write(
             }
             output.updated(position, key, applied, value);
         }
-        Operation::Predecessor { .. } | Operation::Successor { .. } => {
+        IndexOperation::Predecessor { .. } | IndexOperation::Successor { .. } => {
             let mut entries = entries(parts, (0, u64::MAX));
             output.entry(position, entries.next());
         }
-        Operation::Scan { limit, .. } => {
+        IndexOperation::Scan { limit, .. } => {
             let entries = entries(parts, range_of(operation, input));
             output.entries(position, entries.take(limit as usize));
         }
-        Operation::Refused => {}
+        IndexOperation::Refused => {}
     }
 }
 
 /// Returns the entries within a range, from the parts of an operation in order.
-fn entries<'p>(parts: Parts<'p>, range: (u64, u64)) -> impl Iterator<Item = (u64, u64)> + 'p {
+fn entries<'p>(
+    parts: OperationTaskUses<'p>,
+    range: (u64, u64),
+) -> impl Iterator<Item = (u64, u64)> + 'p {
     parts.iter().flat_map(move |(_, answer)| {
         let words: &[u64] = match answer {
-            Answer::Entries(words) => clip(words, range),
+            ModuleTaskResult::Entries(words) => clip(words, range),
             _ => &[],
         };
         words.chunks_exact(2).map(|entry| (entry[0], entry[1]))
@@ -652,23 +676,25 @@ fn clip(words: &[u64], (from, to): (u64, u64)) -> &[u64] {
 
 /// Returns the least and the greatest key that a scan reads; for other operations the whole range
 /// of keys.
-fn range_of(operation: &Operation<Words>, input: Input<'_, Words>) -> (u64, u64) {
+fn range_of(operation: &IndexOperation<Words>, input: BatchInput<'_, Words>) -> (u64, u64) {
     match *operation {
-        Operation::Scan { range, .. } => inclusive(input.range(range)).unwrap_or((0, u64::MAX)),
+        IndexOperation::Scan { range, .. } => {
+            inclusive(input.range(range)).unwrap_or((0, u64::MAX))
+        }
         _ => (0, u64::MAX),
     }
 }
 
 /// Returns the error of an operation whose module failed.
-pub(crate) fn unknown(error: &ModuleError) -> Error {
-    Error::Unknown {
+pub(crate) fn unknown(error: &ModuleError) -> OperationError {
+    OperationError::Unknown {
         what: error.to_string(),
     }
 }
 
 /// Returns the error of a batch whose round was not begun.
-pub(crate) fn refused(error: &RoundError) -> Error {
-    Error::OutOfMemory {
+pub(crate) fn refused(error: &RoundError) -> OperationError {
+    OperationError::OutOfMemory {
         what: error.to_string(),
     }
 }
@@ -676,14 +702,14 @@ pub(crate) fn refused(error: &RoundError) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dispatch::wire::Reply;
-    use nearfield_core::{Batch, Outcome};
+    use crate::dispatch::wire::ModuleReply;
+    use nearfield_core::{Batch, OperationOutcome};
     use std::ops::Bound::{Included, Unbounded};
 
     /// Returns a partition of all keys in module 0, of which module 1 has a copy.
-    fn directory() -> Directory {
-        let mut directory = Directory::default();
-        let partition = Partition {
+    fn directory() -> PartitionDirectory {
+        let mut directory = PartitionDirectory::default();
+        let partition = WordPartition {
             last: u64::MAX,
             module: 0,
             count: 100,
@@ -704,18 +730,18 @@ mod tests {
         let mut batch = Batch::<Words>::new();
         for _ in 0..2 {
             batch.get(7);
-            batch.scan(Included(3), Included(8), 5, Direction::Ascending);
+            batch.scan(Included(3), Included(8), 5, ScanDirection::Ascending);
         }
-        batch.scan(Included(2), Unbounded, 5, Direction::Descending);
+        batch.scan(Included(2), Unbounded, 5, ScanDirection::Descending);
         let plan = {
             let input = batch.input().unwrap();
-            let requests = Routing::new(input, true, &directory);
-            let copy = |_: &Directory, _, position: u64| Replica {
+            let requests = BatchRouting::new(input, true, &directory);
+            let copy = |_: &PartitionDirectory, _, position: u64| Replica {
                 module: position as usize / 2,
                 list: 0,
             };
             let inputs = vec![Vec::new(); 3];
-            Plan::new(input, inputs, &requests, &mut directory, |_, _| None, copy)
+            ModuleTaskPlan::new(input, inputs, &requests, &mut directory, |_, _| None, copy)
         };
         assert_eq!(plan.tasks_by_module(3), [2, 0, 1]);
         let lost = ModuleError::Panic {
@@ -724,12 +750,13 @@ mod tests {
         };
         let replied = [
             Err(lost),
-            Ok(Reply::tagged(Vec::new())),
-            Ok(Reply::tagged(Vec::new())),
+            Ok(ModuleReply::tagged(Vec::new())),
+            Ok(ModuleReply::tagged(Vec::new())),
         ];
         let (input, mut output) = batch.begin().unwrap();
         plan.finish(input, &mut output, &replied, &mut directory, |_, _| {});
-        let failed = (0..5).map(|position| matches!(batch.outcome(position), Outcome::Failed(_)));
+        let failed =
+            (0..5).map(|position| matches!(batch.outcome(position), OperationOutcome::Failed(_)));
         assert_eq!(failed.collect::<Vec<_>>(), [true, true, true, true, false]);
     }
 

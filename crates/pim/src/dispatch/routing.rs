@@ -1,19 +1,19 @@
 //! The partitions of a batch's operations.
 
-use crate::dispatch::directory::{Directory, Place};
-use crate::dispatch::shared_scans::{SharedScans, Walk};
-use nearfield_core::{Input, Operation, Words};
+use crate::dispatch::directory::{PartitionDirectory, PartitionPlace};
+use crate::dispatch::shared_scans::{SharedScanPass, SharedScans};
+use nearfield_core::{BatchInput, IndexOperation, Words};
 use std::hash::BuildHasher;
 
 /// The partition of each operation on a key, and the operation whose result it uses. Both are
 /// looked up only once.
 #[derive(Debug)]
-pub(crate) struct Routing {
+pub(crate) struct BatchRouting {
     /// Places of operations on single keys; [`NOWHERE`] for other operations, and for keys without
     /// a partition.
     places: Vec<u32>,
     /// The operations that share tasks; empty if none do.
-    shared: Shared,
+    shared: SharedTasks,
     /// True if operations may share results.
     combines: bool,
     /// The shared reads of scans.
@@ -24,27 +24,31 @@ const NOWHERE: u32 = u32::MAX;
 
 /// The operations on keys that share a task.
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedTasks {
     /// For each operation the earlier one whose task and result it uses, or itself.
     sources: Vec<u32>,
     /// For each update the next one of the same task, or itself.
     nexts: Vec<u32>,
 }
 
-impl Routing {
+impl BatchRouting {
     /// Routes the operations of a batch.
     ///
     /// If `combines`, a get uses the result of an earlier get of its key if the key is not written
     /// in between, and scans share reads likewise. An update that expects the value of an earlier
     /// update of its key joins that task, if in between no operation reads the key, or any keys by
     /// their order. Takes O(n log p) for n operations and p partitions.
-    pub fn new(input: Input<'_, Words>, combines: bool, directory: &Directory) -> Routing {
+    pub fn new(
+        input: BatchInput<'_, Words>,
+        combines: bool,
+        directory: &PartitionDirectory,
+    ) -> BatchRouting {
         let shared = match combines {
             true => shared(input),
-            false => Shared::default(),
+            false => SharedTasks::default(),
         };
         let places = Vec::new();
-        let mut requests = Routing {
+        let mut requests = BatchRouting {
             places,
             shared,
             combines,
@@ -55,7 +59,7 @@ impl Routing {
     }
 
     /// Looks up all partitions again, after the directory has changed.
-    pub fn find(&mut self, input: Input<'_, Words>, directory: &Directory) {
+    pub fn find(&mut self, input: BatchInput<'_, Words>, directory: &PartitionDirectory) {
         self.places.clear();
         let operations = input.operations().iter();
         self.places.extend(operations.map(|operation| {
@@ -71,9 +75,14 @@ impl Routing {
 
     /// Returns the partition of an operation on a key. Looks up again a key that had no partition
     /// when this was made.
-    pub fn place(&self, position: usize, key: u64, directory: &Directory) -> Option<Place> {
+    pub fn place(
+        &self,
+        position: usize,
+        key: u64,
+        directory: &PartitionDirectory,
+    ) -> Option<PartitionPlace> {
         match self.places.get(position) {
-            Some(&number) if number != NOWHERE => Some(Place::of(number)),
+            Some(&number) if number != NOWHERE => Some(PartitionPlace::of(number)),
             _ => directory.find(key),
         }
     }
@@ -84,8 +93,8 @@ impl Routing {
     }
 
     /// Returns a walk through the operations, by which scans find shared reads.
-    pub fn walk(&self) -> Walk<'_> {
-        Walk::new(&self.ranges)
+    pub fn walk(&self) -> SharedScanPass<'_> {
+        SharedScanPass::new(&self.ranges)
     }
 
     /// Returns the earlier operation whose task and result an operation uses.
@@ -102,21 +111,25 @@ impl Routing {
 }
 
 /// Returns true if an update expects the value that an earlier one sets.
-fn follows(former: &Operation<Words>, update: &Operation<Words>, input: Input<'_, Words>) -> bool {
+fn follows(
+    former: &IndexOperation<Words>,
+    update: &IndexOperation<Words>,
+    input: BatchInput<'_, Words>,
+) -> bool {
     match (*former, *update) {
         (
-            Operation::Update {
+            IndexOperation::Update {
                 value,
                 previous: first,
                 ..
             },
-            Operation::Update { previous, .. },
+            IndexOperation::Update { previous, .. },
         ) => input.previous(first).is_some() && input.previous(previous) == Some(value),
         _ => false,
     }
 }
 
-fn shared(input: Input<'_, Words>) -> Shared {
+fn shared(input: BatchInput<'_, Words>) -> SharedTasks {
     /// Mark of an empty slot.
     const EMPTY: u32 = u32::MAX;
     let operations = input.operations();
@@ -130,8 +143,8 @@ fn shared(input: Input<'_, Words>) -> Shared {
     let mask = last.len() - 1;
     let hasher = foldhash::fast::RandomState::default();
     for (position, operation) in operations.iter().enumerate() {
-        let is_get = matches!(operation, Operation::Get { .. });
-        let is_update = matches!(operation, Operation::Update { .. });
+        let is_get = matches!(operation, IndexOperation::Get { .. });
+        let is_update = matches!(operation, IndexOperation::Update { .. });
         let Some(key) = operation
             .point_key()
             .filter(|_| is_get || operation.is_write())
@@ -162,7 +175,7 @@ fn shared(input: Input<'_, Words>) -> Shared {
             break;
         }
     }
-    Shared { sources, nexts }
+    SharedTasks { sources, nexts }
 }
 
 #[cfg(test)]
@@ -185,15 +198,15 @@ mod tests {
         batch.get(7);
         batch.update(8, Some(0), 1);
         batch.get(8);
-        let directory = Directory::default();
-        let requests = Routing::new(batch.input().unwrap(), true, &directory);
+        let directory = PartitionDirectory::default();
+        let requests = BatchRouting::new(batch.input().unwrap(), true, &directory);
         let found: Vec<Option<usize>> = (0..11).map(|number| requests.source(number)).collect();
         let mut expected = vec![None; 11];
         for (taker, giver) in [(3, 1), (5, 2), (8, 6)] {
             expected[taker] = Some(giver);
         }
         assert_eq!(found, expected);
-        let requests = Routing::new(batch.input().unwrap(), false, &directory);
+        let requests = BatchRouting::new(batch.input().unwrap(), false, &directory);
         assert_eq!(requests.source(3), None);
     }
 
@@ -216,8 +229,8 @@ mod tests {
         // An update that expects an absent key may not apply, so its value need not be present.
         batch.update(9, None, 2);
         batch.update(9, Some(2), 3);
-        let directory = Directory::default();
-        let requests = Routing::new(batch.input().unwrap(), true, &directory);
+        let directory = PartitionDirectory::default();
+        let requests = BatchRouting::new(batch.input().unwrap(), true, &directory);
         let of = |number| (requests.source(number), requests.next(number));
         let found: Vec<_> = (0..13).map(of).collect();
         let mut expected = vec![(None, None); 13];
@@ -225,7 +238,7 @@ mod tests {
         expected[2] = (Some(0), Some(3));
         expected[3] = (Some(0), None);
         assert_eq!(found, expected);
-        let requests = Routing::new(batch.input().unwrap(), false, &directory);
+        let requests = BatchRouting::new(batch.input().unwrap(), false, &directory);
         assert_eq!((requests.source(2), requests.next(0)), (None, None));
     }
 
@@ -241,7 +254,8 @@ mod tests {
                 }
             }
         }
-        let requests = Routing::new(batch.input().unwrap(), true, &Directory::default());
+        let requests =
+            BatchRouting::new(batch.input().unwrap(), true, &PartitionDirectory::default());
         for key in 0..1000 {
             assert_eq!(requests.source(key), None);
             let second = 1000 + key + key.div_ceil(2);

@@ -1,9 +1,9 @@
 //! Ranges that several scans of a batch share.
 
-use crate::dispatch::directory::{Directory, Partition, Place};
-use crate::dispatch::task::Task;
+use crate::dispatch::directory::{PartitionDirectory, PartitionPlace, WordPartition};
+use crate::dispatch::task::ModuleTask;
 use nearfield_core::plan::inclusive;
-use nearfield_core::{Direction, Input, Operation, Words};
+use nearfield_core::{BatchInput, IndexOperation, ScanDirection, Words};
 
 /// The reads of partitions by the scans of a batch, merged where they overlap. Each merged range is
 /// read once, and each scan takes its part.
@@ -19,7 +19,7 @@ pub(crate) struct SharedScans {
 /// The part of a batch between two writes of a partition, during which the partition does not
 /// change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Section {
+struct WriteFreeSection {
     place: u32,
     /// Number of earlier writes of the partition in the batch.
     writes: u32,
@@ -27,16 +27,16 @@ struct Section {
 
 /// The range that a scan reads: up to `limit` entries from `from` to `to`, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Reach {
+pub(crate) struct ScanKeyRange {
     pub from: u64,
     pub to: u64,
     pub limit: u64,
 }
 
-impl Reach {
+impl ScanKeyRange {
     /// Returns the range of the first entry from a key on.
-    pub fn next(key: u64) -> Reach {
-        Reach {
+    pub fn next(key: u64) -> ScanKeyRange {
+        ScanKeyRange {
             from: key,
             to: u64::MAX,
             limit: 1,
@@ -44,8 +44,8 @@ impl Reach {
     }
 
     /// Returns the part of the range within a partition.
-    pub fn within(self, start: u64, partition: &Partition) -> Reach {
-        Reach {
+    pub fn within(self, start: u64, partition: &WordPartition) -> ScanKeyRange {
+        ScanKeyRange {
             from: self.from.max(start),
             to: self.to.min(partition.last),
             ..self
@@ -53,9 +53,14 @@ impl Reach {
     }
 
     /// Returns the task that reads the range in the partition in a place.
-    pub fn task(self, directory: &Directory, place: Place, descends: bool) -> Task<'static> {
-        let Reach { from, to, limit } = self;
-        Task::Scan {
+    pub fn task(
+        self,
+        directory: &PartitionDirectory,
+        place: PartitionPlace,
+        descends: bool,
+    ) -> ModuleTask<'static> {
+        let ScanKeyRange { from, to, limit } = self;
+        ModuleTask::Scan {
             start: directory.start(place),
             from,
             to,
@@ -65,7 +70,7 @@ impl Reach {
     }
 
     /// Returns true if this read includes all of another.
-    fn covers(&self, other: &Reach) -> bool {
+    fn covers(&self, other: &ScanKeyRange) -> bool {
         // The limit may end a read anywhere, but a range with the same start contains its first
         // entries.
         let has_enough =
@@ -74,7 +79,7 @@ impl Reach {
     }
 
     /// Returns the expected number of entries in a partition, if keys are spread evenly.
-    fn entries(self, start: u64, partition: &Partition) -> u64 {
+    fn entries(self, start: u64, partition: &WordPartition) -> u64 {
         part_of_scan(start, partition, self).2
     }
 }
@@ -82,17 +87,17 @@ impl Reach {
 /// A read that several scans share.
 #[derive(Clone, Copy, Debug)]
 struct Joint {
-    section: Section,
-    reach: Reach,
+    section: WriteFreeSection,
+    reach: ScanKeyRange,
 }
 
 impl SharedScans {
     /// Finds the shared reads of a batch's scans. `place` returns the partition of a writing
     /// operation. Takes O(n log n) for n reads of partitions by scans.
     pub fn new(
-        input: Input<'_, Words>,
-        directory: &Directory,
-        place: impl Fn(usize, u64) -> Option<Place>,
+        input: BatchInput<'_, Words>,
+        directory: &PartitionDirectory,
+        place: impl Fn(usize, u64) -> Option<PartitionPlace>,
     ) -> SharedScans {
         let scans = input
             .operations()
@@ -101,23 +106,23 @@ impl SharedScans {
         if scans.count() < 2 {
             return SharedScans::default();
         }
-        let mut writes = Writes::default();
+        let mut writes = PartitionWriteCounts::default();
         // The reads with their expected numbers of entries.
-        let mut wanted: Vec<(Section, Reach, u64)> = Vec::new();
+        let mut wanted: Vec<(WriteFreeSection, ScanKeyRange, u64)> = Vec::new();
         for (position, operation) in input.operations().iter().enumerate() {
             match *operation {
-                Operation::Scan { range, limit, .. } if is_shared(operation) => {
+                IndexOperation::Scan { range, limit, .. } if is_shared(operation) => {
                     let Some((from, to)) = inclusive(input.range(range)) else {
                         continue;
                     };
                     let limit = u64::from(limit);
-                    let reach = Reach { from, to, limit };
+                    let reach = ScanKeyRange { from, to, limit };
                     let mut left = limit;
                     directory.candidates(from, to, limit, false, |place| {
                         let (start, partition) =
                             (directory.start(place), directory.partition(place));
                         let own = reach.within(start, partition);
-                        let entries = Reach { limit: left, ..own }.entries(start, partition);
+                        let entries = ScanKeyRange { limit: left, ..own }.entries(start, partition);
                         left = left.saturating_sub(entries);
                         wanted.push((writes.section(place), own, entries));
                     });
@@ -135,7 +140,7 @@ impl SharedScans {
         let mut joint = Vec::new();
         for of_section in wanted.chunk_by(|one, other| one.0 == other.0) {
             let section = of_section[0].0;
-            let place = Place::of(section.place);
+            let place = PartitionPlace::of(section.place);
             let (start, partition) = (directory.start(place), directory.partition(place));
             let reaches = join(start, partition, of_section);
             joint.extend(reaches.into_iter().map(|reach| Joint { section, reach }));
@@ -144,7 +149,7 @@ impl SharedScans {
     }
 
     /// Returns the number of the shared read that includes a scan's read in a section.
-    fn find(&self, section: Section, reach: &Reach) -> Option<usize> {
+    fn find(&self, section: WriteFreeSection, reach: &ScanKeyRange) -> Option<usize> {
         let of = |joint: &Joint| (joint.section, joint.reach.from);
         let after = self
             .joint
@@ -156,15 +161,19 @@ impl SharedScans {
 }
 
 /// Returns true if other operations may share an operation's read.
-pub(crate) fn is_shared(operation: &Operation<Words>) -> bool {
-    let direction = Direction::Ascending;
-    matches!(operation, Operation::Scan { direction: own, .. } if *own == direction)
+pub(crate) fn is_shared(operation: &IndexOperation<Words>) -> bool {
+    let direction = ScanDirection::Ascending;
+    matches!(operation, IndexOperation::Scan { direction: own, .. } if *own == direction)
 }
 
 /// Returns a scan's expected read of a partition, assuming that keys are spread evenly: the first
 /// and the last key, and the number of entries.
-pub(crate) fn part_of_scan(start: u64, partition: &Partition, reach: Reach) -> (u64, u64, u64) {
-    let Reach { from, to, limit } = reach;
+pub(crate) fn part_of_scan(
+    start: u64,
+    partition: &WordPartition,
+    reach: ScanKeyRange,
+) -> (u64, u64, u64) {
+    let ScanKeyRange { from, to, limit } = reach;
     let (first, end) = (from.max(start), to.min(partition.last).max(from.max(start)));
     let width = (partition.last - start) as f64 + 1.0;
     let density = partition.count as f64 / width;
@@ -176,20 +185,24 @@ pub(crate) fn part_of_scan(start: u64, partition: &Partition, reach: Reach) -> (
 
 /// Merges ordered ranges of a partition where that reduces the number of entries read. Returns the
 /// ranges that several scans share.
-fn join(start: u64, partition: &Partition, wanted: &[(Section, Reach, u64)]) -> Vec<Reach> {
+fn join(
+    start: u64,
+    partition: &WordPartition,
+    wanted: &[(WriteFreeSection, ScanKeyRange, u64)],
+) -> Vec<ScanKeyRange> {
     /// A range, its number of entries, and its number of scans.
-    struct Group {
-        reach: Reach,
+    struct SharedRangeGroup {
+        reach: ScanKeyRange,
         entries: u64,
         scans: usize,
     }
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<SharedRangeGroup> = Vec::new();
     for &(_, reach, entries) in wanted {
         if let Some(last) = groups.last_mut()
             && reach.from <= last.reach.to
         {
             let is_prefix = last.reach.from == reach.from;
-            let both = Reach {
+            let both = ScanKeyRange {
                 from: last.reach.from,
                 to: last.reach.to.max(reach.to),
                 limit: match is_prefix {
@@ -199,7 +212,7 @@ fn join(start: u64, partition: &Partition, wanted: &[(Section, Reach, u64)]) -> 
             };
             let entries_of_both = both.entries(start, partition);
             if is_prefix || entries_of_both <= last.entries + entries {
-                *last = Group {
+                *last = SharedRangeGroup {
                     reach: both,
                     entries: entries_of_both,
                     scans: last.scans + 1,
@@ -207,7 +220,7 @@ fn join(start: u64, partition: &Partition, wanted: &[(Section, Reach, u64)]) -> 
                 continue;
             }
         }
-        groups.push(Group {
+        groups.push(SharedRangeGroup {
             reach,
             entries,
             scans: 1,
@@ -215,7 +228,7 @@ fn join(start: u64, partition: &Partition, wanted: &[(Section, Reach, u64)]) -> 
     }
     // Ranges with limits may have not been merged pairwise, and yet together read more entries than
     // the whole range contains.
-    let all = Reach {
+    let all = ScanKeyRange {
         from: wanted.first().map_or(start, |(_, reach, _)| reach.from),
         to: wanted
             .iter()
@@ -233,10 +246,10 @@ fn join(start: u64, partition: &Partition, wanted: &[(Section, Reach, u64)]) -> 
 
 /// Numbers of writes of the partitions so far, by place.
 #[derive(Debug, Default)]
-struct Writes(Vec<u32>);
+struct PartitionWriteCounts(Vec<u32>);
 
-impl Writes {
-    fn note(&mut self, place: Place) {
+impl PartitionWriteCounts {
+    fn note(&mut self, place: PartitionPlace) {
         let number = place.number();
         if self.0.len() <= number {
             self.0.resize(number + 1, 0);
@@ -244,8 +257,8 @@ impl Writes {
         self.0[number] += 1;
     }
 
-    fn section(&self, place: Place) -> Section {
-        Section {
+    fn section(&self, place: PartitionPlace) -> WriteFreeSection {
+        WriteFreeSection {
             place: place.number() as u32,
             writes: self.0.get(place.number()).copied().unwrap_or(0),
         }
@@ -254,47 +267,48 @@ impl Writes {
 
 /// A pass over the operations of a batch that records the shared ranges read so far.
 #[derive(Debug)]
-pub(crate) struct Walk<'r> {
+pub(crate) struct SharedScanPass<'r> {
     ranges: &'r SharedScans,
-    writes: Writes,
+    writes: PartitionWriteCounts,
     /// The note of each shared range that was read.
     read: Vec<Option<u32>>,
 }
 
 /// A scan's read of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Read {
+pub(crate) enum PartitionScanRead {
     /// A read for this scan alone.
     Own,
-    /// The first of the scans that share this read. The number is used for its [note](Walk::note).
-    First(usize, Reach),
+    /// The first of the scans that share this read. The number is used for its
+    /// [note](SharedScanPass::note).
+    First(usize, ScanKeyRange),
     /// A read that an earlier scan has made, with its note.
     Again(u32),
 }
 
-impl<'r> Walk<'r> {
-    pub fn new(ranges: &'r SharedScans) -> Walk<'r> {
-        Walk {
+impl<'r> SharedScanPass<'r> {
+    pub fn new(ranges: &'r SharedScans) -> SharedScanPass<'r> {
+        SharedScanPass {
             ranges,
-            writes: Writes::default(),
+            writes: PartitionWriteCounts::default(),
             read: vec![None; ranges.joint.len()],
         }
     }
 
     /// Records a possible write of a partition.
-    pub fn wrote(&mut self, place: Place) {
+    pub fn wrote(&mut self, place: PartitionPlace) {
         if !self.ranges.joint.is_empty() {
             self.writes.note(place);
         }
     }
 
     /// Returns the kind of a scan's read of the partition in a place.
-    pub fn read(&self, place: Place, reach: &Reach) -> Read {
+    pub fn read(&self, place: PartitionPlace, reach: &ScanKeyRange) -> PartitionScanRead {
         match self.ranges.find(self.writes.section(place), reach) {
-            None => Read::Own,
+            None => PartitionScanRead::Own,
             Some(number) => match self.read[number] {
-                None => Read::First(number, self.ranges.joint[number].reach),
-                Some(noted) => Read::Again(noted),
+                None => PartitionScanRead::First(number, self.ranges.joint[number].reach),
+                Some(noted) => PartitionScanRead::Again(noted),
             },
         }
     }
@@ -312,8 +326,8 @@ mod tests {
     use std::ops::Bound::Included;
 
     /// Returns a partition of a hundred keys from 1000 to 1999.
-    fn partition() -> Partition {
-        Partition {
+    fn partition() -> WordPartition {
+        WordPartition {
             last: 1999,
             module: 0,
             count: 100,
@@ -324,8 +338,8 @@ mod tests {
         }
     }
 
-    fn reach(from: u64, to: u64, limit: u64) -> Reach {
-        Reach { from, to, limit }
+    fn reach(from: u64, to: u64, limit: u64) -> ScanKeyRange {
+        ScanKeyRange { from, to, limit }
     }
 
     #[test]
@@ -338,7 +352,7 @@ mod tests {
         assert_eq!(found(1500, u64::MAX, 20), (1500, 1700, 20));
         assert_eq!(found(0, 1000, 20), (1000, 1000, 1));
         assert_eq!(found(0, u64::MAX, 0).2, 0);
-        let all = Partition {
+        let all = WordPartition {
             last: u64::MAX,
             count: u64::MAX,
             ..partition
@@ -347,13 +361,14 @@ mod tests {
     }
 
     /// Returns the shared reads that [`join`] makes of these ranges.
-    fn joined(wanted: &[Reach]) -> Vec<Reach> {
+    fn joined(wanted: &[ScanKeyRange]) -> Vec<ScanKeyRange> {
         let partition = partition();
-        let section = Section {
+        let section = WriteFreeSection {
             place: 0,
             writes: 0,
         };
-        let with_entries = |&reach: &Reach| (section, reach, reach.entries(1000, &partition));
+        let with_entries =
+            |&reach: &ScanKeyRange| (section, reach, reach.entries(1000, &partition));
         let mut wanted: Vec<_> = wanted.iter().map(with_entries).collect();
         wanted.sort_unstable();
         join(1000, &partition, &wanted)
@@ -380,21 +395,21 @@ mod tests {
         // Ranges with the same start share their first entries.
         assert_eq!(joined(&[from(1000, 5), from(1000, 9)]), [from(1000, 9)]);
         assert_eq!(joined(&[from(1000, 5), from(1100, 5)]), []);
-        let many: Vec<Reach> = (0..30).map(|number| from(1000 + 10 * number, 5)).collect();
+        let many: Vec<ScanKeyRange> = (0..30).map(|number| from(1000 + 10 * number, 5)).collect();
         assert_eq!(joined(&many), [from(1000, u64::MAX)]);
     }
 
     #[test]
     fn a_write_ends_what_is_read_together() {
-        let mut directory = Directory::default();
+        let mut directory = PartitionDirectory::default();
         directory.insert(1000, partition());
         let place = directory.find(1000).unwrap();
         let mut batch = Batch::<Words>::new();
         for turn in 0..2 {
             for (from, to, direction) in [
-                (1000, 1199, Direction::Ascending),
-                (1100, 1299, Direction::Ascending),
-                (1200, 1999, Direction::Descending),
+                (1000, 1199, ScanDirection::Ascending),
+                (1100, 1299, ScanDirection::Ascending),
+                (1200, 1999, ScanDirection::Descending),
             ] {
                 batch.scan(Included(from), Included(to), u32::MAX, direction);
             }
@@ -404,16 +419,19 @@ mod tests {
         let ranges = SharedScans::new(batch.input().unwrap(), &directory, find);
         let (one, other) = (reach(1000, 1199, 9), reach(1100, 1299, u64::MAX));
         let both = reach(1000, 1299, u64::MAX);
-        let mut walk = Walk::new(&ranges);
-        assert_eq!(walk.read(place, &one), Read::First(0, both));
+        let mut walk = SharedScanPass::new(&ranges);
+        assert_eq!(walk.read(place, &one), PartitionScanRead::First(0, both));
         walk.note(0, 7);
-        assert_eq!(walk.read(place, &other), Read::Again(7));
-        assert_eq!(walk.read(place, &reach(1000, 1300, 9)), Read::Own);
+        assert_eq!(walk.read(place, &other), PartitionScanRead::Again(7));
+        assert_eq!(
+            walk.read(place, &reach(1000, 1300, 9)),
+            PartitionScanRead::Own
+        );
         walk.wrote(place);
-        assert_eq!(walk.read(place, &other), Read::First(1, both));
+        assert_eq!(walk.read(place, &other), PartitionScanRead::First(1, both));
         walk.note(1, 8);
-        assert_eq!(walk.read(place, &one), Read::Again(8));
+        assert_eq!(walk.read(place, &one), PartitionScanRead::Again(8));
         walk.wrote(place);
-        assert_eq!(walk.read(place, &one), Read::Own);
+        assert_eq!(walk.read(place, &one), PartitionScanRead::Own);
     }
 }

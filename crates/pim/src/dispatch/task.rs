@@ -11,7 +11,7 @@
 
 /// A task for a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Task<'w> {
+pub enum ModuleTask<'w> {
     /// A read of the value of a key.
     Get {
         /// The key.
@@ -108,9 +108,9 @@ const REMOVE_IF: u32 = 12;
 const UPDATES: u32 = 13;
 
 /// The header of tasks.
-pub(crate) struct Kind;
+pub(crate) struct TaskHeader;
 
-impl Kind {
+impl TaskHeader {
     /// Returns a header of a kind of task, a list, and a tag or a number of tasks.
     pub fn join(kind: u32, list: u32, rest: u32) -> u64 {
         header(kind | list << KIND_BITS, rest)
@@ -123,11 +123,11 @@ impl Kind {
     }
 }
 
-impl<'w> Task<'w> {
+impl<'w> ModuleTask<'w> {
     /// Appends the encoded task to the input of a module.
     pub fn encode(&self, list: u32, tag: u32, words: &mut Vec<u64>) {
         let (kind, list) = self.kind_and_list(list);
-        words.push(Kind::join(kind, list, tag));
+        words.push(TaskHeader::join(kind, list, tag));
         // The list 0 makes it write all words.
         self.put_without_header(0, words);
     }
@@ -137,9 +137,9 @@ impl<'w> Task<'w> {
         // A list address that does not fit is left out, so that the module must search.
         let list = if list >> LIST_BITS == 0 { list } else { 0 };
         match *self {
-            Task::Get { .. } => (GET, list),
-            Task::Insert { .. } => (INSERT, list),
-            Task::Update {
+            ModuleTask::Get { .. } => (GET, list),
+            ModuleTask::Insert { .. } => (INSERT, list),
+            ModuleTask::Update {
                 previous, value, ..
             } => match (previous, value) {
                 (Some(_), Some(_)) => (UPDATE, list),
@@ -148,13 +148,13 @@ impl<'w> Task<'w> {
                 // An update from absent to absent is only a read.
                 (None, None) => (GET, list),
             },
-            Task::Updates { .. } => (UPDATES, list),
-            Task::Remove { .. } => (REMOVE, list),
-            Task::Floor { .. } => (FLOOR, list),
-            Task::Scan { descends, .. } => (if descends { DESCEND } else { ASCEND }, list),
-            Task::Build { bits, .. } => (BUILD, bits),
-            Task::Free { .. } => (FREE, list),
-            Task::Height { .. } => (HEIGHT, list),
+            ModuleTask::Updates { .. } => (UPDATES, list),
+            ModuleTask::Remove { .. } => (REMOVE, list),
+            ModuleTask::Floor { .. } => (FLOOR, list),
+            ModuleTask::Scan { descends, .. } => (if descends { DESCEND } else { ASCEND }, list),
+            ModuleTask::Build { bits, .. } => (BUILD, bits),
+            ModuleTask::Free { .. } => (FREE, list),
+            ModuleTask::Height { .. } => (HEIGHT, list),
         }
     }
 
@@ -163,20 +163,20 @@ impl<'w> Task<'w> {
     pub(crate) fn put_without_header(&self, list: u32, words: &mut Vec<u64>) {
         let is_known = list != 0;
         match *self {
-            Task::Get { key } | Task::Remove { key } => words.push(key),
-            Task::Insert { key, value } => words.extend([key, value]),
-            Task::Update {
+            ModuleTask::Get { key } | ModuleTask::Remove { key } => words.push(key),
+            ModuleTask::Insert { key, value } => words.extend([key, value]),
+            ModuleTask::Update {
                 key,
                 previous,
                 value,
             } => words.extend([Some(key), previous, value].into_iter().flatten()),
-            Task::Updates { key, values } => {
+            ModuleTask::Updates { key, values } => {
                 words.extend([key, values.len() as u64]);
                 words.extend_from_slice(values);
             }
-            Task::Floor { key, .. } if is_known => words.push(key),
-            Task::Floor { start, key } => words.extend([start, key]),
-            Task::Scan {
+            ModuleTask::Floor { key, .. } if is_known => words.push(key),
+            ModuleTask::Floor { start, key } => words.extend([start, key]),
+            ModuleTask::Scan {
                 start,
                 from,
                 to,
@@ -186,20 +186,20 @@ impl<'w> Task<'w> {
                 words.extend((!is_known).then_some(start));
                 words.extend([from, to, limit]);
             }
-            Task::Build { start, entries, .. } => {
+            ModuleTask::Build { start, entries, .. } => {
                 words.extend([start, entries.len() as u64]);
                 words.extend_from_slice(entries);
             }
-            Task::Free { start } => words.push(start),
-            Task::Height { start, height } => words.extend([start, height]),
+            ModuleTask::Free { start } => words.push(start),
+            ModuleTask::Height { start, height } => words.extend([start, height]),
         }
     }
 
     /// Returns the value that a conditional task expects.
     pub(crate) fn expected(&self) -> Option<u64> {
         match *self {
-            Task::Update { previous, .. } => previous,
-            Task::Updates { values, .. } => values.first().copied(),
+            ModuleTask::Update { previous, .. } => previous,
+            ModuleTask::Updates { values, .. } => values.first().copied(),
             _ => None,
         }
     }
@@ -216,13 +216,13 @@ impl<'w> Task<'w> {
 
     /// Decodes the first task with its list and its tag, and removes it from `words`. Returns
     /// `None` if it is invalid.
-    pub fn decode(words: &mut &'w [u64]) -> Option<(Task<'w>, u32, u32)> {
+    pub fn decode(words: &mut &'w [u64]) -> Option<(ModuleTask<'w>, u32, u32)> {
         let (&first, mut rest): (&u64, &'w [u64]) = words.split_first()?;
-        let (kind, list, tag) = Kind::split(first);
+        let (kind, list, tag) = TaskHeader::split(first);
         // For a partition to build, this field is the number of bits of its keys.
         let task = match kind {
-            BUILD => Task::without_header(kind, list, &mut rest)?,
-            _ => Task::without_header(kind, 0, &mut rest)?,
+            BUILD => ModuleTask::without_header(kind, list, &mut rest)?,
+            _ => ModuleTask::without_header(kind, 0, &mut rest)?,
         };
         *words = rest;
         let list = if kind == BUILD { 0 } else { list };
@@ -230,13 +230,17 @@ impl<'w> Task<'w> {
     }
 
     /// Decodes a task after its header.
-    pub(crate) fn without_header(kind: u32, list: u32, words: &mut &'w [u64]) -> Option<Task<'w>> {
+    pub(crate) fn without_header(
+        kind: u32,
+        list: u32,
+        words: &mut &'w [u64],
+    ) -> Option<ModuleTask<'w>> {
         let is_known = list != 0;
-        let (task, rest): (Task<'w>, &'w [u64]) = match (kind, *words) {
-            (GET, &[key, ref rest @ ..]) => (Task::Get { key }, rest),
-            (INSERT, &[key, value, ref rest @ ..]) => (Task::Insert { key, value }, rest),
+        let (task, rest): (ModuleTask<'w>, &'w [u64]) = match (kind, *words) {
+            (GET, &[key, ref rest @ ..]) => (ModuleTask::Get { key }, rest),
+            (INSERT, &[key, value, ref rest @ ..]) => (ModuleTask::Insert { key, value }, rest),
             (UPDATE, &[key, previous, value, ref rest @ ..]) => {
-                let task = Task::Update {
+                let task = ModuleTask::Update {
                     key,
                     previous: Some(previous),
                     value: Some(value),
@@ -244,7 +248,7 @@ impl<'w> Task<'w> {
                 (task, rest)
             }
             (UPDATE_ABSENT, &[key, value, ref rest @ ..]) => {
-                let task = Task::Update {
+                let task = ModuleTask::Update {
                     key,
                     previous: None,
                     value: Some(value),
@@ -252,7 +256,7 @@ impl<'w> Task<'w> {
                 (task, rest)
             }
             (REMOVE_IF, &[key, previous, ref rest @ ..]) => {
-                let task = Task::Update {
+                let task = ModuleTask::Update {
                     key,
                     previous: Some(previous),
                     value: None,
@@ -262,13 +266,15 @@ impl<'w> Task<'w> {
             (UPDATES, [key, length, rest @ ..]) => {
                 let length = usize::try_from(*length).ok()?;
                 let (values, rest) = rest.split_at_checked(length)?;
-                (Task::Updates { key: *key, values }, rest)
+                (ModuleTask::Updates { key: *key, values }, rest)
             }
-            (REMOVE, &[key, ref rest @ ..]) => (Task::Remove { key }, rest),
-            (FLOOR, &[key, ref rest @ ..]) if is_known => (Task::Floor { start: key, key }, rest),
-            (FLOOR, &[start, key, ref rest @ ..]) => (Task::Floor { start, key }, rest),
+            (REMOVE, &[key, ref rest @ ..]) => (ModuleTask::Remove { key }, rest),
+            (FLOOR, &[key, ref rest @ ..]) if is_known => {
+                (ModuleTask::Floor { start: key, key }, rest)
+            }
+            (FLOOR, &[start, key, ref rest @ ..]) => (ModuleTask::Floor { start, key }, rest),
             (ASCEND | DESCEND, &[from, to, limit, ref rest @ ..]) if is_known => {
-                let task = Task::Scan {
+                let task = ModuleTask::Scan {
                     start: from,
                     from,
                     to,
@@ -278,7 +284,7 @@ impl<'w> Task<'w> {
                 (task, rest)
             }
             (ASCEND | DESCEND, &[start, from, to, limit, ref rest @ ..]) => {
-                let task = Task::Scan {
+                let task = ModuleTask::Scan {
                     start,
                     from,
                     to,
@@ -290,15 +296,17 @@ impl<'w> Task<'w> {
             (BUILD, [start, length, rest @ ..]) => {
                 let length = usize::try_from(*length).ok()?;
                 let (entries, rest) = rest.split_at_checked(length)?;
-                let task = Task::Build {
+                let task = ModuleTask::Build {
                     start: *start,
                     bits: list,
                     entries,
                 };
                 (task, rest)
             }
-            (FREE, &[start, ref rest @ ..]) => (Task::Free { start }, rest),
-            (HEIGHT, &[start, height, ref rest @ ..]) => (Task::Height { start, height }, rest),
+            (FREE, &[start, ref rest @ ..]) => (ModuleTask::Free { start }, rest),
+            (HEIGHT, &[start, height, ref rest @ ..]) => {
+                (ModuleTask::Height { start, height }, rest)
+            }
             _ => return None,
         };
         *words = rest;
@@ -308,7 +316,7 @@ impl<'w> Task<'w> {
 
 /// The result of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer<'w> {
+pub enum ModuleTaskResult<'w> {
     /// No value.
     Nothing,
     /// A value.
@@ -327,40 +335,40 @@ const ENTRIES: u32 = 3;
 const FULL: u32 = 4;
 const EXPECTED: u32 = 5;
 
-impl<'w> Answer<'w> {
+impl<'w> ModuleTaskResult<'w> {
     /// Appends the encoded result to the output of a module.
     pub fn encode(&self, tag: u32, words: &mut Vec<u64>) {
         match *self {
-            Answer::Nothing => words.push(header(NOTHING, tag)),
-            Answer::Value(value) => words.extend([header(VALUE, tag), value]),
-            Answer::Entries(entries) => {
+            ModuleTaskResult::Nothing => words.push(header(NOTHING, tag)),
+            ModuleTaskResult::Value(value) => words.extend([header(VALUE, tag), value]),
+            ModuleTaskResult::Entries(entries) => {
                 words.extend([header(ENTRIES, tag), entries.len() as u64]);
                 words.extend_from_slice(entries);
             }
-            Answer::Full => words.push(header(FULL, tag)),
-            Answer::Expected => words.push(header(EXPECTED, tag)),
+            ModuleTaskResult::Full => words.push(header(FULL, tag)),
+            ModuleTaskResult::Expected => words.push(header(EXPECTED, tag)),
         }
     }
 
     /// Decodes the first result with its tag, and removes it from `words`. Returns `None` if it is
     /// invalid.
-    pub fn decode(words: &mut &'w [u64]) -> Option<(Answer<'w>, u32)> {
+    pub fn decode(words: &mut &'w [u64]) -> Option<(ModuleTaskResult<'w>, u32)> {
         let (&first, rest) = words.split_first()?;
         let (kind, tag) = split(first);
         let (answer, rest) = match kind {
-            NOTHING => (Answer::Nothing, rest),
+            NOTHING => (ModuleTaskResult::Nothing, rest),
             VALUE => {
                 let (&value, rest) = rest.split_first()?;
-                (Answer::Value(value), rest)
+                (ModuleTaskResult::Value(value), rest)
             }
             ENTRIES => {
                 let (&length, rest) = rest.split_first()?;
                 let length = usize::try_from(length).ok()?;
                 let (entries, rest) = rest.split_at_checked(length)?;
-                (Answer::Entries(entries), rest)
+                (ModuleTaskResult::Entries(entries), rest)
             }
-            FULL => (Answer::Full, rest),
-            EXPECTED => (Answer::Expected, rest),
+            FULL => (ModuleTaskResult::Full, rest),
+            EXPECTED => (ModuleTaskResult::Expected, rest),
             _ => return None,
         };
         *words = rest;
@@ -382,39 +390,39 @@ mod tests {
 
     #[test]
     fn tasks_are_read_as_they_were_written() {
-        let scan = |descends| Task::Scan {
+        let scan = |descends| ModuleTask::Scan {
             start: 1,
             from: 2,
             to: u64::MAX,
             limit: u64::MAX,
             descends,
         };
-        let update = |previous, value| Task::Update {
+        let update = |previous, value| ModuleTask::Update {
             key: 3,
             previous,
             value,
         };
         let tasks = [
-            Task::Get { key: u64::MAX },
-            Task::Insert { key: 0, value: 9 },
+            ModuleTask::Get { key: u64::MAX },
+            ModuleTask::Insert { key: 0, value: 9 },
             update(Some(0), Some(4)),
             update(None, Some(4)),
             update(Some(0), None),
-            Task::Updates {
+            ModuleTask::Updates {
                 key: 3,
                 values: &[1, 2, 3],
             },
-            Task::Remove { key: 7 },
-            Task::Floor { start: 5, key: 6 },
+            ModuleTask::Remove { key: 7 },
+            ModuleTask::Floor { start: 5, key: 6 },
             scan(true),
             scan(false),
-            Task::Build {
+            ModuleTask::Build {
                 start: 4,
                 bits: 20,
                 entries: &[1, 2, 3, 4],
             },
-            Task::Free { start: 4 },
-            Task::Height {
+            ModuleTask::Free { start: 4 },
+            ModuleTask::Height {
                 start: 5,
                 height: 20,
             },
@@ -427,46 +435,46 @@ mod tests {
         let mut rest = &words[..];
         for (tag, task) in tasks.iter().enumerate() {
             // The list is not sent if it does not fit, or if the partition is still to build.
-            let is_sent = tag % 2 == 0 && !matches!(task, Task::Build { .. });
+            let is_sent = tag % 2 == 0 && !matches!(task, ModuleTask::Build { .. });
             let list = if is_sent { (1 << 24) - 1 } else { 0 };
-            let read = Task::decode(&mut rest);
+            let read = ModuleTask::decode(&mut rest);
             assert_eq!(read, Some((*task, list, u32::MAX - tag as u32)));
         }
-        assert_eq!(Task::decode(&mut rest), None);
+        assert_eq!(ModuleTask::decode(&mut rest), None);
         // An update from absent to absent is only a read.
         let mut words = Vec::new();
         update(None, None).encode(0, 0, &mut words);
-        let read = Task::decode(&mut &words[..]);
-        assert_eq!(read, Some((Task::Get { key: 3 }, 0, 0)));
+        let read = ModuleTask::decode(&mut &words[..]);
+        assert_eq!(read, Some((ModuleTask::Get { key: 3 }, 0, 0)));
         // Truncated tasks, and empty input.
         for (task, length) in [(update(None, Some(4)), 3), (scan(true), 5), (tasks[0], 2)] {
             let mut words = Vec::new();
             task.encode(0, 0, &mut words);
             assert_eq!(words.len(), length);
-            assert_eq!(Task::decode(&mut &words[..length - 1]), None);
+            assert_eq!(ModuleTask::decode(&mut &words[..length - 1]), None);
         }
-        assert_eq!(Task::decode(&mut &[99_u64, 1, 2, 3][..]), None);
+        assert_eq!(ModuleTask::decode(&mut &[99_u64, 1, 2, 3][..]), None);
     }
 
     #[test]
     fn updates_follow_each_other_from_the_first_that_applies() {
         let values = [1, 2, 3, 1, 5];
         for (before, after) in [(1, 5), (2, 5), (3, 5), (5, 5), (9, 9)] {
-            assert_eq!(Task::updated(Some(before), &values), Some(after));
+            assert_eq!(ModuleTask::updated(Some(before), &values), Some(after));
         }
-        assert_eq!(Task::updated(None, &values), None);
+        assert_eq!(ModuleTask::updated(None, &values), None);
     }
 
     #[test]
     fn answers_are_read_as_they_were_written() {
         let entries = [1, 2, 3, 4];
         let answers = [
-            Answer::Nothing,
-            Answer::Value(u64::MAX),
-            Answer::Entries(&entries),
-            Answer::Entries(&[]),
-            Answer::Full,
-            Answer::Expected,
+            ModuleTaskResult::Nothing,
+            ModuleTaskResult::Value(u64::MAX),
+            ModuleTaskResult::Entries(&entries),
+            ModuleTaskResult::Entries(&[]),
+            ModuleTaskResult::Full,
+            ModuleTaskResult::Expected,
         ];
         let mut words = Vec::new();
         for answer in &answers {
@@ -474,9 +482,15 @@ mod tests {
         }
         let mut rest = &words[..];
         for answer in &answers {
-            assert_eq!(Answer::decode(&mut rest), Some((answer.clone(), 8)));
+            assert_eq!(
+                ModuleTaskResult::decode(&mut rest),
+                Some((answer.clone(), 8))
+            );
         }
-        assert_eq!(Answer::decode(&mut rest), None);
-        assert_eq!(Answer::decode(&mut &[u64::from(ENTRIES), 1][..]), None);
+        assert_eq!(ModuleTaskResult::decode(&mut rest), None);
+        assert_eq!(
+            ModuleTaskResult::decode(&mut &[u64::from(ENTRIES), 1][..]),
+            None
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! The encoding of tasks for the transfer to modules, and of results for the transfer back.
 //!
-//! With [`Tagged`], each has its own header, as in [`task`](crate::dispatch::task). With [`Runs`],
-//! tasks of one kind for one list share a header. Results have no header: they are in the order of
-//! their tasks, and their kinds follow them. A value that the task expected is not sent.
+//! With [`TaggedEncoding`], each has its own header, as in [`task`](crate::dispatch::task). With
+//! [`RunEncoding`], tasks of one kind for one list share a header. Results have no header: they are
+//! in the order of their tasks, and their kinds follow them. A value that the task expected is not
+//! sent.
 //!
 //! ```text
 //! tasks    | kind 8, list 24, count 32 | words of each task ... | another run, ...
@@ -10,16 +11,22 @@
 //! ```
 
 use crate::device::ModuleError;
-use crate::dispatch::task::{Answer, Kind, Task};
+use crate::dispatch::task::{ModuleTask, ModuleTaskResult, TaskHeader};
 
 /// An encoding, by which a module reads tasks and writes results.
 pub(crate) trait Wire {
     /// Returns the next task with its list and its tag; `None` if it is invalid.
-    fn next<'w>(&mut self, words: &mut &'w [u64]) -> Option<(Task<'w>, u32, u32)>;
+    fn next<'w>(&mut self, words: &mut &'w [u64]) -> Option<(ModuleTask<'w>, u32, u32)>;
 
     /// Appends the result of a task with a tag. Results are written in the order in which tasks
     /// were read.
-    fn answer(&mut self, task: &Task<'_>, answer: &Answer<'_>, tag: u32, output: &mut Vec<u64>);
+    fn answer(
+        &mut self,
+        task: &ModuleTask<'_>,
+        answer: &ModuleTaskResult<'_>,
+        tag: u32,
+        output: &mut Vec<u64>,
+    );
 
     /// Appends the words that follow all results.
     fn end(self, output: &mut Vec<u64>);
@@ -27,14 +34,20 @@ pub(crate) trait Wire {
 
 /// The encoding in which each task and each result has its own header.
 #[derive(Debug, Default)]
-pub(crate) struct Tagged;
+pub(crate) struct TaggedEncoding;
 
-impl Wire for Tagged {
-    fn next<'w>(&mut self, words: &mut &'w [u64]) -> Option<(Task<'w>, u32, u32)> {
-        Task::decode(words)
+impl Wire for TaggedEncoding {
+    fn next<'w>(&mut self, words: &mut &'w [u64]) -> Option<(ModuleTask<'w>, u32, u32)> {
+        ModuleTask::decode(words)
     }
 
-    fn answer(&mut self, _: &Task<'_>, answer: &Answer<'_>, tag: u32, output: &mut Vec<u64>) {
+    fn answer(
+        &mut self,
+        _: &ModuleTask<'_>,
+        answer: &ModuleTaskResult<'_>,
+        tag: u32,
+        output: &mut Vec<u64>,
+    ) {
         answer.encode(tag, output);
     }
 
@@ -43,7 +56,7 @@ impl Wire for Tagged {
 
 /// The encoding of tasks in runs.
 #[derive(Debug, Default)]
-pub(crate) struct Runs {
+pub(crate) struct RunEncoding {
     /// Kind of the run that is being read.
     kind: u32,
     list: u32,
@@ -70,42 +83,48 @@ const EXPECTED: u64 = 6;
 /// The greatest number of tasks of a run.
 const RUN_MAX: usize = u32::MAX as usize;
 
-impl Wire for Runs {
-    fn next<'w>(&mut self, words: &mut &'w [u64]) -> Option<(Task<'w>, u32, u32)> {
+impl Wire for RunEncoding {
+    fn next<'w>(&mut self, words: &mut &'w [u64]) -> Option<(ModuleTask<'w>, u32, u32)> {
         if self.left == 0 {
             let (&header, rest) = words.split_first()?;
-            let (kind, list, count) = Kind::split(header);
+            let (kind, list, count) = TaskHeader::split(header);
             (self.kind, self.list, self.left) = (kind, list, count);
             *words = rest;
         }
         self.left = self.left.checked_sub(1)?;
-        let task = Task::without_header(self.kind, self.list, words)?;
+        let task = ModuleTask::without_header(self.kind, self.list, words)?;
         let list = match task {
-            Task::Build { .. } => 0,
+            ModuleTask::Build { .. } => 0,
             _ => self.list,
         };
         Some((task, list, self.answers))
     }
 
-    fn answer(&mut self, task: &Task<'_>, answer: &Answer<'_>, _: u32, output: &mut Vec<u64>) {
+    fn answer(
+        &mut self,
+        task: &ModuleTask<'_>,
+        answer: &ModuleTaskResult<'_>,
+        _: u32,
+        output: &mut Vec<u64>,
+    ) {
         let status = match *answer {
-            Answer::Nothing => NOTHING,
-            Answer::Expected => EXPECTED,
-            Answer::Value(value) if task.expected() == Some(value) => EXPECTED,
-            Answer::Value(value) => {
+            ModuleTaskResult::Nothing => NOTHING,
+            ModuleTaskResult::Expected => EXPECTED,
+            ModuleTaskResult::Value(value) if task.expected() == Some(value) => EXPECTED,
+            ModuleTaskResult::Value(value) => {
                 output.push(value);
                 VALUE
             }
-            Answer::Entries(&[key, value]) => {
+            ModuleTaskResult::Entries(&[key, value]) => {
                 output.extend([key, value]);
                 ENTRY
             }
-            Answer::Entries(entries) => {
+            ModuleTaskResult::Entries(entries) => {
                 output.push(entries.len() as u64);
                 output.extend_from_slice(entries);
                 ENTRIES
             }
-            Answer::Full => FULL,
+            ModuleTaskResult::Full => FULL,
         };
         let place = self.answers as usize % STATUSES_PER_WORD;
         if place == 0 {
@@ -132,12 +151,12 @@ pub(crate) fn pack(words: &[u64]) -> (Vec<u64>, Vec<u32>) {
     const LIST_AT: u32 = 40;
     let mut packed = Vec::with_capacity(words.len());
     let mut tags = Vec::new();
-    let mut run = Run::default();
+    let mut run = OpenTaskRun::default();
     let mut flush = |waiting: &mut Vec<u64>, packed: &mut Vec<u64>| {
         waiting.sort_unstable();
         for at in waiting.drain(..) {
             let at = at & ((1 << LIST_AT) - 1);
-            if let Some((task, list, tag)) = Task::decode(&mut &words[at as usize..]) {
+            if let Some((task, list, tag)) = ModuleTask::decode(&mut &words[at as usize..]) {
                 tags.push(tag);
                 run.add(&task, list, packed);
             }
@@ -147,12 +166,12 @@ pub(crate) fn pack(words: &[u64]) -> (Vec<u64>, Vec<u32>) {
     let mut rest = words;
     loop {
         let at = (words.len() - rest.len()) as u64;
-        let Some((task, list, _)) = Task::decode(&mut rest) else {
+        let Some((task, list, _)) = ModuleTask::decode(&mut rest) else {
             break;
         };
         let is_of_lists = matches!(
             task,
-            Task::Build { .. } | Task::Free { .. } | Task::Height { .. }
+            ModuleTask::Build { .. } | ModuleTask::Free { .. } | ModuleTask::Height { .. }
         );
         if is_of_lists {
             flush(&mut waiting, &mut packed);
@@ -168,7 +187,7 @@ pub(crate) fn pack(words: &[u64]) -> (Vec<u64>, Vec<u32>) {
 
 /// The run that was written last.
 #[derive(Default)]
-struct Run {
+struct OpenTaskRun {
     /// Kind and list of the run; `None` before the first.
     of: Option<(u32, u32)>,
     /// Position of its header, and its number of tasks.
@@ -176,8 +195,8 @@ struct Run {
     count: usize,
 }
 
-impl Run {
-    fn add(&mut self, task: &Task<'_>, list: u32, words: &mut Vec<u64>) {
+impl OpenTaskRun {
+    fn add(&mut self, task: &ModuleTask<'_>, list: u32, words: &mut Vec<u64>) {
         let (kind, list) = task.kind_and_list(list);
         if self.of != Some((kind, list)) || self.count == RUN_MAX {
             self.of = Some((kind, list));
@@ -185,39 +204,39 @@ impl Run {
             words.push(0);
         }
         self.count += 1;
-        words[self.header] = Kind::join(kind, list, self.count as u32);
+        words[self.header] = TaskHeader::join(kind, list, self.count as u32);
         task.put_without_header(list, words);
     }
 }
 
 /// A module's reply, or its error.
-pub(crate) type Replied = Result<Reply, ModuleError>;
+pub(crate) type Replied = Result<ModuleReply, ModuleError>;
 
 /// The reply of a module: the words of its results, and their tags.
 #[derive(Clone, Debug)]
-pub(crate) struct Reply {
+pub(crate) struct ModuleReply {
     words: Vec<u64>,
     /// The tags in order, if results come without tags.
     tags: Option<Vec<u32>>,
 }
 
-impl Reply {
+impl ModuleReply {
     /// Creates a reply whose results have tags.
-    pub fn tagged(words: Vec<u64>) -> Reply {
-        Reply { words, tags: None }
+    pub fn tagged(words: Vec<u64>) -> ModuleReply {
+        ModuleReply { words, tags: None }
     }
 
     /// Creates a reply whose results are in the order of tasks with these tags.
-    pub fn of_runs(words: Vec<u64>, tags: Vec<u32>) -> Reply {
+    pub fn of_runs(words: Vec<u64>, tags: Vec<u32>) -> ModuleReply {
         let tags = Some(tags);
-        Reply { words, tags }
+        ModuleReply { words, tags }
     }
 
     /// Passes each result with its tag to `each`. A truncated result is skipped.
-    pub fn each<'w>(&'w self, mut each: impl FnMut(Answer<'w>, u32)) {
+    pub fn each<'w>(&'w self, mut each: impl FnMut(ModuleTaskResult<'w>, u32)) {
         let mut words = &self.words[..];
         let Some(tags) = &self.tags else {
-            while let Some((answer, tag)) = Answer::decode(&mut words) {
+            while let Some((answer, tag)) = ModuleTaskResult::decode(&mut words) {
                 each(answer, tag);
             }
             return;
@@ -239,21 +258,21 @@ impl Reply {
     }
 }
 
-fn answer<'w>(status: u64, words: &mut &'w [u64]) -> Option<Answer<'w>> {
+fn answer<'w>(status: u64, words: &mut &'w [u64]) -> Option<ModuleTaskResult<'w>> {
     let mut take = |count: usize| {
         let (own, rest) = words.split_at_checked(count)?;
         *words = rest;
         Some(own)
     };
     Some(match status {
-        NOTHING => Answer::Nothing,
-        FULL => Answer::Full,
-        EXPECTED => Answer::Expected,
-        VALUE => Answer::Value(take(1)?[0]),
-        ENTRY => Answer::Entries(take(2)?),
+        NOTHING => ModuleTaskResult::Nothing,
+        FULL => ModuleTaskResult::Full,
+        EXPECTED => ModuleTaskResult::Expected,
+        VALUE => ModuleTaskResult::Value(take(1)?[0]),
+        ENTRY => ModuleTaskResult::Entries(take(2)?),
         ENTRIES => {
             let length = usize::try_from(take(1)?[0]).ok()?;
-            Answer::Entries(take(length)?)
+            ModuleTaskResult::Entries(take(length)?)
         }
         _ => return None,
     })
@@ -263,7 +282,7 @@ fn answer<'w>(status: u64, words: &mut &'w [u64]) -> Option<Answer<'w>> {
 mod tests {
     use super::*;
 
-    fn words(tasks: &[(Task<'_>, u32)]) -> Vec<u64> {
+    fn words(tasks: &[(ModuleTask<'_>, u32)]) -> Vec<u64> {
         let mut words = Vec::new();
         for (tag, (task, list)) in tasks.iter().enumerate() {
             task.encode(*list, tag as u32, &mut words);
@@ -271,8 +290,8 @@ mod tests {
         words
     }
 
-    fn read(words: &[u64]) -> Vec<(Task<'_>, u32)> {
-        let (mut wire, mut rest, mut tasks) = (Runs::default(), words, Vec::new());
+    fn read(words: &[u64]) -> Vec<(ModuleTask<'_>, u32)> {
+        let (mut wire, mut rest, mut tasks) = (RunEncoding::default(), words, Vec::new());
         while let Some((task, list, _)) = wire.next(&mut rest) {
             tasks.push((task, list));
         }
@@ -282,8 +301,8 @@ mod tests {
 
     #[test]
     fn tasks_for_one_list_are_a_run() {
-        let get = |key| Task::Get { key };
-        let insert = |key| Task::Insert { key, value: 2 };
+        let get = |key| ModuleTask::Get { key };
+        let insert = |key| ModuleTask::Insert { key, value: 2 };
         let tasks = [
             (get(1), 70),
             (get(9), 80),
@@ -308,29 +327,29 @@ mod tests {
 
     #[test]
     fn all_kinds_are_read_as_they_were_written() {
-        let scan = |start| Task::Scan {
+        let scan = |start| ModuleTask::Scan {
             start,
             from: 5,
             to: 6,
             limit: 7,
             descends: true,
         };
-        let update = |previous, value| Task::Update {
+        let update = |previous, value| ModuleTask::Update {
             key: 3,
             previous,
             value,
         };
-        let build = Task::Build {
+        let build = ModuleTask::Build {
             start: 1,
             bits: 12,
             entries: &[1, 2, 3, 4],
         };
-        let height = Task::Height {
+        let height = ModuleTask::Height {
             start: 5,
             height: 3,
         };
-        let floor = |start| Task::Floor { start, key: 6 };
-        let free = Task::Free { start: 4 };
+        let floor = |start| ModuleTask::Floor { start, key: 6 };
+        let free = ModuleTask::Free { start: 4 };
         // If a list is known, the start of its partition is not sent.
         let tasks = [
             (free, 0),
@@ -342,7 +361,7 @@ mod tests {
             (update(None, Some(4)), 9),
             (update(Some(1), Some(4)), 9),
             (update(Some(1), None), 9),
-            (Task::Remove { key: 1 }, 9),
+            (ModuleTask::Remove { key: 1 }, 9),
             (floor(6), 9),
             (scan(5), 9),
         ];
@@ -351,35 +370,59 @@ mod tests {
         assert_eq!(tags, (0..12).collect::<Vec<_>>());
         assert_eq!(read(&packed), tasks);
         // A truncated run is invalid.
-        let mut wire = Runs::default();
+        let mut wire = RunEncoding::default();
         let mut rest = &packed[..packed.len() - 1];
         let whole = std::iter::from_fn(|| wire.next(&mut rest)).count();
         assert_eq!(whole, tasks.len() - 1);
         assert_eq!(
-            Runs::default().next(&mut &[Kind::join(99, 0, 1), 1][..]),
+            RunEncoding::default().next(&mut &[TaskHeader::join(99, 0, 1), 1][..]),
             None
         );
         assert_eq!(
-            Runs::default().next(&mut &[Kind::join(1, 0, 0), 1][..]),
+            RunEncoding::default().next(&mut &[TaskHeader::join(1, 0, 0), 1][..]),
             None
         );
     }
 
     #[test]
     fn an_expected_value_is_not_said() {
-        let (mut wire, mut output) = (Runs::default(), Vec::new());
-        let update = |previous, value| Task::Update {
+        let (mut wire, mut output) = (RunEncoding::default(), Vec::new());
+        let update = |previous, value| ModuleTask::Update {
             key: 3,
             previous,
             value,
         };
         let told = [
-            (update(Some(7), Some(8)), Answer::Value(7), Answer::Expected),
-            (update(Some(7), None), Answer::Value(7), Answer::Expected),
-            (update(Some(7), Some(8)), Answer::Value(9), Answer::Value(9)),
-            (update(Some(7), Some(8)), Answer::Nothing, Answer::Nothing),
-            (update(None, Some(8)), Answer::Nothing, Answer::Nothing),
-            (Task::Get { key: 7 }, Answer::Value(7), Answer::Value(7)),
+            (
+                update(Some(7), Some(8)),
+                ModuleTaskResult::Value(7),
+                ModuleTaskResult::Expected,
+            ),
+            (
+                update(Some(7), None),
+                ModuleTaskResult::Value(7),
+                ModuleTaskResult::Expected,
+            ),
+            (
+                update(Some(7), Some(8)),
+                ModuleTaskResult::Value(9),
+                ModuleTaskResult::Value(9),
+            ),
+            (
+                update(Some(7), Some(8)),
+                ModuleTaskResult::Nothing,
+                ModuleTaskResult::Nothing,
+            ),
+            (
+                update(None, Some(8)),
+                ModuleTaskResult::Nothing,
+                ModuleTaskResult::Nothing,
+            ),
+            (
+                ModuleTask::Get { key: 7 },
+                ModuleTaskResult::Value(7),
+                ModuleTaskResult::Value(7),
+            ),
         ];
         for (task, answer, _) in &told {
             wire.answer(task, answer, 0, &mut output);
@@ -388,7 +431,7 @@ mod tests {
         // The output is two values and the kinds of all results.
         assert_eq!(output.len(), 3);
         let mut expected = told.iter();
-        Reply::of_runs(output, (0..6).collect()).each(|answer, _| {
+        ModuleReply::of_runs(output, (0..6).collect()).each(|answer, _| {
             let (.., found) = expected.next().expect("no more answers than tasks");
             assert_eq!(&answer, found);
         });
@@ -398,32 +441,35 @@ mod tests {
     #[test]
     fn answers_find_whose_they_are() {
         let answers = [
-            Answer::Nothing,
-            Answer::Value(u64::MAX),
-            Answer::Entries(&[1, 2]),
-            Answer::Entries(&[]),
-            Answer::Full,
-            Answer::Entries(&[1, 2, 3, 4]),
+            ModuleTaskResult::Nothing,
+            ModuleTaskResult::Value(u64::MAX),
+            ModuleTaskResult::Entries(&[1, 2]),
+            ModuleTaskResult::Entries(&[]),
+            ModuleTaskResult::Full,
+            ModuleTaskResult::Entries(&[1, 2, 3, 4]),
         ];
-        let (mut wire, mut output, mut tagged) = (Runs::default(), Vec::new(), Vec::new());
+        let (mut wire, mut output, mut tagged) = (RunEncoding::default(), Vec::new(), Vec::new());
         let tags: Vec<u32> = (0..40).map(|number| 1000 - number).collect();
-        let task = Task::Get { key: 1 };
+        let task = ModuleTask::Get { key: 1 };
         for (number, &tag) in tags.iter().enumerate() {
             let answer = &answers[number % answers.len()];
             wire.answer(&task, answer, 0, &mut output);
             answer.encode(tag, &mut tagged);
         }
         wire.end(&mut output);
-        let read = |reply: &Reply| {
+        let read = |reply: &ModuleReply| {
             let mut words = Vec::new();
             reply.each(|answer, tag| answer.encode(tag, &mut words));
             words
         };
-        assert_eq!(read(&Reply::tagged(tagged.clone())), tagged);
-        assert_eq!(read(&Reply::of_runs(output.clone(), tags.clone())), tagged);
+        assert_eq!(read(&ModuleReply::tagged(tagged.clone())), tagged);
+        assert_eq!(
+            read(&ModuleReply::of_runs(output.clone(), tags.clone())),
+            tagged
+        );
         // A result without a task, and a truncated one.
-        assert!(read(&Reply::of_runs(vec![], vec![])).is_empty());
-        assert!(read(&Reply::of_runs(vec![], tags.clone())).is_empty());
-        assert!(read(&Reply::of_runs(output[5..].to_vec(), tags)).len() < tagged.len());
+        assert!(read(&ModuleReply::of_runs(vec![], vec![])).is_empty());
+        assert!(read(&ModuleReply::of_runs(vec![], tags.clone())).is_empty());
+        assert!(read(&ModuleReply::of_runs(output[5..].to_vec(), tags)).len() < tagged.len());
     }
 }

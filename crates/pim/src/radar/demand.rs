@@ -1,13 +1,13 @@
 //! The demand of a batch: the work of its operations in modules, by subrange.
 
-use super::Host;
+use super::RadarHost;
 use super::skew::{Costs, SHARE, Subrange};
-use crate::device::Device;
-use crate::dispatch::directory::Place;
-use crate::dispatch::routing::Routing;
-use crate::dispatch::shared_scans::{Reach, Read, is_shared, part_of_scan};
+use crate::device::ModuleDevice;
+use crate::dispatch::directory::PartitionPlace;
+use crate::dispatch::routing::BatchRouting;
+use crate::dispatch::shared_scans::{PartitionScanRead, ScanKeyRange, is_shared, part_of_scan};
 use nearfield_core::plan::inclusive;
-use nearfield_core::{Direction, Input, Operation, Words};
+use nearfield_core::{BatchInput, IndexOperation, ScanDirection, Words};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ const CHANCE_OF_SCANS: f64 = 4.0;
 
 /// An operation's share of work in a subrange, as counted for loads.
 #[derive(Clone, Copy, Debug)]
-struct Share {
+struct WorkShare {
     /// The key where the work is done.
     key: u64,
     /// Number of operations for which it counts.
@@ -52,9 +52,9 @@ struct Share {
     is_floor: bool,
 }
 
-impl Share {
-    fn of(key: u64) -> Share {
-        Share {
+impl WorkShare {
+    fn of(key: u64) -> WorkShare {
+        WorkShare {
             key,
             weight: 1,
             is_floor: false,
@@ -66,21 +66,21 @@ impl Share {
 enum Wants {
     Key(u64),
     /// The nearest key at or below a key, or at or above it.
-    Nearest(u64, Direction),
+    Nearest(u64, ScanDirection),
     /// A range with a limit of entries.
-    Range(Reach),
+    Range(ScanKeyRange),
     Nothing,
 }
 
-impl<D: Device> Host<D> {
+impl<D: ModuleDevice> RadarHost<D> {
     /// Passes each operation's subranges to `each`, with their modules and the operation's share of
     /// work. Returns the number of operations on single keys, the number on ranges, and the sum of
     /// the squares of their weights in modules.
     fn each_demand(
         &self,
-        input: Input<'_, Words>,
-        requests: &Routing,
-        mut each: impl FnMut(Place, usize, Share),
+        input: BatchInput<'_, Words>,
+        requests: &BatchRouting,
+        mut each: impl FnMut(PartitionPlace, usize, WorkShare),
     ) -> (u64, u64, u64) {
         let host = self.host();
         let (mut points, mut ranges, mut squares) = (0, 0, 0);
@@ -99,12 +99,12 @@ impl<D: Device> Host<D> {
                             walk.wrote(place);
                         }
                         squares += u64::from(directory.partition(place).module != host);
-                        each(place, spread(place, points), Share::of(key));
+                        each(place, spread(place, points), WorkShare::of(key));
                     }
                 }
                 Wants::Nearest(key, direction) => {
                     points += 1;
-                    let descends = direction == Direction::Descending;
+                    let descends = direction == ScanDirection::Descending;
                     let (from, to) = match descends {
                         true => (0, key),
                         false => (key, u64::MAX),
@@ -113,16 +113,16 @@ impl<D: Device> Host<D> {
                         let (start, partition) =
                             (directory.start(place), directory.partition(place));
                         squares += u64::from(partition.module != host);
-                        let share = Share {
+                        let share = WorkShare {
                             is_floor: descends,
-                            ..Share::of(key.clamp(start, partition.last))
+                            ..WorkShare::of(key.clamp(start, partition.last))
                         };
                         each(place, spread(place, points), share);
                     });
                 }
                 Wants::Range(reach) => {
                     ranges += 1;
-                    let Reach { from, to, limit } = reach;
+                    let ScanKeyRange { from, to, limit } = reach;
                     if !self.options.weighs_scans {
                         // As in the paper, the load of a module is the number of operations that it
                         // processes: a scan counts once in each subrange that it reads. The key at
@@ -136,7 +136,7 @@ impl<D: Device> Host<D> {
                             let offset = u128::from(own.to - own.from) * u128::from(fraction);
                             squares += u64::from(partition.module != host);
                             let key = own.from + (offset >> u64::BITS) as u64;
-                            each(place, partition.module, Share::of(key));
+                            each(place, partition.module, WorkShare::of(key));
                         });
                         continue;
                     }
@@ -145,19 +145,19 @@ impl<D: Device> Host<D> {
                         let (start, partition) =
                             (directory.start(place), directory.partition(place));
                         let own = reach.within(start, partition);
-                        let rest = Reach { limit: left, ..own };
+                        let rest = ScanKeyRange { limit: left, ..own };
                         let read = match is_shared(operation) {
                             true => walk.read(place, &own),
-                            false => Read::Own,
+                            false => PartitionScanRead::Own,
                         };
                         left = left.saturating_sub(part_of_scan(start, partition, rest).2);
                         let read = match read {
-                            Read::Own => rest,
-                            Read::First(number, all) => {
+                            PartitionScanRead::Own => rest,
+                            PartitionScanRead::First(number, all) => {
                                 walk.note(number, 0);
                                 all
                             }
-                            Read::Again(_) => return,
+                            PartitionScanRead::Again(_) => return,
                         };
                         let (first, last, entries) = part_of_scan(start, partition, read);
                         let module = spread(place, ranges);
@@ -168,9 +168,9 @@ impl<D: Device> Host<D> {
                         for point in 0..points {
                             // The remainder goes to the first key.
                             let rest = if point == 0 { weight % points } else { 0 };
-                            let share = Share {
+                            let share = WorkShare {
                                 weight: weight / points + rest,
-                                ..Share::of(first + point * step)
+                                ..WorkShare::of(first + point * step)
                             };
                             each(place, module, share);
                         }
@@ -183,7 +183,7 @@ impl<D: Device> Host<D> {
     }
 
     /// Returns the demand of a batch.
-    pub(super) fn demand(&self, input: Input<'_, Words>, requests: &Routing) -> Demand {
+    pub(super) fn demand(&self, input: BatchInput<'_, Words>, requests: &BatchRouting) -> Demand {
         let mut loads = vec![0; self.device.modules()];
         let mut subranges = vec![0; self.directory.places()];
         let (points, ranges, squares) =
@@ -215,7 +215,7 @@ impl<D: Device> Host<D> {
     pub(super) fn touch(&mut self, demand: &Demand) {
         let host = self.host();
         let fair = demand.loads.iter().sum::<u64>() / host.max(1) as u64;
-        let Host {
+        let RadarHost {
             directory, batches, ..
         } = self;
         directory.touch(*batches, |place, partition| {
@@ -227,13 +227,13 @@ impl<D: Device> Host<D> {
     /// Returns the hottest subranges of busy modules, with the operations on each.
     pub(super) fn busy_subranges(
         &self,
-        input: Input<'_, Words>,
-        requests: &Routing,
+        input: BatchInput<'_, Words>,
+        requests: &BatchRouting,
         demand: &Demand,
         costs: &Costs,
     ) -> Vec<Subrange> {
         let much = costs.much(&demand.loads);
-        let mut of_module: BTreeMap<usize, Vec<(u64, Place)>> = BTreeMap::new();
+        let mut of_module: BTreeMap<usize, Vec<(u64, PartitionPlace)>> = BTreeMap::new();
         let directory = &self.directory;
         for place in directory.in_order() {
             let (weight, partition) =
@@ -342,12 +342,12 @@ impl<D: Device> Host<D> {
     }
 }
 
-fn wants(input: Input<'_, Words>, operation: &Operation<Words>) -> Wants {
+fn wants(input: BatchInput<'_, Words>, operation: &IndexOperation<Words>) -> Wants {
     match *operation {
-        Operation::Predecessor { key } => Wants::Nearest(key, Direction::Descending),
-        Operation::Successor { key } => Wants::Nearest(key, Direction::Ascending),
-        Operation::Scan { range, limit, .. } => match inclusive(input.range(range)) {
-            Some((from, to)) => Wants::Range(Reach {
+        IndexOperation::Predecessor { key } => Wants::Nearest(key, ScanDirection::Descending),
+        IndexOperation::Successor { key } => Wants::Nearest(key, ScanDirection::Ascending),
+        IndexOperation::Scan { range, limit, .. } => match inclusive(input.range(range)) {
+            Some((from, to)) => Wants::Range(ScanKeyRange {
                 from,
                 to,
                 limit: limit.into(),

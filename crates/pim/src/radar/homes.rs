@@ -1,10 +1,10 @@
 //! The choice of modules for new subranges.
 
-use super::{Host, Options, Placement};
-use crate::device::Device;
-use crate::dispatch::directory::Directory;
-use crate::dispatch::routing::Routing;
-use nearfield_core::{Input, Operation, Words};
+use super::{RadarHost, RadarOptions, SubrangePlacement};
+use crate::device::ModuleDevice;
+use crate::dispatch::directory::PartitionDirectory;
+use crate::dispatch::routing::BatchRouting;
+use nearfield_core::{BatchInput, IndexOperation, Words};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
@@ -13,10 +13,10 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap};
 /// effect.
 const SHARE: u64 = 4;
 
-impl<D: Device> Host<D> {
+impl<D: ModuleDevice> RadarHost<D> {
     /// Chooses modules for new subranges that will receive many writes of the batch. A batch that
     /// inserts into an empty range has all its load there. Takes O(n) for n operations.
-    pub(super) fn find_homes(&mut self, input: Input<'_, Words>, requests: &Routing) {
+    pub(super) fn find_homes(&mut self, input: BatchInput<'_, Words>, requests: &BatchRouting) {
         if !self.options.isolates {
             return;
         }
@@ -24,8 +24,10 @@ impl<D: Device> Host<D> {
         let mut weights: HashMap<u64, u64> = HashMap::new();
         for (position, operation) in input.operations().iter().enumerate() {
             let key = match *operation {
-                Operation::Insert { key, .. } => key,
-                Operation::Update { key, previous, .. } if input.previous(previous).is_none() => {
+                IndexOperation::Insert { key, .. } => key,
+                IndexOperation::Update { key, previous, .. }
+                    if input.previous(previous).is_none() =>
+                {
                     key
                 }
                 _ => continue,
@@ -63,8 +65,8 @@ impl<D: Device> Host<D> {
 /// Returns a subrange for a key without one: the largest of the possible sizes that overlaps no
 /// other subrange. Possible are the initial size and those after divisions.
 pub(super) fn fresh(
-    directory: &Directory,
-    options: &Options,
+    directory: &PartitionDirectory,
+    options: &RadarOptions,
     modules: usize,
     key: u64,
 ) -> (u64, u64) {
@@ -89,7 +91,7 @@ pub(super) fn fresh(
 /// Returns the module for a subrange. Avoids modules that are known to be full.
 pub(super) fn place(
     start: u64,
-    placement: Placement,
+    placement: SubrangePlacement,
     keys: &[u64],
     full: &BTreeSet<usize>,
 ) -> usize {
@@ -100,8 +102,8 @@ pub(super) fn place(
     };
     let one = hash(1);
     let choices = match placement {
-        Placement::Hash => return one,
-        Placement::Emptiest(choices) => choices as u64,
+        SubrangePlacement::Hash => return one,
+        SubrangePlacement::Emptiest(choices) => choices as u64,
     };
     let chosen = (1..=choices).map(hash);
     let chosen = chosen.filter(|module| !full.contains(module));

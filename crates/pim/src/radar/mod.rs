@@ -21,52 +21,54 @@ mod replicas;
 mod skew;
 mod store;
 
-pub use options::{Options, Placement};
-pub use program::Keys;
+pub use options::{RadarOptions, SubrangePlacement};
+pub use program::SubrangeStructure;
 pub use skew::Price;
 
-use crate::device::{Device, RoundError};
-use crate::dispatch::directory::{Directory, Partition, Place};
-use crate::dispatch::plan::{NOBODY, Plan, refused};
-use crate::dispatch::routing::Routing;
-use crate::dispatch::task::{Answer, Task};
-use crate::dispatch::wire::{self, Replied, Reply};
-use heights::{Classifier, Predictor, Report, Window};
+use crate::device::{ModuleDevice, RoundError};
+use crate::dispatch::directory::{PartitionDirectory, PartitionPlace, WordPartition};
+use crate::dispatch::plan::{ModuleTaskPlan, NOBODY, refused};
+use crate::dispatch::routing::BatchRouting;
+use crate::dispatch::task::{ModuleTask, ModuleTaskResult};
+use crate::dispatch::wire::{self, ModuleReply, Replied};
+use heights::{Classifier, HeightReport, LearningWindow, Predictor};
 use homes::{fresh, place};
-use nearfield_core::{Batch, Error, Input, Operation, OrderedIndex, Outcome, Words};
+use nearfield_core::{
+    Batch, BatchInput, IndexOperation, OperationError, OperationOutcome, OrderedIndex, Words,
+};
 use nearfield_hardware::modules::HostWork;
-use program::Tasks;
-use redistribute::Moving;
+use program::RadarProgram;
+use redistribute::SubrangeMoves;
 use replicas::Replicas;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use store::Store;
+use store::PulledSubranges;
 
 /// An ordered index whose subranges follow the load.
 ///
 /// ```
 /// use nearfield_core::OrderedIndex;
-/// use nearfield_hardware::modules::Preset;
+/// use nearfield_hardware::modules::ModulePreset;
 /// use nearfield_pim::device::Model;
-/// use nearfield_pim::radar::{Options, Radar};
+/// use nearfield_pim::radar::{RadarOptions, Radar};
 ///
-/// let model = Model::new(64, Preset::UpmemMeasured.parameters());
-/// let index = Radar::new(model, Options::radar(64));
+/// let model = Model::new(64, ModulePreset::UpmemMeasured.parameters());
+/// let index = Radar::new(model, RadarOptions::radar(64));
 /// assert_eq!(index.insert(7, 70), Ok(None));
 /// assert_eq!(index.get(7), Ok(Some(70)));
 /// ```
 #[derive(Debug)]
 pub struct Radar<D> {
-    host: Mutex<Host<D>>,
+    host: Mutex<RadarHost<D>>,
 }
 
 #[derive(Debug)]
-struct Host<D> {
+struct RadarHost<D> {
     device: D,
-    options: Options,
-    directory: Directory,
+    options: RadarOptions,
+    directory: PartitionDirectory,
     /// The subranges that the host itself stores.
-    store: Store,
+    store: PulledSubranges,
     /// Number of keys of each module, for placing subranges.
     keys: Vec<u64>,
     /// Modules that had no room and have freed nothing since.
@@ -78,8 +80,8 @@ struct Host<D> {
     /// Empty subranges that modules have yet to remove, as pairs of module and start.
     empty: Vec<(usize, u64)>,
     /// The moves of this batch.
-    moving: Moving,
-    moves: Moves,
+    moving: SubrangeMoves,
+    moves: SubrangeMoveCounts,
     /// The copies of frequently read subranges.
     replicas: Replicas,
     /// The sizes of existing subranges as numbers of bits in which their keys differ, from fine to
@@ -87,9 +89,9 @@ struct Host<D> {
     sizes: Vec<u32>,
     /// The costs of operations in the last batch; `None` if they were not counted.
     averages: Option<Averages>,
-    balance: Balance,
+    balance: TaskBalance,
     /// The sum of the balances of all batches.
-    balances: Balance,
+    balances: TaskBalance,
     /// Number of batches so far.
     batches: u64,
     /// The classifier that sets heights by hotness, if any.
@@ -107,7 +109,7 @@ struct Averages {
 
 /// The distribution of a batch over modules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Balance {
+pub struct TaskBalance {
     /// Number of tasks of the module with most tasks.
     pub fullest: u64,
     /// Number of tasks of all modules.
@@ -118,7 +120,7 @@ pub struct Balance {
 
 /// Counts of the moves against skew so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moves {
+pub struct SubrangeMoveCounts {
     /// Number of subranges that were divided.
     pub divided: u64,
     /// Number of copies of subranges that were made.
@@ -133,28 +135,28 @@ pub struct Moves {
     pub keys: u64,
 }
 
-impl<D: Device> Radar<D> {
+impl<D: ModuleDevice> Radar<D> {
     /// Creates an empty index in the modules of a device.
-    pub fn new(device: D, options: Options) -> Radar<D> {
+    pub fn new(device: D, options: RadarOptions) -> Radar<D> {
         let keys = vec![0; device.modules()];
         Radar {
-            host: Mutex::new(Host {
+            host: Mutex::new(RadarHost {
                 device,
                 options,
-                directory: Directory::default(),
-                store: Store::default(),
+                directory: PartitionDirectory::default(),
+                store: PulledSubranges::default(),
                 keys,
                 full: BTreeSet::new(),
                 loads: Vec::new(),
                 homes: HashMap::new(),
                 empty: Vec::new(),
-                moving: Moving::default(),
-                moves: Moves::default(),
+                moving: SubrangeMoves::default(),
+                moves: SubrangeMoveCounts::default(),
                 replicas: Replicas::default(),
                 sizes: Vec::new(),
                 averages: None,
-                balance: Balance::default(),
-                balances: Balance::default(),
+                balance: TaskBalance::default(),
+                balances: TaskBalance::default(),
                 batches: 0,
                 heights: options.heights.classifier(),
             }),
@@ -165,8 +167,8 @@ impl<D: Device> Radar<D> {
     /// separate thread trains the predictor, and ends with the index.
     pub fn with_predictor(
         device: D,
-        options: Options,
-        window: Window,
+        options: RadarOptions,
+        window: LearningWindow,
         predictor: Box<dyn Predictor>,
     ) -> Radar<D> {
         let index = Radar::new(device, options);
@@ -176,7 +178,7 @@ impl<D: Device> Radar<D> {
 
     /// Returns the report on heights, if they are set by hotness; waits until the predictor has
     /// learnt from all observations.
-    pub fn heights(&self) -> Option<Report> {
+    pub fn heights(&self) -> Option<HeightReport> {
         self.lock().heights.as_mut().map(Classifier::report)
     }
 
@@ -186,17 +188,17 @@ impl<D: Device> Radar<D> {
     }
 
     /// Returns the moves against skew.
-    pub fn moves(&self) -> Moves {
+    pub fn moves(&self) -> SubrangeMoveCounts {
         self.lock().moves
     }
 
     /// Returns the distribution of the last batch over modules.
-    pub fn balance(&self) -> Balance {
+    pub fn balance(&self) -> TaskBalance {
         self.lock().balance
     }
 
     /// Returns the sum of the distributions of all batches so far.
-    pub fn balances(&self) -> Balance {
+    pub fn balances(&self) -> TaskBalance {
         self.lock().balances
     }
 
@@ -210,13 +212,13 @@ impl<D: Device> Radar<D> {
         self.lock().store.len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Host<D>> {
+    fn lock(&self) -> MutexGuard<'_, RadarHost<D>> {
         self.host.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<D: Device + Send> OrderedIndex<Words> for Radar<D> {
-    fn execute(&self, batch: &mut Batch<Words>) -> Result<(), Error> {
+impl<D: ModuleDevice + Send> OrderedIndex<Words> for Radar<D> {
+    fn execute(&self, batch: &mut Batch<Words>) -> Result<(), OperationError> {
         self.lock().execute(batch)
     }
 
@@ -235,22 +237,22 @@ impl<D: Device + Send> OrderedIndex<Words> for Radar<D> {
     }
 }
 
-impl<D: Device> Host<D> {
+impl<D: ModuleDevice> RadarHost<D> {
     /// Returns the number that stands for the host among modules.
     fn host(&self) -> usize {
         self.device.modules()
     }
 
-    fn execute(&mut self, batch: &mut Batch<Words>) -> Result<(), Error> {
+    fn execute(&mut self, batch: &mut Batch<Words>) -> Result<(), OperationError> {
         let modules = self.device.modules();
         // The tasks that modules execute before those of the operations. Removals come first,
         // because a removed subrange may be rebuilt.
         let mut inputs = vec![Vec::new(); modules + 1];
         for &(module, start) in &self.empty {
-            Task::Free { start }.encode(0, NOBODY, &mut inputs[module]);
+            ModuleTask::Free { start }.encode(0, NOBODY, &mut inputs[module]);
         }
         let input = batch.input()?;
-        let mut requests = Routing::new(input, self.options.combines_reads, &self.directory);
+        let mut requests = BatchRouting::new(input, self.options.combines_reads, &self.directory);
         self.forget_written(input, &requests, &mut inputs);
         // Nothing is learnt from single operations.
         let learns = input.operations().len() > 1;
@@ -285,11 +287,11 @@ impl<D: Device> Host<D> {
         let (answers, mut work) = self.run_here(&own);
         work.probes += self.probes(input);
         self.device.at_host(&work);
-        replied.push(Ok(Reply::tagged(answers)));
+        replied.push(Ok(ModuleReply::tagged(answers)));
         let (input, mut output) = batch.begin()?;
         let mut lists = HashMap::new();
-        let others = |tag: u32, answer: &Answer<'_>| {
-            if let Answer::Value(list) = *answer {
+        let others = |tag: u32, answer: &ModuleTaskResult<'_>| {
+            if let ModuleTaskResult::Value(list) = *answer {
                 lists.insert(tag, list as u32);
             }
         };
@@ -312,7 +314,7 @@ impl<D: Device> Host<D> {
     /// Executes a round: encodes tasks that have their own headers in the chosen format, sends them
     /// to modules, and returns the modules' replies.
     fn round(&mut self, inputs: Vec<Vec<u64>>) -> Result<Vec<Replied>, RoundError> {
-        let Options { keys, packs, .. } = self.options;
+        let RadarOptions { keys, packs, .. } = self.options;
         let (inputs, tags): (Vec<Vec<u64>>, Vec<Option<Vec<u32>>>) = match packs {
             true => {
                 let packed = inputs.iter().map(|words| wire::pack(words));
@@ -322,7 +324,7 @@ impl<D: Device> Host<D> {
         };
         let count = |words: &[u64]| words.len() as u64;
         let sent: u64 = inputs.iter().map(|words| count(words)).sum();
-        let tasks = Tasks {
+        let tasks = RadarProgram {
             keys,
             packed: packs,
         };
@@ -334,8 +336,8 @@ impl<D: Device> Host<D> {
         });
         let replied = answered.into_iter().zip(tags).map(|(answered, tags)| {
             answered.map(|words| match tags {
-                Some(tags) => Reply::of_runs(words, tags),
-                None => Reply::tagged(words),
+                Some(tags) => ModuleReply::of_runs(words, tags),
+                None => ModuleReply::tagged(words),
             })
         });
         Ok(replied.collect())
@@ -344,8 +346,8 @@ impl<D: Device> Host<D> {
     /// Removes the copies of subranges that the batch will write.
     fn forget_written(
         &mut self,
-        input: Input<'_, Words>,
-        requests: &Routing,
+        input: BatchInput<'_, Words>,
+        requests: &BatchRouting,
         inputs: &mut [Vec<u64>],
     ) {
         if self.replicas.is_empty() {
@@ -364,14 +366,14 @@ impl<D: Device> Host<D> {
     /// Appends the tasks of operations, and those that build new subranges for them.
     fn plan(
         &mut self,
-        input: Input<'_, Words>,
-        requests: &Routing,
+        input: BatchInput<'_, Words>,
+        requests: &BatchRouting,
         inputs: &mut [Vec<u64>],
         learns: bool,
-    ) -> Plan {
+    ) -> ModuleTaskPlan {
         let modules = self.device.modules();
         let mut created: Vec<(usize, u64, u64)> = Vec::new();
-        let Host {
+        let RadarHost {
             directory,
             options,
             keys,
@@ -384,13 +386,13 @@ impl<D: Device> Host<D> {
         let tasks = vec![Vec::new(); modules + 1];
         // The expected number of keys of a new subrange: the average.
         let mean = keys.iter().sum::<u64>() / (directory.len() as u64).max(1);
-        let create = |directory: &mut Directory, key| -> Option<Place> {
+        let create = |directory: &mut PartitionDirectory, key| -> Option<PartitionPlace> {
             let (start, last) = fresh(directory, options, modules, key);
             let home = homes.get(&start).copied();
             let home = home.filter(|module| !full.contains(module));
             let module = home.unwrap_or_else(|| place(start, options.placement, keys, full));
             keys[module] += mean.max(1);
-            let partition = Partition {
+            let partition = WordPartition {
                 last,
                 module,
                 count: 0,
@@ -403,8 +405,9 @@ impl<D: Device> Host<D> {
             created.push((module, start, last));
             directory.find(start)
         };
-        let read = |directory: &Directory, place, number| replicas.read(directory, place, number);
-        let mut plan = Plan::new(input, tasks, requests, directory, create, read);
+        let read =
+            |directory: &PartitionDirectory, place, number| replicas.read(directory, place, number);
+        let mut plan = ModuleTaskPlan::new(input, tasks, requests, directory, create, read);
         for (module, start, last) in created {
             self.moving.build(start, last, &[], &mut inputs[module]);
         }
@@ -418,7 +421,7 @@ impl<D: Device> Host<D> {
         }
         let tasks = plan.tasks_by_module(modules + 1);
         let (of_modules, of_host) = tasks.split_at(modules);
-        self.balance = Balance {
+        self.balance = TaskBalance {
             fullest: of_modules.iter().copied().max().unwrap_or(0),
             all: of_modules.iter().sum(),
             host: of_host.iter().sum(),
@@ -432,7 +435,7 @@ impl<D: Device> Host<D> {
     /// Returns the number of tables that the host would probe for the operations of a batch: one
     /// for each size of subranges from the finest to that of the key's (section IV-A), or only the
     /// directory if it stores the lists' addresses.
-    fn probes(&self, input: Input<'_, Words>) -> u64 {
+    fn probes(&self, input: BatchInput<'_, Words>) -> u64 {
         let operations = input.operations();
         if self.options.sends_lists {
             return operations.len() as u64;
@@ -453,18 +456,18 @@ impl<D: Device> Host<D> {
     fn run_here(&mut self, mut words: &[u64]) -> (Vec<u64>, HostWork) {
         let mut output = Vec::new();
         let mut probes = 0;
-        while let Some((task, _, tag)) = Task::decode(&mut words) {
+        while let Some((task, _, tag)) = ModuleTask::decode(&mut words) {
             let key = match task {
-                Task::Get { key }
-                | Task::Insert { key, .. }
-                | Task::Update { key, .. }
-                | Task::Updates { key, .. }
-                | Task::Remove { key } => key,
-                Task::Floor { start, .. }
-                | Task::Scan { start, .. }
-                | Task::Build { start, .. }
-                | Task::Height { start, .. }
-                | Task::Free { start } => start,
+                ModuleTask::Get { key }
+                | ModuleTask::Insert { key, .. }
+                | ModuleTask::Update { key, .. }
+                | ModuleTask::Updates { key, .. }
+                | ModuleTask::Remove { key } => key,
+                ModuleTask::Floor { start, .. }
+                | ModuleTask::Scan { start, .. }
+                | ModuleTask::Build { start, .. }
+                | ModuleTask::Height { start, .. }
+                | ModuleTask::Free { start } => start,
             };
             let start = self.directory.of(key).map_or(key, |(start, _)| start);
             probes += self.store.levels(start);
@@ -512,12 +515,13 @@ fn average(hops: u64, batch: &Batch<Words>) -> Option<Averages> {
     if hops == 0 || operations.is_empty() {
         return None;
     }
-    let is_scan = |operation: &Operation<Words>| matches!(operation, Operation::Scan { .. });
+    let is_scan =
+        |operation: &IndexOperation<Words>| matches!(operation, IndexOperation::Scan { .. });
     let (mut scans, mut entries) = (0, 0);
     for (position, operation) in operations.iter().enumerate() {
         if is_scan(operation) {
             scans += 1;
-            if let Outcome::Entries(found) = batch.outcome(position) {
+            if let OperationOutcome::Entries(found) = batch.outcome(position) {
                 entries += found.len() as u64;
             }
         }

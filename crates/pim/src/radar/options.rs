@@ -1,7 +1,7 @@
 //! The options of RADAR.
 
 use super::heights::Heights;
-use super::{Keys, Price};
+use super::{Price, SubrangeStructure};
 
 /// The cost of moving a key to the host and then to another module, in words of a bank that can be
 /// read meanwhile: 16 bytes at 25 GB/s each way, and 14 ns a word (formula 4, by the paper's
@@ -17,7 +17,7 @@ const KEYS: usize = 16;
 
 /// The options of RADAR: its techniques, each of which can be turned off, and its sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Options {
+pub struct RadarOptions {
     /// Initial number of subranges of each module, before any is divided; a power of two. It is 1
     /// in the paper.
     pub subranges_per_module: usize,
@@ -60,9 +60,9 @@ pub struct Options {
     /// this.
     pub combines_reads: bool,
     /// The rule that chooses modules for subranges.
-    pub placement: Placement,
+    pub placement: SubrangePlacement,
     /// The structure for the keys of a subrange.
-    pub keys: Keys,
+    pub keys: SubrangeStructure,
     /// The rule for the heights of subranges' towers in the list of their module (section V). It
     /// has no effect if the host sends the addresses of lists.
     pub heights: Heights,
@@ -70,7 +70,7 @@ pub struct Options {
 
 /// The module for a subrange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placement {
+pub enum SubrangePlacement {
     /// The module to which its first key hashes, as in the paper.
     Hash,
     /// The one with fewest keys among this many modules to which its first key hashes. Not in the
@@ -78,13 +78,13 @@ pub enum Placement {
     Emptiest(usize),
 }
 
-impl Options {
+impl RadarOptions {
     /// Creates the options of RADAR by the letter of its paper, for `modules` modules: one initial
     /// subrange for each, placed by a hash. A hash gives some modules five times as many subranges
     /// as the average. Heights follow hotness only if there is a predictor
     /// ([`Radar::with_predictor`](super::Radar::with_predictor)).
-    pub fn by_the_letter(modules: usize) -> Options {
-        Options {
+    pub fn by_the_letter(modules: usize) -> RadarOptions {
+        RadarOptions {
             subranges_per_module: 1,
             fanout: modules.next_power_of_two().max(2),
             levels: 1,
@@ -101,8 +101,8 @@ impl Options {
             packs: false,
             cools: None,
             combines_reads: false,
-            placement: Placement::Hash,
-            keys: Keys::SkipList,
+            placement: SubrangePlacement::Hash,
+            keys: SubrangeStructure::SkipList,
             heights: Heights::None,
         }
     }
@@ -110,22 +110,22 @@ impl Options {
     /// Creates the options of RADAR as the paper's figures imply it, for `modules` modules: 16
     /// initial subranges for each, placed in the emptier of two modules, with parts as fine as by
     /// the letter, and no moves for random imbalance at fewer keys. The rest is by the letter.
-    pub fn radar(modules: usize) -> Options {
-        Options {
+    pub fn radar(modules: usize) -> RadarOptions {
+        RadarOptions {
             subranges_per_module: 16,
             fanout: (modules.next_power_of_two() / 16).max(16),
-            placement: Placement::Emptiest(2),
+            placement: SubrangePlacement::Emptiest(2),
             tolerance: 1.2,
             chance: 4.0,
-            ..Options::by_the_letter(modules)
+            ..RadarOptions::by_the_letter(modules)
         }
     }
 
     /// Creates the options of RADAR (basic), where subranges are not divided.
-    pub fn basic(modules: usize) -> Options {
-        Options {
+    pub fn basic(modules: usize) -> RadarOptions {
+        RadarOptions {
             redistributes: false,
-            ..Options::radar(modules)
+            ..RadarOptions::radar(modules)
         }
     }
 
@@ -143,8 +143,8 @@ impl Options {
     }
 
     /// Creates the options of our variant.
-    pub fn nearfield() -> Options {
-        Options {
+    pub fn nearfield() -> RadarOptions {
+        RadarOptions {
             subranges_per_module: 16,
             fanout: 32,
             levels: 3,
@@ -164,8 +164,8 @@ impl Options {
             packs: true,
             cools: Some(16),
             combines_reads: true,
-            placement: Placement::Emptiest(4),
-            keys: Keys::Blocks,
+            placement: SubrangePlacement::Emptiest(4),
+            keys: SubrangeStructure::Blocks,
             heights: Heights::None,
         }
     }
@@ -173,10 +173,10 @@ impl Options {
     /// Creates the options of our variant for `modules` modules and about `keys` keys: one subrange
     /// for each 16 keys. A module then searches one block for a key, and hot keys are in many
     /// modules before anything is moved. The host takes 4 bytes for each key.
-    pub fn nearfield_for(modules: usize, keys: usize) -> Options {
-        let ours = Options::nearfield();
+    pub fn nearfield_for(modules: usize, keys: usize) -> RadarOptions {
+        let ours = RadarOptions::nearfield();
         let each = (keys / KEYS / modules.max(1)).next_power_of_two();
-        Options {
+        RadarOptions {
             subranges_per_module: each.max(ours.subranges_per_module),
             ..ours
         }
@@ -184,10 +184,10 @@ impl Options {
 
     /// Creates the options of our variant for modules that are threads. No words are transferred,
     /// so packing tasks into runs saves nothing.
-    pub fn on_workers() -> Options {
-        Options {
+    pub fn on_workers() -> RadarOptions {
+        RadarOptions {
             packs: false,
-            ..Options::nearfield()
+            ..RadarOptions::nearfield()
         }
     }
 }

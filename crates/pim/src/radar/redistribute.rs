@@ -5,39 +5,39 @@
 //! second round does not begin, nothing changes. If a module cannot build a piece, because it has
 //! no room or has failed, the host takes the piece.
 
-use super::Host;
+use super::RadarHost;
 use super::homes::place;
-use super::skew::{self, Division, Piece, Target};
-use crate::device::Device;
-use crate::dispatch::directory::Partition;
+use super::skew::{self, DivisionRule, PieceTarget, SubrangePiece};
+use crate::device::ModuleDevice;
+use crate::dispatch::directory::WordPartition;
 use crate::dispatch::plan::{NOBODY, OTHERS, Replica, refused};
-use crate::dispatch::routing::Routing;
-use crate::dispatch::task::{Answer, Task};
+use crate::dispatch::routing::BatchRouting;
+use crate::dispatch::task::{ModuleTask, ModuleTaskResult};
 use crate::dispatch::wire::Replied;
-use nearfield_core::{Error, Input, Words};
+use nearfield_core::{BatchInput, OperationError, Words};
 use std::collections::HashMap;
 
 /// The moves of a batch.
 #[derive(Debug, Default)]
-pub(super) struct Moving {
+pub(super) struct SubrangeMoves {
     /// The pieces that modules must build, by tag from [`OTHERS`] on.
-    built: Vec<Built>,
+    built: Vec<SubrangePieceBuild>,
     /// The moved subranges in their old state.
-    former: Vec<(u64, Partition)>,
+    former: Vec<(u64, WordPartition)>,
     /// Copies that were removed.
     copies: Vec<(u64, Vec<Replica>)>,
 }
 
 /// A piece that a module must build.
 #[derive(Debug)]
-struct Built {
+struct SubrangePieceBuild {
     start: u64,
     entries: Vec<u64>,
     /// The module, if the piece is only a copy.
     copy: Option<usize>,
 }
 
-impl Moving {
+impl SubrangeMoves {
     /// Adds a task that builds a subrange.
     pub fn build(&mut self, start: u64, last: u64, entries: &[u64], words: &mut Vec<u64>) {
         self.build_there(start, last, entries, words, None);
@@ -53,13 +53,13 @@ impl Moving {
         copy: Option<usize>,
     ) {
         let tag = OTHERS | self.built.len() as u32;
-        let task = Task::Build {
+        let task = ModuleTask::Build {
             start,
             bits: u64::BITS - (last - start).leading_zeros(),
             entries,
         };
         task.encode(0, tag, words);
-        self.built.push(Built {
+        self.built.push(SubrangePieceBuild {
             start,
             entries: entries.to_vec(),
             copy,
@@ -74,7 +74,7 @@ impl Moving {
 
 /// The next step for a subrange that has been read.
 #[derive(Debug)]
-enum Then {
+enum SubrangeNextStep {
     /// The subrange is divided, and its pieces move.
     Divide,
     /// The subrange becomes a part of this group.
@@ -83,7 +83,7 @@ enum Then {
 
 /// Pieces of a former subrange, none of which had recent requests.
 #[derive(Debug)]
-struct Group {
+struct ColdPieceGroup {
     start: u64,
     last: u64,
     /// The starts of the pieces.
@@ -100,22 +100,22 @@ const LOOKS: u64 = 8;
 const GROUPS_MAX: usize = 64;
 const GROUP_KEYS_MAX: u64 = 1 << 16;
 
-impl<D: Device> Host<D> {
+impl<D: ModuleDevice> RadarHost<D> {
     /// Divides and pulls the subranges that make modules busy, merges cold ones, and plans the
     /// tasks for this, which precede those of the operations. Returns true if subranges have
     /// changed.
     pub(super) fn redistribute(
         &mut self,
-        input: Input<'_, Words>,
-        requests: &Routing,
+        input: BatchInput<'_, Words>,
+        requests: &BatchRouting,
         inputs: &mut [Vec<u64>],
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, OperationError> {
         let demand = self.demand(input, requests);
         self.touch(&demand);
         let costs = self.costs(&demand);
         let subranges = self.busy_subranges(input, requests, &demand, &costs);
         let options = &self.options;
-        let division = Division {
+        let division = DivisionRule {
             fanout: options.fanout as u64,
             finest: options.finest(self.device.modules()),
             goes_on: options.isolates,
@@ -125,13 +125,13 @@ impl<D: Device> Host<D> {
         self.loads = demand.loads;
         let has_returned = self.send_back(inputs);
         let mut groups = self.cold_groups();
-        let mut wanted: Vec<(u64, Then)> = divided
+        let mut wanted: Vec<(u64, SubrangeNextStep)> = divided
             .iter()
-            .map(|subrange| (subrange.start, Then::Divide))
+            .map(|subrange| (subrange.start, SubrangeNextStep::Divide))
             .collect();
         for (number, group) in groups.iter().enumerate() {
             let pieces = group.pieces.iter();
-            wanted.extend(pieces.map(|&start| (start, Then::Merge(number))));
+            wanted.extend(pieces.map(|&start| (start, SubrangeNextStep::Merge(number))));
         }
         if wanted.is_empty() {
             return Ok(has_returned);
@@ -140,7 +140,7 @@ impl<D: Device> Host<D> {
         let mut runs: HashMap<u32, &[u64]> = HashMap::new();
         for reply in replied.iter().flatten() {
             reply.each(|answer, tag| {
-                if let Answer::Entries(entries) = answer {
+                if let ModuleTaskResult::Entries(entries) = answer {
                     runs.insert(tag, entries);
                 }
             });
@@ -152,7 +152,7 @@ impl<D: Device> Host<D> {
         };
         let pieces = skew::place(&mut self.loads, divided, &division, &costs, keys_of);
         for (tag, (_, _, then)) in moved.iter().enumerate() {
-            if let Then::Merge(group) = then {
+            if let SubrangeNextStep::Merge(group) = then {
                 groups[*group].is_whole &= runs.contains_key(&(tag as u32));
             }
         }
@@ -161,20 +161,20 @@ impl<D: Device> Host<D> {
             let Some(entries) = runs.get(&(tag as u32)) else {
                 continue;
             };
-            if let Then::Merge(group) = then
+            if let SubrangeNextStep::Merge(group) = then
                 && !groups[group].is_whole
             {
                 continue;
             }
-            Task::Free { start }.encode(0, NOBODY, &mut inputs[partition.module]);
+            ModuleTask::Free { start }.encode(0, NOBODY, &mut inputs[partition.module]);
             self.full.remove(&partition.module);
             self.forget_copies(start, inputs);
             self.directory.remove(start);
             self.moving.former.push((start, partition));
             self.moves.keys += entries.len() as u64 / 2;
             match then {
-                Then::Divide => self.divide(&pieces[tag], partition, entries, inputs),
-                Then::Merge(group) => groups[group].entries.extend_from_slice(entries),
+                SubrangeNextStep::Divide => self.divide(&pieces[tag], partition, entries, inputs),
+                SubrangeNextStep::Merge(group) => groups[group].entries.extend_from_slice(entries),
             }
         }
         for group in groups.iter().filter(|group| group.is_whole) {
@@ -188,15 +188,15 @@ impl<D: Device> Host<D> {
     #[expect(clippy::type_complexity, reason = "it is taken apart at once")]
     fn read(
         &mut self,
-        wanted: Vec<(u64, Then)>,
-    ) -> Result<(Vec<(u64, Partition, Then)>, Vec<Replied>), Error> {
+        wanted: Vec<(u64, SubrangeNextStep)>,
+    ) -> Result<(Vec<(u64, WordPartition, SubrangeNextStep)>, Vec<Replied>), OperationError> {
         let mut reads = vec![Vec::new(); self.device.modules()];
         let mut moved = Vec::new();
         for (start, then) in wanted {
             let Some((start, partition)) = self.directory.of(start) else {
                 continue;
             };
-            let task = Task::Scan {
+            let task = ModuleTask::Scan {
                 start,
                 from: start,
                 to: partition.last,
@@ -215,7 +215,7 @@ impl<D: Device> Host<D> {
     fn put(&mut self, start: u64, last: u64, entries: &[u64], inputs: &mut [Vec<u64>]) {
         let module = place(start, self.options.placement, &self.keys, &self.full);
         self.moving.build(start, last, entries, &mut inputs[module]);
-        let partition = Partition {
+        let partition = WordPartition {
             last,
             module,
             count: entries.len() as u64 / 2,
@@ -229,7 +229,7 @@ impl<D: Device> Host<D> {
 
     /// Returns true if a partition had no request for so long that it may be merged, or returned to
     /// a module.
-    fn is_cold(&self, partition: &Partition) -> bool {
+    fn is_cold(&self, partition: &WordPartition) -> bool {
         let cools = self.options.cools;
         cools.is_some_and(|cools| partition.used + cools < self.batches)
     }
@@ -248,7 +248,7 @@ impl<D: Device> Host<D> {
             .directory
             .iter()
             .filter(|(_, partition)| partition.module == host && self.is_cold(partition));
-        let cold: Vec<(u64, Partition)> = cold.collect();
+        let cold: Vec<(u64, WordPartition)> = cold.collect();
         for &(start, partition) in &cold {
             let entries = self.store.remove(start);
             self.moves.returned += 1;
@@ -260,12 +260,12 @@ impl<D: Device> Host<D> {
     }
 
     /// Returns the groups that may be merged.
-    fn cold_groups(&self) -> Vec<Group> {
+    fn cold_groups(&self) -> Vec<ColdPieceGroup> {
         if self.options.cools.is_none() || !self.batches.is_multiple_of(LOOKS) {
             return Vec::new();
         }
         let coarsest = self.options.coarsest(self.device.modules());
-        let mut groups: Vec<Group> = Vec::new();
+        let mut groups: Vec<ColdPieceGroup> = Vec::new();
         let mut keys = 0;
         for (start, partition) in self.directory.iter() {
             let bits = u64::BITS - (partition.last - start).leading_zeros();
@@ -286,7 +286,7 @@ impl<D: Device> Host<D> {
                 }
                 _ => {
                     keys = partition.count;
-                    groups.push(Group {
+                    groups.push(ColdPieceGroup {
                         start: from,
                         last: to,
                         pieces: vec![start],
@@ -306,9 +306,9 @@ impl<D: Device> Host<D> {
     }
 
     /// Stores a subrange on the host.
-    fn take(&mut self, start: u64, partition: Partition, entries: &[u64]) {
+    fn take(&mut self, start: u64, partition: WordPartition, entries: &[u64]) {
         self.store.insert(start, entries);
-        let partition = Partition {
+        let partition = WordPartition {
             module: self.host(),
             list: 0,
             count: entries.len() as u64 / 2,
@@ -321,8 +321,8 @@ impl<D: Device> Host<D> {
 
     fn divide(
         &mut self,
-        pieces: &[Piece],
-        partition: Partition,
+        pieces: &[SubrangePiece],
+        partition: WordPartition,
         mut entries: &[u64],
         inputs: &mut [Vec<u64>],
     ) {
@@ -338,7 +338,7 @@ impl<D: Device> Host<D> {
             if own.is_empty() && !piece.is_written {
                 continue;
             }
-            let piece_of = |module| Partition {
+            let piece_of = |module| WordPartition {
                 last,
                 module,
                 count: count as u64,
@@ -348,12 +348,12 @@ impl<D: Device> Host<D> {
                 lowest: own.first().copied().unwrap_or(u64::MAX),
             };
             let (module, copies) = match &piece.target {
-                Target::Module(module) => (*module, &[][..]),
-                Target::Modules(modules) => match modules.split_first() {
+                PieceTarget::Module(module) => (*module, &[][..]),
+                PieceTarget::Modules(modules) => match modules.split_first() {
                     Some((module, copies)) => (*module, copies),
                     None => (partition.module, &[][..]),
                 },
-                Target::Host => {
+                PieceTarget::Host => {
                     self.moves.pulled += 1;
                     self.take(start, piece_of(partition.module), own);
                     continue;
@@ -384,7 +384,7 @@ impl<D: Device> Host<D> {
         }
         let copies = self.replicas.remove(start);
         for copy in &copies {
-            Task::Free { start }.encode(0, NOBODY, &mut inputs[copy.module]);
+            ModuleTask::Free { start }.encode(0, NOBODY, &mut inputs[copy.module]);
         }
         self.moving.copies.push((start, copies));
     }
@@ -392,7 +392,7 @@ impl<D: Device> Host<D> {
     /// Undoes the moves after a round that was not begun, because all subranges are still in their
     /// old places.
     pub(super) fn undo(&mut self) {
-        let Moving {
+        let SubrangeMoves {
             built,
             former,
             copies,
@@ -424,7 +424,7 @@ impl<D: Device> Host<D> {
     /// Ends the moves after the round. `lists` are the lists that modules have built, by tag. The
     /// host takes the pieces that were not built, with their entries from before the batch.
     pub(super) fn settle(&mut self, lists: &HashMap<u32, u32>) {
-        let Moving { built, .. } = std::mem::take(&mut self.moving);
+        let SubrangeMoves { built, .. } = std::mem::take(&mut self.moving);
         for (number, built) in built.into_iter().enumerate() {
             let start = built.start;
             let list = lists.get(&(OTHERS | number as u32)).copied();

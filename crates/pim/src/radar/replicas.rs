@@ -1,7 +1,7 @@
 //! Copies of subranges that have more reads than one module can serve. They are not in RADAR's
 //! paper, which stores each subrange once.
 
-use crate::dispatch::directory::{Directory, Place};
+use crate::dispatch::directory::{PartitionDirectory, PartitionPlace};
 use crate::dispatch::plan::Replica;
 use std::collections::HashMap;
 
@@ -50,12 +50,22 @@ impl Replicas {
     }
 
     /// Returns the module that executes the operation of a number on the subrange in a place.
-    pub fn spread(&self, directory: &Directory, place: Place, number: u64) -> usize {
+    pub fn spread(
+        &self,
+        directory: &PartitionDirectory,
+        place: PartitionPlace,
+        number: u64,
+    ) -> usize {
         self.read(directory, place, number).module
     }
 
     /// Returns the copy of the subrange in a place that the operation of a number reads.
-    pub fn read(&self, directory: &Directory, place: Place, number: u64) -> Replica {
+    pub fn read(
+        &self,
+        directory: &PartitionDirectory,
+        place: PartitionPlace,
+        number: u64,
+    ) -> Replica {
         let copy = match self.is_empty() {
             true => None,
             false => self.nth(directory.start(place), number),

@@ -69,7 +69,7 @@ impl Costs {
 
 /// The rule by which subranges are divided into parts of the same length.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Division {
+pub(super) struct DivisionRule {
     /// Greatest number of parts, a power of two.
     pub fanout: u64,
     /// Number of bits in which keys differ of a subrange that cannot be divided.
@@ -132,7 +132,7 @@ fn bits(start: u64, last: u64) -> u32 {
 
 /// The target of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum PieceTarget {
     Module(usize),
     Host,
     /// Copies in all of these modules.
@@ -145,26 +145,26 @@ pub(super) const SHARE: u64 = 4;
 
 /// A piece of a moved subrange.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct SubrangePiece {
     pub start: u64,
     pub last: u64,
     /// The weight of operations on the piece.
     weight: u64,
     /// True if the operations may include writes, so that the piece is needed even without keys.
     pub is_written: bool,
-    pub target: Target,
+    pub target: PieceTarget,
 }
 
 /// The fair load of a module, and the load above which it is busy.
 #[derive(Clone, Copy, Debug)]
-struct Limits {
+struct ModuleLoadLimits {
     fair: u64,
     much: u64,
 }
 
-impl Limits {
-    fn new(loads: &[u64], costs: &Costs) -> Limits {
-        Limits {
+impl ModuleLoadLimits {
+    fn new(loads: &[u64], costs: &Costs) -> ModuleLoadLimits {
+        ModuleLoadLimits {
             fair: costs.fair(loads),
             much: costs.much(loads),
         }
@@ -173,14 +173,19 @@ impl Limits {
 
 /// Cuts a subrange into pieces by the rule `division`. Pieces that cannot be divided and exceed the
 /// load of a module are marked for the host.
-fn cut(subrange: &Subrange, division: &Division, limits: Limits, home: usize) -> Vec<Piece> {
+fn cut(
+    subrange: &Subrange,
+    division: &DivisionRule,
+    limits: ModuleLoadLimits,
+    home: usize,
+) -> Vec<SubrangePiece> {
     let mut pieces = Vec::new();
-    let whole = Piece {
+    let whole = SubrangePiece {
         start: subrange.start,
         last: subrange.last,
         weight: subrange.weight,
         is_written: false,
-        target: Target::Module(home),
+        target: PieceTarget::Module(home),
     };
     let grain = (limits.fair / SHARE).max(1);
     let mut waiting = vec![(whole, &subrange.wanted[..])];
@@ -197,7 +202,7 @@ fn cut(subrange: &Subrange, division: &Division, limits: Limits, home: usize) ->
         is_first = false;
         if bits(piece.start, piece.last) <= division.finest {
             if is_too_hot {
-                piece.target = Target::Host;
+                piece.target = PieceTarget::Host;
             }
             pieces.push(piece);
             continue;
@@ -223,10 +228,10 @@ fn hottest(wanted: &[(u64, u64)]) -> u64 {
 /// Divides a piece into `parts` parts, or into as many as it has keys. Returns them with their
 /// requests, the last part first.
 fn parts_of<'w>(
-    piece: &Piece,
+    piece: &SubrangePiece,
     wanted: &'w [(u64, u64)],
     parts: u64,
-) -> Vec<(Piece, &'w [(u64, u64)])> {
+) -> Vec<(SubrangePiece, &'w [(u64, u64)])> {
     // The number of keys in the whole key space does not fit in 64 bits.
     let keys = 1_u64.checked_shl(bits(piece.start, piece.last));
     let parts = keys.map_or(parts, |keys| keys.min(parts));
@@ -236,7 +241,7 @@ fn parts_of<'w>(
         let start = piece.start + (width + 1) * part;
         let (before, own) = rest.split_at(rest.partition_point(|&(key, _)| key < start));
         rest = before;
-        let part = Piece {
+        let part = SubrangePiece {
             start,
             last: start + width,
             weight: own.iter().map(|&(_, weight)| weight).sum(),
@@ -254,10 +259,10 @@ fn parts_of<'w>(
 pub(super) fn decide(
     loads: &[u64],
     subranges: Vec<Subrange>,
-    division: &Division,
+    division: &DivisionRule,
     costs: &Costs,
 ) -> Vec<Subrange> {
-    let limits = Limits::new(loads, costs);
+    let limits = ModuleLoadLimits::new(loads, costs);
     let mut of_module: BTreeMap<usize, Vec<Subrange>> = BTreeMap::new();
     for subrange in subranges {
         of_module.entry(subrange.module).or_default().push(subrange);
@@ -280,7 +285,7 @@ pub(super) fn decide(
             after.loads[module] -= subrange.weight;
             assign(&mut after, &mut pieces, &subrange, division, limits);
             // A subrange of which no piece moves stays as it is.
-            let stays = |piece: &Piece| piece.target == Target::Module(module);
+            let stays = |piece: &SubrangePiece| piece.target == PieceTarget::Module(module);
             let benefit = before.saturating_sub(after.most) as f64;
             if benefit > cost && !pieces.iter().all(stays) {
                 state = after;
@@ -297,10 +302,10 @@ pub(super) fn decide(
 pub(super) fn place(
     loads: &mut [u64],
     mut moved: Vec<Subrange>,
-    division: &Division,
+    division: &DivisionRule,
     costs: &Costs,
     keys: impl Fn(usize) -> Option<Vec<u64>>,
-) -> Vec<Vec<Piece>> {
+) -> Vec<Vec<SubrangePiece>> {
     let mut state = After::new(loads);
     let mut placed = vec![Vec::new(); moved.len()];
     let mut known = Vec::new();
@@ -313,7 +318,7 @@ pub(super) fn place(
             known.push(number);
         }
     }
-    let limits = Limits::new(loads, costs);
+    let limits = ModuleLoadLimits::new(loads, costs);
     known.sort_by_key(|&number| Reverse(moved[number].weight));
     for number in known {
         let subrange = &moved[number];
@@ -354,17 +359,17 @@ impl After {
 /// Chooses the modules for pieces of a subrange, whose load has been taken from its module.
 fn assign(
     state: &mut After,
-    pieces: &mut [Piece],
+    pieces: &mut [SubrangePiece],
     subrange: &Subrange,
-    division: &Division,
-    limits: Limits,
+    division: &DivisionRule,
+    limits: ModuleLoadLimits,
 ) {
     let (module, fair) = (subrange.module, limits.fair);
     // If subranges are divided once per batch, a hot part is divided again in the next batch, until
     // it can be pulled: "until it cannot be further split" (section IV-B). If each part had to be
     // cool at once, a single hot key would stay in its module forever.
-    let is_divided_on = |piece: &Piece| {
-        !division.goes_on && piece.weight > limits.much && piece.target != Target::Host
+    let is_divided_on = |piece: &SubrangePiece| {
+        !division.goes_on && piece.weight > limits.much && piece.target != PieceTarget::Host
     };
     let After {
         loads,
@@ -385,14 +390,14 @@ fn assign(
         let is_on = is_divided_on(piece);
         let copies = match piece.target {
             // The host could take it, but a part that is only read can be copied instead.
-            Target::Host if subrange.is_read && division.copies_max > 1 => {
+            PieceTarget::Host if subrange.is_read && division.copies_max > 1 => {
                 let needed = piece.weight.div_ceil(fair.max(1)) as usize;
                 if needed > division.copies_max {
                     continue;
                 }
                 needed
             }
-            Target::Host => continue,
+            PieceTarget::Host => continue,
             _ => 1,
         };
         let mut taken = Vec::new();
@@ -407,14 +412,14 @@ fn assign(
         }
         match taken[..] {
             [] => {
-                if piece.target == Target::Module(module) {
+                if piece.target == PieceTarget::Module(module) {
                     loads[module] += piece.weight;
                 }
                 *most = (*most).max(loads[module]);
                 continue;
             }
-            [target] => piece.target = Target::Module(target),
-            _ => piece.target = Target::Modules(taken.clone()),
+            [target] => piece.target = PieceTarget::Module(target),
+            _ => piece.target = PieceTarget::Modules(taken.clone()),
         }
         for target in taken {
             if !is_on {
@@ -444,7 +449,7 @@ mod tests {
         }
     }
 
-    const DIVISION: Division = Division {
+    const DIVISION: DivisionRule = DivisionRule {
         fanout: 4,
         finest: 4,
         goes_on: false,
@@ -485,8 +490,8 @@ mod tests {
     fn divided(
         loads: &mut [u64],
         subranges: Vec<Subrange>,
-        division: &Division,
-    ) -> BTreeMap<u64, Vec<Piece>> {
+        division: &DivisionRule,
+    ) -> BTreeMap<u64, Vec<SubrangePiece>> {
         let moved = decide(loads, subranges, division, &costs());
         let starts: Vec<u64> = moved.iter().map(|subrange| subrange.start).collect();
         let placed = place(loads, moved, division, &costs(), |_| Some(Vec::new()));
@@ -520,11 +525,11 @@ mod tests {
     fn no_part_is_smaller_than_a_key() {
         let mut two = subrange(0, 0, 2, &[(1, 1000)]);
         two.last = 1;
-        let division = Division {
+        let division = DivisionRule {
             finest: 0,
             ..DIVISION
         };
-        let limits = Limits { fair: 10, much: 10 };
+        let limits = ModuleLoadLimits { fair: 10, much: 10 };
         let pieces = cut(&two, &division, limits, 0);
         let parts: Vec<(u64, u64)> = pieces
             .iter()
@@ -542,7 +547,7 @@ mod tests {
         let moves = divided(&mut loads, subranges, &DIVISION);
         assert_eq!(moves.len(), 1);
         assert_eq!(moves[&0].len(), 1);
-        assert_eq!(moves[&0][0].target, Target::Host);
+        assert_eq!(moves[&0][0].target, PieceTarget::Host);
         assert_eq!(loads, [3, 0, 0]);
     }
 
@@ -558,7 +563,7 @@ mod tests {
         let mut after = loads;
         let moves = divided(&mut after, vec![hot(false)], &DIVISION);
         let part = &moves[&0][1];
-        let Target::Module(module) = part.target else {
+        let PieceTarget::Module(module) = part.target else {
             panic!("{moves:?}")
         };
         assert_eq!((part.start, part.last, part.weight), (16, 31, 1000));
@@ -568,9 +573,9 @@ mod tests {
             ..subrange(part.start, module, 250, &[(21, 1000)])
         };
         let moves = divided(&mut after, vec![part], &DIVISION);
-        assert_eq!(moves[&16][0].target, Target::Host);
+        assert_eq!(moves[&16][0].target, PieceTarget::Host);
         assert!(after.iter().max() <= Some(&20), "{after:?}");
-        let division = Division {
+        let division = DivisionRule {
             goes_on: true,
             finest: 2,
             copies_max: 8,
@@ -580,7 +585,7 @@ mod tests {
         let moves = divided(&mut after, vec![hot(false)], &division);
         let of_host = moves[&0]
             .iter()
-            .filter(|piece| piece.target == Target::Host);
+            .filter(|piece| piece.target == PieceTarget::Host);
         let of_host: Vec<u64> = of_host.map(|piece| piece.start).collect();
         assert_eq!((of_host, moves[&0].len()), (vec![20], 7));
         assert_eq!(after.iter().sum::<u64>(), 50);
@@ -595,7 +600,7 @@ mod tests {
         let mut after = loads;
         let moves = divided(&mut after, vec![hot(true)], &division);
         let copies = moves[&0].iter().find(|piece| piece.start == 20);
-        let Some(Target::Modules(modules)) = copies.map(|piece| &piece.target) else {
+        let Some(PieceTarget::Modules(modules)) = copies.map(|piece| &piece.target) else {
             panic!("{moves:?}")
         };
         assert!(modules.len() > 1);
@@ -640,7 +645,7 @@ mod tests {
         };
         let mut loads = [2400, 0, 0, 0, 0, 0, 0, 0];
         let moved = (0..8).map(|number| hot(64 * number)).collect();
-        let division = Division {
+        let division = DivisionRule {
             goes_on: true,
             ..DIVISION
         };
@@ -665,13 +670,13 @@ mod tests {
     /// A part can have any load from half of a share on, depending on its operations.
     #[test]
     fn what_is_a_little_too_hot_is_divided_into_few() {
-        let division = Division {
+        let division = DivisionRule {
             fanout: 32,
             finest: 0,
             goes_on: true,
             ..DIVISION
         };
-        let limits = Limits {
+        let limits = ModuleLoadLimits {
             fair: 100,
             much: 110,
         };

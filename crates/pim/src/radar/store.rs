@@ -1,15 +1,15 @@
 //! The host's subranges.
 
-use crate::dispatch::task::{Answer, Task};
+use crate::dispatch::task::{ModuleTask, ModuleTaskResult};
 use std::collections::{BTreeMap, HashMap};
 
 /// The subranges that were pulled to the host, by their starts.
 #[derive(Debug, Default)]
-pub(super) struct Store {
+pub(super) struct PulledSubranges {
     subranges: HashMap<u64, BTreeMap<u64, u64>>,
 }
 
-impl Store {
+impl PulledSubranges {
     pub fn insert(&mut self, start: u64, entries: &[u64]) {
         let pairs = entries.chunks_exact(2).map(|entry| (entry[0], entry[1]));
         self.subranges.insert(start, pairs.collect());
@@ -43,20 +43,21 @@ impl Store {
     }
 
     /// Executes a task on the subrange that begins at `start`, as a module would.
-    pub fn run(&mut self, start: u64, task: &Task<'_>, tag: u32, output: &mut Vec<u64>) {
+    pub fn run(&mut self, start: u64, task: &ModuleTask<'_>, tag: u32, output: &mut Vec<u64>) {
         let Some(entries) = self.subranges.get_mut(&start) else {
-            return Answer::Nothing.encode(tag, output);
+            return ModuleTaskResult::Nothing.encode(tag, output);
         };
-        let value = |value: Option<u64>| value.map_or(Answer::Nothing, Answer::Value);
+        let value =
+            |value: Option<u64>| value.map_or(ModuleTaskResult::Nothing, ModuleTaskResult::Value);
         let list = |pairs: &mut dyn Iterator<Item = (&u64, &u64)>, limit: u64| -> Vec<u64> {
             let limit = usize::try_from(limit).unwrap_or(usize::MAX);
             let pairs = pairs.take(limit);
             pairs.flat_map(|(key, value)| [*key, *value]).collect()
         };
         let found = match *task {
-            Task::Get { key } => value(entries.get(&key).copied()),
-            Task::Insert { key, value: new } => value(entries.insert(key, new)),
-            Task::Update {
+            ModuleTask::Get { key } => value(entries.get(&key).copied()),
+            ModuleTask::Insert { key, value: new } => value(entries.insert(key, new)),
+            ModuleTask::Update {
                 key,
                 previous,
                 value: new,
@@ -70,22 +71,22 @@ impl Store {
                 }
                 value(before)
             }
-            Task::Updates { key, values } => {
+            ModuleTask::Updates { key, values } => {
                 let before = entries.get(&key).copied();
-                if let Some(after) = Task::updated(before, values) {
+                if let Some(after) = ModuleTask::updated(before, values) {
                     entries.insert(key, after);
                 }
                 value(before)
             }
-            Task::Remove { key } => value(entries.remove(&key)),
-            Task::Floor { key, .. } => {
+            ModuleTask::Remove { key } => value(entries.remove(&key)),
+            ModuleTask::Floor { key, .. } => {
                 let mut floor = entries.range(..=key).rev();
                 match &list(&mut floor, 1)[..] {
-                    [] => Answer::Nothing,
-                    entry => return Answer::Entries(entry).encode(tag, output),
+                    [] => ModuleTaskResult::Nothing,
+                    entry => return ModuleTaskResult::Entries(entry).encode(tag, output),
                 }
             }
-            Task::Scan {
+            ModuleTask::Scan {
                 from,
                 to,
                 limit,
@@ -97,9 +98,11 @@ impl Store {
                     true => list(&mut range.rev(), limit),
                     false => list(&mut range, limit),
                 };
-                return Answer::Entries(&entries).encode(tag, output);
+                return ModuleTaskResult::Entries(&entries).encode(tag, output);
             }
-            Task::Build { .. } | Task::Free { .. } | Task::Height { .. } => Answer::Nothing,
+            ModuleTask::Build { .. } | ModuleTask::Free { .. } | ModuleTask::Height { .. } => {
+                ModuleTaskResult::Nothing
+            }
         };
         found.encode(tag, output);
     }

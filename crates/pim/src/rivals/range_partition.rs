@@ -3,18 +3,18 @@
 //!
 //! Each operation takes one round, and goes to the modules that may have its keys. Skewed
 //! operations go to few modules. As in the published program, a module has a hash table besides its
-//! list, which finds single keys ([`Gets`]).
+//! list, which finds single keys ([`RangePartitionLookup`]).
 
-use crate::device::{Device, Fault, Meter, Module, Program};
-use crate::dispatch::directory::{Directory, Partition};
-use crate::dispatch::kernel::{self, Lists};
-use crate::dispatch::plan::{Plan, Replica, refused};
-use crate::dispatch::routing::Routing;
-use crate::dispatch::wire::{Replied, Reply, Tagged};
+use crate::device::{Module, ModuleDevice, ModuleProgram, ProgramFault, WorkMeter};
+use crate::dispatch::directory::{PartitionDirectory, WordPartition};
+use crate::dispatch::kernel::{self, PartitionLists};
+use crate::dispatch::plan::{ModuleTaskPlan, Replica, refused};
+use crate::dispatch::routing::BatchRouting;
+use crate::dispatch::wire::{ModuleReply, Replied, TaggedEncoding};
 use crate::structures::hashed_skip_list::HashedSkipList;
-use crate::structures::list::List;
-use crate::structures::skip_list::SkipList;
-use nearfield_core::{Batch, Error, OrderedIndex, Words};
+use crate::structures::list::OrderedKeyList;
+use crate::structures::skip_list::PimSkipList;
+use nearfield_core::{Batch, OperationError, OrderedIndex, Words};
 use nearfield_hardware::modules::HostWork;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -22,29 +22,29 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 ///
 /// ```
 /// use nearfield_core::OrderedIndex;
-/// use nearfield_hardware::modules::Preset;
+/// use nearfield_hardware::modules::ModulePreset;
 /// use nearfield_pim::device::Model;
 /// use nearfield_pim::rivals::range_partition::RangePartition;
 ///
-/// let index = RangePartition::new(Model::new(64, Preset::UpmemMeasured.parameters()));
+/// let index = RangePartition::new(Model::new(64, ModulePreset::UpmemMeasured.parameters()));
 /// assert_eq!(index.insert(7, 70), Ok(None));
 /// assert_eq!(index.get(7), Ok(Some(70)));
 /// ```
 #[derive(Debug)]
 pub struct RangePartition<D> {
-    host: Mutex<Host<D>>,
+    host: Mutex<RangePartitionHost<D>>,
 }
 
 #[derive(Debug)]
-struct Host<D> {
+struct RangePartitionHost<D> {
     device: D,
-    directory: Directory,
-    gets: Gets,
+    directory: PartitionDirectory,
+    gets: RangePartitionLookup,
 }
 
 /// The way in which a module finds a single key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Gets {
+pub enum RangePartitionLookup {
     /// A hash table of the towers of all its keys, as in the published program.
     #[default]
     Table,
@@ -53,26 +53,26 @@ pub enum Gets {
 }
 
 /// The program that executes tasks in the single list of a module.
-struct Tasks(Gets);
+struct RangePartitionProgram(RangePartitionLookup);
 
-impl Program for Tasks {
-    fn run<M: Meter>(
+impl ModuleProgram for RangePartitionProgram {
+    fn run<M: WorkMeter>(
         &self,
         module: &mut Module<'_, M>,
         input: &[u64],
         output: &mut Vec<u64>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ProgramFault> {
         if input.is_empty() {
             return Ok(());
         }
         match self.0 {
-            Gets::Tree => {
-                let mut one = One(SkipList::of_root(module)?);
-                kernel::run(module, input, output, &mut one, Tagged)
+            RangePartitionLookup::Tree => {
+                let mut one = One(PimSkipList::of_root(module)?);
+                kernel::run(module, input, output, &mut one, TaggedEncoding)
             }
-            Gets::Table => {
+            RangePartitionLookup::Table => {
                 let mut one = One(HashedSkipList::of_root(module)?);
-                kernel::run(module, input, output, &mut one, Tagged)
+                kernel::run(module, input, output, &mut one, TaggedEncoding)
             }
         }
     }
@@ -81,45 +81,49 @@ impl Program for Tasks {
 /// The single list of a module.
 struct One<L>(L);
 
-impl<L: List> Lists for One<L> {
+impl<L: OrderedKeyList> PartitionLists for One<L> {
     type List = L;
 
-    fn find<M: Meter>(&mut self, _: &mut Module<'_, M>, _: u64) -> Result<Option<L>, Fault> {
+    fn find<M: WorkMeter>(
+        &mut self,
+        _: &mut Module<'_, M>,
+        _: u64,
+    ) -> Result<Option<L>, ProgramFault> {
         Ok(Some(self.0))
     }
 
-    fn build<M: Meter>(
+    fn build<M: WorkMeter>(
         &mut self,
         module: &mut Module<'_, M>,
         _: u64,
         _: u32,
         entries: &[u64],
-    ) -> Result<L, Fault> {
+    ) -> Result<L, ProgramFault> {
         let entries = entries.chunks_exact(2).map(|entry| (entry[0], entry[1]));
         self.0.build(module, entries)?;
         Ok(self.0)
     }
 
-    fn free<M: Meter>(&mut self, _: &mut Module<'_, M>, _: u64) {}
+    fn free<M: WorkMeter>(&mut self, _: &mut Module<'_, M>, _: u64) {}
 }
 
-impl<D: Device> RangePartition<D> {
+impl<D: ModuleDevice> RangePartition<D> {
     /// Creates an empty index in the modules of a device that finds single keys by tables.
     pub fn new(device: D) -> RangePartition<D> {
-        RangePartition::with_gets(device, Gets::default())
+        RangePartition::with_gets(device, RangePartitionLookup::default())
     }
 
     /// Creates an empty index in the modules of a device.
-    pub fn with_gets(device: D, gets: Gets) -> RangePartition<D> {
+    pub fn with_gets(device: D, gets: RangePartitionLookup) -> RangePartition<D> {
         let modules = device.modules().max(1) as u128;
-        let mut directory = Directory::default();
+        let mut directory = PartitionDirectory::default();
         let start = |module: u128| ((module << 64) / modules) as u64;
         for module in 0..modules {
             let last = match module + 1 {
                 next if next == modules => u64::MAX,
                 next => start(next) - 1,
             };
-            let partition = Partition {
+            let partition = WordPartition {
                 last,
                 module: module as usize,
                 count: 0,
@@ -131,7 +135,7 @@ impl<D: Device> RangePartition<D> {
             directory.insert(start(module), partition);
         }
         RangePartition {
-            host: Mutex::new(Host {
+            host: Mutex::new(RangePartitionHost {
                 device,
                 directory,
                 gets,
@@ -144,21 +148,21 @@ impl<D: Device> RangePartition<D> {
         look(&self.lock().device)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Host<D>> {
+    fn lock(&self) -> MutexGuard<'_, RangePartitionHost<D>> {
         // A panic never leaves the directory in the middle of a change.
         self.host.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<D: Device + Send> OrderedIndex<Words> for RangePartition<D> {
-    fn execute(&self, batch: &mut Batch<Words>) -> Result<(), Error> {
+impl<D: ModuleDevice + Send> OrderedIndex<Words> for RangePartition<D> {
+    fn execute(&self, batch: &mut Batch<Words>) -> Result<(), OperationError> {
         let host = &mut *self.lock();
         let modules = host.device.modules();
         let mut plan = {
             let input = batch.input()?;
             let inputs = vec![Vec::new(); modules];
-            let requests = Routing::new(input, false, &host.directory);
-            Plan::new(
+            let requests = BatchRouting::new(input, false, &host.directory);
+            ModuleTaskPlan::new(
                 input,
                 inputs,
                 &requests,
@@ -171,7 +175,7 @@ impl<D: Device + Send> OrderedIndex<Words> for RangePartition<D> {
         let words: usize = inputs.iter().map(Vec::len).sum();
         let answered = host
             .device
-            .round(Tasks(host.gets), inputs)
+            .round(RangePartitionProgram(host.gets), inputs)
             .map_err(|error| {
                 plan.give_up(&mut host.directory);
                 refused(&error)
@@ -179,7 +183,7 @@ impl<D: Device + Send> OrderedIndex<Words> for RangePartition<D> {
         let back: usize = answered.iter().flatten().map(Vec::len).sum();
         let replied: Vec<Replied> = answered
             .into_iter()
-            .map(|answered| answered.map(Reply::tagged))
+            .map(|answered| answered.map(ModuleReply::tagged))
             .collect();
         let (input, mut output) = batch.begin()?;
         host.device.at_host(&HostWork {

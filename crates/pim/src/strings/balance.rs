@@ -18,7 +18,7 @@ const FILLED: f64 = 0.9;
 
 /// The demand of a batch on a partition.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Asked<'k> {
+pub(super) struct PartitionDemand<'k> {
     pub number: u64,
     pub module: usize,
     pub keys: u64,
@@ -31,7 +31,7 @@ pub(super) struct Asked<'k> {
 
 /// The limits on which decisions depend.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sizes {
+pub(super) struct BalanceLimits {
     /// The greatest number of keys of a partition.
     pub partition_keys: u64,
     /// The greatest size of a partition in bytes, unless it has a single key.
@@ -46,7 +46,7 @@ pub(super) struct Sizes {
 
 /// The cuts that divide a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Cuts {
+pub(super) enum PartitionCuts {
     /// Cuts before these keys.
     Before(Vec<Vec<u8>>),
     /// Cuts that give pieces equal numbers of keys, including those of this batch.
@@ -55,9 +55,9 @@ pub(super) enum Cuts {
 
 /// A move: adjacent partitions are merged, and the result is divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Move {
+pub(super) struct PartitionMove {
     pub partitions: Vec<u64>,
-    pub cuts: Cuts,
+    pub cuts: PartitionCuts,
     /// The module of each piece.
     pub targets: Vec<usize>,
 }
@@ -74,7 +74,7 @@ pub(super) struct Modules {
 impl Modules {
     /// Returns the least loaded module with room for `bytes` bytes; of equally loaded ones, the one
     /// with fewer bytes in store.
-    pub fn least(&self, bytes: u64, sizes: &Sizes) -> Option<usize> {
+    pub fn least(&self, bytes: u64, sizes: &BalanceLimits) -> Option<usize> {
         let limit = (sizes.bank_bytes as f64 * FILLED) as u64;
         let pairs = self.loads.iter().zip(&self.stored).enumerate();
         pairs
@@ -85,7 +85,13 @@ impl Modules {
 
     /// Assigns pieces, given by their numbers of operations, to the least loaded modules. The piece
     /// with most operations comes first.
-    fn place(&mut self, pieces: &[u64], bytes: u64, own: usize, sizes: &Sizes) -> Vec<usize> {
+    fn place(
+        &mut self,
+        pieces: &[u64],
+        bytes: u64,
+        own: usize,
+        sizes: &BalanceLimits,
+    ) -> Vec<usize> {
         let mut order: Vec<usize> = (0..pieces.len()).collect();
         order.sort_by_key(|&piece| Reverse(pieces[piece]));
         let mut targets = vec![own; pieces.len()];
@@ -112,7 +118,7 @@ impl Modules {
     }
 }
 
-impl Sizes {
+impl BalanceLimits {
     /// Returns the cost of moving keys to another module, in operations (RADAR, formulas 2 to 5,
     /// for point operations, with words of a bank that are read in 14 ns, and transfers at 25 GB/s
     /// each way).
@@ -136,7 +142,11 @@ impl Sizes {
 }
 
 /// Decides which of the requested partitions to divide.
-pub(super) fn divide(modules: &mut Modules, mut asked: Vec<Asked<'_>>, sizes: &Sizes) -> Vec<Move> {
+pub(super) fn divide(
+    modules: &mut Modules,
+    mut asked: Vec<PartitionDemand<'_>>,
+    sizes: &BalanceLimits,
+) -> Vec<PartitionMove> {
     asked.sort_by_key(|asked| asked.number);
     let mut moves = Vec::new();
     let mut others = Vec::new();
@@ -151,9 +161,9 @@ pub(super) fn divide(modules: &mut Modules, mut asked: Vec<Asked<'_>>, sizes: &S
         modules.take(asked.module, operations, asked.bytes);
         let each = vec![operations.div_ceil(pieces as u64); pieces];
         let bytes = bytes.div_ceil(pieces as u64);
-        moves.push(Move {
+        moves.push(PartitionMove {
             partitions: vec![asked.number],
-            cuts: Cuts::Evenly,
+            cuts: PartitionCuts::Evenly,
             targets: modules.place(&each, bytes, asked.module, sizes),
         });
     }
@@ -162,7 +172,7 @@ pub(super) fn divide(modules: &mut Modules, mut asked: Vec<Asked<'_>>, sizes: &S
 }
 
 /// Returns the greatest possible numbers of keys and bytes of a partition after the batch.
-fn after(asked: &Asked<'_>, sizes: &Sizes) -> (u64, u64) {
+fn after(asked: &PartitionDemand<'_>, sizes: &BalanceLimits) -> (u64, u64) {
     let sum = |inserts: &[(&[u8], u64)]| -> (u64, u64) {
         let bytes: u64 = inserts.iter().map(|(_, bytes)| bytes).sum();
         (asked.keys + inserts.len() as u64, asked.bytes + bytes)
@@ -180,11 +190,16 @@ fn after(asked: &Asked<'_>, sizes: &Sizes) -> (u64, u64) {
 
 /// Divides the partitions that make modules busy if that gains more than it costs, beginning with
 /// the busiest module.
-fn relieve(modules: &mut Modules, asked: Vec<Asked<'_>>, sizes: &Sizes, moves: &mut Vec<Move>) {
+fn relieve(
+    modules: &mut Modules,
+    asked: Vec<PartitionDemand<'_>>,
+    sizes: &BalanceLimits,
+    moves: &mut Vec<PartitionMove>,
+) {
     let total: u64 = modules.loads.iter().sum();
     let fair = total.div_ceil(modules.loads.len().max(1) as u64);
     let much = (fair as f64 * sizes.tolerance) as u64;
-    let mut of_module: Vec<Vec<Asked<'_>>> = vec![Vec::new(); modules.loads.len()];
+    let mut of_module: Vec<Vec<PartitionDemand<'_>>> = vec![Vec::new(); modules.loads.len()];
     for asked in asked {
         if let Some(own) = of_module.get_mut(asked.module) {
             own.push(asked);
@@ -213,9 +228,9 @@ fn relieve(modules: &mut Modules, asked: Vec<Asked<'_>>, sizes: &Sizes, moves: &
             let most = most.copied().max().unwrap_or(0).max(then.loads[module]);
             if before.saturating_sub(most) as f64 > cost {
                 *modules = then;
-                moves.push(Move {
+                moves.push(PartitionMove {
                     partitions: vec![asked.number],
-                    cuts: Cuts::Before(cuts),
+                    cuts: PartitionCuts::Before(cuts),
                     targets,
                 });
             }
@@ -248,7 +263,7 @@ fn cut(operations: &mut [&[u8]], pieces: usize) -> (Vec<Vec<u8>>, Vec<u64>) {
 mod tests {
     use super::*;
 
-    const SIZES: Sizes = Sizes {
+    const SIZES: BalanceLimits = BalanceLimits {
         partition_keys: 1000,
         partition_bytes: 1 << 20,
         bank_bytes: 1 << 26,
@@ -269,13 +284,18 @@ mod tests {
             .collect()
     }
 
-    fn asked<'k>(number: u64, module: usize, keys: u64, operations: &[&'k [u8]]) -> Asked<'k> {
-        Asked {
+    fn asked<'k>(
+        number: u64,
+        module: usize,
+        keys: u64,
+        operations: &[&'k [u8]],
+    ) -> PartitionDemand<'k> {
+        PartitionDemand {
             number,
             module,
             keys,
             operations: operations.to_vec(),
-            ..Asked::default()
+            ..PartitionDemand::default()
         }
     }
 
@@ -297,7 +317,7 @@ mod tests {
             let moves = divide(&mut modules, vec![asked(7, 0, size, operations)], &SIZES);
             assert_eq!(!moves.is_empty(), is_divided);
             if let [only] = &moves[..] {
-                let Cuts::Before(cuts) = &only.cuts else {
+                let PartitionCuts::Before(cuts) = &only.cuts else {
                     panic!("{only:?}")
                 };
                 assert!(cuts.is_sorted() && cuts.len() + 1 == only.targets.len());
@@ -317,7 +337,10 @@ mod tests {
         let [only] = &moves[..] else {
             panic!("{moves:?}")
         };
-        assert_eq!((&only.cuts, only.targets.len()), (&Cuts::Evenly, 7));
+        assert_eq!(
+            (&only.cuts, only.targets.len()),
+            (&PartitionCuts::Evenly, 7)
+        );
         assert!((0..4).all(|module| only.targets.contains(&module)));
         // The same key many times counts once.
         large.inserts = vec![inserts[0]; 5000];

@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 /// A place between keys, at which a range begins or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cut<'k> {
+pub(super) enum KeyBoundary<'k> {
     /// The place before all keys.
     Begin,
     /// The place before a key, and after all lesser keys.
@@ -21,42 +21,42 @@ const BEFORE: u64 = 1;
 const AFTER: u64 = 2;
 const END: u64 = 3;
 
-impl<'k> Cut<'k> {
+impl<'k> KeyBoundary<'k> {
     /// Returns the place at which a range begins.
-    pub fn low(bound: Bound<&'k [u8]>) -> Cut<'k> {
+    pub fn low(bound: Bound<&'k [u8]>) -> KeyBoundary<'k> {
         match bound {
-            Bound::Included(key) => Cut::Before(key),
-            Bound::Excluded(key) => Cut::After(key),
-            Bound::Unbounded => Cut::Begin,
+            Bound::Included(key) => KeyBoundary::Before(key),
+            Bound::Excluded(key) => KeyBoundary::After(key),
+            Bound::Unbounded => KeyBoundary::Begin,
         }
     }
 
     /// Returns the place at which a range ends.
-    pub fn high(bound: Bound<&'k [u8]>) -> Cut<'k> {
+    pub fn high(bound: Bound<&'k [u8]>) -> KeyBoundary<'k> {
         match bound {
-            Bound::Included(key) => Cut::After(key),
-            Bound::Excluded(key) => Cut::Before(key),
-            Bound::Unbounded => Cut::End,
+            Bound::Included(key) => KeyBoundary::After(key),
+            Bound::Excluded(key) => KeyBoundary::Before(key),
+            Bound::Unbounded => KeyBoundary::End,
         }
     }
 
     /// Splits the place into a number and a key, for encoding.
     pub fn split(self) -> (u64, &'k [u8]) {
         match self {
-            Cut::Begin => (BEGIN, &[]),
-            Cut::Before(key) => (BEFORE, key),
-            Cut::After(key) => (AFTER, key),
-            Cut::End => (END, &[]),
+            KeyBoundary::Begin => (BEGIN, &[]),
+            KeyBoundary::Before(key) => (BEFORE, key),
+            KeyBoundary::After(key) => (AFTER, key),
+            KeyBoundary::End => (END, &[]),
         }
     }
 
-    /// Joins the parts of [`split`](Cut::split).
-    pub fn of(kind: u64, key: &'k [u8]) -> Option<Cut<'k>> {
+    /// Joins the parts of [`split`](KeyBoundary::split).
+    pub fn of(kind: u64, key: &'k [u8]) -> Option<KeyBoundary<'k>> {
         Some(match kind {
-            BEGIN => Cut::Begin,
-            BEFORE => Cut::Before(key),
-            AFTER => Cut::After(key),
-            END => Cut::End,
+            BEGIN => KeyBoundary::Begin,
+            BEFORE => KeyBoundary::Before(key),
+            AFTER => KeyBoundary::After(key),
+            END => KeyBoundary::End,
             _ => return None,
         })
     }
@@ -64,20 +64,20 @@ impl<'k> Cut<'k> {
     /// Returns the key next to the place, if there is one.
     pub fn key(self) -> Option<&'k [u8]> {
         match self {
-            Cut::Before(key) | Cut::After(key) => Some(key),
-            Cut::Begin | Cut::End => None,
+            KeyBoundary::Before(key) | KeyBoundary::After(key) => Some(key),
+            KeyBoundary::Begin | KeyBoundary::End => None,
         }
     }
 }
 
-impl Ord for Cut<'_> {
+impl Ord for KeyBoundary<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         let rank = |cut: &Self| match cut {
-            Cut::Begin => 0,
-            Cut::Before(_) | Cut::After(_) => 1,
-            Cut::End => 2,
+            KeyBoundary::Begin => 0,
+            KeyBoundary::Before(_) | KeyBoundary::After(_) => 1,
+            KeyBoundary::End => 2,
         };
-        let side = |cut: &Self| matches!(cut, Cut::After(_));
+        let side = |cut: &Self| matches!(cut, KeyBoundary::After(_));
         rank(self)
             .cmp(&rank(other))
             .then_with(|| self.key().cmp(&other.key()))
@@ -85,7 +85,7 @@ impl Ord for Cut<'_> {
     }
 }
 
-impl PartialOrd for Cut<'_> {
+impl PartialOrd for KeyBoundary<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -98,20 +98,20 @@ mod tests {
     #[test]
     fn cuts_lie_between_keys_in_their_order() {
         let cuts = [
-            Cut::Begin,
-            Cut::Before(b""),
-            Cut::After(b""),
-            Cut::Before(b"a"),
-            Cut::After(b"a"),
-            Cut::Before(b"a\0"),
-            Cut::Before(b"b"),
-            Cut::End,
+            KeyBoundary::Begin,
+            KeyBoundary::Before(b""),
+            KeyBoundary::After(b""),
+            KeyBoundary::Before(b"a"),
+            KeyBoundary::After(b"a"),
+            KeyBoundary::Before(b"a\0"),
+            KeyBoundary::Before(b"b"),
+            KeyBoundary::End,
         ];
         assert!(cuts.is_sorted_by(|one, other| one < other));
         for cut in cuts {
             let (kind, key) = cut.split();
-            assert_eq!(Cut::of(kind, key), Some(cut));
+            assert_eq!(KeyBoundary::of(kind, key), Some(cut));
         }
-        assert_eq!(Cut::of(4, b""), None);
+        assert_eq!(KeyBoundary::of(4, b""), None);
     }
 }

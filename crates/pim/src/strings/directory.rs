@@ -5,13 +5,13 @@
 //! directory](crate::dispatch::directory) have a last key, leave gaps, and are identified by their
 //! starts.)
 
-use super::cut::Cut;
+use super::cut::KeyBoundary;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
 /// A range of keys that one module owns.
 #[derive(Clone, Debug)]
-pub(super) struct Partition {
+pub(super) struct StringPartition {
     /// The least possible key.
     pub start: Vec<u8>,
     /// The module that owns the keys.
@@ -31,7 +31,7 @@ pub(super) struct Partition {
 
 /// The changes of a partition's keys in a batch.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Change {
+pub(super) struct StringPartitionChange {
     pub keys_came: u64,
     pub keys_went: u64,
     pub bytes_came: u64,
@@ -40,10 +40,10 @@ pub(super) struct Change {
     pub is_lost: bool,
 }
 
-impl Partition {
+impl StringPartition {
     /// Creates a partition without requests.
-    pub fn new(start: Vec<u8>, module: usize, keys: u64, bytes: u64, used: u64) -> Partition {
-        Partition {
+    pub fn new(start: Vec<u8>, module: usize, keys: u64, bytes: u64, used: u64) -> StringPartition {
+        StringPartition {
             start,
             module,
             keys,
@@ -69,44 +69,44 @@ impl Partition {
 
 /// All partitions, by number and in the order of their keys.
 #[derive(Debug, Default)]
-pub(super) struct Directory {
+pub(super) struct StringDirectory {
     numbers: BTreeMap<Vec<u8>, u64>,
-    partitions: HashMap<u64, Partition>,
+    partitions: HashMap<u64, StringPartition>,
 }
 
-impl Directory {
+impl StringDirectory {
     /// Adds a partition.
-    pub fn insert(&mut self, number: u64, partition: Partition) {
+    pub fn insert(&mut self, number: u64, partition: StringPartition) {
         self.numbers.insert(partition.start.clone(), number);
         self.partitions.insert(number, partition);
     }
 
     /// Removes a partition. Without another in its place, its keys belong to the one before it.
-    pub fn remove(&mut self, number: u64) -> Option<Partition> {
+    pub fn remove(&mut self, number: u64) -> Option<StringPartition> {
         let partition = self.partitions.remove(&number)?;
         self.numbers.remove(&partition.start);
         Some(partition)
     }
 
     /// Returns a partition by its number.
-    pub fn get(&self, number: u64) -> Option<&Partition> {
+    pub fn get(&self, number: u64) -> Option<&StringPartition> {
         self.partitions.get(&number)
     }
 
     /// Returns a partition by its number, mutably.
-    pub fn get_mut(&mut self, number: u64) -> Option<&mut Partition> {
+    pub fn get_mut(&mut self, number: u64) -> Option<&mut StringPartition> {
         self.partitions.get_mut(&number)
     }
 
     /// Returns the partition to which a key belongs, and its number.
-    pub fn of(&self, key: &[u8]) -> Option<(u64, &Partition)> {
+    pub fn of(&self, key: &[u8]) -> Option<(u64, &StringPartition)> {
         let range = (Bound::Unbounded, Bound::Included(key));
         let (_, &number) = self.numbers.range::<[u8], _>(range).next_back()?;
         Some((number, self.partitions.get(&number)?))
     }
 
     /// Returns all partitions with their numbers, in the order of their keys.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &Partition)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &StringPartition)> {
         let numbers = self.numbers.values();
         numbers.filter_map(|&number| Some((number, self.partitions.get(&number)?)))
     }
@@ -143,10 +143,10 @@ impl Directory {
     /// passed with its part of the range.
     pub fn candidates<'k>(
         &self,
-        (low, high): (Cut<'k>, Cut<'k>),
+        (low, high): (KeyBoundary<'k>, KeyBoundary<'k>),
         wanted: u64,
         descends: bool,
-        mut each: impl FnMut(u64, &Partition, (Cut<'k>, Cut<'k>)),
+        mut each: impl FnMut(u64, &StringPartition, (KeyBoundary<'k>, KeyBoundary<'k>)),
     ) {
         if low >= high {
             return;
@@ -158,9 +158,9 @@ impl Directory {
             return;
         };
         let last = match high {
-            Cut::Before(key) if key > &first[..] => Bound::Excluded(key),
-            Cut::Before(key) | Cut::After(key) => Bound::Included(key),
-            Cut::Begin | Cut::End => Bound::Unbounded,
+            KeyBoundary::Before(key) if key > &first[..] => Bound::Excluded(key),
+            KeyBoundary::Before(key) | KeyBoundary::After(key) => Bound::Included(key),
+            KeyBoundary::Begin | KeyBoundary::End => Bound::Unbounded,
         };
         let mut range = self
             .numbers
@@ -181,18 +181,18 @@ impl Directory {
                 continue;
             }
             // Bounds outside the partition do not limit the range within it.
-            let low = match low > Cut::Before(start) {
+            let low = match low > KeyBoundary::Before(start) {
                 true => low,
-                false => Cut::Begin,
+                false => KeyBoundary::Begin,
             };
             let end = self.end_of(start);
-            let high = match end.is_none_or(|end| high < Cut::Before(end)) {
+            let high = match end.is_none_or(|end| high < KeyBoundary::Before(end)) {
                 true => high,
-                false => Cut::End,
+                false => KeyBoundary::End,
             };
             each(number, partition, (low, high));
             // The number of keys in the range is unknown for a partition at one of its ends.
-            if (low, high) == (Cut::Begin, Cut::End) {
+            if (low, high) == (KeyBoundary::Begin, KeyBoundary::End) {
                 sure += partition.at_least();
             }
         }
@@ -210,7 +210,7 @@ impl Directory {
     }
 
     /// Ends a batch for a partition, and applies the changes of its keys.
-    pub fn settle(&mut self, number: u64, change: Change) {
+    pub fn settle(&mut self, number: u64, change: StringPartitionChange) {
         if let Some(partition) = self.partitions.get_mut(&number) {
             let changed = |now: u64, came: u64, went: u64| (now + came).saturating_sub(went);
             partition.keys = changed(partition.keys, change.keys_came, change.keys_went);
@@ -226,16 +226,21 @@ impl Directory {
 mod tests {
     use super::*;
 
-    fn directory(parts: &[(&[u8], u64)]) -> Directory {
-        let mut directory = Directory::default();
+    fn directory(parts: &[(&[u8], u64)]) -> StringDirectory {
+        let mut directory = StringDirectory::default();
         for (number, &(start, keys)) in parts.iter().enumerate() {
-            let partition = Partition::new(start.to_vec(), number, keys, 0, 0);
+            let partition = StringPartition::new(start.to_vec(), number, keys, 0, 0);
             directory.insert(number as u64, partition);
         }
         directory
     }
 
-    fn found(directory: &Directory, cuts: (Cut<'_>, Cut<'_>), wanted: u64, down: bool) -> Vec<u64> {
+    fn found(
+        directory: &StringDirectory,
+        cuts: (KeyBoundary<'_>, KeyBoundary<'_>),
+        wanted: u64,
+        down: bool,
+    ) -> Vec<u64> {
         let mut numbers = Vec::new();
         directory.candidates(cuts, wanted, down, |number, _, _| numbers.push(number));
         numbers
@@ -262,19 +267,34 @@ mod tests {
     #[test]
     fn ordered_operations_look_where_keys_may_be_and_no_further() {
         let mut directory = directory(&[(b"", 3), (b"b", 0), (b"c", 5), (b"e", 1)]);
-        let all = (Cut::Begin, Cut::End);
+        let all = (KeyBoundary::Begin, KeyBoundary::End);
         // Of the keys before g, those in the last partition are greater.
         assert_eq!(
-            found(&directory, (Cut::Begin, Cut::After(b"g")), 1, true),
+            found(
+                &directory,
+                (KeyBoundary::Begin, KeyBoundary::After(b"g")),
+                1,
+                true
+            ),
             [3, 2]
         );
         assert_eq!(found(&directory, all, 1, true), [3]);
         assert_eq!(
-            found(&directory, (Cut::Begin, Cut::Before(b"e")), 1, true),
+            found(
+                &directory,
+                (KeyBoundary::Begin, KeyBoundary::Before(b"e")),
+                1,
+                true
+            ),
             [2]
         );
         assert_eq!(
-            found(&directory, (Cut::Begin, Cut::After(b"e")), 1, true),
+            found(
+                &directory,
+                (KeyBoundary::Begin, KeyBoundary::After(b"e")),
+                1,
+                true
+            ),
             [3, 2]
         );
         // Keys that may be removed are not counted.
@@ -282,42 +302,67 @@ mod tests {
         assert_eq!(found(&directory, all, 1, true), [3, 2]);
         // Partitions with keys that may have been inserted are candidates.
         assert_eq!(
-            found(&directory, (Cut::After(b"a"), Cut::End), 4, false),
+            found(
+                &directory,
+                (KeyBoundary::After(b"a"), KeyBoundary::End),
+                4,
+                false
+            ),
             [0, 2]
         );
         directory.may_change(1, true);
         assert_eq!(
-            found(&directory, (Cut::After(b"a"), Cut::End), 4, false),
+            found(
+                &directory,
+                (KeyBoundary::After(b"a"), KeyBoundary::End),
+                4,
+                false
+            ),
             [0, 1, 2]
         );
         assert_eq!(
             found(
                 &directory,
-                (Cut::Before(b"d"), Cut::Before(b"d\0")),
+                (KeyBoundary::Before(b"d"), KeyBoundary::Before(b"d\0")),
                 4,
                 false
             ),
             [2]
         );
         assert_eq!(
-            found(&directory, (Cut::Before(b"d"), Cut::Before(b"d")), 4, false),
+            found(
+                &directory,
+                (KeyBoundary::Before(b"d"), KeyBoundary::Before(b"d")),
+                4,
+                false
+            ),
             [0; 0]
         );
         assert_eq!(
-            found(&directory, (Cut::Before(b""), Cut::Before(b"")), 4, false),
+            found(
+                &directory,
+                (KeyBoundary::Before(b""), KeyBoundary::Before(b"")),
+                4,
+                false
+            ),
             [0; 0]
         );
         assert_eq!(
-            found(&directory, (Cut::Before(b""), Cut::After(b"")), 4, false),
+            found(
+                &directory,
+                (KeyBoundary::Before(b""), KeyBoundary::After(b"")),
+                4,
+                false
+            ),
             [0]
         );
         assert_eq!(found(&directory, all, 0, false), [0; 0]);
-        let change = Change {
+        let change = StringPartitionChange {
             keys_came: 1,
-            ..Change::default()
+            ..StringPartitionChange::default()
         };
         directory.settle(1, change);
-        directory.settle(3, Change::default());
+        directory.settle(3, StringPartitionChange::default());
         assert_eq!((directory.keys(), directory.len()), (10, 4));
     }
 }

@@ -20,22 +20,22 @@ mod plan;
 mod program;
 mod task;
 
-use crate::device::{Device, Own};
+use crate::device::{HostModule, ModuleDevice};
 use crate::dispatch::plan::{OTHERS, refused};
-use balance::Sizes;
-use directory::{Directory, Partition};
-use moving::Moving;
-use nearfield_core::{Batch, Bytes, Error, OrderedIndex};
+use balance::BalanceLimits;
+use directory::{StringDirectory, StringPartition};
+use moving::PartitionMoves;
+use nearfield_core::{Batch, ByteStrings, OperationError, OrderedIndex};
 use nearfield_hardware::modules::HostWork;
-use plan::{Lengths, Plan};
-use program::Tasks;
+use plan::{Lengths, StringTaskPlan};
+use program::PimStringsProgram;
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use task::{Answer, put_build, put_free};
+use task::{StringTaskResult, put_build, put_free};
 
 /// The options of an index of byte strings.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Options {
+pub struct PimStringsOptions {
     /// The greatest number of keys of a partition; 4,096 by default. A search then compares about
     /// 25 keys, and a move costs less than a thousand operations.
     pub partition_keys: u64,
@@ -46,9 +46,9 @@ pub struct Options {
     pub cools: u64,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for PimStringsOptions {
+    fn default() -> PimStringsOptions {
+        PimStringsOptions {
             partition_keys: 4096,
             tolerance: 1.3,
             cools: 16,
@@ -67,27 +67,27 @@ impl Default for Options {
 /// ```
 /// use nearfield_core::OrderedIndex;
 /// use nearfield_pim::device::Workers;
-/// use nearfield_pim::strings::{Options, Strings};
+/// use nearfield_pim::strings::{PimStringsOptions, PimStrings};
 ///
-/// let index = Strings::new(Workers::new(4, 1 << 20, 2), Options::default());
+/// let index = PimStrings::new(Workers::new(4, 1 << 20, 2), PimStringsOptions::default());
 /// assert_eq!(index.insert(b"ann", b"1"), Ok(None));
 /// assert_eq!(index.get(b"ann"), Ok(Some(b"1".to_vec())));
 /// ```
 #[derive(Debug)]
-pub struct Strings<D> {
-    host: Mutex<Host<D>>,
+pub struct PimStrings<D> {
+    host: Mutex<PimStringsHost<D>>,
 }
 
 #[derive(Debug)]
-struct Host<D> {
+struct PimStringsHost<D> {
     device: D,
-    options: Options,
-    directory: Directory,
+    options: PimStringsOptions,
+    directory: StringDirectory,
     /// The host's own entries, as one more module after those of the device.
-    own: Own,
+    own: HostModule,
     /// The moves of this batch.
-    moving: Moving,
-    moves: Moves,
+    moving: PartitionMoves,
+    moves: PartitionMoveCounts,
     /// Partitions that modules must free once they work again, as pairs of module and number.
     garbage: Vec<(usize, u64)>,
     /// Modules that had no room in the last batch.
@@ -100,7 +100,7 @@ struct Host<D> {
 
 /// The moves so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moves {
+pub struct PartitionMoveCounts {
     /// Number of partitions that were divided.
     pub divided: u64,
     /// Number of groups of partitions that were merged.
@@ -111,16 +111,16 @@ pub struct Moves {
     pub keys: u64,
 }
 
-impl<D: Device> Strings<D> {
+impl<D: ModuleDevice> PimStrings<D> {
     /// Creates an empty index in the modules of a device.
-    pub fn new(device: D, options: Options) -> Strings<D> {
-        let mut host = Host {
+    pub fn new(device: D, options: PimStringsOptions) -> PimStrings<D> {
+        let mut host = PimStringsHost {
             device,
             options,
-            directory: Directory::default(),
-            own: Own::new(),
-            moving: Moving::default(),
-            moves: Moves::default(),
+            directory: StringDirectory::default(),
+            own: HostModule::new(),
+            moving: PartitionMoves::default(),
+            moves: PartitionMoveCounts::default(),
             garbage: Vec::new(),
             full: HashSet::new(),
             numbers: 0,
@@ -131,10 +131,10 @@ impl<D: Device> Strings<D> {
         let mut words = Vec::new();
         put_build(number, OTHERS, 0, &[], &mut words);
         let module = host.host();
-        let _ = host.own.run(module, &Tasks, &words);
-        let everything = Partition::new(Vec::new(), module, 0, 0, 0);
+        let _ = host.own.run(module, &PimStringsProgram, &words);
+        let everything = StringPartition::new(Vec::new(), module, 0, 0, 0);
         host.directory.insert(number, everything);
-        Strings {
+        PimStrings {
             host: Mutex::new(host),
         }
     }
@@ -145,7 +145,7 @@ impl<D: Device> Strings<D> {
     }
 
     /// Returns the moves so far.
-    pub fn moves(&self) -> Moves {
+    pub fn moves(&self) -> PartitionMoveCounts {
         self.lock().moves
     }
 
@@ -154,13 +154,13 @@ impl<D: Device> Strings<D> {
         self.lock().directory.len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Host<D>> {
+    fn lock(&self) -> MutexGuard<'_, PimStringsHost<D>> {
         self.host.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<D: Device + Send> OrderedIndex<Bytes> for Strings<D> {
-    fn execute(&self, batch: &mut Batch<Bytes>) -> Result<(), Error> {
+impl<D: ModuleDevice + Send> OrderedIndex<ByteStrings> for PimStrings<D> {
+    fn execute(&self, batch: &mut Batch<ByteStrings>) -> Result<(), OperationError> {
         self.lock().execute(batch)
     }
 
@@ -181,7 +181,7 @@ impl<D: Device + Send> OrderedIndex<Bytes> for Strings<D> {
     }
 }
 
-impl<D: Device> Host<D> {
+impl<D: ModuleDevice> PimStringsHost<D> {
     /// Returns the number that stands for the host among modules.
     fn host(&self) -> usize {
         self.device.modules()
@@ -192,10 +192,10 @@ impl<D: Device> Host<D> {
         self.numbers
     }
 
-    fn sizes(&self) -> Sizes {
+    fn sizes(&self) -> BalanceLimits {
         let mean = self.directory.keys() as f64 / self.device.modules().max(1) as f64;
         let bank_bytes = self.device.bank_bytes();
-        Sizes {
+        BalanceLimits {
             partition_keys: self.options.partition_keys,
             partition_bytes: (bank_bytes / 16).max(1),
             bank_bytes,
@@ -204,7 +204,7 @@ impl<D: Device> Host<D> {
         }
     }
 
-    fn execute(&mut self, batch: &mut Batch<Bytes>) -> Result<(), Error> {
+    fn execute(&mut self, batch: &mut Batch<ByteStrings>) -> Result<(), OperationError> {
         let modules = self.device.modules();
         let input = batch.input()?;
         self.batches += 1;
@@ -216,13 +216,13 @@ impl<D: Device> Host<D> {
         self.redistribute(input, &mut inputs)
             .inspect_err(|_| self.undo())?;
         let lengths = Lengths::new(self.device.bank_bytes());
-        let mut plan = Plan::new(input, modules, lengths, &mut self.directory);
+        let mut plan = StringTaskPlan::new(input, modules, lengths, &mut self.directory);
         for (words, tasks) in inputs.iter_mut().zip(&mut plan.inputs) {
             words.append(tasks);
         }
         let own = inputs.pop().unwrap_or_default();
         let sent: usize = inputs.iter().map(Vec::len).sum();
-        let mut answered = match self.device.round(Tasks, inputs) {
+        let mut answered = match self.device.round(PimStringsProgram, inputs) {
             Ok(answered) => answered,
             Err(error) => {
                 plan.give_up(&mut self.directory);
@@ -230,7 +230,7 @@ impl<D: Device> Host<D> {
                 return Err(refused(&error));
             }
         };
-        answered.push(self.own.run(modules, &Tasks, &own));
+        answered.push(self.own.run(modules, &PimStringsProgram, &own));
         let received: usize = answered.iter().flatten().map(Vec::len).sum();
         self.device.at_host(&HostWork {
             probes: input.operations().len() as u64,
@@ -239,8 +239,8 @@ impl<D: Device> Host<D> {
         });
         let (input, mut output) = batch.begin()?;
         let mut done = HashSet::new();
-        let others = |tag: u32, answer: &Answer<'_>| {
-            if *answer == Answer::Nothing {
+        let others = |tag: u32, answer: &StringTaskResult<'_>| {
+            if *answer == StringTaskResult::Nothing {
                 done.insert(tag);
             }
         };

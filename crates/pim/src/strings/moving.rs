@@ -7,16 +7,16 @@
 //! that a module's left-over piece cannot be taken for another. The module frees it as soon as it
 //! works again.
 
-use super::Host;
-use super::balance::{self, Asked, Cuts, Modules, Move, Sizes};
-use super::cut::Cut;
-use super::directory::Partition;
+use super::PimStringsHost;
+use super::balance::{self, BalanceLimits, Modules, PartitionCuts, PartitionDemand, PartitionMove};
+use super::cut::KeyBoundary;
+use super::directory::StringPartition;
 use super::plan::footprint;
-use super::program::Tasks;
-use super::task::{Answer, Blocks, put_build, put_free, put_scan};
-use crate::device::{Answered, Device};
+use super::program::PimStringsProgram;
+use super::task::{StringEntryBlocks, StringTaskResult, put_build, put_free, put_scan};
+use crate::device::{Answered, ModuleDevice};
 use crate::dispatch::plan::{NOBODY, OTHERS, refused};
-use nearfield_core::{Bytes, Error, Input, Operation};
+use nearfield_core::{BatchInput, ByteStrings, IndexOperation, OperationError};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Number of batches between searches for cold neighbours, and between returns of the host's
@@ -29,15 +29,15 @@ const MERGED_PART: u64 = 4;
 
 /// The moves of a batch.
 #[derive(Debug, Default)]
-pub(super) struct Moving {
+pub(super) struct PartitionMoves {
     /// The pieces that modules must build, by tag from [`OTHERS`] on.
-    built: Vec<Built>,
+    built: Vec<PartitionPieceBuild>,
     /// The moved partitions in their old state.
-    former: Vec<(u64, Partition)>,
+    former: Vec<(u64, StringPartition)>,
 }
 
 #[derive(Debug)]
-struct Built {
+struct PartitionPieceBuild {
     number: u64,
     module: usize,
     skip: u32,
@@ -50,14 +50,14 @@ struct Built {
 /// The entries read of each partition.
 type Read = HashMap<u64, Vec<u64>>;
 
-impl<D: Device> Host<D> {
+impl<D: ModuleDevice> PimStringsHost<D> {
     /// Moves partitions that are too large, make modules busy, are cold and small, or are on the
     /// host. Plans the tasks for this, which precede the operations of the batch.
     pub(super) fn redistribute(
         &mut self,
-        input: Input<'_, Bytes>,
+        input: BatchInput<'_, ByteStrings>,
         inputs: &mut [Vec<u64>],
-    ) -> Result<(), Error> {
+    ) -> Result<(), OperationError> {
         let (mut modules, asked) = self.asked(input);
         let sizes = self.sizes();
         let inserted: HashMap<u64, Vec<&[u8]>> = asked
@@ -78,10 +78,13 @@ impl<D: Device> Host<D> {
     }
 
     /// Returns the demand of a batch on partitions, and the loads and stored bytes of modules.
-    fn asked<'b>(&mut self, input: Input<'b, Bytes>) -> (Modules, Vec<Asked<'b>>) {
+    fn asked<'b>(
+        &mut self,
+        input: BatchInput<'b, ByteStrings>,
+    ) -> (Modules, Vec<PartitionDemand<'b>>) {
         let modules = self.device.modules();
         let mut loads = vec![0; modules];
-        let mut asked: HashMap<u64, Asked<'b>> = HashMap::new();
+        let mut asked: HashMap<u64, PartitionDemand<'b>> = HashMap::new();
         let mut read: HashSet<&[u8]> = HashSet::new();
         for operation in input.operations() {
             let key = match operation.point_key() {
@@ -95,23 +98,25 @@ impl<D: Device> Host<D> {
             let Some((number, partition)) = self.directory.of(key) else {
                 continue;
             };
-            let own = asked.entry(number).or_insert_with(|| Asked {
+            let own = asked.entry(number).or_insert_with(|| PartitionDemand {
                 number,
                 module: partition.module,
                 keys: partition.keys,
                 bytes: partition.bytes,
-                ..Asked::default()
+                ..PartitionDemand::default()
             });
             // Further reads of a key are not counted. A write between them counts as an operation
             // of its own.
-            if matches!(operation, Operation::Get { .. }) && !read.insert(key) {
+            if matches!(operation, IndexOperation::Get { .. }) && !read.insert(key) {
                 continue;
             }
             own.operations.push(key);
             if let Some(load) = loads.get_mut(partition.module) {
                 *load += 1;
             }
-            if let Operation::Insert { value, .. } | Operation::Update { value, .. } = *operation {
+            if let IndexOperation::Insert { value, .. } | IndexOperation::Update { value, .. } =
+                *operation
+            {
                 let bytes = footprint(key.len(), input.value(value).len());
                 own.inserts.push((key, bytes));
             }
@@ -132,16 +137,21 @@ impl<D: Device> Host<D> {
 
     /// Adds moves that do not depend on the batch: of the host's partitions, of uncounted ones,
     /// from modules without room, and of cold neighbours.
-    fn others(&mut self, modules: &mut Modules, sizes: &Sizes, moves: &mut Vec<Move>) {
+    fn others(
+        &mut self,
+        modules: &mut Modules,
+        sizes: &BalanceLimits,
+        moves: &mut Vec<PartitionMove>,
+    ) {
         let mut taken: HashSet<u64> = moves
             .iter()
             .flat_map(|found| found.partitions.iter().copied())
             .collect();
         let mut add = |partitions: Vec<u64>, targets: Vec<usize>| {
             if partitions.iter().all(|number| taken.insert(*number)) {
-                moves.push(Move {
+                moves.push(PartitionMove {
                     partitions,
-                    cuts: Cuts::Before(Vec::new()),
+                    cuts: PartitionCuts::Before(Vec::new()),
                     targets,
                 });
             }
@@ -195,7 +205,7 @@ impl<D: Device> Host<D> {
     }
 
     /// Returns groups of neighbours without recent requests that are small together.
-    fn cold_groups(&self, sizes: &Sizes) -> Vec<Vec<u64>> {
+    fn cold_groups(&self, sizes: &BalanceLimits) -> Vec<Vec<u64>> {
         let mut groups: Vec<Vec<u64>> = Vec::new();
         let (mut group, mut keys, mut bytes) = (Vec::new(), 0, 0);
         for (number, partition) in self.directory.iter() {
@@ -223,15 +233,15 @@ impl<D: Device> Host<D> {
     /// Reads the moved partitions, and plans the pieces to build.
     fn carry_out(
         &mut self,
-        moves: Vec<Move>,
+        moves: Vec<PartitionMove>,
         inserted: &HashMap<u64, Vec<&[u8]>>,
         inputs: &mut [Vec<u64>],
-    ) -> Result<(), Error> {
+    ) -> Result<(), OperationError> {
         if moves.is_empty() {
             return Ok(());
         }
         let mut read = self.read(&moves)?;
-        for Move {
+        for PartitionMove {
             partitions,
             cuts,
             targets,
@@ -246,8 +256,8 @@ impl<D: Device> Host<D> {
                 .flat_map(|number| read.remove(number).unwrap_or_default())
                 .collect();
             let cuts = match cuts {
-                Cuts::Before(cuts) => cuts,
-                Cuts::Evenly => {
+                PartitionCuts::Before(cuts) => cuts,
+                PartitionCuts::Evenly => {
                     let inserted = partitions.iter().filter_map(|number| inserted.get(number));
                     evenly(&blocks, inserted.flatten().copied(), targets.len())
                 }
@@ -294,7 +304,7 @@ impl<D: Device> Host<D> {
             start = cuts.pop();
             let mut own = blocks;
             let (mut keys, mut bytes) = (0, 0);
-            let mut rest = Blocks(blocks);
+            let mut rest = StringEntryBlocks(blocks);
             while let Some(block) = rest.next() {
                 if start.as_ref().is_some_and(|end| block.key() >= &end[..]) {
                     break;
@@ -309,10 +319,10 @@ impl<D: Device> Host<D> {
             };
             pieces += 1;
             let number = self.next_number();
-            let partition = Partition::new(from, module, keys, bytes, self.batches);
+            let partition = StringPartition::new(from, module, keys, bytes, self.batches);
             self.directory.insert(number, partition);
             self.moves.keys += keys;
-            self.moving.built.push(Built {
+            self.moving.built.push(PartitionPieceBuild {
                 number,
                 module,
                 skip: 0,
@@ -324,7 +334,7 @@ impl<D: Device> Host<D> {
     }
 
     /// Reads the moved partitions. Those that a module did not return are missing in the result.
-    fn read(&mut self, moves: &[Move]) -> Result<Read, Error> {
+    fn read(&mut self, moves: &[PartitionMove]) -> Result<Read, OperationError> {
         let modules = self.device.modules();
         let mut inputs = vec![Vec::new(); modules + 1];
         let mut read = Read::new();
@@ -339,21 +349,22 @@ impl<D: Device> Host<D> {
             }
             let tag = asked.len() as u32;
             asked.push(number);
-            let all = (Cut::Begin, Cut::End);
+            let all = (KeyBoundary::Begin, KeyBoundary::End);
             let words = &mut inputs[partition.module];
             put_scan(number, tag, all, u64::MAX, false, words);
         }
         let own = inputs.pop().unwrap_or_default();
         let mut answered: Vec<Answered> = Vec::new();
         if inputs.iter().any(|words| !words.is_empty()) {
-            let round = self.device.round(Tasks, inputs);
+            let round = self.device.round(PimStringsProgram, inputs);
             answered = round.map_err(|error| refused(&error))?;
         }
-        answered.push(self.own.run(modules, &Tasks, &own));
+        answered.push(self.own.run(modules, &PimStringsProgram, &own));
         for words in answered.iter().flatten() {
             let mut words = &words[..];
-            while let Some((answer, tag)) = Answer::decode(&mut words) {
-                if let (Answer::Entries(blocks), Some(&number)) = (answer, asked.get(tag as usize))
+            while let Some((answer, tag)) = StringTaskResult::decode(&mut words) {
+                if let (StringTaskResult::Entries(blocks), Some(&number)) =
+                    (answer, asked.get(tag as usize))
                 {
                     read.insert(number, blocks.0.to_vec());
                 }
@@ -365,7 +376,7 @@ impl<D: Device> Host<D> {
     /// Undoes the moves after a round that was not begun, because all partitions are still in their
     /// old places.
     pub(super) fn undo(&mut self) {
-        let Moving { built, former } = std::mem::take(&mut self.moving);
+        let PartitionMoves { built, former } = std::mem::take(&mut self.moving);
         for built in built {
             self.directory.remove(built.number);
         }
@@ -380,7 +391,7 @@ impl<D: Device> Host<D> {
     pub(super) fn settle(&mut self, done: &HashSet<u32>, answered: &[Answered]) {
         let is_lost = |module: usize| answered.get(module).is_none_or(Result::is_err);
         self.garbage.retain(|(module, _)| is_lost(*module));
-        let Moving { built, former } = std::mem::take(&mut self.moving);
+        let PartitionMoves { built, former } = std::mem::take(&mut self.moving);
         for (number, partition) in former {
             if is_lost(partition.module) {
                 self.garbage.push((partition.module, number));
@@ -399,12 +410,15 @@ impl<D: Device> Host<D> {
             let number = self.next_number();
             put_build(number, NOBODY, built.skip, &built.blocks, &mut words);
             let (keys, bytes) = (built.keys, built.bytes);
-            let partition = Partition::new(former.start, self.host(), keys, bytes, self.batches);
+            let partition =
+                StringPartition::new(former.start, self.host(), keys, bytes, self.batches);
             self.directory.insert(number, partition);
             self.moves.taken += 1;
         }
         // This cannot fail for lack of room, because the host's bank has the greatest size.
-        let _ = self.own.run(self.device.modules(), &Tasks, &words);
+        let _ = self
+            .own
+            .run(self.device.modules(), &PimStringsProgram, &words);
     }
 }
 
@@ -415,7 +429,7 @@ fn evenly<'k>(
     pieces: usize,
 ) -> Vec<Vec<u8>> {
     let mut keys: BTreeSet<&[u8]> = inserted.collect();
-    keys.extend(Blocks(blocks).map(super::task::Block::key));
+    keys.extend(StringEntryBlocks(blocks).map(super::task::StringEntryBlock::key));
     let each = keys.len().div_ceil(pieces.max(1)).max(1);
     let cuts = keys.iter().step_by(each).skip(1);
     cuts.map(|key| key.to_vec()).collect()

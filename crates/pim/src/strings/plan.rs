@@ -5,15 +5,17 @@
 //! executes its tasks in the order of the batch. The content of tasks and the search for partitions
 //! differ in all parts, so the two share the method but not the code.
 
-use super::cut::Cut;
-use super::directory::{Change, Directory};
+use super::cut::KeyBoundary;
+use super::directory::{StringDirectory, StringPartitionChange};
 use super::task::{
-    Answer, Block, block_words, put_insert, put_key, put_remove_if, put_scan, put_update,
+    StringEntryBlock, StringTaskResult, block_words, put_insert, put_key, put_remove_if, put_scan,
+    put_update,
 };
 use crate::device::Answered;
 use crate::dispatch::plan::unknown;
 use nearfield_core::{
-    Bytes, Direction, Error, Input, MAX_KEY_BYTES, MAX_VALUE_BYTES, Operation, Output,
+    BatchInput, BatchOutput, ByteStrings, IndexOperation, MAX_KEY_BYTES, MAX_VALUE_BYTES,
+    OperationError, ScanDirection,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -47,10 +49,10 @@ impl Lengths {
         }
     }
 
-    fn check_key(self, key: &[u8]) -> Result<(), Error> {
+    fn check_key(self, key: &[u8]) -> Result<(), OperationError> {
         match key.len() > self.key_bytes_max {
-            true => Err(Error::KeyTooLong {
-                start: Error::shorten(key),
+            true => Err(OperationError::KeyTooLong {
+                start: OperationError::shorten(key),
                 length: key.len(),
                 limit: self.key_bytes_max,
             }),
@@ -59,17 +61,17 @@ impl Lengths {
     }
 
     /// Returns an equivalent place with a key that is not too long.
-    fn cut(self, cut: Cut<'_>) -> Cut<'_> {
+    fn cut(self, cut: KeyBoundary<'_>) -> KeyBoundary<'_> {
         match cut
             .key()
             .and_then(|key| key.split_at_checked(self.key_bytes_max))
         {
-            Some((start, rest)) if !rest.is_empty() => Cut::After(start),
+            Some((start, rest)) if !rest.is_empty() => KeyBoundary::After(start),
             _ => cut,
         }
     }
 
-    fn check(self, key: &[u8], value: &[u8], previous: &[u8]) -> Result<(), Error> {
+    fn check(self, key: &[u8], value: &[u8], previous: &[u8]) -> Result<(), OperationError> {
         self.check_key(key)?;
         let room = self
             .bank_bytes
@@ -77,8 +79,8 @@ impl Lengths {
         let limit = usize::try_from(room).map_or(MAX_VALUE_BYTES, |room| room.min(MAX_VALUE_BYTES));
         for length in [value.len(), value.len() + previous.len()] {
             if length > limit {
-                return Err(Error::ValueTooLong {
-                    key: Error::shorten(key),
+                return Err(OperationError::ValueTooLong {
+                    key: OperationError::shorten(key),
                     length,
                     limit,
                 });
@@ -90,7 +92,7 @@ impl Lengths {
 
 /// The use of a task's result by an operation.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct StringTaskUse {
     /// Position of the operation.
     position: u32,
     /// Number of the partition concerned, and its module.
@@ -102,55 +104,67 @@ struct Part {
 
 /// The tasks of a batch, by module, in the order of its operations.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct StringTaskPlan {
     /// Encoded tasks of each module, and of the host after them.
     pub inputs: Vec<Vec<u64>>,
     /// The parts of all operations, in their order.
-    parts: Vec<Part>,
+    parts: Vec<StringTaskUse>,
     /// Number of tasks with tags, which begin at 0.
     tags: u32,
     /// Operations that were refused, with their errors.
-    refused: Vec<(usize, Error)>,
+    refused: Vec<(usize, OperationError)>,
 }
 
 /// Returns the bounds of an ordered operation, its limit of entries, and true if it descends.
 pub(super) fn ordered<'b>(
-    input: Input<'b, Bytes>,
-    operation: &Operation<Bytes>,
-) -> Option<((Cut<'b>, Cut<'b>), u64, bool)> {
+    input: BatchInput<'b, ByteStrings>,
+    operation: &IndexOperation<ByteStrings>,
+) -> Option<((KeyBoundary<'b>, KeyBoundary<'b>), u64, bool)> {
     Some(match *operation {
-        Operation::Predecessor { key } => ((Cut::Begin, Cut::After(input.key(key))), 1, true),
-        Operation::Successor { key } => ((Cut::Before(input.key(key)), Cut::End), 1, false),
-        Operation::Scan {
+        IndexOperation::Predecessor { key } => (
+            (KeyBoundary::Begin, KeyBoundary::After(input.key(key))),
+            1,
+            true,
+        ),
+        IndexOperation::Successor { key } => (
+            (KeyBoundary::Before(input.key(key)), KeyBoundary::End),
+            1,
+            false,
+        ),
+        IndexOperation::Scan {
             range,
             limit,
             direction,
         } => {
             let (low, high) = input.range(range);
-            let descends = direction == Direction::Descending;
-            ((Cut::low(low), Cut::high(high)), limit.into(), descends)
+            let descends = direction == ScanDirection::Descending;
+            (
+                (KeyBoundary::low(low), KeyBoundary::high(high)),
+                limit.into(),
+                descends,
+            )
         }
         _ => return None,
     })
 }
 
-impl Plan {
+impl StringTaskPlan {
     /// Plans the tasks of modules for the operations of a batch. One read of a key serves all
     /// operations that read it without a write of it between them.
     pub fn new(
-        input: Input<'_, Bytes>,
+        input: BatchInput<'_, ByteStrings>,
         modules: usize,
         lengths: Lengths,
-        directory: &mut Directory,
-    ) -> Plan {
-        let mut plan = Plan {
+        directory: &mut StringDirectory,
+    ) -> StringTaskPlan {
+        let mut plan = StringTaskPlan {
             inputs: vec![Vec::new(); modules + 1],
             parts: Vec::new(),
             tags: 0,
             refused: Vec::new(),
         };
         // The read of each key since its last write, if any.
-        let mut reads: HashMap<&[u8], Part> = HashMap::new();
+        let mut reads: HashMap<&[u8], StringTaskUse> = HashMap::new();
         for (position, operation) in input.operations().iter().enumerate() {
             if let Some((cuts, limit, descends)) = ordered(input, operation) {
                 plan.scan(position, cuts, limit, descends, lengths, directory);
@@ -175,23 +189,23 @@ impl Plan {
     fn point<'b>(
         &mut self,
         position: usize,
-        input: Input<'b, Bytes>,
-        operation: &Operation<Bytes>,
+        input: BatchInput<'b, ByteStrings>,
+        operation: &IndexOperation<ByteStrings>,
         key: &'b [u8],
         lengths: Lengths,
-        directory: &mut Directory,
-        reads: &mut HashMap<&'b [u8], Part>,
-    ) -> Result<(), Error> {
+        directory: &mut StringDirectory,
+        reads: &mut HashMap<&'b [u8], StringTaskUse>,
+    ) -> Result<(), OperationError> {
         lengths.check_key(key)?;
         let Some((number, partition)) = directory.of(key) else {
             return Ok(());
         };
         let module = partition.module;
         match *operation {
-            Operation::Get { .. } => {
+            IndexOperation::Get { .. } => {
                 if let Some(&part) = reads.get(key) {
                     let position = position as u32;
-                    self.parts.push(Part { position, ..part });
+                    self.parts.push(StringTaskUse { position, ..part });
                     return Ok(());
                 }
                 let (part, words) = self.add(position, number, module);
@@ -199,14 +213,14 @@ impl Plan {
                 reads.insert(key, part);
                 return Ok(());
             }
-            Operation::Insert { value, .. } => {
+            IndexOperation::Insert { value, .. } => {
                 let value = input.value(value);
                 lengths.check(key, value, &[])?;
                 let (part, words) = self.add(position, number, module);
                 put_insert(number, part.tag, key, value, words);
                 directory.may_change(number, true);
             }
-            Operation::Update {
+            IndexOperation::Update {
                 value, previous, ..
             } => {
                 let (value, previous) = (input.value(value), input.previous(previous));
@@ -217,7 +231,7 @@ impl Plan {
                     directory.may_change(number, true);
                 }
             }
-            Operation::RemoveIf { previous, .. } => {
+            IndexOperation::RemoveIf { previous, .. } => {
                 let expected = input.previous(previous).unwrap_or_default();
                 lengths.check(key, expected, &[])?;
                 let (part, words) = self.add(position, number, module);
@@ -237,11 +251,11 @@ impl Plan {
     fn scan(
         &mut self,
         position: usize,
-        cuts: (Cut<'_>, Cut<'_>),
+        cuts: (KeyBoundary<'_>, KeyBoundary<'_>),
         limit: u64,
         descends: bool,
         lengths: Lengths,
-        directory: &Directory,
+        directory: &StringDirectory,
     ) {
         let cuts = (lengths.cut(cuts.0), lengths.cut(cuts.1));
         directory.candidates(cuts, limit, descends, |number, partition, cuts| {
@@ -251,8 +265,13 @@ impl Plan {
     }
 
     /// Adds a task, and returns its part and the buffer for its words.
-    fn add(&mut self, position: usize, partition: u64, module: usize) -> (Part, &mut Vec<u64>) {
-        let part = Part {
+    fn add(
+        &mut self,
+        position: usize,
+        partition: u64,
+        module: usize,
+    ) -> (StringTaskUse, &mut Vec<u64>) {
+        let part = StringTaskUse {
             position: position as u32,
             partition,
             module: module as u32,
@@ -264,9 +283,9 @@ impl Plan {
     }
 
     /// Discards the plan's effects on the directory.
-    pub fn give_up(&self, directory: &mut Directory) {
+    pub fn give_up(&self, directory: &mut StringDirectory) {
         for part in &self.parts {
-            directory.settle(part.partition, Change::default());
+            directory.settle(part.partition, StringPartitionChange::default());
         }
     }
 
@@ -275,16 +294,16 @@ impl Plan {
     /// the modules that had no room.
     pub fn finish(
         &self,
-        input: Input<'_, Bytes>,
-        output: &mut Output<'_, Bytes>,
+        input: BatchInput<'_, ByteStrings>,
+        output: &mut BatchOutput<'_, ByteStrings>,
         answered: &[Answered],
-        directory: &mut Directory,
-        mut other: impl FnMut(u32, &Answer<'_>),
+        directory: &mut StringDirectory,
+        mut other: impl FnMut(u32, &StringTaskResult<'_>),
     ) -> HashSet<usize> {
-        let mut answers = vec![Answer::Nothing; self.tags as usize];
+        let mut answers = vec![StringTaskResult::Nothing; self.tags as usize];
         for words in answered.iter().flatten() {
             let mut words = &words[..];
-            while let Some((answer, tag)) = Answer::decode(&mut words) {
+            while let Some((answer, tag)) = StringTaskResult::decode(&mut words) {
                 match answers.get_mut(tag as usize) {
                     Some(place) => *place = answer,
                     None => other(tag, &answer),
@@ -292,7 +311,7 @@ impl Plan {
             }
         }
         let mut full = HashSet::new();
-        let mut changes: HashMap<u64, Change> = HashMap::new();
+        let mut changes: HashMap<u64, StringPartitionChange> = HashMap::new();
         let mut parts = self.parts.iter().peekable();
         for (position, operation) in input.operations().iter().enumerate() {
             let mut own = Vec::new();
@@ -304,7 +323,7 @@ impl Plan {
                     change.is_lost = true;
                     failed = Some(error);
                 }
-                if answer == Answer::Full {
+                if answer == StringTaskResult::Full {
                     full.insert(part.module as usize);
                 }
                 own.push((part.partition, answer));
@@ -327,28 +346,34 @@ impl Plan {
 /// Writes the outcome of an operation.
 fn write(
     position: usize,
-    operation: &Operation<Bytes>,
-    input: Input<'_, Bytes>,
-    output: &mut Output<'_, Bytes>,
-    parts: &[(u64, Answer<'_>)],
-    changes: &mut HashMap<u64, Change>,
+    operation: &IndexOperation<ByteStrings>,
+    input: BatchInput<'_, ByteStrings>,
+    output: &mut BatchOutput<'_, ByteStrings>,
+    parts: &[(u64, StringTaskResult<'_>)],
+    changes: &mut HashMap<u64, StringPartitionChange>,
 ) {
     let key = operation.point_key().map(|key| input.key(key));
-    if parts.iter().any(|(_, answer)| *answer == Answer::Full) {
+    if parts
+        .iter()
+        .any(|(_, answer)| *answer == StringTaskResult::Full)
+    {
         let what = match key {
-            Some(key) => format!("key {:?}: its module has no room", Error::shorten(key)),
+            Some(key) => format!(
+                "key {:?}: its module has no room",
+                OperationError::shorten(key)
+            ),
             None => "a module has no room for a partition in the range".to_owned(),
         };
-        return output.fail(position, Error::OutOfMemory { what });
+        return output.fail(position, OperationError::OutOfMemory { what });
     }
     let Some(key) = key else {
         let blocks = parts.iter().flat_map(|(_, answer)| match *answer {
-            Answer::Entries(blocks) => blocks,
-            _ => super::task::Blocks(&[]),
+            StringTaskResult::Entries(blocks) => blocks,
+            _ => super::task::StringEntryBlocks(&[]),
         });
-        let mut entries = blocks.map(|block: Block<'_>| (block.key(), block.value()));
+        let mut entries = blocks.map(|block: StringEntryBlock<'_>| (block.key(), block.value()));
         match ordered(input, operation) {
-            Some((_, limit, _)) if matches!(operation, Operation::Scan { .. }) => {
+            Some((_, limit, _)) if matches!(operation, IndexOperation::Scan { .. }) => {
                 output.entries(position, entries.take(limit as usize));
             }
             Some(_) => output.entry(position, entries.next()),
@@ -357,7 +382,7 @@ fn write(
         return;
     };
     let (partition, value) = match parts.first() {
-        Some(&(partition, Answer::Value(value))) => (partition, Some(value)),
+        Some(&(partition, StringTaskResult::Value(value))) => (partition, Some(value)),
         Some(&(partition, _)) => (partition, None),
         None => return,
     };
@@ -371,11 +396,11 @@ fn write(
         change.keys_went += u64::from(came.is_none() && went.is_some());
     };
     match *operation {
-        Operation::Insert { value: new, .. } => {
+        IndexOperation::Insert { value: new, .. } => {
             change(Some(input.value(new)), value);
             output.value(position, key, value);
         }
-        Operation::Update {
+        IndexOperation::Update {
             value: new,
             previous,
             ..
@@ -386,11 +411,11 @@ fn write(
             }
             output.updated(position, key, applied, value);
         }
-        Operation::Remove { .. } => {
+        IndexOperation::Remove { .. } => {
             change(None, value);
             output.value(position, key, value);
         }
-        Operation::RemoveIf { previous, .. } => {
+        IndexOperation::RemoveIf { previous, .. } => {
             let applied = value.is_some() && value == input.previous(previous);
             if applied {
                 change(None, value);

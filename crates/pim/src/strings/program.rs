@@ -5,14 +5,14 @@
 //! value is the address of the block with the whole key and value. So a block is read only if two
 //! keys agree in these 8 bytes.
 
-use super::cut::Cut;
+use super::cut::KeyBoundary;
 use super::task::{
-    Block, Blocks, Task, answer_entries, answer_full, answer_nothing, answer_value, block_words,
-    lengths,
+    StringEntryBlock, StringEntryBlocks, StringTask, answer_entries, answer_full, answer_nothing,
+    answer_value, block_words, lengths,
 };
-use crate::device::{Fault, Meter, Module, Program};
-use crate::structures::list::List;
-use crate::structures::skip_list::{self, SkipList};
+use crate::device::{Module, ModuleProgram, ProgramFault, WorkMeter};
+use crate::structures::list::OrderedKeyList;
+use crate::structures::skip_list::{self, PimSkipList};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -23,20 +23,20 @@ const INSTRUCTIONS_PER_TASK: u64 = 60;
 const INSTRUCTIONS_PER_WORD: u64 = 4;
 
 /// The program that executes tasks in the partitions of a module.
-pub(super) struct Tasks;
+pub(super) struct PimStringsProgram;
 
-impl Program for Tasks {
-    fn run<M: Meter>(
+impl ModuleProgram for PimStringsProgram {
+    fn run<M: WorkMeter>(
         &self,
         module: &mut Module<'_, M>,
         mut input: &[u64],
         output: &mut Vec<u64>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ProgramFault> {
         if input.is_empty() {
             return Ok(());
         }
         let mut partitions = Partitions {
-            list: SkipList::of_root(module)?,
+            list: PimSkipList::of_root(module)?,
             found: HashMap::new(),
         };
         let words = input.len();
@@ -45,19 +45,19 @@ impl Program for Tasks {
                 break;
             };
             let word = words - input.len();
-            let Some((task, partition, tag)) = Task::decode(&mut input) else {
-                return Err(Fault::Input { word, value });
+            let Some((task, partition, tag)) = StringTask::decode(&mut input) else {
+                return Err(ProgramFault::Input { word, value });
             };
             module.begin(number);
             module.instructions(INSTRUCTIONS_PER_TASK);
             match task {
-                Task::Build { skip, entries } => {
+                StringTask::Build { skip, entries } => {
                     match partitions.build(module, partition, skip, entries) {
                         Ok(()) => answer_nothing(tag, output),
                         Err(_) => answer_full(tag, output),
                     }
                 }
-                Task::Free => {
+                StringTask::Free => {
                     partitions.free(module, partition);
                     answer_nothing(tag, output);
                 }
@@ -74,31 +74,35 @@ impl Program for Tasks {
 
 /// The partitions of a module.
 struct Partitions {
-    /// Partitions by number, as packed by [`Strings::pack`].
-    list: SkipList,
+    /// Partitions by number, as packed by [`StringPartitionList::pack`].
+    list: PimSkipList,
     /// The partitions found in this round, which the processor keeps in its own memory.
-    found: HashMap<u64, Strings>,
+    found: HashMap<u64, StringPartitionList>,
 }
 
 impl Partitions {
-    fn find<M: Meter>(&mut self, module: &mut Module<'_, M>, partition: u64) -> Option<Strings> {
+    fn find<M: WorkMeter>(
+        &mut self,
+        module: &mut Module<'_, M>,
+        partition: u64,
+    ) -> Option<StringPartitionList> {
         if let Some(strings) = self.found.get(&partition) {
             return Some(*strings);
         }
-        let strings = Strings::unpack(self.list.get(module, partition)?);
+        let strings = StringPartitionList::unpack(self.list.get(module, partition)?);
         self.found.insert(partition, strings);
         Some(strings)
     }
 
-    fn build<M: Meter>(
+    fn build<M: WorkMeter>(
         &mut self,
         module: &mut Module<'_, M>,
         partition: u64,
         skip: u32,
-        entries: Blocks<'_>,
-    ) -> Result<(), Fault> {
-        let list = SkipList::new(module)?;
-        let strings = Strings { list, skip };
+        entries: StringEntryBlocks<'_>,
+    ) -> Result<(), ProgramFault> {
+        let list = PimSkipList::new(module)?;
+        let strings = StringPartitionList { list, skip };
         let built = strings.build(module, entries);
         let named = built.and_then(|()| self.list.insert(module, partition, strings.pack()));
         if let Err(fault) = named {
@@ -108,26 +112,26 @@ impl Partitions {
         Ok(())
     }
 
-    fn free<M: Meter>(&mut self, module: &mut Module<'_, M>, partition: u64) {
+    fn free<M: WorkMeter>(&mut self, module: &mut Module<'_, M>, partition: u64) {
         self.found.remove(&partition);
         if let Some(packed) = self.list.remove(module, partition) {
-            Strings::unpack(packed).take(module);
+            StringPartitionList::unpack(packed).take(module);
         }
     }
 }
 
 /// A partition: its list, and the length of the common prefix of its keys.
 #[derive(Clone, Copy)]
-struct Strings {
-    list: SkipList,
+struct StringPartitionList {
+    list: PimSkipList,
     skip: u32,
 }
 
 /// The target of a search in a partition: a key, or a place between keys.
 #[derive(Clone, Copy)]
-enum Sought<'k> {
+enum StringSearchTarget<'k> {
     Key { key: &'k [u8], skip: u32 },
-    Cut { cut: Cut<'k>, skip: u32 },
+    Cut { cut: KeyBoundary<'k>, skip: u32 },
 }
 
 /// Returns the 8 bytes of a key after `skip` bytes, as a word. Words have the order of keys.
@@ -140,7 +144,7 @@ fn word(key: &[u8], skip: u32) -> u64 {
 }
 
 /// Compares the key of a block with another key of the same partition.
-fn compare<M: Meter>(
+fn compare<M: WorkMeter>(
     module: &mut Module<'_, M>,
     block: u32,
     found_word: u64,
@@ -162,75 +166,79 @@ fn compare<M: Meter>(
     found.cmp(key.get(8 * skipped..).unwrap_or_default())
 }
 
-impl skip_list::Sought for Sought<'_> {
+impl skip_list::SkipListTarget for StringSearchTarget<'_> {
     fn word(&self) -> u64 {
         match *self {
-            Sought::Key { key, skip } => word(key, skip),
-            Sought::Cut { cut, skip } => word(cut.key().unwrap_or_default(), skip),
+            StringSearchTarget::Key { key, skip } => word(key, skip),
+            StringSearchTarget::Cut { cut, skip } => word(cut.key().unwrap_or_default(), skip),
         }
     }
 
     fn height(&self) -> usize {
         let key = match *self {
-            Sought::Key { key, .. } => key,
-            Sought::Cut { cut, .. } => cut.key().unwrap_or_default(),
+            StringSearchTarget::Key { key, .. } => key,
+            StringSearchTarget::Cut { cut, .. } => cut.key().unwrap_or_default(),
         };
         let mut hasher = DefaultHasher::new();
         hasher.write(key);
         skip_list::height(hasher.finish())
     }
 
-    fn order<M: Meter>(&self, module: &mut Module<'_, M>, word: u64, value: u64) -> Ordering {
+    fn order<M: WorkMeter>(&self, module: &mut Module<'_, M>, word: u64, value: u64) -> Ordering {
         let block = value as u32;
         match *self {
-            Sought::Key { key, skip } => compare(module, block, word, key, skip),
-            Sought::Cut { cut, skip } => match cut {
-                Cut::Begin => Ordering::Greater,
-                Cut::End => Ordering::Less,
-                Cut::Before(key) => compare(module, block, word, key, skip).then(Ordering::Greater),
-                Cut::After(key) => compare(module, block, word, key, skip).then(Ordering::Less),
+            StringSearchTarget::Key { key, skip } => compare(module, block, word, key, skip),
+            StringSearchTarget::Cut { cut, skip } => match cut {
+                KeyBoundary::Begin => Ordering::Greater,
+                KeyBoundary::End => Ordering::Less,
+                KeyBoundary::Before(key) => {
+                    compare(module, block, word, key, skip).then(Ordering::Greater)
+                }
+                KeyBoundary::After(key) => {
+                    compare(module, block, word, key, skip).then(Ordering::Less)
+                }
             },
         }
     }
 }
 
-impl Strings {
+impl StringPartitionList {
     /// Packs the partition into the value of a tower.
     fn pack(self) -> u64 {
         u64::from(self.list.head()) | u64::from(self.skip) << 32
     }
 
-    fn unpack(packed: u64) -> Strings {
-        Strings {
-            list: SkipList::at(packed as u32),
+    fn unpack(packed: u64) -> StringPartitionList {
+        StringPartitionList {
+            list: PimSkipList::at(packed as u32),
             skip: (packed >> 32) as u32,
         }
     }
 
-    fn key<'k>(&self, key: &'k [u8]) -> Sought<'k> {
+    fn key<'k>(&self, key: &'k [u8]) -> StringSearchTarget<'k> {
         let skip = self.skip;
-        Sought::Key { key, skip }
+        StringSearchTarget::Key { key, skip }
     }
 
-    fn cut<'k>(&self, cut: Cut<'k>) -> Sought<'k> {
+    fn cut<'k>(&self, cut: KeyBoundary<'k>) -> StringSearchTarget<'k> {
         let skip = self.skip;
-        Sought::Cut { cut, skip }
+        StringSearchTarget::Cut { cut, skip }
     }
 
-    fn run<M: Meter>(
+    fn run<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
-        task: &Task<'_>,
+        task: &StringTask<'_>,
         tag: u32,
         output: &mut Vec<u64>,
     ) {
         match *task {
-            Task::Get { key } => {
+            StringTask::Get { key } => {
                 let found = self.list.get(module, self.key(key));
                 self.answer(module, found, tag, output);
             }
-            Task::Insert { entry } => self.insert(module, entry, tag, output),
-            Task::Update { entry, previous } => {
+            StringTask::Insert { entry } => self.insert(module, entry, tag, output),
+            StringTask::Update { entry, previous } => {
                 let found = self.list.get(module, self.key(entry.key()));
                 let applies = match (found, previous) {
                     (Some(block), Some(previous)) => read(module, block as u32).value() == previous,
@@ -241,7 +249,7 @@ impl Strings {
                     false => self.answer(module, found, tag, output),
                 }
             }
-            Task::Remove { key, expected } => {
+            StringTask::Remove { key, expected } => {
                 if let Some(expected) = expected {
                     let found = self.list.get(module, self.key(key));
                     let applies =
@@ -256,7 +264,7 @@ impl Strings {
                     free(module, block as u32);
                 }
             }
-            Task::Scan {
+            StringTask::Scan {
                 low,
                 high,
                 limit,
@@ -265,12 +273,12 @@ impl Strings {
                 true => self.descend(module, low, high, limit, output),
                 false => self.ascend(module, low, high, limit, output),
             }),
-            Task::Build { .. } | Task::Free => answer_nothing(tag, output),
+            StringTask::Build { .. } | StringTask::Free => answer_nothing(tag, output),
         }
     }
 
     /// Outputs the value of a block.
-    fn answer<M: Meter>(
+    fn answer<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
         block: Option<u64>,
@@ -284,10 +292,10 @@ impl Strings {
     }
 
     /// Sets the value of a key, and outputs the old one.
-    fn insert<M: Meter>(
+    fn insert<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
-        entry: Block<'_>,
+        entry: StringEntryBlock<'_>,
         tag: u32,
         output: &mut Vec<u64>,
     ) {
@@ -310,11 +318,11 @@ impl Strings {
     }
 
     /// Outputs the entries from one cut up to another.
-    fn ascend<M: Meter>(
+    fn ascend<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
-        low: Cut<'_>,
-        high: Cut<'_>,
+        low: KeyBoundary<'_>,
+        high: KeyBoundary<'_>,
         limit: u64,
         output: &mut Vec<u64>,
     ) {
@@ -325,7 +333,8 @@ impl Strings {
         let high = self.cut(high);
         self.list
             .walk(module, self.cut(low), |module, word, value| {
-                if skip_list::Sought::order(&high, module, word, value) == Ordering::Greater {
+                if skip_list::SkipListTarget::order(&high, module, word, value) == Ordering::Greater
+                {
                     return false;
                 }
                 output.extend_from_slice(read(module, value as u32).words());
@@ -336,11 +345,11 @@ impl Strings {
 
     /// Outputs the entries from one cut down to another. Searches for each, because lists are
     /// linked in one direction only.
-    fn descend<M: Meter>(
+    fn descend<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
-        low: Cut<'_>,
-        high: Cut<'_>,
+        low: KeyBoundary<'_>,
+        high: KeyBoundary<'_>,
         limit: u64,
         output: &mut Vec<u64>,
     ) {
@@ -350,21 +359,25 @@ impl Strings {
             let Some((word, value)) = next else {
                 return;
             };
-            if skip_list::Sought::order(&low, module, word, value) == Ordering::Less {
+            if skip_list::SkipListTarget::order(&low, module, word, value) == Ordering::Less {
                 return;
             }
             let start = output.len();
             output.extend_from_slice(read(module, value as u32).words());
-            let Some(last) = Block::take(&mut &output[start..]) else {
+            let Some(last) = StringEntryBlock::take(&mut &output[start..]) else {
                 return;
             };
-            let below = self.cut(Cut::Before(last.key()));
+            let below = self.cut(KeyBoundary::Before(last.key()));
             next = self.list.floor(module, below);
         }
     }
 
     /// Fills an empty list.
-    fn build<M: Meter>(self, module: &mut Module<'_, M>, entries: Blocks<'_>) -> Result<(), Fault> {
+    fn build<M: WorkMeter>(
+        self,
+        module: &mut Module<'_, M>,
+        entries: StringEntryBlocks<'_>,
+    ) -> Result<(), ProgramFault> {
         let mut blocks = Vec::new();
         for entry in entries {
             match store(module, entry) {
@@ -383,10 +396,11 @@ impl Strings {
         if built.is_err() {
             // Blocks in the list are freed with it.
             let mut listed = 0;
-            self.list.walk(module, self.cut(Cut::Begin), |_, _, _| {
-                listed += 1;
-                true
-            });
+            self.list
+                .walk(module, self.cut(KeyBoundary::Begin), |_, _, _| {
+                    listed += 1;
+                    true
+                });
             for &block in &blocks[listed..] {
                 free(module, block);
             }
@@ -395,7 +409,7 @@ impl Strings {
     }
 
     /// Frees all memory.
-    fn take<M: Meter>(self, module: &mut Module<'_, M>) {
+    fn take<M: WorkMeter>(self, module: &mut Module<'_, M>) {
         for (_, block) in self.list.take(module) {
             free(module, block as u32);
         }
@@ -403,25 +417,28 @@ impl Strings {
 }
 
 /// Copies an entry to the bank.
-fn store<M: Meter>(module: &mut Module<'_, M>, entry: Block<'_>) -> Result<u32, Fault> {
+fn store<M: WorkMeter>(
+    module: &mut Module<'_, M>,
+    entry: StringEntryBlock<'_>,
+) -> Result<u32, ProgramFault> {
     let block = module.allocate(entry.words().len())?;
     module.write(block, entry.words());
     Ok(block)
 }
 
 /// Returns the number of words of a block.
-fn words<M: Meter>(module: &mut Module<'_, M>, block: u32) -> usize {
+fn words<M: WorkMeter>(module: &mut Module<'_, M>, block: u32) -> usize {
     let (key_bytes, value_bytes) = lengths(module.read(block, 1)[0]);
     block_words(key_bytes, value_bytes)
 }
 
 /// Returns an entry of the bank.
-fn read<'m, M: Meter>(module: &'m mut Module<'_, M>, block: u32) -> Block<'m> {
+fn read<'m, M: WorkMeter>(module: &'m mut Module<'_, M>, block: u32) -> StringEntryBlock<'m> {
     let words = words(module, block);
-    Block::whole(module.read(block, words))
+    StringEntryBlock::whole(module.read(block, words))
 }
 
-fn free<M: Meter>(module: &mut Module<'_, M>, block: u32) {
+fn free<M: WorkMeter>(module: &mut Module<'_, M>, block: u32) {
     let words = words(module, block);
     module.free(block, words);
 }

@@ -9,11 +9,11 @@
 //! Key and value of a block are padded to words with zeros. A block has the same form in a transfer
 //! and in the bank of a module.
 
-use super::cut::Cut;
+use super::cut::KeyBoundary;
 
 /// A key with its value, as words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Block<'w> {
+pub(super) struct StringEntryBlock<'w> {
     words: &'w [u64],
     key_bytes: usize,
     value_bytes: usize,
@@ -40,19 +40,19 @@ pub(super) fn put_block(key: &[u8], value: &[u8], words: &mut Vec<u64>) {
     }
 }
 
-impl<'w> Block<'w> {
+impl<'w> StringEntryBlock<'w> {
     /// Removes the first block from `words` and returns it; `None` if there is none.
-    pub fn take(words: &mut &'w [u64]) -> Option<Block<'w>> {
+    pub fn take(words: &mut &'w [u64]) -> Option<StringEntryBlock<'w>> {
         let (key_bytes, value_bytes) = lengths(*words.first()?);
         let (own, rest) = words.split_at_checked(block_words(key_bytes, value_bytes))?;
         *words = rest;
-        Some(Block::whole(own))
+        Some(StringEntryBlock::whole(own))
     }
 
     /// Interprets words as a block.
-    pub fn whole(words: &'w [u64]) -> Block<'w> {
+    pub fn whole(words: &'w [u64]) -> StringEntryBlock<'w> {
         let (key_bytes, value_bytes) = lengths(words[0]);
-        Block {
+        StringEntryBlock {
             words,
             key_bytes,
             value_bytes,
@@ -78,27 +78,27 @@ impl<'w> Block<'w> {
 
 /// Blocks, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Blocks<'w>(pub &'w [u64]);
+pub(super) struct StringEntryBlocks<'w>(pub &'w [u64]);
 
-impl<'w> Iterator for Blocks<'w> {
-    type Item = Block<'w>;
+impl<'w> Iterator for StringEntryBlocks<'w> {
+    type Item = StringEntryBlock<'w>;
 
-    fn next(&mut self) -> Option<Block<'w>> {
-        Block::take(&mut self.0)
+    fn next(&mut self) -> Option<StringEntryBlock<'w>> {
+        StringEntryBlock::take(&mut self.0)
     }
 }
 
 /// A task on a partition in a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Task<'w> {
+pub(super) enum StringTask<'w> {
     /// A read of the value of a key.
     Get { key: &'w [u8] },
     /// A write of the value of a key. The result is the old value.
-    Insert { entry: Block<'w> },
+    Insert { entry: StringEntryBlock<'w> },
     /// A write of the value of a key if its value is the expected one; `None` stands for an absent
     /// key. The result is the old value.
     Update {
-        entry: Block<'w>,
+        entry: StringEntryBlock<'w>,
         previous: Option<&'w [u8]>,
     },
     /// A removal of a key, only if it has the expected value, if one is given. The result is the
@@ -109,14 +109,17 @@ pub(super) enum Task<'w> {
     },
     /// A read of up to `limit` entries between two cuts, from the greatest on if it descends.
     Scan {
-        low: Cut<'w>,
-        high: Cut<'w>,
+        low: KeyBoundary<'w>,
+        high: KeyBoundary<'w>,
         limit: u64,
         descends: bool,
     },
     /// The construction of the partition from entries in ascending order. All its possible keys
     /// begin with the same `skip` bytes.
-    Build { skip: u32, entries: Blocks<'w> },
+    Build {
+        skip: u32,
+        entries: StringEntryBlocks<'w>,
+    },
     /// The removal of the partition and all its entries.
     Free,
 }
@@ -178,7 +181,7 @@ pub(super) fn put_remove_if(
 pub(super) fn put_scan(
     partition: u64,
     tag: u32,
-    (low, high): (Cut<'_>, Cut<'_>),
+    (low, high): (KeyBoundary<'_>, KeyBoundary<'_>),
     limit: u64,
     descends: bool,
     words: &mut Vec<u64>,
@@ -204,39 +207,40 @@ pub(super) fn put_free(partition: u64, tag: u32, words: &mut Vec<u64>) {
     words.extend([header(FREE, tag), partition]);
 }
 
-impl<'w> Task<'w> {
+impl<'w> StringTask<'w> {
     /// Decodes the first task with its partition and its tag, and removes it from `words`. Returns
     /// `None` if it is invalid.
-    pub fn decode(words: &mut &'w [u64]) -> Option<(Task<'w>, u64, u32)> {
+    pub fn decode(words: &mut &'w [u64]) -> Option<(StringTask<'w>, u64, u32)> {
         let mut rest: &'w [u64] = words;
         let (kind, tag) = split(take(&mut rest)?);
         let partition = take(&mut rest)?;
-        let mut block = || Block::take(&mut rest);
+        let mut block = || StringEntryBlock::take(&mut rest);
         let task = match kind {
-            GET => Task::Get {
+            GET => StringTask::Get {
                 key: block()?.key(),
             },
             REMOVE | REMOVE_IF => {
                 let block = block()?;
-                Task::Remove {
+                StringTask::Remove {
                     key: block.key(),
                     expected: (kind == REMOVE_IF).then(|| block.value()),
                 }
             }
-            INSERT => Task::Insert { entry: block()? },
+            INSERT => StringTask::Insert { entry: block()? },
             UPDATE | UPDATE_ABSENT => {
                 let entry = block()?;
                 let previous = match kind {
                     UPDATE => Some(block()?.value()),
                     _ => None,
                 };
-                Task::Update { entry, previous }
+                StringTask::Update { entry, previous }
             }
             ASCEND | DESCEND => {
                 let limit = take(&mut rest)?;
-                let mut cut = || Cut::of(take(&mut rest)?, Block::take(&mut rest)?.key());
+                let mut cut =
+                    || KeyBoundary::of(take(&mut rest)?, StringEntryBlock::take(&mut rest)?.key());
                 let (low, high) = (cut()?, cut()?);
-                Task::Scan {
+                StringTask::Scan {
                     low,
                     high,
                     limit,
@@ -248,10 +252,10 @@ impl<'w> Task<'w> {
                 let length = usize::try_from(take(&mut rest)?).ok()?;
                 let entries;
                 (entries, rest) = rest.split_at_checked(length)?;
-                let entries = Blocks(entries);
-                Task::Build { skip, entries }
+                let entries = StringEntryBlocks(entries);
+                StringTask::Build { skip, entries }
             }
-            FREE => Task::Free,
+            FREE => StringTask::Free,
             _ => return None,
         };
         *words = rest;
@@ -261,13 +265,13 @@ impl<'w> Task<'w> {
 
 /// The result of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer<'w> {
+pub(super) enum StringTaskResult<'w> {
     /// No entry, or a task without a result that is done.
     Nothing,
     /// A value.
     Value(&'w [u8]),
     /// A list of entries.
-    Entries(Blocks<'w>),
+    Entries(StringEntryBlocks<'w>),
     /// The module had no room; nothing was done.
     Full,
 }
@@ -301,22 +305,22 @@ pub(super) fn answer_entries(tag: u32, words: &mut Vec<u64>, put: impl FnOnce(&m
     words[start - 1] = (words.len() - start) as u64;
 }
 
-impl<'w> Answer<'w> {
+impl<'w> StringTaskResult<'w> {
     /// Decodes the first result with its tag, and removes it from `words`. Returns `None` if it is
     /// invalid.
-    pub fn decode(words: &mut &'w [u64]) -> Option<(Answer<'w>, u32)> {
+    pub fn decode(words: &mut &'w [u64]) -> Option<(StringTaskResult<'w>, u32)> {
         let mut rest: &'w [u64] = words;
         let (kind, tag) = split(take(&mut rest)?);
         let answer = match kind {
-            NOTHING => Answer::Nothing,
-            VALUE => Answer::Value(Block::take(&mut rest)?.value()),
+            NOTHING => StringTaskResult::Nothing,
+            VALUE => StringTaskResult::Value(StringEntryBlock::take(&mut rest)?.value()),
             ENTRIES => {
                 let length = usize::try_from(take(&mut rest)?).ok()?;
                 let entries;
                 (entries, rest) = rest.split_at_checked(length)?;
-                Answer::Entries(Blocks(entries))
+                StringTaskResult::Entries(StringEntryBlocks(entries))
             }
-            FULL => Answer::Full,
+            FULL => StringTaskResult::Full,
             _ => return None,
         };
         *words = rest;
@@ -355,12 +359,12 @@ mod tests {
                 assert_eq!(words.len() - before, block_words(key.len(), value.len()));
             }
         }
-        let read: Vec<_> = Blocks(&words).collect();
+        let read: Vec<_> = StringEntryBlocks(&words).collect();
         let pairs = STRINGS.map(|key| STRINGS.map(|value| (key, value)));
         let read = read.iter().map(|block| (block.key(), block.value()));
         assert!(read.eq(pairs.into_iter().flatten()));
-        assert_eq!(Block::take(&mut &words[..0]), None);
-        assert_eq!(Block::take(&mut &[9_u64, 0][..]), None);
+        assert_eq!(StringEntryBlock::take(&mut &words[..0]), None);
+        assert_eq!(StringEntryBlock::take(&mut &[9_u64, 0][..]), None);
     }
 
     #[test]
@@ -378,44 +382,62 @@ mod tests {
             for previous in [None, Some(&b""[..]), Some(key)] {
                 put_update(8, 4, key, previous, b"", &mut words);
             }
-            let cuts = (Cut::Before(key), Cut::After(key));
+            let cuts = (KeyBoundary::Before(key), KeyBoundary::After(key));
             put_scan(9, 5, cuts, u64::MAX, true, &mut words);
-            put_scan(9, 5, (Cut::Begin, Cut::End), 3, false, &mut words);
+            put_scan(
+                9,
+                5,
+                (KeyBoundary::Begin, KeyBoundary::End),
+                3,
+                false,
+                &mut words,
+            );
             put_build(1, u32::MAX, 4, &blocks, &mut words);
             put_free(1, 0, &mut words);
         }
         let mut rest = &words[..];
-        let mut next = || Task::decode(&mut rest).expect("a task");
+        let mut next = || StringTask::decode(&mut rest).expect("a task");
         for key in STRINGS {
-            assert_eq!(next(), (Task::Get { key }, 7, 1));
-            let remove = |expected| Task::Remove { key, expected };
+            assert_eq!(next(), (StringTask::Get { key }, 7, 1));
+            let remove = |expected| StringTask::Remove { key, expected };
             assert_eq!(next(), (remove(None), 7, 2));
             assert_eq!(next(), (remove(Some(&b"old"[..])), 7, 6));
-            let (Task::Insert { entry }, u64::MAX, 3) = next() else {
+            let (StringTask::Insert { entry }, u64::MAX, 3) = next() else {
                 panic!("no insert");
             };
             assert_eq!((entry.key(), entry.value()), (key, &b"value"[..]));
             for expected in [None, Some(&b""[..]), Some(key)] {
-                let (Task::Update { entry, previous }, 8, 4) = next() else {
+                let (StringTask::Update { entry, previous }, 8, 4) = next() else {
                     panic!("no update");
                 };
                 assert_eq!((entry.key(), previous), (key, expected));
             }
-            let scan = |low, high, limit, descends| Task::Scan {
+            let scan = |low, high, limit, descends| StringTask::Scan {
                 low,
                 high,
                 limit,
                 descends,
             };
-            let within = scan(Cut::Before(key), Cut::After(key), u64::MAX, true);
+            let within = scan(
+                KeyBoundary::Before(key),
+                KeyBoundary::After(key),
+                u64::MAX,
+                true,
+            );
             assert_eq!(next(), (within, 9, 5));
-            assert_eq!(next(), (scan(Cut::Begin, Cut::End, 3, false), 9, 5));
-            let entries = Blocks(&blocks);
-            assert_eq!(next(), (Task::Build { skip: 4, entries }, 1, u32::MAX));
-            assert_eq!(next(), (Task::Free, 1, 0));
+            assert_eq!(
+                next(),
+                (scan(KeyBoundary::Begin, KeyBoundary::End, 3, false), 9, 5)
+            );
+            let entries = StringEntryBlocks(&blocks);
+            assert_eq!(
+                next(),
+                (StringTask::Build { skip: 4, entries }, 1, u32::MAX)
+            );
+            assert_eq!(next(), (StringTask::Free, 1, 0));
         }
-        assert_eq!(Task::decode(&mut rest), None);
-        assert_eq!(Task::decode(&mut &[99_u64, 1, 0][..]), None);
+        assert_eq!(StringTask::decode(&mut rest), None);
+        assert_eq!(StringTask::decode(&mut &[99_u64, 1, 0][..]), None);
     }
 
     #[test]
@@ -429,18 +451,21 @@ mod tests {
             answer_full(5, &mut words);
         }
         let mut rest = &words[..];
-        let mut next = || Answer::decode(&mut rest).expect("an answer");
+        let mut next = || StringTaskResult::decode(&mut rest).expect("an answer");
         for value in STRINGS {
-            assert_eq!(next(), (Answer::Value(value), 1));
-            let (Answer::Entries(mut entries), 2) = next() else {
+            assert_eq!(next(), (StringTaskResult::Value(value), 1));
+            let (StringTaskResult::Entries(mut entries), 2) = next() else {
                 panic!("no entries");
             };
-            assert_eq!(entries.next().map(Block::key), Some(value));
+            assert_eq!(entries.next().map(StringEntryBlock::key), Some(value));
             assert_eq!(entries.next(), None);
-            assert_eq!(next(), (Answer::Entries(Blocks(&[])), 3));
-            assert_eq!(next(), (Answer::Nothing, 4));
-            assert_eq!(next(), (Answer::Full, 5));
+            assert_eq!(
+                next(),
+                (StringTaskResult::Entries(StringEntryBlocks(&[])), 3)
+            );
+            assert_eq!(next(), (StringTaskResult::Nothing, 4));
+            assert_eq!(next(), (StringTaskResult::Full, 5));
         }
-        assert_eq!(Answer::decode(&mut rest), None);
+        assert_eq!(StringTaskResult::decode(&mut rest), None);
     }
 }

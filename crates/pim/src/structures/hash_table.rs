@@ -10,7 +10,7 @@
 //! The first word of a node is its key, and the next its value. A node is copied only if the half
 //! of the hash agrees. So a present key takes about two copies, and an absent one about one.
 
-use crate::device::{Fault, Meter, Module};
+use crate::device::{Module, ProgramFault, WorkMeter};
 use crate::structures::hash::mix;
 
 /// Number of words of a table's header: the address of the slots, their number, and the number in
@@ -23,7 +23,7 @@ const INSTRUCTIONS_PER_SLOT: u64 = 12;
 
 /// A hash table, by the address of its header.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Table {
+pub(crate) struct PimHashTable {
     at: u32,
 }
 
@@ -33,31 +33,31 @@ fn tag(key: u64) -> u64 {
     mix(key) >> 32
 }
 
-impl Table {
+impl PimHashTable {
     /// Returns the table with its header at this address. A header of zeros is an empty table.
-    pub const fn at(at: u32) -> Table {
-        Table { at }
+    pub const fn at(at: u32) -> PimHashTable {
+        PimHashTable { at }
     }
 
-    fn header<M: Meter>(self, module: &Module<'_, M>) -> (u32, u64, u64) {
+    fn header<M: WorkMeter>(self, module: &Module<'_, M>) -> (u32, u64, u64) {
         let header = module.peek(self.at, HEADER_WORDS);
         (header[0] as u32, header[1], header[2])
     }
 
     /// Returns the number of keys and the number of slots.
-    pub fn size<M: Meter>(self, module: &Module<'_, M>) -> (u64, u64) {
+    pub fn size<M: WorkMeter>(self, module: &Module<'_, M>) -> (u64, u64) {
         let (_, slots, count) = self.header(module);
         (count, slots)
     }
 
     /// Returns the address of a key's node. Takes constant time on average.
-    pub fn find<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u32> {
+    pub fn find<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u32> {
         let (_, node) = self.search(module, key)?;
         Some(node)
     }
 
     /// Returns the slot of a key, and the address of its node.
-    fn search<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<(u64, u32)> {
+    fn search<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) -> Option<(u64, u32)> {
         let (slots, capacity, count) = self.header(module);
         if count == 0 {
             return None;
@@ -85,8 +85,12 @@ impl Table {
     /// full is copied into one of twice the size.
     ///
     /// # Errors
-    /// `Full` if the bank has no room. Nothing changes.
-    pub fn reserve<M: Meter>(self, module: &mut Module<'_, M>, more: u64) -> Result<(), Fault> {
+    /// `BankFull` if the bank has no room. Nothing changes.
+    pub fn reserve<M: WorkMeter>(
+        self,
+        module: &mut Module<'_, M>,
+        more: u64,
+    ) -> Result<(), ProgramFault> {
         let (slots, capacity, count) = self.header(module);
         let wanted = ((count + more) * 4).div_ceil(3) + 1;
         if wanted <= capacity {
@@ -108,7 +112,7 @@ impl Table {
     }
 
     /// Frees the slots.
-    pub fn free<M: Meter>(self, module: &mut Module<'_, M>) {
+    pub fn free<M: WorkMeter>(self, module: &mut Module<'_, M>) {
         let (slots, capacity, _) = self.header(module);
         if capacity > 0 {
             module.free(slots, capacity as usize);
@@ -120,13 +124,13 @@ impl Table {
     /// replaces the address.
     ///
     /// # Errors
-    /// `Full` if the bank has no room, and none was [reserved](Table::reserve).
-    pub fn put<M: Meter>(
+    /// `BankFull` if the bank has no room, and none was [reserved](PimHashTable::reserve).
+    pub fn put<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
         key: u64,
         node: u32,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ProgramFault> {
         if let Some((slot, _)) = self.search(module, key) {
             let (slots, ..) = self.header(module);
             module.write(slots + slot as u32, &[tag(key) << 32 | u64::from(node)]);
@@ -140,7 +144,7 @@ impl Table {
     }
 
     /// Writes a word into the first free slot from where it belongs.
-    fn place<M: Meter>(self, module: &mut Module<'_, M>, word: u64) {
+    fn place<M: WorkMeter>(self, module: &mut Module<'_, M>, word: u64) {
         let (slots, capacity, _) = self.header(module);
         let mut slot = word >> 32 & (capacity - 1);
         while module.read(slots + slot as u32, 1)[0] != 0 {
@@ -152,7 +156,7 @@ impl Table {
 
     /// Removes a key, and returns the address of its node. The slots after it move up, so that no
     /// slot is wasted.
-    pub fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u32> {
+    pub fn remove<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u32> {
         let (mut hole, node) = self.search(module, key)?;
         let (slots, capacity, count) = self.header(module);
         let mut slot = hole;
@@ -180,21 +184,21 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Device, Program, Workers};
+    use crate::device::{ModuleDevice, ModuleProgram, Workers};
     use rand::rngs::SmallRng;
     use rand::{RngExt, SeedableRng};
     use std::collections::HashMap;
 
-    struct Random;
+    struct RandomTableProgram;
 
-    impl Program for Random {
-        fn run<M: Meter>(
+    impl ModuleProgram for RandomTableProgram {
+        fn run<M: WorkMeter>(
             &self,
             module: &mut Module<'_, M>,
             input: &[u64],
             output: &mut Vec<u64>,
-        ) -> Result<(), Fault> {
-            let table = Table::at(module.allocate(HEADER_WORDS)?);
+        ) -> Result<(), ProgramFault> {
+            let table = PimHashTable::at(module.allocate(HEADER_WORDS)?);
             let random = &mut SmallRng::seed_from_u64(input[0]);
             let mut map = HashMap::new();
             for _ in 0..4000 {
@@ -217,7 +221,7 @@ mod tests {
                             Err(fault) => {
                                 // The table has not changed.
                                 module.free(node, 2);
-                                assert!(matches!(fault, Fault::Full(_)));
+                                assert!(matches!(fault, ProgramFault::Full(_)));
                                 output.push(map.len() as u64);
                             }
                         }
@@ -237,7 +241,7 @@ mod tests {
         for (bytes, keys) in [(1 << 20, 5), (1 << 20, 100), (1 << 20, 3000), (4096, 300)] {
             let mut device = Workers::new(20, bytes, 2);
             let inputs = (0..20).map(|seed| vec![seed, keys]).collect();
-            for output in device.round(Random, inputs).expect("a round") {
+            for output in device.round(RandomTableProgram, inputs).expect("a round") {
                 let full = output.expect("no fault");
                 assert_eq!(!full.is_empty(), bytes == 4096);
             }

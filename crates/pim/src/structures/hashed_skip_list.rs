@@ -5,10 +5,10 @@
 //! first tower of the list 8 | header of the table 24
 //! ```
 
-use crate::device::{Fault, Meter, Module};
-use crate::structures::hash_table::{self, Table};
-use crate::structures::list::{Entry, List};
-use crate::structures::skip_list::{self, SkipList};
+use crate::device::{Module, ProgramFault, WorkMeter};
+use crate::structures::hash_table::{self, PimHashTable};
+use crate::structures::list::{Entry, OrderedKeyList};
+use crate::structures::skip_list::{self, PimSkipList};
 
 /// A list and its table, by the address of the words that point to both. The processor keeps these
 /// words.
@@ -20,18 +20,18 @@ pub(crate) struct HashedSkipList {
 const WORDS: usize = 1 + hash_table::HEADER_WORDS;
 
 impl HashedSkipList {
-    fn list<M: Meter>(self, module: &Module<'_, M>) -> SkipList {
-        SkipList::at(module.peek(self.head, 1)[0] as u32)
+    fn list<M: WorkMeter>(self, module: &Module<'_, M>) -> PimSkipList {
+        PimSkipList::at(module.peek(self.head, 1)[0] as u32)
     }
 
-    fn table(self) -> Table {
-        Table::at(self.head + 1)
+    fn table(self) -> PimHashTable {
+        PimHashTable::at(self.head + 1)
     }
 }
 
-impl List for HashedSkipList {
-    fn new<M: Meter>(module: &mut Module<'_, M>) -> Result<Self, Fault> {
-        let list = SkipList::new(module)?;
+impl OrderedKeyList for HashedSkipList {
+    fn new<M: WorkMeter>(module: &mut Module<'_, M>) -> Result<Self, ProgramFault> {
+        let list = PimSkipList::new(module)?;
         let head = module.allocate(WORDS);
         let head = head.inspect_err(|_| list.free(module))?;
         module.write(head, &[list.head().into()]);
@@ -46,18 +46,18 @@ impl List for HashedSkipList {
         self.head
     }
 
-    fn get<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
+    fn get<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
         let tower = self.table().find(module, key)?;
         // The value was copied with the key.
         Some(module.peek(tower + 1, 1)[0])
     }
 
-    fn insert<M: Meter>(
+    fn insert<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
         key: u64,
         value: u64,
-    ) -> Result<Option<u64>, Fault> {
+    ) -> Result<Option<u64>, ProgramFault> {
         // A key that is present needs no more room.
         if let Err(full) = self.table().reserve(module, 1)
             && self.table().find(module, key).is_none()
@@ -72,16 +72,16 @@ impl List for HashedSkipList {
         Ok(before)
     }
 
-    fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
+    fn remove<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
         self.table().remove(module, key);
         self.list(module).remove(module, key)
     }
 
-    fn floor<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<Entry> {
+    fn floor<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) -> Option<Entry> {
         self.list(module).floor(module, key)
     }
 
-    fn walk<M: Meter>(
+    fn walk<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
         from: u64,
@@ -91,18 +91,18 @@ impl List for HashedSkipList {
         list.walk(module, from, |_, key, value| each(key, value));
     }
 
-    fn build<M: Meter>(
+    fn build<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
         entries: impl IntoIterator<Item = Entry>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ProgramFault> {
         for (key, value) in entries {
             self.insert(module, key, value)?;
         }
         Ok(())
     }
 
-    fn free<M: Meter>(self, module: &mut Module<'_, M>) {
+    fn free<M: WorkMeter>(self, module: &mut Module<'_, M>) {
         self.list(module).free(module);
         self.table().free(module);
         module.free(self.head, WORDS);

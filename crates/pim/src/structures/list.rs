@@ -1,18 +1,18 @@
 //! The structures that hold a module's keys.
 
-use crate::device::{Fault, Meter, Module};
+use crate::device::{Module, ProgramFault, WorkMeter};
 
 /// A key and its value.
 pub type Entry = (u64, u64);
 
 /// An ordered list of keys in the bank of a module, by its start address, which does not change
 /// while the list exists.
-pub trait List: Copy {
+pub trait OrderedKeyList: Copy {
     /// Creates an empty list.
     ///
     /// # Errors
-    /// `Full` if the bank has no room for it.
-    fn new<M: Meter>(module: &mut Module<'_, M>) -> Result<Self, Fault>;
+    /// `BankFull` if the bank has no room for it.
+    fn new<M: WorkMeter>(module: &mut Module<'_, M>) -> Result<Self, ProgramFault>;
 
     /// Returns the list that begins at this address.
     fn at(head: u32) -> Self;
@@ -24,8 +24,8 @@ pub trait List: Copy {
     /// and sets the root.
     ///
     /// # Errors
-    /// As for [`new`](List::new).
-    fn of_root<M: Meter>(module: &mut Module<'_, M>) -> Result<Self, Fault> {
+    /// As for [`new`](OrderedKeyList::new).
+    fn of_root<M: WorkMeter>(module: &mut Module<'_, M>) -> Result<Self, ProgramFault> {
         let list = match module.root() {
             0 => Self::new(module)?,
             head => Self::at(head as u32),
@@ -38,34 +38,34 @@ pub trait List: Copy {
     /// start and a key. All searches are prefetched together, so that the waits overlap. Neither
     /// the lists nor `module`'s counts change. Does nothing for lists where each key is a separate
     /// piece of memory.
-    fn fetch<M: Meter>(_: &Module<'_, M>, _wanted: &mut Vec<(u32, u64)>) {}
+    fn fetch<M: WorkMeter>(_: &Module<'_, M>, _wanted: &mut Vec<(u32, u64)>) {}
 
     /// Returns the value of a key.
-    fn get<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64>;
+    fn get<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64>;
 
     /// Sets the value of a key, and returns the old one.
     ///
     /// # Errors
-    /// `Full` if the bank has no room. Nothing changes.
-    fn insert<M: Meter>(
+    /// `BankFull` if the bank has no room. Nothing changes.
+    fn insert<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
         key: u64,
         value: u64,
-    ) -> Result<Option<u64>, Fault>;
+    ) -> Result<Option<u64>, ProgramFault>;
 
     /// Sets the value of a key if it holds `previous`, where `None` stands for an absent key; a
     /// `value` of `None` removes the key. Returns the old value.
     ///
     /// # Errors
-    /// As for [`insert`](List::insert).
-    fn update<M: Meter>(
+    /// As for [`insert`](OrderedKeyList::insert).
+    fn update<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
         key: u64,
         previous: Option<u64>,
         value: Option<u64>,
-    ) -> Result<Option<u64>, Fault> {
+    ) -> Result<Option<u64>, ProgramFault> {
         let before = self.get(module, key);
         if before == previous {
             match value {
@@ -77,13 +77,13 @@ pub trait List: Copy {
     }
 
     /// Removes a key and returns its value.
-    fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64>;
+    fn remove<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64>;
 
     /// Returns the greatest key at or below `key`.
-    fn floor<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<Entry>;
+    fn floor<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) -> Option<Entry>;
 
     /// Passes the entries from `from` on to `each`, in ascending order, as long as it returns true.
-    fn walk<M: Meter>(
+    fn walk<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
         from: u64,
@@ -93,32 +93,32 @@ pub trait List: Copy {
     /// Appends entries in ascending order to an empty list, without searching.
     ///
     /// # Errors
-    /// `Full` if the bank has no room. The earlier entries are in the list.
-    fn build<M: Meter>(
+    /// `BankFull` if the bank has no room. The earlier entries are in the list.
+    fn build<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
         entries: impl IntoIterator<Item = Entry>,
-    ) -> Result<(), Fault>;
+    ) -> Result<(), ProgramFault>;
 
     /// Frees all memory, including that of the start.
-    fn free<M: Meter>(self, module: &mut Module<'_, M>);
+    fn free<M: WorkMeter>(self, module: &mut Module<'_, M>);
 }
 
 #[cfg(test)]
 pub(crate) mod testing {
     use super::*;
-    use crate::device::{Device, Model, Program};
-    use nearfield_hardware::modules::Preset;
+    use crate::device::{Model, ModuleDevice, ModuleProgram};
+    use nearfield_hardware::modules::ModulePreset;
     use rand::rngs::SmallRng;
     use rand::{RngExt, SeedableRng};
     use std::collections::BTreeMap;
     use std::marker::PhantomData;
 
     /// The additional operations of lists with heights.
-    pub(crate) trait Liftable: List {
+    pub(crate) trait Liftable: OrderedKeyList {
         /// Sets the height of a key. Returns true if the key is present, and `None` if lists have
         /// no heights.
-        fn lift<M: Meter>(self, _: &mut Module<'_, M>, _: u64, _: usize) -> Option<bool> {
+        fn lift<M: WorkMeter>(self, _: &mut Module<'_, M>, _: u64, _: usize) -> Option<bool> {
             None
         }
     }
@@ -127,17 +127,17 @@ pub(crate) mod testing {
     fn within<L: Liftable + 'static>(
         work: impl Fn(&mut dyn FnMut(&str, u64, u64) -> Vec<u64>) + Send + Sync + 'static,
     ) {
-        struct Within<L, W>(W, PhantomData<fn() -> L>);
-        impl<L: Liftable + 'static, W> Program for Within<L, W>
+        struct ListTestProgram<L, W>(W, PhantomData<fn() -> L>);
+        impl<L: Liftable + 'static, W> ModuleProgram for ListTestProgram<L, W>
         where
             W: Fn(&mut dyn FnMut(&str, u64, u64) -> Vec<u64>) + Send + Sync + 'static,
         {
-            fn run<M: Meter>(
+            fn run<M: WorkMeter>(
                 &self,
                 module: &mut Module<'_, M>,
                 _: &[u64],
                 _: &mut Vec<u64>,
-            ) -> Result<(), Fault> {
+            ) -> Result<(), ProgramFault> {
                 let list = L::new(module)?;
                 let empty = module.used_bytes();
                 (self.0)(&mut |what, key, value| match what {
@@ -173,9 +173,9 @@ pub(crate) mod testing {
                 Ok(())
             }
         }
-        let mut model = Model::new(1, Preset::UpmemMeasured.parameters());
+        let mut model = Model::new(1, ModulePreset::UpmemMeasured.parameters());
         model
-            .round(Within::<L, _>(work, PhantomData), vec![vec![]])
+            .round(ListTestProgram::<L, _>(work, PhantomData), vec![vec![]])
             .expect("done");
     }
 

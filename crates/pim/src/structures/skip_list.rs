@@ -9,13 +9,13 @@
 //!
 //! Heights follow from the keys. Each level has half as many towers as the one below. The same keys
 //! make the same list, after any changes. A caller that knows better can set another height
-//! ([`SkipList::set_height`]). The *room* of a tower is the number of levels for which it has
+//! ([`PimSkipList::set_height`]). The *room* of a tower is the number of levels for which it has
 //! space, which may exceed its height. A list begins with a tower of full height that has no key,
 //! and ends with null pointers.
 
-use crate::device::{Fault, Meter, Module};
+use crate::device::{Module, ProgramFault, WorkMeter};
 use crate::structures::hash::mix;
-use crate::structures::list::{Entry, List};
+use crate::structures::list::{Entry, OrderedKeyList};
 use std::cmp::Ordering;
 
 /// Greatest height of a tower.
@@ -51,7 +51,7 @@ const fn shape(height: usize, room: usize) -> u64 {
 
 /// The target of a search in a list. A word is a complete key. For longer keys, a tower stores one
 /// word, and its value leads to the rest.
-pub trait Sought: Copy {
+pub trait SkipListTarget: Copy {
     /// Returns the word that the key's tower stores.
     fn word(&self) -> u64;
 
@@ -59,10 +59,10 @@ pub trait Sought: Copy {
     fn height(&self) -> usize;
 
     /// Compares the key of a tower with the searched key.
-    fn order<M: Meter>(&self, module: &mut Module<'_, M>, word: u64, value: u64) -> Ordering;
+    fn order<M: WorkMeter>(&self, module: &mut Module<'_, M>, word: u64, value: u64) -> Ordering;
 }
 
-impl Sought for u64 {
+impl SkipListTarget for u64 {
     fn word(&self) -> u64 {
         *self
     }
@@ -71,14 +71,14 @@ impl Sought for u64 {
         height(*self)
     }
 
-    fn order<M: Meter>(&self, _: &mut Module<'_, M>, word: u64, _: u64) -> Ordering {
+    fn order<M: WorkMeter>(&self, _: &mut Module<'_, M>, word: u64, _: u64) -> Ordering {
         word.cmp(self)
     }
 }
 
 /// A skip list, by the address of its first tower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SkipList {
+pub struct PimSkipList {
     head: u32,
 }
 
@@ -86,26 +86,26 @@ pub struct SkipList {
 type Path = [u32; HEIGHT_MAX];
 
 /// The result of a search for a key.
-struct Found {
+struct SkipListSearch {
     /// The tower of the key, if it is present.
     at: Option<u32>,
     path: Path,
 }
 
-impl SkipList {
+impl PimSkipList {
     /// Creates an empty list.
     ///
     /// # Errors
-    /// `Full` if the bank has no room for its first tower.
-    pub fn new<M: Meter>(module: &mut Module<'_, M>) -> Result<SkipList, Fault> {
+    /// `BankFull` if the bank has no room for its first tower.
+    pub fn new<M: WorkMeter>(module: &mut Module<'_, M>) -> Result<PimSkipList, ProgramFault> {
         let head = module.allocate(words(HEIGHT_MAX))?;
         module.write(head + SHAPE, &[shape(HEIGHT_MAX, HEIGHT_MAX)]);
-        Ok(SkipList { head })
+        Ok(PimSkipList { head })
     }
 
     /// Returns the list that begins with the tower at this address.
-    pub const fn at(head: u32) -> SkipList {
-        SkipList { head }
+    pub const fn at(head: u32) -> PimSkipList {
+        PimSkipList { head }
     }
 
     /// Returns the address of the first tower.
@@ -114,7 +114,11 @@ impl SkipList {
     }
 
     /// Returns the value of a key. Takes O(log n) copies.
-    pub fn get<M: Meter>(self, module: &mut Module<'_, M>, key: impl Sought) -> Option<u64> {
+    pub fn get<M: WorkMeter>(
+        self,
+        module: &mut Module<'_, M>,
+        key: impl SkipListTarget,
+    ) -> Option<u64> {
         let at = self.search(module, key, true).at?;
         Some(module.peek(at + 1, 1)[0])
     }
@@ -122,13 +126,13 @@ impl SkipList {
     /// Sets the value of a key, and returns the old one.
     ///
     /// # Errors
-    /// `Full` if the bank has no room. Nothing changes.
-    pub fn insert<M: Meter>(
+    /// `BankFull` if the bank has no room. Nothing changes.
+    pub fn insert<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
-        key: impl Sought,
+        key: impl SkipListTarget,
         value: u64,
-    ) -> Result<Option<u64>, Fault> {
+    ) -> Result<Option<u64>, ProgramFault> {
         self.insert_with_height(module, key, value, key.height())
     }
 
@@ -136,28 +140,28 @@ impl SkipList {
     /// levels, at least 1 and at most [`HEIGHT_MAX`].
     ///
     /// # Errors
-    /// As for [`insert`](SkipList::insert).
-    pub fn insert_with_height<M: Meter>(
+    /// As for [`insert`](PimSkipList::insert).
+    pub fn insert_with_height<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
-        key: impl Sought,
+        key: impl SkipListTarget,
         value: u64,
         height: usize,
-    ) -> Result<Option<u64>, Fault> {
+    ) -> Result<Option<u64>, ProgramFault> {
         let (_, before) = self.place(module, key, value, height)?;
         Ok(before)
     }
 
-    /// Sets the value of a key as [`insert_with_height`](SkipList::insert_with_height) does, and
+    /// Sets the value of a key as [`insert_with_height`](PimSkipList::insert_with_height) does, and
     /// also returns the address of the key's tower.
-    pub(crate) fn place<M: Meter>(
+    pub(crate) fn place<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
-        key: impl Sought,
+        key: impl SkipListTarget,
         value: u64,
         height: usize,
-    ) -> Result<(u32, Option<u64>), Fault> {
-        let Found { at, path } = self.search(module, key, false);
+    ) -> Result<(u32, Option<u64>), ProgramFault> {
+        let SkipListSearch { at, path } = self.search(module, key, false);
         if let Some(at) = at {
             let before = module.peek(at + 1, 1)[0];
             module.write(at + 1, &[value]);
@@ -182,15 +186,15 @@ impl SkipList {
     /// RADAR, section V-A.
     ///
     /// # Errors
-    /// `Full` if the bank has no room for the new tower. Nothing changes.
-    pub fn set_height<M: Meter>(
+    /// `BankFull` if the bank has no room for the new tower. Nothing changes.
+    pub fn set_height<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
-        key: impl Sought,
+        key: impl SkipListTarget,
         height: usize,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, ProgramFault> {
         let height = height.clamp(1, HEIGHT_MAX);
-        let Found { at, path } = self.search(module, key, false);
+        let SkipListSearch { at, path } = self.search(module, key, false);
         let Some(at) = at else {
             return Ok(false);
         };
@@ -228,8 +232,12 @@ impl SkipList {
     }
 
     /// Removes a key and returns its value.
-    pub fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: impl Sought) -> Option<u64> {
-        let Found { at, path } = self.search(module, key, false);
+    pub fn remove<M: WorkMeter>(
+        self,
+        module: &mut Module<'_, M>,
+        key: impl SkipListTarget,
+    ) -> Option<u64> {
+        let SkipListSearch { at, path } = self.search(module, key, false);
         let at = at?;
         let value = module.peek(at + 1, 1)[0];
         let (height, room) = height_and_room(module, at);
@@ -242,20 +250,24 @@ impl SkipList {
     }
 
     /// Returns the greatest key at or below `key`.
-    pub fn floor<M: Meter>(self, module: &mut Module<'_, M>, key: impl Sought) -> Option<Entry> {
-        let Found { at, path } = self.search(module, key, true);
+    pub fn floor<M: WorkMeter>(
+        self,
+        module: &mut Module<'_, M>,
+        key: impl SkipListTarget,
+    ) -> Option<Entry> {
+        let SkipListSearch { at, path } = self.search(module, key, true);
         let at = at.unwrap_or(path[0]);
         (at != self.head).then(|| entry(module, at))
     }
 
     /// Passes the entries from `from` on to `each`, in ascending order, as long as it returns true.
-    pub fn walk<M: Meter>(
+    pub fn walk<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
-        from: impl Sought,
+        from: impl SkipListTarget,
         mut each: impl FnMut(&mut Module<'_, M>, u64, u64) -> bool,
     ) {
-        let Found { at, path } = self.search(module, from, false);
+        let SkipListSearch { at, path } = self.search(module, from, false);
         let mut at = match at {
             Some(at) => at,
             None => next(module, path[0], 0),
@@ -275,12 +287,12 @@ impl SkipList {
     /// section IV-B.
     ///
     /// # Errors
-    /// `Full` if the bank has no room. The earlier entries are in the list.
-    pub fn build<M: Meter>(
+    /// `BankFull` if the bank has no room. The earlier entries are in the list.
+    pub fn build<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
-        entries: impl IntoIterator<Item = (impl Sought, u64)>,
-    ) -> Result<(), Fault> {
+        entries: impl IntoIterator<Item = (impl SkipListTarget, u64)>,
+    ) -> Result<(), ProgramFault> {
         let mut tails = [self.head; HEIGHT_MAX];
         for (key, value) in entries {
             let height = key.height();
@@ -297,7 +309,7 @@ impl SkipList {
     }
 
     /// Frees all memory, including that of the first tower, and returns the entries.
-    pub fn take<M: Meter>(self, module: &mut Module<'_, M>) -> Vec<Entry> {
+    pub fn take<M: WorkMeter>(self, module: &mut Module<'_, M>) -> Vec<Entry> {
         let mut entries = Vec::new();
         let mut at = next(module, self.head, 0);
         module.free(self.head, words(HEIGHT_MAX));
@@ -315,8 +327,13 @@ impl SkipList {
 
     /// Searches from the highest level down for a key, or the last tower before it. With `early`,
     /// the search ends when the key is found, and the path is then incomplete.
-    fn search<M: Meter>(self, module: &mut Module<'_, M>, key: impl Sought, early: bool) -> Found {
-        let mut found = Found {
+    fn search<M: WorkMeter>(
+        self,
+        module: &mut Module<'_, M>,
+        key: impl SkipListTarget,
+        early: bool,
+    ) -> SkipListSearch {
+        let mut found = SkipListSearch {
             at: None,
             path: [self.head; HEIGHT_MAX],
         };
@@ -358,89 +375,89 @@ impl SkipList {
     }
 }
 
-impl List for SkipList {
-    fn new<M: Meter>(module: &mut Module<'_, M>) -> Result<Self, Fault> {
-        SkipList::new(module)
+impl OrderedKeyList for PimSkipList {
+    fn new<M: WorkMeter>(module: &mut Module<'_, M>) -> Result<Self, ProgramFault> {
+        PimSkipList::new(module)
     }
 
     fn at(head: u32) -> Self {
-        SkipList::at(head)
+        PimSkipList::at(head)
     }
 
     fn head(self) -> u32 {
         self.head
     }
 
-    fn get<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
-        SkipList::get(self, module, key)
+    fn get<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
+        PimSkipList::get(self, module, key)
     }
 
-    fn insert<M: Meter>(
+    fn insert<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
         key: u64,
         value: u64,
-    ) -> Result<Option<u64>, Fault> {
-        SkipList::insert(self, module, key, value)
+    ) -> Result<Option<u64>, ProgramFault> {
+        PimSkipList::insert(self, module, key, value)
     }
 
-    fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
-        SkipList::remove(self, module, key)
+    fn remove<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
+        PimSkipList::remove(self, module, key)
     }
 
-    fn floor<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<Entry> {
-        SkipList::floor(self, module, key)
+    fn floor<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) -> Option<Entry> {
+        PimSkipList::floor(self, module, key)
     }
 
-    fn walk<M: Meter>(
+    fn walk<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
         from: u64,
         mut each: impl FnMut(u64, u64) -> bool,
     ) {
-        SkipList::walk(self, module, from, |_, key, value| each(key, value));
+        PimSkipList::walk(self, module, from, |_, key, value| each(key, value));
     }
 
-    fn build<M: Meter>(
+    fn build<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
         entries: impl IntoIterator<Item = Entry>,
-    ) -> Result<(), Fault> {
-        SkipList::build(self, module, entries)
+    ) -> Result<(), ProgramFault> {
+        PimSkipList::build(self, module, entries)
     }
 
-    fn free<M: Meter>(self, module: &mut Module<'_, M>) {
-        SkipList::take(self, module);
+    fn free<M: WorkMeter>(self, module: &mut Module<'_, M>) {
+        PimSkipList::take(self, module);
     }
 }
 
 /// Returns the number of levels of a tower, and its room, from a tower whose head was copied.
-fn height_and_room<M: Meter>(module: &Module<'_, M>, at: u32) -> (usize, usize) {
+fn height_and_room<M: WorkMeter>(module: &Module<'_, M>, at: u32) -> (usize, usize) {
     let word = module.peek(at + SHAPE, 1)[0];
     (usize::from(word as u16), usize::from((word >> 16) as u16))
 }
 
 /// Copies the beginning of a tower, to compare its key.
-fn look_at<'m, M: Meter>(module: &'m mut Module<'_, M>, at: u32) -> &'m [u64] {
+fn look_at<'m, M: WorkMeter>(module: &'m mut Module<'_, M>, at: u32) -> &'m [u64] {
     module.instructions(INSTRUCTIONS_PER_KEY);
     module.compare();
     module.read(at, HEAD_WORDS)
 }
 
 /// Returns the entry of a tower whose beginning was copied.
-fn entry<M: Meter>(module: &Module<'_, M>, at: u32) -> Entry {
+fn entry<M: WorkMeter>(module: &Module<'_, M>, at: u32) -> Entry {
     let words = module.peek(at, 2);
     (words[0], words[1])
 }
 
 /// Returns the next tower at a level, from a tower whose pointers were copied.
-fn next<M: Meter>(module: &Module<'_, M>, at: u32, level: usize) -> u32 {
+fn next<M: WorkMeter>(module: &Module<'_, M>, at: u32, level: usize) -> u32 {
     let (word, shift) = place(level);
     (module.peek(at + word as u32, 1)[0] >> shift) as u32
 }
 
 /// Sets the next tower at a level.
-fn link<M: Meter>(module: &mut Module<'_, M>, at: u32, level: usize, next: u32) {
+fn link<M: WorkMeter>(module: &mut Module<'_, M>, at: u32, level: usize, next: u32) {
     let (word, shift) = place(level);
     let at = at + word as u32;
     let other = module.peek(at, 1)[0] & !(u64::from(u32::MAX) << shift);
@@ -464,11 +481,11 @@ const fn place(level: usize) -> (usize, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Device, Model, Program};
-    use nearfield_hardware::modules::Preset;
+    use crate::device::{Model, ModuleDevice, ModuleProgram};
+    use nearfield_hardware::modules::ModulePreset;
 
-    impl crate::structures::list::testing::Liftable for SkipList {
-        fn lift<M: Meter>(
+    impl crate::structures::list::testing::Liftable for PimSkipList {
+        fn lift<M: WorkMeter>(
             self,
             module: &mut Module<'_, M>,
             key: u64,
@@ -484,22 +501,22 @@ mod tests {
 
     #[test]
     fn a_list_does_what_a_map_does() {
-        crate::structures::list::testing::does_what_a_map_does::<SkipList>();
+        crate::structures::list::testing::does_what_a_map_does::<PimSkipList>();
     }
 
     /// A program that builds a list of this many keys, searches each, and counts the average cost.
     struct Searches(u64);
 
-    impl Program for Searches {
-        fn run<M: Meter>(
+    impl ModuleProgram for Searches {
+        fn run<M: WorkMeter>(
             &self,
             module: &mut Module<'_, M>,
             input: &[u64],
             output: &mut Vec<u64>,
-        ) -> Result<(), Fault> {
+        ) -> Result<(), ProgramFault> {
             let key = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             if input.is_empty() {
-                let list = SkipList::new(module)?;
+                let list = PimSkipList::new(module)?;
                 module.set_root(list.head().into());
                 let mut keys: Vec<u64> = (1..=self.0).map(key).collect();
                 keys.sort_unstable();
@@ -507,7 +524,7 @@ mod tests {
                 output.push(module.used_bytes());
                 return Ok(());
             }
-            let list = SkipList::at(module.root() as u32);
+            let list = PimSkipList::at(module.root() as u32);
             for number in 1..=self.0 {
                 module.begin(number as usize);
                 let key = key(number);
@@ -522,7 +539,7 @@ mod tests {
         // Keys that are compared, and pointers that are followed (reference: derived for RADAR's
         // lists).
         for (count, looks, hops) in [(64, 8.7, 5.0), (2_048, 22.0, 11.0), (15_258, 30.0, 14.0)] {
-            let mut model = Model::new(1, Preset::UpmemMeasured.parameters());
+            let mut model = Model::new(1, ModulePreset::UpmemMeasured.parameters());
             let used = model.round(Searches(count), vec![vec![]]).expect("built");
             let used = used[0].as_ref().expect("a size")[0];
             let each = used as f64 / count as f64;

@@ -1,8 +1,10 @@
 //! Modules that are full or fail lose no entries.
 
-use nearfield_core::{Batch, Direction, Error, OrderedIndex, Outcome, Words};
-use nearfield_pim::device::{Answered, Counters, Device, Program, RoundError, Workers};
-use nearfield_pim::radar::{Options, Radar};
+use nearfield_core::{Batch, OperationError, OperationOutcome, OrderedIndex, ScanDirection, Words};
+use nearfield_pim::device::{
+    Answered, DeviceCounters, ModuleDevice, ModuleProgram, RoundError, Workers,
+};
+use nearfield_pim::radar::{Radar, RadarOptions};
 use nearfield_pim::rivals::jump_push::{self, JumpPush};
 use nearfield_pim::rivals::range_partition::RangePartition;
 use rand::rngs::SmallRng;
@@ -33,8 +35,8 @@ fn fill(index: &impl OrderedIndex<Words>, len: impl Fn() -> usize) {
         index.execute(&mut batch).expect("begun");
         for (position, &key) in keys.iter().enumerate() {
             match batch.outcome(position) {
-                Outcome::Value(None) => assert_eq!(map.insert(key, !key), None),
-                Outcome::Failed(Error::OutOfMemory { what }) => {
+                OperationOutcome::Value(None) => assert_eq!(map.insert(key, !key), None),
+                OperationOutcome::Failed(OperationError::OutOfMemory { what }) => {
                     assert!(what.contains("no room"), "{what}");
                     full += 1;
                 }
@@ -56,7 +58,7 @@ fn fill(index: &impl OrderedIndex<Words>, len: impl Fn() -> usize) {
     // Some keys may not fit again, because merged blocks also make room for keys of other lists.
     let again = some.iter().filter(|key| match index.insert(**key, 1) {
         Ok(None) => true,
-        Err(Error::OutOfMemory { .. }) => false,
+        Err(OperationError::OutOfMemory { .. }) => false,
         outcome => panic!("{outcome:?}"),
     });
     let (again, all) = (again.count(), some.len());
@@ -71,7 +73,7 @@ fn range_partition_is_full_and_keeps_what_it_has() {
 
 #[test]
 fn radar_is_full_and_keeps_what_it_has() {
-    for options in [Options::radar(MODULES), Options::nearfield()] {
+    for options in [RadarOptions::radar(MODULES), RadarOptions::nearfield()] {
         let index = Radar::new(Workers::new(MODULES, 1 << 16, 2), options);
         fill(&index, || index.len());
         index.check_invariants();
@@ -81,7 +83,7 @@ fn radar_is_full_and_keeps_what_it_has() {
 #[test]
 fn jump_push_is_full_and_keeps_what_it_has() {
     let workers = Workers::new(MODULES, 1 << 16, 2);
-    let index = JumpPush::new(workers, jump_push::Options::default());
+    let index = JumpPush::new(workers, jump_push::JumpPushOptions::default());
     fill(&index, || index.len());
     index.check_invariants();
 }
@@ -110,13 +112,13 @@ fn a_batch_that_is_too_large_for_a_module_is_refused() {
     };
     few(&RangePartition::new(Workers::new(MODULES, 1 << 14, 2)));
     let workers = Workers::new(MODULES, 1 << 14, 2);
-    let index = JumpPush::new(workers, jump_push::Options::default());
+    let index = JumpPush::new(workers, jump_push::JumpPushOptions::default());
     few(&index);
     index.check_invariants();
     for fanout in [2, 16] {
-        let options = Options {
+        let options = RadarOptions {
             fanout,
-            ..Options::radar(MODULES)
+            ..RadarOptions::radar(MODULES)
         };
         let index = Radar::new(Workers::new(MODULES, 1 << 14, 2), options);
         few(&index);
@@ -126,17 +128,17 @@ fn a_batch_that_is_too_large_for_a_module_is_refused() {
 }
 
 /// A device that occasionally refuses a round.
-struct Refusing {
+struct RoundRefusingDevice {
     device: Workers,
     random: SmallRng,
 }
 
-impl Device for Refusing {
+impl ModuleDevice for RoundRefusingDevice {
     fn modules(&self) -> usize {
         self.device.modules()
     }
 
-    fn round<P: Program>(
+    fn round<P: ModuleProgram>(
         &mut self,
         program: P,
         inputs: Vec<Vec<u64>>,
@@ -151,7 +153,7 @@ impl Device for Refusing {
         self.device.round(program, inputs)
     }
 
-    fn counters(&self) -> &Counters {
+    fn counters(&self) -> &DeviceCounters {
         self.device.counters()
     }
 }
@@ -162,16 +164,16 @@ impl Device for Refusing {
 fn a_refused_round_leaves_everything_where_it_was() {
     let mut moved = 0;
     for seed in 0..20 {
-        let device = Refusing {
+        let device = RoundRefusingDevice {
             device: Workers::new(MODULES, 1 << 20, 2),
             random: SmallRng::seed_from_u64(seed),
         };
-        let options = Options {
+        let options = RadarOptions {
             fanout: 4,
             levels: 1,
             cools: Some(1),
             combines_reads: false,
-            ..Options::nearfield()
+            ..RadarOptions::nearfield()
         };
         let index = Radar::new(device, options);
         let random = &mut SmallRng::seed_from_u64(!seed);
@@ -204,7 +206,7 @@ fn a_refused_round_leaves_everything_where_it_was() {
         let everything = loop {
             let mut batch = Batch::<Words>::new();
             let all = (Bound::Unbounded, Bound::Unbounded);
-            batch.scan(all.0, all.1, u32::MAX, Direction::Ascending);
+            batch.scan(all.0, all.1, u32::MAX, ScanDirection::Ascending);
             if index.execute(&mut batch).is_ok() {
                 break batch.entries(0).collect::<BTreeMap<u64, u64>>();
             }

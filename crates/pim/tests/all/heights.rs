@@ -1,12 +1,13 @@
 //! Heights of subranges follow their hotness, and affect only time.
 
 use nearfield_core::{Batch, OrderedIndex, Words};
-use nearfield_hardware::modules::Preset;
-use nearfield_pim::device::{Device, Model, Workers};
+use nearfield_hardware::modules::ModulePreset;
+use nearfield_pim::device::{Model, ModuleDevice, Workers};
 use nearfield_pim::radar::heights::{
-    Accuracy, Clock, Heights, Phase, Predictor, Sample, Scale, Sequence, Window,
+    Accuracy, Heights, HotnessSample, HotnessScale, LearningWindow, Predictor, RadarPhase,
+    Sequence, SpanClock,
 };
-use nearfield_pim::radar::{Options, Radar};
+use nearfield_pim::radar::{Radar, RadarOptions};
 use nearfield_testkit::model;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -15,8 +16,8 @@ const MODULES: usize = 4;
 const SUBRANGES: u64 = 256;
 const BATCH: usize = 8000;
 
-fn window() -> Window {
-    Window {
+fn window() -> LearningWindow {
+    LearningWindow {
         samples: 64,
         batches: 2,
         falls_back: false,
@@ -24,16 +25,16 @@ fn window() -> Window {
 }
 
 /// Returns options of RADAR with many subranges that never change, in which modules search.
-fn options(heights: Heights) -> Options {
-    Options {
+fn options(heights: Heights) -> RadarOptions {
+    RadarOptions {
         subranges_per_module: SUBRANGES as usize / MODULES,
         heights,
-        ..Options::basic(MODULES)
+        ..RadarOptions::basic(MODULES)
     }
 }
 
 fn model() -> Model {
-    Model::new(MODULES, Preset::UpmemMeasured.parameters())
+    Model::new(MODULES, ModulePreset::UpmemMeasured.parameters())
 }
 
 /// Returns a key of the subrange of this number.
@@ -70,7 +71,7 @@ fn load(index: &impl OrderedIndex<Words>) {
 }
 
 /// Returns the number of pointers that a read follows after a while.
-fn hops<D: Device + Send>(index: &Radar<D>) -> f64 {
+fn hops<D: ModuleDevice + Send>(index: &Radar<D>) -> f64 {
     load(index);
     (0..16).for_each(|seed| reads(index, seed));
     let hops = || index.device(|device| device.counters().work.hops);
@@ -82,9 +83,9 @@ fn hops<D: Device + Send>(index: &Radar<D>) -> f64 {
 #[test]
 fn hot_subranges_are_found_with_fewer_pointers() {
     let without = hops(&Radar::new(model(), options(Heights::None)));
-    let whole = Window {
+    let whole = LearningWindow {
         samples: 4096,
-        ..Window::default()
+        ..LearningWindow::default()
     };
     for heights in [Heights::LastWindow(whole), Heights::Share(whole)] {
         let index = Radar::new(model(), options(heights));
@@ -106,9 +107,11 @@ fn hot_subranges_are_found_with_fewer_pointers() {
 fn an_index_with_heights_does_what_a_map_does() {
     let build = |seed: u64| {
         let modules = [1, 2, 3, 8, 64][seed as usize % 5];
-        let of = [Options::radar, Options::basic, |_| Options::nearfield()];
+        let of = [RadarOptions::radar, RadarOptions::basic, |_| {
+            RadarOptions::nearfield()
+        }];
         let heights = [Heights::LastWindow(window()), Heights::Share(window())];
-        Options {
+        RadarOptions {
             heights: heights[seed as usize / 5 % 2],
             sends_lists: false,
             cools: Some(1),
@@ -117,7 +120,7 @@ fn an_index_with_heights_does_what_a_map_does() {
     };
     let modules = |seed: u64| [1, 2, 3, 8, 64][seed as usize % 5];
     model::check::<Words, _>(60, |seed| {
-        let model = Model::new(modules(seed), Preset::UpmemMeasured.parameters());
+        let model = Model::new(modules(seed), ModulePreset::UpmemMeasured.parameters());
         Radar::new(model, build(seed))
     });
     model::check::<Words, _>(20, |seed| {
@@ -129,14 +132,14 @@ fn an_index_with_heights_does_what_a_map_does() {
 struct Arbitrary(u64);
 
 impl Predictor for Arbitrary {
-    fn train(&mut self, samples: &[Sample], _: &Scale) {
+    fn train(&mut self, samples: &[HotnessSample], _: &HotnessScale) {
         for sample in samples {
             self.0 = self.0.rotate_left(7) ^ sample.label as u64;
             self.0 = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         }
     }
 
-    fn scores(&mut self, sequences: &[Sequence], scale: &Scale) -> Vec<f32> {
+    fn scores(&mut self, sequences: &[Sequence], scale: &HotnessScale) -> Vec<f32> {
         let random = &mut SmallRng::seed_from_u64(self.0);
         (0..sequences.len() * scale.classes)
             .map(|_| random.random())
@@ -161,12 +164,12 @@ fn what_is_learnt_depends_on_batches_and_not_on_time() {
 }
 
 /// A predictor that takes all subranges to be cold.
-struct Cold;
+struct ColdPredictor;
 
-impl Predictor for Cold {
-    fn train(&mut self, _: &[Sample], _: &Scale) {}
+impl Predictor for ColdPredictor {
+    fn train(&mut self, _: &[HotnessSample], _: &HotnessScale) {}
 
-    fn scores(&mut self, sequences: &[Sequence], scale: &Scale) -> Vec<f32> {
+    fn scores(&mut self, sequences: &[Sequence], scale: &HotnessScale) -> Vec<f32> {
         let row = |class| if class == 0 { 1.0 } else { 0.0 };
         let rows = sequences.iter().map(|_| (0..scale.classes).map(row));
         rows.flatten().collect()
@@ -176,12 +179,12 @@ impl Predictor for Cold {
 #[test]
 fn a_predictor_that_knows_nothing_is_not_asked_if_others_know_better() {
     let [alone, helped] = [false, true].map(|falls_back| {
-        let window = Window {
+        let window = LearningWindow {
             samples: 4096,
             batches: 4,
             falls_back,
         };
-        let predictor = Box::new(Cold);
+        let predictor = Box::new(ColdPredictor);
         hops(&Radar::with_predictor(
             model(),
             options(Heights::None),
@@ -195,21 +198,26 @@ fn a_predictor_that_knows_nothing_is_not_asked_if_others_know_better() {
 }
 
 /// A predictor that panics when it learns.
-struct Broken;
+struct PanickingPredictor;
 
-impl Predictor for Broken {
-    fn train(&mut self, _: &[Sample], _: &Scale) {
+impl Predictor for PanickingPredictor {
+    fn train(&mut self, _: &[HotnessSample], _: &HotnessScale) {
         panic!("on purpose");
     }
 
-    fn scores(&mut self, sequences: &[Sequence], scale: &Scale) -> Vec<f32> {
+    fn scores(&mut self, sequences: &[Sequence], scale: &HotnessScale) -> Vec<f32> {
         vec![0.0; sequences.len() * scale.classes]
     }
 }
 
 #[test]
 fn an_index_outlives_its_predictor() {
-    let index = Radar::with_predictor(model(), options(Heights::None), window(), Box::new(Broken));
+    let index = Radar::with_predictor(
+        model(),
+        options(Heights::None),
+        window(),
+        Box::new(PanickingPredictor),
+    );
     load(&index);
     (0..6).for_each(|seed| reads(&index, seed));
     let report = index.heights().expect("heights");
@@ -230,22 +238,35 @@ fn phases_of_a_batch_come_one_after_the_other_and_training_while_modules_work() 
                 spans.filter(|span| (span.batch, span.clock, span.phase) == (batch, clock, phase));
             spans.next().copied()
         };
-        let phases = [Phase::Scatter, Phase::Launch, Phase::Modules, Phase::Gather];
-        let spans = phases.map(|phase| of(Clock::Modelled, phase).expect("a span"));
+        let phases = [
+            RadarPhase::Scatter,
+            RadarPhase::Launch,
+            RadarPhase::Modules,
+            RadarPhase::Gather,
+        ];
+        let spans = phases.map(|phase| of(SpanClock::Modelled, phase).expect("a span"));
         for pair in spans.windows(2) {
             assert_eq!(pair[0].to_ns, pair[1].from_ns);
             assert!(pair[0].from_ns < pair[0].to_ns);
         }
-        if let Some(adjust) = of(Clock::Modelled, Phase::Adjust) {
+        if let Some(adjust) = of(SpanClock::Modelled, RadarPhase::Adjust) {
             assert_eq!(adjust.from_ns, spans[2].from_ns);
             assert!(adjust.to_ns <= spans[2].to_ns);
         }
-        if let Some(train) = of(Clock::Measured, Phase::Train) {
-            let prepared = of(Clock::Measured, Phase::Prepare).expect("a span");
+        if let Some(train) = of(SpanClock::Measured, RadarPhase::Train) {
+            let prepared = of(SpanClock::Measured, RadarPhase::Prepare).expect("a span");
             assert!(train.from_ns >= prepared.from_ns, "not before it was given");
         }
         let is_end = batch % 2 == 1;
-        assert_eq!(of(Clock::Measured, Phase::Predict).is_some(), is_end);
+        assert_eq!(
+            of(SpanClock::Measured, RadarPhase::Predict).is_some(),
+            is_end
+        );
     }
-    assert!(report.spans.iter().any(|span| span.phase == Phase::Adjust));
+    assert!(
+        report
+            .spans
+            .iter()
+            .any(|span| span.phase == RadarPhase::Adjust)
+    );
 }

@@ -1,11 +1,11 @@
 //! The costs of Jump-push for any operations, and its behaviour when modules fail.
 
-use nearfield_core::{Batch, Direction, Error, OrderedIndex, Outcome, Words};
-use nearfield_hardware::modules::Preset;
+use nearfield_core::{Batch, OperationError, OperationOutcome, OrderedIndex, ScanDirection, Words};
+use nearfield_hardware::modules::ModulePreset;
 use nearfield_pim::device::{
-    Answered, Counters, Device, Model, ModuleError, Program, RoundError, Workers,
+    Answered, DeviceCounters, Model, ModuleDevice, ModuleError, ModuleProgram, RoundError, Workers,
 };
-use nearfield_pim::rivals::jump_push::{JumpPush, Options};
+use nearfield_pim::rivals::jump_push::{JumpPush, JumpPushOptions};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,8 +22,8 @@ fn key(number: u64) -> u64 {
     number * (u64::MAX / KEYS)
 }
 
-fn loaded(options: Options) -> JumpPush<Model> {
-    let model = Model::new(MODULES, Preset::UpmemMeasured.parameters());
+fn loaded(options: JumpPushOptions) -> JumpPush<Model> {
+    let model = Model::new(MODULES, ModulePreset::UpmemMeasured.parameters());
     let index = JumpPush::new(model, options);
     let mut batch = Batch::new();
     for number in 0..KEYS {
@@ -35,13 +35,13 @@ fn loaded(options: Options) -> JumpPush<Model> {
 }
 
 /// The costs of a batch of predecessors of adjacent keys.
-struct Taken {
+struct PredecessorCosts {
     rounds: u64,
     /// Words sent to the module with most words in each round, and the average.
     fullest: f64,
 }
 
-fn predecessors(index: &JumpPush<Model>, count: u64) -> Taken {
+fn predecessors(index: &JumpPush<Model>, count: u64) -> PredecessorCosts {
     let random = &mut SmallRng::seed_from_u64(count);
     let mut batch = Batch::<Words>::new();
     let numbers: Vec<u64> = (0..BATCH)
@@ -53,11 +53,11 @@ fn predecessors(index: &JumpPush<Model>, count: u64) -> Taken {
     let before = index.device(|device| device.counters().clone());
     index.execute(&mut batch).expect("executed");
     for (position, &number) in numbers.iter().enumerate() {
-        let found = Outcome::Entry(Some((key(number), number)));
+        let found = OperationOutcome::Entry(Some((key(number), number)));
         assert_eq!(batch.outcome(position), found);
     }
     let after = index.device(|device| device.counters().clone());
-    Taken {
+    PredecessorCosts {
         rounds: after.rounds - before.rounds,
         fullest: (after.fullest_words - before.fullest_words) as f64
             / (after.average_words - before.average_words),
@@ -68,7 +68,7 @@ fn predecessors(index: &JumpPush<Model>, count: u64) -> Taken {
 /// time the slowest of them takes two rounds for each of 7 levels, or slightly more.
 #[test]
 fn a_batch_takes_hundreds_of_rounds_and_no_module_much_more_than_others() {
-    let index = loaded(Options::default());
+    let index = loaded(JumpPushOptions::default());
     for count in [40_000, 2_000, 100] {
         let taken = predecessors(&index, count);
         let rounds = taken.rounds;
@@ -80,7 +80,7 @@ fn a_batch_takes_hundreds_of_rounds_and_no_module_much_more_than_others() {
 
 #[test]
 fn few_operations_take_a_search() {
-    let index = loaded(Options::default());
+    let index = loaded(JumpPushOptions::default());
     let before = index.device(|device| device.counters().rounds);
     assert_eq!(index.get(key(7)), Ok(Some(7)));
     let after = index.device(|device| device.counters().rounds);
@@ -89,15 +89,15 @@ fn few_operations_take_a_search() {
 
 #[test]
 fn nodes_that_several_ask_for_are_pulled_and_who_goes_down_at_once_takes_fewer_rounds() {
-    let plain = predecessors(&loaded(Options::default()), 500);
-    let pulling = loaded(Options::push_pull());
+    let plain = predecessors(&loaded(JumpPushOptions::default()), 500);
+    let pulling = loaded(JumpPushOptions::push_pull());
     let before = pulling.pulled();
     let pulled = predecessors(&pulling, 500);
     assert!(pulling.pulled() > before + 100);
     assert_eq!(pulled.rounds, plain.rounds);
-    let descending = loaded(Options {
+    let descending = loaded(JumpPushOptions {
         descends: true,
-        ..Options::default()
+        ..JumpPushOptions::default()
     });
     let taken = predecessors(&descending, 500);
     assert!(taken.rounds * 4 < plain.rounds * 3, "{}", taken.rounds);
@@ -105,7 +105,7 @@ fn nodes_that_several_ask_for_are_pulled_and_who_goes_down_at_once_takes_fewer_r
 
 #[test]
 fn memory_is_what_modules_have_in_use_and_comes_back() {
-    let index = loaded(Options::default());
+    let index = loaded(JumpPushOptions::default());
     // These bytes are the first word of each bank, and the first tower of each copy of the upper
     // part.
     let others = MODULES as u64 * (1 + 13) * 8;
@@ -127,7 +127,7 @@ fn memory_is_what_modules_have_in_use_and_comes_back() {
 
 /// A device that refuses rounds, and modules that fail before or after they have executed their
 /// tasks.
-struct Faulty {
+struct FaultyModuleDevice {
     device: Workers,
     random: SmallRng,
     /// Numbers of faults in 10,000 rounds, and of a module in as many; then the number of a module
@@ -135,12 +135,12 @@ struct Faulty {
     rates: Arc<[AtomicU64; 3]>,
 }
 
-impl Device for Faulty {
+impl ModuleDevice for FaultyModuleDevice {
     fn modules(&self) -> usize {
         self.device.modules()
     }
 
-    fn round<P: Program>(
+    fn round<P: ModuleProgram>(
         &mut self,
         program: P,
         mut inputs: Vec<Vec<u64>>,
@@ -170,35 +170,35 @@ impl Device for Faulty {
         Ok(answered)
     }
 
-    fn counters(&self) -> &Counters {
+    fn counters(&self) -> &DeviceCounters {
         self.device.counters()
     }
 }
 
-fn faulty(seed: u64) -> (JumpPush<Faulty>, Arc<[AtomicU64; 3]>) {
+fn faulty(seed: u64) -> (JumpPush<FaultyModuleDevice>, Arc<[AtomicU64; 3]>) {
     let rates = Arc::new([0, 0, u64::MAX].map(AtomicU64::new));
-    let device = Faulty {
+    let device = FaultyModuleDevice {
         device: Workers::new(4, 1 << 20, 2),
         random: SmallRng::seed_from_u64(seed),
         rates: Arc::clone(&rates),
     };
-    let options = [Options::default(), Options::push_pull()][seed as usize % 2];
+    let options = [JumpPushOptions::default(), JumpPushOptions::push_pull()][seed as usize % 2];
     (JumpPush::new(device, options), rates)
 }
 
 fn everything(index: &impl OrderedIndex<Words>) -> BTreeMap<u64, u64> {
     let mut batch = Batch::<Words>::new();
     let all = (Bound::Unbounded, Bound::Unbounded);
-    batch.scan(all.0, all.1, u32::MAX, Direction::Ascending);
+    batch.scan(all.0, all.1, u32::MAX, ScanDirection::Ascending);
     index.execute(&mut batch).expect("executed");
-    assert!(matches!(batch.outcome(0), Outcome::Entries(_)));
+    assert!(matches!(batch.outcome(0), OperationOutcome::Entries(_)));
     batch.entries(0).collect()
 }
 
 /// Executes writes. Records in `map` the entries that are certainly stored, and in `unknown` the
 /// keys with unknown state.
 fn write(
-    index: &JumpPush<Faulty>,
+    index: &JumpPush<FaultyModuleDevice>,
     random: &mut SmallRng,
     map: &mut BTreeMap<u64, u64>,
     unknown: &mut BTreeSet<u64>,
@@ -222,7 +222,7 @@ fn write(
     let mut failed = 0;
     for (position, &(key, value)) in writes.iter().enumerate() {
         match batch.outcome(position) {
-            Outcome::Value(before) => {
+            OperationOutcome::Value(before) => {
                 if !unknown.remove(&key) {
                     assert_eq!(before, map.get(&key).copied(), "{key:#x}");
                 }
@@ -231,11 +231,13 @@ fn write(
                     None => map.remove(&key),
                 };
             }
-            Outcome::Failed(Error::Unknown { .. }) => {
+            OperationOutcome::Failed(OperationError::Unknown { .. }) => {
                 failed += 1;
                 unknown.insert(key);
             }
-            Outcome::Failed(Error::OutOfMemory { .. } | Error::Unreachable { .. }) => failed += 1,
+            OperationOutcome::Failed(
+                OperationError::OutOfMemory { .. } | OperationError::Unreachable { .. },
+            ) => failed += 1,
             outcome => panic!("{outcome:?}"),
         }
     }
@@ -302,7 +304,7 @@ fn a_module_that_is_gone_is_named_and_what_others_have_is_read() {
     // Writes are refused if a copy of the upper part could not be changed.
     let refused = index.insert(5, 5);
     assert!(
-        matches!(refused, Err(Error::Unreachable { .. })),
+        matches!(refused, Err(OperationError::Unreachable { .. })),
         "{refused:?}"
     );
 }

@@ -1,8 +1,10 @@
 //! The costs of PIM-tree, and checks that modules that are full or fail lose no entries.
 
-use nearfield_core::{Batch, Direction, Error, OrderedIndex, Outcome, Words};
-use nearfield_hardware::modules::Preset;
-use nearfield_pim::device::{Answered, Counters, Device, Model, ModuleError, Program};
+use nearfield_core::{Batch, OperationError, OperationOutcome, OrderedIndex, ScanDirection, Words};
+use nearfield_hardware::modules::ModulePreset;
+use nearfield_pim::device::{
+    Answered, DeviceCounters, Model, ModuleDevice, ModuleError, ModuleProgram,
+};
 use nearfield_pim::device::{RoundError, Workers};
 use nearfield_pim::rivals::pim_tree::PimTree;
 use rand::rngs::SmallRng;
@@ -21,7 +23,7 @@ fn key(number: u64) -> u64 {
 }
 
 fn loaded() -> PimTree<Model> {
-    let model = Model::new(MODULES, Preset::UpmemMeasured.parameters());
+    let model = Model::new(MODULES, ModulePreset::UpmemMeasured.parameters());
     let index = PimTree::new(model);
     let mut batch = Batch::new();
     for number in 0..KEYS {
@@ -100,7 +102,7 @@ fn operations_take_as_many_rounds_as_published_or_fewer() {
                 Bound::Included(key(number)),
                 high,
                 u32::MAX,
-                Direction::Ascending,
+                ScanDirection::Ascending,
             );
         };
         assert_eq!(rounds(&scan), 5);
@@ -152,7 +154,7 @@ fn many_keys_at_one_place_are_found_by_the_host() {
     assert_eq!(index.pulled_nodes() - before, 3);
     for position in 0..BATCH {
         let outcome = batch.outcome(position);
-        assert_eq!(outcome, Outcome::Entry(Some((key(77), 77))));
+        assert_eq!(outcome, OperationOutcome::Entry(Some((key(77), 77))));
     }
 }
 
@@ -170,7 +172,7 @@ fn memory_is_what_modules_use() {
 #[test]
 fn scans_go_on_until_their_limit() {
     let index = loaded();
-    for direction in [Direction::Ascending, Direction::Descending] {
+    for direction in [ScanDirection::Ascending, ScanDirection::Descending] {
         // Few keys are left in the range.
         let mut batch = Batch::new();
         (10_000..30_000)
@@ -187,11 +189,11 @@ fn scans_go_on_until_their_limit() {
             assert!(found.into_iter().eq(numbers.filter(there).take(count)));
         };
         match direction {
-            Direction::Ascending => {
+            ScanDirection::Ascending => {
                 expect(position, &mut (0..KEYS), 45_000);
                 expect(few, &mut (9_990..KEYS), 40);
             }
-            Direction::Descending => {
+            ScanDirection::Descending => {
                 expect(position, &mut (0..KEYS).rev(), 45_000);
                 expect(few, &mut (0..KEYS).rev(), 40);
             }
@@ -219,9 +221,9 @@ fn modules_that_are_full_keep_what_they_have() {
         index.execute(&mut batch).expect("begun");
         for (position, key) in keys.into_iter().enumerate() {
             match batch.outcome(position) {
-                Outcome::Value(before) if goes => assert_eq!(before, map.remove(&key)),
-                Outcome::Value(before) => assert_eq!(before, map.insert(key, !key)),
-                Outcome::Failed(Error::OutOfMemory { what }) => {
+                OperationOutcome::Value(before) if goes => assert_eq!(before, map.remove(&key)),
+                OperationOutcome::Value(before) => assert_eq!(before, map.insert(key, !key)),
+                OperationOutcome::Failed(OperationError::OutOfMemory { what }) => {
                     assert!(!goes && what.contains("no room"), "{what}");
                     full += 1;
                 }
@@ -247,19 +249,19 @@ fn modules_that_are_full_keep_what_they_have() {
 
 /// A device that occasionally refuses rounds, or loses a module's output after it has executed its
 /// tasks.
-struct Faulty {
+struct LossyRoundDevice {
     device: Workers,
     random: SmallRng,
     refuses: f64,
     loses: f64,
 }
 
-impl Device for Faulty {
+impl ModuleDevice for LossyRoundDevice {
     fn modules(&self) -> usize {
         self.device.modules()
     }
 
-    fn round<P: Program>(
+    fn round<P: ModuleProgram>(
         &mut self,
         program: P,
         inputs: Vec<Vec<u64>>,
@@ -279,7 +281,7 @@ impl Device for Faulty {
         Ok(answered)
     }
 
-    fn counters(&self) -> &Counters {
+    fn counters(&self) -> &DeviceCounters {
         self.device.counters()
     }
 }
@@ -288,7 +290,7 @@ impl Device for Faulty {
 /// accordingly; unknown ones may have taken effect or not.
 fn withstand(refuses: f64, loses: f64) {
     for seed in 0..10 {
-        let index = PimTree::new(Faulty {
+        let index = PimTree::new(LossyRoundDevice {
             device: Workers::new(4, 1 << 22, 2),
             random: SmallRng::seed_from_u64(seed),
             refuses,
@@ -314,12 +316,12 @@ fn withstand(refuses: f64, loses: f64) {
                 let may = map.entry(key).or_insert_with(|| vec![None]);
                 let after = (!goes).then_some(key + 1);
                 match batch.outcome(position) {
-                    Outcome::Value(before) => {
+                    OperationOutcome::Value(before) => {
                         assert!(may.contains(&before), "seed {seed}, key {key}: {before:?}");
                         *may = vec![after];
                     }
-                    Outcome::Failed(Error::Unknown { .. }) => may.push(after),
-                    Outcome::Failed(Error::OutOfMemory { .. }) => {}
+                    OperationOutcome::Failed(OperationError::Unknown { .. }) => may.push(after),
+                    OperationOutcome::Failed(OperationError::OutOfMemory { .. }) => {}
                     outcome => panic!("{outcome:?}"),
                 }
             }
@@ -327,9 +329,9 @@ fn withstand(refuses: f64, loses: f64) {
         let everything = loop {
             let mut batch = Batch::<Words>::new();
             let (low, high) = (Bound::Unbounded, Bound::Unbounded);
-            batch.scan(low, high, u32::MAX, Direction::Ascending);
+            batch.scan(low, high, u32::MAX, ScanDirection::Ascending);
             if index.execute(&mut batch).is_ok()
-                && let Outcome::Entries(entries) = batch.outcome(0)
+                && let OperationOutcome::Entries(entries) = batch.outcome(0)
             {
                 break entries.into_iter().collect::<BTreeMap<u64, u64>>();
             }

@@ -1,9 +1,9 @@
 //! The loads of modules when operations go to few keys.
 
-use nearfield_core::{Batch, Direction, OrderedIndex, Outcome, Words};
-use nearfield_hardware::modules::{HostWork, Preset};
-use nearfield_pim::device::{Device, Model};
-use nearfield_pim::radar::{Moves, Options, Radar};
+use nearfield_core::{Batch, OperationOutcome, OrderedIndex, ScanDirection, Words};
+use nearfield_hardware::modules::{HostWork, ModulePreset};
+use nearfield_pim::device::{Model, ModuleDevice};
+use nearfield_pim::radar::{Radar, RadarOptions, SubrangeMoveCounts};
 use nearfield_pim::rivals::range_partition::RangePartition;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -15,7 +15,7 @@ const KEYS: u64 = 100_000;
 const BATCH: usize = 20_000;
 
 fn model() -> Model {
-    Model::new(MODULES, Preset::UpmemMeasured.parameters())
+    Model::new(MODULES, ModulePreset::UpmemMeasured.parameters())
 }
 
 /// Returns a key for a number. Keys are spread over the whole key space.
@@ -69,7 +69,7 @@ fn imbalance(
     last
 }
 
-fn of<D: Device>(device: &D) -> (u64, f64) {
+fn of<D: ModuleDevice>(device: &D) -> (u64, f64) {
     let counters = device.counters();
     (counters.fullest_words, counters.average_words)
 }
@@ -85,11 +85,11 @@ fn ranges_that_are_fixed_have_one_module_do_everything() {
 #[test]
 fn subranges_follow_the_load_and_everything_stays_where_it_is_found() {
     // Otherwise reads of a key would be combined, and there would be few.
-    let all_count = Options {
+    let all_count = RadarOptions {
         combines_reads: false,
-        ..Options::nearfield()
+        ..RadarOptions::nearfield()
     };
-    for options in [all_count, Options::radar(MODULES)] {
+    for options in [all_count, RadarOptions::radar(MODULES)] {
         let index = Radar::new(model(), options);
         load(&index);
         assert_eq!(index.len() as u64, KEYS);
@@ -105,7 +105,7 @@ fn subranges_follow_the_load_and_everything_stays_where_it_is_found() {
             Bound::Unbounded,
             Bound::Unbounded,
             u32::MAX,
-            Direction::Ascending,
+            ScanDirection::Ascending,
         );
         index.execute(&mut batch).expect("executed");
         let entries = batch.entries(0);
@@ -116,7 +116,7 @@ fn subranges_follow_the_load_and_everything_stays_where_it_is_found() {
 
 #[test]
 fn no_batch_takes_more_than_two_rounds_and_what_is_even_takes_one() {
-    let index = Radar::new(model(), Options::nearfield());
+    let index = Radar::new(model(), RadarOptions::nearfield());
     load(&index);
     let rounds = || index.device(|device| device.counters().rounds);
     let (before, moves) = (rounds(), index.moves());
@@ -148,7 +148,7 @@ fn no_batch_takes_more_than_two_rounds_and_what_is_even_takes_one() {
 fn what_becomes_hot_is_spread_in_the_same_batch() {
     let wide = u64::MAX / KEYS;
     let fullest = |what: &str, add: &dyn Fn(&mut Batch<Words>, u64)| {
-        let index = Radar::new(model(), Options::nearfield());
+        let index = Radar::new(model(), RadarOptions::nearfield());
         load(&index);
         let random = &mut SmallRng::seed_from_u64(7);
         let mut batch = Batch::<Words>::new();
@@ -172,7 +172,7 @@ fn what_becomes_hot_is_spread_in_the_same_batch() {
         batch.predecessor(key(50_100) + offset);
     });
     for position in 0..BATCH {
-        let found = Outcome::Entry(Some((key(50_100), 50_100)));
+        let found = OperationOutcome::Entry(Some((key(50_100), 50_100)));
         assert_eq!(batch.outcome(position), found);
     }
     fullest("gaps", &|batch, offset| {
@@ -186,8 +186,8 @@ fn what_becomes_hot_is_spread_in_the_same_batch() {
 #[test]
 fn scans_without_skew_move_nothing() {
     let index = Radar::new(
-        Model::new(512, Preset::UpmemMeasured.parameters()),
-        Options::nearfield(),
+        Model::new(512, ModulePreset::UpmemMeasured.parameters()),
+        RadarOptions::nearfield(),
     );
     load(&index);
     let random = &mut SmallRng::seed_from_u64(3);
@@ -197,12 +197,12 @@ fn scans_without_skew_move_nothing() {
             let first = random.random_range(0..KEYS - 600);
             let last = first + random.random_range(32..600);
             let (from, to) = (Bound::Included(key(first)), Bound::Excluded(key(last)));
-            batch.scan(from, to, u32::MAX, Direction::Ascending);
+            batch.scan(from, to, u32::MAX, ScanDirection::Ascending);
         }
         let before = index.device(|device| device.counters().rounds);
         index.execute(&mut batch).expect("executed");
         let rounds = index.device(|device| device.counters().rounds) - before;
-        assert_eq!((rounds, index.moves()), (1, Moves::default()));
+        assert_eq!((rounds, index.moves()), (1, SubrangeMoveCounts::default()));
     }
 }
 
@@ -210,7 +210,7 @@ fn scans_without_skew_move_nothing() {
 /// there.
 #[test]
 fn what_scans_go_on_to_is_divided_by_the_paper_too() {
-    let index = Radar::new(model(), Options::radar(MODULES));
+    let index = Radar::new(model(), RadarOptions::radar(MODULES));
     load(&index);
     let random = &mut SmallRng::seed_from_u64(4);
     let mut fullest = Vec::new();
@@ -221,7 +221,7 @@ fn what_scans_go_on_to_is_divided_by_the_paper_too() {
             let first = 30_000 + random.random_range(0..50);
             let (from, to) = (key(first), key(first + 400));
             let (from, to) = (Bound::Included(from), Bound::Excluded(to));
-            batch.scan(from, to, u32::MAX, Direction::Ascending);
+            batch.scan(from, to, u32::MAX, ScanDirection::Ascending);
         }
         let before = index.device(of);
         index.execute(&mut batch).expect("executed");
@@ -237,7 +237,10 @@ fn what_scans_go_on_to_is_divided_by_the_paper_too() {
 #[test]
 fn what_is_hot_in_a_narrow_place_is_pulled_by_the_paper_too() {
     const DOCUMENTS: u64 = 30_000;
-    for options in [Options::radar(MODULES), Options::by_the_letter(MODULES)] {
+    for options in [
+        RadarOptions::radar(MODULES),
+        RadarOptions::by_the_letter(MODULES),
+    ] {
         let index = Radar::new(model(), options);
         load(&index);
         let mut batch = Batch::<Words>::new();
@@ -269,9 +272,9 @@ fn what_is_hot_in_a_narrow_place_is_pulled_by_the_paper_too() {
 /// A key that is written continually stays on the host while it is hot.
 #[test]
 fn what_stays_hot_stays_with_the_host() {
-    let options = Options {
+    let options = RadarOptions {
         cools: Some(2),
-        ..Options::nearfield()
+        ..RadarOptions::nearfield()
     };
     let index = Radar::new(model(), options);
     load(&index);
@@ -299,23 +302,23 @@ fn what_stays_hot_stays_with_the_host() {
 
 #[test]
 fn what_basic_radar_has_stays_in_its_module() {
-    let index = Radar::new(model(), Options::basic(MODULES));
+    let index = Radar::new(model(), RadarOptions::basic(MODULES));
     load(&index);
     imbalance(&index, || index.device(of), 50);
-    assert_eq!(index.moves(), Moves::default());
+    assert_eq!(index.moves(), SubrangeMoveCounts::default());
     assert_eq!(index.keys_of_host(), 0);
 }
 
 /// Without requests, pieces are merged, and the host returns its keys to modules.
 #[test]
 fn what_was_hot_once_cools() {
-    let options = Options {
+    let options = RadarOptions {
         cools: Some(6),
         // Pieces can be neither divided again nor copied, and all reads count.
         levels: 1,
         copies_max: 1,
         combines_reads: false,
-        ..Options::nearfield()
+        ..RadarOptions::nearfield()
     };
     let index = Radar::new(model(), options);
     load(&index);
@@ -355,7 +358,7 @@ fn what_was_hot_once_cools() {
 /// All operations are on one key. Reads share a result if no operation writes the key between them.
 #[test]
 fn a_key_that_all_read_is_read_once() {
-    let index = Radar::new(model(), Options::nearfield());
+    let index = Radar::new(model(), RadarOptions::nearfield());
     load(&index);
     let sent = || index.device(|device| device.counters().useful_bytes[0]);
     let (before, moves) = (sent(), index.moves());
@@ -391,7 +394,7 @@ fn a_key_that_all_read_is_read_once() {
 fn a_range_that_all_scan_is_read_once() {
     const FIRST: u64 = 30_000;
     const HOT: u64 = 500;
-    let index = Radar::new(model(), Options::nearfield());
+    let index = Radar::new(model(), RadarOptions::nearfield());
     load(&index);
     let mut expected: BTreeMap<u64, u64> = (FIRST..FIRST + 2 * HOT)
         .map(|number| (key(number), number))
@@ -420,14 +423,14 @@ fn a_range_that_all_scan_is_read_once() {
                 Bound::Included(from),
                 Bound::Included(to),
                 limit,
-                Direction::Ascending,
+                ScanDirection::Ascending,
             );
             let entries = expected.range(from..=to).take(100);
             found.push(entries.map(|(&key, &value)| (key, value)).collect());
         }
         index.execute(&mut batch).expect("executed");
         for (position, expected) in found.into_iter().enumerate() {
-            if let Outcome::Entries(entries) = batch.outcome(position) {
+            if let OperationOutcome::Entries(entries) = batch.outcome(position) {
                 assert_eq!(entries, expected, "operation {position}, at most {limit}");
             }
         }
@@ -442,11 +445,11 @@ fn a_range_that_all_scan_is_read_once() {
 /// The host must search its own keys, as modules do.
 #[test]
 fn what_the_host_does_itself_takes_time() {
-    let options = Options {
+    let options = RadarOptions {
         levels: 0,
         copies_max: 1,
         combines_reads: false,
-        ..Options::nearfield()
+        ..RadarOptions::nearfield()
     };
     let index = Radar::new(model(), options);
     load(&index);
@@ -475,10 +478,10 @@ fn what_the_host_does_itself_takes_time() {
 /// it.
 #[test]
 fn what_is_read_much_is_copied_and_stays_the_same_everywhere() {
-    let options = Options {
+    let options = RadarOptions {
         levels: 0,
         combines_reads: false,
-        ..Options::nearfield()
+        ..RadarOptions::nearfield()
     };
     let index = Radar::new(model(), options);
     load(&index);

@@ -1,12 +1,14 @@
 //! Byte strings in modules: partitions under load, modules that are full or fail, and keys and
 //! values that are too long.
 
-use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex, Outcome};
-use nearfield_hardware::modules::Preset;
-use nearfield_pim::device::{
-    Answered, Counters, Device, Model, ModuleError, Program, RoundError, Workers,
+use nearfield_core::{
+    Batch, ByteStrings, OperationError, OperationOutcome, OrderedIndex, ScanDirection,
 };
-use nearfield_pim::strings::{Options, Strings};
+use nearfield_hardware::modules::ModulePreset;
+use nearfield_pim::device::{
+    Answered, DeviceCounters, Model, ModuleDevice, ModuleError, ModuleProgram, RoundError, Workers,
+};
+use nearfield_pim::strings::{PimStrings, PimStringsOptions};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -18,21 +20,21 @@ fn key(number: u64) -> Vec<u8> {
     format!("user:{number:08}:name").into_bytes()
 }
 
-fn small() -> Options {
-    Options {
+fn small() -> PimStringsOptions {
+    PimStringsOptions {
         partition_keys: 64,
         cools: 3,
-        ..Options::default()
+        ..PimStringsOptions::default()
     }
 }
 
 /// Returns all entries, in order.
-fn everything<D: Device + Send>(index: &Strings<D>) -> Option<BTreeMap<Vec<u8>, Vec<u8>>> {
-    let mut batch = Batch::<Bytes>::new();
+fn everything<D: ModuleDevice + Send>(index: &PimStrings<D>) -> Option<BTreeMap<Vec<u8>, Vec<u8>>> {
+    let mut batch = Batch::<ByteStrings>::new();
     let all = (Bound::Unbounded, Bound::Unbounded);
-    batch.scan(all.0, all.1, u32::MAX, Direction::Ascending);
+    batch.scan(all.0, all.1, u32::MAX, ScanDirection::Ascending);
     index.execute(&mut batch).ok()?;
-    if let Outcome::Failed(_) = batch.outcome(0) {
+    if let OperationOutcome::Failed(_) = batch.outcome(0) {
         return None;
     }
     let entries = batch.entries(0);
@@ -43,8 +45,8 @@ fn everything<D: Device + Send>(index: &Strings<D>) -> Option<BTreeMap<Vec<u8>, 
     )
 }
 
-fn load(index: &impl OrderedIndex<Bytes>, count: u64) {
-    let mut batch = Batch::<Bytes>::new();
+fn load(index: &impl OrderedIndex<ByteStrings>, count: u64) {
+    let mut batch = Batch::<ByteStrings>::new();
     for number in 0..count {
         batch.insert(&key(number), &number.to_le_bytes());
         if batch.len() == 10_000 || number + 1 == count {
@@ -56,7 +58,7 @@ fn load(index: &impl OrderedIndex<Bytes>, count: u64) {
 
 /// Returns the words sent to the fullest module divided by the average, for a batch of reads of
 /// adjacent keys.
-fn imbalance(index: &Strings<Model>, first: u64, count: u64) -> f64 {
+fn imbalance(index: &PimStrings<Model>, first: u64, count: u64) -> f64 {
     let sent = || {
         index.device(|device| {
             let counters = device.counters();
@@ -70,7 +72,7 @@ fn imbalance(index: &Strings<Model>, first: u64, count: u64) -> f64 {
             .map(|_| first + random.random_range(0..count))
             .collect();
         let before = sent();
-        let mut batch = Batch::<Bytes>::new();
+        let mut batch = Batch::<ByteStrings>::new();
         for &number in &numbers {
             batch.get(&key(number));
         }
@@ -86,12 +88,12 @@ fn imbalance(index: &Strings<Model>, first: u64, count: u64) -> f64 {
 
 #[test]
 fn partitions_follow_the_load_and_cool_again() {
-    let model = Model::new(MODULES, Preset::UpmemMeasured.parameters());
-    let options = Options {
+    let model = Model::new(MODULES, ModulePreset::UpmemMeasured.parameters());
+    let options = PimStringsOptions {
         cools: 4,
-        ..Options::default()
+        ..PimStringsOptions::default()
     };
-    let index = Strings::new(model, options);
+    let index = PimStrings::new(model, options);
     load(&index, 100_000);
     let loaded = index.partitions();
     assert!((25..120).contains(&loaded), "{loaded}");
@@ -106,7 +108,7 @@ fn partitions_follow_the_load_and_cool_again() {
     for _ in 0..40 {
         let rounds = || index.device(|device| device.counters().rounds);
         let before = rounds();
-        let mut batch = Batch::<Bytes>::new();
+        let mut batch = Batch::<ByteStrings>::new();
         for _ in 0..500 {
             batch.get(&key(random.random_range(60_000..100_000)));
         }
@@ -122,12 +124,12 @@ fn partitions_follow_the_load_and_cool_again() {
 
 #[test]
 fn a_key_that_all_read_is_read_once() {
-    let model = Model::new(MODULES, Preset::UpmemMeasured.parameters());
-    let index = Strings::new(model, Options::default());
+    let model = Model::new(MODULES, ModulePreset::UpmemMeasured.parameters());
+    let index = PimStrings::new(model, PimStringsOptions::default());
     load(&index, 1000);
     let sent = || index.device(|device| device.counters().useful_bytes[0]);
     let before = sent();
-    let mut batch = Batch::<Bytes>::new();
+    let mut batch = Batch::<ByteStrings>::new();
     for number in 0..10_000 {
         match number {
             5_000 => batch.insert(&key(7), b"new"),
@@ -142,7 +144,7 @@ fn a_key_that_all_read_is_read_once() {
 
 #[test]
 fn full_modules_keep_what_they_have() {
-    let index = Strings::new(Workers::new(4, 1 << 16, 2), small());
+    let index = PimStrings::new(Workers::new(4, 1 << 16, 2), small());
     let mut map = BTreeMap::new();
     let (mut full, mut number) = (0, 0_u64);
     while full < 300 {
@@ -154,15 +156,15 @@ fn full_modules_keep_what_they_have() {
                 (format!("{name:x}").into_bytes(), value)
             })
             .collect();
-        let mut batch = Batch::<Bytes>::new();
+        let mut batch = Batch::<ByteStrings>::new();
         for (key, value) in &entries {
             batch.insert(key, value);
         }
         index.execute(&mut batch).expect("begun");
         for (position, (key, value)) in entries.into_iter().enumerate() {
             match batch.outcome(position) {
-                Outcome::Value(None) => assert_eq!(map.insert(key, value), None),
-                Outcome::Failed(Error::OutOfMemory { what }) => {
+                OperationOutcome::Value(None) => assert_eq!(map.insert(key, value), None),
+                OperationOutcome::Failed(OperationError::OutOfMemory { what }) => {
                     assert!(what.contains("no room"), "{what}");
                     full += 1;
                 }
@@ -186,11 +188,11 @@ fn full_modules_keep_what_they_have() {
 /// Blocks of one length are replaced with blocks of another, while all fit.
 #[test]
 fn values_may_change_their_length_again_and_again() {
-    let index = Strings::new(Workers::new(2, 1 << 20, 2), Options::default());
+    let index = PimStrings::new(Workers::new(2, 1 << 20, 2), PimStringsOptions::default());
     let random = &mut SmallRng::seed_from_u64(5);
     let mut map = BTreeMap::new();
     for _ in 0..300 {
-        let mut batch = Batch::<Bytes>::new();
+        let mut batch = Batch::<ByteStrings>::new();
         for _ in 0..20 {
             let key = key(random.random_range(0..200));
             let value = vec![random.random(); random.random_range(0..5000)];
@@ -199,7 +201,10 @@ fn values_may_change_their_length_again_and_again() {
         }
         index.execute(&mut batch).expect("executed");
         for position in 0..20 {
-            assert!(matches!(batch.outcome(position), Outcome::Value(_)));
+            assert!(matches!(
+                batch.outcome(position),
+                OperationOutcome::Value(_)
+            ));
         }
     }
     assert_eq!(everything(&index), Some(map));
@@ -207,8 +212,8 @@ fn values_may_change_their_length_again_and_again() {
 
 #[test]
 fn what_is_too_long_is_refused_by_itself() {
-    let index = Strings::new(Workers::new(2, 1 << 16, 1), Options::default());
-    let mut batch = Batch::<Bytes>::new();
+    let index = PimStrings::new(Workers::new(2, 1 << 16, 1), PimStringsOptions::default());
+    let mut batch = Batch::<ByteStrings>::new();
     let long = [b'k'; 10_000];
     let refused = [
         batch.insert(b"value", &[1; 66_000]),
@@ -224,8 +229,10 @@ fn what_is_too_long_is_refused_by_itself() {
     index.execute(&mut batch).expect("executed");
     for position in refused {
         match batch.outcome(position) {
-            Outcome::Failed(Error::ValueTooLong { key, .. }) => assert_eq!(key, "value"),
-            Outcome::Failed(Error::KeyTooLong {
+            OperationOutcome::Failed(OperationError::ValueTooLong { key, .. }) => {
+                assert_eq!(key, "value")
+            }
+            OperationOutcome::Failed(OperationError::KeyTooLong {
                 start,
                 length,
                 limit,
@@ -236,9 +243,9 @@ fn what_is_too_long_is_refused_by_itself() {
             outcome => panic!("{position}: {outcome:?}"),
         }
     }
-    assert_eq!(batch.outcome(taken), Outcome::Value(None));
+    assert_eq!(batch.outcome(taken), OperationOutcome::Value(None));
     for position in none {
-        assert_eq!(batch.outcome(position), Outcome::Entry(None));
+        assert_eq!(batch.outcome(position), OperationOutcome::Entry(None));
     }
     assert_eq!(index.len(), 1);
     // A batch that does not fit in a transfer is refused as a whole.
@@ -258,7 +265,7 @@ struct Unsteady {
     fails: f64,
 }
 
-impl Device for Unsteady {
+impl ModuleDevice for Unsteady {
     fn modules(&self) -> usize {
         self.device.modules()
     }
@@ -267,7 +274,7 @@ impl Device for Unsteady {
         self.device.bank_bytes()
     }
 
-    fn round<P: Program>(
+    fn round<P: ModuleProgram>(
         &mut self,
         program: P,
         mut inputs: Vec<Vec<u64>>,
@@ -297,7 +304,7 @@ impl Device for Unsteady {
         Ok(answered)
     }
 
-    fn counters(&self) -> &Counters {
+    fn counters(&self) -> &DeviceCounters {
         self.device.counters()
     }
 }
@@ -306,8 +313,8 @@ impl Device for Unsteady {
 type Possible = BTreeMap<Vec<u8>, Vec<Option<Vec<u8>>>>;
 
 /// Writes and reads some keys, and checks that no acknowledged write is lost.
-fn write(index: &Strings<Unsteady>, possible: &mut Possible, random: &mut SmallRng, hot: u64) {
-    let mut batch = Batch::<Bytes>::new();
+fn write(index: &PimStrings<Unsteady>, possible: &mut Possible, random: &mut SmallRng, hot: u64) {
+    let mut batch = Batch::<ByteStrings>::new();
     let mut asked = Vec::new();
     for _ in 0..300 {
         let key = key(hot + random.random_range(0..400));
@@ -335,12 +342,12 @@ fn write(index: &Strings<Unsteady>, possible: &mut Possible, random: &mut SmallR
     for (position, (key, set)) in asked.into_iter().enumerate() {
         let may = possible.entry(key).or_insert_with(|| vec![None]);
         match batch.outcome(position) {
-            Outcome::Value(met) => {
+            OperationOutcome::Value(met) => {
                 let met = met.map(<[u8]>::to_vec);
                 assert!(may.contains(&met), "{met:?} of {may:?}");
                 *may = vec![set.unwrap_or(met)];
             }
-            Outcome::Failed(Error::Unknown { what }) => {
+            OperationOutcome::Failed(OperationError::Unknown { what }) => {
                 assert!(what.contains("on purpose"), "{what}");
                 may.extend(set);
             }
@@ -359,7 +366,7 @@ fn nothing_is_lost_whatever_becomes_of_rounds_and_modules() {
             refuses: [0.0, 0.2][seed as usize % 2],
             fails: [0.3, 0.0, 0.1][seed as usize % 3],
         };
-        let index = Strings::new(device, small());
+        let index = PimStrings::new(device, small());
         let random = &mut SmallRng::seed_from_u64(!seed);
         let mut possible = Possible::new();
         for batch in 0..60 {
@@ -393,7 +400,7 @@ fn keys_are_counted_again_once_modules_answer() {
         refuses: 0.0,
         fails: 0.5,
     };
-    let index = Strings::new(device, small());
+    let index = PimStrings::new(device, small());
     let random = &mut SmallRng::seed_from_u64(4);
     let mut possible = Possible::new();
     for _ in 0..20 {

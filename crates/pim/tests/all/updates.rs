@@ -1,10 +1,10 @@
 //! Updates of one key in a batch, some of which expect the value of the one before. Our variant
 //! executes such updates as one task, so all other operations are put between them.
 
-use nearfield_core::{Batch, Direction, OrderedIndex, Outcome, Words};
-use nearfield_hardware::modules::Preset;
-use nearfield_pim::device::{Device, Model, Workers};
-use nearfield_pim::radar::{Options, Price, Radar};
+use nearfield_core::{Batch, OperationOutcome, OrderedIndex, ScanDirection, Words};
+use nearfield_hardware::modules::ModulePreset;
+use nearfield_pim::device::{Model, ModuleDevice, Workers};
+use nearfield_pim::radar::{Price, Radar, RadarOptions};
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -20,7 +20,7 @@ fn value(random: &mut SmallRng) -> u64 {
 }
 
 /// An outcome without a batch's lifetime.
-type Expected = Outcome<'static, Words>;
+type Expected = OperationOutcome<'static, Words>;
 
 /// Adds an operation, executes it on the map, and returns the expected outcome.
 fn add(batch: &mut Batch<Words>, map: &mut BTreeMap<u64, u64>, random: &mut SmallRng) -> Expected {
@@ -29,26 +29,26 @@ fn add(batch: &mut Batch<Words>, map: &mut BTreeMap<u64, u64>, random: &mut Smal
     match random.random_range(0..40) {
         0 => {
             batch.get(key);
-            Outcome::Value(before)
+            OperationOutcome::Value(before)
         }
         1 => {
             let value = value(random);
             batch.insert(key, value);
-            Outcome::Value(map.insert(key, value))
+            OperationOutcome::Value(map.insert(key, value))
         }
         2 => {
             batch.remove(key);
-            Outcome::Value(map.remove(&key))
+            OperationOutcome::Value(map.remove(&key))
         }
         3 => {
             batch.predecessor(key);
             let entry = map.range(..=key).next_back();
-            Outcome::Entry(entry.map(|(key, value)| (*key, *value)))
+            OperationOutcome::Entry(entry.map(|(key, value)| (*key, *value)))
         }
         4 => {
             let (low, high) = (Bound::Included(0), Bound::Unbounded);
-            batch.scan(low, high, u32::MAX, Direction::Ascending);
-            Outcome::Entries(map.iter().map(|(key, value)| (*key, *value)).collect())
+            batch.scan(low, high, u32::MAX, ScanDirection::Ascending);
+            OperationOutcome::Entries(map.iter().map(|(key, value)| (*key, *value)).collect())
         }
         of => {
             // Most updates expect the current value.
@@ -59,12 +59,12 @@ fn add(batch: &mut Batch<Words>, map: &mut BTreeMap<u64, u64>, random: &mut Smal
             if applied {
                 map.insert(key, value);
             }
-            Outcome::Updated { applied, before }
+            OperationOutcome::Updated { applied, before }
         }
     }
 }
 
-fn check<D: Device + Send>(device: impl Fn() -> D, options: Options) {
+fn check<D: ModuleDevice + Send>(device: impl Fn() -> D, options: RadarOptions) {
     seeds::each(60, |seed| {
         let random = &mut SmallRng::seed_from_u64(seed);
         let index = Radar::new(device(), options);
@@ -87,19 +87,22 @@ fn check<D: Device + Send>(device: impl Fn() -> D, options: Options) {
 }
 
 fn model() -> Model {
-    Model::new(MODULES, Preset::UpmemMeasured.parameters())
+    Model::new(MODULES, ModulePreset::UpmemMeasured.parameters())
 }
 
 #[test]
 fn updates_that_follow_each_other_do_what_they_do_one_by_one() {
-    check(model, Options::nearfield());
-    check(|| Workers::new(MODULES, 1 << 20, 2), Options::on_workers());
+    check(model, RadarOptions::nearfield());
+    check(
+        || Workers::new(MODULES, 1 << 20, 2),
+        RadarOptions::on_workers(),
+    );
     // Keys move to the host, and are copied, too.
-    let moves_all = Options {
+    let moves_all = RadarOptions {
         tolerance: 0.0,
         price: Price::Transfer { per_key: 0.0 },
         levels: 30,
-        ..Options::nearfield()
+        ..RadarOptions::nearfield()
     };
     check(model, moves_all);
 }

@@ -8,7 +8,7 @@
 //! Readers see the last published version of each part as a whole. Divided or joined runs stay
 //! unchanged for readers of the former directory.
 
-use super::Cached;
+use super::CacheableNode;
 use arc_swap::{ArcSwap, Guard};
 use arrayvec::ArrayVec;
 use nearfield_fabric::prefetch;
@@ -26,16 +26,16 @@ pub(crate) const HEADER_BYTES: usize = 8;
 const ARC_BYTES: usize = 2 * size_of::<usize>() + HEADER_BYTES;
 /// Number of bytes of a node besides its own and the share of its run.
 pub(super) const NODE_BYTES: usize =
-    ARC_BYTES + size_of::<u64>() + size_of::<Entry<()>>() + size_of::<AtomicU8>();
+    ARC_BYTES + size_of::<u64>() + size_of::<CacheRunEntry<()>>() + size_of::<AtomicU8>();
 /// Number of bytes of a run besides its nodes and its bound, with its entry in the directory; no
 /// less than those of a directory besides its runs.
 pub(super) const RUN_BYTES: usize = 2 * ARC_BYTES
     + 4 * HEADER_BYTES
-    + size_of::<Run<()>>()
-    + size_of::<Nodes<()>>()
+    + size_of::<CacheNodeRun<()>>()
+    + size_of::<CacheRunNodes<()>>()
     + size_of::<u64>()
-    + size_of::<Arc<Run<()>>>();
-const DIRECTORY_BYTES: usize = ARC_BYTES + 2 * HEADER_BYTES + size_of::<Directory<()>>();
+    + size_of::<Arc<CacheNodeRun<()>>>();
+const DIRECTORY_BYTES: usize = ARC_BYTES + 2 * HEADER_BYTES + size_of::<IndexCacheDirectory<()>>();
 const _: () = assert!(DIRECTORY_BYTES <= RUN_BYTES);
 
 /// Number of first bytes of keys, which tell most keys apart and are compared as numbers.
@@ -90,51 +90,51 @@ pub(crate) fn partition(positions: Range<usize>, is_before: impl Fn(usize) -> bo
 
 /// The nodes of one level.
 #[derive(Debug)]
-pub(super) struct Directory<N> {
+pub(super) struct IndexCacheDirectory<N> {
     /// Prefixes of the bounds of the runs.
     prefixes: Box<[u64]>,
-    runs: Box<[Arc<Run<N>>]>,
+    runs: Box<[Arc<CacheNodeRun<N>>]>,
     /// Number of bytes of the bounds, together.
     bound_bytes: usize,
 }
 
 /// Consecutive nodes.
 #[derive(Debug)]
-struct Run<N> {
+struct CacheNodeRun<N> {
     /// The least key that may be the least key of a node here. Empty in the first run.
     bound: Box<[u8]>,
-    nodes: ArcSwap<Nodes<N>>,
+    nodes: ArcSwap<CacheRunNodes<N>>,
 }
 
 #[derive(Debug)]
-struct Nodes<N> {
+struct CacheRunNodes<N> {
     /// The nodes' least keys, apart from the nodes, because searches read these.
     prefixes: Box<[u64]>,
-    entries: Box<[Entry<N>]>,
+    entries: Box<[CacheRunEntry<N>]>,
     /// Number of times that each node was found, saturating.
     uses: Box<[AtomicU8]>,
 }
 
 #[derive(Debug)]
-struct Entry<N> {
+struct CacheRunEntry<N> {
     /// Prefix of the least key behind the node: a key with a lesser prefix is not behind it, so
     /// that the node need not be read.
     high_prefix: u64,
     node: Arc<N>,
 }
 
-impl<N: Cached> Entry<N> {
-    fn new(node: Arc<N>) -> Entry<N> {
-        Entry {
+impl<N: CacheableNode> CacheRunEntry<N> {
+    fn new(node: Arc<N>) -> CacheRunEntry<N> {
+        CacheRunEntry {
             high_prefix: node.high().map_or(u64::MAX, prefix),
             node,
         }
     }
 }
 
-impl<N> Clone for Entry<N> {
-    fn clone(&self) -> Entry<N> {
-        Entry {
+impl<N> Clone for CacheRunEntry<N> {
+    fn clone(&self) -> CacheRunEntry<N> {
+        CacheRunEntry {
             high_prefix: self.high_prefix,
             node: Arc::clone(&self.node),
         }
@@ -144,21 +144,21 @@ impl<N> Clone for Entry<N> {
 /// The position of a node: its run, and its position there.
 pub(super) type Place = (usize, usize);
 
-impl<N: Cached> Nodes<N> {
-    fn new(of: impl Iterator<Item = (Entry<N>, u8)>) -> Nodes<N> {
+impl<N: CacheableNode> CacheRunNodes<N> {
+    fn new(of: impl Iterator<Item = (CacheRunEntry<N>, u8)>) -> CacheRunNodes<N> {
         let (entries, uses): (Vec<_>, Vec<_>) =
             of.map(|(entry, uses)| (entry, AtomicU8::new(uses))).unzip();
-        Nodes {
+        CacheRunNodes {
             prefixes: entries
                 .iter()
-                .map(|entry: &Entry<N>| prefix(entry.node.low()))
+                .map(|entry: &CacheRunEntry<N>| prefix(entry.node.low()))
                 .collect(),
             entries: entries.into(),
             uses: uses.into(),
         }
     }
 
-    fn iter(&self) -> impl Iterator<Item = (Entry<N>, u8)> {
+    fn iter(&self) -> impl Iterator<Item = (CacheRunEntry<N>, u8)> {
         let uses = self.uses.iter().map(|uses| uses.load(Relaxed));
         self.entries.iter().cloned().zip(uses)
     }
@@ -172,7 +172,7 @@ impl<N: Cached> Nodes<N> {
     /// Returns the node at a position, unless the key, which must not be less than its least one,
     /// is behind it.
     fn use_at(&self, position: usize, key: &[u8], prefix: u64) -> Option<&Arc<N>> {
-        let Entry { high_prefix, node } = &self.entries[position];
+        let CacheRunEntry { high_prefix, node } = &self.entries[position];
         if prefix >= *high_prefix && node.high().is_some_and(|high| high <= key) {
             return None;
         }
@@ -186,25 +186,25 @@ impl<N: Cached> Nodes<N> {
     }
 }
 
-impl<N: Cached> Run<N> {
-    fn new(bound: &[u8], nodes: Nodes<N>) -> Arc<Run<N>> {
-        Arc::new(Run {
+impl<N: CacheableNode> CacheNodeRun<N> {
+    fn new(bound: &[u8], nodes: CacheRunNodes<N>) -> Arc<CacheNodeRun<N>> {
+        Arc::new(CacheNodeRun {
             bound: bound.into(),
             nodes: ArcSwap::from_pointee(nodes),
         })
     }
 }
 
-impl<N: Cached> Directory<N> {
+impl<N: CacheableNode> IndexCacheDirectory<N> {
     /// Creates the directory of one node.
-    pub(super) fn with(node: Arc<N>) -> Directory<N> {
-        let nodes = Nodes::new([(Entry::new(node), 1)].into_iter());
-        Directory::new([Run::new(&[], nodes)].into_iter())
+    pub(super) fn with(node: Arc<N>) -> IndexCacheDirectory<N> {
+        let nodes = CacheRunNodes::new([(CacheRunEntry::new(node), 1)].into_iter());
+        IndexCacheDirectory::new([CacheNodeRun::new(&[], nodes)].into_iter())
     }
 
-    fn new(runs: impl Iterator<Item = Arc<Run<N>>>) -> Directory<N> {
-        let runs: Box<[Arc<Run<N>>]> = runs.collect();
-        Directory {
+    fn new(runs: impl Iterator<Item = Arc<CacheNodeRun<N>>>) -> IndexCacheDirectory<N> {
+        let runs: Box<[Arc<CacheNodeRun<N>>]> = runs.collect();
+        IndexCacheDirectory {
             prefixes: runs.iter().map(|run| prefix(&run.bound)).collect(),
             bound_bytes: runs.iter().map(|run| run.bound.len()).sum(),
             runs,
@@ -217,12 +217,12 @@ impl<N: Cached> Directory<N> {
     }
 
     /// Creates a separate directory with the same nodes and uses.
-    pub(super) fn copied(&self) -> Directory<N> {
-        let copied = |run: &Arc<Run<N>>| {
-            let nodes = Nodes::new(run.nodes.load().iter());
-            Run::new(&run.bound, nodes)
+    pub(super) fn copied(&self) -> IndexCacheDirectory<N> {
+        let copied = |run: &Arc<CacheNodeRun<N>>| {
+            let nodes = CacheRunNodes::new(run.nodes.load().iter());
+            CacheNodeRun::new(&run.bound, nodes)
         };
-        Directory::new(self.runs.iter().map(copied))
+        IndexCacheDirectory::new(self.runs.iter().map(copied))
     }
 
     /// Returns the number of runs.
@@ -253,15 +253,15 @@ impl<N: Cached> Directory<N> {
         None
     }
 
-    /// Searches like [`seek`](Directory::seek) for many keys, by their numbers, and passes the
-    /// positions that they lead to.
+    /// Searches like [`seek`](IndexCacheDirectory::seek) for many keys, by their numbers, and
+    /// passes the positions that they lead to.
     pub(super) fn seek_each<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
         found: &mut impl FnMut(usize, &N, usize),
     ) {
         for (chunk, keys) in keys.chunks(SOUGHT_MAX).enumerate() {
-            let runs: ArrayVec<(&Run<N>, u64), SOUGHT_MAX> = keys
+            let runs: ArrayVec<(&CacheNodeRun<N>, u64), SOUGHT_MAX> = keys
                 .iter()
                 .map(|key| {
                     let prefix = prefix(key.as_ref());
@@ -273,9 +273,9 @@ impl<N: Cached> Directory<N> {
             // Parts that writers replace meanwhile stay unchanged. A guard is a barrier that waits
             // for all earlier prefetches, so no guard is taken between the accesses to their
             // contents.
-            let guards: ArrayVec<Guard<Arc<Nodes<N>>>, SOUGHT_MAX> =
+            let guards: ArrayVec<Guard<Arc<CacheRunNodes<N>>>, SOUGHT_MAX> =
                 runs.iter().map(|(run, _)| run.nodes.load()).collect();
-            let mut places = ArrayVec::<(&Nodes<N>, usize), SOUGHT_MAX>::new();
+            let mut places = ArrayVec::<(&CacheRunNodes<N>, usize), SOUGHT_MAX>::new();
             for ((key, nodes), (_, prefix)) in keys.iter().zip(&guards).zip(&runs) {
                 let behind = nodes.not_greater(key.as_ref(), *prefix);
                 if let Some(position) = behind.checked_sub(1) {
@@ -335,14 +335,14 @@ impl<N: Cached> Directory<N> {
 
     /// Inserts a node with a new least key. Returns the directory that replaces this one, if its
     /// runs change.
-    pub(super) fn insert(&self, node: &Arc<N>) -> Option<Directory<N>> {
+    pub(super) fn insert(&self, node: &Arc<N>) -> Option<IndexCacheDirectory<N>> {
         let low = node.low();
         let prefix = prefix(low);
         let number = self.run_of(low, prefix);
         let run = &self.runs[number];
         let nodes = run.nodes.load();
         let position = nodes.not_greater(low, prefix);
-        let entry = Entry::new(Arc::clone(node));
+        let entry = CacheRunEntry::new(Arc::clone(node));
         let behind = nodes.iter().skip(position);
         let all = nodes
             .iter()
@@ -350,24 +350,24 @@ impl<N: Cached> Directory<N> {
             .chain([(entry, 1)])
             .chain(behind);
         if nodes.entries.len() < RUN_MAX {
-            run.nodes.store(Arc::new(Nodes::new(all)));
+            run.nodes.store(Arc::new(CacheRunNodes::new(all)));
             return None;
         }
         let all: Vec<_> = all.collect();
         let (left, right) = all.split_at(all.len() / 2);
         let bound = right[0].0.node.low();
-        let left = Run::new(&run.bound, Nodes::new(left.iter().cloned()));
-        let right = Run::new(bound, Nodes::new(right.iter().cloned()));
+        let left = CacheNodeRun::new(&run.bound, CacheRunNodes::new(left.iter().cloned()));
+        let right = CacheNodeRun::new(bound, CacheRunNodes::new(right.iter().cloned()));
         Some(self.replace(number..number + 1, &[left, right]))
     }
 
     /// Removes the node at a place. Returns the directory that replaces this one, if its runs
     /// change.
-    pub(super) fn remove(&self, (number, position): Place) -> Option<Directory<N>> {
+    pub(super) fn remove(&self, (number, position): Place) -> Option<IndexCacheDirectory<N>> {
         let run = &self.runs[number];
         let nodes = run.nodes.load();
         let behind = nodes.iter().skip(position + 1);
-        let rest = Nodes::new(nodes.iter().take(position).chain(behind));
+        let rest = CacheRunNodes::new(nodes.iter().take(position).chain(behind));
         let length = |number: &usize| self.runs[*number].nodes.load().entries.len();
         let neighbors = [number + 1, number.wrapping_sub(1)].into_iter();
         let joined = neighbors
@@ -386,15 +386,19 @@ impl<N: Cached> Directory<N> {
         } else {
             (&**neighbor, &rest)
         };
-        let both = Nodes::new(left.iter().chain(right.iter()));
-        let run = Run::new(&self.runs[first].bound, both);
+        let both = CacheRunNodes::new(left.iter().chain(right.iter()));
+        let run = CacheNodeRun::new(&self.runs[first].bound, both);
         Some(self.replace(first..first + 2, &[run]))
     }
 
     /// Returns the directory with other runs in place of some.
-    fn replace(&self, range: std::ops::Range<usize>, by: &[Arc<Run<N>>]) -> Directory<N> {
+    fn replace(
+        &self,
+        range: std::ops::Range<usize>,
+        by: &[Arc<CacheNodeRun<N>>],
+    ) -> IndexCacheDirectory<N> {
         let (before, behind) = (&self.runs[..range.start], &self.runs[range.end..]);
-        Directory::new(before.iter().chain(by).chain(behind).cloned())
+        IndexCacheDirectory::new(before.iter().chain(by).chain(behind).cloned())
     }
 
     /// Checks the order, and returns the nodes. For tests.

@@ -4,7 +4,7 @@ mod directory;
 
 use arc_swap::ArcSwapOption;
 pub(crate) use directory::HEADER_BYTES;
-use directory::{Directory, NODE_BYTES, RUN_BYTES, RUN_MAX};
+use directory::{IndexCacheDirectory, NODE_BYTES, RUN_BYTES, RUN_MAX};
 pub(crate) use directory::{partition, prefix};
 use nearfield_fabric::GlobalAddress;
 use parking_lot::Mutex;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// A node that can be cached.
-pub trait Cached {
+pub trait CacheableNode {
     /// Returns the address that it was read from.
     fn address(&self) -> GlobalAddress;
     /// Returns its level above the leaves, which have level 1 and are not cached.
@@ -25,7 +25,7 @@ pub trait Cached {
     fn high(&self) -> Option<&[u8]>;
     /// Returns the bytes that it uses, itself included, and 8 for each allocation of its own.
     fn bytes(&self) -> usize;
-    /// Prefetches the memory that [`position`](Cached::position) reads.
+    /// Prefetches the memory that [`position`](CacheableNode::position) reads.
     fn prefetch(&self) {}
     /// Returns the position of the child of a key that is below the node. Prefetches the child's
     /// entry.
@@ -38,25 +38,25 @@ pub trait Cached {
 /// section 4.1 of the paper; Sherman's cache holds the lowest level only).
 ///
 /// A cache is not notified when a node changes in remote memory. A client that uses a stale node
-/// detects it and then [`invalidate`](Cache::invalidate)s it. To make room, the less used of two
-/// random nodes is evicted.
+/// detects it and then [`invalidate`](IndexCache::invalidate)s it. To make room, the less used of
+/// two random nodes is evicted.
 ///
 /// Readers take no lock and never wait; writers exclude each other. The budget counts all bytes of
 /// the cache, with 8 for each allocation, but not replaced versions that a reader still uses.
 #[derive(Debug)]
-pub struct Cache<N> {
+pub struct IndexCache<N> {
     budget_bytes: usize,
     used_bytes: AtomicUsize,
     /// The nodes of each level, from level 2 on.
-    levels: [ArcSwapOption<Directory<N>>; LEVELS],
+    levels: [ArcSwapOption<IndexCacheDirectory<N>>; LEVELS],
     /// Number of levels that have ever had a node.
     height: AtomicUsize,
-    writer: Mutex<Writer>,
+    writer: Mutex<IndexCacheWriter>,
 }
 
 /// The state that only writers use.
 #[derive(Debug)]
-struct Writer {
+struct IndexCacheWriter {
     random: SmallRng,
     /// Number of nodes of each level.
     counts: [usize; LEVELS],
@@ -67,15 +67,15 @@ const LOWEST: u8 = 2;
 /// Number of cached levels of internal nodes. A tree with three entries in a node has fewer.
 const LEVELS: usize = 32;
 
-impl<N: Cached> Cache<N> {
+impl<N: CacheableNode> IndexCache<N> {
     /// Creates an empty cache with a budget of `budget_bytes`.
-    pub fn new(budget_bytes: usize) -> Cache<N> {
-        Cache {
+    pub fn new(budget_bytes: usize) -> IndexCache<N> {
+        IndexCache {
             budget_bytes,
             used_bytes: AtomicUsize::new(0),
             levels: Default::default(),
             height: AtomicUsize::new(0),
-            writer: Mutex::new(Writer {
+            writer: Mutex::new(IndexCacheWriter {
                 random: SmallRng::seed_from_u64(0x6361_6368_6500),
                 counts: [0; LEVELS],
             }),
@@ -99,8 +99,8 @@ impl<N: Cached> Cache<N> {
     }
 
     /// Finds the cached parents of the leaves of keys, and passes each with the position of its
-    /// leaf and the number of the key to `found`. Finds the same as [`seek`](Cache::seek) for each
-    /// key, but the memory accesses of several keys overlap.
+    /// leaf and the number of the key to `found`. Finds the same as [`seek`](IndexCache::seek) for
+    /// each key, but the memory accesses of several keys overlap.
     pub fn seek_each<K: AsRef<[u8]>>(&self, keys: &[K], mut found: impl FnMut(usize, &N, usize)) {
         if let Some(directory) = self.levels[0].load_full() {
             directory.seek_each(keys, &mut found);
@@ -133,7 +133,7 @@ impl<N: Cached> Cache<N> {
         let level = &self.levels[number];
         let before = level.load_full();
         let grown = match &before {
-            None => Some(Directory::with(Arc::clone(node))),
+            None => Some(IndexCacheDirectory::with(Arc::clone(node))),
             Some(directory) => directory.insert(node),
         };
         let mut added = own;
@@ -147,11 +147,11 @@ impl<N: Cached> Cache<N> {
     }
 
     /// Replaces the nodes by those of another cache, if it has room for all of them.
-    pub fn learn_from(&self, other: &Cache<N>) {
+    pub fn learn_from(&self, other: &IndexCache<N>) {
         // One lock after the other, because two caches may learn from each other.
         let (levels, counts, bytes) = {
             let writer = other.writer.lock();
-            let copied = |level: &ArcSwapOption<Directory<N>>| {
+            let copied = |level: &ArcSwapOption<IndexCacheDirectory<N>>| {
                 let directory = level.load();
                 directory
                     .as_ref()
@@ -183,7 +183,7 @@ impl<N: Cached> Cache<N> {
     /// Removes the node with a level and least key if `is_it`; returns false if there is none.
     fn remove(
         &self,
-        writer: &mut Writer,
+        writer: &mut IndexCacheWriter,
         number: usize,
         low: &[u8],
         is_it: impl FnOnce(&N) -> bool,
@@ -212,7 +212,7 @@ impl<N: Cached> Cache<N> {
 
     /// Evicts the less used one of two random nodes; returns false if there is none. The other
     /// loses a quarter of its uses, so that old uses count less.
-    fn evict(&self, writer: &mut Writer) -> bool {
+    fn evict(&self, writer: &mut IndexCacheWriter) -> bool {
         let drawn = self.draw(writer).into_iter().chain(self.draw(writer));
         let Some((_, number, low)) = drawn.reduce(|one, other| {
             let (less, more) = if other.0 < one.0 {
@@ -231,8 +231,8 @@ impl<N: Cached> Cache<N> {
     }
 
     /// Returns a random node: its uses, level and least key.
-    fn draw(&self, writer: &mut Writer) -> Option<(u8, usize, Box<[u8]>)> {
-        let Writer { random, counts } = writer;
+    fn draw(&self, writer: &mut IndexCacheWriter) -> Option<(u8, usize, Box<[u8]>)> {
+        let IndexCacheWriter { random, counts } = writer;
         let count: usize = counts.iter().sum();
         if count == 0 {
             return None;
@@ -285,7 +285,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     #[derive(Clone, Debug, PartialEq, Eq)]
-    struct Node {
+    struct CacheTestNode {
         address: u64,
         level: u8,
         low: Vec<u8>,
@@ -293,7 +293,7 @@ mod tests {
         bytes: usize,
     }
 
-    impl Cached for Node {
+    impl CacheableNode for CacheTestNode {
         fn address(&self) -> GlobalAddress {
             GlobalAddress::new(NodeId(0), self.address)
         }
@@ -311,8 +311,8 @@ mod tests {
         }
     }
 
-    fn node(address: u64, level: u8, low: u16, high: Option<u16>) -> Node {
-        Node {
+    fn node(address: u64, level: u8, low: u16, high: Option<u16>) -> CacheTestNode {
+        CacheTestNode {
             address,
             level,
             low: low.to_be_bytes().into(),
@@ -321,14 +321,14 @@ mod tests {
         }
     }
 
-    fn found(cache: &Cache<Node>, key: u16, from: u8) -> Option<u64> {
+    fn found(cache: &IndexCache<CacheTestNode>, key: u16, from: u8) -> Option<u64> {
         let node = cache.seek(&key.to_be_bytes(), from);
         node.map(|node| node.address)
     }
 
     #[test]
     fn the_lowest_node_that_leads_to_a_key_is_found() {
-        let cache = Cache::new(1 << 20);
+        let cache = IndexCache::new(1 << 20);
         cache.keep(node(1, 3, 0, None));
         cache.keep(node(2, 2, 0, Some(100)));
         cache.keep(node(3, 2, 200, Some(300)));
@@ -345,7 +345,7 @@ mod tests {
     /// them.
     #[test]
     fn many_are_found_as_one_by_one() {
-        let cache = Cache::new(1 << 24);
+        let cache = IndexCache::new(1 << 24);
         let lows = || (10..60_000).step_by(30);
         for low in lows() {
             cache.keep(node(u64::from(low), 2, low, Some(low + 20)));
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn stale_nodes_are_forgotten_and_newer_ones_in_their_place_are_not() {
-        let cache = Cache::new(1 << 20);
+        let cache = IndexCache::new(1 << 20);
         cache.keep(node(1, 2, 0, None));
         let stale = cache.seek(&[0, 5], 2).unwrap();
         cache.keep(node(2, 2, 0, Some(4)));
@@ -381,7 +381,7 @@ mod tests {
 
     #[test]
     fn what_was_taken_over_is_found_and_changes_alone() {
-        let (one, other) = (Cache::new(1 << 20), Cache::new(1 << 20));
+        let (one, other) = (IndexCache::new(1 << 20), IndexCache::new(1 << 20));
         for low in 0..300 {
             one.keep(node(u64::from(low), 2, low * 2, Some(low * 2 + 2)));
         }
@@ -406,7 +406,7 @@ mod tests {
         one.check();
         other.check();
         // A cache without room keeps its content.
-        let small = Cache::new(5000);
+        let small = IndexCache::new(5000);
         small.keep(node(4000, 2, 0, None));
         small.learn_from(&one);
         small.check();
@@ -415,7 +415,7 @@ mod tests {
 
     #[test]
     fn the_budget_is_kept_and_what_is_used_often_stays() {
-        let cache = Cache::new(50_000);
+        let cache = IndexCache::new(50_000);
         let (mut asked, mut hits) = (0, 0);
         for round in 0..40_000_u64 {
             let random = round.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -442,7 +442,7 @@ mod tests {
         println!("hot nodes that were there: {hits} of {asked}");
         assert!(hits * 100 > asked * 94, "{hits} of {asked}");
         cache.check();
-        cache.keep(Node {
+        cache.keep(CacheTestNode {
             bytes: 60_000,
             ..node(1, 2, 0, None)
         });
@@ -466,8 +466,8 @@ mod tests {
         for (seed, long) in [(1, false), (2, true), (3, false), (4, true)] {
             let key = keys(long);
             let mut random = SmallRng::seed_from_u64(seed);
-            let cache = Cache::new(1 << 30);
-            let mut model: [BTreeMap<Vec<u8>, Node>; 3] = Default::default();
+            let cache = IndexCache::new(1 << 30);
+            let mut model: [BTreeMap<Vec<u8>, CacheTestNode>; 3] = Default::default();
             for step in 0..30_000 {
                 // It grows, and then it shrinks.
                 let keeps = if step < 15_000 { 12 } else { 6 };
@@ -477,7 +477,7 @@ mod tests {
                 match random.random_range(0..20) {
                     of if of < keeps => {
                         let high = random.random_bool(0.9);
-                        let kept = Node {
+                        let kept = CacheTestNode {
                             address: step,
                             level: level as u8 + LOWEST,
                             low: low.clone(),
@@ -519,12 +519,12 @@ mod tests {
     fn no_budget_is_ever_exceeded() {
         for budget in [0, 300, 1000, 3000, 20_000, 300_000] {
             let mut random = SmallRng::seed_from_u64(budget as u64);
-            let cache = Cache::new(budget);
+            let cache = IndexCache::new(budget);
             let key = keys(true);
             let mut most = 0;
             for step in 0..5000 {
                 let number = random.random_range(0..3000);
-                let kept = Node {
+                let kept = CacheTestNode {
                     bytes: random.random_range(50..1000),
                     level: random.random_range(2..4),
                     low: key(number),
@@ -548,8 +548,8 @@ mod tests {
         // One run or three.
         const NODES: u64 = 120;
         let key = keys(true);
-        let cache = Cache::new(1 << 30);
-        let of = |number: u64, address| Node {
+        let cache = IndexCache::new(1 << 30);
+        let of = |number: u64, address| CacheTestNode {
             low: key(2 * number),
             high: Some(key(2 * number + 2)),
             ..node(address, 2, 0, None)

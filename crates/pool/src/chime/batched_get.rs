@@ -1,19 +1,19 @@
 //! Batched gets: a first read of the neighborhoods of keys, which completes most searches.
 //!
 //! One post reads the neighborhoods of one key or of many, if the parents of their leaves are
-//! cached and no guess should be tried. The other keys are [searched](Session::search_again) one by
-//! one.
+//! cached and no guess should be tried. The other keys are [searched](ChimeSession::search_again)
+//! one by one.
 
-use super::Tree;
+use super::ChimeTree;
 use super::cached_node::CachedNode;
 use super::neighborhood::{COUNTER_BYTES, Neighborhood};
 use super::node_io::is_still;
-use super::search::Place;
-use super::session::Session;
+use super::search::LeafRelativePosition;
+use super::session::ChimeSession;
 use crate::error::PoolError;
-use crate::hopscotch::{self, Lookup};
-use crate::layout::{Leaf, LeafLayout, Versions};
-use nearfield_fabric::{Endpoint, GlobalAddress, Verb, Work};
+use crate::hopscotch::{self, NeighborhoodLookup};
+use crate::layout::{PoolLeaf, PoolLeafLayout, Versions};
+use nearfield_fabric::{ClientProcessorWork, Endpoint, FabricVerb, GlobalAddress};
 use smallvec::SmallVec;
 
 /// Maximum number of reads for a key: a counter twice, and two segments.
@@ -53,7 +53,7 @@ pub(super) struct BatchedGet {
     aims: Vec<Aim>,
     wire: Vec<u8>,
     /// The last decoded leaf, and spare buffers.
-    leaf: Leaf,
+    leaf: PoolLeaf,
     /// The results, by the number of the key.
     pub seen: Vec<Got>,
     values: Vec<u8>,
@@ -61,11 +61,11 @@ pub(super) struct BatchedGet {
 }
 
 impl BatchedGet {
-    pub fn new(layout: LeafLayout) -> BatchedGet {
+    pub fn new(layout: PoolLeafLayout) -> BatchedGet {
         BatchedGet {
             aims: Vec::new(),
             wire: Vec::new(),
-            leaf: Leaf::new(layout),
+            leaf: PoolLeaf::new(layout),
             seen: Vec::new(),
             values: Vec::new(),
             value_bytes: layout.geometry().shape().value_bytes,
@@ -85,7 +85,7 @@ impl BatchedGet {
     }
 }
 
-impl<E: Endpoint> Tree<E> {
+impl<E: Endpoint> ChimeTree<E> {
     /// Reads the neighborhoods of keys by one post, and passes each certain value with the number
     /// of its key to `found`. Returns the numbers of the other keys. One round trip, or none if no
     /// parents of leaves are cached.
@@ -121,10 +121,10 @@ impl<E: Endpoint> Tree<E> {
         session.get_once(keys, batch).await.is_ok() && session.is_valid().await.unwrap_or(false)
     }
 
-    /// Passes the value of a key that [`get_batch`](Tree::get_batch) has not found to `found`.
+    /// Passes the value of a key that [`get_batch`](ChimeTree::get_batch) has not found to `found`.
     ///
     /// # Errors
-    /// `Key`, and the nodes' errors.
+    /// `AuthenticationKey`, and the nodes' errors.
     pub(crate) async fn search_missed<R>(
         &self,
         key: &[u8],
@@ -145,7 +145,7 @@ impl<E: Endpoint> Tree<E> {
     }
 }
 
-impl<E: Endpoint> Session<'_, E> {
+impl<E: Endpoint> ChimeSession<'_, E> {
     /// Reads the neighborhoods of keys once.
     pub(super) async fn get_once<K: AsRef<[u8]>>(
         &self,
@@ -159,7 +159,10 @@ impl<E: Endpoint> Session<'_, E> {
         }
         for aim in &batch.aims {
             if aim.uses_hotspots {
-                self.tree.endpoint.charge(Work::Speculation).await;
+                self.tree
+                    .endpoint
+                    .charge(ClientProcessorWork::Speculation)
+                    .await;
             }
         }
         let aims = batch.aims.iter();
@@ -213,7 +216,7 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// Reads the neighborhood of each key.
     async fn read_aims(&self, aims: &[Aim], wire: &mut [u8]) -> Result<(), PoolError> {
-        let mut verbs = SmallVec::<[Verb<'_>; READS_MAX]>::new();
+        let mut verbs = SmallVec::<[FabricVerb<'_>; READS_MAX]>::new();
         verbs.reserve(READS_MAX * aims.len());
         let mut rest = wire;
         let mut part = |bytes: usize| {
@@ -224,7 +227,7 @@ impl<E: Endpoint> Session<'_, E> {
         for aim in aims {
             let [before, behind] = [part(COUNTER_BYTES), part(COUNTER_BYTES)];
             let at = self.leaf_at(aim.leaf);
-            let mut read = |from, into| verbs.push(Verb::Read { from, into });
+            let mut read = |from, into| verbs.push(FabricVerb::Read { from, into });
             if self.tree.has_counters {
                 read(at.counter(), before);
             }
@@ -249,7 +252,7 @@ impl<E: Endpoint> Session<'_, E> {
         aim: &Aim,
         wire: &[u8],
         key: &[u8],
-        leaf: &mut Leaf,
+        leaf: &mut PoolLeaf,
         values: &mut Vec<u8>,
     ) -> Got {
         let neighborhood = self.neighborhood(aim);
@@ -270,7 +273,7 @@ impl<E: Endpoint> Session<'_, E> {
         {
             // If the key may be in this leaf it is, whatever the sibling is.
             let place = self.place_beside(direct.sibling(wire), aim.sibling, true);
-            if matches!(place, Place::Unknown) {
+            if matches!(place, LeafRelativePosition::Unknown) {
                 return Got::Nothing;
             }
             direct.append_value(
@@ -301,25 +304,28 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// Searches a leaf's neighborhood for a key: returns its slot, or the reason why it is not
     /// found.
-    fn look(&self, aim: &Aim, leaf: &Leaf, key: &[u8]) -> Result<usize, Got> {
+    fn look(&self, aim: &Aim, leaf: &PoolLeaf, key: &[u8]) -> Result<usize, Got> {
         let group = self.neighborhood(aim).group;
         let place = self.place_by(group, aim.sibling, true, leaf, key);
-        if !matches!(place, Place::Here | Place::HereOrRight(_)) {
+        if !matches!(
+            place,
+            LeafRelativePosition::Here | LeafRelativePosition::HereOrRight(_)
+        ) {
             return Err(Got::Nothing);
         }
         match hopscotch::lookup_at(leaf, aim.home, key) {
-            Lookup::Found(slot) => {
+            NeighborhoodLookup::Found(slot) => {
                 self.admit_aim(aim, slot, key);
                 Ok(slot)
             }
-            Lookup::Absent
-                if matches!(place, Place::Here)
+            NeighborhoodLookup::Absent
+                if matches!(place, LeafRelativePosition::Here)
                     && (self.tree.has_counters || !self.tree.leaves.has_bitmaps()) =>
             {
                 Err(Got::Absent)
             }
-            Lookup::Absent => Err(Got::Missed(aim.leaf, leaf.entry_versions(aim.home))),
-            Lookup::Moved => Err(Got::Nothing),
+            NeighborhoodLookup::Absent => Err(Got::Missed(aim.leaf, leaf.entry_versions(aim.home))),
+            NeighborhoodLookup::Moved => Err(Got::Nothing),
         }
     }
 }

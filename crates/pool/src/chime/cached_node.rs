@@ -1,6 +1,6 @@
 //! Internal nodes in the form of the cache: children and separators, without unused entries.
 
-use crate::cache::{Cached, HEADER_BYTES, partition, prefix};
+use crate::cache::{CacheableNode, HEADER_BYTES, partition, prefix};
 use crate::layout::InternalNode;
 use crate::layout::internal::{Route, address};
 use nearfield_fabric::recovery::epochs::Epoch;
@@ -163,7 +163,7 @@ impl CachedNode {
     }
 }
 
-impl Cached for CachedNode {
+impl CacheableNode for CachedNode {
     fn address(&self) -> GlobalAddress {
         self.address
     }
@@ -207,15 +207,15 @@ impl Cached for CachedNode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{Geometry, InternalLayout, Shape};
+    use crate::layout::{Geometry, InternalLayout, PoolIndexShape};
     use nearfield_fabric::NodeId;
 
     #[test]
     fn keys_of_any_length_lead_where_the_node_says() {
         for key_bytes in [2, 7, 8, 9, 16] {
-            let shape = Shape {
+            let shape = PoolIndexShape {
                 key_bytes,
-                ..Shape::default()
+                ..PoolIndexShape::default()
             };
             let geometry = Geometry::new(shape).expect("the shape is possible");
             let at = |number: u64| GlobalAddress::new(NodeId(1), number * 64);
@@ -271,9 +271,9 @@ mod tests {
             (16, 3),
             (16, 13),
         ] {
-            let shape = Shape {
+            let shape = PoolIndexShape {
                 key_bytes,
-                ..Shape::default()
+                ..PoolIndexShape::default()
             };
             let geometry = Geometry::new(shape).expect("the shape is possible");
             let at = |number: u64| GlobalAddress::new(NodeId(1), number * 64);

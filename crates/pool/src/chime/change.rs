@@ -2,22 +2,22 @@
 
 use super::BACK_OFF;
 use super::leaf_lock_word::LeafLockWord;
-use super::lock::{Lock, Writes};
+use super::lock::{ChimeLockWrites, ChimeNodeLock};
 use super::node_io::Buffers;
 use super::overwrite_hints::OverwriteHint;
 use super::recover::WAY_NODES_MAX;
-use super::route::Way;
-use super::search::Place;
-use super::session::Session;
+use super::route::ChimeLeafRoute;
+use super::search::LeafRelativePosition;
+use super::session::ChimeSession;
 use crate::canary::Check;
 use crate::error::PoolError;
-use crate::hopscotch::{self, Lookup};
-use crate::layout::{Leaf, LockWord, Slots};
-use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, Work};
+use crate::hopscotch::{self, NeighborhoodLookup};
+use crate::layout::{LeafSlotRange, LockWord, PoolLeaf};
+use nearfield_fabric::{ClientProcessorWork, Endpoint, GlobalAddress, LINE_BYTES};
 
 /// The new state of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub enum KeyChangeDecision {
     /// The key stays as it is.
     Keep,
     /// The key gets this value.
@@ -64,39 +64,42 @@ enum Scope {
 }
 
 /// The changes to a leaf.
-struct Change {
+struct ChimeLeafChange {
     /// The slots to write.
-    written: Slots,
+    written: LeafSlotRange,
     scope: Scope,
     /// Number of entries that the leaf gains.
     more: isize,
 }
 
 /// A leaf whose lock is held.
-struct Locked<'t> {
-    way: Way,
-    lock: Lock<'t>,
+struct ChimeLockedLeaf<'t> {
+    way: ChimeLeafRoute,
+    lock: ChimeNodeLock<'t>,
     /// The word before the lock was taken, which also releases it if nothing changes.
     word: LockWord,
-    leaf: Leaf,
+    leaf: PoolLeaf,
     /// The slots that are known: from the key's home on, or the one of the key.
-    known: Slots,
+    known: LeafSlotRange,
     /// The slot of the key.
     slot: Option<usize>,
 }
 
-impl<E: Endpoint> Session<'_, E> {
+impl<E: Endpoint> ChimeSession<'_, E> {
     /// Changes a key as `decide` returns, and returns the old value. `decide` gets the old value,
     /// and is called again if its decision came too late.
     pub(super) async fn change(
         &self,
         key: &[u8],
         intent: Intent,
-        mut decide: impl AsyncFnMut(Option<&[u8]>) -> Result<Decision, PoolError>,
+        mut decide: impl AsyncFnMut(Option<&[u8]>) -> Result<KeyChangeDecision, PoolError>,
     ) -> Result<Option<Vec<u8>>, PoolError> {
         let uses_hotspots = self.uses_hotspots();
         if uses_hotspots {
-            self.tree.endpoint.charge(Work::Speculation).await;
+            self.tree
+                .endpoint
+                .charge(ClientProcessorWork::Speculation)
+                .await;
         }
         let mut patience = self.patience();
         loop {
@@ -114,22 +117,22 @@ impl<E: Endpoint> Session<'_, E> {
                     return Err(error);
                 }
             };
-            let removes = decision == Decision::Remove;
+            let removes = decision == KeyChangeDecision::Remove;
             let change = match (decision, locked.slot) {
-                (Decision::Put(value), Some(slot)) => self.replace(leaf, slot, &value),
-                (Decision::Remove, Some(slot)) => Change {
+                (KeyChangeDecision::Put(value), Some(slot)) => self.replace(leaf, slot, &value),
+                (KeyChangeDecision::Remove, Some(slot)) => ChimeLeafChange {
                     written: hopscotch::remove(leaf, slot),
                     scope: Scope::Entries,
                     more: -1,
                 },
-                (Decision::Put(value), None) => {
+                (KeyChangeDecision::Put(value), None) => {
                     if self.insert_into(locked, key, &value).await? {
                         return Ok(None);
                     }
                     self.renew().await?;
                     continue;
                 }
-                (Decision::Keep, _) | (Decision::Remove, None) => {
+                (KeyChangeDecision::Keep, _) | (KeyChangeDecision::Remove, None) => {
                     self.unlock(locked.lock, locked.word.to_bits())?;
                     return Ok(before);
                 }
@@ -157,19 +160,19 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// Puts another value into a slot. If changes that are not atomic are recorded, more changes
     /// are atomic if only the value is written; then no other part of the leaf must be known.
-    fn replace(&self, leaf: &mut Leaf, slot: usize, value: &[u8]) -> Change {
+    fn replace(&self, leaf: &mut PoolLeaf, slot: usize, value: &[u8]) -> ChimeLeafChange {
         let lines = self.tree.endpoint.atomic_bytes() >= LINE_BYTES;
         let at = self.tree.leaves.value_in_a_line(slot);
         let alone = at.filter(|_| self.tree.owner.is_some() && lines);
         let (written, scope) = if let Some(at) = alone {
             leaf.set_value(slot, value);
             let at = at as u64;
-            let written = Slots::new(slot, 1, self.tree.leaves.span());
+            let written = LeafSlotRange::new(slot, 1, self.tree.leaves.span());
             (written, Scope::Value { slot, at })
         } else {
             (hopscotch::replace(leaf, slot, value), Scope::Entries)
         };
-        Change {
+        ChimeLeafChange {
             written,
             scope,
             more: 0,
@@ -180,7 +183,7 @@ impl<E: Endpoint> Session<'_, E> {
     /// lock was held for too long; then nothing was done.
     async fn insert_into(
         &self,
-        mut locked: Locked<'_>,
+        mut locked: ChimeLockedLeaf<'_>,
         key: &[u8],
         value: &[u8],
     ) -> Result<bool, PoolError> {
@@ -193,7 +196,7 @@ impl<E: Endpoint> Session<'_, E> {
                     true if self.moves_are_node_writes() => Scope::Node,
                     true => Scope::Moves,
                 };
-                let change = Change {
+                let change = ChimeLeafChange {
                     written: inserted.written,
                     scope,
                     more: isize::from(!inserted.replaced),
@@ -217,7 +220,7 @@ impl<E: Endpoint> Session<'_, E> {
             self.read_more(address, &segments, buffers, &mut locked.leaf)
                 .await?;
         }
-        let Locked {
+        let ChimeLockedLeaf {
             way, lock, leaf, ..
         } = locked;
         self.divide(way.leaf, lock, leaf, key, value).await
@@ -227,15 +230,15 @@ impl<E: Endpoint> Session<'_, E> {
     /// if the lock was held for too long; then nothing was done.
     async fn write_back(
         &self,
-        locked: Locked<'_>,
-        change: Change,
+        locked: ChimeLockedLeaf<'_>,
+        change: ChimeLeafChange,
     ) -> Result<Option<LockWord>, PoolError> {
-        let Change {
+        let ChimeLeafChange {
             written,
             scope,
             more,
         } = change;
-        let Locked {
+        let ChimeLockedLeaf {
             way,
             lock,
             word,
@@ -268,13 +271,13 @@ impl<E: Endpoint> Session<'_, E> {
     fn writes_of(
         &self,
         address: GlobalAddress,
-        leaf: &Leaf,
-        written: Slots,
+        leaf: &PoolLeaf,
+        written: LeafSlotRange,
         scope: Scope,
-    ) -> Writes {
+    ) -> ChimeLockWrites {
         let segments = match scope {
             Scope::Value { slot, at } => {
-                return Writes {
+                return ChimeLockWrites {
                     marks: Vec::new(),
                     writes: vec![(address.plus(at), leaf.value(slot).to_vec())],
                 };
@@ -290,11 +293,11 @@ impl<E: Endpoint> Session<'_, E> {
     /// better route by now.
     async fn lock_for(
         &self,
-        mut way: Way,
+        mut way: ChimeLeafRoute,
         key: &[u8],
         intent: Intent,
         uses_hotspots: bool,
-    ) -> Result<Option<Locked<'_>>, PoolError> {
+    ) -> Result<Option<ChimeLockedLeaf<'_>>, PoolError> {
         let hints = &self.tree.node.overwrite_hints;
         for _ in 0..WAY_NODES_MAX {
             let locked = if uses_hotspots
@@ -314,15 +317,15 @@ impl<E: Endpoint> Session<'_, E> {
             let segments = self.tree.leaves.with_metadata(locked.known);
             let place = self.place(&locked.way, leaf, &segments, key);
             let stays = match place {
-                Place::Here => true,
-                Place::HereOrRight(_) => {
+                LeafRelativePosition::Here => true,
+                LeafRelativePosition::HereOrRight(_) => {
                     locked.slot.is_some()
                         || has_known_greater(&locked, key)
                         // With a cached parent, a new route is found as quickly as the greatest key
                         // is read.
                         || locked.way.kept.is_none() && self.has_greater(&locked, key).await?
                 }
-                Place::Right(_) | Place::Unknown => false,
+                LeafRelativePosition::Right(_) | LeafRelativePosition::Unknown => false,
             };
             if stays {
                 if uses_hotspots && let Some(slot) = locked.slot {
@@ -334,8 +337,8 @@ impl<E: Endpoint> Session<'_, E> {
             self.forget(&locked.way);
             way = locked.way;
             match place {
-                Place::Right(sibling) => way.leaf = sibling,
-                Place::HereOrRight(_) if way.kept.is_none() => {
+                LeafRelativePosition::Right(sibling) => way.leaf = sibling,
+                LeafRelativePosition::HereOrRight(_) if way.kept.is_none() => {
                     // The client that has divided the leaf updates its parent.
                     self.tree.endpoint.sleep(BACK_OFF).await;
                     return Ok(None);
@@ -351,11 +354,11 @@ impl<E: Endpoint> Session<'_, E> {
     /// section 4.2.
     async fn lock_then_read(
         &self,
-        way: Way,
+        way: ChimeLeafRoute,
         key: &[u8],
         intent: Intent,
         uses_hotspots: bool,
-    ) -> Result<Locked<'_>, PoolError> {
+    ) -> Result<ChimeLockedLeaf<'_>, PoolError> {
         let lock = self.lock_in_turn(self.leaf_at(way.leaf), &mut []).await?;
         let Some(word) = lock.before.map(LockWord::from_bits) else {
             return self.read_abandoned(way, lock, key).await;
@@ -365,19 +368,19 @@ impl<E: Endpoint> Session<'_, E> {
             && !matches!(intent, Intent::Remove | Intent::Alter)
             && let Some((leaf, slot)) = self.speculate(&way, key).await?
         {
-            return Ok(Locked {
+            return Ok(ChimeLockedLeaf {
                 way,
                 lock,
                 word,
                 leaf,
-                known: Slots::new(slot, 1, self.tree.leaves.span()),
+                known: LeafSlotRange::new(slot, 1, self.tree.leaves.span()),
                 slot: Some(slot),
             });
         }
         let known = self.slots_for(key, intent, word);
         let segments = self.tree.leaves.with_metadata(known);
         let leaf = self.read_leaf(way.leaf, &segments).await?;
-        Ok(Locked {
+        Ok(ChimeLockedLeaf {
             slot: found(&leaf, key),
             way,
             lock,
@@ -391,18 +394,22 @@ impl<E: Endpoint> Session<'_, E> {
     /// slot of the returned leaf is valid, not its content.
     async fn lock_known(
         &self,
-        way: Way,
+        way: ChimeLeafRoute,
         key: &[u8],
         known: OverwriteHint,
-    ) -> Result<Locked<'_>, PoolError> {
+    ) -> Result<ChimeLockedLeaf<'_>, PoolError> {
         let lock = self.lock_in_turn(self.leaf_at(way.leaf), &mut []).await?;
         let Some(word) = lock.before.map(LockWord::from_bits) else {
             return self.read_abandoned(way, lock, key).await;
         };
         let is_there = self.tree.lock_words.stamp(word) == Some(known.stamp);
         let (leaf, known, slot) = if is_there || !Check::Stamps.is_made() {
-            let known_slot = Slots::new(known.slot, 1, self.tree.leaves.span());
-            (Leaf::new(self.tree.leaves), known_slot, Some(known.slot))
+            let known_slot = LeafSlotRange::new(known.slot, 1, self.tree.leaves.span());
+            (
+                PoolLeaf::new(self.tree.leaves),
+                known_slot,
+                Some(known.slot),
+            )
         } else {
             let known = self
                 .tree
@@ -413,7 +420,7 @@ impl<E: Endpoint> Session<'_, E> {
             let slot = found(&leaf, key);
             (leaf, known, slot)
         };
-        Ok(Locked {
+        Ok(ChimeLockedLeaf {
             way,
             lock,
             word,
@@ -425,7 +432,11 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// Takes a leaf's lock and reads the key's neighborhood in the same round trip, which most
     /// changes need.
-    async fn lock_and_read(&self, way: Way, key: &[u8]) -> Result<Locked<'_>, PoolError> {
+    async fn lock_and_read(
+        &self,
+        way: ChimeLeafRoute,
+        key: &[u8],
+    ) -> Result<ChimeLockedLeaf<'_>, PoolError> {
         let at = self.leaf_at(way.leaf);
         let known = self
             .tree
@@ -437,12 +448,12 @@ impl<E: Endpoint> Session<'_, E> {
         let Some(word) = lock.before.map(LockWord::from_bits) else {
             return self.read_abandoned(way, lock, key).await;
         };
-        let mut leaf = Leaf::new(self.tree.leaves);
+        let mut leaf = PoolLeaf::new(self.tree.leaves);
         if !buffers.take_in(&segments, &mut leaf) {
             self.read_more(way.leaf, &segments, buffers, &mut leaf)
                 .await?;
         }
-        Ok(Locked {
+        Ok(ChimeLockedLeaf {
             slot: found(&leaf, key),
             way,
             lock,
@@ -455,13 +466,13 @@ impl<E: Endpoint> Session<'_, E> {
     /// Reads all of a leaf with a lock that a dead client held, so that its former word is unknown.
     async fn read_abandoned<'t>(
         &'t self,
-        way: Way,
-        lock: Lock<'t>,
+        way: ChimeLeafRoute,
+        lock: ChimeNodeLock<'t>,
         key: &[u8],
-    ) -> Result<Locked<'t>, PoolError> {
+    ) -> Result<ChimeLockedLeaf<'t>, PoolError> {
         let whole = self.tree.leaves.whole();
         let leaf = self.read_leaf(way.leaf, &whole).await?;
-        Ok(Locked {
+        Ok(ChimeLockedLeaf {
             word: self.tree.lock_words.of_leaf(&leaf, &lock),
             slot: found(&leaf, key),
             known: self.tree.leaves.all_slots(key),
@@ -473,7 +484,7 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// Returns the slots that a change must know: the possible slots of the key and, for an insert,
     /// as many as the lock word requires to find an empty one.
-    fn slots_for(&self, key: &[u8], intent: Intent, word: LockWord) -> Slots {
+    fn slots_for(&self, key: &[u8], intent: Intent, word: LockWord) -> LeafSlotRange {
         let neighborhood = self
             .tree
             .leaves
@@ -498,7 +509,11 @@ impl<E: Endpoint> Session<'_, E> {
     /// belong to the right of it, although the read part of the leaf has none. Reads the slot that
     /// the lock word names as that of the greatest key; one round trip. Source: CHIME, section
     /// 4.2.3, right-turn test.
-    async fn has_greater(&self, locked: &Locked<'_>, key: &[u8]) -> Result<bool, PoolError> {
+    async fn has_greater(
+        &self,
+        locked: &ChimeLockedLeaf<'_>,
+        key: &[u8],
+    ) -> Result<bool, PoolError> {
         let known = locked.known;
         let greatest = self.tree.lock_words.max_slot(locked.word);
         if known.contains(greatest) || greatest >= self.tree.leaves.span() {
@@ -511,19 +526,19 @@ impl<E: Endpoint> Session<'_, E> {
 }
 
 /// Returns true if the read part of a leaf has a key not less than `key`.
-fn has_known_greater(locked: &Locked<'_>, key: &[u8]) -> bool {
+fn has_known_greater(locked: &ChimeLockedLeaf<'_>, key: &[u8]) -> bool {
     let mut known = locked.known.iter();
     known.any(|slot| is_greater(&locked.leaf, slot, key))
 }
 
-fn is_greater(leaf: &Leaf, slot: usize, key: &[u8]) -> bool {
+fn is_greater(leaf: &PoolLeaf, slot: usize, key: &[u8]) -> bool {
     leaf.key(slot).is_some_and(|other| other >= key)
 }
 
 /// Returns the slot of a key.
-fn found(leaf: &Leaf, key: &[u8]) -> Option<usize> {
+fn found(leaf: &PoolLeaf, key: &[u8]) -> Option<usize> {
     match hopscotch::lookup(leaf, key) {
-        Lookup::Found(slot) => Some(slot),
-        Lookup::Absent | Lookup::Moved => None,
+        NeighborhoodLookup::Found(slot) => Some(slot),
+        NeighborhoodLookup::Absent | NeighborhoodLookup::Moved => None,
     }
 }

@@ -5,14 +5,17 @@
 //! An operation consists of pieces. Each has a session of its own, so that it may follow addresses
 //! of leaves, and counts only if that was valid to its end. A piece ends at a key.
 
-use super::Tree;
-use super::session::Session;
+use super::ChimeTree;
+use super::session::ChimeSession;
 use crate::error::PoolError;
-use crate::filtered::{Aggregates, End, Filter, LeafProgram, Programs, ScanRange, Walk, number};
+use crate::filtered::{
+    LeafProgram, LeafProgramEnd, PoolProgramExecutor, PoolScanRange, ScanAggregates,
+    ScanResultKind, ValueFilter, number,
+};
 use crate::index::Entry;
-use crate::layout::Leaf;
+use crate::layout::PoolLeaf;
 use nearfield_fabric::{Endpoint, GlobalAddress};
-use nearfield_offload::traversal::Outcome;
+use nearfield_offload::traversal::TraversalOutcome;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Number of leaves after which a piece ends, so that it does not delay the reclamation of memory.
@@ -57,44 +60,44 @@ impl LeafCounters {
 
 /// The request of a scan.
 #[derive(Clone, Copy, Debug)]
-struct Request<'r> {
-    walk: Walk,
-    range: &'r ScanRange,
-    filter: &'r Filter,
+struct FilteredScanRequest<'r> {
+    walk: ScanResultKind,
+    range: &'r PoolScanRange,
+    filter: &'r ValueFilter,
     /// Number of entries that a client reads itself at once.
     reads: usize,
 }
 
 /// The result for the beginning of a range.
 #[derive(Debug, Default)]
-struct Piece {
-    aggregates: Aggregates,
+struct FilteredScanPiece {
+    aggregates: ScanAggregates,
     entries: Vec<Entry>,
     /// The rest of the range.
-    rest: Option<ScanRange>,
+    rest: Option<PoolScanRange>,
     at_nodes: u64,
     refused: bool,
 }
 
-impl Piece {
+impl FilteredScanPiece {
     /// Adds an entry, if it was asked for.
-    fn take(&mut self, request: &Request<'_>, key: &[u8], value: &[u8]) {
+    fn take(&mut self, request: &FilteredScanRequest<'_>, key: &[u8], value: &[u8]) {
         let word = number(value);
         if !request.range.contains(key) || !request.filter.matches(word) {
             return;
         }
         match request.walk {
-            Walk::Aggregates => self.aggregates.extend([word]),
-            Walk::Entries => self.entries.push((key.to_vec(), value.to_vec())),
+            ScanResultKind::Aggregates => self.aggregates.extend([word]),
+            ScanResultKind::Entries => self.entries.push((key.to_vec(), value.to_vec())),
         }
     }
 
     /// Adds the results of a program.
-    fn take_all(&mut self, request: &Request<'_>, outcome: &Outcome) {
+    fn take_all(&mut self, request: &FilteredScanRequest<'_>, outcome: &TraversalOutcome) {
         self.at_nodes += LeafProgram::leaves(outcome);
         match request.walk {
-            Walk::Aggregates => self.aggregates.join(&LeafProgram::aggregates(outcome)),
-            Walk::Entries => {
+            ScanResultKind::Aggregates => self.aggregates.join(&LeafProgram::aggregates(outcome)),
+            ScanResultKind::Entries => {
                 let entries = LeafProgram::entries(outcome);
                 let entries = entries.map(|(key, value)| {
                     let key = request.range.key_of(key);
@@ -106,30 +109,30 @@ impl Piece {
     }
 }
 
-impl<E: Endpoint> Tree<E> {
+impl<E: Endpoint> ChimeTree<E> {
     /// Returns the aggregates of the values in a range that a filter selects; the first eight bytes
     /// of a value count ([`number`]). As in a scan, each entry has its state at some time of the
     /// call.
     ///
     /// If keys and values are words of eight bytes, the memory nodes that `programs` reaches read
     /// their leaves themselves. Otherwise, or if they refuse, this client reads them, with the same
-    /// result: [`leaf_reads`](Tree::leaf_reads) reports both.
+    /// result: [`leaf_reads`](ChimeTree::leaf_reads) reports both.
     ///
     /// # Errors
-    /// `Key`, and the nodes' errors.
+    /// `AuthenticationKey`, and the nodes' errors.
     pub async fn aggregate(
         &self,
-        range: &ScanRange,
-        filter: &Filter,
-        mut programs: Option<&mut (dyn Programs + '_)>,
-    ) -> Result<Aggregates, PoolError> {
+        range: &PoolScanRange,
+        filter: &ValueFilter,
+        mut programs: Option<&mut (dyn PoolProgramExecutor + '_)>,
+    ) -> Result<ScanAggregates, PoolError> {
         range.check(self.leaves.geometry().shape().key_bytes)?;
-        let mut aggregates = Aggregates::default();
+        let mut aggregates = ScanAggregates::default();
         let mut rest = Some(range.clone());
         let mut reads = READ_MIN;
         while let Some(range) = rest {
-            let request = Request {
-                walk: Walk::Aggregates,
+            let request = FilteredScanRequest {
+                walk: ScanResultKind::Aggregates,
                 range: &range,
                 filter,
                 reads,
@@ -145,19 +148,19 @@ impl<E: Endpoint> Tree<E> {
 
     /// Returns entries at the beginning of a range that a filter selects, in ascending order, and
     /// the rest of the range. There may be no entry although the rest is not empty. Otherwise like
-    /// [`aggregate`](Tree::aggregate).
+    /// [`aggregate`](ChimeTree::aggregate).
     ///
     /// # Errors
-    /// `Key`, and the nodes' errors.
+    /// `AuthenticationKey`, and the nodes' errors.
     pub async fn select(
         &self,
-        range: &ScanRange,
-        filter: &Filter,
-        programs: Option<&mut (dyn Programs + '_)>,
-    ) -> Result<(Vec<Entry>, Option<ScanRange>), PoolError> {
+        range: &PoolScanRange,
+        filter: &ValueFilter,
+        programs: Option<&mut (dyn PoolProgramExecutor + '_)>,
+    ) -> Result<(Vec<Entry>, Option<PoolScanRange>), PoolError> {
         range.check(self.leaves.geometry().shape().key_bytes)?;
-        let request = Request {
-            walk: Walk::Entries,
+        let request = FilteredScanRequest {
+            walk: ScanResultKind::Entries,
             range,
             filter,
             reads: READ_MAX / 4,
@@ -175,11 +178,11 @@ impl<E: Endpoint> Tree<E> {
     /// Reads the beginning of a range, in a session of its own.
     async fn piece(
         &self,
-        request: &Request<'_>,
-        mut programs: Option<&mut (dyn Programs + '_)>,
-    ) -> Result<Piece, PoolError> {
+        request: &FilteredScanRequest<'_>,
+        mut programs: Option<&mut (dyn PoolProgramExecutor + '_)>,
+    ) -> Result<FilteredScanPiece, PoolError> {
         if request.range.is_empty() || request.filter.selected().is_none() {
-            return Ok(Piece::default());
+            return Ok(FilteredScanPiece::default());
         }
         let piece = self
             .run(async |session| {
@@ -194,29 +197,32 @@ impl<E: Endpoint> Tree<E> {
     }
 }
 
-impl<E: Endpoint> Session<'_, E> {
+impl<E: Endpoint> ChimeSession<'_, E> {
     async fn piece(
         &self,
-        request: &Request<'_>,
-        programs: Option<&mut (dyn Programs + '_)>,
-    ) -> Result<Piece, PoolError> {
+        request: &FilteredScanRequest<'_>,
+        programs: Option<&mut (dyn PoolProgramExecutor + '_)>,
+    ) -> Result<FilteredScanPiece, PoolError> {
         let mut refused = false;
         if let Some(programs) = programs
             && let Some(program) = self.tree.programs.get(request.walk)
         {
             match self.walk(request, program, programs).await? {
-                Walked::Piece(piece) => return Ok(piece),
-                Walked::Gone => {}
-                Walked::Refused => refused = true,
+                FilteredWalkOutcome::Piece(piece) => return Ok(piece),
+                FilteredWalkOutcome::Gone => {}
+                FilteredWalkOutcome::Refused => refused = true,
             }
         }
         let piece = self.read_piece(request).await?;
-        Ok(Piece { refused, ..piece })
+        Ok(FilteredScanPiece { refused, ..piece })
     }
 
     /// Reads the beginning of a range like a scan.
-    async fn read_piece(&self, request: &Request<'_>) -> Result<Piece, PoolError> {
-        let mut piece = Piece::default();
+    async fn read_piece(
+        &self,
+        request: &FilteredScanRequest<'_>,
+    ) -> Result<FilteredScanPiece, PoolError> {
+        let mut piece = FilteredScanPiece::default();
         let entries = self.scan_from(&request.range.low, request.reads).await?;
         for (key, value) in &entries {
             piece.take(request, key, value);
@@ -232,17 +238,17 @@ impl<E: Endpoint> Session<'_, E> {
     /// Runs a program that walks from leaf to leaf.
     async fn walk(
         &self,
-        request: &Request<'_>,
+        request: &FilteredScanRequest<'_>,
         program: &LeafProgram,
-        programs: &mut (dyn Programs + '_),
-    ) -> Result<Walked, PoolError> {
+        programs: &mut (dyn PoolProgramExecutor + '_),
+    ) -> Result<FilteredWalkOutcome, PoolError> {
         let (Some(words), Some(selected)) = (request.range.words(), request.filter.selected())
         else {
-            return Ok(Walked::Refused);
+            return Ok(FilteredWalkOutcome::Refused);
         };
-        let mut piece = Piece::default();
+        let mut piece = FilteredScanPiece::default();
         let Some(words) = words else {
-            return Ok(Walked::Piece(piece));
+            return Ok(FilteredWalkOutcome::Piece(piece));
         };
         let way = self.find_leaf(&request.range.low).await?;
         let mut leaf = way.leaf;
@@ -251,38 +257,38 @@ impl<E: Endpoint> Session<'_, E> {
             let query = program.query(leaf, words, selected);
             let run = programs.run(&query, leaves * program.iterations_a_leaf());
             let Ok(outcome) = run else {
-                return Ok(Walked::Refused);
+                return Ok(FilteredWalkOutcome::Refused);
             };
             let end = program.end(&outcome);
-            if let End::Refused(_) = end {
-                return Ok(Walked::Refused);
+            if let LeafProgramEnd::Refused(_) = end {
+                return Ok(FilteredWalkOutcome::Refused);
             }
             piece.take_all(request, &outcome);
             let at = match end {
-                End::Done => return Ok(Walked::Piece(piece)),
-                End::Full(_) => {
+                LeafProgramEnd::Done => return Ok(FilteredWalkOutcome::Piece(piece)),
+                LeafProgramEnd::Full(_) => {
                     let last = piece.entries.iter().map(|(key, _)| key).max();
                     piece.rest = last.and_then(|last| request.range.behind(last));
-                    return Ok(Walked::Piece(piece));
+                    return Ok(FilteredWalkOutcome::Piece(piece));
                 }
-                End::Before(leaf) => leaf,
-                End::Gone | End::Refused(_) => {
+                LeafProgramEnd::Before(leaf) => leaf,
+                LeafProgramEnd::Gone | LeafProgramEnd::Refused(_) => {
                     self.forget(&way);
-                    return Ok(Walked::Gone);
+                    return Ok(FilteredWalkOutcome::Gone);
                 }
             };
             match self.read_one(request, at, &mut piece).await? {
-                Read::Last => return Ok(Walked::Piece(piece)),
-                Read::Gone => {
+                FilteredLeafRead::Last => return Ok(FilteredWalkOutcome::Piece(piece)),
+                FilteredLeafRead::Gone => {
                     self.forget(&way);
-                    return Ok(Walked::Gone);
+                    return Ok(FilteredWalkOutcome::Gone);
                 }
-                Read::Leaf { greatest, sibling } => {
+                FilteredLeafRead::Leaf { greatest, sibling } => {
                     if piece.at_nodes >= PIECE_LEAVES
                         && let Some(greatest) = greatest
                     {
                         piece.rest = request.range.behind(&greatest);
-                        return Ok(Walked::Piece(piece));
+                        return Ok(FilteredWalkOutcome::Piece(piece));
                     }
                     leaf = sibling;
                 }
@@ -293,13 +299,13 @@ impl<E: Endpoint> Session<'_, E> {
     /// Reads one leaf, and adds its entries.
     async fn read_one(
         &self,
-        request: &Request<'_>,
+        request: &FilteredScanRequest<'_>,
         at: GlobalAddress,
-        piece: &mut Piece,
-    ) -> Result<Read, PoolError> {
-        let leaf: Leaf = self.read_settled(at).await?;
+        piece: &mut FilteredScanPiece,
+    ) -> Result<FilteredLeafRead, PoolError> {
+        let leaf: PoolLeaf = self.read_settled(at).await?;
         if !leaf.is_valid(0) {
-            return Ok(Read::Gone);
+            return Ok(FilteredLeafRead::Gone);
         }
         for slot in leaf.occupied() {
             if let Some(key) = leaf.key(slot) {
@@ -310,18 +316,18 @@ impl<E: Endpoint> Session<'_, E> {
         let is_beyond = greatest.is_some_and(|key| *key > *request.range.high);
         let sibling = leaf.sibling(0);
         Ok(if is_beyond || sibling.is_null() {
-            Read::Last
+            FilteredLeafRead::Last
         } else {
             let greatest = greatest.map(<[u8]>::to_vec);
-            Read::Leaf { greatest, sibling }
+            FilteredLeafRead::Leaf { greatest, sibling }
         })
     }
 }
 
 /// The outcome of a program's walk.
-enum Walked {
+enum FilteredWalkOutcome {
     /// The beginning of the range.
-    Piece(Piece),
+    Piece(FilteredScanPiece),
     /// A former leaf, which was one when the tree was read.
     Gone,
     /// A refusal: no memory node has run it.
@@ -329,7 +335,7 @@ enum Walked {
 }
 
 /// The outcome of reading a leaf.
-enum Read {
+enum FilteredLeafRead {
     /// The last leaf of the range.
     Last,
     /// A former leaf, which is no leaf any more.

@@ -13,7 +13,8 @@
 use super::owner::Owner;
 use crate::error::PoolError;
 use crate::layout::{
-    Arrangement, Geometry, InternalLayout, LeafLayout, Metadata, Shape, Validation,
+    Arrangement, Geometry, InternalLayout, LeafMetadataPosition, PoolIndexShape, PoolLeafLayout,
+    Validation,
 };
 use nearfield_fabric::recovery::epochs::{self, Epochs, TABLE_BYTES};
 use nearfield_fabric::recovery::owners::OwnerTable;
@@ -47,14 +48,14 @@ const LOCK_LEASES: u32 = 16;
 
 /// The position of the header of an index.
 #[derive(Clone, Debug)]
-pub(super) struct Header {
+pub(super) struct ChimeHeaderAddress {
     at: GlobalAddress,
     nodes: Vec<NodeId>,
 }
 
-impl Header {
-    pub fn new(at: GlobalAddress, nodes: &[NodeId]) -> Header {
-        Header {
+impl ChimeHeaderAddress {
+    pub fn new(at: GlobalAddress, nodes: &[NodeId]) -> ChimeHeaderAddress {
+        ChimeHeaderAddress {
             at,
             nodes: nodes.to_vec(),
         }
@@ -68,7 +69,11 @@ impl Header {
     }
 
     /// Creates the header of an index of this shape, without a root yet.
-    pub async fn create(&self, endpoint: &impl Endpoint, shape: &Shape) -> Result<(), PoolError> {
+    pub async fn create(
+        &self,
+        endpoint: &impl Endpoint,
+        shape: &PoolIndexShape,
+    ) -> Result<(), PoolError> {
         let bytes = u64::from(OWNERS) * WORD_BYTES;
         for word in self.directory_words() {
             let directory = endpoint.allocate(word.node(), bytes).await?;
@@ -96,7 +101,11 @@ impl Header {
     ///
     /// # Errors
     /// `Format`, `NoIndex`, and the nodes' errors.
-    pub async fn check(&self, endpoint: &impl Endpoint, shape: &Shape) -> Result<(), PoolError> {
+    pub async fn check(
+        &self,
+        endpoint: &impl Endpoint,
+        shape: &PoolIndexShape,
+    ) -> Result<(), PoolError> {
         let mut words = [0; 16];
         endpoint.read(self.at.plus(FORMAT_AT), &mut words).await?;
         let (found, sizes_found) = words.split_at((SIZES_AT - FORMAT_AT) as usize);
@@ -119,11 +128,11 @@ impl Header {
         retired_bytes: u64,
     ) -> Result<Epochs, PoolError> {
         let table = address(endpoint, self.at.plus(EPOCHS_AT)).await?;
-        let options = epochs::Options {
+        let options = epochs::EpochOptions {
             lease: lease * LOCK_LEASES,
             retired_bytes,
             ring_entries: RING_ENTRIES,
-            ..epochs::Options::default()
+            ..epochs::EpochOptions::default()
         };
         Ok(Epochs::register(endpoint, table, options).await?)
     }
@@ -168,11 +177,11 @@ fn owner_table(at: GlobalAddress, lease: Duration) -> OwnerTable {
 }
 
 /// Returns the slots for records of the largest change: two merged nodes, and their parent.
-fn options(geometry: Geometry) -> redo::Options {
-    let leaf = LeafLayout::new(geometry).lock_offset();
+fn options(geometry: Geometry) -> redo::RedoOptions {
+    let leaf = PoolLeafLayout::new(geometry).lock_offset();
     let internal = InternalLayout::new(geometry).wire_bytes();
     let key_bytes = geometry.shape().key_bytes;
-    redo::Options {
+    redo::RedoOptions {
         owners: OWNERS,
         slots: SLOTS,
         slot_bytes: 2 * internal.max(leaf) + internal + RECORD_HEADER_BYTES + key_bytes,
@@ -180,8 +189,8 @@ fn options(geometry: Geometry) -> redo::Options {
 }
 
 /// Returns a number that differs for shapes with different nodes.
-fn sizes(shape: &Shape) -> u64 {
-    let Shape {
+fn sizes(shape: &PoolIndexShape) -> u64 {
+    let PoolIndexShape {
         key_bytes,
         value_bytes,
         leaf_span,
@@ -192,7 +201,7 @@ fn sizes(shape: &Shape) -> u64 {
         arrangement,
     } = *shape;
     let flags = [
-        metadata == Metadata::Single,
+        metadata == LeafMetadataPosition::Single,
         validation == Validation::Fences,
         arrangement == Arrangement::Unordered,
         arrangement == Arrangement::Neighborhood,

@@ -1,7 +1,9 @@
 //! The lock word of a leaf while the lock is free.
 
-use super::lock::Lock;
-use crate::layout::{Arrangement, Leaf, LockWord, LockWordLayout, Shape, Slots, StampedLayout};
+use super::lock::ChimeNodeLock;
+use crate::layout::{
+    Arrangement, LeafSlotRange, LockWord, LockWordLayout, PoolIndexShape, PoolLeaf, StampedLayout,
+};
 
 /// The layout of the lock words of leaves.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +15,7 @@ pub(super) enum LeafLockWord {
 }
 
 impl LeafLockWord {
-    pub fn new(shape: &Shape) -> LeafLockWord {
+    pub fn new(shape: &PoolIndexShape) -> LeafLockWord {
         match shape.arrangement {
             Arrangement::Neighborhood => LeafLockWord::Stamped(StampedLayout::new(shape.leaf_span)),
             _ => LeafLockWord::Vacancy(LockWordLayout::new(shape.leaf_span)),
@@ -22,12 +24,12 @@ impl LeafLockWord {
 
     /// Returns the word of a fully known leaf whose keys may have left their slots under this lock
     /// or earlier.
-    pub fn of_leaf(&self, leaf: &Leaf, lock: &Lock<'_>) -> LockWord {
+    pub fn of_leaf(&self, leaf: &PoolLeaf, lock: &ChimeNodeLock<'_>) -> LockWord {
         self.stamped(self.of_new(leaf), lock)
     }
 
     /// Returns the word of a new leaf that no other client knows.
-    pub fn of_new(&self, leaf: &Leaf) -> LockWord {
+    pub fn of_new(&self, leaf: &PoolLeaf) -> LockWord {
         match self {
             LeafLockWord::Vacancy(layout) => layout.of_leaf(leaf),
             LeafLockWord::Stamped(layout) => layout.of_leaf(leaf),
@@ -35,7 +37,7 @@ impl LeafLockWord {
     }
 
     /// Returns the word of a leaf that a key has left under this lock.
-    pub fn stamped(&self, word: LockWord, lock: &Lock<'_>) -> LockWord {
+    pub fn stamped(&self, word: LockWord, lock: &ChimeNodeLock<'_>) -> LockWord {
         match self {
             LeafLockWord::Vacancy(_) => word,
             LeafLockWord::Stamped(layout) => {
@@ -57,9 +59,9 @@ impl LeafLockWord {
     pub fn after_write(
         &self,
         word: LockWord,
-        leaf: &Leaf,
-        written: Slots,
-        known: Slots,
+        leaf: &PoolLeaf,
+        written: LeafSlotRange,
+        known: LeafSlotRange,
         more: isize,
     ) -> LockWord {
         let word = match self {
@@ -77,7 +79,13 @@ impl LeafLockWord {
     /// Stores the slot of the greatest key in the word, as far as it is known. The key may have
     /// been moved, or there may be a greater one. It may also have been removed: then the slot that
     /// the word names does not matter.
-    fn with_greatest(&self, word: LockWord, leaf: &Leaf, known: Slots, written: Slots) -> LockWord {
+    fn with_greatest(
+        &self,
+        word: LockWord,
+        leaf: &PoolLeaf,
+        known: LeafSlotRange,
+        written: LeafSlotRange,
+    ) -> LockWord {
         let former = self.max_slot(word);
         if !known.contains(former) {
             return word;
@@ -111,7 +119,7 @@ impl LeafLockWord {
 
     /// Returns the slots from `home` on that an insert must read to find an empty one. `None` if
     /// that is unknown.
-    pub fn hop_range(&self, word: LockWord, home: usize) -> Option<Slots> {
+    pub fn hop_range(&self, word: LockWord, home: usize) -> Option<LeafSlotRange> {
         match self {
             LeafLockWord::Vacancy(layout) => layout.hop_range(word, home),
             LeafLockWord::Stamped(_) => None,

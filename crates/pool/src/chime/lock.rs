@@ -3,12 +3,14 @@
 use super::BACK_OFF;
 use super::node_io::NodeAt;
 use super::recovery_step::RecoveryStep;
-use super::session::Session;
+use super::session::ChimeSession;
 use crate::coordination::LocalLock;
 use crate::error::PoolError;
-use nearfield_fabric::recovery::lease::{Before, FIRST_SLEEP, HELD_BIT, Target, swap_and_read};
-use nearfield_fabric::recovery::redo::{self, Record, Taken};
-use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, MaskedSwap, Verb};
+use nearfield_fabric::recovery::lease::{
+    FIRST_SLEEP, HELD_BIT, PriorLockState, Target, swap_and_read,
+};
+use nearfield_fabric::recovery::redo::{self, RedoLockOutcome, RedoRecord};
+use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress, LINE_BYTES, MaskedSwap};
 use std::time::Duration;
 
 /// Bytes, and their target.
@@ -16,7 +18,7 @@ pub(super) type Write = (GlobalAddress, Vec<u8>);
 
 /// The writes to make under a lock.
 #[derive(Debug, Default)]
-pub(super) struct Writes {
+pub(super) struct ChimeLockWrites {
     /// Counters that are odd during the writes.
     pub marks: Vec<GlobalAddress>,
     pub writes: Vec<Write>,
@@ -27,13 +29,13 @@ pub(super) struct Writes {
 /// If it is dropped without a release, as after an error of a memory node, it stays held: one of
 /// the paper's forever, one with a lease until the lease expires.
 #[derive(Debug)]
-pub(super) struct Lock<'t> {
+pub(super) struct ChimeNodeLock<'t> {
     node: NodeAt,
     /// Time after which no write is made under the lock, even if its own lease lasts longer.
     bound: Duration,
     /// The word before the lock was taken; `None` if it is unknown, because the holder has died.
     pub before: Option<u64>,
-    leased: Option<redo::Locked<'t>>,
+    leased: Option<redo::RedoLockGuard<'t>>,
     /// The turn among the clients of the compute node. Dropped at the release of the lock.
     turn: Option<LocalLock<'t, u64>>,
 }
@@ -44,20 +46,20 @@ pub(super) struct Late;
 
 /// The state of a lock after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Then {
+pub(super) enum LockDisposition {
     /// The lock is released, with this word.
     Unlock(u64),
     Keep,
 }
 
-impl Writes {
-    pub fn extend(&mut self, more: Writes) {
+impl ChimeLockWrites {
+    pub fn extend(&mut self, more: ChimeLockWrites) {
         self.marks.extend(more.marks);
         self.writes.extend(more.writes);
     }
 }
 
-impl<E: Endpoint> Session<'_, E> {
+impl<E: Endpoint> ChimeSession<'_, E> {
     /// Takes the lock of a node and reads the guarded data in the same post. The bytes read are
     /// meaningless if the former word of the lock is unknown. One round trip if the lock is free.
     ///
@@ -68,7 +70,7 @@ impl<E: Endpoint> Session<'_, E> {
         &self,
         node: NodeAt,
         reads: &mut [Target<'_>],
-    ) -> Result<Lock<'_>, PoolError> {
+    ) -> Result<ChimeNodeLock<'_>, PoolError> {
         let at = node.lock();
         let Some(owner) = &self.tree.owner else {
             return self.spin(node, reads).await;
@@ -83,20 +85,20 @@ impl<E: Endpoint> Session<'_, E> {
                 self.tree.lease,
             );
             match redo.await?.lock(&self.tree.endpoint, at, reads).await? {
-                Taken::Locked(leased) => break leased,
+                RedoLockOutcome::Locked(leased) => break leased,
                 // The number was kept for much longer than a lease, so this client was suspended.
-                Taken::Expired => {}
-                Taken::Forwarded(parent) => {
+                RedoLockOutcome::Expired => {}
+                RedoLockOutcome::Forwarded(parent) => {
                     // The holder of that lock has died, or is releasing this one.
                     Box::pin(self.give_back_orphan(parent, node)).await?;
                 }
             }
         };
         let before = match leased.held.before {
-            Before::Free(word) => Some(word),
-            Before::Abandoned(_) => None,
+            PriorLockState::Free(word) => Some(word),
+            PriorLockState::Abandoned(_) => None,
         };
-        let mut lock = Lock {
+        let mut lock = ChimeNodeLock {
             node,
             bound: Duration::MAX,
             before,
@@ -111,14 +113,14 @@ impl<E: Endpoint> Session<'_, E> {
         Ok(lock)
     }
 
-    /// Takes a lock like [`lock`](Session::lock), after earlier clients of the compute node. The
-    /// client before may pass on one of the paper's locks: then it is not taken, and the guarded
-    /// data are read separately.
+    /// Takes a lock like [`lock`](ChimeSession::lock), after earlier clients of the compute node.
+    /// The client before may pass on one of the paper's locks: then it is not taken, and the
+    /// guarded data are read separately.
     pub(super) async fn lock_in_turn(
         &self,
         node: NodeAt,
         reads: &mut [Target<'_>],
-    ) -> Result<Lock<'_>, PoolError> {
+    ) -> Result<ChimeNodeLock<'_>, PoolError> {
         let Some(locks) = &self.tree.node.leaf_locks else {
             return self.lock(node, reads).await;
         };
@@ -126,12 +128,12 @@ impl<E: Endpoint> Session<'_, E> {
         let mut lock = match passed {
             Some(word) => {
                 let reads = reads.iter_mut();
-                let reads = reads.map(|(from, into)| Verb::Read { from: *from, into });
-                let mut verbs: Vec<Verb<'_>> = reads.collect();
+                let reads = reads.map(|(from, into)| FabricVerb::Read { from: *from, into });
+                let mut verbs: Vec<FabricVerb<'_>> = reads.collect();
                 if !verbs.is_empty() {
                     self.tree.endpoint.post(&mut verbs).await?;
                 }
-                Lock {
+                ChimeNodeLock {
                     node,
                     bound: Duration::MAX,
                     before: Some(word),
@@ -146,7 +148,11 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     /// Takes one of the paper's locks.
-    async fn spin(&self, node: NodeAt, reads: &mut [Target<'_>]) -> Result<Lock<'_>, PoolError> {
+    async fn spin(
+        &self,
+        node: NodeAt,
+        reads: &mut [Target<'_>],
+    ) -> Result<ChimeNodeLock<'_>, PoolError> {
         let swap = MaskedSwap {
             expected: 0,
             compare_mask: HELD_BIT,
@@ -158,7 +164,7 @@ impl<E: Endpoint> Session<'_, E> {
             let began = self.tree.endpoint.now();
             let found = swap_and_read(&self.tree.endpoint, node.lock(), swap, reads).await?;
             if swap.succeeds(found) {
-                return Ok(Lock {
+                return Ok(ChimeNodeLock {
                     node,
                     bound: Duration::MAX,
                     before: Some(found),
@@ -176,7 +182,7 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// Releases a lock, or passes it on, when all writes under it have taken effect; `word` is its
     /// word while it is free. A lock that another client may hold by now is not touched.
-    pub(super) fn unlock(&self, mut lock: Lock<'_>, word: u64) -> Result<(), PoolError> {
+    pub(super) fn unlock(&self, mut lock: ChimeNodeLock<'_>, word: u64) -> Result<(), PoolError> {
         if lock.is_wanted()
             && let Some(turn) = lock.turn.take()
         {
@@ -191,7 +197,11 @@ impl<E: Endpoint> Session<'_, E> {
     /// Releases a lock, possibly before the writes under it have taken effect, if these go to the
     /// same node. Returns false if another client may hold it by now: that client completes the
     /// record and its note.
-    pub(super) fn give_back_at_once(&self, lock: Lock<'_>, word: u64) -> Result<bool, PoolError> {
+    pub(super) fn give_back_at_once(
+        &self,
+        lock: ChimeNodeLock<'_>,
+        word: u64,
+    ) -> Result<bool, PoolError> {
         let (at, word) = (lock.node.lock(), word.to_le_bytes());
         let given_back = match self.until(&lock) {
             None => self
@@ -209,14 +219,14 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     /// Returns true if another client may hold a lock by now, or the node's memory may be reused.
-    pub(super) fn is_late(&self, lock: &Lock<'_>) -> bool {
+    pub(super) fn is_late(&self, lock: &ChimeNodeLock<'_>) -> bool {
         let until = self.until(lock);
         until.is_some_and(|until| self.tree.endpoint.now() >= until)
     }
 
     /// Returns the time until which guarded data may be written: until then no other client holds
     /// the lock, and the node's memory is not reused. `None`: forever.
-    fn until(&self, lock: &Lock<'_>) -> Option<Duration> {
+    fn until(&self, lock: &ChimeNodeLock<'_>) -> Option<Duration> {
         let leased = lock.until()?;
         Some(leased.min(self.safe_until()))
     }
@@ -225,8 +235,8 @@ impl<E: Endpoint> Session<'_, E> {
     /// now.
     pub(super) async fn post_under(
         &self,
-        lock: &Lock<'_>,
-        verbs: &mut [Verb<'_>],
+        lock: &ChimeNodeLock<'_>,
+        verbs: &mut [FabricVerb<'_>],
     ) -> Result<bool, PoolError> {
         Ok(match self.until(lock) {
             None => self.tree.endpoint.post(verbs).await.map(|()| true)?,
@@ -240,8 +250,8 @@ impl<E: Endpoint> Session<'_, E> {
     /// a change that is not atomic is recorded before.
     pub(super) async fn commit(
         &self,
-        mut lock: Lock<'_>,
-        writes: &Writes,
+        mut lock: ChimeNodeLock<'_>,
+        writes: &ChimeLockWrites,
         word: u64,
     ) -> Result<Result<(), Late>, PoolError> {
         let note = if writes.marks.is_empty() && self.is_one(&writes.writes) {
@@ -251,9 +261,9 @@ impl<E: Endpoint> Session<'_, E> {
         };
         let passes = lock.is_wanted();
         let then = if passes {
-            Then::Keep
+            LockDisposition::Keep
         } else {
-            Then::Unlock(word)
+            LockDisposition::Unlock(word)
         };
         let done = self.write(&mut lock, writes, note, then).await?;
         if passes {
@@ -271,21 +281,22 @@ impl<E: Endpoint> Session<'_, E> {
     /// the lock over makes the change again and finds the note. One round trip.
     pub(super) async fn commit_and_keep(
         &self,
-        lock: &mut Lock<'_>,
-        writes: &Writes,
+        lock: &mut ChimeNodeLock<'_>,
+        writes: &ChimeLockWrites,
         note: &RecoveryStep,
     ) -> Result<Result<(), Late>, PoolError> {
         let note = note.encode();
-        self.write(lock, writes, Some(&note), Then::Keep).await
+        self.write(lock, writes, Some(&note), LockDisposition::Keep)
+            .await
     }
 
     /// Makes the writes, after a record if there is a note for it.
     async fn write(
         &self,
-        lock: &mut Lock<'_>,
-        writes: &Writes,
+        lock: &mut ChimeNodeLock<'_>,
+        writes: &ChimeLockWrites,
         note: Option<&[u8]>,
-        then: Then,
+        then: LockDisposition,
     ) -> Result<Result<(), Late>, PoolError> {
         if self.is_late(lock) {
             return Ok(Err(Late));
@@ -301,10 +312,10 @@ impl<E: Endpoint> Session<'_, E> {
             record = Some(leased.record(&self.tree.endpoint, &writes, note).await?);
         }
         let word = match then {
-            Then::Unlock(word) => Some(word.to_le_bytes()),
-            Then::Keep => None,
+            LockDisposition::Unlock(word) => Some(word.to_le_bytes()),
+            LockDisposition::Keep => None,
         };
-        let unlock = word.as_ref().map(|word| Verb::Write {
+        let unlock = word.as_ref().map(|word| FabricVerb::Write {
             to: lock.node.lock(),
             bytes: word,
         });
@@ -314,7 +325,7 @@ impl<E: Endpoint> Session<'_, E> {
         {
             // Each node orders verbs for itself only. So the record is awaited before writes go to
             // other nodes: they must never take effect without it.
-            let mut verbs = [Verb::Write { to: *to, bytes }];
+            let mut verbs = [FabricVerb::Write { to: *to, bytes }];
             if !self.post_under(lock, &mut verbs).await? {
                 return Ok(Err(Late));
             }
@@ -322,17 +333,17 @@ impl<E: Endpoint> Session<'_, E> {
             is_recorded = true;
         }
         let marks = || {
-            writes.marks.iter().map(|&at| Verb::Add {
+            writes.marks.iter().map(|&at| FabricVerb::Add {
                 at,
                 summand: 1,
                 found: 0,
             })
         };
-        let mut verbs: Vec<Verb<'_>> = Vec::new();
+        let mut verbs: Vec<FabricVerb<'_>> = Vec::new();
         verbs.extend(
             record
                 .iter()
-                .map(|(to, bytes)| Verb::Write { to: *to, bytes }),
+                .map(|(to, bytes)| FabricVerb::Write { to: *to, bytes }),
         );
         // The counter is odd while the change is made, so that readers detect it.
         verbs.extend(marks());
@@ -340,7 +351,7 @@ impl<E: Endpoint> Session<'_, E> {
             writes
                 .writes
                 .iter()
-                .map(|(to, bytes)| Verb::Write { to: *to, bytes }),
+                .map(|(to, bytes)| FabricVerb::Write { to: *to, bytes }),
         );
         verbs.extend(marks());
         verbs.extend(unlock);
@@ -369,7 +380,7 @@ impl<E: Endpoint> Session<'_, E> {
     }
 }
 
-impl Lock<'_> {
+impl ChimeNodeLock<'_> {
     /// Returns true if a client of the compute node waits for the lock, and it may be passed on.
     ///
     /// A lock with a lease is never passed on. The next client would write under the acquisition of
@@ -380,8 +391,8 @@ impl Lock<'_> {
         is_wanted && self.leased.is_none()
     }
 
-    /// Returns a number that no other acquisition has ([`redo::Locked::stamp`]). Returns zero for
-    /// one of the paper's locks.
+    /// Returns a number that no other acquisition has ([`redo::RedoLockGuard::stamp`]). Returns
+    /// zero for one of the paper's locks.
     pub fn stamp(&self, bits: u32) -> u64 {
         let leased = self.leased.as_ref();
         leased.map_or(0, |leased| leased.stamp(bits))
@@ -395,12 +406,12 @@ impl Lock<'_> {
 
     /// Limits writes under this lock to the time in which no other client can take `to`, which is
     /// held.
-    pub fn bind(&mut self, to: &Lock<'_>) {
+    pub fn bind(&mut self, to: &ChimeNodeLock<'_>) {
         self.bound = to.until().unwrap_or(Duration::MAX);
     }
 
     /// Takes the change of a former holder that was redone.
-    fn redone(&mut self) -> Option<Record> {
+    fn redone(&mut self) -> Option<RedoRecord> {
         self.leased.as_mut()?.redone.take()
     }
 }

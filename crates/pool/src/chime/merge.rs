@@ -8,18 +8,18 @@
 //! other nodes hold the right child's address. The right child stays, marked as invalid, for
 //! clients that reach it through a cached parent.
 
-use super::lock::{Lock, Writes};
+use super::lock::{ChimeLockWrites, ChimeNodeLock};
 use super::node_io::{Buffers, NodeAt};
 use super::recovery_step::{Children, RecoveryStep};
-use super::root::Root;
-use super::route::Found;
-use super::session::Session;
-use crate::cache::Cached;
+use super::root::ChimeRoot;
+use super::route::LevelSearchResult;
+use super::session::ChimeSession;
+use crate::cache::CacheableNode;
 use crate::error::PoolError;
 use crate::hopscotch;
-use crate::layout::{InternalNode, Leaf, LockWord};
+use crate::layout::{InternalNode, LockWord, PoolLeaf};
 use nearfield_fabric::recovery::lease::{HELD_BIT, forward};
-use nearfield_fabric::{Endpoint, GlobalAddress, MaskedSwap, Verb};
+use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress, MaskedSwap};
 
 /// Percentage in use up to which a node is merged with a neighbour.
 const LOW_PERCENT: usize = 25;
@@ -29,12 +29,12 @@ const MERGED_PERCENT: usize = 60;
 
 /// The merge of two children.
 struct Merger {
-    writes: Writes,
+    writes: ChimeLockWrites,
     /// The word in the left child's lock afterwards.
     word: u64,
 }
 
-impl<E: Endpoint> Session<'_, E> {
+impl<E: Endpoint> ChimeSession<'_, E> {
     /// Returns true if a leaf whose lock has held this word may be worth merging. Not every later
     /// removal returns true again, because a neighbour may have no room.
     pub(super) fn is_low(&self, word: LockWord) -> bool {
@@ -51,8 +51,8 @@ impl<E: Endpoint> Session<'_, E> {
             let address = match self.seek_at(key, level + 1) {
                 Some(kept) => kept.address(),
                 None => match self.find_node(key, level + 1).await? {
-                    Found::Node(parent) => parent.address(),
-                    Found::Below(_) => return Ok(()),
+                    LevelSearchResult::Node(parent) => parent.address(),
+                    LevelSearchResult::Below(_) => return Ok(()),
                 },
             };
             if !self.merge_below(address, key, level).await? {
@@ -89,7 +89,7 @@ impl<E: Endpoint> Session<'_, E> {
         // client dies.
         let note = RecoveryStep::Children(children);
         if self
-            .commit_and_keep(&mut lock, &Writes::default(), &note)
+            .commit_and_keep(&mut lock, &ChimeLockWrites::default(), &note)
             .await?
             .is_err()
         {
@@ -113,7 +113,7 @@ impl<E: Endpoint> Session<'_, E> {
         }
         // The record must not contain the children's bytes any more, because other clients change
         // the children after their release.
-        let (nothing, note) = (Writes::default(), RecoveryStep::Children(children));
+        let (nothing, note) = (ChimeLockWrites::default(), RecoveryStep::Children(children));
         if self
             .commit_and_keep(&mut lock, &nothing, &note)
             .await?
@@ -127,7 +127,7 @@ impl<E: Endpoint> Session<'_, E> {
                 .await?;
         }
         let bytes = self.child_at(pair.right, level).bytes();
-        let root = Root {
+        let root = ChimeRoot {
             level: level + 1,
             address,
         };
@@ -148,8 +148,8 @@ impl<E: Endpoint> Session<'_, E> {
     /// releases the locks.
     async fn try_merger(
         &self,
-        lock: &Lock<'_>,
-        pair: &Pair,
+        lock: &ChimeNodeLock<'_>,
+        pair: &AdjacentChildren,
         level: u8,
         word: u64,
     ) -> Result<Option<Merger>, PoolError> {
@@ -174,9 +174,9 @@ impl<E: Endpoint> Session<'_, E> {
         for (node, buffers) in nodes.iter().zip(&mut buffers) {
             swaps.push(verbs.len());
             let at = node.lock();
-            verbs.push(Verb::Swap { at, swap, found: 0 });
+            verbs.push(FabricVerb::Swap { at, swap, found: 0 });
             let reads = buffers.targets().into_iter();
-            verbs.extend(reads.map(|(from, into)| Verb::Read { from, into }));
+            verbs.extend(reads.map(|(from, into)| FabricVerb::Read { from, into }));
         }
         if !self.post_under(lock, &mut verbs).await? {
             return Ok(None);
@@ -206,13 +206,13 @@ impl<E: Endpoint> Session<'_, E> {
 
     fn merged_leaves(
         &self,
-        pair: &Pair,
+        pair: &AdjacentChildren,
         buffers: &[Buffers; 2],
-        lock: &Lock<'_>,
+        lock: &ChimeNodeLock<'_>,
     ) -> Option<Merger> {
         let whole = self.tree.leaves.whole();
         let read = |buffers: &Buffers| {
-            let mut leaf = Leaf::new(self.tree.leaves);
+            let mut leaf = PoolLeaf::new(self.tree.leaves);
             buffers.take_in(&whole, &mut leaf).then_some(leaf)
         };
         let (mut left, mut right) = (read(&buffers[0])?, read(&buffers[1])?);
@@ -233,7 +233,7 @@ impl<E: Endpoint> Session<'_, E> {
         })
     }
 
-    fn merged_internals(&self, pair: &Pair, buffers: &[Buffers; 2]) -> Option<Merger> {
+    fn merged_internals(&self, pair: &AdjacentChildren, buffers: &[Buffers; 2]) -> Option<Merger> {
         let mut left = self.decode_internal(&buffers[0])?;
         let mut right = self.decode_internal(&buffers[1])?;
         let count = left.count() + right.count() + 1;
@@ -256,8 +256,8 @@ impl<E: Endpoint> Session<'_, E> {
     /// before its release.
     async fn lower(
         &self,
-        root: Root,
-        mut lock: Lock<'_>,
+        root: ChimeRoot,
+        mut lock: ChimeNodeLock<'_>,
         mut node: InternalNode,
     ) -> Result<bool, PoolError> {
         let child = node.leftmost();
@@ -286,16 +286,16 @@ impl<E: Endpoint> Session<'_, E> {
     /// Makes a child of the root the root, unless another node is the root already.
     pub(super) async fn swing_root(
         &self,
-        former: Root,
+        former: ChimeRoot,
         child: GlobalAddress,
-        lock: &Lock<'_>,
+        lock: &ChimeNodeLock<'_>,
     ) -> Result<(), PoolError> {
-        let root = Root {
+        let root = ChimeRoot {
             level: former.level - 1,
             address: child,
         };
         let (before, after) = (former.to_word(), root.to_word());
-        let mut swap = [Verb::compare_swap(self.tree.root, before, after)];
+        let mut swap = [FabricVerb::compare_swap(self.tree.root, before, after)];
         // If another client holds the lock by now, it makes the swap.
         self.post_under(lock, &mut swap).await?;
         Ok(())
@@ -307,7 +307,7 @@ impl<E: Endpoint> Session<'_, E> {
         &self,
         address: GlobalAddress,
         children: Children,
-        lock: &Lock<'_>,
+        lock: &ChimeNodeLock<'_>,
     ) -> Result<(), PoolError> {
         for child in [children.right, children.left] {
             let child = self.child_at(child, children.level);
@@ -333,7 +333,7 @@ impl<E: Endpoint> Session<'_, E> {
         &self,
         address: GlobalAddress,
         child: NodeAt,
-        lock: &Lock<'_>,
+        lock: &ChimeNodeLock<'_>,
     ) -> Result<(), PoolError> {
         let mut found = [0; 8];
         self.tree.endpoint.read(child.lock(), &mut found).await?;
@@ -354,12 +354,12 @@ impl<E: Endpoint> Session<'_, E> {
     /// held.
     async fn give_back(
         &self,
-        parent: &Lock<'_>,
+        parent: &ChimeNodeLock<'_>,
         child: NodeAt,
         word: u64,
     ) -> Result<(), PoolError> {
         let word = word.to_le_bytes();
-        let mut verbs = [Verb::Write {
+        let mut verbs = [FabricVerb::Write {
             to: child.lock(),
             bytes: &word,
         }];
@@ -377,7 +377,7 @@ impl<E: Endpoint> Session<'_, E> {
 }
 
 /// Two adjacent children of a node.
-struct Pair {
+struct AdjacentChildren {
     left: GlobalAddress,
     right: GlobalAddress,
     /// Index of the entry of the right one.
@@ -387,7 +387,7 @@ struct Pair {
 
 /// Returns the child that a key leads to and the one to its right, or to its left if it is the
 /// last.
-fn pair_of(parent: &InternalNode, key: &[u8]) -> Option<Pair> {
+fn pair_of(parent: &InternalNode, key: &[u8]) -> Option<AdjacentChildren> {
     let count = parent.count();
     let position = (0..count)
         .take_while(|&index| parent.separator(index) <= key)
@@ -397,7 +397,7 @@ fn pair_of(parent: &InternalNode, key: &[u8]) -> Option<Pair> {
         0 => parent.leftmost(),
         _ => parent.child(index - 1),
     };
-    Some(Pair {
+    Some(AdjacentChildren {
         left,
         right: parent.child(index),
         index,

@@ -14,7 +14,7 @@
 //!   where they should be. `search` reads one key. `change` changes one under the leaf's lock.
 //!   `split` divides full nodes, `merge` joins nearly empty ones. `scan` and `scan_back` read
 //!   ranges; `filtered_scan` reads ranges through a filter, with programs at the memory nodes.
-//! - [`Options`] selects the techniques.
+//! - [`ChimeOptions`] selects the techniques.
 //! - `session` restricts the addresses that an operation may follow while memory is freed.
 //! - If locks have leases, a dead client blocks no other: the next client that takes its lock
 //!   finishes its change (`lock`, `recovery_step`, `recover`).
@@ -42,42 +42,42 @@ mod search;
 mod session;
 mod split;
 
-use crate::coordination::{Leader, Write};
+use crate::coordination::{CombinedWrite, Leader};
 use crate::error::PoolError;
 use crate::filtered::{LeafPrograms, Protection};
-use crate::index::{self, Entry, PoolIndex};
-use crate::layout::{Arrangement, InternalLayout, LeafLayout};
+use crate::index::{self, Entry, PoolIndexClient};
+use crate::layout::{Arrangement, InternalLayout, PoolLeafLayout};
 use batched_get::BatchedGet;
 use change::Intent;
-use header::Header;
+use header::ChimeHeaderAddress;
 use leaf_lock_word::LeafLockWord;
 use nearfield_fabric::recovery::lease::BackOff;
-use nearfield_fabric::{Arena, Endpoint, GlobalAddress, LINE_BYTES, NodeId};
+use nearfield_fabric::{Endpoint, FabricArena, GlobalAddress, LINE_BYTES, NodeId};
 use owner::Owner;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use cached_node::CachedNode;
-pub use change::Decision;
+pub use change::KeyChangeDecision;
 pub use filtered_scan::LeafReads;
-pub use options::{ComputeNode, Locks, Options, Speculation};
-pub use session::Session;
+pub use options::{ChimeComputeNode, ChimeLockKind, ChimeOptions, Speculation};
+pub use session::ChimeSession;
 
 /// One client's view of a tree. Its tasks share it.
 #[derive(Debug)]
-pub struct Tree<E> {
+pub struct ChimeTree<E> {
     endpoint: E,
     /// The address of the word with the address of the root.
     root: GlobalAddress,
-    arena: Arena,
-    node: Arc<ComputeNode>,
-    leaves: LeafLayout,
+    arena: FabricArena,
+    node: Arc<ChimeComputeNode>,
+    leaves: PoolLeafLayout,
     internals: InternalLayout,
     lock_words: LeafLockWord,
     /// The owner of locks with leases, if locks have these, and the length of the leases.
     owner: Option<Owner>,
-    header: Header,
+    header: ChimeHeaderAddress,
     lease: Duration,
     /// The back-off of clients that wait for the paper's locks; `None` for a fixed time.
     back_off: Option<BackOff>,
@@ -94,26 +94,26 @@ pub struct Tree<E> {
 const CHUNK_BYTES: u64 = 1 << 16;
 /// Delay until a client tries a held lock again: about a round trip.
 const BACK_OFF: Duration = Duration::from_micros(2);
-/// Maximum of that delay for a client that [backs off](Options::backs_off): as for a lock with a
-/// lease of 10 ms.
+/// Maximum of that delay for a client that [backs off](ChimeOptions::backs_off): as for a lock with
+/// a lease of 10 ms.
 const BACK_OFF_MAX: Duration = Duration::from_micros(625);
 
-impl<E: Endpoint> Tree<E> {
+impl<E: Endpoint> ChimeTree<E> {
     /// Creates an empty tree. Its root is found by the line at `root`, which is outside the
     /// allocated memory; on the other nodes, the line at the same offset is used, too. One client
     /// calls this before others open the tree.
     ///
     /// # Errors
-    /// As [`open`](Tree::open).
+    /// As [`open`](ChimeTree::open).
     pub async fn create(
         endpoint: E,
         nodes: &[NodeId],
         root: GlobalAddress,
-        node: Arc<ComputeNode>,
-    ) -> Result<Tree<E>, PoolError> {
-        let header = Header::new(root, nodes);
+        node: Arc<ChimeComputeNode>,
+    ) -> Result<ChimeTree<E>, PoolError> {
+        let header = ChimeHeaderAddress::new(root, nodes);
         header.create(&endpoint, node.geometry.shape()).await?;
-        let tree = Tree::open(endpoint, nodes, root, node).await?;
+        let tree = ChimeTree::open(endpoint, nodes, root, node).await?;
         tree.session().await?.create_root().await?;
         Ok(tree)
     }
@@ -126,13 +126,13 @@ impl<E: Endpoint> Tree<E> {
         endpoint: E,
         nodes: &[NodeId],
         root: GlobalAddress,
-        node: Arc<ComputeNode>,
-    ) -> Result<Tree<E>, PoolError> {
-        let header = Header::new(root, nodes);
+        node: Arc<ChimeComputeNode>,
+    ) -> Result<ChimeTree<E>, PoolError> {
+        let header = ChimeHeaderAddress::new(root, nodes);
         header.check(&endpoint, node.geometry.shape()).await?;
         let (owner, lease) = match node.options.locks {
-            Locks::Spinning => (None, Duration::ZERO),
-            Locks::Leased(lease) => {
+            ChimeLockKind::Spinning => (None, Duration::ZERO),
+            ChimeLockKind::Leased(lease) => {
                 let owner = header.join(&endpoint, lease, node.geometry).await?;
                 if node.epochs.get().is_none() {
                     let retired = node.options.retired_bytes;
@@ -146,20 +146,20 @@ impl<E: Endpoint> Tree<E> {
             }
         };
         let has_counters = endpoint.atomic_bytes() < LINE_BYTES;
-        let leaves = LeafLayout::new(node.geometry);
+        let leaves = PoolLeafLayout::new(node.geometry);
         let is_stamped =
             owner.is_some() && node.options.shape.arrangement == Arrangement::Neighborhood;
         let protection = match has_counters {
             true => Some(Protection::Counter),
             false => is_stamped.then_some(Protection::Stamp),
         };
-        Ok(Tree {
+        Ok(ChimeTree {
             has_counters,
             programs: LeafPrograms::new(leaves, protection),
             endpoint,
             batched_gets: RefCell::default(),
             root,
-            arena: Arena::new(nodes, CHUNK_BYTES),
+            arena: FabricArena::new(nodes, CHUNK_BYTES),
             leaves,
             internals: InternalLayout::new(node.geometry),
             lock_words: LeafLockWord::new(node.geometry.shape()),
@@ -176,16 +176,16 @@ impl<E: Endpoint> Tree<E> {
     /// for longer than half its lease; the last decision counts.
     ///
     /// # Errors
-    /// `Key`, `Value`, the nodes' errors, and those of `decide`.
+    /// `AuthenticationKey`, `Value`, the nodes' errors, and those of `decide`.
     pub async fn alter(
         &self,
         key: &[u8],
-        mut decide: impl AsyncFnMut(Option<&[u8]>) -> Result<Decision, PoolError>,
+        mut decide: impl AsyncFnMut(Option<&[u8]>) -> Result<KeyChangeDecision, PoolError>,
     ) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         let mut checked = async |before: Option<&[u8]>| {
             let decision = decide(before).await?;
-            if let Decision::Put(value) = &decision {
+            if let KeyChangeDecision::Put(value) = &decision {
                 self.check_value(value)?;
             }
             Ok(decision)
@@ -198,24 +198,26 @@ impl<E: Endpoint> Tree<E> {
     /// length of keys.
     ///
     /// # Errors
-    /// `Key`, and the nodes' errors.
+    /// `AuthenticationKey`, and the nodes' errors.
     pub async fn scan_back(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
         self.run(async |session| session.scan_back(from, count).await)
             .await
     }
 
     /// Does a write, or lets another client of the compute node do it with its own.
-    async fn write(&self, key: &[u8], write: Write) -> Result<Option<Vec<u8>>, PoolError> {
+    async fn write(&self, key: &[u8], write: CombinedWrite) -> Result<Option<Vec<u8>>, PoolError> {
         let lead = async |leader: &mut Leader<'_>| {
             let intent = match leader.write() {
-                Write::Insert(_) => Intent::Insert,
-                Write::Put(_) => Intent::Put,
-                Write::Update(_) => Intent::Update,
-                Write::Overwrite(_) => Intent::Overwrite,
+                CombinedWrite::Insert(_) => Intent::Insert,
+                CombinedWrite::Put(_) => Intent::Put,
+                CombinedWrite::Update(_) => Intent::Update,
+                CombinedWrite::Overwrite(_) => Intent::Overwrite,
             };
             self.run(async |session| {
                 let decide = async |before: Option<&[u8]>| {
-                    Ok(leader.close(before).map_or(Decision::Keep, Decision::Put))
+                    Ok(leader
+                        .close(before)
+                        .map_or(KeyChangeDecision::Keep, KeyChangeDecision::Put))
                 };
                 session.change(key, intent, decide).await
             })
@@ -242,12 +244,13 @@ impl<E: Endpoint> Tree<E> {
     }
 }
 
-impl<E: Endpoint> PoolIndex for Tree<E> {
+impl<E: Endpoint> PoolIndexClient for ChimeTree<E> {
     async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         let delegation = &self.node.delegation;
         let read = async || {
-            let search = async |session: &Session<'_, E>| session.search(key, <[u8]>::to_vec).await;
+            let search =
+                async |session: &ChimeSession<'_, E>| session.search(key, <[u8]>::to_vec).await;
             self.run(search).await
         };
         delegation.read(key, read).await
@@ -256,13 +259,13 @@ impl<E: Endpoint> PoolIndex for Tree<E> {
     async fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
-        self.write(key, Write::Insert(value.to_vec())).await
+        self.write(key, CombinedWrite::Insert(value.to_vec())).await
     }
 
     async fn update(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
-        self.write(key, Write::Update(value.to_vec())).await
+        self.write(key, CombinedWrite::Update(value.to_vec())).await
     }
 
     /// Overwrites without reading the entry if this compute node overwrote it recently: two round
@@ -270,20 +273,24 @@ impl<E: Endpoint> PoolIndex for Tree<E> {
     async fn overwrite(&self, key: &[u8], value: &[u8]) -> Result<bool, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
-        let before = self.write(key, Write::Overwrite(value.to_vec())).await?;
+        let before = self
+            .write(key, CombinedWrite::Overwrite(value.to_vec()))
+            .await?;
         Ok(before.is_some())
     }
 
-    /// Puts like [`overwrite`](PoolIndex::overwrite) if the key was overwritten recently.
+    /// Puts like [`overwrite`](PoolIndexClient::overwrite) if the key was overwritten recently.
     async fn put(&self, key: &[u8], value: &[u8]) -> Result<(), PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
-        self.write(key, Write::Put(value.to_vec())).await.map(drop)
+        self.write(key, CombinedWrite::Put(value.to_vec()))
+            .await
+            .map(drop)
     }
 
     async fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
-        let remove = async |_: Option<&[u8]>| Ok(Decision::Remove);
+        let remove = async |_: Option<&[u8]>| Ok(KeyChangeDecision::Remove);
         self.run(async |session| session.change(key, Intent::Remove, remove).await)
             .await
     }

@@ -1,6 +1,8 @@
 //! The bytes to read for a key of a leaf, and the offsets in them at which the key may be.
 
-use crate::layout::{Leaf, LeafLayout, OnWire, Segments, Slots, Validation, WORD};
+use crate::layout::{
+    LeafSlotRange, NodeSegments, OnWire, PoolLeaf, PoolLeafLayout, Validation, WORD,
+};
 use nearfield_fabric::{GlobalAddress, WORD_BYTES};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -12,7 +14,7 @@ const SLOTS_MAX: usize = u32::BITS as usize;
 /// The bytes to read for the keys of one home.
 #[derive(Debug)]
 pub(super) struct Neighborhood {
-    segments: Segments,
+    segments: NodeSegments,
     /// The offsets of the segments in the leaf.
     pub wire: SmallVec<[Range<usize>; 2]>,
     /// The replica of the metadata among them.
@@ -25,7 +27,7 @@ pub(super) struct Neighborhood {
 
 impl Neighborhood {
     /// Returns the neighborhoods of all homes.
-    pub fn all(layout: LeafLayout) -> Box<[Neighborhood]> {
+    pub fn all(layout: PoolLeafLayout) -> Box<[Neighborhood]> {
         let homes = if layout.is_hopscotch() {
             layout.span()
         } else {
@@ -46,12 +48,12 @@ impl Neighborhood {
     }
 
     /// Returns true if the versions of the segments are of one write.
-    pub fn is_consistent(&self, layout: &LeafLayout, wire: &[u8]) -> bool {
+    pub fn is_consistent(&self, layout: &PoolLeafLayout, wire: &[u8]) -> bool {
         self.segments.check(layout, self.parts(wire)).is_ok()
     }
 
     /// Copies the bytes of the segments into a leaf.
-    pub fn copy(&self, wire: &[u8], leaf: &mut Leaf) {
+    pub fn copy(&self, wire: &[u8], leaf: &mut PoolLeaf) {
         leaf.copy(&self.segments, self.parts(wire));
     }
 
@@ -71,7 +73,7 @@ impl Neighborhood {
 pub(super) struct Direct {
     valid: OnWire,
     sibling: OnWire,
-    pub slots: Slots,
+    pub slots: LeafSlotRange,
     /// Offsets by the distance of the slot from the home.
     keys: Box<[OnWire]>,
     values: Box<[OnWire]>,
@@ -80,7 +82,12 @@ pub(super) struct Direct {
 impl Direct {
     /// Creates the offsets; returns `None` if keys are shorter than a word, values have no bytes,
     /// or fences define the range of a leaf.
-    fn new(layout: &LeafLayout, home: usize, group: usize, segments: &Segments) -> Option<Direct> {
+    fn new(
+        layout: &PoolLeafLayout,
+        home: usize,
+        group: usize,
+        segments: &NodeSegments,
+    ) -> Option<Direct> {
         let shape = layout.geometry().shape();
         let has_no_word = shape.key_bytes < WORD || shape.value_bytes == 0;
         if has_no_word || shape.validation == Validation::Fences {
@@ -144,26 +151,31 @@ impl Direct {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hopscotch::{self, Lookup};
-    use crate::layout::{Arrangement, Geometry, Metadata, Shape};
+    use crate::hopscotch::{self, NeighborhoodLookup};
+    use crate::layout::{Arrangement, Geometry, LeafMetadataPosition, PoolIndexShape};
 
-    fn layouts() -> impl Iterator<Item = LeafLayout> {
+    fn layouts() -> impl Iterator<Item = PoolLeafLayout> {
         let kinds = [
-            (Arrangement::Hopscotch, Metadata::Replicated, 8),
-            (Arrangement::Neighborhood, Metadata::Replicated, 8),
-            (Arrangement::Neighborhood, Metadata::Single, 16),
+            (Arrangement::Hopscotch, LeafMetadataPosition::Replicated, 8),
+            (
+                Arrangement::Neighborhood,
+                LeafMetadataPosition::Replicated,
+                8,
+            ),
+            (Arrangement::Neighborhood, LeafMetadataPosition::Single, 16),
         ];
-        let shape = |(arrangement, metadata, neighborhood), key_bytes| Shape {
+        let shape = |(arrangement, metadata, neighborhood), key_bytes| PoolIndexShape {
             key_bytes,
             arrangement,
             metadata,
             neighborhood,
-            ..Shape::default()
+            ..PoolIndexShape::default()
         };
         let shapes = kinds
             .into_iter()
             .flat_map(move |kind| [8, 9, 40].map(|bytes| shape(kind, bytes)));
-        shapes.map(|shape| LeafLayout::new(Geometry::new(shape).expect("the shape is possible")))
+        shapes
+            .map(|shape| PoolLeafLayout::new(Geometry::new(shape).expect("the shape is possible")))
     }
 
     /// Leaves are as full as possible, also with keys that begin with the same eight bytes.
@@ -177,7 +189,7 @@ mod tests {
                 key[key_bytes - 1] = number as u8 + 1;
                 key
             };
-            let mut leaf = Leaf::new(layout);
+            let mut leaf = PoolLeaf::new(layout);
             let sibling = GlobalAddress::new(nearfield_fabric::NodeId(3), 0x1122_3344_5580);
             leaf.set_sibling(sibling);
             for number in 0..80_u64 {
@@ -197,7 +209,7 @@ mod tests {
                 assert!(direct.is_valid(&wire));
                 assert_eq!(direct.sibling(&wire), sibling);
                 let slot = direct.find(&wire, &key);
-                let Lookup::Found(expected) = hopscotch::lookup(&leaf, &key) else {
+                let NeighborhoodLookup::Found(expected) = hopscotch::lookup(&leaf, &key) else {
                     assert_eq!(slot, None, "key {number}");
                     continue;
                 };
@@ -207,7 +219,7 @@ mod tests {
                 let mut value = Vec::new();
                 direct.append_value(slot, &wire, 8, &mut value);
                 assert_eq!(value, leaf.value(expected));
-                let mut part = Leaf::new(layout);
+                let mut part = PoolLeaf::new(layout);
                 neighborhood.copy(&wire, &mut part);
                 assert_eq!(part.key(expected), Some(&key[..]));
             }
@@ -227,12 +239,12 @@ mod tests {
     #[test]
     fn where_fences_tell_or_keys_are_short_leaves_are_decoded() {
         for (key_bytes, validation) in [(7, Validation::Sibling), (9, Validation::Fences)] {
-            let shape = Shape {
+            let shape = PoolIndexShape {
                 key_bytes,
                 validation,
-                ..Shape::default()
+                ..PoolIndexShape::default()
             };
-            let layout = LeafLayout::new(Geometry::new(shape).expect("the shape is possible"));
+            let layout = PoolLeafLayout::new(Geometry::new(shape).expect("the shape is possible"));
             let all = Neighborhood::all(layout);
             assert!(all.iter().all(|neighborhood| neighborhood.direct.is_none()));
         }

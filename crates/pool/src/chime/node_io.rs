@@ -8,15 +8,15 @@
 //! already passed. In leaves without hop bitmaps a client that moves entries therefore writes the
 //! whole leaf with a new node version, which all readers check. In those with hop bitmaps the
 //! counter counts only changes that move entries, for scans, if
-//! [`Options::counts_moves`](super::Options::counts_moves) is set.
+//! [`ChimeOptions::counts_moves`](super::ChimeOptions::counts_moves) is set.
 
-use super::lock::{Lock, Write, Writes};
-use super::session::Session;
+use super::lock::{ChimeLockWrites, ChimeNodeLock, Write};
+use super::session::ChimeSession;
 use crate::canary::Check;
 use crate::error::PoolError;
-use crate::layout::{InternalNode, Leaf, Segments};
+use crate::layout::{InternalNode, NodeSegments, PoolLeaf};
 use nearfield_fabric::recovery::lease::Target;
-use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, Verb, WORD_BYTES};
+use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress, LINE_BYTES, WORD_BYTES};
 
 /// The position of a node.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,7 @@ impl NodeAt {
     }
 
     /// Returns the writes of a node: these bytes for its segments.
-    pub fn writes(&self, segments: &Segments, buffers: Vec<Vec<u8>>) -> Vec<Write> {
+    pub fn writes(&self, segments: &NodeSegments, buffers: Vec<Vec<u8>>) -> Vec<Write> {
         let pieces = segments.iter().zip(buffers);
         let pieces = pieces.map(|(segment, bytes)| {
             let at = self.address.plus(segment.wire().start as u64);
@@ -68,8 +68,8 @@ pub(super) struct Buffers {
 
 impl Buffers {
     /// Creates buffers for segments of a node, with its counter or without.
-    pub fn new(at: NodeAt, segments: &Segments, is_counted: bool) -> Buffers {
-        let piece = |segment: &crate::layout::Segment| {
+    pub fn new(at: NodeAt, segments: &NodeSegments, is_counted: bool) -> Buffers {
+        let piece = |segment: &crate::layout::NodeSegment| {
             let wire = segment.wire();
             (at.address.plus(wire.start as u64), vec![0; wire.len()])
         };
@@ -97,13 +97,13 @@ impl Buffers {
     }
 
     /// Copies the bytes into a leaf; returns false if there was a concurrent write.
-    pub fn take_in(&self, segments: &Segments, into: &mut Leaf) -> bool {
+    pub fn take_in(&self, segments: &NodeSegments, into: &mut PoolLeaf) -> bool {
         self.wire()
             .is_some_and(|wire| into.decode(segments, &wire).is_ok())
     }
 }
 
-impl<E: Endpoint> Session<'_, E> {
+impl<E: Endpoint> ChimeSession<'_, E> {
     pub(super) fn leaf_at(&self, address: GlobalAddress) -> NodeAt {
         NodeAt {
             address,
@@ -124,9 +124,9 @@ impl<E: Endpoint> Session<'_, E> {
     pub(super) async fn read_leaf(
         &self,
         address: GlobalAddress,
-        segments: &Segments,
-    ) -> Result<Leaf, PoolError> {
-        let mut leaf = Leaf::new(self.tree.leaves);
+        segments: &NodeSegments,
+    ) -> Result<PoolLeaf, PoolError> {
+        let mut leaf = PoolLeaf::new(self.tree.leaves);
         let buffers = Buffers::new(self.leaf_at(address), segments, self.tree.has_counters);
         self.read_more(address, segments, buffers, &mut leaf)
             .await?;
@@ -148,8 +148,8 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     /// Reads a leaf as a whole, at a time when no entry of it was moved.
-    pub(super) async fn read_whole(&self, address: GlobalAddress) -> Result<Leaf, PoolError> {
-        let (mut leaf, whole) = (Leaf::new(self.tree.leaves), self.tree.leaves.whole());
+    pub(super) async fn read_whole(&self, address: GlobalAddress) -> Result<PoolLeaf, PoolError> {
+        let (mut leaf, whole) = (PoolLeaf::new(self.tree.leaves), self.tree.leaves.whole());
         let buffers = Buffers::new(self.leaf_at(address), &whole, self.are_moves_counted());
         self.read_more(address, &whole, buffers, &mut leaf).await?;
         Ok(leaf)
@@ -159,9 +159,9 @@ impl<E: Endpoint> Session<'_, E> {
     pub(super) async fn read_more(
         &self,
         address: GlobalAddress,
-        segments: &Segments,
+        segments: &NodeSegments,
         mut buffers: Buffers,
-        into: &mut Leaf,
+        into: &mut PoolLeaf,
     ) -> Result<(), PoolError> {
         let mut patience = self.patience();
         loop {
@@ -209,7 +209,7 @@ impl<E: Endpoint> Session<'_, E> {
     pub(super) async fn lock_internal(
         &self,
         address: GlobalAddress,
-    ) -> Result<(Lock<'_>, InternalNode), PoolError> {
+    ) -> Result<(ChimeNodeLock<'_>, InternalNode), PoolError> {
         let node = self.internal_at(address);
         if self.tree.node.options.lock_and_read {
             let mut buffers = self.internal_buffers(address);
@@ -228,9 +228,13 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     /// Returns the writes of a whole internal node.
-    pub(super) fn internal_writes(&self, address: GlobalAddress, node: &InternalNode) -> Writes {
+    pub(super) fn internal_writes(
+        &self,
+        address: GlobalAddress,
+        node: &InternalNode,
+    ) -> ChimeLockWrites {
         let (at, whole) = (self.internal_at(address), self.tree.internals.whole());
-        Writes {
+        ChimeLockWrites {
             marks: self
                 .tree
                 .has_counters
@@ -245,10 +249,10 @@ impl<E: Endpoint> Session<'_, E> {
     pub(super) fn leaf_writes(
         &self,
         address: GlobalAddress,
-        leaf: &Leaf,
-        segments: &Segments,
+        leaf: &PoolLeaf,
+        segments: &NodeSegments,
         moved: bool,
-    ) -> Writes {
+    ) -> ChimeLockWrites {
         let at = self.leaf_at(address);
         let writes = at.writes(segments, leaf.encode(segments));
         let is_marked = if self.tree.has_counters {
@@ -256,7 +260,7 @@ impl<E: Endpoint> Session<'_, E> {
         } else {
             moved && self.are_moves_counted()
         };
-        Writes {
+        ChimeLockWrites {
             marks: is_marked.then(|| at.counter()).into_iter().collect(),
             writes,
         }
@@ -278,8 +282,8 @@ impl<E: Endpoint> Session<'_, E> {
         };
         let writes = writes.iter().map(|(to, bytes)| (*to, &bytes[..]));
         let writes = writes.chain([(node.lock(), word)]);
-        let mut verbs: Vec<Verb<'_>> = writes
-            .map(|(to, bytes)| Verb::Write { to, bytes })
+        let mut verbs: Vec<FabricVerb<'_>> = writes
+            .map(|(to, bytes)| FabricVerb::Write { to, bytes })
             .collect();
         Ok(self.tree.endpoint.post(&mut verbs).await?)
     }
@@ -292,8 +296,8 @@ impl<E: Endpoint> Session<'_, E> {
 
     pub(super) async fn read(&self, buffers: &mut Buffers) -> Result<(), PoolError> {
         let reads = buffers.targets().into_iter();
-        let mut verbs: Vec<Verb<'_>> = reads
-            .map(|(from, into)| Verb::Read { from, into })
+        let mut verbs: Vec<FabricVerb<'_>> = reads
+            .map(|(from, into)| FabricVerb::Read { from, into })
             .collect();
         Ok(self.tree.endpoint.post(&mut verbs).await?)
     }

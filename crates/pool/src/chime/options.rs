@@ -4,12 +4,12 @@ use super::cached_node::CachedNode;
 use super::filtered_scan::{LeafCounters, LeafReads};
 use super::neighborhood::Neighborhood;
 use super::overwrite_hints::OverwriteHints;
-use crate::cache::Cache;
-use crate::coordination::{Delegation, HAND_OVERS, LocalLocks};
+use crate::cache::IndexCache;
+use crate::coordination::{ClientCoordination, HAND_OVERS, LocalLocks};
 use crate::error::PoolError;
-use crate::layout::{Arrangement, Geometry, InternalLayout, LeafLayout, Shape};
+use crate::layout::{Arrangement, Geometry, InternalLayout, PoolIndexShape, PoolLeafLayout};
 use nearfield_fabric::recovery::epochs::Epochs;
-use nearfield_hotness::{Gate, Hotspots, LinkGate};
+use nearfield_hotness::{Hotspots, LinkGate, SpeculationGate};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -26,9 +26,9 @@ const LEASE: Duration = Duration::from_millis(10);
 /// The sizes of a tree and the techniques of its clients. All clients of a tree have the same
 /// sizes; techniques are each client's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct ChimeOptions {
     /// The sizes.
-    pub shape: Shape,
+    pub shape: PoolIndexShape,
     /// The budget of a compute node for internal nodes and hotspots, in bytes. 0: nothing.
     pub cache_bytes: usize,
     /// The part of that for hotspots. 0: clients do not speculate. Source: CHIME, hotness-aware
@@ -53,7 +53,7 @@ pub struct Options {
     /// again.
     pub uses_divided: bool,
     /// The kind of locks. All clients of a tree must use the same.
-    pub locks: Locks,
+    pub locks: ChimeLockKind,
     /// True if a client that finds one of the paper's locks held waits longer after each try, as it
     /// does for locks with leases, and not for a fixed 2 µs. Not in the paper.
     pub backs_off: bool,
@@ -80,8 +80,8 @@ pub struct Options {
 pub enum Speculation {
     /// Speculation whenever a slot is known, as in CHIME's paper.
     Always,
-    /// Speculation as long as it makes searches faster, which is tried now and then ([`Gate`]). Not
-    /// in the paper.
+    /// Speculation as long as it makes searches faster, which is tried now and then
+    /// ([`SpeculationGate`]). Not in the paper.
     Adaptive,
     /// Speculation the more often, the longer reads wait for the link ([`LinkGate`]). Not in the
     /// paper.
@@ -90,7 +90,7 @@ pub enum Speculation {
 
 /// The kind of locks, and the treatment of dead holders' locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Locks {
+pub enum ChimeLockKind {
     /// Locks of one bit without a lease, as in CHIME's paper. The lock of a dead client stays held,
     /// and its data stay as they are.
     Spinning,
@@ -99,11 +99,11 @@ pub enum Locks {
     Leased(Duration),
 }
 
-impl Options {
+impl ChimeOptions {
     /// Returns CHIME as in its paper: 100 MB for each compute node, 30 of them for hotspots.
-    pub fn chime() -> Options {
-        Options {
-            shape: Shape::default(),
+    pub fn chime() -> ChimeOptions {
+        ChimeOptions {
+            shape: PoolIndexShape::default(),
             cache_bytes: 100 << 20,
             hotspot_bytes: 30 << 20,
             speculation: Speculation::Always,
@@ -111,7 +111,7 @@ impl Options {
             lock_and_read: false,
             counts_moves: false,
             uses_divided: false,
-            locks: Locks::Spinning,
+            locks: ChimeLockKind::Spinning,
             backs_off: false,
             retired_bytes: RETIRED_BYTES,
             delegates_reads: true,
@@ -122,17 +122,17 @@ impl Options {
 
     /// Returns our variant: CHIME with leased locks, which are taken and read under in one round
     /// trip, and with speculation if it pays.
-    pub fn nearfield() -> Options {
-        Options {
-            shape: Shape {
+    pub fn nearfield() -> ChimeOptions {
+        ChimeOptions {
+            shape: PoolIndexShape {
                 arrangement: Arrangement::Neighborhood,
-                ..Shape::default()
+                ..PoolIndexShape::default()
             },
             speculation: Speculation::Adaptive,
             lock_and_read: true,
             uses_divided: true,
-            locks: Locks::Leased(LEASE),
-            ..Options::chime()
+            locks: ChimeLockKind::Leased(LEASE),
+            ..ChimeOptions::chime()
         }
     }
 
@@ -141,10 +141,10 @@ impl Options {
     /// large, so that scans read less beyond their range, for twice as many inner nodes. Clients
     /// speculate if the link is full: otherwise their processors need longer to look up a slot than
     /// to read the lines that this saves.
-    pub fn attached() -> Options {
-        let ours = Options::nearfield();
-        Options {
-            shape: Shape {
+    pub fn attached() -> ChimeOptions {
+        let ours = ChimeOptions::nearfield();
+        ChimeOptions {
+            shape: PoolIndexShape {
                 leaf_span: 32,
                 ..ours.shape
             },
@@ -154,54 +154,54 @@ impl Options {
     }
 
     /// Returns Sherman as it is in CHIME's figures.
-    pub fn sherman() -> Options {
-        Options {
-            shape: Shape {
+    pub fn sherman() -> ChimeOptions {
+        ChimeOptions {
+            shape: PoolIndexShape {
                 arrangement: Arrangement::Unordered,
-                ..Shape::default()
+                ..PoolIndexShape::default()
             },
             hotspot_bytes: 0,
             vacancy_bitmap: false,
-            ..Options::chime()
+            ..ChimeOptions::chime()
         }
     }
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options::nearfield()
+impl Default for ChimeOptions {
+    fn default() -> ChimeOptions {
+        ChimeOptions::nearfield()
     }
 }
 
 /// The state that the clients of one compute node share.
 #[derive(Debug)]
-pub struct ComputeNode {
-    pub(super) options: Options,
+pub struct ChimeComputeNode {
+    pub(super) options: ChimeOptions,
     pub(super) geometry: Geometry,
     /// Neighborhoods by home.
     pub(super) neighborhoods: Box<[Neighborhood]>,
-    pub(super) cache: Cache<CachedNode>,
+    pub(super) cache: IndexCache<CachedNode>,
     pub(super) hotspots: Hotspots,
     pub(super) overwrite_hints: OverwriteHints,
     /// The participation in epochs, from the time when its first client has opened a tree.
     pub(super) epochs: OnceLock<Epochs>,
     /// The gate that decides if a client that knows the slot of an entry reads it alone. `None`: it
     /// always does.
-    pub(super) gate: Option<Gate>,
+    pub(super) gate: Option<SpeculationGate>,
     /// The gate that chooses how many operations use hotspots at all. `None`: all do.
     pub(super) link_gate: Option<LinkGate>,
-    pub(super) delegation: Delegation,
+    pub(super) delegation: ClientCoordination,
     pub(super) leaf_locks: Option<LocalLocks<u64>>,
     pub(super) leaf_counters: LeafCounters,
 }
 
-impl ComputeNode {
+impl ChimeComputeNode {
     /// Creates a compute node that caches nothing yet.
     ///
     /// # Errors
-    /// `Geometry` if the sizes are invalid, `Cache` if there is a budget that has no room for one
-    /// internal node.
-    pub fn new(options: Options) -> Result<ComputeNode, PoolError> {
+    /// `Geometry` if the sizes are invalid, `IndexCache` if there is a budget that has no room for
+    /// one internal node.
+    pub fn new(options: ChimeOptions) -> Result<ChimeComputeNode, PoolError> {
         let geometry = Geometry::new(options.shape)?;
         let bytes = options.cache_bytes.saturating_sub(options.hotspot_bytes);
         let needed = InternalLayout::new(geometry).wire_bytes() + KEPT_BYTES;
@@ -209,23 +209,23 @@ impl ComputeNode {
             return Err(PoolError::Cache { bytes, needed });
         }
         let is_stamped = options.shape.arrangement == Arrangement::Neighborhood
-            && matches!(options.locks, Locks::Leased(_));
+            && matches!(options.locks, ChimeLockKind::Leased(_));
         let overwrite_hints = if is_stamped {
             options.hotspot_bytes / PLACES_PART
         } else {
             0
         };
         let overwrite_hints = OverwriteHints::with_bytes(overwrite_hints);
-        Ok(ComputeNode {
+        Ok(ChimeComputeNode {
             options,
             geometry,
-            neighborhoods: Neighborhood::all(LeafLayout::new(geometry)),
-            cache: Cache::new(bytes),
+            neighborhoods: Neighborhood::all(PoolLeafLayout::new(geometry)),
+            cache: IndexCache::new(bytes),
             hotspots: Hotspots::with_bytes(options.hotspot_bytes - overwrite_hints.bytes()),
             overwrite_hints,
             epochs: OnceLock::new(),
             gate: match options.speculation {
-                Speculation::Adaptive => Some(Gate::default()),
+                Speculation::Adaptive => Some(SpeculationGate::default()),
                 Speculation::Always | Speculation::ByLoad => None,
             },
             link_gate: match options.speculation {
@@ -233,13 +233,13 @@ impl ComputeNode {
                 Speculation::Always | Speculation::Adaptive => None,
             },
             leaf_locks: options.hand_overs.map(LocalLocks::new),
-            delegation: Delegation::new(options.delegates_reads, options.combines_writes),
+            delegation: ClientCoordination::new(options.delegates_reads, options.combines_writes),
             leaf_counters: LeafCounters::default(),
         })
     }
 
     /// Returns its options.
-    pub fn options(&self) -> &Options {
+    pub fn options(&self) -> &ChimeOptions {
         &self.options
     }
 
@@ -257,7 +257,7 @@ impl ComputeNode {
     /// Copies the cached nodes and the hot keys of another compute node of the same tree and
     /// options. Cached nodes have the epochs in which they were read, which all compute nodes of a
     /// tree share.
-    pub fn learn_from(&self, other: &ComputeNode) {
+    pub fn learn_from(&self, other: &ChimeComputeNode) {
         self.cache.learn_from(&other.cache);
         self.hotspots.learn_from(&other.hotspots);
     }

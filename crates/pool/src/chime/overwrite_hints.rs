@@ -31,11 +31,11 @@ pub(super) struct OverwriteHints {
     since: AtomicU64,
 }
 
-type Bucket = [Place; WAYS];
+type Bucket = [OverwriteHintSlot; WAYS];
 
 /// A hint; empty if its stamp is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
+struct OverwriteHintSlot {
     leaf: u64,
     key: u64,
     /// The stamp, and the slot in the lowest bits.
@@ -98,7 +98,7 @@ impl OverwriteHints {
         let at = position(&bucket, leaf, key).unwrap_or(WAYS - 1);
         bucket[..=at].rotate_right(1);
         let rest = known.stamp << SLOT_BITS | known.slot as u64;
-        bucket[0] = Place { leaf, key, rest };
+        bucket[0] = OverwriteHintSlot { leaf, key, rest };
     }
 
     /// Forgets all hints if a period has ended.

@@ -5,11 +5,11 @@
 //! claims a new one. The locks of its former number belong to the other client, like those of a
 //! dead one.
 
-use super::header::Header;
+use super::header::ChimeHeaderAddress;
 use crate::error::PoolError;
 use crate::layout::Geometry;
 use nearfield_fabric::Endpoint;
-use nearfield_fabric::recovery::owners::{Claim, OwnersError};
+use nearfield_fabric::recovery::owners::{OwnerNumberClaim, OwnersError};
 use nearfield_fabric::recovery::redo::Redo;
 use std::cell::{Cell, OnceCell};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Owner {
     redo: Redo,
-    claim: Claim,
+    claim: OwnerNumberClaim,
     /// The time at which the claim must be renewed.
     due: Cell<Duration>,
     /// The next number, after this one was lost. Locks that were taken with this one may still be
@@ -30,7 +30,7 @@ pub(super) struct Owner {
 const BEATS_PER_LEASE: u32 = 8;
 
 impl Owner {
-    pub fn new(redo: Redo, claim: Claim) -> Owner {
+    pub fn new(redo: Redo, claim: OwnerNumberClaim) -> Owner {
         redo.keep_until(claim.until());
         Owner {
             redo,
@@ -48,7 +48,7 @@ impl Owner {
     pub async fn redo(
         &self,
         endpoint: &impl Endpoint,
-        header: &Header,
+        header: &ChimeHeaderAddress,
         geometry: Geometry,
         lease: Duration,
     ) -> Result<&Redo, PoolError> {

@@ -2,7 +2,7 @@
 //! has died.
 
 use super::node_io::NodeAt;
-use super::session::Session;
+use super::session::ChimeSession;
 use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress};
 use std::time::Duration;
@@ -28,11 +28,11 @@ pub(super) const WAY_NODES_MAX: usize = 512;
 /// has left.
 const REPAIRS_MAX: u32 = 16;
 
-impl<E: Endpoint> Session<'_, E> {
+impl<E: Endpoint> ChimeSession<'_, E> {
     /// Begins another wait of an operation that found no route past `at`.
     ///
     /// # Errors
-    /// `Damaged` if it has waited too often.
+    /// `FrozenObjectError` if it has waited too often.
     pub(super) fn wait_again(
         &self,
         patience: &mut Patience,
@@ -61,13 +61,13 @@ impl<E: Endpoint> Session<'_, E> {
         self.unlock(lock, word)
     }
 
-    /// Repairs an internal node like [`repair_leaf`](Session::repair_leaf).
+    /// Repairs an internal node like [`repair_leaf`](ChimeSession::repair_leaf).
     pub(super) async fn repair_internal(&self, address: GlobalAddress) -> Result<(), PoolError> {
         let lock = Box::pin(self.lock(self.internal_at(address), &mut [])).await?;
         self.unlock(lock, 0)
     }
 
-    /// Repairs any node like [`repair_leaf`](Session::repair_leaf).
+    /// Repairs any node like [`repair_leaf`](ChimeSession::repair_leaf).
     pub(super) async fn repair(&self, node: NodeAt) -> Result<(), PoolError> {
         if node.is_leaf {
             self.repair_leaf(node.address).await

@@ -7,7 +7,7 @@ use nearfield_fabric::GlobalAddress;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RecoveryStep {
     /// The node was divided, and its parent must be updated.
-    Divided(Division),
+    Divided(ChimeNodeDivision),
     /// The locks of two children of the node may be held on behalf of it, and must be released.
     Children(Children),
     /// Two children were merged: as before, and the memory of the right one is free.
@@ -22,7 +22,7 @@ pub(super) enum RecoveryStep {
 
 /// The division of a node, which has kept the keys below `separator`; `right` has the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Division {
+pub(super) struct ChimeNodeDivision {
     /// The level of the node.
     pub level: u8,
     pub separator: Box<[u8]>,
@@ -48,7 +48,7 @@ impl RecoveryStep {
     pub fn encode(&self) -> Vec<u8> {
         let (kind, level, addresses, separator) = match self {
             RecoveryStep::Divided(division) => {
-                let Division {
+                let ChimeNodeDivision {
                     level,
                     separator,
                     right,
@@ -84,7 +84,7 @@ impl RecoveryStep {
             })
         };
         match kind {
-            DIVIDED => Some(RecoveryStep::Divided(Division {
+            DIVIDED => Some(RecoveryStep::Divided(ChimeNodeDivision {
                 level,
                 separator: rest.into(),
                 right: first,
@@ -114,7 +114,7 @@ mod tests {
             right: node(128),
         };
         let notes = [
-            RecoveryStep::Divided(Division {
+            RecoveryStep::Divided(ChimeNodeDivision {
                 level: 3,
                 separator: b"separator".as_slice().into(),
                 right: node(4096),

@@ -1,23 +1,23 @@
 //! The root: its position, and the growth of the tree there.
 
-use super::lock::Lock;
-use super::session::Session;
+use super::lock::ChimeNodeLock;
+use super::session::ChimeSession;
 use crate::error::PoolError;
-use crate::layout::{InternalNode, Leaf};
-use nearfield_fabric::{Endpoint, GlobalAddress, NodeId, Verb};
+use crate::layout::{InternalNode, PoolLeaf};
+use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress, NodeId};
 
 /// The root's level and address, in one word: 8 bits of level, 8 of the node's number and 48 of the
 /// offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Root {
+pub(super) struct ChimeRoot {
     pub level: u8,
     pub address: GlobalAddress,
 }
 
-impl Root {
-    fn from_word(word: u64) -> Root {
+impl ChimeRoot {
+    fn from_word(word: u64) -> ChimeRoot {
         let node = NodeId((word >> 48 & 0xff) as u16);
-        Root {
+        ChimeRoot {
             level: (word >> 56) as u8,
             address: GlobalAddress::new(node, word & ((1 << 48) - 1)),
         }
@@ -29,34 +29,34 @@ impl Root {
     }
 }
 
-impl<E: Endpoint> Session<'_, E> {
+impl<E: Endpoint> ChimeSession<'_, E> {
     /// Creates the first leaf.
     pub(super) async fn create_root(&self) -> Result<(), PoolError> {
         let address = self.allocate(self.leaf_at(GlobalAddress::NULL)).await?;
-        let (leaf, whole) = (Leaf::new(self.tree.leaves), self.tree.leaves.whole());
+        let (leaf, whole) = (PoolLeaf::new(self.tree.leaves), self.tree.leaves.whole());
         let at = self.leaf_at(address);
         let word = self.tree.lock_words.of_new(&leaf).to_bits();
         let writes = at.writes(&whole, leaf.encode(&whole));
         self.write_new(at, &writes, word).await?;
-        let root = Root { level: 1, address };
+        let root = ChimeRoot { level: 1, address };
         let word = root.to_word().to_le_bytes();
         Ok(self.tree.endpoint.write(self.tree.root, &word).await?)
     }
 
-    pub(super) async fn read_root(&self) -> Result<Root, PoolError> {
+    pub(super) async fn read_root(&self) -> Result<ChimeRoot, PoolError> {
         let mut word = [0; 8];
         self.tree.endpoint.read(self.tree.root, &mut word).await?;
-        Ok(Root::from_word(u64::from_le_bytes(word)))
+        Ok(ChimeRoot::from_word(u64::from_le_bytes(word)))
     }
 
     /// Puts a root above `former`, which was divided at `separator`; returns false if that is no
     /// longer the root, so that there is a parent, or if another client may hold its lock.
     pub(super) async fn grow(
         &self,
-        former: Root,
+        former: ChimeRoot,
         separator: &[u8],
         right: GlobalAddress,
-        under: Option<&Lock<'_>>,
+        under: Option<&ChimeNodeLock<'_>>,
     ) -> Result<bool, PoolError> {
         let level = former.level + 1;
         let mut node = InternalNode::new(self.tree.internals, level, former.address);
@@ -66,10 +66,10 @@ impl<E: Endpoint> Session<'_, E> {
         let writes = self.internal_writes(address, &node).writes;
         self.write_new(self.internal_at(address), &writes, 0)
             .await?;
-        let root = Root { level, address };
+        let root = ChimeRoot { level, address };
         // Only the client that divided the root puts another above it.
         let (before, after) = (former.to_word(), root.to_word());
-        let mut swap = [Verb::compare_swap(self.tree.root, before, after)];
+        let mut swap = [FabricVerb::compare_swap(self.tree.root, before, after)];
         let done = match under {
             Some(lock) => self.post_under(lock, &mut swap).await?,
             None => self.tree.endpoint.post(&mut swap).await.map(|()| true)?,
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn a_root_fits_into_a_word() {
         let address = GlobalAddress::new(NodeId(200), 0xffff_ffff_ffc0);
-        let root = Root { level: 9, address };
-        assert_eq!(Root::from_word(root.to_word()), root);
+        let root = ChimeRoot { level: 9, address };
+        assert_eq!(ChimeRoot::from_word(root.to_word()), root);
     }
 }

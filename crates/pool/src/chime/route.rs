@@ -2,16 +2,16 @@
 
 use super::cached_node::CachedNode;
 use super::recover::WAY_NODES_MAX;
-use super::root::Root;
-use super::session::Session;
-use crate::cache::Cached;
+use super::root::ChimeRoot;
+use super::session::ChimeSession;
+use crate::cache::CacheableNode;
 use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress};
 use std::sync::Arc;
 
 /// A leaf, and the expectations of the parent that led to it.
 #[derive(Clone, Debug)]
-pub(super) struct Way {
+pub(super) struct ChimeLeafRoute {
     pub leaf: GlobalAddress,
     /// The sibling that the leaf should have.
     pub sibling: GlobalAddress,
@@ -22,11 +22,11 @@ pub(super) struct Way {
 /// Number of moves to the right after which an operation searches for a new route.
 pub(super) const RIGHT_MOVES_MAX: usize = 8;
 
-impl Way {
+impl ChimeLeafRoute {
     /// Creates the route to a child of a parent.
-    pub fn of(parent: &Arc<CachedNode>, position: usize, is_kept: bool) -> Way {
+    pub fn of(parent: &Arc<CachedNode>, position: usize, is_kept: bool) -> ChimeLeafRoute {
         let route = parent.route_at(position);
-        Way {
+        ChimeLeafRoute {
             leaf: route.child,
             sibling: route.sibling,
             kept: is_kept.then(|| Arc::clone(parent)),
@@ -34,12 +34,12 @@ impl Way {
     }
 }
 
-impl<E: Endpoint> Session<'_, E> {
+impl<E: Endpoint> ChimeSession<'_, E> {
     /// Finds the leaf to which a key belongs, or one left of it if that was divided and its parent
     /// is not updated yet.
-    pub(super) async fn find_leaf(&self, key: &[u8]) -> Result<Way, PoolError> {
+    pub(super) async fn find_leaf(&self, key: &[u8]) -> Result<ChimeLeafRoute, PoolError> {
         Ok(match self.find_parent_of_leaf(key).await? {
-            Ok((parent, is_kept)) => Way::of(&parent, parent.position(key), is_kept),
+            Ok((parent, is_kept)) => ChimeLeafRoute::of(&parent, parent.position(key), is_kept),
             Err(way) => way,
         })
     }
@@ -49,13 +49,13 @@ impl<E: Endpoint> Session<'_, E> {
     pub(super) async fn find_parent_of_leaf(
         &self,
         key: &[u8],
-    ) -> Result<Result<(Arc<CachedNode>, bool), Way>, PoolError> {
+    ) -> Result<Result<(Arc<CachedNode>, bool), ChimeLeafRoute>, PoolError> {
         if let Some(kept) = self.seek_at(key, 2) {
             return Ok(Ok((kept, true)));
         }
         Ok(match self.find_node(key, 2).await? {
-            Found::Node(parent) => Ok((parent, false)),
-            Found::Below(root) => Err(Way {
+            LevelSearchResult::Node(parent) => Ok((parent, false)),
+            LevelSearchResult::Below(root) => Err(ChimeLeafRoute {
                 leaf: root.address,
                 sibling: GlobalAddress::NULL,
                 kept: None,
@@ -65,7 +65,11 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// Reads the internal node of a level that covers a key, starting from the lowest cached node
     /// above it, or from the root.
-    pub(super) async fn find_node(&self, key: &[u8], level: u8) -> Result<Found, PoolError> {
+    pub(super) async fn find_node(
+        &self,
+        key: &[u8],
+        level: u8,
+    ) -> Result<LevelSearchResult, PoolError> {
         let mut patience = self.patience();
         'restart: loop {
             self.look_after(&mut patience, key).await?;
@@ -75,7 +79,7 @@ impl<E: Endpoint> Session<'_, E> {
             } else {
                 let root = self.read_root().await?;
                 if root.level < level {
-                    return Ok(Found::Below(root));
+                    return Ok(LevelSearchResult::Below(root));
                 }
                 (root.address, root.level)
             };
@@ -98,7 +102,7 @@ impl<E: Endpoint> Session<'_, E> {
                 }
                 let found = self.keep(address, &node);
                 if at == level {
-                    return Ok(Found::Node(found));
+                    return Ok(LevelSearchResult::Node(found));
                 }
                 kept = None;
                 address = found.route(key).child;
@@ -108,7 +112,7 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     /// Drops the cached parent that led to a leaf that does not match it.
-    pub(super) fn forget(&self, way: &Way) {
+    pub(super) fn forget(&self, way: &ChimeLeafRoute) {
         if let Some(stale) = &way.kept {
             self.tree.node.cache.invalidate(stale);
         }
@@ -116,9 +120,9 @@ impl<E: Endpoint> Session<'_, E> {
 }
 
 /// The result of a search at a level.
-pub(super) enum Found {
+pub(super) enum LevelSearchResult {
     /// The node that covers the key.
     Node(Arc<CachedNode>),
     /// The root, which is below the level.
-    Below(Root),
+    Below(ChimeRoot),
 }

@@ -1,14 +1,14 @@
 //! Scans: all leaves of a range that the parents know, read with one notification of each node.
 
 use super::node_io::Buffers;
-use super::route::{RIGHT_MOVES_MAX, Way};
-use super::session::Session;
-use crate::cache::Cached;
+use super::route::{ChimeLeafRoute, RIGHT_MOVES_MAX};
+use super::session::ChimeSession;
+use crate::cache::CacheableNode;
 use crate::error::PoolError;
 use crate::hopscotch;
 use crate::index::Entry;
-use crate::layout::Leaf;
-use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
+use crate::layout::PoolLeaf;
+use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress};
 
 /// The assumed share of occupied slots in percent, to estimate the number of leaves of a scan: the
 /// result of random insertions.
@@ -17,7 +17,7 @@ const OCCUPANCY_PERCENT: usize = 59;
 const LEAVES_MAX: usize = 32;
 
 /// The entries found so far by a scan.
-struct Scan {
+struct ChimeScanProgress {
     /// The least key of the next entry; a greater one, if this key was returned.
     from: Vec<u8>,
     is_answered: bool,
@@ -25,9 +25,9 @@ struct Scan {
     entries: Vec<Entry>,
 }
 
-impl Scan {
+impl ChimeScanProgress {
     /// Adds the entries of a leaf.
-    fn take(&mut self, leaf: &Leaf) {
+    fn take(&mut self, leaf: &PoolLeaf) {
         let from = &self.from;
         let is_next = |key: &[u8]| key > &**from || !self.is_answered && key == &**from;
         let mut found: Vec<(&[u8], usize)> = leaf
@@ -56,9 +56,9 @@ impl Scan {
 
 /// The route to a leaf, and the least key to the right of it; `None` if there is no leaf to the
 /// right.
-type Stretch = (Way, Option<Vec<u8>>);
+type Stretch = (ChimeLeafRoute, Option<Vec<u8>>);
 
-impl<E: Endpoint> Session<'_, E> {
+impl<E: Endpoint> ChimeSession<'_, E> {
     /// Returns the first `count` entries from a key on. The scan follows a leaf by the one whose
     /// address it names as its sibling, so that it misses nothing. If a leaf does not match its
     /// parent, the scan follows its siblings. One round trip for every [`LEAVES_MAX`] leaves if the
@@ -68,7 +68,7 @@ impl<E: Endpoint> Session<'_, E> {
         from: &[u8],
         count: usize,
     ) -> Result<Vec<Entry>, PoolError> {
-        let mut scan = Scan {
+        let mut scan = ChimeScanProgress {
             from: from.to_vec(),
             is_answered: false,
             count,
@@ -91,7 +91,7 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     /// Returns the leaves that a scan may need next, of those that one parent knows.
-    async fn stretches_from(&self, scan: &Scan) -> Result<Vec<Stretch>, PoolError> {
+    async fn stretches_from(&self, scan: &ChimeScanProgress) -> Result<Vec<Stretch>, PoolError> {
         let (parent, is_kept) = match self.find_parent_of_leaf(&scan.from).await? {
             Ok(parent) => parent,
             Err(way) => return Ok(vec![(way, None)]),
@@ -100,7 +100,7 @@ impl<E: Endpoint> Session<'_, E> {
         let first = parent.position(&scan.from);
         let end = parent.children().min(first + wanted);
         let stretch = |position| {
-            let way = Way::of(&parent, position, is_kept);
+            let way = ChimeLeafRoute::of(&parent, position, is_kept);
             (way, parent.bound(position))
         };
         Ok((first..end).map(stretch).collect())
@@ -117,9 +117,9 @@ impl<E: Endpoint> Session<'_, E> {
     async fn scan_stretches(
         &self,
         stretches: Vec<Stretch>,
-        scan: &mut Scan,
+        scan: &mut ChimeScanProgress,
     ) -> Result<bool, PoolError> {
-        let (ways, bounds): (Vec<Way>, Vec<_>) = stretches.into_iter().unzip();
+        let (ways, bounds): (Vec<ChimeLeafRoute>, Vec<_>) = stretches.into_iter().unzip();
         let leaves = self.read_leaves(&ways).await?;
         for ((way, bound), leaf) in ways.into_iter().zip(bounds).zip(leaves) {
             if !self.scan_stretch(&way, leaf, scan).await? {
@@ -143,9 +143,9 @@ impl<E: Endpoint> Session<'_, E> {
     /// not end at the key that the parent names.
     async fn scan_stretch(
         &self,
-        way: &Way,
-        mut leaf: Leaf,
-        scan: &mut Scan,
+        way: &ChimeLeafRoute,
+        mut leaf: PoolLeaf,
+        scan: &mut ChimeScanProgress,
     ) -> Result<bool, PoolError> {
         for _ in 0..RIGHT_MOVES_MAX {
             if !leaf.is_valid(0) {
@@ -166,7 +166,7 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     /// Reads a leaf as a whole, repeatedly until no entry of it was moved meanwhile.
-    pub(super) async fn read_settled(&self, address: GlobalAddress) -> Result<Leaf, PoolError> {
+    pub(super) async fn read_settled(&self, address: GlobalAddress) -> Result<PoolLeaf, PoolError> {
         self.tree.node.leaf_counters.add_here(1);
         let mut patience = self.patience();
         loop {
@@ -183,22 +183,25 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// Reads whole leaves with one notification of each node, and again those with a concurrent
     /// write.
-    pub(super) async fn read_leaves(&self, ways: &[Way]) -> Result<Vec<Leaf>, PoolError> {
+    pub(super) async fn read_leaves(
+        &self,
+        ways: &[ChimeLeafRoute],
+    ) -> Result<Vec<PoolLeaf>, PoolError> {
         let whole = self.tree.leaves.whole();
         let buffers = ways
             .iter()
             .map(|way| Buffers::new(self.leaf_at(way.leaf), &whole, self.are_moves_counted()));
         let mut buffers: Vec<Buffers> = buffers.collect();
         let reads = buffers.iter_mut().flat_map(Buffers::targets);
-        let mut verbs: Vec<Verb<'_>> = reads
-            .map(|(from, into)| Verb::Read { from, into })
+        let mut verbs: Vec<FabricVerb<'_>> = reads
+            .map(|(from, into)| FabricVerb::Read { from, into })
             .collect();
         self.tree.endpoint.post(&mut verbs).await?;
         drop(verbs);
         let mut leaves = Vec::with_capacity(ways.len());
         let mut again = 0;
         for (way, buffers) in ways.iter().zip(&buffers) {
-            let mut leaf = Leaf::new(self.tree.leaves);
+            let mut leaf = PoolLeaf::new(self.tree.leaves);
             if !buffers.take_in(&whole, &mut leaf) || !hopscotch::is_settled(&leaf) {
                 leaf = self.read_settled(way.leaf).await?;
                 again += 1;

@@ -1,12 +1,12 @@
 //! Scans from right to left. Not in the paper, whose leaves know only their right siblings: the
 //! leaf to the left is the one that the parent names, if that has this leaf as its sibling.
 
-use super::route::{RIGHT_MOVES_MAX, Way};
-use super::session::Session;
-use crate::cache::Cached;
+use super::route::{ChimeLeafRoute, RIGHT_MOVES_MAX};
+use super::session::ChimeSession;
+use crate::cache::CacheableNode;
 use crate::error::PoolError;
 use crate::index::Entry;
-use crate::layout::Leaf;
+use crate::layout::PoolLeaf;
 use nearfield_fabric::Endpoint;
 
 /// The entries found so far by a scan.
@@ -20,7 +20,7 @@ struct ScanBack {
 impl ScanBack {
     /// Adds all entries of leaves from `least` to `from`. Returns false if there is no leaf to the
     /// left of them.
-    fn take(&mut self, leaves: &[Leaf], least: &[u8]) -> bool {
+    fn take(&mut self, leaves: &[PoolLeaf], least: &[u8]) -> bool {
         let mut found: Vec<(&[u8], &[u8])> = leaves
             .iter()
             .flat_map(|leaf| {
@@ -56,7 +56,7 @@ fn decrement(key: &mut [u8]) -> bool {
     false
 }
 
-impl<E: Endpoint> Session<'_, E> {
+impl<E: Endpoint> ChimeSession<'_, E> {
     /// Returns the last `count` entries up to a key. Needs as many round trips as a scan in the
     /// other direction.
     pub(super) async fn scan_back_from(
@@ -87,14 +87,14 @@ impl<E: Endpoint> Session<'_, E> {
     /// Reads the leaves that one parent knows, as many as may be needed. Returns false if there is
     /// no leaf to the left of them.
     async fn scan_back_some(&self, scan: &mut ScanBack) -> Result<bool, PoolError> {
-        let (ways, bounds): (Vec<Way>, Vec<Vec<u8>>) =
+        let (ways, bounds): (Vec<ChimeLeafRoute>, Vec<Vec<u8>>) =
             match self.find_parent_of_leaf(&scan.from).await? {
                 Ok((parent, is_kept)) => {
                     let last = parent.position(&scan.from);
                     let wanted = self.leaves_for(scan.count - scan.entries.len());
                     let first = (last + 1).saturating_sub(wanted);
                     let stretch = |position| {
-                        let way = Way::of(&parent, position, is_kept);
+                        let way = ChimeLeafRoute::of(&parent, position, is_kept);
                         (way, parent.least(position))
                     };
                     (first..=last).rev().map(stretch).unzip()
@@ -116,7 +116,11 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// Returns a leaf, and those that it was divided into since its parent was read; `None` if they
     /// do not end at the key that the parent names.
-    async fn follow(&self, way: &Way, leaf: Leaf) -> Result<Option<Vec<Leaf>>, PoolError> {
+    async fn follow(
+        &self,
+        way: &ChimeLeafRoute,
+        leaf: PoolLeaf,
+    ) -> Result<Option<Vec<PoolLeaf>>, PoolError> {
         let mut leaves = vec![leaf];
         while let Some(last) = leaves.last() {
             let sibling = last.sibling(0);

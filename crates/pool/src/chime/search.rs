@@ -1,17 +1,17 @@
 //! Reads of a key: by a guess, or in its neighborhood.
 
 use super::batched_get::Got;
-use super::route::{RIGHT_MOVES_MAX, Way};
-use super::session::Session;
+use super::route::{ChimeLeafRoute, RIGHT_MOVES_MAX};
+use super::session::ChimeSession;
 use crate::error::PoolError;
-use crate::hopscotch::{self, Lookup};
-use crate::layout::{Leaf, Segments, Validation};
-use nearfield_fabric::{Endpoint, GlobalAddress, Work};
-use nearfield_hotness::{Access, LinkGate};
+use crate::hopscotch::{self, NeighborhoodLookup};
+use crate::layout::{NodeSegments, PoolLeaf, Validation};
+use nearfield_fabric::{ClientProcessorWork, Endpoint, GlobalAddress};
+use nearfield_hotness::{LinkGate, SpeculationAccess};
 use std::time::Duration;
 
 /// The key's position relative to the leaf that the route reached.
-pub(super) enum Place {
+pub(super) enum LeafRelativePosition {
     /// The key belongs into this leaf.
     Here,
     /// The key belongs into a leaf to the right.
@@ -23,32 +23,40 @@ pub(super) enum Place {
     Unknown,
 }
 
-impl<E: Endpoint> Session<'_, E> {
+impl<E: Endpoint> ChimeSession<'_, E> {
     /// Returns the place of a key relative to a leaf with known `segments`, which include a replica
     /// of the metadata. Source: CHIME, section 4.2.3, sibling-based validation.
-    pub(super) fn place(&self, way: &Way, leaf: &Leaf, segments: &Segments, key: &[u8]) -> Place {
+    pub(super) fn place(
+        &self,
+        way: &ChimeLeafRoute,
+        leaf: &PoolLeaf,
+        segments: &NodeSegments,
+        key: &[u8],
+    ) -> LeafRelativePosition {
         let group = self.tree.leaves.replica_within(segments).unwrap_or(0);
         self.place_by(group, way.sibling, way.kept.is_some(), leaf, key)
     }
 
-    /// Returns the [`place`](Session::place) by the replica of a group, for a leaf whose parent
-    /// expects this sibling, and was cached or not.
+    /// Returns the [`place`](ChimeSession::place) by the replica of a group, for a leaf whose
+    /// parent expects this sibling, and was cached or not.
     pub(super) fn place_by(
         &self,
         group: usize,
         expected: GlobalAddress,
         is_kept: bool,
-        leaf: &Leaf,
+        leaf: &PoolLeaf,
         key: &[u8],
-    ) -> Place {
+    ) -> LeafRelativePosition {
         let sibling = leaf.sibling(group);
         if !leaf.is_valid(group) {
-            return Place::Unknown;
+            return LeafRelativePosition::Unknown;
         }
         match self.tree.leaves.geometry().shape().validation {
             Validation::Fences => match leaf.fences(group) {
-                Some((_, high)) if !sibling.is_null() && key >= high => Place::Right(sibling),
-                _ => Place::Here,
+                Some((_, high)) if !sibling.is_null() && key >= high => {
+                    LeafRelativePosition::Right(sibling)
+                }
+                _ => LeafRelativePosition::Here,
             },
             Validation::Sibling => self.place_beside(sibling, expected, is_kept),
         }
@@ -60,13 +68,13 @@ impl<E: Endpoint> Session<'_, E> {
         sibling: GlobalAddress,
         expected: GlobalAddress,
         is_kept: bool,
-    ) -> Place {
+    ) -> LeafRelativePosition {
         if sibling == expected {
-            Place::Here
+            LeafRelativePosition::Here
         } else if sibling.is_null() || is_kept && !self.tree.node.options.uses_divided {
-            Place::Unknown
+            LeafRelativePosition::Unknown
         } else {
-            Place::HereOrRight(sibling)
+            LeafRelativePosition::HereOrRight(sibling)
         }
     }
 
@@ -92,8 +100,8 @@ impl<E: Endpoint> Session<'_, E> {
         Box::pin(self.search_again(key, found, seen)).await
     }
 
-    /// Searches like [`search`](Session::search), for as long as it takes. `seen` is the result of
-    /// a first read.
+    /// Searches like [`search`](ChimeSession::search), for as long as it takes. `seen` is the
+    /// result of a first read.
     pub(super) async fn search_again<R>(
         &self,
         key: &[u8],
@@ -129,20 +137,20 @@ impl<E: Endpoint> Session<'_, E> {
                 let leaf = self.read_leaf(way.leaf, &neighborhood).await?;
                 let place = self.place(&way, &leaf, &neighborhood, key);
                 let right = match place {
-                    Place::Unknown => {
+                    LeafRelativePosition::Unknown => {
                         self.forget(&way);
                         continue 'restart;
                     }
-                    Place::Right(sibling) => sibling,
-                    Place::Here | Place::HereOrRight(_) => {
+                    LeafRelativePosition::Right(sibling) => sibling,
+                    LeafRelativePosition::Here | LeafRelativePosition::HereOrRight(_) => {
                         match hopscotch::lookup(&leaf, key) {
-                            Lookup::Found(slot) => {
+                            NeighborhoodLookup::Found(slot) => {
                                 if uses_hotspots {
                                     self.learn(&way, guess.as_ref(), slot, key);
                                 }
                                 return Ok(Some(found(leaf.value(slot))));
                             }
-                            Lookup::Moved => {
+                            NeighborhoodLookup::Moved => {
                                 absent_at = None;
                                 if patience.is_over(&self.tree.endpoint) {
                                     // The client that moved it has died meanwhile.
@@ -153,20 +161,20 @@ impl<E: Endpoint> Session<'_, E> {
                             }
                             // It may have been moved while the neighborhood was read, unless that
                             // was between two reads of a counter.
-                            Lookup::Absent if self.tree.has_counters => {}
+                            NeighborhoodLookup::Absent if self.tree.has_counters => {}
                             // Each move changes the home. So if the home is the same after another
                             // read, no entry was moved during the first.
-                            Lookup::Absent if self.tree.leaves.has_bitmaps() => {
+                            NeighborhoodLookup::Absent if self.tree.leaves.has_bitmaps() => {
                                 let now = leaf.entry_versions(home);
                                 if absent_at.replace(now) != Some(now) {
                                     continue;
                                 }
                             }
                             // A client that moves entries writes the whole leaf.
-                            Lookup::Absent => {}
+                            NeighborhoodLookup::Absent => {}
                         }
                         match place {
-                            Place::HereOrRight(sibling) => sibling,
+                            LeafRelativePosition::HereOrRight(sibling) => sibling,
                             _ => {
                                 if let Some(guess) = &guess {
                                     self.note(guess, false, key);
@@ -195,9 +203,9 @@ impl<E: Endpoint> Session<'_, E> {
     /// halves have the key, and no client changes either until one has lost it.
     pub(super) async fn speculate(
         &self,
-        way: &Way,
+        way: &ChimeLeafRoute,
         key: &[u8],
-    ) -> Result<Option<(Leaf, usize)>, PoolError> {
+    ) -> Result<Option<(PoolLeaf, usize)>, PoolError> {
         let Some(guess) = self.look_up(way.leaf, self.tree.leaves.home(key), key) else {
             return Ok(None);
         };
@@ -214,11 +222,14 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// Returns the slot of a leaf in which a key of this home was found most often.
     async fn guess(&self, leaf: GlobalAddress, home: usize, key: &[u8]) -> Option<Guess> {
-        self.tree.endpoint.charge(Work::Speculation).await;
+        self.tree
+            .endpoint
+            .charge(ClientProcessorWork::Speculation)
+            .await;
         self.look_up(leaf, home, key)
     }
 
-    /// Looks up like [`guess`](Session::guess), for an operation that looks up again.
+    /// Looks up like [`guess`](ChimeSession::guess), for an operation that looks up again.
     pub(super) fn look_up(&self, leaf: GlobalAddress, home: usize, key: &[u8]) -> Option<Guess> {
         let slots = self.tree.leaves.neighborhood_slots(home);
         let may_be = |slot: u16| slots.contains(usize::from(slot));
@@ -233,7 +244,7 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     /// Reads the entry of a guess, if guesses pay; returns `None` if the key is not there.
-    async fn read_guess(&self, guess: &Guess, key: &[u8]) -> Result<Option<Leaf>, PoolError> {
+    async fn read_guess(&self, guess: &Guess, key: &[u8]) -> Result<Option<PoolLeaf>, PoolError> {
         if !guess.is_used() {
             return Ok(None);
         }
@@ -273,7 +284,7 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     /// Notes the slot of a key that was found by its neighborhood.
-    fn learn(&self, way: &Way, guess: Option<&Guess>, slot: usize, key: &[u8]) {
+    fn learn(&self, way: &ChimeLeafRoute, guess: Option<&Guess>, slot: usize, key: &[u8]) {
         if let Some(guess) = guess {
             let is_right = (guess.leaf, guess.slot) == (way.leaf, slot);
             if !guess.is_used() {
@@ -286,7 +297,7 @@ impl<E: Endpoint> Session<'_, E> {
     }
 
     /// Notes the slot of a key.
-    pub(super) fn admit(&self, way: &Way, slot: usize, key: &[u8]) {
+    pub(super) fn admit(&self, way: &ChimeLeafRoute, slot: usize, key: &[u8]) {
         self.admit_at(way.leaf, slot, key);
     }
 
@@ -302,7 +313,7 @@ pub(super) struct Guess {
     leaf: GlobalAddress,
     slot: usize,
     /// The gate's decision and its time, if this access tests if guesses pay.
-    access: Option<(Access, Duration)>,
+    access: Option<(SpeculationAccess, Duration)>,
 }
 
 impl Guess {

@@ -6,13 +6,13 @@
 //! and changes memory only while the guard is safe. It trusts its reads only if the guard is still
 //! safe at the end; otherwise it restarts.
 
-use super::Tree;
+use super::ChimeTree;
 use super::cached_node::CachedNode;
-use crate::cache::Cached;
+use crate::cache::CacheableNode;
 use crate::error::PoolError;
 use crate::index::Entry;
 use crate::layout::InternalNode;
-use nearfield_fabric::recovery::epochs::{Epoch, Guard};
+use nearfield_fabric::recovery::epochs::{Epoch, RemoteEpochGuard};
 use nearfield_fabric::{Endpoint, GlobalAddress};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -20,30 +20,30 @@ use std::time::Duration;
 
 /// A session of one operation of a client, or of several that must see the same memory: they may
 /// follow addresses that one of them has read in another structure, as long as the session [is
-/// valid](Session::is_valid) after the read.
+/// valid](ChimeSession::is_valid) after the read.
 ///
 /// It delays the reclamation of memory, so it should be short.
 #[derive(Debug)]
-pub struct Session<'t, E> {
-    pub(super) tree: &'t Tree<E>,
-    guard: Option<Guard<'t>>,
+pub struct ChimeSession<'t, E> {
+    pub(super) tree: &'t ChimeTree<E>,
+    guard: Option<RemoteEpochGuard<'t>>,
     /// Set if the operation has changed something, so that it must not be repeated.
     changed: Cell<bool>,
     /// Number of leases that it has waited for since it made progress.
     pub(super) repairs: Cell<u32>,
 }
 
-impl<E: Endpoint> Tree<E> {
+impl<E: Endpoint> ChimeTree<E> {
     /// Begins a session.
     ///
     /// # Errors
     /// The nodes' errors.
-    pub async fn session(&self) -> Result<Session<'_, E>, PoolError> {
+    pub async fn session(&self) -> Result<ChimeSession<'_, E>, PoolError> {
         let epochs = self.node.epochs.get();
         if let Some(epochs) = epochs {
             epochs.tend(&self.endpoint).await?;
         }
-        Ok(Session {
+        Ok(ChimeSession {
             tree: self,
             guard: epochs.map(|epochs| epochs.enter()),
             changed: Cell::new(false),
@@ -55,7 +55,7 @@ impl<E: Endpoint> Tree<E> {
     /// end.
     pub(super) async fn run<R>(
         &self,
-        mut operation: impl AsyncFnMut(&Session<'_, E>) -> Result<R, PoolError>,
+        mut operation: impl AsyncFnMut(&ChimeSession<'_, E>) -> Result<R, PoolError>,
     ) -> Result<R, PoolError> {
         loop {
             let session = self.session().await?;
@@ -67,7 +67,7 @@ impl<E: Endpoint> Tree<E> {
     }
 }
 
-impl<E: Endpoint> Session<'_, E> {
+impl<E: Endpoint> ChimeSession<'_, E> {
     /// Returns true if reads of the session, by addresses that were read in it, can be trusted.
     /// Otherwise the bytes may be anything, and all must be read again, in another session.
     ///
@@ -89,13 +89,13 @@ impl<E: Endpoint> Session<'_, E> {
     /// Returns the time until which the session is valid, as far as is known without asking.
     pub(super) fn safe_until(&self) -> Duration {
         let guard = self.guard.as_ref();
-        guard.map_or(Duration::MAX, Guard::until)
+        guard.map_or(Duration::MAX, RemoteEpochGuard::until)
     }
 
     /// Renews the session's guard, if it is due. Call it before a long step.
     ///
     /// # Errors
-    /// `Session` if it is not valid any more, and the nodes' errors.
+    /// `ChimeSession` if it is not valid any more, and the nodes' errors.
     pub(super) async fn renew(&self) -> Result<(), PoolError> {
         if let Some(epochs) = self.tree.node.epochs.get() {
             epochs.tend(&self.tree.endpoint).await?;
@@ -112,28 +112,29 @@ impl<E: Endpoint> Session<'_, E> {
         self.changed.set(changed);
     }
 
-    /// Reads the value of a key, like [`get`](crate::PoolIndex::get).
+    /// Reads the value of a key, like [`get`](crate::PoolIndexClient::get).
     ///
     /// # Errors
-    /// `Key`, and the nodes' errors.
+    /// `AuthenticationKey`, and the nodes' errors.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.tree.check_key(key)?;
         self.search(key, <[u8]>::to_vec).await
     }
 
-    /// Returns the first `count` entries from a key on, like [`scan`](crate::PoolIndex::scan).
+    /// Returns the first `count` entries from a key on, like
+    /// [`scan`](crate::PoolIndexClient::scan).
     ///
     /// # Errors
-    /// `Key`, and the nodes' errors.
+    /// `AuthenticationKey`, and the nodes' errors.
     pub async fn scan(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
         self.tree.check_bound(from)?;
         self.scan_from(from, count).await
     }
 
-    /// Returns the last `count` entries up to a key, like [`Tree::scan_back`].
+    /// Returns the last `count` entries up to a key, like [`ChimeTree::scan_back`].
     ///
     /// # Errors
-    /// `Key`, and the nodes' errors.
+    /// `AuthenticationKey`, and the nodes' errors.
     pub async fn scan_back(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
         self.tree.check_bound(from)?;
         self.scan_back_from(from, count).await
@@ -179,7 +180,10 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// Caches a node that was read or written in this session.
     pub(super) fn keep(&self, address: GlobalAddress, node: &InternalNode) -> Arc<CachedNode> {
-        let epoch = self.guard.as_ref().map_or(Epoch::default(), Guard::epoch);
+        let epoch = self
+            .guard
+            .as_ref()
+            .map_or(Epoch::default(), RemoteEpochGuard::epoch);
         let kept = CachedNode::new(address, node, epoch);
         if self.is_safe() {
             self.tree.node.cache.keep(kept)

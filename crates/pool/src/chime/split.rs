@@ -1,18 +1,18 @@
 //! Division of full leaves and internal nodes, and updates of their parents.
 
 use super::BACK_OFF;
-use super::lock::Lock;
-use super::recovery_step::{Division, RecoveryStep};
-use super::root::Root;
-use super::route::Found;
-use super::session::Session;
-use crate::cache::Cached;
+use super::lock::ChimeNodeLock;
+use super::recovery_step::{ChimeNodeDivision, RecoveryStep};
+use super::root::ChimeRoot;
+use super::route::LevelSearchResult;
+use super::session::ChimeSession;
+use crate::cache::CacheableNode;
 use crate::error::PoolError;
 use crate::hopscotch;
-use crate::layout::{InternalNode, Leaf};
+use crate::layout::{InternalNode, PoolLeaf};
 use nearfield_fabric::{Endpoint, GlobalAddress};
 
-impl<E: Endpoint> Session<'_, E> {
+impl<E: Endpoint> ChimeSession<'_, E> {
     /// Divides a full leaf, whose lock is held, and puts a key into the half where it belongs.
     /// Returns false if the lock was held for too long; then nothing was done.
     ///
@@ -22,8 +22,8 @@ impl<E: Endpoint> Session<'_, E> {
     pub(super) async fn divide(
         &self,
         address: GlobalAddress,
-        mut lock: Lock<'_>,
-        mut leaf: Leaf,
+        mut lock: ChimeNodeLock<'_>,
+        mut leaf: PoolLeaf,
         key: &[u8],
         value: &[u8],
     ) -> Result<bool, PoolError> {
@@ -45,7 +45,7 @@ impl<E: Endpoint> Session<'_, E> {
         self.write_new(at, &writes, word).await?;
         let writes = self.leaf_writes(address, &leaf, &whole, false);
         let word = self.tree.lock_words.of_leaf(&leaf, &lock).to_bits();
-        let division = Division {
+        let division = ChimeNodeDivision {
             level: 1,
             separator,
             right,
@@ -86,7 +86,7 @@ impl<E: Endpoint> Session<'_, E> {
         &self,
         address: GlobalAddress,
         note: RecoveryStep,
-        lock: &Lock<'_>,
+        lock: &ChimeNodeLock<'_>,
     ) -> Result<(), PoolError> {
         match note {
             RecoveryStep::Divided(division) => {
@@ -96,7 +96,8 @@ impl<E: Endpoint> Session<'_, E> {
                 self.give_back_children(address, children, lock).await
             }
             RecoveryStep::Lowered { level, child } => {
-                self.swing_root(Root { level, address }, child, lock).await
+                self.swing_root(ChimeRoot { level, address }, child, lock)
+                    .await
             }
         }
     }
@@ -107,8 +108,8 @@ impl<E: Endpoint> Session<'_, E> {
     async fn tell_parents(
         &self,
         left: GlobalAddress,
-        division: Division,
-        under: Option<&Lock<'_>>,
+        division: ChimeNodeDivision,
+        under: Option<&ChimeNodeLock<'_>>,
     ) -> Result<(), PoolError> {
         let level = division.level + 1;
         let mut patience = self.patience();
@@ -157,9 +158,9 @@ impl<E: Endpoint> Session<'_, E> {
     async fn divide_internal(
         &self,
         address: GlobalAddress,
-        mut lock: Lock<'_>,
+        mut lock: ChimeNodeLock<'_>,
         mut node: InternalNode,
-        child: &Division,
+        child: &ChimeNodeDivision,
     ) -> Result<bool, PoolError> {
         let right = self.allocate(self.internal_at(GlobalAddress::NULL)).await?;
         let level = node.level();
@@ -174,7 +175,7 @@ impl<E: Endpoint> Session<'_, E> {
         let writes = self.internal_writes(right, &half.node).writes;
         self.write_new(self.internal_at(right), &writes, 0).await?;
         let writes = self.internal_writes(address, &node);
-        let division = Division {
+        let division = ChimeNodeDivision {
             level,
             separator: half.separator,
             right,
@@ -217,8 +218,8 @@ impl<E: Endpoint> Session<'_, E> {
     async fn find_parent(
         &self,
         left: GlobalAddress,
-        division: &Division,
-        under: Option<&Lock<'_>>,
+        division: &ChimeNodeDivision,
+        under: Option<&ChimeNodeLock<'_>>,
     ) -> Result<Option<GlobalAddress>, PoolError> {
         let level = division.level + 1;
         let mut patience = self.patience();
@@ -230,10 +231,10 @@ impl<E: Endpoint> Session<'_, E> {
                 return Ok(Some(kept.address()));
             }
             let root = match self.find_node(&division.separator, level).await? {
-                Found::Node(parent) => return Ok(Some(parent.address())),
-                Found::Below(root) => root,
+                LevelSearchResult::Node(parent) => return Ok(Some(parent.address())),
+                LevelSearchResult::Below(root) => root,
             };
-            let divided = Root {
+            let divided = ChimeRoot {
                 level: division.level,
                 address: left,
             };

@@ -1,20 +1,20 @@
 //! Operations on a key that one client does for all clients that want them.
 
-use super::{Leader, ReadDelegation, Write, WriteCombining};
+use super::{CombinedWrite, Leader, ReadDelegation, WriteCombining};
 use crate::error::PoolError;
 
 /// Coordination of the clients of a compute node: the parts of [`ReadDelegation`] and
 /// [`WriteCombining`] that an index needs. Each can be switched off.
 #[derive(Debug)]
-pub struct Delegation {
+pub struct ClientCoordination {
     reads: Option<ReadDelegation>,
     writes: Option<WriteCombining>,
 }
 
-impl Delegation {
+impl ClientCoordination {
     /// Delegates reads and combines writes, or makes each client do its own.
-    pub fn new(delegates_reads: bool, combines_writes: bool) -> Delegation {
-        Delegation {
+    pub fn new(delegates_reads: bool, combines_writes: bool) -> ClientCoordination {
+        ClientCoordination {
             reads: delegates_reads.then(ReadDelegation::default),
             writes: combines_writes.then(WriteCombining::default),
         }
@@ -42,7 +42,7 @@ impl Delegation {
     pub async fn write(
         &self,
         key: &[u8],
-        write: Write,
+        write: CombinedWrite,
         lead: impl AsyncFnOnce(&mut Leader<'_>) -> Result<Option<Vec<u8>>, PoolError>,
     ) -> Result<Option<Vec<u8>>, PoolError> {
         match &self.writes {

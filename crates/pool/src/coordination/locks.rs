@@ -1,6 +1,6 @@
 //! Hand-over of a lock in remote memory to a waiting client of the same compute node.
 
-use super::wait_queue::{Called, Turn, WaitQueues};
+use super::wait_queue::{KeyTurn, KeyWaitOutcome, WaitQueues};
 use nearfield_fabric::GlobalAddress;
 use std::convert::Infallible;
 
@@ -40,8 +40,8 @@ impl<T> LocalLocks<T> {
     /// holder has passed on: then the lock is held; without it the caller must take the lock.
     pub async fn lock(&self, address: GlobalAddress) -> (LocalLock<'_, T>, Option<T>) {
         let mut turn = match self.turns.enter(address, ()).await {
-            Called::Turn(turn) => turn,
-            Called::Answered(never) => match never {},
+            KeyWaitOutcome::Turn(turn) => turn,
+            KeyWaitOutcome::Answered(never) => match never {},
         };
         let received = turn.payload().and_then(Option::take);
         let (times, held) = received.map_or((0, None), |it| (it.times, Some(it.held)));
@@ -70,7 +70,7 @@ impl<T> LocalLocks<T> {
 /// the next client has the right, and must take the lock.
 #[derive(Debug)]
 pub struct LocalLock<'l, T> {
-    turn: Turn<'l, GlobalAddress, (), Option<HandedOver<T>>, Infallible>,
+    turn: KeyTurn<'l, GlobalAddress, (), Option<HandedOver<T>>, Infallible>,
     /// Number of times that the lock was passed on since it was taken, and maximum of that.
     times: u32,
     most: u32,

@@ -6,10 +6,11 @@
 //! - [`LocalLocks`]: a client that holds a lock in remote memory passes it on to a client that
 //!   waits for it on the same compute node (*lock hand-over*).
 //!
-//! [`Delegation`] is the first two as an index uses them; each can be switched off. They come from
-//! SMART (OSDI 2023), and CHIME's code uses them. The third comes from Sherman (SIGMOD 2022). A key
-//! or a lock is in a table only while a client works on it, and a client waits only for clients
-//! that work on the same key or lock. Threads share the tables, and so do tasks of a simulation.
+//! [`ClientCoordination`] is the first two as an index uses them; each can be switched off. They
+//! come from SMART (OSDI 2023), and CHIME's code uses them. The third comes from Sherman (SIGMOD
+//! 2022). A key or a lock is in a table only while a client works on it, and a client waits only
+//! for clients that work on the same key or lock. Threads share the tables, and so do tasks of a
+//! simulation.
 //!
 //! If the leader is dropped before it has ended, the next waiter leads. A task that is neither
 //! polled nor dropped keeps the lead.
@@ -28,7 +29,7 @@ mod read_delegation;
 mod wait_queue;
 mod write_combining;
 
-pub use delegation::Delegation;
+pub use delegation::ClientCoordination;
 pub use locks::{HAND_OVERS, LocalLock, LocalLocks};
 pub use read_delegation::ReadDelegation;
-pub use write_combining::{Leader, Write, WriteCombining};
+pub use write_combining::{CombinedWrite, Leader, WriteCombining};

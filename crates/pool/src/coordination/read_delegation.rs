@@ -1,6 +1,6 @@
 //! Read delegation: one client reads a key for all clients that want to read it.
 
-use super::wait_queue::{Called, WaitQueues};
+use super::wait_queue::{KeyWaitOutcome, WaitQueues};
 use crate::error::PoolError;
 use std::sync::Arc;
 
@@ -31,8 +31,8 @@ impl ReadDelegation {
         read: impl AsyncFnOnce() -> Result<Held, PoolError>,
     ) -> Result<Held, PoolError> {
         let mut turn = match self.turns.enter(key.into(), ()).await {
-            Called::Answered(held) => return Ok(held),
-            Called::Turn(turn) => turn,
+            KeyWaitOutcome::Answered(held) => return Ok(held),
+            KeyWaitOutcome::Turn(turn) => turn,
         };
         // The read begins after they arrived.
         turn.close(|()| true);

@@ -27,14 +27,14 @@ pub struct WaitQueues<K, M, P, A> {
 
 type Shard<K, M, P, A> = Mutex<Queues<K, M, P, A>>;
 type Queues<K, M, P, A> = HashMap<K, Queue<M, P, A>, FixedState>;
-type Queue<M, P, A> = VecDeque<Arc<Waiter<M, P, A>>>;
+type Queue<M, P, A> = VecDeque<Arc<QueueWaiter<M, P, A>>>;
 
-struct Waiter<M, P, A> {
+struct QueueWaiter<M, P, A> {
     message: M,
-    state: Mutex<State<P, A>>,
+    state: Mutex<QueueWaiterState<P, A>>,
 }
 
-enum State<P, A> {
+enum QueueWaiterState<P, A> {
     Waits(Option<Waker>),
     Turn(P),
     Answered(A),
@@ -42,27 +42,27 @@ enum State<P, A> {
     Left,
 }
 
-impl<M, P, A> Waiter<M, P, A> {
+impl<M, P, A> QueueWaiter<M, P, A> {
     /// Gives a state to a waiter, and returns its waker, or the state if the waiter has left.
-    fn give(&self, given: State<P, A>) -> Result<Option<Waker>, State<P, A>> {
+    fn give(&self, given: QueueWaiterState<P, A>) -> Result<Option<Waker>, QueueWaiterState<P, A>> {
         let mut state = self.state.lock();
-        if !matches!(*state, State::Waits(_)) {
+        if !matches!(*state, QueueWaiterState::Waits(_)) {
             return Err(given);
         }
         match std::mem::replace(&mut *state, given) {
-            State::Waits(waker) => Ok(waker),
+            QueueWaiterState::Waits(waker) => Ok(waker),
             _ => Ok(None),
         }
     }
 
     fn has_left(&self) -> bool {
-        matches!(*self.state.lock(), State::Left)
+        matches!(*self.state.lock(), QueueWaiterState::Left)
     }
 }
 
 /// The result of waiting for a key.
-pub enum Called<'t, K: Hash + Eq, M, P, A> {
-    Turn(Turn<'t, K, M, P, A>),
+pub enum KeyWaitOutcome<'t, K: Hash + Eq, M, P, A> {
+    Turn(KeyTurn<'t, K, M, P, A>),
     Answered(A),
 }
 
@@ -79,7 +79,7 @@ impl<K, M, P, A> Default for WaitQueues<K, M, P, A> {
 impl<K: Hash + Eq + Clone, M, P: Default, A> WaitQueues<K, M, P, A> {
     /// Waits for the turn to work on a key, or for a reply. If the key is not in use, the caller
     /// has the turn at once.
-    pub async fn enter(&self, key: K, message: M) -> Called<'_, K, M, P, A> {
+    pub async fn enter(&self, key: K, message: M) -> KeyWaitOutcome<'_, K, M, P, A> {
         let waiter = {
             let mut shard = self.shard(&key).lock();
             match shard.get_mut(&key) {
@@ -88,17 +88,17 @@ impl<K: Hash + Eq + Clone, M, P: Default, A> WaitQueues<K, M, P, A> {
                     None
                 }
                 Some(queue) => {
-                    let state = Mutex::new(State::Waits(None));
-                    let waiter = Arc::new(Waiter { message, state });
+                    let state = Mutex::new(QueueWaiterState::Waits(None));
+                    let waiter = Arc::new(QueueWaiter { message, state });
                     queue.push_back(Arc::clone(&waiter));
                     Some(waiter)
                 }
             }
         };
         match waiter {
-            None => Called::Turn(Turn::new(self, key, P::default())),
+            None => KeyWaitOutcome::Turn(KeyTurn::new(self, key, P::default())),
             Some(waiter) => {
-                let waiting = Waiting {
+                let waiting = QueueWaiterGuard {
                     turns: self,
                     key,
                     waiter,
@@ -128,7 +128,7 @@ impl<K, M, P, A> fmt::Debug for WaitQueues<K, M, P, A> {
     }
 }
 
-impl<K: Hash + Eq + fmt::Debug, M, P, A> fmt::Debug for Turn<'_, K, M, P, A> {
+impl<K: Hash + Eq + fmt::Debug, M, P, A> fmt::Debug for KeyTurn<'_, K, M, P, A> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Turn")
@@ -138,68 +138,70 @@ impl<K: Hash + Eq + fmt::Debug, M, P, A> fmt::Debug for Turn<'_, K, M, P, A> {
 }
 
 /// A waiter. When it is dropped, it leaves the queue, or passes its turn on.
-struct Waiting<'t, K: Hash + Eq + Clone, M, P: Default, A> {
+struct QueueWaiterGuard<'t, K: Hash + Eq + Clone, M, P: Default, A> {
     turns: &'t WaitQueues<K, M, P, A>,
     key: K,
-    waiter: Arc<Waiter<M, P, A>>,
+    waiter: Arc<QueueWaiter<M, P, A>>,
 }
 
-impl<'t, K: Hash + Eq + Clone, M, P: Default, A> Future for Waiting<'t, K, M, P, A> {
-    type Output = Called<'t, K, M, P, A>;
+impl<'t, K: Hash + Eq + Clone, M, P: Default, A> Future for QueueWaiterGuard<'t, K, M, P, A> {
+    type Output = KeyWaitOutcome<'t, K, M, P, A>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.waiter.state.lock();
-        if let State::Waits(waker) = &mut *state {
+        if let QueueWaiterState::Waits(waker) = &mut *state {
             match waker {
                 Some(waker) => waker.clone_from(context.waker()),
                 None => *waker = Some(context.waker().clone()),
             }
             return Poll::Pending;
         }
-        let given = std::mem::replace(&mut *state, State::Left);
+        let given = std::mem::replace(&mut *state, QueueWaiterState::Left);
         drop(state);
         match given {
-            State::Turn(payload) => {
-                let turn = Turn::new(self.turns, self.key.clone(), payload);
-                Poll::Ready(Called::Turn(turn))
+            QueueWaiterState::Turn(payload) => {
+                let turn = KeyTurn::new(self.turns, self.key.clone(), payload);
+                Poll::Ready(KeyWaitOutcome::Turn(turn))
             }
-            State::Answered(answer) => Poll::Ready(Called::Answered(answer)),
+            QueueWaiterState::Answered(answer) => Poll::Ready(KeyWaitOutcome::Answered(answer)),
             // It was polled after it had ended.
-            State::Waits(_) | State::Left => Poll::Pending,
+            QueueWaiterState::Waits(_) | QueueWaiterState::Left => Poll::Pending,
         }
     }
 }
 
-impl<K: Hash + Eq + Clone, M, P: Default, A> Drop for Waiting<'_, K, M, P, A> {
+impl<K: Hash + Eq + Clone, M, P: Default, A> Drop for QueueWaiterGuard<'_, K, M, P, A> {
     fn drop(&mut self) {
-        let given = std::mem::replace(&mut *self.waiter.state.lock(), State::Left);
+        let given = std::mem::replace(&mut *self.waiter.state.lock(), QueueWaiterState::Left);
         match given {
-            State::Waits(_) => {
+            QueueWaiterState::Waits(_) => {
                 let mut shard = self.turns.shard(&self.key).lock();
                 if let Some(queue) = shard.get_mut(&self.key) {
                     queue.retain(|waiter| !Arc::ptr_eq(waiter, &self.waiter));
                 }
             }
-            State::Turn(payload) => drop(Turn::new(self.turns, self.key.clone(), payload)),
-            State::Answered(_) | State::Left => {}
+            QueueWaiterState::Turn(payload) => {
+                drop(KeyTurn::new(self.turns, self.key.clone(), payload))
+            }
+            QueueWaiterState::Answered(_) | QueueWaiterState::Left => {}
         }
     }
 }
 
 /// The turn to work on a key. When it is dropped, the next waiter gets it, with the payload if that
 /// was not taken.
-pub struct Turn<'t, K: Hash + Eq, M, P, A> {
+pub struct KeyTurn<'t, K: Hash + Eq, M, P, A> {
     turns: &'t WaitQueues<K, M, P, A>,
     key: K,
     /// The payload of the turn, until it is taken; `None` once the turn was passed on.
     payload: Option<P>,
     /// The waiters that will get a reply. If they get none, they become the first waiters again.
-    closed: Vec<Arc<Waiter<M, P, A>>>,
+    closed: Vec<Arc<QueueWaiter<M, P, A>>>,
 }
 
-impl<'t, K: Hash + Eq, M, P, A> Turn<'t, K, M, P, A> {
-    fn new(turns: &'t WaitQueues<K, M, P, A>, key: K, payload: P) -> Turn<'t, K, M, P, A> {
-        Turn {
+impl<'t, K: Hash + Eq, M, P, A> KeyTurn<'t, K, M, P, A> {
+    fn new(turns: &'t WaitQueues<K, M, P, A>, key: K, payload: P) -> KeyTurn<'t, K, M, P, A> {
+        KeyTurn {
             turns,
             key,
             payload: Some(payload),
@@ -248,7 +250,7 @@ impl<'t, K: Hash + Eq, M, P, A> Turn<'t, K, M, P, A> {
     /// meanwhile are skipped.
     pub fn answer(&mut self, answers: impl IntoIterator<Item = A>) {
         for (waiter, answer) in self.closed.drain(..).zip(answers) {
-            if let Ok(Some(waker)) = waiter.give(State::Answered(answer)) {
+            if let Ok(Some(waker)) = waiter.give(QueueWaiterState::Answered(answer)) {
                 waker.wake();
             }
         }
@@ -274,7 +276,7 @@ impl<'t, K: Hash + Eq, M, P, A> Turn<'t, K, M, P, A> {
     /// Gives the turn to the first waiter, and returns the payload if there is none. Then the key
     /// is no longer in use, if this `ends` it.
     fn give(&mut self, payload: P, ends: bool) -> Option<P> {
-        let mut given = State::Turn(payload);
+        let mut given = QueueWaiterState::Turn(payload);
         let mut shard = self.turns.shard(&self.key).lock();
         self.reopen(&mut shard);
         if let Some(queue) = shard.get_mut(&self.key) {
@@ -296,13 +298,13 @@ impl<'t, K: Hash + Eq, M, P, A> Turn<'t, K, M, P, A> {
             shard.remove(&self.key);
         }
         match given {
-            State::Turn(payload) => Some(payload),
+            QueueWaiterState::Turn(payload) => Some(payload),
             _ => None,
         }
     }
 }
 
-impl<K: Hash + Eq, M, P, A> Drop for Turn<'_, K, M, P, A> {
+impl<K: Hash + Eq, M, P, A> Drop for KeyTurn<'_, K, M, P, A> {
     fn drop(&mut self) {
         if let Some(payload) = self.payload.take() {
             // A payload without a taker is dropped.

@@ -1,12 +1,12 @@
 //! Write combining: one client writes a key for all clients that want to write it.
 
-use super::wait_queue::{Called, Turn, WaitQueues};
+use super::wait_queue::{KeyTurn, KeyWaitOutcome, WaitQueues};
 use crate::error::PoolError;
 use std::sync::Arc;
 
 /// A write to a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Write {
+pub enum CombinedWrite {
     /// A write of the value, whether the key exists or not.
     Insert(Vec<u8>),
     /// A write like `Insert`, for a caller that needs no old value: the bytes of the returned one
@@ -19,17 +19,19 @@ pub enum Write {
     Overwrite(Vec<u8>),
 }
 
-impl Write {
+impl CombinedWrite {
     /// Returns true if it creates a key that does not exist.
     pub fn inserts(&self) -> bool {
-        matches!(self, Write::Insert(_) | Write::Put(_))
+        matches!(self, CombinedWrite::Insert(_) | CombinedWrite::Put(_))
     }
 
     /// Returns the value of a key after the write, if it was `before`.
     fn after<'w>(&'w self, before: Option<&'w [u8]>) -> Option<&'w [u8]> {
         match self {
-            Write::Insert(value) | Write::Put(value) => Some(value),
-            Write::Update(value) | Write::Overwrite(value) => before.map(|_| &value[..]),
+            CombinedWrite::Insert(value) | CombinedWrite::Put(value) => Some(value),
+            CombinedWrite::Update(value) | CombinedWrite::Overwrite(value) => {
+                before.map(|_| &value[..])
+            }
         }
     }
 }
@@ -38,7 +40,7 @@ impl Write {
 type Held = Option<Vec<u8>>;
 type Answer = Result<Held, PoolError>;
 type Key = Arc<[u8]>;
-type WriteTurn<'w> = Turn<'w, Key, Arc<Write>, (), Answer>;
+type WriteTurn<'w> = KeyTurn<'w, Key, Arc<CombinedWrite>, (), Answer>;
 
 /// A table of writes, in which one client of a compute node writes a key, together with the
 /// concurrent writes of other clients of that node: only the last value goes to the memory node,
@@ -49,7 +51,7 @@ type WriteTurn<'w> = Turn<'w, Key, Arc<Write>, (), Answer>;
 /// in remote memory, and each other that of the write before it.
 #[derive(Debug, Default)]
 pub struct WriteCombining {
-    turns: WaitQueues<Key, Arc<Write>, (), Answer>,
+    turns: WaitQueues<Key, Arc<CombinedWrite>, (), Answer>,
 }
 
 impl WriteCombining {
@@ -66,13 +68,13 @@ impl WriteCombining {
     pub async fn combine(
         &self,
         key: &[u8],
-        write: Write,
+        write: CombinedWrite,
         lead: impl AsyncFnOnce(&mut Leader<'_>) -> Answer,
     ) -> Answer {
         let write = Arc::new(write);
         let turn = match self.turns.enter(key.into(), Arc::clone(&write)).await {
-            Called::Answered(answer) => return answer,
-            Called::Turn(turn) => turn,
+            KeyWaitOutcome::Answered(answer) => return answer,
+            KeyWaitOutcome::Turn(turn) => turn,
         };
         let mut leader = Leader {
             turn: Some(turn),
@@ -105,14 +107,14 @@ impl WriteCombining {
 pub struct Leader<'w> {
     /// The turn; `None` if writes are not combined.
     turn: Option<WriteTurn<'w>>,
-    write: Arc<Write>,
+    write: Arc<CombinedWrite>,
     /// The results of the combined writes, one for each.
     answers: Vec<Held>,
 }
 
 impl Leader<'_> {
     /// Creates a leader that does only its own write.
-    pub(super) fn alone(write: Write) -> Leader<'static> {
+    pub(super) fn alone(write: CombinedWrite) -> Leader<'static> {
         Leader {
             turn: None,
             write: Arc::new(write),
@@ -121,7 +123,7 @@ impl Leader<'_> {
     }
 
     /// Returns the leader's own write.
-    pub fn write(&self) -> &Write {
+    pub fn write(&self) -> &CombinedWrite {
         &self.write
     }
 
@@ -210,14 +212,14 @@ mod tests {
             Ok(found)
         }
 
-        async fn write(&self, writes: &WriteCombining, write: Write) -> Answer {
+        async fn write(&self, writes: &WriteCombining, write: CombinedWrite) -> Answer {
             let lead = async |leader: &mut Leader<'_>| self.lead(leader).await;
             writes.combine(b"key", write, lead).await
         }
     }
 
-    fn insert(value: u8) -> Write {
-        Write::Insert(vec![value])
+    fn insert(value: u8) -> CombinedWrite {
+        CombinedWrite::Insert(vec![value])
     }
 
     /// All combinations of the kinds of four writes and of the key's existence give the same as the
@@ -227,10 +229,10 @@ mod tests {
         for case in 0..32_u8 {
             let (remote, writes) = (Remote::default(), WriteCombining::default());
             remote.held.set((case & 16 != 0).then_some(9));
-            let kinds: Vec<Write> = (0..4_u8)
+            let kinds: Vec<CombinedWrite> = (0..4_u8)
                 .map(|number| match case >> number & 1 {
-                    0 => Write::Insert(vec![number]),
-                    _ => Write::Update(vec![number]),
+                    0 => CombinedWrite::Insert(vec![number]),
+                    _ => CombinedWrite::Update(vec![number]),
                 })
                 .collect();
             let mut held = remote.held.get().map(|value| vec![value]);
@@ -254,7 +256,9 @@ mod tests {
             assert_eq!(remote.held.get().map(|value| vec![value]), held);
             // If updates find the key absent, inserts need a write of their own.
             let absent = case & 16 == 0;
-            let inserts = kinds.iter().any(|write| matches!(write, Write::Insert(_)));
+            let inserts = kinds
+                .iter()
+                .any(|write| matches!(write, CombinedWrite::Insert(_)));
             assert_eq!(remote.written.get(), u32::from(!absent || inserts));
             assert!(writes.is_empty());
         }
@@ -328,11 +332,11 @@ mod tests {
             assert_eq!(leader.close(None), None);
             Ok(None)
         };
-        let mut first = pin!(writes.combine(b"key", Write::Update(vec![1]), lead));
+        let mut first = pin!(writes.combine(b"key", CombinedWrite::Update(vec![1]), lead));
         assert_eq!(poll(first.as_mut()), None);
         let remote = Remote::default();
         let mut second = pin!(remote.write(&writes, insert(2)));
-        let mut third = pin!(remote.write(&writes, Write::Update(vec![3])));
+        let mut third = pin!(remote.write(&writes, CombinedWrite::Update(vec![3])));
         assert_eq!(poll(second.as_mut()), None);
         assert_eq!(poll(third.as_mut()), None);
         assert_eq!(poll(first.as_mut()), Some(Ok(None)));

@@ -3,15 +3,15 @@
 /// The count, sum, least and greatest of values.
 ///
 /// ```
-/// use nearfield_pool::filtered::Aggregates;
+/// use nearfield_pool::filtered::ScanAggregates;
 ///
-/// let aggregates: Aggregates = [5, u64::MAX, 7].into_iter().collect();
+/// let aggregates: ScanAggregates = [5, u64::MAX, 7].into_iter().collect();
 /// assert_eq!((aggregates.count, aggregates.sum), (3, (1 << 64) + 11));
 /// assert_eq!((aggregates.min, aggregates.max), (Some(5), Some(u64::MAX)));
-/// assert_eq!(Aggregates::default().max, None);
+/// assert_eq!(ScanAggregates::default().max, None);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Aggregates {
+pub struct ScanAggregates {
     /// Number of values.
     pub count: u64,
     /// Sum of the values.
@@ -22,14 +22,14 @@ pub struct Aggregates {
     pub max: Option<u64>,
 }
 
-impl Aggregates {
+impl ScanAggregates {
     /// Returns the mean; `None` if there is no value.
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 
     /// Adds the values of others.
-    pub(crate) fn join(&mut self, others: &Aggregates) {
+    pub(crate) fn join(&mut self, others: &ScanAggregates) {
         self.count += others.count;
         self.sum += others.sum;
         self.min = self.min.into_iter().chain(others.min).min();
@@ -37,10 +37,10 @@ impl Aggregates {
     }
 }
 
-impl Extend<u64> for Aggregates {
+impl Extend<u64> for ScanAggregates {
     fn extend<I: IntoIterator<Item = u64>>(&mut self, values: I) {
         for value in values {
-            self.join(&Aggregates {
+            self.join(&ScanAggregates {
                 count: 1,
                 sum: value.into(),
                 min: Some(value),
@@ -50,9 +50,9 @@ impl Extend<u64> for Aggregates {
     }
 }
 
-impl FromIterator<u64> for Aggregates {
-    fn from_iter<I: IntoIterator<Item = u64>>(values: I) -> Aggregates {
-        let mut aggregates = Aggregates::default();
+impl FromIterator<u64> for ScanAggregates {
+    fn from_iter<I: IntoIterator<Item = u64>>(values: I) -> ScanAggregates {
+        let mut aggregates = ScanAggregates::default();
         aggregates.extend(values);
         aggregates
     }

@@ -4,23 +4,23 @@
 //! offsets of entries follow from the address, because each line begins with a byte of versions: if
 //! that byte falls into an entry, the parts before and behind it are joined.
 
-use super::program::{Protection, Walk};
+use super::program::{Protection, ScanResultKind};
 use super::scratchpad::{BEYOND, COUNT, HIGH, LEAF, LEAVES, LIST, LOW, MAX, MIN, MORE};
 use super::scratchpad::{CHANGED, FULL, GONE, LIST_MAX, PRESENT};
 use super::scratchpad::{FIRST, SEEN, SIBLING, STAGE, STOP, SUM_LOWER, SUM_UPPER};
-use crate::layout::LeafLayout;
+use crate::layout::PoolLeafLayout;
 use nearfield_fabric::recovery::lease::HELD_BIT;
 use nearfield_fabric::{LINE_BYTES, WORD_BYTES};
 use nearfield_offload::isa::Register::{self, R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use nearfield_offload::isa::{
-    AluOperation, BuildError, Builder, ByteOrder, Condition, Instruction, Label, Operand, Size,
-    Width,
+    AluOperation, BpfBuildError, BpfBuilder, BranchCondition, ByteOrder, Instruction, Label,
+    Operand, OperandSize, Width,
 };
 use nearfield_offload::program::NODE_BYTES_MAX;
 
 /// The offsets of the parts of leaves, in bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Places {
+pub struct LeafFieldOffsets {
     pub groups: usize,
     slots: usize,
     span: usize,
@@ -45,14 +45,14 @@ const SIBLING_AT: usize = 2;
 /// Position of a lock word's bit that is set while the lock is held.
 const HELD_AT: i32 = HELD_BIT.trailing_zeros() as i32;
 
-impl Places {
+impl LeafFieldOffsets {
     /// Creates the offsets in leaves of a layout; returns `None` if entries are not words, or a
     /// group does not fit one load.
-    pub fn new(layout: &LeafLayout, protection: Protection) -> Option<Places> {
+    pub fn new(layout: &PoolLeafLayout, protection: Protection) -> Option<LeafFieldOffsets> {
         let shape = layout.geometry().shape();
         let (groups, span) = (layout.groups(), layout.span());
         let slots = span.checked_div(groups)?;
-        let places = Places {
+        let places = LeafFieldOffsets {
             groups,
             slots,
             span,
@@ -105,32 +105,32 @@ impl Places {
 /// | 6, 7 | the current entry, and its address as a number |
 /// | 8 | the count of what was selected |
 /// | 9, 3 | the sums of its lower and upper halves; in a list 9 is temporary |
-pub struct Code {
-    places: Places,
+pub struct LeafProgramBuilder {
+    places: LeafFieldOffsets,
     protection: Protection,
-    walk: Walk,
-    builder: Builder,
+    walk: ScanResultKind,
+    builder: BpfBuilder,
 }
 
 /// Labels at the end of a program.
-struct Stops {
+struct LeafProgramLabels {
     changed: Label,
     gone: Label,
     full: Label,
 }
 
 use AluOperation::{Add, And, ShiftLeft, ShiftRight, Subtract, Xor};
-use Condition::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
+use BranchCondition::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
 
-impl Code {
+impl LeafProgramBuilder {
     /// Generates the code of a walk over such leaves.
     pub fn write(
-        places: Places,
+        places: LeafFieldOffsets,
         protection: Protection,
-        walk: Walk,
-    ) -> Result<nearfield_offload::isa::Code, BuildError> {
-        let builder = Builder::new();
-        let code = Code {
+        walk: ScanResultKind,
+    ) -> Result<nearfield_offload::isa::BpfCode, BpfBuildError> {
+        let builder = BpfBuilder::new();
+        let code = LeafProgramBuilder {
             places,
             protection,
             walk,
@@ -139,8 +139,8 @@ impl Code {
         code.all()
     }
 
-    fn all(mut self) -> Result<nearfield_offload::isa::Code, BuildError> {
-        let stops = Stops {
+    fn all(mut self) -> Result<nearfield_offload::isa::BpfCode, BpfBuildError> {
+        let stops = LeafProgramLabels {
             changed: self.builder.label(),
             gone: self.builder.label(),
             full: self.builder.label(),
@@ -156,7 +156,7 @@ impl Code {
         }
         let is_last = self.builder.label();
         self.put(PRESENT, R8);
-        if self.walk == Walk::Aggregates {
+        if self.walk == ScanResultKind::Aggregates {
             self.put(PRESENT + SUM_LOWER - COUNT, R9);
             self.put(PRESENT + SUM_UPPER - COUNT, R3);
         }
@@ -179,7 +179,7 @@ impl Code {
         let ends = [
             (stops.changed, CHANGED, self.protection.is_checked()),
             (stops.gone, GONE, true),
-            (stops.full, FULL, self.walk == Walk::Entries),
+            (stops.full, FULL, self.walk == ScanResultKind::Entries),
         ];
         for (label, stop, _) in ends.into_iter().filter(|(.., is_used)| *is_used) {
             self.builder.place(label);
@@ -191,7 +191,7 @@ impl Code {
     }
 
     /// Reads the guard before the first group.
-    fn before_leaf(&mut self, before: Label, stops: &Stops) {
+    fn before_leaf(&mut self, before: Label, stops: &LeafProgramLabels) {
         self.builder.place(before);
         self.builder.set(R0, R3);
         let distance = self.places.guard_load();
@@ -214,8 +214,8 @@ impl Code {
     }
 
     /// Ends if a list may have no room for a leaf.
-    fn check_room(&mut self, stops: &Stops) {
-        if self.walk == Walk::Entries {
+    fn check_room(&mut self, stops: &LeafProgramLabels) {
+        if self.walk == ScanResultKind::Entries {
             self.get(R4, COUNT);
             let most = LIST_MAX.saturating_sub(self.places.span);
             self.builder.branch(Greater, R4, most as i32, stops.full);
@@ -223,15 +223,16 @@ impl Code {
     }
 
     /// Reads the replica of a group, and continues with its first entry.
-    fn begin_group(&mut self, stops: &Stops) {
+    fn begin_group(&mut self, stops: &LeafProgramLabels) {
         let known = self.builder.label();
         self.builder.set(R6, R1);
         self.builder.set(R7, R3);
         self.builder.branch(NotEqual, R4, 1, known);
         // The first replica has no byte of versions in it.
-        self.builder.load(Size::Byte, R5, R1, VALID as i16);
+        self.builder.load(OperandSize::Byte, R5, R1, VALID as i16);
         self.builder.branch(Equal, R5, 0, stops.gone);
-        self.builder.load(Size::Double, R5, R1, SIBLING_AT as i16);
+        self.builder
+            .load(OperandSize::Double, R5, R1, SIBLING_AT as i16);
         self.put(SIBLING, R5);
         self.builder.place(known);
         self.builder.alu(Add, R4, 1);
@@ -247,7 +248,7 @@ impl Code {
         self.builder.place(entries);
         self.get(R1, LOW);
         self.get(R8, PRESENT);
-        if self.walk == Walk::Aggregates {
+        if self.walk == ScanResultKind::Aggregates {
             self.get(R9, PRESENT + SUM_LOWER - COUNT);
             self.get(R3, PRESENT + SUM_UPPER - COUNT);
         }
@@ -263,7 +264,7 @@ impl Code {
     fn entry(&mut self) {
         let (divided, read) = (self.builder.label(), self.builder.label());
         let (next, beyond) = (self.builder.label(), self.builder.label());
-        let Places {
+        let LeafFieldOffsets {
             key, value, entry, ..
         } = self.places;
         self.within_line();
@@ -271,8 +272,8 @@ impl Code {
         self.builder
             .branch(GreaterOrEqual, R5, room as i32, divided);
         self.suffix(key);
-        self.builder.load(Size::Double, R0, R6, key as i16);
-        self.builder.load(Size::Double, R4, R6, value as i16);
+        self.builder.load(OperandSize::Double, R0, R6, key as i16);
+        self.builder.load(OperandSize::Double, R4, R6, value as i16);
         self.builder.alu(Add, R6, entry as i32);
         self.builder.alu(Add, R7, entry as i32);
         self.builder.jump(read);
@@ -281,13 +282,14 @@ impl Code {
         self.builder.place(read);
         let of_empty = if self.places.has_suffix { R5 } else { R0 };
         self.builder.branch(Equal, of_empty, 0, next);
-        self.builder.reorder(ByteOrder::Big, Size::Double, R0);
+        self.builder
+            .reorder(ByteOrder::Big, OperandSize::Double, R0);
         self.builder.branch(Less, R0, R1, next);
         self.get(R5, HIGH);
         self.builder.branch(Greater, R0, R5, beyond);
         match self.walk {
-            Walk::Aggregates => self.aggregate(next),
-            Walk::Entries => self.list(next),
+            ScanResultKind::Aggregates => self.aggregate(next),
+            ScanResultKind::Entries => self.list(next),
         }
         self.builder.jump(next);
         self.builder.place(beyond);
@@ -299,20 +301,20 @@ impl Code {
     fn suffix(&mut self, key: usize) {
         if self.places.has_suffix {
             let at = key + WORD;
-            self.builder.load(Size::Byte, R5, R6, at as i16);
+            self.builder.load(OperandSize::Byte, R5, R6, at as i16);
         }
     }
 
     /// Reads an entry with a byte of versions in it, or right behind it: the byte of number
     /// `64 - r5`, counted from the entry's start.
     fn divided_entry(&mut self) {
-        let Places {
+        let LeafFieldOffsets {
             key, value, entry, ..
         } = self.places;
         let line = LINE as i32;
         let (in_value, behind_key) = (self.builder.label(), self.builder.label());
         let (behind_value, read) = (self.builder.label(), self.builder.label());
-        self.builder.store(Size::Double, R10, -8, R7);
+        self.builder.store(OperandSize::Double, R10, -8, R7);
         // Eight times the byte's number, because shifts count bits, modulo 64.
         self.builder.set(R7, R5);
         self.builder.alu(ShiftLeft, R7, 3);
@@ -323,12 +325,13 @@ impl Code {
         self.builder
             .branch(LessOrEqual, R5, line - value as i32, in_value);
         // The byte is before the value.
-        self.builder.load(Size::Double, R0, R6, key as i16);
+        self.builder.load(OperandSize::Double, R0, R6, key as i16);
         if self.places.has_suffix {
             let least = line - (key + WORD) as i32;
             self.builder.branch(LessOrEqual, R5, least, behind_key);
         }
-        self.builder.load(Size::Double, R4, R6, key as i16 + 1);
+        self.builder
+            .load(OperandSize::Double, R4, R6, key as i16 + 1);
         if key > 1 {
             // The byte is before the key.
             let in_key = self.builder.label();
@@ -340,20 +343,22 @@ impl Code {
         }
         self.join(R0, R4, key);
         self.builder.place(behind_key);
-        self.builder.load(Size::Double, R4, R6, value as i16 + 1);
+        self.builder
+            .load(OperandSize::Double, R4, R6, value as i16 + 1);
         self.suffix(key + 1);
         self.builder.jump(read);
         self.builder.place(in_value);
-        self.builder.load(Size::Double, R4, R6, value as i16);
+        self.builder.load(OperandSize::Double, R4, R6, value as i16);
         self.builder
             .branch(Equal, R5, line - entry as i32, behind_value);
-        self.builder.load(Size::Double, R5, R6, value as i16 + 1);
+        self.builder
+            .load(OperandSize::Double, R5, R6, value as i16 + 1);
         self.join(R4, R5, value);
         self.builder.place(behind_value);
-        self.builder.load(Size::Double, R0, R6, key as i16);
+        self.builder.load(OperandSize::Double, R0, R6, key as i16);
         self.suffix(key);
         self.builder.place(read);
-        self.builder.load(Size::Double, R7, R10, -8);
+        self.builder.load(OperandSize::Double, R7, R10, -8);
         self.builder.alu(Add, R6, entry as i32 + 1);
         self.builder.alu(Add, R7, entry as i32 + 1);
     }
@@ -387,7 +392,8 @@ impl Code {
         self.builder.alu(ShiftRight, R0, 32);
         self.builder.alu(Add, R3, R0);
         self.builder.set(R0, R4);
-        self.builder.reorder(ByteOrder::Little, Size::Word, R0);
+        self.builder
+            .reorder(ByteOrder::Little, OperandSize::Word, R0);
         self.builder.alu(Add, R9, R0);
         self.get(R0, PRESENT + min);
         self.builder.branch(GreaterOrEqual, R4, R0, compared);
@@ -408,16 +414,16 @@ impl Code {
         self.builder.alu(ShiftLeft, R5, 4);
         self.builder.alu(Add, R5, R2);
         let at = 8 * LIST as i16;
-        self.builder.store(Size::Double, R5, at, R0);
-        self.builder.store(Size::Double, R5, at + 8, R4);
+        self.builder.store(OperandSize::Double, R5, at, R0);
+        self.builder.store(OperandSize::Double, R5, at + 8, R4);
         self.builder.alu(Add, R8, 1);
     }
 
     /// Counts the values of the leaf, and continues with the next one, if there is more.
     fn end_leaf(&mut self) {
         let words = match self.walk {
-            Walk::Aggregates => PRESENT - COUNT,
-            Walk::Entries => 1,
+            ScanResultKind::Aggregates => PRESENT - COUNT,
+            ScanResultKind::Entries => 1,
         };
         for word in 0..words {
             self.get(R4, PRESENT + word);
@@ -441,21 +447,24 @@ impl Code {
     /// Loads the guard.
     fn get_guard(&mut self, into: Register) {
         let place = self.places.guard_in_load() as i16;
-        self.builder.load(Size::Double, into, R1, place);
+        self.builder.load(OperandSize::Double, into, R1, place);
     }
 
     /// Loads a word of the scratchpad.
     fn get(&mut self, into: Register, word: usize) {
-        self.builder.load(Size::Double, into, R2, 8 * word as i16);
+        self.builder
+            .load(OperandSize::Double, into, R2, 8 * word as i16);
     }
 
     /// Stores a word of the scratchpad.
     fn put(&mut self, word: usize, from: Register) {
-        self.builder.store(Size::Double, R2, 8 * word as i16, from);
+        self.builder
+            .store(OperandSize::Double, R2, 8 * word as i16, from);
     }
 
     fn put_constant(&mut self, word: usize, value: i32) {
         let value = Operand::Immediate(value);
-        self.builder.store(Size::Double, R2, 8 * word as i16, value);
+        self.builder
+            .store(OperandSize::Double, R2, 8 * word as i16, value);
     }
 }

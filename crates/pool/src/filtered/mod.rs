@@ -1,9 +1,11 @@
 //! Filters and aggregates over a range of keys; the values are read as numbers.
 //!
-//! - [`Filter`] selects values, [`Aggregates`] has the results for those that are selected.
-//! - [`ScanRange`] is the range of keys.
+//! - [`ValueFilter`] selects values, [`ScanAggregates`] has the results for those that are
+//!   selected.
+//! - [`PoolScanRange`] is the range of keys.
 //! - `program` is the program that a memory node runs on the leaves of a tree, `code` its code,
-//!   `scratchpad` the state that it carries from leaf to leaf; [`Programs`] runs them on the nodes.
+//!   `scratchpad` the state that it carries from leaf to leaf; [`PoolProgramExecutor`] runs them on
+//!   the nodes.
 //!
 //! The tree itself is in [`chime`](crate::chime), which decides which leaves a program reads.
 
@@ -15,8 +17,8 @@ mod programs;
 mod range;
 mod scratchpad;
 
-pub use aggregates::{Aggregates, number};
-pub use filter::Filter;
-pub(crate) use program::{End, LeafProgram, LeafPrograms, Protection, Walk};
-pub use programs::Programs;
-pub use range::ScanRange;
+pub use aggregates::{ScanAggregates, number};
+pub use filter::ValueFilter;
+pub(crate) use program::{LeafProgram, LeafProgramEnd, LeafPrograms, Protection, ScanResultKind};
+pub use programs::PoolProgramExecutor;
+pub use range::PoolScanRange;

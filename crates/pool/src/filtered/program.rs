@@ -13,16 +13,16 @@
 //! Otherwise the program ends, and reports at which leaf. It also ends at a leaf that was merged
 //! into another.
 
-use super::aggregates::Aggregates;
-use super::code::{Code, Places};
-use super::filter::Selected;
+use super::aggregates::ScanAggregates;
+use super::code::{LeafFieldOffsets, LeafProgramBuilder};
+use super::filter::WrappingNumberRange;
 use super::range::WordRange;
 use super::scratchpad::{self, CHANGED, FULL, LEAF, LEAVES, LIST, STAGE, STOP};
 use crate::canary::Check;
-use crate::layout::LeafLayout;
+use crate::layout::PoolLeafLayout;
 use nearfield_fabric::GlobalAddress;
-use nearfield_offload::program::{Declaration, Program, SCRATCHPAD_BYTES_MAX};
-use nearfield_offload::traversal::{Outcome, Query, Status};
+use nearfield_offload::program::{Declaration, SCRATCHPAD_BYTES_MAX, TraversalProgram};
+use nearfield_offload::traversal::{TraversalOutcome, TraversalQuery, TraversalStatus};
 use std::cell::OnceCell;
 use std::sync::Arc;
 
@@ -47,8 +47,8 @@ impl Protection {
 
 /// The result of a program for the entries that it selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Walk {
-    /// The [`Aggregates`] of their values.
+pub enum ScanResultKind {
+    /// The [`ScanAggregates`] of their values.
     Aggregates,
     /// A list of them.
     Entries,
@@ -57,7 +57,7 @@ pub enum Walk {
 /// The programs of a tree, which are generated when they are first needed.
 #[derive(Debug)]
 pub struct LeafPrograms {
-    layout: LeafLayout,
+    layout: PoolLeafLayout,
     protection: Option<Protection>,
     aggregates: OnceCell<Option<LeafProgram>>,
     entries: OnceCell<Option<LeafProgram>>,
@@ -66,7 +66,7 @@ pub struct LeafPrograms {
 /// A program, with its start and its iterations per leaf.
 #[derive(Debug)]
 pub struct LeafProgram {
-    program: Arc<Program>,
+    program: Arc<TraversalProgram>,
     /// Offset in a leaf at which the first iteration begins.
     start: u64,
     iterations_a_leaf: u64,
@@ -74,7 +74,7 @@ pub struct LeafProgram {
 
 /// The point at which a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum LeafProgramEnd {
     /// The end of the range.
     Done,
     /// The first leaf that does not count: it was changed, or no iteration was left.
@@ -84,12 +84,12 @@ pub enum End {
     /// A former leaf, which is no leaf any more.
     Gone,
     /// A refusal: no memory node has run all of it.
-    Refused(Status),
+    Refused(TraversalStatus),
 }
 
 impl LeafPrograms {
     /// Creates the programs for leaves of a layout, if there is a protection.
-    pub fn new(layout: LeafLayout, protection: Option<Protection>) -> LeafPrograms {
+    pub fn new(layout: PoolLeafLayout, protection: Option<Protection>) -> LeafPrograms {
         LeafPrograms {
             layout,
             protection,
@@ -99,10 +99,10 @@ impl LeafPrograms {
     }
 
     /// Returns the program for a walk; `None` if no program can read such leaves.
-    pub fn get(&self, walk: Walk) -> Option<&LeafProgram> {
+    pub fn get(&self, walk: ScanResultKind) -> Option<&LeafProgram> {
         let cell = match walk {
-            Walk::Aggregates => &self.aggregates,
-            Walk::Entries => &self.entries,
+            ScanResultKind::Aggregates => &self.aggregates,
+            ScanResultKind::Entries => &self.entries,
         };
         let program = cell.get_or_init(|| LeafProgram::new(&self.layout, self.protection?, walk));
         program.as_ref()
@@ -112,14 +112,19 @@ impl LeafPrograms {
 impl LeafProgram {
     /// Creates the program for leaves of a layout; returns `None` if entries are not words, or a
     /// group does not fit one load.
-    fn new(layout: &LeafLayout, protection: Protection, walk: Walk) -> Option<LeafProgram> {
-        let places = Places::new(layout, protection)?;
+    fn new(
+        layout: &PoolLeafLayout,
+        protection: Protection,
+        walk: ScanResultKind,
+    ) -> Option<LeafProgram> {
+        let places = LeafFieldOffsets::new(layout, protection)?;
         let scratchpad = match walk {
-            Walk::Aggregates => 8 * LIST,
-            Walk::Entries => SCRATCHPAD_BYTES_MAX,
+            ScanResultKind::Aggregates => 8 * LIST,
+            ScanResultKind::Entries => SCRATCHPAD_BYTES_MAX,
         };
-        let code = Code::write(places, protection, walk).ok()?;
-        let program = Program::verify(code, Declaration::scratchpad(scratchpad as u16)).ok()?;
+        let code = LeafProgramBuilder::write(places, protection, walk).ok()?;
+        let program =
+            TraversalProgram::verify(code, Declaration::scratchpad(scratchpad as u16)).ok()?;
         Some(LeafProgram {
             program: Arc::new(program),
             start: places.guard_load() as u64,
@@ -134,42 +139,47 @@ impl LeafProgram {
     }
 
     /// Returns the query that walks from a leaf on.
-    pub fn query(&self, leaf: GlobalAddress, keys: WordRange, selected: Selected) -> Query {
+    pub fn query(
+        &self,
+        leaf: GlobalAddress,
+        keys: WordRange,
+        selected: WrappingNumberRange,
+    ) -> TraversalQuery {
         let words = scratchpad::initial(keys, selected);
-        Query::new(&self.program, leaf.to_bits() + self.start, &words)
+        TraversalQuery::new(&self.program, leaf.to_bits() + self.start, &words)
     }
 
     /// Returns the point at which a run ended.
-    pub fn end(&self, outcome: &Outcome) -> End {
+    pub fn end(&self, outcome: &TraversalOutcome) -> LeafProgramEnd {
         let leaf = GlobalAddress::from_bits(outcome.word(LEAF));
         match outcome.status {
-            Status::Done => match outcome.word(STOP) as i32 {
-                0 => End::Done,
-                CHANGED => End::Before(leaf),
-                FULL => End::Full(leaf),
-                _ => End::Gone,
+            TraversalStatus::Done => match outcome.word(STOP) as i32 {
+                0 => LeafProgramEnd::Done,
+                CHANGED => LeafProgramEnd::Before(leaf),
+                FULL => LeafProgramEnd::Full(leaf),
+                _ => LeafProgramEnd::Gone,
             },
-            Status::IterationLimit if outcome.word(STAGE) == 0 => {
+            TraversalStatus::IterationLimit if outcome.word(STAGE) == 0 => {
                 let address = outcome.address.wrapping_sub(self.start);
-                End::Before(GlobalAddress::from_bits(address))
+                LeafProgramEnd::Before(GlobalAddress::from_bits(address))
             }
-            Status::IterationLimit => End::Before(leaf),
-            status => End::Refused(status),
+            TraversalStatus::IterationLimit => LeafProgramEnd::Before(leaf),
+            status => LeafProgramEnd::Refused(status),
         }
     }
 
     /// Returns the number of leaves that were read.
-    pub fn leaves(outcome: &Outcome) -> u64 {
+    pub fn leaves(outcome: &TraversalOutcome) -> u64 {
         outcome.word(LEAVES)
     }
 
     /// Returns the aggregates of the selected values in them.
-    pub fn aggregates(outcome: &Outcome) -> Aggregates {
+    pub fn aggregates(outcome: &TraversalOutcome) -> ScanAggregates {
         scratchpad::aggregates(outcome)
     }
 
     /// Returns the selected keys and values in them.
-    pub fn entries(outcome: &Outcome) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub fn entries(outcome: &TraversalOutcome) -> impl Iterator<Item = (u64, u64)> + '_ {
         scratchpad::entries(outcome)
     }
 }

@@ -6,7 +6,7 @@ use crate::index;
 /// A range of keys of a tree, both bounds included. They have the length of the tree's keys, and
 /// may be all zeros.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScanRange {
+pub struct PoolScanRange {
     pub(crate) low: Vec<u8>,
     pub(crate) high: Vec<u8>,
     /// The last byte of all keys of the tree, if it is the same.
@@ -22,10 +22,10 @@ pub(crate) struct WordRange {
 
 const WORD: usize = size_of::<u64>();
 
-impl ScanRange {
+impl PoolScanRange {
     /// Creates the range of all keys from `low` to `high`.
-    pub fn new(low: &[u8], high: &[u8]) -> ScanRange {
-        ScanRange {
+    pub fn new(low: &[u8], high: &[u8]) -> PoolScanRange {
+        PoolScanRange {
             low: low.to_vec(),
             high: high.to_vec(),
             suffix: None,
@@ -33,9 +33,9 @@ impl ScanRange {
     }
 
     /// Returns the same range for a tree with keys that all end with this byte.
-    pub(crate) fn with_suffix(self, suffix: u8) -> ScanRange {
+    pub(crate) fn with_suffix(self, suffix: u8) -> PoolScanRange {
         let suffix = Some(suffix);
-        ScanRange { suffix, ..self }
+        PoolScanRange { suffix, ..self }
     }
 
     /// Refuses bounds that differ in length from keys.
@@ -45,13 +45,13 @@ impl ScanRange {
     }
 
     /// Returns the rest of the range behind a key; `None` if nothing is left.
-    pub(crate) fn behind(&self, key: &[u8]) -> Option<ScanRange> {
+    pub(crate) fn behind(&self, key: &[u8]) -> Option<PoolScanRange> {
         let mut low = key.to_vec();
         let is_next = low.iter_mut().rev().any(|byte| {
             *byte = byte.wrapping_add(1);
             *byte != 0
         });
-        let rest = ScanRange {
+        let rest = PoolScanRange {
             low,
             ..self.clone()
         };
@@ -108,7 +108,7 @@ mod tests {
             .collect();
         for low in &keys {
             for high in &keys {
-                let range = ScanRange::new(low, high).with_suffix(9);
+                let range = PoolScanRange::new(low, high).with_suffix(9);
                 let found = range.words().expect("keys are words");
                 for word in words {
                     assert_eq!(range.key_of(word), key(word, 9));
@@ -117,21 +117,21 @@ mod tests {
                 }
             }
         }
-        assert_eq!(ScanRange::new(&[0; 9], &[1; 9]).words(), None);
-        assert_eq!(ScanRange::new(&[0; 7], &[1; 7]).words(), None);
-        let range = ScanRange::new(&[0; 8], &[0, 0, 0, 0, 0, 0, 1, 0]).words();
+        assert_eq!(PoolScanRange::new(&[0; 9], &[1; 9]).words(), None);
+        assert_eq!(PoolScanRange::new(&[0; 7], &[1; 7]).words(), None);
+        let range = PoolScanRange::new(&[0; 8], &[0, 0, 0, 0, 0, 0, 1, 0]).words();
         assert_eq!(range, Some(Some(WordRange { low: 0, high: 256 })));
     }
 
     #[test]
     fn what_is_behind_a_key_ends_with_the_range() {
-        let range = ScanRange::new(&[0, 0], &[1, 255]);
+        let range = PoolScanRange::new(&[0, 0], &[1, 255]);
         let behind = |key: [u8; 2]| range.behind(&key).map(|rest| rest.low);
         assert_eq!(behind([0, 255]), Some(vec![1, 0]));
         assert_eq!(behind([1, 254]), Some(vec![1, 255]));
         assert_eq!(behind([1, 255]), None);
         assert_eq!(
-            ScanRange::new(&[0, 0], &[255, 255]).behind(&[255, 255]),
+            PoolScanRange::new(&[0, 0], &[255, 255]).behind(&[255, 255]),
             None
         );
     }

@@ -3,11 +3,11 @@
 //! The results from whole leaves are kept apart from those of the current one, which count only
 //! when the leaf is known to be whole.
 
-use super::aggregates::Aggregates;
-use super::filter::Selected;
+use super::aggregates::ScanAggregates;
+use super::filter::WrappingNumberRange;
 use super::range::WordRange;
 use nearfield_offload::program::SCRATCHPAD_BYTES_MAX;
-use nearfield_offload::traversal::Outcome;
+use nearfield_offload::traversal::TraversalOutcome;
 
 /// The least and the greatest key of the range.
 pub const LOW: usize = 0;
@@ -54,7 +54,7 @@ pub const FULL: i32 = 3;
 pub const LIST_MAX: usize = (SCRATCHPAD_BYTES_MAX / 8 - LIST) / 2;
 
 /// Returns the words at the start.
-pub fn initial(keys: WordRange, selected: Selected) -> [u64; LIST] {
+pub fn initial(keys: WordRange, selected: WrappingNumberRange) -> [u64; LIST] {
     let mut words = [0; LIST];
     words[LOW] = keys.low;
     words[HIGH] = keys.high;
@@ -66,10 +66,10 @@ pub fn initial(keys: WordRange, selected: Selected) -> [u64; LIST] {
 }
 
 /// Returns the aggregates of the leaves that were read as a whole.
-pub fn aggregates(outcome: &Outcome) -> Aggregates {
+pub fn aggregates(outcome: &TraversalOutcome) -> ScanAggregates {
     let count = outcome.word(COUNT);
     let of_some = |word| (count > 0).then(|| outcome.word(word));
-    Aggregates {
+    ScanAggregates {
         count,
         sum: (u128::from(outcome.word(SUM_UPPER)) << 32) + u128::from(outcome.word(SUM_LOWER)),
         min: of_some(MIN),
@@ -78,7 +78,7 @@ pub fn aggregates(outcome: &Outcome) -> Aggregates {
 }
 
 /// Returns the list of entries of these leaves: keys and values.
-pub fn entries(outcome: &Outcome) -> impl Iterator<Item = (u64, u64)> + '_ {
+pub fn entries(outcome: &TraversalOutcome) -> impl Iterator<Item = (u64, u64)> + '_ {
     let count = outcome.word(COUNT).min(LIST_MAX as u64) as usize;
     let word = |index, which| outcome.word(LIST + 2 * index + which);
     (0..count).map(move |index| (word(index, 0), word(index, 1)))

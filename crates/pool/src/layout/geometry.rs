@@ -10,7 +10,7 @@ const VALUE_BYTES_MAX: usize = 65_536;
 /// The position of a leaf's metadata: whether it is valid, its sibling and, with
 /// [`Validation::Fences`], its fence keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Metadata {
+pub enum LeafMetadataPosition {
     /// One replica before every group of as many entries as a neighborhood has, so that a read of a
     /// neighborhood includes a replica. Source: CHIME, access-aggregated metadata management.
     Replicated,
@@ -47,7 +47,7 @@ pub enum Validation {
 /// The configurable sizes. The default is CHIME's: keys and values of 8 bytes, 64 entries in a
 /// node, 8 in a neighborhood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct PoolIndexShape {
     /// The length of every key, in bytes: 1 to 4,096.
     pub key_bytes: usize,
     /// The length of every value, in bytes: 0 to 65,536.
@@ -62,27 +62,27 @@ pub struct Shape {
     /// than a leaf has. Ignored if leaves are not hash tables.
     pub neighborhood: usize,
     /// The position of a leaf's metadata.
-    pub metadata: Metadata,
+    pub metadata: LeafMetadataPosition,
     /// The means by which a stale route to a leaf is detected.
     pub validation: Validation,
 }
 
-impl Default for Shape {
-    fn default() -> Shape {
-        Shape {
+impl Default for PoolIndexShape {
+    fn default() -> PoolIndexShape {
+        PoolIndexShape {
             key_bytes: 8,
             value_bytes: 8,
             leaf_span: 64,
             internal_span: 64,
             arrangement: Arrangement::Hopscotch,
             neighborhood: 8,
-            metadata: Metadata::Replicated,
+            metadata: LeafMetadataPosition::Replicated,
             validation: Validation::Sibling,
         }
     }
 }
 
-/// An error in a [`Shape`].
+/// An error in a [`PoolIndexShape`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GeometryError {
@@ -123,18 +123,18 @@ pub enum GeometryError {
     },
 }
 
-/// A [`Shape`] that has been checked.
+/// A [`PoolIndexShape`] that has been checked.
 ///
 /// ```
-/// use nearfield_pool::layout::{Geometry, GeometryError, Shape};
-/// let shape = Shape { neighborhood: 17, ..Shape::default() };
+/// use nearfield_pool::layout::{Geometry, GeometryError, PoolIndexShape};
+/// let shape = PoolIndexShape { neighborhood: 17, ..PoolIndexShape::default() };
 /// let error = GeometryError::Neighborhood { found: 17, leaf_span: 64 };
 /// assert_eq!(Geometry::new(shape), Err(error));
 /// assert_eq!(Geometry::default().shape().leaf_span, 64);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Geometry {
-    shape: Shape,
+    shape: PoolIndexShape,
 }
 
 impl Geometry {
@@ -143,7 +143,7 @@ impl Geometry {
     ///
     /// # Errors
     /// The [`GeometryError`] of the first field outside its limits, in the order of the fields.
-    pub fn new(shape: Shape) -> Result<Geometry, GeometryError> {
+    pub fn new(shape: PoolIndexShape) -> Result<Geometry, GeometryError> {
         let found = shape.key_bytes;
         if !(1..=KEY_BYTES_MAX).contains(&found) {
             return Err(GeometryError::KeyBytes { found });
@@ -166,8 +166,8 @@ impl Geometry {
         }
         let shape = match shape.arrangement {
             Arrangement::Hopscotch | Arrangement::Neighborhood => shape,
-            Arrangement::Unordered => Shape {
-                metadata: Metadata::Single,
+            Arrangement::Unordered => PoolIndexShape {
+                metadata: LeafMetadataPosition::Single,
                 validation: Validation::Fences,
                 ..shape
             },
@@ -176,7 +176,7 @@ impl Geometry {
     }
 
     /// Returns the sizes.
-    pub fn shape(&self) -> &Shape {
+    pub fn shape(&self) -> &PoolIndexShape {
         &self.shape
     }
 }
@@ -187,8 +187,8 @@ mod tests {
 
     #[test]
     fn each_size_is_checked_at_both_ends() {
-        let error = |change: fn(&mut Shape)| {
-            let mut shape = Shape::default();
+        let error = |change: fn(&mut PoolIndexShape)| {
+            let mut shape = PoolIndexShape::default();
             change(&mut shape);
             Geometry::new(shape).err().map(|error| error.to_string())
         };

@@ -12,7 +12,7 @@
 //! Those below the leftmost child are less than all separators. Unused entries are behind the
 //! others, and have a separator of zeros.
 
-use super::versions::{self, Objects, Segment, Segments, Torn, wire_offset};
+use super::versions::{self, NodeSegment, NodeSegments, Objects, TornNodeError, wire_offset};
 use super::{Geometry, allocation_bytes, is_empty_key, lock_offset};
 use nearfield_fabric::GlobalAddress;
 use std::ops::Range;
@@ -87,8 +87,8 @@ impl InternalLayout {
     }
 
     /// Returns the bytes to read or write for a node.
-    pub fn whole(&self) -> Segments {
-        Segments::new(Segment::new(0..self.decoded_bytes()), None)
+    pub fn whole(&self) -> NodeSegments {
+        NodeSegments::new(NodeSegment::new(0..self.decoded_bytes()), None)
     }
 
     fn entry(&self, index: usize) -> Range<usize> {
@@ -173,7 +173,7 @@ impl InternalNode {
     ///
     /// # Panics
     /// If `wire` differs in length from a node's wire bytes.
-    pub fn decode(layout: InternalLayout, wire: &[u8]) -> Result<InternalNode, Torn> {
+    pub fn decode(layout: InternalLayout, wire: &[u8]) -> Result<InternalNode, TornNodeError> {
         let mut bytes = vec![0; layout.decoded_bytes()];
         for segment in layout.whole().iter() {
             segment.decode(&layout, wire, &mut bytes, &mut None)?;
@@ -454,7 +454,7 @@ fn partition(count: usize, below: impl Fn(usize) -> bool) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Shape;
+    use super::super::PoolIndexShape;
     use super::*;
     use nearfield_fabric::NodeId;
     use rand::SeedableRng;
@@ -502,9 +502,9 @@ mod tests {
     #[test]
     fn halves_route_as_the_whole_did() {
         for internal_span in [3, 4, 5, 17, 64] {
-            let shape = Shape {
+            let shape = PoolIndexShape {
                 internal_span,
-                ..Shape::default()
+                ..PoolIndexShape::default()
             };
             let geometry = Geometry::new(shape).expect("the shape is possible");
             let whole = full(InternalLayout::new(geometry), 2);
@@ -539,7 +539,10 @@ mod tests {
         let (old, new) = (old.encode(), new.encode());
         for cut in (64..old.len()).step_by(64) {
             let mixed = [&new[..cut], &old[cut..]].concat();
-            assert_eq!(InternalNode::decode(layout, &mixed), Err(Torn::Node));
+            assert_eq!(
+                InternalNode::decode(layout, &mixed),
+                Err(TornNodeError::Node)
+            );
         }
     }
 }

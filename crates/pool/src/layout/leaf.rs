@@ -16,10 +16,11 @@
 
 use super::home;
 use super::versions::{
-    self, Objects, Segment, Segments, Torn, Versions, payload_offset, wire_offset,
+    self, NodeSegment, NodeSegments, Objects, TornNodeError, Versions, payload_offset, wire_offset,
 };
 use super::{
-    Arrangement, Geometry, Metadata, Slots, Validation, allocation_bytes, is_empty_key, lock_offset,
+    Arrangement, Geometry, LeafMetadataPosition, LeafSlotRange, Validation, allocation_bytes,
+    is_empty_key, lock_offset,
 };
 use nearfield_fabric::{GlobalAddress, LINE_BYTES};
 use std::ops::Range;
@@ -33,15 +34,15 @@ const LEVEL_BYTES: usize = 1;
 /// The layout of the leaves of an index: sizes and offsets in bytes.
 ///
 /// ```
-/// use nearfield_pool::layout::{Geometry, LeafLayout};
-/// let leaf = LeafLayout::new(Geometry::default());
+/// use nearfield_pool::layout::{Geometry, PoolLeafLayout};
+/// let leaf = PoolLeafLayout::new(Geometry::default());
 /// assert_eq!((leaf.entry_bytes(), leaf.wire_bytes()), (19, 1316));
 /// assert_eq!(leaf.neighborhood(0).wire_bytes(), 164);
 /// // Homes near the end have neighborhoods that wrap around it.
 /// assert_eq!(leaf.neighborhood(60).count(), 2);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeafLayout {
+pub struct PoolLeafLayout {
     geometry: Geometry,
     /// Number of slots that follow a replica.
     group_span: usize,
@@ -51,9 +52,9 @@ pub struct LeafLayout {
     entry_key: usize,
 }
 
-impl LeafLayout {
+impl PoolLeafLayout {
     /// Creates the layout for these sizes.
-    pub fn new(geometry: Geometry) -> LeafLayout {
+    pub fn new(geometry: Geometry) -> PoolLeafLayout {
         let shape = geometry.shape();
         let fence_bytes = match shape.validation {
             Validation::Sibling => 0,
@@ -64,11 +65,11 @@ impl LeafLayout {
             Arrangement::Neighborhood => (0, HOP_BITMAP.start),
             Arrangement::Unordered => (LEVEL_BYTES, HOP_BITMAP.start),
         };
-        LeafLayout {
+        PoolLeafLayout {
             geometry,
             group_span: match shape.metadata {
-                Metadata::Replicated => shape.neighborhood,
-                Metadata::Single => shape.leaf_span,
+                LeafMetadataPosition::Replicated => shape.neighborhood,
+                LeafMetadataPosition::Single => shape.leaf_span,
             },
             replica_bytes: FENCES + fence_bytes + level_bytes,
             entry_bytes: entry_key + shape.key_bytes + shape.value_bytes,
@@ -117,8 +118,8 @@ impl LeafLayout {
     }
 
     /// Returns the bytes to read for a whole leaf.
-    pub fn whole(&self) -> Segments {
-        Segments::new(Segment::new(0..self.decoded_bytes()), None)
+    pub fn whole(&self) -> NodeSegments {
+        NodeSegments::new(NodeSegment::new(0..self.decoded_bytes()), None)
     }
 
     /// Returns true if leaves are hash tables.
@@ -151,74 +152,74 @@ impl LeafLayout {
     }
 
     /// Returns the slots in which a key with the home `home` may be.
-    pub fn neighborhood_slots(&self, home: usize) -> Slots {
+    pub fn neighborhood_slots(&self, home: usize) -> LeafSlotRange {
         let count = match self.geometry.shape().arrangement {
             Arrangement::Unordered => self.span(),
             _ => self.geometry.shape().neighborhood,
         };
-        Slots::new(home, count, self.span())
+        LeafSlotRange::new(home, count, self.span())
     }
 
     /// Returns all slots, from a key's home on.
-    pub fn all_slots(&self, key: &[u8]) -> Slots {
-        Slots::new(self.home(key), self.span(), self.span())
+    pub fn all_slots(&self, key: &[u8]) -> LeafSlotRange {
+        LeafSlotRange::new(self.home(key), self.span(), self.span())
     }
 
     /// Returns the bytes to read to find a key that hashes to slot `home`: its neighborhood and the
     /// metadata.
-    pub fn neighborhood(&self, home: usize) -> Segments {
+    pub fn neighborhood(&self, home: usize) -> NodeSegments {
         self.with_metadata(self.neighborhood_slots(home))
     }
 
     /// Returns the bytes to read to check that a key is still in a slot: its entry, and the replica
     /// if there is one directly before it.
-    pub fn single_entry(&self, slot: usize) -> Segments {
-        Segments::new(self.entries_and_replica(slot..slot + 1), None)
+    pub fn single_entry(&self, slot: usize) -> NodeSegments {
+        NodeSegments::new(self.entries_and_replica(slot..slot + 1), None)
     }
 
     /// Returns the bytes to read for some slots and at least one replica of the metadata: if there
     /// is none among the slots, these include some entries more, or the metadata as a separate
     /// segment.
-    pub fn with_metadata(&self, slots: Slots) -> Segments {
+    pub fn with_metadata(&self, slots: LeafSlotRange) -> NodeSegments {
         if slots.count() == self.span() {
             return self.whole();
         }
         let (first, wrapped) = slots.ranges();
         if wrapped.is_some() {
             let wrapped = wrapped.map(|range| self.entries_and_replica(range));
-            return Segments::new(self.entries_and_replica(first), wrapped);
+            return NodeSegments::new(self.entries_and_replica(first), wrapped);
         }
         let (group, last_group) = (self.group(first.start), self.group(first.end - 1));
         let begins_group = first.start == group * self.group_span;
         if begins_group || group != last_group {
-            return Segments::new(self.entries_and_replica(first), None);
+            return NodeSegments::new(self.entries_and_replica(first), None);
         }
         if self.groups() == 1 {
-            let metadata = Segment::new(self.replica(0));
-            return Segments::new(self.entries_and_replica(first), Some(metadata));
+            let metadata = NodeSegment::new(self.replica(0));
+            return NodeSegments::new(self.entries_and_replica(first), Some(metadata));
         }
         // Reads back to the replica of the group, or on to that of the next, whichever is nearer.
         let before = first.start - group * self.group_span;
         let after = (group + 1) * self.group_span - first.end;
         let segment = if group + 1 == self.groups() || before <= after {
-            Segment::new(self.replica(group).start..self.entry(first.end - 1).end)
+            NodeSegment::new(self.replica(group).start..self.entry(first.end - 1).end)
         } else {
-            Segment::new(self.entry(first.start).start..self.replica(group + 1).end)
+            NodeSegment::new(self.entry(first.start).start..self.replica(group + 1).end)
         };
-        Segments::new(segment, None)
+        NodeSegments::new(segment, None)
     }
 
     /// Returns the bytes to write when these entries have changed.
-    pub fn entries(&self, slots: Slots) -> Segments {
+    pub fn entries(&self, slots: LeafSlotRange) -> NodeSegments {
         let segment = |range: Range<usize>| {
             let last = range.end - 1;
-            Segment::new(self.entry(range.start).start..self.entry(last).end)
+            NodeSegment::new(self.entry(range.start).start..self.entry(last).end)
         };
         if slots.count() == self.span() {
-            return Segments::new(segment(0..self.span()), None);
+            return NodeSegments::new(segment(0..self.span()), None);
         }
         let (first, wrapped) = slots.ranges();
-        Segments::new(segment(first), wrapped.map(segment))
+        NodeSegments::new(segment(first), wrapped.map(segment))
     }
 
     /// Returns the wire offset of the value in a slot, if its bytes are in one line: a reader then
@@ -232,8 +233,8 @@ impl LeafLayout {
     }
 
     /// Returns a group with a replica in the bytes that
-    /// [`with_metadata`](LeafLayout::with_metadata) reads for some slots.
-    pub fn replica_within(&self, segments: &Segments) -> Option<usize> {
+    /// [`with_metadata`](PoolLeafLayout::with_metadata) reads for some slots.
+    pub fn replica_within(&self, segments: &NodeSegments) -> Option<usize> {
         (0..self.groups()).find(|&group| {
             let replica = self.replica(group);
             segments.iter().any(|segment| {
@@ -243,14 +244,14 @@ impl LeafLayout {
         })
     }
 
-    fn entries_and_replica(&self, slots: Range<usize>) -> Segment {
+    fn entries_and_replica(&self, slots: Range<usize>) -> NodeSegment {
         let group = self.group(slots.start);
         let start = if slots.start == group * self.group_span {
             self.replica(group).start
         } else {
             self.entry(slots.start).start
         };
-        Segment::new(start..self.entry(slots.end - 1).end)
+        NodeSegment::new(start..self.entry(slots.end - 1).end)
     }
 
     fn group(&self, slot: usize) -> usize {
@@ -305,7 +306,7 @@ impl LeafLayout {
     }
 }
 
-impl Objects for LeafLayout {
+impl Objects for PoolLeafLayout {
     fn decoded_bytes(&self) -> usize {
         self.groups() * self.replica_bytes + self.span() * self.entry_bytes
     }
@@ -338,23 +339,23 @@ fn is_in_a_line(decoded: &Range<usize>) -> bool {
 /// The decoded bytes of a leaf. A reader may know only a part of them: the other bytes keep the
 /// content of the leaf into which it decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leaf {
-    layout: LeafLayout,
+pub struct PoolLeaf {
+    layout: PoolLeafLayout,
     bytes: Vec<u8>,
 }
 
-impl Leaf {
+impl PoolLeaf {
     /// Creates a leaf without entries, valid, without a sibling and, if it has fence keys, with all
     /// zeros for both.
-    pub fn new(layout: LeafLayout) -> Leaf {
+    pub fn new(layout: PoolLeafLayout) -> PoolLeaf {
         let bytes = vec![0; layout.decoded_bytes()];
-        let mut leaf = Leaf { layout, bytes };
+        let mut leaf = PoolLeaf { layout, bytes };
         leaf.set_valid(true);
         leaf
     }
 
     /// Returns its layout.
-    pub fn layout(&self) -> &LeafLayout {
+    pub fn layout(&self) -> &PoolLeafLayout {
         &self.layout
     }
 
@@ -365,7 +366,7 @@ impl Leaf {
     ///
     /// # Panics
     /// If a buffer differs in length from its segment, or if their numbers differ.
-    pub fn decode(&mut self, segments: &Segments, wire: &[&[u8]]) -> Result<(), Torn> {
+    pub fn decode(&mut self, segments: &NodeSegments, wire: &[&[u8]]) -> Result<(), TornNodeError> {
         assert_eq!(wire.len(), segments.count(), "each segment has a buffer");
         let mut node_version = None;
         for (segment, wire) in segments.iter().zip(wire) {
@@ -375,15 +376,19 @@ impl Leaf {
     }
 
     /// Copies a read that another check has found free of concurrent writes.
-    pub(crate) fn copy<'w>(&mut self, segments: &Segments, wire: impl Iterator<Item = &'w [u8]>) {
+    pub(crate) fn copy<'w>(
+        &mut self,
+        segments: &NodeSegments,
+        wire: impl Iterator<Item = &'w [u8]>,
+    ) {
         for (segment, wire) in segments.iter().zip(wire) {
             segment.copy(wire, &mut self.bytes);
         }
     }
 
     /// Returns the wire bytes of segments, one buffer for each.
-    pub fn encode(&self, segments: &Segments) -> Vec<Vec<u8>> {
-        let encode = |segment: &Segment| {
+    pub fn encode(&self, segments: &NodeSegments) -> Vec<Vec<u8>> {
+        let encode = |segment: &NodeSegment| {
             let mut wire = vec![0; segment.wire().len()];
             segment.encode(&self.layout, &self.bytes, &mut wire);
             wire

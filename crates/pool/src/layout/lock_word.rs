@@ -12,7 +12,7 @@
 //! While the lock is held, the other bits name the holder ([`nearfield_fabric::recovery::lease`]);
 //! CHIME sets all of them.
 
-use super::{Leaf, Slots};
+use super::{LeafSlotRange, PoolLeaf};
 use nearfield_fabric::recovery::lease::HELD_BIT;
 use std::ops::Range;
 
@@ -113,7 +113,7 @@ impl LockWordLayout {
     }
 
     /// Returns the word of a fully known leaf, unlocked.
-    pub fn of_leaf(&self, leaf: &Leaf) -> LockWord {
+    pub fn of_leaf(&self, leaf: &PoolLeaf) -> LockWord {
         let mut word = LockWord::default();
         for bucket in 0..self.buckets {
             let full = self.slots(bucket).all(|slot| leaf.key(slot).is_some());
@@ -129,15 +129,15 @@ impl LockWordLayout {
     /// may be before `home`; if there is no other, the whole leaf must be read. Ranges wrap, unlike
     /// in the public implementation of CHIME, which also skips all buckets behind the end of the
     /// leaf and so reads whole leaves.
-    pub fn hop_range(&self, word: LockWord, home: usize) -> Option<Slots> {
-        let leaf = Slots::new(home, self.span, self.span);
+    pub fn hop_range(&self, word: LockWord, home: usize) -> Option<LeafSlotRange> {
+        let leaf = LeafSlotRange::new(home, self.span, self.span);
         let split = self.slots(self.bucket(home)).start < home;
         let first = self.bucket(home) + usize::from(split);
         let candidates = self.buckets - usize::from(split);
         for bucket in (first..first + candidates).map(|bucket| bucket % self.buckets) {
             if !self.is_full(word, bucket) {
                 let last = self.slots(bucket).end - 1;
-                return Some(Slots::new(home, leaf.distance(last) + 1, self.span));
+                return Some(LeafSlotRange::new(home, leaf.distance(last) + 1, self.span));
             }
         }
         (!self.is_full(word, self.bucket(home))).then_some(leaf)
@@ -149,8 +149,8 @@ impl LockWordLayout {
     pub fn after_write(
         &self,
         word: LockWord,
-        written: Slots,
-        fetched: Slots,
+        written: LeafSlotRange,
+        fetched: LeafSlotRange,
         is_empty: impl Fn(usize) -> bool,
     ) -> LockWord {
         let full = written.iter().fold(word, |word, slot| {
@@ -226,7 +226,7 @@ mod tests {
         };
         assert_eq!(layout.hop_range(vacant(&[]), 5), None);
         // Bucket 0 has slots 0 and 1.
-        let from = |home, count| Some(Slots::new(home, count, 64));
+        let from = |home, count| Some(LeafSlotRange::new(home, count, 64));
         assert_eq!(layout.hop_range(vacant(&[0]), 0), from(0, 2));
         assert_eq!(layout.hop_range(vacant(&[0]), 1), from(1, 64));
         assert_eq!(layout.hop_range(vacant(&[0, 5]), 1), from(1, 5));
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn a_writer_says_of_a_bucket_what_it_knows() {
         let layout = LockWordLayout::new(64);
-        let (written, fetched) = (Slots::new(0, 1, 64), Slots::new(0, 4, 64));
+        let (written, fetched) = (LeafSlotRange::new(0, 1, 64), LeafSlotRange::new(0, 4, 64));
         let word = LockWord::default();
         let after = |empty: usize| {
             let after = layout.after_write(word, written, fetched, |slot| slot == empty);

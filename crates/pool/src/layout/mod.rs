@@ -26,14 +26,16 @@ pub mod versions;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-pub use geometry::{Arrangement, Geometry, GeometryError, Metadata, Shape, Validation};
+pub use geometry::{
+    Arrangement, Geometry, GeometryError, LeafMetadataPosition, PoolIndexShape, Validation,
+};
 pub use internal::{InternalLayout, InternalNode};
-pub use leaf::{Leaf, LeafLayout};
+pub use leaf::{PoolLeaf, PoolLeafLayout};
 pub use lock_word::{LockWord, LockWordLayout};
 pub(crate) use on_wire::{OnWire, WORD};
-pub use slots::Slots;
+pub use slots::LeafSlotRange;
 pub use stamped_word::StampedLayout;
-pub use versions::{Segment, Segments, Torn, Versions};
+pub use versions::{NodeSegment, NodeSegments, TornNodeError, Versions};
 
 /// Returns the slot that a key hashes to, in a leaf of `span` slots: XXH3 of its bytes, modulo the
 /// span. Part of the format of leaves.

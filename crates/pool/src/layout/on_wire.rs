@@ -1,6 +1,6 @@
 //! Reads of a node's bytes in their wire format, without decoding.
 
-use super::versions::{LINE, LINE_PAYLOAD, Segments, payload_offset};
+use super::versions::{LINE, LINE_PAYLOAD, NodeSegments, payload_offset};
 use std::ops::Range;
 
 /// Number of bytes that are compared as one.
@@ -19,7 +19,7 @@ pub(crate) struct OnWire {
 impl OnWire {
     /// Creates the position of the bytes from a decoded offset on. Returns `None` if the offset is
     /// in none of the segments.
-    pub fn new(decoded: usize, segments: &Segments) -> Option<OnWire> {
+    pub fn new(decoded: usize, segments: &NodeSegments) -> Option<OnWire> {
         let mut before = 0;
         for segment in segments.iter() {
             let wire = segment.wire();
@@ -91,20 +91,20 @@ impl OnWire {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{Geometry, Leaf, LeafLayout, Shape};
+    use crate::layout::{Geometry, PoolIndexShape, PoolLeaf, PoolLeafLayout};
 
     /// Bytes of up to several lines are equal to the decoded ones in all neighborhoods, also in
     /// those that wrap, with metadata among them or elsewhere.
     #[test]
     fn bytes_are_found_as_they_are_decoded() {
         for (key_bytes, value_bytes) in [(8, 8), (9, 8), (33, 17), (200, 8)] {
-            let shape = Shape {
+            let shape = PoolIndexShape {
                 key_bytes,
                 value_bytes,
-                ..Shape::default()
+                ..PoolIndexShape::default()
             };
-            let layout = LeafLayout::new(Geometry::new(shape).expect("the shape is possible"));
-            let mut leaf = Leaf::new(layout);
+            let layout = PoolLeafLayout::new(Geometry::new(shape).expect("the shape is possible"));
+            let mut leaf = PoolLeaf::new(layout);
             for slot in 0..layout.span() {
                 let bytes = |from: usize, count: usize| {
                     let bytes = (0..count).map(|at| (slot * 7 + at * 13 + from) as u8 | 1);

@@ -3,32 +3,32 @@
 /// Consecutive slots of a leaf; slot 0 follows the last slot.
 ///
 /// ```
-/// use nearfield_pool::layout::Slots;
-/// let slots = Slots::new(6, 4, 8);
+/// use nearfield_pool::layout::LeafSlotRange;
+/// let slots = LeafSlotRange::new(6, 4, 8);
 /// assert_eq!(slots.iter().collect::<Vec<_>>(), [6, 7, 0, 1]);
 /// assert_eq!(slots.distance(0), 2);
 /// assert!(slots.contains(1) && !slots.contains(2));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slots {
+pub struct LeafSlotRange {
     first: usize,
     count: usize,
     span: usize,
 }
 
-impl Slots {
+impl LeafSlotRange {
     /// Creates the run of `count` slots from `first` on, of a leaf of `span` slots.
     ///
     /// # Panics
     /// If the leaf has no slot `first`, or less than `count` slots.
-    pub fn new(first: usize, count: usize, span: usize) -> Slots {
+    pub fn new(first: usize, count: usize, span: usize) -> LeafSlotRange {
         assert!(first < span && count <= span, "slots are those of a leaf");
-        Slots { first, count, span }
+        LeafSlotRange { first, count, span }
     }
 
     /// Returns the shortest run of slots of this one with all of `slots`, of which there must be
     /// one.
-    pub(crate) fn around(&self, slots: &[usize]) -> Slots {
+    pub(crate) fn around(&self, slots: &[usize]) -> LeafSlotRange {
         let mut distances: Vec<usize> = slots.iter().map(|&slot| self.distance(slot)).collect();
         distances.sort_unstable();
         let (first, last) = (distances[0], distances[distances.len() - 1]);
@@ -42,7 +42,7 @@ impl Slots {
         let around_end = gaps.filter(|_| self.count == self.span);
         let widest = around_end.fold(straight, |widest, gap| widest.max(gap));
         let (gap, first) = widest;
-        Slots::new(self.at(first), self.span - gap + 1, self.span)
+        LeafSlotRange::new(self.at(first), self.span - gap + 1, self.span)
     }
 
     /// Returns the first slot.
@@ -72,7 +72,7 @@ impl Slots {
 
     /// Returns the slots, in order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + use<> {
-        let Slots { first, count, span } = *self;
+        let LeafSlotRange { first, count, span } = *self;
         (0..count).map(move |distance| (first + distance) % span)
     }
 
@@ -94,16 +94,22 @@ mod tests {
     #[test]
     fn the_shortest_run_wraps_where_it_may_and_that_is_shorter() {
         for first in 0..8 {
-            let whole = Slots::new(first, 8, 8);
-            assert_eq!(whole.around(&[3]), Slots::new(3, 1, 8));
-            assert_eq!(whole.around(&[2, 5, 2]), Slots::new(2, 4, 8));
-            assert_eq!(whole.around(&[1, 6]), Slots::new(6, 4, 8));
+            let whole = LeafSlotRange::new(first, 8, 8);
+            assert_eq!(whole.around(&[3]), LeafSlotRange::new(3, 1, 8));
+            assert_eq!(whole.around(&[2, 5, 2]), LeafSlotRange::new(2, 4, 8));
+            assert_eq!(whole.around(&[1, 6]), LeafSlotRange::new(6, 4, 8));
             assert_eq!(whole.around(&[0, 1, 2, 3, 4, 5, 6, 7]).count(), 8);
         }
         // The run does not wrap through slots outside of it.
-        assert_eq!(Slots::new(0, 7, 8).around(&[6, 0]), Slots::new(0, 7, 8));
-        assert_eq!(Slots::new(5, 6, 8).around(&[2, 6]), Slots::new(6, 5, 8));
-        assert_eq!(Slots::new(6, 4, 8).ranges(), (6..8, Some(0..2)));
-        assert_eq!(Slots::new(4, 4, 8).ranges(), (4..8, None));
+        assert_eq!(
+            LeafSlotRange::new(0, 7, 8).around(&[6, 0]),
+            LeafSlotRange::new(0, 7, 8)
+        );
+        assert_eq!(
+            LeafSlotRange::new(5, 6, 8).around(&[2, 6]),
+            LeafSlotRange::new(6, 5, 8)
+        );
+        assert_eq!(LeafSlotRange::new(6, 4, 8).ranges(), (6..8, Some(0..2)));
+        assert_eq!(LeafSlotRange::new(4, 4, 8).ranges(), (4..8, None));
     }
 }

@@ -10,7 +10,7 @@
 //! that the key is still there, and the client need not read it to overwrite its value. This layout
 //! applies while the lock is free, as in [`LockWordLayout`](super::LockWordLayout).
 
-use super::{Leaf, LockWord};
+use super::{LockWord, PoolLeaf};
 
 const STAMP_BITS_MAX: u32 = 48;
 
@@ -84,7 +84,7 @@ impl StampedLayout {
     }
 
     /// Returns the word of a fully known leaf, unlocked and with a stamp of zero.
-    pub fn of_leaf(&self, leaf: &Leaf) -> LockWord {
+    pub fn of_leaf(&self, leaf: &PoolLeaf) -> LockWord {
         let word = self.with_max_slot(LockWord::default(), leaf.max_slot().unwrap_or(0));
         self.with_entries(word, leaf.occupied().count())
     }

@@ -69,7 +69,7 @@ impl Versions {
 
 /// The concurrent change that a reader has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Torn {
+pub enum TornNodeError {
     /// Level 1: the node as a whole.
     #[error("the node was written while it was read")]
     Node,
@@ -120,13 +120,13 @@ pub trait Objects {
 
 /// Consecutive whole objects of a node: decoded bytes from the start of one to the end of another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Segment {
+pub struct NodeSegment {
     decoded: Range<usize>,
 }
 
-impl Segment {
-    pub(crate) fn new(decoded: Range<usize>) -> Segment {
-        Segment { decoded }
+impl NodeSegment {
+    pub(crate) fn new(decoded: Range<usize>) -> NodeSegment {
+        NodeSegment { decoded }
     }
 
     /// Returns the decoded bytes.
@@ -150,7 +150,7 @@ impl Segment {
     /// bytes.
     ///
     /// # Panics
-    /// If `wire` differs in length from [`wire`](Segment::wire).
+    /// If `wire` differs in length from [`wire`](NodeSegment::wire).
     pub fn encode(&self, objects: &impl Objects, node: &[u8], wire: &mut [u8]) {
         let range = self.wire();
         assert_eq!(wire.len(), range.len(), "the buffer is one for the segment");
@@ -171,21 +171,21 @@ impl Segment {
     /// A write intervened. Then `node` is not changed.
     ///
     /// # Panics
-    /// If `wire` differs in length from [`wire`](Segment::wire).
+    /// If `wire` differs in length from [`wire`](NodeSegment::wire).
     pub fn decode(
         &self,
         objects: &impl Objects,
         wire: &[u8],
         node: &mut [u8],
         node_version: &mut Option<u8>,
-    ) -> Result<(), Torn> {
+    ) -> Result<(), TornNodeError> {
         self.check(objects, wire, node_version)?;
         self.copy(wire, node);
         Ok(())
     }
 
     /// Copies `wire`, which another check has found consistent, into `node`, like
-    /// [`decode`](Segment::decode).
+    /// [`decode`](NodeSegment::decode).
     pub(crate) fn copy(&self, wire: &[u8], node: &mut [u8]) {
         for (decoded, at) in self.pieces() {
             let length = decoded.len();
@@ -193,14 +193,14 @@ impl Segment {
         }
     }
 
-    /// Checks the bytes for [`decode`](Segment::decode). Node versions come first: a difference in
-    /// both is a write of the node.
+    /// Checks the bytes for [`decode`](NodeSegment::decode). Node versions come first: a difference
+    /// in both is a write of the node.
     fn check(
         &self,
         objects: &impl Objects,
         wire: &[u8],
         node_version: &mut Option<u8>,
-    ) -> Result<(), Torn> {
+    ) -> Result<(), TornNodeError> {
         let range = self.wire();
         assert_eq!(
             wire.len(),
@@ -216,7 +216,7 @@ impl Segment {
             |versions: Versions| versions.node() == expected || !Check::NodeVersions.is_made();
         while object < self.decoded.end {
             if !is_of_node(of_object(object)) {
-                return Err(Torn::Node);
+                return Err(TornNodeError::Node);
             }
             object = objects.object_end(object);
         }
@@ -224,7 +224,7 @@ impl Segment {
         for start in self.line_starts() {
             let line = versions_at(start);
             if !is_of_node(line) {
-                return Err(Torn::Node);
+                return Err(TornNodeError::Node);
             }
             // Both node versions were checked above.
             let owner = of_object(objects.object_start(decoded_offset(start)));
@@ -233,7 +233,7 @@ impl Segment {
         if entries_agree || !Check::EntryVersions.is_made() {
             Ok(())
         } else {
-            Err(Torn::Entry)
+            Err(TornNodeError::Entry)
         }
     }
 
@@ -266,18 +266,18 @@ pub(super) const fn payload_offset(decoded: usize) -> usize {
 /// The parts of a node that one access needs: one segment, or two if it wraps around the end of a
 /// leaf or if metadata are elsewhere. Two are read in one round trip.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Segments {
-    first: Segment,
-    second: Option<Segment>,
+pub struct NodeSegments {
+    first: NodeSegment,
+    second: Option<NodeSegment>,
 }
 
-impl Segments {
-    pub(crate) fn new(first: Segment, second: Option<Segment>) -> Segments {
-        Segments { first, second }
+impl NodeSegments {
+    pub(crate) fn new(first: NodeSegment, second: Option<NodeSegment>) -> NodeSegments {
+        NodeSegments { first, second }
     }
 
     /// Returns the segments.
-    pub fn iter(&self) -> impl Iterator<Item = &Segment> {
+    pub fn iter(&self) -> impl Iterator<Item = &NodeSegment> {
         std::iter::once(&self.first).chain(&self.second)
     }
 
@@ -292,7 +292,7 @@ impl Segments {
         &self,
         objects: &impl Objects,
         wire: impl Iterator<Item = &'w [u8]>,
-    ) -> Result<(), Torn> {
+    ) -> Result<(), TornNodeError> {
         let mut node_version = None;
         self.iter()
             .zip(wire)

@@ -1,17 +1,20 @@
 //! Execution of a batch: independent operations run concurrently, up to a limit.
 
-use super::blocks::Reading;
-use super::client::{Client, SlotRange};
-use super::form::{Block, Held, SlotKey, StoreForm};
-use crate::chime::Decision;
+use super::blocks::BlockReadGuard;
+use super::client::{PoolStoreClient, SlotRange};
+use super::form::{PoolEntryForm, SlotKey, StoreSlotValue, StoreValueBlock};
+use crate::chime::KeyChangeDecision;
 use crate::error::PoolError;
 use crate::executor::run_all;
 use crate::index::Entry;
 use arrayvec::ArrayVec;
 use nearfield_core::plan::{
-    Before, Fate, Group, GroupKind, Groups, compares, fold, phases, value_set, write_outcome,
+    Fate, GroupKind, Groups, InitialKeyState, OperationGroup, compares, fold, phases, value_set,
+    write_outcome,
 };
-use nearfield_core::{Batch, Direction, Error, Input, Operation, Output};
+use nearfield_core::{
+    Batch, BatchInput, BatchOutput, IndexOperation, OperationError, ScanDirection,
+};
 use nearfield_fabric::{Endpoint, FabricError};
 use std::cell::RefCell;
 use std::ops::Bound;
@@ -26,14 +29,14 @@ const CHANGES_MAX: usize = 16;
 const TOGETHER_MAX: usize = 16;
 
 /// Executes a batch with up to `width` operations in flight.
-pub(super) fn execute<F: StoreForm, E: Endpoint>(
-    client: &Client<E>,
+pub(super) fn execute<F: PoolEntryForm, E: Endpoint>(
+    client: &PoolStoreClient<E>,
     in_flight: usize,
     batch: &mut Batch<F>,
-) -> Result<(), Error> {
+) -> Result<(), OperationError> {
     let (input, output) = batch.begin()?;
     let operations = input.operations();
-    let mut run = Run {
+    let mut run = StoreBatchRun {
         client,
         input,
         output: RefCell::new(output),
@@ -47,10 +50,10 @@ pub(super) fn execute<F: StoreForm, E: Endpoint>(
             let bytes = F::key_bytes(key);
             let length = bytes.as_ref().len();
             if length > limit {
-                let start = Error::shorten(bytes.as_ref());
+                let start = OperationError::shorten(bytes.as_ref());
                 output.fail(
                     position,
-                    Error::KeyTooLong {
+                    OperationError::KeyTooLong {
                         start,
                         length,
                         limit,
@@ -67,20 +70,20 @@ pub(super) fn execute<F: StoreForm, E: Endpoint>(
 /// Reason for which operations on a key were not done; nothing was changed.
 enum NotDone {
     /// An operation is refused: there is no room, or the nodes cannot be reached.
-    Refused(usize, Error),
+    Refused(usize, OperationError),
     /// The bytes that were read cannot be trusted.
     Again,
 }
 
 /// A batch that is being executed.
-struct Run<'r, 'b, F: StoreForm, E> {
-    client: &'r Client<E>,
-    input: Input<'b, F>,
-    output: RefCell<Output<'b, F>>,
+struct StoreBatchRun<'r, 'b, F: PoolEntryForm, E> {
+    client: &'r PoolStoreClient<E>,
+    input: BatchInput<'b, F>,
+    output: RefCell<BatchOutput<'b, F>>,
     groups: Groups,
 }
 
-impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
+impl<'b, F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, 'b, F, E> {
     /// Executes all groups of the plan.
     fn all(&self, in_flight: usize) {
         let (reads, others) = self.groups.split();
@@ -99,7 +102,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         run_all(others, width, |group| self.perform(*group));
     }
 
-    async fn perform(&self, group: Group) {
+    async fn perform(&self, group: OperationGroup) {
         match group.kind() {
             GroupKind::Change => self.change(group).await,
             GroupKind::Read | GroupKind::Ordered => self.ordered(group).await,
@@ -113,14 +116,14 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
     }
 
     /// Returns the key of the slot of a group.
-    fn slot_key(&self, group: Group) -> SlotKey {
+    fn slot_key(&self, group: OperationGroup) -> SlotKey {
         let key = self.key(group.first());
         self.client.codec.encode_key(F::key_bytes(key).as_ref())
     }
 
     /// Reads keys by one post, each once for all gets of it, and adds those that need more reads to
     /// `left`.
-    async fn read_each(&self, groups: &[Group], left: &RefCell<Vec<Group>>) {
+    async fn read_each(&self, groups: &[OperationGroup], left: &RefCell<Vec<OperationGroup>>) {
         let keys: ArrayVec<SlotKey, TOGETHER_MAX> =
             groups.iter().map(|&group| self.slot_key(group)).collect();
         let found = |number: usize, value: Option<&[u8]>| self.write(groups[number], value);
@@ -130,7 +133,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
     }
 
     /// Reads a key that was not found with others.
-    async fn read_rest(&self, group: Group) {
+    async fn read_rest(&self, group: OperationGroup) {
         let slot = self.slot_key(group);
         let found = |value: &[u8]| self.write(group, Some(value));
         match self.client.get_rest(&slot, found).await {
@@ -146,7 +149,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
     }
 
     /// Writes the outcomes of gets of a key.
-    fn write(&self, group: Group, value: Option<&[u8]>) {
+    fn write(&self, group: OperationGroup, value: Option<&[u8]>) {
         let (key, value) = (self.key(group.first()), value.map(F::value_of));
         let mut output = self.output.borrow_mut();
         for position in self.groups.operations(group) {
@@ -155,7 +158,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
     }
 
     /// Executes all operations on a key at one moment: under the lock of its leaf.
-    async fn change(&self, group: Group) {
+    async fn change(&self, group: OperationGroup) {
         let mut refused: Vec<usize> = Vec::new();
         // Each round refuses one more operation, for which there is no room. Usually there is only
         // one round, without a refusal.
@@ -172,14 +175,14 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
     }
 
     /// Executes like `change`, without the operations that were refused.
-    async fn change_but(&self, group: Group, refused: &[usize]) -> Result<(), NotDone> {
+    async fn change_but(&self, group: OperationGroup, refused: &[usize]) -> Result<(), NotDone> {
         let (client, input) = (self.client, &self.input);
         let positions = self.groups.operations(group);
         let positions = positions.filter(|position| !refused.contains(position));
         let slot_key = self.slot_key(group);
         let has_to_compare = positions.clone().any(|position| compares(input, position));
         // If several operations set the value, the last one's is most likely the final one.
-        let mut placed: Vec<(usize, Vec<u8>, Option<Block>)> = Vec::new();
+        let mut placed: Vec<(usize, Vec<u8>, Option<StoreValueBlock>)> = Vec::new();
         let last_set = positions
             .clone()
             .filter(|&position| value_set(input, position).is_some());
@@ -205,23 +208,23 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
             let held = slot.map(|slot| client.codec.decode_value(slot));
             let read;
             let value = match held {
-                Some(Held::Inline(value)) => Some(value),
-                Some(Held::Outside(block)) if has_to_compare => {
+                Some(StoreSlotValue::Inline(value)) => Some(value),
+                Some(StoreSlotValue::Outside(block)) if has_to_compare => {
                     read = client.blocks.read(endpoint, block).await?;
                     Some(&read[..])
                 }
                 _ => None,
             };
             let is_present = held.is_some();
-            let before = Before {
+            let before = InitialKeyState {
                 is_present,
                 value: value.map(F::value_of),
             };
             fate = fold(input, positions.clone(), before, |_| {});
             Ok(match fate {
-                Fate::Before => Decision::Keep,
-                Fate::Absent if is_present => Decision::Remove,
-                Fate::Absent => Decision::Keep,
+                Fate::Before => KeyChangeDecision::Keep,
+                Fate::Absent if is_present => KeyChangeDecision::Remove,
+                Fate::Absent => KeyChangeDecision::Keep,
                 Fate::Set(position) => {
                     let known = placed.iter().position(|placed| placed.0 == position);
                     let known = match known {
@@ -233,11 +236,11 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
                             }
                             Err(refusal) => {
                                 no_room = Some(refusal);
-                                return Ok(Decision::Keep);
+                                return Ok(KeyChangeDecision::Keep);
                             }
                         },
                     };
-                    Decision::Put(placed[known].1.clone())
+                    KeyChangeDecision::Put(placed[known].1.clone())
                 }
             })
         };
@@ -282,15 +285,15 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         positions: impl Iterator<Item = usize> + Clone,
         slot: Option<&[u8]>,
         fate: Fate,
-        reading: &Reading<'_>,
+        reading: &BlockReadGuard<'_>,
     ) -> Result<(), NotDone> {
         let (client, input) = (self.client, &self.input);
         let held = slot.map(|slot| client.codec.decode_value(slot));
         let read;
         let value = match held {
             None => None,
-            Some(Held::Inline(value)) => Some(value),
-            Some(Held::Outside(block)) => {
+            Some(StoreSlotValue::Inline(value)) => Some(value),
+            Some(StoreSlotValue::Outside(block)) => {
                 let endpoint = client.tree.endpoint();
                 let value = async {
                     let value = client.blocks.read(endpoint, block).await?;
@@ -319,14 +322,22 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         let is_present = held.is_some();
         let output = &mut *self.output.borrow_mut();
         let value = value.map(F::value_of);
-        fold(input, positions, Before { is_present, value }, |met| {
-            write_outcome(input, output, met, value);
-        });
+        fold(
+            input,
+            positions,
+            InitialKeyState { is_present, value },
+            |met| {
+                write_outcome(input, output, met, value);
+            },
+        );
         Ok(())
     }
 
     /// Returns the slot's bytes for the value that an operation sets.
-    async fn place(&self, position: usize) -> Result<(usize, Vec<u8>, Option<Block>), NotDone> {
+    async fn place(
+        &self,
+        position: usize,
+    ) -> Result<(usize, Vec<u8>, Option<StoreValueBlock>), NotDone> {
         let value = value_set(&self.input, position).expect("only of those that set a value");
         match self.client.place(F::value_bytes(value).as_ref()).await {
             Ok((slot, block)) => Ok((position, slot, block)),
@@ -338,27 +349,27 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         }
     }
 
-    fn no_room(&self, position: usize, error: &FabricError) -> Error {
+    fn no_room(&self, position: usize, error: &FabricError) -> OperationError {
         let key = F::key_bytes(self.key(position));
-        let key = Error::shorten(key.as_ref());
+        let key = OperationError::shorten(key.as_ref());
         let what = format!("entry of key {key:?}: {error}");
-        Error::OutOfMemory { what }
+        OperationError::OutOfMemory { what }
     }
 
-    fn unreachable(&self, error: &PoolError) -> Error {
+    fn unreachable(&self, error: &PoolError) -> OperationError {
         self.client.is_lost.set(true);
         let what = error.to_string();
-        Error::Unreachable { what }
+        OperationError::Unreachable { what }
     }
 
-    fn unknown(&self, error: &PoolError) -> Error {
+    fn unknown(&self, error: &PoolError) -> OperationError {
         self.client.is_lost.set(true);
         let what = error.to_string();
-        Error::Unknown { what }
+        OperationError::Unknown { what }
     }
 
     /// Executes a scan, predecessor or successor.
-    async fn ordered(&self, group: Group) {
+    async fn ordered(&self, group: OperationGroup) {
         let position = group.first();
         let entries = self.entries(position).await;
         let output = &mut *self.output.borrow_mut();
@@ -370,7 +381,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
             .iter()
             .map(|(key, value)| (F::key_of(key), F::value_of(value)));
         match self.input.operations()[position] {
-            Operation::Scan { .. } => output.entries(position, entries),
+            IndexOperation::Scan { .. } => output.entries(position, entries),
             _ => output.entry(position, entries.next()),
         }
     }
@@ -384,15 +395,15 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
             SlotRange::new(codec, low, high.as_ref().map(|key| key.as_ref()))
         };
         let (range, limit, direction) = match input.operations()[position] {
-            Operation::Predecessor { key } => {
+            IndexOperation::Predecessor { key } => {
                 let key = Bound::Included(input.key(key));
-                (range(Bound::Unbounded, key), 1, Direction::Descending)
+                (range(Bound::Unbounded, key), 1, ScanDirection::Descending)
             }
-            Operation::Successor { key } => {
+            IndexOperation::Successor { key } => {
                 let key = Bound::Included(input.key(key));
-                (range(key, Bound::Unbounded), 1, Direction::Ascending)
+                (range(key, Bound::Unbounded), 1, ScanDirection::Ascending)
             }
-            Operation::Scan {
+            IndexOperation::Scan {
                 range: bounds,
                 limit,
                 direction,

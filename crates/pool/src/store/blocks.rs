@@ -6,10 +6,10 @@
 //! slot, and trusts a block that it has read only if its guard is valid afterwards. No cache holds
 //! addresses of blocks, so epochs may advance often.
 
-use super::form::Block;
+use super::form::StoreValueBlock;
 use crate::error::PoolError;
-use nearfield_fabric::recovery::epochs::{self, Epochs, Guard, TABLE_BYTES};
-use nearfield_fabric::{Arena, Endpoint, FabricError, GlobalAddress, NodeId, Verb};
+use nearfield_fabric::recovery::epochs::{self, Epochs, RemoteEpochGuard, TABLE_BYTES};
+use nearfield_fabric::{Endpoint, FabricArena, FabricError, FabricVerb, GlobalAddress, NodeId};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +60,7 @@ impl BlockMemory {
         let mut table = [0; 8];
         endpoint.read(word, &mut table).await?;
         let table = GlobalAddress::from_bits(u64::from_le_bytes(table));
-        let options = epochs::Options {
+        let options = epochs::EpochOptions {
             lease: LEASE,
             retired_bytes: RETIRED_BYTES,
             ring_entries: RING_ENTRIES,
@@ -79,7 +79,7 @@ impl BlockMemory {
 
     /// Begins an operation: while its guard lives and is valid, the blocks of slots that it reads
     /// stay unchanged.
-    pub async fn enter(&self, endpoint: &impl Endpoint) -> Result<Guard<'_>, PoolError> {
+    pub async fn enter(&self, endpoint: &impl Endpoint) -> Result<RemoteEpochGuard<'_>, PoolError> {
         self.0.tend(endpoint).await?;
         Ok(self.0.enter())
     }
@@ -87,19 +87,19 @@ impl BlockMemory {
 
 /// A client's blocks.
 #[derive(Debug)]
-pub(super) struct Blocks {
-    arena: Arena,
+pub(super) struct ValueBlockAllocator {
+    arena: FabricArena,
     /// Blocks that were written, but not published.
-    spare: RefCell<Vec<Block>>,
+    spare: RefCell<Vec<StoreValueBlock>>,
     /// The memory of blocks; `None` for words, which have no blocks.
     memory: Option<Arc<BlockMemory>>,
 }
 
 /// A guard of [`BlockMemory`]; words need none.
 #[derive(Debug)]
-pub(super) struct Reading<'m>(Option<Guard<'m>>);
+pub(super) struct BlockReadGuard<'m>(Option<RemoteEpochGuard<'m>>);
 
-impl Reading<'_> {
+impl BlockReadGuard<'_> {
     /// Returns true if the blocks that were read can be trusted. Otherwise they may be anything.
     pub async fn is_valid(&self, endpoint: &impl Endpoint) -> Result<bool, PoolError> {
         match &self.0 {
@@ -120,30 +120,34 @@ fn memory_bytes(bytes: u32) -> u64 {
     bytes.next_multiple_of(step)
 }
 
-impl Blocks {
-    pub fn new(nodes: &[NodeId], memory: Option<Arc<BlockMemory>>) -> Blocks {
-        Blocks {
-            arena: Arena::new(nodes, CHUNK_BYTES),
+impl ValueBlockAllocator {
+    pub fn new(nodes: &[NodeId], memory: Option<Arc<BlockMemory>>) -> ValueBlockAllocator {
+        ValueBlockAllocator {
+            arena: FabricArena::new(nodes, CHUNK_BYTES),
             spare: RefCell::default(),
             memory,
         }
     }
 
     /// Begins an operation, before it reads a slot.
-    pub async fn enter(&self, endpoint: &impl Endpoint) -> Result<Reading<'_>, PoolError> {
-        Ok(Reading(match &self.memory {
+    pub async fn enter(&self, endpoint: &impl Endpoint) -> Result<BlockReadGuard<'_>, PoolError> {
+        Ok(BlockReadGuard(match &self.memory {
             Some(memory) => Some(memory.enter(endpoint).await?),
             None => None,
         }))
     }
 
     /// Writes a value. Two round trips with the change of the slot, which must not begin before.
-    pub async fn write(&self, endpoint: &impl Endpoint, value: &[u8]) -> Result<Block, PoolError> {
+    pub async fn write(
+        &self,
+        endpoint: &impl Endpoint,
+        value: &[u8],
+    ) -> Result<StoreValueBlock, PoolError> {
         let bytes = value.len() as u32;
         let memory = memory_bytes(bytes);
         let spare = {
             let mut spare = self.spare.borrow_mut();
-            let fits = |block: &Block| memory_bytes(block.bytes) == memory;
+            let fits = |block: &StoreValueBlock| memory_bytes(block.bytes) == memory;
             let found = spare.iter().position(fits);
             found.map(|found| spare.swap_remove(found).address)
         };
@@ -152,7 +156,7 @@ impl Blocks {
             None => self.allocate(endpoint, memory).await?,
         };
         endpoint.write(address, value).await?;
-        Ok(Block { address, bytes })
+        Ok(StoreValueBlock { address, bytes })
     }
 
     async fn allocate(
@@ -186,7 +190,11 @@ impl Blocks {
     }
 
     /// Reads a value. One round trip.
-    pub async fn read(&self, endpoint: &impl Endpoint, block: Block) -> Result<Vec<u8>, PoolError> {
+    pub async fn read(
+        &self,
+        endpoint: &impl Endpoint,
+        block: StoreValueBlock,
+    ) -> Result<Vec<u8>, PoolError> {
         let mut bytes = vec![0; block.bytes as usize];
         endpoint.read(block.address, &mut bytes).await?;
         Ok(bytes)
@@ -196,15 +204,18 @@ impl Blocks {
     pub async fn read_all(
         &self,
         endpoint: &impl Endpoint,
-        blocks: &[Block],
+        blocks: &[StoreValueBlock],
     ) -> Result<Vec<Vec<u8>>, PoolError> {
         let buffers = blocks.iter().map(|block| vec![0; block.bytes as usize]);
         let mut buffers: Vec<Vec<u8>> = buffers.collect();
         for (blocks, buffers) in blocks.chunks(READS_MAX).zip(buffers.chunks_mut(READS_MAX)) {
-            let reads = blocks.iter().zip(buffers).map(|(block, into)| Verb::Read {
-                from: block.address,
-                into,
-            });
+            let reads = blocks
+                .iter()
+                .zip(buffers)
+                .map(|(block, into)| FabricVerb::Read {
+                    from: block.address,
+                    into,
+                });
             endpoint.post(&mut reads.collect::<Vec<_>>()).await?;
         }
         Ok(buffers)
@@ -214,8 +225,8 @@ impl Blocks {
     pub async fn take_back(
         &self,
         endpoint: &impl Endpoint,
-        reading: &Reading<'_>,
-        block: Block,
+        reading: &BlockReadGuard<'_>,
+        block: StoreValueBlock,
     ) -> Result<(), PoolError> {
         let has_room = self.spare.borrow().len() < SPARE_MAX;
         if has_room {
@@ -230,8 +241,8 @@ impl Blocks {
     pub async fn retire(
         &self,
         endpoint: &impl Endpoint,
-        reading: &Reading<'_>,
-        block: Block,
+        reading: &BlockReadGuard<'_>,
+        block: StoreValueBlock,
     ) -> Result<(), PoolError> {
         let (Some(memory), Some(guard)) = (&self.memory, &reading.0) else {
             return Ok(());

@@ -1,12 +1,12 @@
 //! One client's operations on single keys and ranges: byte strings over a tree of slots.
 
-use super::blocks::Blocks;
-use super::form::{Block, Codec, Held, SlotKey};
-use super::way::Way;
-use crate::chime::{Decision, Tree};
+use super::blocks::ValueBlockAllocator;
+use super::form::{Codec, SlotKey, StoreSlotValue, StoreValueBlock};
+use super::way::ProgramConnection;
+use crate::chime::{ChimeTree, KeyChangeDecision};
 use crate::error::PoolError;
-use crate::index::{Entry, PoolIndex};
-use nearfield_core::Direction;
+use crate::index::{Entry, PoolIndexClient};
+use nearfield_core::ScanDirection;
 use nearfield_fabric::Endpoint;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -22,15 +22,15 @@ const PIECE_MAX: usize = 4096;
 
 /// The client of one thread.
 #[derive(Debug)]
-pub(super) struct Client<E> {
-    pub tree: Tree<E>,
+pub(super) struct PoolStoreClient<E> {
+    pub tree: ChimeTree<E>,
     pub codec: Codec,
-    pub blocks: Blocks,
+    pub blocks: ValueBlockAllocator,
     /// Set if a node has not responded. The thread creates a new client before it executes more,
     /// because a lost connection to a node stays lost, even when the node can be reached again.
     pub is_lost: Cell<bool>,
     /// The connection to programs at the memory nodes.
-    pub way: RefCell<Way>,
+    pub way: RefCell<ProgramConnection>,
 }
 
 /// A range of keys of slots, both bounds included.
@@ -98,7 +98,7 @@ impl SlotRange {
     }
 }
 
-impl<E: Endpoint> Client<E> {
+impl<E: Endpoint> PoolStoreClient<E> {
     /// Reads the neighborhoods of keys by one post, and the blocks of long values by another, and
     /// passes each value to `found` by its number. Returns the keys that need more reads.
     pub async fn get_each(
@@ -115,8 +115,8 @@ impl<E: Endpoint> Client<E> {
         let left = self.tree.get_batch(keys, |number, slot| {
             match slot.map(|slot| self.codec.decode_value(slot)) {
                 None => found(number, None),
-                Some(Held::Inline(value)) => found(number, Some(value)),
-                Some(Held::Outside(block)) => {
+                Some(StoreSlotValue::Inline(value)) => found(number, Some(value)),
+                Some(StoreSlotValue::Outside(block)) => {
                     numbers.push(number);
                     outside.push(block);
                 }
@@ -152,8 +152,8 @@ impl<E: Endpoint> Client<E> {
                 return Ok(None);
             };
             match self.codec.decode_value(&slot) {
-                Held::Inline(value) => return Ok(Some(found(value))),
-                Held::Outside(block) => {
+                StoreSlotValue::Inline(value) => return Ok(Some(found(value))),
+                StoreSlotValue::Outside(block) => {
                     let value = self.blocks.read(endpoint, block).await?;
                     if reading.is_valid(endpoint).await? {
                         return Ok(Some(found(&value)));
@@ -168,7 +168,7 @@ impl<E: Endpoint> Client<E> {
         &self,
         range: &SlotRange,
         limit: usize,
-        direction: Direction,
+        direction: ScanDirection,
     ) -> Result<Vec<Entry>, PoolError> {
         let mut entries = Vec::new();
         let mut piece = PIECE_MIN;
@@ -194,7 +194,7 @@ impl<E: Endpoint> Client<E> {
         &self,
         range: &SlotRange,
         wanted: usize,
-        direction: Direction,
+        direction: ScanDirection,
     ) -> Result<Vec<Entry>, PoolError> {
         loop {
             let reading = self.blocks.enter(self.tree.endpoint()).await?;
@@ -210,11 +210,11 @@ impl<E: Endpoint> Client<E> {
         &self,
         range: &SlotRange,
         wanted: usize,
-        direction: Direction,
+        direction: ScanDirection,
     ) -> Result<Vec<Entry>, PoolError> {
         match direction {
-            Direction::Ascending => self.tree.scan(&range.low, wanted).await,
-            Direction::Descending => self.tree.scan_back(&range.high, wanted).await,
+            ScanDirection::Ascending => self.tree.scan(&range.low, wanted).await,
+            ScanDirection::Descending => self.tree.scan_back(&range.high, wanted).await,
         }
     }
 
@@ -223,8 +223,10 @@ impl<E: Endpoint> Client<E> {
         let mut count = 0;
         let mut rest = SlotRange::new(&self.codec, Bound::Unbounded, Bound::Unbounded);
         while let Some(range) = rest {
-            let mut found = self.piece(&range, PIECE_MAX, Direction::Ascending).await?;
-            rest = behind(range, &mut found, PIECE_MAX, Direction::Ascending);
+            let mut found = self
+                .piece(&range, PIECE_MAX, ScanDirection::Ascending)
+                .await?;
+            rest = behind(range, &mut found, PIECE_MAX, ScanDirection::Ascending);
             count += found.len();
         }
         Ok(count)
@@ -236,8 +238,8 @@ impl<E: Endpoint> Client<E> {
         let mut blocks = Vec::new();
         for (place, (_, slot)) in entries.iter_mut().enumerate() {
             match self.codec.decode_value(slot) {
-                Held::Inline(value) => *slot = value.to_vec(),
-                Held::Outside(block) => {
+                StoreSlotValue::Inline(value) => *slot = value.to_vec(),
+                StoreSlotValue::Outside(block) => {
                     places.push(place);
                     blocks.push(block);
                 }
@@ -251,7 +253,10 @@ impl<E: Endpoint> Client<E> {
     }
 
     /// Returns the slot's bytes for a value, which is written to a block first if it is long.
-    pub async fn place(&self, value: &[u8]) -> Result<(Vec<u8>, Option<Block>), PoolError> {
+    pub async fn place(
+        &self,
+        value: &[u8],
+    ) -> Result<(Vec<u8>, Option<StoreValueBlock>), PoolError> {
         if !self.codec.is_outside(value) {
             return Ok((self.codec.encode_inline(value), None));
         }
@@ -259,11 +264,11 @@ impl<E: Endpoint> Client<E> {
         Ok((self.codec.encode_block(block), Some(block)))
     }
 
-    /// Changes a slot; see [`Tree::alter`].
+    /// Changes a slot; see [`ChimeTree::alter`].
     pub async fn alter(
         &self,
         key: &SlotKey,
-        decide: impl AsyncFnMut(Option<&[u8]>) -> Result<Decision, PoolError>,
+        decide: impl AsyncFnMut(Option<&[u8]>) -> Result<KeyChangeDecision, PoolError>,
     ) -> Result<Option<Vec<u8>>, PoolError> {
         self.tree.alter(key, decide).await
     }
@@ -275,13 +280,13 @@ fn behind(
     range: SlotRange,
     found: &mut Vec<Entry>,
     wanted: usize,
-    direction: Direction,
+    direction: ScanDirection,
 ) -> Option<SlotRange> {
     let SlotRange { mut low, mut high } = range;
     let is_all = found.len() < wanted;
     let within = |(key, _): &Entry| match direction {
-        Direction::Ascending => key[..] <= high[..],
-        Direction::Descending => key[..] >= low[..],
+        ScanDirection::Ascending => key[..] <= high[..],
+        ScanDirection::Descending => key[..] >= low[..],
     };
     let inside = found.partition_point(within);
     let has_left = inside < found.len();
@@ -291,11 +296,11 @@ fn behind(
     }
     let (last, _) = found.last()?;
     match direction {
-        Direction::Ascending => {
+        ScanDirection::Ascending => {
             low.copy_from_slice(last);
             low = low.next()?;
         }
-        Direction::Descending => {
+        ScanDirection::Descending => {
             high.copy_from_slice(last);
             high = high.previous()?;
         }

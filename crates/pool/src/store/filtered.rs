@@ -1,13 +1,13 @@
 //! Filters and aggregates over ranges of a store.
 
-use super::client::{Client, SlotRange};
-use super::{Store, StoreForm};
+use super::client::{PoolStoreClient, SlotRange};
+use super::{PoolEntryForm, PoolStore};
 use crate::chime::LeafReads;
 use crate::error::PoolError;
 use crate::executor::block_on;
-use crate::filtered::{Aggregates, Filter, Programs, ScanRange, number};
+use crate::filtered::{PoolProgramExecutor, PoolScanRange, ScanAggregates, ValueFilter, number};
 use crate::index::Entry;
-use nearfield_core::{Direction, Error, Form};
+use nearfield_core::{EntryForm, OperationError, ScanDirection};
 use nearfield_fabric::Endpoint;
 use std::ops::Bound;
 
@@ -15,23 +15,23 @@ use std::ops::Bound;
 const READ: usize = 1024;
 
 /// The keys and values of a form.
-pub type Entries<F> = Vec<(<F as Form>::OwnedKey, <F as Form>::OwnedValue)>;
+pub type Entries<F> = Vec<(<F as EntryForm>::OwnedKey, <F as EntryForm>::OwnedValue)>;
 
 /// A range of a store with a filter of its entries, as far as it was not read yet.
 #[derive(Clone, Debug)]
-pub struct Selection {
+pub struct FilteredStoreRange {
     rest: Option<SlotRange>,
-    filter: Filter,
+    filter: ValueFilter,
 }
 
-impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
+impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
     /// Runs programs at the memory nodes for ranges with a filter. `connect` connects to the nodes,
     /// once for each thread that needs it: usually with a
-    /// [`Client`](nearfield_offload::net::udp::Client).
+    /// [`OffloadClient`](nearfield_offload::net::udp::OffloadClient).
     pub fn with_programs(
         self,
-        connect: impl Fn() -> Result<Box<dyn Programs>, String> + Send + Sync + 'static,
-    ) -> Store<F, E> {
+        connect: impl Fn() -> Result<Box<dyn PoolProgramExecutor>, String> + Send + Sync + 'static,
+    ) -> PoolStore<F, E> {
         // A store that has a `connect` keeps it.
         let _ = self.programs.set(Box::new(connect));
         self
@@ -42,38 +42,44 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
     pub fn selection(
         &self,
         (low, high): (Bound<F::Key<'_>>, Bound<F::Key<'_>>),
-        filter: Filter,
-    ) -> Selection {
+        filter: ValueFilter,
+    ) -> FilteredStoreRange {
         let (low, high) = (low.map(F::key_bytes), high.map(F::key_bytes));
         let (low, high) = (
             low.as_ref().map(AsRef::as_ref),
             high.as_ref().map(AsRef::as_ref),
         );
         let rest = SlotRange::new(&self.codec, low, high);
-        Selection { rest, filter }
+        FilteredStoreRange { rest, filter }
     }
 
     /// Returns the aggregates of the values that are selected. Each entry has its state at some
     /// time of the call.
     ///
-    /// If entries are words and [programs](Store::with_programs) can be reached, memory nodes read
-    /// their leaves themselves. Otherwise, or if they refuse, this process reads the leaves, with
-    /// the same result: [`leaf_reads`](Store::leaf_reads) reports both.
+    /// If entries are words and [programs](PoolStore::with_programs) can be reached, memory nodes
+    /// read their leaves themselves. Otherwise, or if they refuse, this process reads the leaves,
+    /// with the same result: [`leaf_reads`](PoolStore::leaf_reads) reports both.
     ///
     /// # Errors
     /// `Unreachable`.
-    pub fn aggregate(&self, selection: &Selection) -> Result<Aggregates, Error> {
+    pub fn aggregate(
+        &self,
+        selection: &FilteredStoreRange,
+    ) -> Result<ScanAggregates, OperationError> {
         let client = self.client()?;
         let aggregates = block_on(client.aggregate(selection.clone()));
         aggregates.map_err(|error| client.unreachable(&error))
     }
 
     /// Returns the next entries that are selected, in ascending order; `None` behind the last. The
-    /// list may be empty. Otherwise like [`aggregate`](Store::aggregate).
+    /// list may be empty. Otherwise like [`aggregate`](PoolStore::aggregate).
     ///
     /// # Errors
     /// `Unreachable`. The selection stays where it was.
-    pub fn select(&self, selection: &mut Selection) -> Result<Option<Entries<F>>, Error> {
+    pub fn select(
+        &self,
+        selection: &mut FilteredStoreRange,
+    ) -> Result<Option<Entries<F>>, OperationError> {
         let Some(range) = &selection.rest else {
             return Ok(None);
         };
@@ -94,10 +100,10 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
     }
 }
 
-impl<E: Endpoint> Client<E> {
-    async fn aggregate(&self, selection: Selection) -> Result<Aggregates, PoolError> {
-        let Selection { mut rest, filter } = selection;
-        let mut aggregates = Aggregates::default();
+impl<E: Endpoint> PoolStoreClient<E> {
+    async fn aggregate(&self, selection: FilteredStoreRange) -> Result<ScanAggregates, PoolError> {
+        let FilteredStoreRange { mut rest, filter } = selection;
+        let mut aggregates = ScanAggregates::default();
         let Some(suffix) = self.codec.word_suffix() else {
             while let Some(range) = rest {
                 let (entries, behind) = self.select(&range, &filter).await?;
@@ -109,7 +115,9 @@ impl<E: Endpoint> Client<E> {
         if let Some(range) = rest {
             let range = scan_range(&range, suffix);
             let mut way = self.way.take();
-            let programs = way.is_there().then_some(&mut way as &mut dyn Programs);
+            let programs = way
+                .is_there()
+                .then_some(&mut way as &mut dyn PoolProgramExecutor);
             let result = self.tree.aggregate(&range, &filter, programs).await;
             self.way.replace(way);
             aggregates = result?;
@@ -122,12 +130,14 @@ impl<E: Endpoint> Client<E> {
     async fn select(
         &self,
         range: &SlotRange,
-        filter: &Filter,
+        filter: &ValueFilter,
     ) -> Result<(Vec<Entry>, Option<SlotRange>), PoolError> {
         if let Some(suffix) = self.codec.word_suffix() {
             let range = scan_range(range, suffix);
             let mut way = self.way.take();
-            let programs = way.is_there().then_some(&mut way as &mut dyn Programs);
+            let programs = way
+                .is_there()
+                .then_some(&mut way as &mut dyn PoolProgramExecutor);
             let result = self.tree.select(&range, filter, programs).await;
             self.way.replace(way);
             let (mut entries, rest) = result?;
@@ -138,7 +148,7 @@ impl<E: Endpoint> Client<E> {
             let rest = rest.map(|rest| SlotRange::of_slots(&rest.low, &rest.high));
             return Ok((entries, rest));
         }
-        let mut entries = self.scan(range, READ, Direction::Ascending).await?;
+        let mut entries = self.scan(range, READ, ScanDirection::Ascending).await?;
         let is_all = entries.len() < READ;
         let last = entries.last().filter(|_| !is_all);
         let rest = last.and_then(|(last, _)| range.behind_key(&self.codec, last));
@@ -146,14 +156,14 @@ impl<E: Endpoint> Client<E> {
         Ok((entries, rest))
     }
 
-    fn unreachable(&self, error: &PoolError) -> Error {
+    fn unreachable(&self, error: &PoolError) -> OperationError {
         self.is_lost.set(true);
         let what = error.to_string();
-        Error::Unreachable { what }
+        OperationError::Unreachable { what }
     }
 }
 
-fn scan_range(range: &SlotRange, suffix: u8) -> ScanRange {
+fn scan_range(range: &SlotRange, suffix: u8) -> PoolScanRange {
     let (low, high) = range.slots();
-    ScanRange::new(low, high).with_suffix(suffix)
+    PoolScanRange::new(low, high).with_suffix(suffix)
 }

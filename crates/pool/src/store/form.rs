@@ -12,7 +12,7 @@
 //! no other fields.
 
 use super::StoreOptions;
-use nearfield_core::{Bytes, Form, Words};
+use nearfield_core::{ByteStrings, EntryForm, Words};
 use nearfield_fabric::GlobalAddress;
 
 /// The length of a word in bytes.
@@ -22,8 +22,8 @@ const IN_BLOCK: u8 = u8::MAX;
 /// Number of bytes that describe a block.
 const BLOCK_BYTES: usize = 12;
 
-/// A form of entries that a store can keep: [`Bytes`] or [`Words`].
-pub trait StoreForm: Form {
+/// A form of entries that a store can keep: [`ByteStrings`] or [`Words`].
+pub trait PoolEntryForm: EntryForm {
     /// The bytes of a key, in their order.
     #[doc(hidden)]
     type KeyBytes<'a>: AsRef<[u8]>;
@@ -44,7 +44,7 @@ pub trait StoreForm: Form {
     fn value_of(bytes: &[u8]) -> Self::Value<'_>;
 }
 
-impl StoreForm for Bytes {
+impl PoolEntryForm for ByteStrings {
     type KeyBytes<'a> = &'a [u8];
     type ValueBytes<'a> = &'a [u8];
     const IS_WORDS: bool = false;
@@ -63,7 +63,7 @@ impl StoreForm for Bytes {
     }
 }
 
-impl StoreForm for Words {
+impl PoolEntryForm for Words {
     type KeyBytes<'a> = [u8; WORD];
     type ValueBytes<'a> = [u8; WORD];
     const IS_WORDS: bool = true;
@@ -91,16 +91,16 @@ fn word(bytes: &[u8]) -> [u8; WORD] {
 
 /// A value outside of its slot: written once, before a slot refers to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Block {
+pub(super) struct StoreValueBlock {
     pub address: GlobalAddress,
     pub bytes: u32,
 }
 
 /// The value in a slot, or the block that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Held<'s> {
+pub(super) enum StoreSlotValue<'s> {
     Inline(&'s [u8]),
-    Outside(Block),
+    Outside(StoreValueBlock),
 }
 
 /// A codec of keys and values for slots.
@@ -113,7 +113,7 @@ pub(super) struct Codec {
 }
 
 impl Codec {
-    pub fn new<F: StoreForm>(options: &StoreOptions) -> Codec {
+    pub fn new<F: PoolEntryForm>(options: &StoreOptions) -> Codec {
         if F::IS_WORDS {
             return Codec {
                 key_bytes_max: WORD,
@@ -171,17 +171,17 @@ impl Codec {
     }
 
     /// Decodes the value of a slot.
-    pub fn decode_value<'s>(&self, slot: &'s [u8]) -> Held<'s> {
+    pub fn decode_value<'s>(&self, slot: &'s [u8]) -> StoreSlotValue<'s> {
         if self.inline_bytes_max.is_none() {
-            return Held::Inline(slot);
+            return StoreSlotValue::Inline(slot);
         }
         let (length, rest) = (slot[0], &slot[1..]);
         if length != IN_BLOCK {
-            return Held::Inline(&rest[..usize::from(length).min(rest.len())]);
+            return StoreSlotValue::Inline(&rest[..usize::from(length).min(rest.len())]);
         }
         let mut bytes = [0; 4];
         bytes.copy_from_slice(&rest[..4]);
-        Held::Outside(Block {
+        StoreSlotValue::Outside(StoreValueBlock {
             address: GlobalAddress::from_bits(u64::from_le_bytes(word(&rest[4..BLOCK_BYTES]))),
             bytes: u32::from_le_bytes(bytes),
         })
@@ -206,7 +206,7 @@ impl Codec {
     }
 
     /// Returns the value of a slot that refers to a block.
-    pub fn encode_block(&self, block: Block) -> Vec<u8> {
+    pub fn encode_block(&self, block: StoreValueBlock) -> Vec<u8> {
         let mut slot = vec![0; self.slot_value_bytes()];
         slot[0] = IN_BLOCK;
         slot[1..5].copy_from_slice(&block.bytes.to_le_bytes());
@@ -293,7 +293,7 @@ mod tests {
     use nearfield_fabric::NodeId;
 
     fn codec(key_bytes_max: usize, inline_bytes_max: usize) -> Codec {
-        Codec::new::<Bytes>(&StoreOptions {
+        Codec::new::<ByteStrings>(&StoreOptions {
             key_bytes_max,
             inline_bytes_max,
             ..StoreOptions::default()
@@ -343,20 +343,23 @@ mod tests {
                 let value = vec![7; length];
                 assert!(!codec.is_outside(&value));
                 let slot = codec.encode_inline(&value);
-                assert_eq!(codec.decode_value(&slot), Held::Inline(&value));
+                assert_eq!(codec.decode_value(&slot), StoreSlotValue::Inline(&value));
             }
             assert!(codec.is_outside(&vec![7; room + 1]));
-            let block = Block {
+            let block = StoreValueBlock {
                 address: GlobalAddress::new(NodeId(3), 0x1234_5678_9a40),
                 bytes: 0xfedc_ba98,
             };
             let slot = codec.encode_block(block);
-            assert_eq!(codec.decode_value(&slot), Held::Outside(block));
+            assert_eq!(codec.decode_value(&slot), StoreSlotValue::Outside(block));
             assert_eq!(slot.len(), codec.slot_value_bytes());
         }
         let words = Codec::new::<Words>(&StoreOptions::default());
         let slot = words.encode_inline(&Words::value_bytes(u64::MAX));
-        assert_eq!(words.decode_value(&slot), Held::Inline(&[0xff; 8]));
+        assert_eq!(
+            words.decode_value(&slot),
+            StoreSlotValue::Inline(&[0xff; 8])
+        );
     }
 
     #[test]

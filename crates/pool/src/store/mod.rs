@@ -1,5 +1,5 @@
 //! A map of byte strings or words in the pool: an [`OrderedIndex`] over a
-//! [`Tree`](crate::chime::Tree).
+//! [`ChimeTree`](crate::chime::ChimeTree).
 //!
 //! - `form` puts keys and values of any length into slots of one length, `blocks` keeps the values
 //!   that do not fit there.
@@ -19,16 +19,16 @@ mod opening;
 mod put;
 mod way;
 
-use crate::chime::{ComputeNode, Locks, Options};
+use crate::chime::{ChimeComputeNode, ChimeLockKind, ChimeOptions};
 use crate::error::PoolError;
 use crate::executor::block_on;
-use crate::layout::Shape;
-use blocks::{BlockMemory, Blocks};
-use client::Client;
-pub use filtered::{Entries, Selection};
+use crate::layout::PoolIndexShape;
+use blocks::{BlockMemory, ValueBlockAllocator};
+use client::PoolStoreClient;
+pub use filtered::{Entries, FilteredStoreRange};
 use form::Codec;
-pub use form::StoreForm;
-use nearfield_core::{Batch, Error, OrderedIndex};
+pub use form::PoolEntryForm;
+use nearfield_core::{Batch, OperationError, OrderedIndex};
 use nearfield_fabric::{Endpoint, NodeId};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -37,7 +37,7 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
-use way::Way;
+use way::ProgramConnection;
 
 /// Maximum number of bytes of a key in any store: a slot's key has up to 4,096.
 pub const KEY_BYTES_MAX: usize = 4094;
@@ -56,7 +56,7 @@ pub struct StoreOptions {
     /// changes.
     pub in_flight: usize,
     /// The techniques and sizes of the tree. The lengths of keys and values follow from the above.
-    pub tree: Options,
+    pub tree: ChimeOptions,
 }
 
 impl Default for StoreOptions {
@@ -65,9 +65,9 @@ impl Default for StoreOptions {
             key_bytes_max: 32,
             inline_bytes_max: 16,
             in_flight: 64,
-            tree: Options {
-                locks: Locks::Leased(LEASE),
-                ..Options::default()
+            tree: ChimeOptions {
+                locks: ChimeLockKind::Leased(LEASE),
+                ..ChimeOptions::default()
             },
         }
     }
@@ -87,7 +87,7 @@ type Connect<E> = Box<dyn Fn() -> Result<E, String> + Send + Sync>;
 /// Reason for which a store cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum OpenError {
+pub enum StoreOpenError {
     /// The memory nodes cannot be reached.
     #[error("{0}")]
     Connect(String),
@@ -113,10 +113,10 @@ pub enum OpenError {
 ///
 /// A thread has a client from its first operation on, which takes an owner number for locks and
 /// some memory: threads should be few and live long.
-pub struct Store<F, E> {
+pub struct PoolStore<F, E> {
     connect: Connect<E>,
     nodes: Vec<NodeId>,
-    node: Arc<ComputeNode>,
+    node: Arc<ChimeComputeNode>,
     codec: Codec,
     in_flight: usize,
     /// The identity of this store, by which threads find its client.
@@ -137,7 +137,7 @@ thread_local! {
     static CLIENTS: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
 }
 
-impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
+impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
     /// Opens the store on all nodes that `connect` reaches, or creates an empty one if there is
     /// none. Each thread calls `connect` once.
     ///
@@ -148,25 +148,25 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
     pub fn open(
         connect: impl Fn() -> Result<E, String> + Send + Sync + 'static,
         options: &StoreOptions,
-    ) -> Result<Store<F, E>, OpenError> {
+    ) -> Result<PoolStore<F, E>, StoreOpenError> {
         let found = options.key_bytes_max;
         if !F::IS_WORDS && found > KEY_BYTES_MAX {
-            return Err(OpenError::KeyBytes { found });
+            return Err(StoreOpenError::KeyBytes { found });
         }
         let codec = Codec::new::<F>(options);
-        let shape = Shape {
+        let shape = PoolIndexShape {
             key_bytes: codec.slot_key_bytes(),
             value_bytes: codec.slot_value_bytes(),
             ..options.tree.shape
         };
-        let node = ComputeNode::new(Options {
+        let node = ChimeComputeNode::new(ChimeOptions {
             shape,
             ..options.tree
         })?;
-        let endpoint = connect().map_err(OpenError::Connect)?;
+        let endpoint = connect().map_err(StoreOpenError::Connect)?;
         let nodes = endpoint.nodes();
         if nodes.is_empty() {
-            return Err(OpenError::NoNodes);
+            return Err(StoreOpenError::NoNodes);
         }
         let first = nodes.first().copied().unwrap_or_default();
         let node = Arc::new(node);
@@ -177,7 +177,7 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
             let opened = BlockMemory::open(tree.endpoint(), opening::blocks(first));
             Some(Arc::new(block_on(opened)?))
         };
-        let store = Store {
+        let store = PoolStore {
             connect: Box::new(connect),
             nodes,
             node,
@@ -197,9 +197,9 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
     ///
     /// # Errors
     /// `Unreachable`.
-    pub fn count(&self) -> Result<usize, Error> {
+    pub fn count(&self) -> Result<usize, OperationError> {
         let client = self.client()?;
-        block_on(client.count()).map_err(|error| Error::Unreachable {
+        block_on(client.count()).map_err(|error| OperationError::Unreachable {
             what: error.to_string(),
         })
     }
@@ -216,18 +216,18 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
         blocks.map_or(0, |blocks| blocks.retired_bytes())
     }
 
-    fn client_of(&self, tree: crate::chime::Tree<E>) -> Rc<Client<E>> {
-        Rc::new(Client {
+    fn client_of(&self, tree: crate::chime::ChimeTree<E>) -> Rc<PoolStoreClient<E>> {
+        Rc::new(PoolStoreClient {
             tree,
             codec: self.codec,
-            blocks: Blocks::new(&self.nodes, self.blocks.clone()),
+            blocks: ValueBlockAllocator::new(&self.nodes, self.blocks.clone()),
             is_lost: Cell::new(false),
-            way: RefCell::new(Way::new(Arc::clone(&self.programs))),
+            way: RefCell::new(ProgramConnection::new(Arc::clone(&self.programs))),
         })
     }
 
     /// Makes this thread remember its client, and forget those of dropped stores.
-    fn keep(&self, client: Rc<Client<E>>) {
+    fn keep(&self, client: Rc<PoolStoreClient<E>>) {
         let name = Arc::downgrade(&self.name);
         let gone = CLIENTS.with_borrow_mut(|clients| {
             let is_gone = |kept: &mut Kept| kept.0.strong_count() == 0;
@@ -241,12 +241,12 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
 
     /// Returns this thread's client: a new one if it has none, or if a node has not responded to
     /// the last one.
-    fn client(&self) -> Result<Rc<Client<E>>, Error> {
+    fn client(&self) -> Result<Rc<PoolStoreClient<E>>, OperationError> {
         let name = Arc::as_ptr(&self.name);
         let found = CLIENTS.with_borrow(|clients| {
             let is_mine = |kept: &&Kept| std::ptr::eq(kept.0.as_ptr(), name);
             let (_, client) = clients.iter().find(is_mine)?;
-            Rc::clone(client).downcast::<Client<E>>().ok()
+            Rc::clone(client).downcast::<PoolStoreClient<E>>().ok()
         });
         if let Some(client) = found {
             if !client.is_lost.get() {
@@ -260,22 +260,22 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
             Ok(_) => None,
             Err(what) => Some((Instant::now(), what.clone())),
         };
-        connected.map_err(|what| Error::Unreachable { what })
+        connected.map_err(|what| OperationError::Unreachable { what })
     }
 
     /// Refuses operations shortly after a node could not be reached. Waiting for a node takes
     /// seconds, in which a thread would do nothing else.
-    fn refuse_while_away(&self) -> Result<(), Error> {
+    fn refuse_while_away(&self) -> Result<(), OperationError> {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         match &*refused {
             Some((when, what)) if when.elapsed() < AWAY => {
-                Err(Error::Unreachable { what: what.clone() })
+                Err(OperationError::Unreachable { what: what.clone() })
             }
             _ => Ok(()),
         }
     }
 
-    fn connect_again(&self) -> Result<Rc<Client<E>>, String> {
+    fn connect_again(&self) -> Result<Rc<PoolStoreClient<E>>, String> {
         let endpoint = (self.connect)()?;
         let tree = opening::open(endpoint, &self.nodes, Arc::clone(&self.node));
         let tree = block_on(tree).map_err(|error| error.to_string())?;
@@ -296,24 +296,24 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
     }
 }
 
-impl<F: StoreForm, E: Endpoint + 'static> OrderedIndex<F> for Store<F, E> {
+impl<F: PoolEntryForm, E: Endpoint + 'static> OrderedIndex<F> for PoolStore<F, E> {
     /// Executes a batch; see [`nearfield_core`].
     ///
     /// # Errors
     /// `BatchTooLarge`, and `Unreachable` if this thread is new and cannot reach the nodes. Single
     /// operations fail with `KeyTooLong`, `OutOfMemory`, `Unreachable`, and `Unknown`.
-    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), OperationError> {
         let client = self.client()?;
         batch::execute(&client, self.in_flight, batch)
     }
 
-    /// Returns the same as [`count`](Store::count); 0 if the nodes do not respond.
+    /// Returns the same as [`count`](PoolStore::count); 0 if the nodes do not respond.
     fn len(&self) -> usize {
         self.count().unwrap_or(0)
     }
 }
 
-impl<F, E> fmt::Debug for Store<F, E> {
+impl<F, E> fmt::Debug for PoolStore<F, E> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Store")

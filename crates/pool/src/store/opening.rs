@@ -5,7 +5,7 @@
 //! no client follows an address into it.
 
 use super::blocks::BlockMemory;
-use crate::chime::{ComputeNode, Tree};
+use crate::chime::{ChimeComputeNode, ChimeTree};
 use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, NodeId};
 use rand::RngExt;
@@ -42,29 +42,34 @@ pub(super) fn blocks(first: NodeId) -> GlobalAddress {
 
 /// The membership of a node in a pool, as the node stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Membership {
+struct PoolMembershipRecord {
     /// The pool's identity; 0: none.
     identity: u64,
     position: u32,
     count: u32,
 }
 
-impl Membership {
+impl PoolMembershipRecord {
     fn address(node: NodeId) -> GlobalAddress {
         GlobalAddress::new(node, IDENTITY_AT)
     }
 
-    fn of(identity: u64, position: usize, count: usize) -> Membership {
-        Membership {
+    fn of(identity: u64, position: usize, count: usize) -> PoolMembershipRecord {
+        PoolMembershipRecord {
             identity,
             position: u32::try_from(position).unwrap_or(u32::MAX),
             count: u32::try_from(count).unwrap_or(u32::MAX),
         }
     }
 
-    async fn read(endpoint: &impl Endpoint, node: NodeId) -> Result<Membership, PoolError> {
+    async fn read(
+        endpoint: &impl Endpoint,
+        node: NodeId,
+    ) -> Result<PoolMembershipRecord, PoolError> {
         let mut bytes = [0; IDENTITY_BYTES];
-        endpoint.read(Membership::address(node), &mut bytes).await?;
+        endpoint
+            .read(PoolMembershipRecord::address(node), &mut bytes)
+            .await?;
         let (identity, place) = bytes.split_at(8);
         let word = |bytes: &[u8]| {
             bytes
@@ -73,7 +78,7 @@ impl Membership {
                 .fold(0, |word, &it| word << 8 | u64::from(it))
         };
         let place = word(place);
-        Ok(Membership {
+        Ok(PoolMembershipRecord {
             identity: word(identity),
             position: place as u32,
             count: (place >> 32) as u32,
@@ -83,7 +88,9 @@ impl Membership {
     async fn write(self, endpoint: &impl Endpoint, node: NodeId) -> Result<(), PoolError> {
         let place = u64::from(self.count) << 32 | u64::from(self.position);
         let bytes = [self.identity, place].map(u64::to_le_bytes).concat();
-        Ok(endpoint.write(Membership::address(node), &bytes).await?)
+        Ok(endpoint
+            .write(PoolMembershipRecord::address(node), &bytes)
+            .await?)
     }
 }
 
@@ -91,11 +98,11 @@ impl Membership {
 async fn check_membership(endpoint: &impl Endpoint, nodes: &[NodeId]) -> Result<(), PoolError> {
     let mut identity = 0;
     for (position, &node) in nodes.iter().enumerate() {
-        let found = Membership::read(endpoint, node).await?;
+        let found = PoolMembershipRecord::read(endpoint, node).await?;
         if position == 0 {
             identity = found.identity;
         }
-        let expected = Membership::of(identity, position, nodes.len());
+        let expected = PoolMembershipRecord::of(identity, position, nodes.len());
         if found == expected && identity != 0 {
             continue;
         }
@@ -120,14 +127,14 @@ async fn found_pool(
     identity: u64,
 ) -> Result<(), PoolError> {
     for &node in nodes {
-        let found = Membership::read(endpoint, node).await?.identity;
+        let found = PoolMembershipRecord::read(endpoint, node).await?.identity;
         if found != 0 && found != before {
             let found = "it belongs to another pool, whose first node is not given".to_owned();
             return Err(PoolError::Stranger { node, found });
         }
     }
     for (position, &node) in nodes.iter().enumerate() {
-        let membership = Membership::of(identity, position, nodes.len());
+        let membership = PoolMembershipRecord::of(identity, position, nodes.len());
         membership.write(endpoint, node).await?;
     }
     Ok(())
@@ -137,19 +144,19 @@ async fn found_pool(
 pub(super) async fn open<E: Endpoint>(
     endpoint: E,
     nodes: &[NodeId],
-    node: Arc<ComputeNode>,
-) -> Result<Tree<E>, PoolError> {
+    node: Arc<ChimeComputeNode>,
+) -> Result<ChimeTree<E>, PoolError> {
     check_membership(&endpoint, nodes).await?;
     let first = nodes.first().copied().unwrap_or_default();
-    Tree::open(endpoint, nodes, header(first), node).await
+    ChimeTree::open(endpoint, nodes, header(first), node).await
 }
 
 /// Opens the tree, or creates it if no client has.
 pub(super) async fn create_or_open<E: Endpoint>(
     endpoint: E,
     nodes: &[NodeId],
-    node: Arc<ComputeNode>,
-) -> Result<Tree<E>, PoolError> {
+    node: Arc<ChimeComputeNode>,
+) -> Result<ChimeTree<E>, PoolError> {
     let first = nodes.first().copied().unwrap_or_default();
     let state = GlobalAddress::new(first, STATE_AT);
     let mine = rand::rng().random_range(1..READY);
@@ -185,7 +192,7 @@ pub(super) async fn create_or_open<E: Endpoint>(
         endpoint.compare_swap(state, mine, expected).await?;
         return Err(error);
     }
-    let made = Tree::create(endpoint, nodes, header(first), node).await;
+    let made = ChimeTree::create(endpoint, nodes, header(first), node).await;
     match made {
         Ok(tree) => {
             BlockMemory::create(tree.endpoint(), blocks(first)).await?;

@@ -1,36 +1,36 @@
 //! Writes of values that do not return the old ones.
 
-use super::client::Client;
-use super::form::{Held, SlotKey};
-use super::{Store, StoreForm};
-use crate::chime::Decision;
+use super::client::PoolStoreClient;
+use super::form::{SlotKey, StoreSlotValue};
+use super::{PoolEntryForm, PoolStore};
+use crate::chime::KeyChangeDecision;
 use crate::error::PoolError;
 use crate::executor::block_on;
-use crate::index::PoolIndex;
-use nearfield_core::Error;
+use crate::index::PoolIndexClient;
+use nearfield_core::OperationError;
 use nearfield_fabric::{Endpoint, FabricError};
 
 /// The time at which an operation failed.
-enum Failed {
+enum StorePutError {
     /// The time before anything was changed.
     Before(PoolError),
     /// A time at which it may have been done.
     Meanwhile(PoolError),
 }
 
-impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
+impl<F: PoolEntryForm, E: Endpoint + 'static> PoolStore<F, E> {
     /// Sets the value of a key, whether it exists or not, and does not return the old one: a long
     /// one is not read, nor is a word that this process has put recently.
     ///
     /// # Errors
     /// `KeyTooLong`, `OutOfMemory`, `Unreachable` if nothing was changed, `Unknown`.
-    pub fn put(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), Error> {
+    pub fn put(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), OperationError> {
         let (key, value) = (F::key_bytes(key), F::value_bytes(value));
         let (key, value) = (key.as_ref(), value.as_ref());
         let limit = self.codec.key_bytes_max;
         if key.len() > limit {
-            return Err(Error::KeyTooLong {
-                start: Error::shorten(key),
+            return Err(OperationError::KeyTooLong {
+                start: OperationError::shorten(key),
                 length: key.len(),
                 limit,
             });
@@ -42,42 +42,50 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
             false => block_on(client.put(&slot, value)),
         };
         done.map_err(|failed| match failed {
-            Failed::Before(PoolError::Fabric(error @ FabricError::OutOfMemory { .. }))
-            | Failed::Meanwhile(PoolError::Fabric(error @ FabricError::OutOfMemory { .. })) => {
-                let what = format!("entry of key {:?}: {error}", Error::shorten(key));
-                Error::OutOfMemory { what }
+            StorePutError::Before(PoolError::Fabric(error @ FabricError::OutOfMemory { .. }))
+            | StorePutError::Meanwhile(PoolError::Fabric(
+                error @ FabricError::OutOfMemory { .. },
+            )) => {
+                let what = format!("entry of key {:?}: {error}", OperationError::shorten(key));
+                OperationError::OutOfMemory { what }
             }
-            Failed::Before(error) => {
+            StorePutError::Before(error) => {
                 client.is_lost.set(true);
                 let what = error.to_string();
-                Error::Unreachable { what }
+                OperationError::Unreachable { what }
             }
-            Failed::Meanwhile(error) => {
+            StorePutError::Meanwhile(error) => {
                 client.is_lost.set(true);
                 let what = error.to_string();
-                Error::Unknown { what }
+                OperationError::Unknown { what }
             }
         })
     }
 }
 
-impl<E: Endpoint> Client<E> {
+impl<E: Endpoint> PoolStoreClient<E> {
     /// Puts a word, which is stored in its slot.
-    async fn put_word(&self, key: &SlotKey, value: &[u8]) -> Result<(), Failed> {
+    async fn put_word(&self, key: &SlotKey, value: &[u8]) -> Result<(), StorePutError> {
         let slot = self.codec.encode_inline(value);
-        let put = PoolIndex::put(&self.tree, key, &slot);
-        put.await.map_err(Failed::Meanwhile)
+        let put = PoolIndexClient::put(&self.tree, key, &slot);
+        put.await.map_err(StorePutError::Meanwhile)
     }
 
     /// Puts a byte string, and retires the block of the old one.
-    async fn put(&self, key: &SlotKey, value: &[u8]) -> Result<(), Failed> {
+    async fn put(&self, key: &SlotKey, value: &[u8]) -> Result<(), StorePutError> {
         let endpoint = self.tree.endpoint();
-        let (slot, block) = self.place(value).await.map_err(Failed::Before)?;
-        let reading = self.blocks.enter(endpoint).await.map_err(Failed::Before)?;
-        let decide = async |_: Option<&[u8]>| Ok(Decision::Put(slot.clone()));
+        let (slot, block) = self.place(value).await.map_err(StorePutError::Before)?;
+        let reading = self
+            .blocks
+            .enter(endpoint)
+            .await
+            .map_err(StorePutError::Before)?;
+        let decide = async |_: Option<&[u8]>| Ok(KeyChangeDecision::Put(slot.clone()));
         let retired = match self.alter(key, decide).await {
             Ok(before) => match before.as_deref().map(|slot| self.codec.decode_value(slot)) {
-                Some(Held::Outside(block)) => self.blocks.retire(endpoint, &reading, block).await,
+                Some(StoreSlotValue::Outside(block)) => {
+                    self.blocks.retire(endpoint, &reading, block).await
+                }
                 _ => Ok(()),
             },
             Err(error) => {
@@ -86,11 +94,11 @@ impl<E: Endpoint> Client<E> {
                 {
                     // The tree could not grow, so no slot refers to it.
                     let taken = self.blocks.take_back(endpoint, &reading, block).await;
-                    taken.map_err(Failed::Meanwhile)?;
+                    taken.map_err(StorePutError::Meanwhile)?;
                 }
                 Err(error)
             }
         };
-        retired.map_err(Failed::Meanwhile)
+        retired.map_err(StorePutError::Meanwhile)
     }
 }

@@ -1,7 +1,7 @@
 //! A thread's connection to memory nodes that run programs.
 
-use crate::filtered::Programs;
-use nearfield_offload::traversal::{Outcome, Query};
+use crate::filtered::PoolProgramExecutor;
+use nearfield_offload::traversal::{TraversalOutcome, TraversalQuery};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -10,22 +10,22 @@ use std::time::{Duration, Instant};
 const AWAY: Duration = Duration::from_secs(10);
 
 /// A function that connects one thread, or returns the reason for which it cannot.
-pub type Connect = dyn Fn() -> Result<Box<dyn Programs>, String> + Send + Sync;
+pub type Connect = dyn Fn() -> Result<Box<dyn PoolProgramExecutor>, String> + Send + Sync;
 
 /// The connection, which is made when it is first needed.
 #[derive(Default)]
-pub struct Way {
+pub struct ProgramConnection {
     connect: Arc<OnceLock<Box<Connect>>>,
-    made: Option<Box<dyn Programs>>,
+    made: Option<Box<dyn PoolProgramExecutor>>,
     refused: Option<(Instant, String)>,
 }
 
-impl Way {
+impl ProgramConnection {
     /// Creates a connection that `connect` makes, once that is known.
-    pub fn new(connect: Arc<OnceLock<Box<Connect>>>) -> Way {
-        Way {
+    pub fn new(connect: Arc<OnceLock<Box<Connect>>>) -> ProgramConnection {
+        ProgramConnection {
             connect,
-            ..Way::default()
+            ..ProgramConnection::default()
         }
     }
 
@@ -34,7 +34,11 @@ impl Way {
         self.connect.get().is_some()
     }
 
-    fn try_run(&mut self, query: &Query, iterations: u64) -> Result<Outcome, String> {
+    fn try_run(
+        &mut self,
+        query: &TraversalQuery,
+        iterations: u64,
+    ) -> Result<TraversalOutcome, String> {
         let made = match &mut self.made {
             Some(made) => made,
             made => {
@@ -46,8 +50,8 @@ impl Way {
     }
 }
 
-impl Programs for Way {
-    fn run(&mut self, query: &Query, iterations: u64) -> Result<Outcome, String> {
+impl PoolProgramExecutor for ProgramConnection {
+    fn run(&mut self, query: &TraversalQuery, iterations: u64) -> Result<TraversalOutcome, String> {
         if let Some((when, why)) = &self.refused
             && when.elapsed() < AWAY
         {
@@ -65,7 +69,7 @@ impl Programs for Way {
     }
 }
 
-impl std::fmt::Debug for Way {
+impl std::fmt::Debug for ProgramConnection {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("Way")

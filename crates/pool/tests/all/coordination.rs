@@ -2,14 +2,16 @@
 //! coordinate on their compute node. Their outcomes are linearizable, also when clients die and
 //! operations are dropped.
 
-use nearfield_fabric::recovery::lease::{Held, Locker};
-use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
-use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
-use nearfield_fabric_testkit::{Failure, Plan, RemoteIndex, System, check, run};
-use nearfield_hardware::network::Preset;
+use nearfield_fabric::recovery::lease::{LeasedLock, Locker};
+use nearfield_fabric::transport::sim::{Delivery, FabricSimulation, SimEndpoint};
+use nearfield_fabric::{Endpoint, FabricError, FabricVerb, GlobalAddress, NodeId};
+use nearfield_fabric_testkit::{
+    RemoteIndex, RemoteIndexFactory, RemoteRunFailure, RemoteRunPlan, check, run,
+};
+use nearfield_hardware::network::NetworkPreset;
 use nearfield_pool::PoolError;
 use nearfield_pool::coordination::{
-    HAND_OVERS, Leader, LocalLocks, ReadDelegation, Write, WriteCombining,
+    CombinedWrite, HAND_OVERS, Leader, LocalLocks, ReadDelegation, WriteCombining,
 };
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -30,7 +32,7 @@ const LEASE: Duration = Duration::from_millis(2);
 
 /// A fault in the coordination of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
+enum CoordinationFault {
     None,
     /// A read that others share begins before they arrived.
     EarlyRead,
@@ -41,14 +43,14 @@ enum Fault {
 }
 
 /// The state that the clients of a compute node share.
-struct ComputeNode {
+struct CoordinationComputeNode {
     reads: ReadDelegation,
     writes: WriteCombining,
-    locks: LocalLocks<Held>,
+    locks: LocalLocks<LeasedLock>,
 }
 
 struct Registers {
-    fault: Fault,
+    fault: CoordinationFault,
     hand_overs: u32,
     /// True if clients give operations up now and then.
     gives_up: bool,
@@ -56,11 +58,11 @@ struct Registers {
     slow: bool,
     /// Number of compute nodes that the clients are on, by turns.
     count: u32,
-    compute_nodes: RefCell<Vec<Arc<ComputeNode>>>,
+    compute_nodes: RefCell<Vec<Arc<CoordinationComputeNode>>>,
 }
 
 impl Registers {
-    fn new(fault: Fault) -> Registers {
+    fn new(fault: CoordinationFault) -> Registers {
         Registers {
             fault,
             hand_overs: HAND_OVERS,
@@ -72,12 +74,12 @@ impl Registers {
     }
 }
 
-struct Client {
+struct CoordinationClient {
     endpoint: SimEndpoint,
     registers: GlobalAddress,
     locker: Locker,
-    node: Arc<ComputeNode>,
-    fault: Fault,
+    node: Arc<CoordinationComputeNode>,
+    fault: CoordinationFault,
     gives_up: bool,
     slow: bool,
     operations: Cell<u32>,
@@ -93,7 +95,7 @@ fn word(value: Option<&[u8]>) -> u64 {
     })
 }
 
-impl Client {
+impl CoordinationClient {
     async fn word(&self, from: GlobalAddress) -> Result<u64, FabricError> {
         let mut word = [0; 8];
         self.endpoint.read(from, &mut word).await?;
@@ -141,22 +143,22 @@ impl Client {
             let commit = commit + 1;
             let committed = commit.to_le_bytes();
             let wanted = local.is_wanted();
-            let unlock = Verb::Write {
+            let unlock = FabricVerb::Write {
                 to: lock,
                 bytes: &[0; 8],
             };
             let writes = [
-                Verb::Write {
+                FabricVerb::Write {
                     to: register.plus(64 + 64 * (commit & 1)),
                     bytes: &value,
                 },
-                Verb::Write {
+                FabricVerb::Write {
                     to: register,
                     bytes: &committed,
                 },
             ];
             let unlocks = (!wanted).then_some(unlock);
-            let mut verbs: Vec<Verb<'_>> = writes.into_iter().chain(unlocks).collect();
+            let mut verbs: Vec<FabricVerb<'_>> = writes.into_iter().chain(unlocks).collect();
             self.endpoint.post(&mut verbs).await?;
             if wanted
                 && let Err((_local, held)) = local.hand_over(held)
@@ -171,7 +173,7 @@ impl Client {
     async fn get_shared(&self, key: u64) -> Result<Option<Vec<u8>>, PoolError> {
         let register = self.register(key);
         let early = match self.fault {
-            Fault::EarlyRead => Some(self.committed(register).await?),
+            CoordinationFault::EarlyRead => Some(self.committed(register).await?),
             _ => None,
         };
         let read = async || {
@@ -187,14 +189,18 @@ impl Client {
         self.node.reads.share(&key.to_be_bytes(), read).await
     }
 
-    async fn write_combined(&self, key: u64, write: Write) -> Result<Option<Vec<u8>>, PoolError> {
+    async fn write_combined(
+        &self,
+        key: u64,
+        write: CombinedWrite,
+    ) -> Result<Option<Vec<u8>>, PoolError> {
         let register = self.register(key);
         let name = key.to_be_bytes();
         loop {
             let write = write.clone();
             let late = Cell::new(None);
             let lead = async |leader: &mut Leader<'_>| {
-                if self.fault == Fault::EarlyAnswer {
+                if self.fault == CoordinationFault::EarlyAnswer {
                     let (_, found) = self.committed(register).await?;
                     let found = some(found);
                     late.set(Some(leader.close(found.as_deref())));
@@ -206,7 +212,8 @@ impl Client {
             if let Some(value) = late.take() {
                 return self.change(register, |_| value.clone()).await;
             }
-            if self.fault == Fault::WritesAgain && before == Err(PoolError::Interrupted) {
+            if self.fault == CoordinationFault::WritesAgain && before == Err(PoolError::Interrupted)
+            {
                 continue;
             }
             return before;
@@ -245,18 +252,18 @@ impl Client {
     }
 }
 
-impl RemoteIndex for Client {
+impl RemoteIndex for CoordinationClient {
     async fn get(&self, key: u64) -> Result<Option<u64>, FabricError> {
         self.answer(self.get_shared(key)).await
     }
 
     async fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
-        let write = Write::Insert(value.to_le_bytes().to_vec());
+        let write = CombinedWrite::Insert(value.to_le_bytes().to_vec());
         self.answer(self.write_combined(key, write)).await
     }
 
     async fn update(&self, key: u64, value: u64) -> Result<Option<u64>, FabricError> {
-        let write = Write::Update(value.to_le_bytes().to_vec());
+        let write = CombinedWrite::Update(value.to_le_bytes().to_vec());
         self.answer(self.write_combined(key, write)).await
     }
 
@@ -265,8 +272,8 @@ impl RemoteIndex for Client {
     }
 }
 
-impl System for Registers {
-    type Index = Client;
+impl RemoteIndexFactory for Registers {
+    type Index = CoordinationClient;
 
     fn create(
         &self,
@@ -274,7 +281,7 @@ impl System for Registers {
         _nodes: Vec<NodeId>,
     ) -> impl Future<Output = Result<(), FabricError>> + 'static {
         let compute_node = |_| {
-            Arc::new(ComputeNode {
+            Arc::new(CoordinationComputeNode {
                 reads: ReadDelegation::default(),
                 writes: WriteCombining::default(),
                 locks: LocalLocks::new(self.hand_overs),
@@ -297,14 +304,14 @@ impl System for Registers {
     fn open(
         &self,
         endpoint: SimEndpoint,
-    ) -> impl Future<Output = Result<Client, FabricError>> + 'static {
+    ) -> impl Future<Output = Result<CoordinationClient, FabricError>> + 'static {
         let number = endpoint.client();
         let node = Arc::clone(&self.compute_nodes.borrow()[(number % self.count) as usize]);
         let (fault, gives_up, slow) = (self.fault, self.gives_up, self.slow);
         async move {
             let mut word = [0; 8];
             endpoint.read(ROOT, &mut word).await?;
-            Ok(Client {
+            Ok(CoordinationClient {
                 endpoint,
                 registers: GlobalAddress::from_bits(u64::from_le_bytes(word)),
                 locker: Locker::new(number as u16, LEASE),
@@ -319,21 +326,21 @@ impl System for Registers {
 }
 
 /// Returns a plan of many clients on few keys.
-fn plan(dying: f64) -> Plan {
-    Plan {
+fn plan(dying: f64) -> RemoteRunPlan {
+    RemoteRunPlan {
         clients: 8,
         keys: 2,
         dying,
         updating: 0.3,
-        ..Plan::default()
+        ..RemoteRunPlan::default()
     }
 }
 
 #[test]
 fn what_is_shared_is_linearizable() {
-    let system = Registers::new(Fault::None);
+    let system = Registers::new(CoordinationFault::None);
     check(300, &plan(0.0), &system);
-    let spread = Plan {
+    let spread = RemoteRunPlan {
         keys: KEYS,
         ..plan(0.0)
     };
@@ -341,7 +348,7 @@ fn what_is_shared_is_linearizable() {
     for hand_overs in [0, 1] {
         let system = Registers {
             hand_overs,
-            ..Registers::new(Fault::None)
+            ..Registers::new(CoordinationFault::None)
         };
         check(100, &plan(0.0), &system);
     }
@@ -349,14 +356,14 @@ fn what_is_shared_is_linearizable() {
 
 #[test]
 fn what_is_shared_is_linearizable_whoever_dies() {
-    check(300, &plan(0.5), &Registers::new(Fault::None));
+    check(300, &plan(0.5), &Registers::new(CoordinationFault::None));
 }
 
 #[test]
 fn what_is_shared_is_linearizable_whatever_is_given_up() {
     let system = Registers {
         gives_up: true,
-        ..Registers::new(Fault::None)
+        ..Registers::new(CoordinationFault::None)
     };
     check(200, &plan(0.0), &system);
     check(100, &plan(0.3), &system);
@@ -364,15 +371,19 @@ fn what_is_shared_is_linearizable_whatever_is_given_up() {
 
 #[test]
 fn faults_are_found() {
-    for fault in [Fault::EarlyRead, Fault::EarlyAnswer, Fault::WritesAgain] {
+    for fault in [
+        CoordinationFault::EarlyRead,
+        CoordinationFault::EarlyAnswer,
+        CoordinationFault::WritesAgain,
+    ] {
         let system = Registers {
-            gives_up: fault == Fault::WritesAgain,
+            gives_up: fault == CoordinationFault::WritesAgain,
             ..Registers::new(fault)
         };
         let failure =
             (0..1000).find_map(|seed| Some((seed, run(seed, &plan(0.0), &system).err()?)));
         eprintln!("{fault:?}: seed {:?}", failure.as_ref().map(|it| it.0));
-        let unordered = matches!(failure, Some((_, Failure::NotLinearizable { .. })));
+        let unordered = matches!(failure, Some((_, RemoteRunFailure::NotLinearizable { .. })));
         assert!(unordered, "{fault:?}: {failure:?}");
     }
 }
@@ -385,10 +396,10 @@ fn cost(count: u32, writes: bool) -> (f64, Duration) {
     let system = Registers {
         count,
         slow: false,
-        ..Registers::new(Fault::None)
+        ..Registers::new(CoordinationFault::None)
     };
-    let network = Preset::ConnectX6.parameters();
-    let mut simulation = Simulation::new(1, network, Delivery::Whole);
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(1, network, Delivery::Whole);
     let nodes = vec![simulation.add_node(1 << 20)];
     let created = system.create(simulation.endpoint(0), nodes);
     simulation.spawn(0, async { created.await.expect("made") });
@@ -482,7 +493,7 @@ fn threads_share_what_tasks_share() {
                     drop(local.hand_over(key as u8));
                     Ok(found)
                 };
-                let write = Write::Insert(value.to_le_bytes().to_vec());
+                let write = CombinedWrite::Insert(value.to_le_bytes().to_vec());
                 let answer = block_on(writes.combine(&[key as u8], write, lead));
                 word(answer.expect("written").as_deref())
             });

@@ -1,13 +1,13 @@
 //! Tests that the costs of operations of the tree, in round trips, bytes and atomics, are those
 //! published of CHIME and of Sherman in CHIME's figures; each test explains a difference.
 
-use nearfield_fabric::count::{Cost, Counting};
-use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
+use nearfield_fabric::count::{CountingEndpoint, VerbCost};
+use nearfield_fabric::transport::sim::{Delivery, FabricSimulation, SimEndpoint};
 use nearfield_fabric::{GlobalAddress, NodeId};
-use nearfield_hardware::network::Preset;
-use nearfield_pool::PoolIndex;
-use nearfield_pool::chime::{ComputeNode, Options, Tree};
-use nearfield_pool::layout::{Metadata, Shape, Validation, home};
+use nearfield_hardware::network::NetworkPreset;
+use nearfield_pool::PoolIndexClient;
+use nearfield_pool::chime::{ChimeComputeNode, ChimeOptions, ChimeTree};
+use nearfield_pool::layout::{LeafMetadataPosition, PoolIndexShape, Validation, home};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::cell::{Cell, RefCell};
@@ -23,54 +23,55 @@ const LEAF: u64 = 1316;
 const INTERNAL: u64 = 1148;
 const LOCK: u64 = 8;
 
-type Client = Tree<Counting<SimEndpoint>>;
+type Client = ChimeTree<CountingEndpoint<SimEndpoint>>;
 
 /// Returns CHIME without speculation, as if all keys were cold.
-fn chime() -> Options {
-    Options {
+fn chime() -> ChimeOptions {
+    ChimeOptions {
         hotspot_bytes: 0,
-        ..Options::chime()
+        ..ChimeOptions::chime()
     }
 }
 
 /// Clients of two compute nodes, and the first one's node.
-struct Clients {
+struct TwoNodeClients {
     one: Client,
     other: Client,
-    node: Arc<ComputeNode>,
+    node: Arc<ChimeComputeNode>,
 }
 
-fn simulation() -> (Simulation, [NodeId; 1]) {
-    let mut simulation = Simulation::new(1, Preset::ConnectX6.parameters(), Delivery::Whole);
+fn simulation() -> (FabricSimulation, [NodeId; 1]) {
+    let mut simulation =
+        FabricSimulation::new(1, NetworkPreset::ConnectX6.parameters(), Delivery::Whole);
     let nodes = [simulation.add_node(64 << 20)];
     (simulation, nodes)
 }
 
-fn compute_node(options: Options) -> Arc<ComputeNode> {
-    Arc::new(ComputeNode::new(options).expect("sizes"))
+fn compute_node(options: ChimeOptions) -> Arc<ChimeComputeNode> {
+    Arc::new(ChimeComputeNode::new(options).expect("sizes"))
 }
 
 /// Runs the clients' operations in a tree that the first has created.
 fn run<F: Future<Output = ()> + 'static>(
-    options: Options,
-    work: impl FnOnce(Clients) -> F + 'static,
+    options: ChimeOptions,
+    work: impl FnOnce(TwoNodeClients) -> F + 'static,
 ) {
     let (mut simulation, nodes) = simulation();
-    let [one, other] = [0, 1].map(|client| Counting::new(simulation.endpoint(client)));
+    let [one, other] = [0, 1].map(|client| CountingEndpoint::new(simulation.endpoint(client)));
     simulation.spawn(0, async move {
         let node = compute_node(options);
-        let one = Tree::create(one, &nodes, ROOT, Arc::clone(&node)).await;
+        let one = ChimeTree::create(one, &nodes, ROOT, Arc::clone(&node)).await;
         let one = one.expect("made");
-        let other = Tree::open(other, &nodes, ROOT, compute_node(options))
+        let other = ChimeTree::open(other, &nodes, ROOT, compute_node(options))
             .await
             .expect("opened");
-        work(Clients { one, other, node }).await;
+        work(TwoNodeClients { one, other, node }).await;
     });
     assert_eq!(simulation.run(), 0);
 }
 
 /// Returns the cost of an operation.
-async fn cost<T>(client: &Client, operation: impl Future<Output = T>) -> (T, Cost) {
+async fn cost<T>(client: &Client, operation: impl Future<Output = T>) -> (T, VerbCost) {
     client.endpoint().take();
     let answer = operation.await;
     (answer, client.endpoint().take())
@@ -81,7 +82,7 @@ fn bytes(key: u64) -> [u8; 8] {
 }
 
 /// Inserts random keys; returns them and the cost of each.
-async fn load(client: &Client, count: usize) -> Vec<(u64, Cost)> {
+async fn load(client: &Client, count: usize) -> Vec<(u64, VerbCost)> {
     let random = &mut SmallRng::seed_from_u64(7);
     let mut loaded = Vec::with_capacity(count);
     for _ in 0..count {
@@ -115,8 +116,8 @@ fn of_home(from: u64, wanted: usize) -> [u8; 8] {
     keys.find(|key| home(key, SPAN) == wanted).expect("a key")
 }
 
-fn totals(cost: &Cost) -> [u64; 4] {
-    let Cost {
+fn totals(cost: &VerbCost) -> [u64; 4] {
+    let VerbCost {
         round_trips,
         read_bytes,
         written_bytes,
@@ -174,7 +175,7 @@ async fn windows(client: &Client, keys: &[u64]) -> (Vec<(u64, u64)>, usize) {
 
 #[test]
 fn a_search_reads_a_neighborhood() {
-    run(chime(), async |Clients { one, .. }| {
+    run(chime(), async |TwoNodeClients { one, .. }| {
         let loaded = load(&one, 8_000).await;
         let keys: Vec<u64> = loaded.iter().map(|(key, _)| *key).collect();
         assert_eq!(windows(&one, &keys).await, (vec![(164, 32), (165, 32)], 7));
@@ -191,15 +192,15 @@ fn a_search_reads_a_neighborhood() {
 
 #[test]
 fn without_replication_the_header_comes_in_the_same_round_trip() {
-    let options = Options {
-        shape: Shape {
-            metadata: Metadata::Single,
+    let options = ChimeOptions {
+        shape: PoolIndexShape {
+            metadata: LeafMetadataPosition::Single,
             validation: Validation::Fences,
-            ..Shape::default()
+            ..PoolIndexShape::default()
         },
         ..chime()
     };
-    run(options, async |Clients { one, .. }| {
+    run(options, async |TwoNodeClients { one, .. }| {
         let loaded = load(&one, 8_000).await;
         let keys: Vec<u64> = loaded.iter().map(|(key, _)| *key).collect();
         let (bytes, two) = windows(&one, &keys).await;
@@ -212,38 +213,41 @@ fn without_replication_the_header_comes_in_the_same_round_trip() {
 
 #[test]
 fn a_search_at_a_right_guess_reads_one_entry() {
-    run(Options::chime(), async |Clients { one, other, .. }| {
-        let (mut hits, mut misses) = (Vec::new(), Vec::new());
-        for key in two_leaves(&one).await {
-            // In an empty leaf a key is at its home.
-            one.insert(&key, &[1; 8]).await.expect("inserted");
-            one.get(&key).await.expect("found by its neighborhood");
-            let (value, hit) = cost(&one, one.get(&key)).await;
-            assert_eq!(value, Ok(Some(vec![1; 8])));
-            assert_eq!(totals(&hit), [1, hit.read_bytes, 0, 0]);
-            // Another compute node puts another key of the home there.
-            let rest = of_home(u64::from_be_bytes(key) + 1, home(&key, SPAN));
-            other.remove(&key).await.expect("removed");
-            other.insert(&rest, &[2; 8]).await.expect("inserted");
-            other.insert(&key, &[3; 8]).await.expect("inserted");
-            let (value, miss) = cost(&one, one.get(&key)).await;
-            assert_eq!(value, Ok(Some(vec![3; 8])));
-            assert_eq!(totals(&miss), [2, miss.read_bytes, 0, 0]);
-            assert_eq!(miss.reads[0], hit.read_bytes);
-            other.remove(&key).await.expect("removed");
-            other.remove(&rest).await.expect("removed");
-            hits.push(hit.read_bytes);
-            misses.push(miss.read_bytes);
-        }
-        assert_eq!(histogram(hits), [(19, 40), (20, 16), (29, 4), (30, 4)]);
-        near("bytes of a wrong guess", mean(misses), 185.0, 0.5);
-    });
+    run(
+        ChimeOptions::chime(),
+        async |TwoNodeClients { one, other, .. }| {
+            let (mut hits, mut misses) = (Vec::new(), Vec::new());
+            for key in two_leaves(&one).await {
+                // In an empty leaf a key is at its home.
+                one.insert(&key, &[1; 8]).await.expect("inserted");
+                one.get(&key).await.expect("found by its neighborhood");
+                let (value, hit) = cost(&one, one.get(&key)).await;
+                assert_eq!(value, Ok(Some(vec![1; 8])));
+                assert_eq!(totals(&hit), [1, hit.read_bytes, 0, 0]);
+                // Another compute node puts another key of the home there.
+                let rest = of_home(u64::from_be_bytes(key) + 1, home(&key, SPAN));
+                other.remove(&key).await.expect("removed");
+                other.insert(&rest, &[2; 8]).await.expect("inserted");
+                other.insert(&key, &[3; 8]).await.expect("inserted");
+                let (value, miss) = cost(&one, one.get(&key)).await;
+                assert_eq!(value, Ok(Some(vec![3; 8])));
+                assert_eq!(totals(&miss), [2, miss.read_bytes, 0, 0]);
+                assert_eq!(miss.reads[0], hit.read_bytes);
+                other.remove(&key).await.expect("removed");
+                other.remove(&rest).await.expect("removed");
+                hits.push(hit.read_bytes);
+                misses.push(miss.read_bytes);
+            }
+            assert_eq!(histogram(hits), [(19, 40), (20, 16), (29, 4), (30, 4)]);
+            near("bytes of a wrong guess", mean(misses), 185.0, 0.5);
+        },
+    );
 }
 
 #[test]
 fn an_update_writes_one_entry_and_the_lock() {
-    for options in [chime(), Options::chime()] {
-        run(options, async move |Clients { one, .. }| {
+    for options in [chime(), ChimeOptions::chime()] {
+        run(options, async move |TwoNodeClients { one, .. }| {
             let speculates = options.hotspot_bytes > 0;
             let mut costs = Vec::new();
             for key in two_leaves(&one).await {
@@ -251,7 +255,7 @@ fn an_update_writes_one_entry_and_the_lock() {
                 one.get(&key).await.expect("found by its neighborhood");
                 let (before, cost) = cost(&one, one.update(&key, &[2; 8])).await;
                 assert_eq!(before, Ok(Some(vec![1; 8])));
-                let Cost {
+                let VerbCost {
                     read_bytes,
                     written_bytes,
                     ..
@@ -276,7 +280,7 @@ fn an_update_writes_one_entry_and_the_lock() {
 
 #[test]
 fn an_insert_reads_its_hop_range_and_writes_from_the_home_on() {
-    run(chime(), async |Clients { one, .. }| {
+    run(chime(), async |TwoNodeClients { one, .. }| {
         let loaded = load(&one, 40_000).await;
         let steady = || loaded[10_000..].iter().map(|(_, cost)| cost);
         let whole = || steady().filter(|cost| cost.written_bytes < LEAF);
@@ -288,7 +292,7 @@ fn an_insert_reads_its_hop_range_and_writes_from_the_home_on() {
             0.001,
         );
         for cost in whole() {
-            let Cost {
+            let VerbCost {
                 read_bytes,
                 written_bytes,
                 ..
@@ -317,11 +321,11 @@ fn an_insert_reads_its_hop_range_and_writes_from_the_home_on() {
 
 #[test]
 fn without_the_vacancy_bitmap_an_insert_reads_the_leaf() {
-    let options = Options {
+    let options = ChimeOptions {
         vacancy_bitmap: false,
         ..chime()
     };
-    run(options, async |Clients { one, .. }| {
+    run(options, async |TwoNodeClients { one, .. }| {
         let loaded = load(&one, 5_000).await;
         let inserts = loaded[1_000..].iter().map(|(_, cost)| cost);
         for cost in inserts.filter(|cost| cost.written_bytes < LEAF) {
@@ -335,10 +339,10 @@ fn without_the_vacancy_bitmap_an_insert_reads_the_leaf() {
 /// the public implementation writes 1,332 at once.
 #[test]
 fn a_split_takes_three_or_four_round_trips_more() {
-    run(chime(), async |Clients { one, .. }| {
+    run(chime(), async |TwoNodeClients { one, .. }| {
         let loaded = load(&one, 30_000).await;
         let splits = loaded[10_000..].iter().map(|(_, cost)| cost);
-        let splits: Vec<&Cost> = splits
+        let splits: Vec<&VerbCost> = splits
             .filter(|cost| cost.written_bytes > 2 * LEAF)
             .collect();
         let (leaf, internal) = (LEAF + LOCK, INTERNAL + LOCK);
@@ -370,26 +374,29 @@ fn a_split_takes_three_or_four_round_trips_more() {
 #[test]
 fn a_cold_search_reads_the_root_and_a_node_of_each_level() {
     for (count, height) in [(10, 1), (1000, 2), (40_000, 3)] {
-        run(chime(), async move |Clients { one, other, .. }| {
-            let loaded = load(&one, count).await;
-            let key = bytes(loaded[0].0);
-            let (_, warm) = cost(&one, one.get(&key)).await;
-            let (_, cold) = cost(&other, other.get(&key)).await;
-            let window = if height == 1 {
-                warm.read_bytes - 8
-            } else {
-                warm.read_bytes
-            };
-            assert!([164, 165].contains(&window));
-            let read = 8 + INTERNAL * (height - 1) + window;
-            assert_eq!(totals(&cold), [1 + height, read, 0, 0]);
-        });
+        run(
+            chime(),
+            async move |TwoNodeClients { one, other, .. }| {
+                let loaded = load(&one, count).await;
+                let key = bytes(loaded[0].0);
+                let (_, warm) = cost(&one, one.get(&key)).await;
+                let (_, cold) = cost(&other, other.get(&key)).await;
+                let window = if height == 1 {
+                    warm.read_bytes - 8
+                } else {
+                    warm.read_bytes
+                };
+                assert!([164, 165].contains(&window));
+                let read = 8 + INTERNAL * (height - 1) + window;
+                assert_eq!(totals(&cold), [1 + height, read, 0, 0]);
+            },
+        );
     }
 }
 
 #[test]
 fn a_scan_reads_leaves_with_one_notification() {
-    run(chime(), async |Clients { one, .. }| {
+    run(chime(), async |TwoNodeClients { one, .. }| {
         let loaded = load(&one, 40_000).await;
         // Round trips of scans that do not know how many leaves hold the next keys.
         for (wanted, round_trips) in [(1, 1.0), (10, 1.22), (50, 1.31), (100, 1.6), (500, 1.62)] {
@@ -422,34 +429,37 @@ fn a_scan_reads_leaves_with_one_notification() {
 
 #[test]
 fn shermans_operations_cost_what_they_cost_in_chimes_figures() {
-    run(Options::sherman(), async |Clients { one, .. }| {
-        let loaded = load(&one, 8_000).await;
-        let mut written = Vec::new();
-        for (key, insert) in &loaded[1_000..] {
-            let (_, search) = cost(&one, one.get(&bytes(*key))).await;
-            assert_eq!(totals(&search), [1, 1132, 0, 0]);
-            let (_, update) = cost(&one, one.update(&bytes(*key), &[2; 8])).await;
-            assert_eq!(totals(&update), [3, 1132, update.written_bytes, 1]);
-            if insert.written_bytes < 1132 {
-                assert_eq!(totals(insert), [3, 1132, insert.written_bytes, 1]);
-                written.push(insert.written_bytes);
+    run(
+        ChimeOptions::sherman(),
+        async |TwoNodeClients { one, .. }| {
+            let loaded = load(&one, 8_000).await;
+            let mut written = Vec::new();
+            for (key, insert) in &loaded[1_000..] {
+                let (_, search) = cost(&one, one.get(&bytes(*key))).await;
+                assert_eq!(totals(&search), [1, 1132, 0, 0]);
+                let (_, update) = cost(&one, one.update(&bytes(*key), &[2; 8])).await;
+                assert_eq!(totals(&update), [3, 1132, update.written_bytes, 1]);
+                if insert.written_bytes < 1132 {
+                    assert_eq!(totals(insert), [3, 1132, insert.written_bytes, 1]);
+                    written.push(insert.written_bytes);
+                }
+                written.push(update.written_bytes);
             }
-            written.push(update.written_bytes);
-        }
-        let written: Vec<u64> = histogram(written).iter().map(|(bytes, _)| *bytes).collect();
-        assert_eq!(written, [17 + LOCK, 18 + LOCK]);
-    });
+            let written: Vec<u64> = histogram(written).iter().map(|(bytes, _)| *bytes).collect();
+            assert_eq!(written, [17 + LOCK, 18 + LOCK]);
+        },
+    );
 }
 
 /// In ours, one message finds a key, or its absence, and two round trips change it. Now and then an
 /// operation renews its session.
 #[test]
 fn operations_of_ours_take_one_round_trip_or_two() {
-    let options = Options {
+    let options = ChimeOptions {
         hotspot_bytes: 0,
-        ..Options::nearfield()
+        ..ChimeOptions::nearfield()
     };
-    run(options, async |Clients { one, .. }| {
+    run(options, async |TwoNodeClients { one, .. }| {
         let loaded = load(&one, 20_000).await;
         let [mut found, mut absent, mut updates] = [const { Vec::new() }; 3];
         let [mut inserts, mut read] = [const { Vec::new() }; 2];
@@ -487,8 +497,8 @@ fn operations_of_ours_take_one_round_trip_or_two() {
 #[test]
 fn what_is_overwritten_again_is_not_read() {
     run(
-        Options::nearfield(),
-        async |Clients { one, other, .. }| {
+        ChimeOptions::nearfield(),
+        async |TwoNodeClients { one, other, .. }| {
             let loaded = load(&one, 2_000).await;
             let cost_of = async |key: u64| {
                 let (was_there, cost) = cost(&one, one.overwrite(&bytes(key), &[3; 8])).await;
@@ -541,7 +551,7 @@ fn what_is_overwritten_again_is_not_read() {
 
 #[test]
 fn the_cache_takes_half_a_byte_for_each_key() {
-    run(chime(), async |Clients { one, node, .. }| {
+    run(chime(), async |TwoNodeClients { one, node, .. }| {
         let loaded = load(&one, 150_000).await;
         let splits = loaded
             .iter()
@@ -562,7 +572,7 @@ fn the_cache_takes_half_a_byte_for_each_key() {
 
 #[test]
 fn ascending_inserts_leave_leaves_half_empty() {
-    run(chime(), async |Clients { one, .. }| {
+    run(chime(), async |TwoNodeClients { one, .. }| {
         let mut leaves = 1;
         for key in 1..=20_000_u64 {
             let (_, cost) = cost(&one, one.insert(&bytes(key), &[1; 8])).await;
@@ -589,29 +599,32 @@ fn an_insert_may_have_to_read_the_greatest_key_of_a_leaf_that_was_divided() {
     // the tree's header.
     let verbs = Rc::new(Cell::new(1));
     let tell = Rc::clone(&verbs);
-    run(chime(), async move |Clients { one, other, .. }| {
-        load(&one).await;
-        for number in 101.. {
-            let (_, cost) = cost(&other, other.insert(&key(number), &[1; 8])).await;
-            tell.set(tell.get() + cost.messages + cost.calls);
-            if cost.written_bytes > LEAF {
-                // The parent's lock is taken, the parent is read, and written with the lock.
-                tell.set(tell.get() - 4);
-                return;
+    run(
+        chime(),
+        async move |TwoNodeClients { one, other, .. }| {
+            load(&one).await;
+            for number in 101.. {
+                let (_, cost) = cost(&other, other.insert(&key(number), &[1; 8])).await;
+                tell.set(tell.get() + cost.messages + cost.calls);
+                if cost.written_bytes > LEAF {
+                    // The parent's lock is taken, the parent is read, and written with the lock.
+                    tell.set(tell.get() - 4);
+                    return;
+                }
             }
-        }
-    });
+        },
+    );
     let (mut simulation, nodes) = simulation();
-    let endpoints = [0, 1, 2].map(|client| Counting::new(simulation.endpoint(client)));
+    let endpoints = [0, 1, 2].map(|client| CountingEndpoint::new(simulation.endpoint(client)));
     let [one, other, cold] = endpoints;
     simulation.spawn(0, async move {
-        let tree = Tree::create(one, &nodes, ROOT, compute_node(chime())).await;
+        let tree = ChimeTree::create(one, &nodes, ROOT, compute_node(chime())).await;
         load(&tree.expect("made")).await;
     });
     assert_eq!(simulation.run(), 0);
     simulation.kill_at_verb(1, verbs.get());
     simulation.spawn(1, async move {
-        let tree = Tree::open(other, &nodes, ROOT, compute_node(chime()))
+        let tree = ChimeTree::open(other, &nodes, ROOT, compute_node(chime()))
             .await
             .expect("opened");
         for number in 101.. {
@@ -621,14 +634,14 @@ fn an_insert_may_have_to_read_the_greatest_key_of_a_leaf_that_was_divided() {
     assert_eq!(simulation.run(), 0);
     assert!(simulation.is_dead(1));
 
-    let cold_options = Options {
+    let cold_options = ChimeOptions {
         cache_bytes: 0,
         ..chime()
     };
     let costs = Rc::new(RefCell::new(Vec::new()));
     let noted = Rc::clone(&costs);
     simulation.spawn(2, async move {
-        let tree = Tree::open(cold, &nodes, ROOT, compute_node(cold_options))
+        let tree = ChimeTree::open(cold, &nodes, ROOT, compute_node(cold_options))
             .await
             .expect("opened");
         for number in (50..).step_by(2) {
@@ -642,7 +655,7 @@ fn an_insert_may_have_to_read_the_greatest_key_of_a_leaf_that_was_divided() {
     let until = simulation.now() + Duration::from_millis(2);
     simulation.run_until(|now| now > until);
     let costs = costs.borrow();
-    let costs: Vec<&Cost> = costs.iter().filter(|c| c.written_bytes < LEAF).collect();
+    let costs: Vec<&VerbCost> = costs.iter().filter(|c| c.written_bytes < LEAF).collect();
     let mut greatest = 0;
     for cost in &costs {
         // The root and the parent are read first.

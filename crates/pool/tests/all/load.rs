@@ -4,7 +4,8 @@
 use nearfield_fabric::GlobalAddress;
 use nearfield_pool::hopscotch::{self, NoRoom};
 use nearfield_pool::layout::{
-    Geometry, Leaf, LeafLayout, LockWord, LockWordLayout, Segments, Shape, Slots,
+    Geometry, LeafSlotRange, LockWord, LockWordLayout, NodeSegments, PoolIndexShape, PoolLeaf,
+    PoolLeafLayout,
 };
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -14,20 +15,20 @@ use std::collections::BTreeMap;
 const SPAN: usize = 64;
 const NEIGHBORHOOD: usize = 8;
 
-fn layout(leaf_span: usize, neighborhood: usize) -> LeafLayout {
-    let shape = Shape {
+fn layout(leaf_span: usize, neighborhood: usize) -> PoolLeafLayout {
+    let shape = PoolIndexShape {
         leaf_span,
         neighborhood,
-        ..Shape::default()
+        ..PoolIndexShape::default()
     };
-    LeafLayout::new(Geometry::new(shape).expect("the shape is possible"))
+    PoolLeafLayout::new(Geometry::new(shape).expect("the shape is possible"))
 }
 
 /// Returns the mean fill of leaves when the first random key finds no room.
-fn load(layout: LeafLayout, leaves: usize, rng: &mut SmallRng) -> f64 {
+fn load(layout: PoolLeafLayout, leaves: usize, rng: &mut SmallRng) -> f64 {
     let mut entries = 0;
     for _ in 0..leaves {
-        let mut leaf = Leaf::new(layout);
+        let mut leaf = PoolLeaf::new(layout);
         loop {
             let key = rng.random_range(1..=u64::MAX).to_be_bytes();
             let known = layout.all_slots(&key);
@@ -62,12 +63,12 @@ fn leaves_fill_as_far_as_published() {
 }
 
 /// The leaves of a tree, by the least key that belongs into each, and the counts.
-struct Leaves {
-    layout: LeafLayout,
+struct LoadTestLeaves {
+    layout: PoolLeafLayout,
     words: LockWordLayout,
-    leaves: BTreeMap<u64, (Leaf, LockWord)>,
+    leaves: BTreeMap<u64, (PoolLeaf, LockWord)>,
     inserts: u64,
-    ranges: Ranges,
+    ranges: HopRangeTotals,
     splits: u64,
     split_load: f64,
     smaller_half: f64,
@@ -75,27 +76,27 @@ struct Leaves {
 
 /// Sums over inserts that found room.
 #[derive(Default)]
-struct Ranges {
+struct HopRangeTotals {
     count: usize,
-    hop_range: Read,
+    hop_range: SlotReadTotals,
     /// Hop ranges with at least the neighborhood, which an insert reads that may find its key.
-    with_neighborhood: Read,
+    with_neighborhood: SlotReadTotals,
     /// The reads of the public implementation of CHIME: hop ranges that do not wrap but become the
     /// whole leaf, from the replica of the home's group on.
-    public: Read,
-    written: Read,
+    public: SlotReadTotals,
+    written: SlotReadTotals,
 }
 
 #[derive(Default)]
-struct Read {
+struct SlotReadTotals {
     slots: usize,
     bytes: usize,
     whole: usize,
     two_segments: usize,
 }
 
-impl Read {
-    fn add(&mut self, slots: Slots, segments: &Segments) {
+impl SlotReadTotals {
+    fn add(&mut self, slots: LeafSlotRange, segments: &NodeSegments) {
         self.slots += slots.count();
         self.bytes += segments.wire_bytes();
         self.whole += usize::from(slots.count() == SPAN);
@@ -103,16 +104,16 @@ impl Read {
     }
 }
 
-impl Leaves {
-    fn new() -> Leaves {
+impl LoadTestLeaves {
+    fn new() -> LoadTestLeaves {
         let layout = layout(SPAN, NEIGHBORHOOD);
         let words = LockWordLayout::new(SPAN);
-        Leaves {
+        LoadTestLeaves {
             layout,
             words,
-            leaves: BTreeMap::from([(0, (Leaf::new(layout), LockWord::default()))]),
+            leaves: BTreeMap::from([(0, (PoolLeaf::new(layout), LockWord::default()))]),
             inserts: 0,
-            ranges: Ranges::default(),
+            ranges: HopRangeTotals::default(),
             splits: 0,
             split_load: 0.0,
             smaller_half: 0.0,
@@ -165,18 +166,18 @@ impl Leaves {
     }
 }
 
-impl Ranges {
-    fn add(&mut self, layout: &LeafLayout, range: Slots, written: Slots) {
+impl HopRangeTotals {
+    fn add(&mut self, layout: &PoolLeafLayout, range: LeafSlotRange, written: LeafSlotRange) {
         self.count += 1;
         self.hop_range.add(range, &layout.with_metadata(range));
         let home = range.first();
-        let safe = Slots::new(home, range.count().max(NEIGHBORHOOD), SPAN);
+        let safe = LeafSlotRange::new(home, range.count().max(NEIGHBORHOOD), SPAN);
         self.with_neighborhood
             .add(safe, &layout.with_metadata(safe));
         let before = home % NEIGHBORHOOD;
         let public = match range.ranges() {
-            (straight, None) => Slots::new(home - before, straight.len() + before, SPAN),
-            (_, Some(_)) => Slots::new(home, SPAN, SPAN),
+            (straight, None) => LeafSlotRange::new(home - before, straight.len() + before, SPAN),
+            (_, Some(_)) => LeafSlotRange::new(home, SPAN, SPAN),
         };
         self.public.add(public, &layout.with_metadata(public));
         self.written.add(written, &layout.entries(written));
@@ -191,7 +192,7 @@ fn near(name: &str, found: f64, expected: f64, tolerance: f64) {
 
 #[test]
 fn random_inserts_split_read_and_write_as_published() {
-    let mut leaves = Leaves::new();
+    let mut leaves = LoadTestLeaves::new();
     let mut rng = SmallRng::seed_from_u64(2);
     for _ in 0..120_000 {
         leaves.insert(rng.random_range(1..=u64::MAX));
@@ -254,7 +255,7 @@ fn random_inserts_split_read_and_write_as_published() {
 
 #[test]
 fn ascending_inserts_leave_leaves_half_empty() {
-    let mut leaves = Leaves::new();
+    let mut leaves = LoadTestLeaves::new();
     (1..=60_000).for_each(|number| leaves.insert(number));
     near("load", leaves.occupancy(), 0.474, 0.01);
 }

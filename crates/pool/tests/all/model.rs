@@ -2,10 +2,10 @@
 //! removals and splits, and that its invariants hold after each step.
 
 use nearfield_fabric::{GlobalAddress, NodeId};
-use nearfield_pool::hopscotch::{self, Lookup, NoRoom};
+use nearfield_pool::hopscotch::{self, NeighborhoodLookup, NoRoom};
 use nearfield_pool::layout::{
-    self, Arrangement, Geometry, Leaf, LeafLayout, LockWordLayout, Metadata, Shape, Slots,
-    Validation,
+    self, Arrangement, Geometry, LeafMetadataPosition, LeafSlotRange, LockWordLayout,
+    PoolIndexShape, PoolLeaf, PoolLeafLayout, Validation,
 };
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
@@ -14,14 +14,14 @@ use std::collections::BTreeMap;
 
 const STEPS: usize = 4_000;
 
-struct Run {
-    leaf: Leaf,
+struct LeafModelRun {
+    leaf: PoolLeaf,
     model: BTreeMap<Vec<u8>, Vec<u8>>,
     rng: SmallRng,
     splits: u64,
 }
 
-impl Run {
+impl LeafModelRun {
     fn span(&self) -> usize {
         self.leaf.layout().span()
     }
@@ -40,7 +40,7 @@ impl Run {
         key
     }
 
-    fn all_from(&self, key: &[u8]) -> Slots {
+    fn all_from(&self, key: &[u8]) -> LeafSlotRange {
         self.leaf.layout().all_slots(key)
     }
 
@@ -90,7 +90,7 @@ impl Run {
         let before = self.leaf.clone();
         let found = hopscotch::lookup(&self.leaf, key);
         let is_there = self.model.remove(key).is_some();
-        if let Lookup::Found(slot) = found {
+        if let NeighborhoodLookup::Found(slot) = found {
             assert!(is_there);
             let written = hopscotch::remove(&mut self.leaf, slot);
             only_these_changed(&before, &self.leaf, written);
@@ -106,20 +106,20 @@ impl Run {
         assert_eq!(greatest, self.model.keys().next_back().map(|key| &key[..]));
         let key = self.key();
         match hopscotch::lookup(&self.leaf, &key) {
-            Lookup::Found(slot) => assert_eq!(self.leaf.value(slot), self.model[&key]),
-            Lookup::Absent => assert!(!self.model.contains_key(&key)),
-            Lookup::Moved => panic!("nobody moves anything"),
+            NeighborhoodLookup::Found(slot) => assert_eq!(self.leaf.value(slot), self.model[&key]),
+            NeighborhoodLookup::Absent => assert!(!self.model.contains_key(&key)),
+            NeighborhoodLookup::Moved => panic!("nobody moves anything"),
         }
     }
 }
 
-fn entries(leaf: &Leaf) -> BTreeMap<Vec<u8>, Vec<u8>> {
+fn entries(leaf: &PoolLeaf) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let entry = |slot| Some((leaf.key(slot)?.to_vec(), leaf.value(slot).to_vec()));
     leaf.occupied().filter_map(entry).collect()
 }
 
 /// Checks that a reader that knows the old leaf and gets the written bytes knows the new leaf.
-fn only_these_changed(before: &Leaf, after: &Leaf, written: Slots) {
+fn only_these_changed(before: &PoolLeaf, after: &PoolLeaf, written: LeafSlotRange) {
     let segments = after.layout().entries(written);
     let wire = after.encode(&segments);
     let wire: Vec<&[u8]> = wire.iter().map(Vec::as_slice).collect();
@@ -128,10 +128,10 @@ fn only_these_changed(before: &Leaf, after: &Leaf, written: Slots) {
     assert!(leaf == *after, "all that changed is written back");
 }
 
-fn run(shape: Shape, seed: u64) {
+fn run(shape: PoolIndexShape, seed: u64) {
     let geometry = Geometry::new(shape).expect("the shape is possible");
-    let mut run = Run {
-        leaf: Leaf::new(LeafLayout::new(geometry)),
+    let mut run = LeafModelRun {
+        leaf: PoolLeaf::new(PoolLeafLayout::new(geometry)),
         model: BTreeMap::new(),
         rng: SmallRng::seed_from_u64(seed),
         splits: 0,
@@ -152,36 +152,36 @@ fn run(shape: Shape, seed: u64) {
 
 #[test]
 fn leaves_of_many_shapes_agree_with_a_map() {
-    let shape = Shape::default();
+    let shape = PoolIndexShape::default();
     let shapes = [
         shape,
-        Shape {
+        PoolIndexShape {
             validation: Validation::Fences,
             key_bytes: 13,
             ..shape
         },
-        Shape {
+        PoolIndexShape {
             arrangement: Arrangement::Neighborhood,
             ..shape
         },
-        Shape {
-            metadata: Metadata::Single,
+        PoolIndexShape {
+            metadata: LeafMetadataPosition::Single,
             value_bytes: 100,
             ..shape
         },
-        Shape {
+        PoolIndexShape {
             leaf_span: 37,
             neighborhood: 5,
             value_bytes: 0,
             ..shape
         },
-        Shape {
+        PoolIndexShape {
             leaf_span: 16,
             neighborhood: 16,
             key_bytes: 3,
             ..shape
         },
-        Shape {
+        PoolIndexShape {
             leaf_span: 8,
             neighborhood: 1,
             ..shape
@@ -194,11 +194,11 @@ fn leaves_of_many_shapes_agree_with_a_map() {
 
 #[test]
 fn the_hop_range_is_enough_to_insert_and_the_lock_word_stays_right() {
-    let layout = LeafLayout::new(Geometry::default());
+    let layout = PoolLeafLayout::new(Geometry::default());
     let words = LockWordLayout::new(layout.span());
     seeds::each(200, |seed| {
         let mut rng = SmallRng::seed_from_u64(seed);
-        let mut whole = Leaf::new(layout);
+        let mut whole = PoolLeaf::new(layout);
         let mut word = words.of_leaf(&whole);
         for _ in 0..80 {
             let key = rng.random_range(1..=u64::MAX).to_be_bytes();
@@ -206,10 +206,10 @@ fn the_hop_range_is_enough_to_insert_and_the_lock_word_stays_right() {
             let Some(range) = words.hop_range(word, home) else {
                 break;
             };
-            let known = Slots::new(home, range.count().max(8), layout.span());
+            let known = LeafSlotRange::new(home, range.count().max(8), layout.span());
             assert!(range.iter().any(|slot| whole.key(slot).is_none()));
             // The bytes that were not read are unknown.
-            let mut fetched = Leaf::new(layout);
+            let mut fetched = PoolLeaf::new(layout);
             let segments = layout.with_metadata(known);
             let wire = whole.encode(&segments);
             let wire: Vec<&[u8]> = wire.iter().map(Vec::as_slice).collect();
@@ -239,14 +239,14 @@ fn the_hop_range_is_enough_to_insert_and_the_lock_word_stays_right() {
 
 #[test]
 fn a_key_that_moves_while_it_is_read_is_noticed() {
-    let layout = LeafLayout::new(Geometry::default());
+    let layout = PoolLeafLayout::new(Geometry::default());
     let mut rng = SmallRng::seed_from_u64(7);
     let mut noticed = 0;
-    let mut leaf = Leaf::new(layout);
+    let mut leaf = PoolLeaf::new(layout);
     loop {
         let key = rng.random_range(1..=u64::MAX).to_be_bytes();
         let span = layout.span();
-        let known = Slots::new(layout::home(&key, span), span, span);
+        let known = LeafSlotRange::new(layout::home(&key, span), span, span);
         let before = leaf.clone();
         if hopscotch::insert(&mut leaf, known, &key, &[1; 8]).is_err() {
             break;
@@ -255,31 +255,31 @@ fn a_key_that_moves_while_it_is_read_is_noticed() {
         // before.
         for slot in before.occupied() {
             let moved = before.key(slot).expect("occupied");
-            let Lookup::Found(target) = hopscotch::lookup(&leaf, moved) else {
+            let NeighborhoodLookup::Found(target) = hopscotch::lookup(&leaf, moved) else {
                 panic!("the key is still there");
             };
             if target == slot {
                 continue;
             }
             let mut seen = leaf.clone();
-            let old = layout.entries(Slots::new(target, 1, span));
+            let old = layout.entries(LeafSlotRange::new(target, 1, span));
             let wire = before.encode(&old);
             let wire: Vec<&[u8]> = wire.iter().map(Vec::as_slice).collect();
             assert_eq!(seen.decode(&old, &wire), Ok(()));
             let home = layout::home(moved, span);
             let lookup = hopscotch::lookup(&seen, moved);
             let versions = (before.entry_versions(home), leaf.entry_versions(home));
-            assert!(lookup == Lookup::Moved || versions.0 != versions.1);
-            noticed += usize::from(lookup == Lookup::Moved);
+            assert!(lookup == NeighborhoodLookup::Moved || versions.0 != versions.1);
+            noticed += usize::from(lookup == NeighborhoodLookup::Moved);
         }
     }
     assert!(noticed > 5, "{noticed} moves");
 }
 
 /// Returns the leaf with a wrong bit in the hop bitmap of a slot.
-fn with_wrong_bitmap(leaf: &Leaf, slot: usize) -> Leaf {
+fn with_wrong_bitmap(leaf: &PoolLeaf, slot: usize) -> PoolLeaf {
     let layout = leaf.layout();
-    let segments = layout.entries(Slots::new(slot, 1, layout.span()));
+    let segments = layout.entries(LeafSlotRange::new(slot, 1, layout.span()));
     let mut wire = leaf.encode(&segments).remove(0);
     wire[1] ^= 1;
     let mut wrong = leaf.clone();
@@ -290,7 +290,7 @@ fn with_wrong_bitmap(leaf: &Leaf, slot: usize) -> Leaf {
 #[test]
 #[should_panic(expected = "the hop bitmap of slot 3")]
 fn a_planted_fault_is_found() {
-    let leaf = Leaf::new(LeafLayout::new(Geometry::default()));
+    let leaf = PoolLeaf::new(PoolLeafLayout::new(Geometry::default()));
     hopscotch::check_invariants(&leaf);
     hopscotch::check_invariants(&with_wrong_bitmap(&leaf, 3));
 }

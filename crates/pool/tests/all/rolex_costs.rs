@@ -1,14 +1,16 @@
 //! Tests that ROLEX has the costs published of the one in CHIME's figures: bytes of leaves, round
 //! trips, bytes and atomics of each operation.
 
-use nearfield_fabric::count::{Cost, Counting};
-use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
+use nearfield_fabric::count::{CountingEndpoint, VerbCost};
+use nearfield_fabric::transport::sim::{Delivery, FabricSimulation, SimEndpoint};
 use nearfield_fabric::{GlobalAddress, NodeId};
-use nearfield_hardware::network::Preset;
-use nearfield_pool::PoolIndex;
+use nearfield_hardware::network::NetworkPreset;
+use nearfield_pool::PoolIndexClient;
 use nearfield_pool::layout::versions::Objects;
-use nearfield_pool::layout::{Geometry, Metadata, Shape, Validation};
-use nearfield_pool::rivals::rolex::{ComputeNode, LeafLayout, Leaves, Options, Rolex};
+use nearfield_pool::layout::{Geometry, LeafMetadataPosition, PoolIndexShape, Validation};
+use nearfield_pool::rivals::rolex::{
+    Rolex, RolexComputeNode, RolexLeafKind, RolexLeafLayout, RolexOptions,
+};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -21,7 +23,7 @@ const LEAF: u64 = 285;
 
 #[test]
 fn leaves_have_the_published_sizes() {
-    let leaf = LeafLayout::new(Options::default().geometry);
+    let leaf = RolexLeafLayout::new(RolexOptions::default().geometry);
     assert_eq!(
         (leaf.header_bytes(), leaf.entry_bytes(), leaf.span()),
         (9, 17, 16)
@@ -39,20 +41,20 @@ fn leaves_have_the_published_sizes() {
         (32, 128, 4, 161, 653, 663),
     ];
     for (key_bytes, value_bytes, leaf_span, entry, decoded, wire) in table {
-        let shape = Shape {
+        let shape = PoolIndexShape {
             key_bytes,
             value_bytes,
             leaf_span,
             neighborhood: 4,
-            ..Shape::default()
+            ..PoolIndexShape::default()
         };
-        let leaf = LeafLayout::new(Geometry::new(shape).expect("sizes"));
+        let leaf = RolexLeafLayout::new(Geometry::new(shape).expect("sizes"));
         assert_eq!((leaf.entry_bytes(), leaf.decoded_bytes()), (entry, decoded));
         assert_eq!(leaf.wire_bytes(), wire);
     }
 }
 
-type Client = Rolex<Counting<SimEndpoint>>;
+type Client = Rolex<CountingEndpoint<SimEndpoint>>;
 
 /// Returns keys at a distance from each other, so that there are others between them.
 fn keys() -> Vec<u64> {
@@ -67,17 +69,18 @@ fn keys() -> Vec<u64> {
 fn run<F: Future<Output = ()> + 'static>(
     work: impl FnOnce(Vec<u64>, Client, Client) -> F + 'static,
 ) {
-    run_with(Options::default(), work);
+    run_with(RolexOptions::default(), work);
 }
 
 fn run_with<F: Future<Output = ()> + 'static>(
-    options: Options,
+    options: RolexOptions,
     work: impl FnOnce(Vec<u64>, Client, Client) -> F + 'static,
 ) {
-    let mut simulation = Simulation::new(1, Preset::ConnectX6.parameters(), Delivery::Whole);
+    let mut simulation =
+        FabricSimulation::new(1, NetworkPreset::ConnectX6.parameters(), Delivery::Whole);
     let nodes = [simulation.add_node(32 << 20)];
-    let [one, other] = [0, 1].map(|client| Counting::new(simulation.endpoint(client)));
-    let compute_node = || Arc::new(ComputeNode::new(options.clone()));
+    let [one, other] = [0, 1].map(|client| CountingEndpoint::new(simulation.endpoint(client)));
+    let compute_node = || Arc::new(RolexComputeNode::new(options.clone()));
     let (node, other_node) = (compute_node(), compute_node());
     simulation.spawn(0, async move {
         let keys = keys();
@@ -96,7 +99,7 @@ fn run_with<F: Future<Output = ()> + 'static>(
 }
 
 /// Checks that all reads were of leaves, and returns their number.
-fn leaves(cost: &Cost) -> u64 {
+fn leaves(cost: &VerbCost) -> u64 {
     assert!(cost.reads.iter().all(|&read| read == LEAF), "{cost:?}");
     cost.reads.len() as u64
 }
@@ -247,30 +250,39 @@ fn all_that_a_compute_node_keeps_counts() {
 #[test]
 fn each_step_from_rolex_to_chime_reads_less_of_a_leaf() {
     let step = |leaves, metadata| {
-        let shape = Shape {
+        let shape = PoolIndexShape {
             metadata,
             validation: Validation::Fences,
-            ..Shape::default()
+            ..PoolIndexShape::default()
         };
         let geometry = Geometry::new(shape).expect("sizes");
-        Options {
+        RolexOptions {
             geometry,
             leaves,
-            ..Options::default()
+            ..RolexOptions::default()
         }
     };
-    let tables = |vacancy_piggyback| Leaves::Hopscotch { vacancy_piggyback };
+    let tables = |vacancy_piggyback| RolexLeafKind::Hopscotch { vacancy_piggyback };
     let steps = [
-        ("ROLEX", step(Leaves::Arrays, Metadata::Single)),
-        ("+ hopscotch leaf", step(tables(false), Metadata::Single)),
-        ("+ vacancy piggyback", step(tables(true), Metadata::Single)),
+        (
+            "ROLEX",
+            step(RolexLeafKind::Arrays, LeafMetadataPosition::Single),
+        ),
+        (
+            "+ hopscotch leaf",
+            step(tables(false), LeafMetadataPosition::Single),
+        ),
+        (
+            "+ vacancy piggyback",
+            step(tables(true), LeafMetadataPosition::Single),
+        ),
         (
             "+ replicated metadata",
-            step(tables(true), Metadata::Replicated),
+            step(tables(true), LeafMetadataPosition::Replicated),
         ),
     ];
     for (name, options) in steps {
-        let layout = nearfield_pool::layout::LeafLayout::new(options.geometry);
+        let layout = nearfield_pool::layout::PoolLeafLayout::new(options.geometry);
         let leaves = options.leaves;
         run_with(options, async move |keys, client, _| {
             let cost = mean_costs(&keys, &client).await;
@@ -279,8 +291,8 @@ fn each_step_from_rolex_to_chime_reads_less_of_a_leaf() {
             let neighborhood = homes.sum::<usize>() as f64 / 64.0;
             // 35 ranks are in this many leaves, full ones or three quarters full.
             let (leaf, entry, count) = match leaves {
-                Leaves::Arrays => (1114.0, 1114.0, 1.0 + 34.0 / 64.0),
-                Leaves::Hopscotch { .. } => (neighborhood, 19.0, 1.0 + 34.0 / 48.0),
+                RolexLeafKind::Arrays => (1114.0, 1114.0, 1.0 + 34.0 / 64.0),
+                RolexLeafKind::Hopscotch { .. } => (neighborhood, 19.0, 1.0 + 34.0 / 48.0),
             };
             assert!(near(cost.search_read, count * leaf), "{name}");
             assert!(near(cost.update_read, count * leaf + leaf), "{name}");
@@ -293,14 +305,14 @@ fn each_step_from_rolex_to_chime_reads_less_of_a_leaf() {
             // The bytes besides the search.
             let insert = cost.insert_read - cost.search_read;
             match leaves {
-                Leaves::Arrays => {}
-                Leaves::Hopscotch {
+                RolexLeafKind::Arrays => {}
+                RolexLeafKind::Hopscotch {
                     vacancy_piggyback: false,
                 } => {
                     let whole = layout.whole().wire_bytes() as f64;
                     assert!((whole..whole * 1.05).contains(&insert), "{name}");
                 }
-                Leaves::Hopscotch { .. } => {
+                RolexLeafKind::Hopscotch { .. } => {
                     assert!((leaf..leaf * 1.6).contains(&insert), "{name}: {insert}");
                 }
             }

@@ -1,12 +1,12 @@
 //! Tests that ROLEX holds the entries of a `BTreeMap` after any load, and that its scans return
 //! them.
 
-use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
+use nearfield_fabric::transport::sim::{Delivery, FabricSimulation, SimEndpoint};
 use nearfield_fabric::{GlobalAddress, NodeId};
-use nearfield_hardware::network::Preset;
-use nearfield_pool::layout::{Geometry, Metadata, Shape};
-use nearfield_pool::rivals::rolex::{ComputeNode, Leaves, Options, Rolex};
-use nearfield_pool::{Entry, PoolError, PoolIndex};
+use nearfield_hardware::network::NetworkPreset;
+use nearfield_pool::layout::{Geometry, LeafMetadataPosition, PoolIndexShape};
+use nearfield_pool::rivals::rolex::{Rolex, RolexComputeNode, RolexLeafKind, RolexOptions};
+use nearfield_pool::{Entry, PoolError, PoolIndexClient};
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -17,37 +17,38 @@ use std::sync::Arc;
 
 const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
 
-fn options(change: impl Fn(&mut Shape), error: u32) -> Options {
-    let mut shape = Shape {
+fn options(change: impl Fn(&mut PoolIndexShape), error: u32) -> RolexOptions {
+    let mut shape = PoolIndexShape {
         leaf_span: 16,
-        ..Shape::default()
+        ..PoolIndexShape::default()
     };
     change(&mut shape);
-    Options {
+    RolexOptions {
         geometry: Geometry::new(shape).expect("sizes"),
         error,
-        ..Options::default()
+        ..RolexOptions::default()
     }
 }
 
 /// Returns the same with leaves that are hash tables.
-fn tables(options: Options, vacancy_piggyback: bool) -> Options {
-    let leaves = Leaves::Hopscotch { vacancy_piggyback };
-    Options { leaves, ..options }
+fn tables(options: RolexOptions, vacancy_piggyback: bool) -> RolexOptions {
+    let leaves = RolexLeafKind::Hopscotch { vacancy_piggyback };
+    RolexOptions { leaves, ..options }
 }
 
-fn compute_node(options: &Options) -> Arc<ComputeNode> {
-    Arc::new(ComputeNode::new(options.clone()))
+fn compute_node(options: &RolexOptions) -> Arc<RolexComputeNode> {
+    Arc::new(RolexComputeNode::new(options.clone()))
 }
 
-fn simulation(seed: u64, delivery: Delivery) -> (Simulation, [NodeId; 2]) {
-    let mut simulation = Simulation::new(seed, Preset::ConnectX6.parameters(), delivery);
+fn simulation(seed: u64, delivery: Delivery) -> (FabricSimulation, [NodeId; 2]) {
+    let mut simulation =
+        FabricSimulation::new(seed, NetworkPreset::ConnectX6.parameters(), delivery);
     let nodes = [simulation.add_node(32 << 20), simulation.add_node(32 << 20)];
     (simulation, nodes)
 }
 
 /// Returns the key of a number: of 8 bytes or more, its last ones, behind zeros or `common`.
-fn key(number: u64, options: &Options, common: u8) -> Vec<u8> {
+fn key(number: u64, options: &RolexOptions, common: u8) -> Vec<u8> {
     let length = options.geometry.shape().key_bytes;
     let mut key = vec![common; length];
     let number = (number + 1).to_be_bytes();
@@ -58,7 +59,7 @@ fn key(number: u64, options: &Options, common: u8) -> Vec<u8> {
 
 /// Compares random operations of one client with a `BTreeMap`, after some of the keys were loaded:
 /// those from `loaded` that are divisible by 3.
-fn model(seed: u64, options: Options, common: u8, keys: u64, loaded: std::ops::Range<u64>) {
+fn model(seed: u64, options: RolexOptions, common: u8, keys: u64, loaded: std::ops::Range<u64>) {
     let (mut simulation, nodes) = simulation(seed, Delivery::Whole);
     let endpoint = simulation.endpoint(0);
     let value_bytes = options.geometry.shape().value_bytes;
@@ -122,20 +123,21 @@ fn it_holds_what_a_map_holds() {
 #[test]
 fn hash_tables_hold_what_a_map_holds() {
     let figure = |metadata| {
-        let change = |shape: &mut Shape| (shape.leaf_span, shape.metadata) = (64, metadata);
+        let change =
+            |shape: &mut PoolIndexShape| (shape.leaf_span, shape.metadata) = (64, metadata);
         options(change, 16)
     };
-    let small = |shape: &mut Shape| (shape.leaf_span, shape.neighborhood) = (5, 3);
+    let small = |shape: &mut PoolIndexShape| (shape.leaf_span, shape.neighborhood) = (5, 3);
     seeds::each(2, |seed| {
         for loaded in [0..400, 130..170, 0..0] {
-            let single = figure(Metadata::Single);
+            let single = figure(LeafMetadataPosition::Single);
             model(seed, tables(single.clone(), false), 0, 400, loaded.clone());
             model(seed, tables(single, true), 0, 400, loaded.clone());
-            let replicated = figure(Metadata::Replicated);
+            let replicated = figure(LeafMetadataPosition::Replicated);
             model(seed, tables(replicated, true), 0, 400, loaded.clone());
             model(seed, tables(options(small, 1), true), 0, 200, loaded);
         }
-        let long = |shape: &mut Shape| (shape.key_bytes, shape.value_bytes) = (20, 40);
+        let long = |shape: &mut PoolIndexShape| (shape.key_bytes, shape.value_bytes) = (20, 40);
         model(seed, tables(options(long, 4), true), 7, 1000, 0..1000);
     });
 }
@@ -143,14 +145,14 @@ fn hash_tables_hold_what_a_map_holds() {
 #[test]
 fn keys_of_other_lengths_are_told_apart_by_bytes_that_models_do_not_know() {
     seeds::each(3, |seed| {
-        let long = |shape: &mut Shape| (shape.key_bytes, shape.value_bytes) = (20, 40);
+        let long = |shape: &mut PoolIndexShape| (shape.key_bytes, shape.value_bytes) = (20, 40);
         // All keys have one prefix: one vertical line.
         model(seed, options(long, 4), 7, 1000, 0..1000);
         // Some keys have one prefix: the last two bytes are no part of it.
-        let longer = |shape: &mut Shape| shape.key_bytes = 10;
+        let longer = |shape: &mut PoolIndexShape| shape.key_bytes = 10;
         let spread = options(longer, 16);
         model(seed, spread, 0, 1000, 0..1000);
-        let short = |shape: &mut Shape| (shape.key_bytes, shape.value_bytes) = (3, 0);
+        let short = |shape: &mut PoolIndexShape| (shape.key_bytes, shape.value_bytes) = (3, 0);
         model(seed, options(short, 16), 0, 1000, 0..1000);
     });
 }
@@ -158,7 +160,7 @@ fn keys_of_other_lengths_are_told_apart_by_bytes_that_models_do_not_know() {
 #[test]
 fn a_key_among_many_of_its_prefix_is_found_by_bisection() {
     let (mut simulation, nodes) = simulation(1, Delivery::Whole);
-    let endpoint = nearfield_fabric::count::Counting::new(simulation.endpoint(0));
+    let endpoint = nearfield_fabric::count::CountingEndpoint::new(simulation.endpoint(0));
     simulation.spawn(0, async move {
         let options = options(|shape| shape.key_bytes = 16, 16);
         let entries = (0..16_000).map(|number| (key(2 * number, &options, 1), [5; 8]));
@@ -216,7 +218,7 @@ fn what_is_no_entry_or_no_index_is_refused() {
         assert!(load(vec![([0; 8], value())]).await.is_err());
 
         // None of these has created an index.
-        let open = |options: &Options| {
+        let open = |options: &RolexOptions| {
             let node = compute_node(options);
             Rolex::open(endpoint.clone(), &nodes, ROOT, node).expect("opened")
         };
@@ -224,7 +226,7 @@ fn what_is_no_entry_or_no_index_is_refused() {
         assert_eq!(open(&options).get(&[1; 8]).await, Err(none.clone()));
         let rolex = load(vec![([1; 8], value())]).await.expect("one entry");
         assert_eq!(open(&options).get(&[1; 8]).await, Ok(Some(value())));
-        let other = Options {
+        let other = RolexOptions {
             error: 8,
             ..options.clone()
         };
@@ -251,7 +253,8 @@ fn what_is_no_entry_or_no_index_is_refused() {
 
 #[test]
 fn a_node_without_memory_refuses_a_synonym_and_keeps_what_is_there() {
-    let mut simulation = Simulation::new(1, Preset::ConnectX6.parameters(), Delivery::Whole);
+    let mut simulation =
+        FabricSimulation::new(1, NetworkPreset::ConnectX6.parameters(), Delivery::Whole);
     let nodes = [simulation.add_node(1 << 16)];
     let endpoint = simulation.endpoint(0);
     simulation.spawn(0, async move {
@@ -294,7 +297,8 @@ fn scans_are_complete_while_others_insert_and_remove() {
             0 => options(|shape| (shape.leaf_span, shape.neighborhood) = (4, 4), 2),
             1 => tables(options(|shape| shape.leaf_span = 16, 2), true),
             _ => {
-                let small = |shape: &mut Shape| (shape.leaf_span, shape.neighborhood) = (8, 3);
+                let small =
+                    |shape: &mut PoolIndexShape| (shape.leaf_span, shape.neighborhood) = (8, 3);
                 tables(options(small, 2), true)
             }
         };
@@ -355,10 +359,10 @@ fn scans_are_complete_while_others_insert_and_remove() {
 }
 
 fn open(
-    simulation: &Simulation,
+    simulation: &FabricSimulation,
     client: u32,
     nodes: &[NodeId],
-    options: &Options,
+    options: &RolexOptions,
 ) -> Rolex<SimEndpoint> {
     let endpoint = simulation.endpoint(client);
     Rolex::open(endpoint, nodes, ROOT, compute_node(options)).expect("opened")

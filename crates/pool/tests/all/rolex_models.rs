@@ -1,11 +1,11 @@
 //! Tests that lines predict the rank of each key, loaded or not, with no more than their error.
 
-use nearfield_pool::rivals::rolex::{Models, Trainer};
+use nearfield_pool::rivals::rolex::{Models, RolexModelTrainer};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 fn train(error: u32, prefixes: &[u64]) -> Models {
-    let mut trainer = Trainer::new(error);
+    let mut trainer = RolexModelTrainer::new(error);
     prefixes.iter().for_each(|&prefix| trainer.push(prefix));
     trainer.finish()
 }

@@ -1,15 +1,20 @@
 //! Tests of ROLEX over a simulated fabric that tears verbs: its operations are linearizable, and
 //! the tests find faults of endpoints.
 
-use crate::numbers::{Numbers, ROOT, fabric};
-use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
-use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
-use nearfield_fabric_testkit::{Fault, Faulty, Interference, Plan, Planted, System, check, run};
-use nearfield_hardware::network::Preset;
+use crate::numbers::{NumberKeyIndex, ROOT, fabric};
+use nearfield_fabric::transport::sim::{Delivery, FabricSimulation, SimEndpoint};
+use nearfield_fabric::{Endpoint, FabricError, FabricVerb, GlobalAddress, NodeId};
+use nearfield_fabric_testkit::{
+    FaultInterference, FaultySimEndpoint, Interference, RemoteIndexFactory, RemoteRunPlan,
+    SimEndpointFault, check, run,
+};
+use nearfield_hardware::network::NetworkPreset;
 use nearfield_pool::layout::versions::Objects;
-use nearfield_pool::layout::{Geometry, Metadata, Shape};
-use nearfield_pool::rivals::rolex::{ComputeNode, LeafLayout, Leaves, Options, Rolex};
-use nearfield_pool::{PoolError, PoolIndex};
+use nearfield_pool::layout::{Geometry, LeafMetadataPosition, PoolIndexShape};
+use nearfield_pool::rivals::rolex::{
+    Rolex, RolexComputeNode, RolexLeafKind, RolexLeafLayout, RolexOptions,
+};
+use nearfield_pool::{PoolError, PoolIndexClient};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -19,40 +24,44 @@ const LOADED: u64 = 60;
 
 /// Returns leaves that are so small that a few dozens of keys need many, and the sixth key of a
 /// leaf a second synonym.
-fn small(value_bytes: usize) -> Options {
-    let shape = Shape {
+fn small(value_bytes: usize) -> RolexOptions {
+    let shape = PoolIndexShape {
         leaf_span: 4,
         neighborhood: 4,
         value_bytes,
-        ..Shape::default()
+        ..PoolIndexShape::default()
     };
-    Options {
+    RolexOptions {
         geometry: Geometry::new(shape).expect("sizes"),
         error: 1,
-        ..Options::default()
+        ..RolexOptions::default()
     }
 }
 
 /// Returns leaves that are hash tables, in which entries are moved.
-fn tables(value_bytes: usize, vacancy_piggyback: bool, metadata: Metadata) -> Options {
-    let shape = Shape {
+fn tables(
+    value_bytes: usize,
+    vacancy_piggyback: bool,
+    metadata: LeafMetadataPosition,
+) -> RolexOptions {
+    let shape = PoolIndexShape {
         leaf_span: 8,
         neighborhood: 4,
         value_bytes,
         metadata,
-        ..Shape::default()
+        ..PoolIndexShape::default()
     };
-    Options {
+    RolexOptions {
         geometry: Geometry::new(shape).expect("sizes"),
-        leaves: Leaves::Hopscotch { vacancy_piggyback },
+        leaves: RolexLeafKind::Hopscotch { vacancy_piggyback },
         error: 1,
-        ..Options::default()
+        ..RolexOptions::default()
     }
 }
 
 /// The keys that the numbers of a plan stand for.
 #[derive(Clone, Copy, Debug)]
-enum Keys {
+enum RolexTestKeys {
     /// Keys that were loaded, in several leaves, and were removed since.
     Loaded,
     /// Keys between two that were loaded.
@@ -61,34 +70,34 @@ enum Keys {
     Outside,
 }
 
-impl Keys {
+impl RolexTestKeys {
     fn key(self, number: u64) -> [u8; 8] {
         let key = match self {
-            Keys::Loaded => (20 + number) * STEP,
-            Keys::Inserted => 20 * STEP + 1 + number,
-            Keys::Outside if number.is_multiple_of(2) => 1 + number,
-            Keys::Outside => LOADED * STEP + 1 + number,
+            RolexTestKeys::Loaded => (20 + number) * STEP,
+            RolexTestKeys::Inserted => 20 * STEP + 1 + number,
+            RolexTestKeys::Outside if number.is_multiple_of(2) => 1 + number,
+            RolexTestKeys::Outside => LOADED * STEP + 1 + number,
         };
         key.to_be_bytes()
     }
 }
 
-struct Learned {
-    options: Options,
-    keys: Keys,
-    wrong: Wrong,
+struct RolexIndexFactory {
+    options: RolexOptions,
+    keys: RolexTestKeys,
+    wrong: RolexEndpointFault,
     /// Number of keys of a plan, which the index must not have initially.
     plan_keys: u64,
     /// The compute node of all clients, if they share one.
-    shared: Option<RefCell<Arc<ComputeNode>>>,
+    shared: Option<RefCell<Arc<RolexComputeNode>>>,
 }
 
-impl Learned {
-    fn new(keys: Keys, plan: &Plan) -> Learned {
-        Learned {
+impl RolexIndexFactory {
+    fn new(keys: RolexTestKeys, plan: &RemoteRunPlan) -> RolexIndexFactory {
+        RolexIndexFactory {
             options: small(8),
             keys,
-            wrong: Wrong::Fault(Fault::None),
+            wrong: RolexEndpointFault::Fault(SimEndpointFault::None),
             plan_keys: plan.keys,
             shared: None,
         }
@@ -97,31 +106,31 @@ impl Learned {
 
 /// A fault of the endpoint with which the index must fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wrong {
+enum RolexEndpointFault {
     /// A fault for any index.
-    Fault(Fault),
+    Fault(SimEndpointFault),
     /// A leaf refers to its synonym before that is written.
     SynonymLast,
     /// A reader does not detect that a leaf was written during its read.
     Blind,
 }
 
-struct Way {
-    wrong: Wrong,
-    planted: Planted,
-    leaves: LeafLayout,
+struct RolexInterference {
+    wrong: RolexEndpointFault,
+    planted: FaultInterference,
+    leaves: RolexLeafLayout,
 }
 
-impl Way {
-    fn new(wrong: Wrong, options: &Options) -> Way {
+impl RolexInterference {
+    fn new(wrong: RolexEndpointFault, options: &RolexOptions) -> RolexInterference {
         let fault = match wrong {
-            Wrong::Fault(fault) => fault,
-            Wrong::SynonymLast | Wrong::Blind => Fault::None,
+            RolexEndpointFault::Fault(fault) => fault,
+            RolexEndpointFault::SynonymLast | RolexEndpointFault::Blind => SimEndpointFault::None,
         };
-        Way {
+        RolexInterference {
             wrong,
-            planted: Planted::new(fault),
-            leaves: LeafLayout::new(options.geometry),
+            planted: FaultInterference::new(fault),
+            leaves: RolexLeafLayout::new(options.geometry),
         }
     }
 
@@ -140,22 +149,22 @@ impl Way {
     }
 }
 
-impl Interference for Way {
+impl Interference for RolexInterference {
     async fn post(
         &self,
         endpoint: &SimEndpoint,
-        verbs: &mut [Verb<'_>],
+        verbs: &mut [FabricVerb<'_>],
     ) -> Result<(), FabricError> {
-        if self.wrong == Wrong::SynonymLast
-            && let [Verb::Write { .. }, _, _] = verbs
+        if self.wrong == RolexEndpointFault::SynonymLast
+            && let [FabricVerb::Write { .. }, _, _] = verbs
         {
             // The write is later by a round trip, as if the two were on two nodes.
             endpoint.post(&mut verbs[1..2]).await?;
         }
         self.planted.post(endpoint, verbs).await?;
-        if self.wrong == Wrong::Blind {
+        if self.wrong == RolexEndpointFault::Blind {
             for verb in verbs {
-                if let Verb::Read { into, .. } = verb {
+                if let FabricVerb::Read { into, .. } = verb {
                     self.blind(into);
                 }
             }
@@ -177,8 +186,8 @@ impl Interference for Way {
     }
 }
 
-impl System for Learned {
-    type Index = Numbers<Rolex<Faulty<Way>>>;
+impl RemoteIndexFactory for RolexIndexFactory {
+    type Index = NumberKeyIndex<Rolex<FaultySimEndpoint<RolexInterference>>>;
 
     fn create(
         &self,
@@ -186,9 +195,9 @@ impl System for Learned {
         nodes: Vec<NodeId>,
     ) -> impl Future<Output = Result<(), FabricError>> + 'static {
         let (keys, plan_keys) = (self.keys, self.plan_keys);
-        let node = Arc::new(ComputeNode::new(self.options.clone()));
+        let node = Arc::new(RolexComputeNode::new(self.options.clone()));
         if let Some(shared) = &self.shared {
-            *shared.borrow_mut() = Arc::new(ComputeNode::new(self.options.clone()));
+            *shared.borrow_mut() = Arc::new(RolexComputeNode::new(self.options.clone()));
         }
         let value = vec![1; self.options.geometry.shape().value_bytes];
         let entries = (1..=LOADED).map(move |key| ((key * STEP).to_be_bytes(), value.clone()));
@@ -207,52 +216,57 @@ impl System for Learned {
         endpoint: SimEndpoint,
     ) -> impl Future<Output = Result<Self::Index, FabricError>> + 'static {
         let nodes = endpoint.nodes();
-        let endpoint = Faulty::new(endpoint, Way::new(self.wrong, &self.options));
+        let endpoint =
+            FaultySimEndpoint::new(endpoint, RolexInterference::new(self.wrong, &self.options));
         let node = match &self.shared {
             Some(shared) => Arc::clone(&shared.borrow()),
-            None => Arc::new(ComputeNode::new(self.options.clone())),
+            None => Arc::new(RolexComputeNode::new(self.options.clone())),
         };
         let (keys, value_bytes) = (self.keys, self.options.geometry.shape().value_bytes);
         async move {
             let rolex = Rolex::open(endpoint, &nodes, ROOT, node).map_err(fabric)?;
             let key = move |number| keys.key(number).to_vec();
-            Ok(Numbers::new(rolex, value_bytes, key, fabric))
+            Ok(NumberKeyIndex::new(rolex, value_bytes, key, fabric))
         }
     }
 }
 
 #[test]
 fn operations_are_linearizable_while_synonyms_are_added() {
-    let plan = Plan {
+    let plan = RemoteRunPlan {
         nodes: 2,
         operations: 20,
         keys: 20,
         updating: 0.3,
-        ..Plan::default()
+        ..RemoteRunPlan::default()
     };
-    for keys in [Keys::Inserted, Keys::Outside] {
-        check(100, &plan, &Learned::new(keys, &plan));
+    for keys in [RolexTestKeys::Inserted, RolexTestKeys::Outside] {
+        check(100, &plan, &RolexIndexFactory::new(keys, &plan));
     }
     // Checks a compute node that has room for few synonyms, and one that all clients share.
-    let mut system = Learned::new(Keys::Inserted, &plan);
+    let mut system = RolexIndexFactory::new(RolexTestKeys::Inserted, &plan);
     system.options.cache_bytes = 200;
     check(50, &plan, &system);
-    let mut system = Learned::new(Keys::Inserted, &plan);
-    system.shared = Some(RefCell::new(Arc::new(ComputeNode::new(small(8)))));
+    let mut system = RolexIndexFactory::new(RolexTestKeys::Inserted, &plan);
+    system.shared = Some(RefCell::new(Arc::new(RolexComputeNode::new(small(8)))));
     check(50, &plan, &system);
 }
 
 #[test]
 fn operations_on_few_keys_are_linearizable() {
-    let plan = Plan {
+    let plan = RemoteRunPlan {
         updating: 0.3,
-        ..Plan::default()
+        ..RemoteRunPlan::default()
     };
-    for keys in [Keys::Loaded, Keys::Inserted, Keys::Outside] {
-        check(100, &plan, &Learned::new(keys, &plan));
-        let system = Learned {
+    for keys in [
+        RolexTestKeys::Loaded,
+        RolexTestKeys::Inserted,
+        RolexTestKeys::Outside,
+    ] {
+        check(100, &plan, &RolexIndexFactory::new(keys, &plan));
+        let system = RolexIndexFactory {
             options: small(96),
-            ..Learned::new(keys, &plan)
+            ..RolexIndexFactory::new(keys, &plan)
         };
         check(50, &plan, &system);
     }
@@ -260,33 +274,33 @@ fn operations_on_few_keys_are_linearizable() {
 
 #[test]
 fn operations_on_hash_tables_are_linearizable() {
-    let few = Plan {
+    let few = RemoteRunPlan {
         updating: 0.3,
-        ..Plan::default()
+        ..RemoteRunPlan::default()
     };
-    let many = Plan {
+    let many = RemoteRunPlan {
         nodes: 2,
         operations: 20,
         keys: 24,
         updating: 0.3,
-        ..Plan::default()
+        ..RemoteRunPlan::default()
     };
     let steps = [
-        tables(8, false, Metadata::Single),
-        tables(8, true, Metadata::Single),
-        tables(8, true, Metadata::Replicated),
-        tables(96, true, Metadata::Replicated),
+        tables(8, false, LeafMetadataPosition::Single),
+        tables(8, true, LeafMetadataPosition::Single),
+        tables(8, true, LeafMetadataPosition::Replicated),
+        tables(96, true, LeafMetadataPosition::Replicated),
     ];
     for options in steps {
         for (keys, plan) in [
-            (Keys::Loaded, &few),
-            (Keys::Outside, &few),
-            (Keys::Inserted, &many),
+            (RolexTestKeys::Loaded, &few),
+            (RolexTestKeys::Outside, &few),
+            (RolexTestKeys::Inserted, &many),
         ] {
             let options = options.clone();
-            let system = Learned {
+            let system = RolexIndexFactory {
                 options,
-                ..Learned::new(keys, plan)
+                ..RolexIndexFactory::new(keys, plan)
             };
             check(50, plan, &system);
         }
@@ -295,34 +309,37 @@ fn operations_on_hash_tables_are_linearizable() {
 
 #[test]
 fn faults_are_found() {
-    let few = Plan {
+    let few = RemoteRunPlan {
         keys: 6,
         updating: 0.3,
-        ..Plan::default()
+        ..RemoteRunPlan::default()
     };
-    let many = Plan {
+    let many = RemoteRunPlan {
         keys: 20,
         operations: 20,
         updating: 0.3,
-        ..Plan::default()
+        ..RemoteRunPlan::default()
     };
     let faults = [
-        (Wrong::Fault(Fault::NoLocks), &few),
-        (Wrong::Fault(Fault::LastFirst), &few),
-        (Wrong::SynonymLast, &many),
-        (Wrong::Fault(Fault::Forgets), &few),
-        (Wrong::Blind, &few),
+        (RolexEndpointFault::Fault(SimEndpointFault::NoLocks), &few),
+        (RolexEndpointFault::Fault(SimEndpointFault::LastFirst), &few),
+        (RolexEndpointFault::SynonymLast, &many),
+        (RolexEndpointFault::Fault(SimEndpointFault::Forgets), &few),
+        (RolexEndpointFault::Blind, &few),
     ];
     for (wrong, plan) in faults {
-        for options in [small(96), tables(96, true, Metadata::Replicated)] {
-            if wrong == Wrong::Blind && options.leaves != Leaves::Arrays {
+        for options in [
+            small(96),
+            tables(96, true, LeafMetadataPosition::Replicated),
+        ] {
+            if wrong == RolexEndpointFault::Blind && options.leaves != RolexLeafKind::Arrays {
                 continue;
             }
             let leaves = options.leaves;
-            let system = Learned {
+            let system = RolexIndexFactory {
                 wrong,
                 options,
-                ..Learned::new(Keys::Inserted, plan)
+                ..RolexIndexFactory::new(RolexTestKeys::Inserted, plan)
             };
             let failure = (0..500).find_map(|seed| run(seed, plan, &system).err());
             assert!(failure.is_some(), "{wrong:?}, {leaves:?}");
@@ -332,10 +349,10 @@ fn faults_are_found() {
 
 #[test]
 fn fabrics_that_tear_within_lines_are_refused() {
-    let network = Preset::ConnectX6.parameters();
-    let mut simulation = Simulation::new(1, network, Delivery::TornWords);
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(1, network, Delivery::TornWords);
     let nodes = [simulation.add_node(1 << 20)];
-    let node = Arc::new(ComputeNode::new(Options::default()));
+    let node = Arc::new(RolexComputeNode::new(RolexOptions::default()));
     let refused = Rolex::open(simulation.endpoint(0), &nodes, ROOT, node);
     assert!(matches!(refused, Err(PoolError::Lines { atomic: 8 })));
 }

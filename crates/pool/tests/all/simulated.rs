@@ -4,12 +4,14 @@
 use crate::numbers::ROOT;
 use crate::trees::{SmallTrees, chime, compute_node, key, nearfield, small};
 use nearfield_fabric::Endpoint;
-use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
-use nearfield_fabric_testkit::{Fault, Plan, Report, check, each_seed, run};
-use nearfield_hardware::network::Preset;
-use nearfield_pool::chime::{Locks, Options, Tree};
-use nearfield_pool::layout::{Arrangement, Metadata, Shape, Validation};
-use nearfield_pool::{PoolError, PoolIndex};
+use nearfield_fabric::transport::sim::{Delivery, FabricSimulation, SimEndpoint};
+use nearfield_fabric_testkit::{
+    RemoteRunPlan, RemoteRunReport, SimEndpointFault, check, each_seed, run,
+};
+use nearfield_hardware::network::NetworkPreset;
+use nearfield_pool::chime::{ChimeLockKind, ChimeOptions, ChimeTree};
+use nearfield_pool::layout::{Arrangement, LeafMetadataPosition, PoolIndexShape, Validation};
+use nearfield_pool::{PoolError, PoolIndexClient};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -23,10 +25,10 @@ use std::sync::Arc;
 use std::task::Poll;
 
 /// Returns all steps from Sherman to CHIME, and ours.
-fn steps() -> Vec<Options> {
-    let (sherman, chime) = (Options::sherman(), chime());
-    let fences = |metadata, vacancy_bitmap| Options {
-        shape: Shape {
+fn steps() -> Vec<ChimeOptions> {
+    let (sherman, chime) = (ChimeOptions::sherman(), chime());
+    let fences = |metadata, vacancy_bitmap| ChimeOptions {
+        shape: PoolIndexShape {
             metadata,
             validation: Validation::Fences,
             ..small()
@@ -36,18 +38,18 @@ fn steps() -> Vec<Options> {
         ..chime
     };
     vec![
-        Options {
-            shape: Shape {
+        ChimeOptions {
+            shape: PoolIndexShape {
                 arrangement: Arrangement::Unordered,
                 ..small()
             },
             cache_bytes: 1 << 20,
             ..sherman
         },
-        fences(Metadata::Single, false),
-        fences(Metadata::Single, true),
-        fences(Metadata::Replicated, true),
-        Options {
+        fences(LeafMetadataPosition::Single, false),
+        fences(LeafMetadataPosition::Single, true),
+        fences(LeafMetadataPosition::Replicated, true),
+        ChimeOptions {
             hotspot_bytes: 0,
             ..chime
         },
@@ -58,19 +60,19 @@ fn steps() -> Vec<Options> {
 
 #[test]
 fn operations_are_linearizable_while_nodes_are_divided() {
-    let plan = Plan {
+    let plan = RemoteRunPlan {
         nodes: 2,
         node_bytes: 4 << 20,
         operations: 30,
         keys: 40,
-        ..Plan::default()
+        ..RemoteRunPlan::default()
     };
     for options in steps() {
         check(100, &plan, &SmallTrees::new(options));
     }
     // The cache has room for no node, or for few.
     for cache_bytes in [0, 2000] {
-        let options = Options {
+        let options = ChimeOptions {
             cache_bytes,
             hotspot_bytes: 0,
             ..chime()
@@ -81,10 +83,10 @@ fn operations_are_linearizable_while_nodes_are_divided() {
 
 #[test]
 fn operations_on_few_keys_are_linearizable() {
-    let plan = Plan {
+    let plan = RemoteRunPlan {
         node_bytes: 4 << 20,
         keys: 3,
-        ..Plan::default()
+        ..RemoteRunPlan::default()
     };
     for options in steps() {
         check(100, &plan, &SmallTrees::new(options));
@@ -103,7 +105,7 @@ fn keys_that_are_overwritten_without_being_read_are_the_right_ones() {
         (6, 30, 0.2, 0.5),
         (60, 60, 0.4, 0.4),
     ] {
-        let plan = Plan {
+        let plan = RemoteRunPlan {
             nodes: 2,
             node_bytes: 4 << 20,
             keys,
@@ -112,16 +114,16 @@ fn keys_that_are_overwritten_without_being_read_are_the_right_ones() {
             updating: 0.7,
             overwriting: 0.8,
             dying,
-            ..Plan::default()
+            ..RemoteRunPlan::default()
         };
         check(100, &plan, &SmallTrees::new(nearfield()));
         // Checks leaves of many lines.
-        let shape = Shape {
+        let shape = PoolIndexShape {
             leaf_span: 64,
             neighborhood: 8,
             ..nearfield().shape
         };
-        let options = Options {
+        let options = ChimeOptions {
             shape,
             ..nearfield()
         };
@@ -132,31 +134,35 @@ fn keys_that_are_overwritten_without_being_read_are_the_right_ones() {
 /// No value is in one line, so that entries are torn wherever they are.
 #[test]
 fn operations_on_long_values_are_linearizable() {
-    let plan = Plan {
+    let plan = RemoteRunPlan {
         node_bytes: 4 << 20,
         keys: 3,
         updating: 0.5,
-        ..Plan::default()
+        ..RemoteRunPlan::default()
     };
     for options in [chime(), nearfield()] {
-        let shape = Shape {
+        let shape = PoolIndexShape {
             value_bytes: 80,
             ..options.shape
         };
-        check(50, &plan, &SmallTrees::new(Options { shape, ..options }));
+        check(
+            50,
+            &plan,
+            &SmallTrees::new(ChimeOptions { shape, ..options }),
+        );
     }
 }
 
 #[test]
 fn the_dead_block_nobody_and_leave_nothing_half_done() {
     for (keys, operations) in [(3, 12), (40, 30)] {
-        let plan = Plan {
+        let plan = RemoteRunPlan {
             nodes: 2,
             node_bytes: 4 << 20,
             operations,
             keys,
             dying: 0.5,
-            ..Plan::default()
+            ..RemoteRunPlan::default()
         };
         check(100, &plan, &SmallTrees::new(nearfield()));
     }
@@ -165,14 +171,14 @@ fn the_dead_block_nobody_and_leave_nothing_half_done() {
 #[test]
 fn operations_are_linearizable_while_nodes_are_merged() {
     for (dying, nodes) in [(0.0, 1), (0.4, 1), (0.0, 2), (0.4, 2)] {
-        let plan = Plan {
+        let plan = RemoteRunPlan {
             nodes,
             node_bytes: 4 << 20,
             operations: 60,
             keys: 60,
             removing: 0.45,
             dying,
-            ..Plan::default()
+            ..RemoteRunPlan::default()
         };
         check(60, &plan, &SmallTrees::new(nearfield()));
     }
@@ -182,17 +188,17 @@ fn operations_are_linearizable_while_nodes_are_merged() {
 fn words_that_are_torn_are_noticed() {
     for options in [chime(), nearfield()] {
         for (keys, operations) in [(3, 12), (40, 30)] {
-            let plan = Plan {
+            let plan = RemoteRunPlan {
                 node_bytes: 4 << 20,
                 operations,
                 keys,
                 delivery: Delivery::TornWords,
-                dying: if options.locks == Locks::Spinning {
+                dying: if options.locks == ChimeLockKind::Spinning {
                     0.0
                 } else {
                     0.3
                 },
-                ..Plan::default()
+                ..RemoteRunPlan::default()
             };
             check(50, &plan, &SmallTrees::new(options));
         }
@@ -201,11 +207,15 @@ fn words_that_are_torn_are_noticed() {
 
 #[test]
 fn faults_are_found() {
-    let plan = Plan {
+    let plan = RemoteRunPlan {
         keys: 6,
-        ..Plan::default()
+        ..RemoteRunPlan::default()
     };
-    for fault in [Fault::NoLocks, Fault::LastFirst, Fault::Forgets] {
+    for fault in [
+        SimEndpointFault::NoLocks,
+        SimEndpointFault::LastFirst,
+        SimEndpointFault::Forgets,
+    ] {
         let system = SmallTrees {
             fault,
             ..SmallTrees::new(chime())
@@ -216,16 +226,16 @@ fn faults_are_found() {
 }
 
 /// Compares random operations of one client with a `BTreeMap`.
-fn model(seed: u64, options: Options, keys: u64, operations: usize) {
-    let network = Preset::ConnectX6.parameters();
-    let mut simulation = Simulation::new(seed, network, Delivery::Whole);
+fn model(seed: u64, options: ChimeOptions, keys: u64, operations: usize) {
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(seed, network, Delivery::Whole);
     let nodes = [simulation.add_node(32 << 20), simulation.add_node(32 << 20)];
     let endpoint = simulation.endpoint(0);
     let value_bytes = options.shape.value_bytes;
     let node = compute_node(options);
     simulation.spawn(0, async move {
         let random = &mut SmallRng::seed_from_u64(seed);
-        let tree = Tree::create(endpoint, &nodes, ROOT, node)
+        let tree = ChimeTree::create(endpoint, &nodes, ROOT, node)
             .await
             .expect("a tree");
         let mut model: BTreeMap<[u8; 8], Vec<u8>> = BTreeMap::new();
@@ -275,11 +285,11 @@ fn it_holds_what_a_map_holds() {
             model(seed, options, 400, 2000);
         }
     }
-    let shape = Shape {
+    let shape = PoolIndexShape {
         value_bytes: 32,
-        ..Shape::default()
+        ..PoolIndexShape::default()
     };
-    let large = Options {
+    let large = ChimeOptions {
         shape,
         cache_bytes: 60_000,
         hotspot_bytes: 20_000,
@@ -293,15 +303,15 @@ fn it_holds_what_a_map_holds() {
 ///
 /// # Panics
 /// If a scan is wrong.
-fn scans_while_others_write(seed: u64, options: Options) -> Report {
+fn scans_while_others_write(seed: u64, options: ChimeOptions) -> RemoteRunReport {
     const KEYS: u64 = 120;
-    let network = Preset::ConnectX6.parameters();
-    let mut simulation = Simulation::new(seed, network, Delivery::Torn);
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(seed, network, Delivery::Torn);
     let nodes = [simulation.add_node(4 << 20), simulation.add_node(4 << 20)];
     let endpoint = simulation.endpoint(0);
     simulation.spawn(0, async move {
         let node = compute_node(options);
-        let tree = Tree::create(endpoint, &nodes, ROOT, node)
+        let tree = ChimeTree::create(endpoint, &nodes, ROOT, node)
             .await
             .expect("a tree");
         for number in (0..KEYS).step_by(2) {
@@ -315,7 +325,7 @@ fn scans_while_others_write(seed: u64, options: Options) -> Report {
         let (endpoint, answered) = (simulation.endpoint(client), Rc::clone(&answered));
         simulation.spawn(client, async move {
             let random = &mut SmallRng::seed_from_u64(seed * 10 + u64::from(client));
-            let tree = Tree::open(endpoint, &nodes, ROOT, compute_node(options))
+            let tree = ChimeTree::open(endpoint, &nodes, ROOT, compute_node(options))
                 .await
                 .expect("a tree");
             for _ in 0..60 {
@@ -347,7 +357,7 @@ fn scans_while_others_write(seed: u64, options: Options) -> Report {
         });
     }
     assert_eq!(simulation.run(), 0, "seed {seed}");
-    return Report {
+    return RemoteRunReport {
         answered: answered.get(),
         unanswered: 0,
     };
@@ -400,26 +410,26 @@ fn scans_leave_nothing_out_and_answer_nothing_twice() {
     // Without the count, scans may miss a key that is moved.
     for options in steps() {
         let moves = options.shape.arrangement != Arrangement::Unordered;
-        let options = Options {
+        let options = ChimeOptions {
             counts_moves: moves,
             ..options
         };
         each_seed(15, |seed| {
-            Ok::<Report, Infallible>(scans_while_others_write(seed, options))
+            Ok::<RemoteRunReport, Infallible>(scans_while_others_write(seed, options))
         });
     }
 }
 
 #[test]
 fn what_is_deleted_takes_no_levels() {
-    let network = Preset::ConnectX6.parameters();
-    let mut simulation = Simulation::new(7, network, Delivery::Whole);
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(7, network, Delivery::Whole);
     let nodes = [simulation.add_node(32 << 20), simulation.add_node(32 << 20)];
     let (endpoint, other) = (simulation.endpoint(0), simulation.endpoint(1));
     simulation.spawn(0, async move {
         let random = &mut SmallRng::seed_from_u64(7);
         let node = compute_node(nearfield());
-        let tree = Tree::create(endpoint, &nodes, ROOT, node)
+        let tree = ChimeTree::create(endpoint, &nodes, ROOT, node)
             .await
             .expect("a tree");
         let level = async || {
@@ -462,23 +472,23 @@ fn records_have_room_for_mergers_in_trees_of_all_sizes() {
         (16, 64, 8, Validation::Fences),
         (128, 8, 1, Validation::Sibling),
     ] {
-        let shape = Shape {
+        let shape = PoolIndexShape {
             leaf_span,
             internal_span,
             value_bytes,
             validation,
-            ..Shape::default()
+            ..PoolIndexShape::default()
         };
-        let options = Options {
+        let options = ChimeOptions {
             shape,
             ..nearfield()
         };
-        let network = Preset::ConnectX6.parameters();
-        let mut simulation = Simulation::new(1, network, Delivery::TornWords);
+        let network = NetworkPreset::ConnectX6.parameters();
+        let mut simulation = FabricSimulation::new(1, network, Delivery::TornWords);
         let nodes = [simulation.add_node(32 << 20)];
         let endpoint = simulation.endpoint(0);
         simulation.spawn(0, async move {
-            let tree = Tree::create(endpoint, &nodes, ROOT, compute_node(options))
+            let tree = ChimeTree::create(endpoint, &nodes, ROOT, compute_node(options))
                 .await
                 .expect("a tree");
             let keys = 0..50 * leaf_span as u64;
@@ -499,12 +509,12 @@ fn records_have_room_for_mergers_in_trees_of_all_sizes() {
 /// once to the merged node, and then to all nodes above: acknowledged writes stay.
 fn merger_dies_at(verb: u64, delivery: Delivery) {
     const KEYS: u64 = 48;
-    let network = Preset::ConnectX6.parameters();
-    let mut simulation = Simulation::new(verb, network, delivery);
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(verb, network, delivery);
     let nodes = [simulation.add_node(2 << 20)];
     let endpoint = simulation.endpoint(0);
     simulation.spawn(0, async move {
-        let tree = Tree::create(endpoint, &nodes, ROOT, compute_node(nearfield()))
+        let tree = ChimeTree::create(endpoint, &nodes, ROOT, compute_node(nearfield()))
             .await
             .expect("a tree");
         for number in 0..KEYS {
@@ -516,7 +526,7 @@ fn merger_dies_at(verb: u64, delivery: Delivery) {
     simulation.kill_at_verb(1, verb);
     let endpoint = simulation.endpoint(1);
     simulation.spawn(1, async move {
-        let tree = Tree::open(endpoint, &nodes, ROOT, compute_node(nearfield()))
+        let tree = ChimeTree::open(endpoint, &nodes, ROOT, compute_node(nearfield()))
             .await
             .expect("a tree");
         for number in (0..KEYS).filter(|number| number % 8 != 0) {
@@ -525,7 +535,7 @@ fn merger_dies_at(verb: u64, delivery: Delivery) {
     });
     let endpoint = simulation.endpoint(2);
     simulation.spawn(2, async move {
-        let tree = Tree::open(endpoint, &nodes, ROOT, compute_node(nearfield()))
+        let tree = ChimeTree::open(endpoint, &nodes, ROOT, compute_node(nearfield()))
             .await
             .expect("a tree");
         // The other client works meanwhile, and a little longer.
@@ -539,7 +549,7 @@ fn merger_dies_at(verb: u64, delivery: Delivery) {
     assert_eq!(simulation.run(), 0, "verb {verb}");
     let endpoint = simulation.endpoint(3);
     simulation.spawn(3, async move {
-        let tree = Tree::open(endpoint, &nodes, ROOT, compute_node(nearfield()))
+        let tree = ChimeTree::open(endpoint, &nodes, ROOT, compute_node(nearfield()))
             .await
             .expect("a tree");
         let found = tree.scan(&key(0), 100).await.expect("done");
@@ -591,8 +601,8 @@ fn number(value: Option<Vec<u8>>) -> Option<u64> {
 fn numbers_of_clients_are_used_again() {
     const CLIENTS: u64 = 4200;
     const KEYS: u64 = 60;
-    let network = Preset::ConnectX6.parameters();
-    let mut simulation = Simulation::new(11, network, Delivery::Whole);
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(11, network, Delivery::Whole);
     let nodes = [simulation.add_node(256 << 20)];
     let endpoint = simulation.endpoint(0);
     let endpoints: Vec<SimEndpoint> = (1..=CLIENTS)
@@ -600,13 +610,13 @@ fn numbers_of_clients_are_used_again() {
         .collect();
     simulation.spawn(0, async move {
         let random = &mut SmallRng::seed_from_u64(11);
-        Tree::create(endpoint.clone(), &nodes, ROOT, compute_node(nearfield()))
+        ChimeTree::create(endpoint.clone(), &nodes, ROOT, compute_node(nearfield()))
             .await
             .expect("a tree");
         // The possible values of each key.
         let mut possible: Vec<Vec<Option<u64>>> = vec![vec![None]; KEYS as usize];
         for (client, endpoint) in (1..).zip(endpoints) {
-            let tree = Tree::open(endpoint, &nodes, ROOT, compute_node(nearfield()))
+            let tree = ChimeTree::open(endpoint, &nodes, ROOT, compute_node(nearfield()))
                 .await
                 .expect("a number");
             let at = random.random_range(0..KEYS);
@@ -631,7 +641,7 @@ fn numbers_of_clients_are_used_again() {
                 None => possible.push(written),
             }
         }
-        let tree = Tree::open(endpoint, &nodes, ROOT, compute_node(nearfield()))
+        let tree = ChimeTree::open(endpoint, &nodes, ROOT, compute_node(nearfield()))
             .await
             .expect("a number");
         for (at, possible) in (0..).zip(possible) {
@@ -645,22 +655,23 @@ fn numbers_of_clients_are_used_again() {
 /// A client that was silent for so long that another has its number continues with a new one.
 #[test]
 fn clients_that_were_stopped_go_on() {
-    let mut simulation = Simulation::new(5, Preset::ConnectX6.parameters(), Delivery::Torn);
+    let mut simulation =
+        FabricSimulation::new(5, NetworkPreset::ConnectX6.parameters(), Delivery::Torn);
     let nodes = [simulation.add_node(256 << 20)];
     let (one, other) = (simulation.endpoint(0), simulation.endpoint(1));
     simulation.spawn(0, async move {
         let lease = match nearfield().locks {
-            Locks::Leased(lease) => lease,
-            Locks::Spinning => panic!("locks have leases"),
+            ChimeLockKind::Leased(lease) => lease,
+            ChimeLockKind::Spinning => panic!("locks have leases"),
         };
-        let stopped = Tree::create(one.clone(), &nodes, ROOT, compute_node(nearfield()))
+        let stopped = ChimeTree::create(one.clone(), &nodes, ROOT, compute_node(nearfield()))
             .await
             .expect("a tree");
         assert_eq!(stopped.insert(&key(1), &[1; 8]).await, Ok(None));
         // All other numbers are taken, and then this client's as well.
         let node = compute_node(nearfield());
         for _ in 0..1024 {
-            Tree::open(other.clone(), &nodes, ROOT, Arc::clone(&node))
+            ChimeTree::open(other.clone(), &nodes, ROOT, Arc::clone(&node))
                 .await
                 .expect("a number");
         }
@@ -676,11 +687,12 @@ fn clients_that_were_stopped_go_on() {
 
 #[test]
 fn what_is_no_key_is_refused() {
-    let mut simulation = Simulation::new(1, Preset::ConnectX6.parameters(), Delivery::Whole);
+    let mut simulation =
+        FabricSimulation::new(1, NetworkPreset::ConnectX6.parameters(), Delivery::Whole);
     let nodes = [simulation.add_node(1 << 20)];
     let endpoint = simulation.endpoint(0);
     simulation.spawn(0, async move {
-        let tree = Tree::create(endpoint, &nodes, ROOT, compute_node(chime()))
+        let tree = ChimeTree::create(endpoint, &nodes, ROOT, compute_node(chime()))
             .await
             .expect("a tree");
         let error = tree.get(b"short").await.expect_err("no key");

@@ -4,19 +4,22 @@
 use nearfield_pool::hopscotch;
 use nearfield_pool::layout::versions::Objects;
 use nearfield_pool::layout::{
-    Arrangement, Geometry, InternalLayout, Leaf, LeafLayout, Metadata, Segments, Shape, Slots,
-    Validation, home,
+    Arrangement, Geometry, InternalLayout, LeafMetadataPosition, LeafSlotRange, NodeSegments,
+    PoolIndexShape, PoolLeaf, PoolLeafLayout, Validation, home,
 };
 use std::collections::BTreeMap;
 
-fn leaf(change: impl Fn(&mut Shape)) -> LeafLayout {
-    let mut shape = Shape::default();
+fn leaf(change: impl Fn(&mut PoolIndexShape)) -> PoolLeafLayout {
+    let mut shape = PoolIndexShape::default();
     change(&mut shape);
-    LeafLayout::new(Geometry::new(shape).expect("the shape is possible"))
+    PoolLeafLayout::new(Geometry::new(shape).expect("the shape is possible"))
 }
 
 /// Returns the number of slots for each length of accesses.
-fn histogram(layout: &LeafLayout, access: impl Fn(usize) -> Segments) -> BTreeMap<usize, usize> {
+fn histogram(
+    layout: &PoolLeafLayout,
+    access: impl Fn(usize) -> NodeSegments,
+) -> BTreeMap<usize, usize> {
     let mut lengths = BTreeMap::new();
     for slot in 0..layout.span() {
         *lengths.entry(access(slot).wire_bytes()).or_default() += 1;
@@ -24,18 +27,18 @@ fn histogram(layout: &LeafLayout, access: impl Fn(usize) -> Segments) -> BTreeMa
     lengths
 }
 
-fn mean(layout: &LeafLayout, access: impl Fn(usize) -> Segments) -> f64 {
+fn mean(layout: &PoolLeafLayout, access: impl Fn(usize) -> NodeSegments) -> f64 {
     let sum: usize = (0..layout.span())
         .map(|slot| access(slot).wire_bytes())
         .sum();
     sum as f64 / layout.span() as f64
 }
 
-fn neighborhood_mean(layout: &LeafLayout) -> f64 {
+fn neighborhood_mean(layout: &PoolLeafLayout) -> f64 {
     mean(layout, |home| layout.neighborhood(home))
 }
 
-fn single_entry_mean(layout: &LeafLayout) -> f64 {
+fn single_entry_mean(layout: &PoolLeafLayout) -> f64 {
     mean(layout, |slot| layout.single_entry(slot))
 }
 
@@ -111,7 +114,9 @@ fn the_leaf_of_sherman() {
     let read = histogram(&layout, |_| layout.neighborhood(0));
     assert_eq!(read, BTreeMap::from([(1132, 64)]));
     // Entries are written with the line's versions if a line begins within them.
-    let written = histogram(&layout, |slot| layout.entries(Slots::new(slot, 1, 64)));
+    let written = histogram(&layout, |slot| {
+        layout.entries(LeafSlotRange::new(slot, 1, 64))
+    });
     assert_eq!(written.keys().copied().collect::<Vec<_>>(), [17, 18]);
 }
 
@@ -184,7 +189,7 @@ fn neighborhoods_and_single_entries_have_the_published_lengths() {
 #[test]
 fn metadata_that_are_not_replicated_are_read_beside() {
     let layout = leaf(|shape| {
-        (shape.metadata, shape.validation) = (Metadata::Single, Validation::Fences);
+        (shape.metadata, shape.validation) = (LeafMetadataPosition::Single, Validation::Fences);
     });
     assert_eq!(layout.groups(), 1);
     let header = layout.replica_bytes();
@@ -199,18 +204,21 @@ fn metadata_that_are_not_replicated_are_read_beside() {
 #[test]
 fn every_read_for_slots_has_them_and_a_replica() {
     for (span, reach) in [(64, 8), (64, 6), (64, 16), (7, 3), (5, 5), (9, 1)] {
-        for metadata in [Metadata::Replicated, Metadata::Single] {
+        for metadata in [
+            LeafMetadataPosition::Replicated,
+            LeafMetadataPosition::Single,
+        ] {
             let layout = leaf(|shape| {
                 (shape.leaf_span, shape.neighborhood) = (span, reach);
                 shape.metadata = metadata;
             });
             for (first, count) in (0..span).flat_map(|first| (1..=span).map(move |n| (first, n))) {
-                let slots = Slots::new(first, count, span);
+                let slots = LeafSlotRange::new(first, count, span);
                 let read = layout.with_metadata(slots);
                 assert!(layout.replica_within(&read).is_some());
                 let written = layout.entries(slots);
                 for slot in slots.iter() {
-                    let entry = layout.entries(Slots::new(slot, 1, span));
+                    let entry = layout.entries(LeafSlotRange::new(slot, 1, span));
                     let entry = entry.iter().next().expect("one segment").decoded();
                     for segments in [&read, &written] {
                         assert!(segments.iter().any(|segment| {
@@ -238,7 +246,10 @@ fn objects_are_walked_from_end_to_end() {
     }
     assert_eq!(walk(&leaf(|_| {})), 8 + 64);
     assert_eq!(walk(&leaf(|shape| shape.neighborhood = 6)), 11 + 64);
-    assert_eq!(walk(&leaf(|shape| shape.metadata = Metadata::Single)), 65);
+    assert_eq!(
+        walk(&leaf(|shape| shape.metadata = LeafMetadataPosition::Single)),
+        65
+    );
     assert_eq!(walk(&InternalLayout::new(Geometry::default())), 65);
 }
 
@@ -262,17 +273,17 @@ fn values_in_a_line_are_found_on_the_wire() {
         (Arrangement::Neighborhood, 1),
         (Arrangement::Neighborhood, 50),
     ] {
-        let shape = Shape {
+        let shape = PoolIndexShape {
             arrangement,
             value_bytes,
-            ..Shape::default()
+            ..PoolIndexShape::default()
         };
-        let layout = LeafLayout::new(Geometry::new(shape).expect("sizes"));
+        let layout = PoolLeafLayout::new(Geometry::new(shape).expect("sizes"));
         let (span, mut alone) = (layout.span(), 0);
         for slot in 0..span {
             let key = [slot as u8 + 1; 8];
-            let mut leaf = Leaf::new(layout);
-            let all = Slots::new(layout.home(&key), span, span);
+            let mut leaf = PoolLeaf::new(layout);
+            let all = LeafSlotRange::new(layout.home(&key), span, span);
             hopscotch::insert(&mut leaf, all, &key, &vec![1; value_bytes]).expect("room");
             let slot = leaf.occupied().next().expect("a key");
             let Some(at) = layout.value_in_a_line(slot) else {
@@ -285,7 +296,7 @@ fn values_in_a_line_are_found_on_the_wire() {
             wire[at..at + value_bytes].fill(2);
             let changed = (0..wire.len()).filter(|&byte| wire[byte] != before[byte]);
             assert_eq!(changed.count(), value_bytes, "nothing but the value");
-            let mut read = Leaf::new(layout);
+            let mut read = PoolLeaf::new(layout);
             read.decode(&layout.whole(), &[&wire]).expect("not torn");
             assert_eq!(read.value(slot), vec![2; value_bytes]);
         }

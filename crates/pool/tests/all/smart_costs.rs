@@ -1,14 +1,14 @@
 //! Tests of the costs of SMART's operations in round trips, bytes and atomics, and of its cache in
 //! bytes, against the published ones.
 
-use nearfield_fabric::count::{Cost, Counting};
-use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
+use nearfield_fabric::count::{CountingEndpoint, VerbCost};
+use nearfield_fabric::transport::sim::{Delivery, FabricSimulation, SimEndpoint};
 use nearfield_fabric::{GlobalAddress, NodeId};
-use nearfield_hardware::network::Preset;
-use nearfield_pool::PoolIndex;
+use nearfield_hardware::network::NetworkPreset;
+use nearfield_pool::PoolIndexClient;
 use nearfield_pool::rivals::smart::{
-    ALIGNMENT, ComputeNode, HEADER_OFFSET, LeafLayout, NODE_BYTES, NodeType, Options, Scan, Smart,
-    UNLIMITED, slot_offset,
+    ALIGNMENT, HEADER_OFFSET, NODE_BYTES, NodeType, Smart, SmartComputeNode, SmartLeafLayout,
+    SmartOptions, SmartScanGuarantee, UNLIMITED, slot_offset,
 };
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -27,13 +27,13 @@ fn layouts_are_as_published() {
         (8, 512, 538, 768),
     ];
     for (key_bytes, value_bytes, bytes, allocation) in sizes {
-        let leaf = LeafLayout::new(key_bytes, value_bytes);
+        let leaf = SmartLeafLayout::new(key_bytes, value_bytes);
         assert_eq!((leaf.bytes(), leaf.allocation_bytes()), (bytes, allocation));
         assert_eq!(leaf.lock_offset(), bytes - 1);
         // The metadata, besides the key and its value, is the same for all.
         assert_eq!(leaf.bytes() - key_bytes - value_bytes, 18);
     }
-    let leaf = LeafLayout::new(8, 8);
+    let leaf = SmartLeafLayout::new(8, 8);
     // There is one write if lines are atomic; the lock's word is separate if words are.
     assert_eq!(leaf.write(64).last, 0..34);
     assert_eq!((leaf.write(8).first, leaf.write(8).last), (0..32, 32..34));
@@ -44,27 +44,30 @@ fn layouts_are_as_published() {
     assert_eq!(NodeType::SMALLEST.slots(), 4);
 }
 
-type Tree = Smart<Counting<SimEndpoint>>;
+type Tree = Smart<CountingEndpoint<SimEndpoint>>;
 
-fn compute_node(options: Options) -> Arc<ComputeNode> {
-    Arc::new(ComputeNode::new(options).expect("options"))
+fn compute_node(options: SmartOptions) -> Arc<SmartComputeNode> {
+    Arc::new(SmartComputeNode::new(options).expect("options"))
 }
 
 /// Runs `test` with trees of clients that share nothing, the first of which has created the tree.
 fn run<F: Future<Output = ()> + 'static>(
     nodes: usize,
-    options: &Options,
+    options: &SmartOptions,
     test: impl FnOnce(Vec<Tree>) -> F + 'static,
 ) {
-    let network = Preset::ConnectX6.parameters();
-    let mut simulation = Simulation::new(1, network, Delivery::Torn);
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(1, network, Delivery::Torn);
     let nodes: Vec<NodeId> = (0..nodes).map(|_| simulation.add_node(32 << 20)).collect();
     let endpoints: Vec<SimEndpoint> = (0..3).map(|client| simulation.endpoint(client)).collect();
     let options = options.clone();
     simulation.spawn(0, async move {
         let mut trees = Vec::new();
         for endpoint in endpoints {
-            let (node, endpoint) = (compute_node(options.clone()), Counting::new(endpoint));
+            let (node, endpoint) = (
+                compute_node(options.clone()),
+                CountingEndpoint::new(endpoint),
+            );
             trees.push(if trees.is_empty() {
                 Smart::create(endpoint, &nodes, ROOT, node)
                     .await
@@ -81,7 +84,7 @@ fn run<F: Future<Output = ()> + 'static>(
 /// The round trips, bytes read, bytes written and atomics.
 type Row = (u64, u64, u64, u64);
 
-fn row(cost: &Cost) -> Row {
+fn row(cost: &VerbCost) -> Row {
     assert_eq!(cost.calls, 0, "memory is at hand");
     (
         cost.round_trips,
@@ -114,7 +117,7 @@ async fn three_keys(tree: &Tree) {
 
 #[test]
 fn searches_cost_what_is_published() {
-    run(1, &Options::default(), async |trees| {
+    run(1, &SmartOptions::default(), async |trees| {
         let [mine, theirs, _] = &trees[..] else {
             panic!("three")
         };
@@ -152,7 +155,7 @@ fn searches_cost_what_is_published() {
 
 #[test]
 fn updates_and_removals_cost_what_is_published() {
-    run(1, &Options::default(), async |trees| {
+    run(1, &SmartOptions::default(), async |trees| {
         let tree = &trees[0];
         three_keys(tree).await;
         assert_eq!(tree.update(&key(&[2]), &[5; 8]).await, Ok(Some(vec![2; 8])));
@@ -173,7 +176,7 @@ fn updates_and_removals_cost_what_is_published() {
 
 #[test]
 fn inserts_cost_what_is_published() {
-    run(1, &Options::default(), async |trees| {
+    run(1, &SmartOptions::default(), async |trees| {
         let [mine, theirs, others] = &trees[..] else {
             panic!("three")
         };
@@ -228,7 +231,7 @@ fn inserts_cost_what_is_published() {
 
 #[test]
 fn nodes_on_other_memory_nodes_cost_removals_a_round_trip() {
-    run(2, &Options::default(), async |trees| {
+    run(2, &SmartOptions::default(), async |trees| {
         let tree = &trees[0];
         let mut seen = BTreeSet::new();
         for first in 1..=8 {
@@ -247,10 +250,10 @@ fn nodes_on_other_memory_nodes_cost_removals_a_round_trip() {
 
 #[test]
 fn scans_cost_what_is_published() {
-    for scan in [Scan::Cached, Scan::Complete] {
-        let options = Options {
+    for scan in [SmartScanGuarantee::Cached, SmartScanGuarantee::Complete] {
+        let options = SmartOptions {
             scan,
-            ..Options::default()
+            ..SmartOptions::default()
         };
         run(1, &options, async move |trees| {
             let tree = &trees[0];
@@ -268,8 +271,8 @@ fn scans_cost_what_is_published() {
                 let leaves = 34 * count as u64;
                 // The cached scan is published; it misses keys that the cache does not know.
                 let nodes = match scan {
-                    Scan::Cached => 0,
-                    Scan::Complete => {
+                    SmartScanGuarantee::Cached => 0,
+                    SmartScanGuarantee::Complete => {
                         let nodes = u64::from((last - 1) / 10 - from / 10 + 2);
                         8 + nodes * (16 + 8 * 16)
                     }
@@ -307,15 +310,15 @@ fn scans_read_little_beyond_their_range_where_caches_are_small() {
         keys.insert(key);
     }
     for (scan, cache_bytes) in [
-        (Scan::Cached, 0),
-        (Scan::Cached, 5000),
-        (Scan::Complete, 5000),
+        (SmartScanGuarantee::Cached, 0),
+        (SmartScanGuarantee::Cached, 5000),
+        (SmartScanGuarantee::Complete, 5000),
     ] {
         let keys = keys.clone();
-        let options = Options {
+        let options = SmartOptions {
             scan,
             cache_bytes,
-            ..Options::default()
+            ..SmartOptions::default()
         };
         run(1, &options, async move |trees| {
             let (mine, theirs) = (&trees[0], &trees[1]);
@@ -364,14 +367,14 @@ fn nodes_of(keys: &BTreeSet<[u8; 8]>) -> usize {
 
 /// Returns the bytes of the cache for each key, once all keys were read: `(taken, as published)`.
 fn cache_bytes_per_key(keys: BTreeSet<[u8; 8]>) -> (f64, f64) {
-    let network = Preset::ConnectX6.parameters();
-    let mut simulation = Simulation::new(1, network, Delivery::Whole);
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(1, network, Delivery::Whole);
     let nodes = [simulation.add_node(1 << 30)];
     let count = keys.len();
     let all: Vec<[u8; 8]> = keys.iter().copied().collect();
-    let options = Options {
+    let options = SmartOptions {
         cache_bytes: UNLIMITED,
-        ..Options::default()
+        ..SmartOptions::default()
     };
     let endpoint = simulation.endpoint(0);
     let made = options.clone();

@@ -2,13 +2,13 @@
 //! holds the entries of a `BTreeMap`, and its scans miss nothing.
 
 use crate::numbers::ROOT;
-use crate::smart::{Fault, Keys, Trees, Way};
-use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
+use crate::smart::{SmartEndpointFault, SmartIndexFactory, SmartInterference, SmartTestKeys};
+use nearfield_fabric::transport::sim::{Delivery, FabricSimulation, SimEndpoint};
 use nearfield_fabric::{Endpoint, NodeId};
-use nearfield_fabric_testkit::{Faulty, Plan, check, run};
-use nearfield_hardware::network::Preset;
-use nearfield_pool::rivals::smart::{ComputeNode, Options, Scan, Smart};
-use nearfield_pool::{PoolError, PoolIndex};
+use nearfield_fabric_testkit::{FaultySimEndpoint, RemoteRunPlan, check, run};
+use nearfield_hardware::network::NetworkPreset;
+use nearfield_pool::rivals::smart::{Smart, SmartComputeNode, SmartOptions, SmartScanGuarantee};
+use nearfield_pool::{PoolError, PoolIndexClient};
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -18,42 +18,42 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-fn plan() -> Plan {
-    Plan {
+fn plan() -> RemoteRunPlan {
+    RemoteRunPlan {
         nodes: 2,
         node_bytes: 1 << 20,
         updating: 0.4,
-        ..Plan::default()
+        ..RemoteRunPlan::default()
     }
 }
 
 #[test]
 fn operations_are_linearizable_while_nodes_grow() {
-    let plan = Plan {
+    let plan = RemoteRunPlan {
         operations: 20,
         keys: 24,
         ..plan()
     };
-    check(100, &plan, &Trees::new(Keys::Wide));
-    let few = Plan { keys: 6, ..plan };
-    check(100, &few, &Trees::new(Keys::Wide));
+    check(100, &plan, &SmartIndexFactory::new(SmartTestKeys::Wide));
+    let few = RemoteRunPlan { keys: 6, ..plan };
+    check(100, &few, &SmartIndexFactory::new(SmartTestKeys::Wide));
 }
 
 #[test]
 fn operations_are_linearizable_while_prefixes_are_split() {
-    let plan = Plan { keys: 8, ..plan() };
-    check(100, &plan, &Trees::new(Keys::Deep));
-    let few = Plan { keys: 3, ..plan };
-    check(100, &few, &Trees::new(Keys::Deep));
-    check(30, &few, &Trees::new(Keys::Long));
+    let plan = RemoteRunPlan { keys: 8, ..plan() };
+    check(100, &plan, &SmartIndexFactory::new(SmartTestKeys::Deep));
+    let few = RemoteRunPlan { keys: 3, ..plan };
+    check(100, &few, &SmartIndexFactory::new(SmartTestKeys::Deep));
+    check(30, &few, &SmartIndexFactory::new(SmartTestKeys::Long));
 }
 
 #[test]
 fn operations_are_linearizable_whatever_is_cached() {
-    let plan = Plan { keys: 8, ..plan() };
+    let plan = RemoteRunPlan { keys: 8, ..plan() };
     // The cache has no nodes, few, and those that other clients have read.
     for (cache_bytes, is_shared) in [(0, false), (700, false), (1 << 20, true)] {
-        let mut trees = Trees::new(Keys::Deep);
+        let mut trees = SmartIndexFactory::new(SmartTestKeys::Deep);
         trees.options.cache_bytes = cache_bytes;
         trees.is_shared = is_shared;
         check(60, &plan, &trees);
@@ -61,27 +61,27 @@ fn operations_are_linearizable_whatever_is_cached() {
 }
 
 /// Returns leaves of several lines, which are read in the middle of writes.
-fn large() -> Trees {
-    let mut trees = Trees::new(Keys::Deep);
+fn large() -> SmartIndexFactory {
+    let mut trees = SmartIndexFactory::new(SmartTestKeys::Deep);
     trees.options.value_bytes = 200;
     trees
 }
 
 #[test]
 fn operations_on_large_leaves_are_linearizable() {
-    let plan = Plan { keys: 3, ..plan() };
+    let plan = RemoteRunPlan { keys: 3, ..plan() };
     check(100, &plan, &large());
 }
 
 #[test]
 fn faults_are_found() {
-    let plan = Plan { keys: 6, ..plan() };
+    let plan = RemoteRunPlan { keys: 6, ..plan() };
     let faults = [
-        Fault::NoChecksums,
-        Fault::NoSwaps,
-        Fault::NoLocks,
-        Fault::StaleSlots,
-        Fault::Forgets,
+        SmartEndpointFault::NoChecksums,
+        SmartEndpointFault::NoSwaps,
+        SmartEndpointFault::NoLocks,
+        SmartEndpointFault::StaleSlots,
+        SmartEndpointFault::Forgets,
     ];
     for fault in faults {
         let mut trees = large();
@@ -92,19 +92,24 @@ fn faults_are_found() {
 }
 
 /// Creates a simulation of two nodes, without faults.
-fn simulation(seed: u64, delivery: Delivery) -> (Simulation, [NodeId; 2]) {
-    let network = Preset::ConnectX6.parameters();
-    let mut simulation = Simulation::new(seed, network, delivery);
+fn simulation(seed: u64, delivery: Delivery) -> (FabricSimulation, [NodeId; 2]) {
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(seed, network, delivery);
     let nodes = [simulation.add_node(64 << 20), simulation.add_node(64 << 20)];
     (simulation, nodes)
 }
 
-fn compute_node(options: &Options) -> Arc<ComputeNode> {
-    Arc::new(ComputeNode::new(options.clone()).expect("options"))
+fn compute_node(options: &SmartOptions) -> Arc<SmartComputeNode> {
+    Arc::new(SmartComputeNode::new(options.clone()).expect("options"))
 }
 
 /// Compares random operations of one client with a `BTreeMap`.
-fn model(seed: u64, options: Options, operations: usize, key: impl Fn(u64) -> Vec<u8> + 'static) {
+fn model(
+    seed: u64,
+    options: SmartOptions,
+    operations: usize,
+    key: impl Fn(u64) -> Vec<u8> + 'static,
+) {
     // Words are torn from each other, as in shared memory.
     let (mut simulation, nodes) = simulation(seed, Delivery::TornWords);
     let endpoint = simulation.endpoint(0);
@@ -151,15 +156,19 @@ fn model(seed: u64, options: Options, operations: usize, key: impl Fn(u64) -> Ve
 #[test]
 fn it_holds_what_a_map_holds() {
     seeds::each(12, |seed| {
-        for scan in [Scan::Complete, Scan::Cached] {
-            for keys in [Keys::Wide, Keys::Deep, Keys::Long] {
-                let options = Options {
+        for scan in [SmartScanGuarantee::Complete, SmartScanGuarantee::Cached] {
+            for keys in [
+                SmartTestKeys::Wide,
+                SmartTestKeys::Deep,
+                SmartTestKeys::Long,
+            ] {
+                let options = SmartOptions {
                     key_bytes: keys.bytes(),
                     value_bytes: [0, 8, 100][seed as usize % 3],
                     cache_bytes: [0, 3_000, 1 << 20][seed as usize / 3 % 3],
                     chunk_bytes: 1 << 16,
                     scan,
-                    ..Options::default()
+                    ..SmartOptions::default()
                 };
                 model(seed, options, 600, move |number| keys.key(number));
             }
@@ -170,9 +179,9 @@ fn it_holds_what_a_map_holds() {
 #[test]
 fn keys_of_all_lengths_are_held() {
     for key_bytes in [1, 2, 7, 4096] {
-        let options = Options {
+        let options = SmartOptions {
             key_bytes,
-            ..Options::default()
+            ..SmartOptions::default()
         };
         let key = move |number: u64| {
             // The last byte decides: there are nodes one below the other for all bytes before it.
@@ -189,18 +198,18 @@ fn keys_of_all_lengths_are_held() {
 
 /// Checks scans while others insert and remove: they are in order, with all keys that exist the
 /// whole time, and with none that never existed.
-fn scans(seed: u64, scan: Scan) -> Result<(), String> {
+fn scans(seed: u64, scan: SmartScanGuarantee) -> Result<(), String> {
     let (mut simulation, nodes) = simulation(seed, Delivery::Torn);
-    let options = Options {
+    let options = SmartOptions {
         cache_bytes: 1 << 20,
         chunk_bytes: 1 << 16,
         scan,
-        ..Options::default()
+        ..SmartOptions::default()
     };
     let random = &mut SmallRng::seed_from_u64(seed);
     let mut numbers: Vec<u64> = (0..256).collect();
     numbers.shuffle(random);
-    let keys = [Keys::Wide, Keys::Deep][seed as usize % 2];
+    let keys = [SmartTestKeys::Wide, SmartTestKeys::Deep][seed as usize % 2];
     let key = move |number: &u64| keys.key(*number);
     let stay: BTreeSet<Vec<u8>> = numbers[..40].iter().map(key).collect();
     let come: Vec<Vec<u8>> = numbers[40..120].iter().map(key).collect();
@@ -278,7 +287,7 @@ fn scans(seed: u64, scan: Scan) -> Result<(), String> {
 
 #[test]
 fn scans_are_complete_and_in_order_while_others_write() {
-    let failure = seeds::first_failure(60, |seed| scans(seed, Scan::Complete));
+    let failure = seeds::first_failure(60, |seed| scans(seed, SmartScanGuarantee::Complete));
     assert_eq!(failure, None);
 }
 
@@ -286,14 +295,17 @@ fn scans_are_complete_and_in_order_while_others_write() {
 /// the reverse pointer of the known one.
 #[test]
 fn the_reverse_check_tells_of_splits() {
-    for (fault, expected) in [(Fault::None, 3), (Fault::NoReverse, 2)] {
+    for (fault, expected) in [
+        (SmartEndpointFault::None, 3),
+        (SmartEndpointFault::NoReverse, 2),
+    ] {
         let (mut simulation, nodes) = simulation(1, Delivery::Torn);
-        let options = Options {
-            scan: Scan::Cached,
-            ..Options::default()
+        let options = SmartOptions {
+            scan: SmartScanGuarantee::Cached,
+            ..SmartOptions::default()
         };
         let [mine, theirs] = [0, 1].map(|client| simulation.endpoint(client));
-        let mine = Faulty::new(mine, Way::new(fault, &options));
+        let mine = FaultySimEndpoint::new(mine, SmartInterference::new(fault, &options));
         simulation.spawn(0, async move {
             let tree = Smart::create(mine, &nodes, ROOT, compute_node(&options)).await;
             let tree = tree.expect("a tree");
@@ -327,7 +339,7 @@ fn what_is_no_key_is_refused() {
     let (mut simulation, nodes) = simulation(1, Delivery::Whole);
     let endpoint = simulation.endpoint(0);
     simulation.spawn(0, async move {
-        let node = compute_node(&Options::default());
+        let node = compute_node(&SmartOptions::default());
         let open = Smart::open(endpoint.clone(), &[NodeId(256)], ROOT, Arc::clone(&node));
         assert_eq!(
             open.err().map(|error| error.to_string()),
@@ -359,12 +371,12 @@ fn what_is_no_key_is_refused() {
     });
     assert_eq!(simulation.run(), 0);
     for (key_bytes, value_bytes) in [(0, 8), (4097, 8), (8, 65_537)] {
-        let options = Options {
+        let options = SmartOptions {
             key_bytes,
             value_bytes,
-            ..Options::default()
+            ..SmartOptions::default()
         };
-        let refused = ComputeNode::new(options).map(drop);
+        let refused = SmartComputeNode::new(options).map(drop);
         assert!(matches!(refused, Err(PoolError::Sizes { .. })));
     }
 }

@@ -1,11 +1,11 @@
 //! Tests that speculation that turns itself off when it loses, or on when the link is full, is
 //! about as fast as the faster of always and never.
 
-use nearfield_fabric::transport::sim::{Delivery, Simulation};
+use nearfield_fabric::transport::sim::{Delivery, FabricSimulation};
 use nearfield_fabric::{GlobalAddress, NodeId};
-use nearfield_hardware::network::{Parameters, Preset};
-use nearfield_pool::PoolIndex;
-use nearfield_pool::chime::{ComputeNode, Options, Speculation, Tree};
+use nearfield_hardware::network::{NetworkParameters, NetworkPreset};
+use nearfield_pool::PoolIndexClient;
+use nearfield_pool::chime::{ChimeComputeNode, ChimeOptions, ChimeTree, Speculation};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::cell::Cell;
@@ -20,18 +20,18 @@ const CLIENTS: u32 = 16;
 const READS: usize = 4000;
 
 /// Returns the virtual time in which clients of one compute node read keys at random.
-fn takes(network: Parameters, key: fn(u64) -> u64, options: Options) -> Duration {
-    let mut simulation = Simulation::new(1, network, Delivery::Whole);
+fn takes(network: NetworkParameters, key: fn(u64) -> u64, options: ChimeOptions) -> Duration {
+    let mut simulation = FabricSimulation::new(1, network, Delivery::Whole);
     let nodes = [simulation.add_node(16 << 20)];
     // Each read is done separately.
-    let options = Options {
+    let options = ChimeOptions {
         delegates_reads: false,
         ..options
     };
-    let node = Arc::new(ComputeNode::new(options).expect("sizes"));
+    let node = Arc::new(ChimeComputeNode::new(options).expect("sizes"));
     let (endpoint, shared) = (simulation.endpoint(0), Arc::clone(&node));
     simulation.spawn(0, async move {
-        let tree = Tree::create(endpoint, &nodes, ROOT, shared).await;
+        let tree = ChimeTree::create(endpoint, &nodes, ROOT, shared).await;
         let tree = tree.expect("a tree");
         for number in 0..KEYS {
             let key = key(number).to_be_bytes();
@@ -45,7 +45,7 @@ fn takes(network: Parameters, key: fn(u64) -> u64, options: Options) -> Duration
         let (endpoint, shared) = (simulation.endpoint(client), Arc::clone(&node));
         let found = Rc::clone(&found);
         simulation.spawn(client, async move {
-            let tree = Tree::open(endpoint, &nodes, ROOT, shared).await;
+            let tree = ChimeTree::open(endpoint, &nodes, ROOT, shared).await;
             let tree = tree.expect("a tree");
             let random = &mut SmallRng::seed_from_u64(client.into());
             for _ in 0..READS {
@@ -63,16 +63,16 @@ fn takes(network: Parameters, key: fn(u64) -> u64, options: Options) -> Duration
 /// Returns the times with speculation never, always, and with this policy.
 fn times(
     name: &str,
-    network: Parameters,
+    network: NetworkParameters,
     key: fn(u64) -> u64,
-    options: Options,
+    options: ChimeOptions,
     choice: Speculation,
 ) -> [f64; 3] {
-    let never = Options {
+    let never = ChimeOptions {
         hotspot_bytes: 0,
         ..options
     };
-    let of = |speculation| Options {
+    let of = |speculation| ChimeOptions {
         speculation,
         ..options
     };
@@ -84,15 +84,21 @@ fn times(
 }
 
 /// Returns the times of CHIME, with speculation on while it makes searches faster.
-fn measured(name: &str, network: Parameters, key: fn(u64) -> u64) -> [f64; 3] {
-    times(name, network, key, Options::chime(), Speculation::Adaptive)
+fn measured(name: &str, network: NetworkParameters, key: fn(u64) -> u64) -> [f64; 3] {
+    times(
+        name,
+        network,
+        key,
+        ChimeOptions::chime(),
+        Speculation::Adaptive,
+    )
 }
 
 #[test]
 fn it_is_on_where_bytes_are_scarce() {
-    let narrow = Parameters {
+    let narrow = NetworkParameters {
         bytes_per_second: 0.2e9,
-        ..Preset::ConnectX6.parameters()
+        ..NetworkPreset::ConnectX6.parameters()
     };
     let key = |number| number + 1;
     let [never, always, adaptive] = measured("narrow", narrow, key);
@@ -104,7 +110,7 @@ fn it_is_on_where_bytes_are_scarce() {
 fn it_is_off_where_guesses_are_wrong() {
     // Hotspots distinguish keys by their last two bytes, which are equal here.
     let key = |number| (number + 1) << 16;
-    let [never, always, adaptive] = measured("alike", Preset::ConnectX6.parameters(), key);
+    let [never, always, adaptive] = measured("alike", NetworkPreset::ConnectX6.parameters(), key);
     assert!(always > never * 1.3);
     assert!(adaptive < never * 1.15);
 }
@@ -112,11 +118,11 @@ fn it_is_off_where_guesses_are_wrong() {
 #[test]
 fn it_is_as_the_load_of_attached_memory_is() {
     let of = |name, bytes_per_second| {
-        let network = Parameters {
+        let network = NetworkParameters {
             bytes_per_second,
-            ..Preset::Cxl.parameters()
+            ..NetworkPreset::Cxl.parameters()
         };
-        let (key, options): (fn(u64) -> u64, _) = (|number| number + 1, Options::attached());
+        let (key, options): (fn(u64) -> u64, _) = (|number| number + 1, ChimeOptions::attached());
         times(name, network, key, options, options.speculation)
     };
     // Processors are the bottleneck, so looking up hotspots loses.

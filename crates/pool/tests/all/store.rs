@@ -2,13 +2,15 @@
 //! tests of every index of Nearfield, and the limits of stores.
 #![cfg(target_os = "linux")]
 
-use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex, Outcome, Words};
+use nearfield_core::{
+    Batch, ByteStrings, OperationError, OperationOutcome, OrderedIndex, ScanDirection, Words,
+};
 use nearfield_fabric::transport::shm::ShmEndpoint;
 use nearfield_fabric_testkit::ShmNodes;
 use nearfield_pool::PoolError;
 use nearfield_pool::chime;
-use nearfield_pool::store::{OpenError, Store, StoreForm, StoreOptions};
-use nearfield_testkit::concurrent::{self, Config};
+use nearfield_pool::store::{PoolEntryForm, PoolStore, StoreOpenError, StoreOptions};
+use nearfield_testkit::concurrent::{self, ConcurrentTestConfig};
 use nearfield_testkit::model;
 use nearfield_testkit::stop::AtEnd;
 use std::ops::Bound;
@@ -20,22 +22,22 @@ fn served(nodes: u16, bytes: u64) -> ShmNodes {
 }
 
 /// Opens the store on some nodes.
-fn open<F: StoreForm>(
+fn open<F: PoolEntryForm>(
     nodes: &ShmNodes,
     options: &StoreOptions,
-) -> Result<Store<F, ShmEndpoint>, OpenError> {
+) -> Result<PoolStore<F, ShmEndpoint>, StoreOpenError> {
     let endpoint = ShmEndpoint::attach(nodes.names()).expect("the nodes are served");
-    Store::open(move || Ok(endpoint.clone()), options)
+    PoolStore::open(move || Ok(endpoint.clone()), options)
 }
 
 /// A store with its nodes.
-struct Own<F> {
-    store: Store<F, ShmEndpoint>,
+struct StoreWithNodes<F> {
+    store: PoolStore<F, ShmEndpoint>,
     _nodes: ShmNodes,
 }
 
-impl<F: StoreForm> OrderedIndex<F> for Own<F> {
-    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+impl<F: PoolEntryForm> OrderedIndex<F> for StoreWithNodes<F> {
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), OperationError> {
         self.store.execute(batch)
     }
 
@@ -47,8 +49,8 @@ impl<F: StoreForm> OrderedIndex<F> for Own<F> {
 /// Returns small nodes, so that there are many; both trees, and one operation at a time, too.
 fn options(seed: u64, key_bytes_max: usize) -> StoreOptions {
     let mut tree = match seed % 3 {
-        0 => chime::Options::chime(),
-        _ => chime::Options::nearfield(),
+        0 => chime::ChimeOptions::chime(),
+        _ => chime::ChimeOptions::nearfield(),
     };
     if !seed.is_multiple_of(5) {
         (tree.shape.leaf_span, tree.shape.internal_span) = (16, 8);
@@ -67,10 +69,10 @@ fn options(seed: u64, key_bytes_max: usize) -> StoreOptions {
     }
 }
 
-fn own<F: StoreForm>(seed: u64, key_bytes_max: usize) -> Own<F> {
+fn own<F: PoolEntryForm>(seed: u64, key_bytes_max: usize) -> StoreWithNodes<F> {
     let nodes = served(1 + seed as u16 % 2, 256 << 20);
     let store = open(&nodes, &options(seed, key_bytes_max)).expect("a store");
-    Own {
+    StoreWithNodes {
         store,
         _nodes: nodes,
     }
@@ -91,7 +93,7 @@ fn long_bytes_do_what_a_map_does() {
     model::check_short(4, 300, |seed| own(seed, 300));
 }
 
-const CONFIG: Config = Config {
+const CONFIG: ConcurrentTestConfig = ConcurrentTestConfig {
     threads: 3,
     operations: 2_000,
     keys_max: 60,
@@ -105,7 +107,7 @@ fn words_are_linearizable() {
 
 #[test]
 fn bytes_are_linearizable() {
-    concurrent::check::<Bytes, _>(4, &CONFIG, |seed| own(seed, 400));
+    concurrent::check::<ByteStrings, _>(4, &CONFIG, |seed| own(seed, 400));
 }
 
 /// Keys that are too long, and values that no node has room for, are refused by name, and leave
@@ -113,12 +115,12 @@ fn bytes_are_linearizable() {
 #[test]
 fn what_is_too_long_is_refused_and_changes_nothing() {
     let nodes = served(1, 64 << 20);
-    let store: Store<Bytes, _> = open(&nodes, &options(1, 5)).expect("a store");
+    let store: PoolStore<ByteStrings, _> = open(&nodes, &options(1, 5)).expect("a store");
     store
         .insert(b"abcde", b"1")
         .expect("as long as keys may be");
-    let too_long = |result: Result<Option<Vec<u8>>, Error>| match result {
-        Err(Error::KeyTooLong {
+    let too_long = |result: Result<Option<Vec<u8>>, OperationError>| match result {
+        Err(OperationError::KeyTooLong {
             start,
             length,
             limit,
@@ -137,34 +139,34 @@ fn what_is_too_long_is_refused_and_changes_nothing() {
     );
     let huge = vec![7; 100 << 20];
     match store.insert(b"abcde", &huge) {
-        Err(Error::OutOfMemory { what }) => {
+        Err(OperationError::OutOfMemory { what }) => {
             assert!(what.starts_with("entry of key \"abcde\": memory"), "{what}");
         }
         other => panic!("{other:?}"),
     }
     // The operations around a refused one are done.
-    let mut batch = Batch::<Bytes>::new();
+    let mut batch = Batch::<ByteStrings>::new();
     batch.get(b"abcde");
     batch.insert(b"abcde", &huge);
     batch.update(b"abcde", Some(b"1"), b"2");
     batch.insert(b"abcdef", b"3");
     batch.get(b"abcde");
     store.execute(&mut batch).expect("a batch");
-    assert_eq!(batch.outcome(0), Outcome::Value(Some(&b"1"[..])));
+    assert_eq!(batch.outcome(0), OperationOutcome::Value(Some(&b"1"[..])));
     assert!(matches!(
         batch.outcome(1),
-        Outcome::Failed(Error::OutOfMemory { .. })
+        OperationOutcome::Failed(OperationError::OutOfMemory { .. })
     ));
-    let updated = Outcome::Updated {
+    let updated = OperationOutcome::Updated {
         applied: true,
         before: Some(&b"1"[..]),
     };
     assert_eq!(batch.outcome(2), updated);
     assert!(matches!(
         batch.outcome(3),
-        Outcome::Failed(Error::KeyTooLong { .. })
+        OperationOutcome::Failed(OperationError::KeyTooLong { .. })
     ));
-    assert_eq!(batch.outcome(4), Outcome::Value(Some(&b"2"[..])));
+    assert_eq!(batch.outcome(4), OperationOutcome::Value(Some(&b"2"[..])));
     assert_eq!(store.count(), Ok(1));
 }
 
@@ -172,12 +174,12 @@ fn what_is_too_long_is_refused_and_changes_nothing() {
 #[test]
 fn bounds_may_be_longer_than_keys() {
     let nodes = served(1, 64 << 20);
-    let store: Store<Bytes, _> = open(&nodes, &options(1, 3)).expect("a store");
+    let store: PoolStore<ByteStrings, _> = open(&nodes, &options(1, 3)).expect("a store");
     for key in [&b""[..], b"aab", b"abc", b"abd"] {
         store.insert(key, key).expect("an insert");
     }
-    let mut batch = Batch::<Bytes>::new();
-    let mut scan = |low, high| batch.scan(low, high, 9, Direction::Ascending);
+    let mut batch = Batch::<ByteStrings>::new();
+    let mut scan = |low, high| batch.scan(low, high, 9, ScanDirection::Ascending);
     scan(Bound::Included(&b"abcd"[..]), Bound::Unbounded);
     scan(Bound::Excluded(&b"abc\0"[..]), Bound::Unbounded);
     scan(Bound::Unbounded, Bound::Included(&b"abcd"[..]));
@@ -198,10 +200,10 @@ fn bounds_may_be_longer_than_keys() {
     assert_eq!(keys(2), [&b""[..], b"aab", b"abc"]);
     assert_eq!(keys(3), [&b""[..], b"aab", b"abc"]);
     assert!(keys(4).is_empty());
-    let entry = |key: &'static [u8]| Outcome::Entry(Some((key, key)));
+    let entry = |key: &'static [u8]| OperationOutcome::Entry(Some((key, key)));
     assert_eq!(batch.outcome(5), entry(b"abc"));
     assert_eq!(batch.outcome(6), entry(b"abd"));
-    assert_eq!(batch.outcome(7), Outcome::Entry(None));
+    assert_eq!(batch.outcome(7), OperationOutcome::Entry(None));
 }
 
 /// Threads that open at the same time create one store, and one of other lengths is not opened.
@@ -213,25 +215,31 @@ fn who_comes_first_makes_the_store() {
         for name in 0..4_u8 {
             let (nodes, options) = (&nodes, &options);
             scope.spawn(move || {
-                let store: Store<Bytes, _> = open(nodes, options).expect("a store");
+                let store: PoolStore<ByteStrings, _> = open(nodes, options).expect("a store");
                 store.insert(&[name], b"here").expect("an insert");
             });
         }
     });
-    let store: Store<Bytes, _> = open(&nodes, &options).expect("the store");
+    let store: PoolStore<ByteStrings, _> = open(&nodes, &options).expect("the store");
     assert_eq!(store.count(), Ok(4));
     let longer = StoreOptions {
         key_bytes_max: 17,
         ..options
     };
-    let refused = open::<Bytes>(&nodes, &longer).map(drop);
+    let refused = open::<ByteStrings>(&nodes, &longer).map(drop);
     assert!(
-        matches!(refused, Err(OpenError::Pool(PoolError::NoIndex { .. }))),
+        matches!(
+            refused,
+            Err(StoreOpenError::Pool(PoolError::NoIndex { .. }))
+        ),
         "{refused:?}"
     );
     let refused = open::<Words>(&nodes, &options).map(drop);
     assert!(
-        matches!(refused, Err(OpenError::Pool(PoolError::NoIndex { .. }))),
+        matches!(
+            refused,
+            Err(StoreOpenError::Pool(PoolError::NoIndex { .. }))
+        ),
         "{refused:?}"
     );
     let found = 4095;
@@ -240,8 +248,8 @@ fn who_comes_first_makes_the_store() {
         ..options
     };
     assert_eq!(
-        open::<Bytes>(&nodes, &longer).map(drop),
-        Err(OpenError::KeyBytes { found })
+        open::<ByteStrings>(&nodes, &longer).map(drop),
+        Err(StoreOpenError::KeyBytes { found })
     );
 }
 
@@ -249,10 +257,10 @@ fn who_comes_first_makes_the_store() {
 #[test]
 fn a_lost_node_is_told() {
     let nodes = served(1, 64 << 20);
-    let store: Store<Bytes, _> = open(&nodes, &options(1, 16)).expect("a store");
+    let store: PoolStore<ByteStrings, _> = open(&nodes, &options(1, 16)).expect("a store");
     store.insert(b"a", b"1").expect("an insert");
     drop(nodes);
-    let mut batch = Batch::<Bytes>::new();
+    let mut batch = Batch::<ByteStrings>::new();
     batch.get(b"a");
     batch.insert(b"b", b"2");
     batch.successor(b"a");
@@ -262,20 +270,20 @@ fn a_lost_node_is_told() {
     let is_unreachable = |at| {
         matches!(
             batch.outcome(at),
-            Outcome::Failed(Error::Unreachable { .. })
+            OperationOutcome::Failed(OperationError::Unreachable { .. })
         )
     };
     assert!(is_unreachable(0) && is_unreachable(2));
     assert!(matches!(
         batch.outcome(1),
-        Outcome::Failed(Error::Unknown { .. })
+        OperationOutcome::Failed(OperationError::Unknown { .. })
     ));
     assert!(store.count().is_err());
     // So does a thread that has no client yet.
     let other = std::thread::scope(|scope| scope.spawn(|| store.get(b"a")).join());
     assert!(matches!(
         other.expect("no panic"),
-        Err(Error::Unreachable { .. })
+        Err(OperationError::Unreachable { .. })
     ));
 }
 
@@ -283,7 +291,7 @@ fn a_lost_node_is_told() {
 #[test]
 fn long_values_are_whole_and_what_they_leave_behind_is_counted() {
     let nodes = served(1, 128 << 20);
-    let store: Store<Bytes, _> = open(&nodes, &options(1, 16)).expect("a store");
+    let store: PoolStore<ByteStrings, _> = open(&nodes, &options(1, 16)).expect("a store");
     let lengths = [0, 1, 12, 13, 14, 200, 255, 256, 5_000, 70_000, 300_000];
     for (round, &length) in lengths.iter().enumerate() {
         let before = store
@@ -320,7 +328,7 @@ fn long_values_are_whole_and_what_they_leave_behind_is_counted() {
 #[test]
 fn puts_do_what_inserts_do() {
     let nodes = served(1, 64 << 20);
-    let store: Store<Bytes, _> = open(&nodes, &options(1, 16)).expect("a store");
+    let store: PoolStore<ByteStrings, _> = open(&nodes, &options(1, 16)).expect("a store");
     for (round, length) in [3, 1000, 5, 40_000, 1000, 0].into_iter().enumerate() {
         let value = vec![round as u8; length];
         store.put(b"key", &value).expect("a put");
@@ -330,12 +338,12 @@ fn puts_do_what_inserts_do() {
     assert!(store.retired_bytes() >= 42_000, "{}", store.retired_bytes());
     assert!(matches!(
         store.put(&[7; 17], b""),
-        Err(Error::KeyTooLong { length: 17, .. })
+        Err(OperationError::KeyTooLong { length: 17, .. })
     ));
     let huge = vec![7; 100 << 20];
     assert!(matches!(
         store.put(b"key", &huge),
-        Err(Error::OutOfMemory { .. })
+        Err(OperationError::OutOfMemory { .. })
     ));
     assert_eq!(store.get(b"key"), Ok(Some(Vec::new())));
     assert_eq!(store.count(), Ok(1));
@@ -343,7 +351,7 @@ fn puts_do_what_inserts_do() {
     let nodes = served(1, 64 << 20);
     let mut options = options(1, 8);
     options.tree.hotspot_bytes = 1 << 16;
-    let store: Store<Words, _> = open(&nodes, &options).expect("a store");
+    let store: PoolStore<Words, _> = open(&nodes, &options).expect("a store");
     for round in 0..3_u64 {
         for key in 0..500 {
             store.put(key, key + round).expect("a put");
@@ -353,7 +361,10 @@ fn puts_do_what_inserts_do() {
         }
     }
     drop(nodes);
-    assert!(matches!(store.put(1, 1), Err(Error::Unknown { .. })));
+    assert!(matches!(
+        store.put(1, 1),
+        Err(OperationError::Unknown { .. })
+    ));
 }
 
 const OVERWRITTEN: u32 = 400;
@@ -364,8 +375,8 @@ fn long_value(key: u32, round: u32) -> Vec<u8> {
     vec![(key * 31 + round) as u8; length]
 }
 
-fn put_all(store: &Store<Bytes, ShmEndpoint>, round: u32) {
-    let mut batch = Batch::<Bytes>::new();
+fn put_all(store: &PoolStore<ByteStrings, ShmEndpoint>, round: u32) {
+    let mut batch = Batch::<ByteStrings>::new();
     for key in 0..OVERWRITTEN {
         batch.insert(&key.to_be_bytes(), &long_value(key, round));
     }
@@ -374,7 +385,7 @@ fn put_all(store: &Store<Bytes, ShmEndpoint>, round: u32) {
         let before = round.checked_sub(1).map(|round| long_value(key, round));
         assert_eq!(
             batch.outcome(key as usize),
-            Outcome::Value(before.as_deref())
+            OperationOutcome::Value(before.as_deref())
         );
     }
 }
@@ -383,7 +394,7 @@ fn put_all(store: &Store<Bytes, ShmEndpoint>, round: u32) {
 #[test]
 fn overwriting_long_values_takes_no_more_memory() {
     let nodes = served(2, 64 << 20);
-    let store: Store<Bytes, _> = open(&nodes, &StoreOptions::default()).expect("a store");
+    let store: PoolStore<ByteStrings, _> = open(&nodes, &StoreOptions::default()).expect("a store");
     put_all(&store, 0);
     let first = nodes.allocated_bytes();
     for round in 1..=100 {
@@ -406,7 +417,7 @@ fn overwriting_long_values_takes_no_more_memory() {
 #[test]
 fn values_are_whole_while_others_replace_them() {
     let nodes = served(2, 64 << 20);
-    let store: Store<Bytes, _> = open(&nodes, &StoreOptions::default()).expect("a store");
+    let store: PoolStore<ByteStrings, _> = open(&nodes, &StoreOptions::default()).expect("a store");
     put_all(&store, 0);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -434,8 +445,8 @@ fn values_are_whole_while_others_replace_them() {
 fn values_wait_for_memory_that_a_silent_process_holds_up() {
     let nodes = served(1, 40 << 20);
     let options = StoreOptions::default();
-    let store: Store<Bytes, _> = open(&nodes, &options).expect("a store");
-    let silent: Store<Bytes, _> = open(&nodes, &options).expect("the store");
+    let store: PoolStore<ByteStrings, _> = open(&nodes, &options).expect("a store");
+    let silent: PoolStore<ByteStrings, _> = open(&nodes, &options).expect("the store");
     for round in 0..6 {
         put_all(&store, round);
     }
@@ -452,8 +463,8 @@ fn values_wait_for_memory_that_a_silent_process_holds_up() {
 fn removing_a_hot_key_leaves_its_neighbours_alone() {
     let nodes = served(1, 64 << 20);
     let mut options = options(0, 8);
-    options.tree = chime::Options::chime();
-    let store: Store<Words, _> = open(&nodes, &options).expect("a store");
+    options.tree = chime::ChimeOptions::chime();
+    let store: PoolStore<Words, _> = open(&nodes, &options).expect("a store");
     for key in 0..500 {
         store.insert(key, key).expect("an insert");
     }

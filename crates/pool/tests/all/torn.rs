@@ -1,11 +1,12 @@
 //! Tests that a reader never takes lines of two versions of a node for one version.
 
 use nearfield_fabric::{GlobalAddress, NodeId};
-use nearfield_pool::hopscotch::{self, Lookup};
+use nearfield_pool::hopscotch::{self, NeighborhoodLookup};
 use nearfield_pool::layout::versions::{Objects, wire_offset};
 use nearfield_pool::layout::{
-    Arrangement, Geometry, InternalLayout, InternalNode, Leaf, LeafLayout, LockWord,
-    LockWordLayout, Metadata, Segments, Shape, Slots, Torn, Validation,
+    Arrangement, Geometry, InternalLayout, InternalNode, LeafMetadataPosition, LeafSlotRange,
+    LockWord, LockWordLayout, NodeSegments, PoolIndexShape, PoolLeaf, PoolLeafLayout,
+    TornNodeError, Validation,
 };
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -15,29 +16,29 @@ const SIBLING: GlobalAddress = GlobalAddress::new(NodeId(1), 4096);
 const LINE: usize = 64;
 const ROUNDS: usize = 400;
 
-fn shapes() -> Vec<Shape> {
-    let shape = Shape::default();
+fn shapes() -> Vec<PoolIndexShape> {
+    let shape = PoolIndexShape::default();
     vec![
         shape,
-        Shape {
+        PoolIndexShape {
             value_bytes: 200,
             ..shape
         },
-        Shape {
+        PoolIndexShape {
             arrangement: Arrangement::Neighborhood,
             ..shape
         },
-        Shape {
+        PoolIndexShape {
             key_bytes: 40,
             leaf_span: 30,
             neighborhood: 7,
             validation: Validation::Fences,
             ..shape
         },
-        Shape {
+        PoolIndexShape {
             key_bytes: 1,
             value_bytes: 0,
-            metadata: Metadata::Single,
+            metadata: LeafMetadataPosition::Single,
             leaf_span: 48,
             ..shape
         },
@@ -45,9 +46,9 @@ fn shapes() -> Vec<Shape> {
 }
 
 /// Creates a leaf with as many random keys as fit.
-fn filled(shape: Shape, rng: &mut SmallRng) -> Leaf {
+fn filled(shape: PoolIndexShape, rng: &mut SmallRng) -> PoolLeaf {
     let geometry = Geometry::new(shape).expect("the shape is possible");
-    let mut leaf = Leaf::new(LeafLayout::new(geometry));
+    let mut leaf = PoolLeaf::new(PoolLeafLayout::new(geometry));
     for _ in 0..shape.leaf_span {
         insert(&mut leaf, rng);
     }
@@ -55,7 +56,7 @@ fn filled(shape: Shape, rng: &mut SmallRng) -> Leaf {
 }
 
 /// Inserts a random key, and returns the slots that were written if there was room.
-fn insert(leaf: &mut Leaf, rng: &mut SmallRng) -> Option<Slots> {
+fn insert(leaf: &mut PoolLeaf, rng: &mut SmallRng) -> Option<LeafSlotRange> {
     let shape = *leaf.layout().geometry().shape();
     let key: Vec<u8> = (0..shape.key_bytes)
         .map(|_| rng.random_range(1..=255))
@@ -67,7 +68,12 @@ fn insert(leaf: &mut Leaf, rng: &mut SmallRng) -> Option<Slots> {
 }
 
 /// Returns a possible read during a write: each line is one of two.
-fn mix(segments: &Segments, old: &[Vec<u8>], new: &[Vec<u8>], rng: &mut SmallRng) -> Vec<Vec<u8>> {
+fn mix(
+    segments: &NodeSegments,
+    old: &[Vec<u8>],
+    new: &[Vec<u8>],
+    rng: &mut SmallRng,
+) -> Vec<Vec<u8>> {
     let share = rng.random_range(0.1..0.9);
     let mut mixed = old.to_vec();
     for (index, segment) in segments.iter().enumerate() {
@@ -84,14 +90,18 @@ fn mix(segments: &Segments, old: &[Vec<u8>], new: &[Vec<u8>], rng: &mut SmallRng
     mixed
 }
 
-fn decode(leaf: &Leaf, segments: &Segments, wire: &[Vec<u8>]) -> Result<Leaf, Torn> {
+fn decode(
+    leaf: &PoolLeaf,
+    segments: &NodeSegments,
+    wire: &[Vec<u8>],
+) -> Result<PoolLeaf, TornNodeError> {
     let wire: Vec<&[u8]> = wire.iter().map(Vec::as_slice).collect();
-    let mut decoded = Leaf::new(*leaf.layout());
+    let mut decoded = PoolLeaf::new(*leaf.layout());
     decoded.decode(segments, &wire).map(|()| decoded)
 }
 
 /// Returns a random access that a reader may make.
-fn access(leaf: &Leaf, rng: &mut SmallRng) -> Segments {
+fn access(leaf: &PoolLeaf, rng: &mut SmallRng) -> NodeSegments {
     let layout = leaf.layout();
     let slot = rng.random_range(0..layout.span());
     let count = rng.random_range(1..=layout.span());
@@ -99,7 +109,7 @@ fn access(leaf: &Leaf, rng: &mut SmallRng) -> Segments {
         0 => layout.whole(),
         1 => layout.neighborhood(slot),
         2 => layout.single_entry(slot),
-        _ => layout.with_metadata(Slots::new(slot, count, layout.span())),
+        _ => layout.with_metadata(LeafSlotRange::new(slot, count, layout.span())),
     }
 }
 
@@ -124,7 +134,7 @@ fn a_write_of_the_node_is_noticed_in_whatever_is_read() {
             if mixed == before || mixed == after {
                 assert!(decoded.is_ok());
             } else {
-                assert_eq!(decoded, Err(Torn::Node));
+                assert_eq!(decoded, Err(TornNodeError::Node));
                 detected += 1;
             }
         }
@@ -135,7 +145,7 @@ fn a_write_of_the_node_is_noticed_in_whatever_is_read() {
 #[test]
 fn sixteen_writes_during_one_read_are_the_known_limit() {
     let mut rng = SmallRng::seed_from_u64(2);
-    let old = filled(Shape::default(), &mut rng);
+    let old = filled(PoolIndexShape::default(), &mut rng);
     let mut new = old.clone();
     (0..16).for_each(|_| new.count_node_write());
     assert!(old == new);
@@ -168,7 +178,7 @@ fn a_write_of_an_entry_is_noticed_by_whoever_reads_part_of_it() {
             if mixed == before || mixed == after {
                 assert!(decoded.is_ok());
             } else {
-                assert_eq!(decoded, Err(Torn::Entry));
+                assert_eq!(decoded, Err(TornNodeError::Entry));
                 detected += 1;
             }
         }
@@ -199,8 +209,8 @@ fn of_a_hop_each_entry_is_read_as_it_was_or_as_it_is() {
                 continue;
             };
             accepted += 1;
-            let entry = |leaf: &Leaf, slot| {
-                let slots = Slots::new(slot, 1, shape.leaf_span);
+            let entry = |leaf: &PoolLeaf, slot| {
+                let slots = LeafSlotRange::new(slot, 1, shape.leaf_span);
                 leaf.encode(&leaf.layout().entries(slots))
             };
             for slot in 0..shape.leaf_span {
@@ -226,19 +236,24 @@ fn each_byte_of_versions_is_checked_against_the_others() {
             decode(&leaf, &segments, &changed).err()
         };
         for line in (LINE..wire[0].len()).step_by(LINE) {
-            assert_eq!(changed(line, 0x01), Some(Torn::Node));
-            assert_eq!(changed(line, 0x80), Some(Torn::Entry));
-            assert_eq!(changed(line, 0x81), Some(Torn::Node));
+            assert_eq!(changed(line, 0x01), Some(TornNodeError::Node));
+            assert_eq!(changed(line, 0x80), Some(TornNodeError::Entry));
+            assert_eq!(changed(line, 0x81), Some(TornNodeError::Node));
         }
         for slot in 0..shape.leaf_span {
-            let entry = leaf.layout().entries(Slots::new(slot, 1, shape.leaf_span));
+            let entry = leaf
+                .layout()
+                .entries(LeafSlotRange::new(slot, 1, shape.leaf_span));
             let range = entry.iter().next().expect("one segment").wire();
             // The byte is behind the versions of the line, if the entry begins with it.
             let starts_line = range.start > 0 && range.start.is_multiple_of(LINE);
             let versions = range.start + usize::from(starts_line);
-            assert_eq!(changed(versions, 0x08), Some(Torn::Node));
+            assert_eq!(changed(versions, 0x08), Some(TornNodeError::Node));
             let owns_line = starts_line || range.start / LINE != (range.end - 1) / LINE;
-            assert_eq!(changed(versions, 0x10), owns_line.then_some(Torn::Entry));
+            assert_eq!(
+                changed(versions, 0x10),
+                owns_line.then_some(TornNodeError::Entry)
+            );
         }
     }
 }
@@ -248,15 +263,15 @@ fn bytes_of_any_kind_are_read_without_a_panic() {
     let mut rng = SmallRng::seed_from_u64(6);
     for shape in shapes() {
         let geometry = Geometry::new(shape).expect("the shape is possible");
-        let layout = LeafLayout::new(geometry);
+        let layout = PoolLeafLayout::new(geometry);
         let internal = InternalLayout::new(geometry);
         for _ in 0..ROUNDS {
-            let mut leaf = Leaf::new(layout);
+            let mut leaf = PoolLeaf::new(layout);
             let segments = layout.whole();
             // The versions are right, so the content is accepted.
             let mut wire = leaf.encode(&segments);
             for slot in 0..shape.leaf_span {
-                let entry = layout.entries(Slots::new(slot, 1, shape.leaf_span));
+                let entry = layout.entries(LeafSlotRange::new(slot, 1, shape.leaf_span));
                 let range = entry.iter().next().expect("one segment").wire();
                 let payload = range.start + 2..range.end;
                 for offset in payload.filter(|offset| !offset.is_multiple_of(LINE)) {
@@ -268,7 +283,7 @@ fn bytes_of_any_kind_are_read_without_a_panic() {
             let occupied: Vec<usize> = leaf.occupied().collect();
             let slot = occupied[rng.random_range(0..occupied.len())];
             let key = leaf.key(slot).expect("occupied").to_vec();
-            if let Lookup::Found(slot) = hopscotch::lookup(&leaf, &key) {
+            if let NeighborhoodLookup::Found(slot) = hopscotch::lookup(&leaf, &key) {
                 hopscotch::remove(&mut leaf, slot);
             }
             let words = LockWordLayout::new(shape.leaf_span);

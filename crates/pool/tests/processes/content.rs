@@ -1,13 +1,13 @@
 //! The tree's first content, and the check of its final content.
 
-use crate::journal::{self, Entry, History};
+use crate::journal::{self, ProcessHistory, ProcessJournalEntry};
 use crate::keys::{
     NUMBERS, PROCESSES, initial, is_shared, key, scanned, value, version_of, writer,
 };
-use crate::run::Run;
+use crate::run::ProcessRunParameters;
 use crate::turns::{block_on, block_on_all};
 use nearfield_fabric::Endpoint;
-use nearfield_pool::PoolIndex;
+use nearfield_pool::PoolIndexClient;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,7 +20,7 @@ const LEASES_PER_OPERATION: u32 = 10;
 const SLACK: Duration = Duration::from_secs(60);
 
 /// Creates a tree with all even numbers.
-pub fn fill(run: &Run, endpoint: impl Endpoint) {
+pub fn fill(run: &ProcessRunParameters, endpoint: impl Endpoint) {
     let tree = block_on(run.create(endpoint)).expect("a tree");
     let tree = &tree;
     block_on_all((0..AT_ONCE).map(|task| async move {
@@ -33,7 +33,7 @@ pub fn fill(run: &Run, endpoint: impl Endpoint) {
 }
 
 /// Checks, as a later client, that all acknowledged writes exist, and prints a summary.
-pub fn check(run: &Run, incarnations: &[u64], endpoint: impl Endpoint) {
+pub fn check(run: &ProcessRunParameters, incarnations: &[u64], endpoint: impl Endpoint) {
     let mut histories = Vec::new();
     let mut shared = BTreeSet::from([0]);
     for (process, incarnations) in (0..).zip(incarnations) {
@@ -41,7 +41,9 @@ pub fn check(run: &Run, incarnations: &[u64], endpoint: impl Endpoint) {
         for incarnation in 1..=*incarnations {
             let entries = journal::read(&run.journal(process, incarnation));
             shared.extend(entries.iter().filter_map(|entry| match entry {
-                Entry::Put { number, version } if is_shared(*number) => Some(*version),
+                ProcessJournalEntry::Put { number, version } if is_shared(*number) => {
+                    Some(*version)
+                }
                 _ => None,
             }));
         }
@@ -91,8 +93,8 @@ pub fn check(run: &Run, incarnations: &[u64], endpoint: impl Endpoint) {
     report(run, incarnations, &histories);
 }
 
-fn report(run: &Run, incarnations: &[u64], histories: &[History]) {
-    let sum = |of: fn(&History) -> u64| histories.iter().map(of).sum::<u64>();
+fn report(run: &ProcessRunParameters, incarnations: &[u64], histories: &[ProcessHistory]) {
+    let sum = |of: fn(&ProcessHistory) -> u64| histories.iter().map(of).sum::<u64>();
     let longest = histories.iter().map(|history| history.longest).max();
     let longest = longest.unwrap_or_default();
     let opening = histories.iter().map(|history| history.opening).max();

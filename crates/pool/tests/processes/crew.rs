@@ -1,7 +1,7 @@
 //! The compute processes of a run, which are killed and started again.
 
 use crate::keys::PROCESSES;
-use crate::run::{Process, Run, number_of};
+use crate::run::{PoolTestProcess, ProcessRunParameters, number_of};
 use nearfield_testkit::machines::Machines;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -15,21 +15,24 @@ const LEASES_TO_END: u32 = 10;
 pub const LONG: Duration = Duration::from_secs(300);
 
 /// The processes of a run.
-pub struct Crew<'r> {
-    run: &'r Run,
+pub struct PoolProcessGroup<'r> {
+    run: &'r ProcessRunParameters,
     machines: Option<&'r Machines>,
-    pub nodes: Vec<Process>,
-    processes: Vec<Process>,
+    pub nodes: Vec<PoolTestProcess>,
+    processes: Vec<PoolTestProcess>,
     /// Number of incarnations of each process.
     incarnations: Vec<u64>,
     random: SmallRng,
 }
 
-impl<'r> Crew<'r> {
+impl<'r> PoolProcessGroup<'r> {
     /// Starts the nodes, and then processes, once the tree is filled. If there are machines, the
     /// node is on the first, and each process on one of the next.
-    pub fn start(run: &'r Run, machines: Option<&'r Machines>) -> Crew<'r> {
-        let mut crew = Crew {
+    pub fn start(
+        run: &'r ProcessRunParameters,
+        machines: Option<&'r Machines>,
+    ) -> PoolProcessGroup<'r> {
+        let mut crew = PoolProcessGroup {
             run,
             machines,
             nodes: Vec::new(),
@@ -49,14 +52,14 @@ impl<'r> Crew<'r> {
         crew
     }
 
-    fn start_on(&self, machine: usize, role: &str) -> Process {
+    fn start_on(&self, machine: usize, role: &str) -> PoolTestProcess {
         match self.machines {
             Some(machines) => self.run.start(&machines.on(machine), role),
             None => self.run.start(&[], role),
         }
     }
 
-    fn start_process(&self, process: usize) -> Process {
+    fn start_process(&self, process: usize) -> PoolTestProcess {
         let role = format!("process {process} {}", self.incarnations[process]);
         self.start_on(process + 1, &role)
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub type Written = Option<u64>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum ProcessJournalEntry {
     Put {
         number: u64,
         version: u64,
@@ -47,16 +47,16 @@ impl Journal {
     }
 
     /// Records an entry before the next step begins.
-    pub fn note(&self, entry: Entry) {
+    pub fn note(&self, entry: ProcessJournalEntry) {
         let (kind, one, other) = match entry {
-            Entry::Put { number, version } => (1, number, version),
-            Entry::Remove { number, version } => (2, number, version),
-            Entry::Done { number, version } => (3, number, version),
-            Entry::Longest {
+            ProcessJournalEntry::Put { number, version } => (1, number, version),
+            ProcessJournalEntry::Remove { number, version } => (2, number, version),
+            ProcessJournalEntry::Done { number, version } => (3, number, version),
+            ProcessJournalEntry::Longest {
                 nanoseconds,
                 operations,
             } => (4, nanoseconds, operations),
-            Entry::Opened { nanoseconds } => (5, nanoseconds, 0),
+            ProcessJournalEntry::Opened { nanoseconds } => (5, nanoseconds, 0),
         };
         let words: [u64; 3] = [kind, one, other];
         let bytes = words.map(u64::to_le_bytes).concat();
@@ -65,7 +65,7 @@ impl Journal {
 }
 
 /// Reads the entries of a journal, as far as it was written.
-pub fn read(path: &Path) -> Vec<Entry> {
+pub fn read(path: &Path) -> Vec<ProcessJournalEntry> {
     let bytes = std::fs::read(path).unwrap_or_default();
     let words: Vec<u64> = bytes
         .as_chunks()
@@ -74,14 +74,14 @@ pub fn read(path: &Path) -> Vec<Entry> {
         .map(|word| u64::from_le_bytes(*word))
         .collect();
     let entry = |words: &[u64; 3]| match *words {
-        [1, number, version] => Entry::Put { number, version },
-        [2, number, version] => Entry::Remove { number, version },
-        [3, number, version] => Entry::Done { number, version },
-        [4, nanoseconds, operations] => Entry::Longest {
+        [1, number, version] => ProcessJournalEntry::Put { number, version },
+        [2, number, version] => ProcessJournalEntry::Remove { number, version },
+        [3, number, version] => ProcessJournalEntry::Done { number, version },
+        [4, nanoseconds, operations] => ProcessJournalEntry::Longest {
             nanoseconds,
             operations,
         },
-        [_, nanoseconds, _] => Entry::Opened { nanoseconds },
+        [_, nanoseconds, _] => ProcessJournalEntry::Opened { nanoseconds },
     };
     words.as_chunks().0.iter().map(entry).collect()
 }
@@ -108,7 +108,7 @@ impl Possible {
 /// The content of one process's journals about each key that only it writes, in the order of its
 /// incarnations.
 #[derive(Debug, Default)]
-pub struct History {
+pub struct ProcessHistory {
     keys: BTreeMap<u64, Possible>,
     pub acknowledged: u64,
     pub unacknowledged: u64,
@@ -118,7 +118,7 @@ pub struct History {
     pub opening: Duration,
 }
 
-impl History {
+impl ProcessHistory {
     /// Returns the possible values of a key.
     pub fn of(&mut self, number: u64) -> &mut Possible {
         let first = || Possible::new(initial(number));
@@ -126,32 +126,32 @@ impl History {
     }
 
     /// Adds the writes of another incarnation.
-    pub fn take(&mut self, entries: &[Entry]) {
+    pub fn take(&mut self, entries: &[ProcessJournalEntry]) {
         let mut done = 0;
         let mut under_way = 0;
         for entry in entries {
             match *entry {
-                Entry::Put { number, version } => {
+                ProcessJournalEntry::Put { number, version } => {
                     under_way += 1;
                     self.begin(number, version, Some(version));
                 }
-                Entry::Remove { number, version } => {
+                ProcessJournalEntry::Remove { number, version } => {
                     under_way += 1;
                     self.begin(number, version, None);
                 }
-                Entry::Done { number, version } => {
+                ProcessJournalEntry::Done { number, version } => {
                     under_way -= 1;
                     self.acknowledged += 1;
                     self.end(number, version);
                 }
-                Entry::Longest {
+                ProcessJournalEntry::Longest {
                     nanoseconds,
                     operations,
                 } => {
                     self.longest = self.longest.max(Duration::from_nanos(nanoseconds));
                     done = operations;
                 }
-                Entry::Opened { nanoseconds } => {
+                ProcessJournalEntry::Opened { nanoseconds } => {
                     self.opening = self.opening.max(Duration::from_nanos(nanoseconds));
                 }
             }

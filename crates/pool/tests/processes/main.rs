@@ -18,15 +18,15 @@ mod with_etcd;
 mod work;
 mod yielding;
 
-use crew::Crew;
-use journal::{Entry, Journal};
+use crew::PoolProcessGroup;
+use journal::{Journal, ProcessJournalEntry};
 use keys::{key, value};
-use nearfield_fabric::membership::Change;
+use nearfield_fabric::membership::MembershipChange;
 use nearfield_fabric::transport::shm::ShmNode;
 use nearfield_fabric::{Endpoint, FabricError};
-use nearfield_pool::{PoolError, PoolIndex};
-use nodes::{Nodes, Way};
-use run::{NODE, Run, time};
+use nearfield_pool::{PoolError, PoolIndexClient};
+use nodes::{AllNodesEndpoint, RunMemoryNodes};
+use run::{NODE, ProcessRunParameters, time};
 use std::sync::RwLock;
 use std::time::Instant;
 use turns::block_on;
@@ -41,7 +41,7 @@ static MACHINE: RwLock<()> = RwLock::new(());
 #[test]
 fn process_in_a_role() {
     let began = Instant::now();
-    let Some((role, run)) = Run::of_this_process() else {
+    let Some((role, run)) = ProcessRunParameters::of_this_process() else {
         return;
     };
     let mut words = role.split(' ');
@@ -53,16 +53,22 @@ fn process_in_a_role() {
     }
     let connected = run.nodes.connect(kind == "fill");
     match connected.way {
-        Way::Shm(endpoint) => play(kind, &numbers, &run, endpoint, began),
-        Way::Ucx(endpoint) => play(kind, &numbers, &run, endpoint, began),
+        AllNodesEndpoint::Shm(endpoint) => play(kind, &numbers, &run, endpoint, began),
+        AllNodesEndpoint::Ucx(endpoint) => play(kind, &numbers, &run, endpoint, began),
     }
     // Failures of etcd must not count as lost nodes.
     for change in connected.changes.try_iter() {
-        assert!(matches!(change, Change::Found(_)), "{change:?}");
+        assert!(matches!(change, MembershipChange::Found(_)), "{change:?}");
     }
 }
 
-fn play(kind: &str, numbers: &[u64], run: &Run, endpoint: impl Endpoint, began: Instant) {
+fn play(
+    kind: &str,
+    numbers: &[u64],
+    run: &ProcessRunParameters,
+    endpoint: impl Endpoint,
+    began: Instant,
+) {
     match kind {
         "fill" => content::fill(run, endpoint),
         "check" => content::check(run, numbers, endpoint),
@@ -73,18 +79,19 @@ fn play(kind: &str, numbers: &[u64], run: &Run, endpoint: impl Endpoint, began: 
             let tree = block_on(run.open(endpoint)).expect("a tree");
             let history = run.history(number, incarnation);
             let journal = Journal::create(&run.journal(number, incarnation));
-            journal.note(Entry::Opened {
+            journal.note(ProcessJournalEntry::Opened {
                 nanoseconds: began.elapsed().as_nanos() as u64,
             });
-            work::Process::new(number, incarnation, tree, run.stop(), journal, history).run();
+            work::PoolWorkerProcess::new(number, incarnation, tree, run.stop(), journal, history)
+                .run();
         }
     }
 }
 
 fn killed_and_restarted(test: &str, is_small: bool) {
     let _machine = MACHINE.read();
-    let run = Run::new(test, in_shared_memory, is_small, LEASE);
-    let mut crew = Crew::start(&run, None);
+    let run = ProcessRunParameters::new(test, in_shared_memory, is_small, LEASE);
+    let mut crew = PoolProcessGroup::start(&run, None);
     let end = Instant::now() + time();
     while Instant::now() < end {
         crew.go_on();
@@ -95,12 +102,12 @@ fn killed_and_restarted(test: &str, is_small: bool) {
     clean(&run);
 }
 
-fn in_shared_memory(run: &str) -> Nodes {
-    Nodes::Listed(format!("shm:{run}"))
+fn in_shared_memory(run: &str) -> RunMemoryNodes {
+    RunMemoryNodes::Listed(format!("shm:{run}"))
 }
 
 /// Removes the files of killed nodes, and the journals.
-fn clean(run: &Run) {
+fn clean(run: &ProcessRunParameters) {
     for name in run.nodes.shared_names(&run.name) {
         drop(ShmNode::create(&name, NODE, 1 << 20).expect("a node"));
     }
@@ -120,9 +127,9 @@ fn nor_while_nodes_are_divided_and_merged() {
 #[test]
 fn a_node_that_is_killed_is_named() {
     let _machine = MACHINE.read();
-    let run = Run::new("lost", in_shared_memory, true, LEASE);
+    let run = ProcessRunParameters::new("lost", in_shared_memory, true, LEASE);
     let mut node = run.start(&[], "node 0");
-    let Way::Shm(endpoint) = run.nodes.connect(true).way else {
+    let AllNodesEndpoint::Shm(endpoint) = run.nodes.connect(true).way else {
         panic!("it is in shared memory")
     };
     content::fill(&run, endpoint.clone());

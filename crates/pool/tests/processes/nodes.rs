@@ -1,9 +1,10 @@
 //! The memory nodes of a run: their addresses, their processes, and the endpoints of clients.
 
-use crate::yielding::Yielding;
+use crate::yielding::YieldingEndpoint;
 use nearfield_fabric::NodeId;
 use nearfield_fabric::membership::{
-    Change, EtcdMembers, Membership, Node, NodeAddress, RegistrationEvent, Reservation,
+    EtcdMembers, MemberNode, MembershipChange, NodeAddress, NodeMembership, RegistrationEvent,
+    Reservation,
 };
 use nearfield_fabric::transport::shm::{ShmEndpoint, ShmNode};
 use nearfield_fabric::transport::ucx::{UcxEndpoint, UcxNode};
@@ -22,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The nodes of a run.
 #[derive(Clone, Debug)]
-pub enum Nodes {
+pub enum RunMemoryNodes {
     /// A list as `nearfield memory-node --nodes` takes it.
     Listed(String),
     /// This many nodes, with numbers from 0 on, in shared memory, registered in etcd.
@@ -30,35 +31,35 @@ pub enum Nodes {
 }
 
 /// An endpoint of all nodes.
-pub enum Way {
-    Shm(Yielding<ShmEndpoint>),
+pub enum AllNodesEndpoint {
+    Shm(YieldingEndpoint<ShmEndpoint>),
     Ucx(UcxEndpoint),
 }
 
 /// The endpoint, and the source of the list of nodes.
-pub struct Connected {
-    pub way: Way,
-    pub changes: Receiver<Change>,
-    _membership: Membership,
+pub struct MemoryNodesConnection {
+    pub way: AllNodesEndpoint,
+    pub changes: Receiver<MembershipChange>,
+    _membership: NodeMembership,
 }
 
-impl Nodes {
+impl RunMemoryNodes {
     pub fn count(&self) -> usize {
         match self {
-            Nodes::Listed(list) => listed(list).len(),
-            Nodes::Registered { count, .. } => *count,
+            RunMemoryNodes::Listed(list) => listed(list).len(),
+            RunMemoryNodes::Registered { count, .. } => *count,
         }
     }
 
     /// Returns the names of all objects in shared memory.
     pub fn shared_names(&self, run: &str) -> Vec<String> {
-        let names = |node: Node| match node.address {
+        let names = |node: MemberNode| match node.address {
             NodeAddress::Shm { name } => Some(name),
             _ => None,
         };
         match self {
-            Nodes::Listed(list) => listed(list).into_iter().filter_map(names).collect(),
-            Nodes::Registered { count, .. } => {
+            RunMemoryNodes::Listed(list) => listed(list).into_iter().filter_map(names).collect(),
+            RunMemoryNodes::Registered { count, .. } => {
                 (0..*count).map(|at| format!("{run}-{at}")).collect()
             }
         }
@@ -69,7 +70,7 @@ impl Nodes {
         let stop = AtomicBool::new(false);
         let number = NodeId(number);
         match self {
-            Nodes::Listed(list) => match &listed(list)[usize::from(number.0)].address {
+            RunMemoryNodes::Listed(list) => match &listed(list)[usize::from(number.0)].address {
                 NodeAddress::Shm { name } => {
                     let node = ShmNode::create(name, number, NODE_BYTES).expect("a node");
                     node.serve(&stop);
@@ -81,7 +82,7 @@ impl Nodes {
                 }
                 other => panic!("no transport for {other}"),
             },
-            Nodes::Registered { members, .. } => {
+            RunMemoryNodes::Registered { members, .. } => {
                 let name = format!("{run}-{}", number.0);
                 let reservation = Reservation::new(members, &name, Some(number), REGISTRATION);
                 let reservation = reservation.expect("a number");
@@ -100,8 +101,8 @@ impl Nodes {
     }
 
     /// Finds all nodes, and connects to them. Waits while they start (`at_first`), or etcd is away.
-    pub fn connect(&self, at_first: bool) -> Connected {
-        let may_wait = at_first || matches!(self, Nodes::Registered { .. });
+    pub fn connect(&self, at_first: bool) -> MemoryNodesConnection {
+        let may_wait = at_first || matches!(self, RunMemoryNodes::Registered { .. });
         let patience = if may_wait { PATIENCE } else { Duration::ZERO };
         let began = Instant::now();
         loop {
@@ -115,11 +116,11 @@ impl Nodes {
     }
 
     /// Returns the connection, or the reason for which there is none yet.
-    fn try_connect(&self) -> Result<Connected, String> {
+    fn try_connect(&self) -> Result<MemoryNodesConnection, String> {
         let membership = match self {
-            Nodes::Listed(list) => Membership::of_list(list).expect("a list"),
-            Nodes::Registered { members, .. } => {
-                Membership::follow(members).map_err(|error| error.to_string())?
+            RunMemoryNodes::Listed(list) => NodeMembership::of_list(list).expect("a list"),
+            RunMemoryNodes::Registered { members, .. } => {
+                NodeMembership::follow(members).map_err(|error| error.to_string())?
             }
         };
         let nodes = membership.nodes();
@@ -136,12 +137,12 @@ impl Nodes {
         }
         let way = if remote.is_empty() {
             let endpoint = ShmEndpoint::attach(&shared).map_err(|error| error.to_string())?;
-            Way::Shm(Yielding(endpoint))
+            AllNodesEndpoint::Shm(YieldingEndpoint(endpoint))
         } else {
             let endpoint = UcxEndpoint::connect(&remote).map_err(|error| error.to_string())?;
-            Way::Ucx(endpoint)
+            AllNodesEndpoint::Ucx(endpoint)
         };
-        Ok(Connected {
+        Ok(MemoryNodesConnection {
             way,
             changes: membership.changes(),
             _membership: membership,
@@ -149,27 +150,27 @@ impl Nodes {
     }
 }
 
-fn listed(list: &str) -> Vec<Node> {
-    Membership::of_list(list).expect("a list").nodes()
+fn listed(list: &str) -> Vec<MemberNode> {
+    NodeMembership::of_list(list).expect("a list").nodes()
 }
 
-impl fmt::Display for Nodes {
+impl fmt::Display for RunMemoryNodes {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Nodes::Listed(list) => write!(formatter, "list {list}"),
-            Nodes::Registered { count, members } => {
+            RunMemoryNodes::Listed(list) => write!(formatter, "list {list}"),
+            RunMemoryNodes::Registered { count, members } => {
                 write!(formatter, "{count} {}", members.urls().join(","))
             }
         }
     }
 }
 
-impl From<&str> for Nodes {
+impl From<&str> for RunMemoryNodes {
     /// Parses the output of `Display`.
-    fn from(text: &str) -> Nodes {
+    fn from(text: &str) -> RunMemoryNodes {
         match text.split_once(' ').expect("two words") {
-            ("list", list) => Nodes::Listed(list.to_owned()),
-            (count, members) => Nodes::Registered {
+            ("list", list) => RunMemoryNodes::Listed(list.to_owned()),
+            (count, members) => RunMemoryNodes::Registered {
                 count: count.parse().expect("a number"),
                 members: members.parse().expect("URLs"),
             },

@@ -5,10 +5,10 @@
 //! set.
 
 use crate::MACHINE;
-use crate::crew::Crew;
+use crate::crew::PoolProcessGroup;
 use crate::keys::PROCESSES;
-use crate::nodes::Nodes;
-use crate::run::{NODE, Process, Run, time};
+use crate::nodes::RunMemoryNodes;
+use crate::run::{NODE, PoolTestProcess, ProcessRunParameters, time};
 use nearfield_fabric::transport::ucx::{UcxError, UcxNode};
 use nearfield_testkit::etcd::until;
 use nearfield_testkit::machines::Machines;
@@ -40,9 +40,9 @@ fn no_acknowledged_write_is_lost_over_ucx() {
     let Some(machines) = machines() else { return };
     let _machine = MACHINE.write();
     let address = machines.address(0);
-    let nodes = |_: &str| Nodes::Listed(format!("ucx:{address}:7000"));
-    let run = Run::new("ucx", nodes, false, LEASE);
-    let mut crew = Crew::start(&run, Some(&machines));
+    let nodes = |_: &str| RunMemoryNodes::Listed(format!("ucx:{address}:7000"));
+    let run = ProcessRunParameters::new("ucx", nodes, false, LEASE);
+    let mut crew = PoolProcessGroup::start(&run, Some(&machines));
     let before = files(&crew.nodes[0]);
     let end = Instant::now() + time();
     while Instant::now() < end {
@@ -59,7 +59,7 @@ fn no_acknowledged_write_is_lost_over_ucx() {
 }
 
 /// Returns the number of files and connections that a process has open.
-fn files(process: &Process) -> usize {
+fn files(process: &PoolTestProcess) -> usize {
     let open = std::fs::read_dir(format!("/proc/{}/fd", process.id()));
     open.expect("a process").count()
 }

@@ -1,11 +1,11 @@
 //! The shared parameters of all processes of a run, and their start.
 
-use crate::journal::{self, History};
-use crate::nodes::Nodes;
+use crate::journal::{self, ProcessHistory};
+use crate::nodes::RunMemoryNodes;
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
 use nearfield_pool::PoolError;
-use nearfield_pool::chime::{ComputeNode, Locks, Options, Tree};
-use nearfield_pool::layout::Shape;
+use nearfield_pool::chime::{ChimeComputeNode, ChimeLockKind, ChimeOptions, ChimeTree};
+use nearfield_pool::layout::PoolIndexShape;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -23,11 +23,11 @@ const LEASE_MS: &str = "NEARFIELD_LEASE_MS";
 
 /// The shared parameters of all processes of a run.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct ProcessRunParameters {
     pub name: String,
     /// The folder of the journals.
     pub folder: PathBuf,
-    pub nodes: Nodes,
+    pub nodes: RunMemoryNodes,
     /// True for small leaves and nodes, so that they are divided and merged often.
     pub is_small: bool,
     pub lease: Duration,
@@ -43,14 +43,19 @@ pub fn time() -> Duration {
     Duration::from_secs(number_of("NEARFIELD_SECONDS", 5))
 }
 
-impl Run {
+impl ProcessRunParameters {
     /// Creates the run of a test. The nodes get the name of the run; leases have this many
     /// milliseconds unless the environment sets another number.
-    pub fn new(test: &str, nodes: impl FnOnce(&str) -> Nodes, is_small: bool, lease: u64) -> Run {
+    pub fn new(
+        test: &str,
+        nodes: impl FnOnce(&str) -> RunMemoryNodes,
+        is_small: bool,
+        lease: u64,
+    ) -> ProcessRunParameters {
         let name = format!("test-{}-{test}", std::process::id());
         let folder = std::env::temp_dir().join(format!("nearfield-{name}"));
         std::fs::create_dir_all(&folder).expect("a folder");
-        Run {
+        ProcessRunParameters {
             nodes: nodes(&name),
             name,
             folder,
@@ -60,9 +65,9 @@ impl Run {
     }
 
     /// Returns the role of this process, if it has one, and its run.
-    pub fn of_this_process() -> Option<(String, Run)> {
+    pub fn of_this_process() -> Option<(String, ProcessRunParameters)> {
         let role = std::env::var(ROLE).ok()?;
-        let run = Run {
+        let run = ProcessRunParameters {
             name: std::env::var(NAME).expect("a name"),
             folder: std::env::var_os(FOLDER).expect("a folder").into(),
             nodes: std::env::var(NODES).expect("nodes").as_str().into(),
@@ -73,7 +78,7 @@ impl Run {
     }
 
     /// Starts this program in a role, through other programs if there are words before.
-    pub fn start(&self, others: &[&str], role: &str) -> Process {
+    pub fn start(&self, others: &[&str], role: &str) -> PoolTestProcess {
         let program = std::env::current_exe().expect("this program");
         let mut words = others.iter().map(Into::into).chain([program.into()]);
         let first: std::ffi::OsString = words.next().expect("one");
@@ -89,20 +94,20 @@ impl Run {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn();
-        Process(child.expect("this program runs"))
+        PoolTestProcess(child.expect("this program runs"))
     }
 
-    fn options(&self) -> Options {
-        let of_small = |shape| Shape {
+    fn options(&self) -> ChimeOptions {
+        let of_small = |shape| PoolIndexShape {
             leaf_span: 16,
             internal_span: 8,
             ..shape
         };
-        let shape = Shape {
+        let shape = PoolIndexShape {
             value_bytes: 16,
-            ..Shape::default()
+            ..PoolIndexShape::default()
         };
-        Options {
+        ChimeOptions {
             shape: if self.is_small {
                 of_small(shape)
             } else {
@@ -110,23 +115,23 @@ impl Run {
             },
             cache_bytes: 1 << 20,
             hotspot_bytes: 1 << 16,
-            locks: Locks::Leased(self.lease),
-            ..Options::nearfield()
+            locks: ChimeLockKind::Leased(self.lease),
+            ..ChimeOptions::nearfield()
         }
     }
 
-    fn compute_node(&self) -> Arc<ComputeNode> {
-        Arc::new(ComputeNode::new(self.options()).expect("sizes"))
+    fn compute_node(&self) -> Arc<ChimeComputeNode> {
+        Arc::new(ChimeComputeNode::new(self.options()).expect("sizes"))
     }
 
-    pub async fn create<E: Endpoint>(&self, endpoint: E) -> Result<Tree<E>, PoolError> {
+    pub async fn create<E: Endpoint>(&self, endpoint: E) -> Result<ChimeTree<E>, PoolError> {
         let nodes = endpoint.nodes();
-        Tree::create(endpoint, &nodes, ROOT, self.compute_node()).await
+        ChimeTree::create(endpoint, &nodes, ROOT, self.compute_node()).await
     }
 
-    pub async fn open<E: Endpoint>(&self, endpoint: E) -> Result<Tree<E>, PoolError> {
+    pub async fn open<E: Endpoint>(&self, endpoint: E) -> Result<ChimeTree<E>, PoolError> {
         let nodes = endpoint.nodes();
-        Tree::open(endpoint, &nodes, ROOT, self.compute_node()).await
+        ChimeTree::open(endpoint, &nodes, ROOT, self.compute_node()).await
     }
 
     pub fn journal(&self, process: u64, incarnation: u64) -> PathBuf {
@@ -139,8 +144,8 @@ impl Run {
     }
 
     /// Reads the writes of a process's former incarnations.
-    pub fn history(&self, process: u64, incarnations: u64) -> History {
-        let mut history = History::default();
+    pub fn history(&self, process: u64, incarnations: u64) -> ProcessHistory {
+        let mut history = ProcessHistory::default();
         for incarnation in 1..incarnations {
             let entries = journal::read(&self.journal(process, incarnation));
             history.take(&entries);
@@ -151,9 +156,9 @@ impl Run {
 
 /// A process, which is killed if it is not waited for.
 #[derive(Debug)]
-pub struct Process(Child);
+pub struct PoolTestProcess(Child);
 
-impl Process {
+impl PoolTestProcess {
     pub fn id(&self) -> u32 {
         self.0.id()
     }
@@ -182,7 +187,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for PoolTestProcess {
     fn drop(&mut self) {
         // It may have ended already.
         let _ = self.0.kill();

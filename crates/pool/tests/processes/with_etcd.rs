@@ -3,19 +3,19 @@
 //!
 //! Without etcd this prints a notice and passes, unless `NEARFIELD_REQUIRE_ETCD=1`.
 
-use crate::crew::{Crew, LONG};
-use crate::nodes::Nodes;
-use crate::run::{Run, time};
+use crate::crew::{LONG, PoolProcessGroup};
+use crate::nodes::RunMemoryNodes;
+use crate::run::{ProcessRunParameters, time};
 use crate::{LEASE, MACHINE, clean};
-use nearfield_testkit::etcd::Cluster;
+use nearfield_testkit::etcd::EtcdCluster;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Number of memory nodes, all of which hold the tree.
 const NODES: usize = 2;
 
-fn registered(cluster: &Cluster) -> Nodes {
-    Nodes::Registered {
+fn registered(cluster: &EtcdCluster) -> RunMemoryNodes {
+    RunMemoryNodes::Registered {
         count: NODES,
         members: cluster.urls().parse().expect("URLs"),
     }
@@ -32,7 +32,7 @@ fn until_found(journal: &Path) -> Duration {
 }
 
 /// Lets the processes continue; all except one must make progress meanwhile.
-fn all_but_one_go_on(crew: &mut Crew<'_>, one: usize) {
+fn all_but_one_go_on(crew: &mut PoolProcessGroup<'_>, one: usize) {
     let before = crew.noted();
     crew.go_on();
     let began = Instant::now();
@@ -49,11 +49,11 @@ fn all_but_one_go_on(crew: &mut Crew<'_>, one: usize) {
 #[test]
 fn no_acknowledged_write_is_lost_while_etcd_loses_its_leader() {
     let _machine = MACHINE.write();
-    let Some(mut cluster) = Cluster::start(3) else {
+    let Some(mut cluster) = EtcdCluster::start(3) else {
         return;
     };
-    let run = Run::new("leader", |_| registered(&cluster), false, LEASE);
-    let mut crew = Crew::start(&run, None);
+    let run = ProcessRunParameters::new("leader", |_| registered(&cluster), false, LEASE);
+    let mut crew = PoolProcessGroup::start(&run, None);
     let end = Instant::now() + time();
     let (mut elections, mut longest) = (0, Duration::ZERO);
     while Instant::now() < end {
@@ -78,11 +78,11 @@ fn no_acknowledged_write_is_lost_while_etcd_loses_its_leader() {
 #[test]
 fn no_acknowledged_write_is_lost_while_etcd_is_away() {
     let _machine = MACHINE.write();
-    let Some(mut cluster) = Cluster::start(1) else {
+    let Some(mut cluster) = EtcdCluster::start(1) else {
         return;
     };
-    let run = Run::new("away", |_| registered(&cluster), true, LEASE);
-    let mut crew = Crew::start(&run, None);
+    let run = ProcessRunParameters::new("away", |_| registered(&cluster), true, LEASE);
+    let mut crew = PoolProcessGroup::start(&run, None);
     let end = Instant::now() + time();
     let (mut outages, mut longest) = (0, Duration::ZERO);
     while Instant::now() < end {

@@ -1,14 +1,14 @@
 //! The work of a compute process: YCSB's mixes, by several tasks at once, and checks of all reads.
 
-use crate::journal::{Entry, History, Journal, Possible, Written};
+use crate::journal::{Journal, Possible, ProcessHistory, ProcessJournalEntry, Written};
 use crate::keys::{
     NUMBERS, TASKS, comes_and_goes, is_shared, key, nearest, scanned, value, version, version_of,
     writer,
 };
 use crate::turns::block_on_all;
 use nearfield_fabric::Endpoint;
-use nearfield_pool::chime::Tree;
-use nearfield_pool::{PoolError, PoolIndex};
+use nearfield_pool::chime::ChimeTree;
+use nearfield_pool::{PoolError, PoolIndexClient};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rand_distr::Zipf;
@@ -35,16 +35,16 @@ const TURN: u32 = 40;
 const THETA: f64 = 0.99;
 const SCAN_MAX: usize = 100;
 
-pub struct Process<E> {
+pub struct PoolWorkerProcess<E> {
     pub number: u64,
     pub incarnation: u64,
-    pub tree: Tree<E>,
+    pub tree: ChimeTree<E>,
     /// The file that exists once the process must end.
     stop: PathBuf,
     journal: Journal,
     sequence: Cell<u64>,
     /// The possible values of the keys that this process writes.
-    history: RefCell<History>,
+    history: RefCell<ProcessHistory>,
     /// The latest version that was read of each key of others.
     seen: RefCell<HashMap<u64, u64>>,
     latest: Cell<u64>,
@@ -52,16 +52,16 @@ pub struct Process<E> {
     operations: Cell<u64>,
 }
 
-impl<E: Endpoint> Process<E> {
+impl<E: Endpoint> PoolWorkerProcess<E> {
     pub fn new(
         number: u64,
         incarnation: u64,
-        tree: Tree<E>,
+        tree: ChimeTree<E>,
         stop: PathBuf,
         journal: Journal,
-        history: History,
-    ) -> Process<E> {
-        Process {
+        history: ProcessHistory,
+    ) -> PoolWorkerProcess<E> {
+        PoolWorkerProcess {
             number,
             incarnation,
             tree,
@@ -100,7 +100,7 @@ impl<E: Endpoint> Process<E> {
                     self.longest.set(took);
                 }
             }
-            self.journal.note(Entry::Longest {
+            self.journal.note(ProcessJournalEntry::Longest {
                 nanoseconds: self.longest.get().as_nanos() as u64,
                 operations: self.operations.get(),
             });
@@ -152,7 +152,8 @@ impl<E: Endpoint> Process<E> {
 
     async fn put(&self, number: u64) -> Result<(), PoolError> {
         let version = self.next_version();
-        self.journal.note(Entry::Put { number, version });
+        self.journal
+            .note(ProcessJournalEntry::Put { number, version });
         self.begin(number, version, Some(version));
         let (key, value) = (key(number), value(number, version));
         let before = self.tree.insert(&key, &value).await?;
@@ -163,7 +164,8 @@ impl<E: Endpoint> Process<E> {
 
     async fn remove(&self, number: u64) -> Result<(), PoolError> {
         let version = self.next_version();
-        self.journal.note(Entry::Remove { number, version });
+        self.journal
+            .note(ProcessJournalEntry::Remove { number, version });
         self.begin(number, version, None);
         let before = self.tree.remove(&key(number)).await?;
         self.end(number, version, before);
@@ -176,7 +178,8 @@ impl<E: Endpoint> Process<E> {
 
     /// Records an acknowledged write of this process, with the old value.
     fn end(&self, number: u64, version: u64, before: Option<Vec<u8>>) {
-        self.journal.note(Entry::Done { number, version });
+        self.journal
+            .note(ProcessJournalEntry::Done { number, version });
         let before = before.map(|value| version_of(number, &value));
         if is_shared(number) {
             assert!(before.is_some(), "shared keys stay");

@@ -1,12 +1,14 @@
 //! An endpoint on which the tasks of a thread take turns, although it executes posts immediately.
 
-use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb, Work};
+use nearfield_fabric::{
+    ClientProcessorWork, Endpoint, FabricError, FabricVerb, GlobalAddress, NodeId,
+};
 use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
 #[derive(Clone)]
-pub struct Yielding<E>(pub E);
+pub struct YieldingEndpoint<E>(pub E);
 
 /// Lets the other tasks continue.
 async fn pass() {
@@ -21,7 +23,7 @@ async fn pass() {
     .await;
 }
 
-impl<E: Endpoint> Endpoint for Yielding<E> {
+impl<E: Endpoint> Endpoint for YieldingEndpoint<E> {
     fn nodes(&self) -> Vec<NodeId> {
         self.0.nodes()
     }
@@ -30,7 +32,7 @@ impl<E: Endpoint> Endpoint for Yielding<E> {
         self.0.atomic_bytes()
     }
 
-    async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
+    async fn post(&self, verbs: &mut [FabricVerb<'_>]) -> Result<(), FabricError> {
         let done = self.0.post(verbs).await;
         pass().await;
         done
@@ -43,7 +45,7 @@ impl<E: Endpoint> Endpoint for Yielding<E> {
     async fn post_by(
         &self,
         deadline: Duration,
-        verbs: &mut [Verb<'_>],
+        verbs: &mut [FabricVerb<'_>],
     ) -> Result<bool, FabricError> {
         let done = self.0.post_by(deadline, verbs).await;
         pass().await;
@@ -71,7 +73,7 @@ impl<E: Endpoint> Endpoint for Yielding<E> {
         self.0.free(address, bytes).await
     }
 
-    async fn charge(&self, work: Work) {
+    async fn charge(&self, work: ClientProcessorWork) {
         self.0.charge(work).await;
     }
 

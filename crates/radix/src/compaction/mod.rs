@@ -17,12 +17,12 @@
 
 use crate::counters::Off;
 use crate::leaf::{ModifyLeaf, ReadLeaf, copy_block, units_of_block};
-use crate::lock::Held;
-use crate::memory::rounds::Phase;
-use crate::node::{Kind, Ref};
-use crate::tree::Tree;
-use crate::writer::Writer;
-use nearfield_core::{Bytes, Error};
+use crate::lock::VersionLockGuard;
+use crate::memory::rounds::CompactionPhase;
+use crate::node::{NodeRefKind, Ref};
+use crate::tree::RadixTree;
+use crate::writer::PinnedWriter;
+use nearfield_core::{ByteStrings, OperationError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,7 +33,7 @@ const GAIN_PART: usize = 512;
 /// The maximum number of searches for a block whose node other threads keep replacing.
 const TRIES: usize = 4;
 
-impl Tree<Bytes> {
+impl RadixTree<ByteStrings> {
     /// Moves up to `blocks` blocks. Returns true if there is more to do, and false also while
     /// another thread moves blocks. The caller must not be pinned.
     pub fn compact(&self, blocks: usize) -> bool {
@@ -44,21 +44,23 @@ impl Tree<Bytes> {
             return false;
         };
         round.phase = match std::mem::take(&mut round.phase) {
-            Phase::Rest => {
+            CompactionPhase::Rest => {
                 if !pieces.is_scattered(region) || round.is_useless(self.leaf_bytes()) {
                     return false;
                 }
                 round.copied = 0;
-                Phase::Settle(pieces.take_sparse(region), Self::after_all_threads())
+                CompactionPhase::Settle(pieces.take_sparse(region), Self::after_all_threads())
             }
-            Phase::Settle(spans, settled) if is_over(&settled) => Phase::Move(spans, 0, 0),
-            Phase::Move(spans, span, unit) => {
+            CompactionPhase::Settle(spans, settled) if is_over(&settled) => {
+                CompactionPhase::Move(spans, 0, 0)
+            }
+            CompactionPhase::Move(spans, span, unit) => {
                 self.move_blocks(spans, (span, unit), blocks, &mut round.copied)
             }
-            Phase::Leave(spans, left) if is_over(&left) => {
-                Phase::Free(spans, Self::after_all_threads())
+            CompactionPhase::Leave(spans, left) if is_over(&left) => {
+                CompactionPhase::Free(spans, Self::after_all_threads())
             }
-            Phase::Free(spans, freed) if is_over(&freed) => {
+            CompactionPhase::Free(spans, freed) if is_over(&freed) => {
                 // SAFETY: `take_sparse` has chosen the spans. A block of strings is freed after the
                 // last thread has left it, including threads that came by a shortcut.
                 let given_back = unsafe { self.memory.release_emptied(&spans) };
@@ -66,7 +68,7 @@ impl Tree<Bytes> {
                 let gained = given_back.saturating_sub(round.copied);
                 let used = self.leaf_bytes();
                 round.useless_at = (gained < used / GAIN_PART).then_some(used);
-                Phase::Rest
+                CompactionPhase::Rest
             }
             waiting => {
                 crossbeam_epoch::pin().flush();
@@ -96,9 +98,9 @@ impl Tree<Bytes> {
         (mut span, mut unit): (usize, usize),
         blocks: usize,
         copied: &mut usize,
-    ) -> Phase {
+    ) -> CompactionPhase {
         let Some((pieces, _)) = self.memory.leaf_pieces() else {
-            return Phase::Rest;
+            return CompactionPhase::Rest;
         };
         let guard = self.writer();
         let mut is_short = false;
@@ -117,9 +119,9 @@ impl Tree<Bytes> {
                 // first.
                 drop(guard);
                 self.collect();
-                return Phase::Leave(spans, Self::after_all_threads());
+                return CompactionPhase::Leave(spans, Self::after_all_threads());
             };
-            let leaf = Ref::new(Kind::Leaf, piece);
+            let leaf = Ref::new(NodeRefKind::Leaf, piece);
             unit = at + units_of_block(&self.memory, leaf);
             // Without memory the rest stays.
             match self.move_block(leaf, &guard) {
@@ -129,13 +131,17 @@ impl Tree<Bytes> {
         }
         drop(guard);
         self.collect();
-        Phase::Move(spans, span, unit)
+        CompactionPhase::Move(spans, span, unit)
     }
 
     /// Links a copy in place of a block, if the block is in the tree. Returns the copy's bytes.
-    fn move_block(&self, leaf: Ref, guard: &Writer<'_, Bytes>) -> Result<usize, Error> {
+    fn move_block(
+        &self,
+        leaf: Ref,
+        guard: &PinnedWriter<'_, ByteStrings>,
+    ) -> Result<usize, OperationError> {
         for _ in 0..TRIES {
-            let Some(key) = Bytes::any_key(&self.memory, leaf, guard) else {
+            let Some(key) = ByteStrings::any_key(&self.memory, leaf, guard) else {
                 return Ok(0);
             };
             let place = self.descend(key, usize::MAX, &mut Off);
@@ -143,14 +149,14 @@ impl Tree<Bytes> {
                 return Ok(0);
             }
             let node = self.memory.inner(place.node);
-            let Ok((held, _)) = Held::lock(&node.header().lock) else {
+            let Ok((held, _)) = VersionLockGuard::lock(&node.header().lock) else {
                 continue;
             };
-            if Bytes::child(node, place.symbol) != leaf {
+            if ByteStrings::child(node, place.symbol) != leaf {
                 held.unlock_unchanged();
                 continue;
             }
-            let latch = Bytes::latch(&self.memory, leaf, guard.latching().needed);
+            let latch = ByteStrings::latch(&self.memory, leaf, guard.latching().needed);
             let copy = match copy_block(&self.memory, leaf, guard) {
                 Ok(copy) => copy,
                 Err(error) => {
@@ -160,7 +166,7 @@ impl Tree<Bytes> {
                 }
             };
             self.exchange_leaf(node, place.symbol, leaf, copy, guard);
-            return Ok(units_of_block(&self.memory, copy) * Bytes::LEAF_UNIT_BYTES);
+            return Ok(units_of_block(&self.memory, copy) * ByteStrings::LEAF_UNIT_BYTES);
         }
         Ok(0)
     }

@@ -1,8 +1,8 @@
 use super::*;
 use crate::engine::{Combine, EngineOptions};
-use crate::radix::Radix;
-use nearfield_core::{Batch, Direction, OrderedIndex};
-use nearfield_testkit::concurrent::{self, Config};
+use crate::radix::RadixIndex;
+use nearfield_core::{Batch, OrderedIndex, ScanDirection};
+use nearfield_testkit::concurrent::{self, ConcurrentTestConfig};
 use nearfield_testkit::model;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -12,10 +12,10 @@ use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 /// Moves all blocks, as a round moves those of its memory. Returns their number.
-fn move_all(index: &Radix<Bytes>) -> usize {
+fn move_all(index: &RadixIndex<ByteStrings>) -> usize {
     let tree = &index.tree;
     let mut keys = Vec::new();
-    index.scan(Bound::Unbounded, Direction::Ascending, 0, |key, _| {
+    index.scan(Bound::Unbounded, ScanDirection::Ascending, 0, |key, _| {
         keys.push(key.to_vec());
         ControlFlow::Continue(())
     });
@@ -33,10 +33,10 @@ fn move_all(index: &Radix<Bytes>) -> usize {
 }
 
 /// A map whose blocks move after every operation.
-struct Moving(Radix<Bytes>);
+struct BlockMovingIndex(RadixIndex<ByteStrings>);
 
-impl OrderedIndex<Bytes> for Moving {
-    fn execute(&self, batch: &mut Batch<Bytes>) -> Result<(), Error> {
+impl OrderedIndex<ByteStrings> for BlockMovingIndex {
+    fn execute(&self, batch: &mut Batch<ByteStrings>) -> Result<(), OperationError> {
         self.0.execute(batch)?;
         move_all(&self.0);
         Ok(())
@@ -51,14 +51,14 @@ impl OrderedIndex<Bytes> for Moving {
     }
 }
 
-fn new() -> Radix<Bytes> {
-    Radix::new().expect("address space")
+fn new() -> RadixIndex<ByteStrings> {
+    RadixIndex::new().expect("address space")
 }
 
 #[test]
 fn answers_are_the_models_while_blocks_move() {
     let mut moved = 0;
-    model::check_with::<Bytes, _>(
+    model::check_with::<ByteStrings, _>(
         60,
         |_| new(),
         |index, random| {
@@ -78,14 +78,16 @@ fn answers_are_the_models_while_blocks_move() {
 
 #[test]
 fn operations_are_linearizable_while_blocks_move() {
-    concurrent::check::<Bytes, _>(6, &Config::default(), |_| Moving(new()));
+    concurrent::check::<ByteStrings, _>(6, &ConcurrentTestConfig::default(), |_| {
+        BlockMovingIndex(new())
+    });
 }
 
 /// Loads keys in random order, which leaves free memory in all spans.
-fn load(keys: &mut [u32], rng: &mut SmallRng) -> Radix<Bytes> {
+fn load(keys: &mut [u32], rng: &mut SmallRng) -> RadixIndex<ByteStrings> {
     let index = new();
     keys.shuffle(rng);
-    let mut batch = Batch::<Bytes>::new();
+    let mut batch = Batch::<ByteStrings>::new();
     for part in keys.chunks(64) {
         part.iter().for_each(|key| {
             let value = vec![*key as u8; 20 + *key as usize % 7];
@@ -102,7 +104,7 @@ fn key_of(key: u32) -> String {
 }
 
 /// Compacts until there is no more to do.
-fn compact(index: &Radix<Bytes>) {
+fn compact(index: &RadixIndex<ByteStrings>) {
     let begun = Instant::now();
     while index.compact(256) {
         assert!(begun.elapsed() < Duration::from_secs(60), "it does not end");
@@ -113,7 +115,7 @@ fn compact(index: &Radix<Bytes>) {
 fn memory_is_given_back_and_all_entries_stay() {
     let mut keys: Vec<u32> = (0..600_000).collect();
     let index = load(&mut keys, &mut SmallRng::seed_from_u64(1));
-    let lent = <Bytes as crate::radix::RadixForm>::lend(&index, key_of(7).as_bytes());
+    let lent = <ByteStrings as crate::radix::RadixForm>::lend(&index, key_of(7).as_bytes());
     let lent = lent.expect("a short key").expect("it is there");
     let before = index.memory();
     assert!(
@@ -155,7 +157,7 @@ fn other_threads_write_while_memory_is_given_back() {
             scope.spawn(move || {
                 let mut rng = SmallRng::seed_from_u64(u64::from(thread));
                 let mut own = vec![None; (KEYS / THREADS) as usize];
-                let mut batch = Batch::<Bytes>::new();
+                let mut batch = Batch::<ByteStrings>::new();
                 for _ in 0..4_000 {
                     for _ in 0..16 {
                         let place = rng.random_range(0..KEYS / THREADS);

@@ -1,18 +1,18 @@
 //! Insertions in ascending order at the beginning of a batch: see [runs](crate::write::run).
 
-use super::Engine;
+use super::RadixBatchExecution;
 use crate::build::Entry;
-use crate::change::Change;
-use crate::counters::Probe;
+use crate::change::RadixKeyChange;
+use crate::counters::RadixProbe;
 use crate::leaf::LeafForm;
 use crate::write::run::RUN_MIN;
-use nearfield_core::Operation;
+use nearfield_core::IndexOperation;
 
 /// The maximum share (1 in this number) of entries that are not part of a run. If it is exceeded,
 /// the keys are far apart, and the rest of the batch walks as usual.
 const PART_OF_RUN: usize = 8;
 
-impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
+impl<'e, 'b: 'e, F: LeafForm, P: RadixProbe> RadixBatchExecution<'e, 'b, '_, F, P> {
     /// Executes the insertions at the beginning of a batch as long as they are in strictly
     /// ascending order and make runs. Returns their number.
     pub(super) fn insert_ascending(&mut self) -> usize {
@@ -47,7 +47,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
     fn ascending(&self) -> Vec<Entry<'b, F>> {
         let mut entries: Vec<Entry<'b, F>> = Vec::new();
         for operation in self.input.operations() {
-            let &Operation::Insert { key, value } = operation else {
+            let &IndexOperation::Insert { key, value } = operation else {
                 break;
             };
             let key = self.input.key(key);
@@ -63,7 +63,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
         let output = &mut *self.output;
         let mut decide = |before: Option<F::Value<'_>>| {
             output.value(position, F::shorten_key(key), before);
-            Change::Set(F::shorten_value(value))
+            RadixKeyChange::Set(F::shorten_value(value))
         };
         let done = self
             .tree

@@ -6,13 +6,13 @@
 //! together, in the batch's order.
 
 use crate::leaf::LeafForm;
-use crate::tree::Tree;
-use nearfield_core::{Input, Operation};
+use crate::tree::RadixTree;
+use nearfield_core::{BatchInput, IndexOperation};
 use std::ops::Range;
 
-/// The operations of one key: a range of [`Plan::order`].
+/// The operations of one key: a range of [`VisitPlan::order`].
 #[derive(Clone, Copy, Debug)]
-pub struct Visit {
+pub struct KeyVisit {
     pub first: u32,
     pub count: u32,
     /// True if one of the operations may change the index.
@@ -21,22 +21,22 @@ pub struct Visit {
 
 /// The plan of a batch: its visits and their order.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub struct VisitPlan {
     /// The positions in the batch. Those of one visit are neighbours, in the batch's order.
     pub order: Vec<u32>,
     /// The visits, of different keys.
-    pub visits: Vec<Visit>,
+    pub visits: Vec<KeyVisit>,
     /// True if visits are sorted by key, so that neighbours share paths.
     pub sorted: bool,
     /// True if several visits may have the same key and some of them write: each must see the
     /// effects of earlier ones.
     pub in_order: bool,
-    entries: Vec<Entry>,
-    buckets: Vec<Entry>,
+    entries: Vec<VisitSortEntry>,
+    buckets: Vec<VisitSortEntry>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
+struct VisitSortEntry {
     slice: u64,
     position: u32,
 }
@@ -53,10 +53,14 @@ const SAMPLE_SMALL: usize = 32;
 /// The percentage of sampled operations that must repeat a key for sorting to pay.
 const REPEATED_PERCENT: usize = 50;
 
-impl Plan {
+impl VisitPlan {
     /// Plans to visit the point operations at `positions` in the batch's order, each as its own
     /// visit.
-    pub fn take_in_order<F: LeafForm>(&mut self, input: &Input<'_, F>, positions: Range<usize>) {
+    pub fn take_in_order<F: LeafForm>(
+        &mut self,
+        input: &BatchInput<'_, F>,
+        positions: Range<usize>,
+    ) {
         self.order.clear();
         self.visits.clear();
         self.sorted = false;
@@ -67,7 +71,7 @@ impl Plan {
             let operation = &input.operations()[position];
             if operation.point_key().is_some() {
                 let writes = operation.is_write();
-                self.visits.push(Visit {
+                self.visits.push(KeyVisit {
                     first: self.order.len() as u32,
                     count: 1,
                     writes,
@@ -79,13 +83,13 @@ impl Plan {
     }
 
     /// Plans to visit one point operation.
-    pub fn take_one<F: LeafForm>(&mut self, input: &Input<'_, F>, position: usize) {
+    pub fn take_one<F: LeafForm>(&mut self, input: &BatchInput<'_, F>, position: usize) {
         self.order.clear();
         self.visits.clear();
         self.sorted = false;
         self.in_order = false;
         self.order.push(position as u32);
-        self.visits.push(Visit {
+        self.visits.push(KeyVisit {
             first: 0,
             count: 1,
             writes: input.operations()[position].is_write(),
@@ -94,13 +98,13 @@ impl Plan {
 
     /// Returns the key of a visit.
     #[inline]
-    pub fn key<'b, F: LeafForm>(&self, input: &Input<'b, F>, visit: &Visit) -> F::Key<'b> {
+    pub fn key<'b, F: LeafForm>(&self, input: &BatchInput<'b, F>, visit: &KeyVisit) -> F::Key<'b> {
         let position = self.order[visit.first as usize] as usize;
         point_key(input, &input.operations()[position])
     }
 
     /// Returns the keys of all visits.
-    pub fn keys<'b, F: LeafForm>(&self, input: &Input<'b, F>) -> Vec<F::Key<'b>> {
+    pub fn keys<'b, F: LeafForm>(&self, input: &BatchInput<'b, F>) -> Vec<F::Key<'b>> {
         self.visits
             .iter()
             .map(|visit| self.key(input, visit))
@@ -110,15 +114,15 @@ impl Plan {
     /// Plans to visit the point operations at `positions` key by key.
     pub fn combine<F: LeafForm>(
         &mut self,
-        tree: &Tree<F>,
-        input: &Input<'_, F>,
+        tree: &RadixTree<F>,
+        input: &BatchInput<'_, F>,
         positions: Range<usize>,
     ) {
         let depth = tree.shared_depth();
         self.entries.clear();
         for position in positions {
             if let Some(key) = input.operations()[position].point_key() {
-                self.entries.push(Entry {
+                self.entries.push(VisitSortEntry {
                     slice: F::slice(input.key(key), depth),
                     position: position as u32,
                 });
@@ -130,8 +134,8 @@ impl Plan {
         self.in_order = false;
     }
 
-    fn sort<F: LeafForm>(&mut self, input: &Input<'_, F>) {
-        let bucket = |entry: &Entry| (entry.slice >> (64 - BUCKET_BITS)) as usize;
+    fn sort<F: LeafForm>(&mut self, input: &BatchInput<'_, F>) {
+        let bucket = |entry: &VisitSortEntry| (entry.slice >> (64 - BUCKET_BITS)) as usize;
         let mut ends = [0u32; 1 << BUCKET_BITS];
         for entry in &self.entries {
             ends[bucket(entry)] += 1;
@@ -141,13 +145,15 @@ impl Plan {
             (start, *end) = (start + *end, start);
         }
         self.buckets.clear();
-        self.buckets.resize(self.entries.len(), Entry::default());
+        self.buckets
+            .resize(self.entries.len(), VisitSortEntry::default());
         for entry in &self.entries {
             let end = &mut ends[bucket(entry)];
             self.buckets[*end as usize] = *entry;
             *end += 1;
         }
-        let key = |entry: &Entry| point_key(input, &input.operations()[entry.position as usize]);
+        let key =
+            |entry: &VisitSortEntry| point_key(input, &input.operations()[entry.position as usize]);
         let mut start = 0;
         for end in ends {
             let end = end as usize;
@@ -162,7 +168,7 @@ impl Plan {
         }
     }
 
-    fn group<F: LeafForm>(&mut self, input: &Input<'_, F>) {
+    fn group<F: LeafForm>(&mut self, input: &BatchInput<'_, F>) {
         self.order.clear();
         self.visits.clear();
         let mut last: Option<(u64, F::Key<'_>)> = None;
@@ -175,7 +181,7 @@ impl Plan {
                     visit.count += 1;
                     visit.writes |= operation.is_write();
                 }
-                _ => self.visits.push(Visit {
+                _ => self.visits.push(KeyVisit {
                     first: i as u32,
                     count: 1,
                     writes: operation.is_write(),
@@ -187,7 +193,10 @@ impl Plan {
 }
 
 #[inline]
-fn point_key<'b, F: LeafForm>(input: &Input<'b, F>, operation: &Operation<F>) -> F::Key<'b> {
+fn point_key<'b, F: LeafForm>(
+    input: &BatchInput<'b, F>,
+    operation: &IndexOperation<F>,
+) -> F::Key<'b> {
     match operation.point_key() {
         Some(key) => input.key(key),
         None => unreachable!("only point operations are combined"),
@@ -195,7 +204,7 @@ fn point_key<'b, F: LeafForm>(input: &Input<'b, F>, operation: &Operation<F>) ->
 }
 
 /// Returns true if a sample of the batch repeats enough keys for sorting to pay.
-pub fn repeats_keys<F: LeafForm>(input: &Input<'_, F>) -> bool {
+pub fn repeats_keys<F: LeafForm>(input: &BatchInput<'_, F>) -> bool {
     match input.operations().len() {
         0..=SAMPLE_SMALL => repeats_among::<F, { 4 * SAMPLE_SMALL }>(input),
         _ => repeats_among::<F, { 4 * SAMPLE }>(input),
@@ -203,7 +212,7 @@ pub fn repeats_keys<F: LeafForm>(input: &Input<'_, F>) -> bool {
 }
 
 /// Returns the same as `repeats_keys`, using a table with `PLACES` places.
-fn repeats_among<F: LeafForm, const PLACES: usize>(input: &Input<'_, F>) -> bool {
+fn repeats_among<F: LeafForm, const PLACES: usize>(input: &BatchInput<'_, F>) -> bool {
     let mut seen = [0u32; PLACES];
     let (mut sampled, mut repeated) = (0, 0);
     for operation in input.operations().iter().take(SAMPLE) {
@@ -222,12 +231,12 @@ fn repeats_among<F: LeafForm, const PLACES: usize>(input: &Input<'_, F>) -> bool
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nearfield_core::{Batch, Bytes};
+    use nearfield_core::{Batch, ByteStrings};
 
     #[test]
     fn groups_equal_keys_in_order() {
-        let tree = Tree::<Bytes>::new(usize::MAX).unwrap();
-        let mut batch = Batch::<Bytes>::new();
+        let tree = RadixTree::<ByteStrings>::new(usize::MAX).unwrap();
+        let mut batch = Batch::<ByteStrings>::new();
         for key in [
             "b",
             "a",
@@ -240,7 +249,7 @@ mod tests {
             batch.get(key.as_bytes());
         }
         let (input, _) = batch.begin().unwrap();
-        let mut plan = Plan::default();
+        let mut plan = VisitPlan::default();
         plan.combine(&tree, &input, 0..7);
         let groups: Vec<&[u32]> = plan
             .visits

@@ -5,20 +5,20 @@
 //! end of its walk is still valid. A leaf that has been replaced, by any thread, is obsolete before
 //! its replacement changes. A key is absent only if the walk would end at the same place now.
 
-use super::traverse::{Arrivals, Run, Visits, Walk};
+use super::traverse::{Arrivals, VisitRun, VisitWalk, Visits};
 use super::trigger::{fold_at, is_current};
-use crate::change::Change;
-use crate::counters::Probe;
-use crate::leaf::{Known, LeafForm, Lookup};
+use crate::change::RadixKeyChange;
+use crate::counters::RadixProbe;
+use crate::leaf::{LeafForm, LeafWalkContext, RadixLeafLookup};
 use crate::node::Ref;
-use crate::tree::{Place, Tree};
-use crate::writer::Writer;
-use nearfield_core::{Input, Operation, Output};
+use crate::tree::{RadixTree, RadixWalkEnd};
+use crate::writer::PinnedWriter;
+use nearfield_core::{BatchInput, BatchOutput, IndexOperation};
 
 /// The operations of a batch, each of them a visit.
 #[derive(Clone, Copy, Debug)]
 pub struct Operations<'b, F: LeafForm> {
-    pub input: Input<'b, F>,
+    pub input: BatchInput<'b, F>,
     /// The position of the first operation that has not been executed.
     pub first: usize,
     /// True if writes are expected to need the lock of the node above the leaf.
@@ -60,16 +60,16 @@ impl<F: LeafForm> Visits<F> for Operations<'_, F> {
 
 /// The executor of operations at the places where their walks have ended.
 pub struct InOrder<'t, 'b, 'o, F: LeafForm, P> {
-    pub tree: &'t Tree<F>,
-    pub input: Input<'b, F>,
-    pub output: &'t mut Output<'o, F>,
-    pub guard: &'t Writer<'t, F>,
+    pub tree: &'t RadixTree<F>,
+    pub input: BatchInput<'b, F>,
+    pub output: &'t mut BatchOutput<'o, F>,
+    pub guard: &'t PinnedWriter<'t, F>,
     pub probe: &'t mut P,
     /// Number of operations that have locked a node above a leaf.
     pub parents_locked: usize,
 }
 
-impl<F: LeafForm, P: Probe> Arrivals<F> for InOrder<'_, '_, '_, F, P> {
+impl<F: LeafForm, P: RadixProbe> Arrivals<F> for InOrder<'_, '_, '_, F, P> {
     type Probe = P;
 
     #[inline]
@@ -78,33 +78,35 @@ impl<F: LeafForm, P: Probe> Arrivals<F> for InOrder<'_, '_, '_, F, P> {
     }
 
     #[inline]
-    fn coming(&mut self, walk: &Walk, key: F::Key<'_>) -> F::Prepared {
+    fn coming(&mut self, walk: &VisitWalk, key: F::Key<'_>) -> F::Prepared {
         let writes = self.input.operations()[walk.visit() as usize].is_write();
         F::prepare(&self.tree.memory, walk.node(), key, writes, self.guard)
     }
 
     #[inline]
-    fn single(&mut self, walk: &Walk, key: F::Key<'_>, prepared: F::Prepared) {
+    fn single(&mut self, walk: &VisitWalk, key: F::Key<'_>, prepared: F::Prepared) {
         match self.input.operations()[walk.visit() as usize] {
-            Operation::Get { .. } => self.get(walk, key, prepared),
-            Operation::Insert { value, .. } => {
+            IndexOperation::Get { .. } => self.get(walk, key, prepared),
+            IndexOperation::Insert { value, .. } => {
                 self.insert(walk, key, self.input.value(value), prepared);
             }
-            Operation::Update { .. } => self.update(walk, key, prepared),
-            Operation::Remove { .. } | Operation::RemoveIf { .. } => self.write(walk, key),
+            IndexOperation::Update { .. } => self.update(walk, key, prepared),
+            IndexOperation::Remove { .. } | IndexOperation::RemoveIf { .. } => {
+                self.write(walk, key)
+            }
             _ => unreachable!("a batch of nothing but point operations"),
         }
     }
 
-    fn run(&mut self, _run: &Run, _ends: &[Ref]) {
+    fn run(&mut self, _run: &VisitRun, _ends: &[Ref]) {
         unreachable!("visits that are not sorted make no runs")
     }
 }
 
 /// Returns the knowledge that a walk has gained.
 #[inline]
-fn known<F: LeafForm>(walk: &Walk, prepared: F::Prepared) -> Known<F::Prepared> {
-    Known {
+fn known<F: LeafForm>(walk: &VisitWalk, prepared: F::Prepared) -> LeafWalkContext<F::Prepared> {
+    LeafWalkContext {
         skipped: walk.skipped(),
         parent: walk.parent(),
         depth: walk.depth().saturating_sub(1),
@@ -112,21 +114,21 @@ fn known<F: LeafForm>(walk: &Walk, prepared: F::Prepared) -> Known<F::Prepared> 
     }
 }
 
-impl<F: LeafForm, P: Probe> InOrder<'_, '_, '_, F, P> {
+impl<F: LeafForm, P: RadixProbe> InOrder<'_, '_, '_, F, P> {
     #[inline]
-    fn get(&mut self, walk: &Walk, key: F::Key<'_>, prepared: F::Prepared) {
+    fn get(&mut self, walk: &VisitWalk, key: F::Key<'_>, prepared: F::Prepared) {
         let position = walk.visit() as usize;
         let found = if walk.node().is_null() {
             self.output.value(position, F::shorten_key(key), None);
-            Lookup::Absent
+            RadixLeafLookup::Absent
         } else {
             self.probe.leaf();
             let (memory, answer) = (&self.tree.memory, (position, &mut *self.output));
             F::answer(memory, walk.node(), key, prepared, self.guard, answer)
         };
         match found {
-            Lookup::Found(()) => {}
-            Lookup::Absent if is_current(self.tree, walk, key) => {}
+            RadixLeafLookup::Found(()) => {}
+            RadixLeafLookup::Absent if is_current(self.tree, walk, key) => {}
             _ => self.get_from_root(position, key),
         }
     }
@@ -145,11 +147,17 @@ impl<F: LeafForm, P: Probe> InOrder<'_, '_, '_, F, P> {
     /// Executes an insert. Most inserts of many batches find their key. Without the generality of
     /// `write`, such an insert takes hardly longer than a get.
     #[inline]
-    fn insert(&mut self, walk: &Walk, key: F::Key<'_>, value: F::Value<'_>, prepared: F::Prepared) {
+    fn insert(
+        &mut self,
+        walk: &VisitWalk,
+        key: F::Key<'_>,
+        value: F::Value<'_>,
+        prepared: F::Prepared,
+    ) {
         let output = &mut *self.output;
         let mut decide = |before: Option<F::Value<'_>>| {
             output.replaced(walk.visit() as usize, F::shorten_key(key), before);
-            Change::Set(F::shorten_value(value))
+            RadixKeyChange::Set(F::shorten_value(value))
         };
         let (tree, guard) = (self.tree, self.guard);
         let known = known::<F>(walk, prepared);
@@ -158,7 +166,7 @@ impl<F: LeafForm, P: Probe> InOrder<'_, '_, '_, F, P> {
         }
     }
 
-    fn update(&mut self, walk: &Walk, key: F::Key<'_>, prepared: F::Prepared) {
+    fn update(&mut self, walk: &VisitWalk, key: F::Key<'_>, prepared: F::Prepared) {
         let (input, output) = (&self.input, &mut *self.output);
         let positions = [walk.visit()];
         let mut decide =
@@ -173,7 +181,7 @@ impl<F: LeafForm, P: Probe> InOrder<'_, '_, '_, F, P> {
     /// Executes a write that needs the lock of a node, beginning at the place where its walk has
     /// ended.
     #[inline(never)]
-    fn write(&mut self, walk: &Walk, key: F::Key<'_>) {
+    fn write(&mut self, walk: &VisitWalk, key: F::Key<'_>) {
         self.parents_locked += 1;
         let positions = [walk.visit()];
         let depth = walk.depth().saturating_sub(1);
@@ -183,7 +191,7 @@ impl<F: LeafForm, P: Probe> InOrder<'_, '_, '_, F, P> {
         let symbol = F::symbol(key, depth).filter(|_| !walk.parent().is_null());
         let result = match symbol {
             Some(symbol) => {
-                let place = Place {
+                let place = RadixWalkEnd {
                     node: walk.parent(),
                     depth,
                     symbol,

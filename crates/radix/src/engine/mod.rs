@@ -16,19 +16,19 @@ mod trigger;
 pub use options::{Combine, EngineOptions};
 pub use recorded::execute_recorded;
 
-use crate::counters::Probe;
-use crate::cursor::Scratch;
+use crate::counters::RadixProbe;
+use crate::cursor::RadixScanScratch;
 use crate::leaf::LeafForm;
 use crate::shortcut::Shortcuts;
-use crate::tree::Tree;
-use crate::writer::Writer;
-use combine::Plan;
+use crate::tree::RadixTree;
+use crate::writer::PinnedWriter;
+use combine::VisitPlan;
 use in_order::{InOrder, Operations};
-use nearfield_core::{Batch, Error, Input, Operation, Output};
-use reads::{Gets, Reads};
+use nearfield_core::{Batch, BatchInput, BatchOutput, IndexOperation, OperationError};
+use reads::{GetExecutor, GetVisits};
 use std::ops::Range;
 use std::sync::Arc;
-use traverse::{Manner, Planned, Traversal};
+use traverse::{Manner, PlannedVisits, TraversalScratch};
 use trigger::Trigger;
 
 /// The maximum number of keys per visit for which paths are shared.
@@ -40,10 +40,10 @@ const LOCKS_EXPECTED_FROM: usize = 16;
 
 /// Reusable memory of a call of [`execute`].
 #[derive(Debug, Default)]
-pub struct Workspace {
-    plan: Plan,
-    traversal: Traversal,
-    scratches: Vec<Scratch>,
+pub struct RadixWorkspace {
+    plan: VisitPlan,
+    traversal: TraversalScratch,
+    scratches: Vec<RadixScanScratch>,
     /// True if many operations of the last batch that was executed in order have locked the node
     /// above their leaf. Those of the next batch probably will, too.
     locks_parents: bool,
@@ -51,16 +51,16 @@ pub struct Workspace {
 
 /// Executes a batch.
 pub fn execute<F: LeafForm>(
-    tree: &Tree<F>,
+    tree: &RadixTree<F>,
     options: &EngineOptions,
     batch: &mut Batch<F>,
-    workspace: &mut Workspace,
-    probe: &mut impl Probe,
-) -> Result<(), Error> {
+    workspace: &mut RadixWorkspace,
+    probe: &mut impl RadixProbe,
+) -> Result<(), OperationError> {
     let (input, mut output) = batch.begin()?;
     let guard = tree.writer();
-    let kinds = Kinds::of(&input);
-    let mut engine = Engine {
+    let kinds = BatchOperationKinds::of(&input);
+    let mut engine = RadixBatchExecution {
         tree,
         options,
         input,
@@ -90,14 +90,14 @@ pub fn execute<F: LeafForm>(
 
 /// Executes the visits of the plan in `workspace`.
 fn visit_planned<F: LeafForm>(
-    tree: &Tree<F>,
+    tree: &RadixTree<F>,
     options: &EngineOptions,
-    (input, mut output): (Input<'_, F>, Output<'_, F>),
-    workspace: &mut Workspace,
-    probe: &mut impl Probe,
+    (input, mut output): (BatchInput<'_, F>, BatchOutput<'_, F>),
+    workspace: &mut RadixWorkspace,
+    probe: &mut impl RadixProbe,
 ) {
     let guard = tree.writer();
-    Engine {
+    RadixBatchExecution {
         tree,
         options,
         input,
@@ -110,7 +110,7 @@ fn visit_planned<F: LeafForm>(
 
 /// The kinds of operations in a batch.
 #[derive(Clone, Copy, Debug, Default)]
-struct Kinds {
+struct BatchOperationKinds {
     points: bool,
     writes: bool,
     ordered: bool,
@@ -118,8 +118,8 @@ struct Kinds {
     points_only: bool,
 }
 
-impl Kinds {
-    fn of<F: LeafForm>(input: &Input<'_, F>) -> Self {
+impl BatchOperationKinds {
+    fn of<F: LeafForm>(input: &BatchInput<'_, F>) -> Self {
         // One test per operation: a bit for each kind that occurs.
         const GET: u8 = 1;
         const WRITE: u8 = 2;
@@ -128,18 +128,18 @@ impl Kinds {
         let mut seen = 0;
         for operation in input.operations() {
             seen |= match operation {
-                Operation::Get { .. } => GET,
-                Operation::Insert { .. }
-                | Operation::Update { .. }
-                | Operation::Remove { .. }
-                | Operation::RemoveIf { .. } => WRITE,
-                Operation::Predecessor { .. }
-                | Operation::Successor { .. }
-                | Operation::Scan { .. } => ORDERED,
-                Operation::Refused => REFUSED,
+                IndexOperation::Get { .. } => GET,
+                IndexOperation::Insert { .. }
+                | IndexOperation::Update { .. }
+                | IndexOperation::Remove { .. }
+                | IndexOperation::RemoveIf { .. } => WRITE,
+                IndexOperation::Predecessor { .. }
+                | IndexOperation::Successor { .. }
+                | IndexOperation::Scan { .. } => ORDERED,
+                IndexOperation::Refused => REFUSED,
             };
         }
-        Kinds {
+        BatchOperationKinds {
             points: seen & (GET | WRITE) != 0,
             writes: seen & WRITE != 0,
             ordered: seen & ORDERED != 0,
@@ -154,7 +154,7 @@ impl Kinds {
     }
 
     /// Returns true if the point operations must be combined.
-    fn combine<F: LeafForm>(self, options: &EngineOptions, input: &Input<'_, F>) -> bool {
+    fn combine<F: LeafForm>(self, options: &EngineOptions, input: &BatchInput<'_, F>) -> bool {
         match options.combine {
             Combine::Always => true,
             Combine::Adaptive => combine::repeats_keys(input),
@@ -164,18 +164,23 @@ impl Kinds {
 }
 
 /// One execution of a batch.
-struct Engine<'e, 'b, 'o, F: LeafForm, P> {
-    tree: &'e Tree<F>,
+struct RadixBatchExecution<'e, 'b, 'o, F: LeafForm, P> {
+    tree: &'e RadixTree<F>,
     options: &'e EngineOptions,
-    input: Input<'b, F>,
-    output: &'e mut Output<'o, F>,
-    guard: &'e Writer<'e, F>,
+    input: BatchInput<'b, F>,
+    output: &'e mut BatchOutput<'o, F>,
+    guard: &'e PinnedWriter<'e, F>,
     probe: &'e mut P,
 }
 
-impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
+impl<'e, 'b: 'e, 'o, F: LeafForm, P: RadixProbe> RadixBatchExecution<'e, 'b, 'o, F, P> {
     /// Executes the point operations of a part of the batch.
-    fn execute_points(&mut self, workspace: &mut Workspace, positions: Range<usize>, kinds: Kinds) {
+    fn execute_points(
+        &mut self,
+        workspace: &mut RadixWorkspace,
+        positions: Range<usize>,
+        kinds: BatchOperationKinds,
+    ) {
         let shortcuts = self.shortcuts(positions.len()).is_some();
         // Visits that take a shortcut overtake others, so visits must have different keys.
         let combine = kinds.combine(self.options, &self.input) || kinds.writes && shortcuts;
@@ -194,7 +199,7 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
     }
 
     /// Executes a batch of point operations only, each by itself.
-    fn execute_in_order(&mut self, workspace: &mut Workspace) {
+    fn execute_in_order(&mut self, workspace: &mut RadixWorkspace) {
         let first = self.insert_ascending();
         let mut arrivals = InOrder {
             tree: self.tree,
@@ -223,8 +228,8 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
     }
 
     /// Executes a batch of gets only.
-    fn read_all(&mut self, workspace: &mut Workspace) {
-        let mut reads = Reads {
+    fn read_all(&mut self, workspace: &mut RadixWorkspace) {
+        let mut reads = GetExecutor {
             tree: self.tree,
             output: self.output,
             guard: self.guard,
@@ -236,16 +241,20 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
             trigger_together: false,
             keep_hot_close: self.options.keep_hot_close,
         };
-        workspace
-            .traversal
-            .run(self.tree, self.guard, Gets(self.input), manner, &mut reads);
+        workspace.traversal.run(
+            self.tree,
+            self.guard,
+            GetVisits(self.input),
+            manner,
+            &mut reads,
+        );
     }
 
     /// Returns the executor of a plan's visits, whose keys are `keys`.
     fn trigger<'t>(
         &'t mut self,
         keys: &'t [F::Key<'b>],
-        plan: &'t Plan,
+        plan: &'t VisitPlan,
         shortcuts: Option<&'t Shortcuts>,
     ) -> Trigger<'t, 'b, 'o, F, P> {
         Trigger {
@@ -277,7 +286,7 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
 
     /// Executes the visits of the plan whose leaves the shortcut table knows, and removes them from
     /// the plan.
-    fn take_shortcuts(&mut self, table: &Shortcuts, plan: &mut Plan) {
+    fn take_shortcuts(&mut self, table: &Shortcuts, plan: &mut VisitPlan) {
         let keys: Vec<F::Key<'_>> = plan.keys(&self.input);
         let together = self.options.trigger_together;
         let rest = self
@@ -290,8 +299,8 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
     }
 
     /// Executes the visits of the plan.
-    fn visit_all(&mut self, workspace: &mut Workspace) {
-        let Workspace {
+    fn visit_all(&mut self, workspace: &mut RadixWorkspace) {
+        let RadixWorkspace {
             plan, traversal, ..
         } = workspace;
         let shortcuts = self.shortcuts(plan.visits.len());
@@ -308,7 +317,7 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
         let (tree, options, guard) = (self.tree, self.options, self.guard);
         let mut trigger = self.trigger(&keys, plan, shortcuts.as_deref());
         if options.interleave {
-            let visits = Planned {
+            let visits = PlannedVisits {
                 keys: &keys,
                 visits: &plan.visits,
             };
@@ -320,13 +329,13 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
 
     /// Returns true if a batch is so large, compared with the tree, that neighbouring visits share
     /// more than the uppermost nodes.
-    fn shares_pay(&self, plan: &Plan) -> bool {
+    fn shares_pay(&self, plan: &VisitPlan) -> bool {
         self.options.combine == Combine::Always
             || plan.visits.len() * KEYS_PER_SHARED_VISIT > self.tree.len()
     }
 
     /// Executes all operations, one at a time.
-    fn one_by_one(&mut self, workspace: &mut Workspace) {
+    fn one_by_one(&mut self, workspace: &mut RadixWorkspace) {
         for position in 0..self.input.operations().len() {
             self.probe.operation(position);
             self.execute_one(workspace, position);
@@ -334,7 +343,7 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
     }
 
     /// Executes one operation by a walk from the root.
-    fn execute_one(&mut self, workspace: &mut Workspace, position: usize) {
+    fn execute_one(&mut self, workspace: &mut RadixWorkspace, position: usize) {
         let operation = &self.input.operations()[position];
         if operation.is_ordered() {
             self.execute_barrier(workspace, position);

@@ -6,16 +6,19 @@
 //! become *barriers*: they are executed again in their turn, between the point operations before
 //! and after them.
 
-use super::traverse::{Arrivals, Keys, Manner, Run, Walk};
-use super::{Engine, Workspace};
-use crate::counters::Probe;
-use crate::cursor::{CHUNK_MAX, Chunk, Reader, Scratch, Visit, Write};
-use crate::leaf::{LeafForm, Scan};
+use super::traverse::{Arrivals, Manner, ReadVisits, VisitRun, VisitWalk};
+use super::{RadixBatchExecution, RadixWorkspace};
+use crate::counters::RadixProbe;
+use crate::cursor::{
+    CHUNK_MAX, OutputChunkReader, RadixScanScratch, ScanChunkEnd, ScanChunkReader,
+    VisitorChunkReader,
+};
+use crate::leaf::{LeafForm, RadixScanRange};
 use crate::node::Ref;
 use crate::prefetch::prefetch;
-use crate::tree::Tree;
+use crate::tree::RadixTree;
 use crossbeam_epoch::Guard;
-use nearfield_core::{Direction, Operation};
+use nearfield_core::{IndexOperation, ScanDirection};
 use std::ops::{Bound, ControlFlow};
 
 /// Number of operations whose paths are walked together before they are read. A core's own cache
@@ -31,7 +34,7 @@ const GROUP: usize = 8;
 
 /// The next pass over a request, which is given by its number.
 #[derive(Clone, Copy)]
-enum Pass {
+enum ScanPass {
     /// The state without a request.
     Over,
     /// Replacement of inner nodes by their children.
@@ -42,22 +45,22 @@ enum Pass {
 
 /// The range of an ordered operation.
 #[derive(Clone, Copy)]
-struct Request<K> {
-    scan: Scan<K>,
+struct OrderedRequest<K> {
+    scan: RadixScanRange<K>,
     /// True if the outcome is one entry instead of a list.
     single: bool,
 }
 
-impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
+impl<'e, 'b: 'e, F: LeafForm, P: RadixProbe> RadixBatchExecution<'e, 'b, '_, F, P> {
     /// Executes all ordered operations of the batch; returns the positions of those that must be
     /// executed again as barriers.
     pub(super) fn execute_ordered(
         &mut self,
-        workspace: &mut Workspace,
+        workspace: &mut RadixWorkspace,
         batch_writes: bool,
     ) -> Vec<usize> {
         let operations = self.input.operations();
-        let mut writes: Vec<Written<F::Key<'e>>> = Vec::new();
+        let mut writes: Vec<BatchWriteKey<F::Key<'e>>> = Vec::new();
         if batch_writes {
             writes.extend(
                 operations
@@ -66,7 +69,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
                     .filter_map(|(position, operation)| {
                         let key = operation.point_key().filter(|_| operation.is_write())?;
                         let key = F::shorten_key(self.input.key(key));
-                        Some(Written {
+                        Some(BatchWriteKey {
                             slice: F::slice(F::shorten_key(key), 0),
                             key,
                             position,
@@ -98,7 +101,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
     }
 
     /// Walks to the bounds of all requests, so that their paths are in the cache.
-    fn warm(&mut self, workspace: &mut Workspace, requests: &[Request<F::Key<'e>>]) {
+    fn warm(&mut self, workspace: &mut RadixWorkspace, requests: &[OrderedRequest<F::Key<'e>>]) {
         let keys: Vec<F::Key<'_>> = requests
             .iter()
             .filter_map(|request| match request.scan.from {
@@ -118,7 +121,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
         };
         workspace
             .traversal
-            .run(self.tree, self.guard, Keys(&keys), manner, &mut warm);
+            .run(self.tree, self.guard, ReadVisits(&keys), manner, &mut warm);
     }
 
     /// Reads requests, [`GROUP`] at a time. They take turns of one pass each, so that while one
@@ -126,30 +129,30 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
     /// request and, if the limit was reached, the last key read, so that nothing after it matters.
     fn read_requests(
         &mut self,
-        workspace: &mut Workspace,
+        workspace: &mut RadixWorkspace,
         positions: &[usize],
-        requests: &[Request<F::Key<'e>>],
+        requests: &[OrderedRequest<F::Key<'e>>],
         mut done: impl FnMut(usize, usize, Option<F::Key<'e>>),
     ) {
         let (tree, guard) = (self.tree, self.guard);
         let group = GROUP.min(requests.len());
         let scratches = &mut workspace.scratches;
         scratches.resize_with(scratches.len().max(group), Default::default);
-        let mut passes = [Pass::Over; GROUP];
+        let mut passes = [ScanPass::Over; GROUP];
         let (mut begun, mut finished) = (0, 0);
         while finished < requests.len() {
             for (pass, scratch) in passes[..group].iter_mut().zip(&mut *scratches) {
-                if let Pass::Expand(number) = *pass {
+                if let ScanPass::Expand(number) = *pass {
                     if !tree.expand(requests[number].scan.direction, scratch) {
-                        *pass = Pass::Finish(number, true);
+                        *pass = ScanPass::Finish(number, true);
                     }
                     continue;
                 }
-                if let Pass::Finish(number, begun) = *pass {
+                if let ScanPass::Finish(number, begun) = *pass {
                     let (position, request) = (positions[number], &requests[number]);
                     let last = self.finish(position, request, begun, scratch);
                     done(position, number, last);
-                    *pass = Pass::Over;
+                    *pass = ScanPass::Over;
                     finished += 1;
                 }
                 if begun < requests.len() {
@@ -157,8 +160,8 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
                     let chunk = scan.limit.min(CHUNK_MAX);
                     *pass = match tree.begin_chunk(scan.from, scan.direction, chunk, scratch, guard)
                     {
-                        true => Pass::Expand(begun),
-                        false => Pass::Finish(begun, false),
+                        true => ScanPass::Expand(begun),
+                        false => ScanPass::Finish(begun, false),
                     };
                     begun += 1;
                 }
@@ -171,15 +174,15 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
     fn finish(
         &mut self,
         position: usize,
-        &Request { scan, single }: &Request<F::Key<'e>>,
+        &OrderedRequest { scan, single }: &OrderedRequest<F::Key<'e>>,
         begun: bool,
-        scratch: &mut Scratch,
+        scratch: &mut RadixScanScratch,
     ) -> Option<F::Key<'e>> {
         let (tree, guard) = (self.tree, self.guard);
         if single {
             self.output.entry(position, None);
             let output = &mut *self.output;
-            let mut reader = Visit::<F, _> {
+            let mut reader = VisitorChunkReader::<F, _> {
                 scan,
                 last: None,
                 visit: |key: F::Key<'e>, value: F::Value<'_>| {
@@ -193,7 +196,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
         let mut last = None;
         let mut writer = self.output.begin_entries(position);
         if scan.limit > 0 {
-            let mut reader = Write::<F> {
+            let mut reader = OutputChunkReader::<F> {
                 scan,
                 last: None,
                 writer: &mut writer,
@@ -207,15 +210,15 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
     }
 
     /// Executes one ordered operation in its turn.
-    pub(super) fn execute_barrier(&mut self, workspace: &mut Workspace, position: usize) {
+    pub(super) fn execute_barrier(&mut self, workspace: &mut RadixWorkspace, position: usize) {
         let request = self.request(&self.input.operations()[position]);
         self.read_requests(workspace, &[position], &[request], |_, _, _| {});
     }
 
-    fn request(&self, operation: &Operation<F>) -> Request<F::Key<'e>> {
+    fn request(&self, operation: &IndexOperation<F>) -> OrderedRequest<F::Key<'e>> {
         let key = |key| F::shorten_key(self.input.key(key));
-        let single = |at, direction| Request {
-            scan: Scan {
+        let single = |at, direction| OrderedRequest {
+            scan: RadixScanRange {
                 from: Bound::Included(at),
                 to: Bound::Unbounded,
                 direction,
@@ -224,9 +227,9 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
             single: true,
         };
         match *operation {
-            Operation::Predecessor { key: at } => single(key(at), Direction::Descending),
-            Operation::Successor { key: at } => single(key(at), Direction::Ascending),
-            Operation::Scan {
+            IndexOperation::Predecessor { key: at } => single(key(at), ScanDirection::Descending),
+            IndexOperation::Successor { key: at } => single(key(at), ScanDirection::Ascending),
+            IndexOperation::Scan {
                 range,
                 limit,
                 direction,
@@ -234,11 +237,11 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
                 let (low, high) = self.input.range(range);
                 let (low, high) = (low.map(F::shorten_key), high.map(F::shorten_key));
                 let (from, to) = match direction {
-                    Direction::Ascending => (low, high),
-                    Direction::Descending => (high, low),
+                    ScanDirection::Ascending => (low, high),
+                    ScanDirection::Descending => (high, low),
                 };
-                Request {
-                    scan: Scan {
+                OrderedRequest {
+                    scan: RadixScanRange {
                         from,
                         to,
                         direction,
@@ -255,16 +258,16 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
 /// Reads the gathered nodes of a request, and gathers more while the reader needs them.
 #[inline]
 fn finish<'e, F: LeafForm>(
-    tree: &'e Tree<F>,
-    scan: &Scan<F::Key<'e>>,
+    tree: &'e RadixTree<F>,
+    scan: &RadixScanRange<F::Key<'e>>,
     begun: bool,
-    scratch: &mut Scratch,
+    scratch: &mut RadixScanScratch,
     guard: &'e Guard,
-    reader: &mut impl Reader<'e, F>,
+    reader: &mut impl ScanChunkReader<'e, F>,
 ) {
     let ended = match begun {
         true => tree.finish_chunk(scratch, guard, reader),
-        false => Chunk::Disturbed,
+        false => ScanChunkEnd::Disturbed,
     };
     let chunk = scan.limit.min(CHUNK_MAX);
     tree.scan_on(ended, scan, chunk, scratch, guard, reader);
@@ -276,16 +279,16 @@ const SLOT_LINES: usize = 4;
 /// Receiver of walks that warm the cache. It prefetches the further lines that gathering reads: the
 /// header of a node256, and the slots after the one on the path.
 struct Warm<'w, F: LeafForm, P> {
-    tree: &'w Tree<F>,
+    tree: &'w RadixTree<F>,
     probe: &'w mut P,
 }
 
-impl<F: LeafForm, P: Probe> Arrivals<F> for Warm<'_, F, P> {
+impl<F: LeafForm, P: RadixProbe> Arrivals<F> for Warm<'_, F, P> {
     type Probe = P;
     fn probe(&mut self) -> &mut P {
         self.probe
     }
-    fn single(&mut self, walk: &Walk, key: F::Key<'_>, _: F::Prepared) {
+    fn single(&mut self, walk: &VisitWalk, key: F::Key<'_>, _: F::Prepared) {
         if !walk.parent().is_256() {
             return;
         }
@@ -297,12 +300,12 @@ impl<F: LeafForm, P: Probe> Arrivals<F> for Warm<'_, F, P> {
             prefetch(slot.wrapping_add(64 * line));
         }
     }
-    fn run(&mut self, _run: &Run, _ends: &[Ref]) {}
+    fn run(&mut self, _run: &VisitRun, _ends: &[Ref]) {}
 }
 
 /// A write of a batch that also has scans.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Written<K> {
+struct BatchWriteKey<K> {
     /// The key's first bytes, which distinguish most keys.
     slice: u64,
     key: K,
@@ -312,23 +315,23 @@ struct Written<K> {
 /// Returns true if one of the sorted writes comes before `position` in the batch and is within the
 /// range of an ordered operation.
 fn precedes<'e, F: LeafForm>(
-    writes: &[Written<F::Key<'e>>],
+    writes: &[BatchWriteKey<F::Key<'e>>],
     position: usize,
-    request: &Request<F::Key<'e>>,
+    request: &OrderedRequest<F::Key<'e>>,
     reached: Option<F::Key<'e>>,
 ) -> bool {
-    let Scan {
+    let RadixScanRange {
         from, direction, ..
     } = request.scan;
     let to = reached.map_or(request.scan.to, Bound::Included);
     let (low, high) = match direction {
-        Direction::Ascending => (from, to),
-        Direction::Descending => (to, from),
+        ScanDirection::Ascending => (from, to),
+        ScanDirection::Descending => (to, from),
     };
-    let range = Scan {
+    let range = RadixScanRange {
         from: low,
         to: high,
-        direction: Direction::Ascending,
+        direction: ScanDirection::Ascending,
         limit: usize::MAX,
     };
     let least = match low {
@@ -337,7 +340,7 @@ fn precedes<'e, F: LeafForm>(
     };
     // By the slices first, without a branch, because it would be mispredicted.
     let from = writes.partition_point(|write| write.slice < least);
-    let before = |write: &&Written<_>| write.slice == least && !range.is_past(write.key);
+    let before = |write: &&BatchWriteKey<_>| write.slice == least && !range.is_past(write.key);
     let start = from + writes[from..].iter().take_while(before).count();
     writes[start..]
         .iter()

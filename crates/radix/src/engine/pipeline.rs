@@ -18,12 +18,12 @@
 //! Threads wait only for channels, and one thread holds the other end of each. A thread that ends
 //! or panics drops its ends. The threads at the other ends notice that, and end too.
 
-use super::combine::{Plan, Visit};
-use super::{EngineOptions, Kinds, Workspace};
-use crate::counters::Probe;
+use super::combine::{KeyVisit, VisitPlan};
+use super::{BatchOperationKinds, EngineOptions, RadixWorkspace};
+use crate::counters::RadixProbe;
 use crate::leaf::LeafForm;
-use crate::tree::Tree;
-use nearfield_core::{Batch, Error, Input, Outcomes, Output};
+use crate::tree::RadixTree;
+use nearfield_core::{Batch, BatchInput, BatchOutput, OperationError, Outcomes};
 use std::mem;
 use std::ops::{ControlFlow, Range};
 use std::panic::resume_unwind;
@@ -35,13 +35,13 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 /// hundreds.
 const OPERATIONS_PER_WORKER: usize = 512;
 
-/// Executes batches one after another; see [`Radix::execute_stream`](crate::Radix).
-pub fn execute<F: LeafForm, P: Probe + Clone + Send>(
-    tree: &Tree<F>,
+/// Executes batches one after another; see [`RadixIndex::execute_stream`](crate::RadixIndex).
+pub fn execute<F: LeafForm, P: RadixProbe + Clone + Send>(
+    tree: &RadixTree<F>,
     options: &EngineOptions,
     workers: usize,
     batches: impl Iterator<Item = Batch<F>> + Send,
-    mut done: impl FnMut(Batch<F>, Result<(), Error>) -> ControlFlow<()>,
+    mut done: impl FnMut(Batch<F>, Result<(), OperationError>) -> ControlFlow<()>,
     probe: &P,
 ) {
     let workers = workers.max(1);
@@ -53,25 +53,27 @@ pub fn execute<F: LeafForm, P: Probe + Clone + Send>(
             tree,
             options,
             workers,
-            plan: Plan::default(),
+            plan: VisitPlan::default(),
             reused,
         };
         let combiner = scope.spawn(move || combiner.run(batches, &plans));
-        let mut crew = Crew {
+        let mut crew = BatchWorkerPool {
             lead: Operator::new(tree, options, probe.clone()),
             outcomes: Outcomes::default(),
             workers: (1..workers)
-                .map(|_| Worker::start(scope, Operator::new(tree, options, probe.clone())))
+                .map(|_| {
+                    BatchWorkerThread::start(scope, Operator::new(tree, options, probe.clone()))
+                })
                 .collect(),
             used,
         };
         for (mut batch, course) in &arriving {
             let result = match course {
-                Course::Whole => crew.lead.execute(&mut batch),
-                Course::Parts(mut parts) if parts.len() == 1 => {
+                PipelineBatchPlan::Whole => crew.lead.execute(&mut batch),
+                PipelineBatchPlan::Parts(mut parts) if parts.len() == 1 => {
                     crew.execute_alone(&mut batch, parts.remove(0))
                 }
-                Course::Parts(parts) => {
+                PipelineBatchPlan::Parts(parts) => {
                     batch = crew.execute(batch, parts);
                     Ok(())
                 }
@@ -86,28 +88,28 @@ pub fn execute<F: LeafForm, P: Probe + Clone + Send>(
 }
 
 /// The course of a batch's execution.
-enum Course {
+enum PipelineBatchPlan {
     /// Execution as if the batch were not in a stream.
     Whole,
     /// Plans of visits, one for each worker.
-    Parts(Vec<Plan>),
+    Parts(Vec<VisitPlan>),
 }
 
 /// The thread that makes plans.
 struct Combiner<'t, F: LeafForm> {
-    tree: &'t Tree<F>,
+    tree: &'t RadixTree<F>,
     options: &'t EngineOptions,
     workers: usize,
-    plan: Plan,
+    plan: VisitPlan,
     /// The executed plans, for reuse.
-    reused: Receiver<Plan>,
+    reused: Receiver<VisitPlan>,
 }
 
 impl<F: LeafForm> Combiner<'_, F> {
     fn run(
         mut self,
         batches: impl Iterator<Item = Batch<F>>,
-        plans: &SyncSender<(Batch<F>, Course)>,
+        plans: &SyncSender<(Batch<F>, PipelineBatchPlan)>,
     ) {
         for batch in batches {
             let course = self.plan(&batch);
@@ -117,13 +119,13 @@ impl<F: LeafForm> Combiner<'_, F> {
         }
     }
 
-    fn plan(&mut self, batch: &Batch<F>) -> Course {
+    fn plan(&mut self, batch: &Batch<F>) -> PipelineBatchPlan {
         let Ok(input) = batch.input() else {
-            return Course::Whole;
+            return PipelineBatchPlan::Whole;
         };
-        let kinds = Kinds::of(&input);
+        let kinds = BatchOperationKinds::of(&input);
         if kinds.ordered || !kinds.points || kinds.one_by_one(self.options) {
-            return Course::Whole;
+            return PipelineBatchPlan::Whole;
         }
         // Workers that write must have different keys.
         let apart = kinds.writes && self.workers > 1;
@@ -134,13 +136,13 @@ impl<F: LeafForm> Combiner<'_, F> {
         } else if self.workers > 1 {
             self.plan.take_in_order(&input, 0..input.operations().len());
         } else {
-            return Course::Whole;
+            return PipelineBatchPlan::Whole;
         }
-        Course::Parts(self.split())
+        PipelineBatchPlan::Parts(self.split())
     }
 
     /// Splits the plan into parts with about the same number of operations.
-    fn split(&mut self) -> Vec<Plan> {
+    fn split(&mut self) -> Vec<VisitPlan> {
         let operations = self.plan.order.len();
         let parts = (operations / OPERATIONS_PER_WORKER).clamp(1, self.workers);
         if parts == 1 {
@@ -161,14 +163,14 @@ impl<F: LeafForm> Combiner<'_, F> {
             .collect()
     }
 
-    fn empty_plan(&self) -> Plan {
+    fn empty_plan(&self) -> VisitPlan {
         self.reused.try_recv().unwrap_or_default()
     }
 }
 
-impl Plan {
+impl VisitPlan {
     /// Plans some of the visits of another plan.
-    fn take_part(&mut self, whole: &Plan, visits: Range<usize>) {
+    fn take_part(&mut self, whole: &VisitPlan, visits: Range<usize>) {
         let visits = &whole.visits[visits];
         let start = visits.first().map_or(0, |visit| visit.first);
         let end = visits.last().map_or(0, |visit| visit.first + visit.count);
@@ -176,7 +178,7 @@ impl Plan {
         self.order
             .extend_from_slice(&whole.order[start as usize..end as usize]);
         self.visits.clear();
-        self.visits.extend(visits.iter().map(|visit| Visit {
+        self.visits.extend(visits.iter().map(|visit| KeyVisit {
             first: visit.first - start,
             ..*visit
         }));
@@ -186,23 +188,23 @@ impl Plan {
 
 /// The state of a thread that executes batches and parts of them.
 struct Operator<'t, F: LeafForm, P> {
-    tree: &'t Tree<F>,
+    tree: &'t RadixTree<F>,
     options: &'t EngineOptions,
-    workspace: Workspace,
+    workspace: RadixWorkspace,
     probe: P,
 }
 
-impl<'t, F: LeafForm, P: Probe> Operator<'t, F, P> {
-    fn new(tree: &'t Tree<F>, options: &'t EngineOptions, probe: P) -> Self {
+impl<'t, F: LeafForm, P: RadixProbe> Operator<'t, F, P> {
+    fn new(tree: &'t RadixTree<F>, options: &'t EngineOptions, probe: P) -> Self {
         Operator {
             tree,
             options,
-            workspace: Workspace::default(),
+            workspace: RadixWorkspace::default(),
             probe,
         }
     }
 
-    fn execute(&mut self, batch: &mut Batch<F>) -> Result<(), Error> {
+    fn execute(&mut self, batch: &mut Batch<F>) -> Result<(), OperationError> {
         super::execute(
             self.tree,
             self.options,
@@ -213,7 +215,11 @@ impl<'t, F: LeafForm, P: Probe> Operator<'t, F, P> {
     }
 
     /// Executes the visits of a plan; returns the plan.
-    fn visit_all(&mut self, plan: Plan, halves: (Input<'_, F>, Output<'_, F>)) -> Plan {
+    fn visit_all(
+        &mut self,
+        plan: VisitPlan,
+        halves: (BatchInput<'_, F>, BatchOutput<'_, F>),
+    ) -> VisitPlan {
         self.workspace.plan = plan;
         super::visit_planned(
             self.tree,
@@ -226,7 +232,7 @@ impl<'t, F: LeafForm, P: Probe> Operator<'t, F, P> {
     }
 
     /// Executes the visits of a part of a batch whose outcomes are joined later.
-    fn visit_part(&mut self, batch: &Batch<F>, part: &mut Part<F>) {
+    fn visit_part(&mut self, batch: &Batch<F>, part: &mut BatchPlanPart<F>) {
         let halves = batch.begin_apart(&mut part.outcomes);
         let halves = halves.expect("a batch that has a plan can be begun");
         part.plan = self.visit_all(mem::take(&mut part.plan), halves);
@@ -234,31 +240,35 @@ impl<'t, F: LeafForm, P: Probe> Operator<'t, F, P> {
 }
 
 /// A part of a batch.
-struct Part<F: LeafForm> {
-    plan: Plan,
+struct BatchPlanPart<F: LeafForm> {
+    plan: VisitPlan,
     outcomes: Outcomes<F>,
 }
 
 /// The calling thread and the other workers.
-struct Crew<'scope, 't, F: LeafForm, P> {
+struct BatchWorkerPool<'scope, 't, F: LeafForm, P> {
     lead: Operator<'t, F, P>,
     /// The outcomes of the calling thread when there are other workers.
     outcomes: Outcomes<F>,
-    workers: Vec<Worker<'scope, F>>,
+    workers: Vec<BatchWorkerThread<'scope, F>>,
     /// The sender of executed plans, for reuse.
-    used: Sender<Plan>,
+    used: Sender<VisitPlan>,
 }
 
-impl<F: LeafForm, P: Probe> Crew<'_, '_, F, P> {
+impl<F: LeafForm, P: RadixProbe> BatchWorkerPool<'_, '_, F, P> {
     /// Executes a batch on the calling thread only, which writes to the batch directly.
-    fn execute_alone(&mut self, batch: &mut Batch<F>, plan: Plan) -> Result<(), Error> {
+    fn execute_alone(
+        &mut self,
+        batch: &mut Batch<F>,
+        plan: VisitPlan,
+    ) -> Result<(), OperationError> {
         let plan = self.lead.visit_all(plan, batch.begin()?);
         self.reuse(plan);
         Ok(())
     }
 
     /// Executes a batch, the first part on the calling thread; returns the batch.
-    fn execute(&mut self, batch: Batch<F>, parts: Vec<Plan>) -> Batch<F> {
+    fn execute(&mut self, batch: Batch<F>, parts: Vec<VisitPlan>) -> Batch<F> {
         let count = parts.len();
         let batch = Arc::new(batch);
         let mut parts = parts.into_iter();
@@ -266,7 +276,7 @@ impl<F: LeafForm, P: Probe> Crew<'_, '_, F, P> {
         for (worker, plan) in self.workers.iter_mut().zip(parts) {
             worker.begin(&batch, plan);
         }
-        let mut own = Part {
+        let mut own = BatchPlanPart {
             plan: own,
             outcomes: mem::take(&mut self.outcomes),
         };
@@ -289,28 +299,28 @@ impl<F: LeafForm, P: Probe> Crew<'_, '_, F, P> {
         batch
     }
 
-    fn reuse(&self, plan: Plan) {
+    fn reuse(&self, plan: VisitPlan) {
         // The combiner may have ended, and then needs no plan.
         let _ = self.used.send(plan);
     }
 }
 
 /// A worker other than the calling thread.
-struct Worker<'scope, F: LeafForm> {
-    tasks: SyncSender<(Arc<Batch<F>>, Part<F>)>,
-    results: Receiver<Part<F>>,
+struct BatchWorkerThread<'scope, F: LeafForm> {
+    tasks: SyncSender<(Arc<Batch<F>>, BatchPlanPart<F>)>,
+    results: Receiver<BatchPlanPart<F>>,
     /// Memory for outcomes, reused from batch to batch.
     outcomes: Outcomes<F>,
     /// The thread, `None` once it has been joined.
     thread: Option<ScopedJoinHandle<'scope, ()>>,
 }
 
-impl<'scope, F: LeafForm> Worker<'scope, F> {
-    fn start<'env, P: Probe + Send + 'scope>(
+impl<'scope, F: LeafForm> BatchWorkerThread<'scope, F> {
+    fn start<'env, P: RadixProbe + Send + 'scope>(
         scope: &'scope Scope<'scope, 'env>,
         mut operator: Operator<'scope, F, P>,
     ) -> Self {
-        let (tasks, begun) = mpsc::sync_channel::<(Arc<Batch<F>>, Part<F>)>(1);
+        let (tasks, begun) = mpsc::sync_channel::<(Arc<Batch<F>>, BatchPlanPart<F>)>(1);
         let (finished, results) = mpsc::sync_channel(1);
         let thread = scope.spawn(move || {
             for (batch, mut part) in begun {
@@ -321,7 +331,7 @@ impl<'scope, F: LeafForm> Worker<'scope, F> {
                 }
             }
         });
-        Worker {
+        BatchWorkerThread {
             tasks,
             results,
             outcomes: Outcomes::default(),
@@ -330,16 +340,16 @@ impl<'scope, F: LeafForm> Worker<'scope, F> {
     }
 
     /// Sends a part of a batch to the worker.
-    fn begin(&mut self, batch: &Arc<Batch<F>>, plan: Plan) {
+    fn begin(&mut self, batch: &Arc<Batch<F>>, plan: VisitPlan) {
         let outcomes = mem::take(&mut self.outcomes);
-        let task = (Arc::clone(batch), Part { plan, outcomes });
+        let task = (Arc::clone(batch), BatchPlanPart { plan, outcomes });
         if self.tasks.send(task).is_err() {
             self.panic();
         }
     }
 
     /// Waits until the part has been executed.
-    fn finish(&mut self) -> Part<F> {
+    fn finish(&mut self) -> BatchPlanPart<F> {
         match self.results.recv() {
             Ok(part) => part,
             Err(_) => self.panic(),
@@ -381,12 +391,12 @@ mod tests {
 
     /// A probe that panics at a lock, if that is allowed here.
     #[derive(Clone)]
-    struct Faulty<'a> {
+    struct LockPanicProbe<'a> {
         is_at_fault: fn() -> bool,
         locks_left: &'a AtomicUsize,
     }
 
-    impl Probe for Faulty<'_> {
+    impl RadixProbe for LockPanicProbe<'_> {
         fn lock(&mut self, _waits: u32) {
             if (self.is_at_fault)() && self.locks_left.fetch_sub(1, Ordering::Relaxed) == 1 {
                 panic!("a fault");
@@ -395,10 +405,10 @@ mod tests {
     }
 
     fn panics_as_a_worker(workers: usize, locks: usize, is_at_fault: fn() -> bool) {
-        let tree = Tree::<Words>::new(usize::MAX).unwrap();
+        let tree = RadixTree::<Words>::new(usize::MAX).unwrap();
         let options = EngineOptions::default();
         let locks_left = AtomicUsize::new(locks);
-        let probe = Faulty {
+        let probe = LockPanicProbe {
             is_at_fault,
             locks_left: &locks_left,
         };
@@ -418,7 +428,7 @@ mod tests {
             &tree,
             &options,
             &mut after,
-            &mut Workspace::default(),
+            &mut RadixWorkspace::default(),
             &mut crate::counters::Off,
         )
         .unwrap();
@@ -449,7 +459,7 @@ mod tests {
 
     #[test]
     fn parts_have_each_visit_once_and_end_between_keys() {
-        let tree = Tree::<Words>::new(usize::MAX).unwrap();
+        let tree = RadixTree::<Words>::new(usize::MAX).unwrap();
         let mut batch = Batch::<Words>::new();
         for i in 0..OPERATIONS {
             // Half of the operations have the same key.
@@ -459,10 +469,10 @@ mod tests {
             tree: &tree,
             options: &EngineOptions::default(),
             workers: 3,
-            plan: Plan::default(),
+            plan: VisitPlan::default(),
             reused: mpsc::channel().1,
         };
-        let Course::Parts(parts) = combiner.plan(&batch) else {
+        let PipelineBatchPlan::Parts(parts) = combiner.plan(&batch) else {
             panic!("writes are combined");
         };
         assert_eq!(parts.len(), 3);
@@ -475,7 +485,7 @@ mod tests {
             .iter()
             .flat_map(|part| {
                 let positions =
-                    |visit: &Visit| &part.order[visit.first as usize..][..visit.count as usize];
+                    |visit: &KeyVisit| &part.order[visit.first as usize..][..visit.count as usize];
                 part.visits.iter().flat_map(positions)
             })
             .copied()

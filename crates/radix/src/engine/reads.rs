@@ -1,19 +1,19 @@
 //! Batches of gets only, each walking by itself. This simplest case has the shortest path, without
 //! a plan.
 
-use super::traverse::{Arrivals, Run, Visits, Walk};
-use crate::counters::Probe;
+use super::traverse::{Arrivals, VisitRun, VisitWalk, Visits};
+use crate::counters::RadixProbe;
 use crate::leaf::LeafForm;
 use crate::node::Ref;
-use crate::tree::Tree;
+use crate::tree::RadixTree;
 use crossbeam_epoch::Guard;
-use nearfield_core::{Input, Operation, Output};
+use nearfield_core::{BatchInput, BatchOutput, IndexOperation};
 
 /// The gets of a batch, each of them a visit.
 #[derive(Clone, Copy, Debug)]
-pub struct Gets<'b, F: LeafForm>(pub Input<'b, F>);
+pub struct GetVisits<'b, F: LeafForm>(pub BatchInput<'b, F>);
 
-impl<F: LeafForm> Visits<F> for Gets<'_, F> {
+impl<F: LeafForm> Visits<F> for GetVisits<'_, F> {
     #[inline]
     fn may_lock(self) -> bool {
         false
@@ -30,7 +30,7 @@ impl<F: LeafForm> Visits<F> for Gets<'_, F> {
         Self: 'k,
     {
         match self.0.operations()[visit] {
-            Operation::Get { key } => F::shorten_key(self.0.key(key)),
+            IndexOperation::Get { key } => F::shorten_key(self.0.key(key)),
             _ => unreachable!("a batch of nothing but gets"),
         }
     }
@@ -43,14 +43,14 @@ impl<F: LeafForm> Visits<F> for Gets<'_, F> {
 
 /// The executor of gets at the places where their walks have ended. Visits are positions of the
 /// batch.
-pub struct Reads<'t, 'o, F: LeafForm, P> {
-    pub tree: &'t Tree<F>,
-    pub output: &'t mut Output<'o, F>,
+pub struct GetExecutor<'t, 'o, F: LeafForm, P> {
+    pub tree: &'t RadixTree<F>,
+    pub output: &'t mut BatchOutput<'o, F>,
     pub guard: &'t Guard,
     pub probe: &'t mut P,
 }
 
-impl<F: LeafForm, P: Probe> Arrivals<F> for Reads<'_, '_, F, P> {
+impl<F: LeafForm, P: RadixProbe> Arrivals<F> for GetExecutor<'_, '_, F, P> {
     type Probe = P;
 
     #[inline]
@@ -59,12 +59,12 @@ impl<F: LeafForm, P: Probe> Arrivals<F> for Reads<'_, '_, F, P> {
     }
 
     #[inline]
-    fn coming(&mut self, walk: &Walk, key: F::Key<'_>) -> F::Prepared {
+    fn coming(&mut self, walk: &VisitWalk, key: F::Key<'_>) -> F::Prepared {
         F::prepare(&self.tree.memory, walk.node(), key, false, self.guard)
     }
 
     #[inline]
-    fn single(&mut self, walk: &Walk, key: F::Key<'_>, prepared: F::Prepared) {
+    fn single(&mut self, walk: &VisitWalk, key: F::Key<'_>, prepared: F::Prepared) {
         let position = walk.visit() as usize;
         if walk.node().is_null() {
             return self.output.value(position, F::shorten_key(key), None);
@@ -74,7 +74,7 @@ impl<F: LeafForm, P: Probe> Arrivals<F> for Reads<'_, '_, F, P> {
         F::answer(memory, walk.node(), key, prepared, self.guard, answer);
     }
 
-    fn run(&mut self, _run: &Run, _ends: &[Ref]) {
+    fn run(&mut self, _run: &VisitRun, _ends: &[Ref]) {
         unreachable!("gets that are not sorted make no runs")
     }
 }

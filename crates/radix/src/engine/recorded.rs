@@ -6,14 +6,14 @@
 //! was written. No other thread has access to the tree meanwhile, so the difference belongs to this
 //! operation.
 
-use super::{Engine, EngineOptions, Workspace};
-use crate::counters::Probe;
+use super::{EngineOptions, RadixBatchExecution, RadixWorkspace};
+use crate::counters::RadixProbe;
 use crate::leaf::LeafForm;
-use crate::node::{END, Kind, Ref};
-use crate::tree::Tree;
+use crate::node::{END, NodeRefKind, Ref};
+use crate::tree::RadixTree;
 use crossbeam_epoch::Guard;
 use foldhash::fast::FixedState;
-use nearfield_core::{Batch, Error};
+use nearfield_core::{Batch, OperationError};
 use std::collections::HashSet;
 
 /// The size in bytes of the lock with which nodes and leaves begin.
@@ -26,16 +26,16 @@ const GAP_MAX: usize = 7;
 /// Executes a batch, and reports the reads and writes of each operation. The caller has exclusive
 /// access to the tree.
 pub fn execute_recorded<F: LeafForm>(
-    tree: &mut Tree<F>,
+    tree: &mut RadixTree<F>,
     batch: &mut Batch<F>,
-    workspace: &mut Workspace,
-    probe: &mut impl Probe,
-) -> Result<(), Error> {
+    workspace: &mut RadixWorkspace,
+    probe: &mut impl RadixProbe,
+) -> Result<(), OperationError> {
     let tree = &*tree;
     let (input, mut output) = batch.begin()?;
     let guard = tree.writer();
     let options = EngineOptions::operation_centric();
-    let mut engine = Engine {
+    let mut engine = RadixBatchExecution {
         tree,
         options: &options,
         input,
@@ -55,7 +55,7 @@ pub fn execute_recorded<F: LeafForm>(
         before.note_children(tree);
         engine.execute_one(workspace, position);
         after.take(tree, key, &guard);
-        let change = Difference {
+        let change = PathDifference {
             tree,
             guard: &guard,
             before: &before,
@@ -70,7 +70,7 @@ pub fn execute_recorded<F: LeafForm>(
 /// the neighbouring leaves, one of which may take the key.
 #[derive(Debug, Default)]
 struct Picture {
-    parts: Vec<Part>,
+    parts: Vec<PathNodeBytes>,
     bytes: Vec<u8>,
     /// Number of parts on the path.
     path: usize,
@@ -82,14 +82,14 @@ struct Picture {
 type Nodes = HashSet<Ref, FixedState>;
 
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct PathNodeBytes {
     node: Ref,
     begin: usize,
     end: usize,
 }
 
 impl Picture {
-    fn take<F: LeafForm>(&mut self, tree: &Tree<F>, key: F::Key<'_>, guard: &Guard) {
+    fn take<F: LeafForm>(&mut self, tree: &RadixTree<F>, key: F::Key<'_>, guard: &Guard) {
         self.parts.clear();
         self.bytes.clear();
         let mut node = tree.root;
@@ -118,21 +118,21 @@ impl Picture {
         }
     }
 
-    fn add<F: LeafForm>(&mut self, tree: &Tree<F>, node: Ref, guard: &Guard) {
+    fn add<F: LeafForm>(&mut self, tree: &RadixTree<F>, node: Ref, guard: &Guard) {
         let begin = self.bytes.len();
         let count = bytes_of(tree, node, guard);
         // SAFETY: the node has `count` bytes. `execute_recorded` has exclusive access to the tree,
         // so no other thread writes, and this one does not write before the bytes are copied.
         let bytes = unsafe { tree.memory.first_bytes(node, count) };
         self.bytes.extend_from_slice(bytes);
-        self.parts.push(Part {
+        self.parts.push(PathNodeBytes {
             node,
             begin,
             end: self.bytes.len(),
         });
     }
 
-    fn note_children<F: LeafForm>(&mut self, tree: &Tree<F>) {
+    fn note_children<F: LeafForm>(&mut self, tree: &RadixTree<F>) {
         self.known.clear();
         for part in &self.parts[..self.path] {
             self.known.insert(part.node.canonical());
@@ -161,7 +161,7 @@ impl Picture {
 }
 
 /// Returns the size of a node or leaf in bytes.
-fn bytes_of<F: LeafForm>(tree: &Tree<F>, node: Ref, guard: &Guard) -> usize {
+fn bytes_of<F: LeafForm>(tree: &RadixTree<F>, node: Ref, guard: &Guard) -> usize {
     match node.is_inner() {
         true => tree.memory.inner(node).bytes(),
         false => F::bytes(&tree.memory, node, guard),
@@ -169,15 +169,15 @@ fn bytes_of<F: LeafForm>(tree: &Tree<F>, node: Ref, guard: &Guard) -> usize {
 }
 
 /// The changes of one operation.
-struct Difference<'d, F: LeafForm> {
-    tree: &'d Tree<F>,
+struct PathDifference<'d, F: LeafForm> {
+    tree: &'d RadixTree<F>,
     guard: &'d Guard,
     before: &'d Picture,
     after: &'d Picture,
 }
 
-impl<F: LeafForm> Difference<'_, F> {
-    fn report(&self, key: F::Key<'_>, probe: &mut impl Probe) {
+impl<F: LeafForm> PathDifference<'_, F> {
+    fn report(&self, key: F::Key<'_>, probe: &mut impl RadixProbe) {
         let mut has_other_children = false;
         for node in self.after.path() {
             let (Some(old), Some(new)) = (self.before.of(node), self.after.of(node)) else {
@@ -200,7 +200,7 @@ impl<F: LeafForm> Difference<'_, F> {
     }
 
     /// Reports the nodes and leaves that are new, and those that are gone.
-    fn report_nodes(&self, probe: &mut impl Probe) {
+    fn report_nodes(&self, probe: &mut impl RadixProbe) {
         let root = self.tree.root;
         let (mut there, mut open) = (Nodes::default(), vec![root]);
         there.insert(root.canonical());
@@ -232,7 +232,7 @@ impl<F: LeafForm> Difference<'_, F> {
     }
 
     /// Reports all bytes of a new node or leaf as written.
-    fn report_new(&self, node: Ref, probe: &mut impl Probe) {
+    fn report_new(&self, node: Ref, probe: &mut impl RadixProbe) {
         let bytes = bytes_of(self.tree, node, self.guard);
         probe.write(self.address(node), bytes as u32);
         if let Some((address, bytes)) = self.apart(node) {
@@ -249,7 +249,7 @@ impl<F: LeafForm> Difference<'_, F> {
     }
 
     /// Reports the place of the key, if it has changed.
-    fn report_place(&self, key: F::Key<'_>, probe: &mut impl Probe) {
+    fn report_place(&self, key: F::Key<'_>, probe: &mut impl RadixProbe) {
         let mut path = self.after.path().rev();
         let (Some(target), Some(parent)) = (path.next(), path.next()) else {
             return;
@@ -257,7 +257,7 @@ impl<F: LeafForm> Difference<'_, F> {
         let mut old = self.before.path().rev();
         let same = old.next().is_some_and(|node| node.same(target))
             && old.next().is_some_and(|node| node.same(parent));
-        let is_terminal = matches!(target.kind(), Kind::Leaf | Kind::Dense);
+        let is_terminal = matches!(target.kind(), NodeRefKind::Leaf | NodeRefKind::Dense);
         let (memory, prepared) = (&self.tree.memory, F::Prepared::default());
         if is_terminal && F::lookup(memory, target, key, prepared, self.guard).is_some() && !same {
             probe.moved(self.address(target), self.address(parent));

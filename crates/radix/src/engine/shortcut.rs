@@ -1,11 +1,11 @@
 //! *Shortcuts* in a batch: before the traversal, visits of keys in the table are executed at the
 //! leaf directly. The others remain to be walked.
 
-use super::combine::Visit;
+use super::combine::KeyVisit;
 use super::trigger::Trigger;
-use crate::counters::Probe;
-use crate::leaf::{LeafForm, Lookup};
-use crate::node::{Kind, Ref};
+use crate::counters::RadixProbe;
+use crate::leaf::{LeafForm, RadixLeafLookup};
+use crate::node::{NodeRefKind, Ref};
 use crate::prefetch::prefetch;
 use crate::shortcut::{Shortcut, Shortcuts};
 
@@ -14,18 +14,18 @@ const WINDOW: usize = 128;
 
 /// Writes of keys below one parent, which are executed under its lock.
 #[derive(Debug)]
-struct Group {
+struct ParentWriteGroup {
     parent: Ref,
     visits: Vec<u32>,
 }
 
-impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
+impl<F: LeafForm, P: RadixProbe> Trigger<'_, '_, '_, F, P> {
     /// Executes the visits of keys with a valid shortcut. Neighbouring writes below the same parent
     /// are executed together if `together` is true. Returns the numbers of the other visits.
     pub fn take_shortcuts(&mut self, table: &Shortcuts, together: bool) -> Vec<u32> {
         let visits = self.plan.visits.len();
         let mut rest = Vec::new();
-        let mut group = Group {
+        let mut group = ParentWriteGroup {
             parent: Ref::NULL,
             visits: Vec::new(),
         };
@@ -78,7 +78,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
     }
 
     /// Executes a visit that only reads, at a leaf. Returns false if the leaf is not the key's.
-    fn read_leaf(&mut self, number: usize, visit: Visit, leaf: Ref) -> bool {
+    fn read_leaf(&mut self, number: usize, visit: KeyVisit, leaf: Ref) -> bool {
         self.probe.leaf();
         let (memory, guard) = (&self.tree.memory, self.guard);
         match F::lookup_again(
@@ -88,7 +88,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
             F::Prepared::default(),
             guard,
         ) {
-            Lookup::Found(value) => {
+            RadixLeafLookup::Found(value) => {
                 self.answer(number, visit, Some(F::found(&value)));
                 true
             }
@@ -97,7 +97,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
     }
 
     /// Executes the writes of a group. Those whose keys are not below the parent join the rest.
-    fn write_group(&mut self, group: &mut Group, rest: &mut Vec<u32>) {
+    fn write_group(&mut self, group: &mut ParentWriteGroup, rest: &mut Vec<u32>) {
         if group.visits.is_empty() {
             return;
         }
@@ -127,14 +127,14 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
             Some(known) => known != shortcut,
             None => table.grows_hot(hash),
         };
-        if wanted && leaf.kind() == Kind::Leaf && parent.is_inner() {
+        if wanted && leaf.kind() == NodeRefKind::Leaf && parent.is_inner() {
             table.insert(hash, shortcut);
         }
     }
 
     /// Offers the child of a parent to the table for a visit, if it is the leaf of its key.
     pub fn offer_if_found(&self, number: u32, leaf: Ref, parent: Ref) {
-        if self.shortcuts.is_none() || leaf.kind() != Kind::Leaf {
+        if self.shortcuts.is_none() || leaf.kind() != NodeRefKind::Leaf {
             return;
         }
         let key = self.keys[number as usize];

@@ -4,15 +4,17 @@
 //! and the other groups have their passes while the lines arrive. A group whose walks have all
 //! ended is handed over, and then begins the next visits.
 //!
-//! If visits are sorted and paths are shared, walks begin as [runs](Run) of neighbouring visits,
-//! which walk together until their symbols differ.
+//! If visits are sorted and paths are shared, walks begin as [runs](VisitRun) of neighbouring
+//! visits, which walk together until their symbols differ.
 
-use super::combine::Visit;
-use crate::counters::Probe;
+use super::combine::KeyVisit;
+use crate::counters::RadixProbe;
 use crate::leaf::LeafForm;
-use crate::node::{END, Header, Inner, Kind, Ref, Sorted, Symbol};
+use crate::node::{
+    END, NodeRefKind, RadixInnerNode, RadixNodeHeader, RadixSortedNode, Ref, Symbol,
+};
 use crate::prefetch::{prefetch, prefetch_close, prefetch_once};
-use crate::tree::Tree;
+use crate::tree::RadixTree;
 use crossbeam_epoch::Guard;
 use std::collections::VecDeque;
 use std::hint::select_unpredictable;
@@ -32,17 +34,17 @@ const SHARING: usize = 32;
 // Two words, which are passed in registers. Fields that are written one by one and read together
 // right after cost more than a step.
 #[derive(Clone, Copy, Debug)]
-pub struct Walk {
+pub struct VisitWalk {
     node_and_visit: u64,
     parent_and_depth: u64,
 }
 
 const SKIPPED: u32 = 1 << 31;
 
-impl Walk {
+impl VisitWalk {
     #[inline]
-    fn new(node: Ref, visit: u32, parent: Ref, depth: u32) -> Walk {
-        Walk {
+    fn new(node: Ref, visit: u32, parent: Ref, depth: u32) -> VisitWalk {
+        VisitWalk {
             node_and_visit: u64::from(node.bits()) << 32 | u64::from(visit),
             parent_and_depth: u64::from(parent.bits()) << 32 | u64::from(depth),
         }
@@ -75,8 +77,8 @@ impl Walk {
 
     /// Returns the end of this walk, whose key ends within bytes that the path skips.
     #[cold]
-    fn outside(self) -> Walk {
-        Walk::new(Ref::NULL, self.visit(), Ref::NULL, SKIPPED)
+    fn outside(self) -> VisitWalk {
+        VisitWalk::new(Ref::NULL, self.visit(), Ref::NULL, SKIPPED)
     }
 
     /// Returns true if the path has skipped bytes.
@@ -88,7 +90,7 @@ impl Walk {
 
 /// A walk of several visits that are neighbours.
 #[derive(Clone, Copy, Debug)]
-pub struct Run {
+pub struct VisitRun {
     /// The inner or dense node that the walk has reached.
     pub node: Ref,
     /// The depth of the parent plus one.
@@ -104,20 +106,20 @@ pub struct Run {
 /// Receiver of the ended walks.
 pub trait Arrivals<F: LeafForm> {
     /// The receiver of the counts.
-    type Probe: Probe;
+    type Probe: RadixProbe;
     /// Returns the counters in use.
     fn probe(&mut self) -> &mut Self::Probe;
     /// Reports that a visit will be handed over soon, together with others: its lines may be
     /// prefetched.
-    fn coming(&mut self, _walk: &Walk, _key: F::Key<'_>) -> F::Prepared {
+    fn coming(&mut self, _walk: &VisitWalk, _key: F::Key<'_>) -> F::Prepared {
         F::Prepared::default()
     }
     /// Executes a visit that has reached a leaf, a dense node or nothing (`walk.node()`), below
     /// `walk.parent()`.
-    fn single(&mut self, walk: &Walk, key: F::Key<'_>, prepared: F::Prepared);
+    fn single(&mut self, walk: &VisitWalk, key: F::Key<'_>, prepared: F::Prepared);
     /// Executes a run of visits that has reached the node `run.node`. Only those end there for
     /// which `ends`, indexed by visit, names the node; the others of the run continue elsewhere.
-    fn run(&mut self, run: &Run, ends: &[Ref]);
+    fn run(&mut self, run: &VisitRun, ends: &[Ref]);
 }
 
 /// The visits of a traversal.
@@ -141,33 +143,33 @@ pub trait Visits<F: LeafForm>: Copy {
 
 /// The visits of operations that only read.
 #[derive(Debug)]
-pub struct Keys<'a, 'k, F: LeafForm>(pub &'a [F::Key<'k>]);
+pub struct ReadVisits<'a, 'k, F: LeafForm>(pub &'a [F::Key<'k>]);
 
 /// Visits of a plan.
 #[derive(Debug)]
-pub struct Planned<'a, 'k, F: LeafForm> {
+pub struct PlannedVisits<'a, 'k, F: LeafForm> {
     pub keys: &'a [F::Key<'k>],
-    pub visits: &'a [Visit],
+    pub visits: &'a [KeyVisit],
 }
 
 // A derived implementation would require a form that can be copied.
-impl<F: LeafForm> Clone for Keys<'_, '_, F> {
+impl<F: LeafForm> Clone for ReadVisits<'_, '_, F> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<F: LeafForm> Copy for Keys<'_, '_, F> {}
+impl<F: LeafForm> Copy for ReadVisits<'_, '_, F> {}
 
-impl<F: LeafForm> Clone for Planned<'_, '_, F> {
+impl<F: LeafForm> Clone for PlannedVisits<'_, '_, F> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<F: LeafForm> Copy for Planned<'_, '_, F> {}
+impl<F: LeafForm> Copy for PlannedVisits<'_, '_, F> {}
 
-impl<F: LeafForm> Visits<F> for Keys<'_, '_, F> {
+impl<F: LeafForm> Visits<F> for ReadVisits<'_, '_, F> {
     #[inline]
     fn may_lock(self) -> bool {
         false
@@ -189,7 +191,7 @@ impl<F: LeafForm> Visits<F> for Keys<'_, '_, F> {
     }
 }
 
-impl<F: LeafForm> Visits<F> for Planned<'_, '_, F> {
+impl<F: LeafForm> Visits<F> for PlannedVisits<'_, '_, F> {
     #[inline]
     fn may_lock(self) -> bool {
         true
@@ -226,9 +228,9 @@ pub struct Manner {
 
 /// A group of walks that take their steps together.
 #[derive(Debug)]
-struct Group<'k, F: LeafForm> {
+struct WalkGroup<'k, F: LeafForm> {
     count: usize,
-    walks: [Walk; GROUP],
+    walks: [VisitWalk; GROUP],
     /// The keys of the visits.
     keys: [F::Key<'k>; GROUP],
     /// The places of the walks that have not ended.
@@ -236,12 +238,12 @@ struct Group<'k, F: LeafForm> {
     walking_count: usize,
 }
 
-impl<'k, F: LeafForm> Group<'k, F> {
+impl<'k, F: LeafForm> WalkGroup<'k, F> {
     /// Creates a group without walks.
     fn new(any_key: F::Key<'k>) -> Self {
-        Group {
+        WalkGroup {
             count: 0,
-            walks: [Walk::new(Ref::NULL, 0, Ref::NULL, 0); GROUP],
+            walks: [VisitWalk::new(Ref::NULL, 0, Ref::NULL, 0); GROUP],
             keys: [any_key; GROUP],
             walking: [0; GROUP],
             walking_count: 0,
@@ -250,7 +252,7 @@ impl<'k, F: LeafForm> Group<'k, F> {
 
     /// Adds a walk, for which there must be room.
     #[inline]
-    fn push(&mut self, walk: Walk, key: F::Key<'k>) {
+    fn push(&mut self, walk: VisitWalk, key: F::Key<'k>) {
         let place = self.count % GROUP;
         self.count += 1;
         self.walks[place] = walk;
@@ -276,23 +278,23 @@ impl<'k, F: LeafForm> Group<'k, F> {
 
 /// Reusable memory for traversals.
 #[derive(Debug, Default)]
-pub struct Traversal {
+pub struct TraversalScratch {
     /// Walks that have left their runs and wait for a group.
-    singles: VecDeque<Walk>,
+    singles: VecDeque<VisitWalk>,
     /// The runs that take the next steps, and the runs to trigger.
-    runs: Vec<Run>,
-    next_runs: Vec<Run>,
-    arrived_runs: Vec<Run>,
-    next_arrived_runs: Vec<Run>,
+    runs: Vec<VisitRun>,
+    next_runs: Vec<VisitRun>,
+    arrived_runs: Vec<VisitRun>,
+    next_arrived_runs: Vec<VisitRun>,
     /// The node at which a visit ends together with others of its run, indexed by visit.
     ends: Vec<Ref>,
 }
 
-impl Traversal {
+impl TraversalScratch {
     /// Walks all visits to their ends.
     pub fn run<F: LeafForm>(
         &mut self,
-        tree: &Tree<F>,
+        tree: &RadixTree<F>,
         guard: &Guard,
         visits: impl Visits<F>,
         manner: Manner,
@@ -322,14 +324,14 @@ impl Traversal {
     ) {
         let visits = stepper.visits.count();
         let any_key = stepper.visits.key(0);
-        let mut groups: [_; GROUPS] = std::array::from_fn(|_| Group::<F>::new(any_key));
+        let mut groups: [_; GROUPS] = std::array::from_fn(|_| WalkGroup::<F>::new(any_key));
         self.ends.clear();
         self.ends.resize(visits, Ref::NULL);
         let (mut admitted, mut finished) = (0, 0);
         while finished < visits {
             if admitted < visits && self.singles.len() < GROUP * GROUPS {
                 let count = SHARING.min(visits - admitted);
-                self.next_runs.push(Run {
+                self.next_runs.push(VisitRun {
                     node: stepper.tree.root,
                     depth: 0,
                     skipped: false,
@@ -382,7 +384,7 @@ fn run_apart<F: LeafForm>(
     arrivals: &mut impl Arrivals<F>,
 ) {
     let any_key = stepper.visits.key(0);
-    let mut groups: [_; GROUPS] = std::array::from_fn(|_| Group::<F>::new(any_key));
+    let mut groups: [_; GROUPS] = std::array::from_fn(|_| WalkGroup::<F>::new(any_key));
     let (mut admitted, mut finished) = (stepper.visits.first(), stepper.visits.first());
     let mut oldest = 0;
     while finished < stepper.visits.count() {
@@ -407,7 +409,7 @@ fn run_apart<F: LeafForm>(
 
 /// The common state of all steps of a traversal.
 struct Stepper<'t, F: LeafForm, V> {
-    tree: &'t Tree<F>,
+    tree: &'t RadixTree<F>,
     guard: &'t Guard,
     visits: V,
     manner: Manner,
@@ -416,7 +418,7 @@ struct Stepper<'t, F: LeafForm, V> {
 impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
     /// Advances all unfinished walks of a group by one step. Returns true if one is left.
     #[inline]
-    fn pass(&self, group: &mut Group<'_, F>, probe: &mut impl Probe) -> bool {
+    fn pass(&self, group: &mut WalkGroup<'_, F>, probe: &mut impl RadixProbe) -> bool {
         let mut left = 0;
         for n in 0..group.walking_count {
             let i = usize::from(group.walking[n % GROUP]) % GROUP;
@@ -448,18 +450,18 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
     /// Begins the walk of a visit after its longest prefix that has a jump. Returns `None` if none
     /// has.
     #[inline]
-    fn jump(&self, visit: u32, key: F::Key<'_>) -> Option<Walk> {
+    fn jump(&self, visit: u32, key: F::Key<'_>) -> Option<VisitWalk> {
         if !F::MIXES_KINDS || self.manner.from_root {
             return None;
         }
-        let mut walk = Walk::new(Ref::NULL, visit, Ref::NULL, 0);
+        let mut walk = VisitWalk::new(Ref::NULL, visit, Ref::NULL, 0);
         let jumps = &self.tree.jumps;
         let window = |from, count| F::window(key, from, count);
         jumps.for_each_prefix(window, |prefix| {
             let node = jumps.find(prefix, self.guard);
             let skipped = if prefix.is_behind_stem() { SKIPPED } else { 0 };
             // Without a branch, because it would be mispredicted.
-            let longer = Walk::new(node, visit, Ref::NULL, prefix.end as u32 | skipped);
+            let longer = VisitWalk::new(node, visit, Ref::NULL, prefix.end as u32 | skipped);
             walk = select_unpredictable(node.is_null(), walk, longer);
         });
         (!walk.node().is_null()).then_some(walk)
@@ -468,12 +470,12 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
     /// Takes a visit through the uppermost nodes, which are few enough to stay in the cache: the
     /// root and a node256 below it or, if all keys share their first bytes, the only one.
     #[inline]
-    fn begin(&self, visit: u32, key: F::Key<'_>, probe: &mut impl Probe) -> Walk {
+    fn begin(&self, visit: u32, key: F::Key<'_>, probe: &mut impl RadixProbe) -> VisitWalk {
         if let Some(walk) = self.jump(visit, key) {
             self.ask_for(walk, key);
             return walk;
         }
-        let root = Walk::new(self.tree.root, visit, Ref::NULL, 0);
+        let root = VisitWalk::new(self.tree.root, visit, Ref::NULL, 0);
         let mut walk = self.step(root, key, probe);
         if walk.node().is_256() {
             walk = self.step(walk, key, probe);
@@ -494,7 +496,7 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
     /// Takes a walk one step further.
     // As a call, it takes twice the time.
     #[inline(always)]
-    fn step(&self, walk: Walk, key: F::Key<'_>, probe: &mut impl Probe) -> Walk {
+    fn step(&self, walk: VisitWalk, key: F::Key<'_>, probe: &mut impl RadixProbe) -> VisitWalk {
         // By conditional branches, because a jump by a table of kinds is often mispredicted.
         if !walk.node().is_next_256() {
             return self.step_other(walk, key, probe);
@@ -504,7 +506,12 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
 
     /// Takes a step like `step`, if nodes of several kinds alternate.
     #[inline(always)]
-    fn step_mixed(&self, walk: Walk, key: F::Key<'_>, probe: &mut impl Probe) -> Walk {
+    fn step_mixed(
+        &self,
+        walk: VisitWalk,
+        key: F::Key<'_>,
+        probe: &mut impl RadixProbe,
+    ) -> VisitWalk {
         if !walk.node().is_small() {
             return self.step_wide(walk, key, probe);
         }
@@ -519,7 +526,12 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
 
     /// Takes a step from a node256.
     #[inline(never)]
-    fn step_wide(&self, walk: Walk, key: F::Key<'_>, probe: &mut impl Probe) -> Walk {
+    fn step_wide(
+        &self,
+        walk: VisitWalk,
+        key: F::Key<'_>,
+        probe: &mut impl RadixProbe,
+    ) -> VisitWalk {
         match walk.node().is_next_256() {
             true => self.step_256(walk, key, probe),
             false => self.step_skipping_256(walk),
@@ -528,7 +540,7 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
 
     /// Takes a step from a node256 of known depth.
     #[inline(always)]
-    fn step_256(&self, walk: Walk, key: F::Key<'_>, probe: &mut impl Probe) -> Walk {
+    fn step_256(&self, walk: VisitWalk, key: F::Key<'_>, probe: &mut impl RadixProbe) -> VisitWalk {
         probe.partial_key_match(1);
         let node = self.tree.memory.node256(walk.node());
         let child = match F::symbol(key, walk.depth()) {
@@ -537,27 +549,32 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
             None => return walk.outside(),
         };
         let depth = walk.parent_and_depth as u32 + 1;
-        Walk::new(child, walk.visit(), walk.node(), depth)
+        VisitWalk::new(child, walk.visit(), walk.node(), depth)
     }
 
     /// Reads the depth of a node256: its slot is in another line than its header.
     #[inline]
-    fn step_skipping_256(&self, walk: Walk) -> Walk {
+    fn step_skipping_256(&self, walk: VisitWalk) -> VisitWalk {
         let depth = self.tree.memory.node256(walk.node()).header().depth();
-        let node = Ref::new(Kind::Node256, walk.node().index_of_256());
-        Walk::new(node, walk.visit(), walk.parent(), depth as u32 | SKIPPED)
+        let node = Ref::new(NodeRefKind::Node256, walk.node().index_of_256());
+        VisitWalk::new(node, walk.visit(), walk.parent(), depth as u32 | SKIPPED)
     }
 
     /// Takes a step like `step`, from any node but a node256 of known depth.
     #[inline(never)]
-    fn step_other(&self, walk: Walk, key: F::Key<'_>, probe: &mut impl Probe) -> Walk {
+    fn step_other(
+        &self,
+        walk: VisitWalk,
+        key: F::Key<'_>,
+        probe: &mut impl RadixProbe,
+    ) -> VisitWalk {
         let node = walk.node();
         let memory = &self.tree.memory;
         if node.is_256() {
             self.step_skipping_256(walk)
-        } else if node.kind() == Kind::Node4 {
+        } else if node.kind() == NodeRefKind::Node4 {
             self.step_small(memory.node4(node), walk, key, probe)
-        } else if node.kind() == Kind::Node16 {
+        } else if node.kind() == NodeRefKind::Node16 {
             self.step_small(memory.node16(node), walk, key, probe)
         } else {
             self.step_small(memory.node48(node), walk, key, probe)
@@ -566,13 +583,13 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
 
     /// Takes a step through a small node.
     #[inline]
-    fn step_small<N: Sorted>(
+    fn step_small<N: RadixSortedNode>(
         &self,
         node: &N,
-        walk: Walk,
+        walk: VisitWalk,
         key: F::Key<'_>,
-        probe: &mut impl Probe,
-    ) -> Walk {
+        probe: &mut impl RadixProbe,
+    ) -> VisitWalk {
         probe.partial_key_match(1);
         let header = node.header();
         self.step_below(header, walk, key, |symbol| F::child_of_small(node, symbol))
@@ -582,11 +599,11 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
     #[inline(always)]
     fn step_below(
         &self,
-        header: &Header,
-        walk: Walk,
+        header: &RadixNodeHeader,
+        walk: VisitWalk,
         key: F::Key<'_>,
         find: impl Fn(Symbol) -> Ref,
-    ) -> Walk {
+    ) -> VisitWalk {
         let depth = header.depth();
         let skipped = match walk.skipped() | (depth > walk.depth()) {
             true => SKIPPED,
@@ -603,12 +620,12 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
             }
         };
         let depth = (depth as u32 + 1) | skipped;
-        Walk::new(child, walk.visit(), walk.node(), depth)
+        VisitWalk::new(child, walk.visit(), walk.node(), depth)
     }
 
     /// Prefetches the lines of a walk's next step.
     #[inline(always)]
-    fn ask_for(&self, walk: Walk, key: F::Key<'_>) {
+    fn ask_for(&self, walk: VisitWalk, key: F::Key<'_>) {
         let node = walk.node();
         let line = self.tree.memory.line(node);
         let ask = |address: *const u8| match self.manner.keep_hot_close {
@@ -624,14 +641,15 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
         if F::MIXES_KINDS {
             // By arithmetic, because the kind cannot be predicted. If there is no second line it is
             // the first again, which costs next to nothing.
-            const TWO_LINES: usize = 1 << Kind::Node16 as usize | 1 << Kind::Leaf as usize;
+            const TWO_LINES: usize =
+                1 << NodeRefKind::Node16 as usize | 1 << NodeRefKind::Leaf as usize;
             ask(line.wrapping_add((TWO_LINES >> node.tag() & 1) * 64));
         } else {
             let second = if node.is_leaf() {
                 F::LEAF_SECOND_LINE
-            } else if node.kind() == Kind::Node16 {
+            } else if node.kind() == NodeRefKind::Node16 {
                 64
-            } else if node.kind() == Kind::Dense {
+            } else if node.kind() == NodeRefKind::Dense {
                 64 + 8 * F::last_byte(key)
             } else {
                 0
@@ -651,16 +669,21 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
     }
 
     /// Continues a visit that has left its run as a single walk.
-    fn push(&self, traversal: &mut Traversal, walk: Walk) {
+    fn push(&self, traversal: &mut TraversalScratch, walk: VisitWalk) {
         self.ask_for(walk, self.visits.key(walk.visit() as usize));
         traversal.singles.push_back(walk);
     }
 
     /// Takes a step of a run, which ends where the symbols differ.
-    fn step_run(&self, traversal: &mut Traversal, run: &Run, probe: &mut impl Probe) {
+    fn step_run(
+        &self,
+        traversal: &mut TraversalScratch,
+        run: &VisitRun,
+        probe: &mut impl RadixProbe,
+    ) {
         let node = self.tree.memory.inner(run.node);
         let depth = node.header().depth();
-        let run = Run {
+        let run = VisitRun {
             skipped: run.skipped || depth > run.depth as usize,
             ..*run
         };
@@ -673,7 +696,7 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
             while behind < end && self.symbol(behind, depth) == symbol {
                 behind += 1;
             }
-            let group = Run {
+            let group = VisitRun {
                 first,
                 count: behind - first,
                 ..run
@@ -682,7 +705,7 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
             let Some(symbol) = symbol else {
                 traversal.singles.extend(
                     (group.first..behind)
-                        .map(|visit| Walk::new(Ref::NULL, visit, Ref::NULL, SKIPPED)),
+                        .map(|visit| VisitWalk::new(Ref::NULL, visit, Ref::NULL, SKIPPED)),
                 );
                 continue;
             };
@@ -710,12 +733,19 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
     /// Returns true if a group of visits ends below its node and may be triggered with others
     /// there.
     fn group_ends(&self, child: Ref) -> bool {
-        self.manner.trigger_together && matches!(child.kind(), Kind::Leaf | Kind::Nothing)
+        self.manner.trigger_together
+            && matches!(child.kind(), NodeRefKind::Leaf | NodeRefKind::Nothing)
     }
 
     /// Takes a group of visits to a child, together if there are several.
-    fn push_group(&self, traversal: &mut Traversal, group: &Run, depth: usize, child: Ref) {
-        let next = Run {
+    fn push_group(
+        &self,
+        traversal: &mut TraversalScratch,
+        group: &VisitRun,
+        depth: usize,
+        child: Ref,
+    ) {
+        let next = VisitRun {
             node: child,
             depth: depth as u32 + 1,
             ..*group
@@ -723,14 +753,17 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
         if group.count > 1 && child.is_inner() {
             prefetch(self.tree.memory.line(child));
             traversal.next_runs.push(next);
-        } else if group.count > 1 && child.kind() == Kind::Dense && self.manner.trigger_together {
+        } else if group.count > 1
+            && child.kind() == NodeRefKind::Dense
+            && self.manner.trigger_together
+        {
             prefetch(self.tree.memory.line(child));
             traversal.ends[group.first as usize..][..group.count as usize].fill(child);
             traversal.next_arrived_runs.push(next);
         } else {
             let depth = next.depth | if group.skipped { SKIPPED } else { 0 };
             for visit in group.first..group.first + group.count {
-                let walk = Walk::new(child, visit, group.node, depth);
+                let walk = VisitWalk::new(child, visit, group.node, depth);
                 self.push(traversal, walk);
             }
         }
@@ -738,14 +771,20 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
 
     /// Walks the visits that end below a node to their ends one by one: reads need no lock, and a
     /// single visit cannot be triggered with others.
-    fn push_ending(&self, traversal: &mut Traversal, run: &Run, depth: usize, node: Inner<'_>) {
+    fn push_ending(
+        &self,
+        traversal: &mut TraversalScratch,
+        run: &VisitRun,
+        depth: usize,
+        node: RadixInnerNode<'_>,
+    ) {
         let below = (depth as u32 + 1) | if run.skipped { SKIPPED } else { 0 };
         for visit in run.first..run.first + run.count {
             if traversal.ends[visit as usize] == run.node {
                 traversal.ends[visit as usize] = Ref::NULL;
                 let symbol = self.symbol(visit, depth).unwrap_or_default();
                 let child = self.tree.child(node, symbol);
-                let walk = Walk::new(child, visit, run.node, below);
+                let walk = VisitWalk::new(child, visit, run.node, below);
                 self.push(traversal, walk);
             }
         }

@@ -1,27 +1,27 @@
 //! *Trigger*: the operations of a visit are executed in order on the value that the walk has found,
 //! and folded into at most one change.
 
-use super::combine::{Plan, Visit};
-use super::traverse::{Arrivals, Run, Walk};
+use super::combine::{KeyVisit, VisitPlan};
+use super::traverse::{Arrivals, VisitRun, VisitWalk};
 use crate::build::is_underfull;
-use crate::change::Change;
-use crate::counters::Probe;
-use crate::leaf::{InNode, LeafForm, Lookup, Spot};
-use crate::lock::{Held, VersionLock};
-use crate::node::{Kind, Ref};
+use crate::change::RadixKeyChange;
+use crate::counters::RadixProbe;
+use crate::leaf::{InNode, LeafForm, LockedChangePlace, RadixLeafLookup};
+use crate::lock::{VersionLock, VersionLockGuard};
+use crate::node::{NodeRefKind, Ref};
 use crate::shortcut::Shortcuts;
-use crate::tree::{Place, Tree};
-use crate::writer::Writer;
-use nearfield_core::{Error, Input, Operation, Output};
+use crate::tree::{RadixTree, RadixWalkEnd};
+use crate::writer::PinnedWriter;
+use nearfield_core::{BatchInput, BatchOutput, IndexOperation, OperationError};
 
 /// The executor of visits at the places where their walks have ended.
 pub struct Trigger<'t, 'b, 'o, F: LeafForm, P> {
-    pub tree: &'t Tree<F>,
+    pub tree: &'t RadixTree<F>,
     pub keys: &'t [F::Key<'b>],
-    pub plan: &'t Plan,
-    pub input: Input<'b, F>,
-    pub output: &'t mut Output<'o, F>,
-    pub guard: &'t Writer<'t, F>,
+    pub plan: &'t VisitPlan,
+    pub input: BatchInput<'b, F>,
+    pub output: &'t mut BatchOutput<'o, F>,
+    pub guard: &'t PinnedWriter<'t, F>,
     pub probe: &'t mut P,
     /// The table to which hot keys are offered, if there is one.
     pub shortcuts: Option<&'t Shortcuts>,
@@ -29,7 +29,7 @@ pub struct Trigger<'t, 'b, 'o, F: LeafForm, P> {
     pub postponed: Vec<u32>,
 }
 
-impl<F: LeafForm, P: Probe> Arrivals<F> for Trigger<'_, '_, '_, F, P> {
+impl<F: LeafForm, P: RadixProbe> Arrivals<F> for Trigger<'_, '_, '_, F, P> {
     type Probe = P;
 
     #[inline]
@@ -38,13 +38,13 @@ impl<F: LeafForm, P: Probe> Arrivals<F> for Trigger<'_, '_, '_, F, P> {
     }
 
     #[inline]
-    fn coming(&mut self, walk: &Walk, key: F::Key<'_>) -> F::Prepared {
+    fn coming(&mut self, walk: &VisitWalk, key: F::Key<'_>) -> F::Prepared {
         let writes = self.plan.visits[walk.visit() as usize].writes;
         F::prepare(&self.tree.memory, walk.node(), key, writes, self.guard)
     }
 
     #[inline]
-    fn single(&mut self, walk: &Walk, key: F::Key<'_>, prepared: F::Prepared) {
+    fn single(&mut self, walk: &VisitWalk, key: F::Key<'_>, prepared: F::Prepared) {
         let visit = self.plan.visits[walk.visit() as usize];
         if visit.writes {
             self.write_single(walk, visit);
@@ -53,10 +53,10 @@ impl<F: LeafForm, P: Probe> Arrivals<F> for Trigger<'_, '_, '_, F, P> {
         }
     }
 
-    fn run(&mut self, run: &Run, ends: &[Ref]) {
+    fn run(&mut self, run: &VisitRun, ends: &[Ref]) {
         let visits =
             (run.first..run.first + run.count).filter(|&visit| ends[visit as usize] == run.node);
-        if run.node.kind() == Kind::Dense {
+        if run.node.kind() == NodeRefKind::Dense {
             self.run_dense(run, visits);
         } else {
             self.run_inner(run.node, run.skipped, visits);
@@ -67,13 +67,19 @@ impl<F: LeafForm, P: Probe> Arrivals<F> for Trigger<'_, '_, '_, F, P> {
     }
 }
 
-impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
+impl<F: LeafForm, P: RadixProbe> Trigger<'_, '_, '_, F, P> {
     /// Executes a visit that only reads.
     #[inline]
-    fn read_single(&mut self, walk: &Walk, visit: Visit, key: F::Key<'_>, prepared: F::Prepared) {
+    fn read_single(
+        &mut self,
+        walk: &VisitWalk,
+        visit: KeyVisit,
+        key: F::Key<'_>,
+        prepared: F::Prepared,
+    ) {
         let memory = &self.tree.memory;
         let found = if walk.node().is_null() {
-            Lookup::Absent
+            RadixLeafLookup::Absent
         } else if visit.count == 1 {
             return self.answer_single(walk, visit, key, prepared);
         } else {
@@ -81,15 +87,17 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
             match self.plan.in_order {
                 true => F::lookup_again(memory, walk.node(), key, prepared, self.guard),
                 false => F::lookup(memory, walk.node(), key, prepared, self.guard)
-                    .map_or(Lookup::Absent, Lookup::Found),
+                    .map_or(RadixLeafLookup::Absent, RadixLeafLookup::Found),
             }
         };
         let found = match found {
-            Lookup::Found(value) => {
+            RadixLeafLookup::Found(value) => {
                 self.offer(walk.visit(), walk.node(), walk.parent());
                 Some(value)
             }
-            Lookup::Absent if !self.plan.in_order || is_current(self.tree, walk, key) => None,
+            RadixLeafLookup::Absent if !self.plan.in_order || is_current(self.tree, walk, key) => {
+                None
+            }
             _ => return self.visit_from_root(walk.visit()),
         };
         let value = found.as_ref().map(F::found);
@@ -98,21 +106,27 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
 
     /// Executes a visit of one get, whose walk has ended at a terminal.
     #[inline]
-    fn answer_single(&mut self, walk: &Walk, visit: Visit, key: F::Key<'_>, prepared: F::Prepared) {
+    fn answer_single(
+        &mut self,
+        walk: &VisitWalk,
+        visit: KeyVisit,
+        key: F::Key<'_>,
+        prepared: F::Prepared,
+    ) {
         self.probe.leaf();
         let position = self.plan.order[visit.first as usize] as usize;
         let (memory, at) = (&self.tree.memory, (position, &mut *self.output));
         match F::answer(memory, walk.node(), key, prepared, self.guard, at) {
-            Lookup::Found(()) => self.offer(walk.visit(), walk.node(), walk.parent()),
-            Lookup::Absent | Lookup::Dead if !self.plan.in_order => {}
-            Lookup::Absent if is_current(self.tree, walk, key) => {}
+            RadixLeafLookup::Found(()) => self.offer(walk.visit(), walk.node(), walk.parent()),
+            RadixLeafLookup::Absent | RadixLeafLookup::Dead if !self.plan.in_order => {}
+            RadixLeafLookup::Absent if is_current(self.tree, walk, key) => {}
             _ => self.visit_from_root(walk.visit()),
         }
     }
 
     /// Writes the outcomes of a visit that only reads, given the value of its key.
     #[inline]
-    pub fn answer(&mut self, number: usize, visit: Visit, found: Option<F::Value<'_>>) {
+    pub fn answer(&mut self, number: usize, visit: KeyVisit, found: Option<F::Value<'_>>) {
         if visit.count == 1 {
             let position = self.plan.order[visit.first as usize] as usize;
             self.output
@@ -124,13 +138,13 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
     }
 
     /// Executes a visit that may write, beginning at the place where its walk has ended.
-    fn write_single(&mut self, walk: &Walk, visit: Visit) {
+    fn write_single(&mut self, walk: &VisitWalk, visit: KeyVisit) {
         let key = self.keys[walk.visit() as usize];
         let depth = walk.depth().saturating_sub(1);
         let Some(symbol) = F::symbol(key, depth).filter(|_| !walk.parent().is_null()) else {
             return self.visit_from_root(walk.visit());
         };
-        let place = Place {
+        let place = RadixWalkEnd {
             node: walk.parent(),
             depth,
             symbol,
@@ -158,7 +172,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         }
     }
 
-    fn read_from_root(&mut self, number: usize, visit: Visit) {
+    fn read_from_root(&mut self, number: usize, visit: KeyVisit) {
         let key = self.keys[number];
         let (input, plan) = (&self.input, self.plan);
         let output = &mut *self.output;
@@ -175,7 +189,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         self.execute(visit, self.plan.visits[visit as usize], None);
     }
 
-    fn execute(&mut self, number: u32, visit: Visit, place: Option<&Place>) {
+    fn execute(&mut self, number: u32, visit: KeyVisit, place: Option<&RadixWalkEnd>) {
         let key = self.keys[number as usize];
         let (input, plan) = (&self.input, self.plan);
         let output = &mut *self.output;
@@ -194,13 +208,13 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
 
     /// Executes the operations of a visit that failed as a whole one at a time, so that those
     /// succeed that can.
-    fn fail(&mut self, number: u32, visit: Visit, error: Error) {
+    fn fail(&mut self, number: u32, visit: KeyVisit, error: OperationError) {
         if visit.count == 1 {
             let position = self.plan.order[visit.first as usize];
             return self.output.fail(position as usize, error);
         }
         for first in visit.first..visit.first + visit.count {
-            let single = Visit {
+            let single = KeyVisit {
                 first,
                 count: 1,
                 ..visit
@@ -210,7 +224,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
     }
 
     /// Executes visits of one dense node under its lock.
-    fn run_dense(&mut self, run: &Run, visits: impl Iterator<Item = u32>) {
+    fn run_dense(&mut self, run: &VisitRun, visits: impl Iterator<Item = u32>) {
         let lock = &self.tree.memory.dense(run.node).header().lock;
         self.run_under_lock(run.node, lock, visits, |trigger, number| {
             let key = trigger.keys[number as usize];
@@ -236,7 +250,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
             let Some(symbol) = F::symbol(key, node.header().depth()) else {
                 return InNode::Postponed;
             };
-            let spot = Spot {
+            let spot = LockedChangePlace {
                 node,
                 symbol,
                 skipped,
@@ -262,7 +276,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         visits: impl Iterator<Item = u32>,
         mut execute: impl FnMut(&mut Self, u32) -> InNode,
     ) {
-        let Ok((held, waits)) = Held::lock(lock) else {
+        let Ok((held, waits)) = VersionLockGuard::lock(lock) else {
             self.postponed.extend(visits);
             return;
         };
@@ -300,7 +314,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
 /// Returns true if a walk would certainly end at the same place now, after the writes of earlier
 /// visits.
 #[cold]
-pub fn is_current<F: LeafForm>(tree: &Tree<F>, walk: &Walk, key: F::Key<'_>) -> bool {
+pub fn is_current<F: LeafForm>(tree: &RadixTree<F>, walk: &VisitWalk, key: F::Key<'_>) -> bool {
     let symbol = F::symbol(key, walk.depth().saturating_sub(1));
     let Some(symbol) = symbol.filter(|_| !walk.parent().is_null() && !walk.skipped()) else {
         return false;
@@ -312,12 +326,12 @@ pub fn is_current<F: LeafForm>(tree: &Tree<F>, walk: &Walk, key: F::Key<'_>) -> 
 /// Executes the operations of a visit in order on a value, writes their outcomes, and returns the
 /// change of the value.
 pub fn fold<'b, F: LeafForm>(
-    input: &Input<'b, F>,
-    plan: &Plan,
-    visit: Visit,
-    output: &mut Output<'_, F>,
+    input: &BatchInput<'b, F>,
+    plan: &VisitPlan,
+    visit: KeyVisit,
+    output: &mut BatchOutput<'_, F>,
     current: Option<F::Value<'_>>,
-) -> Change<F::Value<'b>> {
+) -> RadixKeyChange<F::Value<'b>> {
     fold_at(
         input,
         &plan.order[visit.first as usize..][..visit.count as usize],
@@ -329,24 +343,24 @@ pub fn fold<'b, F: LeafForm>(
 /// Executes operations like `fold`, given their positions.
 #[inline]
 pub fn fold_at<'b, F: LeafForm>(
-    input: &Input<'b, F>,
+    input: &BatchInput<'b, F>,
     positions: &[u32],
-    output: &mut Output<'_, F>,
+    output: &mut BatchOutput<'_, F>,
     current: Option<F::Value<'_>>,
-) -> Change<F::Value<'b>> {
+) -> RadixKeyChange<F::Value<'b>> {
     let mut current = current.map(F::shorten_value);
-    let mut change = Change::Keep;
+    let mut change = RadixKeyChange::Keep;
     let existed = current.is_some();
     for &position in positions {
         let position = position as usize;
         match input.operations()[position] {
-            Operation::Get { key } => output.value(position, input.key(key), current),
-            Operation::Insert { key, value } => {
+            IndexOperation::Get { key } => output.value(position, input.key(key), current),
+            IndexOperation::Insert { key, value } => {
                 output.replaced(position, input.key(key), current);
                 current = Some(F::shorten_value(input.value(value)));
-                change = Change::Set(input.value(value));
+                change = RadixKeyChange::Set(input.value(value));
             }
-            Operation::Update {
+            IndexOperation::Update {
                 key,
                 previous,
                 value,
@@ -356,15 +370,15 @@ pub fn fold_at<'b, F: LeafForm>(
                 output.updated(position, input.key(key), applied, current);
                 if applied {
                     current = Some(F::shorten_value(input.value(value)));
-                    change = Change::Set(input.value(value));
+                    change = RadixKeyChange::Set(input.value(value));
                 }
             }
-            Operation::Remove { key } => {
+            IndexOperation::Remove { key } => {
                 output.replaced(position, input.key(key), current);
                 current = None;
                 change = removal(existed);
             }
-            Operation::RemoveIf { key, previous } => {
+            IndexOperation::RemoveIf { key, previous } => {
                 let previous = input.previous(previous).map(F::shorten_value);
                 let applied = current.is_some() && previous == current;
                 output.updated(position, input.key(key), applied, current);
@@ -380,9 +394,9 @@ pub fn fold_at<'b, F: LeafForm>(
 }
 
 /// Returns the change that removes a key, if it `existed`.
-fn removal<V>(existed: bool) -> Change<V> {
+fn removal<V>(existed: bool) -> RadixKeyChange<V> {
     match existed {
-        true => Change::Remove,
-        false => Change::Keep,
+        true => RadixKeyChange::Remove,
+        false => RadixKeyChange::Keep,
     }
 }

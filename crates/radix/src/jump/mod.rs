@@ -24,7 +24,7 @@ mod prefix;
 pub mod stem;
 mod table;
 
-pub use prefix::{FIRST, Prefix, TABLES};
+pub use prefix::{FIRST, JumpPrefix, TABLES};
 pub use stem::Stem;
 
 use crate::node::Ref;
@@ -35,28 +35,28 @@ use prefix::BEHIND;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stem::{DEPTH_MAX, DEPTH_MIN, Stems};
-use table::Table;
+use table::JumpPrefixTable;
 
 /// The prefixes of a key.
-pub type Prefixes = ArrayVec<Prefix, TABLES>;
+pub type Prefixes = ArrayVec<JumpPrefix, TABLES>;
 
 /// The jumps of a tree; see the [module](self).
 #[derive(Debug)]
 pub struct Jumps {
     /// The tables, null until they are needed.
-    tables: [Atomic<Table>; TABLES],
+    tables: [Atomic<JumpPrefixTable>; TABLES],
     stems: Stems,
     /// The greatest depth at the end of a prefix so far.
     reach: AtomicUsize,
     /// The state of changes, locked by the thread that changes the tables or the stems.
-    changes: Mutex<Changes>,
+    changes: Mutex<JumpChangeState>,
     /// The numbers that no stem has, and that no thread may have read.
     free_numbers: Arc<Mutex<Vec<u8>>>,
 }
 
 /// The state that changes of the tables and the stems need.
 #[derive(Debug, Default)]
-struct Changes {
+struct JumpChangeState {
     /// Number of slots in use, by table.
     used: [usize; TABLES],
     /// The stems and their first nodes.
@@ -81,9 +81,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Returns the prefix of a key for the table `place` among those for the first bytes.
 #[inline(always)]
-fn first_prefix(place: usize, window: impl Fn(usize, usize) -> Option<u64>) -> Option<Prefix> {
+fn first_prefix(place: usize, window: impl Fn(usize, usize) -> Option<u64>) -> Option<JumpPrefix> {
     let end = FIRST[place];
-    window(0, end).map(|number| Prefix {
+    window(0, end).map(|number| JumpPrefix {
         table: place,
         number,
         end,
@@ -96,9 +96,9 @@ fn stem_prefix(
     place: usize,
     stem: Stem,
     window: impl Fn(usize, usize) -> Option<u64>,
-) -> Option<Prefix> {
+) -> Option<JumpPrefix> {
     let bytes = BEHIND[place];
-    window(stem.depth, bytes).map(|number| Prefix {
+    window(stem.depth, bytes).map(|number| JumpPrefix {
         table: FIRST.len() + place,
         number: u64::from(stem.number) << (8 * bytes) | number,
         end: stem.depth + bytes,
@@ -114,7 +114,7 @@ impl Jumps {
     pub fn for_each_prefix(
         &self,
         window: impl Fn(usize, usize) -> Option<u64> + Copy,
-        mut visit: impl FnMut(Prefix),
+        mut visit: impl FnMut(JumpPrefix),
     ) {
         let Some(shortest) = first_prefix(0, window) else {
             return;
@@ -151,7 +151,7 @@ impl Jumps {
     pub fn prefixes_behind(
         stem: Stem,
         window: impl Fn(usize, usize) -> Option<u64> + Copy,
-    ) -> impl Iterator<Item = Prefix> {
+    ) -> impl Iterator<Item = JumpPrefix> {
         (0..BEHIND.len()).filter_map(move |place| stem_prefix(place, stem, window))
     }
 
@@ -177,14 +177,14 @@ impl Jumps {
 
     /// Prefetches the line of a prefix.
     #[inline]
-    pub fn prefetch(&self, prefix: Prefix, guard: &Guard) {
+    pub fn prefetch(&self, prefix: JumpPrefix, guard: &Guard) {
         if let Some(table) = self.table(prefix.table, guard) {
             prefetch_close(std::ptr::from_ref(table.bucket(prefix)).cast());
         }
     }
 
     #[inline]
-    fn table<'g>(&'g self, number: usize, guard: &'g Guard) -> Option<&'g Table> {
+    fn table<'g>(&'g self, number: usize, guard: &'g Guard) -> Option<&'g JumpPrefixTable> {
         let table = self.tables[number].load(Ordering::Acquire, guard);
         // SAFETY: a replaced table is freed after all guards under which it could be read are gone.
         unsafe { table.as_ref() }
@@ -193,13 +193,13 @@ impl Jumps {
     /// Returns the first node on the path of keys with a prefix, after that prefix; null if
     /// unknown.
     #[inline]
-    pub fn find(&self, prefix: Prefix, guard: &Guard) -> Ref {
+    pub fn find(&self, prefix: JumpPrefix, guard: &Guard) -> Ref {
         self.table(prefix.table, guard)
             .map_or(Ref::NULL, |table| table.find(prefix))
     }
 
     /// Clears the slot of a prefix.
-    pub fn clear(&self, prefix: Prefix, guard: &Guard) {
+    pub fn clear(&self, prefix: JumpPrefix, guard: &Guard) {
         let mut changes = lock(&self.changes);
         let table = self.table(prefix.table, guard);
         if let Some(slot) = table.and_then(|table| table.slot(prefix))
@@ -224,7 +224,7 @@ impl Jumps {
     }
 
     /// Sets the node of a prefix, unless its stem is gone.
-    pub fn set(&self, prefix: Prefix, node: Ref, guard: &Guard) {
+    pub fn set(&self, prefix: JumpPrefix, node: Ref, guard: &Guard) {
         let (mut changes, number) = (lock(&self.changes), prefix.table);
         if prefix.is_behind_stem() {
             let bytes = BEHIND[number - FIRST.len()];
@@ -248,12 +248,12 @@ impl Jumps {
 
     /// Replaces a table with one of twice the size, or creates it. Returns the number of slots in
     /// use.
-    fn grow(&self, table: Option<&Table>, number: usize, guard: &Guard) -> usize {
+    fn grow(&self, table: Option<&JumpPrefixTable>, number: usize, guard: &Guard) -> usize {
         let buckets_log = table.map_or(0, |table| table.buckets.len().ilog2() + 1);
-        let larger = Table::new(number, buckets_log);
+        let larger = JumpPrefixTable::new(number, buckets_log);
         let mut used = 0;
         for (slot, number_of_prefix) in table.iter().flat_map(|table| table.numbers()) {
-            let prefix = Prefix {
+            let prefix = JumpPrefix {
                 table: number,
                 number: number_of_prefix,
                 end: 0,
@@ -274,7 +274,7 @@ impl Jumps {
     /// Creates a stem of the keys that begin with the bytes of the shortest prefix, and whose first
     /// node after it has a depth. Returns `None` if that depth is too small, or if there is no
     /// room.
-    pub fn add_stem(&self, shortest: Prefix, node: Ref, depth: usize) -> Option<Stem> {
+    pub fn add_stem(&self, shortest: JumpPrefix, node: Ref, depth: usize) -> Option<Stem> {
         let mut changes = lock(&self.changes);
         let first = shortest.number;
         if !(DEPTH_MIN..=DEPTH_MAX).contains(&depth) || !self.stems.has_room(first) {
@@ -304,7 +304,7 @@ impl Jumps {
     /// their prefixes. Linear in the tables if there is such a stem.
     pub fn drop_stems(&self, guard: &Guard, is_gone: impl Fn(Stem, Ref) -> bool) {
         let mut changes = lock(&self.changes);
-        let place = |changes: &Changes| {
+        let place = |changes: &JumpChangeState| {
             let mut stems = changes.stems.iter();
             stems.position(|&(stem, node)| is_gone(stem, node))
         };

@@ -28,7 +28,7 @@ const INVERSE: u64 = {
 
 /// A prefix of a key for one of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prefix {
+pub struct JumpPrefix {
     /// The number of the table.
     pub table: usize,
     /// The bytes, big-endian, after the number of the stem.
@@ -37,7 +37,7 @@ pub struct Prefix {
     pub end: usize,
 }
 
-impl Prefix {
+impl JumpPrefix {
     /// Returns true if keys may differ in bytes before the prefix.
     #[inline]
     pub fn is_behind_stem(self) -> bool {

@@ -8,7 +8,7 @@
 //! The hash has as many bits as the prefix and can be reversed, so the bucket and the tag together
 //! identify the prefix.
 
-use super::prefix::{self, Prefix};
+use super::prefix::{self, JumpPrefix};
 use crate::node::Ref;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,22 +21,22 @@ const TAG_BITS: u32 = u32::BITS;
 
 #[derive(Debug, Default)]
 #[repr(align(32))]
-pub struct Bucket {
+pub struct JumpTableBucket {
     slots: [AtomicU64; SLOTS],
 }
 
 /// The table; see the [module](self).
 #[derive(Debug)]
-pub struct Table {
+pub struct JumpPrefixTable {
     /// The table's number.
     table: usize,
-    pub buckets: Box<[Bucket]>,
+    pub buckets: Box<[JumpTableBucket]>,
     /// Number of bits of a hash after those that choose a bucket.
     rest_bits: u32,
 }
 
 /// Returns the content of a slot.
-pub fn entry(prefix: Prefix, node: Ref) -> u64 {
+pub fn entry(prefix: JumpPrefix, node: Ref) -> u64 {
     u64::from(prefix.tag()) << 32 | u64::from(node.bits())
 }
 
@@ -45,27 +45,29 @@ pub fn node(entry: u64) -> Ref {
     Ref::from_bits(entry as u32)
 }
 
-impl Table {
+impl JumpPrefixTable {
     /// Creates an empty table with at least 2^`buckets_log` buckets.
-    pub fn new(table: usize, buckets_log: u32) -> Table {
+    pub fn new(table: usize, buckets_log: u32) -> JumpPrefixTable {
         let bits = prefix::bits(table);
         let buckets_log = buckets_log.max(bits.saturating_sub(TAG_BITS));
-        Table {
+        JumpPrefixTable {
             table,
-            buckets: (0..1 << buckets_log).map(|_| Bucket::default()).collect(),
+            buckets: (0..1 << buckets_log)
+                .map(|_| JumpTableBucket::default())
+                .collect(),
             rest_bits: bits - buckets_log,
         }
     }
 
     #[inline]
-    pub fn bucket(&self, prefix: Prefix) -> &Bucket {
+    pub fn bucket(&self, prefix: JumpPrefix) -> &JumpTableBucket {
         // The number is always below the number of buckets.
         &self.buckets[(prefix.hash() >> self.rest_bits) as usize & (self.buckets.len() - 1)]
     }
 
     /// Returns the node of a prefix; null if it is not known.
     #[inline]
-    pub fn find(&self, prefix: Prefix) -> Ref {
+    pub fn find(&self, prefix: JumpPrefix) -> Ref {
         let mut found = 0;
         for slot in &self.bucket(prefix).slots {
             let slot = slot.load(Ordering::Acquire);
@@ -81,7 +83,7 @@ impl Table {
     }
 
     /// Returns the slot of a prefix, or a free one.
-    pub fn slot(&self, prefix: Prefix) -> Option<&AtomicU64> {
+    pub fn slot(&self, prefix: JumpPrefix) -> Option<&AtomicU64> {
         let slots = &self.bucket(prefix).slots;
         let load = |slot: &&AtomicU64| slot.load(Ordering::Relaxed);
         let own = slots
@@ -97,7 +99,7 @@ impl Table {
     /// Returns the slots in use, with the numbers of their prefixes.
     pub fn numbers(&self) -> impl Iterator<Item = (&AtomicU64, u64)> {
         let buckets = self.buckets.iter().enumerate();
-        buckets.flat_map(move |(bucket, Bucket { slots })| {
+        buckets.flat_map(move |(bucket, JumpTableBucket { slots })| {
             let above = ((bucket as u64) << self.rest_bits) >> TAG_BITS << TAG_BITS;
             let used = slots
                 .iter()

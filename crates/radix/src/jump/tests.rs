@@ -1,11 +1,11 @@
 use super::*;
-use crate::node::Kind;
+use crate::node::NodeRefKind;
 use std::collections::HashMap;
 
 /// Creates jumps with a stem, and returns the stem, too.
 fn with_stem(guard: &Guard) -> (Jumps, Stem) {
     let jumps = Jumps::default();
-    let stem = add(&jumps, b"key", 9, Ref::new(Kind::Node4, 1 << 20));
+    let stem = add(&jumps, b"key", 9, Ref::new(NodeRefKind::Node4, 1 << 20));
     assert!(jumps.entries(guard).is_empty());
     (jumps, stem)
 }
@@ -25,16 +25,16 @@ fn number(bytes: &[u8]) -> Option<u64> {
 }
 
 /// Returns one of many prefixes.
-fn prefix(table: usize, stem: Stem, number: u64) -> Prefix {
+fn prefix(table: usize, stem: Stem, number: u64) -> JumpPrefix {
     let bits = prefix::bits(table);
     let number = number.wrapping_mul(0x2545_f491_4f6c_dd1d) & ((1 << bits) - 1);
-    let prefix = Prefix {
+    let prefix = JumpPrefix {
         table,
         number,
         end: 0,
     };
     match prefix.is_behind_stem() {
-        true => Prefix {
+        true => JumpPrefix {
             number: u64::from(stem.number) << (bits - 8) | number & ((1 << (bits - 8)) - 1),
             ..prefix
         },
@@ -50,7 +50,7 @@ fn a_table_grows_and_keeps_what_buckets_have_room_for() {
         let mut model = HashMap::new();
         for number in 0..5000_u32 {
             let prefix = prefix(table, stem, u64::from(number));
-            let node = Ref::new(Kind::Node4, number);
+            let node = Ref::new(NodeRefKind::Node4, number);
             jumps.set(prefix, node, &guard);
             let found = jumps.find(prefix, &guard);
             assert!(found == node || found.is_null());
@@ -63,7 +63,7 @@ fn a_table_grows_and_keeps_what_buckets_have_room_for() {
         }
         let mut kept = 0;
         for (&number, &node) in &model {
-            let prefix = Prefix {
+            let prefix = JumpPrefix {
                 table,
                 number,
                 end: 0,
@@ -91,12 +91,12 @@ fn no_prefix_is_taken_for_another() {
     for table in 0..TABLES {
         let guard = crossbeam_epoch::pin();
         let (jumps, stem) = with_stem(&guard);
-        let node = Ref::new(Kind::Node16, 1);
+        let node = Ref::new(NodeRefKind::Node16, 1);
         for number in 0..200 {
             let own = prefix(table, stem, number);
             jumps.set(own, node, &guard);
             for bit in 0..prefix::bits(table) {
-                let other = Prefix {
+                let other = JumpPrefix {
                     number: own.number ^ 1 << bit,
                     ..own
                 };
@@ -114,9 +114,9 @@ fn a_prefix_has_one_slot() {
     let (jumps, stem) = with_stem(&guard);
     let own = prefix(1, stem, 1);
     for index in 0..20 {
-        jumps.set(own, Ref::new(Kind::Node16, index), &guard);
+        jumps.set(own, Ref::new(NodeRefKind::Node16, index), &guard);
     }
-    let last = ((1, own.number), Ref::new(Kind::Node16, 19));
+    let last = ((1, own.number), Ref::new(NodeRefKind::Node16, 19));
     assert_eq!(jumps.entries(&guard), [last]);
     assert!(jumps.find(prefix(1, stem, 2), &guard).is_null());
     assert!(jumps.find(prefix(0, stem, 1), &guard).is_null());
@@ -127,12 +127,12 @@ fn a_node_is_forgotten_without_its_prefix() {
     let guard = crossbeam_epoch::pin();
     let (jumps, stem) = with_stem(&guard);
     for number in 0..100 {
-        let node = Ref::new(Kind::Node256, number);
+        let node = Ref::new(NodeRefKind::Node256, number);
         jumps.set(prefix(1, stem, u64::from(number)), node, &guard);
     }
     let entries = jumps.entries(&guard);
     let (_, gone) = entries[50];
-    let node = Ref::new(Kind::Skipping256, gone.index());
+    let node = Ref::new(NodeRefKind::Skipping256, gone.index());
     jumps.clear_node(0, node, &guard);
     assert_eq!(jumps.entries(&guard), entries);
     jumps.clear_node(1, node, &guard);
@@ -144,7 +144,7 @@ fn a_node_is_forgotten_without_its_prefix() {
 fn a_stem_goes_with_its_prefixes_and_its_number_comes_back_late() {
     let guard = crossbeam_epoch::pin();
     let (jumps, gone) = with_stem(&guard);
-    let node = Ref::new(Kind::Node4, 7);
+    let node = Ref::new(NodeRefKind::Node4, 7);
     let kept = add(&jumps, b"ses", 8, node);
     for table in FIRST.len()..TABLES {
         for number in 1..50 {
@@ -181,7 +181,7 @@ fn a_stem_goes_with_its_prefixes_and_its_number_comes_back_late() {
 #[test]
 fn stems_have_bounds() {
     let jumps = Jumps::default();
-    let node = Ref::new(Kind::Node4, 7);
+    let node = Ref::new(NodeRefKind::Node4, 7);
     let key = |bytes: [u8; 3]| first_prefix(0, |from, count| number(&bytes[from..count]));
     let shortest = key(*b"key").expect("three bytes");
     assert_eq!(jumps.add_stem(shortest, node, DEPTH_MIN - 1), None);

@@ -6,14 +6,14 @@
 //! ```
 //!
 //! A block has two lines. The first shows if a key is there, and at which place. Unused keys have
-//! all bits set, so that they sort after those in use. The block's [latch](Latch), a bit in the
-//! word of the count, guards it from other writers; the version shows readers that entries have
-//! moved. A payload changes by one atomic store, which readers need not notice.
+//! all bits set, so that they sort after those in use. The block's [latch](WordBlockLatch), a bit
+//! in the word of the count, guards it from other writers; the version shows readers that entries
+//! have moved. A payload changes by one atomic store, which readers need not notice.
 //!
 //! A block that is replaced is *obsolete*, and never changes again. A walk that began before may
 //! still read it; a reader that came by a shortcut must not.
 
-use crate::change::{Altered, Change};
+use crate::change::{LeafChangeResult, RadixKeyChange};
 use crate::lock::{Version, VersionLock, pause};
 use crate::prefetch::prefetch;
 use crate::primitive::{AtomicU32, AtomicU64, Ordering};
@@ -31,7 +31,7 @@ const UNUSED: u64 = u64::MAX;
 /// A leaf of words; see the [module](self).
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Block {
+pub struct WordBlock {
     lock: VersionLock,
     count: AtomicU32,
     keys: [AtomicU64; BLOCK_MAX],
@@ -41,20 +41,20 @@ pub struct Block {
 
 // loom's atomics are larger.
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Block>() == 128);
+const _: () = assert!(size_of::<WordBlock>() == 128);
 
 /// The offset of the payloads in a block.
 #[cfg(not(loom))]
-pub const PAYLOADS_AT: usize = std::mem::offset_of!(Block, payloads);
+pub const PAYLOADS_AT: usize = std::mem::offset_of!(WordBlock, payloads);
 
-/// The entries of a block, see [`Block::load`].
+/// The entries of a block, see [`WordBlock::load`].
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Entries {
+pub struct WordBlockEntries {
     entries: [(u64, u64); BLOCK_MAX],
     count: usize,
 }
 
-impl Entries {
+impl WordBlockEntries {
     /// Returns the entries in ascending order.
     #[inline]
     pub fn as_slice(&self) -> &[(u64, u64)] {
@@ -62,11 +62,11 @@ impl Entries {
     }
 }
 
-impl Block {
+impl WordBlock {
     /// Creates a block of entries outside the leaf region, for tests.
     #[cfg(any(test, loom))]
     pub fn new(entries: &[(u64, u64)]) -> Self {
-        let block = Block {
+        let block = WordBlock {
             lock: VersionLock::new(),
             count: AtomicU32::new(0),
             keys: Default::default(),
@@ -141,30 +141,30 @@ impl Block {
         &self,
         key: u64,
         belongs: bool,
-        decide: &mut impl FnMut(Option<u64>) -> Change<u64>,
-    ) -> Altered {
+        decide: &mut impl FnMut(Option<u64>) -> RadixKeyChange<u64>,
+    ) -> LeafChangeResult {
         // As in `find`.
         prefetch(std::ptr::from_ref(&self.payloads).cast());
         let Some(position) = self.position(key) else {
             return match belongs && !self.is_full() {
                 true => self.alter_absent(key, decide),
-                false => Altered::Not,
+                false => LeafChangeResult::Not,
             };
         };
         let Some(latch) = self.try_latch() else {
-            return Altered::Not;
+            return LeafChangeResult::Not;
         };
         // Entries may have moved since they were searched; now they cannot move.
         let is_there = position < latch.count() && latch.key(position) == key;
         if !is_there || latch.lock.is_obsolete() {
-            return Altered::Not;
+            return LeafChangeResult::Not;
         }
         match decide(Some(latch.payload(position))) {
-            Change::Keep => {}
-            Change::Set(payload) => latch.set_payload(position, payload),
-            Change::Remove => return Altered::Not,
+            RadixKeyChange::Keep => {}
+            RadixKeyChange::Set(payload) => latch.set_payload(position, payload),
+            RadixKeyChange::Remove => return LeafChangeResult::Not,
         }
-        Altered::InPlace
+        LeafChangeResult::InPlace
     }
 
     /// Changes a key like `alter`, if it belongs here and is probably absent.
@@ -172,29 +172,29 @@ impl Block {
     fn alter_absent(
         &self,
         key: u64,
-        decide: &mut impl FnMut(Option<u64>) -> Change<u64>,
-    ) -> Altered {
+        decide: &mut impl FnMut(Option<u64>) -> RadixKeyChange<u64>,
+    ) -> LeafChangeResult {
         let Some(latch) = self.try_latch() else {
-            return Altered::Not;
+            return LeafChangeResult::Not;
         };
         if latch.lock.is_obsolete() || latch.is_full() || latch.position(key).is_some() {
-            return Altered::Not;
+            return LeafChangeResult::Not;
         }
-        let Change::Set(payload) = decide(None) else {
-            return Altered::InPlace;
+        let RadixKeyChange::Set(payload) = decide(None) else {
+            return LeafChangeResult::InPlace;
         };
         latch.insert(key, payload);
-        Altered::Inserted
+        LeafChangeResult::Inserted
     }
 
     /// Takes the latch, after waiting for others, if it is `needed`: see
     /// [`latching`](crate::latching). Only under the lock of the node above.
     #[inline]
-    pub fn latch(&self, needed: bool) -> Latch<'_> {
+    pub fn latch(&self, needed: bool) -> WordBlockLatch<'_> {
         let mut waits = 0;
         loop {
             if !needed {
-                return Latch {
+                return WordBlockLatch {
                     block: self,
                     taken: false,
                 };
@@ -207,7 +207,7 @@ impl Block {
     }
 
     #[inline]
-    fn try_latch(&self) -> Option<Latch<'_>> {
+    fn try_latch(&self) -> Option<WordBlockLatch<'_>> {
         let count = self.count.load(Ordering::Relaxed);
         let free = count & LATCHED == 0
             && self
@@ -216,7 +216,7 @@ impl Block {
                 .is_ok();
         // Created only if this thread holds it: dropping it would release the latch of another
         // thread.
-        free.then(|| Latch {
+        free.then(|| WordBlockLatch {
             block: self,
             taken: true,
         })
@@ -225,12 +225,12 @@ impl Block {
     /// Returns the keys at one instant, each with a payload that it had at about that time; exact
     /// under the latch.
     #[inline]
-    pub fn load(&self) -> Entries {
+    pub fn load(&self) -> WordBlockEntries {
         loop {
             let version = self.lock.read();
-            let mut entries = Entries {
+            let mut entries = WordBlockEntries {
                 count: self.count(),
-                ..Entries::default()
+                ..WordBlockEntries::default()
             };
             for i in 0..BLOCK_MAX {
                 entries.entries[i] = (
@@ -257,7 +257,7 @@ impl Block {
     }
 
     /// Sets the first entries of a block that no walk can reach. The caller must then link or
-    /// [retire](Block::retire) it.
+    /// [retire](WordBlock::retire) it.
     pub fn fill(&self, entries: &[(u64, u64)]) {
         for (i, &(key, payload)) in entries.iter().enumerate() {
             self.keys[i].store(key, Ordering::Relaxed);
@@ -273,21 +273,21 @@ impl Block {
 
 /// A block whose entries no other thread can change.
 #[derive(Debug)]
-pub struct Latch<'b> {
-    block: &'b Block,
+pub struct WordBlockLatch<'b> {
+    block: &'b WordBlock,
     taken: bool,
 }
 
-impl Deref for Latch<'_> {
-    type Target = Block;
+impl Deref for WordBlockLatch<'_> {
+    type Target = WordBlock;
 
     #[inline]
-    fn deref(&self) -> &Block {
+    fn deref(&self) -> &WordBlock {
         self.block
     }
 }
 
-impl Drop for Latch<'_> {
+impl Drop for WordBlockLatch<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.taken {
@@ -297,7 +297,7 @@ impl Drop for Latch<'_> {
     }
 }
 
-impl Latch<'_> {
+impl WordBlockLatch<'_> {
     /// Sets the payload of the entry at a place.
     #[inline]
     pub fn set_payload(&self, position: usize, payload: u64) {
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn entries_stay_in_order() {
-        let block = Block::new(&[]);
+        let block = WordBlock::new(&[]);
         for key in [5, 1, 7, 3, 6, 2, 4] {
             assert_eq!(block.find(key).0, None);
             block.latch(true).insert(key, key * 10);
@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn a_key_left_behind_the_count_is_absent() {
-        let block = Block::new(&[(0, 1), (9, 2)]);
+        let block = WordBlock::new(&[(0, 1), (9, 2)]);
         block.latch(true).remove(1);
         assert_eq!((block.find(9).0, block.find(0).0), (None, Some(1)));
         block.latch(true).remove(0);
@@ -394,7 +394,7 @@ mod tests {
                 if let Some(last) = entries.last_mut() {
                     last.0 = greatest;
                 }
-                let block = Block::new(&entries);
+                let block = WordBlock::new(&entries);
                 for &(key, payload) in &entries {
                     assert_eq!(block.find(key).0, Some(payload));
                     assert_eq!(block.find(key - 1).0, None);
@@ -407,35 +407,44 @@ mod tests {
 
     #[test]
     fn a_latch_is_held_by_one() {
-        let block = Block::new(&[(1, 10)]);
-        let set = |payload| move |_: Option<u64>| Change::Set(payload);
+        let block = WordBlock::new(&[(1, 10)]);
+        let set = |payload| move |_: Option<u64>| RadixKeyChange::Set(payload);
         let latch = block.latch(true);
         for _ in 0..3 {
-            assert_eq!(block.alter(1, true, &mut set(11)), Altered::Not);
-            assert_eq!(block.alter(2, true, &mut set(20)), Altered::Not);
+            assert_eq!(block.alter(1, true, &mut set(11)), LeafChangeResult::Not);
+            assert_eq!(block.alter(2, true, &mut set(20)), LeafChangeResult::Not);
         }
         drop(latch);
-        assert_eq!(block.alter(1, false, &mut set(11)), Altered::InPlace);
-        assert_eq!(block.alter(2, false, &mut set(20)), Altered::Not);
-        assert_eq!(block.alter(2, true, &mut set(20)), Altered::Inserted);
+        assert_eq!(
+            block.alter(1, false, &mut set(11)),
+            LeafChangeResult::InPlace
+        );
+        assert_eq!(block.alter(2, false, &mut set(20)), LeafChangeResult::Not);
+        assert_eq!(
+            block.alter(2, true, &mut set(20)),
+            LeafChangeResult::Inserted
+        );
         assert_eq!(block.load().as_slice(), [(1, 11), (2, 20)]);
     }
 
     #[test]
     fn only_what_a_block_has_and_has_room_for_is_altered_in_it() {
-        let block = Block::new(&[(1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0), (7, 0)]);
-        let set = &mut |_: Option<u64>| Change::Set(1);
-        assert_eq!(block.alter(8, true, set), Altered::Not);
-        assert_eq!(block.alter(7, true, &mut |_| Change::Remove), Altered::Not);
-        assert_eq!(block.alter(7, true, set), Altered::InPlace);
+        let block = WordBlock::new(&[(1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0), (7, 0)]);
+        let set = &mut |_: Option<u64>| RadixKeyChange::Set(1);
+        assert_eq!(block.alter(8, true, set), LeafChangeResult::Not);
+        assert_eq!(
+            block.alter(7, true, &mut |_| RadixKeyChange::Remove),
+            LeafChangeResult::Not
+        );
+        assert_eq!(block.alter(7, true, set), LeafChangeResult::InPlace);
         block.latch(true).retire();
-        assert_eq!(block.alter(7, true, set), Altered::Not);
+        assert_eq!(block.alter(7, true, set), LeafChangeResult::Not);
         assert_eq!(block.find(7).0, Some(1));
     }
 
     #[test]
     fn an_obsolete_block_stays_as_it_was_and_says_so() {
-        let block = Block::new(&[(1, 10)]);
+        let block = WordBlock::new(&[(1, 10)]);
         assert!(!block.find(1).1.is_obsolete());
         block.latch(true).retire();
         let (payload, version) = block.find(1);

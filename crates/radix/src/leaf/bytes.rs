@@ -2,14 +2,19 @@
 
 use super::read::write_each;
 use super::reclaim::free_later;
-use super::strings::{self, Candidates, Found, Latch, STRINGS_MAX, Strings};
-use super::{Entries, Known, Lookup, ModifyLeaf, ReadLeaf, Reclaim, Room, Scan, Symbols};
-use crate::change::{Altered, Change};
-use crate::memory::Memory;
-use crate::node::{END, Inner, Ref, Sorted, Symbol};
-use crate::shortcut::Tables;
+use super::strings::{
+    self, FingerprintCandidates, STRINGS_MAX, StringBlock, StringBlockLatch, StringBlockValue,
+};
+use super::{
+    Entries, LeafEntryRoom, LeafWalkContext, ModifyLeaf, RadixLeafLookup, RadixScanRange, ReadLeaf,
+    Reclaim, Symbols,
+};
+use crate::change::{LeafChangeResult, RadixKeyChange};
+use crate::memory::RadixMemory;
+use crate::node::{END, RadixInnerNode, RadixSortedNode, Ref, Symbol};
+use crate::shortcut::ShortcutTables;
 use crossbeam_epoch::Guard;
-use nearfield_core::{Bytes, Direction, EntriesWriter, Error, Output};
+use nearfield_core::{BatchOutput, ByteStrings, EntriesWriter, OperationError, ScanDirection};
 use std::hash::BuildHasher;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -20,7 +25,7 @@ const JOINED_MAX: usize = 20;
 /// Number of blocks by which a block is prefetched before it is freed.
 const FREED_AHEAD: usize = 8;
 
-impl Symbols for Bytes {
+impl Symbols for ByteStrings {
     #[inline]
     fn symbol(key: &[u8], depth: usize) -> Option<Symbol> {
         match key.get(depth) {
@@ -61,24 +66,24 @@ impl Symbols for Bytes {
     }
 
     fn show(key: &[u8]) -> String {
-        Error::shorten(key)
+        OperationError::shorten(key)
     }
 }
 
-impl ReadLeaf for Bytes {
+impl ReadLeaf for ByteStrings {
     const LEAF_SECOND_LINE: usize = 64;
     const LEAF_LINES: usize = 10;
-    type Prepared = Candidates;
-    type Found<'g> = Found<'g>;
+    type Prepared = FingerprintCandidates;
+    type Found<'g> = StringBlockValue<'g>;
     const MIXES_KINDS: bool = true;
 
     #[inline]
-    fn found<'f>(found: &'f Found<'_>) -> &'f [u8] {
+    fn found<'f>(found: &'f StringBlockValue<'_>) -> &'f [u8] {
         found.value()
     }
 
     #[inline]
-    fn child(node: Inner<'_>, symbol: Symbol) -> Ref {
+    fn child(node: RadixInnerNode<'_>, symbol: Symbol) -> Ref {
         match symbol {
             END => node.header().end(),
             byte => node.covering(byte as u8),
@@ -86,7 +91,7 @@ impl ReadLeaf for Bytes {
     }
 
     #[inline]
-    fn child_of_small<N: Sorted>(node: &N, symbol: Symbol) -> Ref {
+    fn child_of_small<N: RadixSortedNode>(node: &N, symbol: Symbol) -> Ref {
         match symbol {
             END => node.header().end(),
             byte => node.covering(byte as u8),
@@ -101,39 +106,39 @@ impl ReadLeaf for Bytes {
 
     #[inline]
     fn lookup<'g>(
-        memory: &'g Memory,
+        memory: &'g RadixMemory,
         leaf: Ref,
         key: &[u8],
-        prepared: Candidates,
+        prepared: FingerprintCandidates,
         guard: &'g Guard,
-    ) -> Option<Found<'g>> {
+    ) -> Option<StringBlockValue<'g>> {
         strings::read(memory, leaf, key, prepared, guard).0
     }
 
     #[inline]
     fn lookup_again<'g>(
-        memory: &'g Memory,
+        memory: &'g RadixMemory,
         leaf: Ref,
         key: &[u8],
-        prepared: Candidates,
+        prepared: FingerprintCandidates,
         guard: &'g Guard,
-    ) -> Lookup<Found<'g>> {
+    ) -> RadixLeafLookup<StringBlockValue<'g>> {
         match strings::read(memory, leaf, key, prepared, guard) {
-            (_, true) => Lookup::Dead,
-            (Some(value), _) => Lookup::Found(value),
-            (None, _) => Lookup::Absent,
+            (_, true) => RadixLeafLookup::Dead,
+            (Some(value), _) => RadixLeafLookup::Found(value),
+            (None, _) => RadixLeafLookup::Absent,
         }
     }
 
     #[inline]
     fn answer(
-        memory: &Memory,
+        memory: &RadixMemory,
         leaf: Ref,
         key: &[u8],
-        prepared: Candidates,
+        prepared: FingerprintCandidates,
         guard: &Guard,
-        (position, output): (usize, &mut Output<'_, Bytes>),
-    ) -> Lookup<()> {
+        (position, output): (usize, &mut BatchOutput<'_, ByteStrings>),
+    ) -> RadixLeafLookup<()> {
         let mut is_dead = false;
         let is_found = output.copied(position, |bytes| {
             let is_found;
@@ -141,16 +146,22 @@ impl ReadLeaf for Bytes {
             is_found
         });
         match is_found {
-            _ if is_dead => Lookup::Dead,
-            true => Lookup::Found(()),
-            false => Lookup::Absent,
+            _ if is_dead => RadixLeafLookup::Dead,
+            true => RadixLeafLookup::Found(()),
+            false => RadixLeafLookup::Absent,
         }
     }
 
     #[inline]
-    fn prepare(memory: &Memory, leaf: Ref, key: &[u8], writes: bool, guard: &Guard) -> Candidates {
+    fn prepare(
+        memory: &RadixMemory,
+        leaf: Ref,
+        key: &[u8],
+        writes: bool,
+        guard: &Guard,
+    ) -> FingerprintCandidates {
         if !leaf.is_leaf() {
-            return Candidates::default();
+            return FingerprintCandidates::default();
         }
         let (block, candidates) = strings::prepare(memory, leaf, key, guard);
         if writes && candidates.is_empty() {
@@ -168,7 +179,7 @@ impl ReadLeaf for Bytes {
     }
 
     #[inline]
-    fn any_key<'g>(memory: &'g Memory, leaf: Ref, guard: &'g Guard) -> Option<&'g [u8]> {
+    fn any_key<'g>(memory: &'g RadixMemory, leaf: Ref, guard: &'g Guard) -> Option<&'g [u8]> {
         strings::any_key(memory, leaf, guard)
     }
 
@@ -179,10 +190,10 @@ impl ReadLeaf for Bytes {
 
     #[inline]
     fn entries<'g>(
-        memory: &'g Memory,
+        memory: &'g RadixMemory,
         leaf: Ref,
         _from: Bound<&[u8]>,
-        direction: Direction,
+        direction: ScanDirection,
         guard: &'g Guard,
         visit: impl FnMut(&'g [u8], &[u8]) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
@@ -192,22 +203,24 @@ impl ReadLeaf for Bytes {
     /// Copies the entries of an ascending scan in the block's packed form.
     #[inline]
     fn write_entries<'g>(
-        memory: &'g Memory,
+        memory: &'g RadixMemory,
         leaf: Ref,
-        scan: &Scan<&'g [u8]>,
+        scan: &RadixScanRange<&'g [u8]>,
         last: &mut Option<&'g [u8]>,
         guard: &'g Guard,
         writer: &mut EntriesWriter<'_, Self>,
     ) -> ControlFlow<()> {
         match scan.direction {
-            Direction::Ascending => strings::write_entries(memory, leaf, scan, last, guard, writer),
-            Direction::Descending => write_each(memory, leaf, scan, last, guard, writer),
+            ScanDirection::Ascending => {
+                strings::write_entries(memory, leaf, scan, last, guard, writer)
+            }
+            ScanDirection::Descending => write_each(memory, leaf, scan, last, guard, writer),
         }
     }
 }
 
-impl ModifyLeaf for Bytes {
-    type Latch<'m> = Latch<'m>;
+impl ModifyLeaf for ByteStrings {
+    type Latch<'m> = StringBlockLatch<'m>;
 
     const LEAF_UNIT_BYTES: usize = strings::GRANULE_BYTES;
     const LEAF_UNITS_MAX: usize = strings::GRANULES_MAX;
@@ -223,15 +236,15 @@ impl ModifyLeaf for Bytes {
         strings::joins(entries, JOINED_MAX)
     }
 
-    fn create(memory: &Memory, entries: &[(&[u8], &[u8])]) -> Result<Ref, Error> {
+    fn create(memory: &RadixMemory, entries: &[(&[u8], &[u8])]) -> Result<Ref, OperationError> {
         strings::create(memory, entries)
     }
 
     fn create_two(
-        memory: &Memory,
+        memory: &RadixMemory,
         left: &[(&[u8], &[u8])],
         right: &[(&[u8], &[u8])],
-    ) -> Result<[Ref; 2], Error> {
+    ) -> Result<[Ref; 2], OperationError> {
         let left = strings::create_with_room(memory, left)?;
         let right = strings::create_with_room(memory, right)
             .inspect_err(|_| Self::discard_leaf(memory, left))?;
@@ -239,14 +252,14 @@ impl ModifyLeaf for Bytes {
     }
 
     fn divided(
-        memory: &Memory,
+        memory: &RadixMemory,
         leaf: Ref,
         depth: usize,
         is_last: bool,
         (key, value): (&[u8], &[u8]),
         guard: &Guard,
-    ) -> Option<Result<(u8, [Ref; 2]), Error>> {
-        let block = Strings::latched(memory, leaf, guard);
+    ) -> Option<Result<(u8, [Ref; 2]), OperationError>> {
+        let block = StringBlock::latched(memory, leaf, guard);
         let place = match block.position(key) {
             Some(position) => (position, position + 1),
             None => {
@@ -261,112 +274,120 @@ impl ModifyLeaf for Bytes {
         })
     }
 
-    fn discard_leaf(memory: &Memory, leaf: Ref) {
+    fn discard_leaf(memory: &RadixMemory, leaf: Ref) {
         // SAFETY: no other thread can reach the leaf.
         unsafe { strings::free(memory, leaf) };
     }
 
     fn gather<'g>(
-        memory: &'g Memory,
+        memory: &'g RadixMemory,
         leaf: Ref,
         guard: &'g Guard,
         entries: &mut Entries<'g, Self>,
     ) {
-        let block = Strings::latched(memory, leaf, guard);
+        let block = StringBlock::latched(memory, leaf, guard);
         entries.extend((0..block.count()).map(|position| block.entry(position)));
     }
 
     #[inline]
-    fn latch(memory: &Memory, leaf: Ref, needed: bool) -> Latch<'_> {
+    fn latch(memory: &RadixMemory, leaf: Ref, needed: bool) -> StringBlockLatch<'_> {
         strings::latch(memory, leaf, needed)
     }
 
     #[inline]
     fn alter_in_leaf<'v>(
-        memory: &Memory,
+        memory: &RadixMemory,
         leaf: Ref,
         key: &[u8],
-        known: Known<Candidates>,
+        known: LeafWalkContext<FingerprintCandidates>,
         guard: &Guard,
-        decide: &mut impl FnMut(Option<&[u8]>) -> Change<&'v [u8]>,
-    ) -> Altered {
+        decide: &mut impl FnMut(Option<&[u8]>) -> RadixKeyChange<&'v [u8]>,
+    ) -> LeafChangeResult {
         strings::alter(memory, leaf, key, known, guard, decide)
     }
 
-    fn count(memory: &Memory, leaf: Ref, guard: &Guard) -> usize {
-        Strings::latched(memory, leaf, guard).count()
+    fn count(memory: &RadixMemory, leaf: Ref, guard: &Guard) -> usize {
+        StringBlock::latched(memory, leaf, guard).count()
     }
 
     #[inline]
     fn find<'g>(
-        memory: &'g Memory,
+        memory: &'g RadixMemory,
         leaf: Ref,
         key: &[u8],
         guard: &'g Guard,
     ) -> Option<(usize, &'g [u8])> {
-        let block = Strings::latched(memory, leaf, guard);
+        let block = StringBlock::latched(memory, leaf, guard);
         let position = block.position(key)?;
         Some((position, block.entry(position).1))
     }
 
     fn set(
-        memory: &Memory,
+        memory: &RadixMemory,
         leaf: Ref,
         position: usize,
         value: &[u8],
         guard: &Guard,
-    ) -> Result<Room, Error> {
+    ) -> Result<LeafEntryRoom, OperationError> {
         if strings::set(memory, leaf, position, value, guard) {
-            return Ok(Room::InPlace);
+            return Ok(LeafEntryRoom::InPlace);
         }
-        let block = Strings::latched(memory, leaf, guard);
+        let block = StringBlock::latched(memory, leaf, guard);
         let key = block.key(position);
         edited(memory, block, position, position + 1, (key, value))
     }
 
     fn make_room(
-        memory: &Memory,
+        memory: &RadixMemory,
         leaf: Ref,
         (key, value): (&[u8], &[u8]),
         depth: usize,
         guard: &Guard,
-    ) -> Result<Room, Error> {
-        let block = Strings::latched(memory, leaf, guard);
+    ) -> Result<LeafEntryRoom, OperationError> {
+        let block = StringBlock::latched(memory, leaf, guard);
         if block.has_room_for_key(key, value) {
-            return Ok(Room::InPlace);
+            return Ok(LeafEntryRoom::InPlace);
         }
         let rank = block.rank_behind(key, depth);
         edited(memory, block, rank, rank, (key, value))
     }
 
-    fn insert(memory: &Memory, leaf: Ref, entry: (&[u8], &[u8]), depth: usize, guard: &Guard) {
+    fn insert(memory: &RadixMemory, leaf: Ref, entry: (&[u8], &[u8]), depth: usize, guard: &Guard) {
         strings::insert(memory, leaf, entry, depth, guard);
     }
 
-    fn remove(memory: &Memory, leaf: Ref, position: usize, guard: &Guard) {
+    fn remove(memory: &RadixMemory, leaf: Ref, position: usize, guard: &Guard) {
         strings::remove(memory, leaf, position, guard);
     }
 
-    fn compacted(memory: &Memory, leaf: Ref, guard: &Guard) -> Option<Result<Ref, Error>> {
-        let block = Strings::latched(memory, leaf, guard);
+    fn compacted(
+        memory: &RadixMemory,
+        leaf: Ref,
+        guard: &Guard,
+    ) -> Option<Result<Ref, OperationError>> {
+        let block = StringBlock::latched(memory, leaf, guard);
         block.is_sparse().then(|| {
-            let mut entries = Entries::<Bytes>::new();
+            let mut entries = Entries::<ByteStrings>::new();
             Self::gather(memory, leaf, guard, &mut entries);
             strings::create(memory, &entries)
         })
     }
 
-    fn is_small(memory: &Memory, leaf: Ref, guard: &Guard) -> bool {
-        Strings::latched(memory, leaf, guard).is_small()
+    fn is_small(memory: &RadixMemory, leaf: Ref, guard: &Guard) -> bool {
+        StringBlock::latched(memory, leaf, guard).is_small()
     }
 
-    fn kill(memory: &Memory, leaf: Ref) {
+    fn kill(memory: &RadixMemory, leaf: Ref) {
         strings::mark_dead(memory, leaf);
     }
 }
 
-impl Reclaim for Bytes {
-    unsafe fn free_unlinked(memory: &Arc<Memory>, shortcuts: &Tables, unlinked: &[Ref]) {
+impl Reclaim for ByteStrings {
+    unsafe fn free_unlinked(
+        memory: &Arc<RadixMemory>,
+        shortcuts: &ShortcutTables,
+        unlinked: &[Ref],
+    ) {
         // SAFETY: no other thread reaches the blocks through the tree, and threads that reach them
         // by a shortcut only read. This one reads them before it frees them.
         let guard = unsafe { crossbeam_epoch::unprotected() };
@@ -382,7 +403,7 @@ impl Reclaim for Bytes {
                 memory.free_node(node);
                 continue;
             }
-            let block = Strings::latched(memory, node, guard);
+            let block = StringBlock::latched(memory, node, guard);
             // Including the removed keys: their shortcuts may have been inserted earlier.
             let hashes = || block.all_keys().map(Self::hash);
             if shortcuts.purge(node, hashes) {
@@ -400,33 +421,35 @@ impl Reclaim for Bytes {
         }
     }
 
-    unsafe fn free_outside(memory: &Memory, leaf: Ref) {
+    unsafe fn free_outside(memory: &RadixMemory, leaf: Ref) {
         // SAFETY: promised by the caller.
         unsafe { strings::free(memory, leaf) };
     }
 }
 
 /// Returns a copy of a block that is latched. Only under the lock of the node above.
-pub fn copy_block(memory: &Memory, leaf: Ref, guard: &Guard) -> Result<Ref, Error> {
-    strings::create_copy(memory, Strings::latched(memory, leaf, guard))
+pub fn copy_block(memory: &RadixMemory, leaf: Ref, guard: &Guard) -> Result<Ref, OperationError> {
+    strings::create_copy(memory, StringBlock::latched(memory, leaf, guard))
 }
 
 /// Returns the number of units of memory that a block takes; it may have been replaced.
-pub fn units_of_block(memory: &Memory, leaf: Ref) -> usize {
+pub fn units_of_block(memory: &RadixMemory, leaf: Ref) -> usize {
     strings::granules(memory, leaf)
 }
 
 /// Returns a copy of a block with an entry in place of those at positions `at..behind`, if it fits.
 fn edited(
-    memory: &Memory,
-    block: Strings<'_>,
+    memory: &RadixMemory,
+    block: StringBlock<'_>,
     at: usize,
     behind: usize,
     entry: (&[u8], &[u8]),
-) -> Result<Room, Error> {
+) -> Result<LeafEntryRoom, OperationError> {
     match strings::create_edited(memory, block, at, behind, entry) {
-        Some(copy) => copy.map(Room::Copy),
-        None if block.count() == behind - at => strings::create(memory, &[entry]).map(Room::Copy),
-        None => Ok(Room::Full),
+        Some(copy) => copy.map(LeafEntryRoom::Copy),
+        None if block.count() == behind - at => {
+            strings::create(memory, &[entry]).map(LeafEntryRoom::Copy)
+        }
+        None => Ok(LeafEntryRoom::Full),
     }
 }

@@ -2,11 +2,11 @@
 
 use super::block::BLOCK_MAX;
 use super::modify::InNode;
-use crate::change::Change;
+use crate::change::RadixKeyChange;
 use crate::lock::Version;
-use crate::memory::Memory;
-use crate::node::{Dense, Inner, Ref, bitmap};
-use nearfield_core::{Bytes, Direction, Error, Form, Words};
+use crate::memory::RadixMemory;
+use crate::node::{Dense, RadixInnerNode, Ref, bitmap};
+use nearfield_core::{ByteStrings, EntryForm, OperationError, ScanDirection, Words};
 use std::ops::{Bound, ControlFlow};
 
 /// The minimum number of entries at the last byte of sorted input that make a dense node: 16 blocks
@@ -16,40 +16,40 @@ const DENSE_AT: usize = 15 * BLOCK_MAX + 1;
 const DENSE_MIN: usize = 37;
 
 /// Operations on dense nodes, for forms that have them.
-pub trait DenseNodes: Form {
+pub trait DenseNodes: EntryForm {
     /// Returns the byte that a dense node decides on.
     fn last_byte(key: Self::Key<'_>) -> usize;
     /// Returns true if a dense node is the place of a key.
-    fn is_in_dense(memory: &Memory, node: Ref, key: Self::Key<'_>) -> bool;
+    fn is_in_dense(memory: &RadixMemory, node: Ref, key: Self::Key<'_>) -> bool;
     /// Makes a change under the lock of a dense node. The caller counts entries: one more for
-    /// `Changed`, one less for `Shrunk`.
+    /// `OperationEffect`, one less for `Shrunk`.
     fn modify_in_dense<'v>(
-        memory: &Memory,
+        memory: &RadixMemory,
         node: Ref,
         key: Self::Key<'_>,
-        decide: &mut impl FnMut(Option<Self::Value<'_>>) -> Change<Self::Value<'v>>,
+        decide: &mut impl FnMut(Option<Self::Value<'_>>) -> RadixKeyChange<Self::Value<'v>>,
     ) -> InNode;
     /// Returns true if a dense node must replace a node without room.
-    fn becomes_dense(node: Inner<'_>) -> bool;
+    fn becomes_dense(node: RadixInnerNode<'_>) -> bool;
     /// Creates a dense node of entries in ascending order that belong in one.
     fn create_dense(
-        memory: &Memory,
+        memory: &RadixMemory,
         entries: &[(Self::Key<'_>, Self::Value<'_>)],
-    ) -> Result<Ref, Error>;
+    ) -> Result<Ref, OperationError>;
     /// Returns true if a number of entries that first differ in the byte at a depth should be kept
     /// in a dense node.
     fn fills_dense(depth: usize, entries: usize) -> bool;
     /// Returns a dense node of sorted entries that agree in all bytes before a depth, if they
     /// should be kept in one.
     fn build_dense(
-        memory: &Memory,
+        memory: &RadixMemory,
         depth: usize,
         entries: &[(Self::OwnedKey, Self::OwnedValue)],
-    ) -> Result<Option<Ref>, Error>;
+    ) -> Result<Option<Ref>, OperationError>;
     /// Returns true if a dense node has too few entries to stay.
-    fn is_dense_underfull(memory: &Memory, node: Ref) -> bool;
+    fn is_dense_underfull(memory: &RadixMemory, node: Ref) -> bool;
     /// Returns the entries of a dense node, in ascending order. Only under its lock.
-    fn dense_entries(memory: &Memory, node: Ref) -> Vec<(Self::Key<'_>, Self::Value<'_>)>;
+    fn dense_entries(memory: &RadixMemory, node: Ref) -> Vec<(Self::Key<'_>, Self::Value<'_>)>;
 }
 
 impl DenseNodes for Words {
@@ -59,15 +59,15 @@ impl DenseNodes for Words {
     }
 
     #[inline]
-    fn is_in_dense(memory: &Memory, node: Ref, key: u64) -> bool {
+    fn is_in_dense(memory: &RadixMemory, node: Ref, key: u64) -> bool {
         memory.dense(node).base() == key >> 8
     }
 
     fn modify_in_dense<'v>(
-        memory: &Memory,
+        memory: &RadixMemory,
         node: Ref,
         key: u64,
-        decide: &mut impl FnMut(Option<u64>) -> Change<Self::Value<'v>>,
+        decide: &mut impl FnMut(Option<u64>) -> RadixKeyChange<Self::Value<'v>>,
     ) -> InNode {
         let dense = memory.dense(node);
         if dense.base() != key >> 8 {
@@ -76,7 +76,7 @@ impl DenseNodes for Words {
         let byte = key as u8;
         let current = dense.find(byte);
         match decide(current) {
-            Change::Set(payload) => {
+            RadixKeyChange::Set(payload) => {
                 dense.set_payload(byte, payload);
                 if current.is_some() {
                     return InNode::Unchanged;
@@ -84,7 +84,7 @@ impl DenseNodes for Words {
                 dense.set_used(byte, true);
                 InNode::Changed
             }
-            Change::Remove if current.is_some() => {
+            RadixKeyChange::Remove if current.is_some() => {
                 dense.set_used(byte, false);
                 InNode::Shrunk
             }
@@ -92,11 +92,11 @@ impl DenseNodes for Words {
         }
     }
 
-    fn becomes_dense(node: Inner<'_>) -> bool {
-        node.header().depth() == 7 && matches!(node, Inner::Node16(_))
+    fn becomes_dense(node: RadixInnerNode<'_>) -> bool {
+        node.header().depth() == 7 && matches!(node, RadixInnerNode::Node16(_))
     }
 
-    fn create_dense(memory: &Memory, entries: &[(u64, u64)]) -> Result<Ref, Error> {
+    fn create_dense(memory: &RadixMemory, entries: &[(u64, u64)]) -> Result<Ref, OperationError> {
         let node = memory.allocate_dense(entries[0].0 >> 8)?;
         let dense = memory.dense(node);
         for &(key, payload) in entries {
@@ -113,21 +113,21 @@ impl DenseNodes for Words {
     }
 
     fn build_dense(
-        memory: &Memory,
+        memory: &RadixMemory,
         depth: usize,
         entries: &[(u64, u64)],
-    ) -> Result<Option<Ref>, Error> {
+    ) -> Result<Option<Ref>, OperationError> {
         match Self::fills_dense(depth, entries.len()) {
             true => Self::create_dense(memory, entries).map(Some),
             false => Ok(None),
         }
     }
 
-    fn is_dense_underfull(memory: &Memory, node: Ref) -> bool {
+    fn is_dense_underfull(memory: &RadixMemory, node: Ref) -> bool {
         memory.dense(node).header().count() <= DENSE_MIN
     }
 
-    fn dense_entries(memory: &Memory, node: Ref) -> Vec<(u64, u64)> {
+    fn dense_entries(memory: &RadixMemory, node: Ref) -> Vec<(u64, u64)> {
         let mut entries = Vec::with_capacity(DENSE_MIN);
         let dense = memory.dense(node);
         bitmap::for_each_from(dense.bitmap().load(), 0, |byte| {
@@ -139,30 +139,33 @@ impl DenseNodes for Words {
 }
 
 /// Byte strings have no dense nodes: values of any length cannot be stored as an array.
-impl DenseNodes for Bytes {
+impl DenseNodes for ByteStrings {
     fn last_byte(_key: &[u8]) -> usize {
         0
     }
 
     #[inline]
-    fn is_in_dense(_memory: &Memory, _node: Ref, _key: &[u8]) -> bool {
+    fn is_in_dense(_memory: &RadixMemory, _node: Ref, _key: &[u8]) -> bool {
         false
     }
 
     fn modify_in_dense<'v>(
-        _memory: &Memory,
+        _memory: &RadixMemory,
         _node: Ref,
         _key: &[u8],
-        _decide: &mut impl FnMut(Option<&[u8]>) -> Change<&'v [u8]>,
+        _decide: &mut impl FnMut(Option<&[u8]>) -> RadixKeyChange<&'v [u8]>,
     ) -> InNode {
         unreachable!("byte strings have no dense nodes")
     }
 
-    fn becomes_dense(_node: Inner<'_>) -> bool {
+    fn becomes_dense(_node: RadixInnerNode<'_>) -> bool {
         false
     }
 
-    fn create_dense(_memory: &Memory, _entries: &[(&[u8], &[u8])]) -> Result<Ref, Error> {
+    fn create_dense(
+        _memory: &RadixMemory,
+        _entries: &[(&[u8], &[u8])],
+    ) -> Result<Ref, OperationError> {
         unreachable!("byte strings have no dense nodes")
     }
 
@@ -172,18 +175,18 @@ impl DenseNodes for Bytes {
     }
 
     fn build_dense(
-        _memory: &Memory,
+        _memory: &RadixMemory,
         _depth: usize,
         _entries: &[(Vec<u8>, Vec<u8>)],
-    ) -> Result<Option<Ref>, Error> {
+    ) -> Result<Option<Ref>, OperationError> {
         Ok(None)
     }
 
-    fn is_dense_underfull(_memory: &Memory, _node: Ref) -> bool {
+    fn is_dense_underfull(_memory: &RadixMemory, _node: Ref) -> bool {
         unreachable!("byte strings have no dense nodes")
     }
 
-    fn dense_entries(_memory: &Memory, _node: Ref) -> Vec<(&[u8], &[u8])> {
+    fn dense_entries(_memory: &RadixMemory, _node: Ref) -> Vec<(&[u8], &[u8])> {
         unreachable!("byte strings have no dense nodes")
     }
 }
@@ -207,7 +210,7 @@ pub fn find(dense: &Dense, key: u64) -> (Option<u64>, Version) {
 pub fn entries(
     dense: &Dense,
     from: Bound<u64>,
-    direction: Direction,
+    direction: ScanDirection,
     mut visit: impl FnMut(u64, u64) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let lock = &dense.header().lock;
@@ -229,6 +232,6 @@ pub fn entries(
             break (base, bits);
         }
     };
-    bitmap::Bits::new(bits, direction)
+    bitmap::NodeBitmapIter::new(bits, direction)
         .try_for_each(|byte| visit(base << 8 | u64::from(byte), payloads[byte as usize]))
 }

@@ -20,13 +20,15 @@ mod word;
 
 pub use bytes::{copy_block, units_of_block};
 pub use dense::DenseNodes;
-pub use modify::{Entries, InNode, Known, ModifyLeaf, Room, Spot, put_entry};
-pub use read::{Lookup, ReadLeaf, Scan};
+pub use modify::{
+    Entries, InNode, LeafEntryRoom, LeafWalkContext, LockedChangePlace, ModifyLeaf, put_entry,
+};
+pub use read::{RadixLeafLookup, RadixScanRange, ReadLeaf};
 pub use reclaim::Reclaim;
 pub use report::ReportLeaf;
 pub use symbols::Symbols;
 
-/// The storage of a [`Form`](nearfield_core::Form) in the tree.
+/// The storage of an [`EntryForm`](nearfield_core::EntryForm) in the tree.
 pub trait LeafForm: ReadLeaf + ModifyLeaf + DenseNodes + Reclaim + ReportLeaf {}
 
 impl<F: ReadLeaf + ModifyLeaf + DenseNodes + Reclaim + ReportLeaf> LeafForm for F {}

@@ -1,15 +1,15 @@
 //! Reads of leaves and dense nodes.
 
 use super::Symbols;
-use crate::memory::Memory;
-use crate::node::{Inner, Ref, Sorted, Symbol};
+use crate::memory::RadixMemory;
+use crate::node::{RadixInnerNode, RadixSortedNode, Ref, Symbol};
 use crossbeam_epoch::Guard;
-use nearfield_core::{Direction, EntriesWriter, Output};
+use nearfield_core::{BatchOutput, EntriesWriter, ScanDirection};
 use std::ops::{Bound, ControlFlow};
 
 /// The result of a lookup in a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lookup<V> {
+pub enum RadixLeafLookup<V> {
     /// The key is there, with this value.
     Found(V),
     /// The key is not there, only others.
@@ -20,23 +20,23 @@ pub enum Lookup<V> {
 
 /// The range of a scan in a batch.
 #[derive(Clone, Copy, Debug)]
-pub struct Scan<K> {
+pub struct RadixScanRange<K> {
     pub from: Bound<K>,
     pub to: Bound<K>,
-    pub direction: Direction,
+    pub direction: ScanDirection,
     pub limit: usize,
 }
 
-impl<K: Ord + Copy> Scan<K> {
+impl<K: Ord + Copy> RadixScanRange<K> {
     /// Returns true if a key is after the far bound.
     #[inline]
     pub fn is_behind(&self, key: K) -> bool {
         match (self.to, self.direction) {
             (Bound::Unbounded, _) => false,
-            (Bound::Included(to), Direction::Ascending) => key > to,
-            (Bound::Excluded(to), Direction::Ascending) => key >= to,
-            (Bound::Included(to), Direction::Descending) => key < to,
-            (Bound::Excluded(to), Direction::Descending) => key <= to,
+            (Bound::Included(to), ScanDirection::Ascending) => key > to,
+            (Bound::Excluded(to), ScanDirection::Ascending) => key >= to,
+            (Bound::Included(to), ScanDirection::Descending) => key < to,
+            (Bound::Excluded(to), ScanDirection::Descending) => key <= to,
         }
     }
 
@@ -62,10 +62,10 @@ impl<K: Ord + Copy> Scan<K> {
     fn is_past_bound(&self, from: Bound<K>, key: K) -> bool {
         match (from, self.direction) {
             (Bound::Unbounded, _) => true,
-            (Bound::Included(from), Direction::Ascending) => key >= from,
-            (Bound::Excluded(from), Direction::Ascending) => key > from,
-            (Bound::Included(from), Direction::Descending) => key <= from,
-            (Bound::Excluded(from), Direction::Descending) => key < from,
+            (Bound::Included(from), ScanDirection::Ascending) => key >= from,
+            (Bound::Excluded(from), ScanDirection::Ascending) => key > from,
+            (Bound::Included(from), ScanDirection::Descending) => key <= from,
+            (Bound::Excluded(from), ScanDirection::Descending) => key < from,
         }
     }
 }
@@ -92,15 +92,15 @@ pub trait ReadLeaf: Symbols {
     fn found<'f>(found: &'f Self::Found<'_>) -> Self::Value<'f>;
     /// Returns the child for a symbol. Validate it by the version, unless under the lock or for a
     /// node256.
-    fn child(node: Inner<'_>, symbol: Symbol) -> Ref;
+    fn child(node: RadixInnerNode<'_>, symbol: Symbol) -> Ref;
     /// Returns the child like [`child`](ReadLeaf::child), for a known kind.
-    fn child_of_small<N: Sorted>(node: &N, symbol: Symbol) -> Ref;
+    fn child_of_small<N: RadixSortedNode>(node: &N, symbol: Symbol) -> Ref;
     /// Returns the number of entries that a subtree is expected to hold, by the tag of its top.
     fn entries_expected(tag: usize) -> usize;
 
     /// Finds a key in a terminal that was read from the tree.
     fn lookup<'g>(
-        memory: &'g Memory,
+        memory: &'g RadixMemory,
         terminal: Ref,
         key: Self::Key<'_>,
         prepared: Self::Prepared,
@@ -110,44 +110,48 @@ pub trait ReadLeaf: Symbols {
     /// reached, and that may have been unlinked since. `Absent` does not prove that the key is
     /// absent now.
     fn lookup_again<'g>(
-        memory: &'g Memory,
+        memory: &'g RadixMemory,
         terminal: Ref,
         key: Self::Key<'_>,
         prepared: Self::Prepared,
         guard: &'g Guard,
-    ) -> Lookup<Self::Found<'g>>;
+    ) -> RadixLeafLookup<Self::Found<'g>>;
     /// Finds a key like [`lookup_again`](ReadLeaf::lookup_again), and writes the outcome of the get
     /// at a position. The outcome of a dead leaf is that of its last state.
     fn answer(
-        memory: &Memory,
+        memory: &RadixMemory,
         terminal: Ref,
         key: Self::Key<'_>,
         prepared: Self::Prepared,
         guard: &Guard,
-        at: (usize, &mut Output<'_, Self>),
-    ) -> Lookup<()>;
+        at: (usize, &mut BatchOutput<'_, Self>),
+    ) -> RadixLeafLookup<()>;
     /// Prefetches the lines of a terminal that a lookup, or a write, reads besides its first ones,
     /// which have already been prefetched. The result serves lookups of the same key in this
     /// terminal.
     fn prepare(
-        memory: &Memory,
+        memory: &RadixMemory,
         terminal: Ref,
         key: Self::Key<'_>,
         writes: bool,
         guard: &Guard,
     ) -> Self::Prepared;
     /// Returns some key of a terminal; `None` if it is dead or empty.
-    fn any_key<'g>(memory: &'g Memory, terminal: Ref, guard: &'g Guard) -> Option<Self::Key<'g>>;
+    fn any_key<'g>(
+        memory: &'g RadixMemory,
+        terminal: Ref,
+        guard: &'g Guard,
+    ) -> Option<Self::Key<'g>>;
     /// Returns true if a key that shares `shared` bytes with those of a terminal, which is a child
     /// of a node of `depth`, belongs in the terminal.
     fn covers(terminal: Ref, depth: usize, shared: usize) -> bool;
     /// Calls `visit` for the entries of a terminal in `direction`, as of one instant. Those before
     /// the bound may be skipped.
     fn entries<'g>(
-        memory: &'g Memory,
+        memory: &'g RadixMemory,
         terminal: Ref,
         from: Bound<Self::Key<'_>>,
-        direction: Direction,
+        direction: ScanDirection,
         guard: &'g Guard,
         visit: impl FnMut(Self::Key<'g>, Self::Value<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()>;
@@ -155,9 +159,9 @@ pub trait ReadLeaf: Symbols {
     /// last one. Breaks when the scan is complete.
     #[inline]
     fn write_entries<'g>(
-        memory: &'g Memory,
+        memory: &'g RadixMemory,
         terminal: Ref,
-        scan: &Scan<Self::Key<'g>>,
+        scan: &RadixScanRange<Self::Key<'g>>,
         last: &mut Option<Self::Key<'g>>,
         guard: &'g Guard,
         writer: &mut EntriesWriter<'_, Self>,
@@ -169,9 +173,9 @@ pub trait ReadLeaf: Symbols {
 /// Writes the entries of a terminal that are in the range of a scan, one by one.
 #[inline]
 pub(super) fn write_each<'g, F: ReadLeaf>(
-    memory: &'g Memory,
+    memory: &'g RadixMemory,
     terminal: Ref,
-    scan: &Scan<F::Key<'g>>,
+    scan: &RadixScanRange<F::Key<'g>>,
     last: &mut Option<F::Key<'g>>,
     guard: &'g Guard,
     writer: &mut EntriesWriter<'_, F>,

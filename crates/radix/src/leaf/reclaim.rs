@@ -5,15 +5,15 @@
 //! the thread may call the next function within its own call, as often as functions wait. So such a
 //! function pins the thread only to free something later, and never within another such function.
 
-use crate::memory::Memory;
+use crate::memory::RadixMemory;
 use crate::node::Ref;
-use crate::shortcut::Tables;
-use nearfield_core::Form;
+use crate::shortcut::ShortcutTables;
+use nearfield_core::EntryForm;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Nodes that will be freed after another grace period.
-type Later = (Arc<Memory>, Vec<Ref>);
+type Later = (Arc<RadixMemory>, Vec<Ref>);
 
 /// The nodes that no thread has handed to the epochs yet. Empty unless threads are in
 /// [`free_later`].
@@ -26,24 +26,32 @@ thread_local! {
 }
 
 /// Operations that free the memory of leaves.
-pub trait Reclaim: Form {
+pub trait Reclaim: EntryForm {
     /// Frees nodes and leaves that were unlinked a grace period ago.
     ///
     /// # Safety
     /// No thread may reach them through the tree, and they are freed only once.
-    unsafe fn free_unlinked(memory: &Arc<Memory>, shortcuts: &Tables, unlinked: &[Ref]);
+    unsafe fn free_unlinked(
+        memory: &Arc<RadixMemory>,
+        shortcuts: &ShortcutTables,
+        unlinked: &[Ref],
+    );
     /// Frees the memory that a leaf keeps outside the leaf region.
     ///
     /// # Safety
     /// No thread may reach the leaf, then or later.
-    unsafe fn free_outside(memory: &Memory, leaf: Ref);
+    unsafe fn free_outside(memory: &RadixMemory, leaf: Ref);
 }
 
 /// Calls `free` for nodes after another grace period.
 ///
 /// # Safety
 /// `free` may be called for the nodes once all threads that are pinned now have been unpinned.
-pub unsafe fn free_later(memory: &Arc<Memory>, nodes: Vec<Ref>, free: unsafe fn(&Memory, Ref)) {
+pub unsafe fn free_later(
+    memory: &Arc<RadixMemory>,
+    nodes: Vec<Ref>,
+    free: unsafe fn(&RadixMemory, Ref),
+) {
     let waiting = || WAITING.lock().unwrap_or_else(PoisonError::into_inner);
     waiting().push((Arc::clone(memory), nodes));
     if IS_AT_WORK.replace(true) {

@@ -1,10 +1,10 @@
 //! The interface by which a tree reads keys.
 
 use crate::node::Symbol;
-use nearfield_core::Form;
+use nearfield_core::EntryForm;
 
 /// Keys as sequences of symbols, on which nodes decide.
-pub trait Symbols: Form {
+pub trait Symbols: EntryForm {
     /// Returns the symbol of a key at a depth, [`END`](crate::node::END) if it ends there. `None`
     /// if it ends before.
     fn symbol(key: Self::Key<'_>, depth: usize) -> Option<Symbol>;

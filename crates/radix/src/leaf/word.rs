@@ -1,22 +1,25 @@
 //! The entries of trees of 8-byte keys and payloads: in [blocks](super::block), and in [dense
 //! nodes](super::dense).
 
-use super::block::{BLOCK_MAX, Block, Latch};
+use super::block::{BLOCK_MAX, WordBlock, WordBlockLatch};
 use super::read::write_each;
-use super::{Entries, Known, Lookup, ModifyLeaf, ReadLeaf, Reclaim, Room, Scan, Symbols, dense};
-use crate::change::{Altered, Change};
+use super::{
+    Entries, LeafEntryRoom, LeafWalkContext, ModifyLeaf, RadixLeafLookup, RadixScanRange, ReadLeaf,
+    Reclaim, Symbols, dense,
+};
+use crate::change::{LeafChangeResult, RadixKeyChange};
 use crate::lock::Version;
-use crate::memory::Memory;
-use crate::node::{Inner, Kind, Ref, Sorted, Symbol, bitmap};
-use crate::shortcut::Tables;
+use crate::memory::RadixMemory;
+use crate::node::{NodeRefKind, RadixInnerNode, RadixSortedNode, Ref, Symbol, bitmap};
+use crate::shortcut::ShortcutTables;
 use crossbeam_epoch::Guard;
-use nearfield_core::{Direction, EntriesWriter, Error, Output, Words};
+use nearfield_core::{BatchOutput, EntriesWriter, OperationError, ScanDirection, Words};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 /// Borrows the block of a leaf of a tree of words.
 #[inline]
-pub(super) fn block(memory: &Memory, leaf: Ref) -> &Block {
+pub(super) fn block(memory: &RadixMemory, leaf: Ref) -> &WordBlock {
     // SAFETY: the leaf region of a tree of words has units of a block's size, and only its
     // allocator makes references to leaves. The region begins on a page, so that blocks are
     // aligned, and is mapped as long as `memory`. Blocks consist of atomics, for which any content
@@ -26,7 +29,7 @@ pub(super) fn block(memory: &Memory, leaf: Ref) -> &Block {
 
 /// Returns a block whose latch the caller of a method holds.
 #[inline]
-fn latched(memory: &Memory, leaf: Ref) -> Latch<'_> {
+fn latched(memory: &RadixMemory, leaf: Ref) -> WordBlockLatch<'_> {
     block(memory, leaf).latch(false)
 }
 
@@ -67,7 +70,7 @@ impl Symbols for Words {
 
 /// Finds a key in a terminal; also returns the version at which it was found.
 #[inline(always)]
-fn find(memory: &Memory, terminal: Ref, key: u64) -> (Option<u64>, Version) {
+fn find(memory: &RadixMemory, terminal: Ref, key: u64) -> (Option<u64>, Version) {
     match terminal.is_leaf() {
         true => block(memory, terminal).find(key),
         false => dense::find(memory.dense(terminal), key),
@@ -87,12 +90,12 @@ impl ReadLeaf for Words {
     }
 
     #[inline]
-    fn child(node: Inner<'_>, symbol: Symbol) -> Ref {
+    fn child(node: RadixInnerNode<'_>, symbol: Symbol) -> Ref {
         node.covering(symbol as u8)
     }
 
     #[inline]
-    fn child_of_small<N: Sorted>(node: &N, symbol: Symbol) -> Ref {
+    fn child_of_small<N: RadixSortedNode>(node: &N, symbol: Symbol) -> Ref {
         node.covering(symbol as u8)
     }
 
@@ -105,7 +108,7 @@ impl ReadLeaf for Words {
     // As a call, it takes a tenth of a get's time in the cache.
     #[inline(always)]
     fn lookup<'g>(
-        memory: &'g Memory,
+        memory: &'g RadixMemory,
         terminal: Ref,
         key: u64,
         (): (),
@@ -116,43 +119,43 @@ impl ReadLeaf for Words {
 
     #[inline]
     fn lookup_again<'g>(
-        memory: &'g Memory,
+        memory: &'g RadixMemory,
         terminal: Ref,
         key: u64,
         (): (),
         _guard: &'g Guard,
-    ) -> Lookup<u64> {
+    ) -> RadixLeafLookup<u64> {
         let (payload, version) = find(memory, terminal, key);
         match payload {
-            _ if version.is_obsolete() => Lookup::Dead,
-            Some(payload) => Lookup::Found(payload),
-            None => Lookup::Absent,
+            _ if version.is_obsolete() => RadixLeafLookup::Dead,
+            Some(payload) => RadixLeafLookup::Found(payload),
+            None => RadixLeafLookup::Absent,
         }
     }
 
     #[inline(always)]
     fn answer(
-        memory: &Memory,
+        memory: &RadixMemory,
         terminal: Ref,
         key: u64,
         (): (),
         _guard: &Guard,
-        (position, output): (usize, &mut Output<'_, Words>),
-    ) -> Lookup<()> {
+        (position, output): (usize, &mut BatchOutput<'_, Words>),
+    ) -> RadixLeafLookup<()> {
         let (payload, version) = find(memory, terminal, key);
         output.value(position, key, payload);
         match payload {
-            _ if version.is_obsolete() => Lookup::Dead,
-            Some(_) => Lookup::Found(()),
-            None => Lookup::Absent,
+            _ if version.is_obsolete() => RadixLeafLookup::Dead,
+            Some(_) => RadixLeafLookup::Found(()),
+            None => RadixLeafLookup::Absent,
         }
     }
 
     #[inline]
-    fn prepare(_memory: &Memory, _terminal: Ref, _key: u64, _writes: bool, _guard: &Guard) {}
+    fn prepare(_memory: &RadixMemory, _terminal: Ref, _key: u64, _writes: bool, _guard: &Guard) {}
 
-    fn any_key<'g>(memory: &'g Memory, terminal: Ref, _guard: &'g Guard) -> Option<u64> {
-        if terminal.kind() == Kind::Leaf {
+    fn any_key<'g>(memory: &'g RadixMemory, terminal: Ref, _guard: &'g Guard) -> Option<u64> {
+        if terminal.kind() == NodeRefKind::Leaf {
             return block(memory, terminal).any_key();
         }
         let dense = memory.dense(terminal);
@@ -167,43 +170,43 @@ impl ReadLeaf for Words {
     #[inline]
     fn covers(terminal: Ref, depth: usize, shared: usize) -> bool {
         match terminal.kind() {
-            Kind::Leaf => shared >= depth,
+            NodeRefKind::Leaf => shared >= depth,
             _ => shared >= 7,
         }
     }
 
     #[inline]
     fn entries<'g>(
-        memory: &'g Memory,
+        memory: &'g RadixMemory,
         terminal: Ref,
         from: Bound<u64>,
-        direction: Direction,
+        direction: ScanDirection,
         _guard: &'g Guard,
         mut visit: impl FnMut(Self::Key<'g>, Self::Value<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        if terminal.kind() == Kind::Dense {
+        if terminal.kind() == NodeRefKind::Dense {
             return dense::entries(memory.dense(terminal), from, direction, visit);
         }
         let entries = block(memory, terminal).load();
         let entries = entries.as_slice();
         let mut visit = |&(key, payload): &(u64, u64)| visit(key, payload);
         match direction {
-            Direction::Ascending => entries.iter().try_for_each(&mut visit),
-            Direction::Descending => entries.iter().rev().try_for_each(&mut visit),
+            ScanDirection::Ascending => entries.iter().try_for_each(&mut visit),
+            ScanDirection::Descending => entries.iter().rev().try_for_each(&mut visit),
         }
     }
 
     /// Copies the entries of an ascending scan that are in a block at once.
     #[inline]
     fn write_entries<'g>(
-        memory: &'g Memory,
+        memory: &'g RadixMemory,
         terminal: Ref,
-        scan: &Scan<u64>,
+        scan: &RadixScanRange<u64>,
         last: &mut Option<u64>,
         guard: &'g Guard,
         writer: &mut EntriesWriter<'_, Self>,
     ) -> ControlFlow<()> {
-        if !terminal.is_leaf() || scan.direction == Direction::Descending {
+        if !terminal.is_leaf() || scan.direction == ScanDirection::Descending {
             return write_each(memory, terminal, scan, last, guard, writer);
         }
         let entries = block(memory, terminal).load();
@@ -231,9 +234,9 @@ impl ReadLeaf for Words {
 }
 
 impl ModifyLeaf for Words {
-    type Latch<'m> = Latch<'m>;
+    type Latch<'m> = WordBlockLatch<'m>;
 
-    const LEAF_UNIT_BYTES: usize = size_of::<Block>();
+    const LEAF_UNIT_BYTES: usize = size_of::<WordBlock>();
     const LEAF_UNITS_MAX: usize = 1;
     const LEAF_ENTRIES_MAX: usize = BLOCK_MAX;
     const JOINED_MAX: usize = 5;
@@ -250,30 +253,30 @@ impl ModifyLeaf for Words {
         entries.len() <= Self::JOINED_MAX
     }
 
-    fn create(memory: &Memory, entries: &[(u64, u64)]) -> Result<Ref, Error> {
+    fn create(memory: &RadixMemory, entries: &[(u64, u64)]) -> Result<Ref, OperationError> {
         let leaf = memory.allocate_leaf(1)?;
         block(memory, leaf).fill(entries);
         Ok(leaf)
     }
 
     fn create_two(
-        memory: &Memory,
+        memory: &RadixMemory,
         left: &[(u64, u64)],
         right: &[(u64, u64)],
-    ) -> Result<[Ref; 2], Error> {
+    ) -> Result<[Ref; 2], OperationError> {
         let leaves = memory.allocate_leaves()?;
         block(memory, leaves[0]).fill(left);
         block(memory, leaves[1]).fill(right);
         Ok(leaves)
     }
 
-    fn discard_leaf(memory: &Memory, leaf: Ref) {
+    fn discard_leaf(memory: &RadixMemory, leaf: Ref) {
         latched(memory, leaf).retire();
         memory.free_leaf(leaf, 1);
     }
 
     fn gather<'g>(
-        memory: &'g Memory,
+        memory: &'g RadixMemory,
         leaf: Ref,
         _guard: &'g Guard,
         entries: &mut Entries<'g, Self>,
@@ -282,30 +285,30 @@ impl ModifyLeaf for Words {
     }
 
     #[inline]
-    fn latch(memory: &Memory, leaf: Ref, needed: bool) -> Latch<'_> {
+    fn latch(memory: &RadixMemory, leaf: Ref, needed: bool) -> WordBlockLatch<'_> {
         block(memory, leaf).latch(needed)
     }
 
     #[inline]
     fn alter_in_leaf<'v>(
-        memory: &Memory,
+        memory: &RadixMemory,
         leaf: Ref,
         key: u64,
-        known: Known<()>,
+        known: LeafWalkContext<()>,
         _guard: &Guard,
-        decide: &mut impl FnMut(Option<u64>) -> Change<Self::Value<'v>>,
-    ) -> Altered {
+        decide: &mut impl FnMut(Option<u64>) -> RadixKeyChange<Self::Value<'v>>,
+    ) -> LeafChangeResult {
         block(memory, leaf).alter(key, !known.skipped, decide)
     }
 
     #[inline]
-    fn count(memory: &Memory, leaf: Ref, _guard: &Guard) -> usize {
+    fn count(memory: &RadixMemory, leaf: Ref, _guard: &Guard) -> usize {
         block(memory, leaf).count()
     }
 
     #[inline]
     fn find<'g>(
-        memory: &'g Memory,
+        memory: &'g RadixMemory,
         leaf: Ref,
         key: u64,
         _guard: &'g Guard,
@@ -317,33 +320,33 @@ impl ModifyLeaf for Words {
 
     #[inline]
     fn set(
-        memory: &Memory,
+        memory: &RadixMemory,
         leaf: Ref,
         position: usize,
         payload: u64,
         _guard: &Guard,
-    ) -> Result<Room, Error> {
+    ) -> Result<LeafEntryRoom, OperationError> {
         latched(memory, leaf).set_payload(position, payload);
-        Ok(Room::InPlace)
+        Ok(LeafEntryRoom::InPlace)
     }
 
     #[inline]
     fn make_room(
-        memory: &Memory,
+        memory: &RadixMemory,
         leaf: Ref,
         _entry: (u64, u64),
         _depth: usize,
         _guard: &Guard,
-    ) -> Result<Room, Error> {
+    ) -> Result<LeafEntryRoom, OperationError> {
         Ok(match block(memory, leaf).is_full() {
-            true => Room::Full,
-            false => Room::InPlace,
+            true => LeafEntryRoom::Full,
+            false => LeafEntryRoom::InPlace,
         })
     }
 
     #[inline]
     fn insert(
-        memory: &Memory,
+        memory: &RadixMemory,
         leaf: Ref,
         (key, payload): (u64, u64),
         _depth: usize,
@@ -352,25 +355,33 @@ impl ModifyLeaf for Words {
         latched(memory, leaf).insert(key, payload);
     }
 
-    fn remove(memory: &Memory, leaf: Ref, position: usize, _guard: &Guard) {
+    fn remove(memory: &RadixMemory, leaf: Ref, position: usize, _guard: &Guard) {
         latched(memory, leaf).remove(position);
     }
 
-    fn compacted(_memory: &Memory, _leaf: Ref, _guard: &Guard) -> Option<Result<Ref, Error>> {
+    fn compacted(
+        _memory: &RadixMemory,
+        _leaf: Ref,
+        _guard: &Guard,
+    ) -> Option<Result<Ref, OperationError>> {
         None
     }
 
-    fn kill(memory: &Memory, leaf: Ref) {
+    fn kill(memory: &RadixMemory, leaf: Ref) {
         latched(memory, leaf).retire();
     }
 }
 
 impl Reclaim for Words {
-    unsafe fn free_unlinked(memory: &Arc<Memory>, _shortcuts: &Tables, unlinked: &[Ref]) {
+    unsafe fn free_unlinked(
+        memory: &Arc<RadixMemory>,
+        _shortcuts: &ShortcutTables,
+        unlinked: &[Ref],
+    ) {
         // A stale shortcut may lead to a block forever. Its memory is only ever reused for blocks,
         // and a live block with a key is always that key's block.
         memory.free_all(unlinked);
     }
 
-    unsafe fn free_outside(_memory: &Memory, _leaf: Ref) {}
+    unsafe fn free_outside(_memory: &RadixMemory, _leaf: Ref) {}
 }

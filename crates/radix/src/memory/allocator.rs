@@ -1,14 +1,14 @@
 //! The memory of one kind: a region, and its free parts.
 
 use super::items::Items;
-use super::pieces::Pieces;
-use super::region::Region;
-use nearfield_core::Error;
+use super::pieces::PieceAllocator;
+use super::region::ReservedRegion;
+use nearfield_core::OperationError;
 
 /// The allocator of runs of units from one region.
 #[derive(Debug)]
 pub struct Allocator {
-    region: Region,
+    region: ReservedRegion,
     free: Free,
 }
 
@@ -16,7 +16,7 @@ pub struct Allocator {
 enum Free {
     /// The free units if each run has one unit.
     Items(Items),
-    Pieces(Pieces),
+    Pieces(PieceAllocator),
 }
 
 impl Allocator {
@@ -27,11 +27,11 @@ impl Allocator {
         capacity: u64,
         units_max: usize,
         small_bytes: usize,
-    ) -> Result<Allocator, Error> {
-        let region = Region::reserve(stride, capacity, small_bytes)?;
+    ) -> Result<Allocator, OperationError> {
+        let region = ReservedRegion::reserve(stride, capacity, small_bytes)?;
         let free = match units_max {
             1 => Free::Items(Items::new(stride)),
-            _ => Free::Pieces(Pieces::new(&region, small_bytes)?),
+            _ => Free::Pieces(PieceAllocator::new(&region, small_bytes)?),
         };
         Ok(Allocator { region, free })
     }
@@ -47,8 +47,8 @@ impl Allocator {
     pub fn allocate(
         &self,
         units: usize,
-        grow: impl Fn(usize) -> Result<(), Error>,
-    ) -> Result<u32, Error> {
+        grow: impl Fn(usize) -> Result<(), OperationError>,
+    ) -> Result<u32, OperationError> {
         match &self.free {
             Free::Items(items) => items.allocate(&self.region, grow),
             Free::Pieces(pieces) => pieces.allocate(&self.region, units, grow),
@@ -58,8 +58,8 @@ impl Allocator {
     /// Allocates two units, which need not be neighbours, or none.
     pub fn allocate_two(
         &self,
-        grow: impl Fn(usize) -> Result<(), Error>,
-    ) -> Result<[u32; 2], Error> {
+        grow: impl Fn(usize) -> Result<(), OperationError>,
+    ) -> Result<[u32; 2], OperationError> {
         if let Free::Items(items) = &self.free {
             return items.allocate_two(&self.region, grow);
         }
@@ -117,7 +117,7 @@ impl Allocator {
     }
 
     /// Returns the pieces, unless each run has one unit.
-    pub fn pieces(&self) -> Option<(&Pieces, &Region)> {
+    pub fn pieces(&self) -> Option<(&PieceAllocator, &ReservedRegion)> {
         match &self.free {
             Free::Items(_) => None,
             Free::Pieces(pieces) => Some((pieces, &self.region)),

@@ -10,10 +10,10 @@
 //! are free, those that fill whole pieces of memory are [given back](Items::give_back). They stay
 //! on their own list, and are reused after all others.
 
-use super::region::Region;
-use super::stripes::Stripes;
+use super::region::ReservedRegion;
+use super::stripes::StripedState;
 use crate::prefetch::prefetch;
-use nearfield_core::Error;
+use nearfield_core::OperationError;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -33,8 +33,8 @@ const CHUNK_BYTES: usize = 16 << 10;
 /// The free items of a region; see the [module](self).
 #[derive(Debug)]
 pub struct Items {
-    stripes: Stripes<Stripe>,
-    shared: Mutex<Shared>,
+    stripes: StripedState<Stripe>,
+    shared: Mutex<SharedFreeItems>,
     /// Number of items whose memory has been given back.
     given_back: AtomicUsize,
     has_spilled: AtomicBool,
@@ -43,7 +43,7 @@ pub struct Items {
 
 /// Free items for all stripes.
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedFreeItems {
     /// The spilled items, one list per spill: a single long list would be moved as it grows.
     spilled: Vec<Vec<u32>>,
     /// Items without memory.
@@ -70,7 +70,7 @@ impl Items {
     /// Creates free lists of items of `stride` bytes.
     pub fn new(stride: usize) -> Items {
         Items {
-            stripes: Stripes::new(Stripe::default),
+            stripes: StripedState::new(Stripe::default),
             shared: Mutex::default(),
             given_back: AtomicUsize::new(0),
             has_spilled: AtomicBool::new(false),
@@ -82,18 +82,18 @@ impl Items {
     /// decides if the given number of bytes may be taken from the region.
     pub fn allocate(
         &self,
-        region: &Region,
-        grow: impl FnOnce(usize) -> Result<(), Error>,
-    ) -> Result<u32, Error> {
+        region: &ReservedRegion,
+        grow: impl FnOnce(usize) -> Result<(), OperationError>,
+    ) -> Result<u32, OperationError> {
         self.allocate_from(region, &mut self.stripes.lock(), grow)
     }
 
     /// Allocates two items, or none.
     pub fn allocate_two(
         &self,
-        region: &Region,
-        grow: impl Fn(usize) -> Result<(), Error>,
-    ) -> Result<[u32; 2], Error> {
+        region: &ReservedRegion,
+        grow: impl Fn(usize) -> Result<(), OperationError>,
+    ) -> Result<[u32; 2], OperationError> {
         let mut stripe = self.stripes.lock();
         let first = self.allocate_from(region, &mut stripe, &grow)?;
         match self.allocate_from(region, &mut stripe, &grow) {
@@ -107,10 +107,10 @@ impl Items {
 
     fn allocate_from(
         &self,
-        region: &Region,
+        region: &ReservedRegion,
         stripe: &mut Stripe,
-        grow: impl FnOnce(usize) -> Result<(), Error>,
-    ) -> Result<u32, Error> {
+        grow: impl FnOnce(usize) -> Result<(), OperationError>,
+    ) -> Result<u32, OperationError> {
         let index = match stripe.free.pop() {
             Some(index) => index,
             None => self.allocate_fresh(region, stripe, grow)?,
@@ -129,10 +129,10 @@ impl Items {
 
     fn allocate_fresh(
         &self,
-        region: &Region,
+        region: &ReservedRegion,
         stripe: &mut Stripe,
-        grow: impl FnOnce(usize) -> Result<(), Error>,
-    ) -> Result<u32, Error> {
+        grow: impl FnOnce(usize) -> Result<(), OperationError>,
+    ) -> Result<u32, OperationError> {
         if self.has_spilled.load(Ordering::Relaxed) {
             let mut shared = self.shared();
             if let Some(mut list) = shared.spilled.pop()
@@ -165,9 +165,9 @@ impl Items {
 
     fn take_chunk(
         &self,
-        region: &Region,
-        grow: impl FnOnce(usize) -> Result<(), Error>,
-    ) -> Result<(u32, u32), Error> {
+        region: &ReservedRegion,
+        grow: impl FnOnce(usize) -> Result<(), OperationError>,
+    ) -> Result<(u32, u32), OperationError> {
         grow(self.chunk as usize * region.stride())?;
         region.take(self.chunk).ok_or_else(|| region.full())
     }
@@ -201,12 +201,12 @@ impl Items {
     }
 
     /// Returns the number of bytes taken from the system, in use or free, and not given back.
-    pub fn bytes_taken(&self, region: &Region) -> usize {
+    pub fn bytes_taken(&self, region: &ReservedRegion) -> usize {
         let given_back = self.given_back.load(Ordering::Relaxed) * region.stride();
         region.bytes_taken().saturating_sub(given_back)
     }
 
-    fn shared(&self) -> MutexGuard<'_, Shared> {
+    fn shared(&self) -> MutexGuard<'_, SharedFreeItems> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -215,7 +215,7 @@ impl Items {
     ///
     /// # Safety
     /// No thread may hold a reference to a freed item.
-    pub unsafe fn give_back(&self, region: &Region) -> usize {
+    pub unsafe fn give_back(&self, region: &ReservedRegion) -> usize {
         let own: usize = self.stripes.all().map(|stripe| stripe.free.len()).sum();
         let spilled: usize = self.shared().spilled.iter().map(Vec::len).sum();
         let bytes = (own + spilled) * region.stride();
@@ -262,15 +262,15 @@ impl Items {
 mod tests {
     use super::*;
 
-    fn full(_: usize) -> Result<(), Error> {
-        Err(Error::OutOfMemory {
+    fn full(_: usize) -> Result<(), OperationError> {
+        Err(OperationError::OutOfMemory {
             what: "no more".to_owned(),
         })
     }
 
     #[test]
     fn memory_of_free_items_is_given_back_and_used_again() {
-        let region = Region::reserve(96, 1 << 20, 0).expect("address space");
+        let region = ReservedRegion::reserve(96, 1 << 20, 0).expect("address space");
         let items = Items::new(96);
         let allocate = || items.allocate(&region, |_| Ok(())).expect("an item");
         let all: Vec<u32> = (0..20_000).map(|_| allocate()).collect();
@@ -307,7 +307,7 @@ mod tests {
     /// Memory that another thread has freed must not be lost to a thread that has none left.
     #[test]
     fn what_another_thread_has_freed_is_found() {
-        let region = Region::reserve(64, 1 << 20, 0).expect("address space");
+        let region = ReservedRegion::reserve(64, 1 << 20, 0).expect("address space");
         let items = Items::new(64);
         let item = items.allocate(&region, |_| Ok(())).expect("a first item");
         while items.allocate(&region, full).is_ok() {}

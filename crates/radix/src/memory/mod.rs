@@ -8,13 +8,16 @@ pub mod rounds;
 mod span;
 mod stripes;
 
-use crate::counters::Visit;
+use crate::counters::RadixNodeVisit;
 use crate::lock::VersionLock;
-use crate::node::{Dense, Inner, KINDS, Kind, Node4, Node16, Node48, Node256, Ref, Small, Symbol};
+use crate::node::{
+    Dense, KINDS, NodeRefKind, RadixInnerNode, RadixNode4, RadixNode16, RadixNode48, RadixNode256,
+    RadixSmallNode, Ref, Symbol,
+};
 use allocator::Allocator;
-use nearfield_core::Error;
-use pieces::Pieces;
-use region::Region;
+use nearfield_core::OperationError;
+use pieces::PieceAllocator;
+use region::ReservedRegion;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The maximum address space that a region reserves. It costs nothing until it is used.
@@ -32,7 +35,7 @@ const SMALL_NODE_BYTES: usize = 2 << 20;
 
 /// All memory of a tree.
 #[derive(Debug)]
-pub struct Memory {
+pub struct RadixMemory {
     leaves: Allocator,
     node4: Allocator,
     node16: Allocator,
@@ -42,7 +45,7 @@ pub struct Memory {
     /// Number of bytes of entries outside the leaf region.
     outside_bytes: AtomicUsize,
     /// The address that the item of the reference 0 would have, and the distance between items, by
-    /// tag, for [`line`](Memory::line).
+    /// tag, for [`line`](RadixMemory::line).
     places: [(usize, usize); KINDS],
     /// Number of bytes taken from the system, and its limit.
     taken_bytes: AtomicUsize,
@@ -89,38 +92,50 @@ impl MemoryUse {
     }
 }
 
-impl Memory {
+impl RadixMemory {
     /// Reserves address space for a tree that may take `limit_bytes` of memory, and whose leaves
     /// are one to `leaf_units_max` units of `leaf_unit_bytes` bytes long.
     pub fn new(
         limit_bytes: usize,
         leaf_unit_bytes: usize,
         leaf_units_max: usize,
-    ) -> Result<Memory, Error> {
+    ) -> Result<RadixMemory, OperationError> {
         let nodes = |kind, stride: usize, small_bytes| {
             let capacity = u64::from(Ref::indices(kind)).min(REGION_BYTES_MAX / stride as u64);
             Allocator::new(stride, capacity, 1, small_bytes)
         };
-        let mut memory = Memory {
+        let mut memory = RadixMemory {
             leaves: Allocator::new(
                 leaf_unit_bytes,
-                u64::from(Ref::indices(Kind::Leaf))
+                u64::from(Ref::indices(NodeRefKind::Leaf))
                     .min(LEAF_REGION_BYTES_MAX / leaf_unit_bytes as u64),
                 leaf_units_max,
                 SMALL_BYTES,
             )?,
-            node4: nodes(Kind::Node4, size_of::<Node4>(), SMALL_NODE_BYTES)?,
-            node16: nodes(Kind::Node16, size_of::<Node16>(), SMALL_NODE_BYTES)?,
-            node48: nodes(Kind::Node48, size_of::<Node48>(), SMALL_NODE_BYTES)?,
-            node256: nodes(Kind::Node256, size_of::<Node256>(), SMALL_BYTES)?,
-            dense: nodes(Kind::Dense, size_of::<Dense>(), SMALL_BYTES)?,
+            node4: nodes(
+                NodeRefKind::Node4,
+                size_of::<RadixNode4>(),
+                SMALL_NODE_BYTES,
+            )?,
+            node16: nodes(
+                NodeRefKind::Node16,
+                size_of::<RadixNode16>(),
+                SMALL_NODE_BYTES,
+            )?,
+            node48: nodes(
+                NodeRefKind::Node48,
+                size_of::<RadixNode48>(),
+                SMALL_NODE_BYTES,
+            )?,
+            node256: nodes(NodeRefKind::Node256, size_of::<RadixNode256>(), SMALL_BYTES)?,
+            dense: nodes(NodeRefKind::Dense, size_of::<Dense>(), SMALL_BYTES)?,
             outside_bytes: AtomicUsize::new(0),
             places: [(0, 0); KINDS],
             taken_bytes: AtomicUsize::new(0),
             limit_bytes,
             was_short: AtomicBool::new(false),
         };
-        for tag in 0..Kind::Nothing as usize {
+        for tag in 0..NodeRefKind::Nothing as usize {
             let allocator = memory.of(Ref::kind_of(tag));
             let first = Ref::new(Ref::kind_of(tag), 0).bits() as usize * allocator.stride();
             let start = allocator.address(0).expose_provenance();
@@ -129,27 +144,27 @@ impl Memory {
         Ok(memory)
     }
 
-    fn of(&self, kind: Kind) -> &Allocator {
+    fn of(&self, kind: NodeRefKind) -> &Allocator {
         match kind {
-            Kind::Leaf => &self.leaves,
-            Kind::Node4 => &self.node4,
-            Kind::Node16 => &self.node16,
-            Kind::Node48 => &self.node48,
-            Kind::Node256 | Kind::Skipping256 => &self.node256,
-            Kind::Dense => &self.dense,
-            Kind::Nothing => unreachable!("no memory belongs to the null reference"),
+            NodeRefKind::Leaf => &self.leaves,
+            NodeRefKind::Node4 => &self.node4,
+            NodeRefKind::Node16 => &self.node16,
+            NodeRefKind::Node48 => &self.node48,
+            NodeRefKind::Node256 | NodeRefKind::Skipping256 => &self.node256,
+            NodeRefKind::Dense => &self.dense,
+            NodeRefKind::Nothing => unreachable!("no memory belongs to the null reference"),
         }
     }
 
     /// Checks that more memory may be taken, and accounts for it.
-    fn grow(&self, bytes: usize) -> Result<(), Error> {
+    fn grow(&self, bytes: usize) -> Result<(), OperationError> {
         let taken = self.taken_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if taken <= self.limit_bytes {
             return Ok(());
         }
         self.taken_bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.was_short.store(true, Ordering::Relaxed);
-        Err(Error::OutOfMemory {
+        Err(OperationError::OutOfMemory {
             what: format!(
                 "the index would take {taken} bytes, its limit is {}",
                 self.limit_bytes
@@ -164,7 +179,7 @@ impl Memory {
     }
 
     /// Allocates an empty inner node of a depth.
-    pub fn allocate_inner(&self, kind: Kind, depth: usize) -> Result<Ref, Error> {
+    pub fn allocate_inner(&self, kind: NodeRefKind, depth: usize) -> Result<Ref, OperationError> {
         let index = self.of(kind).allocate(1, |bytes| self.grow(bytes))?;
         let node = Ref::new(kind, index);
         self.inner(node).reset(depth);
@@ -172,9 +187,9 @@ impl Memory {
     }
 
     /// Allocates an empty dense node for keys that begin with the seven bytes of `base`.
-    pub fn allocate_dense(&self, base: u64) -> Result<Ref, Error> {
+    pub fn allocate_dense(&self, base: u64) -> Result<Ref, OperationError> {
         let index = self.dense.allocate(1, |bytes| self.grow(bytes))?;
-        let node = Ref::new(Kind::Dense, index);
+        let node = Ref::new(NodeRefKind::Dense, index);
         self.dense(node).reset(base);
         Ok(node)
     }
@@ -194,15 +209,15 @@ impl Memory {
     }
 
     /// Allocates two leaves of one unit.
-    pub fn allocate_leaves(&self) -> Result<[Ref; 2], Error> {
+    pub fn allocate_leaves(&self) -> Result<[Ref; 2], OperationError> {
         let indices = self.leaves.allocate_two(|bytes| self.grow(bytes))?;
-        Ok(indices.map(|index| Ref::new(Kind::Leaf, index)))
+        Ok(indices.map(|index| Ref::new(NodeRefKind::Leaf, index)))
     }
 
     /// Allocates a leaf of a number of units.
-    pub fn allocate_leaf(&self, units: usize) -> Result<Ref, Error> {
+    pub fn allocate_leaf(&self, units: usize) -> Result<Ref, OperationError> {
         let index = self.leaves.allocate(units, |bytes| self.grow(bytes))?;
-        Ok(Ref::new(Kind::Leaf, index))
+        Ok(Ref::new(NodeRefKind::Leaf, index))
     }
 
     /// Frees a leaf that no thread can reach.
@@ -217,7 +232,7 @@ impl Memory {
     }
 
     /// Accounts for an entry outside the leaf region.
-    pub fn take_outside(&self, bytes: usize) -> Result<(), Error> {
+    pub fn take_outside(&self, bytes: usize) -> Result<(), OperationError> {
         self.grow(bytes)?;
         self.outside_bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
@@ -237,7 +252,7 @@ impl Memory {
     /// Returns the address of a leaf.
     #[inline]
     pub fn leaf_address(&self, leaf: Ref) -> *mut u8 {
-        debug_assert_eq!(leaf.kind(), Kind::Leaf);
+        debug_assert_eq!(leaf.kind(), NodeRefKind::Leaf);
         self.leaves.address(leaf.index())
     }
 
@@ -249,7 +264,7 @@ impl Memory {
     }
 
     /// Returns the reads that a walk makes of an inner node to find the child for a symbol.
-    pub fn visit(&self, node: Ref, symbol: Symbol) -> Visit {
+    pub fn visit(&self, node: Ref, symbol: Symbol) -> RadixNodeVisit {
         let address = self.line(node).addr();
         self.inner(node).visit(address, node.is_next_256(), symbol)
     }
@@ -275,12 +290,14 @@ impl Memory {
 
     /// Borrows an inner node.
     #[inline]
-    pub fn inner(&self, node: Ref) -> Inner<'_> {
+    pub fn inner(&self, node: Ref) -> RadixInnerNode<'_> {
         match node.kind() {
-            Kind::Node4 => Inner::Node4(self.node4(node)),
-            Kind::Node16 => Inner::Node16(self.node16(node)),
-            Kind::Node48 => Inner::Node48(self.node48(node)),
-            Kind::Node256 | Kind::Skipping256 => Inner::Node256(self.node256(node)),
+            NodeRefKind::Node4 => RadixInnerNode::Node4(self.node4(node)),
+            NodeRefKind::Node16 => RadixInnerNode::Node16(self.node16(node)),
+            NodeRefKind::Node48 => RadixInnerNode::Node48(self.node48(node)),
+            NodeRefKind::Node256 | NodeRefKind::Skipping256 => {
+                RadixInnerNode::Node256(self.node256(node))
+            }
             kind => unreachable!("{kind:?} is no inner node"),
         }
     }
@@ -293,47 +310,47 @@ impl Memory {
 
     /// Borrows a node4.
     #[inline]
-    pub fn node4(&self, node: Ref) -> &Node4 {
-        debug_assert_eq!(node.kind(), Kind::Node4);
+    pub fn node4(&self, node: Ref) -> &RadixNode4 {
+        debug_assert_eq!(node.kind(), NodeRefKind::Node4);
         // SAFETY: see above.
         unsafe { &*self.node4.address(node.index()).cast() }
     }
 
     /// Borrows a node16.
     #[inline]
-    pub fn node16(&self, node: Ref) -> &Node16 {
-        debug_assert_eq!(node.kind(), Kind::Node16);
+    pub fn node16(&self, node: Ref) -> &RadixNode16 {
+        debug_assert_eq!(node.kind(), NodeRefKind::Node16);
         // SAFETY: see above.
         unsafe { &*self.node16.address(node.index()).cast() }
     }
 
     /// Borrows a node48.
     #[inline]
-    pub fn node48(&self, node: Ref) -> &Node48 {
-        debug_assert_eq!(node.kind(), Kind::Node48);
+    pub fn node48(&self, node: Ref) -> &RadixNode48 {
+        debug_assert_eq!(node.kind(), NodeRefKind::Node48);
         // SAFETY: see above.
         unsafe { &*self.node48.address(node.index()).cast() }
     }
 
     /// Borrows a node256.
     #[inline]
-    pub fn node256(&self, node: Ref) -> &Node256 {
+    pub fn node256(&self, node: Ref) -> &RadixNode256 {
         // SAFETY: see above.
         unsafe { &*self.node256.address(node.index_of_256()).cast() }
     }
 
     /// Borrows a node4, node16 or node48.
     #[inline]
-    pub fn small(&self, node: Ref) -> Small<'_> {
+    pub fn small(&self, node: Ref) -> RadixSmallNode<'_> {
         debug_assert!(node.is_small());
         // SAFETY: see above.
-        unsafe { Small::at(node, self.line(node)) }
+        unsafe { RadixSmallNode::at(node, self.line(node)) }
     }
 
     /// Borrows a dense node.
     #[inline]
     pub fn dense(&self, node: Ref) -> &Dense {
-        debug_assert_eq!(node.kind(), Kind::Dense);
+        debug_assert_eq!(node.kind(), NodeRefKind::Dense);
         // SAFETY: see above.
         unsafe { &*self.dense.address(node.index()).cast() }
     }
@@ -341,12 +358,12 @@ impl Memory {
     /// Returns the reference that a slot of a node of `parent_depth` must hold.
     pub fn edge(&self, parent_depth: usize, child: Ref) -> Ref {
         match child.kind() {
-            Kind::Node256 | Kind::Skipping256 => {
+            NodeRefKind::Node256 | NodeRefKind::Skipping256 => {
                 let near = self.node256(child).header().depth() == parent_depth + 1;
                 let kind = if near {
-                    Kind::Node256
+                    NodeRefKind::Node256
                 } else {
-                    Kind::Skipping256
+                    NodeRefKind::Skipping256
                 };
                 Ref::new(kind, child.index())
             }
@@ -377,7 +394,7 @@ impl Memory {
     }
 
     /// Returns the blocks of byte strings; `None` if the leaves are words'.
-    pub fn leaf_pieces(&self) -> Option<(&Pieces, &Region)> {
+    pub fn leaf_pieces(&self) -> Option<(&PieceAllocator, &ReservedRegion)> {
         self.leaves.pieces()
     }
 
@@ -385,7 +402,7 @@ impl Memory {
     /// back.
     ///
     /// # Safety
-    /// As for [`Pieces::release_emptied`].
+    /// As for [`PieceAllocator::release_emptied`].
     pub unsafe fn release_emptied(&self, spans: &[u32]) -> usize {
         let Some((pieces, region)) = self.leaf_pieces() else {
             return 0;

@@ -4,7 +4,7 @@
 #[cfg(target_os = "linux")]
 use memmap2::{Advice, UncheckedAdvice};
 use memmap2::{MmapOptions, MmapRaw};
-use nearfield_core::Error;
+use nearfield_core::OperationError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The unit in which memory is given back, a multiple of every system's page size.
@@ -16,17 +16,21 @@ const RESERVED_BYTES_MIN: usize = 1 << 20;
 /// Zeroed memory for `capacity` items of `stride` bytes each. Only pages that have been touched
 /// take memory.
 #[derive(Debug)]
-pub struct Region {
+pub struct ReservedRegion {
     map: MmapRaw,
     stride: usize,
     capacity: u64,
     next: AtomicU64,
 }
 
-impl Region {
+impl ReservedRegion {
     /// Reserves address space for `capacity` items, or for fewer if the system grants less. It is
     /// backed by huge pages above `small_bytes`.
-    pub fn reserve(stride: usize, capacity: u64, small_bytes: usize) -> Result<Region, Error> {
+    pub fn reserve(
+        stride: usize,
+        capacity: u64,
+        small_bytes: usize,
+    ) -> Result<ReservedRegion, OperationError> {
         let mut bytes = stride * capacity as usize;
         loop {
             match MmapOptions::new().len(bytes).no_reserve_swap().map_anon() {
@@ -40,7 +44,7 @@ impl Region {
                             bytes.saturating_sub(small_bytes),
                         );
                     }
-                    return Ok(Region {
+                    return Ok(ReservedRegion {
                         map: MmapRaw::from(map),
                         stride,
                         capacity: (bytes / stride) as u64,
@@ -49,7 +53,7 @@ impl Region {
                 }
                 Err(_) if bytes / 2 >= RESERVED_BYTES_MIN => bytes /= 2,
                 Err(error) => {
-                    return Err(Error::OutOfMemory {
+                    return Err(OperationError::OutOfMemory {
                         what: format!("{bytes} bytes of address space for an index: {error}"),
                     });
                 }
@@ -103,8 +107,8 @@ impl Region {
     }
 
     /// Creates the error that no item can be taken any more.
-    pub fn full(&self) -> Error {
-        Error::OutOfMemory {
+    pub fn full(&self) -> OperationError {
+        OperationError::OutOfMemory {
             what: format!(
                 "all {} bytes of a region of the index are in use",
                 self.bytes_taken()

@@ -9,12 +9,12 @@ const CHANGE_PART: usize = 16;
 
 /// The current round. See the [module](self).
 #[derive(Debug, Default)]
-pub struct Rounds(Mutex<Round>);
+pub struct Rounds(Mutex<CompactionRound>);
 
 /// A round, and the result of the one before.
 #[derive(Debug, Default)]
-pub struct Round {
-    pub phase: Phase,
+pub struct CompactionRound {
+    pub phase: CompactionPhase,
     /// The bytes of leaves in use after a round that has given back little.
     pub useless_at: Option<usize>,
     /// The bytes of the copies that were made in this round.
@@ -23,7 +23,7 @@ pub struct Round {
 
 /// The progress of a round.
 #[derive(Debug, Default)]
-pub enum Phase {
+pub enum CompactionPhase {
     #[default]
     Rest,
     /// Spans, and true once all threads have settled.
@@ -38,7 +38,7 @@ pub enum Phase {
 
 impl Rounds {
     /// Returns the round, unless another thread is working on it.
-    pub fn try_lock(&self) -> Option<MutexGuard<'_, Round>> {
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, CompactionRound>> {
         match self.0.try_lock() {
             Ok(round) => Some(round),
             // A panic may come from an allocation, which leaves the round valid.
@@ -48,7 +48,7 @@ impl Rounds {
     }
 }
 
-impl Round {
+impl CompactionRound {
     /// Returns true if the last round has given back little, and the map has hardly changed since.
     pub fn is_useless(&self, used: usize) -> bool {
         self.useless_at

@@ -38,7 +38,7 @@ const OWNED: u32 = 1 << 31;
 /// The span; see the [module](self). Zeros are a resting span whose units are all free.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
-pub struct Span {
+pub struct PieceSpan {
     /// Number of units freed since the span was acquired, plus the base when it rests; and a mark.
     count: AtomicU32,
     /// Number of units in use, plus the count. Written by the owner.
@@ -47,15 +47,15 @@ pub struct Span {
     class: AtomicU32,
     /// The bits of the taken units. The owner sets a bit, and any thread that frees the unit clears
     /// it.
-    bits: Bits,
+    bits: SpanBitmap,
 }
 
 #[derive(Debug)]
-struct Bits([AtomicU64; WORDS]);
+struct SpanBitmap([AtomicU64; WORDS]);
 
-impl Default for Bits {
+impl Default for SpanBitmap {
     fn default() -> Self {
-        Bits(std::array::from_fn(|_| AtomicU64::default()))
+        SpanBitmap(std::array::from_fn(|_| AtomicU64::default()))
     }
 }
 
@@ -78,7 +78,7 @@ fn for_parts_from_last(at: usize, units: usize, mut each: impl FnMut(usize, u64)
     each(word, mask(first, here));
 }
 
-impl Span {
+impl PieceSpan {
     /// Makes the caller the owner of a ripe span that no other thread knows of, or of one that has
     /// never had an owner, for pieces of a class.
     pub fn acquire(&self, class: usize) {
@@ -153,7 +153,7 @@ impl Span {
     /// Returns the offset in bytes of the bit of a unit within a span.
     #[cfg(not(loom))]
     pub fn offset_of(at: usize) -> usize {
-        std::mem::offset_of!(Span, bits) + at / 64 * 8
+        std::mem::offset_of!(PieceSpan, bits) + at / 64 * 8
     }
 
     /// Returns true if it has an owner, which may change at any time.

@@ -11,12 +11,12 @@ const STRIPES: usize = 16;
 /// The copies; see the [module](self). A panic while a lock is held can only come from a failed
 /// allocation of a `Vec`, which leaves the state valid.
 #[derive(Debug)]
-pub struct Stripes<T>(Box<[CachePadded<Mutex<T>>]>);
+pub struct StripedState<T>(Box<[CachePadded<Mutex<T>>]>);
 
-impl<T> Stripes<T> {
+impl<T> StripedState<T> {
     pub fn new(stripe: impl Fn() -> T) -> Self {
         let stripe = |_| CachePadded::new(Mutex::new(stripe()));
-        Stripes((0..STRIPES).map(stripe).collect())
+        StripedState((0..STRIPES).map(stripe).collect())
     }
 
     /// Returns the stripe of this thread.

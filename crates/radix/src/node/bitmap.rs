@@ -1,6 +1,6 @@
 //! A bitmap of the places in use, of 256, for steps in order.
 
-use nearfield_core::Direction;
+use nearfield_core::ScanDirection;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The bitmap: one bit per place.
@@ -108,14 +108,14 @@ pub fn for_each_below(bits: [u64; 4], behind: u16, mut visit: impl FnMut(u8) -> 
 }
 
 /// Clears all bits before `bit` in `direction`.
-pub fn keep(bits: &mut [u64; 4], bit: u8, direction: Direction) {
+pub fn keep(bits: &mut [u64; 4], bit: u8, direction: ScanDirection) {
     let (word, bit) = (bit as usize / 64, bit % 64);
     match direction {
-        Direction::Ascending => {
+        ScanDirection::Ascending => {
             bits[..word].fill(0);
             bits[word] &= u64::MAX << bit;
         }
-        Direction::Descending => {
+        ScanDirection::Descending => {
             bits[word + 1..].fill(0);
             bits[word] &= u64::MAX >> (63 - bit);
         }
@@ -124,31 +124,31 @@ pub fn keep(bits: &mut [u64; 4], bit: u8, direction: Direction) {
 
 /// Iterator over the bits that are set, in one direction.
 #[derive(Debug)]
-pub struct Bits {
+pub struct NodeBitmapIter {
     bits: [u64; 4],
-    direction: Direction,
+    direction: ScanDirection,
 }
 
-impl Bits {
+impl NodeBitmapIter {
     /// Creates an iterator that begins with the first bit of `direction`.
-    pub fn new(bits: [u64; 4], direction: Direction) -> Self {
-        Bits { bits, direction }
+    pub fn new(bits: [u64; 4], direction: ScanDirection) -> Self {
+        NodeBitmapIter { bits, direction }
     }
 }
 
-impl Iterator for Bits {
+impl Iterator for NodeBitmapIter {
     type Item = u8;
 
     #[inline]
     fn next(&mut self) -> Option<u8> {
         let is_used = |word: &u64| *word != 0;
         let word = match self.direction {
-            Direction::Ascending => self.bits.iter().position(is_used)?,
-            Direction::Descending => self.bits.iter().rposition(is_used)?,
+            ScanDirection::Ascending => self.bits.iter().position(is_used)?,
+            ScanDirection::Descending => self.bits.iter().rposition(is_used)?,
         };
         let bit = match self.direction {
-            Direction::Ascending => self.bits[word].trailing_zeros(),
-            Direction::Descending => 63 - self.bits[word].leading_zeros(),
+            ScanDirection::Ascending => self.bits[word].trailing_zeros(),
+            ScanDirection::Descending => 63 - self.bits[word].leading_zeros(),
         };
         self.bits[word] &= !(1 << bit);
         Some((word * 64) as u8 + bit as u8)
@@ -195,21 +195,21 @@ mod tests {
             for first in [0, 1, 63, 64, 100, bit] {
                 let expected: Vec<u8> = (0..=255).filter(|&b| first <= b && b <= bit).collect();
                 let bits = std::array::from_fn(|word| between(first, bit, word));
-                assert!(Bits::new(bits, Direction::Ascending).eq(expected));
+                assert!(NodeBitmapIter::new(bits, ScanDirection::Ascending).eq(expected));
             }
             let last = all.iter().copied().filter(|&b| b <= bit).max();
             assert_eq!(last_at_most(bits, bit), last);
             let mut kept = bits;
-            keep(&mut kept, bit, Direction::Ascending);
+            keep(&mut kept, bit, ScanDirection::Ascending);
             assert_eq!(
-                Bits::new(kept, Direction::Ascending).collect::<Vec<_>>(),
+                NodeBitmapIter::new(kept, ScanDirection::Ascending).collect::<Vec<_>>(),
                 up
             );
             let mut kept = bits;
-            keep(&mut kept, bit, Direction::Descending);
+            keep(&mut kept, bit, ScanDirection::Descending);
             let expected: Vec<u8> = all.iter().copied().rev().filter(|&b| b <= bit).collect();
             assert_eq!(
-                Bits::new(kept, Direction::Descending).collect::<Vec<_>>(),
+                NodeBitmapIter::new(kept, ScanDirection::Descending).collect::<Vec<_>>(),
                 expected
             );
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 /// The first 12 bytes of every node.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Header {
+pub struct RadixNodeHeader {
     /// The node's version and lock.
     pub lock: VersionLock,
     /// Number of key bytes before the byte that this node decides on. All keys below the node agree
@@ -20,12 +20,12 @@ pub struct Header {
     end: AtomicU32,
 }
 
-impl Header {
+impl RadixNodeHeader {
     /// The offset of the reference to the leaf of the key that ends here.
-    pub const END_AT: usize = std::mem::offset_of!(Header, end);
+    pub const END_AT: usize = std::mem::offset_of!(RadixNodeHeader, end);
 
     /// Prepares the header of a node that no other thread can reach through the tree. A node
-    /// that is used again stays obsolete until it is [published](Header::publish).
+    /// that is used again stays obsolete until it is [published](RadixNodeHeader::publish).
     pub fn reset(&self, depth: usize) {
         self.depth.store(depth as u16, Ordering::Relaxed);
         self.count.store(0, Ordering::Relaxed);

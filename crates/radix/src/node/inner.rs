@@ -4,9 +4,12 @@
 //! dense node exactly one byte. Bytes between these have no child. A leaf at the end slot stands
 //! for the key that ends at the node.
 
-use super::{Header, Node4, Node16, Node48, Node256, Range, Ref, Sorted, bitmap};
-use crate::counters::{Visit, Visited};
-use nearfield_core::Direction;
+use super::{
+    ChildByteRange, RadixNode4, RadixNode16, RadixNode48, RadixNode256, RadixNodeHeader,
+    RadixSortedNode, Ref, bitmap,
+};
+use crate::counters::{RadixNodeVisit, VisitedNodeKind};
+use nearfield_core::ScanDirection;
 
 /// The symbol that a node decides on: a byte of the key, or [`END`].
 pub type Symbol = u16;
@@ -16,33 +19,33 @@ pub const END: Symbol = 256;
 
 /// A borrowed inner node.
 #[derive(Clone, Copy, Debug)]
-pub enum Inner<'m> {
+pub enum RadixInnerNode<'m> {
     /// A node with up to four children.
-    Node4(&'m Node4),
+    Node4(&'m RadixNode4),
     /// A node with up to 16 children.
-    Node16(&'m Node16),
+    Node16(&'m RadixNode16),
     /// A node with up to 48 children.
-    Node48(&'m Node48),
+    Node48(&'m RadixNode48),
     /// A node with up to 256 children.
-    Node256(&'m Node256),
+    Node256(&'m RadixNode256),
 }
 
 /// Runs one expression for any small node, and another for a node256.
 macro_rules! by_kind {
     ($self:expr, $node:ident => $sorted:expr, $wide:ident => $other:expr) => {
         match $self {
-            Inner::Node4($node) => $sorted,
-            Inner::Node16($node) => $sorted,
-            Inner::Node48($node) => $sorted,
-            Inner::Node256($wide) => $other,
+            RadixInnerNode::Node4($node) => $sorted,
+            RadixInnerNode::Node16($node) => $sorted,
+            RadixInnerNode::Node48($node) => $sorted,
+            RadixInnerNode::Node256($wide) => $other,
         }
     };
 }
 
-impl<'m> Inner<'m> {
+impl<'m> RadixInnerNode<'m> {
     /// Returns the header.
     #[inline]
-    pub fn header(self) -> &'m Header {
+    pub fn header(self) -> &'m RadixNodeHeader {
         by_kind!(self, node => node.header(), node => node.header())
     }
 
@@ -59,7 +62,7 @@ impl<'m> Inner<'m> {
     /// Returns the first child, null if there is none. Validate it as for `for_each`.
     pub fn first(self) -> Ref {
         let mut first = Ref::NULL;
-        self.walk(None, Direction::Ascending, |child| {
+        self.walk(None, ScanDirection::Ascending, |child| {
             first = child;
             false
         });
@@ -80,13 +83,13 @@ impl<'m> Inner<'m> {
 
     /// Returns the reads that a walk makes of the node at `address` to find the child for a symbol.
     /// If `depth_is_known`, only the slot of a node256 is read.
-    pub fn visit(self, address: usize, depth_is_known: bool, symbol: Symbol) -> Visit {
+    pub fn visit(self, address: usize, depth_is_known: bool, symbol: Symbol) -> RadixNodeVisit {
         let slots_at = |slots: usize| self.bytes() - slots * size_of::<Ref>();
         let (slots, head) = by_kind!(self,
             node => (node.slots().len(), slots_at(node.slots().len())),
-            _node => (256, if depth_is_known { 0 } else { size_of::<Header>() }));
+            _node => (256, if depth_is_known { 0 } else { size_of::<RadixNodeHeader>() }));
         let slot = match symbol {
-            END => Header::END_AT,
+            END => RadixNodeHeader::END_AT,
             byte => by_kind!(self,
                 node => match node.at_most(node.header().count().min(slots), byte as u8) {
                     0 => 0,
@@ -94,9 +97,9 @@ impl<'m> Inner<'m> {
                 },
                 _node => slots_at(slots) + usize::from(byte) * size_of::<Ref>()),
         };
-        Visit {
+        RadixNodeVisit {
             address,
-            kind: Visited::Inner {
+            kind: VisitedNodeKind::Inner {
                 slots: slots as u16,
             },
             bytes: self.bytes() as u32,
@@ -108,12 +111,12 @@ impl<'m> Inner<'m> {
     }
 
     /// Returns the range that contains a byte. Only under the lock.
-    pub fn range(self, byte: u8) -> Range {
+    pub fn range(self, byte: u8) -> ChildByteRange {
         by_kind!(self, node => node.range(byte), node => node.range(byte))
     }
 
     /// Returns the start of the range that contains a byte. Validate it as for
-    /// [`covering`](Inner::covering).
+    /// [`covering`](RadixInnerNode::covering).
     #[inline]
     pub fn range_start(self, byte: u8) -> u8 {
         by_kind!(self, node => node.range_start(byte), node => node.range_start(byte))
@@ -139,7 +142,7 @@ impl<'m> Inner<'m> {
     /// Removes the child of the range that contains a byte. One empty range then covers it and all
     /// neighbouring gaps. Only under the lock.
     pub fn clear_covering(self, byte: u8) {
-        let Range {
+        let ChildByteRange {
             mut start, mut end, ..
         } = self.range(byte);
         let gap = |byte: Option<u8>| {
@@ -163,7 +166,7 @@ impl<'m> Inner<'m> {
     }
 
     /// Calls `visit` for each range in ascending order. Validate it as for
-    /// [`for_each`](Inner::for_each).
+    /// [`for_each`](RadixInnerNode::for_each).
     pub fn for_each_range(self, mut visit: impl FnMut(u8, Ref)) {
         by_kind!(self, node => node.for_each(&mut visit), node => {
             bitmap::for_each_from(node.bitmap().load(), 0, |byte| {
@@ -194,11 +197,11 @@ impl<'m> Inner<'m> {
     pub fn walk(
         self,
         from: Option<Symbol>,
-        direction: Direction,
+        direction: ScanDirection,
         mut visit: impl FnMut(Ref) -> bool,
     ) {
         match direction {
-            Direction::Ascending => {
+            ScanDirection::Ascending => {
                 let end = self.header().end();
                 if from.is_none() && !end.is_null() && !visit(end) {
                     return;
@@ -227,7 +230,7 @@ impl<'m> Inner<'m> {
                     });
                 });
             }
-            Direction::Descending => {
+            ScanDirection::Descending => {
                 let behind = match from {
                     None => 256,
                     Some(END) => return,

@@ -10,10 +10,10 @@ mod small;
 mod sorted;
 mod wide;
 
-pub use header::Header;
-pub use inner::{END, Inner, Symbol};
-pub use reference::{KINDS, Kind, Ref};
+pub use header::RadixNodeHeader;
+pub use inner::{END, RadixInnerNode, Symbol};
+pub use reference::{KINDS, NodeRefKind, Ref};
 pub use search::equal_16;
-pub use small::Small;
-pub use sorted::{Node4, Node16, Node48, Sorted};
-pub use wide::{Dense, Node256, Range};
+pub use small::RadixSmallNode;
+pub use sorted::{RadixNode4, RadixNode16, RadixNode48, RadixSortedNode};
+pub use wide::{ChildByteRange, Dense, RadixNode256};

@@ -20,7 +20,7 @@
 /// The kind of a referenced node. The discriminant is the number of leading zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum NodeRefKind {
     Leaf = 0,
     Node4 = 1,
     Node16 = 2,
@@ -45,15 +45,15 @@ impl Ref {
     pub const NULL: Ref = Ref(0);
 
     #[inline]
-    pub fn new(kind: Kind, index: u32) -> Ref {
+    pub fn new(kind: NodeRefKind, index: u32) -> Ref {
         debug_assert!(index < Self::indices(kind), "index out of the kind's range");
         Ref((0x8000_0000 >> kind as u32) | index)
     }
 
     /// Returns the number of indices of a kind.
-    pub fn indices(kind: Kind) -> u32 {
+    pub fn indices(kind: NodeRefKind) -> u32 {
         match kind {
-            Kind::Node256 | Kind::Skipping256 => 1 << 25,
+            NodeRefKind::Node256 | NodeRefKind::Skipping256 => 1 << 25,
             kind => 1 << (31 - kind as u32),
         }
     }
@@ -81,22 +81,22 @@ impl Ref {
     }
 
     #[inline]
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> NodeRefKind {
         Self::kind_of(self.tag())
     }
 
     /// Returns the kind with a tag.
     #[inline]
-    pub fn kind_of(tag: usize) -> Kind {
+    pub fn kind_of(tag: usize) -> NodeRefKind {
         match tag {
-            0 => Kind::Leaf,
-            1 => Kind::Node4,
-            2 => Kind::Node16,
-            3 => Kind::Node48,
-            4 => Kind::Dense,
-            5 => Kind::Node256,
-            6 => Kind::Skipping256,
-            _ => Kind::Nothing,
+            0 => NodeRefKind::Leaf,
+            1 => NodeRefKind::Node4,
+            2 => NodeRefKind::Node16,
+            3 => NodeRefKind::Node48,
+            4 => NodeRefKind::Dense,
+            5 => NodeRefKind::Node256,
+            6 => NodeRefKind::Skipping256,
+            _ => NodeRefKind::Nothing,
         }
     }
 
@@ -114,7 +114,7 @@ impl Ref {
     /// Returns true for a node256 whose depth is its parent's plus one.
     #[inline]
     pub fn is_next_256(self) -> bool {
-        self.0 >> (31 - Kind::Node256 as u32) == 1
+        self.0 >> (31 - NodeRefKind::Node256 as u32) == 1
     }
 
     /// Returns true for a node256.
@@ -126,18 +126,21 @@ impl Ref {
     /// Returns the index of a node256.
     #[inline]
     pub fn index_of_256(self) -> u32 {
-        debug_assert!(matches!(self.kind(), Kind::Node256 | Kind::Skipping256));
-        self.0 & (Self::indices(Kind::Node256) - 1)
+        debug_assert!(matches!(
+            self.kind(),
+            NodeRefKind::Node256 | NodeRefKind::Skipping256
+        ));
+        self.0 & (Self::indices(NodeRefKind::Node256) - 1)
     }
 
     /// Returns true for node4, node16, node48 and node256.
     #[inline]
     pub fn is_inner(self) -> bool {
-        const INNER: u32 = 1 << Kind::Node4 as u32
-            | 1 << Kind::Node16 as u32
-            | 1 << Kind::Node48 as u32
-            | 1 << Kind::Node256 as u32
-            | 1 << Kind::Skipping256 as u32;
+        const INNER: u32 = 1 << NodeRefKind::Node4 as u32
+            | 1 << NodeRefKind::Node16 as u32
+            | 1 << NodeRefKind::Node48 as u32
+            | 1 << NodeRefKind::Node256 as u32
+            | 1 << NodeRefKind::Skipping256 as u32;
         INNER >> self.tag() & 1 != 0
     }
 
@@ -150,7 +153,7 @@ impl Ref {
     /// Returns true for all kinds of nodes but node4.
     #[inline]
     pub fn is_wider_than_a_line(self) -> bool {
-        (Kind::Node16 as usize..Kind::Nothing as usize).contains(&self.tag())
+        (NodeRefKind::Node16 as usize..NodeRefKind::Nothing as usize).contains(&self.tag())
     }
 
     /// Returns true if both refer to the same node or leaf.
@@ -162,7 +165,7 @@ impl Ref {
     /// Returns the reference that stands for all references to the same node.
     pub fn canonical(self) -> Ref {
         match self.kind() {
-            Kind::Skipping256 => Ref::new(Kind::Node256, self.index()),
+            NodeRefKind::Skipping256 => Ref::new(NodeRefKind::Node256, self.index()),
             _ => self,
         }
     }
@@ -175,13 +178,13 @@ mod tests {
     #[test]
     fn kind_and_index_survive() {
         for kind in [
-            Kind::Leaf,
-            Kind::Node4,
-            Kind::Node16,
-            Kind::Node48,
-            Kind::Dense,
-            Kind::Node256,
-            Kind::Skipping256,
+            NodeRefKind::Leaf,
+            NodeRefKind::Node4,
+            NodeRefKind::Node16,
+            NodeRefKind::Node48,
+            NodeRefKind::Dense,
+            NodeRefKind::Node256,
+            NodeRefKind::Skipping256,
         ] {
             for index in [0, 1, 12345, Ref::indices(kind) - 1] {
                 let reference = Ref::new(kind, index);
@@ -189,14 +192,14 @@ mod tests {
                 assert!(!reference.is_null());
             }
         }
-        assert_eq!(Ref::NULL.kind(), Kind::Nothing);
+        assert_eq!(Ref::NULL.kind(), NodeRefKind::Nothing);
     }
 
     #[test]
     fn both_references_to_a_node256_are_the_same() {
-        let near = Ref::new(Kind::Node256, 7);
-        let far = Ref::new(Kind::Skipping256, 7);
+        let near = Ref::new(NodeRefKind::Node256, 7);
+        let far = Ref::new(NodeRefKind::Skipping256, 7);
         assert!(near.same(far) && near != far);
-        assert!(!near.same(Ref::new(Kind::Node256, 8)));
+        assert!(!near.same(Ref::new(NodeRefKind::Node256, 8)));
     }
 }

@@ -10,17 +10,17 @@
 //!   node48    16: 16 bytes  32: 32 bytes  64
 //! ```
 
-use super::header::Header;
-use super::reference::{Kind, Ref};
+use super::header::RadixNodeHeader;
+use super::reference::{NodeRefKind, Ref};
 use super::search;
-use super::sorted::{Node4, Node16, Node48};
+use super::sorted::{RadixNode4, RadixNode16, RadixNode48};
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-const _: () = assert!(offset_of!(Node4, keys) == 12 && offset_of!(Node4, slots) == 16);
-const _: () = assert!(offset_of!(Node16, unused) == 12 && offset_of!(Node16, keys) == 16);
-const _: () = assert!(offset_of!(Node48, unused) == 12 && offset_of!(Node48, keys) == 16);
-const _: () = assert!(offset_of!(Node16, slots) == 32 && offset_of!(Node48, slots) == 64);
+const _: () = assert!(offset_of!(RadixNode4, keys) == 12 && offset_of!(RadixNode4, slots) == 16);
+const _: () = assert!(offset_of!(RadixNode16, unused) == 12 && offset_of!(RadixNode16, keys) == 16);
+const _: () = assert!(offset_of!(RadixNode48, unused) == 12 && offset_of!(RadixNode48, keys) == 16);
+const _: () = assert!(offset_of!(RadixNode16, slots) == 32 && offset_of!(RadixNode48, slots) == 64);
 
 /// The keys that a kind lacks.
 static NO_KEYS: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
@@ -30,8 +30,8 @@ static CAPACITIES: [u8; 4] = [0, 4, 16, 48];
 
 /// A node4, node16 or node48.
 #[derive(Clone, Copy, Debug)]
-pub struct Small<'m> {
-    header: &'m Header,
+pub struct RadixSmallNode<'m> {
+    header: &'m RadixNodeHeader,
     /// The keys of a node4; zeros in the others.
     four: &'m AtomicU32,
     /// The first keys of a node16 or node48.
@@ -42,29 +42,29 @@ pub struct Small<'m> {
     capacity: u8,
 }
 
-impl<'m> Small<'m> {
+impl<'m> RadixSmallNode<'m> {
     /// Borrows a node in parts.
     ///
     /// # Safety
     /// `address` points to the node that `node` refers to, which [is small](Ref::is_small) and
     /// lives for 'm.
     #[inline]
-    pub unsafe fn at(node: Ref, address: *const u8) -> Small<'m> {
+    pub unsafe fn at(node: Ref, address: *const u8) -> RadixSmallNode<'m> {
         let tag = node.tag();
-        let is = |kind: Kind| tag == kind as usize;
+        let is = |kind: NodeRefKind| tag == kind as usize;
         let no_keys = NO_KEYS.as_ptr().cast::<u8>();
-        let first = match is(Kind::Node4) {
+        let first = match is(NodeRefKind::Node4) {
             true => no_keys,
             false => address.wrapping_add(16),
         };
-        let other = match is(Kind::Node48) {
+        let other = match is(NodeRefKind::Node48) {
             true => address.wrapping_add(32),
             false => no_keys,
         };
         // SAFETY: the node is one of the three kinds, whose fields are at the offsets of the
         // constants above; all are atomics, aligned as the node is, and live for 'm.
         unsafe {
-            Small {
+            RadixSmallNode {
                 header: &*address.cast(),
                 four: &*address.add(12).cast(),
                 first: &*first.cast(),
@@ -76,12 +76,12 @@ impl<'m> Small<'m> {
     }
 
     #[inline]
-    pub fn header(self) -> &'m Header {
+    pub fn header(self) -> &'m RadixNodeHeader {
         self.header
     }
 
     /// Returns the child whose range includes a byte; see
-    /// [`Sorted::covering`](super::Sorted::covering).
+    /// [`RadixSortedNode::covering`](super::RadixSortedNode::covering).
     #[inline]
     pub fn covering(self, byte: u8) -> Ref {
         let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
@@ -109,21 +109,21 @@ impl<'m> Small<'m> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Memory;
-    use crate::node::Sorted;
+    use crate::memory::RadixMemory;
+    use crate::node::RadixSortedNode;
 
     /// Compares with the search in a node whose kind is known, for all bytes and counts.
-    fn agrees<'m, N: Sorted + 'm>(
-        memory: &'m Memory,
-        kind: Kind,
-        get: fn(&'m Memory, Ref) -> &'m N,
+    fn agrees<'m, N: RadixSortedNode + 'm>(
+        memory: &'m RadixMemory,
+        kind: NodeRefKind,
+        get: fn(&'m RadixMemory, Ref) -> &'m N,
     ) {
         let node = memory.allocate_inner(kind, 3).unwrap();
         let known = get(memory, node);
         for count in 0..=N::CAPACITY {
             if count > 0 {
                 known.set_key(count - 1, (5 * count - 4) as u8);
-                known.set_slot(count - 1, Ref::new(Kind::Leaf, 100 + count as u32));
+                known.set_slot(count - 1, Ref::new(NodeRefKind::Leaf, 100 + count as u32));
                 known.header().set_count(count);
             }
             for byte in 0..=255 {
@@ -140,9 +140,9 @@ mod tests {
 
     #[test]
     fn each_kind_agrees_with_itself() {
-        let memory = Memory::new(usize::MAX, 16, 64).unwrap();
-        agrees(&memory, Kind::Node4, Memory::node4);
-        agrees(&memory, Kind::Node16, Memory::node16);
-        agrees(&memory, Kind::Node48, Memory::node48);
+        let memory = RadixMemory::new(usize::MAX, 16, 64).unwrap();
+        agrees(&memory, NodeRefKind::Node4, RadixMemory::node4);
+        agrees(&memory, NodeRefKind::Node16, RadixMemory::node16);
+        agrees(&memory, NodeRefKind::Node48, RadixMemory::node48);
     }
 }

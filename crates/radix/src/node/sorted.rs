@@ -7,22 +7,22 @@
 //!   node48    │ header │       │ 48 keys …                    │ 48 slots …            │
 //! ```
 //!
-//! A key is the start of a child's range, see [`inner`](super::Inner).
+//! A key is the start of a child's range, see [`inner`](super::RadixInnerNode).
 //!
 //! A node4 is half a cache line. A node48 keeps its keys in its first line and finds one with
 //! three vector comparisons, where the textbook's 256-byte index would cost three lines more.
 
-use super::header::Header;
+use super::header::RadixNodeHeader;
 use super::reference::Ref;
 use super::search;
-use super::wide::Range;
+use super::wide::ChildByteRange;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A node of up to four children.
 #[derive(Debug)]
 #[repr(C, align(32))]
-pub struct Node4 {
-    pub(super) header: Header,
+pub struct RadixNode4 {
+    pub(super) header: RadixNodeHeader,
     pub(super) keys: AtomicU32,
     pub(super) slots: [AtomicU32; 4],
 }
@@ -30,8 +30,8 @@ pub struct Node4 {
 /// A node of up to 16 children.
 #[derive(Debug)]
 #[repr(C, align(32))]
-pub struct Node16 {
-    pub(super) header: Header,
+pub struct RadixNode16 {
+    pub(super) header: RadixNodeHeader,
     /// Zero, because only a node4 has its keys here.
     pub(super) unused: AtomicU32,
     pub(super) keys: [AtomicU64; 2],
@@ -41,25 +41,25 @@ pub struct Node16 {
 /// A node of up to 48 children.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Node48 {
-    pub(super) header: Header,
+pub struct RadixNode48 {
+    pub(super) header: RadixNodeHeader,
     /// Zero, because only a node4 has its keys here.
     pub(super) unused: AtomicU32,
     pub(super) keys: [AtomicU64; 6],
     pub(super) slots: [AtomicU32; 48],
 }
 
-const _: () = assert!(size_of::<Node4>() == 32);
-const _: () = assert!(size_of::<Node16>() == 96);
-const _: () = assert!(size_of::<Node48>() == 256);
+const _: () = assert!(size_of::<RadixNode4>() == 32);
+const _: () = assert!(size_of::<RadixNode16>() == 96);
+const _: () = assert!(size_of::<RadixNode48>() == 256);
 
 /// The common operations of the three kinds. Only the holder of a node's lock may call the methods
 /// that change it, unless the node is not linked yet.
-pub trait Sorted {
+pub trait RadixSortedNode {
     /// The greatest number of children.
     const CAPACITY: usize;
     /// Returns the header.
-    fn header(&self) -> &Header;
+    fn header(&self) -> &RadixNodeHeader;
     /// Returns the slots; those past the count are null.
     fn slots(&self) -> &[AtomicU32];
     /// Returns the key byte at a position; zero past the count.
@@ -91,10 +91,10 @@ pub trait Sorted {
     }
 
     /// Returns the range that contains a byte.
-    fn range(&self, byte: u8) -> Range {
+    fn range(&self, byte: u8) -> ChildByteRange {
         let count = self.header().count();
         let below = self.at_most(count, byte);
-        Range {
+        ChildByteRange {
             start: self.range_start(byte),
             end: if below == count {
                 255
@@ -167,10 +167,10 @@ pub trait Sorted {
     }
 }
 
-impl Sorted for Node4 {
+impl RadixSortedNode for RadixNode4 {
     const CAPACITY: usize = 4;
     #[inline]
-    fn header(&self) -> &Header {
+    fn header(&self) -> &RadixNodeHeader {
         &self.header
     }
     #[inline]
@@ -194,13 +194,13 @@ impl Sorted for Node4 {
     }
 }
 
-/// Implements [`Sorted`] for a node whose keys are words of eight.
+/// Implements [`RadixSortedNode`] for a node whose keys are words of eight.
 macro_rules! sorted_by_words {
     ($node:ty, $capacity:literal, $rank:path) => {
-        impl Sorted for $node {
+        impl RadixSortedNode for $node {
             const CAPACITY: usize = $capacity;
             #[inline]
-            fn header(&self) -> &Header {
+            fn header(&self) -> &RadixNodeHeader {
                 &self.header
             }
             #[inline]
@@ -225,5 +225,5 @@ macro_rules! sorted_by_words {
     };
 }
 
-sorted_by_words!(Node16, 16, search::at_most_in_16);
-sorted_by_words!(Node48, 48, search::at_most_in_48);
+sorted_by_words!(RadixNode16, 16, search::at_most_in_16);
+sorted_by_words!(RadixNode48, 48, search::at_most_in_48);

@@ -15,15 +15,15 @@
 //! bytes, which a lookup must compare because paths skip bytes.
 
 use super::bitmap::{self, Bitmap};
-use super::header::Header;
+use super::header::RadixNodeHeader;
 use super::reference::Ref;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A node of up to 256 children.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Node256 {
-    header: Header,
+pub struct RadixNode256 {
+    header: RadixNodeHeader,
     bitmap: Bitmap,
     _unused: [u64; 2],
     slots: [AtomicU32; 256],
@@ -33,7 +33,7 @@ pub struct Node256 {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Dense {
-    header: Header,
+    header: RadixNodeHeader,
     base: AtomicU64,
     _unused: u64,
     bitmap: Bitmap,
@@ -42,7 +42,7 @@ pub struct Dense {
 
 /// The bytes that one child covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
+pub struct ChildByteRange {
     /// The first byte.
     pub start: u8,
     /// The last byte.
@@ -53,13 +53,13 @@ pub struct Range {
     pub stored: bool,
 }
 
-const _: () = assert!(size_of::<Node256>() == 1088);
+const _: () = assert!(size_of::<RadixNode256>() == 1088);
 const _: () = assert!(size_of::<Dense>() == 2112);
 
-impl Node256 {
+impl RadixNode256 {
     /// Returns the header.
     #[inline]
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &RadixNodeHeader {
         &self.header
     }
 
@@ -82,7 +82,7 @@ impl Node256 {
     }
 
     /// Returns the range that contains a byte. Only under the lock.
-    pub fn range(&self, byte: u8) -> Range {
+    pub fn range(&self, byte: u8) -> ChildByteRange {
         let starts = self.bitmap.load();
         let start = bitmap::last_at_most(starts, byte);
         let mut end = 255;
@@ -90,7 +90,7 @@ impl Node256 {
             end = byte - 1;
             false
         });
-        Range {
+        ChildByteRange {
             start: start.unwrap_or(0),
             end,
             child: self.find(byte),
@@ -143,7 +143,7 @@ impl Dense {
 
     /// Returns the header.
     #[inline]
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &RadixNodeHeader {
         &self.header
     }
 

@@ -1,23 +1,23 @@
 //! The interface that the design of a rival must implement.
 
-use super::leaf::{Leaf, RivalForm};
-use crate::change::Change;
-use crate::counters::Probe;
+use super::leaf::{RivalForm, RivalLeaf};
+use crate::change::RadixKeyChange;
+use crate::counters::RadixProbe;
 use crossbeam_epoch::Guard;
-use nearfield_core::Direction;
+use nearfield_core::ScanDirection;
 use std::ops::{Bound, ControlFlow};
 
 /// A concurrent tree with one leaf per key.
 ///
 /// Every point operation is linearizable. A scan visits each entry that is present all the time and
 /// none that is absent all the time.
-pub trait Design<F: RivalForm>: Default + Send + Sync {
+pub trait RivalDesign<F: RivalForm>: Default + Send + Sync {
     /// Passes the value of a key to `read` and returns the result; `None` if the key is absent.
     fn read<R>(
         &self,
         key: F::Key<'_>,
         guard: &Guard,
-        probe: &mut impl Probe,
+        probe: &mut impl RadixProbe,
         read: impl FnOnce(F::Value<'_>) -> R,
     ) -> Option<R>;
 
@@ -27,18 +27,18 @@ pub trait Design<F: RivalForm>: Default + Send + Sync {
         &self,
         key: F::Key<'_>,
         guard: &Guard,
-        probe: &mut impl Probe,
-        decide: &mut (impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>> + Send),
+        probe: &mut impl RadixProbe,
+        decide: &mut (impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>> + Send),
     );
 
     /// Calls `visit` with the leaves in `direction`, starting at a bound, until it breaks.
     fn scan<'g>(
         &'g self,
         from: Bound<&'g [u8]>,
-        direction: Direction,
+        direction: ScanDirection,
         guard: &'g Guard,
-        probe: &mut impl Probe,
-        visit: impl FnMut(Leaf<'g, F>) -> ControlFlow<()>,
+        probe: &mut impl RadixProbe,
+        visit: impl FnMut(RivalLeaf<'g, F>) -> ControlFlow<()>,
     );
 
     /// Returns the number of entries; exact while no thread writes.

@@ -1,11 +1,13 @@
 //! A rival as an index, which executes batches operation by operation.
 
-use super::design::Design;
+use super::design::RivalDesign;
 use super::leaf::RivalForm;
-use crate::change::Change;
-use crate::counters::{Counters, Off, Probe};
+use crate::change::RadixKeyChange;
+use crate::counters::{Off, RadixCounters, RadixProbe};
 use crossbeam_epoch::Guard;
-use nearfield_core::{Batch, Direction, Error, Input, Operation, OrderedIndex, Output};
+use nearfield_core::{
+    Batch, BatchInput, BatchOutput, IndexOperation, OperationError, OrderedIndex, ScanDirection,
+};
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
 
@@ -19,13 +21,13 @@ pub struct Rival<F, D> {
     form: PhantomData<fn() -> F>,
 }
 
-impl<F: RivalForm, D: Design<F>> Default for Rival<F, D> {
+impl<F: RivalForm, D: RivalDesign<F>> Default for Rival<F, D> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<F: RivalForm, D: Design<F>> Rival<F, D> {
+impl<F: RivalForm, D: RivalDesign<F>> Rival<F, D> {
     /// Creates an empty index.
     pub fn new() -> Self {
         Rival {
@@ -41,24 +43,24 @@ impl<F: RivalForm, D: Design<F>> Rival<F, D> {
     ///
     /// ```
     /// use nearfield_core::{Batch, Words};
-    /// use nearfield_radix::Counters;
+    /// use nearfield_radix::RadixCounters;
     /// use nearfield_radix::rivals::Art;
     ///
     /// let index = Art::<Words>::new();
     /// let mut batch = Batch::new();
     /// batch.insert(1, 10);
     /// batch.get(1);
-    /// let mut counters = Counters::default();
+    /// let mut counters = RadixCounters::default();
     /// index.execute_counted(&mut batch, &mut counters)?;
     /// // Both decide at the root, and the get compares the leaf.
     /// assert_eq!((counters.partial_key_matches, counters.leaves), (2, 1));
-    /// # Ok::<(), nearfield_core::Error>(())
+    /// # Ok::<(), nearfield_core::OperationError>(())
     /// ```
     pub fn execute_counted(
         &self,
         batch: &mut Batch<F>,
-        counters: &mut Counters,
-    ) -> Result<(), Error> {
+        counters: &mut RadixCounters,
+    ) -> Result<(), OperationError> {
         self.execute_probed(batch, counters)
     }
 
@@ -70,8 +72,8 @@ impl<F: RivalForm, D: Design<F>> Rival<F, D> {
     pub fn execute_probed(
         &self,
         batch: &mut Batch<F>,
-        probe: &mut impl Probe,
-    ) -> Result<(), Error> {
+        probe: &mut impl RadixProbe,
+    ) -> Result<(), OperationError> {
         let (input, mut output) = batch.begin()?;
         let mut guard = crossbeam_epoch::pin();
         for position in 0..input.operations().len() {
@@ -110,8 +112,8 @@ impl<F: RivalForm, D: Design<F>> Rival<F, D> {
         self.tree.modify(key, guard, &mut Off, &mut |before| {
             present = before.is_some();
             match present || !only_present {
-                true => Change::Set(value),
-                false => Change::Keep,
+                true => RadixKeyChange::Set(value),
+                false => RadixKeyChange::Keep,
             }
         });
         present
@@ -123,7 +125,7 @@ impl<F: RivalForm, D: Design<F>> Rival<F, D> {
         let mut present = false;
         self.tree.modify(key, guard, &mut Off, &mut |before| {
             present = before.is_some();
-            Change::Remove
+            RadixKeyChange::Remove
         });
         present
     }
@@ -141,7 +143,7 @@ impl<F: RivalForm, D: Design<F>> Rival<F, D> {
         let mut count = 0;
         if limit > 0 {
             let from = Bound::Included(from.as_ref());
-            let next = |leaf: super::Leaf<'_, F>| {
+            let next = |leaf: super::RivalLeaf<'_, F>| {
                 visit(leaf.value());
                 count += 1;
                 match count < limit {
@@ -150,21 +152,21 @@ impl<F: RivalForm, D: Design<F>> Rival<F, D> {
                 }
             };
             self.tree
-                .scan(from, Direction::Ascending, guard, &mut Off, next);
+                .scan(from, ScanDirection::Ascending, guard, &mut Off, next);
         }
         count
     }
 
     fn operation(
         &self,
-        input: &Input<'_, F>,
-        output: &mut Output<'_, F>,
+        input: &BatchInput<'_, F>,
+        output: &mut BatchOutput<'_, F>,
         position: usize,
         guard: &Guard,
-        probe: &mut impl Probe,
+        probe: &mut impl RadixProbe,
     ) {
         match input.operations()[position] {
-            Operation::Get { key } => {
+            IndexOperation::Get { key } => {
                 let key = input.key(key);
                 let found = self.tree.read(key, guard, probe, |value| {
                     output.value(position, key, Some(value));
@@ -173,46 +175,60 @@ impl<F: RivalForm, D: Design<F>> Rival<F, D> {
                     output.value(position, key, None);
                 }
             }
-            Operation::Insert { key, value } => {
+            IndexOperation::Insert { key, value } => {
                 let (key, value) = (input.key(key), input.value(value));
                 self.tree.modify(key, guard, probe, &mut |before| {
                     output.replaced(position, key, before);
-                    Change::Set(value)
+                    RadixKeyChange::Set(value)
                 });
             }
-            Operation::Remove { key } => {
+            IndexOperation::Remove { key } => {
                 let key = input.key(key);
                 self.tree.modify(key, guard, probe, &mut |before| {
                     output.replaced(position, key, before);
-                    Change::Remove
+                    RadixKeyChange::Remove
                 });
             }
-            Operation::Update {
+            IndexOperation::Update {
                 key,
                 value,
                 previous,
             } => {
                 let (key, value) = (input.key(key), input.value(value));
                 let previous = input.previous(previous);
-                let change = Change::Set(value);
+                let change = RadixKeyChange::Set(value);
                 self.change_if(output, position, key, previous, change, guard, probe);
             }
-            Operation::RemoveIf { key, previous } => {
+            IndexOperation::RemoveIf { key, previous } => {
                 let (key, previous) = (input.key(key), input.previous(previous));
-                let change = Change::Remove;
+                let change = RadixKeyChange::Remove;
                 self.change_if(output, position, key, previous, change, guard, probe);
             }
-            Operation::Predecessor { key } => {
+            IndexOperation::Predecessor { key } => {
                 let key = F::bytes(input.key(key));
                 let from = Bound::Included(key.as_ref());
-                self.nearest(output, position, from, Direction::Descending, guard, probe);
+                self.nearest(
+                    output,
+                    position,
+                    from,
+                    ScanDirection::Descending,
+                    guard,
+                    probe,
+                );
             }
-            Operation::Successor { key } => {
+            IndexOperation::Successor { key } => {
                 let key = F::bytes(input.key(key));
                 let from = Bound::Included(key.as_ref());
-                self.nearest(output, position, from, Direction::Ascending, guard, probe);
+                self.nearest(
+                    output,
+                    position,
+                    from,
+                    ScanDirection::Ascending,
+                    guard,
+                    probe,
+                );
             }
-            Operation::Scan {
+            IndexOperation::Scan {
                 range,
                 limit,
                 direction,
@@ -220,8 +236,8 @@ impl<F: RivalForm, D: Design<F>> Rival<F, D> {
                 let (low, high) = input.range(range);
                 let (low, high) = (low.map(F::bytes), high.map(F::bytes));
                 let (from, to) = match direction {
-                    Direction::Ascending => (&low, &high),
-                    Direction::Descending => (&high, &low),
+                    ScanDirection::Ascending => (&low, &high),
+                    ScanDirection::Descending => (&high, &low),
                 };
                 let from = from.as_ref().map(AsRef::as_ref);
                 let to = to.as_ref().map(AsRef::as_ref);
@@ -240,27 +256,27 @@ impl<F: RivalForm, D: Design<F>> Rival<F, D> {
                 }
                 writer.finish();
             }
-            Operation::Refused => {}
+            IndexOperation::Refused => {}
         }
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of one operation")]
     fn change_if(
         &self,
-        output: &mut Output<'_, F>,
+        output: &mut BatchOutput<'_, F>,
         position: usize,
         key: F::Key<'_>,
         previous: Option<F::Value<'_>>,
-        change: Change<F::Value<'_>>,
+        change: RadixKeyChange<F::Value<'_>>,
         guard: &Guard,
-        probe: &mut impl Probe,
+        probe: &mut impl RadixProbe,
     ) {
         self.tree.modify(key, guard, probe, &mut |before| {
             let applied = before.map(F::shorten_value) == previous.map(F::shorten_value);
             output.updated(position, key, applied, before);
             match applied {
                 true => change,
-                false => Change::Keep,
+                false => RadixKeyChange::Keep,
             }
         });
     }
@@ -268,12 +284,12 @@ impl<F: RivalForm, D: Design<F>> Rival<F, D> {
     /// Writes the first entry that is not before a bound.
     fn nearest(
         &self,
-        output: &mut Output<'_, F>,
+        output: &mut BatchOutput<'_, F>,
         position: usize,
         from: Bound<&[u8]>,
-        direction: Direction,
+        direction: ScanDirection,
         guard: &Guard,
-        probe: &mut impl Probe,
+        probe: &mut impl RadixProbe,
     ) {
         let mut found = false;
         self.tree.scan(from, direction, guard, probe, |leaf| {
@@ -288,18 +304,18 @@ impl<F: RivalForm, D: Design<F>> Rival<F, D> {
 }
 
 /// Returns true if a key is beyond the bound at which a scan ends.
-fn is_behind(key: &[u8], to: Bound<&[u8]>, direction: Direction) -> bool {
+fn is_behind(key: &[u8], to: Bound<&[u8]>, direction: ScanDirection) -> bool {
     match (to, direction) {
         (Bound::Unbounded, _) => false,
-        (Bound::Included(to), Direction::Ascending) => key > to,
-        (Bound::Excluded(to), Direction::Ascending) => key >= to,
-        (Bound::Included(to), Direction::Descending) => key < to,
-        (Bound::Excluded(to), Direction::Descending) => key <= to,
+        (Bound::Included(to), ScanDirection::Ascending) => key > to,
+        (Bound::Excluded(to), ScanDirection::Ascending) => key >= to,
+        (Bound::Included(to), ScanDirection::Descending) => key < to,
+        (Bound::Excluded(to), ScanDirection::Descending) => key <= to,
     }
 }
 
-impl<F: RivalForm, D: Design<F>> OrderedIndex<F> for Rival<F, D> {
-    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+impl<F: RivalForm, D: RivalDesign<F>> OrderedIndex<F> for Rival<F, D> {
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), OperationError> {
         self.execute_probed(batch, &mut Off)
     }
 
@@ -311,7 +327,7 @@ impl<F: RivalForm, D: Design<F>> OrderedIndex<F> for Rival<F, D> {
         self.tree.check_invariants();
     }
 
-    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
         F::check(key, None)?;
         let guard = crossbeam_epoch::pin();
         Ok(self.read_pinned(&guard, key, F::own_value))

@@ -8,16 +8,16 @@
 //! The key of a leaf never changes. The value of a word is written in place. A byte string never
 //! changes once its leaf can be found, and a new value takes a new leaf.
 
-use crate::counters::{Probe, Visit, Visited};
+use crate::counters::{RadixNodeVisit, RadixProbe, VisitedNodeKind};
 use crossbeam_epoch::Guard;
-use nearfield_core::{Bytes, Form, Words};
+use nearfield_core::{ByteStrings, EntryForm, Words};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A form of entries that rivals can hold. The set is closed.
-pub trait RivalForm: Form {
+pub trait RivalForm: EntryForm {
     /// The key as bytes, whose order is the order of the keys.
     type KeyBytes<'k>: AsRef<[u8]>;
     /// The part of a leaf before its key bytes.
@@ -146,7 +146,7 @@ impl RivalForm for Words {
     }
 }
 
-impl RivalForm for Bytes {
+impl RivalForm for ByteStrings {
     type KeyBytes<'k> = &'k [u8];
     type Head = BytesHead;
 
@@ -218,34 +218,34 @@ impl RivalForm for Bytes {
 }
 
 /// A leaf that is not freed during 'g.
-pub struct Leaf<'g, F: RivalForm> {
+pub struct RivalLeaf<'g, F: RivalForm> {
     head: NonNull<F::Head>,
     lives: PhantomData<&'g F>,
 }
 
 // A derived implementation would require the same of the form.
-impl<F: RivalForm> Clone for Leaf<'_, F> {
+impl<F: RivalForm> Clone for RivalLeaf<'_, F> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<F: RivalForm> Copy for Leaf<'_, F> {}
+impl<F: RivalForm> Copy for RivalLeaf<'_, F> {}
 
-impl<F: RivalForm> std::fmt::Debug for Leaf<'_, F> {
+impl<F: RivalForm> std::fmt::Debug for RivalLeaf<'_, F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Leaf").field(&self.key()).finish()
     }
 }
 
-impl<'g, F: RivalForm> Leaf<'g, F> {
+impl<'g, F: RivalForm> RivalLeaf<'g, F> {
     /// Creates a leaf from its address.
     ///
     /// # Safety
-    /// It was made by [`NewLeaf`] for this form, and is not freed during 'g.
+    /// It was made by [`NewRivalLeaf`] for this form, and is not freed during 'g.
     #[inline]
     pub(super) unsafe fn from_address(address: NonNull<u8>) -> Self {
-        Leaf {
+        RivalLeaf {
             head: address.cast(),
             lives: PhantomData,
         }
@@ -287,10 +287,10 @@ impl<'g, F: RivalForm> Leaf<'g, F> {
 
     /// Creates the event that its key was read.
     #[inline]
-    pub(super) fn visit(self) -> Visit {
-        Visit {
+    pub(super) fn visit(self) -> RadixNodeVisit {
+        RadixNodeVisit {
             address: self.head.as_ptr().addr(),
-            kind: Visited::Leaf,
+            kind: VisitedNodeKind::Leaf,
             bytes: self.bytes(),
             head_bytes: (KEY_OFFSET + self.key().len()) as u32,
             prefix_bytes: 0,
@@ -320,7 +320,7 @@ impl<'g, F: RivalForm> Leaf<'g, F> {
             if let Some(head) = head {
                 let lives = PhantomData;
                 // SAFETY: all guards under which the leaf could be found have been dropped.
-                unsafe { Leaf::<F> { head, lives }.free() }
+                unsafe { RivalLeaf::<F> { head, lives }.free() }
             }
         };
         // SAFETY: the closure owns all that it uses; a leaf may be freed by any thread.
@@ -329,9 +329,9 @@ impl<'g, F: RivalForm> Leaf<'g, F> {
 }
 
 /// A leaf that is not part of a tree yet, and is freed if it does not become one.
-pub struct NewLeaf<F: RivalForm>(Leaf<'static, F>);
+pub struct NewRivalLeaf<F: RivalForm>(RivalLeaf<'static, F>);
 
-impl<F: RivalForm> NewLeaf<F> {
+impl<F: RivalForm> NewRivalLeaf<F> {
     /// Creates a leaf.
     pub fn new(key: &[u8], value: F::Value<'_>) -> Self {
         let layout = F::leaf_layout(key.len(), value);
@@ -343,7 +343,7 @@ impl<F: RivalForm> NewLeaf<F> {
         let head = address.cast();
         // SAFETY: it was just allocated with the layout of key and value.
         unsafe { F::leaf_write(head, key, value) };
-        NewLeaf(Leaf {
+        NewRivalLeaf(RivalLeaf {
             head,
             lives: PhantomData,
         })
@@ -351,13 +351,13 @@ impl<F: RivalForm> NewLeaf<F> {
 
     /// Returns the leaf, which the caller must not use after it is freed.
     #[inline]
-    pub fn leaf(&self) -> Leaf<'_, F> {
+    pub fn leaf(&self) -> RivalLeaf<'_, F> {
         self.0
     }
 
     /// Reports all of its bytes as written.
     #[inline]
-    pub fn written(&self, probe: &mut impl Probe) {
+    pub fn written(&self, probe: &mut impl RadixProbe) {
         probe.write(self.0.address().as_ptr().addr(), self.0.bytes());
     }
 
@@ -370,7 +370,7 @@ impl<F: RivalForm> NewLeaf<F> {
     }
 }
 
-impl<F: RivalForm> Drop for NewLeaf<F> {
+impl<F: RivalForm> Drop for NewRivalLeaf<F> {
     fn drop(&mut self) {
         // SAFETY: it never became part of a tree.
         unsafe { self.0.free() }

@@ -7,7 +7,8 @@
 //!
 //! They have one leaf per key, keys of any bytes, and the guarantees of [`nearfield_core`]. They
 //! share leaves (`leaf.rs`), the execution of batches (`index.rs`) and scans (`scan.rs`); a design
-//! is a [`Design`]. Nodes and leaves come from the program's allocator and are freed by epochs.
+//! is a [`RivalDesign`]. Nodes and leaves come from the program's allocator and are freed by
+//! epochs.
 
 mod art;
 mod design;
@@ -20,8 +21,8 @@ mod smart;
 mod swapping;
 
 pub use art::{Art, ArtRowex, OlcTree, RowexTree};
-pub use design::Design;
+pub use design::RivalDesign;
 pub use heart::{Heart, HeartTree};
 pub use index::Rival;
-pub use leaf::{Leaf, RivalForm};
+pub use leaf::{RivalForm, RivalLeaf};
 pub use smart::{Smart, SmartTree};

@@ -6,11 +6,11 @@
 //! restarts at the root, after the last leaf that it has delivered. It never retries the same node,
 //! which may have been unlinked forever.
 
-use super::leaf::{Leaf, RivalForm};
-use crate::counters::Probe;
+use super::leaf::{RivalForm, RivalLeaf};
+use crate::counters::RadixProbe;
 use crate::lock::pause;
 use crossbeam_epoch::Guard;
-use nearfield_core::Direction;
+use nearfield_core::ScanDirection;
 use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};
 
@@ -28,18 +28,18 @@ pub fn symbol(key: &[u8], depth: usize) -> Symbol {
 pub struct Restart;
 
 /// A child of a node.
-pub enum Child<'g, F: RivalForm, N> {
+pub enum RivalChild<'g, F: RivalForm, N> {
     /// An inner node.
     Node(N),
     /// A leaf.
-    Leaf(Leaf<'g, F>),
+    Leaf(RivalLeaf<'g, F>),
 }
 
 /// Children with their symbols.
-pub type Children<'g, F, N> = Vec<(Symbol, Child<'g, F, N>)>;
+pub type Children<'g, F, N> = Vec<(Symbol, RivalChild<'g, F, N>)>;
 
 /// A tree that can be walked in order.
-pub trait Ordered<F: RivalForm> {
+pub trait OrderedRivalTree<F: RivalForm> {
     /// An inner node.
     type Node<'g>: Copy
     where
@@ -55,7 +55,7 @@ pub trait Ordered<F: RivalForm> {
         node: Self::Node<'g>,
         depth: usize,
         guard: &'g Guard,
-        probe: &mut impl Probe,
+        probe: &mut impl RadixProbe,
         children: &mut Children<'g, F, Self::Node<'g>>,
     ) -> Result<usize, Restart>;
 
@@ -69,23 +69,23 @@ pub trait Ordered<F: RivalForm> {
 }
 
 /// A subtree or leaf still to visit.
-struct Coming<'g, F: RivalForm, N> {
-    child: Child<'g, F, N>,
+struct PendingScanChild<'g, F: RivalForm, N> {
+    child: RivalChild<'g, F, N>,
     depth: usize,
     /// True if the path to it is the beginning of the bound.
     on_bound: bool,
 }
 
 /// Calls `visit` with the leaves in `direction`, starting at a bound, until it breaks.
-pub fn scan<'g, F: RivalForm, T: Ordered<F>>(
+pub fn scan<'g, F: RivalForm, T: OrderedRivalTree<F>>(
     tree: &'g T,
     from: Bound<&'g [u8]>,
-    direction: Direction,
+    direction: ScanDirection,
     guard: &'g Guard,
-    probe: &mut impl Probe,
-    mut visit: impl FnMut(Leaf<'g, F>) -> ControlFlow<()>,
+    probe: &mut impl RadixProbe,
+    mut visit: impl FnMut(RivalLeaf<'g, F>) -> ControlFlow<()>,
 ) {
-    let mut walk = Walk {
+    let mut walk = RivalScanWalk {
         tree,
         from,
         direction,
@@ -100,31 +100,31 @@ pub fn scan<'g, F: RivalForm, T: Ordered<F>>(
     }
 }
 
-struct Walk<'g, F: RivalForm, T: Ordered<F> + 'g> {
+struct RivalScanWalk<'g, F: RivalForm, T: OrderedRivalTree<F> + 'g> {
     tree: &'g T,
     from: Bound<&'g [u8]>,
-    direction: Direction,
+    direction: ScanDirection,
     guard: &'g Guard,
-    coming: Vec<Coming<'g, F, T::Node<'g>>>,
+    coming: Vec<PendingScanChild<'g, F, T::Node<'g>>>,
     children: Children<'g, F, T::Node<'g>>,
 }
 
-impl<'g, F: RivalForm, T: Ordered<F>> Walk<'g, F, T> {
+impl<'g, F: RivalForm, T: OrderedRivalTree<F>> RivalScanWalk<'g, F, T> {
     fn pass(
         &mut self,
-        probe: &mut impl Probe,
-        visit: &mut impl FnMut(Leaf<'g, F>) -> ControlFlow<()>,
+        probe: &mut impl RadixProbe,
+        visit: &mut impl FnMut(RivalLeaf<'g, F>) -> ControlFlow<()>,
     ) -> Result<(), Restart> {
         self.coming.clear();
-        self.coming.push(Coming {
-            child: Child::Node(self.tree.root(self.guard)),
+        self.coming.push(PendingScanChild {
+            child: RivalChild::Node(self.tree.root(self.guard)),
             depth: 0,
             on_bound: self.from != Bound::Unbounded,
         });
         while let Some(next) = self.coming.pop() {
             match next.child {
-                Child::Node(node) => self.expand(node, next.depth, next.on_bound, probe)?,
-                Child::Leaf(leaf) => {
+                RivalChild::Node(node) => self.expand(node, next.depth, next.on_bound, probe)?,
+                RivalChild::Leaf(leaf) => {
                     probe.node(leaf.visit());
                     if next.on_bound && self.is_before(leaf.key()) {
                         continue;
@@ -150,8 +150,8 @@ impl<'g, F: RivalForm, T: Ordered<F>> Walk<'g, F, T> {
 
     fn order<K: Ord>(&self, a: K, b: K) -> Ordering {
         match self.direction {
-            Direction::Ascending => a.cmp(&b),
-            Direction::Descending => b.cmp(&a),
+            ScanDirection::Ascending => a.cmp(&b),
+            ScanDirection::Descending => b.cmp(&a),
         }
     }
 
@@ -160,7 +160,7 @@ impl<'g, F: RivalForm, T: Ordered<F>> Walk<'g, F, T> {
         node: T::Node<'g>,
         depth: usize,
         on_bound: bool,
-        probe: &mut impl Probe,
+        probe: &mut impl RadixProbe,
     ) -> Result<(), Restart> {
         self.children.clear();
         let level = self
@@ -186,14 +186,14 @@ impl<'g, F: RivalForm, T: Ordered<F>> Walk<'g, F, T> {
             }
         }
         let direction = self.direction;
-        let mut push = |(byte, child): (Symbol, Child<'g, F, T::Node<'g>>)| {
+        let mut push = |(byte, child): (Symbol, RivalChild<'g, F, T::Node<'g>>)| {
             let order = match (on_bound, direction) {
                 (None, _) => Ordering::Greater,
-                (Some(bound), Direction::Ascending) => byte.cmp(&bound),
-                (Some(bound), Direction::Descending) => bound.cmp(&byte),
+                (Some(bound), ScanDirection::Ascending) => byte.cmp(&bound),
+                (Some(bound), ScanDirection::Descending) => bound.cmp(&byte),
             };
             if order != Ordering::Less {
-                self.coming.push(Coming {
+                self.coming.push(PendingScanChild {
                     child,
                     depth: level + 1,
                     on_bound: order == Ordering::Equal,
@@ -202,8 +202,8 @@ impl<'g, F: RivalForm, T: Ordered<F>> Walk<'g, F, T> {
         };
         // The next one is taken from the end.
         match direction {
-            Direction::Ascending => self.children.drain(..).rev().for_each(&mut push),
-            Direction::Descending => self.children.drain(..).for_each(&mut push),
+            ScanDirection::Ascending => self.children.drain(..).rev().for_each(&mut push),
+            ScanDirection::Descending => self.children.drain(..).for_each(&mut push),
         }
         Ok(())
     }

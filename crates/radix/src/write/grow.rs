@@ -10,28 +10,28 @@
 //! ```
 
 use super::in_node::around;
-use super::{Attempt, Decide, Step};
+use super::{Attempt, Decide, LockedAttemptResult};
 use crate::build::{copy, discard, kind_for};
-use crate::change::Change;
-use crate::counters::Probe;
-use crate::leaf::{Entries, LeafForm, Spot};
-use crate::lock::Held;
-use crate::node::{END, Inner, Kind, Range, Ref};
-use crate::tree::{Hint, Place, Tree};
-use crate::writer::Writer;
-use nearfield_core::Error;
+use crate::change::RadixKeyChange;
+use crate::counters::RadixProbe;
+use crate::leaf::{Entries, LeafForm, LockedChangePlace};
+use crate::lock::VersionLockGuard;
+use crate::node::{ChildByteRange, END, NodeRefKind, RadixInnerNode, Ref};
+use crate::tree::{Hint, RadixTree, RadixWalkEnd};
+use crate::writer::PinnedWriter;
+use nearfield_core::OperationError;
 
-impl<F: LeafForm> Tree<F> {
+impl<F: LeafForm> RadixTree<F> {
     /// Replaces a node without room with a larger one, in which the change is made.
     pub(super) fn grow<'v>(
         &self,
-        place: &Place,
-        node: Inner<'_>,
+        place: &RadixWalkEnd,
+        node: RadixInnerNode<'_>,
         key: F::Key<'_>,
-        guard: &Writer<'_, F>,
-        probe: &mut impl Probe,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
-    ) -> Result<Attempt, Error> {
+        guard: &PinnedWriter<'_, F>,
+        probe: &mut impl RadixProbe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>>,
+    ) -> Result<Attempt, OperationError> {
         self.replace(place, guard, probe, || {
             self.enlarged(place, node, key, guard, decide)
         })
@@ -41,13 +41,13 @@ impl<F: LeafForm> Tree<F> {
     /// is called before the larger node is linked.
     pub(super) fn grow_with(
         &self,
-        place: &Place,
-        range: &Range,
+        place: &RadixWalkEnd,
+        range: &ChildByteRange,
         pieces: &[(u8, Ref)],
-        guard: &Writer<'_, F>,
-        probe: &mut impl Probe,
+        guard: &PinnedWriter<'_, F>,
+        probe: &mut impl RadixProbe,
         linking: impl FnOnce(),
-    ) -> Result<Attempt, Error> {
+    ) -> Result<Attempt, OperationError> {
         let node = self.memory.inner(place.node);
         self.replace(place, guard, probe, || {
             if F::becomes_dense(node) {
@@ -67,16 +67,16 @@ impl<F: LeafForm> Tree<F> {
     /// one.
     fn replace(
         &self,
-        place: &Place,
-        guard: &Writer<'_, F>,
-        probe: &mut impl Probe,
-        make: impl FnOnce() -> Result<Option<Ref>, Error>,
-    ) -> Result<Attempt, Error> {
+        place: &RadixWalkEnd,
+        guard: &PinnedWriter<'_, F>,
+        probe: &mut impl RadixProbe,
+        make: impl FnOnce() -> Result<Option<Ref>, OperationError>,
+    ) -> Result<Attempt, OperationError> {
         let Some((parent, parent_symbol)) = place.parent else {
             return Ok(Attempt::Restart);
         };
         let above = self.memory.inner(parent);
-        let Some(held_above) = Held::try_lock(&above.header().lock) else {
+        let Some(held_above) = VersionLockGuard::try_lock(&above.header().lock) else {
             return Ok(Attempt::Restart);
         };
         probe.lock(0);
@@ -103,28 +103,28 @@ impl<F: LeafForm> Tree<F> {
     /// not possible.
     fn enlarged<'v>(
         &self,
-        place: &Place,
-        node: Inner<'_>,
+        place: &RadixWalkEnd,
+        node: RadixInnerNode<'_>,
         key: F::Key<'_>,
-        guard: &Writer<'_, F>,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
-    ) -> Result<Option<Ref>, Error> {
+        guard: &PinnedWriter<'_, F>,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>>,
+    ) -> Result<Option<Ref>, OperationError> {
         if F::becomes_dense(node) {
             return self.dense_instead(node, key, guard, decide).map(Some);
         }
         let kind = match node {
-            Inner::Node4(_) => Kind::Node16,
-            Inner::Node16(_) if F::HAS_NODE48 => Kind::Node48,
-            _ => Kind::Node256,
+            RadixInnerNode::Node4(_) => NodeRefKind::Node16,
+            RadixInnerNode::Node16(_) if F::HAS_NODE48 => NodeRefKind::Node48,
+            _ => NodeRefKind::Node256,
         };
         let larger = copy(&self.memory, node, kind)?;
-        let spot = Spot {
+        let spot = LockedChangePlace {
             node: self.memory.inner(larger),
             symbol: place.symbol,
             skipped: false,
         };
         match self.modify_spot(spot, key, guard, decide) {
-            Ok(Step::Done(_)) => {
+            Ok(LockedAttemptResult::Done(_)) => {
                 spot.node.header().publish();
                 Ok(Some(larger))
             }
@@ -138,11 +138,11 @@ impl<F: LeafForm> Tree<F> {
     /// Returns a dense node with the entries of a full node, in which the change has been made.
     fn dense_instead<'v>(
         &self,
-        node: Inner<'_>,
+        node: RadixInnerNode<'_>,
         key: F::Key<'_>,
-        guard: &Writer<'_, F>,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
-    ) -> Result<Ref, Error> {
+        guard: &PinnedWriter<'_, F>,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>>,
+    ) -> Result<Ref, OperationError> {
         let memory = &self.memory;
         let mut entries = Vec::with_capacity(16 * F::LEAF_ENTRIES_MAX);
         let mut leaves = Vec::with_capacity(16);
@@ -165,19 +165,19 @@ impl<F: LeafForm> Tree<F> {
     /// skips. A node that decides on that byte replaces the child.
     pub(super) fn fork<'v>(
         &self,
-        place: &Place,
-        node: Inner<'_>,
+        place: &RadixWalkEnd,
+        node: RadixInnerNode<'_>,
         child: Ref,
         key: F::Key<'_>,
-        guard: &Writer<'_, F>,
+        guard: &PinnedWriter<'_, F>,
         decide: &mut Decide<'_, 'v, F>,
-    ) -> Result<Attempt, Error> {
+    ) -> Result<Attempt, OperationError> {
         let memory = &self.memory;
         let Some(other) = self.any_key(child, guard) else {
             return Ok(Attempt::Restart);
         };
         let below = match child.kind() {
-            Kind::Dense => 7,
+            NodeRefKind::Dense => 7,
             _ => memory.inner(child).header().depth(),
         };
         let depth = match F::difference(F::shorten_key(key), F::shorten_key(other)) {
@@ -186,11 +186,11 @@ impl<F: LeafForm> Tree<F> {
             // The child covers the key by now.
             _ => return Ok(Attempt::Restart),
         };
-        let Change::Set(value) = decide(None) else {
+        let RadixKeyChange::Set(value) = decide(None) else {
             return Ok(Attempt::Done);
         };
         let leaf = F::create(memory, &[(F::shorten_key(key), F::shorten_value(value))])?;
-        let fork = match memory.allocate_inner(Kind::Node4, depth) {
+        let fork = match memory.allocate_inner(NodeRefKind::Node4, depth) {
             Ok(fork) => fork,
             Err(error) => {
                 discard::<F>(memory, leaf);

@@ -21,28 +21,28 @@
 //! changes again. A walk that has reached it sees the former state, which was the tree's state at
 //! an instant after the walk began.
 
-use super::{Decide, Step};
-use crate::build::{Group, Slice, build, discard_all, pack, room};
-use crate::change::Change;
-use crate::leaf::{Entries, InNode, LeafForm, Room, Spot, put_entry};
-use crate::node::{END, Inner, Kind, Range, Ref, Symbol};
-use crate::tree::{Hint, Tree};
-use crate::writer::Writer;
+use super::{Decide, LockedAttemptResult};
+use crate::build::{ChildEntries, Slice, build, discard_all, pack, room};
+use crate::change::RadixKeyChange;
+use crate::leaf::{Entries, InNode, LeafEntryRoom, LeafForm, LockedChangePlace, put_entry};
+use crate::node::{ChildByteRange, END, NodeRefKind, RadixInnerNode, Ref, Symbol};
+use crate::tree::{Hint, RadixTree};
+use crate::writer::PinnedWriter;
 use arrayvec::ArrayVec;
-use nearfield_core::Error;
+use nearfield_core::OperationError;
 
-impl<F: LeafForm> Tree<F> {
+impl<F: LeafForm> RadixTree<F> {
     /// Makes a change under the lock of a node, unless it affects more than that node.
     #[inline]
     pub fn modify_in_node<'v>(
         &self,
-        spot: Spot<'_>,
+        spot: LockedChangePlace<'_>,
         key: F::Key<'_>,
-        guard: &Writer<'_, F>,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+        guard: &PinnedWriter<'_, F>,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>>,
     ) -> InNode {
         match self.modify_spot(spot, key, guard, decide) {
-            Ok(Step::Done(done)) => done,
+            Ok(LockedAttemptResult::Done(done)) => done,
             // Out of memory as well: the visit's own walk will report it.
             _ => InNode::Postponed,
         }
@@ -52,56 +52,60 @@ impl<F: LeafForm> Tree<F> {
     #[inline]
     pub(super) fn modify_spot<'v>(
         &self,
-        spot: Spot<'_>,
+        spot: LockedChangePlace<'_>,
         key: F::Key<'_>,
-        guard: &Writer<'_, F>,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
-    ) -> Result<Step, Error> {
-        let Spot { node, symbol, .. } = spot;
+        guard: &PinnedWriter<'_, F>,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>>,
+    ) -> Result<LockedAttemptResult, OperationError> {
+        let LockedChangePlace { node, symbol, .. } = spot;
         let memory = &self.memory;
         let leaf = F::child(node, symbol);
         match leaf.kind() {
-            Kind::Leaf => {}
-            Kind::Nothing => return self.modify_gap(spot, key, guard, decide),
-            _ => return Ok(Step::Below(leaf)),
+            NodeRefKind::Leaf => {}
+            NodeRefKind::Nothing => return self.modify_gap(spot, key, guard, decide),
+            _ => return Ok(LockedAttemptResult::Below(leaf)),
         }
         let _latch = self.latch(leaf, guard);
         if let Some((position, value)) = F::find(memory, leaf, key, guard) {
             return match decide(Some(value)) {
-                Change::Keep => Ok(Step::Done(InNode::Unchanged)),
-                Change::Set(value) => match F::set(memory, leaf, position, value, guard)? {
-                    Room::InPlace => Ok(Step::Done(InNode::Unchanged)),
-                    Room::Copy(new) => {
+                RadixKeyChange::Keep => Ok(LockedAttemptResult::Done(InNode::Unchanged)),
+                RadixKeyChange::Set(value) => match F::set(memory, leaf, position, value, guard)? {
+                    LeafEntryRoom::InPlace => Ok(LockedAttemptResult::Done(InNode::Unchanged)),
+                    LeafEntryRoom::Copy(new) => {
                         let done = self.exchange_leaf(node, symbol, leaf, new, guard);
-                        Ok(Step::Done(match F::is_small(memory, new, guard) {
-                            true => self.join_small(node, symbol, new, guard),
-                            false => done,
-                        }))
+                        Ok(LockedAttemptResult::Done(
+                            match F::is_small(memory, new, guard) {
+                                true => self.join_small(node, symbol, new, guard),
+                                false => done,
+                            },
+                        ))
                     }
-                    Room::Full => self.overflow(node, symbol, leaf, (key, value), guard),
+                    LeafEntryRoom::Full => self.overflow(node, symbol, leaf, (key, value), guard),
                 },
-                Change::Remove => {
+                RadixKeyChange::Remove => {
                     let done = self.remove(node, symbol, leaf, position, guard);
-                    Ok(Step::Done(done))
+                    Ok(LockedAttemptResult::Done(done))
                 }
             };
         }
         if let Some(step) = Self::leaves_path(spot, key, || F::any_key(memory, leaf, guard)) {
             return Ok(step);
         }
-        let Change::Set(value) = decide(None) else {
-            return Ok(Step::Done(InNode::Unchanged));
+        let RadixKeyChange::Set(value) = decide(None) else {
+            return Ok(LockedAttemptResult::Done(InNode::Unchanged));
         };
         let depth = node.header().depth();
         let step = match F::make_room(memory, leaf, (key, value), depth, guard)? {
-            Room::InPlace => {
+            LeafEntryRoom::InPlace => {
                 F::insert(memory, leaf, (key, value), depth, guard);
-                Step::Done(InNode::Unchanged)
+                LockedAttemptResult::Done(InNode::Unchanged)
             }
-            Room::Copy(new) => Step::Done(self.exchange_leaf(node, symbol, leaf, new, guard)),
-            Room::Full => self.overflow(node, symbol, leaf, (key, value), guard)?,
+            LeafEntryRoom::Copy(new) => {
+                LockedAttemptResult::Done(self.exchange_leaf(node, symbol, leaf, new, guard))
+            }
+            LeafEntryRoom::Full => self.overflow(node, symbol, leaf, (key, value), guard)?,
         };
-        if let Step::Done(_) = step {
+        if let LockedAttemptResult::Done(_) = step {
             guard.count_entries(1);
         }
         Ok(step)
@@ -111,43 +115,43 @@ impl<F: LeafForm> Tree<F> {
     /// `other`, some key there, in bytes that the path skips.
     #[inline]
     pub(super) fn leaves_path<'g>(
-        spot: Spot<'_>,
+        spot: LockedChangePlace<'_>,
         key: F::Key<'_>,
         other: impl FnOnce() -> Option<F::Key<'g>>,
-    ) -> Option<Step> {
+    ) -> Option<LockedAttemptResult> {
         if !spot.skipped {
             return None;
         }
         let Some(other) = other() else {
-            return Some(Step::Unknown);
+            return Some(LockedAttemptResult::Unknown);
         };
         let depth = F::difference(F::shorten_key(key), F::shorten_key(other))?;
-        (depth < spot.node.header().depth()).then_some(Step::Above(depth))
+        (depth < spot.node.header().depth()).then_some(LockedAttemptResult::Above(depth))
     }
 
     /// Makes a change like `modify_spot`, if the node has nothing for the key.
     #[cold]
     fn modify_gap<'v>(
         &self,
-        spot: Spot<'_>,
+        spot: LockedChangePlace<'_>,
         key: F::Key<'_>,
-        guard: &Writer<'_, F>,
+        guard: &PinnedWriter<'_, F>,
         decide: &mut Decide<'_, 'v, F>,
-    ) -> Result<Step, Error> {
-        let Spot { node, symbol, .. } = spot;
+    ) -> Result<LockedAttemptResult, OperationError> {
+        let LockedChangePlace { node, symbol, .. } = spot;
         let memory = &self.memory;
         if let Some(step) = Self::leaves_path(spot, key, || self.any_key(node.first(), guard)) {
             return Ok(step);
         }
-        let Change::Set(value) = decide(None) else {
-            return Ok(Step::Done(InNode::Unchanged));
+        let RadixKeyChange::Set(value) = decide(None) else {
+            return Ok(LockedAttemptResult::Done(InNode::Unchanged));
         };
         let entry =
             [(key, value)].map(|(key, value)| (F::shorten_key(key), F::shorten_value(value)));
         if symbol == END {
             node.header().set_end(F::create(memory, &entry)?);
             guard.count_entries(1);
-            return Ok(Step::Done(InNode::Changed));
+            return Ok(LockedAttemptResult::Done(InNode::Changed));
         }
         let gap = node.range(symbol as u8);
         // A neighbour with room now covers the gap, too.
@@ -155,45 +159,45 @@ impl<F: LeafForm> Tree<F> {
         let left = gap.start.checked_sub(1).map(|byte| node.range(byte));
         let right = gap.end.checked_add(1).map(|byte| node.range(byte));
         for neighbour in [left, right].into_iter().flatten() {
-            if neighbour.child.kind() != Kind::Leaf {
+            if neighbour.child.kind() != NodeRefKind::Leaf {
                 continue;
             }
             let _latch = self.latch(neighbour.child, guard);
             let (start, end) = (neighbour.start.min(gap.start), neighbour.end.max(gap.end));
             match F::make_room(memory, neighbour.child, (key, value), depth, guard)? {
-                Room::Full => continue,
-                Room::InPlace => {
+                LeafEntryRoom::Full => continue,
+                LeafEntryRoom::InPlace => {
                     // The neighbour must cover the gap before it has the key, which a scan may find
                     // in it at once.
                     node.splice(start, end, &[(start, neighbour.child)]);
                     F::insert(memory, neighbour.child, (key, value), depth, guard);
                 }
-                Room::Copy(new) => {
+                LeafEntryRoom::Copy(new) => {
                     F::kill(memory, neighbour.child);
                     node.splice(start, end, &[(start, new)]);
                     guard.retire(neighbour.child);
                 }
             }
             guard.count_entries(1);
-            return Ok(Step::Done(InNode::Shrunk));
+            return Ok(LockedAttemptResult::Done(InNode::Shrunk));
         }
         if room(node) == 0 && !gap.stored {
-            return Ok(Step::Full);
+            return Ok(LockedAttemptResult::Full);
         }
         let leaf = F::create(memory, &entry)?;
         node.splice(gap.start, gap.end, &[(gap.start, leaf)]);
         guard.count_entries(1);
-        Ok(Step::Done(InNode::Changed))
+        Ok(LockedAttemptResult::Done(InNode::Changed))
     }
 
     /// Links a leaf in place of one that covers the same bytes.
     pub fn exchange_leaf(
         &self,
-        node: Inner<'_>,
+        node: RadixInnerNode<'_>,
         symbol: Symbol,
         old: Ref,
         new: Ref,
-        guard: &Writer<'_, F>,
+        guard: &PinnedWriter<'_, F>,
     ) -> InNode {
         F::kill(&self.memory, old);
         match symbol {
@@ -208,12 +212,12 @@ impl<F: LeafForm> Tree<F> {
     /// one of them.
     fn overflow(
         &self,
-        node: Inner<'_>,
+        node: RadixInnerNode<'_>,
         symbol: Symbol,
         full: Ref,
         (key, value): (F::Key<'_>, F::Value<'_>),
-        guard: &Writer<'_, F>,
-    ) -> Result<Step, Error> {
+        guard: &PinnedWriter<'_, F>,
+    ) -> Result<LockedAttemptResult, OperationError> {
         let memory = &self.memory;
         let range = node.range(symbol as u8);
         let entry = (F::shorten_key(key), F::shorten_value(value));
@@ -229,7 +233,7 @@ impl<F: LeafForm> Tree<F> {
         F::gather(memory, full, guard, &mut entries);
         put_entry::<F>(&mut entries, entry.0, entry.1);
         let Some(pieces) = self.divide(node, range, &entries, key)? else {
-            return Ok(Step::Full);
+            return Ok(LockedAttemptResult::Full);
         };
         let done = self.replace_leaf(node, range, full, pieces.as_slice(), guard);
         self.link_new(node, pieces.as_slice(), guard);
@@ -239,20 +243,25 @@ impl<F: LeafForm> Tree<F> {
     /// Links pieces in place of the leaf of a range.
     fn replace_leaf(
         &self,
-        node: Inner<'_>,
-        range: Range,
+        node: RadixInnerNode<'_>,
+        range: ChildByteRange,
         old: Ref,
         pieces: &[(u8, Ref)],
-        guard: &Writer<'_, F>,
-    ) -> Step {
+        guard: &PinnedWriter<'_, F>,
+    ) -> LockedAttemptResult {
         F::kill(&self.memory, old);
         node.splice(range.start, range.end, pieces);
         guard.retire(old);
-        Step::Done(InNode::Changed)
+        LockedAttemptResult::Done(InNode::Changed)
     }
 
     /// Records jumps to the new nodes below a node.
-    pub(super) fn link_new(&self, node: Inner<'_>, pieces: &[(u8, Ref)], guard: &Writer<'_, F>) {
+    pub(super) fn link_new(
+        &self,
+        node: RadixInnerNode<'_>,
+        pieces: &[(u8, Ref)],
+        guard: &PinnedWriter<'_, F>,
+    ) {
         for &(_, child) in pieces {
             if child.is_inner() {
                 self.relink(node, [Ref::NULL, child], Hint::None, guard, || {});
@@ -264,11 +273,11 @@ impl<F: LeafForm> Tree<F> {
     /// which `added` is new; `None` if the node has no room for it.
     fn divide(
         &self,
-        node: Inner<'_>,
-        range: Range,
+        node: RadixInnerNode<'_>,
+        range: ChildByteRange,
         entries: &Entries<'_, F>,
         added: F::Key<'_>,
-    ) -> Result<Option<Pieces>, Error> {
+    ) -> Result<Option<RangeReplacement>, OperationError> {
         let depth = node.header().depth();
         let at = |i: usize| F::symbol(entries[i].0, depth).unwrap_or_default() as u8;
         let last = entries.len() - 1;
@@ -281,7 +290,7 @@ impl<F: LeafForm> Tree<F> {
             let below = build::<F>(&self.memory, entries, entries.len().div_ceil(2))?;
             let below = self.memory.edge(depth, below);
             let pieces = around(range, byte, below, Ref::NULL, Ref::NULL);
-            return Ok(Some(Pieces::Few(pieces)));
+            return Ok(Some(RangeReplacement::Few(pieces)));
         }
         if room(node) == 0 {
             return Ok(None);
@@ -299,7 +308,7 @@ impl<F: LeafForm> Tree<F> {
             return self.divide_large(node, range, entries);
         }
         let [left, right] = F::create_two(&self.memory, left, right)?;
-        Ok(Some(Pieces::Few(
+        Ok(Some(RangeReplacement::Few(
             [(range.start, left), (at(split), right)]
                 .into_iter()
                 .collect(),
@@ -310,32 +319,32 @@ impl<F: LeafForm> Tree<F> {
     #[cold]
     fn divide_large(
         &self,
-        node: Inner<'_>,
-        range: Range,
+        node: RadixInnerNode<'_>,
+        range: ChildByteRange,
         entries: &Entries<'_, F>,
-    ) -> Result<Option<Pieces>, Error> {
+    ) -> Result<Option<RangeReplacement>, OperationError> {
         let pieces = self.cover(node, &range, entries)?;
         if pieces.len() > room(node) + 1 {
             discard_all::<F>(&self.memory, &pieces);
             return Ok(None);
         }
-        Ok(Some(Pieces::Many(pieces)))
+        Ok(Some(RangeReplacement::Many(pieces)))
     }
 
     /// Builds full leaves and nodes from entries in ascending order, which together cover a range
     /// of a node. The caller must link or [discard](discard_all) them.
     pub(super) fn cover(
         &self,
-        node: Inner<'_>,
-        range: &Range,
+        node: RadixInnerNode<'_>,
+        range: &ChildByteRange,
         entries: Slice<'_, '_, F>,
-    ) -> Result<Vec<(u8, Ref)>, Error> {
+    ) -> Result<Vec<(u8, Ref)>, OperationError> {
         let (memory, depth) = (&self.memory, node.header().depth());
         let groups = entries
             .chunk_by(|a, b| F::symbol(a.0, depth) == F::symbol(b.0, depth))
             .map(|group| {
                 let symbol = F::symbol(group[0].0, depth).unwrap_or_default();
-                Ok((symbol as u8, Group::of(memory, group)?))
+                Ok((symbol as u8, ChildEntries::of(memory, group)?))
             });
         let bytes = u16::from(range.start)..u16::from(range.end) + 1;
         let (fill, mut pieces) = (F::LEAF_ENTRIES_MAX, Vec::new());
@@ -347,11 +356,11 @@ impl<F: LeafForm> Tree<F> {
     /// Removes an entry of a leaf, and the leaf if it becomes empty.
     fn remove(
         &self,
-        node: Inner<'_>,
+        node: RadixInnerNode<'_>,
         symbol: Symbol,
         leaf: Ref,
         position: usize,
-        guard: &Writer<'_, F>,
+        guard: &PinnedWriter<'_, F>,
     ) -> InNode {
         let memory = &self.memory;
         F::remove(memory, leaf, position, guard);
@@ -383,10 +392,10 @@ impl<F: LeafForm> Tree<F> {
     #[cold]
     fn join_small(
         &self,
-        node: Inner<'_>,
+        node: RadixInnerNode<'_>,
         symbol: Symbol,
         leaf: Ref,
-        guard: &Writer<'_, F>,
+        guard: &PinnedWriter<'_, F>,
     ) -> InNode {
         let _latch = self.latch(leaf, guard);
         if symbol == END || F::count(&self.memory, leaf, guard) > F::JOINED_MAX / 2 {
@@ -405,15 +414,15 @@ impl<F: LeafForm> Tree<F> {
     /// few enough entries together, and if there is memory for it.
     fn join(
         &self,
-        node: Inner<'_>,
-        range: &Range,
-        neighbours: [Option<Range>; 2],
-        guard: &Writer<'_, F>,
+        node: RadixInnerNode<'_>,
+        range: &ChildByteRange,
+        neighbours: [Option<ChildByteRange>; 2],
+        guard: &PinnedWriter<'_, F>,
     ) -> bool {
         let memory = &self.memory;
         let count = F::count(memory, range.child, guard);
-        let joins = |other: Range| {
-            if other.child.kind() != Kind::Leaf {
+        let joins = |other: ChildByteRange| {
+            if other.child.kind() != NodeRefKind::Leaf {
                 return None;
             }
             let latch = self.latch(other.child, guard);
@@ -449,10 +458,10 @@ impl<F: LeafForm> Tree<F> {
     /// copy.
     fn compact_leaf(
         &self,
-        node: Inner<'_>,
+        node: RadixInnerNode<'_>,
         symbol: Symbol,
         leaf: Ref,
-        guard: &Writer<'_, F>,
+        guard: &PinnedWriter<'_, F>,
     ) -> InNode {
         match F::compacted(&self.memory, leaf, guard) {
             Some(Ok(copy)) => self.exchange_leaf(node, symbol, leaf, copy, guard),
@@ -462,36 +471,36 @@ impl<F: LeafForm> Tree<F> {
 
     /// Latches a leaf below a node whose lock is held.
     #[inline]
-    pub(super) fn latch(&self, leaf: Ref, guard: &Writer<'_, F>) -> F::Latch<'_> {
+    pub(super) fn latch(&self, leaf: Ref, guard: &PinnedWriter<'_, F>) -> F::Latch<'_> {
         F::latch(&self.memory, leaf, guard.latching().needed)
     }
 
     /// Retires a leaf that is about to be unlinked.
-    pub(super) fn retire_leaf(&self, leaf: Ref, guard: &Writer<'_, F>) {
+    pub(super) fn retire_leaf(&self, leaf: Ref, guard: &PinnedWriter<'_, F>) {
         F::kill(&self.memory, leaf);
         guard.retire(leaf);
     }
 }
 
 /// The replacement of one range.
-enum Pieces {
+enum RangeReplacement {
     Few(ArrayVec<(u8, Ref), 3>),
     /// The pieces of large entries.
     Many(Vec<(u8, Ref)>),
 }
 
-impl Pieces {
+impl RangeReplacement {
     fn as_slice(&self) -> &[(u8, Ref)] {
         match self {
-            Pieces::Few(ranges) => ranges,
-            Pieces::Many(ranges) => ranges,
+            RangeReplacement::Few(ranges) => ranges,
+            RangeReplacement::Many(ranges) => ranges,
         }
     }
 }
 
 /// Returns a child of one byte, and the children that cover the range's bytes before and after it.
 pub(super) fn around(
-    range: Range,
+    range: ChildByteRange,
     byte: u8,
     child: Ref,
     before: Ref,

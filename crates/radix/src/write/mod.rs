@@ -13,14 +13,14 @@ mod in_node;
 pub mod run;
 
 use crate::build::is_underfull;
-use crate::change::{Altered, Change};
-use crate::counters::Probe;
-use crate::leaf::{InNode, Known, LeafForm, Spot};
-use crate::lock::{Held, pause};
-use crate::node::{Kind, Ref};
-use crate::tree::{Place, Tree};
-use crate::writer::Writer;
-use nearfield_core::{Error, Form};
+use crate::change::{LeafChangeResult, RadixKeyChange};
+use crate::counters::RadixProbe;
+use crate::leaf::{InNode, LeafForm, LeafWalkContext, LockedChangePlace};
+use crate::lock::{VersionLockGuard, pause};
+use crate::node::{NodeRefKind, Ref};
+use crate::tree::{RadixTree, RadixWalkEnd};
+use crate::writer::PinnedWriter;
+use nearfield_core::{EntryForm, OperationError};
 
 /// The result of an attempt to change a place.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ pub enum Attempt {
 }
 
 /// The result of an attempt under a node's lock.
-enum Step {
+enum LockedAttemptResult {
     Done(InNode),
     /// The key differs from those below the node in this byte, which the path skips.
     Above(usize),
@@ -46,10 +46,11 @@ enum Step {
 }
 
 /// The change of a key, given the present value.
-type Decide<'d, 'v, F> =
-    dyn FnMut(Option<<F as Form>::Value<'_>>) -> Change<<F as Form>::Value<'v>> + 'd;
+type Decide<'d, 'v, F> = dyn FnMut(Option<ValueOf<'_, F>>) -> RadixKeyChange<ValueOf<'v, F>> + 'd;
 
-impl<F: LeafForm> Tree<F> {
+type ValueOf<'v, F> = <F as EntryForm>::Value<'v>;
+
+impl<F: LeafForm> RadixTree<F> {
     /// Finds a key and applies the decision of `decide`, given its present value. The read of the
     /// value and the change are one atomic step. `decide` may be called several times; the last
     /// call counts.
@@ -59,26 +60,26 @@ impl<F: LeafForm> Tree<F> {
     pub fn modify<'v>(
         &self,
         key: F::Key<'_>,
-        guard: &Writer<'_, F>,
-        probe: &mut impl Probe,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
-    ) -> Result<(), Error> {
+        guard: &PinnedWriter<'_, F>,
+        probe: &mut impl RadixProbe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>>,
+    ) -> Result<(), OperationError> {
         let place = self.descend(key, usize::MAX, probe);
         self.report_leaf(place.child, key, guard, probe);
         self.modify_from(&place, key, guard, probe, decide)
     }
 
-    /// Changes a key like [`modify`](Tree::modify), if its place is known.
+    /// Changes a key like [`modify`](RadixTree::modify), if its place is known.
     #[inline]
     pub fn modify_from<'v>(
         &self,
-        place: &Place,
+        place: &RadixWalkEnd,
         key: F::Key<'_>,
-        guard: &Writer<'_, F>,
-        probe: &mut impl Probe,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
-    ) -> Result<(), Error> {
-        let known = Known {
+        guard: &PinnedWriter<'_, F>,
+        probe: &mut impl RadixProbe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>>,
+    ) -> Result<(), OperationError> {
+        let known = LeafWalkContext {
             skipped: place.skipped,
             parent: place.node,
             depth: place.depth,
@@ -97,34 +98,34 @@ impl<F: LeafForm> Tree<F> {
     pub fn alter_in_leaf<'v>(
         &self,
         leaf: Ref,
-        known: Known<F::Prepared>,
+        known: LeafWalkContext<F::Prepared>,
         key: F::Key<'_>,
-        guard: &Writer<'_, F>,
-        probe: &mut impl Probe,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+        guard: &PinnedWriter<'_, F>,
+        probe: &mut impl RadixProbe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>>,
     ) -> bool {
         if !leaf.is_leaf() || !guard.latching().alone {
             return false;
         }
         match F::alter_in_leaf(&self.memory, leaf, key, known, guard, decide) {
-            Altered::Not => return false,
-            Altered::InPlace => {}
-            Altered::Inserted => guard.count_entries(1),
+            LeafChangeResult::Not => return false,
+            LeafChangeResult::InPlace => {}
+            LeafChangeResult::Inserted => guard.count_entries(1),
         }
         probe.lock(0);
         true
     }
 
-    /// Changes a key like [`modify_from`](Tree::modify_from), if the lock of a node is needed.
+    /// Changes a key like [`modify_from`](RadixTree::modify_from), if the lock of a node is needed.
     #[inline]
     pub fn modify_below_lock<'v>(
         &self,
-        place: &Place,
+        place: &RadixWalkEnd,
         key: F::Key<'_>,
-        guard: &Writer<'_, F>,
-        probe: &mut impl Probe,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
-    ) -> Result<(), Error> {
+        guard: &PinnedWriter<'_, F>,
+        probe: &mut impl RadixProbe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>>,
+    ) -> Result<(), OperationError> {
         match self.modify_at(place, key, guard, probe, decide)? {
             Attempt::Done => Ok(()),
             attempt => {
@@ -141,10 +142,10 @@ impl<F: LeafForm> Tree<F> {
         mut attempt: Attempt,
         mut knew_parent: bool,
         key: F::Key<'_>,
-        guard: &Writer<'_, F>,
-        probe: &mut impl Probe,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
-    ) -> Result<(), Error> {
+        guard: &PinnedWriter<'_, F>,
+        probe: &mut impl RadixProbe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>>,
+    ) -> Result<(), OperationError> {
         let mut waits = 0;
         loop {
             let until = match attempt {
@@ -168,17 +169,19 @@ impl<F: LeafForm> Tree<F> {
     /// Makes a change to a key whose walk has ended at a place, in one attempt.
     pub fn modify_at<'v>(
         &self,
-        place: &Place,
+        place: &RadixWalkEnd,
         key: F::Key<'_>,
-        guard: &Writer<'_, F>,
-        probe: &mut impl Probe,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
-    ) -> Result<Attempt, Error> {
-        if place.child.kind() == Kind::Dense && F::is_in_dense(&self.memory, place.child, key) {
+        guard: &PinnedWriter<'_, F>,
+        probe: &mut impl RadixProbe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>>,
+    ) -> Result<Attempt, OperationError> {
+        if place.child.kind() == NodeRefKind::Dense
+            && F::is_in_dense(&self.memory, place.child, key)
+        {
             return Ok(self.modify_dense(place.child, key, guard, probe, decide));
         }
         let node = self.memory.inner(place.node);
-        let Ok((held, waits)) = Held::lock(&node.header().lock) else {
+        let Ok((held, waits)) = VersionLockGuard::lock(&node.header().lock) else {
             return Ok(Attempt::Restart);
         };
         probe.lock(waits);
@@ -186,17 +189,17 @@ impl<F: LeafForm> Tree<F> {
             held.unlock_unchanged();
             return Ok(Attempt::Restart);
         }
-        let spot = Spot {
+        let spot = LockedChangePlace {
             node,
             symbol: place.symbol,
             skipped: place.skipped,
         };
         let attempt = match self.modify_spot(spot, key, guard, decide) {
-            Ok(Step::Done(InNode::Changed)) => {
+            Ok(LockedAttemptResult::Done(InNode::Changed)) => {
                 drop(held);
                 return Ok(Attempt::Done);
             }
-            Ok(Step::Done(InNode::Shrunk)) => {
+            Ok(LockedAttemptResult::Done(InNode::Shrunk)) => {
                 let underfull = is_underfull::<F>(&self.memory, place.node);
                 drop(held);
                 if underfull {
@@ -204,24 +207,28 @@ impl<F: LeafForm> Tree<F> {
                 }
                 return Ok(Attempt::Done);
             }
-            Ok(Step::Done(_)) => Ok(Attempt::Done),
-            Ok(Step::Above(depth)) => Ok(Attempt::Leaves(depth)),
-            Ok(Step::Unknown) => Ok(Attempt::Restart),
-            Ok(Step::Full) => match self.grow(place, node, key, guard, probe, decide) {
-                Ok(Attempt::Done) => {
-                    held.unlock_obsolete();
-                    guard.retire(place.node);
-                    return Ok(Attempt::Done);
+            Ok(LockedAttemptResult::Done(_)) => Ok(Attempt::Done),
+            Ok(LockedAttemptResult::Above(depth)) => Ok(Attempt::Leaves(depth)),
+            Ok(LockedAttemptResult::Unknown) => Ok(Attempt::Restart),
+            Ok(LockedAttemptResult::Full) => {
+                match self.grow(place, node, key, guard, probe, decide) {
+                    Ok(Attempt::Done) => {
+                        held.unlock_obsolete();
+                        guard.retire(place.node);
+                        return Ok(Attempt::Done);
+                    }
+                    attempt => attempt,
                 }
-                attempt => attempt,
-            },
-            Ok(Step::Below(child)) => match self.fork(place, node, child, key, guard, decide) {
-                Ok(Attempt::Done) => {
-                    drop(held);
-                    return Ok(Attempt::Done);
+            }
+            Ok(LockedAttemptResult::Below(child)) => {
+                match self.fork(place, node, child, key, guard, decide) {
+                    Ok(Attempt::Done) => {
+                        drop(held);
+                        return Ok(Attempt::Done);
+                    }
+                    attempt => attempt,
                 }
-                attempt => attempt,
-            },
+            }
             Err(error) => Err(error),
         };
         held.unlock_unchanged();
@@ -233,11 +240,12 @@ impl<F: LeafForm> Tree<F> {
         &self,
         node: Ref,
         key: F::Key<'_>,
-        guard: &Writer<'_, F>,
-        probe: &mut impl Probe,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+        guard: &PinnedWriter<'_, F>,
+        probe: &mut impl RadixProbe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>>,
     ) -> Attempt {
-        let Ok((held, waits)) = Held::lock(&self.memory.dense(node).header().lock) else {
+        let Ok((held, waits)) = VersionLockGuard::lock(&self.memory.dense(node).header().lock)
+        else {
             return Attempt::Restart;
         };
         probe.lock(waits);
@@ -265,8 +273,8 @@ impl<F: LeafForm> Tree<F> {
         &self,
         node: Ref,
         key: F::Key<'_>,
-        guard: &Writer<'_, F>,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+        guard: &PinnedWriter<'_, F>,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>>,
     ) -> InNode {
         let done = F::modify_in_dense(&self.memory, node, key, decide);
         match done {

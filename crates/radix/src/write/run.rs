@@ -16,21 +16,21 @@
 
 use super::Attempt;
 use crate::build::{Entry, Slice, discard_all, room};
-use crate::change::Change;
-use crate::counters::Probe;
-use crate::leaf::{Entries, InNode, LeafForm, Spot};
-use crate::lock::Held;
-use crate::node::{END, Kind, Ref};
-use crate::tree::{Place, Tree};
-use crate::writer::Writer;
-use nearfield_core::Form;
+use crate::change::RadixKeyChange;
+use crate::counters::RadixProbe;
+use crate::leaf::{Entries, InNode, LeafForm, LockedChangePlace};
+use crate::lock::VersionLockGuard;
+use crate::node::{END, NodeRefKind, Ref};
+use crate::tree::{RadixTree, RadixWalkEnd};
+use crate::writer::PinnedWriter;
+use nearfield_core::EntryForm;
 use std::cmp::Ordering;
 
 /// The minimum number of entries in a run. Fewer are inserted one by one.
 pub const RUN_MIN: usize = 4;
 
 /// The result of inserting a run.
-enum Inserted {
+enum RunInsertResult {
     /// Nothing was inserted.
     Nothing,
     /// Number of entries inserted in the place.
@@ -40,9 +40,9 @@ enum Inserted {
 }
 
 /// Receiver of the previous values: the number of the entry and its key's value, if it had one.
-type Before<'b, F> = dyn FnMut(usize, Option<<F as Form>::Value<'_>>) + 'b;
+type Before<'b, F> = dyn FnMut(usize, Option<<F as EntryForm>::Value<'_>>) + 'b;
 
-impl<F: LeafForm> Tree<F> {
+impl<F: LeafForm> RadixTree<F> {
     /// Inserts the first of `entries`, which are in strictly ascending order, as long as they
     /// belong at one place. Returns their number: 0 if there are too few, or if the place must be
     /// changed first. `before` receives the previous values. Ignore the values that it receives for
@@ -50,8 +50,8 @@ impl<F: LeafForm> Tree<F> {
     pub fn insert_run(
         &self,
         entries: Slice<'_, '_, F>,
-        guard: &Writer<'_, F>,
-        probe: &mut impl Probe,
+        guard: &PinnedWriter<'_, F>,
+        probe: &mut impl RadixProbe,
         before: &mut Before<'_, F>,
     ) -> usize {
         let Some(&(first, _)) = entries.first() else {
@@ -59,29 +59,31 @@ impl<F: LeafForm> Tree<F> {
         };
         let place = self.descend(F::shorten_key(first), usize::MAX, probe);
         let lock = match place.child.kind() {
-            Kind::Dense if F::is_in_dense(&self.memory, place.child, F::shorten_key(first)) => {
+            NodeRefKind::Dense
+                if F::is_in_dense(&self.memory, place.child, F::shorten_key(first)) =>
+            {
                 &self.memory.dense(place.child).header().lock
             }
-            Kind::Leaf | Kind::Nothing if place.symbol != END => {
+            NodeRefKind::Leaf | NodeRefKind::Nothing if place.symbol != END => {
                 &self.memory.inner(place.node).header().lock
             }
             _ => return 0,
         };
-        let Ok((held, waits)) = Held::lock(lock) else {
+        let Ok((held, waits)) = VersionLockGuard::lock(lock) else {
             return 0;
         };
         probe.lock(waits);
         let inserted = match place.child.kind() {
-            Kind::Dense => self.insert_run_in_dense(place.child, entries, guard, before),
+            NodeRefKind::Dense => self.insert_run_in_dense(place.child, entries, guard, before),
             _ => self.insert_run_in_node(&place, entries, guard, probe, before),
         };
         match inserted {
-            Inserted::Nothing => {
+            RunInsertResult::Nothing => {
                 held.unlock_unchanged();
                 0
             }
-            Inserted::Entries(count) => count,
-            Inserted::InLarger(count) => {
+            RunInsertResult::Entries(count) => count,
+            RunInsertResult::InLarger(count) => {
                 held.unlock_obsolete();
                 guard.retire(place.node);
                 count
@@ -95,37 +97,37 @@ impl<F: LeafForm> Tree<F> {
         &self,
         dense: Ref,
         entries: Slice<'_, '_, F>,
-        guard: &Writer<'_, F>,
+        guard: &PinnedWriter<'_, F>,
         before: &mut Before<'_, F>,
-    ) -> Inserted {
+    ) -> RunInsertResult {
         for (number, &(key, value)) in entries.iter().enumerate() {
             let mut decide = |current: Option<F::Value<'_>>| {
                 before(number, current);
-                Change::Set(F::shorten_value(value))
+                RadixKeyChange::Set(F::shorten_value(value))
             };
             let key = F::shorten_key(key);
             if self.modify_in_dense(dense, key, guard, &mut decide) == InNode::Postponed {
                 return match number {
-                    0 => Inserted::Nothing,
-                    count => Inserted::Entries(count),
+                    0 => RunInsertResult::Nothing,
+                    count => RunInsertResult::Entries(count),
                 };
             }
         }
-        Inserted::Entries(entries.len())
+        RunInsertResult::Entries(entries.len())
     }
 
     /// Inserts a run like `insert_run`, under the lock of the node above a leaf or nothing.
     fn insert_run_in_node(
         &self,
-        place: &Place,
+        place: &RadixWalkEnd,
         entries: Slice<'_, '_, F>,
-        guard: &Writer<'_, F>,
-        probe: &mut impl Probe,
+        guard: &PinnedWriter<'_, F>,
+        probe: &mut impl RadixProbe,
         before: &mut Before<'_, F>,
-    ) -> Inserted {
+    ) -> RunInsertResult {
         let (memory, node, leaf) = (&self.memory, self.memory.inner(place.node), place.child);
         if F::child(node, place.symbol) != leaf {
-            return Inserted::Nothing;
+            return RunInsertResult::Nothing;
         }
         let (depth, first) = (place.depth, F::shorten_key(entries[0].0));
         let range = node.range(place.symbol as u8);
@@ -139,9 +141,9 @@ impl<F: LeafForm> Tree<F> {
             .take_while(|(key, _)| belongs(F::shorten_key(*key)))
             .count();
         if count < RUN_MIN {
-            return Inserted::Nothing;
+            return RunInsertResult::Nothing;
         }
-        let spot = Spot {
+        let spot = LockedChangePlace {
             node,
             symbol: place.symbol,
             skipped: place.skipped,
@@ -151,7 +153,7 @@ impl<F: LeafForm> Tree<F> {
             false => F::any_key(memory, leaf, guard),
         };
         if Self::leaves_path(spot, first, other).is_some() {
-            return Inserted::Nothing;
+            return RunInsertResult::Nothing;
         }
         let _latch = (!leaf.is_null()).then(|| self.latch(leaf, guard));
         let mut old = Entries::<F>::new();
@@ -160,7 +162,7 @@ impl<F: LeafForm> Tree<F> {
         }
         let (all, added) = merge::<F>(&old, &entries[..count], before);
         let Ok(pieces) = self.cover(node, &range, &all) else {
-            return Inserted::Nothing;
+            return RunInsertResult::Nothing;
         };
         let kill = || {
             if !leaf.is_null() {
@@ -176,7 +178,7 @@ impl<F: LeafForm> Tree<F> {
             let grown = self.grow_with(place, &range, &pieces, guard, probe, kill);
             if !matches!(grown, Ok(Attempt::Done)) {
                 discard_all::<F>(memory, &pieces);
-                return Inserted::Nothing;
+                return RunInsertResult::Nothing;
             }
         }
         if !leaf.is_null() {
@@ -184,8 +186,8 @@ impl<F: LeafForm> Tree<F> {
         }
         guard.count_entries(added as i64);
         match fits {
-            true => Inserted::Entries(count),
-            false => Inserted::InLarger(count),
+            true => RunInsertResult::Entries(count),
+            false => RunInsertResult::InLarger(count),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Division, joining and removal of blocks.
 
-use nearfield_core::{Batch, Bytes, Direction, OrderedIndex, Words};
-use nearfield_radix::{Combine, EngineOptions, Radix};
+use nearfield_core::{Batch, ByteStrings, OrderedIndex, ScanDirection, Words};
+use nearfield_radix::{Combine, EngineOptions, RadixIndex};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 /// An index and its expected content, checked after every step.
 #[derive(Default)]
 struct Both {
-    index: Option<Radix<Words>>,
+    index: Option<RadixIndex<Words>>,
     model: BTreeMap<u64, u64>,
 }
 
 impl Both {
-    fn index(&mut self) -> &Radix<Words> {
+    fn index(&mut self) -> &RadixIndex<Words> {
         self.index
-            .get_or_insert_with(|| Radix::new().expect("address space"))
+            .get_or_insert_with(|| RadixIndex::new().expect("address space"))
     }
 
     fn insert(&mut self, key: u64) {
@@ -90,7 +90,7 @@ fn ranges_grow_and_shrink_at_every_byte() {
 /// Keys in ascending order leave full blocks behind.
 #[test]
 fn ascending_keys_fill_their_blocks() {
-    let index = Radix::<Words>::new().expect("address space");
+    let index = RadixIndex::<Words>::new().expect("address space");
     let keys = 70_000;
     for i in 0..keys {
         index.insert(i << 16, i).expect("insert");
@@ -111,7 +111,7 @@ fn ascending_keys_fill_their_blocks() {
 /// by the dozen, in twos, or not at all: inserted, overwritten with other lengths, removed.
 #[test]
 fn strings_of_all_lengths_divide_and_join() {
-    let index = Radix::<Bytes>::new().expect("address space");
+    let index = RadixIndex::<ByteStrings>::new().expect("address space");
     let mut model = BTreeMap::new();
     let mut batch = Batch::new();
     let lengths = [0, 3, 8, 60, 254, 255, 256, 500, 900, 1000, 1020, 3000];
@@ -139,15 +139,15 @@ fn strings_of_all_lengths_divide_and_join() {
         for (key, value) in &model {
             assert_eq!(index.get(key).as_ref(), Ok(&Some(value.clone())));
         }
-        for direction in [Direction::Ascending, Direction::Descending] {
+        for direction in [ScanDirection::Ascending, ScanDirection::Descending] {
             batch.clear();
             batch.scan(Bound::Unbounded, Bound::Unbounded, u32::MAX, direction);
             index.execute(&mut batch).expect("scan");
             let scanned = batch.entries(0);
             let expected = model.iter().map(|(key, value)| (&key[..], &value[..]));
             match direction {
-                Direction::Ascending => assert!(scanned.eq(expected)),
-                Direction::Descending => assert!(scanned.eq(expected.rev())),
+                ScanDirection::Ascending => assert!(scanned.eq(expected)),
+                ScanDirection::Descending => assert!(scanned.eq(expected.rev())),
             }
         }
     }
@@ -164,7 +164,7 @@ fn strings_of_all_lengths_divide_and_join() {
 fn a_batch_empties_a_node_behind_a_prefix() {
     let (done, wait) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let index = Radix::<Bytes>::new().expect("address space");
+        let index = RadixIndex::<ByteStrings>::new().expect("address space");
         index.set_options(EngineOptions {
             combine: Combine::Always,
             ..EngineOptions::default()
@@ -177,7 +177,7 @@ fn a_batch_empties_a_node_behind_a_prefix() {
                     index.insert(key, b"value").expect("insert");
                 }
                 index.check_invariants();
-                let mut batch = Batch::<Bytes>::new();
+                let mut batch = Batch::<ByteStrings>::new();
                 for key in &keys[..count] {
                     batch.remove(key);
                 }
@@ -198,7 +198,7 @@ fn a_batch_empties_a_node_behind_a_prefix() {
 fn a_node_goes_when_all_nodes_below_it_have_gone() {
     let (done, wait) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let index = Radix::<Bytes>::new().expect("address space");
+        let index = RadixIndex::<ByteStrings>::new().expect("address space");
         index.set_options(EngineOptions {
             combine: Combine::Always,
             ..EngineOptions::default()
@@ -213,7 +213,7 @@ fn a_node_goes_when_all_nodes_below_it_have_gone() {
                     index.insert(key.as_bytes(), b"value").expect("insert");
                 }
                 index.check_invariants();
-                let mut batch = Batch::<Bytes>::new();
+                let mut batch = Batch::<ByteStrings>::new();
                 for key in &keys {
                     batch.remove(key.as_bytes());
                 }
@@ -230,12 +230,12 @@ fn a_node_goes_when_all_nodes_below_it_have_gone() {
 
 #[test]
 fn what_is_replaced_is_copied_in_part_if_that_is_asked_for() {
-    let index = Radix::<Bytes>::new().unwrap();
+    let index = RadixIndex::<ByteStrings>::new().unwrap();
     let long = |number: u8| vec![number; 100];
     for number in 0..200 {
         index.insert(&[number], &long(number)).unwrap();
     }
-    let mut batch = Batch::<Bytes>::new();
+    let mut batch = Batch::<ByteStrings>::new();
     batch.cut_replaced(3);
     for number in 0..200 {
         // The same key again, so that some batches are combined by keys.

@@ -1,27 +1,33 @@
 //! Loading sorted entries gives the tree that inserts give.
 
-use nearfield_core::{Bytes, Direction, Error, OrderedIndex, Words};
-use nearfield_radix::{Entry, Loader, Radix, RadixForm};
-use nearfield_testkit::keys::{self, Sample};
+use nearfield_core::{ByteStrings, OperationError, OrderedIndex, ScanDirection, Words};
+use nearfield_radix::{Entry, RadixForm, RadixIndex, RadixLoader};
+use nearfield_testkit::keys::{self, SampleForm};
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
-fn all<F: RadixForm>(index: &Radix<F>) -> Vec<Entry<F>> {
+fn all<F: RadixForm>(index: &RadixIndex<F>) -> Vec<Entry<F>> {
     let mut entries = Vec::new();
-    index.scan(Bound::Unbounded, Direction::Ascending, 512, |key, value| {
-        entries.push((F::own_key(key), F::own_value(value)));
-        ControlFlow::Continue(())
-    });
+    index.scan(
+        Bound::Unbounded,
+        ScanDirection::Ascending,
+        512,
+        |key, value| {
+            entries.push((F::own_key(key), F::own_value(value)));
+            ControlFlow::Continue(())
+        },
+    );
     entries
 }
 
-fn load<F: RadixForm>(entries: &BTreeMap<F::OwnedKey, F::OwnedValue>) -> Radix<F> {
+fn load<F: RadixForm>(entries: &BTreeMap<F::OwnedKey, F::OwnedValue>) -> RadixIndex<F> {
     let entries = entries.iter();
-    Radix::from_sorted(entries.map(|(key, value)| (F::key(key), F::value(value)))).expect("load")
+    RadixIndex::from_sorted(entries.map(|(key, value)| (F::key(key), F::value(value))))
+        .expect("load")
 }
 
-fn insert<F: RadixForm>(entries: &BTreeMap<F::OwnedKey, F::OwnedValue>) -> Radix<F> {
-    let index = Radix::new().expect("address space");
+fn insert<F: RadixForm>(entries: &BTreeMap<F::OwnedKey, F::OwnedValue>) -> RadixIndex<F> {
+    let index = RadixIndex::new().expect("address space");
     for (key, value) in entries {
         index.insert(F::key(key), F::value(value)).expect("insert");
     }
@@ -31,7 +37,7 @@ fn insert<F: RadixForm>(entries: &BTreeMap<F::OwnedKey, F::OwnedValue>) -> Radix
 /// Returns the bytes of nodes and leaves in use once all replaced ones are free. The tables of
 /// jumps are not included: they grow when they encounter a full bucket, which depends on the order
 /// of the keys.
-fn settled_bytes<F: RadixForm>(index: &Radix<F>) -> usize {
+fn settled_bytes<F: RadixForm>(index: &RadixIndex<F>) -> usize {
     for _ in 0..64 {
         crossbeam_epoch::pin().flush();
     }
@@ -39,7 +45,7 @@ fn settled_bytes<F: RadixForm>(index: &Radix<F>) -> usize {
     memory.total_bytes() - memory.jump_bytes
 }
 
-fn equals_inserts<F: Sample + RadixForm>() {
+fn equals_inserts<F: SampleForm + RadixForm>() {
     for &kind in F::KINDS {
         for (seed, count) in [0, 1, 2, 5, 17, 49, 60, 300, 5000].into_iter().enumerate() {
             let mut random = keys::random(seed as u64);
@@ -90,7 +96,7 @@ fn words_equal_inserts() {
 
 #[test]
 fn bytes_equal_inserts() {
-    equals_inserts::<Bytes>();
+    equals_inserts::<ByteStrings>();
 }
 
 /// Nodes are built with each number of children up to all 256, at the last byte, where nodes may be
@@ -122,33 +128,33 @@ fn nodes_of_every_size() {
 
 #[test]
 fn unsorted_input_is_refused_with_its_position() {
-    let error = Radix::<Words>::from_sorted([(1, 0), (5, 0), (5, 0)]).expect_err("equal keys");
+    let error = RadixIndex::<Words>::from_sorted([(1, 0), (5, 0), (5, 0)]).expect_err("equal keys");
     let (position, key) = (2, "5".to_owned());
-    assert_eq!(error, Error::NotSorted { position, key });
+    assert_eq!(error, OperationError::NotSorted { position, key });
     let entries: [(&[u8], &[u8]); 3] = [(b"b", b""), (b"bb", b""), (b"a\xff", b"")];
-    let error = Radix::<Bytes>::from_sorted(entries).expect_err("descending keys");
+    let error = RadixIndex::<ByteStrings>::from_sorted(entries).expect_err("descending keys");
     let (position, key) = (2, "a\\xff".to_owned());
-    assert_eq!(error, Error::NotSorted { position, key });
+    assert_eq!(error, OperationError::NotSorted { position, key });
     assert!(error.to_string().contains("at position 2"), "{error}");
 }
 
 /// A refused entry leaves the loader as it was.
 #[test]
 fn others_may_follow_a_refused_entry() {
-    let mut loader = Loader::<Bytes>::new(usize::MAX).expect("address space");
+    let mut loader = RadixLoader::<ByteStrings>::new(usize::MAX).expect("address space");
     loader.push(b"b", b"1").expect("push");
     assert!(matches!(
         loader.push(b"a", b"2"),
-        Err(Error::NotSorted { position: 1, .. })
+        Err(OperationError::NotSorted { position: 1, .. })
     ));
     assert!(matches!(
         loader.push(b"b", b"2"),
-        Err(Error::NotSorted { position: 1, .. })
+        Err(OperationError::NotSorted { position: 1, .. })
     ));
     let long = vec![b'c'; nearfield_core::MAX_KEY_BYTES + 1];
     assert!(matches!(
         loader.push(&long, b"2"),
-        Err(Error::KeyTooLong { .. })
+        Err(OperationError::KeyTooLong { .. })
     ));
     loader.push(b"c", b"3").expect("push");
     let index = loader.finish().expect("finish");
@@ -161,15 +167,18 @@ fn others_may_follow_a_refused_entry() {
 /// does not free; in any case it must end with the error.
 #[test]
 fn a_load_past_the_memory_limit_fails() {
-    let mut loader = Loader::<Bytes>::new(1 << 20).expect("address space");
+    let mut loader = RadixLoader::<ByteStrings>::new(1 << 20).expect("address space");
     let error = (0..10_000u32)
         .find_map(|i| loader.push(&i.to_be_bytes(), &[7; 2000]).err())
         .expect("10,000 values of 2,000 bytes do not fit into 1 MiB");
-    assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
-    let mut loader = Loader::<Words>::new(1 << 20).expect("address space");
+    assert!(
+        matches!(error, OperationError::OutOfMemory { .. }),
+        "{error}"
+    );
+    let mut loader = RadixLoader::<Words>::new(1 << 20).expect("address space");
     let error = (0..1_000_000).find_map(|i| loader.push(i << 20, i).err());
     assert!(
-        matches!(error, Some(Error::OutOfMemory { .. })),
+        matches!(error, Some(OperationError::OutOfMemory { .. })),
         "{error:?}"
     );
 }

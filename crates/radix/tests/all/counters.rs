@@ -1,8 +1,8 @@
 //! The part of a walk that the techniques save, in the terms of the DCART paper (Fig. 7 and 8). The
 //! counts of one thread are the same in every run.
 
-use nearfield_core::{Batch, Bytes, OrderedIndex, Words};
-use nearfield_radix::{Counters, EngineOptions, Radix, RadixForm};
+use nearfield_core::{Batch, ByteStrings, OrderedIndex, Words};
+use nearfield_radix::{EngineOptions, RadixCounters, RadixForm, RadixIndex};
 use std::sync::{Mutex, PoisonError};
 
 const KEYS: usize = 140_000;
@@ -16,9 +16,9 @@ const PARTIAL_KEY_MATCHES_PERCENT_MAX: u64 = 16;
 const LOCK_ACQUISITIONS_PERCENT_MAX: u64 = 20;
 
 /// A sequence of numbers without visible order: splitmix64.
-struct Random(u64);
+struct SplitMixSequence(u64);
 
-impl Random {
+impl SplitMixSequence {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let x = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -36,7 +36,7 @@ impl Random {
 /// public lists: a few first bytes have most of them, some /16 have most of their /24 and others
 /// few, and some /24 are divided further.
 fn addresses() -> Vec<u32> {
-    let mut random = Random(1);
+    let mut random = SplitMixSequence(1);
     let mut addresses = std::collections::BTreeSet::new();
     while addresses.len() < KEYS {
         let first = (256.0 * random.fraction().powi(3)) as u32 * 167 % 256;
@@ -57,30 +57,30 @@ fn addresses() -> Vec<u32> {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Choice {
+enum AddressDistribution {
     Uniform,
     /// Half of the operations are on 374 keys, the root of the number of keys: about Zipf's law.
     Skewed,
 }
 
-impl Choice {
-    fn choose(self, random: &mut Random) -> usize {
+impl AddressDistribution {
+    fn choose(self, random: &mut SplitMixSequence) -> usize {
         let fraction = random.fraction();
         match self {
-            Choice::Uniform => (fraction * KEYS as f64) as usize,
+            AddressDistribution::Uniform => (fraction * KEYS as f64) as usize,
             // The rank is log-uniform; the assignment of keys to ranks is scattered.
-            Choice::Skewed => (KEYS as f64).powf(fraction) as usize * 7919 % KEYS,
+            AddressDistribution::Skewed => (KEYS as f64).powf(fraction) as usize * 7919 % KEYS,
         }
     }
 }
 
 /// The keys and values of a form.
-trait Sample: RadixForm {
+trait AddressForm: RadixForm {
     fn with<R>(address: u32, use_it: impl FnOnce(Self::Key<'_>) -> R) -> R;
     fn sample_value(number: &u64) -> Self::Value<'_>;
 }
 
-impl Sample for Words {
+impl AddressForm for Words {
     fn with<R>(address: u32, use_it: impl FnOnce(u64) -> R) -> R {
         use_it(u64::from(address) << 32)
     }
@@ -89,7 +89,7 @@ impl Sample for Words {
     }
 }
 
-impl Sample for Bytes {
+impl AddressForm for ByteStrings {
     fn with<R>(address: u32, use_it: impl FnOnce(&[u8]) -> R) -> R {
         use_it(&address.to_be_bytes())
     }
@@ -104,14 +104,18 @@ impl Sample for Bytes {
 }
 
 /// Returns the counts of batches after a warm-up, under some options.
-fn count<F: Sample>(addresses: &[u32], choice: Choice, options: EngineOptions) -> Counters {
-    let index = Radix::<F>::new().expect("address space");
+fn count<F: AddressForm>(
+    addresses: &[u32],
+    choice: AddressDistribution,
+    options: EngineOptions,
+) -> RadixCounters {
+    let index = RadixIndex::<F>::new().expect("address space");
     for address in addresses {
         F::with(*address, |key| index.insert(key, F::sample_value(&0))).expect("insert");
     }
     index.set_options(options);
-    let mut random = Random(2);
-    let mut counters = Counters::default();
+    let mut random = SplitMixSequence(2);
+    let mut counters = RadixCounters::default();
     for round in 0..WARM_UP + COUNTED {
         let mut batch = Batch::<F>::new();
         for _ in 0..OPERATIONS {
@@ -122,12 +126,12 @@ fn count<F: Sample>(addresses: &[u32], choice: Choice, options: EngineOptions) -
                 _ => batch.insert(key, F::sample_value(&(number / 2))),
             });
         }
-        let mut counted = Counters::default();
+        let mut counted = RadixCounters::default();
         index
             .execute_counted(&mut batch, &mut counted)
             .expect("batch");
         if round == WARM_UP - 1 {
-            counters = Counters::default();
+            counters = RadixCounters::default();
         } else {
             counters = sum(counters, counted);
         }
@@ -138,13 +142,13 @@ fn count<F: Sample>(addresses: &[u32], choice: Choice, options: EngineOptions) -
 }
 
 /// Adds the counters that the test compares.
-fn sum(a: Counters, b: Counters) -> Counters {
-    Counters {
+fn sum(a: RadixCounters, b: RadixCounters) -> RadixCounters {
+    RadixCounters {
         partial_key_matches: a.partial_key_matches + b.partial_key_matches,
         lock_acquisitions: a.lock_acquisitions + b.lock_acquisitions,
         shortcut_hits: a.shortcut_hits + b.shortcut_hits,
         shortcut_misses: a.shortcut_misses + b.shortcut_misses,
-        ..Counters::default()
+        ..RadixCounters::default()
     }
 }
 
@@ -153,10 +157,10 @@ fn sum(a: Counters, b: Counters) -> Counters {
 /// freed lead nowhere.
 static TURN: Mutex<()> = Mutex::new(());
 
-fn data_centric_saves<F: Sample>(form: &str) {
+fn data_centric_saves<F: AddressForm>(form: &str) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let addresses = addresses();
-    for choice in [Choice::Uniform, Choice::Skewed] {
+    for choice in [AddressDistribution::Uniform, AddressDistribution::Skewed] {
         let baseline = count::<F>(&addresses, choice, EngineOptions::operation_centric());
         let counters = count::<F>(
             &addresses,
@@ -184,5 +188,5 @@ fn data_centric_saves_walks_and_locks_of_words() {
 
 #[test]
 fn data_centric_saves_walks_and_locks_of_bytes() {
-    data_centric_saves::<Bytes>("bytes");
+    data_centric_saves::<ByteStrings>("bytes");
 }

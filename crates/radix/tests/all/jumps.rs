@@ -1,7 +1,7 @@
 //! Walks that jump, over keys that begin alike.
 
-use nearfield_core::{Batch, Bytes, OrderedIndex};
-use nearfield_radix::{Combine, Counters, EngineOptions, Radix};
+use nearfield_core::{Batch, ByteStrings, OrderedIndex};
+use nearfield_radix::{Combine, EngineOptions, RadixCounters, RadixIndex};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 const BATCH: usize = 64;
 
 /// Returns the number of nodes that a get passes, on average.
-fn nodes_of_a_get(index: &Radix<Bytes>, keys: &[Vec<u8>]) -> f64 {
-    let mut counters = Counters::default();
+fn nodes_of_a_get(index: &RadixIndex<ByteStrings>, keys: &[Vec<u8>]) -> f64 {
+    let mut counters = RadixCounters::default();
     for keys in keys.chunks(BATCH) {
-        let mut batch = Batch::<Bytes>::new();
+        let mut batch = Batch::<ByteStrings>::new();
         for key in keys {
             batch.get(key);
         }
@@ -45,8 +45,8 @@ fn gets_of_keys_that_begin_alike_pass_few_nodes() {
             sorted
         };
         keys.shuffle(&mut SmallRng::seed_from_u64(1));
-        let index = Radix::<Bytes>::new().expect("address space");
-        let mut batch = Batch::<Bytes>::new();
+        let index = RadixIndex::<ByteStrings>::new().expect("address space");
+        let mut batch = Batch::<ByteStrings>::new();
         for keys in keys.chunks(BATCH) {
             batch.clear();
             for key in keys {
@@ -55,12 +55,14 @@ fn gets_of_keys_that_begin_alike_pass_few_nodes() {
             index.execute(&mut batch).expect("inserts");
         }
         index.check_invariants();
-        let in_order = Radix::<Bytes>::new().expect("address space");
+        let in_order = RadixIndex::<ByteStrings>::new().expect("address space");
         for key in &sorted {
             in_order.insert(key, b"value").expect("insert");
         }
         in_order.check_invariants();
-        let built = Radix::<Bytes>::from_sorted(sorted.iter().map(|key| (&key[..], &b"value"[..])));
+        let built = RadixIndex::<ByteStrings>::from_sorted(
+            sorted.iter().map(|key| (&key[..], &b"value"[..])),
+        );
         let built = built.expect("keys in order");
         built.check_invariants();
         for (how, index) in [
@@ -100,7 +102,7 @@ fn jumps_follow_changes_of_how_keys_begin() {
     ];
     for seed in 0..6 {
         let mut rng = SmallRng::seed_from_u64(seed);
-        let index = Radix::<Bytes>::new().expect("address space");
+        let index = RadixIndex::<ByteStrings>::new().expect("address space");
         if seed % 2 == 1 {
             index.set_options(EngineOptions {
                 combine: Combine::Always,
@@ -108,7 +110,7 @@ fn jumps_follow_changes_of_how_keys_begin() {
             });
         }
         let mut model = BTreeMap::new();
-        let mut batch = Batch::<Bytes>::new();
+        let mut batch = Batch::<ByteStrings>::new();
         for round in 0..120_u32 {
             let mut families = FAMILIES.to_vec();
             families.shuffle(&mut rng);

@@ -1,8 +1,11 @@
 //! Bad input and too little memory: a refused operation gets its reason and changes nothing, and
 //! the index continues.
 
-use nearfield_core::{Batch, Bytes, Error, Form, MAX_KEY_BYTES, OrderedIndex, Outcome, Words};
-use nearfield_radix::{EngineOptions, Radix, RadixForm};
+use nearfield_core::{
+    Batch, ByteStrings, EntryForm, MAX_KEY_BYTES, OperationError, OperationOutcome, OrderedIndex,
+    Words,
+};
+use nearfield_radix::{EngineOptions, RadixForm, RadixIndex};
 use std::collections::BTreeMap;
 
 const MIB: usize = 1 << 20;
@@ -22,13 +25,13 @@ fn wait_until(mut done: impl FnMut() -> bool) -> bool {
     false
 }
 
-fn limited<F: RadixForm>() -> Radix<F> {
-    Radix::with_memory_limit(2 * MIB).expect("an empty index fits into 2 MiB")
+fn limited<F: RadixForm>() -> RadixIndex<F> {
+    RadixIndex::with_memory_limit(2 * MIB).expect("an empty index fits into 2 MiB")
 }
 
 #[test]
 fn a_key_of_64_kib_is_taken_and_a_longer_one_refused() {
-    let index = Radix::<Bytes>::new().expect("address space");
+    let index = RadixIndex::<ByteStrings>::new().expect("address space");
     let (fits, long) = (vec![b'k'; MAX_KEY_BYTES], vec![b'k'; MAX_KEY_BYTES + 1]);
     // A key that ends where the longest has its last byte creates the deepest possible node.
     let short = &fits[..MAX_KEY_BYTES - 1];
@@ -38,8 +41,8 @@ fn a_key_of_64_kib_is_taken_and_a_longer_one_refused() {
     assert_eq!(index.get(&fits), Ok(Some(b"1".to_vec())));
     assert_eq!(index.get(short), Ok(Some(b"0".to_vec())));
 
-    let refused = Error::KeyTooLong {
-        start: Error::shorten(&long),
+    let refused = OperationError::KeyTooLong {
+        start: OperationError::shorten(&long),
         length: MAX_KEY_BYTES + 1,
         limit: MAX_KEY_BYTES,
     };
@@ -47,9 +50,12 @@ fn a_key_of_64_kib_is_taken_and_a_longer_one_refused() {
     assert_eq!(index.insert(&long, b"2"), Err(refused.clone()));
     assert_eq!(index.update(&long, None, b"2"), Err(refused.clone()));
     assert_eq!(index.remove(&long), Err(refused.clone()));
-    assert_eq!(Bytes::lend(&index, &long).map(|_| ()), Err(refused.clone()));
+    assert_eq!(
+        ByteStrings::lend(&index, &long).map(|_| ()),
+        Err(refused.clone())
+    );
 
-    let mut batch = Batch::<Bytes>::new();
+    let mut batch = Batch::<ByteStrings>::new();
     let before = batch.get(&fits);
     let refusals = [
         batch.insert(&long, b"2"),
@@ -63,12 +69,24 @@ fn a_key_of_64_kib_is_taken_and_a_longer_one_refused() {
     index
         .execute(&mut batch)
         .expect("the batch as such is good");
-    assert_eq!(batch.outcome(before), Outcome::Value(Some(&b"1"[..])));
+    assert_eq!(
+        batch.outcome(before),
+        OperationOutcome::Value(Some(&b"1"[..]))
+    );
     for position in refusals {
-        assert_eq!(batch.outcome(position), Outcome::Failed(refused.clone()));
+        assert_eq!(
+            batch.outcome(position),
+            OperationOutcome::Failed(refused.clone())
+        );
     }
-    assert_eq!(batch.outcome(inserted), Outcome::Value(Some(&b"1"[..])));
-    assert_eq!(batch.outcome(after), Outcome::Value(Some(&b"3"[..])));
+    assert_eq!(
+        batch.outcome(inserted),
+        OperationOutcome::Value(Some(&b"1"[..]))
+    );
+    assert_eq!(
+        batch.outcome(after),
+        OperationOutcome::Value(Some(&b"3"[..]))
+    );
     assert_eq!(index.len(), 2);
     index.check_invariants();
     assert_eq!(index.remove(&fits), Ok(Some(b"3".to_vec())));
@@ -78,7 +96,7 @@ fn a_key_of_64_kib_is_taken_and_a_longer_one_refused() {
 
 #[test]
 fn an_empty_batch_is_executed() {
-    let index = Radix::<Bytes>::new().expect("address space");
+    let index = RadixIndex::<ByteStrings>::new().expect("address space");
     let mut batch = Batch::new();
     assert_eq!(index.execute(&mut batch), Ok(()));
     assert!(batch.is_empty() && index.is_empty());
@@ -87,27 +105,27 @@ fn an_empty_batch_is_executed() {
 #[test]
 fn a_batch_that_is_too_large_is_refused_as_a_whole() {
     const LIMIT: usize = 1 << 24;
-    let index = Radix::<Words>::new().expect("address space");
+    let index = RadixIndex::<Words>::new().expect("address space");
     let mut batch = Batch::with_capacity(LIMIT + 1);
     for _ in 0..=LIMIT {
         batch.insert(7, 7);
     }
-    let error = Error::BatchTooLarge {
+    let error = OperationError::BatchTooLarge {
         size: LIMIT + 1,
         unit: "operations",
         limit: LIMIT,
     };
     assert_eq!(index.execute(&mut batch), Err(error));
-    assert_eq!(batch.outcome(0), Outcome::Pending);
+    assert_eq!(batch.outcome(0), OperationOutcome::Pending);
     assert!(index.is_empty(), "a part of the batch was executed");
 }
 
 /// Form-specific entries: the i-th key, spread over the key space, and a value that identifies i.
-trait Numbered: RadixForm {
+trait NumberedEntryForm: RadixForm {
     fn numbered(i: u64) -> (Self::OwnedKey, Self::OwnedValue);
 }
 
-impl Numbered for Words {
+impl NumberedEntryForm for Words {
     fn numbered(i: u64) -> (u64, u64) {
         // Runs of 100 keys under one prefix, so that nodes grow up to dense ones.
         (
@@ -117,7 +135,7 @@ impl Numbered for Words {
     }
 }
 
-impl Numbered for Bytes {
+impl NumberedEntryForm for ByteStrings {
     fn numbered(i: u64) -> (Vec<u8>, Vec<u8>) {
         let key = i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
         // Some values are stored within the leaf region, some outside.
@@ -126,9 +144,9 @@ impl Numbered for Bytes {
     }
 }
 
-type Model<F> = BTreeMap<<F as Form>::OwnedKey, <F as Form>::OwnedValue>;
+type Model<F> = BTreeMap<<F as EntryForm>::OwnedKey, <F as EntryForm>::OwnedValue>;
 
-fn assert_holds<F: RadixForm>(index: &Radix<F>, model: &Model<F>) {
+fn assert_holds<F: RadixForm>(index: &RadixIndex<F>, model: &Model<F>) {
     index.check_invariants();
     assert_eq!(index.len(), model.len());
     for (key, value) in model {
@@ -137,7 +155,7 @@ fn assert_holds<F: RadixForm>(index: &Radix<F>, model: &Model<F>) {
 }
 
 /// Removes entries until half are left, and then inserts some that were refused.
-fn recovers<F: Numbered>(index: &Radix<F>, mut model: Model<F>, refused: u64) {
+fn recovers<F: NumberedEntryForm>(index: &RadixIndex<F>, mut model: Model<F>, refused: u64) {
     let keys: Vec<_> = model.keys().cloned().collect();
     for key in keys.iter().step_by(2) {
         assert_eq!(
@@ -159,7 +177,7 @@ fn recovers<F: Numbered>(index: &Radix<F>, mut model: Model<F>, refused: u64) {
     assert_holds(index, &Model::<F>::new());
 }
 
-fn single_inserts_meet_the_limit<F: Numbered>() {
+fn single_inserts_meet_the_limit<F: NumberedEntryForm>() {
     let index = limited::<F>();
     let mut model = Model::<F>::new();
     let mut failed = Vec::new();
@@ -170,7 +188,7 @@ fn single_inserts_meet_the_limit<F: Numbered>() {
                 assert_eq!(before, None);
                 model.insert(key, value);
             }
-            Err(Error::OutOfMemory { .. }) => failed.push(key),
+            Err(OperationError::OutOfMemory { .. }) => failed.push(key),
             Err(error) => panic!("{error}"),
         }
         if failed.len() == 50 {
@@ -198,7 +216,7 @@ fn single_inserts_of_words_meet_the_limit() {
 
 #[test]
 fn single_inserts_of_bytes_meet_the_limit() {
-    single_inserts_meet_the_limit::<Bytes>();
+    single_inserts_meet_the_limit::<ByteStrings>();
 }
 
 /// One operation on a key.
@@ -211,7 +229,7 @@ enum Act<V> {
 }
 
 /// Returns the operations on the i-th key: most of them depend on earlier ones.
-fn acts<F: Numbered>(i: u64) -> Vec<Act<F::OwnedValue>> {
+fn acts<F: NumberedEntryForm>(i: u64) -> Vec<Act<F::OwnedValue>> {
     let (first, second) = (F::numbered(i).1, F::numbered(i + 7).1);
     let mut acts = vec![
         Act::Get,
@@ -227,7 +245,7 @@ fn acts<F: Numbered>(i: u64) -> Vec<Act<F::OwnedValue>> {
     acts
 }
 
-fn add<F: Numbered>(batch: &mut Batch<F>, key: &F::OwnedKey, act: &Act<F::OwnedValue>) {
+fn add<F: NumberedEntryForm>(batch: &mut Batch<F>, key: &F::OwnedKey, act: &Act<F::OwnedValue>) {
     let key = F::key(key);
     match act {
         Act::Get => batch.get(key),
@@ -240,7 +258,7 @@ fn add<F: Numbered>(batch: &mut Batch<F>, key: &F::OwnedKey, act: &Act<F::OwnedV
 }
 
 /// Applies an operation that has not failed to the model; returns its outcome.
-fn apply<F: Numbered>(
+fn apply<F: NumberedEntryForm>(
     model: &mut Model<F>,
     key: F::OwnedKey,
     act: Act<F::OwnedValue>,
@@ -263,7 +281,7 @@ fn apply<F: Numbered>(
 
 /// Executes batches until memory is exhausted for many operations. The others must have the
 /// outcomes, and leave the entries, that they would without the failed ones.
-fn batches_meet_the_limit<F: Numbered>(options: EngineOptions) {
+fn batches_meet_the_limit<F: NumberedEntryForm>(options: EngineOptions) {
     let index = limited::<F>();
     index.set_options(options);
     let mut model = Model::<F>::new();
@@ -286,12 +304,14 @@ fn batches_meet_the_limit<F: Numbered>(options: EngineOptions) {
         for (position, (key, act)) in added.into_iter().enumerate() {
             let shown = format!("{key:?} {act:?}");
             let outcome = match batch.outcome(position) {
-                Outcome::Failed(Error::OutOfMemory { .. }) => {
+                OperationOutcome::Failed(OperationError::OutOfMemory { .. }) => {
                     failed += 1;
                     continue;
                 }
-                Outcome::Updated { applied, before } => (Some(applied), before.map(F::own_value)),
-                Outcome::Value(before) => (None, before.map(F::own_value)),
+                OperationOutcome::Updated { applied, before } => {
+                    (Some(applied), before.map(F::own_value))
+                }
+                OperationOutcome::Value(before) => (None, before.map(F::own_value)),
                 outcome => panic!("{shown}: {outcome:?}"),
             };
             assert_eq!(outcome, apply::<F>(&mut model, key, act), "{shown}");
@@ -316,9 +336,9 @@ fn batches_of_words_meet_the_limit() {
 
 #[test]
 fn batches_of_bytes_meet_the_limit() {
-    batches_meet_the_limit::<Bytes>(EngineOptions::default());
-    batches_meet_the_limit::<Bytes>(EngineOptions::operation_centric());
-    batches_meet_the_limit::<Bytes>(EngineOptions::data_centric(0));
+    batches_meet_the_limit::<ByteStrings>(EngineOptions::default());
+    batches_meet_the_limit::<ByteStrings>(EngineOptions::operation_centric());
+    batches_meet_the_limit::<ByteStrings>(EngineOptions::data_centric(0));
 }
 
 /// Without memory, an underfull node stays. A node below it that becomes empty must still be
@@ -333,7 +353,7 @@ fn an_empty_node_goes_though_one_above_cannot_shrink() {
             batch.insert(key, key);
         }
         index.execute(&mut batch).expect("execute");
-        (0..batch.len()).any(|at| matches!(batch.outcome(at), Outcome::Failed(_)))
+        (0..batch.len()).any(|at| matches!(batch.outcome(at), OperationOutcome::Failed(_)))
     };
     // A node of eight leaves and a node of six leaves, under the first byte 1. They are built at
     // once, so that no smaller node was ever created whose memory could be reused.
@@ -355,16 +375,16 @@ fn an_empty_node_goes_though_one_above_cannot_shrink() {
 /// Overwriting takes a new record before the old one is free: a failure must leave the old one.
 #[test]
 fn a_value_that_cannot_be_replaced_stays() {
-    let index = limited::<Bytes>();
+    let index = limited::<ByteStrings>();
     index.insert(b"key", b"old").expect("insert");
     let huge = vec![0; 4 * MIB];
     for _ in 0..3 {
         assert!(matches!(
             index.insert(b"key", &huge),
-            Err(Error::OutOfMemory { .. })
+            Err(OperationError::OutOfMemory { .. })
         ));
         let update = index.update(b"key", Some(b"old"), &huge);
-        assert!(matches!(update, Err(Error::OutOfMemory { .. })));
+        assert!(matches!(update, Err(OperationError::OutOfMemory { .. })));
     }
     assert_eq!(index.get(b"key"), Ok(Some(b"old".to_vec())));
     assert_eq!(
@@ -377,15 +397,15 @@ fn a_value_that_cannot_be_replaced_stays() {
 #[test]
 fn an_index_that_has_no_room_for_its_root_is_refused() {
     assert!(matches!(
-        Radix::<Words>::with_memory_limit(0),
-        Err(Error::OutOfMemory { .. })
+        RadixIndex::<Words>::with_memory_limit(0),
+        Err(OperationError::OutOfMemory { .. })
     ));
 }
 
 /// Values near the greatest length within a record, and values of several MiB.
 #[test]
 fn values_of_every_length_are_freed() {
-    let index = Radix::<Bytes>::new().expect("address space");
+    let index = RadixIndex::<ByteStrings>::new().expect("address space");
     index.insert(b"neighbour", b"stays").expect("insert");
     // A block that a long neighbour divides is created with room for more entries.
     index.insert(b"key", &[0; 1000]).expect("insert");
@@ -425,14 +445,14 @@ fn values_of_every_length_are_freed() {
 /// Memory outside the regions counts towards the limit, and removing a value makes room.
 #[test]
 fn large_values_make_room_for_others() {
-    let index = limited::<Bytes>();
+    let index = limited::<ByteStrings>();
     for round in 0..20u8 {
         let value = vec![round; MIB + MIB / 2];
         let inserted = || index.insert(b"key", &value) == Ok(None);
         assert!(wait_until(inserted), "no room in round {round}");
         assert!(matches!(
             index.insert(b"other", &value),
-            Err(Error::OutOfMemory { .. })
+            Err(OperationError::OutOfMemory { .. })
         ));
         assert_eq!(index.remove(b"key"), Ok(Some(value)));
     }

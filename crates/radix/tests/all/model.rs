@@ -1,7 +1,7 @@
 //! The model test of the tree, with engine options switched at random between batches.
 
-use nearfield_core::{Bytes, Words};
-use nearfield_radix::{Combine, EngineOptions, Radix, RadixForm};
+use nearfield_core::{ByteStrings, Words};
+use nearfield_radix::{Combine, EngineOptions, RadixForm, RadixIndex};
 use nearfield_testkit::model;
 
 /// Options drawn from a random number: each technique on or off.
@@ -21,8 +21,8 @@ fn options(random: u64) -> EngineOptions {
     }
 }
 
-fn new<F: RadixForm>(_seed: u64) -> Radix<F> {
-    Radix::new().expect("address space")
+fn new<F: RadixForm>(_seed: u64) -> RadixIndex<F> {
+    RadixIndex::new().expect("address space")
 }
 
 #[test]
@@ -32,5 +32,7 @@ fn words() {
 
 #[test]
 fn bytes() {
-    model::check_with::<Bytes, _>(150, new, |index, random| index.set_options(options(random)));
+    model::check_with::<ByteStrings, _>(150, new, |index, random| {
+        index.set_options(options(random))
+    });
 }

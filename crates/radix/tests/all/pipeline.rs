@@ -1,9 +1,11 @@
 //! Streams of batches give the same results as their batches one by one, in order, with any number
 //! of workers, and end when they should.
 
-use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex, Outcome, Words};
-use nearfield_radix::{Combine, EngineOptions, Radix, RadixForm};
-use nearfield_testkit::keys::{self, Random, Sample};
+use nearfield_core::{
+    Batch, ByteStrings, OperationError, OperationOutcome, OrderedIndex, ScanDirection, Words,
+};
+use nearfield_radix::{Combine, EngineOptions, RadixForm, RadixIndex};
+use nearfield_testkit::keys::{self, Random, SampleForm};
 use nearfield_testkit::model::Reference;
 use std::ops::{Bound, ControlFlow};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,19 +27,19 @@ impl Dice {
 }
 
 /// The source of batches.
-struct Source<F: Sample> {
+struct RandomBatchSource<F: SampleForm> {
     dice: Dice,
     random: Random,
     keys: Vec<F::OwnedKey>,
     values: Vec<F::OwnedValue>,
 }
 
-impl<F: Sample> Source<F> {
+impl<F: SampleForm> RandomBatchSource<F> {
     fn new(seed: u64) -> Self {
         let mut random = keys::random(seed);
         let kind = F::KINDS[seed as usize % F::KINDS.len()];
         let count = [20, 300, 4000][Dice(seed).below(3)];
-        Source {
+        RandomBatchSource {
             dice: Dice(seed),
             keys: F::keys(kind, count, &mut random),
             values: (0..4).map(|_| F::any_value(&mut random)).collect(),
@@ -81,7 +83,7 @@ impl<F: Sample> Source<F> {
         let value = F::value(&self.values[dice.below(4)]);
         if ordered && dice.below(20) == 0 {
             let other = F::key(&self.keys[dice.below(self.keys.len())]);
-            let direction = [Direction::Ascending, Direction::Descending][dice.below(2)];
+            let direction = [ScanDirection::Ascending, ScanDirection::Descending][dice.below(2)];
             match dice.below(3) {
                 0 => batch.predecessor(key),
                 1 => batch.successor(key),
@@ -101,10 +103,10 @@ impl<F: Sample> Source<F> {
 }
 
 /// Streams random batches through an index and executes them one by one on a `BTreeMap`.
-fn equals_one_by_one<F: Sample + RadixForm>(seed: u64) {
-    let mut source = Source::<F>::new(seed);
+fn equals_one_by_one<F: SampleForm + RadixForm>(seed: u64) {
+    let mut source = RandomBatchSource::<F>::new(seed);
     let workers = WORKERS[source.dice.below(3)];
-    let index = Radix::new().expect("address space");
+    let index = RadixIndex::new().expect("address space");
     index.set_options(source.options());
     let reference = Reference::new();
     let batches: Vec<Batch<F>> = (0..12).map(|_| source.batch()).collect();
@@ -136,11 +138,11 @@ fn streams_of_words_equal_batches_one_by_one() {
 
 #[test]
 fn streams_of_bytes_equal_batches_one_by_one() {
-    (0..300).for_each(equals_one_by_one::<Bytes>);
+    (0..300).for_each(equals_one_by_one::<ByteStrings>);
 }
 
-fn new() -> Radix<Words> {
-    Radix::new().expect("address space")
+fn new() -> RadixIndex<Words> {
+    RadixIndex::new().expect("address space")
 }
 
 /// Sets 4000 keys to a value.
@@ -178,7 +180,10 @@ fn batches_may_go_round() {
         index.execute_stream(workers, batches, |batch, _| {
             let before = count.checked_sub(1);
             let applied = true;
-            assert_eq!(batch.outcome(0), Outcome::Updated { applied, before });
+            assert_eq!(
+                batch.outcome(0),
+                OperationOutcome::Updated { applied, before }
+            );
             count += 1;
             let _ = back.send(batch);
             ControlFlow::Continue(())
@@ -197,10 +202,10 @@ fn a_batch_that_is_too_large_is_refused_alone() {
     let index = new();
     let mut results = Vec::new();
     index.execute_stream(2, [inserts(1), large, inserts(2)], |batch, result| {
-        results.push((result, batch.outcome(0) == Outcome::Pending));
+        results.push((result, batch.outcome(0) == OperationOutcome::Pending));
         ControlFlow::Continue(())
     });
-    let error = Error::BatchTooLarge {
+    let error = OperationError::BatchTooLarge {
         size: LIMIT + 1,
         unit: "operations",
         limit: LIMIT,

@@ -1,8 +1,8 @@
 //! Memory reclamation when no thread can reach the memory any more.
 
 use crossbeam_epoch::pin;
-use nearfield_core::{Bytes, OrderedIndex};
-use nearfield_radix::{EngineOptions, Radix};
+use nearfield_core::{ByteStrings, OrderedIndex};
+use nearfield_radix::{EngineOptions, RadixIndex};
 use std::sync::mpsc::channel;
 
 /// Number of pins of a thread between two at which it frees memory that others have left.
@@ -12,7 +12,7 @@ const PINS_BETWEEN: usize = 128;
 const STACK_BYTES: usize = 256 << 10;
 
 fn a_thread_ends(options: EngineOptions) {
-    let index = Radix::<Bytes>::new().expect("address space");
+    let index = RadixIndex::<ByteStrings>::new().expect("address space");
     index.set_options(options);
     let held = pin();
     let writes = || {

@@ -1,29 +1,29 @@
 //! The reads and changes that the engine reports to a probe agree with the nodes of the tree.
 
-use nearfield_core::{Batch, Bytes, Error, OrderedIndex, Words};
-use nearfield_radix::{Probe, Radix, RadixForm, Visit, Visited};
-use nearfield_testkit::keys::{self, Sample};
+use nearfield_core::{Batch, ByteStrings, OperationError, OrderedIndex, Words};
+use nearfield_radix::{RadixForm, RadixIndex, RadixNodeVisit, RadixProbe, VisitedNodeKind};
+use nearfield_testkit::keys::{self, SampleForm};
 use nearfield_testkit::model;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 /// The existing nodes according to the reports: addresses and bytes.
 #[derive(Debug, Default)]
-struct Shadow {
+struct ReportedNodes {
     nodes: BTreeMap<usize, u32>,
     visited: BTreeSet<usize>,
-    last: Option<Visit>,
+    last: Option<RadixNodeVisit>,
     /// The place to which the key of the last operation moved, if it moved.
     moved: Option<(usize, usize)>,
     /// True if reports of removed nodes are ignored. A test must detect that.
     is_deaf: bool,
 }
 
-impl Probe for Shadow {
+impl RadixProbe for ReportedNodes {
     fn operation(&mut self, _: usize) {
         (self.last, self.moved) = (None, None);
     }
-    fn node(&mut self, visit: Visit) {
+    fn node(&mut self, visit: RadixNodeVisit) {
         if self.nodes.is_empty() {
             // The root exists from the beginning.
             self.nodes.insert(visit.address, visit.bytes);
@@ -65,17 +65,17 @@ impl Probe for Shadow {
 }
 
 /// An index whose every batch is recorded.
-struct Recorded<F: RadixForm>(Mutex<(Radix<F>, Shadow)>);
+struct BatchRecordingIndex<F: RadixForm>(Mutex<(RadixIndex<F>, ReportedNodes)>);
 
-impl<F: RadixForm> Recorded<F> {
+impl<F: RadixForm> BatchRecordingIndex<F> {
     fn new() -> Self {
-        let index = Radix::new().expect("address space");
-        Recorded(Mutex::new((index, Shadow::default())))
+        let index = RadixIndex::new().expect("address space");
+        BatchRecordingIndex(Mutex::new((index, ReportedNodes::default())))
     }
 }
 
-impl<F: RadixForm> OrderedIndex<F> for Recorded<F> {
-    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+impl<F: RadixForm> OrderedIndex<F> for BatchRecordingIndex<F> {
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), OperationError> {
         let (index, shadow) = &mut *self.0.lock().expect("one thread");
         index.execute_recorded(batch, shadow)
     }
@@ -91,19 +91,19 @@ impl<F: RadixForm> OrderedIndex<F> for Recorded<F> {
 
 #[test]
 fn answers_are_those_of_a_model() {
-    model::check::<Words, _>(40, |_| Recorded::new());
-    model::check::<Bytes, _>(40, |_| Recorded::new());
+    model::check::<Words, _>(40, |_| BatchRecordingIndex::new());
+    model::check::<ByteStrings, _>(40, |_| BatchRecordingIndex::new());
 }
 
 /// Inserts keys, updates some, removes most and inserts again. Returns true if the existing nodes
 /// according to the reports are those that gets of all keys visit.
-fn agrees<F: Sample + RadixForm>(kind: F::Kind, seed: u64, is_deaf: bool) -> bool {
+fn agrees<F: SampleForm + RadixForm>(kind: F::Kind, seed: u64, is_deaf: bool) -> bool {
     let mut random = keys::random(seed);
     let keys: Vec<F::OwnedKey> = F::keys(kind, 3000, &mut random).into_iter().collect();
-    let mut index = Radix::<F>::new().expect("address space");
-    let mut shadow = Shadow {
+    let mut index = RadixIndex::<F>::new().expect("address space");
+    let mut shadow = ReportedNodes {
         is_deaf,
-        ..Shadow::default()
+        ..ReportedNodes::default()
     };
     let mut present = BTreeSet::new();
     for (round, chunk) in keys.chunks(100).enumerate() {
@@ -145,22 +145,22 @@ fn nodes_come_and_go_as_reported() {
     for (seed, &kind) in Words::KINDS.iter().enumerate() {
         assert!(agrees::<Words>(kind, seed as u64, false), "{kind:?}");
     }
-    for (seed, &kind) in Bytes::KINDS.iter().enumerate() {
-        assert!(agrees::<Bytes>(kind, seed as u64, false), "{kind:?}");
+    for (seed, &kind) in ByteStrings::KINDS.iter().enumerate() {
+        assert!(agrees::<ByteStrings>(kind, seed as u64, false), "{kind:?}");
     }
 }
 
 #[test]
 fn canary_nodes_that_go_unheard_are_found() {
     assert!(!agrees::<Words>(Words::KINDS[0], 0, true));
-    assert!(!agrees::<Bytes>(Bytes::KINDS[0], 0, true));
+    assert!(!agrees::<ByteStrings>(ByteStrings::KINDS[0], 0, true));
 }
 
 /// A key that moves is found at the reported place.
 #[test]
 fn a_moved_key_lies_where_it_was_said() {
-    let mut index = Radix::<Words>::new().expect("address space");
-    let mut shadow = Shadow::default();
+    let mut index = RadixIndex::<Words>::new().expect("address space");
+    let mut shadow = ReportedNodes::default();
     let mut moves = 0;
     for number in 0..5000_u64 {
         let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -176,7 +176,7 @@ fn a_moved_key_lies_where_it_was_said() {
             .execute_recorded(&mut batch, &mut shadow)
             .expect("a batch");
         let last = shadow.last.expect("a walk");
-        assert_eq!(last.kind, Visited::Leaf);
+        assert_eq!(last.kind, VisitedNodeKind::Leaf);
         if let Some((target, parent)) = moved {
             assert_eq!(target, last.address);
             assert!(shadow.nodes.contains_key(&parent));
@@ -188,9 +188,9 @@ fn a_moved_key_lies_where_it_was_said() {
 
 /// The bytes that each operation has written.
 #[derive(Default)]
-struct Written(Vec<u32>);
+struct WrittenBytesProbe(Vec<u32>);
 
-impl Probe for Written {
+impl RadixProbe for WrittenBytesProbe {
     fn operation(&mut self, _: usize) {
         self.0.push(0);
     }
@@ -203,15 +203,15 @@ impl Probe for Written {
 /// nothing.
 #[test]
 fn an_update_writes_its_value() {
-    let mut index = Radix::<Bytes>::new().expect("address space");
+    let mut index = RadixIndex::<ByteStrings>::new().expect("address space");
     for number in 0..100_u8 {
         index.insert(&[number, 7], &[0; 8]).expect("insert");
     }
-    let mut batch = Batch::<Bytes>::new();
+    let mut batch = Batch::<ByteStrings>::new();
     for _ in 0..2 {
         batch.insert(&[9, 7], &[1; 8]);
     }
-    let mut written = Written::default();
+    let mut written = WrittenBytesProbe::default();
     let done = index.execute_recorded(&mut batch, &mut written);
     done.expect("a batch");
     assert_eq!(written.0, [8, 0]);

@@ -1,7 +1,7 @@
 //! Insertions in ascending order: many at once, at the right end and between other keys.
 
-use nearfield_core::{Batch, Bytes, OrderedIndex, Words};
-use nearfield_radix::{Radix, RadixForm};
+use nearfield_core::{Batch, ByteStrings, OrderedIndex, Words};
+use nearfield_radix::{RadixForm, RadixIndex};
 use std::collections::BTreeMap;
 
 /// Inserts numbers in ascending order, in batches, among existing keys. Then all entries equal
@@ -11,11 +11,11 @@ fn check<F: RadixForm>(
     batches: impl Iterator<Item = Vec<u64>>,
     key: impl Fn(u64) -> F::OwnedKey,
     value: impl Fn(u64) -> F::OwnedValue,
-) -> Radix<F>
+) -> RadixIndex<F>
 where
     F::OwnedKey: Clone,
 {
-    let index = Radix::<F>::new().expect("address space");
+    let index = RadixIndex::<F>::new().expect("address space");
     let mut model = BTreeMap::new();
     for &number in before {
         let (key, value) = (key(number), value(number));
@@ -79,7 +79,7 @@ fn words_at_the_right_end() {
 #[test]
 fn byte_strings_at_the_right_end() {
     for (size, apart) in [(4, 1), (300, 1), (4096, 1), (1000, 1000)] {
-        check::<Bytes>(&[], batches(10_000, size, apart), digits, short);
+        check::<ByteStrings>(&[], batches(10_000, size, apart), digits, short);
     }
 }
 
@@ -93,37 +93,37 @@ fn runs_among_other_keys() {
             |number| number,
             |number| number,
         );
-        check::<Bytes>(&before, batches(10_000, size, 3), digits, short);
+        check::<ByteStrings>(&before, batches(10_000, size, 3), digits, short);
         // Repeated: all keys exist the second time.
         let twice = batches(5000, size, 2).chain(batches(5000, size, 2));
-        check::<Bytes>(&before, twice, digits, short);
+        check::<ByteStrings>(&before, twice, digits, short);
     }
 }
 
 #[test]
 fn keys_that_begin_others() {
     let key = |number: u64| vec![b'a'; number as usize];
-    check::<Bytes>(&[], batches(200, 50, 1), key, short);
-    check::<Bytes>(&[3, 60, 199], batches(200, 200, 1), key, short);
+    check::<ByteStrings>(&[], batches(200, 50, 1), key, short);
+    check::<ByteStrings>(&[3, 60, 199], batches(200, 200, 1), key, short);
 }
 
 #[test]
 fn large_values_and_a_path_that_forks() {
     let value = |number: u64| vec![7; (number % 5 * 400) as usize];
-    check::<Bytes>(&[], batches(2000, 300, 1), digits, value);
+    check::<ByteStrings>(&[], batches(2000, 300, 1), digits, value);
     // Keys that differ from the run's in bytes that the path to it skips.
     let key = |number: u64| match number % 1000 {
         0 => format!("0000{number:016}x").into_bytes(),
         _ => format!("00000000{number:012}").into_bytes(),
     };
     let run = (5001..5600).collect::<Vec<_>>();
-    check::<Bytes>(&[1000, 5001, 5002, 7000], [run].into_iter(), key, value);
+    check::<ByteStrings>(&[1000, 5001, 5002, 7000], [run].into_iter(), key, value);
 }
 
 /// Ascending keys fill their leaves.
 #[test]
 fn leaves_are_full() {
-    let ascending = check::<Bytes>(&[], batches(20_000, 1000, 1), digits, |_| vec![0; 8]);
+    let ascending = check::<ByteStrings>(&[], batches(20_000, 1000, 1), digits, |_| vec![0; 8]);
     let per_key = ascending.memory().total_bytes() as f64 / 20_000.0;
     assert!(per_key < 32.0, "{per_key} bytes a key");
     let dense = check::<Words>(

@@ -2,7 +2,7 @@
 //! inserted again, and their nodes grow, shrink and become dense, by one thread or by several.
 
 use nearfield_core::{Batch, OrderedIndex, Words};
-use nearfield_radix::{Counters, EngineOptions, Radix};
+use nearfield_radix::{EngineOptions, RadixCounters, RadixIndex};
 use std::collections::BTreeMap;
 
 /// Returns keys that differ in the last byte, so that their node may become dense, or in the one
@@ -19,11 +19,11 @@ const HOT: std::ops::Range<u64> = 100..104;
 
 /// Reads, writes, removes and inserts hot keys in one batch, and compares with the model.
 fn check_hot(
-    index: &Radix<Words>,
+    index: &RadixIndex<Words>,
     model: &mut BTreeMap<u64, u64>,
     round: u64,
     dense: bool,
-) -> Counters {
+) -> RadixCounters {
     let mut batch = Batch::new();
     let mut expected = Vec::new();
     for number in HOT {
@@ -36,7 +36,7 @@ fn check_hot(
         }
         expected.push((batch.get(key), model.get(&key).copied()));
     }
-    let mut counters = Counters::default();
+    let mut counters = RadixCounters::default();
     index
         .execute_counted(&mut batch, &mut counters)
         .expect("batch");
@@ -56,7 +56,7 @@ fn hot_keys_are_found_while_their_nodes_change() {
         },
     ] {
         for dense in [false, true] {
-            let index = Radix::<Words>::new().expect("address space");
+            let index = RadixIndex::<Words>::new().expect("address space");
             index.set_options(options);
             let mut model = BTreeMap::new();
             let mut hits = 0;
@@ -95,7 +95,7 @@ fn hot_keys_are_found_while_their_nodes_change() {
 #[test]
 fn threads_find_their_hot_keys() {
     for dense in [false, true] {
-        let index = &Radix::<Words>::new().expect("address space");
+        let index = &RadixIndex::<Words>::new().expect("address space");
         index.set_options(EngineOptions::data_centric(1 << 12));
         std::thread::scope(|scope| {
             for thread in 0..4 {
@@ -110,7 +110,7 @@ fn threads_find_their_hot_keys() {
     }
 }
 
-fn own_keys_stay_right(index: &Radix<Words>, thread: u64, dense: bool) {
+fn own_keys_stay_right(index: &RadixIndex<Words>, thread: u64, dense: bool) {
     let mut model = BTreeMap::new();
     for round in 0..1500 {
         let mut batch = Batch::new();
@@ -141,7 +141,7 @@ fn own_keys_stay_right(index: &Radix<Words>, thread: u64, dense: bool) {
 
 #[test]
 fn a_hot_set_is_found_by_shortcuts() {
-    let index = Radix::<Words>::new().expect("address space");
+    let index = RadixIndex::<Words>::new().expect("address space");
     for number in 0..10_000u64 {
         index
             .insert(number.wrapping_mul(0x9e37_79b9_7f4a_7c15), number)
@@ -149,13 +149,13 @@ fn a_hot_set_is_found_by_shortcuts() {
     }
     index.set_options(EngineOptions::data_centric(1 << 16));
     assert!(index.memory().shortcut_bytes > 0);
-    let mut last = Counters::default();
+    let mut last = RadixCounters::default();
     for _ in 0..3 {
         let mut batch = Batch::new();
         for number in 0..1000u64 {
             batch.get(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         }
-        last = Counters::default();
+        last = RadixCounters::default();
         index.execute_counted(&mut batch, &mut last).expect("batch");
     }
     assert!(last.shortcut_hits > 950, "{last:?}");
@@ -165,7 +165,7 @@ fn a_hot_set_is_found_by_shortcuts() {
 }
 
 /// Waits until an unwanted table is dropped, once no thread can be using it.
-fn wait_for_the_table_to_go(index: &Radix<Words>) {
+fn wait_for_the_table_to_go(index: &RadixIndex<Words>) {
     for _ in 0..100_000 {
         if index.memory().shortcut_bytes == 0 {
             return;

@@ -6,35 +6,35 @@
 //! as long as it follows the rule, and loom cannot see into crossbeam-epoch; the tests of
 //! `latching.rs` check that a change waits for pinned threads.
 
-use crate::{Start, check, check_within};
+use crate::{ScenarioStart, check, check_within};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
-use nearfield_radix::leaf::block::{BLOCK_MAX, Block};
-use nearfield_radix::{Altered, Change};
+use nearfield_radix::leaf::block::{BLOCK_MAX, WordBlock};
+use nearfield_radix::{LeafChangeResult, RadixKeyChange};
 
 /// Adds to a key's payload, or inserts the key with it; returns the result.
-fn add(block: &Block, key: u64, number: u64) -> Altered {
+fn add(block: &WordBlock, key: u64, number: u64) -> LeafChangeResult {
     block.alter(key, true, &mut |payload| {
-        Change::Set(payload.unwrap_or(0) + number)
+        RadixKeyChange::Set(payload.unwrap_or(0) + number)
     })
 }
 
 /// Returns the number that an attempt to add has added.
-fn added(altered: Altered, number: u64) -> u64 {
+fn added(altered: LeafChangeResult, number: u64) -> u64 {
     match altered {
-        Altered::Not => 0,
-        Altered::InPlace | Altered::Inserted => number,
+        LeafChangeResult::Not => 0,
+        LeafChangeResult::InPlace | LeafChangeResult::Inserted => number,
     }
 }
 
 /// Runs one attempt to add in a separate thread.
 fn spawn_add(
-    start: &Start,
-    block: &Arc<Block>,
+    start: &ScenarioStart,
+    block: &Arc<WordBlock>,
     key: u64,
     number: u64,
-) -> thread::JoinHandle<Altered> {
+) -> thread::JoinHandle<LeafChangeResult> {
     let block = Arc::clone(block);
     start.spawn(move || add(&block, key, number))
 }
@@ -43,8 +43,8 @@ fn spawn_add(
 /// content, and at least one of them succeeds.
 fn two_add(entries: &'static [(u64, u64)], keys: [u64; 2]) {
     check(move || {
-        let block = Arc::new(Block::new(entries));
-        let start = Start::new();
+        let block = Arc::new(WordBlock::new(entries));
+        let start = ScenarioStart::new();
         let other = spawn_add(&start, &block, keys[0], 1);
         start.pass();
         let mine = add(&block, keys[1], 2);
@@ -54,22 +54,30 @@ fn two_add(entries: &'static [(u64, u64)], keys: [u64; 2]) {
         for (key, altered, number) in [(keys[0], other, 1), (keys[1], mine, 2)] {
             let place = expected.iter().position(|entry| entry.0 == key);
             match (altered, place) {
-                (Altered::Not, _) => {}
+                (LeafChangeResult::Not, _) => {}
                 (_, Some(place)) => expected[place].1 += number,
                 (_, None) => expected.push((key, number)),
             }
         }
         expected.sort_unstable();
         assert_eq!(block.load().as_slice(), expected, "an update was lost");
-        assert!([mine, other] != [Altered::Not; 2], "both were sent away");
+        assert!(
+            [mine, other] != [LeafChangeResult::Not; 2],
+            "both were sent away"
+        );
 
-        let inserted = [mine, other].map(|altered| usize::from(altered == Altered::Inserted));
+        let inserted =
+            [mine, other].map(|altered| usize::from(altered == LeafChangeResult::Inserted));
         assert_eq!(
             block.count(),
             entries.len() + inserted[0] + inserted[1],
             "an insert was not told, or told twice"
         );
-        assert_eq!(add(&block, expected[0].0, 0), Altered::InPlace, "latched");
+        assert_eq!(
+            add(&block, expected[0].0, 0),
+            LeafChangeResult::InPlace,
+            "latched"
+        );
     });
 }
 
@@ -109,8 +117,8 @@ fn two_that_insert_where_one_entry_fits_do_not_overflow_the_block() {
 #[test]
 fn a_latch_that_is_waited_for_is_held_by_one() {
     check(|| {
-        let block = Arc::new(Block::new(&[(10, 100)]));
-        let start = Start::new();
+        let block = Arc::new(WordBlock::new(&[(10, 100)]));
+        let start = ScenarioStart::new();
         let other = spawn_add(&start, &block, 10, 1);
         start.pass();
         let latch = block.latch(true);
@@ -126,47 +134,47 @@ fn a_latch_that_is_waited_for_is_held_by_one() {
 
 /// The missing step of a reader.
 #[derive(Clone, Copy, PartialEq)]
-enum Reading {
+enum LoomWordRead {
     Validated,
     Torn,
 }
 
-fn find(block: &Block, key: u64, reading: Reading) -> Option<u64> {
+fn find(block: &WordBlock, key: u64, reading: LoomWordRead) -> Option<u64> {
     match reading {
-        Reading::Validated => block.find(key).0,
-        Reading::Torn => block.position(key).map(|place| block.payload(place)),
+        LoomWordRead::Validated => block.find(key).0,
+        LoomWordRead::Torn => block.position(key).map(|place| block.payload(place)),
     }
 }
 
 /// Tests a read while an insert moves all entries.
-fn a_reader_beside_an_insert(reading: Reading) {
+fn a_reader_beside_an_insert(reading: LoomWordRead) {
     check(move || {
-        let block = Arc::new(Block::new(&[(20, 200), (30, 300)]));
-        let start = Start::new();
+        let block = Arc::new(WordBlock::new(&[(20, 200), (30, 300)]));
+        let start = ScenarioStart::new();
         let writer = spawn_add(&start, &block, 10, 100);
         start.pass();
         assert_eq!(find(&block, 30, reading), Some(300), "a mixture was read");
-        assert_eq!(writer.join().expect("writer"), Altered::Inserted);
+        assert_eq!(writer.join().expect("writer"), LeafChangeResult::Inserted);
         assert_eq!(find(&block, 10, reading), Some(100));
     });
 }
 
 #[test]
 fn a_reader_finds_an_entry_while_it_moves() {
-    a_reader_beside_an_insert(Reading::Validated);
+    a_reader_beside_an_insert(LoomWordRead::Validated);
 }
 
 #[test]
 #[should_panic(expected = "a mixture was read")]
 fn canary_a_reader_of_a_block_that_does_not_validate_is_caught() {
-    a_reader_beside_an_insert(Reading::Torn);
+    a_reader_beside_an_insert(LoomWordRead::Torn);
 }
 
 #[test]
 fn an_entry_that_was_found_once_is_found_again() {
     check(|| {
-        let block = Arc::new(Block::new(&[(20, 200)]));
-        let start = Start::new();
+        let block = Arc::new(WordBlock::new(&[(20, 200)]));
+        let start = ScenarioStart::new();
         let writer = spawn_add(&start, &block, 10, 100);
         start.pass();
         let first = block.find(10).0;
@@ -187,8 +195,8 @@ fn a_block_is_loaded_before_or_after_an_insert() {
     check(|| {
         let before = [(20, 200), (30, 300)];
         let after = [(10, 100), (20, 200), (30, 300)];
-        let block = Arc::new(Block::new(&before));
-        let start = Start::new();
+        let block = Arc::new(WordBlock::new(&before));
+        let start = ScenarioStart::new();
         let writer = spawn_add(&start, &block, 10, 100);
         start.pass();
         let entries = block.load();
@@ -204,8 +212,8 @@ fn a_block_is_loaded_before_or_after_a_removal() {
     check(|| {
         let before = [(10, 100), (20, 200), (30, 300)];
         let after = [(20, 200), (30, 300)];
-        let block = Arc::new(Block::new(&before));
-        let start = Start::new();
+        let block = Arc::new(WordBlock::new(&before));
+        let start = ScenarioStart::new();
         let writer = {
             let block = Arc::clone(&block);
             start.spawn(move || block.latch(true).remove(0))
@@ -224,8 +232,8 @@ fn a_block_is_loaded_before_or_after_a_removal() {
 #[test]
 fn a_reader_finds_a_payload_that_is_set_while_its_entry_moves() {
     check_within(2, || {
-        let block = Arc::new(Block::new(&[(20, 200)]));
-        let start = Start::new();
+        let block = Arc::new(WordBlock::new(&[(20, 200)]));
+        let start = ScenarioStart::new();
         let inserting = spawn_add(&start, &block, 10, 100);
         let setting = spawn_add(&start, &block, 20, 1);
         start.pass();
@@ -243,8 +251,8 @@ fn a_reader_finds_a_payload_that_is_set_while_its_entry_moves() {
 #[test]
 fn who_finds_a_payload_finds_what_was_set_before() {
     check(|| {
-        let block = Arc::new(Block::new(&[(10, 100), (20, 200)]));
-        let start = Start::new();
+        let block = Arc::new(WordBlock::new(&[(10, 100), (20, 200)]));
+        let start = ScenarioStart::new();
         let writer = {
             let block = Arc::clone(&block);
             start.spawn(move || {
@@ -264,7 +272,7 @@ fn who_finds_a_payload_finds_what_was_set_before() {
 
 /// The missing step of a replacement.
 #[derive(Clone, Copy, PartialEq)]
-enum Fault {
+enum BlockReplacementFault {
     None,
     /// Replaces without latching the old block, though other threads rely on latches alone.
     NoLatch,
@@ -276,35 +284,38 @@ enum Fault {
 
 /// The slot of a node and the blocks that it may lead to. Only one thread replaces, because the
 /// lock of the node has only one holder.
-struct Slot {
+struct LoomWordSlot {
     linked: AtomicUsize,
-    blocks: [Block; 2],
+    blocks: [WordBlock; 2],
 }
 
-impl Slot {
-    fn new(entries: &[(u64, u64)]) -> Arc<Slot> {
-        Arc::new(Slot {
+impl LoomWordSlot {
+    fn new(entries: &[(u64, u64)]) -> Arc<LoomWordSlot> {
+        Arc::new(LoomWordSlot {
             linked: AtomicUsize::new(0),
-            blocks: [Block::new(entries), Block::new(&[])],
+            blocks: [WordBlock::new(entries), WordBlock::new(&[])],
         })
     }
 
     /// Returns the block that a walk reaches.
-    fn walk(&self) -> &Block {
+    fn walk(&self) -> &WordBlock {
         &self.blocks[self.linked.load(Ordering::Acquire)]
     }
 
     /// Replaces the block with a copy.
-    fn replace(&self, fault: Fault) {
+    fn replace(&self, fault: BlockReplacementFault) {
         let [old, new] = &self.blocks;
-        let latch = old.latch(fault != Fault::NoLatch);
+        let latch = old.latch(fault != BlockReplacementFault::NoLatch);
         new.fill(old.load().as_slice());
         let retire = || old.latch(false).retire();
-        if matches!(fault, Fault::None | Fault::NoLatch) {
+        if matches!(
+            fault,
+            BlockReplacementFault::None | BlockReplacementFault::NoLatch
+        ) {
             retire();
         }
         self.linked.store(1, Ordering::Release);
-        if fault == Fault::RetiredLate {
+        if fault == BlockReplacementFault::RetiredLate {
             retire();
         }
         drop(latch);
@@ -313,11 +324,11 @@ impl Slot {
 
 /// Tests an addition to a key, which exists or not, while its block is replaced. The result matches
 /// the copy's content.
-fn alter_beside_a_replacement(key: u64, fault: Fault) {
+fn alter_beside_a_replacement(key: u64, fault: BlockReplacementFault) {
     check(move || {
         let entries = [(20, 200), (30, 300)];
-        let slot = Slot::new(&entries);
-        let start = Start::new();
+        let slot = LoomWordSlot::new(&entries);
+        let start = ScenarioStart::new();
         let writer = {
             let slot = Arc::clone(&slot);
             start.spawn(move || add(slot.walk(), key, 1))
@@ -328,42 +339,45 @@ fn alter_beside_a_replacement(key: u64, fault: Fault) {
         let before = entries.iter().find(|entry| entry.0 == key);
         let before = before.map(|entry| entry.1);
         let expected = match altered {
-            Altered::Not => before,
+            LeafChangeResult::Not => before,
             _ => Some(before.unwrap_or(0) + 1),
         };
         assert_eq!(slot.walk().find(key).0, expected, "an update was lost");
-        assert_eq!(altered == Altered::Inserted, slot.walk().count() == 3);
+        assert_eq!(
+            altered == LeafChangeResult::Inserted,
+            slot.walk().count() == 3
+        );
     });
 }
 
 #[test]
 fn a_payload_that_was_set_is_in_the_copy() {
-    alter_beside_a_replacement(30, Fault::None);
+    alter_beside_a_replacement(30, BlockReplacementFault::None);
 }
 
 #[test]
 fn an_entry_that_was_inserted_is_in_the_copy() {
-    alter_beside_a_replacement(10, Fault::None);
+    alter_beside_a_replacement(10, BlockReplacementFault::None);
 }
 
 #[test]
 #[should_panic(expected = "an update was lost")]
 fn canary_a_replacement_without_the_latch_is_caught() {
-    alter_beside_a_replacement(30, Fault::NoLatch);
+    alter_beside_a_replacement(30, BlockReplacementFault::NoLatch);
 }
 
 #[test]
 #[should_panic(expected = "an update was lost")]
 fn canary_a_replacement_that_does_not_retire_the_block_is_caught() {
-    alter_beside_a_replacement(30, Fault::NotRetired);
+    alter_beside_a_replacement(30, BlockReplacementFault::NotRetired);
 }
 
 /// Tests an addition to a key in the copy, and then a lookup in the old block, to which an earlier
 /// shortcut still leads. Only a block that is not obsolete may be trusted.
-fn a_shortcut_beside_a_replacement(fault: Fault) {
+fn a_shortcut_beside_a_replacement(fault: BlockReplacementFault) {
     check(move || {
-        let slot = Slot::new(&[(20, 200)]);
-        let start = Start::new();
+        let slot = LoomWordSlot::new(&[(20, 200)]);
+        let start = ScenarioStart::new();
         let writer = {
             let slot = Arc::clone(&slot);
             start.spawn(move || {
@@ -383,11 +397,11 @@ fn a_shortcut_beside_a_replacement(fault: Fault) {
 
 #[test]
 fn a_shortcut_does_not_hide_what_was_set_in_the_copy() {
-    a_shortcut_beside_a_replacement(Fault::None);
+    a_shortcut_beside_a_replacement(BlockReplacementFault::None);
 }
 
 #[test]
 #[should_panic(expected = "a replaced block was believed")]
 fn canary_a_block_that_is_retired_after_the_copy_is_linked_is_caught() {
-    a_shortcut_beside_a_replacement(Fault::RetiredLate);
+    a_shortcut_beside_a_replacement(BlockReplacementFault::RetiredLate);
 }

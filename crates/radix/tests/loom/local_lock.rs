@@ -5,22 +5,22 @@ use super::check;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
-use nearfield_radix::rivals::smart::lock::{Lock, Request};
+use nearfield_radix::rivals::smart::lock::{DelegationLock, DelegationLockRequest};
 use std::cell::Cell;
 
 /// The data that the lock guards. loom detects concurrent accesses.
 #[derive(Default)]
-struct Guarded {
-    lock: Lock<Wanted>,
+struct LockedSum {
+    lock: DelegationLock<SumAddition>,
     sum: UnsafeCell<u32>,
 }
 
 // SAFETY: only the holder of the lock accesses the sum, which loom checks.
-unsafe impl Sync for Guarded {}
+unsafe impl Sync for LockedSum {}
 // SAFETY: as above.
-unsafe impl Send for Guarded {}
+unsafe impl Send for LockedSum {}
 
-struct Wanted {
+struct SumAddition {
     adds: u32,
     /// The sum before this addition.
     before: Cell<u32>,
@@ -33,7 +33,7 @@ enum Finish {
     BeforeAll,
 }
 
-impl Guarded {
+impl LockedSum {
     fn add(&self, adds: u32) -> u32 {
         // SAFETY: the caller holds the lock.
         self.sum.with_mut(|sum| unsafe {
@@ -45,7 +45,7 @@ impl Guarded {
     /// Adds a number, in any thread; returns the previous sum.
     fn operate(&self, adds: u32, finish: Finish) -> u32 {
         let before = Cell::new(0);
-        let request = Request::new(Wanted { adds, before });
+        let request = DelegationLockRequest::new(SumAddition { adds, before });
         if !self.lock.try_take() && self.lock.wait(&request) {
             return request.wanted.before.get();
         }
@@ -71,7 +71,7 @@ impl Guarded {
 
 /// Tests two threads that add numbers; each operation is executed once, and sees those before it.
 fn both_add(finish: Finish) {
-    let guarded = Arc::new(Guarded::default());
+    let guarded = Arc::new(LockedSum::default());
     let other = {
         let guarded = Arc::clone(&guarded);
         thread::spawn(move || [guarded.operate(1, finish), guarded.operate(2, finish)])

@@ -21,7 +21,7 @@ mod strings;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use loom::thread;
-use nearfield_radix::lock::{Held, Obsolete, TryLock, VersionLock};
+use nearfield_radix::lock::{Obsolete, TryLock, VersionLock, VersionLockGuard};
 
 /// Runs a scenario in all interleavings with up to three preemptions, or as many as
 /// `LOOM_MAX_PREEMPTIONS` sets. At most one thread of a scenario may wait at a time: two would let
@@ -44,11 +44,11 @@ fn check_within(preemptions: usize, scenario: impl Fn() + Sync + Send + 'static)
 /// stores there hides from loom that another has loaded it before, so loom does not try the other
 /// order. Here every two threads meet in both orders. The word orders nothing else: all steps are
 /// relaxed.
-struct Start(Arc<AtomicUsize>);
+struct ScenarioStart(Arc<AtomicUsize>);
 
-impl Start {
+impl ScenarioStart {
     fn new() -> Self {
-        Start(Arc::new(AtomicUsize::new(0)))
+        ScenarioStart(Arc::new(AtomicUsize::new(0)))
     }
 
     fn pass(&self) {
@@ -56,7 +56,7 @@ impl Start {
     }
 
     fn spawn<R: 'static>(&self, body: impl FnOnce() -> R + 'static) -> thread::JoinHandle<R> {
-        let start = Start(Arc::clone(&self.0));
+        let start = ScenarioStart(Arc::clone(&self.0));
         thread::spawn(move || {
             start.pass();
             body()
@@ -65,15 +65,15 @@ impl Start {
 }
 
 /// The data that a lock guards: two fields that a writer always sets to the same number.
-struct Node {
+struct LockedFieldPair {
     lock: VersionLock,
     left: AtomicU32,
     right: AtomicU32,
 }
 
-impl Node {
+impl LockedFieldPair {
     fn new(number: u32) -> Self {
-        Node {
+        LockedFieldPair {
             lock: VersionLock::new(),
             left: AtomicU32::new(number),
             right: AtomicU32::new(number),
@@ -113,12 +113,14 @@ impl Node {
 #[test]
 fn readers_never_validate_a_torn_pair() {
     check(|| {
-        let node = Arc::new(Node::new(0));
+        let node = Arc::new(LockedFieldPair::new(0));
         let writer = {
             let node = Arc::clone(&node);
             thread::spawn(move || {
                 for number in 1..=2 {
-                    let held = Held::lock(&node.lock).expect("nobody unlinks the node").0;
+                    let held = VersionLockGuard::lock(&node.lock)
+                        .expect("nobody unlinks the node")
+                        .0;
                     node.set(number);
                     drop(held);
                 }
@@ -141,11 +143,11 @@ fn readers_never_validate_a_torn_pair() {
 #[test]
 fn a_later_read_is_never_older() {
     check(|| {
-        let node = Arc::new(Node::new(0));
+        let node = Arc::new(LockedFieldPair::new(0));
         let writer = {
             let node = Arc::clone(&node);
             thread::spawn(move || {
-                let _held = Held::lock(&node.lock).expect("nobody unlinks the node");
+                let _held = VersionLockGuard::lock(&node.lock).expect("nobody unlinks the node");
                 node.set(1);
             })
         };
@@ -158,8 +160,8 @@ fn a_later_read_is_never_older() {
 #[test]
 fn writers_exclude_each_other() {
     check(|| {
-        let node = Arc::new(Node::new(0));
-        let add = |node: &Node| {
+        let node = Arc::new(LockedFieldPair::new(0));
+        let add = |node: &LockedFieldPair| {
             let (left, right) = node.load();
             assert_eq!(left, right, "another writer is at work");
             node.set(left + 1);
@@ -167,18 +169,18 @@ fn writers_exclude_each_other() {
         let waiting = {
             let node = Arc::clone(&node);
             thread::spawn(move || {
-                let _held = Held::lock(&node.lock).expect("nobody unlinks the node");
+                let _held = VersionLockGuard::lock(&node.lock).expect("nobody unlinks the node");
                 add(&node);
             })
         };
         let trying = {
             let node = Arc::clone(&node);
             thread::spawn(move || {
-                let held = Held::try_lock(&node.lock);
+                let held = VersionLockGuard::try_lock(&node.lock);
                 held.map(|_held| add(&node)).is_some()
             })
         };
-        let held = Held::try_lock(&node.lock);
+        let held = VersionLockGuard::try_lock(&node.lock);
         let added = held.map(|_held| add(&node)).is_some();
         waiting.join().expect("writer");
         let also_added = trying.join().expect("writer");
@@ -191,8 +193,8 @@ fn writers_exclude_each_other() {
 #[test]
 fn a_lock_at_a_version_finds_what_was_read() {
     check(|| {
-        let node = Arc::new(Node::new(0));
-        let add = |node: &Node| {
+        let node = Arc::new(LockedFieldPair::new(0));
+        let add = |node: &LockedFieldPair| {
             let version = node.lock.read();
             let (left, right) = node.load();
             let locked = node.lock.upgrade(version);
@@ -217,7 +219,7 @@ fn a_lock_at_a_version_finds_what_was_read() {
 #[test]
 fn an_obsolete_node_is_locked_at_no_version() {
     check(|| {
-        let node = Node::new(0);
+        let node = LockedFieldPair::new(0);
         let before = node.lock.read();
         node.lock.retire_alone();
         assert!(!node.lock.upgrade(before));
@@ -233,10 +235,10 @@ fn an_obsolete_node_is_locked_at_no_version() {
 #[should_panic(expected = "a write was lost")]
 fn canary_a_lock_at_any_version_is_caught() {
     check(|| {
-        let node = Arc::new(Node::new(0));
-        let add = |node: &Node| {
+        let node = Arc::new(LockedFieldPair::new(0));
+        let add = |node: &LockedFieldPair| {
             let (left, _) = node.load();
-            if let Some(_held) = Held::try_lock(&node.lock) {
+            if let Some(_held) = VersionLockGuard::try_lock(&node.lock) {
                 node.set(left + 1);
                 return 1;
             }
@@ -254,11 +256,11 @@ fn canary_a_lock_at_any_version_is_caught() {
 #[test]
 fn an_obsolete_node_refuses_writers() {
     check(|| {
-        let node = Arc::new(Node::new(0));
-        let start = Start::new();
+        let node = Arc::new(LockedFieldPair::new(0));
+        let start = ScenarioStart::new();
         let writer = {
             let node = Arc::clone(&node);
-            start.spawn(move || match Held::lock(&node.lock) {
+            start.spawn(move || match VersionLockGuard::lock(&node.lock) {
                 Ok(_held) => {
                     assert_eq!(node.load(), (0, 0), "locked after it was unlinked");
                     node.set(1);
@@ -267,7 +269,9 @@ fn an_obsolete_node_refuses_writers() {
             })
         };
         start.pass();
-        let held = Held::lock(&node.lock).expect("only this thread unlinks").0;
+        let held = VersionLockGuard::lock(&node.lock)
+            .expect("only this thread unlinks")
+            .0;
         node.set(7);
         held.unlock_obsolete();
         writer.join().expect("writer");
@@ -281,12 +285,14 @@ fn an_obsolete_node_refuses_writers() {
 #[test]
 fn an_obsolete_node_shows_its_last_state() {
     check(|| {
-        let node = Arc::new(Node::new(0));
-        let start = Start::new();
+        let node = Arc::new(LockedFieldPair::new(0));
+        let start = ScenarioStart::new();
         let unlinker = {
             let node = Arc::clone(&node);
             start.spawn(move || {
-                let held = Held::lock(&node.lock).expect("only this thread unlinks").0;
+                let held = VersionLockGuard::lock(&node.lock)
+                    .expect("only this thread unlinks")
+                    .0;
                 node.set(7);
                 held.unlock_obsolete();
             })
@@ -299,21 +305,21 @@ fn an_obsolete_node_shows_its_last_state() {
     });
 }
 
-/// An attempt to lock that failed once created a `Held` nevertheless, and dropping it unlocked the
-/// lock of another thread.
+/// An attempt to lock that failed once created a `VersionLockGuard` nevertheless, and dropping it
+/// unlocked the lock of another thread.
 #[test]
 fn an_attempt_that_fails_leaves_the_lock_alone() {
     check(|| {
         let lock = VersionLock::new();
-        let held = Held::try_lock(&lock).expect("free");
-        assert!(Held::try_lock(&lock).is_none());
+        let held = VersionLockGuard::try_lock(&lock).expect("free");
+        assert!(VersionLockGuard::try_lock(&lock).is_none());
         assert_eq!(
             lock.try_lock(),
             TryLock::Busy,
             "unlocked by whoever failed to lock it"
         );
         held.unlock_obsolete();
-        assert!(Held::try_lock(&lock).is_none());
+        assert!(VersionLockGuard::try_lock(&lock).is_none());
         assert_eq!(lock.try_lock(), TryLock::Obsolete);
     });
 }
@@ -323,13 +329,13 @@ fn a_held_lock_that_is_dropped_counts_as_a_change() {
     check(|| {
         let lock = VersionLock::new();
         let before = lock.read();
-        drop(Held::try_lock(&lock).expect("free"));
+        drop(VersionLockGuard::try_lock(&lock).expect("free"));
         assert!(!lock.validate(before));
 
         let before = lock.read();
-        let held = Held::try_lock(&lock).expect("free");
+        let held = VersionLockGuard::try_lock(&lock).expect("free");
         assert!(!lock.validate(before), "a reader sees the lock");
-        assert!(Held::try_lock(&lock).is_none());
+        assert!(VersionLockGuard::try_lock(&lock).is_none());
         held.unlock_unchanged();
         assert!(
             lock.validate(before),
@@ -348,11 +354,11 @@ fn a_held_lock_that_is_dropped_counts_as_a_change() {
 #[should_panic(expected = "a torn pair was validated")]
 fn canary_a_write_after_the_unlock_is_caught() {
     check(|| {
-        let node = Arc::new(Node::new(0));
+        let node = Arc::new(LockedFieldPair::new(0));
         let writer = {
             let node = Arc::clone(&node);
             thread::spawn(move || {
-                drop(Held::lock(&node.lock));
+                drop(VersionLockGuard::lock(&node.lock));
                 node.set(1);
             })
         };
@@ -365,11 +371,11 @@ fn canary_a_write_after_the_unlock_is_caught() {
 #[should_panic(expected = "a torn pair was read")]
 fn canary_a_reader_that_does_not_validate_is_caught() {
     check(|| {
-        let node = Arc::new(Node::new(0));
+        let node = Arc::new(LockedFieldPair::new(0));
         let writer = {
             let node = Arc::clone(&node);
             thread::spawn(move || {
-                let _held = Held::lock(&node.lock);
+                let _held = VersionLockGuard::lock(&node.lock);
                 node.set(1);
             })
         };
@@ -383,8 +389,10 @@ fn canary_a_reader_that_does_not_validate_is_caught() {
 // Data that another lock protects from other writers: a block below a node.
 
 /// Sets both fields of a block like a writer that holds the lock of the node above.
-fn set_below(above: &VersionLock, block: &Node) {
-    let held = Held::lock(above).expect("nobody unlinks the node above").0;
+fn set_below(above: &VersionLock, block: &LockedFieldPair) {
+    let held = VersionLockGuard::lock(above)
+        .expect("nobody unlinks the node above")
+        .0;
     let (left, right) = block.load();
     assert_eq!(left, right, "another writer is at work");
     block.lock.lock_alone();
@@ -397,8 +405,8 @@ fn set_below(above: &VersionLock, block: &Node) {
 fn readers_of_a_block_never_validate_a_torn_pair() {
     check(|| {
         let above = Arc::new(VersionLock::new());
-        let block = Arc::new(Node::new(0));
-        let start = Start::new();
+        let block = Arc::new(LockedFieldPair::new(0));
+        let start = ScenarioStart::new();
         let writer = {
             let (above, block) = (Arc::clone(&above), Arc::clone(&block));
             start.spawn(move || set_below(&above, &block))
@@ -416,9 +424,9 @@ fn readers_of_a_block_never_validate_a_torn_pair() {
 #[test]
 fn who_validates_a_live_version_has_read_before_the_block_was_replaced() {
     check(|| {
-        let block = Arc::new(Node::new(0));
+        let block = Arc::new(LockedFieldPair::new(0));
         let replaced = Arc::new(AtomicUsize::new(0));
-        let start = Start::new();
+        let start = ScenarioStart::new();
         let writer = {
             let (block, replaced) = (Arc::clone(&block), Arc::clone(&replaced));
             start.spawn(move || {
@@ -445,7 +453,7 @@ fn who_validates_a_live_version_has_read_before_the_block_was_replaced() {
 #[should_panic(expected = "a torn pair was validated")]
 fn canary_a_block_that_is_changed_without_a_word_to_readers_is_caught() {
     check(|| {
-        let block = Arc::new(Node::new(0));
+        let block = Arc::new(LockedFieldPair::new(0));
         let writer = {
             let block = Arc::clone(&block);
             thread::spawn(move || block.set(1))
@@ -457,17 +465,17 @@ fn canary_a_block_that_is_changed_without_a_word_to_readers_is_caught() {
 
 // The tree: a parent with one slot, and places for two children.
 
-struct Tree {
+struct LoomSlotTree {
     lock: VersionLock,
     slot: AtomicUsize,
-    nodes: [Node; 2],
+    nodes: [LockedFieldPair; 2],
     /// Number of pinned readers.
     pins: AtomicUsize,
 }
 
 /// The missing step of a faulty tree.
 #[derive(Clone, Copy, PartialEq)]
-enum Fault {
+enum SlotTreeFault {
     None,
     /// The writer of a child does not check if the child was unlinked.
     IgnoresObsolete,
@@ -475,12 +483,12 @@ enum Fault {
     ReusesAtOnce,
 }
 
-impl Tree {
+impl LoomSlotTree {
     fn new() -> Self {
-        Tree {
+        LoomSlotTree {
             lock: VersionLock::new(),
             slot: AtomicUsize::new(0),
-            nodes: [Node::new(1), Node::new(0)],
+            nodes: [LockedFieldPair::new(1), LockedFieldPair::new(0)],
             pins: AtomicUsize::new(0),
         }
     }
@@ -502,12 +510,12 @@ impl Tree {
     }
 
     /// Adds to the child in place, as inserts into a node do.
-    fn add(&self, number: u32, fault: Fault) {
+    fn add(&self, number: u32, fault: SlotTreeFault) {
         loop {
             let child = &self.nodes[self.child()];
-            match Held::lock(&child.lock) {
+            match VersionLockGuard::lock(&child.lock) {
                 Ok(_held) => return child.set(child.load().0 + number),
-                Err(Obsolete) if fault == Fault::IgnoresObsolete => {
+                Err(Obsolete) if fault == SlotTreeFault::IgnoresObsolete => {
                     return child.set(child.load().0 + number);
                 }
                 Err(Obsolete) => thread::yield_now(),
@@ -521,8 +529,10 @@ impl Tree {
         loop {
             let place = self.child();
             let old = &self.nodes[place];
-            let held = Held::lock(&old.lock).expect("only this thread replaces").0;
-            let Some(held_above) = Held::try_lock(&self.lock) else {
+            let held = VersionLockGuard::lock(&old.lock)
+                .expect("only this thread replaces")
+                .0;
+            let Some(held_above) = VersionLockGuard::try_lock(&self.lock) else {
                 held.unlock_unchanged();
                 thread::yield_now();
                 continue;
@@ -557,13 +567,13 @@ impl Tree {
 #[test]
 fn a_walk_sees_the_child_before_or_after_it_is_replaced() {
     check(|| {
-        let tree = Arc::new(Tree::new());
-        let start = Start::new();
+        let tree = Arc::new(LoomSlotTree::new());
+        let start = ScenarioStart::new();
         let writer = {
             let tree = Arc::clone(&tree);
             start.spawn(move || {
                 tree.replace();
-                tree.add(1, Fault::None);
+                tree.add(1, SlotTreeFault::None);
             })
         };
         start.pass();
@@ -576,9 +586,9 @@ fn a_walk_sees_the_child_before_or_after_it_is_replaced() {
     });
 }
 
-fn writes_survive_a_replacement(fault: Fault) {
+fn writes_survive_a_replacement(fault: SlotTreeFault) {
     check(move || {
-        let tree = Arc::new(Tree::new());
+        let tree = Arc::new(LoomSlotTree::new());
         let writer = {
             let tree = Arc::clone(&tree);
             thread::spawn(move || tree.add(10, fault))
@@ -591,30 +601,30 @@ fn writes_survive_a_replacement(fault: Fault) {
 
 #[test]
 fn no_write_is_lost_to_a_replacement() {
-    writes_survive_a_replacement(Fault::None);
+    writes_survive_a_replacement(SlotTreeFault::None);
 }
 
 #[test]
 #[should_panic(expected = "a write was lost")]
 fn canary_a_write_to_an_obsolete_node_is_caught() {
-    writes_survive_a_replacement(Fault::IgnoresObsolete);
+    writes_survive_a_replacement(SlotTreeFault::IgnoresObsolete);
 }
 
 /// Tests that the place of the old child holds another node afterwards, with other fields. A reader
 /// that came there by the old slot must be gone by then: the new version would not reveal the
 /// change.
-fn memory_is_used_again(fault: Fault) {
+fn memory_is_used_again(fault: SlotTreeFault) {
     check(move || {
-        let tree = Arc::new(Tree::new());
+        let tree = Arc::new(LoomSlotTree::new());
         let reader = {
             let tree = Arc::clone(&tree);
             thread::spawn(move || {
-                let number = tree.pinned(Tree::read);
+                let number = tree.pinned(LoomSlotTree::read);
                 assert_eq!(number, 1, "a node was read that is not in the tree");
             })
         };
         let retired = tree.replace();
-        if fault != Fault::ReusesAtOnce {
+        if fault != SlotTreeFault::ReusesAtOnce {
             tree.wait_for_readers();
         }
         let elsewhere = &tree.nodes[retired];
@@ -626,11 +636,11 @@ fn memory_is_used_again(fault: Fault) {
 
 #[test]
 fn memory_is_used_again_when_no_reader_is_left() {
-    memory_is_used_again(Fault::None);
+    memory_is_used_again(SlotTreeFault::None);
 }
 
 #[test]
 #[should_panic(expected = "a node was read that is not in the tree")]
 fn canary_memory_that_is_used_again_at_once_is_caught() {
-    memory_is_used_again(Fault::ReusesAtOnce);
+    memory_is_used_again(SlotTreeFault::ReusesAtOnce);
 }

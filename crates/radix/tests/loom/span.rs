@@ -1,10 +1,10 @@
 //! Spans: memory that many threads free and one owner at a time takes.
 
-use crate::{Start, check};
+use crate::{ScenarioStart, check};
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Mutex};
-use nearfield_radix::memory::span::{SPAN_UNITS, Span};
+use nearfield_radix::memory::span::{PieceSpan, SPAN_UNITS};
 
 /// Number of units in a piece: two pieces make a span ripe, one does not.
 const PIECE: usize = SPAN_UNITS / 16;
@@ -12,19 +12,19 @@ const PIECES: usize = 16;
 
 /// A span of pieces. The owner of a piece has its cell: loom detects two owners at a time, and
 /// unordered accesses.
-struct Memory {
-    span: Span,
+struct PieceCellSpan {
+    span: PieceSpan,
     cells: [UnsafeCell<usize>; PIECES],
     /// The number of times that the span became ripe.
     ripe: Mutex<usize>,
     owners: AtomicUsize,
 }
 
-impl Memory {
+impl PieceCellSpan {
     /// Creates a span whose pieces are all taken, and that is owned.
     fn full() -> Arc<Self> {
-        let memory = Memory {
-            span: Span::default(),
+        let memory = PieceCellSpan {
+            span: PieceSpan::default(),
             cells: std::array::from_fn(|_| UnsafeCell::new(0)),
             ripe: Mutex::new(0),
             owners: AtomicUsize::new(1),
@@ -94,7 +94,7 @@ impl Memory {
 #[test]
 fn a_span_becomes_ripe_once_and_its_next_owner_finds_what_was_freed() {
     check(|| {
-        let (memory, start) = (Memory::full(), Start::new());
+        let (memory, start) = (PieceCellSpan::full(), ScenarioStart::new());
         let freeing = [0, 1].map(|thread| {
             let memory = Arc::clone(&memory);
             start.spawn(move || {
@@ -130,11 +130,11 @@ fn a_piece_that_is_being_freed_is_found_by_its_beginning_or_not_at_all() {
     const AT: usize = SPAN_UNITS / 2 - 4;
     const UNITS: usize = 8;
     check(|| {
-        let span = Arc::new(Span::default());
+        let span = Arc::new(PieceSpan::default());
         span.acquire(0);
         span.take(AT, UNITS);
         span.take(AT + UNITS, UNITS);
-        let start = Start::new();
+        let start = ScenarioStart::new();
         let freeing = {
             let span = Arc::clone(&span);
             start.spawn(move || {
@@ -155,7 +155,7 @@ fn a_piece_that_is_being_freed_is_found_by_its_beginning_or_not_at_all() {
 #[test]
 fn a_span_at_rest_has_one_owner() {
     check(|| {
-        let (memory, start) = (Memory::full(), Start::new());
+        let (memory, start) = (PieceCellSpan::full(), ScenarioStart::new());
         memory.release();
         let freeing = {
             let memory = Arc::clone(&memory);

@@ -7,21 +7,21 @@
 //! loom notices a reader that reaches an entry before it is written. As in `block`, the rule that
 //! decides if latches are needed is omitted.
 
-use crate::{Start, check, check_within};
+use crate::{ScenarioStart, check, check_within};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
-use nearfield_radix::leaf::strings::header::Header;
-use nearfield_radix::leaf::strings::state::State;
-use nearfield_radix::lock::{Held, Version, VersionLock};
+use nearfield_radix::leaf::strings::header::StringBlockHeader;
+use nearfield_radix::leaf::strings::state::StringBlockState;
+use nearfield_radix::lock::{Version, VersionLock, VersionLockGuard};
 
 /// Number of offsets of a block, and of the entries that it has had, including removed ones.
 const SLOTS: usize = 3;
 
 /// The missing step of a change.
 #[derive(Clone, Copy, PartialEq)]
-enum Fault {
+enum StringBlockFault {
     None,
     /// Changes without the latch.
     NoLatch,
@@ -37,21 +37,21 @@ enum Fault {
 
 /// The missing step of a reader.
 #[derive(Clone, Copy, PartialEq)]
-enum Reading {
+enum LoomStringRead {
     Validated,
     Torn,
 }
 
 #[derive(Default)]
-struct Entry {
+struct LoomStringEntry {
     key: UnsafeCell<usize>,
     value: [AtomicUsize; 2],
 }
 
-struct Block {
-    header: Header,
+struct LoomStringBlock {
+    header: StringBlockHeader,
     slots: [AtomicUsize; SLOTS],
-    entries: [Entry; SLOTS],
+    entries: [LoomStringEntry; SLOTS],
 }
 
 /// The knowledge of a reader about a key from before: its position, at which version.
@@ -61,10 +61,10 @@ struct Candidate {
     version: Version,
 }
 
-impl Block {
-    fn new(entries: &[(usize, usize)]) -> Block {
-        let block = Block {
-            header: Header::new(State::inside(1, SLOTS, 0, 0)),
+impl LoomStringBlock {
+    fn new(entries: &[(usize, usize)]) -> LoomStringBlock {
+        let block = LoomStringBlock {
+            header: StringBlockHeader::new(StringBlockState::inside(1, SLOTS, 0, 0)),
             slots: Default::default(),
             entries: Default::default(),
         };
@@ -138,7 +138,7 @@ impl Block {
         &self,
         key: usize,
         prepared: Candidate,
-        reading: Reading,
+        reading: LoomStringRead,
     ) -> (Option<[usize; 2]>, bool) {
         let mut known = prepared;
         loop {
@@ -146,7 +146,7 @@ impl Block {
             let found = found.filter(|found| found.0 == key);
             let value = found.map(|(_, offset)| self.halves(offset));
             let unchanged = self.header.lock.validate(known.version);
-            if unchanged || reading == Reading::Torn && known.version != Version::NEVER {
+            if unchanged || reading == LoomStringRead::Torn && known.version != Version::NEVER {
                 return (value, known.version.is_obsolete());
             }
             known.version = self.header.lock.read();
@@ -155,7 +155,7 @@ impl Block {
     }
 
     /// Reads like `read`, without prior knowledge.
-    fn get(&self, key: usize, reading: Reading) -> (Option<usize>, bool) {
+    fn get(&self, key: usize, reading: LoomStringRead) -> (Option<usize>, bool) {
         let nothing = Candidate {
             position: None,
             version: Version::NEVER,
@@ -166,20 +166,20 @@ impl Block {
 
     /// Makes a change, if the block is live and no other thread has the latch. Returns true if it
     /// did.
-    fn alter(&self, fault: Fault, change: impl FnOnce()) -> bool {
+    fn alter(&self, fault: StringBlockFault, change: impl FnOnce()) -> bool {
         let latch = self.header.try_latch();
-        if latch.is_none() && fault != Fault::NoLatch || self.header.lock.is_obsolete() {
+        if latch.is_none() && fault != StringBlockFault::NoLatch || self.header.lock.is_obsolete() {
             return false;
         }
         match fault {
-            Fault::NoVersion => change(),
+            StringBlockFault::NoVersion => change(),
             _ => self.header.change(change),
         }
         true
     }
 
     /// Adds to a key, or inserts it with the number, in the order of the keys.
-    fn add(&self, key: usize, number: usize, fault: Fault) -> bool {
+    fn add(&self, key: usize, number: usize, fault: StringBlockFault) -> bool {
         self.alter(fault, || match self.find(key) {
             Some(position) => {
                 let offset = self.at(position).1;
@@ -189,10 +189,10 @@ impl Block {
         })
     }
 
-    fn insert(&self, key: usize, value: usize, fault: Fault) {
+    fn insert(&self, key: usize, value: usize, fault: StringBlockFault) {
         let (count, end) = (self.header.state().count(), self.header.state().end());
         let rank = (0..count).take_while(|&i| self.at(i).0 < key).count();
-        if fault != Fault::LinkedEarly {
+        if fault != StringBlockFault::LinkedEarly {
             self.write(end, key, value);
         }
         for position in (rank..count).rev() {
@@ -201,7 +201,7 @@ impl Block {
         }
         self.slots[rank].store(end, Ordering::Release);
         self.header.set(count + 1, end + 1);
-        if fault == Fault::LinkedEarly {
+        if fault == StringBlockFault::LinkedEarly {
             self.write(end, key, value);
         }
     }
@@ -223,11 +223,11 @@ fn whole([low, high]: [usize; 2]) -> usize {
 }
 
 fn spawn_add(
-    start: &Start,
-    block: &Arc<Block>,
+    start: &ScenarioStart,
+    block: &Arc<LoomStringBlock>,
     key: usize,
     number: usize,
-    fault: Fault,
+    fault: StringBlockFault,
 ) -> thread::JoinHandle<bool> {
     let block = Arc::clone(block);
     start.spawn(move || block.add(key, number, fault))
@@ -237,10 +237,10 @@ fn spawn_add(
 
 /// Tests two threads that add to two keys of a block: their results match its final content, and at
 /// least one of them succeeds.
-fn two_add(keys: [usize; 2], fault: Fault) {
+fn two_add(keys: [usize; 2], fault: StringBlockFault) {
     check(move || {
-        let block = Arc::new(Block::new(&[(20, 200)]));
-        let start = Start::new();
+        let block = Arc::new(LoomStringBlock::new(&[(20, 200)]));
+        let start = ScenarioStart::new();
         let other = spawn_add(&start, &block, keys[0], 1, fault);
         start.pass();
         let mine = block.add(keys[1], 2, fault);
@@ -256,38 +256,38 @@ fn two_add(keys: [usize; 2], fault: Fault) {
         expected.sort_unstable();
         assert_eq!(block.entries(), expected, "an update was lost");
         assert!(mine || other, "both were sent away");
-        assert!(block.add(20, 0, Fault::None), "latched");
+        assert!(block.add(20, 0, StringBlockFault::None), "latched");
     });
 }
 
 #[test]
 fn two_that_set_one_key_lose_nothing() {
-    two_add([20, 20], Fault::None);
+    two_add([20, 20], StringBlockFault::None);
 }
 
 #[test]
 fn two_that_insert_lose_nothing() {
-    two_add([10, 30], Fault::None);
+    two_add([10, 30], StringBlockFault::None);
 }
 
 #[test]
 fn two_that_insert_and_set_lose_nothing() {
-    two_add([10, 20], Fault::None);
+    two_add([10, 20], StringBlockFault::None);
 }
 
 #[test]
 #[should_panic(expected = "an update was lost")]
 fn canary_two_without_the_latch_are_caught() {
-    two_add([20, 20], Fault::NoLatch);
+    two_add([20, 20], StringBlockFault::NoLatch);
 }
 
 // Readers.
 
 /// Tests a read of a key while another thread sets its value.
-fn a_reader_beside_a_set(reading: Reading, fault: Fault) {
+fn a_reader_beside_a_set(reading: LoomStringRead, fault: StringBlockFault) {
     check(move || {
-        let block = Arc::new(Block::new(&[(20, 200)]));
-        let start = Start::new();
+        let block = Arc::new(LoomStringBlock::new(&[(20, 200)]));
+        let start = ScenarioStart::new();
         let writer = spawn_add(&start, &block, 20, 1, fault);
         start.pass();
         let first = block.get(20, reading).0;
@@ -306,27 +306,27 @@ fn a_reader_beside_a_set(reading: Reading, fault: Fault) {
 
 #[test]
 fn a_reader_finds_a_whole_value_while_it_is_set() {
-    a_reader_beside_a_set(Reading::Validated, Fault::None);
+    a_reader_beside_a_set(LoomStringRead::Validated, StringBlockFault::None);
 }
 
 #[test]
 #[should_panic(expected = "a mixture was read")]
 fn canary_a_value_that_is_not_validated_is_caught() {
-    a_reader_beside_a_set(Reading::Torn, Fault::None);
+    a_reader_beside_a_set(LoomStringRead::Torn, StringBlockFault::None);
 }
 
 #[test]
 #[should_panic(expected = "a mixture was read")]
 fn canary_a_set_without_a_version_is_caught() {
-    a_reader_beside_a_set(Reading::Validated, Fault::NoVersion);
+    a_reader_beside_a_set(LoomStringRead::Validated, StringBlockFault::NoVersion);
 }
 
 /// Tests a read of a key while another thread inserts one before it, which moves it. The reader's
 /// knowledge of the key is from before, from after or from in between.
-fn a_reader_beside_an_insert(reading: Reading, fault: Fault) {
+fn a_reader_beside_an_insert(reading: LoomStringRead, fault: StringBlockFault) {
     check(move || {
-        let block = Arc::new(Block::new(&[(20, 200), (30, 300)]));
-        let start = Start::new();
+        let block = Arc::new(LoomStringBlock::new(&[(20, 200), (30, 300)]));
+        let start = ScenarioStart::new();
         let writer = spawn_add(&start, &block, 10, 100, fault);
         start.pass();
         let prepared = block.prepare(30);
@@ -339,59 +339,62 @@ fn a_reader_beside_an_insert(reading: Reading, fault: Fault) {
 
 #[test]
 fn a_reader_finds_an_entry_while_it_moves() {
-    a_reader_beside_an_insert(Reading::Validated, Fault::None);
+    a_reader_beside_an_insert(LoomStringRead::Validated, StringBlockFault::None);
 }
 
 #[test]
 #[should_panic(expected = "a key was missed")]
 fn canary_a_position_that_is_not_validated_is_caught() {
-    a_reader_beside_an_insert(Reading::Torn, Fault::None);
+    a_reader_beside_an_insert(LoomStringRead::Torn, StringBlockFault::None);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn canary_an_entry_that_is_linked_before_it_is_written_is_caught() {
-    a_reader_beside_an_insert(Reading::Validated, Fault::LinkedEarly);
+    a_reader_beside_an_insert(LoomStringRead::Validated, StringBlockFault::LinkedEarly);
 }
 
 #[test]
 fn a_reader_finds_an_entry_while_one_before_it_is_removed() {
     check(|| {
-        let block = Arc::new(Block::new(&[(10, 100), (20, 200)]));
-        let start = Start::new();
+        let block = Arc::new(LoomStringBlock::new(&[(10, 100), (20, 200)]));
+        let start = ScenarioStart::new();
         let writer = {
             let block = Arc::clone(&block);
-            start.spawn(move || block.alter(Fault::None, || block.remove(0)))
+            start.spawn(move || block.alter(StringBlockFault::None, || block.remove(0)))
         };
         start.pass();
         let prepared = block.prepare(20);
-        let found = block.read(20, prepared, Reading::Validated).0.map(whole);
+        let found = block
+            .read(20, prepared, LoomStringRead::Validated)
+            .0
+            .map(whole);
         assert_eq!(found, Some(200), "a key was missed");
         assert!(matches!(
-            block.get(10, Reading::Validated).0,
+            block.get(10, LoomStringRead::Validated).0,
             None | Some(100)
         ));
         assert!(writer.join().expect("writer"));
-        assert_eq!(block.get(10, Reading::Validated).0, None);
+        assert_eq!(block.get(10, LoomStringRead::Validated).0, None);
     });
 }
 
 #[test]
 fn a_reader_finds_a_value_that_is_set_while_its_entry_moves() {
     check_within(2, || {
-        let block = Arc::new(Block::new(&[(20, 200)]));
-        let start = Start::new();
-        let inserting = spawn_add(&start, &block, 10, 100, Fault::None);
-        let setting = spawn_add(&start, &block, 20, 1, Fault::None);
+        let block = Arc::new(LoomStringBlock::new(&[(20, 200)]));
+        let start = ScenarioStart::new();
+        let inserting = spawn_add(&start, &block, 10, 100, StringBlockFault::None);
+        let setting = spawn_add(&start, &block, 20, 1, StringBlockFault::None);
         start.pass();
-        let found = block.get(20, Reading::Validated).0;
+        let found = block.get(20, LoomStringRead::Validated).0;
         assert!(
             matches!(found, Some(200 | 201)),
             "{found:?} was never there"
         );
         inserting.join().expect("writer");
         let set = usize::from(setting.join().expect("writer"));
-        assert_eq!(block.get(20, Reading::Validated).0, Some(200 + set));
+        assert_eq!(block.get(20, LoomStringRead::Validated).0, Some(200 + set));
     });
 }
 
@@ -399,34 +402,37 @@ fn a_reader_finds_a_value_that_is_set_while_its_entry_moves() {
 
 /// The slot of a node and the blocks that it may lead to. Only one thread replaces, because the
 /// lock of the node has only one holder.
-struct Node {
+struct LoomStringSlot {
     linked: AtomicUsize,
-    blocks: [Block; 2],
+    blocks: [LoomStringBlock; 2],
 }
 
-impl Node {
-    fn new(entries: &[(usize, usize)]) -> Arc<Node> {
-        Arc::new(Node {
+impl LoomStringSlot {
+    fn new(entries: &[(usize, usize)]) -> Arc<LoomStringSlot> {
+        Arc::new(LoomStringSlot {
             linked: AtomicUsize::new(0),
-            blocks: [Block::new(entries), Block::new(&[])],
+            blocks: [LoomStringBlock::new(entries), LoomStringBlock::new(&[])],
         })
     }
 
     /// Returns the block that a walk reaches.
-    fn walk(&self) -> &Block {
+    fn walk(&self) -> &LoomStringBlock {
         &self.blocks[self.linked.load(Ordering::Acquire)]
     }
 
     /// Replaces the block with a copy.
-    fn replace(&self, fault: Fault) {
+    fn replace(&self, fault: StringBlockFault) {
         let [old, new] = &self.blocks;
-        let latch = old.header.latch(fault != Fault::NoLatch);
+        let latch = old.header.latch(fault != StringBlockFault::NoLatch);
         new.fill(&old.entries());
-        if !matches!(fault, Fault::NotRetired | Fault::RetiredLate) {
+        if !matches!(
+            fault,
+            StringBlockFault::NotRetired | StringBlockFault::RetiredLate
+        ) {
             old.header.retire();
         }
         self.linked.store(1, Ordering::Release);
-        if fault == Fault::RetiredLate {
+        if fault == StringBlockFault::RetiredLate {
             old.header.retire();
         }
         drop(latch);
@@ -434,13 +440,13 @@ impl Node {
 }
 
 /// Tests an addition to a key, which exists or not, while its block is replaced.
-fn add_beside_a_replacement(key: usize, fault: Fault) {
+fn add_beside_a_replacement(key: usize, fault: StringBlockFault) {
     check(move || {
-        let node = Node::new(&[(20, 200)]);
-        let start = Start::new();
+        let node = LoomStringSlot::new(&[(20, 200)]);
+        let start = ScenarioStart::new();
         let writer = {
             let node = Arc::clone(&node);
-            start.spawn(move || node.walk().add(key, 1, Fault::None))
+            start.spawn(move || node.walk().add(key, 1, StringBlockFault::None))
         };
         start.pass();
         node.replace(fault);
@@ -449,31 +455,31 @@ fn add_beside_a_replacement(key: usize, fault: Fault) {
             20 => Some(200 + added),
             _ => Some(1).filter(|_| added > 0),
         };
-        let found = node.walk().get(key, Reading::Validated).0;
+        let found = node.walk().get(key, LoomStringRead::Validated).0;
         assert_eq!(found, expected, "an update was lost");
     });
 }
 
 #[test]
 fn a_value_that_was_set_is_in_the_copy() {
-    add_beside_a_replacement(20, Fault::None);
+    add_beside_a_replacement(20, StringBlockFault::None);
 }
 
 #[test]
 fn an_entry_that_was_inserted_is_in_the_copy() {
-    add_beside_a_replacement(10, Fault::None);
+    add_beside_a_replacement(10, StringBlockFault::None);
 }
 
 #[test]
 #[should_panic(expected = "an update was lost")]
 fn canary_a_replacement_without_the_latch_is_caught() {
-    add_beside_a_replacement(20, Fault::NoLatch);
+    add_beside_a_replacement(20, StringBlockFault::NoLatch);
 }
 
 #[test]
 #[should_panic(expected = "an update was lost")]
 fn canary_a_replacement_that_does_not_retire_the_block_is_caught() {
-    add_beside_a_replacement(20, Fault::NotRetired);
+    add_beside_a_replacement(20, StringBlockFault::NotRetired);
 }
 
 /// A read while the block is replaced, and its key is then changed in the copy. A walk that began
@@ -481,20 +487,20 @@ fn canary_a_replacement_that_does_not_retire_the_block_is_caught() {
 #[test]
 fn a_reader_of_a_block_that_is_replaced_sees_the_state_before() {
     check(|| {
-        let node = Node::new(&[(20, 200)]);
-        let start = Start::new();
+        let node = LoomStringSlot::new(&[(20, 200)]);
+        let start = ScenarioStart::new();
         let reader = {
             let node = Arc::clone(&node);
             start.spawn(move || {
                 let block = node.walk();
                 let prepared = block.prepare(20);
-                let (found, _) = block.read(20, prepared, Reading::Validated);
+                let (found, _) = block.read(20, prepared, LoomStringRead::Validated);
                 found.map(whole)
             })
         };
         start.pass();
-        node.replace(Fault::None);
-        assert!(node.walk().add(20, 1, Fault::None));
+        node.replace(StringBlockFault::None);
+        assert!(node.walk().add(20, 1, StringBlockFault::None));
         let found = reader.join().expect("reader");
         assert!(
             matches!(found, Some(200 | 201)),
@@ -505,15 +511,15 @@ fn a_reader_of_a_block_that_is_replaced_sees_the_state_before() {
 
 /// Tests an addition to a key in the copy, and then a lookup in the old block, to which an earlier
 /// shortcut still leads. Only a block that is not dead may be trusted.
-fn a_shortcut_beside_a_replacement(fault: Fault) {
+fn a_shortcut_beside_a_replacement(fault: StringBlockFault) {
     check(move || {
-        let node = Node::new(&[(20, 200)]);
-        let start = Start::new();
+        let node = LoomStringSlot::new(&[(20, 200)]);
+        let start = ScenarioStart::new();
         let writer = {
             let node = Arc::clone(&node);
             start.spawn(move || {
-                let added = usize::from(node.walk().add(20, 1, Fault::None));
-                let (found, dead) = node.blocks[0].get(20, Reading::Validated);
+                let added = usize::from(node.walk().add(20, 1, StringBlockFault::None));
+                let (found, dead) = node.blocks[0].get(20, LoomStringRead::Validated);
                 assert!(
                     dead || found == Some(200 + added),
                     "a replaced block was believed"
@@ -528,13 +534,13 @@ fn a_shortcut_beside_a_replacement(fault: Fault) {
 
 #[test]
 fn a_shortcut_does_not_hide_what_was_set_in_the_copy() {
-    a_shortcut_beside_a_replacement(Fault::None);
+    a_shortcut_beside_a_replacement(StringBlockFault::None);
 }
 
 #[test]
 #[should_panic(expected = "a replaced block was believed")]
 fn canary_a_block_that_is_retired_after_the_copy_is_linked_is_caught() {
-    a_shortcut_beside_a_replacement(Fault::RetiredLate);
+    a_shortcut_beside_a_replacement(StringBlockFault::RetiredLate);
 }
 
 // A node above that is replaced by the block, its only child.
@@ -544,7 +550,7 @@ struct Above {
     lock: VersionLock,
     /// True when the block has replaced the node: other keys then belong to it, too.
     is_linked: AtomicUsize,
-    block: Block,
+    block: LoomStringBlock,
 }
 
 /// Adds a key below a node through which a walk has come, while the node is replaced by the block
@@ -554,9 +560,9 @@ fn add_below_a_node_that_gives_way(tells: fn(&VersionLock) -> bool) {
         let above = Arc::new(Above {
             lock: VersionLock::new(),
             is_linked: AtomicUsize::new(0),
-            block: Block::new(&[(20, 200)]),
+            block: LoomStringBlock::new(&[(20, 200)]),
         });
-        let start = Start::new();
+        let start = ScenarioStart::new();
         let stale = {
             let above = Arc::clone(&above);
             start.spawn(move || {
@@ -568,19 +574,21 @@ fn add_below_a_node_that_gives_way(tells: fn(&VersionLock) -> bool) {
                     let alike = block.entries().iter().all(|entry| entry.0 / 10 == 2);
                     assert!(alike, "keys were taken for alike");
                 }
-                block.header.change(|| block.insert(21, 210, Fault::None));
+                block
+                    .header
+                    .change(|| block.insert(21, 210, StringBlockFault::None));
             })
         };
         let other = {
             let above = Arc::clone(&above);
             start.spawn(move || {
                 if above.is_linked.load(Ordering::Acquire) == 1 {
-                    above.block.add(30, 300, Fault::None);
+                    above.block.add(30, 300, StringBlockFault::None);
                 }
             })
         };
         start.pass();
-        let (held, _) = Held::lock(&above.lock).expect("in use");
+        let (held, _) = VersionLockGuard::lock(&above.lock).expect("in use");
         above.is_linked.store(1, Ordering::Release);
         held.unlock_obsolete();
         stale.join().expect("writer");

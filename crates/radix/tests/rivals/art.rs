@@ -2,15 +2,15 @@
 
 use nearfield_core::{Batch, OrderedIndex, Words};
 use nearfield_radix::rivals::Art;
-use nearfield_radix::{Probe, Visit, Visited};
+use nearfield_radix::{RadixNodeVisit, RadixProbe, VisitedNodeKind};
 
 /// The kinds of the inner nodes that the lookup of a key reads, by their slots.
 #[derive(Default)]
-struct Kinds(Vec<u16>);
+struct NodeSlotsProbe(Vec<u16>);
 
-impl Probe for Kinds {
-    fn node(&mut self, visit: Visit) {
-        if let Visited::Inner { slots } = visit.kind {
+impl RadixProbe for NodeSlotsProbe {
+    fn node(&mut self, visit: RadixNodeVisit) {
+        if let VisitedNodeKind::Inner { slots } = visit.kind {
             self.0.push(slots);
         }
     }
@@ -19,7 +19,7 @@ impl Probe for Kinds {
 fn kinds(index: &Art<Words>, key: u64) -> Vec<u16> {
     let mut batch = Batch::new();
     batch.get(key);
-    let mut kinds = Kinds::default();
+    let mut kinds = NodeSlotsProbe::default();
     index.execute_probed(&mut batch, &mut kinds).expect("a get");
     kinds.0
 }

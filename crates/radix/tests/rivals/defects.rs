@@ -1,7 +1,7 @@
 //! Regression tests of defects that other implementations of these trees had.
 
-use nearfield_core::{Batch, Bytes, Direction, OrderedIndex, Words};
-use nearfield_radix::rivals::{Design, Rival};
+use nearfield_core::{Batch, ByteStrings, OrderedIndex, ScanDirection, Words};
+use nearfield_radix::rivals::{Rival, RivalDesign};
 use nearfield_testkit::stop::AtEnd;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use std::thread;
 
 /// Checks a defect: a scan retried a node again and again that had become obsolete meanwhile. Here
 /// nodes are replaced all the time: they grow and shrink between 3 and 49 children.
-fn scans_end_while_nodes_are_replaced<D: Design<Words>>(index: &Rival<Words, D>) {
+fn scans_end_while_nodes_are_replaced<D: RivalDesign<Words>>(index: &Rival<Words, D>) {
     const SCANS: usize = 3_000;
     let done = AtomicBool::new(false);
     for key in 0..3 {
@@ -28,7 +28,7 @@ fn scans_end_while_nodes_are_replaced<D: Design<Words>>(index: &Rival<Words, D>)
         }
         let _stop = AtEnd(&done);
         let mut batch = Batch::<Words>::new();
-        for direction in [Direction::Ascending, Direction::Descending] {
+        for direction in [ScanDirection::Ascending, ScanDirection::Descending] {
             for _ in 0..SCANS / 2 {
                 batch.clear();
                 let all = batch.scan(Bound::Unbounded, Bound::Unbounded, u32::MAX, direction);
@@ -39,7 +39,7 @@ fn scans_end_while_nodes_are_replaced<D: Design<Words>>(index: &Rival<Words, D>)
                 assert!(batch.entries(all).len() <= 60);
                 assert!(matches!(
                     batch.outcome(nearest),
-                    nearfield_core::Outcome::Entry(Some((1, 1)))
+                    nearfield_core::OperationOutcome::Entry(Some((1, 1)))
                 ));
             }
         }
@@ -49,7 +49,9 @@ fn scans_end_while_nodes_are_replaced<D: Design<Words>>(index: &Rival<Words, D>)
 
 /// Checks a defect: the insertion of a key that was present did not test for it, and ran past the
 /// key's end.
-fn an_insertion_of_a_present_key_replaces_its_value<D: Design<Bytes>>(index: &Rival<Bytes, D>) {
+fn an_insertion_of_a_present_key_replaces_its_value<D: RivalDesign<ByteStrings>>(
+    index: &Rival<ByteStrings, D>,
+) {
     for key in [&b"k"[..], b"", b"key", &[0; 300], &[0; 299]] {
         assert_eq!(index.insert(key, b"1").expect("insert"), None);
         assert_eq!(
@@ -63,7 +65,7 @@ fn an_insertion_of_a_present_key_replaces_its_value<D: Design<Bytes>>(index: &Ri
 }
 
 /// Checks a defect: keys could not be prefixes of others.
-fn keys_are_prefixes_of_others<D: Design<Bytes>>(index: &Rival<Bytes, D>) {
+fn keys_are_prefixes_of_others<D: RivalDesign<ByteStrings>>(index: &Rival<ByteStrings, D>) {
     let long = [b"abc".repeat(40), vec![0; 40]].concat();
     for length in (0..=long.len()).rev() {
         index
@@ -71,12 +73,12 @@ fn keys_are_prefixes_of_others<D: Design<Bytes>>(index: &Rival<Bytes, D>) {
             .expect("insert");
         index.check_invariants();
     }
-    let mut batch = Batch::<Bytes>::new();
+    let mut batch = Batch::<ByteStrings>::new();
     let all = batch.scan(
         Bound::Unbounded,
         Bound::Unbounded,
         1000,
-        Direction::Ascending,
+        ScanDirection::Ascending,
     );
     let below = batch.predecessor(&[&long[..10], &[0]].concat());
     index.execute(&mut batch).expect("a batch");
@@ -85,7 +87,7 @@ fn keys_are_prefixes_of_others<D: Design<Bytes>>(index: &Rival<Bytes, D>) {
     let found = (&long[..10], &[10][..]);
     assert_eq!(
         batch.outcome(below),
-        nearfield_core::Outcome::Entry(Some(found))
+        nearfield_core::OperationOutcome::Entry(Some(found))
     );
     for length in (0..=long.len()).step_by(2) {
         let removed = index.remove(&long[..length]).expect("remove");
@@ -100,7 +102,7 @@ fn keys_are_prefixes_of_others<D: Design<Bytes>>(index: &Rival<Bytes, D>) {
 
 /// Checks a defect: nodes without entries stayed, and nodes never became smaller. An emptied tree
 /// reads no more than its root.
-fn an_emptied_tree_is_small<D: Design<Words>>(index: &Rival<Words, D>, walk_max: u64) {
+fn an_emptied_tree_is_small<D: RivalDesign<Words>>(index: &Rival<Words, D>, walk_max: u64) {
     let keys = || (0..20_000_u64).map(|key| key * key);
     for key in keys() {
         index.insert(key, key).expect("insert");
@@ -114,7 +116,7 @@ fn an_emptied_tree_is_small<D: Design<Words>>(index: &Rival<Words, D>, walk_max:
     for key in keys().take(100) {
         batch.get(key);
     }
-    let mut counters = nearfield_radix::Counters::default();
+    let mut counters = nearfield_radix::RadixCounters::default();
     index
         .execute_counted(&mut batch, &mut counters)
         .expect("gets");
@@ -125,7 +127,7 @@ fn an_emptied_tree_is_small<D: Design<Words>>(index: &Rival<Words, D>, walk_max:
 }
 
 /// Checks a defect: the result for a whole range relied on the prefix byte of one bound only.
-fn bounds_within_prefixes_are_kept<D: Design<Bytes>>(index: &Rival<Bytes, D>) {
+fn bounds_within_prefixes_are_kept<D: RivalDesign<ByteStrings>>(index: &Rival<ByteStrings, D>) {
     let keys = [&b"aaaaaaaaaax1"[..], b"aaaaaaaaaax2", b"aaaaaaaaaay1", b"b"];
     for key in keys {
         index.insert(key, key).expect("insert");
@@ -142,10 +144,10 @@ fn bounds_within_prefixes_are_kept<D: Design<Bytes>>(index: &Rival<Bytes, D>) {
             b"aaaaaaaaaax9",
             b"aaaaaaaab",
         ] {
-            let mut batch = Batch::<Bytes>::new();
+            let mut batch = Batch::<ByteStrings>::new();
             let bounds = (Bound::Excluded(low), Bound::Included(high));
-            let up = batch.scan(bounds.0, bounds.1, 10, Direction::Ascending);
-            let down = batch.scan(bounds.0, bounds.1, 10, Direction::Descending);
+            let up = batch.scan(bounds.0, bounds.1, 10, ScanDirection::Ascending);
+            let down = batch.scan(bounds.0, bounds.1, 10, ScanDirection::Descending);
             index.execute(&mut batch).expect("scans");
             let expected = || keys.into_iter().filter(|&key| key > low && key <= high);
             assert!(batch.entries(up).map(|(key, _)| key).eq(expected()));

@@ -1,52 +1,52 @@
 //! The events that a rival reports to a probe: enough to know each byte that it has read and
 //! written.
 
-use nearfield_core::{Batch, Bytes, OrderedIndex, Words};
-use nearfield_radix::rivals::{Art, ArtRowex, Design, Heart, Rival, RivalForm, Smart};
-use nearfield_radix::{Counters, Probe, Visit, Visited};
+use nearfield_core::{Batch, ByteStrings, OrderedIndex, Words};
+use nearfield_radix::rivals::{Art, ArtRowex, Heart, Rival, RivalDesign, RivalForm, Smart};
+use nearfield_radix::{RadixCounters, RadixNodeVisit, RadixProbe, VisitedNodeKind};
 use std::collections::HashMap;
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Event {
-    Node(Visit),
+enum ProbeEvent {
+    Node(RadixNodeVisit),
     Write(usize, u32),
     Replace(usize, usize, u32),
 }
 
 /// The events of each operation, in order.
 #[derive(Default)]
-struct Recorder(Vec<Vec<Event>>);
+struct ProbeEventRecorder(Vec<Vec<ProbeEvent>>);
 
-impl Recorder {
-    fn push(&mut self, event: Event) {
+impl ProbeEventRecorder {
+    fn push(&mut self, event: ProbeEvent) {
         self.0.last_mut().expect("an operation began").push(event);
     }
 }
 
-impl Probe for Recorder {
+impl RadixProbe for ProbeEventRecorder {
     fn operation(&mut self, position: usize) {
         assert_eq!(position, self.0.len(), "operations come in order");
         self.0.push(Vec::new());
     }
-    fn node(&mut self, visit: Visit) {
-        self.push(Event::Node(visit));
+    fn node(&mut self, visit: RadixNodeVisit) {
+        self.push(ProbeEvent::Node(visit));
     }
     fn write(&mut self, address: usize, bytes: u32) {
-        self.push(Event::Write(address, bytes));
+        self.push(ProbeEvent::Write(address, bytes));
     }
     fn replace(&mut self, old: usize, new: usize, bytes: u32) {
-        self.push(Event::Replace(old, new, bytes));
+        self.push(ProbeEvent::Replace(old, new, bytes));
     }
 }
 
-fn record<F: RivalForm, D: Design<F>>(
+fn record<F: RivalForm, D: RivalDesign<F>>(
     index: &Rival<F, D>,
     fill: impl FnOnce(&mut Batch<F>),
-) -> Vec<Vec<Event>> {
+) -> Vec<Vec<ProbeEvent>> {
     let mut batch = Batch::new();
     fill(&mut batch);
-    let mut recorder = Recorder::default();
+    let mut recorder = ProbeEventRecorder::default();
     index
         .execute_probed(&mut batch, &mut recorder)
         .expect("a batch");
@@ -68,19 +68,26 @@ fn a_get_reports_its_walk() {
     let [found, absent] = &events[..] else {
         panic!("{events:?}")
     };
-    let [Event::Node(root), Event::Node(node), Event::Node(leaf)] = found[..] else {
+    let [
+        ProbeEvent::Node(root),
+        ProbeEvent::Node(node),
+        ProbeEvent::Node(leaf),
+    ] = found[..]
+    else {
         panic!("{found:?}")
     };
-    assert_eq!(root.kind, Visited::Inner { slots: 256 });
+    assert_eq!(root.kind, VisitedNodeKind::Inner { slots: 256 });
     assert_eq!((root.head_bytes, root.prefix_bytes, root.slot), (24, 0, 24));
     assert_eq!(root.lines(), 1);
-    assert_eq!(node.kind, Visited::Inner { slots: 4 });
+    assert_eq!(node.kind, VisitedNodeKind::Inner { slots: 4 });
     assert_eq!((node.head_bytes, node.prefix_bytes, node.slot), (28, 6, 40));
     assert_eq!(node.lines(), 1);
-    assert_eq!((leaf.kind, leaf.head_bytes), (Visited::Leaf, 16));
+    assert_eq!((leaf.kind, leaf.head_bytes), (VisitedNodeKind::Leaf, 16));
     // It differs in the prefix, at its last stored byte.
-    assert!(matches!(absent[..], [Event::Node(_), Event::Node(node)]
-        if node.slot == 0 && node.prefix_bytes == 6));
+    assert!(
+        matches!(absent[..], [ProbeEvent::Node(_), ProbeEvent::Node(node)]
+        if node.slot == 0 && node.prefix_bytes == 6)
+    );
 }
 
 /// An insertion that makes a node grow reports the new leaf, the new node, the slot of the parent
@@ -100,9 +107,9 @@ fn an_insertion_reports_its_writes() {
     let mut replaced = Vec::new();
     for event in &events[0] {
         match *event {
-            Event::Write(address, bytes) => writes.push((address, bytes)),
-            Event::Replace(old, new, bytes) => replaced.push((old, new, bytes)),
-            Event::Node(_) => {}
+            ProbeEvent::Write(address, bytes) => writes.push((address, bytes)),
+            ProbeEvent::Replace(old, new, bytes) => replaced.push((old, new, bytes)),
+            ProbeEvent::Node(_) => {}
         }
     }
     let [(old, new, 168)] = replaced[..] else {
@@ -111,7 +118,7 @@ fn an_insertion_reports_its_writes() {
     assert!(
         events[0]
             .iter()
-            .any(|event| matches!(event, Event::Node(visit)
+            .any(|event| matches!(event, ProbeEvent::Node(visit)
         if visit.address == old))
     );
     let [(_, leaf), node, (_, slot)] = writes[..] else {
@@ -120,12 +127,12 @@ fn an_insertion_reports_its_writes() {
     assert_eq!((leaf, node, slot), (16, (new, 168), 8));
     let updates = events[1]
         .iter()
-        .filter(|event| matches!(event, Event::Write(_, 8)));
+        .filter(|event| matches!(event, ProbeEvent::Write(_, 8)));
     assert_eq!(updates.count(), 1, "the value in its leaf: {:?}", events[1]);
     assert!(
         events[2]
             .iter()
-            .any(|event| matches!(event, Event::Write(address, 16)
+            .any(|event| matches!(event, ProbeEvent::Write(address, 16)
         if *address == new + 24)),
         "{:?}",
         events[2]
@@ -134,7 +141,7 @@ fn an_insertion_reports_its_writes() {
 
 /// Checks that a mirror that knows each node from its first write, and follows replacements, never
 /// sees a visit of a node that it does not know.
-fn nothing_is_read_that_was_not_written<F: RivalForm, D: Design<F>>(
+fn nothing_is_read_that_was_not_written<F: RivalForm, D: RivalDesign<F>>(
     index: &Rival<F, D>,
     mut add: impl FnMut(&mut Batch<F>, u64),
 ) {
@@ -146,7 +153,7 @@ fn nothing_is_read_that_was_not_written<F: RivalForm, D: Design<F>>(
             .wrapping_add(1_442_695_040_888_963_407);
         add(&mut batch, state);
     }
-    let mut recorder = Recorder::default();
+    let mut recorder = ProbeEventRecorder::default();
     index
         .execute_probed(&mut batch, &mut recorder)
         .expect("a batch");
@@ -155,15 +162,15 @@ fn nothing_is_read_that_was_not_written<F: RivalForm, D: Design<F>>(
     for event in recorder.0.into_iter().flatten() {
         match event {
             // Parts of nodes are written, too: those are known already.
-            Event::Write(address, bytes) => {
+            ProbeEvent::Write(address, bytes) => {
                 known
                     .entry(address)
                     .and_modify(|most| *most = bytes.max(*most))
                     .or_insert(bytes);
             }
-            Event::Replace(_, _, 0) => {}
-            Event::Replace(_, new, bytes) => assert!(known[&new] >= bytes, "an unknown copy"),
-            Event::Node(visit) => {
+            ProbeEvent::Replace(_, _, 0) => {}
+            ProbeEvent::Replace(_, new, bytes) => assert!(known[&new] >= bytes, "an unknown copy"),
+            ProbeEvent::Node(visit) => {
                 let root = *root.get_or_insert(visit.address);
                 let written = known.get(&visit.address).copied().unwrap_or(0);
                 assert!(
@@ -176,7 +183,7 @@ fn nothing_is_read_that_was_not_written<F: RivalForm, D: Design<F>>(
     index.check_invariants();
 }
 
-fn words_are_written_before_they_are_read<D: Design<Words>>(index: &Rival<Words, D>) {
+fn words_are_written_before_they_are_read<D: RivalDesign<Words>>(index: &Rival<Words, D>) {
     nothing_is_read_that_was_not_written(index, |batch, random| {
         let key = random >> 52 << (8 * (random >> 40 & 3));
         let _ = match random >> 33 & 3 {
@@ -187,7 +194,9 @@ fn words_are_written_before_they_are_read<D: Design<Words>>(index: &Rival<Words,
     });
 }
 
-fn bytes_are_written_before_they_are_read<D: Design<Bytes>>(index: &Rival<Bytes, D>) {
+fn bytes_are_written_before_they_are_read<D: RivalDesign<ByteStrings>>(
+    index: &Rival<ByteStrings, D>,
+) {
     nothing_is_read_that_was_not_written(index, |batch, random| {
         let bytes = (random >> 48).to_be_bytes();
         let key = &bytes[6..][..(random >> 40) as usize % 3];
@@ -237,28 +246,28 @@ fn counts_are_those_of_the_events() {
     };
     let events = record(&index, fill);
     let visits = events.iter().flatten().filter_map(|event| match event {
-        Event::Node(visit) => Some(visit),
+        ProbeEvent::Node(visit) => Some(visit),
         _ => None,
     });
     let (mut matches, mut leaves, mut lines) = (0, 0, 0);
     for visit in visits {
         match visit.kind {
-            Visited::Inner { .. } => matches += 1,
-            Visited::Leaf => leaves += 1,
+            VisitedNodeKind::Inner { .. } => matches += 1,
+            VisitedNodeKind::Leaf => leaves += 1,
         }
         lines += visit.lines();
     }
     let mut batch = Batch::new();
     fill(&mut batch);
-    let mut counters = Counters::default();
+    let mut counters = RadixCounters::default();
     index
         .execute_counted(&mut batch, &mut counters)
         .expect("gets");
-    let counted = Counters {
+    let counted = RadixCounters {
         partial_key_matches: matches,
         leaves,
         cache_lines: lines,
-        ..Counters::default()
+        ..RadixCounters::default()
     };
     assert_eq!(counters, counted);
 }

@@ -1,16 +1,16 @@
 //! The tests that every placement passes, for each rival.
 
-use nearfield_core::{Bytes, OrderedIndex, Words};
-use nearfield_testkit::concurrent::{self, Config};
-use nearfield_testkit::keys::Sample;
+use nearfield_core::{ByteStrings, OrderedIndex, Words};
+use nearfield_testkit::concurrent::{self, ConcurrentTestConfig};
+use nearfield_testkit::keys::SampleForm;
 use nearfield_testkit::model;
 
-fn is_as_the_model<F: Sample, I: OrderedIndex<F>>(new: fn() -> I) {
+fn is_as_the_model<F: SampleForm, I: OrderedIndex<F>>(new: fn() -> I) {
     model::check::<F, _>(100, |_seed| new());
 }
 
-fn is_linearizable<F: Sample, I: OrderedIndex<F>>(new: fn() -> I) {
-    concurrent::check::<F, _>(20, &Config::default(), |_seed| new());
+fn is_linearizable<F: SampleForm, I: OrderedIndex<F>>(new: fn() -> I) {
+    concurrent::check::<F, _>(20, &ConcurrentTestConfig::default(), |_seed| new());
 }
 
 /// The tests of a design.
@@ -27,7 +27,7 @@ macro_rules! tests {
 
             #[test]
             fn bytes_are_as_the_model() {
-                is_as_the_model(<$index<Bytes>>::new);
+                is_as_the_model(<$index<ByteStrings>>::new);
             }
 
             #[test]
@@ -37,7 +37,7 @@ macro_rules! tests {
 
             #[test]
             fn bytes_are_linearizable() {
-                is_linearizable(<$index<Bytes>>::new);
+                is_linearizable(<$index<ByteStrings>>::new);
             }
         }
     };

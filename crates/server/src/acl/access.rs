@@ -3,7 +3,7 @@
 //! A command *reads* a key if its reply depends on the value, and *writes* the key if it changes
 //! the value. A command that only reports if a key exists, or how large it is, does neither.
 
-use crate::catalog::{Flags, Group, Spec, key_uses};
+use crate::catalog::{CommandGroup, Flags, Spec, key_uses};
 
 /// The access to a key, with one bit for reading and one for writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,7 +50,7 @@ fn of_uses(uses: &[&str]) -> KeyAccess {
 /// Returns the access of a command to all keys that begin with a prefix, if it uses keys that are
 /// not among its arguments. The prefix is empty if it may use any key.
 pub fn of_prefix<'a>(command: &Spec, args: &[&'a [u8]]) -> Option<(&'a [u8], KeyAccess)> {
-    if command.group != Group::Ordered {
+    if command.group != CommandGroup::Ordered {
         return None;
     }
     let access = if command.flags.has(Flags::WRITE) {

@@ -9,7 +9,7 @@ const GROUPING_MS: u64 = 60_000;
 
 /// The reason for a denial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum DenialReason {
     /// The command is not allowed.
     Command,
     /// A key of the command is not allowed.
@@ -20,21 +20,21 @@ pub enum Reason {
     Auth,
 }
 
-impl Reason {
+impl DenialReason {
     /// Returns the name in replies.
     pub fn name(self) -> &'static str {
         match self {
-            Reason::Command => "command",
-            Reason::Key => "key",
-            Reason::Channel => "channel",
-            Reason::Auth => "auth",
+            DenialReason::Command => "command",
+            DenialReason::Key => "key",
+            DenialReason::Channel => "channel",
+            DenialReason::Auth => "auth",
         }
     }
 }
 
 /// The context of a denied command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Context {
+pub enum DenialContext {
     /// A command on its own.
     TopLevel,
     /// A command of a transaction.
@@ -43,26 +43,26 @@ pub enum Context {
     Lua,
 }
 
-impl Context {
+impl DenialContext {
     /// Returns the name in replies.
     pub fn name(self) -> &'static str {
         match self {
-            Context::TopLevel => "toplevel",
-            Context::Multi => "multi",
-            Context::Lua => "lua",
+            DenialContext::TopLevel => "toplevel",
+            DenialContext::Multi => "multi",
+            DenialContext::Lua => "lua",
         }
     }
 }
 
 /// An entry: a denial, or several that are alike.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct AclLogEntry {
     /// The number of denials.
     pub count: u64,
     /// The reason.
-    pub reason: Reason,
+    pub reason: DenialReason,
     /// The context.
-    pub context: Context,
+    pub context: DenialContext,
     /// The command, key or channel. For a wrong password, the command that sent it.
     pub object: Vec<u8>,
     /// The name of the user.
@@ -79,9 +79,9 @@ pub struct Entry {
 
 /// The latest denials.
 #[derive(Debug)]
-pub struct Log {
+pub struct AclLog {
     /// The entries, the latest first.
-    entries: VecDeque<Entry>,
+    entries: VecDeque<AclLogEntry>,
     next_id: u64,
     /// The maximum number of entries.
     most: usize,
@@ -89,9 +89,9 @@ pub struct Log {
     denied: [u64; 4],
 }
 
-impl Default for Log {
-    fn default() -> Log {
-        Log {
+impl Default for AclLog {
+    fn default() -> AclLog {
+        AclLog {
             entries: VecDeque::new(),
             next_id: 0,
             most: ENTRIES_MAX,
@@ -100,11 +100,11 @@ impl Default for Log {
     }
 }
 
-impl Log {
+impl AclLog {
     /// Records a denial. Its count and number are set here.
-    pub fn add(&mut self, mut entry: Entry) {
+    pub fn add(&mut self, mut entry: AclLogEntry) {
         self.denied[entry.reason as usize] += 1;
-        let alike = |known: &Entry| {
+        let alike = |known: &AclLogEntry| {
             known.reason == entry.reason
                 && known.context == entry.context
                 && known.object == entry.object
@@ -134,12 +134,12 @@ impl Log {
     }
 
     /// Returns the latest entries, at most `count`.
-    pub fn latest(&self, count: usize) -> impl ExactSizeIterator<Item = &Entry> {
+    pub fn latest(&self, count: usize) -> impl ExactSizeIterator<Item = &AclLogEntry> {
         self.entries.iter().take(count)
     }
 
     /// Returns the number of denials for a reason since the start.
-    pub fn denied(&self, reason: Reason) -> u64 {
+    pub fn denied(&self, reason: DenialReason) -> u64 {
         self.denied[reason as usize]
     }
 

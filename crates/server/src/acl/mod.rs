@@ -16,9 +16,9 @@ pub use selector::{Denial, Selector};
 pub use user::{User, hex};
 
 use crate::carried;
-use crate::catalog::Registry;
+use crate::catalog::CommandRegistry;
 use crate::clock::now_ms;
-use log::{Context, Entry, Log, Reason};
+use log::{AclLog, AclLogEntry, DenialContext, DenialReason};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -34,11 +34,11 @@ type Users = BTreeMap<Vec<u8>, Arc<User>>;
 #[derive(Debug)]
 pub struct Acl {
     /// The commands that users may run.
-    pub registry: &'static Registry,
+    pub registry: &'static CommandRegistry,
     users: RwLock<Users>,
     /// The version, incremented with each change of a user.
     version: AtomicU64,
-    log: Mutex<Log>,
+    log: Mutex<AclLog>,
     /// The file of users, if there is one.
     file: Option<PathBuf>,
     /// True if connections from other machines are refused while there is no password.
@@ -50,7 +50,7 @@ pub struct Acl {
 impl Acl {
     /// Creates access control with the default user alone, which needs no password, or `password`.
     pub fn new(
-        registry: &'static Registry,
+        registry: &'static CommandRegistry,
         password: Option<&[u8]>,
         file: Option<PathBuf>,
         protected: bool,
@@ -179,14 +179,14 @@ impl Acl {
     /// Records that `object` was denied to `user`. `client` describes the client.
     pub fn note(
         &self,
-        reason: Reason,
-        context: Context,
+        reason: DenialReason,
+        context: DenialContext,
         object: &[u8],
         user: &[u8],
         client: String,
     ) {
         let now_ms = now_ms();
-        self.log.lock().add(Entry {
+        self.log.lock().add(AclLogEntry {
             count: 0,
             reason,
             context,
@@ -200,12 +200,12 @@ impl Acl {
     }
 
     /// Returns the number of denials for a reason since the start.
-    pub fn denied(&self, reason: Reason) -> u64 {
+    pub fn denied(&self, reason: DenialReason) -> u64 {
         self.log.lock().denied(reason)
     }
 
     /// Returns the latest denials, at most `count`, the latest first.
-    pub fn denials(&self, count: usize) -> Vec<Entry> {
+    pub fn denials(&self, count: usize) -> Vec<AclLogEntry> {
         self.log.lock().latest(count).cloned().collect()
     }
 
@@ -217,7 +217,7 @@ impl Acl {
 
 /// A denied command and the reason.
 #[derive(Clone, Debug)]
-pub struct Denied {
+pub struct DeniedCommand {
     user: String,
     command: String,
     object: String,
@@ -225,10 +225,10 @@ pub struct Denied {
     pub denial: Denial,
 }
 
-impl Denied {
+impl DeniedCommand {
     /// Returns the error for the client. It does not repeat the name of the key or channel.
     pub fn text(&self) -> String {
-        let Denied { user, command, .. } = self;
+        let DeniedCommand { user, command, .. } = self;
         match self.denial {
             Denial::Command => {
                 format!("User {user} has no permissions to run the '{command}' command")
@@ -240,7 +240,7 @@ impl Denied {
 
     /// Returns the text for an administrator.
     pub fn detail(&self) -> String {
-        let Denied { user, object, .. } = self;
+        let DeniedCommand { user, object, .. } = self;
         match self.denial {
             Denial::Command => self.text(),
             Denial::Key(_) => {
@@ -265,12 +265,12 @@ impl Denied {
     }
 
     /// Creates the denial of `command`, given by its full name, to `user`.
-    pub fn of(user: &User, command: &str, args: &[&[u8]], denial: Denial) -> Denied {
+    pub fn of(user: &User, command: &str, args: &[&[u8]], denial: Denial) -> DeniedCommand {
         let object = match denial {
             Denial::Command => None,
             Denial::Key(position) | Denial::Channel(position) => args.get(position).copied(),
         };
-        Denied {
+        DeniedCommand {
             user: carried::text(&user.name),
             command: command.to_owned(),
             object: carried::text(object.unwrap_or(b"*")),

@@ -2,7 +2,7 @@
 
 use super::access::{self, KeyAccess};
 use super::error::RuleError;
-use crate::catalog::{Flags, Registry, Spec, category};
+use crate::catalog::{CommandRegistry, Flags, Spec, category};
 use crate::glob;
 
 /// A pattern of keys that may be accessed.
@@ -84,7 +84,7 @@ impl Selector {
     ///
     /// # Errors
     /// `rule` does not parse, or has no effect.
-    pub fn apply(&mut self, registry: &Registry, rule: &[u8]) -> Result<(), RuleError> {
+    pub fn apply(&mut self, registry: &CommandRegistry, rule: &[u8]) -> Result<(), RuleError> {
         match &*rule.to_ascii_lowercase() {
             b"allkeys" | b"~*" => {
                 self.all_keys = true;
@@ -153,7 +153,7 @@ impl Selector {
         Ok(())
     }
 
-    fn set_all_commands(&mut self, registry: &Registry, allow: bool) {
+    fn set_all_commands(&mut self, registry: &CommandRegistry, allow: bool) {
         let words = if allow {
             registry.len().div_ceil(64)
         } else {
@@ -168,7 +168,7 @@ impl Selector {
 
     fn set_category(
         &mut self,
-        registry: &Registry,
+        registry: &CommandRegistry,
         name: &[u8],
         allow: bool,
     ) -> Result<(), RuleError> {
@@ -182,7 +182,7 @@ impl Selector {
         Ok(())
     }
 
-    fn allow_command(&mut self, registry: &Registry, name: &[u8]) -> Result<(), RuleError> {
+    fn allow_command(&mut self, registry: &CommandRegistry, name: &[u8]) -> Result<(), RuleError> {
         if let Some(number) = registry.find(name) {
             self.set_command(registry, number, true);
             self.note_rule(true, lower(name));
@@ -217,7 +217,7 @@ impl Selector {
     }
 
     /// Allows or denies a command with its subcommands.
-    fn set_command(&mut self, registry: &Registry, number: usize, allow: bool) {
+    fn set_command(&mut self, registry: &CommandRegistry, number: usize, allow: bool) {
         let entry = registry.entries().get(number);
         let subcommands = entry.map_or(0..0, |entry| entry.subcommands.clone());
         for number in std::iter::once(number).chain(subcommands) {

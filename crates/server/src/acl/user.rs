@@ -3,7 +3,7 @@
 use super::access::KeyAccess;
 use super::error::{AclError, RuleError};
 use super::selector::{Denial, Selector};
-use crate::catalog::{Registry, Spec};
+use crate::catalog::{CommandRegistry, Spec};
 use crate::error::shown;
 use sha2::{Digest, Sha256};
 
@@ -52,7 +52,7 @@ impl User {
     }
 
     /// Returns the default user of a new server, which may do everything without a password.
-    pub fn default_user(registry: &Registry) -> User {
+    pub fn default_user(registry: &CommandRegistry) -> User {
         let mut user = User::new(super::DEFAULT, false);
         for rule in ["allkeys", "allchannels", "allcommands", "nopass", "on"] {
             // All of them are valid rules, so none fails.
@@ -71,7 +71,7 @@ impl User {
     /// that are not among its arguments. Rights that another selector gives do not count.
     pub fn may_read_all_keys_by(
         &self,
-        registry: &Registry,
+        registry: &CommandRegistry,
         command: &'static Spec,
         args: &[&[u8]],
     ) -> bool {
@@ -117,7 +117,7 @@ impl User {
     ///
     /// # Errors
     /// `rule` does not parse, or has no effect.
-    pub fn apply(&mut self, registry: &Registry, rule: &[u8]) -> Result<(), RuleError> {
+    pub fn apply(&mut self, registry: &CommandRegistry, rule: &[u8]) -> Result<(), RuleError> {
         match &*rule.to_ascii_lowercase() {
             b"" => {}
             b"on" => self.enabled = true,
@@ -163,7 +163,11 @@ impl User {
     ///
     /// # Errors
     /// A rule is refused; those before it were applied.
-    pub fn apply_all(&mut self, registry: &Registry, rules: &[&[u8]]) -> Result<(), AclError> {
+    pub fn apply_all(
+        &mut self,
+        registry: &CommandRegistry,
+        rules: &[&[u8]],
+    ) -> Result<(), AclError> {
         for rule in merge_selectors(rules)? {
             self.apply(registry, &rule)
                 .map_err(|source| AclError::Rule {
@@ -202,7 +206,7 @@ impl User {
     /// No selector allows it. The reason is that of the selector which failed last.
     pub fn check(
         &self,
-        registry: &Registry,
+        registry: &CommandRegistry,
         command: &'static Spec,
         args: &[&[u8]],
     ) -> Result<(), Denial> {

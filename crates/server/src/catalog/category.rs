@@ -1,7 +1,7 @@
 //! The categories of commands, derived as Redis derives them: from the flags and the group of a
 //! command, and from a few lists for the commands to which Redis applies neither.
 
-use super::spec::{Flags, Group, Spec};
+use super::spec::{CommandGroup, Flags, Spec};
 
 /// The categories, in the order of their bits.
 pub const NAMES: &[&str] = &[
@@ -66,23 +66,23 @@ pub fn of(command: &Spec, container: Option<&Spec>) -> u32 {
         _ if BITMAP.contains(&name) => &["bitmap"],
         _ if KEYSPACE.contains(&name) => &["keyspace"],
         _ if CONNECTION.contains(&name) => &["connection"],
-        Group::String => &["string"],
-        Group::Generic | Group::Ordered => &["keyspace"],
-        Group::List => &["list"],
-        Group::Hash => &["hash"],
-        Group::Set => &["set"],
-        Group::SortedSet => &["sortedset"],
-        Group::Geo => &["geo"],
-        Group::HyperLogLog => &["hyperloglog"],
-        Group::Stream => &["stream"],
-        Group::Transactions => &["transaction"],
+        CommandGroup::String => &["string"],
+        CommandGroup::Generic | CommandGroup::Ordered => &["keyspace"],
+        CommandGroup::List => &["list"],
+        CommandGroup::Hash => &["hash"],
+        CommandGroup::Set => &["set"],
+        CommandGroup::SortedSet => &["sortedset"],
+        CommandGroup::Geo => &["geo"],
+        CommandGroup::HyperLogLog => &["hyperloglog"],
+        CommandGroup::Stream => &["stream"],
+        CommandGroup::Transactions => &["transaction"],
         // Derived from the flag `PUBSUB` below, which the subcommand for help does not have.
-        Group::PubSub => &[],
-        Group::Scripting => &["scripting"],
-        Group::Connection => &["connection"],
-        Group::Server => &[],
+        CommandGroup::PubSub => &[],
+        CommandGroup::Scripting => &["scripting"],
+        CommandGroup::Connection => &["connection"],
+        CommandGroup::Server => &[],
     };
-    let scripting = command.group == Group::Scripting;
+    let scripting = command.group == CommandGroup::Scripting;
     let is_read = flags.has(Flags::READONLY) && !scripting;
     let derived = [
         ("write", flags.has(Flags::WRITE)),

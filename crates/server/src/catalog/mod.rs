@@ -9,5 +9,5 @@ mod spec;
 /// The version of Redis that the server imitates. Clients and their tests check it.
 pub const REDIS_VERSION: &str = "7.2.0";
 
-pub use registry::{Entry, Registry};
-pub use spec::{Flags, Group, KeySpec, Spec};
+pub use registry::{CommandRegistry, CommandRegistryEntry};
+pub use spec::{CommandGroup, CommandKeySpec, Flags, Spec};

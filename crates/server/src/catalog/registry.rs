@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 
 /// A command or subcommand.
 #[derive(Debug)]
-pub struct Entry {
+pub struct CommandRegistryEntry {
     /// The name in lower case; of a subcommand `container|name`.
     pub name: String,
     /// Its description.
@@ -19,8 +19,8 @@ pub struct Entry {
 
 /// All commands and subcommands, by number and by name.
 #[derive(Debug)]
-pub struct Registry {
-    entries: Vec<Entry>,
+pub struct CommandRegistry {
+    entries: Vec<CommandRegistryEntry>,
     by_name: HashMap<String, usize>,
     /// The numbers by address. Rows of the table are never moved, so that an address identifies a
     /// row.
@@ -31,28 +31,28 @@ fn address(command: &Spec) -> usize {
     std::ptr::from_ref(command).addr()
 }
 
-impl Registry {
+impl CommandRegistry {
     /// Numbers commands and the subcommands that come with each.
-    pub fn new<C, S>(commands: C) -> Registry
+    pub fn new<C, S>(commands: C) -> CommandRegistry
     where
         C: IntoIterator<Item = (&'static Spec, S)>,
         S: ExactSizeIterator<Item = &'static Spec>,
     {
-        let mut registry = Registry {
+        let mut registry = CommandRegistry {
             entries: Vec::new(),
             by_name: HashMap::new(),
             by_address: HashMap::new(),
         };
         for (command, subcommands) in commands {
             let first = registry.entries.len() + 1;
-            registry.add(Entry {
+            registry.add(CommandRegistryEntry {
                 name: command.name.to_owned(),
                 command,
                 categories: category::of(command, None),
                 subcommands: first..first + subcommands.len(),
             });
             for subcommand in subcommands {
-                registry.add(Entry {
+                registry.add(CommandRegistryEntry {
                     name: format!("{}|{}", command.name, subcommand.name),
                     command: subcommand,
                     categories: category::of(subcommand, Some(command)),
@@ -63,7 +63,7 @@ impl Registry {
         registry
     }
 
-    fn add(&mut self, entry: Entry) {
+    fn add(&mut self, entry: CommandRegistryEntry) {
         let number = self.entries.len();
         self.by_name.insert(entry.name.clone(), number);
         self.by_address.insert(address(entry.command), number);
@@ -81,7 +81,7 @@ impl Registry {
     }
 
     /// Returns all commands and subcommands, in the order of their numbers.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[CommandRegistryEntry] {
         &self.entries
     }
 

@@ -82,7 +82,7 @@ impl Flags {
 
 /// The arguments of a command that are keys.
 #[derive(Clone, Copy, Debug)]
-pub enum KeySpec {
+pub enum CommandKeySpec {
     /// No arguments.
     None,
     /// Every `step`-th argument from position `first` to `last`. A negative `last` counts from the
@@ -119,13 +119,13 @@ pub enum KeySpec {
     Custom(fn(&[&[u8]]) -> Vec<usize>),
 }
 
-impl KeySpec {
+impl CommandKeySpec {
     /// Returns the number of keys of a command with a plan that is sent with `words` words, and the
     /// step from one key to the next. The first key is the first argument.
     #[inline]
     pub fn count(&self, words: usize) -> (usize, usize) {
         match *self {
-            KeySpec::Range { last, step, .. } => {
+            CommandKeySpec::Range { last, step, .. } => {
                 let last = if last < 0 {
                     words.saturating_sub(last.unsigned_abs() as usize)
                 } else {
@@ -142,14 +142,16 @@ impl KeySpec {
     /// Returns the positions of keys in `args`, which begins with the command's name.
     pub fn positions(&self, args: &[&[u8]]) -> SmallVec<[usize; 4]> {
         match *self {
-            KeySpec::None => SmallVec::new(),
+            CommandKeySpec::None => SmallVec::new(),
             // Most commands have one key.
-            KeySpec::Range { first, last, .. } if last == first as i32 && first < args.len() => {
+            CommandKeySpec::Range { first, last, .. }
+                if last == first as i32 && first < args.len() =>
+            {
                 let mut one = SmallVec::new();
                 one.push(first);
                 one
             }
-            KeySpec::Range { first, last, step } => {
+            CommandKeySpec::Range { first, last, step } => {
                 let end = if last < 0 {
                     (args.len() as i64 + i64::from(last)).max(0) as usize
                 } else {
@@ -157,7 +159,7 @@ impl KeySpec {
                 };
                 (first..=end).step_by(step.max(1)).collect()
             }
-            KeySpec::Counted { count, target } => {
+            CommandKeySpec::Counted { count, target } => {
                 let number = args
                     .get(count)
                     .and_then(|n| crate::number::parse_integer(n));
@@ -166,14 +168,16 @@ impl KeySpec {
                 let keys = count + 1..count + 1 + number;
                 target.into_iter().chain(keys).collect()
             }
-            KeySpec::OneOrBehind { find, .. } | KeySpec::Custom(find) => find(args).into(),
+            CommandKeySpec::OneOrBehind { find, .. } | CommandKeySpec::Custom(find) => {
+                find(args).into()
+            }
         }
     }
 }
 
 /// The groups of commands, in the order of the documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Group {
+pub enum CommandGroup {
     /// Strings and bits.
     String,
     /// Keys of any type.
@@ -206,25 +210,25 @@ pub enum Group {
     Server,
 }
 
-impl Group {
+impl CommandGroup {
     /// Returns the group's name in `COMMAND DOCS`.
     pub fn name(self) -> &'static str {
         match self {
-            Group::String => "string",
-            Group::Generic => "generic",
-            Group::Ordered => "ordered",
-            Group::List => "list",
-            Group::Hash => "hash",
-            Group::Set => "set",
-            Group::SortedSet => "sorted-set",
-            Group::Geo => "geo",
-            Group::HyperLogLog => "hyperloglog",
-            Group::Stream => "stream",
-            Group::Transactions => "transactions",
-            Group::PubSub => "pubsub",
-            Group::Scripting => "scripting",
-            Group::Connection => "connection",
-            Group::Server => "server",
+            CommandGroup::String => "string",
+            CommandGroup::Generic => "generic",
+            CommandGroup::Ordered => "ordered",
+            CommandGroup::List => "list",
+            CommandGroup::Hash => "hash",
+            CommandGroup::Set => "set",
+            CommandGroup::SortedSet => "sorted-set",
+            CommandGroup::Geo => "geo",
+            CommandGroup::HyperLogLog => "hyperloglog",
+            CommandGroup::Stream => "stream",
+            CommandGroup::Transactions => "transactions",
+            CommandGroup::PubSub => "pubsub",
+            CommandGroup::Scripting => "scripting",
+            CommandGroup::Connection => "connection",
+            CommandGroup::Server => "server",
         }
     }
 }
@@ -240,9 +244,9 @@ pub struct Spec {
     /// The command's properties.
     pub flags: Flags,
     /// The arguments that are keys.
-    pub keys: KeySpec,
+    pub keys: CommandKeySpec,
     /// The group that it belongs to.
-    pub group: Group,
+    pub group: CommandGroup,
     /// The first version of Redis that has it.
     pub since: &'static str,
     /// One sentence that describes it for people.
@@ -261,7 +265,12 @@ impl Spec {
     pub fn is_for_pools(&self) -> bool {
         let is_for_strings = !matches!(
             self.group,
-            Group::List | Group::Hash | Group::Set | Group::SortedSet | Group::Geo | Group::Stream
+            CommandGroup::List
+                | CommandGroup::Hash
+                | CommandGroup::Set
+                | CommandGroup::SortedSet
+                | CommandGroup::Geo
+                | CommandGroup::Stream
         );
         is_for_strings && !self.flags.has(Flags::UNSHARED)
     }

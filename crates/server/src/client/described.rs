@@ -2,13 +2,13 @@
 
 use super::ClientShared;
 use crate::carried;
-use crate::catalog::Registry;
+use crate::catalog::CommandRegistry;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Returns a client in the form of `CLIENT LIST` and `ACL LOG`, without a line end. The text
 /// [carries](carried) the name of its user.
-pub fn describe(client: &ClientShared, registry: &Registry, steady_ms: u64) -> String {
+pub fn describe(client: &ClientShared, registry: &CommandRegistry, steady_ms: u64) -> String {
     let listed = &client.listed;
     let count = |counter: &AtomicUsize| counter.load(Relaxed);
     let seconds = |since_ms: u64| steady_ms.saturating_sub(since_ms) / 1000;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize
 
 /// The listed properties of a client. None of them needs to be exact at any instant.
 #[derive(Debug, Default)]
-pub struct Listed {
+pub struct ClientListFields {
     /// The number of the last command in the table, plus one; 0: none yet.
     pub last_command: AtomicU32,
     /// Number of commands that were executed for it, including those of its transactions and
@@ -61,7 +61,7 @@ pub struct Listed {
     pub library: Mutex<(String, String)>,
 }
 
-impl Listed {
+impl ClientListFields {
     /// Notes the number of the last command; `None` is an unknown command.
     #[inline]
     pub fn note(&self, number: Option<usize>) {
@@ -81,10 +81,10 @@ impl Listed {
     }
 
     /// Creates the properties of a client that has sent nothing yet.
-    pub fn new() -> Listed {
-        Listed {
+    pub fn new() -> ClientListFields {
+        ClientListFields {
             redirection: AtomicI64::new(-1),
-            ..Listed::default()
+            ..ClientListFields::default()
         }
     }
 

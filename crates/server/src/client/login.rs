@@ -1,8 +1,8 @@
 //! The user of a client, as the client's thread knows it, and the checks of its permissions.
 
-use super::{Client, describe};
-use crate::acl::log::{Context, Reason};
-use crate::acl::{Acl, DEFAULT, Denial, Denied, User, WrongPassword};
+use super::{ClientSession, describe};
+use crate::acl::log::{DenialContext, DenialReason};
+use crate::acl::{Acl, DEFAULT, Denial, DeniedCommand, User, WrongPassword};
 use crate::catalog::{Flags, Spec};
 use crate::clock::steady_ms;
 use crate::error::CommandError;
@@ -31,7 +31,7 @@ impl Login {
     }
 }
 
-impl Client {
+impl ClientSession {
     /// Sets the client's user, which was found when the user list had `version`.
     fn become_user(&mut self, user: Arc<User>, version: u64) {
         *self.shared.user.lock() = user.name.clone();
@@ -70,7 +70,13 @@ impl Client {
             }
             Err(error) => {
                 let client = self.described(acl);
-                acl.note(Reason::Auth, Context::TopLevel, b"AUTH", name, client);
+                acl.note(
+                    DenialReason::Auth,
+                    DenialContext::TopLevel,
+                    b"AUTH",
+                    name,
+                    client,
+                );
                 Err(error)
             }
         }
@@ -129,10 +135,11 @@ impl Client {
             return Err(CommandError::text("NOAUTH Authentication required."));
         }
         let context = match self.transaction {
-            Some(_) => Context::Multi,
-            None => Context::TopLevel,
+            Some(_) => DenialContext::Multi,
+            None => DenialContext::TopLevel,
         };
-        let denied = |denial: Denied| CommandError::owned(format!("NOPERM {}", denial.text()));
+        let denied =
+            |denial: DeniedCommand| CommandError::owned(format!("NOPERM {}", denial.text()));
         self.check(acl, command, args, context).map_err(denied)
     }
 
@@ -145,8 +152,8 @@ impl Client {
         acl: &Acl,
         command: &'static Spec,
         args: &[&[u8]],
-        context: Context,
-    ) -> Result<(), Denied> {
+        context: DenialContext,
+    ) -> Result<(), DeniedCommand> {
         if self.login.is_unrestricted(acl) {
             return Ok(());
         }
@@ -159,16 +166,19 @@ impl Client {
         };
         let name = acl.registry.name(command);
         let (reason, object) = match denial {
-            Denial::Command => (Reason::Command, name.as_bytes()),
-            Denial::Key(position) => (Reason::Key, args.get(position).copied().unwrap_or(b"*")),
+            Denial::Command => (DenialReason::Command, name.as_bytes()),
+            Denial::Key(position) => (
+                DenialReason::Key,
+                args.get(position).copied().unwrap_or(b"*"),
+            ),
             Denial::Channel(position) => {
                 let channel = args.get(position).copied();
-                (Reason::Channel, channel.unwrap_or_default())
+                (DenialReason::Channel, channel.unwrap_or_default())
             }
         };
         self.shared.listed.note(acl.registry.number(command));
         let client = self.described(acl);
         acl.note(reason, context, object, &user.name, client);
-        Err(Denied::of(user, name, args, denial))
+        Err(DeniedCommand::of(user, name, args, denial))
     }
 }

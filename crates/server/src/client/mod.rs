@@ -8,11 +8,11 @@ mod subscriptions;
 mod tracking;
 
 pub use described::{describe, flags};
-pub use listed::Listed;
+pub use listed::ClientListFields;
 pub use login::Login;
 pub use share::{ClientShare, ENTRY_BYTES};
 pub use subscriptions::{Subscriptions, Topic};
-pub use tracking::Choice;
+pub use tracking::TrackingOptions;
 
 use crate::acl;
 use crate::migration::Shipment;
@@ -38,7 +38,7 @@ pub struct WatchedKey {
 
 /// The state of a client that only its own thread knows.
 #[derive(Debug)]
-pub struct Client {
+pub struct ClientSession {
     /// The state that all threads may read.
     pub shared: Arc<ClientShared>,
     /// The number of its database.
@@ -64,13 +64,13 @@ pub struct Client {
     /// True if its connection must be closed once all replies are sent.
     pub closing: bool,
     /// The kinds of replies that it gets.
-    pub replies: Replies,
+    pub replies: ReplyMode,
     /// True if the command that it waits in gets no reply (`CLIENT REPLY`).
     pub is_silent_wait: bool,
     /// Its subscriptions.
     pub subscriptions: Subscriptions,
     /// Its options for caching, if it caches keys.
-    pub tracking: Option<Box<Choice>>,
+    pub tracking: Option<Box<TrackingOptions>>,
     /// The log position after its last change. Replies are sent when the log is durable up to
     /// there.
     pub logged_up_to: u64,
@@ -119,7 +119,7 @@ pub struct ScriptState {
 
 /// The replies that a client gets (`CLIENT REPLY`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Replies {
+pub enum ReplyMode {
     /// A reply to each command.
     #[default]
     On,
@@ -155,13 +155,13 @@ pub struct ClientShared {
     /// The number of its database.
     pub database: AtomicUsize,
     /// The other properties that `CLIENT LIST` shows.
-    pub listed: Listed,
+    pub listed: ClientListFields,
 }
 
-impl Client {
+impl ClientSession {
     /// Creates a client of which only the shared state is known.
-    pub fn new(shared: Arc<ClientShared>, authenticated: bool) -> Client {
-        Client {
+    pub fn new(shared: Arc<ClientShared>, authenticated: bool) -> ClientSession {
+        ClientSession {
             shared,
             database: 0,
             transaction: None,
@@ -174,7 +174,7 @@ impl Client {
             authenticated,
             login: Login::default(),
             closing: false,
-            replies: Replies::On,
+            replies: ReplyMode::On,
             is_silent_wait: false,
             subscriptions: Subscriptions::default(),
             tracking: None,
@@ -190,7 +190,7 @@ impl Client {
     pub fn is_plain(&self) -> bool {
         self.authenticated
             && self.transaction.is_none()
-            && self.replies == Replies::On
+            && self.replies == ReplyMode::On
             && self.tracking.is_none()
             && !self.subscriptions.any()
             && !self.leaves_no_trace()
@@ -229,8 +229,8 @@ impl Client {
     }
 
     /// Creates a client that is the server itself, for commands from a log or a script.
-    pub fn internal() -> Client {
-        Client::new(
+    pub fn internal() -> ClientSession {
+        ClientSession::new(
             Arc::new(ClientShared::new(0, 0, String::new(), String::new(), 0)),
             true,
         )
@@ -258,7 +258,7 @@ impl ClientShared {
             watch_broken: AtomicBool::new(false),
             killed: AtomicBool::new(false),
             database: AtomicUsize::new(0),
-            listed: Listed::new(),
+            listed: ClientListFields::new(),
         }
     }
 

@@ -5,7 +5,7 @@
 //! thread of a client counts its memory between commands. Where all clients together hold more than
 //! they may, those that hold most are closed, before other clients lose keys to eviction.
 
-use super::{ClientShared, Listed};
+use super::{ClientListFields, ClientShared};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -175,7 +175,7 @@ impl ClientShare {
         &self,
         clients: impl Iterator<Item = &'c Arc<ClientShared>>,
     ) -> Vec<Arc<ClientShared>> {
-        let held = |listed: &Listed| {
+        let held = |listed: &ClientListFields| {
             listed.held_bytes.load(Relaxed) + listed.delivered_bytes.load(Relaxed)
         };
         let may_go = |client: &&Arc<ClientShared>| {

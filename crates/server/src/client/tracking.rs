@@ -4,7 +4,7 @@ use super::ENTRY_BYTES;
 
 /// The options that a client has chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Choice {
+pub struct TrackingOptions {
     /// The client that gets the invalidations in its place; 0: none.
     pub redirection: u64,
     /// True if it gets invalidations of prefixes.
@@ -23,7 +23,7 @@ pub struct Choice {
     pub caching_is_new: bool,
 }
 
-impl Choice {
+impl TrackingOptions {
     /// Returns the memory of the tracking, in bytes: each prefix counts twice.
     pub fn bytes(&self) -> usize {
         let bytes = |prefix: &Vec<u8>| 2 * (prefix.len() + ENTRY_BYTES);

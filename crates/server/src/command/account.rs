@@ -1,21 +1,21 @@
 //! The accounting of executed commands: counters, the slow log, latencies, and the keys that a
 //! client with a cache has read. It also shows commands to monitors.
 
-use super::{Command, Flags, Group, find, is, migrate, number_of};
-use crate::client::Client;
+use super::{CommandDefinition, CommandGroup, Flags, find, is, migrate, number_of};
+use crate::client::ClientSession;
 use crate::config::is_secret;
 use crate::error::CommandError;
-use crate::keyspace::Observer;
-use crate::server::Server;
-use crate::singly::Reason;
+use crate::keyspace::WriteObserver;
+use crate::server::ServerCore;
+use crate::singly::SequentialReason;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// A command that is being executed.
 #[derive(Debug)]
-pub struct Account {
+pub struct CommandAccount {
     number: usize,
-    command: &'static Command,
+    command: &'static CommandDefinition,
     started: Option<Instant>,
     ended: Option<Instant>,
     /// True if monitors have been shown the command.
@@ -23,7 +23,7 @@ pub struct Account {
 }
 
 /// Returns true if no monitor is shown the command.
-fn is_hidden(command: &Command) -> bool {
+fn is_hidden(command: &CommandDefinition) -> bool {
     let is_shown_in_part = matches!(command.name, "auth" | "hello");
     command.flags.has(Flags::SECRET) && !is_shown_in_part
         || command.flags.has(Flags::ADMIN)
@@ -31,7 +31,7 @@ fn is_hidden(command: &Command) -> bool {
 }
 
 /// Returns the words of a command without passwords and without rules on users.
-fn without_secrets<'a>(command: &Command, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
+fn without_secrets<'a>(command: &CommandDefinition, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
     let container = args.first().copied().unwrap_or_default();
     let range = match command.name {
         "auth" => 1..args.len(),
@@ -57,16 +57,20 @@ fn without_secrets<'a>(command: &Command, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
     words.map(word).collect()
 }
 
-impl Account {
+impl CommandAccount {
     /// Creates the account of a command that begins when it is executed.
-    pub fn of(command: &'static Command) -> Account {
-        Account::after(command, number_of(command), None)
+    pub fn of(command: &'static CommandDefinition) -> CommandAccount {
+        CommandAccount::after(command, number_of(command), None)
     }
 
     /// Creates the account of the command `number`. If another command has `ended` just now, this
     /// one begins at that time, because reading the clock takes as long as some commands.
-    pub fn after(command: &'static Command, number: usize, ended: Option<Instant>) -> Account {
-        Account {
+    pub fn after(
+        command: &'static CommandDefinition,
+        number: usize,
+        ended: Option<Instant>,
+    ) -> CommandAccount {
+        CommandAccount {
             number,
             command,
             started: ended,
@@ -77,15 +81,15 @@ impl Account {
 
     /// Returns the same account for a command that continues after it was blocked. It was shown to
     /// monitors before.
-    pub fn shown_before(self) -> Account {
-        Account {
+    pub fn shown_before(self) -> CommandAccount {
+        CommandAccount {
             is_shown: true,
             ..self
         }
     }
 
     /// Returns the command.
-    pub fn command(&self) -> &'static Command {
+    pub fn command(&self) -> &'static CommandDefinition {
         self.command
     }
 
@@ -95,8 +99,16 @@ impl Account {
     }
 
     /// Records that the command begins, and returns the time.
-    pub fn begin(&mut self, server: &Server, client: &Client, args: &[&[u8]]) -> Instant {
-        if server.singly.has(Reason::Monitor) && !self.is_shown && !is_hidden(self.command) {
+    pub fn begin(
+        &mut self,
+        server: &ServerCore,
+        client: &ClientSession,
+        args: &[&[u8]],
+    ) -> Instant {
+        if server.singly.has(SequentialReason::Monitor)
+            && !self.is_shown
+            && !is_hidden(self.command)
+        {
             let words = without_secrets(self.command, args);
             server.monitors.show(&server.clients, client, &words);
         }
@@ -107,15 +119,15 @@ impl Account {
     /// ended.
     pub fn end(
         &mut self,
-        server: &Server,
-        client: &Client,
+        server: &ServerCore,
+        client: &ClientSession,
         args: &[&[u8]],
         answer: &Result<(), CommandError>,
         waits: bool,
     ) {
         let command = self.command;
         // The commands of a script are recorded one by one.
-        let is_tracked = client.tracking.is_some() && command.group != Group::Scripting;
+        let is_tracked = client.tracking.is_some() && command.group != CommandGroup::Scripting;
         if is_tracked && command.flags.has(Flags::READONLY) {
             let positions = command.keys.positions(args);
             let keys = positions
@@ -133,7 +145,7 @@ impl Account {
             return;
         }
         client.shared.listed.count_command();
-        if server.keyspace.is_observed_by(Observer::Tracking)
+        if server.keyspace.is_observed_by(WriteObserver::Tracking)
             && matches!(command.name, "flushall" | "flushdb")
             && answer.is_ok()
         {
@@ -147,7 +159,7 @@ impl Account {
             server.statistics.count_failed(self.number);
             let error = error.to_string();
             // The error of a command that a script called was counted with that command.
-            let is_counted = command.group == Group::Scripting
+            let is_counted = command.group == CommandGroup::Scripting
                 && client
                     .script
                     .refused
@@ -159,7 +171,7 @@ impl Account {
         }
         if command.name == "exec" {
             // The commands of the transaction were recorded one by one.
-            if server.singly.has(Reason::Monitor) {
+            if server.singly.has(SequentialReason::Monitor) {
                 server.monitors.show(&server.clients, client, args);
             }
             return;
@@ -177,7 +189,7 @@ impl Account {
     }
 
     /// Records that a command was refused before it was executed.
-    pub fn refuse(server: &Server, args: &[&[u8]], error: &CommandError) {
+    pub fn refuse(server: &ServerCore, args: &[&[u8]], error: &CommandError) {
         server.statistics.count_error(&error.to_string());
         let name = args.first().copied().unwrap_or_default();
         if let Some(command) = find(name) {

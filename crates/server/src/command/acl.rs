@@ -1,22 +1,25 @@
 //! Commands on access control.
 
-use super::{Answer, Call, Command, Flags, Group, client, integer, is, lookup, registry};
-use crate::acl::{AclError, DEFAULT, Denied, Selector, User, hex};
+use super::{
+    Answer, CommandCall, CommandDefinition, CommandGroup, Flags, client, integer, is, lookup,
+    registry,
+};
+use crate::acl::{AclError, DEFAULT, DeniedCommand, Selector, User, hex};
 use crate::carried;
 use crate::catalog::category;
 use crate::client::Topic;
 use crate::clock::now_ms;
 use crate::error::{CommandError, shown};
-use crate::resp::Reply;
+use crate::resp::RespReply;
 use rand::Rng;
 
-const SERVER: Group = Group::Server;
+const SERVER: CommandGroup = CommandGroup::Server;
 const USER_CHANGES: &str = "Keys, channels and commands of a user are checked as in Redis 7.2; \
     commands on ranges of keys, which Redis has not, need permission for all keys.";
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[
-    Command::new("auth", -2, auth)
+pub const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("auth", -2, auth)
         .fast()
         .flag(Flags::NO_PHASE)
         .flag(Flags::ALLOW_BUSY)
@@ -25,17 +28,17 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::LOADING)
         .flag(Flags::SECRET)
         .about(
-            Group::Connection,
+            CommandGroup::Connection,
             "1.0.0",
             "O(N) for N passwords of the user",
         )
         .summary("Logs the client in."),
-    Command::container("acl", SUBCOMMANDS)
+    CommandDefinition::container("acl", SUBCOMMANDS)
         .about(SERVER, "6.0.0", "That of the subcommand")
         .summary("Says and changes who may do what."),
 ];
 
-const SUBCOMMANDS: &[Command] = &[
+const SUBCOMMANDS: &[CommandDefinition] = &[
     row("cat", -2, cat)
         .about(SERVER, "6.0.0", "O(N) for N commands")
         .summary("Lists the categories, or the commands of one."),
@@ -74,21 +77,29 @@ const SUBCOMMANDS: &[Command] = &[
     row("whoami", 2, who_am_i)
         .about(SERVER, "6.0.0", "O(1)")
         .summary("Tells the name of the client's user."),
-    Command::new("help", 2, help)
+    CommandDefinition::new("help", 2, help)
         .flag(Flags::NO_PHASE)
         .flag(Flags::LOADING)
         .about(SERVER, "6.0.0", "O(1)")
         .summary("Lists the subcommands."),
 ];
 
-const fn row(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -> Command {
-    Command::new(name, arity, run)
+const fn row(
+    name: &'static str,
+    arity: i32,
+    run: fn(&mut CommandCall<'_>) -> Answer,
+) -> CommandDefinition {
+    CommandDefinition::new(name, arity, run)
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::LOADING)
 }
 
-const fn admin(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -> Command {
+const fn admin(
+    name: &'static str,
+    arity: i32,
+    run: fn(&mut CommandCall<'_>) -> Answer,
+) -> CommandDefinition {
     row(name, arity, run).flag(Flags::ADMIN)
 }
 
@@ -98,7 +109,7 @@ impl From<AclError> for CommandError {
     }
 }
 
-fn auth(call: &mut Call<'_>) -> Answer {
+fn auth(call: &mut CommandCall<'_>) -> Answer {
     let (name, password) = match *call.args {
         [_, password] => {
             let user = call.server.acl.user(DEFAULT);
@@ -119,7 +130,7 @@ fn auth(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn cat(call: &mut Call<'_>) -> Answer {
+fn cat(call: &mut CommandCall<'_>) -> Answer {
     match *call.args {
         [_, _] => {
             call.reply.array(category::NAMES.len());
@@ -134,7 +145,7 @@ fn cat(call: &mut Call<'_>) -> Answer {
                     "ERR Unknown category '{name}'"
                 )));
             };
-            let is_in = |entry: &&crate::catalog::Entry| entry.categories & bit != 0;
+            let is_in = |entry: &&crate::catalog::CommandRegistryEntry| entry.categories & bit != 0;
             let entries: Vec<_> = registry().entries().iter().filter(is_in).collect();
             call.reply.array(entries.len());
             for entry in entries {
@@ -152,7 +163,7 @@ fn wrong_arguments(subcommand: &str) -> CommandError {
     ))
 }
 
-fn delete_users(call: &mut Call<'_>) -> Answer {
+fn delete_users(call: &mut CommandCall<'_>) -> Answer {
     let names = call.rest(2);
     if names.contains(&DEFAULT) {
         return Err(CommandError::text(
@@ -171,7 +182,7 @@ fn delete_users(call: &mut Call<'_>) -> Answer {
 }
 
 /// Closes the connections of all clients of a user.
-fn close_clients_of(call: &mut Call<'_>, name: &[u8]) {
+fn close_clients_of(call: &mut CommandCall<'_>, name: &[u8]) {
     let mut clients = client::all(call);
     clients.retain(|client| *client.user.lock() == name);
     for client in clients {
@@ -181,7 +192,7 @@ fn close_clients_of(call: &mut Call<'_>, name: &[u8]) {
 
 /// Closes the connections of a user's clients that listen to channels which the user may no longer
 /// listen to.
-fn close_listeners_of(call: &mut Call<'_>, name: &[u8]) {
+fn close_listeners_of(call: &mut CommandCall<'_>, name: &[u8]) {
     let Some(user) = call.server.acl.user(name) else {
         return;
     };
@@ -191,7 +202,7 @@ fn close_listeners_of(call: &mut Call<'_>, name: &[u8]) {
     }
 }
 
-fn dry_run(call: &mut Call<'_>) -> Answer {
+fn dry_run(call: &mut CommandCall<'_>) -> Answer {
     let name = call.arg(2)?;
     let Some(user) = call.server.acl.user(name) else {
         let name = shown(name);
@@ -208,14 +219,14 @@ fn dry_run(call: &mut Call<'_>) -> Answer {
     match user.check(registry(), command, args) {
         Ok(()) => call.reply.ok(),
         Err(denial) => {
-            let denied = Denied::of(&user, registry().name(command), args, denial);
+            let denied = DeniedCommand::of(&user, registry().name(command), args, denial);
             call.reply.bulk(&carried::bytes(&denied.detail()));
         }
     }
     Ok(())
 }
 
-fn generate_password(call: &mut Call<'_>) -> Answer {
+fn generate_password(call: &mut CommandCall<'_>) -> Answer {
     const BITS_MAX: i64 = 4096;
     let bits = match *call.args {
         [_, _] => 256,
@@ -238,7 +249,7 @@ fn generate_password(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn get_user(call: &mut Call<'_>) -> Answer {
+fn get_user(call: &mut CommandCall<'_>) -> Answer {
     let Some(user) = call.server.acl.user(call.arg(2)?) else {
         call.reply.null();
         return Ok(());
@@ -271,7 +282,7 @@ fn get_user(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn write_selector(reply: &mut Reply, selector: &Selector) {
+fn write_selector(reply: &mut RespReply, selector: &Selector) {
     reply.bulk(b"commands");
     reply.bulk(selector.describe_commands().as_bytes());
     reply.bulk(b"keys");
@@ -280,17 +291,17 @@ fn write_selector(reply: &mut Reply, selector: &Selector) {
     reply.bulk(&selector.describe_channels());
 }
 
-fn list(call: &mut Call<'_>) -> Answer {
+fn list(call: &mut CommandCall<'_>) -> Answer {
     write_users(call, User::describe);
     Ok(())
 }
 
-fn users(call: &mut Call<'_>) -> Answer {
+fn users(call: &mut CommandCall<'_>) -> Answer {
     write_users(call, |user| user.name.clone());
     Ok(())
 }
 
-fn write_users(call: &mut Call<'_>, text: impl Fn(&User) -> Vec<u8>) {
+fn write_users(call: &mut CommandCall<'_>, text: impl Fn(&User) -> Vec<u8>) {
     let users = call.server.acl.users();
     call.reply.array(users.len());
     for user in users {
@@ -298,7 +309,7 @@ fn write_users(call: &mut Call<'_>, text: impl Fn(&User) -> Vec<u8>) {
     }
 }
 
-fn load(call: &mut Call<'_>) -> Answer {
+fn load(call: &mut CommandCall<'_>) -> Answer {
     for name in call.server.acl.load()? {
         close_clients_of(call, &name);
     }
@@ -306,13 +317,13 @@ fn load(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn save(call: &mut Call<'_>) -> Answer {
+fn save(call: &mut CommandCall<'_>) -> Answer {
     call.server.acl.save()?;
     call.reply.ok();
     Ok(())
 }
 
-fn log(call: &mut Call<'_>) -> Answer {
+fn log(call: &mut CommandCall<'_>) -> Answer {
     const COUNT: i64 = 10;
     let count = match *call.args {
         [_, _] => COUNT,
@@ -354,7 +365,7 @@ fn log(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn set_user(call: &mut Call<'_>) -> Answer {
+fn set_user(call: &mut CommandCall<'_>) -> Answer {
     let name = call.arg(2)?;
     call.server.acl.set_user(name, call.rest(3))?;
     close_listeners_of(call, name);
@@ -362,7 +373,7 @@ fn set_user(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn who_am_i(call: &mut Call<'_>) -> Answer {
+fn who_am_i(call: &mut CommandCall<'_>) -> Answer {
     let name = call.client.shared.user.lock().clone();
     call.reply.bulk(&name);
     Ok(())
@@ -400,7 +411,7 @@ const HELP: &[&str] = &[
     "    Prints this help.",
 ];
 
-fn help(call: &mut Call<'_>) -> Answer {
+fn help(call: &mut CommandCall<'_>) -> Answer {
     call.reply.array(HELP.len());
     for line in HELP {
         call.reply.simple(line);

@@ -1,7 +1,7 @@
 //! The lookup by name of commands that have a plan, as fast as a comparison.
 
-use super::plan::Plan;
-use super::spec::{Command, Run};
+use super::plan::CommandPlan;
+use super::spec::{CommandDefinition, CommandImplementation};
 use super::table::all;
 use std::sync::LazyLock;
 
@@ -10,9 +10,9 @@ use std::sync::LazyLock;
 pub struct Batchable {
     name: u64,
     /// The row of the table.
-    pub command: &'static Command,
+    pub command: &'static CommandDefinition,
     /// The function that turns it into index operations.
-    pub plan: Plan,
+    pub plan: CommandPlan,
     /// The command's number in statistics.
     pub number: usize,
 }
@@ -76,7 +76,7 @@ impl Batchables {
         for command in all() {
             let name = command.name.as_bytes();
             let name = packed(name).and_then(|packed| lower(packed, name.len()));
-            let (Run::Planned(plan), Some(name)) = (command.run, name) else {
+            let (CommandImplementation::Planned(plan), Some(name)) = (command.run, name) else {
                 continue;
             };
             let free = (place(name)..place(name) + PLACES)
@@ -123,7 +123,8 @@ mod tests {
         for command in all() {
             let upper = command.name.to_ascii_uppercase();
             let found = batchables.find(upper.as_bytes());
-            let planned = matches!(command.run, Run::Planned(_)) && command.name.len() <= 8;
+            let planned =
+                matches!(command.run, CommandImplementation::Planned(_)) && command.name.len() <= 8;
             assert_eq!(found.is_some(), planned, "{}", command.name);
             if let Some((found, _)) = found {
                 assert!(std::ptr::eq(found.command, command));

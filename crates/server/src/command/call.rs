@@ -1,17 +1,19 @@
 //! The context of a running command, which its implementation receives.
 
-use super::{Account, Answer, Command, Planned, invoke, note_uses, number_of};
+use super::{
+    Answer, CommandAccount, CommandDefinition, PlannedCommand, invoke, note_uses, number_of,
+};
 use crate::blocking::{AwaitedKey, Wait, WaitLine};
-use crate::client::Client;
+use crate::client::ClientSession;
 use crate::clock::steady_ms;
 use crate::error::CommandError;
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
-use crate::keyspace::Keys;
-use crate::keyspace::draft::{ATTEMPTS_MAX, Committed};
+use crate::keyspace::DatabaseKeys;
+use crate::keyspace::draft::{ATTEMPTS_MAX, DraftCommitOutcome};
 use crate::number::{parse_double, parse_integer};
 use crate::object::StreamId;
-use crate::resp::Reply;
-use crate::server::Server;
+use crate::resp::RespReply;
+use crate::server::ServerCore;
 use std::cell::Cell;
 use std::time::Instant;
 
@@ -22,17 +24,17 @@ thread_local! {
 
 /// A running command.
 #[derive(Debug)]
-pub struct Call<'c> {
+pub struct CommandCall<'c> {
     /// The words that were sent: the name, and the arguments.
     pub args: &'c [&'c [u8]],
     /// The keys of the client's database.
-    pub keys: Keys<'c>,
+    pub keys: DatabaseKeys<'c>,
     /// The client.
-    pub client: &'c mut Client,
+    pub client: &'c mut ClientSession,
     /// The reply, to which the command writes.
-    pub reply: &'c mut Reply,
+    pub reply: &'c mut RespReply,
     /// The rest of the server.
-    pub server: &'c Server,
+    pub server: &'c ServerCore,
     /// The wait, set by a command that blocks until one of its keys exists.
     pub wait: Option<Wait>,
     /// True if the command runs within a transaction or a script, where no command blocks.
@@ -41,7 +43,7 @@ pub struct Call<'c> {
     pub began: Instant,
 }
 
-impl<'c> Call<'c> {
+impl<'c> CommandCall<'c> {
     /// Returns the argument at `position`; the command's name is at 0.
     ///
     /// # Errors
@@ -79,7 +81,7 @@ impl<'c> Call<'c> {
         if self.client.is_replaying {
             return u64::MAX;
         }
-        let Server {
+        let ServerCore {
             eviction,
             keyspace,
             access,
@@ -96,13 +98,13 @@ impl<'c> Call<'c> {
         keys: &[&[u8]],
         line: WaitLine,
         timeout_ms: u64,
-        answer: impl FnOnce(&mut Reply),
+        answer: impl FnOnce(&mut RespReply),
     ) {
         let awaited = |key: &[u8]| AwaitedKey {
             key: key.to_vec(),
             behind: StreamId::MIN,
         };
-        let mut in_vain = Reply::new(self.reply.protocol());
+        let mut in_vain = RespReply::new(self.reply.protocol());
         answer(&mut in_vain);
         if self.nested {
             self.reply.raw(in_vain.bytes());
@@ -127,8 +129,8 @@ impl<'c> Call<'c> {
         for _ in 0..ATTEMPTS_MAX {
             let answer = run(self);
             match self.keys.commit()? {
-                Committed::Done => return answer,
-                Committed::Conflict => {
+                DraftCommitOutcome::Done => return answer,
+                DraftCommitOutcome::Conflict => {
                     self.reply.truncate(start);
                     let effects = self.keys.effects();
                     let key_by_key = effects.key_by_key;
@@ -144,12 +146,17 @@ impl<'c> Call<'c> {
 
     /// Executes another command within this one, which must have the keyspace to itself. Its reply
     /// is appended to the same reply.
-    pub fn run_nested(&mut self, command: &'static Command, args: &[&[u8]]) {
+    pub fn run_nested(&mut self, command: &'static CommandDefinition, args: &[&[u8]]) {
         self.run_numbered(command, number_of(command), args);
     }
 
-    /// Does the same as [`run_nested`](Call::run_nested) for a command with a known number.
-    pub fn run_numbered(&mut self, command: &'static Command, number: usize, args: &[&[u8]]) {
+    /// Does the same as [`run_nested`](CommandCall::run_nested) for a command with a known number.
+    pub fn run_numbered(
+        &mut self,
+        command: &'static CommandDefinition,
+        number: usize,
+        args: &[&[u8]],
+    ) {
         let positions = command.keys.positions(args);
         let sampled = is_next_sampled();
         note_uses(self.server, self.client, command, args, &positions, sampled);
@@ -159,7 +166,7 @@ impl<'c> Call<'c> {
             self.server,
             keys,
             self.client,
-            &mut Account::after(command, number, None),
+            &mut CommandAccount::after(command, number, None),
             args,
             self.reply,
             true,
@@ -167,8 +174,8 @@ impl<'c> Call<'c> {
     }
 
     /// Returns the command as one with a plan, with its first argument as the only key.
-    pub fn planned(&mut self) -> Planned<'_> {
-        Planned::alone(self.args, 1, self.keys.nested(), self.reply)
+    pub fn planned(&mut self) -> PlannedCommand<'_> {
+        PlannedCommand::alone(self.args, 1, self.keys.nested(), self.reply)
     }
 
     /// Returns the arguments from `position` on.

@@ -1,6 +1,8 @@
 //! The categories of access control that a command is in, and its flags, by Redis's names.
 
-use super::{Command, Flags, Group, KeySpec, Run, registry};
+use super::{
+    CommandDefinition, CommandGroup, CommandImplementation, CommandKeySpec, Flags, registry,
+};
 use crate::catalog::category;
 
 /// The flags that clients are shown, with their names.
@@ -20,7 +22,7 @@ const FLAGS: &[(Flags, &str)] = &[
     (Flags::ALLOW_BUSY, "allow_busy"),
 ];
 
-impl Command {
+impl CommandDefinition {
     /// Returns the names of the categories that the command is in.
     pub fn category_names(&'static self) -> Vec<&'static str> {
         let entry = registry()
@@ -32,7 +34,8 @@ impl Command {
         let names = names.map(|(_, name)| *name);
         // A command that cannot be sent without a subcommand is in the categories of its
         // subcommands.
-        let is_sent = !matches!(self.run, Run::Container(_)) || self.bare.is_some();
+        let is_sent =
+            !matches!(self.run, CommandImplementation::Container(_)) || self.bare.is_some();
         names.filter(|name| is_sent || *name == "slow").collect()
     }
 
@@ -48,7 +51,7 @@ impl Command {
         if self.flags.has(Flags::LOADING) || self.flags.has(Flags::STALE) {
             names.push("stale");
         }
-        if self.group == Group::Scripting && !matches!(self.keys, KeySpec::None) {
+        if self.group == CommandGroup::Scripting && !matches!(self.keys, CommandKeySpec::None) {
             // Monitors are shown the script's commands instead, and a script may have no keys.
             names.extend(["skip_monitor", "no_mandatory_keys"]);
         }
@@ -57,7 +60,9 @@ impl Command {
         }
         let is_movable = matches!(
             self.keys,
-            KeySpec::Counted { .. } | KeySpec::OneOrBehind { .. } | KeySpec::Custom(_)
+            CommandKeySpec::Counted { .. }
+                | CommandKeySpec::OneOrBehind { .. }
+                | CommandKeySpec::Custom(_)
         );
         if is_movable || self.name == "sort_ro" {
             names.push("movablekeys");

@@ -1,37 +1,39 @@
 //! Commands that name, list, pause and close clients.
 
-use super::client_filter::Filter;
+use super::client_filter::ClientFilter;
 use super::help::help;
-use super::{Answer, Call, Command, Flags, Group, integer, is, registry, tracking};
+use super::{
+    Answer, CommandCall, CommandDefinition, CommandGroup, Flags, integer, is, registry, tracking,
+};
 use crate::blocking::Wait;
 use crate::carried;
-use crate::client::{ClientShared, Replies, describe};
+use crate::client::{ClientShared, ReplyMode, describe};
 use crate::clock::steady_ms;
-use crate::connection::Message;
+use crate::connection::IoThreadMessage;
 use crate::error::{CommandError, shown};
 use crate::number::parse_integer;
 use crate::pause::PauseMode;
-use crate::resp::Reply;
+use crate::resp::RespReply;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-const GROUP: Group = Group::Connection;
+const GROUP: CommandGroup = CommandGroup::Connection;
 const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::NOSCRIPT.0 | Flags::LOADING.0);
 const ADMIN: Flags = Flags(FREE.0 | Flags::ADMIN.0);
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[Command::container("client", SUBCOMMANDS)
+pub const COMMANDS: &[CommandDefinition] = &[CommandDefinition::container("client", SUBCOMMANDS)
     .about(GROUP, "2.4.0", "Depends on the subcommand")
     .summary("Tells of clients, and changes how they are served.")];
 
 const fn row(
     name: &'static str,
     arity: i32,
-    run: fn(&mut Call<'_>) -> Answer,
+    run: fn(&mut CommandCall<'_>) -> Answer,
     since: &'static str,
     summary: &'static str,
-) -> Command {
-    Command::new(name, arity, run)
+) -> CommandDefinition {
+    CommandDefinition::new(name, arity, run)
         .flag(FREE)
         .about(GROUP, since, "O(1)")
         .summary(summary)
@@ -41,17 +43,17 @@ const fn row(
 const fn admin(
     name: &'static str,
     arity: i32,
-    run: fn(&mut Call<'_>) -> Answer,
+    run: fn(&mut CommandCall<'_>) -> Answer,
     since: &'static str,
     summary: &'static str,
-) -> Command {
-    Command::new(name, arity, run)
+) -> CommandDefinition {
+    CommandDefinition::new(name, arity, run)
         .flag(ADMIN)
         .about(GROUP, since, "O(N) for N clients")
         .summary(summary)
 }
 
-const SUBCOMMANDS: &[Command] = &[
+const SUBCOMMANDS: &[CommandDefinition] = &[
     row("id", 2, id, "5.0.0", "Returns the connection's number."),
     row("info", 2, info, "6.2.0", "Tells of the connection."),
     admin("list", -2, list, "2.4.0", "Lists connections.").differs(
@@ -119,7 +121,7 @@ const SUBCOMMANDS: &[Command] = &[
         "6.0.0",
         "Returns the client that invalidations are sent to.",
     ),
-    Command::new("tracking", -3, tracking::switch)
+    CommandDefinition::new("tracking", -3, tracking::switch)
         .unshared()
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::NOSCRIPT)
@@ -140,19 +142,19 @@ const SUBCOMMANDS: &[Command] = &[
         "6.0.0",
         "Says whether what the next command reads is tracked.",
     ),
-    Command::new("help", 2, show_help)
+    CommandDefinition::new("help", 2, show_help)
         .flag(Flags::NO_PHASE)
         .flag(Flags::LOADING)
         .about(GROUP, "5.0.0", "O(1)")
         .summary("Returns a text about the subcommands."),
 ];
 
-fn id(call: &mut Call<'_>) -> Answer {
+fn id(call: &mut CommandCall<'_>) -> Answer {
     call.reply.integer(call.client.shared.id as i64);
     Ok(())
 }
 
-fn info(call: &mut Call<'_>) -> Answer {
+fn info(call: &mut CommandCall<'_>) -> Answer {
     show_own(call);
     let text = describe(&call.client.shared, registry(), steady_ms()) + "\n";
     call.reply.verbatim("txt", &carried::bytes(&text));
@@ -160,7 +162,7 @@ fn info(call: &mut Call<'_>) -> Answer {
 }
 
 /// Publishes values that only the client's own thread has, before the client is listed.
-fn show_own(call: &mut Call<'_>) {
+fn show_own(call: &mut CommandCall<'_>) {
     let client = &call.client;
     let listed = &client.shared.listed;
     listed
@@ -169,11 +171,11 @@ fn show_own(call: &mut Call<'_>) {
 }
 
 /// Returns all clients, ordered by number.
-pub fn all(call: &Call<'_>) -> Vec<Arc<ClientShared>> {
+pub fn all(call: &CommandCall<'_>) -> Vec<Arc<ClientShared>> {
     call.server.clients.lock().values().cloned().collect()
 }
 
-fn list(call: &mut Call<'_>) -> Answer {
+fn list(call: &mut CommandCall<'_>) -> Answer {
     let (own, now_ms) = (call.client.shared.id, steady_ms());
     let clients = &call.server.clients;
     let found: Vec<Arc<ClientShared>> = match ids(call.rest(2))? {
@@ -184,7 +186,7 @@ fn list(call: &mut Call<'_>) -> Answer {
             ids.iter().filter_map(by_id).collect()
         }
         None => {
-            let filter = Filter::parse(call.server, call.rest(2))?;
+            let filter = ClientFilter::parse(call.server, call.rest(2))?;
             let takes = |client: &Arc<ClientShared>| filter.takes(client, own, false, now_ms);
             let mut found = filter.candidates(clients);
             found.retain(takes);
@@ -224,33 +226,33 @@ pub fn check_name(text: &[u8], what: &str) -> Answer {
 }
 
 /// Sets the client's name.
-pub fn set_name(call: &mut Call<'_>, name: &[u8]) {
+pub fn set_name(call: &mut CommandCall<'_>, name: &[u8]) {
     *call.client.shared.name.lock() = String::from_utf8_lossy(name).into_owned();
     count_names(call);
 }
 
 /// Counts the client's names as part of the memory that it holds.
-fn count_names(call: &mut Call<'_>) {
+fn count_names(call: &mut CommandCall<'_>) {
     let shared = &call.client.shared;
     let library = shared.listed.library.lock();
     call.client.named_bytes = shared.name.lock().len() + library.0.len() + library.1.len();
 }
 
-fn set_name_command(call: &mut Call<'_>) -> Answer {
+fn set_name_command(call: &mut CommandCall<'_>) -> Answer {
     check_name(call.args[2], "Client names")?;
     set_name(call, call.args[2]);
     call.reply.ok();
     Ok(())
 }
 
-fn get_name(call: &mut Call<'_>) -> Answer {
+fn get_name(call: &mut CommandCall<'_>) -> Answer {
     let name = call.client.shared.name.lock().clone();
     let name = Some(name.as_bytes()).filter(|name| !name.is_empty());
     call.reply.bulk_or_null(name);
     Ok(())
 }
 
-fn set_info(call: &mut Call<'_>) -> Answer {
+fn set_info(call: &mut CommandCall<'_>) -> Answer {
     let (option, value) = (call.args[2], call.args[3]);
     let text = String::from_utf8_lossy(value).into_owned();
     if is(option, "lib-name") {
@@ -270,11 +272,11 @@ fn set_info(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn kill(call: &mut Call<'_>) -> Answer {
+fn kill(call: &mut CommandCall<'_>) -> Answer {
     let old_form = call.args.len() == 3;
     let filter = match old_form {
-        true => Filter::of_address(call.args[2]),
-        false => Filter::parse(call.server, call.rest(2))?,
+        true => ClientFilter::of_address(call.args[2]),
+        false => ClientFilter::parse(call.server, call.rest(2))?,
     };
     let (own, now_ms) = (call.client.shared.id, steady_ms());
     let mut killed = 0;
@@ -293,7 +295,7 @@ fn kill(call: &mut Call<'_>) -> Answer {
 }
 
 /// Closes a client's connection. The caller's own connection is closed after the reply.
-pub fn close(call: &mut Call<'_>, client: &ClientShared) {
+pub fn close(call: &mut CommandCall<'_>, client: &ClientShared) {
     if client.id == call.client.shared.id {
         call.client.closing = true;
         return;
@@ -303,20 +305,20 @@ pub fn close(call: &mut Call<'_>, client: &ClientShared) {
     // would be lost. Its thread closes it in its next iteration.
     call.server.clients.lock().remove(&client.id);
     call.server.blocked.remove(client.id);
-    let close = Message::Close { client: client.id };
+    let close = IoThreadMessage::Close { client: client.id };
     call.server.clients.send(client, close);
 }
 
-fn set_replies(call: &mut Call<'_>) -> Answer {
+fn set_replies(call: &mut CommandCall<'_>) -> Answer {
     let word = call.args[2];
     if is(word, "on") {
-        call.client.replies = Replies::On;
+        call.client.replies = ReplyMode::On;
         call.reply.ok();
     } else if is(word, "off") {
-        call.client.replies = Replies::Off;
+        call.client.replies = ReplyMode::Off;
     } else if is(word, "skip") {
-        if call.client.replies != Replies::Off {
-            call.client.replies = Replies::SkipNext;
+        if call.client.replies != ReplyMode::Off {
+            call.client.replies = ReplyMode::SkipNext;
         }
     } else {
         return Err(CommandError::Syntax);
@@ -324,7 +326,7 @@ fn set_replies(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn on_or_off(call: &Call<'_>) -> Result<bool, CommandError> {
+fn on_or_off(call: &CommandCall<'_>) -> Result<bool, CommandError> {
     let word = call.arg(2)?;
     match (is(word, "on"), is(word, "off")) {
         (true, _) => Ok(true),
@@ -333,21 +335,21 @@ fn on_or_off(call: &Call<'_>) -> Result<bool, CommandError> {
     }
 }
 
-fn no_evict(call: &mut Call<'_>) -> Answer {
+fn no_evict(call: &mut CommandCall<'_>) -> Answer {
     let on = on_or_off(call)?;
     call.client.shared.listed.set_no_evict(on);
     call.reply.ok();
     Ok(())
 }
 
-fn no_touch(call: &mut Call<'_>) -> Answer {
+fn no_touch(call: &mut CommandCall<'_>) -> Answer {
     let on = on_or_off(call)?;
     call.client.shared.listed.set_no_touch(on);
     call.reply.ok();
     Ok(())
 }
 
-fn pause(call: &mut Call<'_>) -> Answer {
+fn pause(call: &mut CommandCall<'_>) -> Answer {
     let mode = match call.rest(3) {
         [] => PauseMode::All,
         [mode] if is(mode, "all") => PauseMode::All,
@@ -376,7 +378,7 @@ fn pause(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn unpause(call: &mut Call<'_>) -> Answer {
+fn unpause(call: &mut CommandCall<'_>) -> Answer {
     call.server
         .pause
         .end(&call.server.singly, &call.server.clients);
@@ -384,7 +386,7 @@ fn unpause(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn unblock(call: &mut Call<'_>) -> Answer {
+fn unblock(call: &mut CommandCall<'_>) -> Answer {
     let with_error = match call.rest(3) {
         [] => false,
         [word] if is(word, "timeout") => false,
@@ -410,14 +412,14 @@ fn unblock(call: &mut Call<'_>) -> Answer {
     };
     call.server.count_wait_in_vain(&waiter);
     let answer = if with_error {
-        let mut reply = Reply::new(waiter.protocol);
+        let mut reply = RespReply::new(waiter.protocol);
         reply.error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
         reply.take()
     } else {
         waiter.wait.in_vain
     };
     let client = waiter.client.id;
-    let resume = Message::Resume {
+    let resume = IoThreadMessage::Resume {
         client,
         answer,
         logged_up_to: 0,
@@ -427,7 +429,7 @@ fn unblock(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn show_help(call: &mut Call<'_>) -> Answer {
+fn show_help(call: &mut CommandCall<'_>) -> Answer {
     help(
         call,
         &[

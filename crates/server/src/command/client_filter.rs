@@ -5,10 +5,10 @@
 
 use super::is;
 use crate::client::{ClientShared, flags};
-use crate::connection::Clients;
+use crate::connection::ClientRegistry;
 use crate::error::{CommandError, shown};
 use crate::number::parse_integer;
-use crate::server::Server;
+use crate::server::ServerCore;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,7 +20,7 @@ const CAPABILITIES: &[u8] = b"r";
 
 /// The property that a condition is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
+enum ClientProperty {
     Kind,
     Address,
     Local,
@@ -35,46 +35,46 @@ enum By {
 }
 
 /// The options with their properties. Each also has a form with `NOT-` before it.
-const OPTIONS: &[(&str, By)] = &[
-    ("type", By::Kind),
-    ("addr", By::Address),
-    ("laddr", By::Local),
-    ("ip", By::Ip),
-    ("user", By::User),
-    ("name", By::Name),
-    ("lib-name", By::LibraryName),
-    ("lib-ver", By::LibraryVersion),
-    ("flags", By::Flags),
-    ("capa", By::Capabilities),
-    ("db", By::Database),
+const OPTIONS: &[(&str, ClientProperty)] = &[
+    ("type", ClientProperty::Kind),
+    ("addr", ClientProperty::Address),
+    ("laddr", ClientProperty::Local),
+    ("ip", ClientProperty::Ip),
+    ("user", ClientProperty::User),
+    ("name", ClientProperty::Name),
+    ("lib-name", ClientProperty::LibraryName),
+    ("lib-ver", ClientProperty::LibraryVersion),
+    ("flags", ClientProperty::Flags),
+    ("capa", ClientProperty::Capabilities),
+    ("db", ClientProperty::Database),
 ];
 
 /// A condition that must hold or, if `holds` is false, fail.
 #[derive(Debug)]
-struct Condition {
-    by: By,
+struct ClientCondition {
+    by: ClientProperty,
     value: Vec<u8>,
     holds: bool,
 }
 
 /// A selection of clients.
 #[derive(Debug, Default)]
-pub struct Filter {
+pub struct ClientFilter {
     /// The only numbers that clients may have. Empty if any number may be.
     ids: BTreeSet<u64>,
     other_than_ids: BTreeSet<u64>,
-    conditions: Vec<Condition>,
+    conditions: Vec<ClientCondition>,
     older_than_s: Option<u64>,
     idle_since_s: Option<u64>,
     /// True if the requesting client is left out. `None` means the default of the command.
     skips_own: Option<bool>,
 }
 
-impl Filter {
+impl ClientFilter {
     /// Creates a filter for clients that connect from an address.
-    pub fn of_address(address: &[u8]) -> Filter {
-        let mut filter = Filter::default();
-        filter.condition(By::Address, address.to_vec(), true);
+    pub fn of_address(address: &[u8]) -> ClientFilter {
+        let mut filter = ClientFilter::default();
+        filter.condition(ClientProperty::Address, address.to_vec(), true);
         filter
     }
 
@@ -82,8 +82,8 @@ impl Filter {
     ///
     /// # Errors
     /// `Syntax`, or an error for a value that the option does not take.
-    pub fn parse(server: &Server, mut words: &[&[u8]]) -> Result<Filter, CommandError> {
-        let mut filter = Filter::default();
+    pub fn parse(server: &ServerCore, mut words: &[&[u8]]) -> Result<ClientFilter, CommandError> {
+        let mut filter = ClientFilter::default();
         while let [option, rest @ ..] = words {
             let (holds, name) = match option.split_at_checked(4) {
                 Some((not, name)) if is(not, "not-") => (false, name),
@@ -139,14 +139,14 @@ impl Filter {
         Ok(words.get(ids.len()..).unwrap_or_default())
     }
 
-    fn condition(&mut self, by: By, value: Vec<u8>, holds: bool) {
-        let same = |it: &Condition| it.by == by && it.holds == holds;
+    fn condition(&mut self, by: ClientProperty, value: Vec<u8>, holds: bool) {
+        let same = |it: &ClientCondition| it.by == by && it.holds == holds;
         self.conditions.retain(|it| !same(it));
-        self.conditions.push(Condition { by, value, holds });
+        self.conditions.push(ClientCondition { by, value, holds });
     }
 
     /// Returns the clients that may pass: those with the given numbers, or all.
-    pub fn candidates(&self, clients: &Clients) -> Vec<Arc<ClientShared>> {
+    pub fn candidates(&self, clients: &ClientRegistry) -> Vec<Arc<ClientShared>> {
         let clients = clients.lock();
         match self.ids.is_empty() {
             true => clients.values().cloned().collect(),
@@ -175,25 +175,27 @@ impl Filter {
     }
 }
 
-impl Condition {
+impl ClientCondition {
     fn takes(&self, client: &ClientShared) -> bool {
         let value = self.value.as_slice();
         let library = &client.listed.library;
         let met = match self.by {
-            By::Kind => type_of(client).as_bytes() == value,
-            By::Address => client.peer.as_bytes() == value,
-            By::Local => client.local.as_bytes() == value,
-            By::Ip => ip(&client.peer).as_bytes() == value,
-            By::User => *client.user.lock() == value,
-            By::Name => client.name.lock().as_bytes() == value,
-            By::LibraryName => library.lock().0.as_bytes() == value,
-            By::LibraryVersion => library.lock().1.as_bytes() == value,
-            By::Flags => {
+            ClientProperty::Kind => type_of(client).as_bytes() == value,
+            ClientProperty::Address => client.peer.as_bytes() == value,
+            ClientProperty::Local => client.local.as_bytes() == value,
+            ClientProperty::Ip => ip(&client.peer).as_bytes() == value,
+            ClientProperty::User => *client.user.lock() == value,
+            ClientProperty::Name => client.name.lock().as_bytes() == value,
+            ClientProperty::LibraryName => library.lock().0.as_bytes() == value,
+            ClientProperty::LibraryVersion => library.lock().1.as_bytes() == value,
+            ClientProperty::Flags => {
                 let flags = flags(client);
                 value.iter().all(|flag| flags.as_bytes().contains(flag))
             }
-            By::Capabilities => value.is_empty(),
-            By::Database => client.database.load(Relaxed).to_string().as_bytes() == value,
+            ClientProperty::Capabilities => value.is_empty(),
+            ClientProperty::Database => {
+                client.database.load(Relaxed).to_string().as_bytes() == value
+            }
         };
         met == self.holds
     }
@@ -207,8 +209,8 @@ fn ip(address: &str) -> &str {
 
 /// Checks a value, and returns it in the form in which it is compared.
 fn checked(
-    server: &Server,
-    by: By,
+    server: &ServerCore,
+    by: ClientProperty,
     name: &str,
     value: &[u8],
     holds: bool,
@@ -227,10 +229,10 @@ fn checked(
         )))
     };
     match by {
-        By::Kind => Ok(client_type(value)?.as_bytes().to_vec()),
-        By::Flags => unknown(FLAGS),
-        By::Capabilities => unknown(CAPABILITIES),
-        By::Database => {
+        ClientProperty::Kind => Ok(client_type(value)?.as_bytes().to_vec()),
+        ClientProperty::Flags => unknown(FLAGS),
+        ClientProperty::Capabilities => unknown(CAPABILITIES),
+        ClientProperty::Database => {
             let name = if holds { "DB" } else { "NOT-DB" };
             let number = parse_integer(value).ok_or_else(|| not_integer(name))?;
             let databases = server.config.hot.databases();
@@ -242,7 +244,7 @@ fn checked(
             }
             Ok(number.to_string().into_bytes())
         }
-        By::User if server.acl.user(value).is_none() => {
+        ClientProperty::User if server.acl.user(value).is_none() => {
             let name = shown(value);
             Err(CommandError::owned(format!("ERR No such user '{name}'")))
         }

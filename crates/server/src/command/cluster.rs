@@ -1,26 +1,26 @@
 //! `CLUSTER` and related commands, on a server that is not part of a cluster.
 
-use super::{Answer, Call, Command, Flags, Group};
+use super::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags};
 use crate::error::CommandError;
 
 const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::STALE.0);
 
-const fn refused(name: &'static str, arity: i32) -> Command {
-    Command::new(name, arity, refuse)
+const fn refused(name: &'static str, arity: i32) -> CommandDefinition {
+    CommandDefinition::new(name, arity, refuse)
         .flag(FREE)
-        .about(Group::Server, "3.0.0", "O(1)")
+        .about(CommandGroup::Server, "3.0.0", "O(1)")
         .summary("Is refused, as the server is not part of a cluster.")
 }
 
 /// Creates a subcommand that would change the cluster.
-const fn changing(name: &'static str, arity: i32) -> Command {
+const fn changing(name: &'static str, arity: i32) -> CommandDefinition {
     refused(name, arity)
         .flag(Flags::ADMIN)
         .flag(Flags::NO_ASYNC_LOADING)
 }
 
 /// The subcommands.
-pub const COMMANDS: &[Command] = &[
+pub const COMMANDS: &[CommandDefinition] = &[
     refused("info", 2),
     refused("myid", 2),
     refused("myshardid", 2),
@@ -54,23 +54,23 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 /// The other commands that clients of a cluster send.
-pub const BESIDE: &[Command] = &[
+pub const BESIDE: &[CommandDefinition] = &[
     beside("asking", "3.0.0"),
     beside("readonly", "3.0.0"),
     beside("readwrite", "3.0.0"),
 ];
 
-const fn beside(name: &'static str, since: &'static str) -> Command {
-    Command::new(name, 1, refuse)
+const fn beside(name: &'static str, since: &'static str) -> CommandDefinition {
+    CommandDefinition::new(name, 1, refuse)
         .fast()
         .flag(Flags::NO_PHASE)
         .flag(Flags::LOADING)
         .flag(Flags::STALE)
-        .about(Group::Connection, since, "O(1)")
+        .about(CommandGroup::Connection, since, "O(1)")
         .summary("Is refused, as the server is not part of a cluster.")
 }
 
-fn refuse(_: &mut Call<'_>) -> Answer {
+fn refuse(_: &mut CommandCall<'_>) -> Answer {
     Err(CommandError::text(
         "ERR This instance has cluster support disabled",
     ))

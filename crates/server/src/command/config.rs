@@ -1,25 +1,25 @@
 //! Commands on the configuration.
 
 use super::help::help;
-use super::{Answer, Call, Command, Flags, Group};
+use super::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags};
 use crate::admission::is_open;
 use crate::carried;
 use crate::config::{NOT_BOUND, bind_addresses, check_setting};
-use crate::connection::Message;
+use crate::connection::IoThreadMessage;
 use crate::error::CommandError;
 use crate::persistence::prepare_log;
-use crate::server::Task;
+use crate::server::SnapshotTask;
 use crate::server::descriptors;
 use std::sync::atomic::Ordering;
 
 /// A parameter's name and a value.
 type Pair = (String, Vec<u8>);
 
-const GROUP: Group = Group::Server;
+const GROUP: CommandGroup = CommandGroup::Server;
 const ADMIN: Flags = Flags(Flags::ADMIN.0 | Flags::NOSCRIPT.0 | Flags::LOADING.0);
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[Command::container("config", SUBCOMMANDS)
+pub const COMMANDS: &[CommandDefinition] = &[CommandDefinition::container("config", SUBCOMMANDS)
     .about(GROUP, "2.0.0", "Depends on the subcommand")
     .summary("Reads and changes the configuration.")
     .differs(
@@ -28,35 +28,35 @@ pub const COMMANDS: &[Command] = &[Command::container("config", SUBCOMMANDS)
          are not looked up",
     )];
 
-const SUBCOMMANDS: &[Command] = &[
-    Command::new("get", -3, get)
+const SUBCOMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("get", -3, get)
         .flag(ADMIN)
         .flag(Flags::NO_PHASE)
         .about(GROUP, "2.0.0", "O(N) for N parameters")
         .summary("Returns the values of parameters."),
-    Command::new("set", -4, set)
+    CommandDefinition::new("set", -4, set)
         .flag(ADMIN)
         .flag(Flags::EXCLUSIVE)
         .about(GROUP, "2.0.0", "O(N) for N parameters")
         .summary("Sets parameters, all or none."),
-    Command::new("resetstat", 2, reset_statistics)
+    CommandDefinition::new("resetstat", 2, reset_statistics)
         .flag(ADMIN)
         .flag(Flags::NO_PHASE)
         .about(GROUP, "2.0.0", "O(1)")
         .summary("Sets all counters to zero."),
-    Command::new("rewrite", 2, rewrite)
+    CommandDefinition::new("rewrite", 2, rewrite)
         .flag(ADMIN)
         .flag(Flags::NO_PHASE)
         .about(GROUP, "2.8.0", "O(N) for N parameters")
         .summary("Writes the configuration to its file."),
-    Command::new("help", 2, show_help)
+    CommandDefinition::new("help", 2, show_help)
         .flag(Flags::NO_PHASE)
         .flag(Flags::LOADING)
         .about(GROUP, "5.0.0", "O(1)")
         .summary("Returns a text about the subcommands."),
 ];
 
-fn get(call: &mut Call<'_>) -> Answer {
+fn get(call: &mut CommandCall<'_>) -> Answer {
     let found = call.server.config.matching(call.rest(2));
     call.reply.map(found.len());
     for (name, value) in found {
@@ -66,7 +66,7 @@ fn get(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn set(call: &mut Call<'_>) -> Answer {
+fn set(call: &mut CommandCall<'_>) -> Answer {
     let words = call.rest(2);
     if !words.len().is_multiple_of(2) {
         return Err(CommandError::Syntax);
@@ -104,7 +104,7 @@ fn set(call: &mut Call<'_>) -> Answer {
     call.server.configure();
     keep_limit(call);
     if begins_log {
-        call.server.persistence.request(Task::Rewrite, true);
+        call.server.persistence.request(SnapshotTask::Rewrite, true);
     }
     for (name, value) in &pairs {
         if name.eq_ignore_ascii_case("requirepass") {
@@ -118,7 +118,7 @@ fn set(call: &mut Call<'_>) -> Answer {
 /// Raises the system's limit of file descriptors if the pairs set the number of clients. If the
 /// system refuses, restores all parameters.
 fn find_descriptors(
-    call: &Call<'_>,
+    call: &CommandCall<'_>,
     pairs: &[(String, Vec<u8>)],
     before: &[(String, Vec<u8>)],
 ) -> Answer {
@@ -141,7 +141,7 @@ fn find_descriptors(
 }
 
 /// Evicts keys until a new memory limit is met. The command is in the exclusive phase.
-fn keep_limit(call: &mut Call<'_>) {
+fn keep_limit(call: &mut CommandCall<'_>) {
     let server = call.server;
     let eviction = &server.eviction;
     if eviction.may_be_over(&server.keyspace, &server.access) {
@@ -152,7 +152,7 @@ fn keep_limit(call: &mut Call<'_>) {
 
 /// Sets the score of the process if the pairs name one of its parameters. If the system refuses the
 /// score, restores all parameters.
-fn adjust_oom_score(call: &Call<'_>, pairs: &[Pair], before: &[Pair]) -> Answer {
+fn adjust_oom_score(call: &CommandCall<'_>, pairs: &[Pair], before: &[Pair]) -> Answer {
     let is_score = |name: &str| {
         ["oom-score-adj", "oom-score-adj-values"]
             .iter()
@@ -178,7 +178,7 @@ fn adjust_oom_score(call: &Call<'_>, pairs: &[Pair], before: &[Pair]) -> Answer 
 
 /// Listens on other addresses or another port, if the pairs name them. If the system refuses,
 /// listens on the same addresses as before and restores all parameters.
-fn listen_elsewhere(call: &Call<'_>, pairs: &[Pair], before: &[Pair]) -> Answer {
+fn listen_elsewhere(call: &CommandCall<'_>, pairs: &[Pair], before: &[Pair]) -> Answer {
     let server = call.server;
     let is_other = |wanted: &str| {
         let mut before = before.iter();
@@ -203,7 +203,7 @@ fn listen_elsewhere(call: &Call<'_>, pairs: &[Pair], before: &[Pair]) -> Answer 
         Err((error, sockets)) => (sockets, Some(error)),
     };
     if let Some(mailbox) = server.clients.mailboxes().first() {
-        mailbox.send(Message::Listen(sockets));
+        mailbox.send(IoThreadMessage::Listen(sockets));
     }
     let Some(error) = error else {
         return Ok(());
@@ -223,7 +223,7 @@ fn listen_elsewhere(call: &Call<'_>, pairs: &[Pair], before: &[Pair]) -> Answer 
     )))
 }
 
-fn reset_statistics(call: &mut Call<'_>) -> Answer {
+fn reset_statistics(call: &mut CommandCall<'_>) -> Answer {
     call.server.statistics.reset();
     let keyspace = &call.server.keyspace;
     for counter in [
@@ -240,7 +240,7 @@ fn reset_statistics(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn rewrite(call: &mut Call<'_>) -> Answer {
+fn rewrite(call: &mut CommandCall<'_>) -> Answer {
     let server = call.server;
     let password = server.config.bytes("requirepass");
     let users = server.acl.lines_for_configuration(&password);
@@ -259,7 +259,7 @@ fn rewrite(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn show_help(call: &mut Call<'_>) -> Answer {
+fn show_help(call: &mut CommandCall<'_>) -> Answer {
     help(
         call,
         &[

@@ -1,35 +1,35 @@
 //! Commands on the connection: its protocol, its database, its end.
 
-use super::{Answer, Call, Command, Flags, Group, is, small_integer};
+use super::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags, is, small_integer};
 use crate::catalog::REDIS_VERSION;
 use crate::error::{CommandError, shown};
 use crate::resp::Protocol;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-const GROUP: Group = Group::Connection;
+const GROUP: CommandGroup = CommandGroup::Connection;
 /// The flags of commands that are allowed while data are loaded and need no phase of the keyspace.
 const ALWAYS: Flags = Flags(Flags::NO_PHASE.0 | Flags::LOADING.0);
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[
-    Command::new("ping", -1, ping)
+pub const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("ping", -1, ping)
         .fast()
         .flag(Flags::NO_PHASE)
         .flag(Flags::SUBSCRIBER)
         .about(GROUP, "1.0.0", "O(1)")
         .summary("Returns the server's liveliness response."),
-    Command::new("echo", 2, echo)
+    CommandDefinition::new("echo", 2, echo)
         .fast()
         .flag(ALWAYS)
         .about(GROUP, "1.0.0", "O(1)")
         .summary("Returns the given string."),
-    Command::new("select", 2, select)
+    CommandDefinition::new("select", 2, select)
         .fast()
         .flag(ALWAYS)
         .about(GROUP, "1.0.0", "O(1)")
         .summary("Changes the selected database."),
-    Command::new("quit", -1, quit)
+    CommandDefinition::new("quit", -1, quit)
         .fast()
         .flag(ALWAYS)
         .flag(Flags::NO_AUTH)
@@ -39,7 +39,7 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "1.0.0", "O(1)")
         .summary("Closes the connection."),
-    Command::new("hello", -1, hello)
+    CommandDefinition::new("hello", -1, hello)
         .fast()
         .flag(ALWAYS)
         .flag(Flags::NO_AUTH)
@@ -48,7 +48,7 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "6.0.0", "O(1)")
         .summary("Handshakes with the server and chooses the version of the protocol."),
-    Command::new("reset", 1, reset)
+    CommandDefinition::new("reset", 1, reset)
         .fast()
         .flag(ALWAYS)
         .flag(Flags::NO_AUTH)
@@ -58,21 +58,21 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "6.2.0", "O(1)")
         .summary("Brings the connection back to what it was when it began."),
-    Command::new("time", 1, time)
+    CommandDefinition::new("time", 1, time)
         .fast()
         .flag(ALWAYS)
-        .about(Group::Server, "2.6.0", "O(1)")
+        .about(CommandGroup::Server, "2.6.0", "O(1)")
         .summary("Returns the server's time."),
-    Command::new("lolwut", -1, lolwut)
+    CommandDefinition::new("lolwut", -1, lolwut)
         .reads()
         .fast()
         .flag(Flags::NO_PHASE)
-        .about(Group::Server, "5.0.0", "O(1)")
+        .about(CommandGroup::Server, "5.0.0", "O(1)")
         .summary("Shows a picture and the version.")
         .differs("the picture is Nearfield's own, and takes no parameters into account"),
 ];
 
-fn ping(call: &mut Call<'_>) -> Answer {
+fn ping(call: &mut CommandCall<'_>) -> Answer {
     let message = match call.rest(1) {
         [] => None,
         [message] => Some(*message),
@@ -91,12 +91,12 @@ fn ping(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn echo(call: &mut Call<'_>) -> Answer {
+fn echo(call: &mut CommandCall<'_>) -> Answer {
     call.reply.bulk(call.args[1]);
     Ok(())
 }
 
-fn select(call: &mut Call<'_>) -> Answer {
+fn select(call: &mut CommandCall<'_>) -> Answer {
     let number = small_integer(call.args[1])?;
     match usize::try_from(number) {
         Ok(number) if number < call.server.config.hot.databases() => {
@@ -108,18 +108,18 @@ fn select(call: &mut Call<'_>) -> Answer {
     }
 }
 
-fn choose_database(call: &mut Call<'_>, number: usize) {
+fn choose_database(call: &mut CommandCall<'_>, number: usize) {
     call.client.database = number;
     call.client.shared.database.store(number, Ordering::Relaxed);
 }
 
-fn quit(call: &mut Call<'_>) -> Answer {
+fn quit(call: &mut CommandCall<'_>) -> Answer {
     call.client.closing = true;
     call.reply.ok();
     Ok(())
 }
 
-fn hello(call: &mut Call<'_>) -> Answer {
+fn hello(call: &mut CommandCall<'_>) -> Answer {
     let mut protocol = call.reply.protocol();
     let mut options = call.rest(1);
     if let [version, rest @ ..] = options {
@@ -175,7 +175,7 @@ fn hello(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn choose_protocol(call: &mut Call<'_>, protocol: Protocol) {
+fn choose_protocol(call: &mut CommandCall<'_>, protocol: Protocol) {
     if protocol != call.reply.protocol() {
         // Messages that are under way are written in the former version.
         super::pubsub::deliver_pending(call);
@@ -188,7 +188,7 @@ fn choose_protocol(call: &mut Call<'_>, protocol: Protocol) {
 }
 
 /// Writes the properties of the server and the connection (`HELLO`).
-fn introduce(call: &mut Call<'_>) {
+fn introduce(call: &mut CommandCall<'_>) {
     let id = call.client.shared.id as i64;
     let reply = &mut *call.reply;
     reply.map(7);
@@ -211,7 +211,7 @@ fn introduce(call: &mut Call<'_>) {
     reply.array(0);
 }
 
-fn reset(call: &mut Call<'_>) -> Answer {
+fn reset(call: &mut CommandCall<'_>) -> Answer {
     call.client.transaction = None;
     super::transaction::leave_watches(call.server, call.client);
     super::pubsub::unsubscribe_silently(call);
@@ -229,7 +229,7 @@ fn reset(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn time(call: &mut Call<'_>) -> Answer {
+fn time(call: &mut CommandCall<'_>) -> Answer {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH);
     let script = &mut call.client.script;
     let since = match script.time {
@@ -245,7 +245,7 @@ fn time(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn lolwut(call: &mut Call<'_>) -> Answer {
+fn lolwut(call: &mut CommandCall<'_>) -> Answer {
     let text = format!(
         "   .  .   .    .     .\n  (((  nearfield  )))\n   .  .   .    .     .\n\n\
          Redis ver. {REDIS_VERSION}\nNearfield ver. {}\n",

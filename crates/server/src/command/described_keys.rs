@@ -1,8 +1,8 @@
 //! Positions of keys in commands, as `COMMAND INFO` shows them.
 
-use super::{Command, KeySpec};
+use super::{CommandDefinition, CommandKeySpec};
 use crate::catalog::key_uses;
-use crate::resp::Reply;
+use crate::resp::RespReply;
 
 /// The start of the search for keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,30 +82,30 @@ const FIRST_HALF: KeyRun = KeyRun::Range {
 
 /// Returns the first key's position, the last one's (negative: from the end) and the step, for
 /// clients that ask for these only.
-pub fn first_last_step(command: &Command) -> (i64, i64, i64) {
+pub fn first_last_step(command: &CommandDefinition) -> (i64, i64, i64) {
     let channels = SHARD_CHANNELS.iter().find(|it| it.0 == command.name);
     if let Some((_, last)) = channels {
         return (1, i64::from(*last), 1);
     }
     match command.keys {
-        KeySpec::Range { first, last, step } => (first as i64, i64::from(last), step as i64),
-        KeySpec::Counted {
+        CommandKeySpec::Range { first, last, step } => (first as i64, i64::from(last), step as i64),
+        CommandKeySpec::Counted {
             target: Some(target),
             ..
         } => (target as i64, target as i64, 1),
-        KeySpec::OneOrBehind { key, .. } => (key as i64, key as i64, 1),
-        KeySpec::Custom(_) => match places(command).first() {
+        CommandKeySpec::OneOrBehind { key, .. } => (key as i64, key as i64, 1),
+        CommandKeySpec::Custom(_) => match places(command).first() {
             Some(KeyPlace {
                 start: SearchStart::Index(first),
                 ..
             }) => (*first as i64, *first as i64, 1),
             _ => (0, 0, 0),
         },
-        KeySpec::None | KeySpec::Counted { .. } => (0, 0, 0),
+        CommandKeySpec::None | CommandKeySpec::Counted { .. } => (0, 0, 0),
     }
 }
 
-fn places(command: &Command) -> Vec<KeyPlace> {
+fn places(command: &CommandDefinition) -> Vec<KeyPlace> {
     let uses = |number| {
         let uses = key_uses::of(command, number);
         if key_uses::is_variable(command) {
@@ -126,8 +126,8 @@ fn places(command: &Command) -> Vec<KeyPlace> {
         return vec![place(SearchStart::Index(1), run, vec!["not_key"])];
     }
     match command.keys {
-        KeySpec::None => Vec::new(),
-        KeySpec::Custom(_) => {
+        CommandKeySpec::None => Vec::new(),
+        CommandKeySpec::Custom(_) => {
             let found = FOUND.iter().find(|it| it.0 == command.name);
             let found = found.map_or(&[][..], |it| it.1);
             let uses = |number: usize, start| match (command.name, start) {
@@ -140,7 +140,7 @@ fn places(command: &Command) -> Vec<KeyPlace> {
                 .map(|(number, &(start, run))| place(start, run, uses(number, start)))
                 .collect()
         }
-        KeySpec::Range { first, last, step } => {
+        CommandKeySpec::Range { first, last, step } => {
             let (step, fixed) = (step as i64, last >= 0);
             let run = |from: usize| KeyRun::Range {
                 last: if fixed {
@@ -164,7 +164,7 @@ fn places(command: &Command) -> Vec<KeyPlace> {
             }
             places
         }
-        KeySpec::OneOrBehind {
+        CommandKeySpec::OneOrBehind {
             key, keyword, from, ..
         } => {
             let behind = KeyRun::Range {
@@ -179,7 +179,7 @@ fn places(command: &Command) -> Vec<KeyPlace> {
                 place(keyword, behind, incomplete),
             ]
         }
-        KeySpec::Counted { count, target } => {
+        CommandKeySpec::Counted { count, target } => {
             let mut places = Vec::new();
             if let Some(target) = target {
                 places.push(place(SearchStart::Index(target), ONE, uses(0)));
@@ -196,7 +196,7 @@ fn places(command: &Command) -> Vec<KeyPlace> {
 }
 
 /// Writes the positions of a command's keys.
-pub fn describe_keys(reply: &mut Reply, command: &Command) {
+pub fn describe_keys(reply: &mut RespReply, command: &CommandDefinition) {
     let places = places(command);
     reply.array(places.len());
     for KeyPlace { start, run, uses } in places {
@@ -237,14 +237,14 @@ pub fn describe_keys(reply: &mut Reply, command: &Command) {
     }
 }
 
-fn begin_part(reply: &mut Reply, kind: &str) {
+fn begin_part(reply: &mut RespReply, kind: &str) {
     reply.map(2);
     reply.bulk(b"type");
     reply.bulk(kind.as_bytes());
     reply.bulk(b"spec");
 }
 
-fn write_part(reply: &mut Reply, kind: &str, numbers: &[(&str, i64)]) {
+fn write_part(reply: &mut RespReply, kind: &str, numbers: &[(&str, i64)]) {
     begin_part(reply, kind);
     reply.map(numbers.len());
     for (name, number) in numbers {
@@ -265,9 +265,9 @@ mod tests {
         for name in names {
             assert!(find(name.as_bytes()).is_some(), "{name}");
         }
-        let subcommands = all().flat_map(Command::subcommands);
+        let subcommands = all().flat_map(CommandDefinition::subcommands);
         for command in all().chain(subcommands) {
-            let has_keys = !matches!(command.keys, KeySpec::None);
+            let has_keys = !matches!(command.keys, CommandKeySpec::None);
             assert!(!has_keys || !places(command).is_empty(), "{}", command.name);
         }
     }

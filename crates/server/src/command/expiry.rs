@@ -1,78 +1,78 @@
 //! Commands on the times at which keys expire.
 
-use super::{Answer, Command, Group, Planned, Touch, integer, is};
+use super::{Answer, CommandDefinition, CommandGroup, PlannedCommand, Touch, integer, is};
 use crate::error::{CommandError, shown};
 use crate::keyspace::Class;
 
-const GROUP: Group = Group::Generic;
+const GROUP: CommandGroup = CommandGroup::Generic;
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[
-    Command::planned("expire", -3, Touch::Change, |planned| {
-        expire(planned, "expire", Time::IN_SECONDS)
+pub const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::planned("expire", -3, Touch::Change, |planned| {
+        expire(planned, "expire", ExpiryTimeUnit::IN_SECONDS)
     })
     .slowly_grows()
     .fast()
     .key(1)
     .about(GROUP, "1.0.0", "O(log N)")
     .summary("Has a key expire after some seconds."),
-    Command::planned("pexpire", -3, Touch::Change, |planned| {
-        expire(planned, "pexpire", Time::IN_MILLISECONDS)
+    CommandDefinition::planned("pexpire", -3, Touch::Change, |planned| {
+        expire(planned, "pexpire", ExpiryTimeUnit::IN_MILLISECONDS)
     })
     .slowly_grows()
     .fast()
     .key(1)
     .about(GROUP, "2.6.0", "O(log N)")
     .summary("Has a key expire after some milliseconds."),
-    Command::planned("expireat", -3, Touch::Change, |planned| {
-        expire(planned, "expireat", Time::AT_SECONDS)
+    CommandDefinition::planned("expireat", -3, Touch::Change, |planned| {
+        expire(planned, "expireat", ExpiryTimeUnit::AT_SECONDS)
     })
     .slowly_grows()
     .fast()
     .key(1)
     .about(GROUP, "1.2.0", "O(log N)")
     .summary("Has a key expire at a time in seconds since 1970."),
-    Command::planned("pexpireat", -3, Touch::Change, |planned| {
-        expire(planned, "pexpireat", Time::AT_MILLISECONDS)
+    CommandDefinition::planned("pexpireat", -3, Touch::Change, |planned| {
+        expire(planned, "pexpireat", ExpiryTimeUnit::AT_MILLISECONDS)
     })
     .slowly_grows()
     .fast()
     .key(1)
     .about(GROUP, "2.6.0", "O(log N)")
     .summary("Has a key expire at a time in milliseconds since 1970."),
-    Command::planned("ttl", 2, Touch::Read, |planned| {
-        remaining(planned, Time::IN_SECONDS)
+    CommandDefinition::planned("ttl", 2, Touch::Read, |planned| {
+        remaining(planned, ExpiryTimeUnit::IN_SECONDS)
     })
     .looks()
     .fast()
     .key(1)
     .about(GROUP, "1.0.0", "O(1)")
     .summary("Returns how many seconds a key has left."),
-    Command::planned("pttl", 2, Touch::Read, |planned| {
-        remaining(planned, Time::IN_MILLISECONDS)
+    CommandDefinition::planned("pttl", 2, Touch::Read, |planned| {
+        remaining(planned, ExpiryTimeUnit::IN_MILLISECONDS)
     })
     .looks()
     .fast()
     .key(1)
     .about(GROUP, "2.6.0", "O(1)")
     .summary("Returns how many milliseconds a key has left."),
-    Command::planned("expiretime", 2, Touch::Read, |planned| {
-        remaining(planned, Time::AT_SECONDS)
+    CommandDefinition::planned("expiretime", 2, Touch::Read, |planned| {
+        remaining(planned, ExpiryTimeUnit::AT_SECONDS)
     })
     .looks()
     .fast()
     .key(1)
     .about(GROUP, "7.0.0", "O(1)")
     .summary("Returns when a key expires, in seconds since 1970."),
-    Command::planned("pexpiretime", 2, Touch::Read, |planned| {
-        remaining(planned, Time::AT_MILLISECONDS)
+    CommandDefinition::planned("pexpiretime", 2, Touch::Read, |planned| {
+        remaining(planned, ExpiryTimeUnit::AT_MILLISECONDS)
     })
     .looks()
     .fast()
     .key(1)
     .about(GROUP, "7.0.0", "O(1)")
     .summary("Returns when a key expires, in milliseconds since 1970."),
-    Command::planned("persist", 2, Touch::Change, persist)
+    CommandDefinition::planned("persist", 2, Touch::Change, persist)
         .writes()
         .fast()
         .key(1)
@@ -82,31 +82,31 @@ pub const COMMANDS: &[Command] = &[
 
 /// The unit and origin of an argument that is a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Time {
+pub(super) struct ExpiryTimeUnit {
     /// The number of milliseconds in its unit.
     unit_ms: i64,
     /// True if it counts from now, false if it counts from 1970.
     from_now: bool,
 }
 
-impl Time {
+impl ExpiryTimeUnit {
     /// Seconds from now.
-    pub const IN_SECONDS: Time = Time {
+    pub const IN_SECONDS: ExpiryTimeUnit = ExpiryTimeUnit {
         unit_ms: 1000,
         from_now: true,
     };
     /// Milliseconds from now.
-    pub const IN_MILLISECONDS: Time = Time {
+    pub const IN_MILLISECONDS: ExpiryTimeUnit = ExpiryTimeUnit {
         unit_ms: 1,
         from_now: true,
     };
     /// Seconds since 1970.
-    pub const AT_SECONDS: Time = Time {
+    pub const AT_SECONDS: ExpiryTimeUnit = ExpiryTimeUnit {
         unit_ms: 1000,
         from_now: false,
     };
     /// Milliseconds since 1970.
-    pub const AT_MILLISECONDS: Time = Time {
+    pub const AT_MILLISECONDS: ExpiryTimeUnit = ExpiryTimeUnit {
         unit_ms: 1,
         from_now: false,
     };
@@ -205,7 +205,7 @@ impl Conditions {
     }
 }
 
-fn expire(planned: &mut Planned<'_>, name: &str, time: Time) -> Answer {
+fn expire(planned: &mut PlannedCommand<'_>, name: &str, time: ExpiryTimeUnit) -> Answer {
     let conditions = Conditions::parse(planned.rest(3))?;
     let value = planned.integer(2)?;
     let Some(at) = time.milliseconds(value, planned.now_ms()) else {
@@ -223,7 +223,7 @@ fn expire(planned: &mut Planned<'_>, name: &str, time: Time) -> Answer {
 
 /// Sets the expiry of the command's key, which must exist. If that time has passed, removes the
 /// key at once.
-pub(super) fn expire_at(planned: &mut Planned<'_>, at_ms: i64) -> Answer {
+pub(super) fn expire_at(planned: &mut PlannedCommand<'_>, at_ms: i64) -> Answer {
     let key = planned.key(0);
     let at = u64::try_from(at_ms).unwrap_or(0);
     if planned.is_over(at) {
@@ -240,7 +240,7 @@ pub(super) fn expire_at(planned: &mut Planned<'_>, at_ms: i64) -> Answer {
     Ok(())
 }
 
-fn remaining(planned: &mut Planned<'_>, time: Time) -> Answer {
+fn remaining(planned: &mut PlannedCommand<'_>, time: ExpiryTimeUnit) -> Answer {
     let answer = match planned.find(0)? {
         None => -2,
         Some(found) => match found.expires_at_ms {
@@ -256,7 +256,7 @@ fn remaining(planned: &mut Planned<'_>, time: Time) -> Answer {
     Ok(())
 }
 
-fn persist(planned: &mut Planned<'_>) -> Answer {
+fn persist(planned: &mut PlannedCommand<'_>) -> Answer {
     let found = planned.peek(0)?;
     let expires = found.is_some_and(|found| found.expires_at_ms.is_some());
     if expires {

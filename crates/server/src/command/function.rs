@@ -1,18 +1,18 @@
 //! Commands on functions of libraries in Lua.
 
 use super::scripting::{Says, caller, end, end_running, prepare, runs, split_keys};
-use super::{Answer, Call, Command, Flags, Group, integer, is};
+use super::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags, integer, is};
 use crate::carried;
 use crate::error::CommandError;
 use crate::glob;
 use crate::rdb;
 use crate::script::library::{FunctionFlags, Library, LibraryError};
-use crate::script::{LOAD_TIME_MAX, Restore, Running};
+use crate::script::{LOAD_TIME_MAX, LibraryRestorePolicy, ScriptRunKind};
 
-const GROUP: Group = Group::Scripting;
+const GROUP: CommandGroup = CommandGroup::Scripting;
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[
+pub const COMMANDS: &[CommandDefinition] = &[
     runs("fcall", fcall)
         .about(GROUP, "7.0.0", "That of the function")
         .summary("Calls a function."),
@@ -20,12 +20,12 @@ pub const COMMANDS: &[Command] = &[
         .reads()
         .about(GROUP, "7.0.0", "That of the function")
         .summary("Calls a function that only reads."),
-    Command::container("function", FUNCTION)
+    CommandDefinition::container("function", FUNCTION)
         .about(GROUP, "7.0.0", "That of the subcommand")
         .summary("Loads, lists and deletes libraries of functions."),
 ];
 
-const FUNCTION: &[Command] = &[
+const FUNCTION: &[CommandDefinition] = &[
     changes("load", -3, load)
         .flag(Flags::DENYOOM)
         .about(GROUP, "7.0.0", "O(1), and that of the library")
@@ -56,22 +56,30 @@ const FUNCTION: &[Command] = &[
         .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "7.0.0", "O(1)")
         .summary("Ends the function that runs."),
-    Command::new("help", 2, help)
+    CommandDefinition::new("help", 2, help)
         .flag(Flags::NO_PHASE)
         .flag(Flags::LOADING)
         .about(GROUP, "7.0.0", "O(1)")
         .summary("Lists the subcommands."),
 ];
 
-const fn changes(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -> Command {
-    Command::new(name, arity, run)
+const fn changes(
+    name: &'static str,
+    arity: i32,
+    run: fn(&mut CommandCall<'_>) -> Answer,
+) -> CommandDefinition {
+    CommandDefinition::new(name, arity, run)
         .writes()
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::NOSCRIPT)
 }
 
-const fn looks(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -> Command {
-    Command::new(name, arity, run)
+const fn looks(
+    name: &'static str,
+    arity: i32,
+    run: fn(&mut CommandCall<'_>) -> Answer,
+) -> CommandDefinition {
+    CommandDefinition::new(name, arity, run)
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
 }
@@ -82,15 +90,15 @@ impl From<LibraryError> for CommandError {
     }
 }
 
-fn fcall(call: &mut Call<'_>) -> Answer {
+fn fcall(call: &mut CommandCall<'_>) -> Answer {
     run(call, false)
 }
 
-fn fcall_ro(call: &mut Call<'_>) -> Answer {
+fn fcall_ro(call: &mut CommandCall<'_>) -> Answer {
     run(call, true)
 }
 
-fn run(call: &mut Call<'_>, only_reads: bool) -> Answer {
+fn run(call: &mut CommandCall<'_>, only_reads: bool) -> Answer {
     let server = call.server;
     let caller = caller(call);
     let begun = server.functions.begin(call.args, caller.began);
@@ -109,7 +117,7 @@ fn run(call: &mut Call<'_>, only_reads: bool) -> Answer {
     called
 }
 
-fn load(call: &mut Call<'_>) -> Answer {
+fn load(call: &mut CommandCall<'_>) -> Answer {
     let Some((code, options)) = call.rest(2).split_last() else {
         return Err(CommandError::Syntax);
     };
@@ -126,14 +134,14 @@ fn load(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn delete(call: &mut Call<'_>) -> Answer {
+fn delete(call: &mut CommandCall<'_>) -> Answer {
     call.server.functions.delete(call.arg(2)?)?;
     call.keys.effects().changes += 1;
     call.reply.ok();
     Ok(())
 }
 
-fn flush(call: &mut Call<'_>) -> Answer {
+fn flush(call: &mut CommandCall<'_>) -> Answer {
     match *call.args {
         [_, _] => {}
         [_, _, mode] if is(mode, "ASYNC") || is(mode, "SYNC") => {}
@@ -151,7 +159,7 @@ fn flush(call: &mut Call<'_>) -> Answer {
 }
 
 /// Returns the error of Redis for too many words.
-fn unknown(call: &Call<'_>) -> CommandError {
+fn unknown(call: &CommandCall<'_>) -> CommandError {
     let name = call.args.get(1).copied().unwrap_or_default();
     let name = carried::text(name);
     CommandError::owned(format!(
@@ -159,12 +167,12 @@ fn unknown(call: &Call<'_>) -> CommandError {
     ))
 }
 
-fn restore(call: &mut Call<'_>) -> Answer {
+fn restore(call: &mut CommandCall<'_>) -> Answer {
     let how = match call.rest(3) {
-        [] => Restore::Append,
-        [how] if is(how, "append") => Restore::Append,
-        [how] if is(how, "replace") => Restore::Replace,
-        [how] if is(how, "flush") => Restore::Flush,
+        [] => LibraryRestorePolicy::Append,
+        [how] if is(how, "append") => LibraryRestorePolicy::Append,
+        [how] if is(how, "replace") => LibraryRestorePolicy::Replace,
+        [how] if is(how, "flush") => LibraryRestorePolicy::Flush,
         [_] => {
             return Err(CommandError::text(
                 "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.",
@@ -174,11 +182,11 @@ fn restore(call: &mut Call<'_>) -> Answer {
     };
     let codes = rdb::restore_functions(call.arg(2)?).map_err(|error| {
         CommandError::text(match error {
-            rdb::Error::BadEncoding { what: "type", .. } => "ERR given type is not a function",
-            rdb::Error::Unsupported { .. } => "ERR Pre-GA function format not supported",
-            rdb::Error::Truncated { .. }
-            | rdb::Error::UnknownVersion { .. }
-            | rdb::Error::ChecksumMismatch { .. } => {
+            rdb::RdbError::BadEncoding { what: "type", .. } => "ERR given type is not a function",
+            rdb::RdbError::Unsupported { .. } => "ERR Pre-GA function format not supported",
+            rdb::RdbError::Truncated { .. }
+            | rdb::RdbError::UnknownVersion { .. }
+            | rdb::RdbError::ChecksumMismatch { .. } => {
                 "ERR DUMP payload version or checksum are wrong"
             }
             _ => "ERR Failed loading library payload",
@@ -190,14 +198,14 @@ fn restore(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn dump(call: &mut Call<'_>) -> Answer {
+fn dump(call: &mut CommandCall<'_>) -> Answer {
     let codes = call.server.functions.codes();
     let payload = rdb::dump_functions(codes.iter().map(|code| &**code));
     call.reply.bulk(&payload);
     Ok(())
 }
 
-fn list(call: &mut Call<'_>) -> Answer {
+fn list(call: &mut CommandCall<'_>) -> Answer {
     let (mut pattern, mut with_code) = (None, false);
     let mut words = call.rest(2).iter();
     while let Some(&word) = words.next() {
@@ -226,7 +234,7 @@ fn list(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn write_library(call: &mut Call<'_>, library: &Library, with_code: bool) {
+fn write_library(call: &mut CommandCall<'_>, library: &Library, with_code: bool) {
     let reply = &mut call.reply;
     reply.map(if with_code { 4 } else { 3 });
     reply.bulk(b"library_name");
@@ -257,9 +265,9 @@ fn write_library(call: &mut Call<'_>, library: &Library, with_code: bool) {
     }
 }
 
-fn stats(call: &mut Call<'_>) -> Answer {
+fn stats(call: &mut CommandCall<'_>) -> Answer {
     let watchdog = &call.server.scripts.watchdog;
-    if watchdog.is_slow() && watchdog.running() == Running::Script {
+    if watchdog.is_slow() && watchdog.running() == ScriptRunKind::Script {
         return Err(CommandError::text(watchdog.busy()));
     }
     let reply = &mut call.reply;
@@ -293,11 +301,11 @@ fn stats(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn kill(call: &mut Call<'_>) -> Answer {
-    end_running(call, Running::Function)
+fn kill(call: &mut CommandCall<'_>) -> Answer {
+    end_running(call, ScriptRunKind::Function)
 }
 
-fn help(call: &mut Call<'_>) -> Answer {
+fn help(call: &mut CommandCall<'_>) -> Answer {
     super::help::help(
         call,
         &[

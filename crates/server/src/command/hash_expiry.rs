@@ -3,19 +3,19 @@
 //! Redis 8 and Valkey 9 do the same and reply the same. Where they differ, such as in the texts of
 //! errors, this follows Redis 8.
 
-use super::expiry::{Conditions, Time};
-use super::{Answer, Call, Command, Group, is};
+use super::expiry::{Conditions, ExpiryTimeUnit};
+use super::{Answer, CommandCall, CommandDefinition, CommandGroup, is};
 use crate::error::{CommandError, shown};
 use crate::keyspace::Class;
 use crate::number::parse_integer;
 use crate::object::node::counts;
-use crate::object::{FIELD_TIME_MS_MAX, Hash, Kind, Part};
-use nearfield_tiers::Heap;
+use crate::object::{FIELD_TIME_MS_MAX, Hash, ObjectPart, RedisType};
+use nearfield_tiers::AccountedHeap;
 
-const GROUP: Group = Group::Hash;
+const GROUP: CommandGroup = CommandGroup::Hash;
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[
+pub const COMMANDS: &[CommandDefinition] = &[
     expiring("hexpire", hexpire, "Has fields expire in so many seconds."),
     expiring(
         "hpexpire",
@@ -51,48 +51,52 @@ pub const COMMANDS: &[Command] = &[
     on_times("hpersist", -5, hpersist)
         .writes()
         .summary("Has fields never expire."),
-    Command::new("hgetex", -5, hgetex)
+    CommandDefinition::new("hgetex", -5, hgetex)
         .slowly_grows()
         .fast()
         .key(1)
-        .part(|args| Part::Fields(named(args)))
+        .part(|args| ObjectPart::Fields(named(args)))
         .about(GROUP, "8.0.0", "O(N) for N fields")
         .summary("Returns the values of fields and changes when these expire."),
-    Command::new("hsetex", -6, hsetex)
+    CommandDefinition::new("hsetex", -6, hsetex)
         .grows()
         .fast()
         .key(1)
-        .part(|args| Part::Replaced(named(args).into_iter().step_by(2).collect()))
+        .part(|args| ObjectPart::Replaced(named(args).into_iter().step_by(2).collect()))
         .about(GROUP, "8.0.0", "O(N) for N fields")
         .summary("Sets the values of fields and when these expire."),
-    Command::new("hgetdel", -5, hgetdel)
+    CommandDefinition::new("hgetdel", -5, hgetdel)
         .writes()
         .fast()
         .key(1)
-        .part(|args| Part::Fields(named(args)))
+        .part(|args| ObjectPart::Fields(named(args)))
         .about(GROUP, "8.0.0", "O(N) for N fields")
         .summary("Returns the values of fields and removes these."),
 ];
 
 const fn expiring(
     name: &'static str,
-    run: fn(&mut Call<'_>) -> Answer,
+    run: fn(&mut CommandCall<'_>) -> Answer,
     summary: &'static str,
-) -> Command {
+) -> CommandDefinition {
     on_times(name, -6, run).slowly_grows().summary(summary)
 }
 
 const fn telling(
     name: &'static str,
-    run: fn(&mut Call<'_>) -> Answer,
+    run: fn(&mut CommandCall<'_>) -> Answer,
     summary: &'static str,
-) -> Command {
+) -> CommandDefinition {
     on_times(name, -5, run).reads().summary(summary)
 }
 
 /// Creates a command on the expiry of fields, which reads no value.
-const fn on_times(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -> Command {
-    Command::new(name, arity, run)
+const fn on_times(
+    name: &'static str,
+    arity: i32,
+    run: fn(&mut CommandCall<'_>) -> Answer,
+) -> CommandDefinition {
+    CommandDefinition::new(name, arity, run)
         .fast()
         .key(1)
         .part(counts)
@@ -150,15 +154,20 @@ fn fields<'a>(
 }
 
 /// Refuses a key of another type before anything else is checked.
-fn check_type(call: &mut Call<'_>) -> Answer {
+fn check_type(call: &mut CommandCall<'_>) -> Answer {
     match call.keys.kind(call.args[1])? {
-        Some(kind) if kind != Kind::Hash => Err(CommandError::WrongType),
+        Some(kind) if kind != RedisType::Hash => Err(CommandError::WrongType),
         _ => Ok(()),
     }
 }
 
 /// Parses an argument as the expiry of a field, for a command of this name.
-fn time_of(call: &Call<'_>, time: Time, argument: &[u8], name: &str) -> Result<u64, CommandError> {
+fn time_of(
+    call: &CommandCall<'_>,
+    time: ExpiryTimeUnit,
+    argument: &[u8],
+    name: &str,
+) -> Result<u64, CommandError> {
     let value = parse_integer(argument).ok_or(CommandError::NotInteger)?;
     if value < 0 {
         return Err(NEGATIVE);
@@ -171,14 +180,14 @@ fn time_of(call: &Call<'_>, time: Time, argument: &[u8], name: &str) -> Result<u
 }
 
 /// Logs the words `before`, followed by these fields and their number, in place of the command.
-fn log(call: &mut Call<'_>, before: &[&[u8]], fields: &[&[u8]]) {
+fn log(call: &mut CommandCall<'_>, before: &[&[u8]], fields: &[&[u8]]) {
     let count = fields.len().to_string();
     let words = [before, &[b"FIELDS", count.as_bytes()], fields].concat();
     call.keys.effects().log_instead(&words);
 }
 
 /// Reports that fields were removed, and logs it.
-fn deleted(call: &mut Call<'_>, fields: &[&[u8]]) {
+fn deleted(call: &mut CommandCall<'_>, fields: &[&[u8]]) {
     let key = call.args[1];
     call.keys.changed(key, Class::Hash, "hdel");
     let words = [&[&b"HDEL"[..], key], fields].concat();
@@ -186,7 +195,7 @@ fn deleted(call: &mut Call<'_>, fields: &[&[u8]]) {
 }
 
 /// Reports that fields were given an expiry, and logs it.
-fn timed(call: &mut Call<'_>, at_ms: u64, fields: &[&[u8]]) {
+fn timed(call: &mut CommandCall<'_>, at_ms: u64, fields: &[&[u8]]) {
     let key = call.args[1];
     call.keys.changed(key, Class::Hash, "hexpire");
     let at_ms = at_ms.to_string();
@@ -194,29 +203,29 @@ fn timed(call: &mut Call<'_>, at_ms: u64, fields: &[&[u8]]) {
 }
 
 /// Reports that fields were made to never expire, and logs it.
-fn persisted(call: &mut Call<'_>, fields: &[&[u8]]) {
+fn persisted(call: &mut CommandCall<'_>, fields: &[&[u8]]) {
     let key = call.args[1];
     call.keys.changed(key, Class::Hash, "hpersist");
     log(call, &[b"HPERSIST", key], fields);
 }
 
-fn hexpire(call: &mut Call<'_>) -> Answer {
-    expire(call, "hexpire", Time::IN_SECONDS)
+fn hexpire(call: &mut CommandCall<'_>) -> Answer {
+    expire(call, "hexpire", ExpiryTimeUnit::IN_SECONDS)
 }
 
-fn hpexpire(call: &mut Call<'_>) -> Answer {
-    expire(call, "hpexpire", Time::IN_MILLISECONDS)
+fn hpexpire(call: &mut CommandCall<'_>) -> Answer {
+    expire(call, "hpexpire", ExpiryTimeUnit::IN_MILLISECONDS)
 }
 
-fn hexpireat(call: &mut Call<'_>) -> Answer {
-    expire(call, "hexpireat", Time::AT_SECONDS)
+fn hexpireat(call: &mut CommandCall<'_>) -> Answer {
+    expire(call, "hexpireat", ExpiryTimeUnit::AT_SECONDS)
 }
 
-fn hpexpireat(call: &mut Call<'_>) -> Answer {
-    expire(call, "hpexpireat", Time::AT_MILLISECONDS)
+fn hpexpireat(call: &mut CommandCall<'_>) -> Answer {
+    expire(call, "hpexpireat", ExpiryTimeUnit::AT_MILLISECONDS)
 }
 
-fn expire(call: &mut Call<'_>, name: &str, time: Time) -> Answer {
+fn expire(call: &mut CommandCall<'_>, name: &str, time: ExpiryTimeUnit) -> Answer {
     check_type(call)?;
     let at_ms = time_of(call, time, call.args[2], name)?;
     let words = call.rest(3);
@@ -230,7 +239,7 @@ fn expire(call: &mut Call<'_>, name: &str, time: Time) -> Answer {
     let mut changed = Vec::new();
     let mut answers = vec![NO_FIELD; fields.len()];
     call.keys
-        .edit_present::<Hash<Heap>, _>(call.args[1], |hash| {
+        .edit_present::<Hash<AccountedHeap>, _>(call.args[1], |hash| {
             for (&field, answer) in fields.iter().zip(&mut answers) {
                 if !hash.contains(field) {
                     continue;
@@ -258,53 +267,54 @@ fn expire(call: &mut Call<'_>, name: &str, time: Time) -> Answer {
     Ok(())
 }
 
-fn answer_all(call: &mut Call<'_>, answers: &[i64]) {
+fn answer_all(call: &mut CommandCall<'_>, answers: &[i64]) {
     call.reply.array(answers.len());
     answers.iter().for_each(|&it| call.reply.integer(it));
 }
 
-fn httl(call: &mut Call<'_>) -> Answer {
-    remaining(call, Time::IN_SECONDS)
+fn httl(call: &mut CommandCall<'_>) -> Answer {
+    remaining(call, ExpiryTimeUnit::IN_SECONDS)
 }
 
-fn hpttl(call: &mut Call<'_>) -> Answer {
-    remaining(call, Time::IN_MILLISECONDS)
+fn hpttl(call: &mut CommandCall<'_>) -> Answer {
+    remaining(call, ExpiryTimeUnit::IN_MILLISECONDS)
 }
 
-fn hexpiretime(call: &mut Call<'_>) -> Answer {
-    remaining(call, Time::AT_SECONDS)
+fn hexpiretime(call: &mut CommandCall<'_>) -> Answer {
+    remaining(call, ExpiryTimeUnit::AT_SECONDS)
 }
 
-fn hpexpiretime(call: &mut Call<'_>) -> Answer {
-    remaining(call, Time::AT_MILLISECONDS)
+fn hpexpiretime(call: &mut CommandCall<'_>) -> Answer {
+    remaining(call, ExpiryTimeUnit::AT_MILLISECONDS)
 }
 
-fn remaining(call: &mut Call<'_>, time: Time) -> Answer {
+fn remaining(call: &mut CommandCall<'_>, time: ExpiryTimeUnit) -> Answer {
     check_type(call)?;
     let fields = fields(call.rest(2), NOT_POSITIVE)?;
     let now_ms = call.keys.now_ms();
     let reply = &mut *call.reply;
-    call.keys.read::<Hash<Heap>, _>(call.args[1], |hash| {
-        reply.array(fields.len());
-        for field in fields {
-            let hash = hash.filter(|hash| hash.contains(field));
-            reply.integer(match hash.map(|hash| hash.expires_at_ms(field)) {
-                None => NO_FIELD,
-                Some(None) => NO_TIME,
-                Some(Some(at_ms)) => time.left(at_ms, now_ms),
-            });
-        }
-    })
+    call.keys
+        .read::<Hash<AccountedHeap>, _>(call.args[1], |hash| {
+            reply.array(fields.len());
+            for field in fields {
+                let hash = hash.filter(|hash| hash.contains(field));
+                reply.integer(match hash.map(|hash| hash.expires_at_ms(field)) {
+                    None => NO_FIELD,
+                    Some(None) => NO_TIME,
+                    Some(Some(at_ms)) => time.left(at_ms, now_ms),
+                });
+            }
+        })
 }
 
-fn hpersist(call: &mut Call<'_>) -> Answer {
+fn hpersist(call: &mut CommandCall<'_>) -> Answer {
     check_type(call)?;
     let fields = fields(call.rest(2), NOT_POSITIVE)?;
     let limits = call.keys.limits();
     let mut changed = Vec::new();
     let mut answers = vec![NO_FIELD; fields.len()];
     call.keys
-        .edit_present::<Hash<Heap>, _>(call.args[1], |hash| {
+        .edit_present::<Hash<AccountedHeap>, _>(call.args[1], |hash| {
             for (&field, answer) in fields.iter().zip(&mut answers) {
                 if !hash.contains(field) {
                     continue;
@@ -326,7 +336,7 @@ fn hpersist(call: &mut Call<'_>) -> Answer {
 
 /// The change to the expiry of fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
+enum HashExpiryChange {
     /// The usual change of the command.
     Usual,
     /// No change.
@@ -338,59 +348,61 @@ enum Change {
 }
 
 /// Returns the unit and origin of an option with a time.
-fn option_of_time(word: &[u8]) -> Option<Time> {
+fn option_of_time(word: &[u8]) -> Option<ExpiryTimeUnit> {
     let options = [
-        ("ex", Time::IN_SECONDS),
-        ("px", Time::IN_MILLISECONDS),
-        ("exat", Time::AT_SECONDS),
-        ("pxat", Time::AT_MILLISECONDS),
+        ("ex", ExpiryTimeUnit::IN_SECONDS),
+        ("px", ExpiryTimeUnit::IN_MILLISECONDS),
+        ("exat", ExpiryTimeUnit::AT_SECONDS),
+        ("pxat", ExpiryTimeUnit::AT_MILLISECONDS),
     ];
     let found = options.iter().find(|(name, _)| is(word, name));
     found.map(|(_, time)| *time)
 }
 
-fn hgetex(call: &mut Call<'_>) -> Answer {
+fn hgetex(call: &mut CommandCall<'_>) -> Answer {
     check_type(call)?;
     let (change, words) = match call.rest(2) {
-        [word, rest @ ..] if is(word, "persist") => (Change::Persist, rest),
-        [word, argument, rest @ ..] if let Some(time) = option_of_time(word) => {
-            (Change::At(time_of(call, time, argument, "hgetex")?), rest)
-        }
-        words => (Change::Usual, words),
+        [word, rest @ ..] if is(word, "persist") => (HashExpiryChange::Persist, rest),
+        [word, argument, rest @ ..] if let Some(time) = option_of_time(word) => (
+            HashExpiryChange::At(time_of(call, time, argument, "hgetex")?),
+            rest,
+        ),
+        words => (HashExpiryChange::Usual, words),
     };
     let fields = fields(words, NOT_POSITIVE)?;
     let key = call.args[1];
     let reply = &mut *call.reply;
-    call.keys.read::<Hash<Heap>, _>(key, |hash| {
+    call.keys.read::<Hash<AccountedHeap>, _>(key, |hash| {
         reply.array(fields.len());
         for field in fields {
             reply.bulk_or_null(hash.and_then(|hash| hash.get(field)));
         }
     })?;
-    if change == Change::Usual {
+    if change == HashExpiryChange::Usual {
         return Ok(());
     }
     let limits = call.keys.limits();
-    let is_over = matches!(change, Change::At(at_ms) if call.keys.is_over(Some(at_ms)));
+    let is_over = matches!(change, HashExpiryChange::At(at_ms) if call.keys.is_over(Some(at_ms)));
     let mut changed = Vec::new();
-    call.keys.edit_present::<Hash<Heap>, _>(key, |hash| {
-        for &field in fields {
-            match change {
-                _ if !hash.contains(field) => continue,
-                Change::At(_) if is_over => {
-                    hash.remove(field);
+    call.keys
+        .edit_present::<Hash<AccountedHeap>, _>(key, |hash| {
+            for &field in fields {
+                match change {
+                    _ if !hash.contains(field) => continue,
+                    HashExpiryChange::At(_) if is_over => {
+                        hash.remove(field);
+                    }
+                    HashExpiryChange::At(at_ms) => hash.set_time(&limits, field, Some(at_ms)),
+                    _ if hash.expires_at_ms(field).is_none() => continue,
+                    _ => hash.set_time(&limits, field, None),
                 }
-                Change::At(at_ms) => hash.set_time(&limits, field, Some(at_ms)),
-                _ if hash.expires_at_ms(field).is_none() => continue,
-                _ => hash.set_time(&limits, field, None),
+                changed.push(field);
             }
-            changed.push(field);
-        }
-    })?;
+        })?;
     match change {
         _ if changed.is_empty() => {}
-        Change::At(_) if is_over => deleted(call, &changed),
-        Change::At(at_ms) => timed(call, at_ms, &changed),
+        HashExpiryChange::At(_) if is_over => deleted(call, &changed),
+        HashExpiryChange::At(at_ms) => timed(call, at_ms, &changed),
         _ => persisted(call, &changed),
     }
     Ok(())
@@ -398,7 +410,7 @@ fn hgetex(call: &mut Call<'_>) -> Answer {
 
 /// The condition on the existence of a command's fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Condition {
+enum HashFieldCondition {
     None,
     Absent,
     Present,
@@ -406,14 +418,14 @@ enum Condition {
 
 /// The options of `HSETEX`, and its fields and values.
 struct SetOptions<'a> {
-    condition: Condition,
-    change: Change,
+    condition: HashFieldCondition,
+    change: HashExpiryChange,
     pairs: &'a [[&'a [u8]; 2]],
 }
 
 impl<'a> SetOptions<'a> {
-    fn parse(call: &Call<'_>, mut words: &'a [&'a [u8]]) -> Result<Self, CommandError> {
-        let (mut condition, mut change) = (Condition::None, Change::Usual);
+    fn parse(call: &CommandCall<'_>, mut words: &'a [&'a [u8]]) -> Result<Self, CommandError> {
+        let (mut condition, mut change) = (HashFieldCondition::None, HashExpiryChange::Usual);
         const ONE_TIME: CommandError = CommandError::text(
             "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified",
         );
@@ -428,23 +440,23 @@ impl<'a> SetOptions<'a> {
                 break;
             }
             if is(word, "fnx") || is(word, "fxx") {
-                if condition != Condition::None {
+                if condition != HashFieldCondition::None {
                     return Err(ONE_CONDITION);
                 }
                 condition = match is(word, "fnx") {
-                    true => Condition::Absent,
-                    false => Condition::Present,
+                    true => HashFieldCondition::Absent,
+                    false => HashFieldCondition::Present,
                 };
             } else if is(word, "keepttl") || option_of_time(word).is_some() {
-                if change != Change::Usual {
+                if change != HashExpiryChange::Usual {
                     return Err(ONE_TIME);
                 }
                 change = match option_of_time(word) {
-                    None => Change::Keep,
+                    None => HashExpiryChange::Keep,
                     Some(time) => {
                         let (argument, rest) = words.split_first().ok_or(CommandError::Syntax)?;
                         words = rest;
-                        Change::At(time_of(call, time, argument, "hsetex")?)
+                        HashExpiryChange::At(time_of(call, time, argument, "hsetex")?)
                     }
                 };
             } else {
@@ -466,7 +478,7 @@ impl<'a> SetOptions<'a> {
     }
 }
 
-fn hsetex(call: &mut Call<'_>) -> Answer {
+fn hsetex(call: &mut CommandCall<'_>) -> Answer {
     let words = call.rest(2);
     let options = SetOptions::parse(call, words)?;
     let SetOptions {
@@ -475,33 +487,35 @@ fn hsetex(call: &mut Call<'_>) -> Answer {
         pairs,
     } = options;
     let key = call.args[1];
-    let is_over = matches!(change, Change::At(at_ms) if call.keys.is_over(Some(at_ms)));
+    let is_over = matches!(change, HashExpiryChange::At(at_ms) if call.keys.is_over(Some(at_ms)));
     let is_new = !call.keys.exists(key)?;
-    let is_set = call.keys.edit::<Hash<Heap>, _>(key, |hash, limits| {
-        let refused = match condition {
-            Condition::None => false,
-            Condition::Absent => pairs.iter().any(|[field, _]| hash.contains(field)),
-            Condition::Present => pairs.iter().any(|[field, _]| !hash.contains(field)),
-        };
-        for [field, value] in pairs.iter().filter(|_| !refused) {
-            match change {
-                Change::At(_) if is_over => {
-                    hash.remove(field);
-                }
-                Change::Keep => {
-                    hash.set_value(limits, field, value);
-                }
-                Change::At(at_ms) => {
-                    hash.set_value(limits, field, value);
-                    hash.set_time(limits, field, Some(at_ms));
-                }
-                _ => {
-                    hash.set(limits, field, value);
+    let is_set = call
+        .keys
+        .edit::<Hash<AccountedHeap>, _>(key, |hash, limits| {
+            let refused = match condition {
+                HashFieldCondition::None => false,
+                HashFieldCondition::Absent => pairs.iter().any(|[field, _]| hash.contains(field)),
+                HashFieldCondition::Present => pairs.iter().any(|[field, _]| !hash.contains(field)),
+            };
+            for [field, value] in pairs.iter().filter(|_| !refused) {
+                match change {
+                    HashExpiryChange::At(_) if is_over => {
+                        hash.remove(field);
+                    }
+                    HashExpiryChange::Keep => {
+                        hash.set_value(limits, field, value);
+                    }
+                    HashExpiryChange::At(at_ms) => {
+                        hash.set_value(limits, field, value);
+                        hash.set_time(limits, field, Some(at_ms));
+                    }
+                    _ => {
+                        hash.set(limits, field, value);
+                    }
                 }
             }
-        }
-        !refused
-    })?;
+            !refused
+        })?;
     call.reply.integer(i64::from(is_set));
     if !is_set {
         return Ok(());
@@ -519,38 +533,40 @@ fn hsetex(call: &mut Call<'_>) -> Answer {
     let count = pairs.len().to_string();
     let mut words: Vec<&[u8]> = vec![b"HSETEX", key];
     let at_ms = match change {
-        Change::At(at_ms) => at_ms.to_string(),
+        HashExpiryChange::At(at_ms) => at_ms.to_string(),
         _ => String::new(),
     };
     match change {
-        Change::At(_) => words.extend([&b"PXAT"[..], at_ms.as_bytes()]),
-        Change::Keep => words.push(b"KEEPTTL"),
+        HashExpiryChange::At(_) => words.extend([&b"PXAT"[..], at_ms.as_bytes()]),
+        HashExpiryChange::Keep => words.push(b"KEEPTTL"),
         _ => {}
     }
     words.extend([&b"FIELDS"[..], count.as_bytes()]);
     words.extend_from_slice(pairs.as_flattened());
     call.keys.effects().log_instead(&words);
-    if matches!(change, Change::At(_)) {
+    if matches!(change, HashExpiryChange::At(_)) {
         call.keys.changed(key, Class::Hash, "hexpire");
     }
     Ok(())
 }
 
-fn hgetdel(call: &mut Call<'_>) -> Answer {
+fn hgetdel(call: &mut CommandCall<'_>) -> Answer {
     check_type(call)?;
     let fields = fields(call.rest(2), NOT_POSITIVE)?;
     let key = call.args[1];
     let reply = &mut *call.reply;
     let mut removed = Vec::new();
-    let met = call.keys.edit_present::<Hash<Heap>, _>(key, |hash| {
-        reply.array(fields.len());
-        for &field in fields {
-            reply.bulk_or_null(hash.get(field));
-            if hash.remove(field) {
-                removed.push(field);
+    let met = call
+        .keys
+        .edit_present::<Hash<AccountedHeap>, _>(key, |hash| {
+            reply.array(fields.len());
+            for &field in fields {
+                reply.bulk_or_null(hash.get(field));
+                if hash.remove(field) {
+                    removed.push(field);
+                }
             }
-        }
-    })?;
+        })?;
     if met.is_none() {
         reply.array(fields.len());
         fields.iter().for_each(|_| reply.null());

@@ -1,10 +1,10 @@
 //! The replies of `HELP` subcommands.
 
-use super::Call;
+use super::CommandCall;
 
 /// Replies with a text about the subcommands of a command, in Redis's form: a title, `lines`, and
 /// two lines about `HELP` itself.
-pub fn help(call: &mut Call<'_>, lines: &[&str]) {
+pub fn help(call: &mut CommandCall<'_>, lines: &[&str]) {
     let name = call.args.first().copied().unwrap_or_default();
     let name = String::from_utf8_lossy(name).to_ascii_uppercase();
     call.reply.array(lines.len() + 3);

@@ -1,20 +1,24 @@
 //! The metrics, and the keys that are used most.
 
-use super::{Answer, Call, Command, Flags, Group};
+use super::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags};
 use crate::error::CommandError;
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[
-    Command::new("metrics", 1, metrics)
+pub const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("metrics", 1, metrics)
         .flag(Flags::OWN)
-        .about(Group::Server, "", "O(N) for N commands that were used")
+        .about(
+            CommandGroup::Server,
+            "",
+            "O(N) for N commands that were used",
+        )
         .summary("Returns all metrics, in the text format of Prometheus.")
         .differs("not in Redis: what --metrics-port serves, for nearfield top"),
-    Command::new("hotkeys", -1, hotkeys)
+    CommandDefinition::new("hotkeys", -1, hotkeys)
         .flag(Flags::NO_PHASE)
         .flag(Flags::OWN)
         .about(
-            Group::Server,
+            CommandGroup::Server,
             "",
             "O(N log N) for N counted keys, at most 512",
         )
@@ -29,14 +33,14 @@ pub const COMMANDS: &[Command] = &[
 const COUNT: i64 = 10;
 
 /// Executes `METRICS`.
-fn metrics(call: &mut Call<'_>) -> Answer {
+fn metrics(call: &mut CommandCall<'_>) -> Answer {
     let text = crate::metrics::text(call.server, call.keys.databases());
     call.reply.bulk(text.as_bytes());
     Ok(())
 }
 
 /// Executes `HOTKEYS [count]`.
-fn hotkeys(call: &mut Call<'_>) -> Answer {
+fn hotkeys(call: &mut CommandCall<'_>) -> Answer {
     let count = match call.args.len() {
         1 => COUNT,
         2 => call.integer(1)?,

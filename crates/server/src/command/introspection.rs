@@ -2,55 +2,58 @@
 
 use super::described_keys::{describe_keys, first_last_step};
 use super::help::help;
-use super::{Answer, Call, Command, Flags, Group, KeySpec, all, find, is, lookup};
+use super::{
+    Answer, CommandCall, CommandDefinition, CommandGroup, CommandKeySpec, Flags, all, find, is,
+    lookup,
+};
 use crate::catalog::key_uses;
 use crate::error::CommandError;
 use crate::glob::matches_bounded;
 use crate::number::parse_integer;
-use crate::resp::Reply;
+use crate::resp::RespReply;
 
-const GROUP: Group = Group::Server;
+const GROUP: CommandGroup = CommandGroup::Server;
 const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::LOADING.0);
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[Command::container("command", SUBCOMMANDS)
+pub const COMMANDS: &[CommandDefinition] = &[CommandDefinition::container("command", SUBCOMMANDS)
     .flag(FREE)
     .without_subcommand(list_all)
     .about(GROUP, "2.8.13", "O(N) for N commands")
     .summary("Returns information about all commands.")];
 
-const SUBCOMMANDS: &[Command] = &[
-    Command::new("count", 2, count)
+const SUBCOMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("count", 2, count)
         .flag(FREE)
         .about(GROUP, "2.8.13", "O(1)")
         .summary("Returns the number of commands."),
-    Command::new("info", -2, info)
+    CommandDefinition::new("info", -2, info)
         .flag(FREE)
         .about(GROUP, "2.8.13", "O(N) for N commands")
         .summary("Returns information about commands."),
-    Command::new("docs", -2, docs)
+    CommandDefinition::new("docs", -2, docs)
         .flag(FREE)
         .about(GROUP, "7.0.0", "O(N) for N commands")
         .summary("Returns documentation of commands."),
-    Command::new("list", -2, list)
+    CommandDefinition::new("list", -2, list)
         .flag(FREE)
         .about(GROUP, "7.0.0", "O(N) for N commands")
         .summary("Returns the names of commands."),
-    Command::new("getkeys", -4, get_keys)
+    CommandDefinition::new("getkeys", -4, get_keys)
         .flag(FREE)
         .about(GROUP, "2.8.13", "O(N) for N arguments")
         .summary("Finds the keys of a command."),
-    Command::new("getkeysandflags", -4, get_keys_and_flags)
+    CommandDefinition::new("getkeysandflags", -4, get_keys_and_flags)
         .flag(FREE)
         .about(GROUP, "7.0.0", "O(N) for N arguments")
         .summary("Finds the keys of a command, and what it does with each."),
-    Command::new("help", 2, show_help)
+    CommandDefinition::new("help", 2, show_help)
         .flag(FREE)
         .about(GROUP, "5.0.0", "O(1)")
         .summary("Returns a text about the subcommands."),
 ];
 
-fn list_all(call: &mut Call<'_>) -> Answer {
+fn list_all(call: &mut CommandCall<'_>) -> Answer {
     call.reply.array(all().count());
     let on_pool = call.server.keyspace.is_shared();
     for command in all() {
@@ -59,12 +62,12 @@ fn list_all(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn count(call: &mut Call<'_>) -> Answer {
+fn count(call: &mut CommandCall<'_>) -> Answer {
     call.reply.count(all().count());
     Ok(())
 }
 
-fn info(call: &mut Call<'_>) -> Answer {
+fn info(call: &mut CommandCall<'_>) -> Answer {
     let names = call.rest(2);
     if names.is_empty() {
         return list_all(call);
@@ -81,7 +84,7 @@ fn info(call: &mut Call<'_>) -> Answer {
 }
 
 /// Finds a command, or a subcommand by `command|subcommand`. Returns its full name, too.
-fn find_by_full_name(name: &[u8]) -> Option<(&'static Command, String)> {
+fn find_by_full_name(name: &[u8]) -> Option<(&'static CommandDefinition, String)> {
     let mut words = name.splitn(2, |&byte| byte == b'|');
     let command = find(words.next()?)?;
     match words.next() {
@@ -94,7 +97,7 @@ fn find_by_full_name(name: &[u8]) -> Option<(&'static Command, String)> {
     }
 }
 
-fn words<'w>(reply: &mut Reply, words: impl IntoIterator<Item = &'w str>) {
+fn words<'w>(reply: &mut RespReply, words: impl IntoIterator<Item = &'w str>) {
     let words: Vec<_> = words.into_iter().collect();
     reply.set(words.len());
     for word in words {
@@ -103,7 +106,7 @@ fn words<'w>(reply: &mut Reply, words: impl IntoIterator<Item = &'w str>) {
 }
 
 /// Writes a command as `COMMAND INFO` shows it.
-fn describe(reply: &mut Reply, command: &'static Command, name: &str, on_pool: bool) {
+fn describe(reply: &mut RespReply, command: &'static CommandDefinition, name: &str, on_pool: bool) {
     let (first, last, step) = first_last_step(command);
     reply.array(10);
     reply.bulk(name.as_bytes());
@@ -125,7 +128,7 @@ fn describe(reply: &mut Reply, command: &'static Command, name: &str, on_pool: b
     }
 }
 
-fn docs(call: &mut Call<'_>) -> Answer {
+fn docs(call: &mut CommandCall<'_>) -> Answer {
     let names = call.rest(2);
     if names.is_empty() {
         call.reply.map(all().count());
@@ -146,7 +149,7 @@ fn docs(call: &mut Call<'_>) -> Answer {
 }
 
 /// Writes a command's name and its documentation.
-fn document(reply: &mut Reply, command: &Command, name: &str) {
+fn document(reply: &mut RespReply, command: &CommandDefinition, name: &str) {
     let mut facts = vec![
         ("summary", command.summary),
         ("since", command.since),
@@ -173,9 +176,9 @@ fn document(reply: &mut Reply, command: &Command, name: &str) {
 }
 
 /// A filter of the commands to list.
-type Keep = dyn Fn(&'static Command, &str) -> bool;
+type Keep = dyn Fn(&'static CommandDefinition, &str) -> bool;
 
-fn list(call: &mut Call<'_>) -> Answer {
+fn list(call: &mut CommandCall<'_>) -> Answer {
     let keep: Box<Keep> = match call.rest(2) {
         [] => Box::new(|_, _| true),
         [filter, kind, pattern] if is(filter, "filterby") => {
@@ -213,7 +216,7 @@ fn list(call: &mut Call<'_>) -> Answer {
 }
 
 /// Returns the command that `args` begin with, and the positions of its keys.
-fn keys_of(args: &[&[u8]]) -> Result<(&'static Command, Vec<usize>), CommandError> {
+fn keys_of(args: &[&[u8]]) -> Result<(&'static CommandDefinition, Vec<usize>), CommandError> {
     let command = match lookup(args) {
         Ok(command) => command,
         Err(CommandError::WrongArity(_)) => {
@@ -223,15 +226,15 @@ fn keys_of(args: &[&[u8]]) -> Result<(&'static Command, Vec<usize>), CommandErro
         }
         Err(_) => return Err(CommandError::text("ERR Invalid command specified")),
     };
-    if matches!(command.keys, KeySpec::None) {
+    if matches!(command.keys, CommandKeySpec::None) {
         return Err(CommandError::text("ERR The command has no key arguments"));
     }
     let positions = match command.keys {
         // If the number of keys is larger than the number of arguments left, no key is found.
-        KeySpec::Counted { count, .. } if !has_all_keys(args, count) => Default::default(),
+        CommandKeySpec::Counted { count, .. } if !has_all_keys(args, count) => Default::default(),
         keys => keys.positions(args),
     };
-    if positions.is_empty() && command.group != Group::Scripting {
+    if positions.is_empty() && command.group != CommandGroup::Scripting {
         return Err(CommandError::text(
             "ERR Invalid arguments specified for command",
         ));
@@ -246,7 +249,7 @@ fn has_all_keys(args: &[&[u8]], count: usize) -> bool {
     number.is_some_and(|number| usize::try_from(number).is_ok_and(|it| it <= behind))
 }
 
-fn get_keys(call: &mut Call<'_>) -> Answer {
+fn get_keys(call: &mut CommandCall<'_>) -> Answer {
     let args = call.rest(2);
     let (_, positions) = keys_of(args)?;
     call.reply.array(positions.len());
@@ -257,7 +260,7 @@ fn get_keys(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn get_keys_and_flags(call: &mut Call<'_>) -> Answer {
+fn get_keys_and_flags(call: &mut CommandCall<'_>) -> Answer {
     let args = call.rest(2);
     let (command, positions) = keys_of(args)?;
     call.reply.array(positions.len());
@@ -271,7 +274,7 @@ fn get_keys_and_flags(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn show_help(call: &mut Call<'_>) -> Answer {
+fn show_help(call: &mut CommandCall<'_>) -> Answer {
     help(
         call,
         &[

@@ -1,15 +1,18 @@
 //! The execution of a command's implementation, and the recording of its use of keys.
 
-use super::{Account, Answer, Call, Command, Flags, Group, Planned, Run};
+use super::{
+    Answer, CommandAccount, CommandCall, CommandDefinition, CommandGroup, CommandImplementation,
+    Flags, PlannedCommand,
+};
 use crate::blocking::Wait;
 use crate::carried;
-use crate::client::Client;
+use crate::client::ClientSession;
 use crate::error::CommandError;
 use crate::glob;
-use crate::keyspace::{HeldPhase, Keys};
-use crate::resp::Reply;
-use crate::server::Server;
-use crate::singly::Reason;
+use crate::keyspace::{DatabaseKeys, HeldPhase};
+use crate::resp::RespReply;
+use crate::server::ServerCore;
+use crate::singly::SequentialReason;
 use std::sync::atomic::Ordering;
 
 const TOO_MUCH_WORK: CommandError =
@@ -19,9 +22,9 @@ const TOO_MUCH_WORK: CommandError =
 /// [`USES_PER_SAMPLE`](crate::eviction::hot_keys::USES_PER_SAMPLE) must be `sampled`, to find the
 /// hot keys.
 pub fn note_uses(
-    server: &Server,
-    client: &Client,
-    command: &Command,
+    server: &ServerCore,
+    client: &ClientSession,
+    command: &CommandDefinition,
     args: &[&[u8]],
     positions: &[usize],
     sampled: bool,
@@ -51,12 +54,12 @@ pub fn note_uses(
 /// Runs a command's implementation. If it fails, its reply is replaced by the error. Its changes
 /// are then among the effects, to be logged.
 pub fn invoke(
-    server: &Server,
-    keys: Keys<'_>,
-    client: &mut Client,
-    account: &mut Account,
+    server: &ServerCore,
+    keys: DatabaseKeys<'_>,
+    client: &mut ClientSession,
+    account: &mut CommandAccount,
     args: &[&[u8]],
-    reply: &mut Reply,
+    reply: &mut RespReply,
     nested: bool,
 ) -> Option<Wait> {
     // For a nested command, the outer command is in a phase.
@@ -76,10 +79,10 @@ pub fn invoke(
     let only_looks = command.flags.has(Flags::LOOKS_ONLY) || command.flags.has(Flags::PASSES_ON);
     let mut keys = keys;
     let writes = command.flags.has(Flags::WRITE) || command.flags.has(Flags::MAY_CHANGE);
-    keys.set_keeps_expired(server.singly.has(Reason::Pause) && !writes);
+    keys.set_keeps_expired(server.singly.has(SequentialReason::Pause) && !writes);
     keys.touch(command.part, args);
     keys.set_use(!only_looks && !client.leaves_no_trace());
-    let mut call = Call {
+    let mut call = CommandCall {
         args,
         keys,
         client,
@@ -114,7 +117,7 @@ pub fn invoke(
     }
     // A script may reply with an error of its own.
     let answer = match reply.bytes().get(start..) {
-        Some([b'-', text @ ..]) if answer.is_ok() && command.group == Group::Scripting => {
+        Some([b'-', text @ ..]) if answer.is_ok() && command.group == CommandGroup::Scripting => {
             let text = text.strip_suffix(b"\r\n").unwrap_or(text);
             Err(CommandError::owned(carried::text(text)))
         }
@@ -138,14 +141,17 @@ pub fn invoke(
 }
 
 /// Runs a command's implementation once.
-fn perform(command: &'static Command, call: &mut Call<'_>) -> Answer {
+fn perform(command: &'static CommandDefinition, call: &mut CommandCall<'_>) -> Answer {
     match (command.run, command.bare) {
-        (Run::Command(run), _) | (Run::Container(_), Some(run)) => run(call),
-        (Run::Planned(plan), _) => {
+        (CommandImplementation::Command(run), _)
+        | (CommandImplementation::Container(_), Some(run)) => run(call),
+        (CommandImplementation::Planned(plan), _) => {
             let (_, step) = command.keys.count(call.args.len());
             let keys = call.keys.nested();
-            (plan.complete)(&mut Planned::alone(call.args, step, keys, call.reply))
+            (plan.complete)(&mut PlannedCommand::alone(
+                call.args, step, keys, call.reply,
+            ))
         }
-        (Run::Container(_), None) => unreachable!("`lookup` finds subcommands"),
+        (CommandImplementation::Container(_), None) => unreachable!("`lookup` finds subcommands"),
     }
 }

@@ -1,51 +1,51 @@
 //! `LATENCY`: events that took long, and the duration of commands.
 
 use super::help::help;
-use super::{Answer, Call, Command, Flags, Group, find};
+use super::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags, find};
 use crate::error::CommandError;
-use crate::observe::latency::History;
+use crate::observe::latency::LatencyEventHistory;
 use crate::observe::statistics::CommandCounts;
 use std::fmt::Write;
 
-const GROUP: Group = Group::Server;
+const GROUP: CommandGroup = CommandGroup::Server;
 const ADMIN: Flags =
     Flags(Flags::NO_PHASE.0 | Flags::LOADING.0 | Flags::ADMIN.0 | Flags::NOSCRIPT.0);
 
 /// The subcommands.
-pub const COMMANDS: &[Command] = &[
-    Command::new("doctor", 2, doctor)
+pub const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("doctor", 2, doctor)
         .flag(ADMIN)
         .about(GROUP, "2.8.13", "O(1)")
         .summary("Returns a report for people."),
-    Command::new("graph", 3, graph)
+    CommandDefinition::new("graph", 3, graph)
         .flag(ADMIN)
         .about(GROUP, "2.8.13", "O(1)")
         .summary("Draws the samples of an event."),
-    Command::new("histogram", -2, histogram)
+    CommandDefinition::new("histogram", -2, histogram)
         .flag(ADMIN)
         .about(GROUP, "7.0.0", "O(N) for N commands")
         .summary("Returns how long commands take.")
         .differs("times are counted in powers of two of nanoseconds"),
-    Command::new("history", 3, history)
+    CommandDefinition::new("history", 3, history)
         .flag(ADMIN)
         .about(GROUP, "2.8.13", "O(1)")
         .summary("Returns the samples of an event."),
-    Command::new("latest", 2, latest)
+    CommandDefinition::new("latest", 2, latest)
         .flag(ADMIN)
         .about(GROUP, "2.8.13", "O(1)")
         .summary("Returns the last samples of all events."),
-    Command::new("reset", -2, reset)
+    CommandDefinition::new("reset", -2, reset)
         .flag(ADMIN)
         .about(GROUP, "2.8.13", "O(1)")
         .summary("Forgets the samples of events."),
-    Command::new("help", 2, show_help)
+    CommandDefinition::new("help", 2, show_help)
         .flag(Flags::NO_PHASE)
         .flag(Flags::LOADING)
         .about(GROUP, "2.8.13", "O(1)")
         .summary("Returns a text about the subcommands."),
 ];
 
-fn latest(call: &mut Call<'_>) -> Answer {
+fn latest(call: &mut CommandCall<'_>) -> Answer {
     let all = call.server.latency.all();
     call.reply.array(all.len());
     for (event, history) in all {
@@ -60,7 +60,7 @@ fn latest(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn history(call: &mut Call<'_>) -> Answer {
+fn history(call: &mut CommandCall<'_>) -> Answer {
     let history = call.server.latency.of(call.args[2]).unwrap_or_default();
     call.reply.array(history.samples.len());
     for sample in &history.samples {
@@ -71,13 +71,13 @@ fn history(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn reset(call: &mut Call<'_>) -> Answer {
+fn reset(call: &mut CommandCall<'_>) -> Answer {
     let count = call.server.latency.reset(call.rest(2));
     call.reply.count(count);
     Ok(())
 }
 
-fn graph(call: &mut Call<'_>) -> Answer {
+fn graph(call: &mut CommandCall<'_>) -> Answer {
     let Some(history) = call.server.latency.of(call.args[2]) else {
         let event = crate::error::shown(call.args[2]);
         return Err(CommandError::owned(format!(
@@ -90,7 +90,7 @@ fn graph(call: &mut Call<'_>) -> Answer {
 }
 
 /// Draws a bar for each sample, the latest last.
-fn draw(event: &[u8], history: &History) -> String {
+fn draw(event: &[u8], history: &LatencyEventHistory) -> String {
     const BAR: usize = 40;
     let event = crate::error::shown(event);
     let mut text = format!("{event} - longest {} ms\n", history.longest_ms);
@@ -104,7 +104,7 @@ fn draw(event: &[u8], history: &History) -> String {
     text
 }
 
-fn doctor(call: &mut Call<'_>) -> Answer {
+fn doctor(call: &mut CommandCall<'_>) -> Answer {
     let threshold = call.server.config.integer("latency-monitor-threshold");
     let all = call.server.latency.all();
     let text = if threshold == 0 {
@@ -130,7 +130,7 @@ fn doctor(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn histogram(call: &mut Call<'_>) -> Answer {
+fn histogram(call: &mut CommandCall<'_>) -> Answer {
     let wanted: Vec<String> = call
         .rest(2)
         .iter()
@@ -174,7 +174,7 @@ fn histogram(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn show_help(call: &mut Call<'_>) -> Answer {
+fn show_help(call: &mut CommandCall<'_>) -> Answer {
     help(
         call,
         &[

@@ -1,12 +1,12 @@
 //! The command that was executed last. Clients and scripts often send the same one again.
 
-use super::{Command, Run, number_of};
+use super::{CommandDefinition, CommandImplementation, number_of};
 
 /// A command that was executed, and that the next one is compared with.
 #[derive(Clone, Copy, Debug)]
 pub struct Latest {
     /// The command.
-    pub command: &'static Command,
+    pub command: &'static CommandDefinition,
     /// The command's number.
     pub number: usize,
     /// True if its name identifies it without a subcommand.
@@ -15,11 +15,13 @@ pub struct Latest {
 
 impl Latest {
     /// Creates the record of a command that was found by these words.
-    pub fn new(command: &'static Command, args: &[&[u8]]) -> Latest {
+    pub fn new(command: &'static CommandDefinition, args: &[&[u8]]) -> Latest {
         let by_name = args.first().is_some_and(|name| {
             // A container may be sent alone, and with a subcommand the next time.
-            matches!(command.run, Run::Command(_) | Run::Planned(_))
-                && command.turning.is_none()
+            matches!(
+                command.run,
+                CommandImplementation::Command(_) | CommandImplementation::Planned(_)
+            ) && command.turning.is_none()
                 && name.eq_ignore_ascii_case(command.name.as_bytes())
         });
         Latest {

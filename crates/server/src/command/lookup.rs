@@ -1,7 +1,7 @@
 //! The lookup of a command by its words.
 
 use super::debug;
-use super::spec::{Command, Run};
+use super::spec::{CommandDefinition, CommandImplementation};
 use super::table::find;
 use crate::error::{CommandError, shown};
 
@@ -9,14 +9,14 @@ use crate::error::{CommandError, shown};
 ///
 /// # Errors
 /// There is no command of that name, or it takes another number of arguments.
-pub fn lookup(args: &[&[u8]]) -> Result<&'static Command, CommandError> {
+pub fn lookup(args: &[&[u8]]) -> Result<&'static CommandDefinition, CommandError> {
     let name = args.first().copied().unwrap_or_default();
     let Some(command) = find(name) else {
         return Err(unknown_command(args));
     };
     let found = match command.run {
-        Run::Command(_) | Run::Planned(_) => command,
-        Run::Container(_) => {
+        CommandImplementation::Command(_) | CommandImplementation::Planned(_) => command,
+        CommandImplementation::Container(_) => {
             let Some(word) = args.get(1) else {
                 if command.bare.is_some() {
                     return Ok(command);

@@ -1,50 +1,50 @@
 //! `MEMORY`: the memory that is in use.
 
 use super::help::help;
-use super::{Answer, Call, Command, Flags, Group, integer, is};
+use super::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags, integer, is};
 use crate::allocator;
 use crate::error::CommandError;
 use crate::info::memory::Figures;
 use crate::keyspace::Outside;
 use crate::object::node::counts;
-use nearfield_tiers::Place;
+use nearfield_tiers::ColdPlace;
 
-const GROUP: Group = Group::Server;
+const GROUP: CommandGroup = CommandGroup::Server;
 const FREE: Flags = Flags::NO_PHASE;
 
 /// The subcommands.
-pub const COMMANDS: &[Command] = &[
-    Command::new("usage", -3, usage)
+pub const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("usage", -3, usage)
         .looks()
         .key(2)
         .part(counts)
         .about(GROUP, "4.0.0", "O(1)")
         .summary("Returns how much memory a key takes.")
         .differs("the size of an object is known; SAMPLES is accepted and not needed"),
-    Command::new("stats", 2, stats)
+    CommandDefinition::new("stats", 2, stats)
         .flag(Flags::LOADING)
         .about(GROUP, "4.0.0", "O(1)")
         .summary("Returns what takes how much memory."),
-    Command::new("doctor", 2, doctor)
+    CommandDefinition::new("doctor", 2, doctor)
         .flag(FREE)
         .about(GROUP, "4.0.0", "O(1)")
         .summary("Returns a report for people."),
-    Command::new("purge", 2, purge)
+    CommandDefinition::new("purge", 2, purge)
         .flag(FREE)
         .about(GROUP, "4.0.0", "O(1)")
         .summary("Asks the allocator to give memory back.")
         .differs("each thread gives back what is free within 0.1 s"),
-    Command::new("malloc-stats", 2, malloc_stats)
+    CommandDefinition::new("malloc-stats", 2, malloc_stats)
         .flag(FREE)
         .about(GROUP, "4.0.0", "O(1)")
         .summary("Returns the allocator's figures."),
-    Command::new("help", 2, show_help)
+    CommandDefinition::new("help", 2, show_help)
         .flag(FREE)
         .about(GROUP, "4.0.0", "O(1)")
         .summary("Returns a text about the subcommands."),
 ];
 
-fn usage(call: &mut Call<'_>) -> Answer {
+fn usage(call: &mut CommandCall<'_>) -> Answer {
     let key = call.args[2];
     match call.rest(3) {
         [] => {}
@@ -62,7 +62,7 @@ fn usage(call: &mut Call<'_>) -> Answer {
     let keys = &mut call.keys;
     let value = match found.outside {
         // The memory of the value in its tier is shared with others, and not counted.
-        Some(Outside::Place(_)) => size_of::<Place>(),
+        Some(Outside::Place(_)) => size_of::<ColdPlace>(),
         Some(Outside::Slot(_)) => keys
             .read_object(key, &found, |object| object.memory_bytes())?
             .unwrap_or(0),
@@ -84,7 +84,7 @@ enum StatsFigure {
     Database,
 }
 
-fn stats(call: &mut Call<'_>) -> Answer {
+fn stats(call: &mut CommandCall<'_>) -> Answer {
     let figures = Figures::take(call.server, call.keys.databases());
     let mut fields: Vec<(String, StatsFigure)> = Vec::new();
     let mut add = |name: &str, shown| fields.push((name.to_owned(), shown));
@@ -155,25 +155,25 @@ fn stats(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn doctor(call: &mut Call<'_>) -> Answer {
+fn doctor(call: &mut CommandCall<'_>) -> Answer {
     let text = "Nothing is known to be wrong. INFO memory and MEMORY STATS have the figures.\n";
     call.reply.verbatim("txt", text.as_bytes());
     Ok(())
 }
 
-fn purge(call: &mut Call<'_>) -> Answer {
+fn purge(call: &mut CommandCall<'_>) -> Answer {
     allocator::ask();
     call.reply.ok();
     Ok(())
 }
 
-fn malloc_stats(call: &mut Call<'_>) -> Answer {
+fn malloc_stats(call: &mut CommandCall<'_>) -> Answer {
     let text = "The allocator of the system keeps no figures.";
     call.reply.verbatim("txt", text.as_bytes());
     Ok(())
 }
 
-fn show_help(call: &mut Call<'_>) -> Answer {
+fn show_help(call: &mut CommandCall<'_>) -> Answer {
     help(
         call,
         &[

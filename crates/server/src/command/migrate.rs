@@ -1,22 +1,22 @@
 //! The command that moves keys to another server.
 
 use super::generic::payload;
-use super::{Answer, Call, Command, Flags, Group, integer, is};
-use crate::blocking::{Wait, WaitLine, Waiter};
+use super::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags, integer, is};
+use crate::blocking::{BlockedClient, Wait, WaitLine};
 use crate::error::CommandError;
-use crate::keyspace::{Class, Keys};
-use crate::migration::{ATTEMPTS, Failure, Parcel, Shipment, Target};
+use crate::keyspace::{Class, DatabaseKeys};
+use crate::migration::{ATTEMPTS, MigrationError, MigrationTarget, Parcel, Shipment};
 use std::time::Duration;
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[Command::new("migrate", -6, migrate)
+pub const COMMANDS: &[CommandDefinition] = &[CommandDefinition::new("migrate", -6, migrate)
     .writes()
     .flag(Flags::EXCLUSIVE)
     .key_or_behind(FIRST_KEY, "KEYS", -2, keys)
     .unshared()
     .categories(&["dangerous"])
     .about(
-        Group::Generic,
+        CommandGroup::Generic,
         "2.6.0",
         "O(N) for N bytes of values, which are sent to another server",
     )
@@ -33,15 +33,15 @@ const FIRST_OPTION: usize = 6;
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The positions of the passwords and the keys among the arguments.
-struct Parts {
+struct MigrateArgumentPositions {
     secret: std::ops::Range<usize>,
     /// The first of the keys after `KEYS`.
     keys: Option<usize>,
 }
 
 /// Finds the passwords and keys of a command. Its options may be invalid.
-fn parts(args: &[&[u8]]) -> Parts {
-    let mut parts = Parts {
+fn parts(args: &[&[u8]]) -> MigrateArgumentPositions {
+    let mut parts = MigrateArgumentPositions {
         secret: 0..0,
         keys: None,
     };
@@ -81,15 +81,15 @@ fn keys(args: &[&[u8]]) -> Vec<usize> {
 }
 
 /// The parsed arguments.
-struct Request<'c> {
-    target: Target,
+struct MigrateRequest<'c> {
+    target: MigrationTarget,
     copies: bool,
     replaces: bool,
     keys: Vec<&'c [u8]>,
 }
 
-impl<'c> Request<'c> {
-    fn parse(args: &[&'c [u8]]) -> Result<Request<'c>, CommandError> {
+impl<'c> MigrateRequest<'c> {
+    fn parse(args: &[&'c [u8]]) -> Result<MigrateRequest<'c>, CommandError> {
         let (mut copies, mut replaces) = (false, false);
         let mut credentials = Vec::new();
         let mut keys = vec![args[FIRST_KEY]];
@@ -125,8 +125,8 @@ impl<'c> Request<'c> {
             milliseconds => Duration::from_millis(milliseconds.unsigned_abs()),
         };
         let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
-        Ok(Request {
-            target: Target {
+        Ok(MigrateRequest {
+            target: MigrationTarget {
                 host: text(args[1]),
                 port: text(args[2]),
                 database: integer(args[4])?,
@@ -141,7 +141,11 @@ impl<'c> Request<'c> {
 }
 
 /// Packs a key to be sent. Returns `None` if it does not exist.
-fn pack(keys: &mut Keys<'_>, key: &[u8], replaces: bool) -> Result<Option<Parcel>, CommandError> {
+fn pack(
+    keys: &mut DatabaseKeys<'_>,
+    key: &[u8],
+    replaces: bool,
+) -> Result<Option<Parcel>, CommandError> {
     let Some(found) = keys.find(key)? else {
         return Ok(None);
     };
@@ -156,8 +160,8 @@ fn pack(keys: &mut Keys<'_>, key: &[u8], replaces: bool) -> Result<Option<Parcel
 
 /// Executes the command when the client sends it, and again after each time that parcels were sent.
 /// The client then carries them.
-fn migrate(call: &mut Call<'_>) -> Answer {
-    let request = Request::parse(call.args)?;
+fn migrate(call: &mut CommandCall<'_>) -> Answer {
+    let request = MigrateRequest::parse(call.args)?;
     let mut shipment = match call.client.shipment.take() {
         Some(sent) => settle(call, &request, *sent)?,
         None => {
@@ -193,7 +197,7 @@ fn migrate(call: &mut Call<'_>) -> Answer {
 }
 
 /// Blocks the client until the parcels are sent.
-fn has_it_sent(call: &mut Call<'_>, target: Target, shipment: Shipment) {
+fn has_it_sent(call: &mut CommandCall<'_>, target: MigrationTarget, shipment: Shipment) {
     let wait = Wait {
         keys: Vec::new(),
         // The client waits for no key.
@@ -203,7 +207,7 @@ fn has_it_sent(call: &mut Call<'_>, target: Target, shipment: Shipment) {
         words: None,
     };
     let words = call.args.iter().map(|word| word.to_vec()).collect();
-    let waiter = Waiter::new(call.client, call.reply.protocol(), words, wait.clone());
+    let waiter = BlockedClient::new(call.client, call.reply.protocol(), words, wait.clone());
     call.server.migrations.ask(waiter, target, shipment);
     call.wait = Some(wait);
 }
@@ -211,8 +215,8 @@ fn has_it_sent(call: &mut Call<'_>, target: Target, shipment: Shipment) {
 /// Deletes the keys that the target has acknowledged and that have not changed since. Returns the
 /// keys to be sent again, or the failure.
 fn settle(
-    call: &mut Call<'_>,
-    request: &Request<'_>,
+    call: &mut CommandCall<'_>,
+    request: &MigrateRequest<'_>,
     sent: Shipment,
 ) -> Result<Shipment, CommandError> {
     let mut left = Shipment {
@@ -227,7 +231,7 @@ fn settle(
     if same_database && is_ours(call, sent.connection.as_ref()) {
         // If the target is this database itself, it has the keys only as long as they are not
         // deleted.
-        left.failure = Some(Failure::Reading);
+        left.failure = Some(MigrationError::Reading);
         return Ok(left);
     }
     let mut deleted: Vec<&[u8]> = vec![b"DEL"];
@@ -255,7 +259,7 @@ fn settle(
 }
 
 /// Returns true if a connection leads to this server.
-fn is_ours(call: &Call<'_>, connection: Option<&std::net::TcpStream>) -> bool {
+fn is_ours(call: &CommandCall<'_>, connection: Option<&std::net::TcpStream>) -> bool {
     let Some(Ok(end)) = connection.map(|it| it.local_addr()) else {
         return false;
     };

@@ -1,19 +1,19 @@
 //! `MODULE`, on a server without modules.
 
 use super::help::help;
-use super::{Answer, Call, Command, Flags, Group};
+use super::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags};
 use crate::error::CommandError;
 
-const GROUP: Group = Group::Server;
+const GROUP: CommandGroup = CommandGroup::Server;
 const NONE: &str = "There are no modules, so that none is listed and none can be loaded.";
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[Command::container("module", SUBCOMMANDS)
+pub const COMMANDS: &[CommandDefinition] = &[CommandDefinition::container("module", SUBCOMMANDS)
     .about(GROUP, "4.0.0", "That of the subcommand")
     .summary("Lists no modules.")
     .differs(NONE)];
 
-const SUBCOMMANDS: &[Command] = &[
+const SUBCOMMANDS: &[CommandDefinition] = &[
     row("list", 2, list).summary("Lists no modules."),
     row("load", -3, refuse)
         .flag(Flags::NO_ASYNC_LOADING)
@@ -27,15 +27,19 @@ const SUBCOMMANDS: &[Command] = &[
         .flag(Flags::NO_ASYNC_LOADING)
         .flag(Flags::PROTECTED)
         .summary("Is refused."),
-    Command::new("help", 2, show_help)
+    CommandDefinition::new("help", 2, show_help)
         .flag(Flags::NO_PHASE)
         .flag(Flags::LOADING)
         .about(GROUP, "5.0.0", "O(1)")
         .summary("Lists the subcommands."),
 ];
 
-const fn row(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -> Command {
-    Command::new(name, arity, run)
+const fn row(
+    name: &'static str,
+    arity: i32,
+    run: fn(&mut CommandCall<'_>) -> Answer,
+) -> CommandDefinition {
+    CommandDefinition::new(name, arity, run)
         .flag(Flags::NO_PHASE)
         .flag(Flags::ADMIN)
         .flag(Flags::NOSCRIPT)
@@ -43,19 +47,19 @@ const fn row(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -
         .differs(NONE)
 }
 
-fn list(call: &mut Call<'_>) -> Answer {
+fn list(call: &mut CommandCall<'_>) -> Answer {
     call.reply.array(0);
     Ok(())
 }
 
 /// Refuses modules even if `enable-module-command` allows the command.
-fn refuse(_: &mut Call<'_>) -> Answer {
+fn refuse(_: &mut CommandCall<'_>) -> Answer {
     Err(CommandError::text(
         "ERR Error loading the extension. This server has no modules.",
     ))
 }
 
-fn show_help(call: &mut Call<'_>) -> Answer {
+fn show_help(call: &mut CommandCall<'_>) -> Answer {
     help(
         call,
         &[

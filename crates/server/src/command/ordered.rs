@@ -1,20 +1,22 @@
 //! Commands on ranges of keys, which Redis does not have.
 
-use super::{Answer, Call, Command, Flags, Group, Planned, Touch, integer, is};
+use super::{
+    Answer, CommandCall, CommandDefinition, CommandGroup, Flags, PlannedCommand, Touch, integer, is,
+};
 use crate::error::CommandError;
 use crate::glob::end_of_prefix;
-use crate::keyspace::{Class, Entry, KeyBounds, Keyspace, Record};
-use crate::object::Kind;
-use crate::resp::Reply;
-use nearfield::{Direction, Error};
+use crate::keyspace::{Class, Entry, KeyBounds, Keyspace, ValueRecord};
+use crate::object::RedisType;
+use crate::resp::RespReply;
+use nearfield::{OperationError, ScanDirection};
 use std::ops::Bound;
 
-const GROUP: Group = Group::Ordered;
+const GROUP: CommandGroup = CommandGroup::Ordered;
 const LINEAR: &str = "O(log N + M) for M keys up to the last one of the answer";
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[
-    Command::new("krange", -3, krange)
+pub const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("krange", -3, krange)
         .reads()
         .turns_into(|args| deletes(args, 3).then_some("krangedel"))
         .flag(Flags::EXCLUSIVE)
@@ -30,7 +32,7 @@ pub const COMMANDS: &[Command] = &[
              WITHVALUES keys of other types than strings have null for a value. Needs \
              permission to read all keys.",
         ),
-    Command::new("krangedel", -3, krangedel)
+    CommandDefinition::new("krangedel", -3, krangedel)
         .flag(Flags::KEY_BY_KEY)
         .writes()
         .flag(Flags::EXCLUSIVE)
@@ -42,7 +44,7 @@ pub const COMMANDS: &[Command] = &[
             "Not in Redis: KRANGEDEL min max [REV] [LIMIT offset count]. KRANGE with DEL \
              is this command, so that users may be allowed the one without the other.",
         ),
-    Command::new("kprefix", -2, kprefix)
+    CommandDefinition::new("kprefix", -2, kprefix)
         .reads()
         .turns_into(|args| deletes(args, 2).then_some("kprefixdel"))
         .flag(Flags::EXCLUSIVE)
@@ -55,7 +57,7 @@ pub const COMMANDS: &[Command] = &[
              DEL]. Needs permission to read all keys with the prefix, as `~user:*` gives \
              it for user: and what begins with that.",
         ),
-    Command::new("kprefixdel", -2, kprefixdel)
+    CommandDefinition::new("kprefixdel", -2, kprefixdel)
         .flag(Flags::KEY_BY_KEY)
         .writes()
         .flag(Flags::EXCLUSIVE)
@@ -67,7 +69,7 @@ pub const COMMANDS: &[Command] = &[
             "Not in Redis: KPREFIXDEL prefix [REV] [LIMIT offset count]. KPREFIX with DEL \
              is this command.",
         ),
-    Command::planned("knearest", -2, Touch::Nearest(direction), knearest)
+    CommandDefinition::planned("knearest", -2, Touch::Nearest(direction), knearest)
         .reads()
         .fast()
         .flag(Flags::EXCLUSIVE)
@@ -82,7 +84,7 @@ pub const COMMANDS: &[Command] = &[
 
 /// The operation on the keys of a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Action {
+enum KeyRangeAction {
     #[default]
     List,
     ListWithValues,
@@ -91,9 +93,9 @@ enum Action {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Options {
+struct KeyRangeOptions {
     reverse: bool,
-    action: Action,
+    action: KeyRangeAction,
     offset: i64,
     /// The number of keys; all if negative.
     count: Option<i64>,
@@ -105,21 +107,21 @@ fn deletes(args: &[&[u8]], options: usize) -> bool {
     options.any(|word| is(word, "del"))
 }
 
-impl Options {
+impl KeyRangeOptions {
     /// Parses the options of a command that deletes. The option to delete is accepted, too.
-    fn of_deletion(words: &[&[u8]]) -> Result<Options, CommandError> {
-        let options = Options::parse(words)?;
+    fn of_deletion(words: &[&[u8]]) -> Result<KeyRangeOptions, CommandError> {
+        let options = KeyRangeOptions::parse(words)?;
         match options.action {
-            Action::List | Action::Delete => Ok(Options {
-                action: Action::Delete,
+            KeyRangeAction::List | KeyRangeAction::Delete => Ok(KeyRangeOptions {
+                action: KeyRangeAction::Delete,
                 ..options
             }),
-            Action::ListWithValues | Action::Count => Err(CommandError::Syntax),
+            KeyRangeAction::ListWithValues | KeyRangeAction::Count => Err(CommandError::Syntax),
         }
     }
 
-    fn parse(words: &[&[u8]]) -> Result<Options, CommandError> {
-        let mut options = Options::default();
+    fn parse(words: &[&[u8]]) -> Result<KeyRangeOptions, CommandError> {
+        let mut options = KeyRangeOptions::default();
         let mut rest = words;
         loop {
             let (action, after) = match *rest {
@@ -135,12 +137,14 @@ impl Options {
                     rest = after;
                     continue;
                 }
-                [word, ref after @ ..] if is(word, "withvalues") => (Action::ListWithValues, after),
-                [word, ref after @ ..] if is(word, "count") => (Action::Count, after),
-                [word, ref after @ ..] if is(word, "del") => (Action::Delete, after),
+                [word, ref after @ ..] if is(word, "withvalues") => {
+                    (KeyRangeAction::ListWithValues, after)
+                }
+                [word, ref after @ ..] if is(word, "count") => (KeyRangeAction::Count, after),
+                [word, ref after @ ..] if is(word, "del") => (KeyRangeAction::Delete, after),
                 _ => return Err(CommandError::Syntax),
             };
-            if options.action != Action::List {
+            if options.action != KeyRangeAction::List {
                 return Err(CommandError::Syntax);
             }
             options.action = action;
@@ -163,17 +167,17 @@ fn parse_bound(argument: &[u8], unbounded: u8) -> Result<Option<Bound<&[u8]>>, C
     }
 }
 
-fn krange(call: &mut Call<'_>) -> Answer {
-    let options = Options::parse(call.rest(3))?;
+fn krange(call: &mut CommandCall<'_>) -> Answer {
+    let options = KeyRangeOptions::parse(call.rest(3))?;
     between(call, options)
 }
 
-fn krangedel(call: &mut Call<'_>) -> Answer {
-    let options = Options::of_deletion(call.rest(3))?;
+fn krangedel(call: &mut CommandCall<'_>) -> Answer {
+    let options = KeyRangeOptions::of_deletion(call.rest(3))?;
     between(call, options)
 }
 
-fn between(call: &mut Call<'_>, options: Options) -> Answer {
+fn between(call: &mut CommandCall<'_>, options: KeyRangeOptions) -> Answer {
     let (mut low, mut high) = (call.args[1], call.args[2]);
     if options.reverse {
         (low, high) = (high, low);
@@ -187,24 +191,24 @@ fn between(call: &mut Call<'_>, options: Options) -> Answer {
     run(call, bounds, options)
 }
 
-fn kprefix(call: &mut Call<'_>) -> Answer {
-    let options = Options::parse(call.rest(2))?;
+fn kprefix(call: &mut CommandCall<'_>) -> Answer {
+    let options = KeyRangeOptions::parse(call.rest(2))?;
     with_prefix(call, options)
 }
 
-fn kprefixdel(call: &mut Call<'_>) -> Answer {
-    let options = Options::of_deletion(call.rest(2))?;
+fn kprefixdel(call: &mut CommandCall<'_>) -> Answer {
+    let options = KeyRangeOptions::of_deletion(call.rest(2))?;
     with_prefix(call, options)
 }
 
-fn with_prefix(call: &mut Call<'_>, options: Options) -> Answer {
+fn with_prefix(call: &mut CommandCall<'_>, options: KeyRangeOptions) -> Answer {
     let prefix = call.args[1];
     let end = end_of_prefix(prefix);
     let high = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
     run(call, (Bound::Included(prefix), high), options)
 }
 
-fn run(call: &mut Call<'_>, bounds: KeyBounds<'_>, options: Options) -> Answer {
+fn run(call: &mut CommandCall<'_>, bounds: KeyBounds<'_>, options: KeyRangeOptions) -> Answer {
     // As in ZRANGE, a negative offset selects nothing, and a negative count selects all.
     let (skip, take) = match usize::try_from(options.offset) {
         Ok(skip) => (skip, options.count.unwrap_or(-1)),
@@ -213,19 +217,19 @@ fn run(call: &mut Call<'_>, bounds: KeyBounds<'_>, options: Options) -> Answer {
     let take = usize::try_from(take).unwrap_or(usize::MAX);
     let (keys, reply) = (&call.keys, &mut *call.reply);
     let range = keys.range(bounds)?;
-    let range: Box<dyn Iterator<Item = Result<Entry, Error>>> = if options.reverse {
+    let range: Box<dyn Iterator<Item = Result<Entry, OperationError>>> = if options.reverse {
         Box::new(range.rev())
     } else {
         Box::new(range)
     };
     let range = range.skip(skip).take(take);
     match options.action {
-        Action::Count => {
+        KeyRangeAction::Count => {
             let mut range = range;
             let count = range.try_fold(0, |count, entry| entry.map(|_| count + 1))?;
             reply.count(count);
         }
-        Action::List => {
+        KeyRangeAction::List => {
             let mark = reply.begin();
             let mut count = 0;
             for entry in range {
@@ -234,20 +238,21 @@ fn run(call: &mut Call<'_>, bounds: KeyBounds<'_>, options: Options) -> Answer {
             }
             reply.end_array(mark, count);
         }
-        Action::ListWithValues => {
+        KeyRangeAction::ListWithValues => {
             let mark = reply.begin();
             let mut count = 0;
             for entry in range {
                 let (key, stored) = entry?;
                 reply.pair();
                 reply.bulk(&key);
-                write_value(keys.keyspace(), reply, &key, &Record::parse(&stored))?;
+                write_value(keys.keyspace(), reply, &key, &ValueRecord::parse(&stored))?;
                 count += 1;
             }
             reply.end_pairs(mark, count);
         }
-        Action::Delete => {
-            let keys: Result<Vec<Vec<u8>>, Error> = range.map(|entry| Ok(entry?.0)).collect();
+        KeyRangeAction::Delete => {
+            let keys: Result<Vec<Vec<u8>>, OperationError> =
+                range.map(|entry| Ok(entry?.0)).collect();
             return delete(call, &keys?);
         }
     }
@@ -255,8 +260,13 @@ fn run(call: &mut Call<'_>, bounds: KeyBounds<'_>, options: Options) -> Answer {
 }
 
 /// Replies with the string that a record holds, or null if it holds another type.
-fn write_value(keyspace: &Keyspace, reply: &mut Reply, key: &[u8], record: &Record<'_>) -> Answer {
-    if record.kind == Kind::String {
+fn write_value(
+    keyspace: &Keyspace,
+    reply: &mut RespReply,
+    key: &[u8],
+    record: &ValueRecord<'_>,
+) -> Answer {
+    if record.kind == RedisType::String {
         return keyspace.read_stored(key, record, |value| reply.bulk_or_null(value));
     }
     reply.null();
@@ -266,7 +276,7 @@ fn write_value(keyspace: &Keyspace, reply: &mut Reply, key: &[u8], record: &Reco
 /// The largest number of keys that one command in the log deletes.
 const LOGGED_KEYS: usize = 1000;
 
-fn delete(call: &mut Call<'_>, keys: &[Vec<u8>]) -> Answer {
+fn delete(call: &mut CommandCall<'_>, keys: &[Vec<u8>]) -> Answer {
     let mut removed = 0;
     for key in keys {
         // If keys are shared, another server may have deleted it first.
@@ -287,15 +297,15 @@ fn delete(call: &mut Call<'_>, keys: &[Vec<u8>]) -> Answer {
 }
 
 /// Returns the direction in which `KNEAREST` searches.
-fn direction(args: &[&[u8]]) -> Direction {
+fn direction(args: &[&[u8]]) -> ScanDirection {
     if args.iter().skip(2).any(|word| is(word, "before")) {
-        Direction::Descending
+        ScanDirection::Descending
     } else {
-        Direction::Ascending
+        ScanDirection::Ascending
     }
 }
 
-fn knearest(planned: &mut Planned<'_>) -> Answer {
+fn knearest(planned: &mut PlannedCommand<'_>) -> Answer {
     let (mut direction_given, mut with_value) = (false, false);
     for word in planned.rest(2) {
         if !direction_given && (is(word, "before") || is(word, "after")) {

@@ -16,7 +16,7 @@ pub const SCANNED_MAX_DEVIATION: &str = "At most 100,000 are visited at once, wh
 
 /// The options of a step of `HSCAN`, `SSCAN` or `ZSCAN`.
 #[derive(Clone, Copy, Debug)]
-pub struct Step<'a> {
+pub struct CollectionScanOptions<'a> {
     /// The approximate number of elements that it visits.
     pub count: usize,
     pattern: Option<&'a [u8]>,
@@ -24,7 +24,7 @@ pub struct Step<'a> {
     pub values: bool,
 }
 
-impl<'a> Step<'a> {
+impl<'a> CollectionScanOptions<'a> {
     /// Parses the options. The option `without` leaves values out of the reply; it is `None` for
     /// objects without values.
     ///
@@ -33,8 +33,8 @@ impl<'a> Step<'a> {
     pub fn parse(
         mut options: &'a [&'a [u8]],
         without: Option<&str>,
-    ) -> Result<Step<'a>, CommandError> {
-        let mut step = Step {
+    ) -> Result<CollectionScanOptions<'a>, CommandError> {
+        let mut step = CollectionScanOptions {
             count: 10,
             pattern: None,
             values: without.is_some(),
@@ -94,7 +94,7 @@ pub fn different<'k>(keys: &[&'k [u8]]) -> Vec<&'k [u8]> {
 
 /// The number of random elements to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Draw {
+pub enum RandomDraw {
     /// This number of distinct elements, or all if there are fewer.
     Distinct(usize),
     /// This number of elements, each drawn from all.
@@ -109,12 +109,12 @@ const REPEATED_MAX: usize = 1 << 24;
 pub const REPEATED_MAX_DEVIATION: &str = "A negative count below -16777216 is refused, so that \
                                           one command cannot take all memory.";
 
-impl Draw {
+impl RandomDraw {
     /// Parses a count, which allows repetition if it is negative.
     ///
     /// # Errors
     /// `NotInteger`, or an error for a count that is out of range.
-    pub fn parse(argument: &[u8]) -> Result<Draw, CommandError> {
+    pub fn parse(argument: &[u8]) -> Result<RandomDraw, CommandError> {
         let count = integer(argument)?;
         if count == i64::MIN {
             return Err(CommandError::text(
@@ -124,8 +124,8 @@ impl Draw {
         }
         let magnitude = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
         match count {
-            0.. => Ok(Draw::Distinct(magnitude)),
-            _ if magnitude <= REPEATED_MAX => Ok(Draw::Repeated(magnitude)),
+            0.. => Ok(RandomDraw::Distinct(magnitude)),
+            _ if magnitude <= REPEATED_MAX => Ok(RandomDraw::Repeated(magnitude)),
             _ => Err(CommandError::text("ERR value is out of range")),
         }
     }
@@ -133,9 +133,9 @@ impl Draw {
     /// Returns the number of elements drawn out of `len`.
     pub fn count(self, len: usize) -> usize {
         match self {
-            Draw::Distinct(count) => count.min(len),
-            Draw::Repeated(_) if len == 0 => 0,
-            Draw::Repeated(count) => count,
+            RandomDraw::Distinct(count) => count.min(len),
+            RandomDraw::Repeated(_) if len == 0 => 0,
+            RandomDraw::Repeated(count) => count,
         }
     }
 
@@ -153,14 +153,14 @@ impl Draw {
         const FEW: usize = 512;
         let count = self.count(len);
         match self {
-            Draw::Repeated(_) => {
+            RandomDraw::Repeated(_) => {
                 let draws = std::iter::repeat_with(random).take(count);
                 draws.flatten().all(|(_, element)| visit(element));
             }
-            Draw::Distinct(_) if count == len => {
+            RandomDraw::Distinct(_) if count == len => {
                 all.all(visit);
             }
-            Draw::Distinct(_) if len <= FEW || count > len / 3 => {
+            RandomDraw::Distinct(_) if len <= FEW || count > len / 3 => {
                 let mut chosen = index::sample(&mut rand::rng(), len, count).into_vec();
                 chosen.sort_unstable();
                 let mut chosen = chosen.into_iter().peekable();
@@ -170,7 +170,7 @@ impl Draw {
                     }
                 }
             }
-            Draw::Distinct(_) => {
+            RandomDraw::Distinct(_) => {
                 let mut drawn = HashSet::new();
                 while drawn.len() < count
                     && let Some((name, element)) = random()
@@ -198,7 +198,7 @@ mod tests {
                 Some((&names[index][..], index))
             };
             let mut drawn = HashSet::new();
-            Draw::Distinct(count).draw(len, 0..len, random, |index| {
+            RandomDraw::Distinct(count).draw(len, 0..len, random, |index| {
                 assert!(drawn.insert(index));
                 true
             });

@@ -1,20 +1,20 @@
 //! Commands that save to disk, and that stop the server.
 
 use super::generic::wake_waiting;
-use super::{Answer, Call, Command, Flags, Group, is, repeat};
+use super::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags, is, repeat};
 use crate::error::CommandError;
 use crate::keyspace::{DATABASES, Databases};
 use crate::log::manifest::Manifest;
-use crate::persistence::load::{LoadError, Loader};
+use crate::persistence::load::{KeyspaceLoader, LoadError};
 use crate::persistence::{self, dump, load_log, save_now};
-use crate::server::{Requested, Task};
+use crate::server::{SnapshotRequestOutcome, SnapshotTask};
 use std::ops::Bound;
 
-const GROUP: Group = Group::Server;
+const GROUP: CommandGroup = CommandGroup::Server;
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[
-    Command::new("save", 1, save)
+pub const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("save", 1, save)
         .flag(Flags::NO_ASYNC_LOADING)
         .unshared()
         .flag(Flags::EXCLUSIVE)
@@ -23,7 +23,7 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::NO_MULTI)
         .about(GROUP, "1.0.0", "O(N) for N keys")
         .summary("Saves all keys to dump.rdb, and serves nobody meanwhile."),
-    Command::new("bgsave", -1, bgsave)
+    CommandDefinition::new("bgsave", -1, bgsave)
         .flag(Flags::NO_ASYNC_LOADING)
         .unshared()
         .flag(Flags::NO_PHASE)
@@ -35,7 +35,7 @@ pub const COMMANDS: &[Command] = &[
             "There is no second process: the keys are those of the moment at which it began, \
                   kept by saving each before it is changed.",
         ),
-    Command::new("bgrewriteaof", 1, bgrewriteaof)
+    CommandDefinition::new("bgrewriteaof", 1, bgrewriteaof)
         .flag(Flags::NO_ASYNC_LOADING)
         .unshared()
         .flag(Flags::NO_PHASE)
@@ -48,14 +48,14 @@ pub const COMMANDS: &[Command] = &[
              yes. Redis makes a base for a log, which only such a start reads, in place of a later \
              dump.",
         ),
-    Command::new("lastsave", 1, lastsave)
+    CommandDefinition::new("lastsave", 1, lastsave)
         .fast()
         .flag(Flags::NO_PHASE)
         .flag(Flags::LOADING)
         .about(GROUP, "1.0.0", "O(1)")
         .categories(&["admin"])
         .summary("Returns the time of the last save to dump.rdb."),
-    Command::new("shutdown", -1, shutdown)
+    CommandDefinition::new("shutdown", -1, shutdown)
         .flag(Flags::NO_PHASE)
         .flag(Flags::ADMIN)
         .flag(Flags::NOSCRIPT)
@@ -72,7 +72,7 @@ pub const COMMANDS: &[Command] = &[
 
 const UNDER_WAY: CommandError = CommandError::text("ERR Background save already in progress");
 
-fn save(call: &mut Call<'_>) -> Answer {
+fn save(call: &mut CommandCall<'_>) -> Answer {
     match save_now(call.server, call.keys.databases()) {
         Ok(()) => call.reply.ok(),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Err(UNDER_WAY),
@@ -82,17 +82,21 @@ fn save(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn bgsave(call: &mut Call<'_>) -> Answer {
+fn bgsave(call: &mut CommandCall<'_>) -> Answer {
     let schedule = match call.rest(1) {
         [] => false,
         [word] if is(word, "schedule") => true,
         _ => return Err(CommandError::Syntax),
     };
-    match call.server.persistence.request(Task::Save, schedule) {
-        Requested::Started => call.reply.simple("Background saving started"),
-        Requested::Scheduled => call.reply.simple("Background saving scheduled"),
-        Requested::UnderWay => return Err(UNDER_WAY),
-        Requested::Busy => {
+    match call
+        .server
+        .persistence
+        .request(SnapshotTask::Save, schedule)
+    {
+        SnapshotRequestOutcome::Started => call.reply.simple("Background saving started"),
+        SnapshotRequestOutcome::Scheduled => call.reply.simple("Background saving scheduled"),
+        SnapshotRequestOutcome::UnderWay => return Err(UNDER_WAY),
+        SnapshotRequestOutcome::Busy => {
             return Err(CommandError::text(
                 "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE \
                  SCHEDULE in order to schedule a BGSAVE whenever possible.",
@@ -102,17 +106,17 @@ fn bgsave(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn bgrewriteaof(call: &mut Call<'_>) -> Answer {
-    match call.server.persistence.request(Task::Rewrite, true) {
-        Requested::Started => {
+fn bgrewriteaof(call: &mut CommandCall<'_>) -> Answer {
+    match call.server.persistence.request(SnapshotTask::Rewrite, true) {
+        SnapshotRequestOutcome::Started => {
             let text = "Background append only file rewriting started";
             call.reply.simple(text);
         }
-        Requested::Scheduled | Requested::Busy => {
+        SnapshotRequestOutcome::Scheduled | SnapshotRequestOutcome::Busy => {
             let text = "Background append only file rewriting scheduled";
             call.reply.simple(text);
         }
-        Requested::UnderWay => {
+        SnapshotRequestOutcome::UnderWay => {
             return Err(CommandError::text(
                 "ERR Background append only file rewriting already in progress",
             ));
@@ -121,14 +125,14 @@ fn bgrewriteaof(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn lastsave(call: &mut Call<'_>) -> Answer {
+fn lastsave(call: &mut CommandCall<'_>) -> Answer {
     let seconds = call.server.persistence.status().last_save_s;
     call.reply
         .integer(i64::try_from(seconds).unwrap_or(i64::MAX));
     Ok(())
 }
 
-fn shutdown(call: &mut Call<'_>) -> Answer {
+fn shutdown(call: &mut CommandCall<'_>) -> Answer {
     let (mut wanted, mut force, mut abort, mut other) = (None, false, false, false);
     for &word in call.rest(1) {
         let before = wanted;
@@ -170,7 +174,7 @@ fn shutdown(call: &mut Call<'_>) -> Answer {
 
 // ---- For tests ---------------------------------------------------------------------------------
 
-pub(super) fn debug_reload(call: &mut Call<'_>) -> Answer {
+pub(super) fn debug_reload(call: &mut CommandCall<'_>) -> Answer {
     let (mut saves, mut forgets, mut merges) = (true, true, false);
     for word in call.rest(2) {
         if is(word, "nosave") {
@@ -193,7 +197,7 @@ pub(super) fn debug_reload(call: &mut Call<'_>) -> Answer {
     }
     let path = dump(server);
     read_again(call, forgets, |databases| {
-        let mut loader = Loader::new(server, databases, repeat);
+        let mut loader = KeyspaceLoader::new(server, databases, repeat);
         if !forgets && !merges {
             loader.check_absent(&path)?;
         }
@@ -201,7 +205,7 @@ pub(super) fn debug_reload(call: &mut Call<'_>) -> Answer {
     })
 }
 
-pub(super) fn debug_loadaof(call: &mut Call<'_>) -> Answer {
+pub(super) fn debug_loadaof(call: &mut CommandCall<'_>) -> Answer {
     let server = call.server;
     if let Err(error) = server.log.flush() {
         return Err(CommandError::owned(format!("ERR {error}")));
@@ -217,7 +221,7 @@ pub(super) fn debug_loadaof(call: &mut Call<'_>) -> Answer {
 
 /// Reads keys from disk. If `forgets`, all existing keys are dropped before.
 fn read_again(
-    call: &mut Call<'_>,
+    call: &mut CommandCall<'_>,
     forgets: bool,
     load: impl FnOnce(&mut Databases) -> Result<(), LoadError>,
 ) -> Answer {
@@ -252,6 +256,6 @@ fn retire_objects(keyspace: &crate::keyspace::Keyspace, database: &crate::keyspa
     let all = (Bound::Unbounded, Bound::Unbounded);
     let entries = database.entries().into_iter();
     for (_, stored) in entries.flat_map(|entries| entries.range(all)).flatten() {
-        keyspace.retire(crate::keyspace::Record::parse(&stored).outside());
+        keyspace.retire(crate::keyspace::ValueRecord::parse(&stored).outside());
     }
 }

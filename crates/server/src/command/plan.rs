@@ -1,12 +1,12 @@
 //! The plan of a command: the index operations that it becomes, and the function that completes it.
 //!
-//! A command with a [`Plan`] is divided in two. Its *operations* follow from the plan's [`Touch`],
-//! one for each of its keys. Its *completion* is a function that receives the values which the
-//! operations found. It writes the reply, and decides on changes to the keys. The same completion
-//! serves
+//! A command with a [`CommandPlan`] is divided in two. Its *operations* follow from the plan's
+//! [`Touch`], one for each of its keys. Its *completion* is a function that receives the values
+//! which the operations found. It writes the reply, and decides on changes to the keys. The same
+//! completion serves
 //!
 //! - a command that is executed alone, in a transaction, by a script or from the log. It works on
-//!   [`Keys`], which execute an operation when the completion asks for its outcome.
+//!   [`DatabaseKeys`], which execute an operation when the completion asks for its outcome.
 //! - a command of a batch (see `net/round`). It works on [`InBatch`]: the operations of all
 //!   commands of the batch were executed before.
 //!
@@ -15,11 +15,11 @@
 
 use super::Answer;
 use crate::error::CommandError;
-use crate::keyspace::{Class, Found, InBatch, Keys, Keyspace, Record};
+use crate::keyspace::{Class, DatabaseKeys, InBatch, KeyMetadata, Keyspace, ValueRecord};
 use crate::number::parse_integer;
-use crate::object::{Container, Limits, Text};
-use crate::resp::Reply;
-use nearfield::Direction;
+use crate::object::{Container, HeapBytes, ObjectLimits};
+use crate::resp::RespReply;
+use nearfield::ScanDirection;
 
 /// The operation on each key of a command before the command is completed.
 #[derive(Clone, Copy, Debug)]
@@ -35,16 +35,16 @@ pub enum Touch {
     Change,
     /// The first argument need not exist as a key: the nearest key is read, in the direction that
     /// the arguments give.
-    Nearest(fn(&[&[u8]]) -> Direction),
+    Nearest(fn(&[&[u8]]) -> ScanDirection),
 }
 
 /// The plan of a command. See the [module](self).
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct CommandPlan {
     /// The operation on each key.
     pub touch: Touch,
     /// The completion, which writes the reply and decides on changes to the keys.
-    pub complete: fn(&mut Planned<'_>) -> Answer,
+    pub complete: fn(&mut PlannedCommand<'_>) -> Answer,
     /// The effect of the completion in the usual case, which a batch applies itself.
     pub usual: Option<Usual>,
 }
@@ -59,7 +59,7 @@ pub enum Usual {
     Set,
 }
 
-impl Plan {
+impl CommandPlan {
     /// Returns the operation on each of `keys` keys of a command that has `words` words, including
     /// its name.
     #[inline]
@@ -73,35 +73,35 @@ impl Plan {
 
 /// A command with a plan while it is completed.
 #[derive(Debug)]
-pub struct Planned<'p> {
+pub struct PlannedCommand<'p> {
     /// The words that were sent: the name, and the arguments.
     pub args: &'p [&'p [u8]],
     /// The reply, to which the completion writes.
-    pub reply: &'p mut Reply,
+    pub reply: &'p mut RespReply,
     /// The distance from one key to the next.
     step: usize,
-    keys: Source<'p>,
+    keys: PlannedKeySource<'p>,
 }
 
 #[derive(Debug)]
-enum Source<'p> {
-    Alone(Keys<'p>),
+enum PlannedKeySource<'p> {
+    Alone(DatabaseKeys<'p>),
     InBatch(InBatch<'p>),
 }
 
-impl<'p> Planned<'p> {
+impl<'p> PlannedCommand<'p> {
     /// Creates a command that is executed alone. Its keys are each `step`-th argument.
     pub fn alone(
         args: &'p [&'p [u8]],
         step: usize,
-        keys: Keys<'p>,
-        reply: &'p mut Reply,
-    ) -> Planned<'p> {
-        Planned {
+        keys: DatabaseKeys<'p>,
+        reply: &'p mut RespReply,
+    ) -> PlannedCommand<'p> {
+        PlannedCommand {
             args,
             reply,
             step,
-            keys: Source::Alone(keys),
+            keys: PlannedKeySource::Alone(keys),
         }
     }
 
@@ -111,13 +111,13 @@ impl<'p> Planned<'p> {
         args: &'p [&'p [u8]],
         step: usize,
         keys: InBatch<'p>,
-        reply: &'p mut Reply,
-    ) -> Planned<'p> {
-        Planned {
+        reply: &'p mut RespReply,
+    ) -> PlannedCommand<'p> {
+        PlannedCommand {
             args,
             reply,
             step,
-            keys: Source::InBatch(keys),
+            keys: PlannedKeySource::InBatch(keys),
         }
     }
 
@@ -161,8 +161,8 @@ impl<'p> Planned<'p> {
     /// Returns the time of the command, in milliseconds since 1970.
     pub fn now_ms(&self) -> u64 {
         match &self.keys {
-            Source::Alone(keys) => keys.now_ms(),
-            Source::InBatch(keys) => keys.now_ms,
+            PlannedKeySource::Alone(keys) => keys.now_ms(),
+            PlannedKeySource::InBatch(keys) => keys.now_ms,
         }
     }
 
@@ -172,11 +172,11 @@ impl<'p> Planned<'p> {
     ///
     /// # Errors
     /// An error of the index.
-    pub fn peek(&mut self, position: usize) -> Result<Option<Found>, CommandError> {
+    pub fn peek(&mut self, position: usize) -> Result<Option<KeyMetadata>, CommandError> {
         let key = self.key(position);
         match &mut self.keys {
-            Source::Alone(keys) => keys.peek(key),
-            Source::InBatch(keys) => keys.peek(position, key),
+            PlannedKeySource::Alone(keys) => keys.peek(key),
+            PlannedKeySource::InBatch(keys) => keys.peek(position, key),
         }
     }
 
@@ -185,11 +185,11 @@ impl<'p> Planned<'p> {
     /// # Errors
     /// An error of the index.
     #[inline]
-    pub fn find(&mut self, position: usize) -> Result<Option<Found>, CommandError> {
+    pub fn find(&mut self, position: usize) -> Result<Option<KeyMetadata>, CommandError> {
         let key = self.key(position);
         match &mut self.keys {
-            Source::Alone(keys) => keys.find(key),
-            Source::InBatch(keys) => keys.find(position, key),
+            PlannedKeySource::Alone(keys) => keys.find(key),
+            PlannedKeySource::InBatch(keys) => keys.find(position, key),
         }
     }
 
@@ -202,14 +202,14 @@ impl<'p> Planned<'p> {
     pub fn read_string<R>(
         &mut self,
         position: usize,
-        read: impl FnOnce(&mut Reply, Option<&[u8]>, Option<u64>) -> R,
+        read: impl FnOnce(&mut RespReply, Option<&[u8]>, Option<u64>) -> R,
     ) -> Result<R, CommandError> {
         let key = self.key(position);
         let reply = &mut *self.reply;
         let read = |value: Option<&[u8]>, expires_at_ms| read(reply, value, expires_at_ms);
         match &mut self.keys {
-            Source::Alone(keys) => keys.read_string_and_expiry(key, read),
-            Source::InBatch(keys) => keys.read_string(position, key, read),
+            PlannedKeySource::Alone(keys) => keys.read_string_and_expiry(key, read),
+            PlannedKeySource::InBatch(keys) => keys.read_string(position, key, read),
         }
     }
 
@@ -221,14 +221,14 @@ impl<'p> Planned<'p> {
     pub fn read<T: Container, R>(
         &mut self,
         position: usize,
-        read: impl FnOnce(&mut Reply, Option<&T>) -> R,
+        read: impl FnOnce(&mut RespReply, Option<&T>) -> R,
     ) -> Result<R, CommandError> {
         let key = self.key(position);
         let reply = &mut *self.reply;
         let read = |object: Option<&T>| read(reply, object);
         match &mut self.keys {
-            Source::Alone(keys) => keys.read(key, read),
-            Source::InBatch(keys) => keys.read(position, key, read),
+            PlannedKeySource::Alone(keys) => keys.read(key, read),
+            PlannedKeySource::InBatch(keys) => keys.read(position, key, read),
         }
     }
 
@@ -239,32 +239,32 @@ impl<'p> Planned<'p> {
     /// An error of the index.
     pub fn nearest(
         &mut self,
-        direction: Direction,
-        write: impl FnOnce(&mut Reply, &Keyspace, Option<(&[u8], Record<'_>)>) -> Answer,
+        direction: ScanDirection,
+        write: impl FnOnce(&mut RespReply, &Keyspace, Option<(&[u8], ValueRecord<'_>)>) -> Answer,
     ) -> Answer {
         let key = self.key(0);
         let (keyspace, found) = match &self.keys {
-            Source::Alone(keys) => (keys.keyspace(), keys.nearest(key, direction)?),
-            Source::InBatch(keys) => (keys.keyspace, keys.nearest(key, direction)?),
+            PlannedKeySource::Alone(keys) => (keys.keyspace(), keys.nearest(key, direction)?),
+            PlannedKeySource::InBatch(keys) => (keys.keyspace, keys.nearest(key, direction)?),
         };
         let found = found.as_ref();
-        let found = found.map(|(key, stored)| (key.as_slice(), Record::parse(stored)));
+        let found = found.map(|(key, stored)| (key.as_slice(), ValueRecord::parse(stored)));
         write(self.reply, keyspace, found)
     }
 
     /// Returns the sizes up to which objects have their small forms.
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> ObjectLimits {
         match &self.keys {
-            Source::Alone(keys) => keys.limits(),
-            Source::InBatch(keys) => keys.keyspace.limits(),
+            PlannedKeySource::Alone(keys) => keys.limits(),
+            PlannedKeySource::InBatch(keys) => keys.keyspace.limits(),
         }
     }
 
     /// Returns true if a key with this expiry has expired.
     pub fn is_over(&self, expires_at_ms: u64) -> bool {
         match &self.keys {
-            Source::Alone(keys) => keys.is_over(Some(expires_at_ms)),
-            Source::InBatch(keys) => expires_at_ms <= keys.now_ms,
+            PlannedKeySource::Alone(keys) => keys.is_over(Some(expires_at_ms)),
+            PlannedKeySource::InBatch(keys) => expires_at_ms <= keys.now_ms,
         }
     }
 
@@ -283,8 +283,8 @@ impl<'p> Planned<'p> {
     ) -> Answer {
         let key = self.key(position);
         match &mut self.keys {
-            Source::Alone(keys) => keys.set_string(key, value, expires_at_ms),
-            Source::InBatch(keys) => keys.set_string(position, key, value, expires_at_ms),
+            PlannedKeySource::Alone(keys) => keys.set_string(key, value, expires_at_ms),
+            PlannedKeySource::InBatch(keys) => keys.set_string(position, key, value, expires_at_ms),
         }
     }
 
@@ -295,12 +295,12 @@ impl<'p> Planned<'p> {
     pub fn edit_string<R>(
         &mut self,
         position: usize,
-        edit: impl FnOnce(&mut Text) -> R,
+        edit: impl FnOnce(&mut HeapBytes) -> R,
     ) -> Result<R, CommandError> {
         let key = self.key(position);
         match &mut self.keys {
-            Source::Alone(keys) => keys.edit_string(key, edit),
-            Source::InBatch(keys) => keys.edit_string(position, key, edit),
+            PlannedKeySource::Alone(keys) => keys.edit_string(key, edit),
+            PlannedKeySource::InBatch(keys) => keys.edit_string(position, key, edit),
         }
     }
 
@@ -311,8 +311,8 @@ impl<'p> Planned<'p> {
     pub fn set_expiry(&mut self, position: usize, expires_at_ms: Option<u64>) -> Answer {
         let key = self.key(position);
         match &mut self.keys {
-            Source::Alone(keys) => keys.set_expiry(key, expires_at_ms),
-            Source::InBatch(keys) => keys.set_expiry(position, expires_at_ms),
+            PlannedKeySource::Alone(keys) => keys.set_expiry(key, expires_at_ms),
+            PlannedKeySource::InBatch(keys) => keys.set_expiry(position, expires_at_ms),
         }
     }
 
@@ -325,12 +325,12 @@ impl<'p> Planned<'p> {
     pub fn edit<T: Container, R>(
         &mut self,
         position: usize,
-        edit: impl FnOnce(&mut T, &Limits) -> R,
+        edit: impl FnOnce(&mut T, &ObjectLimits) -> R,
     ) -> Result<R, CommandError> {
         let key = self.key(position);
         match &mut self.keys {
-            Source::Alone(keys) => keys.edit(key, edit),
-            Source::InBatch(keys) => keys.edit(position, key, edit),
+            PlannedKeySource::Alone(keys) => keys.edit(key, edit),
+            PlannedKeySource::InBatch(keys) => keys.edit(position, key, edit),
         }
     }
 
@@ -342,13 +342,13 @@ impl<'p> Planned<'p> {
     pub fn edit_present<T: Container, R>(
         &mut self,
         position: usize,
-        edit: impl FnOnce(&mut Reply, &mut T) -> R,
+        edit: impl FnOnce(&mut RespReply, &mut T) -> R,
     ) -> Result<Option<R>, CommandError> {
         let key = self.key(position);
         let reply = &mut *self.reply;
         match &mut self.keys {
-            Source::Alone(keys) => keys.edit_present(key, |object| edit(reply, object)),
-            Source::InBatch(keys) => match keys.peek(position, key)? {
+            PlannedKeySource::Alone(keys) => keys.edit_present(key, |object| edit(reply, object)),
+            PlannedKeySource::InBatch(keys) => match keys.peek(position, key)? {
                 Some(_) => keys.edit(position, key, |object, _| Some(edit(reply, object))),
                 None => Ok(None),
             },
@@ -363,8 +363,8 @@ impl<'p> Planned<'p> {
         let key = self.key(position);
         match &mut self.keys {
             // An expired key is deleted as such, which must be logged.
-            Source::Alone(keys) => Ok(keys.exists(key)? && keys.remove(key)?),
-            Source::InBatch(keys) => keys.remove(position, key),
+            PlannedKeySource::Alone(keys) => Ok(keys.exists(key)? && keys.remove(key)?),
+            PlannedKeySource::InBatch(keys) => keys.remove(position, key),
         }
     }
 
@@ -373,15 +373,15 @@ impl<'p> Planned<'p> {
     pub fn changed(&mut self, position: usize, class: Class, name: &'static str) {
         let key = self.key(position);
         match &mut self.keys {
-            Source::Alone(keys) => keys.changed(key, class, name),
-            Source::InBatch(keys) => keys.ledger.changes += 1,
+            PlannedKeySource::Alone(keys) => keys.changed(key, class, name),
+            PlannedKeySource::InBatch(keys) => keys.ledger.changes += 1,
         }
     }
 
     /// Reports an event of a key to observers that is not counted as a change.
     pub fn tell(&mut self, position: usize, class: Class, name: &'static str) {
         let key = self.key(position);
-        if let Source::Alone(keys) = &mut self.keys {
+        if let PlannedKeySource::Alone(keys) = &mut self.keys {
             keys.changed(key, class, name);
             keys.effects().changes -= 1;
         }
@@ -390,8 +390,8 @@ impl<'p> Planned<'p> {
     /// Logs `words` in place of the command as it was sent.
     pub fn log_instead(&mut self, words: &[&[u8]]) {
         match &mut self.keys {
-            Source::Alone(keys) => keys.effects().log_instead(words),
-            Source::InBatch(keys) => keys.log_instead(words),
+            PlannedKeySource::Alone(keys) => keys.effects().log_instead(words),
+            PlannedKeySource::InBatch(keys) => keys.log_instead(words),
         }
     }
 }

@@ -1,21 +1,25 @@
 //! Commands that publish and subscribe.
 
 use super::help::help;
-use super::{Answer, Call, Command, Flags, Group};
+use super::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags};
 use crate::client::Topic;
-use crate::connection::Message;
+use crate::connection::IoThreadMessage;
 use crate::error::CommandError;
 
-const GROUP: Group = Group::PubSub;
+const GROUP: CommandGroup = CommandGroup::PubSub;
 const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::PUBSUB.0 | Flags::LOADING.0);
 const SUBSCRIBES: Flags = Flags(FREE.0 | Flags::NOSCRIPT.0 | Flags::SUBSCRIBER.0);
 
-const fn subscribing(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -> Command {
-    Command::new(name, arity, run).flag(SUBSCRIBES)
+const fn subscribing(
+    name: &'static str,
+    arity: i32,
+    run: fn(&mut CommandCall<'_>) -> Answer,
+) -> CommandDefinition {
+    CommandDefinition::new(name, arity, run).flag(SUBSCRIBES)
 }
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[
+pub const COMMANDS: &[CommandDefinition] = &[
     subscribing("subscribe", -2, subscribe)
         .about(GROUP, "2.0.0", "O(N) for N channels")
         .summary("Listens to messages published to channels."),
@@ -34,45 +38,45 @@ pub const COMMANDS: &[Command] = &[
     subscribing("sunsubscribe", -1, sunsubscribe)
         .about(GROUP, "7.0.0", "O(N) for N channels")
         .summary("Stops listening to messages posted to shard channels."),
-    Command::new("publish", 3, publish)
+    CommandDefinition::new("publish", 3, publish)
         .fast()
         .flag(FREE)
         .flag(Flags::MAY_CHANGE)
         .about(GROUP, "2.0.0", "O(N+M) for N listeners and M patterns")
         .summary("Posts a message to a channel."),
-    Command::new("spublish", 3, spublish)
+    CommandDefinition::new("spublish", 3, spublish)
         .fast()
         .flag(FREE)
         .flag(Flags::MAY_CHANGE)
         .about(GROUP, "7.0.0", "O(N) for N listeners")
         .summary("Posts a message to a shard channel."),
-    Command::container("pubsub", SUBCOMMANDS)
+    CommandDefinition::container("pubsub", SUBCOMMANDS)
         .about(GROUP, "2.8.0", "Depends on the subcommand")
         .summary("Tells of channels and who listens to them."),
 ];
 
-const SUBCOMMANDS: &[Command] = &[
-    Command::new("channels", -2, channels)
+const SUBCOMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("channels", -2, channels)
         .flag(FREE)
         .about(GROUP, "2.8.0", "O(N) for N channels")
         .summary("Returns the channels that somebody listens to."),
-    Command::new("numsub", -2, numsub)
+    CommandDefinition::new("numsub", -2, numsub)
         .flag(FREE)
         .about(GROUP, "2.8.0", "O(N) for N channels")
         .summary("Returns how many listen to channels."),
-    Command::new("numpat", 2, numpat)
+    CommandDefinition::new("numpat", 2, numpat)
         .flag(FREE)
         .about(GROUP, "2.8.0", "O(1)")
         .summary("Returns how many patterns there are."),
-    Command::new("shardchannels", -2, shard_channels)
+    CommandDefinition::new("shardchannels", -2, shard_channels)
         .flag(FREE)
         .about(GROUP, "7.0.0", "O(N) for N channels")
         .summary("Returns the shard channels that somebody listens to."),
-    Command::new("shardnumsub", -2, shard_numsub)
+    CommandDefinition::new("shardnumsub", -2, shard_numsub)
         .flag(FREE)
         .about(GROUP, "7.0.0", "O(N) for N channels")
         .summary("Returns how many listen to shard channels."),
-    Command::new("help", 2, show_help)
+    CommandDefinition::new("help", 2, show_help)
         .flag(Flags::NO_PHASE)
         .flag(Flags::LOADING)
         .about(GROUP, "6.2.0", "O(1)")
@@ -89,7 +93,7 @@ fn verbs(topic: Topic) -> (&'static str, &'static str) {
 }
 
 /// Begins subscriptions. A client that speaks RESP2 may not do so within a transaction.
-fn listen(call: &mut Call<'_>, topic: Topic) -> Answer {
+fn listen(call: &mut CommandCall<'_>, topic: Topic) -> Answer {
     for &name in call.rest(1) {
         let client = &mut *call.client;
         if client.subscriptions.insert(topic, name) {
@@ -106,7 +110,7 @@ fn listen(call: &mut Call<'_>, topic: Topic) -> Answer {
 }
 
 /// Ends the named subscriptions, or all of a kind.
-fn end(call: &mut Call<'_>, topic: Topic) -> Answer {
+fn end(call: &mut CommandCall<'_>, topic: Topic) -> Answer {
     let named = call.rest(1);
     let names: Vec<Vec<u8>> = if named.is_empty() {
         call.client
@@ -138,7 +142,7 @@ fn end(call: &mut Call<'_>, topic: Topic) -> Answer {
     Ok(())
 }
 
-fn confirm_end(call: &mut Call<'_>, topic: Topic, name: Option<&[u8]>, count: usize) {
+fn confirm_end(call: &mut CommandCall<'_>, topic: Topic, name: Option<&[u8]>, count: usize) {
     call.reply.push(3);
     call.reply.bulk(verbs(topic).1.as_bytes());
     call.reply.bulk_or_null(name);
@@ -146,13 +150,13 @@ fn confirm_end(call: &mut Call<'_>, topic: Topic, name: Option<&[u8]>, count: us
 }
 
 /// Sends the client the published messages that wait in its thread's mailbox.
-pub fn deliver_pending(call: &mut Call<'_>) {
+pub fn deliver_pending(call: &mut CommandCall<'_>) {
     let client = &call.client.shared;
     let Some(mailbox) = call.server.clients.mailbox_of(client) else {
         return;
     };
     for message in mailbox.take_delivered(client.id) {
-        if let Message::Deliver { bytes, .. } = message {
+        if let IoThreadMessage::Deliver { bytes, .. } = message {
             call.server.clients.share.note_received(client, bytes.len());
             call.reply.raw(&bytes);
         }
@@ -160,51 +164,51 @@ pub fn deliver_pending(call: &mut Call<'_>) {
 }
 
 /// Ends all subscriptions, and drops messages that were published before, for `RESET`.
-pub fn unsubscribe_silently(call: &mut Call<'_>) {
+pub fn unsubscribe_silently(call: &mut CommandCall<'_>) {
     call.server.pubsub.leave(call.client);
     let client = &call.client.shared;
     if let Some(mailbox) = call.server.clients.mailbox_of(client) {
         for message in mailbox.take_delivered(client.id) {
-            if let Message::Deliver { bytes, .. } = message {
+            if let IoThreadMessage::Deliver { bytes, .. } = message {
                 call.server.clients.share.note_received(client, bytes.len());
             }
         }
     }
 }
 
-fn subscribe(call: &mut Call<'_>) -> Answer {
+fn subscribe(call: &mut CommandCall<'_>) -> Answer {
     listen(call, Topic::Channel)
 }
 
-fn psubscribe(call: &mut Call<'_>) -> Answer {
+fn psubscribe(call: &mut CommandCall<'_>) -> Answer {
     listen(call, Topic::Pattern)
 }
 
-fn ssubscribe(call: &mut Call<'_>) -> Answer {
+fn ssubscribe(call: &mut CommandCall<'_>) -> Answer {
     listen(call, Topic::Shard)
 }
 
-fn unsubscribe(call: &mut Call<'_>) -> Answer {
+fn unsubscribe(call: &mut CommandCall<'_>) -> Answer {
     end(call, Topic::Channel)
 }
 
-fn punsubscribe(call: &mut Call<'_>) -> Answer {
+fn punsubscribe(call: &mut CommandCall<'_>) -> Answer {
     end(call, Topic::Pattern)
 }
 
-fn sunsubscribe(call: &mut Call<'_>) -> Answer {
+fn sunsubscribe(call: &mut CommandCall<'_>) -> Answer {
     end(call, Topic::Shard)
 }
 
-fn publish(call: &mut Call<'_>) -> Answer {
+fn publish(call: &mut CommandCall<'_>) -> Answer {
     send(call, Topic::Channel)
 }
 
-fn spublish(call: &mut Call<'_>) -> Answer {
+fn spublish(call: &mut CommandCall<'_>) -> Answer {
     send(call, Topic::Shard)
 }
 
-fn send(call: &mut Call<'_>, topic: Topic) -> Answer {
+fn send(call: &mut CommandCall<'_>, topic: Topic) -> Answer {
     let (channel, message) = (call.args[1], call.args[2]);
     let pubsub = &call.server.pubsub;
     let count = pubsub.publish(&call.server.clients, topic, channel, message);
@@ -212,7 +216,7 @@ fn send(call: &mut Call<'_>, topic: Topic) -> Answer {
     Ok(())
 }
 
-fn names(call: &mut Call<'_>, topic: Topic) -> Answer {
+fn names(call: &mut CommandCall<'_>, topic: Topic) -> Answer {
     let pattern = match call.rest(2) {
         [] => None,
         [pattern] => Some(*pattern),
@@ -226,14 +230,14 @@ fn names(call: &mut Call<'_>, topic: Topic) -> Answer {
     Ok(())
 }
 
-fn wrong_arguments(call: &Call<'_>) -> CommandError {
+fn wrong_arguments(call: &CommandCall<'_>) -> CommandError {
     let word = crate::error::shown(call.args.get(1).copied().unwrap_or_default());
     CommandError::owned(format!(
         "ERR unknown subcommand or wrong number of arguments for '{word}'. Try PUBSUB HELP."
     ))
 }
 
-fn counts(call: &mut Call<'_>, topic: Topic) -> Answer {
+fn counts(call: &mut CommandCall<'_>, topic: Topic) -> Answer {
     let names = call.rest(2);
     call.reply.array(2 * names.len());
     for name in names {
@@ -244,29 +248,29 @@ fn counts(call: &mut Call<'_>, topic: Topic) -> Answer {
     Ok(())
 }
 
-fn channels(call: &mut Call<'_>) -> Answer {
+fn channels(call: &mut CommandCall<'_>) -> Answer {
     names(call, Topic::Channel)
 }
 
-fn shard_channels(call: &mut Call<'_>) -> Answer {
+fn shard_channels(call: &mut CommandCall<'_>) -> Answer {
     names(call, Topic::Shard)
 }
 
-fn numsub(call: &mut Call<'_>) -> Answer {
+fn numsub(call: &mut CommandCall<'_>) -> Answer {
     counts(call, Topic::Channel)
 }
 
-fn shard_numsub(call: &mut Call<'_>) -> Answer {
+fn shard_numsub(call: &mut CommandCall<'_>) -> Answer {
     counts(call, Topic::Shard)
 }
 
-fn numpat(call: &mut Call<'_>) -> Answer {
+fn numpat(call: &mut CommandCall<'_>) -> Answer {
     let count = call.server.pubsub.count(Topic::Pattern);
     call.reply.count(count);
     Ok(())
 }
 
-fn show_help(call: &mut Call<'_>) -> Answer {
+fn show_help(call: &mut CommandCall<'_>) -> Answer {
     help(
         call,
         &[

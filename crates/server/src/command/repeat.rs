@@ -1,40 +1,40 @@
 //! The replay of commands from a log.
 
-use super::{Account, Flags, invoke, lookup};
-use crate::client::Client;
-use crate::keyspace::{Access, Databases, Effects, Keys};
+use super::{CommandAccount, Flags, invoke, lookup};
+use crate::client::ClientSession;
+use crate::keyspace::{DatabaseAccess, DatabaseKeys, Databases, Effects};
 use crate::persistence::load::BEFORE_ALL_TIMES;
-use crate::resp::Reply;
-use crate::server::Server;
+use crate::resp::RespReply;
+use crate::server::ServerCore;
 
 /// Executes a command of a log and writes its reply.
 ///
 /// # Errors
 /// The command is unknown, fails or blocks.
 pub fn repeat(
-    server: &Server,
+    server: &ServerCore,
     databases: &mut Databases,
-    client: &mut Client,
+    client: &mut ClientSession,
     args: &[&[u8]],
     effects: &mut Effects,
-    reply: &mut Reply,
+    reply: &mut RespReply,
 ) -> Result<(), String> {
     let name = String::from_utf8_lossy(args.first().copied().unwrap_or_default());
     let command = lookup(args).map_err(|error| format!("{name}: {error}"))?;
     let access = if command.flags.has(Flags::NO_PHASE) {
-        Access::None
+        DatabaseAccess::None
     } else {
-        Access::Exclusive(databases)
+        DatabaseAccess::Exclusive(databases)
     };
     let database = client.database;
-    let keys = Keys::new(
+    let keys = DatabaseKeys::new(
         &server.keyspace,
         access,
         database,
         BEFORE_ALL_TIMES,
         effects,
     );
-    let account = &mut Account::of(command);
+    let account = &mut CommandAccount::of(command);
     client.is_replaying = true;
     let wait = invoke(
         server,

@@ -1,12 +1,12 @@
 //! The execution of a script's commands, each within the call of the script.
 
-use super::{Call, Command, Flags, Latest, lookup, registry};
-use crate::acl::log::Context;
+use super::{CommandCall, CommandDefinition, Flags, Latest, lookup, registry};
+use crate::acl::log::DenialContext;
 use crate::carried;
 use crate::error::CommandError;
-use crate::resp::Reply;
-use crate::script::Host;
-use crate::server::Server;
+use crate::resp::RespReply;
+use crate::script::LuaHost;
+use crate::server::ServerCore;
 use std::cell::Cell;
 
 thread_local! {
@@ -17,7 +17,7 @@ thread_local! {
 /// The host of a script, which executes its commands.
 pub struct ScriptHost<'h, 'c> {
     /// The call of the script.
-    pub call: &'h mut Call<'c>,
+    pub call: &'h mut CommandCall<'c>,
     /// True if commands that write are refused.
     pub only_reads: bool,
     /// True if commands that may take memory are refused, until one has written.
@@ -26,8 +26,8 @@ pub struct ScriptHost<'h, 'c> {
     pub database: usize,
 }
 
-impl Host for ScriptHost<'_, '_> {
-    fn run(&mut self, args: &[&[u8]], reply: &mut Reply) -> Result<(), String> {
+impl LuaHost for ScriptHost<'_, '_> {
+    fn run(&mut self, args: &[&[u8]], reply: &mut RespReply) -> Result<(), String> {
         let latest = Self::find(args)?;
         let command = latest.command;
         self.admit(command, args)?;
@@ -52,7 +52,7 @@ impl Host for ScriptHost<'_, '_> {
         Some(user.is_none_or(|user| user.check(registry(), command, args).is_ok()))
     }
 
-    fn reply(&mut self) -> &mut Reply {
+    fn reply(&mut self) -> &mut RespReply {
         self.call.reply
     }
 }
@@ -75,7 +75,7 @@ impl ScriptHost<'_, '_> {
     }
 
     /// Checks that the script may run a command.
-    fn admit(&mut self, command: &'static Command, args: &[&[u8]]) -> Result<(), String> {
+    fn admit(&mut self, command: &'static CommandDefinition, args: &[&[u8]]) -> Result<(), String> {
         if command.flags.has(Flags::NOSCRIPT) {
             return Err("ERR This Redis command is not allowed from script".to_owned());
         }
@@ -94,7 +94,10 @@ impl ScriptHost<'_, '_> {
             return Err(CommandError::OutOfMemory.to_string());
         }
         let acl = &self.call.server.acl;
-        let checked = self.call.client.check(acl, command, args, Context::Lua);
+        let checked = self
+            .call
+            .client
+            .check(acl, command, args, DenialContext::Lua);
         checked.map_err(|denied| format!("ERR ACL failure in script: {}", denied.text()))?;
         Ok(())
     }
@@ -102,7 +105,7 @@ impl ScriptHost<'_, '_> {
     /// Returns true if much more memory is used than allowed. Then even a script that has written
     /// must end, because it could take any amount.
     fn is_far_over(&self) -> bool {
-        let Server {
+        let ServerCore {
             eviction,
             keyspace,
             access,

@@ -1,15 +1,15 @@
 //! Commands that run scripts in Lua.
 
 use super::script_host::ScriptHost;
-use super::{Answer, Call, Command, Flags, Group, integer, is};
+use super::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags, integer, is};
 use crate::error::CommandError;
-use crate::script::{Caller, Running, Script, ScriptError};
+use crate::script::{Script, ScriptCaller, ScriptError, ScriptRunKind};
 use std::sync::Arc;
 
-const GROUP: Group = Group::Scripting;
+const GROUP: CommandGroup = CommandGroup::Scripting;
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[
+pub const COMMANDS: &[CommandDefinition] = &[
     runs("eval", eval)
         .about(GROUP, "2.6.0", "That of the script")
         .summary("Runs a script."),
@@ -24,55 +24,58 @@ pub const COMMANDS: &[Command] = &[
         .reads()
         .about(GROUP, "7.0.0", "That of the script")
         .summary("Runs a script that only reads by its digest."),
-    Command::container("script", SCRIPT)
+    CommandDefinition::container("script", SCRIPT)
         .about(GROUP, "2.6.0", "That of the subcommand")
         .summary("Loads, looks for and stops scripts."),
 ];
 
-pub(super) const fn runs(name: &'static str, run: fn(&mut Call<'_>) -> Answer) -> Command {
-    Command::new(name, -3, run)
+pub(super) const fn runs(
+    name: &'static str,
+    run: fn(&mut CommandCall<'_>) -> Answer,
+) -> CommandDefinition {
+    CommandDefinition::new(name, -3, run)
         .keys_counted(2, None)
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::STALE)
 }
 
-const SCRIPT: &[Command] = &[
-    Command::new("load", 3, load)
+const SCRIPT: &[CommandDefinition] = &[
+    CommandDefinition::new("load", 3, load)
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::STALE)
         .about(GROUP, "2.6.0", "O(N) for N bytes")
         .summary("Makes a script known by its digest."),
-    Command::new("exists", -3, exists)
+    CommandDefinition::new("exists", -3, exists)
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
         .about(GROUP, "2.6.0", "O(N) for N digests")
         .summary("Tells which scripts are known."),
-    Command::new("flush", -2, flush)
+    CommandDefinition::new("flush", -2, flush)
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::NOSCRIPT)
         .about(GROUP, "2.6.0", "O(N) for N scripts")
         .summary("Forgets all scripts."),
-    Command::new("kill", 2, kill)
+    CommandDefinition::new("kill", 2, kill)
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "2.6.0", "O(1)")
         .summary("Ends the script that runs."),
-    Command::new("show", 3, show)
+    CommandDefinition::new("show", 3, show)
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
         .about(GROUP, "8.0.0", "O(1)")
         .summary("Returns the text of a script by its digest.")
         .differs("Of Valkey."),
-    Command::new("debug", 3, debug)
+    CommandDefinition::new("debug", 3, debug)
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
         .about(GROUP, "3.2.0", "O(1)")
         .summary("Says that there is no debugger.")
         .differs("There is no debugger of scripts, so that only NO is accepted."),
-    Command::new("help", 2, help)
+    CommandDefinition::new("help", 2, help)
         .flag(Flags::NO_PHASE)
         .flag(Flags::LOADING)
         .about(GROUP, "5.0.0", "O(1)")
@@ -85,34 +88,34 @@ impl From<ScriptError> for CommandError {
     }
 }
 
-fn eval(call: &mut Call<'_>) -> Answer {
+fn eval(call: &mut CommandCall<'_>) -> Answer {
     run(call, by_text, false)
 }
 
-fn eval_ro(call: &mut Call<'_>) -> Answer {
+fn eval_ro(call: &mut CommandCall<'_>) -> Answer {
     run(call, by_text, true)
 }
 
-fn evalsha(call: &mut Call<'_>) -> Answer {
+fn evalsha(call: &mut CommandCall<'_>) -> Answer {
     run(call, by_digest, false)
 }
 
-fn evalsha_ro(call: &mut Call<'_>) -> Answer {
+fn evalsha_ro(call: &mut CommandCall<'_>) -> Answer {
     run(call, by_digest, true)
 }
 
-fn by_text(call: &Call<'_>) -> Result<Arc<Script>, CommandError> {
+fn by_text(call: &CommandCall<'_>) -> Result<Arc<Script>, CommandError> {
     Ok(call.server.scripts.evaluate(call.arg(1)?)?)
 }
 
-fn by_digest(call: &Call<'_>) -> Result<Arc<Script>, CommandError> {
+fn by_digest(call: &CommandCall<'_>) -> Result<Arc<Script>, CommandError> {
     let script = call.server.scripts.find(call.arg(1)?);
     script.ok_or(CommandError::text(
         "NOSCRIPT No matching script. Please use EVAL.",
     ))
 }
 
-fn show(call: &mut Call<'_>) -> Answer {
+fn show(call: &mut CommandCall<'_>) -> Answer {
     let script = call.server.scripts.find(call.arg(2)?);
     let script = script.ok_or(CommandError::text("NOSCRIPT No matching script."))?;
     call.reply.bulk(&script.text);
@@ -120,8 +123,8 @@ fn show(call: &mut Call<'_>) -> Answer {
 }
 
 fn run(
-    call: &mut Call<'_>,
-    find: fn(&Call<'_>) -> Result<Arc<Script>, CommandError>,
+    call: &mut CommandCall<'_>,
+    find: fn(&CommandCall<'_>) -> Result<Arc<Script>, CommandError>,
     only_reads: bool,
 ) -> Answer {
     let count = integer(call.arg(2)?)?;
@@ -170,7 +173,7 @@ pub(super) struct Says {
 /// Checks that a script or function may run now, and returns the host of its commands. The run must
 /// be [ended](end).
 pub(super) fn prepare<'h, 'c>(
-    call: &'h mut Call<'c>,
+    call: &'h mut CommandCall<'c>,
     says: Says,
     only_reads: bool,
 ) -> Result<ScriptHost<'h, 'c>, CommandError> {
@@ -196,8 +199,8 @@ pub(super) fn prepare<'h, 'c>(
 }
 
 /// Returns the caller of a script or function, with the time at which it began.
-pub(super) fn caller(call: &Call<'_>) -> Caller {
-    Caller {
+pub(super) fn caller(call: &CommandCall<'_>) -> ScriptCaller {
+    ScriptCaller {
         thread: call.client.shared.thread(),
         began: call.began,
     }
@@ -210,13 +213,13 @@ pub(super) fn end(host: &mut ScriptHost<'_, '_>) {
     host.call.client.database = host.database;
 }
 
-fn load(call: &mut Call<'_>) -> Answer {
+fn load(call: &mut CommandCall<'_>) -> Answer {
     let script = call.server.scripts.load(call.arg(2)?)?;
     call.reply.bulk(script.digest.as_bytes());
     Ok(())
 }
 
-fn exists(call: &mut Call<'_>) -> Answer {
+fn exists(call: &mut CommandCall<'_>) -> Answer {
     let digests = call.rest(2);
     call.reply.array(digests.len());
     for digest in digests {
@@ -226,7 +229,7 @@ fn exists(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn flush(call: &mut Call<'_>) -> Answer {
+fn flush(call: &mut CommandCall<'_>) -> Answer {
     match *call.args {
         [_, _] => {}
         [_, _, mode] if is(mode, "ASYNC") || is(mode, "SYNC") => {}
@@ -241,19 +244,19 @@ fn flush(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn kill(call: &mut Call<'_>) -> Answer {
-    end_running(call, Running::Script)
+fn kill(call: &mut CommandCall<'_>) -> Answer {
+    end_running(call, ScriptRunKind::Script)
 }
 
 /// Ends the running script or function, if it is of the kind `running`.
-pub(super) fn end_running(call: &mut Call<'_>, running: Running) -> Answer {
+pub(super) fn end_running(call: &mut CommandCall<'_>, running: ScriptRunKind) -> Answer {
     let killed = call.server.scripts.watchdog.kill(running);
     killed.map_err(|error| CommandError::owned(error.to_string()))?;
     call.reply.ok();
     Ok(())
 }
 
-fn debug(call: &mut Call<'_>) -> Answer {
+fn debug(call: &mut CommandCall<'_>) -> Answer {
     let mode = call.arg(2)?;
     if is(mode, "NO") {
         call.reply.ok();
@@ -265,7 +268,7 @@ fn debug(call: &mut Call<'_>) -> Answer {
     Err(CommandError::text("ERR Use SCRIPT DEBUG YES/SYNC/NO"))
 }
 
-fn help(call: &mut Call<'_>) -> Answer {
+fn help(call: &mut CommandCall<'_>) -> Answer {
     super::help::help(
         call,
         &[

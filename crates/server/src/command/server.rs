@@ -1,39 +1,42 @@
 //! Commands on the server: its state, its statistics, and its role among several servers.
 
 use super::help::help;
-use super::{Answer, Call, Command, Flags, Group, cluster, integer, is, latency, memory};
+use super::{
+    Answer, CommandCall, CommandDefinition, CommandGroup, Flags, cluster, integer, is, latency,
+    memory,
+};
 use crate::error::CommandError;
 use crate::info;
 use crate::number::parse_integer;
 
-const GROUP: Group = Group::Server;
+const GROUP: CommandGroup = CommandGroup::Server;
 const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::LOADING.0);
 const ADMIN: Flags = Flags(FREE.0 | Flags::ADMIN.0);
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[
-    Command::new("info", -1, show_info)
+pub const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("info", -1, show_info)
         .flag(Flags::LOADING)
         .about(GROUP, "1.0.0", "O(1)")
         .summary("Returns what the server is and has done.")
         .differs("fields of what is not here are missing or zero"),
-    Command::container("slowlog", SLOWLOG)
+    CommandDefinition::container("slowlog", SLOWLOG)
         .about(GROUP, "2.2.12", "Depends on the subcommand")
         .summary("Tells of commands that took long."),
-    Command::container("latency", latency::COMMANDS)
+    CommandDefinition::container("latency", latency::COMMANDS)
         .about(GROUP, "2.8.13", "Depends on the subcommand")
         .summary("Tells what took long, and how long commands take."),
-    Command::container("memory", memory::COMMANDS)
+    CommandDefinition::container("memory", memory::COMMANDS)
         .about(GROUP, "4.0.0", "Depends on the subcommand")
         .summary("Tells what takes how much memory."),
-    Command::new("monitor", 1, monitor)
+    CommandDefinition::new("monitor", 1, monitor)
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::ADMIN)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::LOADING)
         .about(GROUP, "1.0.0", "O(1)")
         .summary("Shows all commands that are executed."),
-    Command::new("role", 1, role)
+    CommandDefinition::new("role", 1, role)
         .fast()
         .flag(FREE)
         .flag(Flags::NOSCRIPT)
@@ -42,7 +45,7 @@ pub const COMMANDS: &[Command] = &[
         .summary("Returns the server's part in replication."),
     replicates("replicaof", "5.0.0"),
     replicates("slaveof", "1.0.0"),
-    Command::new("failover", -1, fail_over)
+    CommandDefinition::new("failover", -1, fail_over)
         .flag(Flags::NO_PHASE)
         .flag(Flags::ADMIN)
         .flag(Flags::NOSCRIPT)
@@ -50,13 +53,13 @@ pub const COMMANDS: &[Command] = &[
         .about(GROUP, "6.2.0", "O(1)")
         .summary("Hands over to a replica, of which there are none.")
         .differs("there are no replicas, so that it is refused"),
-    Command::container("cluster", cluster::COMMANDS)
-        .about(Group::Server, "3.0.0", "Depends on the subcommand")
+    CommandDefinition::container("cluster", cluster::COMMANDS)
+        .about(CommandGroup::Server, "3.0.0", "Depends on the subcommand")
         .summary("Tells of the cluster that the server is not part of."),
 ];
 
 /// Executes `FAILOVER` on a server without replicas.
-fn fail_over(call: &mut Call<'_>) -> Answer {
+fn fail_over(call: &mut CommandCall<'_>) -> Answer {
     let mut words = call.rest(1);
     if let [word] = words
         && is(word, "abort")
@@ -86,8 +89,8 @@ fn fail_over(call: &mut Call<'_>) -> Answer {
     ))
 }
 
-const fn replicates(name: &'static str, since: &'static str) -> Command {
-    Command::new(name, 3, replicate)
+const fn replicates(name: &'static str, since: &'static str) -> CommandDefinition {
+    CommandDefinition::new(name, 3, replicate)
         .flag(Flags::NO_PHASE)
         .flag(Flags::STALE)
         .flag(Flags::NO_ASYNC_LOADING)
@@ -98,32 +101,32 @@ const fn replicates(name: &'static str, since: &'static str) -> Command {
         .differs("the server is no replica: NO ONE is accepted, an address is refused")
 }
 
-const SLOWLOG: &[Command] = &[
-    Command::new("get", -2, slowlog_get)
+const SLOWLOG: &[CommandDefinition] = &[
+    CommandDefinition::new("get", -2, slowlog_get)
         .flag(ADMIN)
         .about(GROUP, "2.2.12", "O(N) for N entries")
         .summary("Returns the last commands that took long."),
-    Command::new("len", 2, slowlog_len)
+    CommandDefinition::new("len", 2, slowlog_len)
         .flag(ADMIN)
         .about(GROUP, "2.2.12", "O(1)")
         .summary("Returns how many commands took long."),
-    Command::new("reset", 2, slowlog_reset)
+    CommandDefinition::new("reset", 2, slowlog_reset)
         .flag(ADMIN)
         .about(GROUP, "2.2.12", "O(N) for N entries")
         .summary("Forgets the commands that took long."),
-    Command::new("help", 2, slowlog_help)
+    CommandDefinition::new("help", 2, slowlog_help)
         .flag(FREE)
         .about(GROUP, "6.2.0", "O(1)")
         .summary("Returns a text about the subcommands."),
 ];
 
-fn show_info(call: &mut Call<'_>) -> Answer {
+fn show_info(call: &mut CommandCall<'_>) -> Answer {
     let text = info::write(call.server, call.keys.databases(), call.rest(1));
     call.reply.verbatim("txt", text.as_bytes());
     Ok(())
 }
 
-fn slowlog_get(call: &mut Call<'_>) -> Answer {
+fn slowlog_get(call: &mut CommandCall<'_>) -> Answer {
     let count =
         match call.rest(2) {
             [] => 10,
@@ -152,18 +155,18 @@ fn slowlog_get(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn slowlog_len(call: &mut Call<'_>) -> Answer {
+fn slowlog_len(call: &mut CommandCall<'_>) -> Answer {
     call.reply.count(call.server.slowlog.len());
     Ok(())
 }
 
-fn slowlog_reset(call: &mut Call<'_>) -> Answer {
+fn slowlog_reset(call: &mut CommandCall<'_>) -> Answer {
     call.server.slowlog.clear();
     call.reply.ok();
     Ok(())
 }
 
-fn slowlog_help(call: &mut Call<'_>) -> Answer {
+fn slowlog_help(call: &mut CommandCall<'_>) -> Answer {
     help(
         call,
         &[
@@ -178,7 +181,7 @@ fn slowlog_help(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn monitor(call: &mut Call<'_>) -> Answer {
+fn monitor(call: &mut CommandCall<'_>) -> Answer {
     if call.nested {
         return Err(CommandError::text(
             "ERR MONITOR isn't allowed for DENY BLOCKING client",
@@ -189,7 +192,7 @@ fn monitor(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn role(call: &mut Call<'_>) -> Answer {
+fn role(call: &mut CommandCall<'_>) -> Answer {
     call.reply.array(3);
     call.reply.bulk(b"master");
     call.reply.integer(0);
@@ -197,7 +200,7 @@ fn role(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn replicate(call: &mut Call<'_>) -> Answer {
+fn replicate(call: &mut CommandCall<'_>) -> Answer {
     if is(call.args[1], "no") && is(call.args[2], "one") {
         call.reply.ok();
         return Ok(());

@@ -4,57 +4,61 @@ use super::arguments::counted_keys;
 use super::parts::different;
 use super::sorted_set_algebra::card_limit;
 use super::sorted_set_range::store;
-use super::{Answer, Call, Command, Group, integer, is};
+use super::{Answer, CommandCall, CommandDefinition, CommandGroup, integer, is};
 use crate::error::CommandError;
-use crate::keyspace::Found;
-use crate::object::{Container, Kind, Object, Set};
+use crate::keyspace::KeyMetadata;
+use crate::object::{Container, RedisType, Set, StoredObject};
 use crate::steps;
 use hashbrown::HashSet;
-use nearfield_tiers::Heap;
+use nearfield_tiers::AccountedHeap;
 
-const GROUP: Group = Group::Set;
+const GROUP: CommandGroup = CommandGroup::Set;
 const UNION_TIME: &str = "O(N) for N members of all sets";
 const INTER_TIME: &str = "O(N*K) for the smallest of K sets with N members";
 const DIFF_TIME: &str = "O(N*K) for the first of K sets with N members";
 
 /// The rows of the command table.
-pub const COMMANDS: &[Command] = &[
-    Command::new("sinter", -2, |call| answer(call, Operation::Inter))
-        .reads()
-        .keys_at(1, -1, 1)
-        .about(GROUP, "1.0.0", INTER_TIME)
-        .summary("Returns the intersection of sets."),
-    Command::new("sinterstore", -3, |call| {
-        store_result(call, Operation::Inter, "sinterstore")
+pub const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("sinter", -2, |call| {
+        answer(call, SetAlgebraOperation::Inter)
+    })
+    .reads()
+    .keys_at(1, -1, 1)
+    .about(GROUP, "1.0.0", INTER_TIME)
+    .summary("Returns the intersection of sets."),
+    CommandDefinition::new("sinterstore", -3, |call| {
+        store_result(call, SetAlgebraOperation::Inter, "sinterstore")
     })
     .grows()
     .keys_at(1, -1, 1)
     .about(GROUP, "1.0.0", INTER_TIME)
     .summary("Stores the intersection of sets."),
-    Command::new("sintercard", -3, sintercard)
+    CommandDefinition::new("sintercard", -3, sintercard)
         .reads()
         .keys_counted(1, None)
         .about(GROUP, "7.0.0", INTER_TIME)
         .summary("Returns how many members the intersection of sets has."),
-    Command::new("sunion", -2, |call| answer(call, Operation::Union))
-        .reads()
-        .keys_at(1, -1, 1)
-        .about(GROUP, "1.0.0", UNION_TIME)
-        .summary("Returns the union of sets."),
-    Command::new("sunionstore", -3, |call| {
-        store_result(call, Operation::Union, "sunionstore")
+    CommandDefinition::new("sunion", -2, |call| {
+        answer(call, SetAlgebraOperation::Union)
+    })
+    .reads()
+    .keys_at(1, -1, 1)
+    .about(GROUP, "1.0.0", UNION_TIME)
+    .summary("Returns the union of sets."),
+    CommandDefinition::new("sunionstore", -3, |call| {
+        store_result(call, SetAlgebraOperation::Union, "sunionstore")
     })
     .grows()
     .keys_at(1, -1, 1)
     .about(GROUP, "1.0.0", UNION_TIME)
     .summary("Stores the union of sets."),
-    Command::new("sdiff", -2, |call| answer(call, Operation::Diff))
+    CommandDefinition::new("sdiff", -2, |call| answer(call, SetAlgebraOperation::Diff))
         .reads()
         .keys_at(1, -1, 1)
         .about(GROUP, "1.0.0", DIFF_TIME)
         .summary("Returns the members of the first set that are in no other one."),
-    Command::new("sdiffstore", -3, |call| {
-        store_result(call, Operation::Diff, "sdiffstore")
+    CommandDefinition::new("sdiffstore", -3, |call| {
+        store_result(call, SetAlgebraOperation::Diff, "sdiffstore")
     })
     .grows()
     .keys_at(1, -1, 1)
@@ -63,7 +67,7 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operation {
+enum SetAlgebraOperation {
     Union,
     Inter,
     Diff,
@@ -71,49 +75,53 @@ enum Operation {
 
 /// Returns the result of an operation on the sets of `keys`, in any order.
 fn run(
-    call: &mut Call<'_>,
-    operation: Operation,
+    call: &mut CommandCall<'_>,
+    operation: SetAlgebraOperation,
     keys: &[&[u8]],
 ) -> Result<Vec<Vec<u8>>, CommandError> {
     // If the first set of a difference is named again, it is also subtracted.
-    let (first, others) = keys.split_at(usize::from(operation == Operation::Diff).min(keys.len()));
+    let (first, others) =
+        keys.split_at(usize::from(operation == SetAlgebraOperation::Diff).min(keys.len()));
     let keys = [first, &different(others)].concat();
     let mut sets = Vec::with_capacity(keys.len());
     for key in &keys {
         let found = call.keys.find(key)?;
-        if found.is_some_and(|found| found.kind != Kind::Set) {
+        if found.is_some_and(|found| found.kind != RedisType::Set) {
             return Err(CommandError::WrongType);
         }
         sets.push(found.map(|found| (*key, found)));
     }
     let has_none = match operation {
-        Operation::Union => false,
-        Operation::Inter => sets.iter().any(Option::is_none),
-        Operation::Diff => sets.first().is_none_or(Option::is_none),
+        SetAlgebraOperation::Union => false,
+        SetAlgebraOperation::Inter => sets.iter().any(Option::is_none),
+        SetAlgebraOperation::Diff => sets.first().is_none_or(Option::is_none),
     };
     if has_none {
         return Ok(Vec::new());
     }
     let sets: Vec<Input<'_>> = sets.into_iter().flatten().collect();
     match operation {
-        Operation::Union => union(call, &sets),
-        Operation::Inter => {
+        SetAlgebraOperation::Union => union(call, &sets),
+        SetAlgebraOperation::Inter => {
             let mut sized = Vec::with_capacity(sets.len());
             for (key, set) in sets {
-                sized.push((call.keys.read_object(key, &set, Object::len)?, (key, set)));
+                sized.push((
+                    call.keys.read_object(key, &set, StoredObject::len)?,
+                    (key, set),
+                ));
             }
             sized.sort_by_key(|(len, _)| *len);
             let sets: Vec<Input<'_>> = sized.into_iter().map(|(_, set)| set).collect();
             filter(call, &sets, true)
         }
-        Operation::Diff => filter(call, &sets, false),
+        SetAlgebraOperation::Diff => filter(call, &sets, false),
     }
 }
 
 /// A key, and the set that it holds.
-type Input<'k> = (&'k [u8], Found);
+type Input<'k> = (&'k [u8], KeyMetadata);
 
-fn union(call: &Call<'_>, sets: &[Input<'_>]) -> Result<Vec<Vec<u8>>, CommandError> {
+fn union(call: &CommandCall<'_>, sets: &[Input<'_>]) -> Result<Vec<Vec<u8>>, CommandError> {
     if let [only] = sets {
         return load(call, only);
     }
@@ -132,7 +140,7 @@ fn union(call: &Call<'_>, sets: &[Input<'_>]) -> Result<Vec<Vec<u8>>, CommandErr
 
 /// Returns the members of the first set that are in all others, or in none of them.
 fn filter(
-    call: &Call<'_>,
+    call: &CommandCall<'_>,
     sets: &[Input<'_>],
     present: bool,
 ) -> Result<Vec<Vec<u8>>, CommandError> {
@@ -148,7 +156,7 @@ fn filter(
     Ok(members)
 }
 
-fn load(call: &Call<'_>, set: &Input<'_>) -> Result<Vec<Vec<u8>>, CommandError> {
+fn load(call: &CommandCall<'_>, set: &Input<'_>) -> Result<Vec<Vec<u8>>, CommandError> {
     let mut members = Vec::new();
     read(call, set, |set| {
         members.extend(set.iter().map(|member| member.to_vec()));
@@ -156,7 +164,11 @@ fn load(call: &Call<'_>, set: &Input<'_>) -> Result<Vec<Vec<u8>>, CommandError> 
     Ok(members)
 }
 
-fn read(call: &Call<'_>, (key, set): &Input<'_>, read: impl FnOnce(&Set<Heap>)) -> Answer {
+fn read(
+    call: &CommandCall<'_>,
+    (key, set): &Input<'_>,
+    read: impl FnOnce(&Set<AccountedHeap>),
+) -> Answer {
     call.keys.read_object(key, set, |object| {
         if let Some(set) = Set::of(object) {
             steps::count(set.len());
@@ -166,18 +178,22 @@ fn read(call: &Call<'_>, (key, set): &Input<'_>, read: impl FnOnce(&Set<Heap>)) 
     Ok(())
 }
 
-fn answer(call: &mut Call<'_>, operation: Operation) -> Answer {
+fn answer(call: &mut CommandCall<'_>, operation: SetAlgebraOperation) -> Answer {
     let members = run(call, operation, call.rest(1))?;
     call.reply.set(members.len());
     members.iter().for_each(|member| call.reply.bulk(member));
     Ok(())
 }
 
-fn store_result(call: &mut Call<'_>, operation: Operation, event: &'static str) -> Answer {
+fn store_result(
+    call: &mut CommandCall<'_>,
+    operation: SetAlgebraOperation,
+    event: &'static str,
+) -> Answer {
     let members = run(call, operation, call.rest(2))?;
     call.check_room_of(members.iter().map(|member| &member[..]))?;
     let limits = call.keys.limits();
-    let mut result = Set::<Heap>::create(&call.keys.keyspace().heap);
+    let mut result = Set::<AccountedHeap>::create(&call.keys.keyspace().heap);
     for member in &members {
         result.add(&limits, member);
     }
@@ -186,7 +202,7 @@ fn store_result(call: &mut Call<'_>, operation: Operation, event: &'static str) 
     Ok(())
 }
 
-fn sintercard(call: &mut Call<'_>) -> Answer {
+fn sintercard(call: &mut CommandCall<'_>) -> Answer {
     const NO_COUNT: CommandError = CommandError::text("ERR numkeys should be greater than 0");
     let arguments = call.rest(1);
     let number = integer(call.args[1]).map_err(|_| NO_COUNT)?;
@@ -207,7 +223,7 @@ fn sintercard(call: &mut Call<'_>) -> Answer {
         limit = card_limit(number)?;
         options = rest;
     }
-    let count = run(call, Operation::Inter, keys)?.len();
+    let count = run(call, SetAlgebraOperation::Inter, keys)?.len();
     call.reply.count(count.min(limit));
     Ok(())
 }

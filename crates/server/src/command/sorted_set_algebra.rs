@@ -3,14 +3,14 @@
 
 use super::arguments::{Words, count};
 use super::sorted_set_range::store;
-use super::{Answer, Call, Command, Group, is};
+use super::{Answer, CommandCall, CommandDefinition, CommandGroup, is};
 use crate::error::CommandError;
-use crate::keyspace::Found;
+use crate::keyspace::KeyMetadata;
 use crate::number::parse_double;
-use crate::object::{Kind, Object, SortedSet};
+use crate::object::{RedisType, SortedSet, StoredObject};
 use hashbrown::HashMap;
 
-const GROUP: Group = Group::SortedSet;
+const GROUP: CommandGroup = CommandGroup::SortedSet;
 const UNION_TIME: &str = "O(N) + O(M log M) for N members of all inputs and M of the result";
 const INTER_TIME: &str =
     "O(N*K) + O(M log M) for the smallest of K inputs with N members and M of the result";
@@ -18,48 +18,50 @@ const DIFF_TIME: &str =
     "O(N*K) + O(M log M) for the first of K inputs with N members and M of the result";
 
 /// The rows of the command table.
-pub const COMMANDS: &[Command] = &[
-    Command::new("zunion", -3, |call| {
-        answer(call, Operation::Union, "zunion")
+pub const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("zunion", -3, |call| {
+        answer(call, ZsetAlgebraOperation::Union, "zunion")
     })
     .reads()
     .keys_counted(1, None)
     .about(GROUP, "6.2.0", UNION_TIME)
     .summary("Returns the union of sorted sets."),
-    Command::new("zinter", -3, |call| {
-        answer(call, Operation::Inter, "zinter")
+    CommandDefinition::new("zinter", -3, |call| {
+        answer(call, ZsetAlgebraOperation::Inter, "zinter")
     })
     .reads()
     .keys_counted(1, None)
     .about(GROUP, "6.2.0", INTER_TIME)
     .summary("Returns the intersection of sorted sets."),
-    Command::new("zdiff", -3, |call| answer(call, Operation::Diff, "zdiff"))
-        .reads()
-        .keys_counted(1, None)
-        .about(GROUP, "6.2.0", DIFF_TIME)
-        .summary("Returns the members of the first sorted set that are in no other one."),
-    Command::new("zunionstore", -4, |call| {
-        store_result(call, Operation::Union, "zunionstore")
+    CommandDefinition::new("zdiff", -3, |call| {
+        answer(call, ZsetAlgebraOperation::Diff, "zdiff")
+    })
+    .reads()
+    .keys_counted(1, None)
+    .about(GROUP, "6.2.0", DIFF_TIME)
+    .summary("Returns the members of the first sorted set that are in no other one."),
+    CommandDefinition::new("zunionstore", -4, |call| {
+        store_result(call, ZsetAlgebraOperation::Union, "zunionstore")
     })
     .grows()
     .keys_counted(2, Some(1))
     .about(GROUP, "2.0.0", UNION_TIME)
     .summary("Stores the union of sorted sets."),
-    Command::new("zinterstore", -4, |call| {
-        store_result(call, Operation::Inter, "zinterstore")
+    CommandDefinition::new("zinterstore", -4, |call| {
+        store_result(call, ZsetAlgebraOperation::Inter, "zinterstore")
     })
     .grows()
     .keys_counted(2, Some(1))
     .about(GROUP, "2.0.0", INTER_TIME)
     .summary("Stores the intersection of sorted sets."),
-    Command::new("zdiffstore", -4, |call| {
-        store_result(call, Operation::Diff, "zdiffstore")
+    CommandDefinition::new("zdiffstore", -4, |call| {
+        store_result(call, ZsetAlgebraOperation::Diff, "zdiffstore")
     })
     .grows()
     .keys_counted(2, Some(1))
     .about(GROUP, "6.2.0", DIFF_TIME)
     .summary("Stores the members of the first sorted set that are in no other one."),
-    Command::new("zintercard", -3, zintercard)
+    CommandDefinition::new("zintercard", -3, zintercard)
         .reads()
         .keys_counted(1, None)
         .about(GROUP, "7.0.0", INTER_TIME)
@@ -67,7 +69,7 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operation {
+enum ZsetAlgebraOperation {
     Union,
     Inter,
     Diff,
@@ -111,19 +113,19 @@ fn number_or_zero(score: f64) -> f64 {
 
 /// A set or sorted set that exists.
 #[derive(Debug)]
-struct Input {
+struct ZsetAlgebraInput {
     key: Vec<u8>,
-    object: Found,
+    object: KeyMetadata,
     len: usize,
     weight: f64,
 }
 
 /// The parsed arguments.
 #[derive(Debug)]
-struct Query {
-    operation: Operation,
+struct ZsetAlgebraQuery {
+    operation: ZsetAlgebraOperation,
     /// The inputs that exist.
-    inputs: Vec<Input>,
+    inputs: Vec<ZsetAlgebraInput>,
     /// True if the first input exists.
     first: bool,
     /// True if all inputs exist.
@@ -137,10 +139,10 @@ type Members = Vec<(Vec<u8>, f64)>;
 
 /// Reads the inputs that a command names from `position` on. Returns them and its options.
 fn inputs<'c>(
-    call: &mut Call<'c>,
+    call: &mut CommandCall<'c>,
     position: usize,
     name: &'static str,
-) -> Result<(Vec<Option<Input>>, Words<'c>), CommandError> {
+) -> Result<(Vec<Option<ZsetAlgebraInput>>, Words<'c>), CommandError> {
     let number = call.integer(position)?;
     if number < 1 {
         return Err(CommandError::owned(format!(
@@ -154,7 +156,7 @@ fn inputs<'c>(
     for key in keys {
         let found = call.keys.find(key)?;
         if let Some(found) = &found
-            && !matches!(found.kind, Kind::Set | Kind::SortedSet)
+            && !matches!(found.kind, RedisType::Set | RedisType::SortedSet)
         {
             return Err(CommandError::WrongType);
         }
@@ -162,8 +164,8 @@ fn inputs<'c>(
             inputs.push(None);
             continue;
         };
-        let len = call.keys.read_object(key, &object, Object::len)?;
-        inputs.push(Some(Input {
+        let len = call.keys.read_object(key, &object, StoredObject::len)?;
+        inputs.push(Some(ZsetAlgebraInput {
             key: key.to_vec(),
             len: len.unwrap_or(0),
             object,
@@ -173,17 +175,17 @@ fn inputs<'c>(
     Ok((inputs, options))
 }
 
-impl Query {
+impl ZsetAlgebraQuery {
     fn parse(
-        call: &mut Call<'_>,
+        call: &mut CommandCall<'_>,
         position: usize,
-        operation: Operation,
+        operation: ZsetAlgebraOperation,
         name: &'static str,
         stores: bool,
-    ) -> Result<Query, CommandError> {
+    ) -> Result<ZsetAlgebraQuery, CommandError> {
         let (mut inputs, mut options) = inputs(call, position, name)?;
         let (mut aggregate, mut scores) = (Aggregate::Sum, false);
-        let combines = operation != Operation::Diff;
+        let combines = operation != ZsetAlgebraOperation::Diff;
         while let [option, rest @ ..] = options {
             options = if combines
                 && is(option, "weights")
@@ -212,7 +214,7 @@ impl Query {
         }
         let complete = inputs.iter().all(Option::is_some);
         let first = inputs.first().is_some_and(Option::is_some);
-        Ok(Query {
+        Ok(ZsetAlgebraQuery {
             operation,
             inputs: inputs.into_iter().flatten().collect(),
             first,
@@ -223,17 +225,17 @@ impl Query {
     }
 
     /// Returns the members of the result and their scores, in the order of a sorted set.
-    fn run(mut self, call: &mut Call<'_>) -> Result<Members, CommandError> {
-        if self.operation != Operation::Diff {
+    fn run(mut self, call: &mut CommandCall<'_>) -> Result<Members, CommandError> {
+        if self.operation != ZsetAlgebraOperation::Diff {
             // Sums of floating-point numbers depend on the order, which is the same as in Redis.
             self.inputs.sort_by_key(|input| input.len);
         }
         let mut members = match self.operation {
-            Operation::Union => self.union(call)?,
-            Operation::Inter if !self.complete => Members::new(),
-            Operation::Inter => self.inter(call)?,
-            Operation::Diff if !self.first => Members::new(),
-            Operation::Diff => self.diff(call)?,
+            ZsetAlgebraOperation::Union => self.union(call)?,
+            ZsetAlgebraOperation::Inter if !self.complete => Members::new(),
+            ZsetAlgebraOperation::Inter => self.inter(call)?,
+            ZsetAlgebraOperation::Diff if !self.first => Members::new(),
+            ZsetAlgebraOperation::Diff => self.diff(call)?,
         };
         members.sort_unstable_by(|one, other| {
             let scores = one.1.partial_cmp(&other.1);
@@ -244,7 +246,7 @@ impl Query {
         Ok(members)
     }
 
-    fn union(&self, call: &Call<'_>) -> Result<Members, CommandError> {
+    fn union(&self, call: &CommandCall<'_>) -> Result<Members, CommandError> {
         if let [only] = &self.inputs[..] {
             return load(call, only);
         }
@@ -260,13 +262,13 @@ impl Query {
         Ok(members.into_iter().collect())
     }
 
-    fn inter(&self, call: &Call<'_>) -> Result<Members, CommandError> {
+    fn inter(&self, call: &CommandCall<'_>) -> Result<Members, CommandError> {
         let Some((first, others)) = self.inputs.split_first() else {
             return Ok(Members::new());
         };
         let mut members = load(call, first)?;
         for input in others {
-            let Input { key, object, .. } = input;
+            let ZsetAlgebraInput { key, object, .. } = input;
             call.keys.read_object(key, object, |object| {
                 members.retain_mut(|(member, score)| match score_in(object, member) {
                     Some(other) => {
@@ -281,12 +283,12 @@ impl Query {
         Ok(members)
     }
 
-    fn diff(&self, call: &Call<'_>) -> Result<Members, CommandError> {
+    fn diff(&self, call: &CommandCall<'_>) -> Result<Members, CommandError> {
         let Some((first, others)) = self.inputs.split_first() else {
             return Ok(Members::new());
         };
         let mut members = load(call, first)?;
-        for Input { key, object, .. } in others {
+        for ZsetAlgebraInput { key, object, .. } in others {
             call.keys.read_object(key, object, |object| {
                 members.retain(|(member, _)| score_in(object, member).is_none());
             })?;
@@ -296,12 +298,16 @@ impl Query {
 }
 
 /// Calls `seen` with the members of an input and their scores times its weight.
-fn visit(call: &Call<'_>, input: &Input, mut seen: impl FnMut(&[u8], f64)) -> Answer {
+fn visit(
+    call: &CommandCall<'_>,
+    input: &ZsetAlgebraInput,
+    mut seen: impl FnMut(&[u8], f64),
+) -> Answer {
     let weighted = |score: f64| number_or_zero(score * input.weight);
-    let Input { key, object, .. } = input;
+    let ZsetAlgebraInput { key, object, .. } = input;
     call.keys.read_object(key, object, |object| match object {
-        Object::Set(set) => set.iter().for_each(|member| seen(&member, weighted(1.0))),
-        Object::SortedSet(set) => {
+        StoredObject::Set(set) => set.iter().for_each(|member| seen(&member, weighted(1.0))),
+        StoredObject::SortedSet(set) => {
             let members = set.iter();
             members.for_each(|(member, score)| seen(member, weighted(score)));
         }
@@ -310,7 +316,7 @@ fn visit(call: &Call<'_>, input: &Input, mut seen: impl FnMut(&[u8], f64)) -> An
     Ok(())
 }
 
-fn load(call: &Call<'_>, input: &Input) -> Result<Members, CommandError> {
+fn load(call: &CommandCall<'_>, input: &ZsetAlgebraInput) -> Result<Members, CommandError> {
     let mut members = Members::with_capacity(input.len);
     visit(call, input, |member, score| {
         members.push((member.to_vec(), score));
@@ -318,16 +324,20 @@ fn load(call: &Call<'_>, input: &Input) -> Result<Members, CommandError> {
     Ok(members)
 }
 
-fn score_in(object: &Object, member: &[u8]) -> Option<f64> {
+fn score_in(object: &StoredObject, member: &[u8]) -> Option<f64> {
     match object {
-        Object::Set(set) => set.contains(member).then_some(1.0),
-        Object::SortedSet(set) => set.score(member),
+        StoredObject::Set(set) => set.contains(member).then_some(1.0),
+        StoredObject::SortedSet(set) => set.score(member),
         _ => None,
     }
 }
 
-fn answer(call: &mut Call<'_>, operation: Operation, name: &'static str) -> Answer {
-    let query = Query::parse(call, 1, operation, name, false)?;
+fn answer(
+    call: &mut CommandCall<'_>,
+    operation: ZsetAlgebraOperation,
+    name: &'static str,
+) -> Answer {
+    let query = ZsetAlgebraQuery::parse(call, 1, operation, name, false)?;
     let scores = query.scores;
     let members = query.run(call)?;
     if scores {
@@ -347,8 +357,12 @@ fn answer(call: &mut Call<'_>, operation: Operation, name: &'static str) -> Answ
     Ok(())
 }
 
-fn store_result(call: &mut Call<'_>, operation: Operation, name: &'static str) -> Answer {
-    let query = Query::parse(call, 2, operation, name, true)?;
+fn store_result(
+    call: &mut CommandCall<'_>,
+    operation: ZsetAlgebraOperation,
+    name: &'static str,
+) -> Answer {
+    let query = ZsetAlgebraQuery::parse(call, 2, operation, name, true)?;
     let members = query.run(call)?;
     call.check_room_of(members.iter().map(|(member, _)| &member[..]))?;
     let limits = call.keys.limits();
@@ -365,7 +379,7 @@ fn store_result(call: &mut Call<'_>, operation: Operation, name: &'static str) -
     Ok(())
 }
 
-fn zintercard(call: &mut Call<'_>) -> Answer {
+fn zintercard(call: &mut CommandCall<'_>) -> Answer {
     let (inputs, mut options) = inputs(call, 1, "zintercard")?;
     let mut limit = usize::MAX;
     while let [option, rest @ ..] = options {
@@ -379,8 +393,8 @@ fn zintercard(call: &mut Call<'_>) -> Answer {
         options = rest;
     }
     let complete = inputs.iter().all(Option::is_some);
-    let query = Query {
-        operation: Operation::Inter,
+    let query = ZsetAlgebraQuery {
+        operation: ZsetAlgebraOperation::Inter,
         first: complete,
         complete,
         inputs: inputs.into_iter().flatten().collect(),

@@ -3,32 +3,32 @@
 
 use super::arguments::{count, counted_keys, timeout_ms};
 use super::list_blocking::mpop_count;
-use super::{Answer, Call, Command, Flags, Group, is};
+use super::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags, is};
 use crate::blocking::WaitLine;
 use crate::error::CommandError;
 use crate::keyspace::Class;
 use crate::object::SortedSet;
-use nearfield_tiers::Heap;
+use nearfield_tiers::AccountedHeap;
 
-const GROUP: Group = Group::SortedSet;
+const GROUP: CommandGroup = CommandGroup::SortedSet;
 const TIME: &str = "O(log N * M) for M members";
 const WAITS: Flags = Flags(Flags::BLOCKING.0 | Flags::EXCLUSIVE.0);
 
 /// The rows of the command table.
-pub const COMMANDS: &[Command] = &[
-    Command::new("zpopmin", -2, |call| pop(call, Side::Min))
+pub const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("zpopmin", -2, |call| pop(call, ZsetPopSide::Min))
         .writes()
         .fast()
         .key(1)
         .about(GROUP, "5.0.0", TIME)
         .summary("Removes the members of the lowest scores and returns them."),
-    Command::new("zpopmax", -2, |call| pop(call, Side::Max))
+    CommandDefinition::new("zpopmax", -2, |call| pop(call, ZsetPopSide::Max))
         .writes()
         .fast()
         .key(1)
         .about(GROUP, "5.0.0", TIME)
         .summary("Removes the members of the highest scores and returns them."),
-    Command::new("zmpop", -4, zmpop)
+    CommandDefinition::new("zmpop", -4, zmpop)
         .writes()
         .keys_counted(1, None)
         .about(
@@ -37,7 +37,7 @@ pub const COMMANDS: &[Command] = &[
             "O(K) + O(log N * M) for K keys and M members",
         )
         .summary("Removes members from the first sorted set that is not empty and returns them."),
-    Command::new("bzpopmin", -3, |call| blocking_pop(call, Side::Min))
+    CommandDefinition::new("bzpopmin", -3, |call| blocking_pop(call, ZsetPopSide::Min))
         .writes()
         .fast()
         .flag(WAITS)
@@ -47,7 +47,7 @@ pub const COMMANDS: &[Command] = &[
             "Removes the member of the lowest score and returns it. Waits until there is \
              one.",
         ),
-    Command::new("bzpopmax", -3, |call| blocking_pop(call, Side::Max))
+    CommandDefinition::new("bzpopmax", -3, |call| blocking_pop(call, ZsetPopSide::Max))
         .writes()
         .fast()
         .flag(WAITS)
@@ -57,7 +57,7 @@ pub const COMMANDS: &[Command] = &[
             "Removes the member of the highest score and returns it. Waits until there is \
              one.",
         ),
-    Command::new("bzmpop", -5, bzmpop)
+    CommandDefinition::new("bzmpop", -5, bzmpop)
         .writes()
         .flag(WAITS)
         .keys_counted(2, None)
@@ -74,17 +74,17 @@ pub const COMMANDS: &[Command] = &[
 
 /// The side with the lowest or the highest scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
+enum ZsetPopSide {
     Min,
     Max,
 }
 
-impl Side {
-    fn parse(argument: &[u8]) -> Result<Side, CommandError> {
+impl ZsetPopSide {
+    fn parse(argument: &[u8]) -> Result<ZsetPopSide, CommandError> {
         if is(argument, "min") {
-            Ok(Side::Min)
+            Ok(ZsetPopSide::Min)
         } else if is(argument, "max") {
-            Ok(Side::Max)
+            Ok(ZsetPopSide::Max)
         } else {
             Err(CommandError::Syntax)
         }
@@ -92,20 +92,25 @@ impl Side {
 
     fn event(self) -> &'static str {
         match self {
-            Side::Min => "zpopmin",
-            Side::Max => "zpopmax",
+            ZsetPopSide::Min => "zpopmin",
+            ZsetPopSide::Max => "zpopmax",
         }
     }
 
     /// Removes at most `count` members, and calls `visit` with each before.
-    fn pop(self, set: &mut SortedSet<Heap>, count: usize, mut visit: impl FnMut(&[u8], f64)) {
+    fn pop(
+        self,
+        set: &mut SortedSet<AccountedHeap>,
+        count: usize,
+        mut visit: impl FnMut(&[u8], f64),
+    ) {
         let len = set.len();
         let count = count.min(len);
         match self {
-            Side::Min => {
+            ZsetPopSide::Min => {
                 set.remove_ranks(0..count, visit);
             }
-            Side::Max => {
+            ZsetPopSide::Max => {
                 let ranks = len - count..len;
                 for (member, score) in set.range(ranks.clone(), true) {
                     visit(member, score);
@@ -116,28 +121,30 @@ impl Side {
     }
 }
 
-fn pop(call: &mut Call<'_>, side: Side) -> Answer {
+fn pop(call: &mut CommandCall<'_>, side: ZsetPopSide) -> Answer {
     if call.args.len() > 3 {
         return Err(CommandError::Syntax);
     }
     let key = call.args[1];
     let limit = call.args.get(2).map(|limit| count(limit)).transpose()?;
     let reply = &mut *call.reply;
-    let popped = call.keys.edit_present::<SortedSet<Heap>, _>(key, |set| {
-        let count = limit.unwrap_or(1).min(set.len());
-        match limit {
-            Some(_) => reply.pairs(count),
-            None => reply.array(2),
-        }
-        side.pop(set, count, |member, score| {
-            if limit.is_some() {
-                reply.pair();
+    let popped = call
+        .keys
+        .edit_present::<SortedSet<AccountedHeap>, _>(key, |set| {
+            let count = limit.unwrap_or(1).min(set.len());
+            match limit {
+                Some(_) => reply.pairs(count),
+                None => reply.array(2),
             }
-            reply.bulk(member);
-            reply.double(score);
-        });
-        count > 0
-    })?;
+            side.pop(set, count, |member, score| {
+                if limit.is_some() {
+                    reply.pair();
+                }
+                reply.bulk(member);
+                reply.double(score);
+            });
+            count > 0
+        })?;
     match popped {
         Some(true) => call.keys.changed(key, Class::SortedSet, side.event()),
         Some(false) => {}
@@ -149,33 +156,35 @@ fn pop(call: &mut Call<'_>, side: Side) -> Answer {
 /// Pops from the first of `keys` that is a sorted set. Returns false if none is. Replies with its
 /// key and the members with their scores, or the only one if `limit` is `None`.
 fn pop_first(
-    call: &mut Call<'_>,
+    call: &mut CommandCall<'_>,
     keys: &[&[u8]],
-    side: Side,
+    side: ZsetPopSide,
     limit: Option<usize>,
 ) -> Result<bool, CommandError> {
     for &key in keys {
         let reply = &mut *call.reply;
-        let popped = call.keys.edit_present::<SortedSet<Heap>, _>(key, |set| {
-            let count = limit.unwrap_or(1).min(set.len());
-            reply.array(if limit.is_some() { 2 } else { 3 });
-            reply.bulk(key);
-            if limit.is_some() {
-                reply.array(count);
-            }
-            side.pop(set, count, |member, score| {
+        let popped = call
+            .keys
+            .edit_present::<SortedSet<AccountedHeap>, _>(key, |set| {
+                let count = limit.unwrap_or(1).min(set.len());
+                reply.array(if limit.is_some() { 2 } else { 3 });
+                reply.bulk(key);
                 if limit.is_some() {
-                    reply.array(2);
+                    reply.array(count);
                 }
-                reply.bulk(member);
-                reply.double(score);
-            });
-            count
-        })?;
+                side.pop(set, count, |member, score| {
+                    if limit.is_some() {
+                        reply.array(2);
+                    }
+                    reply.bulk(member);
+                    reply.double(score);
+                });
+                count
+            })?;
         if let Some(count) = popped {
             call.keys.changed(key, Class::SortedSet, side.event());
             let mut digits = itoa::Buffer::new();
-            let name = if side == Side::Min {
+            let name = if side == ZsetPopSide::Min {
                 "ZPOPMIN"
             } else {
                 "ZPOPMAX"
@@ -188,7 +197,7 @@ fn pop_first(
     Ok(false)
 }
 
-fn blocking_pop(call: &mut Call<'_>, side: Side) -> Answer {
+fn blocking_pop(call: &mut CommandCall<'_>, side: ZsetPopSide) -> Answer {
     let Some((timeout, keys)) = call.rest(1).split_last() else {
         return Err(CommandError::Syntax);
     };
@@ -201,7 +210,7 @@ fn blocking_pop(call: &mut Call<'_>, side: Side) -> Answer {
     Ok(())
 }
 
-fn zmpop(call: &mut Call<'_>) -> Answer {
+fn zmpop(call: &mut CommandCall<'_>) -> Answer {
     let (keys, side, limit) = parse_mpop(call.rest(1))?;
     if !pop_first(call, keys, side, Some(limit))? {
         call.reply.null_array();
@@ -209,7 +218,7 @@ fn zmpop(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn bzmpop(call: &mut Call<'_>) -> Answer {
+fn bzmpop(call: &mut CommandCall<'_>) -> Answer {
     let (keys, side, limit) = parse_mpop(call.rest(2))?;
     let timeout = timeout_ms(call.args[1])?;
     if !pop_first(call, keys, side, Some(limit))? {
@@ -222,10 +231,10 @@ fn bzmpop(call: &mut Call<'_>) -> Answer {
 
 fn parse_mpop<'a>(
     arguments: &'a [&'a [u8]],
-) -> Result<(&'a [&'a [u8]], Side, usize), CommandError> {
+) -> Result<(&'a [&'a [u8]], ZsetPopSide, usize), CommandError> {
     let refused = CommandError::text("ERR numkeys should be greater than 0");
     let (keys, rest) = counted_keys(arguments, refused)?;
     let (side, options) = rest.split_first().ok_or(CommandError::Syntax)?;
-    let side = Side::parse(side)?;
+    let side = ZsetPopSide::parse(side)?;
     Ok((keys, side, mpop_count(options)?))
 }

@@ -1,59 +1,59 @@
 //! Commands on ranges of sorted sets: by rank, by score and by member.
 
 use super::arguments::positions;
-use super::{Answer, Call, Command, Group, integer, is};
+use super::{Answer, CommandCall, CommandDefinition, CommandGroup, integer, is};
 use crate::error::CommandError;
 use crate::keyspace::Class;
 use crate::number::parse_double;
-use crate::object::{Container, Kind, SortedSet};
-use nearfield_tiers::Heap;
+use crate::object::{Container, RedisType, SortedSet};
+use nearfield_tiers::AccountedHeap;
 use std::ops::{Bound, Range};
 
-const GROUP: Group = Group::SortedSet;
+const GROUP: CommandGroup = CommandGroup::SortedSet;
 const TIME: &str = "O(log N + M) for M members";
 
 /// The rows of the command table.
-pub const COMMANDS: &[Command] = &[
-    Command::new("zrange", -4, |call| range(call, Form::default()))
+pub const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("zrange", -4, |call| range(call, ZrangeForm::default()))
         .reads()
         .key(1)
         .about(GROUP, "1.2.0", TIME)
         .summary("Returns the members within a range of ranks, scores or members."),
-    Command::new("zrangestore", -5, zrangestore)
+    CommandDefinition::new("zrangestore", -5, zrangestore)
         .grows()
         .keys_at(1, 2, 1)
         .about(GROUP, "6.2.0", TIME)
         .summary("Stores the members within a range of ranks, scores or members."),
-    Command::new("zrevrange", -4, |call| {
-        range(call, Form::old(By::Rank, true))
+    CommandDefinition::new("zrevrange", -4, |call| {
+        range(call, ZrangeForm::old(ZrangeBoundKind::Rank, true))
     })
     .reads()
     .key(1)
     .about(GROUP, "1.2.0", TIME)
     .summary("Returns the members within a range of ranks, the highest score first."),
-    Command::new("zrangebyscore", -4, |call| {
-        range(call, Form::old(By::Score, false))
+    CommandDefinition::new("zrangebyscore", -4, |call| {
+        range(call, ZrangeForm::old(ZrangeBoundKind::Score, false))
     })
     .reads()
     .key(1)
     .about(GROUP, "1.0.5", TIME)
     .summary("Returns the members within a range of scores."),
-    Command::new("zrevrangebyscore", -4, |call| {
-        range(call, Form::old(By::Score, true))
+    CommandDefinition::new("zrevrangebyscore", -4, |call| {
+        range(call, ZrangeForm::old(ZrangeBoundKind::Score, true))
     })
     .reads()
     .key(1)
     .about(GROUP, "2.2.0", TIME)
     .summary("Returns the members within a range of scores, the highest score first."),
-    Command::new("zrangebylex", -4, |call| {
-        range(call, Form::old(By::Member, false))
+    CommandDefinition::new("zrangebylex", -4, |call| {
+        range(call, ZrangeForm::old(ZrangeBoundKind::Member, false))
     })
     .reads()
     .key(1)
     .about(GROUP, "2.8.9", TIME)
     .summary("Returns the members within a range of members, all of the same score."),
-    Command::new("zrevrangebylex", -4, |call| {
-        range(call, Form::old(By::Member, true))
+    CommandDefinition::new("zrevrangebylex", -4, |call| {
+        range(call, ZrangeForm::old(ZrangeBoundKind::Member, true))
     })
     .reads()
     .key(1)
@@ -61,34 +61,34 @@ pub const COMMANDS: &[Command] = &[
     .summary(
         "Returns the members within a range of members, all of the same score, the last one first.",
     ),
-    Command::new("zcount", 4, |call| count(call, By::Score))
+    CommandDefinition::new("zcount", 4, |call| count(call, ZrangeBoundKind::Score))
         .reads()
         .fast()
         .key(1)
         .about(GROUP, "2.0.0", "O(log N)")
         .summary("Returns how many members are within a range of scores."),
-    Command::new("zlexcount", 4, |call| count(call, By::Member))
+    CommandDefinition::new("zlexcount", 4, |call| count(call, ZrangeBoundKind::Member))
         .reads()
         .fast()
         .key(1)
         .about(GROUP, "2.8.9", "O(log N)")
         .summary("Returns how many members are within a range of members, all of the same score."),
-    Command::new("zremrangebyrank", 4, |call| {
-        remove(call, By::Rank, "zremrangebyrank")
+    CommandDefinition::new("zremrangebyrank", 4, |call| {
+        remove(call, ZrangeBoundKind::Rank, "zremrangebyrank")
     })
     .writes()
     .key(1)
     .about(GROUP, "2.0.0", TIME)
     .summary("Removes the members within a range of ranks."),
-    Command::new("zremrangebyscore", 4, |call| {
-        remove(call, By::Score, "zremrangebyscore")
+    CommandDefinition::new("zremrangebyscore", 4, |call| {
+        remove(call, ZrangeBoundKind::Score, "zremrangebyscore")
     })
     .writes()
     .key(1)
     .about(GROUP, "1.2.0", TIME)
     .summary("Removes the members within a range of scores."),
-    Command::new("zremrangebylex", 4, |call| {
-        remove(call, By::Member, "zremrangebylex")
+    CommandDefinition::new("zremrangebylex", 4, |call| {
+        remove(call, ZrangeBoundKind::Member, "zremrangebylex")
     })
     .writes()
     .key(1)
@@ -98,7 +98,7 @@ pub const COMMANDS: &[Command] = &[
 
 /// The kind of a range's bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
+enum ZrangeBoundKind {
     Rank,
     Score,
     Member,
@@ -106,17 +106,17 @@ enum By {
 
 /// The properties of a range that the command's name determines. The others are left to options.
 #[derive(Clone, Copy, Debug, Default)]
-struct Form {
-    by: Option<By>,
+struct ZrangeForm {
+    by: Option<ZrangeBoundKind>,
     reverse: Option<bool>,
     /// True if the members are stored, so that their scores are not part of the reply.
     stores: bool,
 }
 
-impl Form {
+impl ZrangeForm {
     /// Returns the form of the commands that are older than options.
-    fn old(by: By, reverse: bool) -> Form {
-        Form {
+    fn old(by: ZrangeBoundKind, reverse: bool) -> ZrangeForm {
+        ZrangeForm {
             by: Some(by),
             reverse: Some(reverse),
             stores: false,
@@ -126,7 +126,7 @@ impl Form {
 
 /// A parsed range.
 #[derive(Debug)]
-struct Query<'a> {
+struct ZrangeQuery<'a> {
     bounds: Bounds<'a>,
     reverse: bool,
     /// The number of members to skip, and the largest number that follow; negative for all.
@@ -146,11 +146,15 @@ enum Bounds<'a> {
 }
 
 impl<'a> Bounds<'a> {
-    fn parse(by: By, min: &'a [u8], max: &'a [u8]) -> Result<Bounds<'a>, CommandError> {
+    fn parse(
+        by: ZrangeBoundKind,
+        min: &'a [u8],
+        max: &'a [u8],
+    ) -> Result<Bounds<'a>, CommandError> {
         match by {
-            By::Rank => Ok(Bounds::Ranks(integer(min)?, integer(max)?)),
-            By::Score => Ok(Bounds::Scores(score_bound(min)?, score_bound(max)?)),
-            By::Member => {
+            ZrangeBoundKind::Rank => Ok(Bounds::Ranks(integer(min)?, integer(max)?)),
+            ZrangeBoundKind::Score => Ok(Bounds::Scores(score_bound(min)?, score_bound(max)?)),
+            ZrangeBoundKind::Member => {
                 let (min, max) = (member_bound(min)?, member_bound(max)?);
                 Ok(Bounds::Members(match (min, max) {
                     (MemberBound::Last, _) | (_, MemberBound::First) => None,
@@ -161,7 +165,7 @@ impl<'a> Bounds<'a> {
     }
 
     /// Returns the ranks of the members within the bounds.
-    fn ranks(&self, set: &SortedSet<Heap>, reverse: bool) -> Range<usize> {
+    fn ranks(&self, set: &SortedSet<AccountedHeap>, reverse: bool) -> Range<usize> {
         match *self {
             Bounds::Ranks(start, stop) => {
                 let range = positions(start, stop, set.len());
@@ -218,13 +222,13 @@ fn member_bound(argument: &[u8]) -> Result<MemberBound<'_>, CommandError> {
     }
 }
 
-impl<'a> Query<'a> {
+impl<'a> ZrangeQuery<'a> {
     /// Parses the bounds and the options after them.
-    fn parse(form: Form, arguments: &'a [&'a [u8]]) -> Result<Query<'a>, CommandError> {
+    fn parse(form: ZrangeForm, arguments: &'a [&'a [u8]]) -> Result<ZrangeQuery<'a>, CommandError> {
         let [first, second, ref options @ ..] = *arguments else {
             return Err(CommandError::Syntax);
         };
-        let Form {
+        let ZrangeForm {
             mut by,
             mut reverse,
             ..
@@ -243,41 +247,44 @@ impl<'a> Query<'a> {
             } else if reverse.is_none() && is(option, "rev") {
                 reverse = Some(true);
             } else if by.is_none() && is(option, "bylex") {
-                by = Some(By::Member);
+                by = Some(ZrangeBoundKind::Member);
             } else if by.is_none() && is(option, "byscore") {
-                by = Some(By::Score);
+                by = Some(ZrangeBoundKind::Score);
             } else {
                 return Err(CommandError::Syntax);
             }
         }
-        let (by, reverse) = (by.unwrap_or(By::Rank), reverse.unwrap_or(false));
+        let (by, reverse) = (
+            by.unwrap_or(ZrangeBoundKind::Rank),
+            reverse.unwrap_or(false),
+        );
         // A limit of -1 is the same as no limit: Redis cannot distinguish them either.
-        if by == By::Rank && limit.is_some_and(|(_, count)| count != -1) {
+        if by == ZrangeBoundKind::Rank && limit.is_some_and(|(_, count)| count != -1) {
             return Err(CommandError::text(
                 "ERR syntax error, LIMIT is only supported in combination with either BYSCORE \
                  or BYLEX",
             ));
         }
-        if by == By::Member && scores {
+        if by == ZrangeBoundKind::Member && scores {
             return Err(CommandError::text(
                 "ERR syntax error, WITHSCORES not supported in combination with BYLEX",
             ));
         }
-        let (min, max) = if reverse && by != By::Rank {
+        let (min, max) = if reverse && by != ZrangeBoundKind::Rank {
             (second, first)
         } else {
             (first, second)
         };
-        Ok(Query {
+        Ok(ZrangeQuery {
             bounds: Bounds::parse(by, min, max)?,
             reverse,
-            limit: limit.filter(|_| by != By::Rank),
+            limit: limit.filter(|_| by != ZrangeBoundKind::Rank),
             scores,
         })
     }
 
     /// Returns the ranks of the requested members.
-    fn ranks(&self, set: &SortedSet<Heap>) -> Range<usize> {
+    fn ranks(&self, set: &SortedSet<AccountedHeap>) -> Range<usize> {
         let ranks = self.bounds.ranks(set, self.reverse);
         let Some((offset, count)) = self.limit else {
             return ranks;
@@ -297,58 +304,62 @@ impl<'a> Query<'a> {
     }
 }
 
-fn range(call: &mut Call<'_>, form: Form) -> Answer {
-    let query = Query::parse(form, call.rest(2))?;
+fn range(call: &mut CommandCall<'_>, form: ZrangeForm) -> Answer {
+    let query = ZrangeQuery::parse(form, call.rest(2))?;
     let reply = &mut *call.reply;
-    call.keys.read::<SortedSet<Heap>, _>(call.args[1], |set| {
-        let Some(set) = set else {
-            reply.array(0);
-            return;
-        };
-        let ranks = query.ranks(set);
-        if query.scores {
-            reply.pairs(ranks.len());
-            for (member, score) in set.range(ranks, query.reverse) {
-                reply.pair();
-                reply.bulk(member);
-                reply.double(score);
+    call.keys
+        .read::<SortedSet<AccountedHeap>, _>(call.args[1], |set| {
+            let Some(set) = set else {
+                reply.array(0);
+                return;
+            };
+            let ranks = query.ranks(set);
+            if query.scores {
+                reply.pairs(ranks.len());
+                for (member, score) in set.range(ranks, query.reverse) {
+                    reply.pair();
+                    reply.bulk(member);
+                    reply.double(score);
+                }
+            } else {
+                reply.array(ranks.len());
+                for (member, _) in set.range(ranks, query.reverse) {
+                    reply.bulk(member);
+                }
             }
-        } else {
-            reply.array(ranks.len());
-            for (member, _) in set.range(ranks, query.reverse) {
-                reply.bulk(member);
-            }
-        }
-    })
+        })
 }
 
-fn zrangestore(call: &mut Call<'_>) -> Answer {
-    let form = Form {
+fn zrangestore(call: &mut CommandCall<'_>) -> Answer {
+    let form = ZrangeForm {
         stores: true,
-        ..Form::default()
+        ..ZrangeForm::default()
     };
-    let query = Query::parse(form, call.rest(3))?;
-    let bytes = call.keys.read::<SortedSet<Heap>, _>(call.args[2], |set| {
-        let part = |set: &SortedSet<Heap>| {
-            let part = query.ranks(set).len() as f64 / set.len() as f64;
-            (set.memory_bytes() as f64 * part) as usize
-        };
-        set.map_or(0, part)
-    })?;
+    let query = ZrangeQuery::parse(form, call.rest(3))?;
+    let bytes = call
+        .keys
+        .read::<SortedSet<AccountedHeap>, _>(call.args[2], |set| {
+            let part = |set: &SortedSet<AccountedHeap>| {
+                let part = query.ranks(set).len() as f64 / set.len() as f64;
+                (set.memory_bytes() as f64 * part) as usize
+            };
+            set.map_or(0, part)
+        })?;
     call.check_room(bytes)?;
     let (limits, heap) = (call.keys.limits(), call.keys.keyspace().heap.clone());
     let mut result = SortedSet::create(&heap);
-    call.keys.read::<SortedSet<Heap>, _>(call.args[2], |set| {
-        if let Some(set) = set {
-            let ranks = query.ranks(set);
-            if matches!(query.bounds, Bounds::Ranks(..)) {
-                result = SortedSet::with_room_in(heap.clone(), &limits, ranks.len(), 0);
+    call.keys
+        .read::<SortedSet<AccountedHeap>, _>(call.args[2], |set| {
+            if let Some(set) = set {
+                let ranks = query.ranks(set);
+                if matches!(query.bounds, Bounds::Ranks(..)) {
+                    result = SortedSet::with_room_in(heap.clone(), &limits, ranks.len(), 0);
+                }
+                for (member, score) in set.range(ranks, false) {
+                    result.insert(&limits, member, score);
+                }
             }
-            for (member, score) in set.range(ranks, false) {
-                result.insert(&limits, member, score);
-            }
-        }
-    })?;
+        })?;
     let count = result.len();
     store(call, call.args[1], result, "zrangestore")?;
     call.reply.count(count);
@@ -358,14 +369,14 @@ fn zrangestore(call: &mut Call<'_>) -> Answer {
 /// Replaces the value of a key by the result of a command, or deletes the key if the result is
 /// empty.
 pub fn store<T: Container>(
-    call: &mut Call<'_>,
+    call: &mut CommandCall<'_>,
     target: &[u8],
     result: T,
     event: &'static str,
 ) -> Answer {
     if !result.is_empty() {
         let class = match T::KIND {
-            Kind::SortedSet => Class::SortedSet,
+            RedisType::SortedSet => Class::SortedSet,
             _ => Class::Set,
         };
         call.keys.put_object(target, result.wrap(), None)?;
@@ -376,22 +387,26 @@ pub fn store<T: Container>(
     Ok(())
 }
 
-fn count(call: &mut Call<'_>, by: By) -> Answer {
+fn count(call: &mut CommandCall<'_>, by: ZrangeBoundKind) -> Answer {
     let bounds = Bounds::parse(by, call.args[2], call.args[3])?;
-    let count = call.keys.read::<SortedSet<Heap>, _>(call.args[1], |set| {
-        set.map_or(0, |set| bounds.ranks(set, false).len())
-    })?;
+    let count = call
+        .keys
+        .read::<SortedSet<AccountedHeap>, _>(call.args[1], |set| {
+            set.map_or(0, |set| bounds.ranks(set, false).len())
+        })?;
     call.reply.count(count);
     Ok(())
 }
 
-fn remove(call: &mut Call<'_>, by: By, event: &'static str) -> Answer {
+fn remove(call: &mut CommandCall<'_>, by: ZrangeBoundKind, event: &'static str) -> Answer {
     let key = call.args[1];
     let bounds = Bounds::parse(by, call.args[2], call.args[3])?;
-    let removed = call.keys.edit_present::<SortedSet<Heap>, _>(key, |set| {
-        let ranks = bounds.ranks(set, false);
-        set.remove_ranks(ranks, |_, _| {})
-    })?;
+    let removed = call
+        .keys
+        .edit_present::<SortedSet<AccountedHeap>, _>(key, |set| {
+            let ranks = bounds.ranks(set, false);
+            set.remove_ranks(ranks, |_, _| {})
+        })?;
     let removed = removed.unwrap_or(0);
     if removed > 0 {
         call.keys.changed(key, Class::SortedSet, event);

@@ -1,8 +1,8 @@
 //! A row of the command table.
 
-use super::call::Call;
-use super::plan::{Plan, Planned, Touch, Usual};
-use crate::catalog::{Flags, Group, KeySpec, Spec};
+use super::call::CommandCall;
+use super::plan::{CommandPlan, PlannedCommand, Touch, Usual};
+use crate::catalog::{CommandGroup, CommandKeySpec, Flags, Spec};
 use crate::error::CommandError;
 use crate::object::{PartOf, node};
 use std::ops::Deref;
@@ -13,13 +13,13 @@ pub type Answer = Result<(), CommandError>;
 
 /// The implementation of a command.
 #[derive(Clone, Copy, Debug)]
-pub enum Run {
+pub enum CommandImplementation {
     /// A function.
-    Command(fn(&mut Call<'_>) -> Answer),
+    Command(fn(&mut CommandCall<'_>) -> Answer),
     /// A plan: operations on the index, and a function that receives their outcomes.
-    Planned(Plan),
+    Planned(CommandPlan),
     /// A subcommand, named by the second argument.
-    Container(&'static [Command]),
+    Container(&'static [CommandDefinition]),
 }
 
 /// A function that returns the name of another command if the arguments turn the command into it.
@@ -27,20 +27,20 @@ pub type Turning = fn(&[&[u8]]) -> Option<&'static str>;
 
 /// A row of the command table: the description of a command, and its implementation.
 #[derive(Clone, Copy, Debug)]
-pub struct Command {
+pub struct CommandDefinition {
     /// The description of the command.
     pub spec: Spec,
     /// Its implementation.
-    pub run: Run,
+    pub run: CommandImplementation,
     /// The implementation of a container that is sent without a subcommand.
-    pub bare: Option<fn(&mut Call<'_>) -> Answer>,
+    pub bare: Option<fn(&mut CommandCall<'_>) -> Answer>,
     /// The function that finds the command into which arguments turn this one.
     pub turning: Option<Turning>,
     /// The function that returns the part of its keys' objects that it touches.
     pub part: PartOf,
 }
 
-impl Deref for Command {
+impl Deref for CommandDefinition {
     type Target = Spec;
 
     #[inline]
@@ -49,23 +49,27 @@ impl Deref for Command {
     }
 }
 
-impl Command {
+impl CommandDefinition {
     /// Creates a command without keys and flags.
-    pub const fn new(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -> Command {
-        Command {
+    pub const fn new(
+        name: &'static str,
+        arity: i32,
+        run: fn(&mut CommandCall<'_>) -> Answer,
+    ) -> CommandDefinition {
+        CommandDefinition {
             spec: Spec {
                 name,
                 arity,
                 flags: Flags(0),
-                keys: KeySpec::None,
-                group: Group::Server,
+                keys: CommandKeySpec::None,
+                group: CommandGroup::Server,
                 since: "1.0.0",
                 summary: "",
                 complexity: "O(1)",
                 deviation: "",
                 categories: &[],
             },
-            run: Run::Command(run),
+            run: CommandImplementation::Command(run),
             bare: None,
             turning: None,
             part: node::all,
@@ -77,90 +81,96 @@ impl Command {
         name: &'static str,
         arity: i32,
         touch: Touch,
-        complete: fn(&mut Planned<'_>) -> Answer,
-    ) -> Command {
-        Command {
-            run: Run::Planned(Plan {
+        complete: fn(&mut PlannedCommand<'_>) -> Answer,
+    ) -> CommandDefinition {
+        CommandDefinition {
+            run: CommandImplementation::Planned(CommandPlan {
                 touch,
                 complete,
                 usual: None,
             }),
-            ..Command::new(name, arity, |_| Ok(()))
+            ..CommandDefinition::new(name, arity, |_| Ok(()))
         }
     }
 
     /// Sets the effect of a planned command's completion in the usual case.
-    pub const fn usually(mut self, usual: Usual) -> Command {
-        if let Run::Planned(plan) = &mut self.run {
+    pub const fn usually(mut self, usual: Usual) -> CommandDefinition {
+        if let CommandImplementation::Planned(plan) = &mut self.run {
             plan.usual = Some(usual);
         }
         self
     }
 
     /// Creates a command that is only a name for its subcommands.
-    pub const fn container(name: &'static str, subcommands: &'static [Command]) -> Command {
-        const fn never(_: &mut Call<'_>) -> Answer {
+    pub const fn container(
+        name: &'static str,
+        subcommands: &'static [CommandDefinition],
+    ) -> CommandDefinition {
+        const fn never(_: &mut CommandCall<'_>) -> Answer {
             Ok(())
         }
-        Command {
-            run: Run::Container(subcommands),
-            ..Command::new(name, -2, never)
+        CommandDefinition {
+            run: CommandImplementation::Container(subcommands),
+            ..CommandDefinition::new(name, -2, never)
         }
     }
 
     /// Lets a container be sent without a subcommand, and sets its implementation for that.
-    pub const fn without_subcommand(mut self, run: fn(&mut Call<'_>) -> Answer) -> Command {
+    pub const fn without_subcommand(
+        mut self,
+        run: fn(&mut CommandCall<'_>) -> Answer,
+    ) -> CommandDefinition {
         self.spec.arity = -1;
         self.bare = Some(run);
         self
     }
 
     /// Adds flags.
-    pub const fn flag(mut self, flags: Flags) -> Command {
+    pub const fn flag(mut self, flags: Flags) -> CommandDefinition {
         self.spec.flags = Flags(self.spec.flags.0 | flags.0);
         self
     }
     /// Adds the flag for reading keys.
-    pub const fn reads(self) -> Command {
+    pub const fn reads(self) -> CommandDefinition {
         self.flag(Flags::READONLY)
     }
     /// Adds the flag for changing keys.
-    pub const fn writes(self) -> Command {
+    pub const fn writes(self) -> CommandDefinition {
         self.flag(Flags::WRITE)
     }
     /// Adds the flags for changing keys and taking memory.
-    pub const fn grows(self) -> Command {
+    pub const fn grows(self) -> CommandDefinition {
         self.flag(Flags(Flags::WRITE.0 | Flags::DENYOOM.0))
     }
     /// Adds the flags for changing keys and taking little memory.
-    pub const fn slowly_grows(self) -> Command {
+    pub const fn slowly_grows(self) -> CommandDefinition {
         self.flag(Flags(Flags::WRITE.0 | Flags::SLOWLY_GROWS.0))
     }
     /// Adds the flags for reading keys without using them.
-    pub const fn looks(self) -> Command {
+    pub const fn looks(self) -> CommandDefinition {
         self.reads().flag(Flags::LOOKS_ONLY)
     }
     /// Adds the flag for constant or logarithmic time.
-    pub const fn fast(self) -> Command {
+    pub const fn fast(self) -> CommandDefinition {
         self.flag(Flags::FAST)
     }
     /// Sets one key, the argument at `position`.
-    pub const fn key(self, position: usize) -> Command {
+    pub const fn key(self, position: usize) -> CommandDefinition {
         self.keys_at(position, position as i32, 1)
     }
     /// Sets the keys: every `step`-th argument from `first` to `last`.
-    pub const fn keys_at(mut self, first: usize, last: i32, step: usize) -> Command {
-        self.spec.keys = KeySpec::Range { first, last, step };
+    pub const fn keys_at(mut self, first: usize, last: i32, step: usize) -> CommandDefinition {
+        self.spec.keys = CommandKeySpec::Range { first, last, step };
         self
     }
     /// Sets the keys to those after the argument at `count`, which is their number.
-    pub const fn keys_counted(mut self, count: usize, target: Option<usize>) -> Command {
-        self.spec.keys = KeySpec::Counted { count, target };
+    pub const fn keys_counted(mut self, count: usize, target: Option<usize>) -> CommandDefinition {
+        self.spec.keys = CommandKeySpec::Counted { count, target };
         self
     }
     /// Sets the function that finds the keys.
-    pub const fn keys_found(mut self, find: fn(&[&[u8]]) -> Vec<usize>) -> Command {
-        self.spec.keys = KeySpec::Custom(find);
+    pub const fn keys_found(mut self, find: fn(&[&[u8]]) -> Vec<usize>) -> CommandDefinition {
+        self.spec.keys = CommandKeySpec::Custom(find);
         self
     }
     /// Sets one key, the argument at `key`, or in its place all arguments after `keyword`, which is
@@ -171,8 +181,8 @@ impl Command {
         keyword: &'static str,
         from: i32,
         find: fn(&[&[u8]]) -> Vec<usize>,
-    ) -> Command {
-        self.spec.keys = KeySpec::OneOrBehind {
+    ) -> CommandDefinition {
+        self.spec.keys = CommandKeySpec::OneOrBehind {
             key,
             keyword,
             from,
@@ -183,43 +193,43 @@ impl Command {
     /// Sets the group, the first version of Redis that has the command, and its time in O notation.
     pub const fn about(
         mut self,
-        group: Group,
+        group: CommandGroup,
         since: &'static str,
         complexity: &'static str,
-    ) -> Command {
+    ) -> CommandDefinition {
         self.spec.group = group;
         self.spec.since = since;
         self.spec.complexity = complexity;
         self
     }
     /// Sets one sentence that describes the command for people.
-    pub const fn summary(mut self, summary: &'static str) -> Command {
+    pub const fn summary(mut self, summary: &'static str) -> CommandDefinition {
         self.spec.summary = summary;
         self
     }
     /// Sets the difference from Redis, and its reason.
-    pub const fn differs(mut self, deviation: &'static str) -> Command {
+    pub const fn differs(mut self, deviation: &'static str) -> CommandDefinition {
         self.spec.deviation = deviation;
         self
     }
     /// Lets some arguments turn the command into another, of which it then needs the permissions.
-    pub const fn turns_into(mut self, other: Turning) -> Command {
+    pub const fn turns_into(mut self, other: Turning) -> CommandDefinition {
         self.turning = Some(other);
         self
     }
     /// Sets the part of its keys' objects that it touches.
-    pub const fn part(mut self, part: PartOf) -> Command {
+    pub const fn part(mut self, part: PartOf) -> CommandDefinition {
         self.part = part;
         self
     }
     /// Adds categories of access control to those derived from flags and group.
-    pub const fn categories(mut self, categories: &'static [&'static str]) -> Command {
+    pub const fn categories(mut self, categories: &'static [&'static str]) -> CommandDefinition {
         self.spec.categories = categories;
         self
     }
 
     /// Refuses the command for keys that other servers change, too.
-    pub const fn unshared(self) -> Command {
+    pub const fn unshared(self) -> CommandDefinition {
         self.flag(Flags::UNSHARED)
     }
 }

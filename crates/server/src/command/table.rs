@@ -1,19 +1,19 @@
 //! The table of all commands.
 
-use super::spec::{Command, Run};
+use super::spec::{CommandDefinition, CommandImplementation};
 use super::{
     acl, bit, client, cluster, config, connection, debug, expiry, function, generic, geo, hash,
     hash_expiry, hotkeys, hyperloglog, introspection, list, list_blocking, migrate, module,
     ordered, persistence, pubsub, scripting, server, set, set_algebra, sorted_set,
     sorted_set_algebra, sorted_set_pop, sorted_set_range, stream, string, tier, transaction,
 };
-use crate::catalog::Registry;
-use crate::config::Options;
-use crate::server::Server;
+use crate::catalog::CommandRegistry;
+use crate::config::ServerOptions;
+use crate::server::ServerCore;
 use hashbrown::HashMap;
 use std::sync::LazyLock;
 
-const FAMILIES: &[&[Command]] = &[
+const FAMILIES: &[&[CommandDefinition]] = &[
     string::COMMANDS,
     bit::COMMANDS,
     hyperloglog::COMMANDS,
@@ -50,19 +50,20 @@ const FAMILIES: &[&[Command]] = &[
     module::COMMANDS,
 ];
 
-static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> = LazyLock::new(|| {
-    let names = all().map(|command| (command.name.as_bytes(), command));
-    names.collect()
-});
+static BY_NAME: LazyLock<HashMap<&'static [u8], &'static CommandDefinition>> =
+    LazyLock::new(|| {
+        let names = all().map(|command| (command.name.as_bytes(), command));
+        names.collect()
+    });
 
 /// Returns all commands, family by family.
-pub fn all() -> impl Iterator<Item = &'static Command> {
+pub fn all() -> impl Iterator<Item = &'static CommandDefinition> {
     let families = FAMILIES.iter().chain(stream::COMMANDS);
     families.flat_map(|family| family.iter())
 }
 
 /// Finds a command by its name in any case.
-pub fn find(name: &[u8]) -> Option<&'static Command> {
+pub fn find(name: &[u8]) -> Option<&'static CommandDefinition> {
     const LONGEST: usize = 32;
     let mut lower = [0; LONGEST];
     let lower = lower.get_mut(..name.len())?;
@@ -71,41 +72,41 @@ pub fn find(name: &[u8]) -> Option<&'static Command> {
     BY_NAME.get(&*lower).copied()
 }
 
-static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
-    Registry::new(all().map(|command| {
+static REGISTRY: LazyLock<CommandRegistry> = LazyLock::new(|| {
+    CommandRegistry::new(all().map(|command| {
         let subcommands = command.subcommands().iter();
         (&command.spec, subcommands.map(|command| &command.spec))
     }))
 });
 
 /// Returns all commands, numbered.
-pub fn registry() -> &'static Registry {
+pub fn registry() -> &'static CommandRegistry {
     &REGISTRY
 }
 
 /// Returns the number of a command or subcommand.
-pub fn number_of(command: &'static Command) -> usize {
+pub fn number_of(command: &'static CommandDefinition) -> usize {
     registry().number(command).unwrap_or(0)
 }
 
-impl Server {
+impl ServerCore {
     /// Creates a server with all commands, without keys, that does not listen yet.
-    pub fn new(options: Options) -> Server {
-        Server::of_commands(registry(), options)
+    pub fn new(options: ServerOptions) -> ServerCore {
+        ServerCore::of_commands(registry(), options)
     }
 }
 
-impl Command {
+impl CommandDefinition {
     /// Returns its subcommands, if it is a container.
-    pub fn subcommands(&self) -> &'static [Command] {
+    pub fn subcommands(&self) -> &'static [CommandDefinition] {
         match self.run {
-            Run::Command(_) | Run::Planned(_) => &[],
-            Run::Container(subcommands) => subcommands,
+            CommandImplementation::Command(_) | CommandImplementation::Planned(_) => &[],
+            CommandImplementation::Container(subcommands) => subcommands,
         }
     }
 
     /// Finds a subcommand by its name in any case.
-    pub fn subcommand(&self, name: &[u8]) -> Option<&'static Command> {
+    pub fn subcommand(&self, name: &[u8]) -> Option<&'static CommandDefinition> {
         let mut subcommands = self.subcommands().iter();
         subcommands.find(|command| name.eq_ignore_ascii_case(command.name.as_bytes()))
     }

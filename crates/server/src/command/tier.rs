@@ -1,21 +1,22 @@
 //! `NEARFIELD.TIER`: commands on the tiers that hold values.
 
 use super::help::help;
-use super::{Answer, Call, Command, Flags, Group};
+use super::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags};
 use crate::error::CommandError;
-use crate::keyspace::Unmoved;
+use crate::keyspace::ValueMoveError;
 use nearfield_tiers::keep::MOVED_BYTES_MIN;
 
-const GROUP: Group = Group::Server;
+const GROUP: CommandGroup = CommandGroup::Server;
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[Command::container("nearfield.tier", SUBCOMMANDS)
-    .flag(Flags::OWN)
-    .about(GROUP, "", "Depends on the subcommand")
-    .summary("A container for commands about tiers.")];
+pub const COMMANDS: &[CommandDefinition] =
+    &[CommandDefinition::container("nearfield.tier", SUBCOMMANDS)
+        .flag(Flags::OWN)
+        .about(GROUP, "", "Depends on the subcommand")
+        .summary("A container for commands about tiers.")];
 
-const SUBCOMMANDS: &[Command] = &[
-    Command::new("move", 4, move_value)
+const SUBCOMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("move", 4, move_value)
         .looks()
         .key(2)
         .unshared()
@@ -23,7 +24,7 @@ const SUBCOMMANDS: &[Command] = &[
         .about(GROUP, "", "O(N) for a value of N bytes")
         .summary("Moves the value of a key to a tier now.")
         .differs("not in Redis: the tiers of --tier, of which 0 is the memory"),
-    Command::new("pin", 3, pin)
+    CommandDefinition::new("pin", 3, pin)
         .looks()
         .key(2)
         .unshared()
@@ -31,7 +32,7 @@ const SUBCOMMANDS: &[Command] = &[
         .about(GROUP, "", "O(N) for a value of N bytes")
         .summary("Keeps the value of a key in memory.")
         .differs("not in Redis: until NEARFIELD.TIER UNPIN or the end of the server"),
-    Command::new("unpin", 3, unpin)
+    CommandDefinition::new("unpin", 3, unpin)
         .looks()
         .key(2)
         .unshared()
@@ -39,7 +40,7 @@ const SUBCOMMANDS: &[Command] = &[
         .about(GROUP, "", "O(1)")
         .summary("Lets the value of a key move to other tiers again.")
         .differs("not in Redis"),
-    Command::new("help", 2, show_help)
+    CommandDefinition::new("help", 2, show_help)
         .flag(Flags(Flags::OWN.0 | Flags::NO_PHASE.0))
         .about(GROUP, "", "O(1)")
         .summary("Returns a text about the subcommands.")
@@ -47,7 +48,7 @@ const SUBCOMMANDS: &[Command] = &[
 ];
 
 /// Executes `NEARFIELD.TIER MOVE key tier`. Replies 1 if the value has moved, 0 if it has not.
-fn move_value(call: &mut Call<'_>) -> Answer {
+fn move_value(call: &mut CommandCall<'_>) -> Answer {
     let key = call.args[2];
     let to = usize::try_from(call.integer(3)?).map_err(|_| CommandError::NotPositive)?;
     let keys = &call.keys;
@@ -57,7 +58,9 @@ fn move_value(call: &mut Call<'_>) -> Answer {
         .move_value(keys.databases(), place, to, MOVED_BYTES_MIN);
     match moved {
         Ok(()) => call.reply.integer(1),
-        Err(Unmoved::Absent | Unmoved::There | Unmoved::Small(_)) => call.reply.integer(0),
+        Err(ValueMoveError::Absent | ValueMoveError::There | ValueMoveError::Small(_)) => {
+            call.reply.integer(0)
+        }
         Err(error) => return Err(CommandError::owned(format!("ERR {error}"))),
     }
     Ok(())
@@ -65,7 +68,7 @@ fn move_value(call: &mut Call<'_>) -> Answer {
 
 /// Executes `NEARFIELD.TIER PIN key`. Replies 1 if the value stays in memory from now on, 0 if
 /// there is no key.
-fn pin(call: &mut Call<'_>) -> Answer {
+fn pin(call: &mut CommandCall<'_>) -> Answer {
     let key = call.args[2];
     let keys = &call.keys;
     let place = (keys.database_number(), key);
@@ -77,11 +80,11 @@ fn pin(call: &mut Call<'_>) -> Answer {
         return Err(CommandError::text("ERR too many keys are pinned"));
     }
     match keyspace.move_value(keys.databases(), place, 0, 0) {
-        Ok(()) | Err(Unmoved::There) => call.reply.integer(1),
+        Ok(()) | Err(ValueMoveError::There) => call.reply.integer(1),
         Err(error) => {
             call.server.tiering.pins.unpin(place.0, key);
             match error {
-                Unmoved::Absent => call.reply.integer(0),
+                ValueMoveError::Absent => call.reply.integer(0),
                 error => return Err(CommandError::owned(format!("ERR {error}"))),
             }
         }
@@ -90,7 +93,7 @@ fn pin(call: &mut Call<'_>) -> Answer {
 }
 
 /// Executes `NEARFIELD.TIER UNPIN key`. Replies 1 if the key was pinned.
-fn unpin(call: &mut Call<'_>) -> Answer {
+fn unpin(call: &mut CommandCall<'_>) -> Answer {
     let database = call.keys.database_number();
     let was_pinned = call.server.tiering.pins.unpin(database, call.args[2]);
     call.reply.integer(was_pinned.into());
@@ -100,7 +103,7 @@ fn unpin(call: &mut Call<'_>) -> Answer {
 const NO_TIERS: CommandError =
     CommandError::text("ERR the server has no tiers; start it with --tier");
 
-fn show_help(call: &mut Call<'_>) -> Answer {
+fn show_help(call: &mut CommandCall<'_>) -> Answer {
     help(
         call,
         &[

@@ -1,13 +1,13 @@
 //! `CLIENT TRACKING` and related commands, by which the server invalidates the caches of clients.
 
-use super::{Answer, Call, integer, is};
-use crate::client::Choice;
+use super::{Answer, CommandCall, integer, is};
+use crate::client::TrackingOptions;
 use crate::error::{CommandError, shown};
 use crate::push::prefixes::PrefixTable;
 use std::sync::atomic::Ordering;
 
 /// Executes `CLIENT TRACKING`.
-pub fn switch(call: &mut Call<'_>) -> Answer {
+pub fn switch(call: &mut CommandCall<'_>) -> Answer {
     let on = if is(call.args[2], "on") {
         true
     } else if is(call.args[2], "off") {
@@ -28,8 +28,8 @@ pub fn switch(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn parse(call: &Call<'_>, mut words: &[&[u8]]) -> Result<Choice, CommandError> {
-    let mut choice = Choice::default();
+fn parse(call: &CommandCall<'_>, mut words: &[&[u8]]) -> Result<TrackingOptions, CommandError> {
+    let mut choice = TrackingOptions::default();
     while let [word, rest @ ..] = words {
         words = rest;
         if is(word, "redirect") && !rest.is_empty() {
@@ -66,7 +66,10 @@ fn parse(call: &Call<'_>, mut words: &[&[u8]]) -> Result<Choice, CommandError> {
 }
 
 /// Checks that the options fit together, and that they fit those chosen before.
-fn check(call: &Call<'_>, mut choice: Choice) -> Result<Choice, CommandError> {
+fn check(
+    call: &CommandCall<'_>,
+    mut choice: TrackingOptions,
+) -> Result<TrackingOptions, CommandError> {
     if !choice.broadcast && !choice.prefixes.is_empty() {
         return Err(CommandError::text(
             "ERR PREFIX option requires BCAST mode to be enabled",
@@ -144,7 +147,7 @@ fn check_prefixes<'o>(
 }
 
 /// Executes `CLIENT CACHING`.
-pub fn caching(call: &mut Call<'_>) -> Answer {
+pub fn caching(call: &mut CommandCall<'_>) -> Answer {
     let Some(choice) = call
         .client
         .tracking
@@ -180,7 +183,7 @@ pub fn caching(call: &mut Call<'_>) -> Answer {
 }
 
 /// Executes `CLIENT GETREDIR`.
-pub fn get_redirection(call: &mut Call<'_>) -> Answer {
+pub fn get_redirection(call: &mut CommandCall<'_>) -> Answer {
     let redirection = call.client.tracking.as_ref();
     let redirection = redirection.map_or(-1, |choice| choice.redirection as i64);
     call.reply.integer(redirection);
@@ -188,10 +191,10 @@ pub fn get_redirection(call: &mut Call<'_>) -> Answer {
 }
 
 /// Executes `CLIENT TRACKINGINFO`.
-pub fn information(call: &mut Call<'_>) -> Answer {
+pub fn information(call: &mut CommandCall<'_>) -> Answer {
     let listed = &call.client.shared.listed;
     let broken = listed.redirection_broken.load(Ordering::Relaxed);
-    let none = Choice::default();
+    let none = TrackingOptions::default();
     let (choice, on) = match &call.client.tracking {
         Some(choice) => (&**choice, true),
         None => (&none, false),

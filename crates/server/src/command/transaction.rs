@@ -1,20 +1,20 @@
 //! Commands for transactions.
 
-use super::{Answer, Call, Command, Flags, Group, lookup};
-use crate::acl::log::Context;
-use crate::client::{Client, ENTRY_BYTES, WatchedKey, WatchedKeys};
+use super::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags, lookup};
+use crate::acl::log::DenialContext;
+use crate::client::{ClientSession, ENTRY_BYTES, WatchedKey, WatchedKeys};
 use crate::error::CommandError;
-use crate::keyspace::Observer;
+use crate::keyspace::WriteObserver;
 use crate::resp::Words;
-use crate::server::Server;
+use crate::server::ServerCore;
 use crate::steps;
 use std::sync::atomic::Ordering;
 
-const GROUP: Group = Group::Transactions;
+const GROUP: CommandGroup = CommandGroup::Transactions;
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[
-    Command::new("multi", 1, multi)
+pub const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("multi", 1, multi)
         .flag(Flags::LOADING)
         .fast()
         .flag(Flags::NO_PHASE)
@@ -23,14 +23,14 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "1.2.0", "O(1)")
         .summary("Starts a transaction."),
-    Command::new("exec", 1, exec)
+    CommandDefinition::new("exec", 1, exec)
         .flag(Flags::LOADING)
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::IN_MULTI)
         .about(GROUP, "1.2.0", "That of the commands")
         .summary("Executes all commands in a transaction."),
-    Command::new("discard", 1, discard)
+    CommandDefinition::new("discard", 1, discard)
         .flag(Flags::LOADING)
         .fast()
         .flag(Flags::NO_PHASE)
@@ -39,7 +39,7 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "2.0.0", "O(N) for N watched keys")
         .summary("Discards a transaction."),
-    Command::new("watch", -2, watch)
+    CommandDefinition::new("watch", -2, watch)
         .flag(Flags::LOADING)
         .fast()
         .flag(Flags::EXCLUSIVE)
@@ -54,7 +54,7 @@ pub const COMMANDS: &[Command] = &[
              On a pool, a key that has its old value and time again counts as unchanged, and a \
              transaction that changes another key than all those watched is refused.",
         ),
-    Command::new("unwatch", 1, unwatch)
+    CommandDefinition::new("unwatch", 1, unwatch)
         .flag(Flags::LOADING)
         .fast()
         .flag(Flags::NO_PHASE)
@@ -64,7 +64,7 @@ pub const COMMANDS: &[Command] = &[
         .summary("Forgets all watched keys."),
 ];
 
-fn multi(call: &mut Call<'_>) -> Answer {
+fn multi(call: &mut CommandCall<'_>) -> Answer {
     if call.client.transaction.is_some() {
         // This mistake does not abort the transaction.
         return Err(CommandError::text("ERR MULTI calls can not be nested"));
@@ -74,7 +74,7 @@ fn multi(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn exec(call: &mut Call<'_>) -> Answer {
+fn exec(call: &mut CommandCall<'_>) -> Answer {
     let Some(transaction) = call.client.transaction.take() else {
         return Err(CommandError::text("ERR EXEC without MULTI"));
     };
@@ -126,7 +126,7 @@ fn exec(call: &mut Call<'_>) -> Answer {
 
 /// Returns true if watched keys in a pool are still as `WATCH` found them. The changes of the
 /// transaction are committed only if they stay so.
-fn are_unchanged(call: &mut Call<'_>, watched: &WatchedKeys) -> Result<bool, CommandError> {
+fn are_unchanged(call: &mut CommandCall<'_>, watched: &WatchedKeys) -> Result<bool, CommandError> {
     for ((database, key), it) in watched {
         let own = call.keys.database_number();
         call.keys.select(*database);
@@ -140,14 +140,14 @@ fn are_unchanged(call: &mut Call<'_>, watched: &WatchedKeys) -> Result<bool, Com
 }
 
 /// Executes the commands of a transaction, one after the other.
-fn execute_all(call: &mut Call<'_>, commands: &[Words]) {
+fn execute_all(call: &mut CommandCall<'_>, commands: &[Words]) {
     call.reply.array(commands.len());
     for words in commands {
         let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         match lookup(&args) {
             Ok(command) => {
                 let acl = &call.server.acl;
-                match call.client.check(acl, command, &args, Context::Multi) {
+                match call.client.check(acl, command, &args, DenialContext::Multi) {
                     Ok(()) => call.run_nested(command, &args),
                     Err(denied) => call.reply.error(&format!(
                         "NOPERM ACLs rules changed between the moment the transaction was \
@@ -163,7 +163,7 @@ fn execute_all(call: &mut Call<'_>, commands: &[Words]) {
 }
 
 /// Refuses a transaction that writes while changes could not be saved.
-fn admit_writes(call: &Call<'_>, commands: &[Words]) -> Answer {
+fn admit_writes(call: &CommandCall<'_>, commands: &[Words]) -> Answer {
     if !call.server.refuses_writes() {
         return Ok(());
     }
@@ -176,7 +176,7 @@ fn admit_writes(call: &Call<'_>, commands: &[Words]) -> Answer {
     Ok(())
 }
 
-fn discard(call: &mut Call<'_>) -> Answer {
+fn discard(call: &mut CommandCall<'_>) -> Answer {
     if call.client.transaction.take().is_none() {
         return Err(CommandError::text("ERR DISCARD without MULTI"));
     }
@@ -185,7 +185,7 @@ fn discard(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn watch(call: &mut Call<'_>) -> Answer {
+fn watch(call: &mut CommandCall<'_>) -> Answer {
     if call.client.transaction.is_some() {
         return Err(CommandError::text("ERR WATCH inside MULTI is not allowed"));
     }
@@ -208,13 +208,15 @@ fn watch(call: &mut Call<'_>) -> Answer {
         call.client.watched.insert(named, watched);
     }
     if !call.keys.is_shared() {
-        call.server.keyspace.set_observed(Observer::Watch, true);
+        call.server
+            .keyspace
+            .set_observed(WriteObserver::Watch, true);
     }
     call.reply.ok();
     Ok(())
 }
 
-fn unwatch(call: &mut Call<'_>) -> Answer {
+fn unwatch(call: &mut CommandCall<'_>) -> Answer {
     leave_watches(call.server, call.client);
     call.reply.ok();
     Ok(())
@@ -222,7 +224,11 @@ fn unwatch(call: &mut Call<'_>) -> Answer {
 
 /// Ends the transaction of a client after its EXEC was refused with `error`. Returns the error for
 /// the client.
-pub fn abort(server: &Server, client: &mut Client, error: &CommandError) -> CommandError {
+pub fn abort(
+    server: &ServerCore,
+    client: &mut ClientSession,
+    error: &CommandError,
+) -> CommandError {
     client.transaction = None;
     leave_watches(server, client);
     let error = error.to_string();
@@ -231,7 +237,7 @@ pub fn abort(server: &Server, client: &mut Client, error: &CommandError) -> Comm
 }
 
 /// Ends the watching of all keys of a client. The caller is in no phase of the keyspace.
-pub fn leave_watches(server: &Server, client: &mut Client) {
+pub fn leave_watches(server: &ServerCore, client: &mut ClientSession) {
     let watched = std::mem::take(&mut client.watched);
     client.watched_bytes = 0;
     server.watches.remove(&watched, &client.shared);
@@ -242,12 +248,12 @@ pub fn leave_watches(server: &Server, client: &mut Client) {
         && let Some(_alone) = server.keyspace.try_exclude()
         && server.watches.is_empty()
     {
-        server.keyspace.set_observed(Observer::Watch, false);
+        server.keyspace.set_observed(WriteObserver::Watch, false);
     }
 }
 
 /// Ends the watching of all keys of the client, which has the keyspace to itself. Returns the keys.
-pub fn forget_watches(call: &mut Call<'_>) -> WatchedKeys {
+pub fn forget_watches(call: &mut CommandCall<'_>) -> WatchedKeys {
     let watched = std::mem::take(&mut call.client.watched);
     call.client.watched_bytes = 0;
     call.server.watches.remove(&watched, &call.client.shared);
@@ -256,7 +262,9 @@ pub fn forget_watches(call: &mut Call<'_>) -> WatchedKeys {
         .watch_broken
         .store(false, Ordering::Relaxed);
     if call.server.watches.is_empty() {
-        call.server.keyspace.set_observed(Observer::Watch, false);
+        call.server
+            .keyspace
+            .set_observed(WriteObserver::Watch, false);
     }
     watched
 }

@@ -1,8 +1,8 @@
 //! The options for the files of a server: its directory, its log and its snapshots.
 
-use super::Settings;
-use crate::disk::{Disk, RealDisk};
-use crate::log::{Damage, Policy};
+use super::ConfigFileContents;
+use crate::disk::{PersistenceDisk, RealPersistenceDisk};
+use crate::log::{Damage, LogSyncPolicy};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ pub struct Durability {
     /// True if commands are logged. `None`: they are logged if there is a directory.
     pub log: Option<bool>,
     /// The policy by which the log is synced to the medium.
-    pub policy: Option<Policy>,
+    pub policy: Option<LogSyncPolicy>,
     /// The reaction to damage in the log.
     pub damage: Damage,
     /// The times of snapshots. `None`: Redis's defaults if there is a directory and no log.
     pub save: Option<Vec<SavePoint>>,
     /// The file system.
-    pub disk: Arc<dyn Disk>,
+    pub disk: Arc<dyn PersistenceDisk>,
 }
 
 /// A condition for a snapshot: enough seconds have passed and there were enough changes.
@@ -58,7 +58,7 @@ impl Default for Durability {
             policy: None,
             damage: Damage::default(),
             save: None,
-            disk: Arc::new(RealDisk),
+            disk: Arc::new(RealPersistenceDisk),
         }
     }
 }
@@ -75,12 +75,12 @@ impl Durability {
     }
 
     /// Returns the policy by which the log is synced to the medium.
-    pub fn policy(&self) -> Policy {
+    pub fn policy(&self) -> LogSyncPolicy {
         self.policy.unwrap_or_default()
     }
 
     /// Fills options that are not set from a configuration file.
-    pub fn complete(&mut self, settings: &Settings) {
+    pub fn complete(&mut self, settings: &ConfigFileContents) {
         if self.directory.is_none() {
             self.directory = settings.value("dir").map(PathBuf::from);
         }
@@ -88,7 +88,9 @@ impl Durability {
             self.log = settings.value("appendonly").map(|value| value == "yes");
         }
         if self.policy.is_none() {
-            self.policy = settings.value("appendfsync").and_then(Policy::from_name);
+            self.policy = settings
+                .value("appendfsync")
+                .and_then(LogSyncPolicy::from_name);
         }
         if self.save.is_none() {
             self.save = settings.value("save").map(SavePoint::parse);

@@ -44,7 +44,7 @@ pub enum FileError {
 
 /// A parameter and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setting {
+pub struct ConfigFileSetting {
     /// The name.
     pub name: String,
     /// The value.
@@ -62,11 +62,11 @@ pub struct UserLine {
 
 /// The contents of a configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct ConfigFileContents {
     /// The file.
     pub file: Option<PathBuf>,
     /// The parameters and values, in order.
-    pub values: Vec<Setting>,
+    pub values: Vec<ConfigFileSetting>,
     /// The lines about users.
     pub users: Vec<UserLine>,
 }
@@ -85,16 +85,16 @@ const REFUSED: &[(&str, &str)] = &[
     ("loadmoduleex", "there are no modules"),
 ];
 
-impl Settings {
+impl ConfigFileContents {
     /// Reads a file, and checks all values.
     ///
     /// # Errors
     /// The file or line, and the reason.
-    pub fn read(path: &Path) -> Result<Settings, FileError> {
+    pub fn read(path: &Path) -> Result<ConfigFileContents, FileError> {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let mut settings = Settings {
+        let mut settings = ConfigFileContents {
             file: Some(path.clone()),
-            ..Settings::default()
+            ..ConfigFileContents::default()
         };
         settings.read_file(&path, 0)?;
         Ok(settings)
@@ -107,7 +107,7 @@ impl Settings {
 
     /// Returns the last value given to a parameter.
     pub fn bytes(&self, name: &str) -> Option<&[u8]> {
-        let of = |setting: &&Setting| setting.name.eq_ignore_ascii_case(name);
+        let of = |setting: &&ConfigFileSetting| setting.name.eq_ignore_ascii_case(name);
         let last = self.values.iter().rev().find(of)?;
         Some(&last.value)
     }
@@ -206,7 +206,7 @@ impl Settings {
         parameter
             .accept(&value, parameter.default.as_bytes())
             .map_err(|why| format!("{name}: {why}"))?;
-        self.values.push(Setting {
+        self.values.push(ConfigFileSetting {
             name: parameter.name.to_owned(),
             value,
         });
@@ -300,7 +300,7 @@ mod tests {
             included.display()
         );
         let path = temporary("main.conf", &text);
-        let settings = Settings::read(&path).unwrap();
+        let settings = ConfigFileContents::read(&path).unwrap();
         assert_eq!(settings.value("port"), Some("7000"));
         assert_eq!(settings.value("maxmemory"), Some("1mb"));
         assert_eq!(settings.value("save"), Some("60 1 10 2"));
@@ -323,7 +323,7 @@ mod tests {
             ("dir \"x\n", "line 1: unbalanced quotes"),
         ] {
             let path = temporary("wrong.conf", text);
-            let error = Settings::read(&path).unwrap_err().to_string();
+            let error = ConfigFileContents::read(&path).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
             assert!(error.contains("wrong.conf"), "{error}");
             std::fs::remove_file(path).unwrap();
@@ -344,18 +344,18 @@ mod tests {
     #[test]
     fn passwords_are_read_and_written_byte_by_byte() {
         let path = temporary("secret.conf", "requirepass \"\\xff\\xfe\\x01 pw \"\n");
-        let settings = Settings::read(&path).unwrap();
+        let settings = ConfigFileContents::read(&path).unwrap();
         let secret = b"\xff\xfe\x01 pw ";
         assert_eq!(settings.bytes("requirepass"), Some(&secret[..]));
         assert_eq!(settings.value("requirepass"), None);
         let parameter = &PARAMETERS[find("requirepass").unwrap()];
         for secret in [&b"\xff\xfe"[..], b" a  b ", b"#", b"plain", b"\n\r\0"] {
             rewrite(&path, &[(parameter, secret.to_vec())], &[]).unwrap();
-            let again = Settings::read(&path).unwrap();
+            let again = ConfigFileContents::read(&path).unwrap();
             assert_eq!(again.bytes("requirepass"), Some(secret));
         }
         // All other values must be text, and are not converted.
-        let mut settings = Settings::default();
+        let mut settings = ConfigFileContents::default();
         let added = settings.add("dir", &b"/\xff"[..]);
         assert_eq!(added, Err("dir: argument must be UTF-8 text".to_owned()));
         std::fs::remove_file(path).unwrap();
@@ -365,7 +365,7 @@ mod tests {
     fn users_are_read_and_written_in_the_place_of_those_before() {
         let text = "user ann on >\"a b\" ~*\nhz 20\nuser default off\n";
         let path = temporary("users.conf", text);
-        let settings = Settings::read(&path).unwrap();
+        let settings = ConfigFileContents::read(&path).unwrap();
         let words: Vec<_> = settings.users.iter().map(|it| it.words.concat()).collect();
         assert_eq!(words, [&b"annon>a b~*"[..], b"defaultoff"]);
         assert!(settings.users[1].place.ends_with("users.conf, line 3"));
@@ -377,7 +377,7 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(text, "user bea on\n");
         std::fs::write(&path, "user a on\nUSER a off\n").unwrap();
-        let error = Settings::read(&path).unwrap_err().to_string();
+        let error = ConfigFileContents::read(&path).unwrap_err().to_string();
         assert!(
             error.contains("line 2: the user is described twice"),
             "{error}"
@@ -398,9 +398,12 @@ mod tests {
         }
         let text = format!("dir {}\ninclude *.part\ninclude *.none\n", folder.display());
         let path = temporary("parts.conf", &text);
-        assert_eq!(Settings::read(&path).unwrap().value("hz"), Some("30"));
+        assert_eq!(
+            ConfigFileContents::read(&path).unwrap().value("hz"),
+            Some("30")
+        );
         std::fs::write(&path, "include /nowhere/at.all\n").unwrap();
-        assert!(Settings::read(&path).is_err());
+        assert!(ConfigFileContents::read(&path).is_err());
         std::fs::remove_file(path).unwrap();
         std::fs::remove_dir_all(folder).unwrap();
     }
@@ -415,7 +418,7 @@ mod tests {
             ("databases 1000", "between 1 and"),
         ] {
             let path = temporary("refused.conf", &format!("{line}\n"));
-            let error = Settings::read(&path).unwrap_err().to_string();
+            let error = ConfigFileContents::read(&path).unwrap_err().to_string();
             assert!(error.contains("line 1: ") && error.contains(why), "{error}");
             std::fs::remove_file(path).unwrap();
         }

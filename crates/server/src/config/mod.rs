@@ -14,11 +14,13 @@ mod parameters;
 mod special;
 
 pub use durability::{Durability, SavePoint};
-pub use file::{FileError, Setting, Settings, UserLine};
+pub use file::{ConfigFileContents, ConfigFileSetting, FileError, UserLine};
 pub use hot::{BufferLimit, ClientClass, Hot};
 pub use nearfield_tiers::Specification as TierSpecification;
-pub use options::{Address, ListenPort, Options, bind_addresses, check_setting, default_threads};
-pub use parameter::{Change, Kind, Parameter, ParameterEffect, memory};
+pub use options::{
+    BindAddress, ListenPort, ServerOptions, bind_addresses, check_setting, default_threads,
+};
+pub use parameter::{Parameter, ParameterEffect, ParameterKind, ParameterMutability, memory};
 pub use special::NOT_BOUND;
 
 use crate::glob::matches_ignoring_case;
@@ -46,7 +48,7 @@ pub enum SetError {
 
 /// The values of all parameters.
 #[derive(Debug)]
-pub struct Config {
+pub struct ConfigParameters {
     values: RwLock<Vec<Vec<u8>>>,
     /// The values that code reads often.
     pub hot: Hot,
@@ -69,14 +71,14 @@ pub fn is_secret(name: &[u8]) -> bool {
     let parameter = name
         .and_then(find)
         .and_then(|number| PARAMETERS.get(number));
-    parameter.is_some_and(|it| matches!(it.kind, Kind::Secret) || it.name == "masteruser")
+    parameter.is_some_and(|it| matches!(it.kind, ParameterKind::Secret) || it.name == "masteruser")
 }
 
-impl Config {
+impl ConfigParameters {
     /// Creates the configuration that a server is started with: the values of the file, overridden
     /// by the command line.
-    pub fn new(options: &Options) -> Config {
-        let config = Config {
+    pub fn new(options: &ServerOptions) -> ConfigParameters {
+        let config = ConfigParameters {
             values: RwLock::new(PARAMETERS.iter().map(|it| it.default.into()).collect()),
             hot: Hot::default(),
             file: options.settings.file.clone(),
@@ -222,13 +224,13 @@ impl Config {
                 continue;
             };
             let is_shut = match parameter.change {
-                Change::Free => None,
-                Change::Never => Some("can't set immutable config"),
-                Change::ProtectedAlways if opens_protected => {
+                ParameterMutability::Free => None,
+                ParameterMutability::Never => Some("can't set immutable config"),
+                ParameterMutability::ProtectedAlways if opens_protected => {
                     Some("it can be set when the server is started only")
                 }
-                Change::ProtectedAlways => Some("can't set protected config"),
-                Change::Protected => {
+                ParameterMutability::ProtectedAlways => Some("can't set protected config"),
+                ParameterMutability::Protected => {
                     Some("can't set protected config").filter(|_| !opens_protected)
                 }
             };

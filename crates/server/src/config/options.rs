@@ -1,6 +1,6 @@
 //! The options that a server is started with, from its command line and its configuration file.
 
-use super::{Durability, Settings};
+use super::{ConfigFileContents, Durability};
 use crate::keyspace::Home;
 use nearfield_tiers::{ParseError, Specification, Tiers};
 use std::fmt;
@@ -41,9 +41,9 @@ impl ListenPort {
 
 /// The options that a server is started with.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ServerOptions {
     /// The addresses to listen on.
-    pub bind: Vec<Address>,
+    pub bind: Vec<BindAddress>,
     /// The port to listen on.
     pub port: ListenPort,
     /// The number of threads that serve connections.
@@ -55,7 +55,7 @@ pub struct Options {
     /// True if connections from other machines are refused while there is no password.
     pub protected: bool,
     /// The values of a configuration file, for parameters that the fields above do not set.
-    pub settings: Settings,
+    pub settings: ConfigFileContents,
     /// The options for files.
     pub persistence: Durability,
     /// The placement of the keys.
@@ -64,16 +64,16 @@ pub struct Options {
     pub tiers: Option<Arc<Tiers>>,
 }
 
-impl Default for Options {
+impl Default for ServerOptions {
     fn default() -> Self {
-        Options {
+        ServerOptions {
             bind: vec![IpAddr::from(Ipv4Addr::LOCALHOST).into()],
             port: ListenPort::At(6399),
             threads: default_threads(),
             password: None,
             acl_file: None,
             protected: true,
-            settings: Settings::default(),
+            settings: ConfigFileContents::default(),
             persistence: Durability::default(),
             home: Home::Local,
             tiers: None,
@@ -81,14 +81,14 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl ServerOptions {
     /// Returns the options of a server that is started without options on the command line: those
     /// of the file, and the defaults.
     ///
     /// # Errors
     /// An address does not parse.
-    pub fn from_settings(settings: Settings) -> Result<Options, String> {
-        let mut options = Options::default();
+    pub fn from_settings(settings: ConfigFileContents) -> Result<ServerOptions, String> {
+        let mut options = ServerOptions::default();
         if let Some(addresses) = settings.value("bind") {
             options.bind = bind_addresses(addresses)?;
         }
@@ -166,16 +166,16 @@ impl Options {
 
 /// An address to listen on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address {
+pub struct BindAddress {
     /// The address.
     pub ip: IpAddr,
     /// True if the machine need not have the address.
     pub optional: bool,
 }
 
-impl From<IpAddr> for Address {
-    fn from(ip: IpAddr) -> Address {
-        Address {
+impl From<IpAddr> for BindAddress {
+    fn from(ip: IpAddr) -> BindAddress {
+        BindAddress {
             ip,
             optional: false,
         }
@@ -183,7 +183,7 @@ impl From<IpAddr> for Address {
 }
 
 /// The form in which `bind` names an address.
-impl fmt::Display for Address {
+impl fmt::Display for BindAddress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dash = if self.optional { "-" } else { "" };
         write!(formatter, "{dash}{}", self.ip)
@@ -195,7 +195,7 @@ impl fmt::Display for Address {
 ///
 /// # Errors
 /// An address that does not parse. Names other than `localhost` are not resolved.
-pub fn bind_addresses(text: &str) -> Result<Vec<Address>, String> {
+pub fn bind_addresses(text: &str) -> Result<Vec<BindAddress>, String> {
     let address = |word: &str| {
         let (word, optional) = match word.strip_prefix('-') {
             Some(word) => (word, true),
@@ -209,7 +209,7 @@ pub fn bind_addresses(text: &str) -> Result<Vec<Address>, String> {
                 .parse()
                 .map_err(|_| format!("bind: '{word}' is not an address"))?,
         };
-        Ok(Address { ip, optional })
+        Ok(BindAddress { ip, optional })
     };
     text.split_whitespace().map(address).collect()
 }
@@ -244,7 +244,7 @@ pub fn default_threads() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Setting;
+    use crate::config::ConfigFileSetting;
 
     #[test]
     fn files_say_how_the_server_is_started() {
@@ -255,15 +255,15 @@ mod tests {
             ("requirepass", "secret"),
             ("protected-mode", "no"),
         ];
-        let values = values.map(|(name, value)| Setting {
+        let values = values.map(|(name, value)| ConfigFileSetting {
             name: name.into(),
             value: value.into(),
         });
-        let settings = Settings {
+        let settings = ConfigFileContents {
             values: values.to_vec(),
-            ..Settings::default()
+            ..ConfigFileContents::default()
         };
-        let options = Options::from_settings(settings).unwrap();
+        let options = ServerOptions::from_settings(settings).unwrap();
         assert_eq!(options.bind.len(), 2);
         let port = ListenPort::At(7000);
         assert_eq!((options.port, options.threads), (port, 3));

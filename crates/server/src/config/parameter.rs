@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// The values that a parameter may have.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum ParameterKind {
     /// `yes` or `no`.
     Bool,
     /// An integer between two bounds, both included.
@@ -28,7 +28,7 @@ pub enum Kind {
 
 /// The times at which a parameter may be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum ParameterMutability {
     /// Changes at any time.
     Free,
     /// Changes only when the server is started.
@@ -59,11 +59,11 @@ pub struct Parameter {
     /// A former name, or empty.
     pub alias: &'static str,
     /// The values that it may have.
-    pub kind: Kind,
+    pub kind: ParameterKind,
     /// Its value if none is given.
     pub default: &'static str,
     /// The times at which it may be changed.
-    pub change: Change,
+    pub change: ParameterMutability,
     /// Its effect.
     pub effect: ParameterEffect,
 }
@@ -75,7 +75,7 @@ impl Parameter {
     /// # Errors
     /// The reason for refusing the value, or all values except the default.
     pub fn accept(&self, value: &[u8], old: &[u8]) -> Result<Vec<u8>, Cow<'static, str>> {
-        if let Kind::Secret = self.kind {
+        if let ParameterKind::Secret = self.kind {
             return Ok(value.to_vec());
         }
         let text = |bytes| std::str::from_utf8(bytes).map_err(|_| "argument must be UTF-8 text");
@@ -98,22 +98,22 @@ impl Parameter {
     /// Does the same as [`accept`](Parameter::accept), for text.
     fn accept_text(&self, value: &str, old: &str) -> Result<String, Cow<'static, str>> {
         match self.kind {
-            Kind::Bool => match value.to_ascii_lowercase().as_str() {
+            ParameterKind::Bool => match value.to_ascii_lowercase().as_str() {
                 word @ ("yes" | "no") => Ok(word.to_owned()),
                 _ => Err("argument must be 'yes' or 'no'".into()),
             },
-            Kind::Integer(least, most) => {
+            ParameterKind::Integer(least, most) => {
                 let number = crate::number::parse_integer(value.as_bytes());
                 let number = number.ok_or("argument couldn't be parsed into an integer")?;
                 within(i128::from(number), i128::from(least), i128::from(most))?;
                 Ok(number.to_string())
             }
-            Kind::Memory(least, most) => {
+            ParameterKind::Memory(least, most) => {
                 let bytes = memory(value).ok_or("argument must be a memory value")?;
                 within(i128::from(bytes), i128::from(least), i128::from(most))?;
                 Ok(bytes.to_string())
             }
-            Kind::MemoryOrPercent => match (value.strip_suffix('%'), memory(value)) {
+            ParameterKind::MemoryOrPercent => match (value.strip_suffix('%'), memory(value)) {
                 (Some(percent), _) if percent.parse::<u8>().is_ok_and(|it| it <= 100) => {
                     Ok(value.to_owned())
                 }
@@ -123,7 +123,7 @@ impl Parameter {
                 }
                 _ => Err("argument must be a memory or percent value".into()),
             },
-            Kind::Enumeration(words) => {
+            ParameterKind::Enumeration(words) => {
                 let is = |word: &&&str| word.eq_ignore_ascii_case(value);
                 match words.iter().find(is) {
                     Some(word) => Ok((*word).to_owned()),
@@ -134,12 +134,12 @@ impl Parameter {
                     .into()),
                 }
             }
-            Kind::Text | Kind::Secret => Ok(value.to_owned()),
-            Kind::FileName if value.contains('/') || [".", "..", ""].contains(&value) => {
+            ParameterKind::Text | ParameterKind::Secret => Ok(value.to_owned()),
+            ParameterKind::FileName if value.contains('/') || [".", "..", ""].contains(&value) => {
                 Err(format!("{} can't be a path, just a filename", self.name).into())
             }
-            Kind::FileName => Ok(value.to_owned()),
-            Kind::Special(accept) => accept(value, old),
+            ParameterKind::FileName => Ok(value.to_owned()),
+            ParameterKind::Special(accept) => accept(value, old),
         }
     }
 }
@@ -189,13 +189,13 @@ pub fn memory(text: &str) -> Option<u64> {
 }
 
 /// Creates a parameter that may be changed at any time.
-pub const fn free(name: &'static str, kind: Kind, default: &'static str) -> Parameter {
+pub const fn free(name: &'static str, kind: ParameterKind, default: &'static str) -> Parameter {
     Parameter {
         name,
         alias: "",
         kind,
         default,
-        change: Change::Free,
+        change: ParameterMutability::Free,
         effect: ParameterEffect::Heeded,
     }
 }
@@ -208,7 +208,7 @@ impl Parameter {
     }
     /// Restricts changes to the start of the server.
     pub const fn fixed(mut self) -> Parameter {
-        self.change = Change::Never;
+        self.change = ParameterMutability::Never;
         self
     }
     /// Declares the parameter to have no effect, for this reason.
@@ -224,7 +224,7 @@ impl Parameter {
     /// Restricts changes to the start of the server unless clients are allowed to, because a client
     /// could do harm with it.
     pub const fn protected(mut self) -> Parameter {
-        self.change = Change::Protected;
+        self.change = ParameterMutability::Protected;
         self
     }
 }
@@ -232,14 +232,14 @@ impl Parameter {
 impl Parameter {
     /// Restricts changes to the start of the server, because clients could do harm with it.
     pub const fn protected_always(mut self) -> Parameter {
-        self.change = Change::ProtectedAlways;
+        self.change = ParameterMutability::ProtectedAlways;
         self
     }
 }
 
 /// Creates a parameter that is `yes` or `no`.
 pub const fn switch(name: &'static str, default: &'static str) -> Parameter {
-    free(name, Kind::Bool, default)
+    free(name, ParameterKind::Bool, default)
 }
 
 /// Creates a parameter that is an integer of at least `least` and at most `most`.
@@ -249,17 +249,17 @@ pub const fn integer(
     most: i64,
     default: &'static str,
 ) -> Parameter {
-    free(name, Kind::Integer(least, most), default)
+    free(name, ParameterKind::Integer(least, most), default)
 }
 
 /// Creates a parameter that is any text.
 pub const fn text(name: &'static str, default: &'static str) -> Parameter {
-    free(name, Kind::Text, default)
+    free(name, ParameterKind::Text, default)
 }
 
 /// Creates a parameter that is a password.
 pub const fn secret(name: &'static str) -> Parameter {
-    free(name, Kind::Secret, "")
+    free(name, ParameterKind::Secret, "")
 }
 
 /// Creates a parameter with a syntax of its own.
@@ -268,5 +268,5 @@ pub const fn special(
     accept: fn(&str, &str) -> Result<String, Cow<'static, str>>,
     default: &'static str,
 ) -> Parameter {
-    free(name, Kind::Special(accept), default)
+    free(name, ParameterKind::Special(accept), default)
 }

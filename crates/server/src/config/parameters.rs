@@ -5,7 +5,9 @@
 //! warns once that they have no effect. Parameters that clients would rely on, but which are not
 //! implemented, have only one possible value.
 
-use super::parameter::{Kind, Parameter, free, integer, secret, special as with, switch, text};
+use super::parameter::{
+    Parameter, ParameterKind, free, integer, secret, special as with, switch, text,
+};
 use super::special;
 use crate::keyspace::DATABASES;
 
@@ -41,7 +43,7 @@ pub const PARAMETERS: &[Parameter] = &[
     ),
     free(
         "client-query-buffer-limit",
-        Kind::Memory(1048576, i64::MAX as u64),
+        ParameterKind::Memory(1048576, i64::MAX as u64),
         "1073741824",
     ),
     integer("io-threads", 1, 128, "1")
@@ -51,12 +53,12 @@ pub const PARAMETERS: &[Parameter] = &[
         .fixed()
         .inert("each thread reads and writes for its own connections"),
     integer("maxclients", 1, 4294967295, "10000"),
-    free("maxmemory-clients", Kind::MemoryOrPercent, "25%"),
+    free("maxmemory-clients", ParameterKind::MemoryOrPercent, "25%"),
     integer("port", 0, 65535, "6399"),
     switch("protected-mode", "yes"),
     free(
         "proto-max-bulk-len",
-        Kind::Memory(1048576, i64::MAX as u64),
+        ParameterKind::Memory(1048576, i64::MAX as u64),
         "536870912",
     ),
     integer("tcp-backlog", 0, 2147483647, "511").fixed(),
@@ -66,7 +68,7 @@ pub const PARAMETERS: &[Parameter] = &[
     integer("metrics-port", 0, 65535, "0").fixed(),
     free(
         "tls-auth-clients",
-        Kind::Enumeration(&["no", "yes", "optional"]),
+        ParameterKind::Enumeration(&["no", "yes", "optional"]),
         "yes",
     )
     .fixed(),
@@ -82,7 +84,7 @@ pub const PARAMETERS: &[Parameter] = &[
     integer("active-defrag-cycle-min", 0, 2147483647, "1").inert(DEFRAGMENTATION),
     free(
         "active-defrag-ignore-bytes",
-        Kind::Memory(1, i64::MAX as u64),
+        ParameterKind::Memory(1, i64::MAX as u64),
         "104857600",
     )
     .inert(DEFRAGMENTATION),
@@ -98,11 +100,11 @@ pub const PARAMETERS: &[Parameter] = &[
     switch("lazyfree-lazy-user-flush", "no").inert(DELETION),
     integer("lfu-decay-time", 0, 2147483647, "1").inert(COUNTERS),
     integer("lfu-log-factor", 0, 2147483647, "10").inert(COUNTERS),
-    free("maxmemory", Kind::Memory(0, u64::MAX), "0"),
+    free("maxmemory", ParameterKind::Memory(0, u64::MAX), "0"),
     integer("maxmemory-eviction-tenacity", 0, 100, "10").inert(COUNTERS),
     free(
         "maxmemory-policy",
-        Kind::Enumeration(&[
+        ParameterKind::Enumeration(&[
             "volatile-lru",
             "volatile-lfu",
             "volatile-random",
@@ -125,7 +127,7 @@ pub const PARAMETERS: &[Parameter] = &[
     integer("hash-max-listpack-value", 0, i64::MAX, "64").once("hash-max-ziplist-value"),
     free(
         "hll-sparse-max-bytes",
-        Kind::Memory(0, i64::MAX as u64),
+        ParameterKind::Memory(0, i64::MAX as u64),
         "3000",
     ),
     integer("list-compress-depth", 0, 2147483647, "0").inert(LISTS),
@@ -135,7 +137,7 @@ pub const PARAMETERS: &[Parameter] = &[
     integer("set-max-listpack-value", 0, i64::MAX, "64"),
     free(
         "stream-node-max-bytes",
-        Kind::Memory(0, i64::MAX as u64),
+        ParameterKind::Memory(0, i64::MAX as u64),
         "4096",
     ),
     integer("stream-node-max-entries", 0, i64::MAX, "100"),
@@ -148,35 +150,35 @@ pub const PARAMETERS: &[Parameter] = &[
     switch("aof-rewrite-incremental-fsync", "yes").inert(FILES),
     switch("aof-timestamp-enabled", "no").inert(FILES),
     switch("aof-use-rdb-preamble", "yes").inert(FILES),
-    free("appenddirname", Kind::FileName, "appendonlydir").fixed(),
-    free("appendfilename", Kind::FileName, "appendonly.aof").fixed(),
+    free("appenddirname", ParameterKind::FileName, "appendonlydir").fixed(),
+    free("appendfilename", ParameterKind::FileName, "appendonly.aof").fixed(),
     free(
         "appendfsync",
-        Kind::Enumeration(&["everysec", "always", "no"]),
+        ParameterKind::Enumeration(&["everysec", "always", "no"]),
         "everysec",
     ),
     switch("appendonly", "no"),
     free(
         "auto-aof-rewrite-min-size",
-        Kind::Memory(0, i64::MAX as u64),
+        ParameterKind::Memory(0, i64::MAX as u64),
         "67108864",
     ),
     integer("auto-aof-rewrite-percentage", 0, 2147483647, "100"),
-    free("dbfilename", Kind::FileName, "dump.rdb").protected(),
+    free("dbfilename", ParameterKind::FileName, "dump.rdb").protected(),
     text("dir", "").protected_always(),
     switch("no-appendfsync-on-rewrite", "no").inert(FILES),
     switch("rdb-del-sync-files", "no").inert(FILES),
     switch("rdb-save-incremental-fsync", "yes").inert(FILES),
     free(
         "rdb-format",
-        Kind::Enumeration(&["redis", "valkey"]),
+        ParameterKind::Enumeration(&["redis", "valkey"]),
         "redis",
     ),
     switch("rdbchecksum", "yes").fixed().inert(FILES),
     switch("rdbcompression", "yes").inert(FILES),
     free(
         "sanitize-dump-payload",
-        Kind::Enumeration(&["no", "yes", "clients"]),
+        ParameterKind::Enumeration(&["no", "yes", "clients"]),
         "no",
     )
     .inert(CHECKS),
@@ -185,7 +187,7 @@ pub const PARAMETERS: &[Parameter] = &[
     // ---- Access
     free(
         "acl-pubsub-default",
-        Kind::Enumeration(&["allchannels", "resetchannels"]),
+        ParameterKind::Enumeration(&["allchannels", "resetchannels"]),
         "resetchannels",
     ),
     text("aclfile", "").fixed(),
@@ -202,7 +204,7 @@ pub const PARAMETERS: &[Parameter] = &[
     text("logfile", "").fixed(),
     free(
         "loglevel",
-        Kind::Enumeration(&["debug", "verbose", "notice", "warning"]),
+        ParameterKind::Enumeration(&["debug", "verbose", "notice", "warning"]),
         "notice",
     ),
     with("notify-keyspace-events", special::notified, ""),
@@ -234,7 +236,7 @@ pub const PARAMETERS: &[Parameter] = &[
     integer("min-replicas-to-write", 0, 2147483647, "0").once("min-slaves-to-write"),
     free(
         "repl-backlog-size",
-        Kind::Memory(1, i64::MAX as u64),
+        ParameterKind::Memory(1, i64::MAX as u64),
         "1048576",
     )
     .inert(REPLICAS),
@@ -242,7 +244,7 @@ pub const PARAMETERS: &[Parameter] = &[
     switch("repl-disable-tcp-nodelay", "no").inert(REPLICAS),
     free(
         "repl-diskless-load",
-        Kind::Enumeration(&["disabled", "on-empty-db", "swapdb"]),
+        ParameterKind::Enumeration(&["disabled", "on-empty-db", "swapdb"]),
         "disabled",
     )
     .inert(REPLICAS),
@@ -285,13 +287,13 @@ pub const PARAMETERS: &[Parameter] = &[
     switch("dynamic-hz", "yes").inert(EXPIRY),
     free(
         "enable-debug-command",
-        Kind::Enumeration(&["no", "yes", "local"]),
+        ParameterKind::Enumeration(&["no", "yes", "local"]),
         "no",
     )
     .fixed(),
     free(
         "enable-module-command",
-        Kind::Enumeration(&["no", "yes", "local"]),
+        ParameterKind::Enumeration(&["no", "yes", "local"]),
         "no",
     )
     .fixed(),
@@ -302,7 +304,7 @@ pub const PARAMETERS: &[Parameter] = &[
     integer("shutdown-timeout", 0, 2147483647, "10").inert(REPLICAS),
     free(
         "enable-protected-configs",
-        Kind::Enumeration(&["no", "yes", "local"]),
+        ParameterKind::Enumeration(&["no", "yes", "local"]),
         "no",
     )
     .fixed(),
@@ -323,13 +325,13 @@ pub const PARAMETERS: &[Parameter] = &[
     switch("extended-redis-compatibility", "no").inert(PROCESS),
     free(
         "log-format",
-        Kind::Enumeration(&["legacy", "logfmt"]),
+        ParameterKind::Enumeration(&["legacy", "logfmt"]),
         "legacy",
     )
     .inert("the flag --log-format says it"),
     free(
         "log-timestamp-format",
-        Kind::Enumeration(&["legacy", "iso8601", "milliseconds"]),
+        ParameterKind::Enumeration(&["legacy", "iso8601", "milliseconds"]),
         "legacy",
     )
     .inert("times of messages have one form"),
@@ -371,10 +373,14 @@ pub const PARAMETERS: &[Parameter] = &[
     text("rdma-bind", "").inert("there is no RDMA for clients"),
     integer("rdma-completion-vector", -1, 1024, "-1").inert("there is no RDMA for clients"),
     integer("rdma-port", 0, 65535, "0").constant("there is no RDMA for clients"),
-    free("rdma-rx-size", Kind::Memory(65536, 16777216), "1048576")
-        .inert("there is no RDMA for clients"),
+    free(
+        "rdma-rx-size",
+        ParameterKind::Memory(65536, 16777216),
+        "1048576",
+    )
+    .inert("there is no RDMA for clients"),
     // ---- Of TLS
-    free("tls-auth-clients-user", Kind::Text, "off")
+    free("tls-auth-clients-user", ParameterKind::Text, "off")
         .constant("users are not found by certificates"),
     integer("tls-auto-reload-interval", 0, 2147483647, "0")
         .constant("SIGHUP has certificates read again"),
@@ -401,7 +407,7 @@ pub const PARAMETERS: &[Parameter] = &[
     integer("commandlog-request-larger-than", -1, i64::MAX, "1048576").inert(CLIENTS_LOG),
     free(
         "rdb-version-check",
-        Kind::Enumeration(&["strict", "relaxed"]),
+        ParameterKind::Enumeration(&["strict", "relaxed"]),
         "strict",
     )
     .inert("files of all versions that are understood are read"),
@@ -412,14 +418,14 @@ pub const PARAMETERS: &[Parameter] = &[
     switch("import-mode", "no").constant(REPLICAS),
     free(
         "propagation-error-behavior",
-        Kind::Enumeration(&["ignore", "panic", "panic-on-replicas"]),
+        ParameterKind::Enumeration(&["ignore", "panic", "panic-on-replicas"]),
         "ignore",
     )
     .inert(REPLICAS),
     switch("repl-mptcp", "no").inert(REPLICAS),
     free(
         "replica-full-sync-buffer-limit",
-        Kind::Memory(0, i64::MAX as u64),
+        ParameterKind::Memory(0, i64::MAX as u64),
         "0",
     )
     .inert(REPLICAS),
@@ -437,7 +443,7 @@ pub const PARAMETERS: &[Parameter] = &[
     integer("cluster-databases", 1, 2147483647, "1").inert(CLUSTERS),
     free(
         "cluster-link-sendbuf-limit",
-        Kind::Memory(0, i64::MAX as u64),
+        ParameterKind::Memory(0, i64::MAX as u64),
         "0",
     )
     .inert(CLUSTERS),
@@ -447,7 +453,7 @@ pub const PARAMETERS: &[Parameter] = &[
         .fixed(),
     free(
         "cluster-preferred-endpoint-type",
-        Kind::Enumeration(&["ip", "hostname", "unknown-endpoint"]),
+        ParameterKind::Enumeration(&["ip", "hostname", "unknown-endpoint"]),
         "ip",
     )
     .inert(CLUSTERS),
@@ -455,7 +461,7 @@ pub const PARAMETERS: &[Parameter] = &[
     switch("cluster-slot-stats-enabled", "no").inert(CLUSTERS),
     free(
         "slot-migration-max-failover-repl-bytes",
-        Kind::Memory(0, i64::MAX as u64),
+        ParameterKind::Memory(0, i64::MAX as u64),
         "0",
     )
     .inert(CLUSTERS),
@@ -488,7 +494,7 @@ pub const PARAMETERS: &[Parameter] = &[
     integer("max-rand-count", 0, i64::MAX, "4611686018427387903").inert("replies are bounded"),
     integer("max-snapshot-slip", 0, i64::MAX, "400").inert(SCRATCH),
     integer("maxclients-reserved", 0, 100, "0").constant("no connections are set aside"),
-    free("maxstorage", Kind::Memory(0, i64::MAX as u64), "0").constant(STORAGE),
+    free("maxstorage", ParameterKind::Memory(0, i64::MAX as u64), "0").constant(STORAGE),
     integer("min-clients-per-thread", 0, 400, "20").inert("connections are shared out evenly"),
     switch("multi-master-no-forward", "no").inert(REPLICAS),
     switch("multithread-load-enabled", "no").inert(LOADING),
@@ -497,7 +503,7 @@ pub const PARAMETERS: &[Parameter] = &[
     integer("rdb-key-save-delay", -2147483648, 2147483647, "0").inert(SCRATCH),
     free(
         "repl-backlog-disk-reserve",
-        Kind::Memory(0, i64::MAX as u64),
+        ParameterKind::Memory(0, i64::MAX as u64),
         "0",
     )
     .inert(REPLICAS),

@@ -18,16 +18,16 @@ const REST: Duration = Duration::from_secs(10);
 
 /// The division of work between the threads of a server.
 #[derive(Debug)]
-pub struct Balance {
+pub struct ThreadBalance {
     /// Number of threads that serve connections, from thread 0 on; the others are rested.
     active: AtomicUsize,
-    spent: Box<[Spent]>,
+    spent: Box<[ThreadTimes]>,
     last: Mutex<Option<Look>>,
 }
 
 /// The times that a thread has spent since it began, in nanoseconds.
 #[derive(Debug, Default)]
-struct Spent {
+struct ThreadTimes {
     running: AtomicU64,
     /// Time for which it could have run but had no core.
     delayed: AtomicU64,
@@ -46,7 +46,7 @@ struct Look {
 
 /// The load of the active threads in an interval, in cores.
 #[derive(Clone, Copy, Debug)]
-struct Fared {
+struct ActiveThreadLoad {
     /// Cores on which the active threads ran, all together.
     running: f64,
     /// The part of a core that the busiest thread used.
@@ -58,7 +58,7 @@ struct Fared {
 }
 
 /// Returns the number of active threads, of `threads` in all, for the next interval.
-fn decide(active: usize, threads: usize, fared: Fared, may_grow: bool) -> usize {
+fn decide(active: usize, threads: usize, fared: ActiveThreadLoad, may_grow: bool) -> usize {
     /// The part of a core that one thread can use in the long term.
     const FULL: f64 = 0.85;
     let fits_fewer = fared.running < FULL * active.saturating_sub(1) as f64;
@@ -72,13 +72,13 @@ fn decide(active: usize, threads: usize, fared: Fared, may_grow: bool) -> usize 
     active
 }
 
-impl Balance {
+impl ThreadBalance {
     /// Creates a balance in which all of `threads` threads serve.
-    pub fn new(threads: usize) -> Balance {
+    pub fn new(threads: usize) -> ThreadBalance {
         let threads = threads.max(1);
-        Balance {
+        ThreadBalance {
             active: AtomicUsize::new(threads),
-            spent: (0..threads).map(|_| Spent::default()).collect(),
+            spent: (0..threads).map(|_| ThreadTimes::default()).collect(),
             last: Mutex::new(None),
         }
     }
@@ -114,7 +114,7 @@ impl Balance {
         let Some(idle) = idle_cores_time() else {
             return;
         };
-        let spent = |spent: &Spent| {
+        let spent = |spent: &ThreadTimes| {
             let time = |of: &AtomicU64| of.load(Ordering::Relaxed);
             (time(&spent.running), time(&spent.delayed))
         };
@@ -145,11 +145,11 @@ impl Balance {
 
 impl Look {
     /// Returns the load of the first `active` threads since an earlier measurement.
-    fn since(&self, before: &Look, active: usize) -> Fared {
+    fn since(&self, before: &Look, active: usize) -> ActiveThreadLoad {
         let wall = (self.at - before.at).as_nanos().max(1) as f64;
         let part = |now: u64, then: u64| now.saturating_sub(then) as f64 / wall;
         let threads = self.spent.iter().zip(&before.spent).take(active);
-        let mut fared = Fared {
+        let mut fared = ActiveThreadLoad {
             running: 0.0,
             busiest: 0.0,
             delayed: 0.0,
@@ -192,8 +192,8 @@ fn idle_cores_time() -> Option<Duration> {
 mod tests {
     use super::*;
 
-    fn fared(running: f64, busiest: f64, delayed: f64, idle: f64) -> Fared {
-        Fared {
+    fn fared(running: f64, busiest: f64, delayed: f64, idle: f64) -> ActiveThreadLoad {
+        ActiveThreadLoad {
             running,
             busiest,
             delayed,

@@ -1,6 +1,6 @@
 //! All clients, and the mailboxes of the threads that serve them.
 
-use super::mailbox::{Mailbox, Message};
+use super::mailbox::{IoThreadMessage, Mailbox};
 use crate::client::{ClientShare, ClientShared};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 /// The clients by their numbers, and the mailboxes of their threads.
 #[derive(Debug, Default)]
-pub struct Clients {
+pub struct ClientRegistry {
     by_id: Mutex<BTreeMap<u64, Arc<ClientShared>>>,
     /// The number of the newest client.
     last: AtomicU64,
@@ -18,7 +18,7 @@ pub struct Clients {
     pub share: Arc<ClientShare>,
 }
 
-impl Clients {
+impl ClientRegistry {
     /// Returns a number for a client, which no other has had.
     pub fn next_id(&self) -> u64 {
         self.last.fetch_add(1, Ordering::Relaxed) + 1
@@ -50,7 +50,7 @@ impl Clients {
     }
 
     /// Sends a message to the thread of a client.
-    pub fn send(&self, client: &ClientShared, message: Message) {
+    pub fn send(&self, client: &ClientShared, message: IoThreadMessage) {
         if let Some(mailbox) = self.mailbox_of(client) {
             mailbox.send(message);
         }
@@ -64,9 +64,9 @@ impl Clients {
             return;
         }
         if self.share.note_delivered(client, bytes.len()) {
-            self.send(client, Message::Deliver { client: id, bytes });
+            self.send(client, IoThreadMessage::Deliver { client: id, bytes });
         } else if self.share.doom_overfilled(client) {
-            self.send(client, Message::Close { client: id });
+            self.send(client, IoThreadMessage::Close { client: id });
         }
     }
 
@@ -76,7 +76,7 @@ impl Clients {
         let doomed = self.share.doom_largest(self.by_id.lock().values());
         for client in &doomed {
             let id = client.id;
-            self.send(client, Message::Close { client: id });
+            self.send(client, IoThreadMessage::Close { client: id });
         }
         doomed
     }

@@ -1,6 +1,6 @@
 //! Listening sockets and their addresses.
 
-use crate::config::Address;
+use crate::config::BindAddress;
 use mio::net::TcpListener;
 use parking_lot::Mutex;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -13,7 +13,7 @@ const NO_FAMILY: i32 = 97;
 
 /// Listening sockets.
 #[derive(Debug, Default)]
-pub struct Sockets {
+pub struct ListenerSockets {
     /// Sockets for plain TCP.
     pub plain: Vec<TcpListener>,
     /// Sockets for TLS.
@@ -22,7 +22,7 @@ pub struct Sockets {
 
 /// A socket that a thread waits for, and the data that is needed to open it again.
 #[derive(Debug)]
-struct Known {
+struct OpenListenerSocket {
     socket: Socket,
     address: SocketAddr,
     tls: bool,
@@ -31,27 +31,27 @@ struct Known {
 /// The TCP addresses on which the server listens. They can change while a thread waits on the
 /// listeners: it shares the sockets with this.
 #[derive(Debug, Default)]
-pub struct Listening {
-    state: Mutex<State>,
+pub struct TcpListenAddresses {
+    state: Mutex<TcpListenState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    known: Vec<Known>,
+struct TcpListenState {
+    known: Vec<OpenListenerSocket>,
     /// The port for plain TCP, even if there is no address.
     port: u16,
 }
 
-impl Listening {
+impl TcpListenAddresses {
     /// Notes that a thread has these listeners.
     ///
     /// # Errors
     /// The system does not duplicate a descriptor.
-    pub fn note(&self, sockets: &Sockets) -> io::Result<()> {
+    pub fn note(&self, sockets: &ListenerSockets) -> io::Result<()> {
         let known = known(sockets)?;
         let plain = known.iter().find(|it| !it.tls);
         let port = plain.map_or(0, |it| it.address.port());
-        *self.state.lock() = State { known, port };
+        *self.state.lock() = TcpListenState { known, port };
         Ok(())
     }
 
@@ -68,10 +68,10 @@ impl Listening {
     /// The system's error, and listeners at the previous addresses.
     pub fn change(
         &self,
-        addresses: &[Address],
+        addresses: &[BindAddress],
         [plain, tls]: [u16; 2],
         backlog: i32,
-    ) -> Result<Sockets, (io::Error, Sockets)> {
+    ) -> Result<ListenerSockets, (io::Error, ListenerSockets)> {
         let mut state = self.state.lock();
         // Neither an address nor the wildcard address can be bound while a socket listens on it.
         for it in &state.known {
@@ -85,7 +85,7 @@ impl Listening {
         let opened = open(at(plain), at(tls), backlog).and_then(|it| Ok((known(&it)?, it)));
         let error = match opened {
             Ok((known, sockets)) => {
-                *state = State { known, port: plain };
+                *state = TcpListenState { known, port: plain };
                 return Ok(sockets);
             }
             Err(error) => error,
@@ -102,19 +102,19 @@ impl Listening {
             }
             Err(lost) => {
                 tracing::error!("cannot listen where it was listened before: {lost}");
-                Err((error, Sockets::default()))
+                Err((error, ListenerSockets::default()))
             }
         }
     }
 }
 
-fn known(sockets: &Sockets) -> io::Result<Vec<Known>> {
+fn known(sockets: &ListenerSockets) -> io::Result<Vec<OpenListenerSocket>> {
     let all = [(&sockets.plain, false), (&sockets.tls, true)];
     let all = all
         .iter()
         .flat_map(|(listeners, tls)| listeners.iter().map(move |listener| (listener, *tls)));
     let known = |(listener, tls): (&TcpListener, bool)| {
-        Ok(Known {
+        Ok(OpenListenerSocket {
             socket: Socket::from(listener.as_fd().try_clone_to_owned()?),
             address: listener.local_addr()?,
             tls,
@@ -127,8 +127,8 @@ fn open(
     plain: impl Iterator<Item = (SocketAddr, bool)>,
     tls: impl Iterator<Item = (SocketAddr, bool)>,
     backlog: i32,
-) -> io::Result<Sockets> {
-    let mut sockets = Sockets::default();
+) -> io::Result<ListenerSockets> {
+    let mut sockets = ListenerSockets::default();
     for (address, optional) in plain {
         sockets
             .plain

@@ -1,6 +1,6 @@
 //! Messages between threads.
 
-use crate::keyspace::cold::Held;
+use crate::keyspace::cold::ColdPlaceGuard;
 use crate::steps;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A task for a thread.
 #[derive(Debug)]
-pub enum Message {
+pub enum IoThreadMessage {
     /// The order to serve a connection that has been accepted.
     Serve(super::Transport),
     /// The order to listen on these sockets in place of the previous TCP listeners.
-    Listen(super::listen::Sockets),
+    Listen(super::listen::ListenerSockets),
     /// The order to serve a connection that another thread has served before.
-    Adopt(Box<super::Connection>),
+    Adopt(Box<super::RespConnection>),
     /// The order to send bytes to a client.
     Deliver {
         /// The client's number.
@@ -43,7 +43,7 @@ pub enum Message {
         /// The client's number.
         client: u64,
         /// Handles that hold the values until the commands are executed.
-        held: Vec<Held>,
+        held: Vec<ColdPlaceGuard>,
     },
     /// The order to close a client's connection.
     Close {
@@ -52,16 +52,18 @@ pub enum Message {
     },
 }
 
-impl Message {
+impl IoThreadMessage {
     /// Returns the number of the client that it concerns, if that client was served before.
     pub fn client(&self) -> Option<u64> {
         match self {
-            Message::Serve(_) | Message::Adopt(_) | Message::Listen(_) => None,
-            Message::Deliver { client, .. }
-            | Message::Resume { client, .. }
-            | Message::GoOn { client }
-            | Message::Fetched { client, .. }
-            | Message::Close { client } => Some(*client),
+            IoThreadMessage::Serve(_) | IoThreadMessage::Adopt(_) | IoThreadMessage::Listen(_) => {
+                None
+            }
+            IoThreadMessage::Deliver { client, .. }
+            | IoThreadMessage::Resume { client, .. }
+            | IoThreadMessage::GoOn { client }
+            | IoThreadMessage::Fetched { client, .. }
+            | IoThreadMessage::Close { client } => Some(*client),
         }
     }
 }
@@ -69,11 +71,11 @@ impl Message {
 /// The queue in which a thread receives messages. Clones are the same mailbox.
 #[derive(Clone, Debug)]
 pub struct Mailbox {
-    shared: Arc<Shared>,
+    shared: Arc<SharedMailbox>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedMailbox {
     messages: Mutex<LeftMessages>,
     /// True from the first message until the thread empties the box, so that it is woken once.
     woken: AtomicBool,
@@ -84,7 +86,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct LeftMessages {
     /// The messages; `None` where one was taken before the others.
-    all: Vec<Option<Message>>,
+    all: Vec<Option<IoThreadMessage>>,
     /// Indices of the messages with bytes for each client, among the first `looked_at` messages.
     /// They are found only when the messages of one client are requested.
     places: HashMap<u64, Vec<usize>>,
@@ -94,11 +96,11 @@ struct LeftMessages {
 impl LeftMessages {
     /// Takes the messages with bytes for a client. Visits each message only once, however often it
     /// is called.
-    fn take_delivered(&mut self, id: u64) -> Vec<Message> {
+    fn take_delivered(&mut self, id: u64) -> Vec<IoThreadMessage> {
         let new = self.all.iter().enumerate().skip(self.looked_at);
         steps::count(self.all.len() - self.looked_at);
         for (place, message) in new {
-            if let Some(Message::Deliver { client, .. }) = message {
+            if let Some(IoThreadMessage::Deliver { client, .. }) = message {
                 self.places.entry(*client).or_default().push(place);
             }
         }
@@ -113,7 +115,7 @@ impl Mailbox {
     /// Creates an empty mailbox. Its owner is woken by `waker`.
     pub fn new(waker: mio::Waker) -> Mailbox {
         Mailbox {
-            shared: Arc::new(Shared {
+            shared: Arc::new(SharedMailbox {
                 messages: Mutex::default(),
                 woken: AtomicBool::new(false),
                 waker,
@@ -122,7 +124,7 @@ impl Mailbox {
     }
 
     /// Leaves a message and wakes the thread.
-    pub fn send(&self, message: Message) {
+    pub fn send(&self, message: IoThreadMessage) {
         self.shared.messages.lock().all.push(Some(message));
         self.wake();
     }
@@ -137,12 +139,12 @@ impl Mailbox {
     }
 
     /// Takes the messages with bytes for a client, and leaves the rest.
-    pub fn take_delivered(&self, id: u64) -> Vec<Message> {
+    pub fn take_delivered(&self, id: u64) -> Vec<IoThreadMessage> {
         self.shared.messages.lock().take_delivered(id)
     }
 
     /// Takes all messages.
-    pub fn empty(&self) -> Vec<Message> {
+    pub fn empty(&self) -> Vec<IoThreadMessage> {
         self.shared.woken.store(false, Ordering::Release);
         let left = std::mem::take(&mut *self.shared.messages.lock());
         left.all.into_iter().flatten().collect()
@@ -157,7 +159,7 @@ mod tests {
     fn each_message_is_looked_at_once() {
         let mut left = LeftMessages::default();
         let deliver = |client: u64, text: &str| {
-            Some(Message::Deliver {
+            Some(IoThreadMessage::Deliver {
                 client,
                 bytes: text.as_bytes().into(),
             })
@@ -165,7 +167,7 @@ mod tests {
         let taken = steps::taken_by(|| {
             for number in 0..1000 {
                 left.all.push(deliver(1, "others"));
-                left.all.push(Some(Message::Close { client: 2 }));
+                left.all.push(Some(IoThreadMessage::Close { client: 2 }));
                 left.all.push(deliver(2, &number.to_string()));
                 let own = left.take_delivered(2);
                 let own: Vec<String> = own.iter().map(|it| format!("{it:?}")).collect();

@@ -8,26 +8,26 @@ mod send_queue;
 pub mod tls;
 mod transport;
 
-pub use clients::Clients;
-pub use mailbox::{Mailbox, Message};
+pub use clients::ClientRegistry;
+pub use mailbox::{IoThreadMessage, Mailbox};
 pub use transport::Transport;
 
-use crate::client::{Client, ClientShare, ClientShared};
+use crate::client::{ClientSession, ClientShare, ClientShared};
 use crate::observe::Statistics;
-use crate::resp::{Parser, Protocol, Reply};
-use nearfield_tiers::Place;
+use crate::resp::{Parser, Protocol, RespReply};
+use nearfield_tiers::ColdPlace;
 use send_queue::SendQueue;
 use std::io::{ErrorKind, Read, Write};
 use std::sync::atomic::Ordering;
 
 /// A client's connection.
 #[derive(Debug)]
-pub struct Connection {
+pub struct RespConnection {
     stream: Transport,
     /// The client.
-    pub client: Client,
+    pub client: ClientSession,
     /// Replies that are sent after the queue.
-    pub reply: Reply,
+    pub reply: RespReply,
     /// Replies that wait until the socket takes them.
     waiting_to_be_sent: SendQueue,
     /// The parser of requests.
@@ -42,7 +42,7 @@ pub struct Connection {
     pub fetched_bytes: usize,
     /// The values that it waits for, and the time at which it gives up, by
     /// [`steady_ms`](crate::clock::steady_ms).
-    pub fetching: Option<(u64, Vec<Place>)>,
+    pub fetching: Option<(u64, Vec<ColdPlace>)>,
     /// True if the client sends nothing after the requests that wait.
     pub ends_after_fetch: bool,
     /// True if there may be more to read, which is postponed until the client's wait ends.
@@ -65,7 +65,7 @@ pub struct Connection {
 
 /// The outcome of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
+pub enum SocketReadOutcome {
     /// The number of bytes; there may be more at once if the buffer is full.
     Bytes(usize),
     /// Nothing for now.
@@ -74,13 +74,13 @@ pub enum Received {
     End,
 }
 
-impl Connection {
+impl RespConnection {
     /// Creates a connection of a client that has just been accepted.
-    pub fn new(stream: Transport, client: Client) -> Connection {
-        Connection {
+    pub fn new(stream: Transport, client: ClientSession) -> RespConnection {
+        RespConnection {
             stream,
             client,
-            reply: Reply::new(Protocol::Resp2),
+            reply: RespReply::new(Protocol::Resp2),
             waiting_to_be_sent: SendQueue::default(),
             parser: Parser::new(),
             input: Vec::new(),
@@ -105,14 +105,16 @@ impl Connection {
     }
 
     /// Reads once into `buffer`.
-    pub fn receive(&mut self, buffer: &mut [u8]) -> Received {
+    pub fn receive(&mut self, buffer: &mut [u8]) -> SocketReadOutcome {
         loop {
             match self.stream.read(buffer) {
-                Ok(0) => return Received::End,
-                Ok(count) => return Received::Bytes(count),
+                Ok(0) => return SocketReadOutcome::End,
+                Ok(count) => return SocketReadOutcome::Bytes(count),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Received::Nothing,
-                Err(_) => return Received::End,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return SocketReadOutcome::Nothing;
+                }
+                Err(_) => return SocketReadOutcome::End,
             }
         }
     }
@@ -215,7 +217,7 @@ impl Connection {
 
     /// Returns the bytes that it holds: input, output, and the state of its client.
     pub fn held_bytes(&self) -> usize {
-        size_of::<Connection>()
+        size_of::<RespConnection>()
             + size_of::<ClientShared>()
             + self.parser.capacity_bytes()
             + self.client.remembered_bytes()

@@ -21,7 +21,7 @@ pub enum AuthClients {
 
 /// The files that TLS needs.
 #[derive(Clone, Debug)]
-pub struct Files {
+pub struct TlsFiles {
     /// The server's certificate and its chain, in PEM.
     pub certificates: PathBuf,
     /// Its key, in PEM.
@@ -53,7 +53,7 @@ pub enum TlsError {
 /// The TLS configuration with which new connections begin.
 #[derive(Debug)]
 pub struct Tls {
-    files: Files,
+    files: TlsFiles,
     clients: AuthClients,
     config: RwLock<Arc<ServerConfig>>,
 }
@@ -63,7 +63,7 @@ impl Tls {
     ///
     /// # Errors
     /// See [`TlsError`].
-    pub fn new(files: Files, clients: AuthClients) -> Result<Tls, TlsError> {
+    pub fn new(files: TlsFiles, clients: AuthClients) -> Result<Tls, TlsError> {
         let config = RwLock::new(read(&files, clients)?);
         Ok(Tls {
             files,
@@ -90,7 +90,7 @@ impl Tls {
     }
 }
 
-fn read(files: &Files, clients: AuthClients) -> Result<Arc<ServerConfig>, TlsError> {
+fn read(files: &TlsFiles, clients: AuthClients) -> Result<Arc<ServerConfig>, TlsError> {
     let chain = read_certificates(&files.certificates)?;
     let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| TlsError::File {
         path: files.key.clone(),

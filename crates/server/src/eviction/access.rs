@@ -41,12 +41,12 @@ const DATABASE_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The statistics of the use of keys.
 #[derive(Debug)]
-pub struct Access {
+pub struct KeyUseStatistics {
     hasher: foldhash::fast::FixedState,
     started: Instant,
     /// The time that uses are recorded with, in ticks since the start.
     tick: AtomicU32,
-    tables: RwLock<Tables>,
+    tables: RwLock<KeyUseTables>,
     bytes: AtomicUsize,
     /// The heat of keys, for tiers.
     pub warmth: Warmth,
@@ -55,12 +55,12 @@ pub struct Access {
 }
 
 #[derive(Debug)]
-struct Tables {
+struct KeyUseTables {
     clocks: Box<[AtomicU32]>,
     sketch: Option<FrequencySketch>,
 }
 
-impl Tables {
+impl KeyUseTables {
     fn bytes(&self) -> usize {
         let sketch = self.sketch.as_ref().map_or(0, FrequencySketch::bytes);
         size_of_val(&*self.clocks) + sketch
@@ -69,22 +69,22 @@ impl Tables {
 
 /// The tables, locked to record several uses at one time.
 #[derive(Debug)]
-pub struct Noting<'a> {
+pub struct KeyUseRecorder<'a> {
     hasher: &'a foldhash::fast::FixedState,
-    tables: RwLockReadGuard<'a, Tables>,
+    tables: RwLockReadGuard<'a, KeyUseTables>,
     warmth: &'a Warmth,
     tick: u32,
 }
 
-impl Access {
+impl KeyUseStatistics {
     /// Creates tables for a server with a limit of `limit_bytes`; 0 is no limit.
-    pub fn new(limit_bytes: u64, counts: bool) -> Access {
-        let access = Access {
+    pub fn new(limit_bytes: u64, counts: bool) -> KeyUseStatistics {
+        let access = KeyUseStatistics {
             hasher: foldhash::fast::FixedState::with_seed(0x6e65_6172),
             started: Instant::now(),
             // The first tick is 1, because 0 marks a clock that was never set.
             tick: AtomicU32::new(1),
-            tables: RwLock::new(Tables {
+            tables: RwLock::new(KeyUseTables {
                 clocks: Box::default(),
                 sketch: None,
             }),
@@ -132,8 +132,8 @@ impl Access {
 
     /// Locks the tables.
     #[inline]
-    pub fn noting(&self) -> Noting<'_> {
-        Noting {
+    pub fn noting(&self) -> KeyUseRecorder<'_> {
+        KeyUseRecorder {
             hasher: &self.hasher,
             tables: self.tables.read(),
             warmth: &self.warmth,
@@ -153,7 +153,7 @@ fn hash(hasher: &foldhash::fast::FixedState, database: usize, key: &[u8]) -> u64
     hasher.hash_one(key) ^ (database as u64).wrapping_mul(DATABASE_FACTOR)
 }
 
-impl Noting<'_> {
+impl KeyUseRecorder<'_> {
     #[inline]
     fn hash(&self, database: usize, key: &[u8]) -> u64 {
         hash(self.hasher, database, key)

@@ -23,11 +23,11 @@
 //! eviction chooses among more keys than it samples. A key in the pool is scored again before it is
 //! evicted, because it may have been used since.
 
-use super::Policy;
-use super::access::{Access, Noting};
+use super::MaxmemoryPolicy;
+use super::access::{KeyUseRecorder, KeyUseStatistics};
 use super::walk::walk;
 use crate::keyspace::notes::parse_note;
-use crate::keyspace::{DATABASES, Database, Databases, Index, Keyspace, Record};
+use crate::keyspace::{DATABASES, Database, DatabaseIndex, Databases, Keyspace, ValueRecord};
 use std::collections::VecDeque;
 use std::ops::Bound;
 
@@ -41,21 +41,21 @@ pub type Place = (usize, Vec<u8>);
 
 /// The hands that visit the keys.
 #[derive(Debug, Default)]
-pub struct Candidates {
-    hands: [Hand; HANDS],
+pub struct EvictionHands {
+    hands: [EvictionHand; HANDS],
     /// True if they visit keys that expire, in the order of their times.
     expiring: bool,
     next: usize,
 }
 
 #[derive(Debug, Default)]
-struct Hand {
+struct EvictionHand {
     /// The entry that it read last.
     after: Place,
     read: VecDeque<Place>,
 }
 
-impl Candidates {
+impl EvictionHands {
     fn next(&mut self, databases: &Databases, expiring: bool) -> Option<Place> {
         if self.expiring != expiring {
             self.hands = Default::default();
@@ -66,7 +66,7 @@ impl Candidates {
     }
 }
 
-impl Hand {
+impl EvictionHand {
     /// Returns the next key; after the last comes the first.
     fn next(&mut self, databases: &Databases, expiring: bool) -> Option<Place> {
         if self.read.is_empty() {
@@ -145,7 +145,7 @@ impl Hand {
     }
 }
 
-fn index(database: &Database, expiring: bool) -> Option<&Index> {
+fn index(database: &Database, expiring: bool) -> Option<&DatabaseIndex> {
     match expiring {
         true => database.expiries(),
         false => database.entries(),
@@ -154,11 +154,11 @@ fn index(database: &Database, expiring: bool) -> Option<&Index> {
 
 /// The condition on keys that may be evicted.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'k> {
+pub struct EvictionCriteria<'k> {
     /// The keyspace.
     pub keyspace: &'k Keyspace,
     /// `maxmemory-policy`.
-    pub policy: Policy,
+    pub policy: MaxmemoryPolicy,
     /// Number of candidates that are sampled.
     pub samples: usize,
     /// The tier in which the value, or its coldest node, must be; `None`: any.
@@ -169,14 +169,14 @@ pub struct Wanted<'k> {
 /// *Assumed.*
 const TRIES_OF_TIER: usize = 32;
 
-impl Wanted<'_> {
+impl EvictionCriteria<'_> {
     fn tries(&self) -> usize {
         self.tier.map_or(1, |_| TRIES_OF_TIER)
     }
 
     /// Returns true if a key exists and may be evicted.
     fn is(&self, databases: &Databases, (number, key): &Place) -> bool {
-        let may = |record: Record<'_>| {
+        let may = |record: ValueRecord<'_>| {
             let expires = record.expires_at_ms.is_some() || !self.policy.is_volatile();
             let coldest = || self.keyspace.tiers_of_record(&record).pop();
             expires && self.tier.is_none_or(|tier| coldest() == Some(tier))
@@ -190,9 +190,9 @@ impl Wanted<'_> {
 
 /// The best candidates so far, each with its score; the best is the last.
 #[derive(Debug, Default)]
-pub struct Pool(Vec<(u64, Place)>);
+pub struct EvictionPool(Vec<(u64, Place)>);
 
-impl Pool {
+impl EvictionPool {
     /// Forgets all candidates.
     pub fn clear(&mut self) {
         self.0.clear();
@@ -202,16 +202,19 @@ impl Pool {
     pub fn next(
         &mut self,
         databases: &Databases,
-        candidates: &mut Candidates,
-        wanted: Wanted<'_>,
-        access: &Access,
+        candidates: &mut EvictionHands,
+        wanted: EvictionCriteria<'_>,
+        access: &KeyUseStatistics,
     ) -> Option<Place> {
         let policy = wanted.policy;
-        if policy == Policy::VolatileTtl {
+        if policy == MaxmemoryPolicy::VolatileTtl {
             return soonest(databases);
         }
         let noting = access.noting();
-        if matches!(policy, Policy::AllKeysRandom | Policy::VolatileRandom) {
+        if matches!(
+            policy,
+            MaxmemoryPolicy::AllKeysRandom | MaxmemoryPolicy::VolatileRandom
+        ) {
             return self.look(databases, candidates, wanted, |_| 0);
         }
         let score = |place: &Place| score(policy, &noting, place);
@@ -248,8 +251,8 @@ impl Pool {
     fn look(
         &mut self,
         databases: &Databases,
-        candidates: &mut Candidates,
-        wanted: Wanted<'_>,
+        candidates: &mut EvictionHands,
+        wanted: EvictionCriteria<'_>,
         score: impl Fn(&Place) -> u64,
     ) -> Option<Place> {
         while let Some((known, place)) = self.0.pop() {
@@ -277,7 +280,7 @@ impl Pool {
         match wanted.tier {
             // All keys that were visited are in other tiers.
             Some(_) => {
-                let anywhere = Wanted {
+                let anywhere = EvictionCriteria {
                     tier: None,
                     ..wanted
                 };
@@ -289,7 +292,7 @@ impl Pool {
 }
 
 /// Returns the score of a key: the greater, the sooner it is evicted.
-fn score(policy: Policy, noting: &Noting<'_>, (database, key): &Place) -> u64 {
+fn score(policy: MaxmemoryPolicy, noting: &KeyUseRecorder<'_>, (database, key): &Place) -> u64 {
     let idle = noting.idle_ms(*database, key);
     if !policy.is_lfu() {
         return idle;
@@ -313,7 +316,7 @@ fn soonest(databases: &Databases) -> Option<Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keyspace::{Access as Phase, Effects, Home, Keys};
+    use crate::keyspace::{DatabaseAccess as Phase, DatabaseKeys, Effects, Home};
 
     /// Ten isolated keys, a dense range of random keys and one of numbers, in two databases.
     #[test]
@@ -322,7 +325,7 @@ mod tests {
         let mut databases = keyspace.exclude();
         let mut effects = Effects::default();
         let phase = Phase::Exclusive(&mut databases);
-        let mut keys = Keys::new(&keyspace, phase, 0, 0, &mut effects);
+        let mut keys = DatabaseKeys::new(&keyspace, phase, 0, 0, &mut effects);
         let (mut lone, mut total) = (Vec::new(), 0);
         for letter in b'a'..=b'j' {
             lone.push(vec![letter; 3]);
@@ -342,7 +345,7 @@ mod tests {
         }
         total += lone.len();
         drop(keys);
-        let mut candidates = Candidates::default();
+        let mut candidates = EvictionHands::default();
         let (mut met, mut lone_met) = (hashbrown::HashMap::new(), 0);
         const ROUNDS: usize = 50;
         for _ in 0..ROUNDS * total {

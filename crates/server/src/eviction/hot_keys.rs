@@ -18,13 +18,13 @@ const WINDOW: Duration = Duration::from_secs(5);
 /// high by at most that much, and a key with more than 1/256 of all uses certainly has a counter.
 #[derive(Debug)]
 pub struct HotKeys {
-    windows: Mutex<Windows>,
+    windows: Mutex<HotKeyWindows>,
 }
 
 #[derive(Debug)]
-struct Windows {
+struct HotKeyWindows {
     hasher: foldhash::fast::FixedState,
-    current: Counters,
+    current: HotKeyCounters,
     current_since: Instant,
     before: Vec<Counter>,
     before_lasted: Duration,
@@ -32,7 +32,7 @@ struct Windows {
 
 /// The counters of a window.
 #[derive(Debug, Default)]
-struct Counters {
+struct HotKeyCounters {
     /// The hash of the database and the key of each counter. Nearly all other keys differ in it, so
     /// that the counters, which take many cache lines, need not be read.
     hashes: Vec<u32>,
@@ -64,9 +64,9 @@ pub struct HotKey {
 impl Default for HotKeys {
     fn default() -> Self {
         HotKeys {
-            windows: Mutex::new(Windows {
+            windows: Mutex::new(HotKeyWindows {
                 hasher: foldhash::fast::FixedState::default(),
-                current: Counters::default(),
+                current: HotKeyCounters::default(),
                 current_since: Instant::now(),
                 before: Vec::new(),
                 before_lasted: Duration::ZERO,
@@ -110,7 +110,7 @@ impl HotKeys {
     }
 }
 
-impl Windows {
+impl HotKeyWindows {
     fn turn(&mut self) {
         let lasted = self.current_since.elapsed();
         if lasted >= WINDOW {
@@ -131,7 +131,7 @@ impl Windows {
     }
 }
 
-impl Counters {
+impl HotKeyCounters {
     fn count(&mut self, hash: u32, database: usize, key: &[u8]) {
         if let Some(known) = self.find(hash, database, key) {
             known.samples += 1;
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn the_counter_that_a_new_key_takes_over_is_the_least() {
-        let mut counters = Counters::default();
+        let mut counters = HotKeyCounters::default();
         let mut random = 1_u32;
         for _ in 0..50_000 {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -27,9 +27,9 @@
 //!
 //! # Keys that are evicted
 //!
-//! See `Candidates` for the search for candidates and [`Access`] for the statistics about them.
-//! Source: Redis's approximated LRU (evict.c), with walks down the index in place of random
-//! buckets.
+//! See `EvictionHands` for the search for candidates and [`KeyUseStatistics`] for the statistics
+//! about them. Source: Redis's approximated LRU (evict.c), with walks down the index in place of
+//! random buckets.
 //!
 //! With tiers, the least used values are in the last tier. Keys whose values are there are evicted,
 //! by the same policy, and other values move down into their room. Keys of other tiers are evicted
@@ -43,14 +43,14 @@ mod policy;
 mod resident;
 mod walk;
 
-pub use access::Access;
-pub use policy::Policy;
+pub use access::KeyUseStatistics;
+pub use policy::MaxmemoryPolicy;
 
 use crate::client::ClientShare;
-use crate::keyspace::{Databases, Keys, Keyspace};
+use crate::keyspace::{DatabaseKeys, Databases, Keyspace};
 use crate::machine;
 use crate::script::ScriptMemory;
-use candidates::{Candidates, Pool, Wanted};
+use candidates::{EvictionCriteria, EvictionHands, EvictionPool};
 use parking_lot::Mutex;
 use resident::WithheldPart;
 use std::sync::Arc;
@@ -96,13 +96,13 @@ pub struct Eviction {
     withheld: WithheldPart,
     /// Number of keys that were evicted since the start.
     evicted_keys: AtomicU64,
-    search: Mutex<Search>,
+    search: Mutex<EvictionSearch>,
 }
 
 #[derive(Debug, Default)]
-struct Search {
-    candidates: Candidates,
-    pool: Pool,
+struct EvictionSearch {
+    candidates: EvictionHands,
+    pool: EvictionPool,
 }
 
 /// The default number of candidates that are sampled for each eviction.
@@ -113,7 +113,7 @@ impl Default for Eviction {
         Eviction {
             limit_bytes: AtomicU64::new(0),
             memory_tier_bytes: AtomicU64::new(0),
-            policy: AtomicU8::new(Policy::NoEviction as u8),
+            policy: AtomicU8::new(MaxmemoryPolicy::NoEviction as u8),
             samples: AtomicUsize::new(SAMPLES),
             // More than any limit: the first write makes the indexes be counted.
             index_bytes_max: AtomicU64::new(u64::MAX / 2),
@@ -158,7 +158,7 @@ impl Eviction {
 
     /// Sets the memory of the process before it has any keys. From then on its memory is kept near
     /// the limit.
-    pub fn set_base(&self, keyspace: &Keyspace, access: &Access, resident: u64) {
+    pub fn set_base(&self, keyspace: &Keyspace, access: &KeyUseStatistics, resident: u64) {
         // The tables of uses exist from the start, and count towards the limit.
         let counted = self.other_bytes(keyspace, access);
         self.withheld.set_base(resident.saturating_sub(counted));
@@ -166,13 +166,13 @@ impl Eviction {
 
     /// Withholds a part of the limit if the process takes much more than it. Returns true if the
     /// allocator should give back free memory. Takes microseconds.
-    pub fn look_at_process(&self, keyspace: &Keyspace, access: &Access) -> bool {
+    pub fn look_at_process(&self, keyspace: &Keyspace, access: &KeyUseStatistics) -> bool {
         self.withhold(keyspace, access) && self.withheld.asks()
     }
 
     /// Withholds a part of the limit if the process takes much more than it. Returns true if it
     /// does.
-    fn withhold(&self, keyspace: &Keyspace, access: &Access) -> bool {
+    fn withhold(&self, keyspace: &Keyspace, access: &KeyUseStatistics) -> bool {
         let limit = self.limit_bytes();
         if limit == 0 {
             return false;
@@ -184,12 +184,12 @@ impl Eviction {
     }
 
     /// Returns `maxmemory-policy`.
-    pub fn policy(&self) -> Policy {
-        Policy::from_number(self.policy.load(Ordering::Relaxed))
+    pub fn policy(&self) -> MaxmemoryPolicy {
+        MaxmemoryPolicy::from_number(self.policy.load(Ordering::Relaxed))
     }
 
     /// Changes the limit, the policy, and the number of candidates sampled for each eviction.
-    pub fn configure(&self, limit_bytes: u64, policy: Policy, samples: usize) {
+    pub fn configure(&self, limit_bytes: u64, policy: MaxmemoryPolicy, samples: usize) {
         // Writes were not counted while there was no limit.
         self.index_bytes_max.store(u64::MAX / 2, Ordering::Relaxed);
         if self.limit_bytes.swap(limit_bytes, Ordering::Relaxed) != limit_bytes {
@@ -231,7 +231,12 @@ impl Eviction {
     }
 
     /// Counts the bytes in use, and returns them. Takes microseconds.
-    pub fn used_bytes(&self, keyspace: &Keyspace, databases: &Databases, access: &Access) -> u64 {
+    pub fn used_bytes(
+        &self,
+        keyspace: &Keyspace,
+        databases: &Databases,
+        access: &KeyUseStatistics,
+    ) -> u64 {
         let index = keyspace.index_bytes(databases) as u64;
         self.index_bytes_max.store(index, Ordering::Relaxed);
         keyspace.put_bytes.store(0, Ordering::Relaxed);
@@ -248,7 +253,7 @@ impl Eviction {
             .saturating_add(put)
     }
 
-    fn other_bytes(&self, keyspace: &Keyspace, access: &Access) -> u64 {
+    fn other_bytes(&self, keyspace: &Keyspace, access: &KeyUseStatistics) -> u64 {
         let apart = self.scripts.bytes() + self.aside_bytes();
         let others = self.client_bytes() + apart + access.bytes();
         let bytes = keyspace.object_bytes() + others;
@@ -268,7 +273,7 @@ impl Eviction {
 
     /// Returns true if the bytes in use may exceed the limit, so that they must be counted.
     #[inline]
-    pub fn may_be_over(&self, keyspace: &Keyspace, access: &Access) -> bool {
+    pub fn may_be_over(&self, keyspace: &Keyspace, access: &KeyUseStatistics) -> bool {
         let limit = self.usable_bytes();
         let index = || self.index_bytes(keyspace);
         limit != 0 && index() + self.other_bytes(keyspace, access) > limit
@@ -277,7 +282,7 @@ impl Eviction {
 
     /// Returns true if even commands that take little memory must be refused. May be true until the
     /// indexes are counted again.
-    pub fn is_far_over(&self, keyspace: &Keyspace, access: &Access) -> bool {
+    pub fn is_far_over(&self, keyspace: &Keyspace, access: &KeyUseStatistics) -> bool {
         let limit = self.limit_bytes();
         let index = self.index_bytes(keyspace);
         let far = limit + (limit / FAR_PART).max(FAR_BYTES_MIN);
@@ -286,7 +291,7 @@ impl Eviction {
 
     /// Returns the number of bytes that one command may take beyond its arguments: up to the limit,
     /// or a small part of the limit, so that a full cache still takes values that grow slowly.
-    pub fn room(&self, keyspace: &Keyspace, access: &Access) -> u64 {
+    pub fn room(&self, keyspace: &Keyspace, access: &KeyUseStatistics) -> u64 {
         let limit = self.usable_bytes();
         if limit == 0 {
             return u64::MAX;
@@ -327,8 +332,8 @@ impl Eviction {
     pub fn make_room(
         &self,
         bytes: u64,
-        keys: &mut Keys<'_>,
-        access: &Access,
+        keys: &mut DatabaseKeys<'_>,
+        access: &KeyUseStatistics,
         mut carry: Option<&mut dyn FnMut(&Databases)>,
     ) -> bool {
         let keyspace = keys.keyspace();
@@ -351,12 +356,12 @@ impl Eviction {
             return true;
         }
         let policy = self.policy();
-        if policy == Policy::NoEviction {
+        if policy == MaxmemoryPolicy::NoEviction {
             return false;
         }
         let target = limit - limit / SPARE_PART;
         let mut search = self.search.lock();
-        let Search { candidates, pool } = &mut *search;
+        let EvictionSearch { candidates, pool } = &mut *search;
         let samples = self.samples.load(Ordering::Relaxed);
         let own = keys.database_number();
         let mut evicted: usize = 0;
@@ -365,7 +370,7 @@ impl Eviction {
             if used <= target && !is_tier_over(keys.databases()) {
                 break used;
             }
-            let wanted = Wanted {
+            let wanted = EvictionCriteria {
                 keyspace,
                 policy,
                 samples,

@@ -3,7 +3,7 @@
 /// The policy that selects keys to evict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Policy {
+pub enum MaxmemoryPolicy {
     /// No key: commands that may take memory are refused.
     #[default]
     NoEviction,
@@ -23,41 +23,41 @@ pub enum Policy {
     VolatileTtl,
 }
 
-impl Policy {
+impl MaxmemoryPolicy {
     /// The policies, by their numbers.
-    pub const ALL: [Policy; 8] = [
-        Policy::NoEviction,
-        Policy::AllKeysLru,
-        Policy::AllKeysLfu,
-        Policy::AllKeysRandom,
-        Policy::VolatileLru,
-        Policy::VolatileLfu,
-        Policy::VolatileRandom,
-        Policy::VolatileTtl,
+    pub const ALL: [MaxmemoryPolicy; 8] = [
+        MaxmemoryPolicy::NoEviction,
+        MaxmemoryPolicy::AllKeysLru,
+        MaxmemoryPolicy::AllKeysLfu,
+        MaxmemoryPolicy::AllKeysRandom,
+        MaxmemoryPolicy::VolatileLru,
+        MaxmemoryPolicy::VolatileLfu,
+        MaxmemoryPolicy::VolatileRandom,
+        MaxmemoryPolicy::VolatileTtl,
     ];
 
     /// Returns the policy's name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
-            Policy::NoEviction => "noeviction",
-            Policy::AllKeysLru => "allkeys-lru",
-            Policy::AllKeysLfu => "allkeys-lfu",
-            Policy::AllKeysRandom => "allkeys-random",
-            Policy::VolatileLru => "volatile-lru",
-            Policy::VolatileLfu => "volatile-lfu",
-            Policy::VolatileRandom => "volatile-random",
-            Policy::VolatileTtl => "volatile-ttl",
+            MaxmemoryPolicy::NoEviction => "noeviction",
+            MaxmemoryPolicy::AllKeysLru => "allkeys-lru",
+            MaxmemoryPolicy::AllKeysLfu => "allkeys-lfu",
+            MaxmemoryPolicy::AllKeysRandom => "allkeys-random",
+            MaxmemoryPolicy::VolatileLru => "volatile-lru",
+            MaxmemoryPolicy::VolatileLfu => "volatile-lfu",
+            MaxmemoryPolicy::VolatileRandom => "volatile-random",
+            MaxmemoryPolicy::VolatileTtl => "volatile-ttl",
         }
     }
 
     /// Returns the policy of a name in any case.
-    pub fn parse(name: &str) -> Option<Policy> {
-        let is = |policy: &Policy| policy.name().eq_ignore_ascii_case(name);
-        Policy::ALL.into_iter().find(is)
+    pub fn parse(name: &str) -> Option<MaxmemoryPolicy> {
+        let is = |policy: &MaxmemoryPolicy| policy.name().eq_ignore_ascii_case(name);
+        MaxmemoryPolicy::ALL.into_iter().find(is)
     }
 
-    pub(super) fn from_number(number: u8) -> Policy {
-        let policy = Policy::ALL.get(usize::from(number));
+    pub(super) fn from_number(number: u8) -> MaxmemoryPolicy {
+        let policy = MaxmemoryPolicy::ALL.get(usize::from(number));
         policy.copied().unwrap_or_default()
     }
 
@@ -65,16 +65,19 @@ impl Policy {
     pub fn is_volatile(self) -> bool {
         matches!(
             self,
-            Policy::VolatileLru
-                | Policy::VolatileLfu
-                | Policy::VolatileRandom
-                | Policy::VolatileTtl
+            MaxmemoryPolicy::VolatileLru
+                | MaxmemoryPolicy::VolatileLfu
+                | MaxmemoryPolicy::VolatileRandom
+                | MaxmemoryPolicy::VolatileTtl
         )
     }
 
     /// Returns true if keys are evicted by the frequency of their use.
     pub fn is_lfu(self) -> bool {
-        matches!(self, Policy::AllKeysLfu | Policy::VolatileLfu)
+        matches!(
+            self,
+            MaxmemoryPolicy::AllKeysLfu | MaxmemoryPolicy::VolatileLfu
+        )
     }
 }
 
@@ -84,11 +87,14 @@ mod tests {
 
     #[test]
     fn names_and_numbers_go_both_ways() {
-        for policy in Policy::ALL {
-            assert_eq!(Policy::parse(policy.name()), Some(policy));
-            assert_eq!(Policy::from_number(policy as u8), policy);
+        for policy in MaxmemoryPolicy::ALL {
+            assert_eq!(MaxmemoryPolicy::parse(policy.name()), Some(policy));
+            assert_eq!(MaxmemoryPolicy::from_number(policy as u8), policy);
         }
-        assert_eq!(Policy::parse("AllKeys-LRU"), Some(Policy::AllKeysLru));
-        assert_eq!(Policy::parse("lru"), None);
+        assert_eq!(
+            MaxmemoryPolicy::parse("AllKeys-LRU"),
+            Some(MaxmemoryPolicy::AllKeysLru)
+        );
+        assert_eq!(MaxmemoryPolicy::parse("lru"), None);
     }
 }

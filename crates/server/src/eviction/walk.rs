@@ -1,6 +1,6 @@
 //! A walk down the keys of an index, which ends at one of them.
 
-use crate::keyspace::Index;
+use crate::keyspace::DatabaseIndex;
 
 /// Bytes above the last key of a subtree; keys with more bytes of 255 are found slightly too often.
 const AFTER: [u8; 16] = [0xff; 16];
@@ -13,7 +13,7 @@ const AFTER: [u8; 16] = [0xff; 16];
 /// byte plus one; 0 is the end of a key. `choose` gets the position of the symbol, and the least
 /// and the greatest.
 pub fn walk(
-    index: &Index,
+    index: &DatabaseIndex,
     mut choose: impl FnMut(usize, u16, u16) -> u16,
 ) -> Option<(Vec<u8>, f64)> {
     let mut first = index.first().ok()??.0;
@@ -66,7 +66,7 @@ mod tests {
         }
         // Visits all possible walks.
         let mut sums = vec![0.0; keys.len()];
-        fn go(map: &Index, keys: &[&[u8]], path: Vec<u16>, share: f64, sums: &mut [f64]) {
+        fn go(map: &DatabaseIndex, keys: &[&[u8]], path: Vec<u16>, share: f64, sums: &mut [f64]) {
             let (mut step, mut branches) = (0, None);
             let (key, probability) = walk(map, |_, low, high| {
                 let chosen = path.get(step).copied().unwrap_or_else(|| {

@@ -1,9 +1,9 @@
 //! Sections about single commands and errors.
 
-use super::Page;
+use super::InfoPage;
 
 /// Writes the number of calls of each command and their duration.
-pub fn commandstats(page: &mut Page<'_>) {
+pub fn commandstats(page: &mut InfoPage<'_>) {
     for counts in page.server.statistics.commands() {
         let micros = counts.nanoseconds / 1000;
         let each = counts.nanoseconds as f64 / 1000.0 / (counts.calls as f64).max(1.0);
@@ -18,14 +18,14 @@ pub fn commandstats(page: &mut Page<'_>) {
 }
 
 /// Writes the number of errors sent, by code.
-pub fn errorstats(page: &mut Page<'_>) {
+pub fn errorstats(page: &mut InfoPage<'_>) {
     for (code, count) in page.server.statistics.errors() {
         page.field(&format!("errorstat_{code}"), format!("count={count}"));
     }
 }
 
 /// Writes the percentiles of each command's duration.
-pub fn latencystats(page: &mut Page<'_>) {
+pub fn latencystats(page: &mut InfoPage<'_>) {
     if !page.server.config.is_on("latency-tracking") {
         return;
     }

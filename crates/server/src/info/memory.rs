@@ -1,9 +1,9 @@
 //! The section about memory.
 
-use super::Page;
+use super::InfoPage;
 use crate::keyspace::Databases;
 use crate::machine;
-use crate::server::Server;
+use crate::server::ServerCore;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The memory in use, in bytes.
@@ -27,7 +27,7 @@ pub struct Figures {
 
 impl Figures {
     /// Reads all figures.
-    pub fn take(server: &Server, databases: &Databases) -> Figures {
+    pub fn take(server: &ServerCore, databases: &Databases) -> Figures {
         let clients = server.eviction.client_bytes() as u64;
         let used = server.used_bytes(databases);
         let peak = &server.statistics.peak_memory_bytes;
@@ -76,7 +76,7 @@ fn human(bytes: u64) -> String {
 }
 
 /// Writes the section.
-pub fn write(page: &mut Page<'_>) {
+pub fn write(page: &mut InfoPage<'_>) {
     let figures = Figures::take(page.server, page.databases);
     let dataset = figures.dataset();
     let percent =

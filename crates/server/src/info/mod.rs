@@ -6,25 +6,29 @@ mod sections;
 pub mod tiers;
 
 use crate::keyspace::Databases;
-use crate::server::Server;
+use crate::server::ServerCore;
 use std::fmt::Display;
 
 /// A section: its name, whether it is shown by default, and the function that writes it.
-struct Section {
+struct InfoSection {
     name: &'static str,
     by_default: bool,
-    write: fn(&mut Page<'_>),
+    write: fn(&mut InfoPage<'_>),
 }
 
-const fn section(name: &'static str, by_default: bool, write: fn(&mut Page<'_>)) -> Section {
-    Section {
+const fn section(
+    name: &'static str,
+    by_default: bool,
+    write: fn(&mut InfoPage<'_>),
+) -> InfoSection {
+    InfoSection {
         name,
         by_default,
         write,
     }
 }
 
-const SECTIONS: &[Section] = &[
+const SECTIONS: &[InfoSection] = &[
     section("Server", true, sections::server),
     section("Clients", true, sections::clients),
     section("Memory", true, memory::write),
@@ -42,15 +46,15 @@ const SECTIONS: &[Section] = &[
 ];
 
 /// The text of `INFO` while it is written.
-pub struct Page<'s> {
+pub struct InfoPage<'s> {
     /// The server described.
-    pub server: &'s Server,
+    pub server: &'s ServerCore,
     /// The databases.
     pub databases: &'s Databases,
     text: String,
 }
 
-impl Page<'_> {
+impl InfoPage<'_> {
     /// Writes a field.
     pub fn field(&mut self, name: &str, value: impl Display) {
         self.text += &format!("{name}:{value}\r\n");
@@ -65,14 +69,14 @@ impl Page<'_> {
 }
 
 /// Writes the requested sections, given by their names or by `default`, `all` or `everything`.
-pub fn write(server: &Server, databases: &Databases, wanted: &[&[u8]]) -> String {
+pub fn write(server: &ServerCore, databases: &Databases, wanted: &[&[u8]]) -> String {
     let is = |name: &str| {
         let same = |word: &&[u8]| word.eq_ignore_ascii_case(name.as_bytes());
         wanted.iter().any(same)
     };
     let all = is("all") || is("everything");
     let default = wanted.is_empty() || is("default");
-    let mut page = Page {
+    let mut page = InfoPage {
         server,
         databases,
         text: String::new(),

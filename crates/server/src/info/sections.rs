@@ -1,16 +1,16 @@
 //! Most sections of `INFO`.
 
-use super::Page;
-use crate::acl::log::Reason;
+use super::InfoPage;
+use crate::acl::log::DenialReason;
 use crate::catalog::REDIS_VERSION;
 use crate::client::Topic;
 use crate::clock::now_ms;
-use crate::server::Task;
+use crate::server::SnapshotTask;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// Writes the section about the program and its process.
-pub fn server(page: &mut Page<'_>) {
+pub fn server(page: &mut InfoPage<'_>) {
     let server = page.server;
     let uptime = server.started.elapsed().as_secs();
     page.field("redis_version", REDIS_VERSION);
@@ -39,7 +39,7 @@ pub fn server(page: &mut Page<'_>) {
 }
 
 /// Writes the section about clients.
-pub fn clients(page: &mut Page<'_>) {
+pub fn clients(page: &mut InfoPage<'_>) {
     let server = page.server;
     let (mut input, mut output) = (0, 0);
     let clients = server.clients.lock();
@@ -63,7 +63,7 @@ pub fn clients(page: &mut Page<'_>) {
 }
 
 /// Writes the section about snapshots and the log.
-pub fn persistence(page: &mut Page<'_>) {
+pub fn persistence(page: &mut InfoPage<'_>) {
     let server = page.server;
     page.zeros(&["loading", "async_loading", "current_cow_size"]);
     let changes = server.keyspace.changes.load(Relaxed);
@@ -76,11 +76,14 @@ pub fn persistence(page: &mut Page<'_>) {
     let word = |ok: bool| if ok { "ok" } else { "err" };
     let running = |task| status.running == Some(task);
     let time_of = |task| seconds(status.running_for.filter(|_| running(task)));
-    page.field("rdb_bgsave_in_progress", u8::from(running(Task::Save)));
+    page.field(
+        "rdb_bgsave_in_progress",
+        u8::from(running(SnapshotTask::Save)),
+    );
     page.field("rdb_last_save_time", status.last_save_s);
     page.field("rdb_last_bgsave_status", word(status.last_save_ok));
     page.field("rdb_last_bgsave_time_sec", seconds(status.last_save_time));
-    page.field("rdb_current_bgsave_time_sec", time_of(Task::Save));
+    page.field("rdb_current_bgsave_time_sec", time_of(SnapshotTask::Save));
     page.field("rdb_saves", status.saves);
     page.field("rdb_last_cow_size", 0);
     let loaded = &server.persistence.loaded;
@@ -98,13 +101,16 @@ pub fn persistence(page: &mut Page<'_>) {
     // As in Redis, the field is 1 from when the log is requested, even if it is not yet in use.
     let is_wanted = server.config.is_on("appendonly");
     page.field("aof_enabled", u8::from(is_wanted));
-    let rewriting = u8::from(running(Task::Rewrite));
+    let rewriting = u8::from(running(SnapshotTask::Rewrite));
     page.field("aof_rewrite_in_progress", rewriting);
-    let scheduled = u8::from(status.scheduled == Some(Task::Rewrite));
+    let scheduled = u8::from(status.scheduled == Some(SnapshotTask::Rewrite));
     page.field("aof_rewrite_scheduled", scheduled);
     let rewritten = seconds(status.last_rewrite_time);
     page.field("aof_last_rewrite_time_sec", rewritten);
-    page.field("aof_current_rewrite_time_sec", time_of(Task::Rewrite));
+    page.field(
+        "aof_current_rewrite_time_sec",
+        time_of(SnapshotTask::Rewrite),
+    );
     page.field("aof_last_bgrewrite_status", word(status.last_rewrite_ok));
     page.field("aof_last_write_status", word(!server.log.is_failing()));
     page.field("aof_last_cow_size", 0);
@@ -120,13 +126,13 @@ pub fn persistence(page: &mut Page<'_>) {
 }
 
 /// Returns the number of keys, as far as that is known.
-fn keys(page: &Page<'_>) -> u64 {
+fn keys(page: &InfoPage<'_>) -> u64 {
     let lens = page.databases.iter().map(|database| database.len());
     lens.map(|len| len.unwrap_or(0) as u64).sum()
 }
 
 /// Writes the section about activity since the start.
-pub fn stats(page: &mut Page<'_>) {
+pub fn stats(page: &mut InfoPage<'_>) {
     let server = page.server;
     let statistics = &server.statistics;
     let keyspace = &server.keyspace;
@@ -178,10 +184,10 @@ pub fn stats(page: &mut Page<'_>) {
     page.field("tracking_total_prefixes", tracking.prefixes);
     page.field("unexpected_error_replies", 0);
     for (name, reason) in [
-        ("auth", Reason::Auth),
-        ("cmd", Reason::Command),
-        ("key", Reason::Key),
-        ("channel", Reason::Channel),
+        ("auth", DenialReason::Auth),
+        ("cmd", DenialReason::Command),
+        ("key", DenialReason::Key),
+        ("channel", DenialReason::Channel),
     ] {
         page.field(
             &format!("acl_access_denied_{name}"),
@@ -208,7 +214,7 @@ pub fn stats(page: &mut Page<'_>) {
 }
 
 /// Writes the section about replication, in which the server takes no part.
-pub fn replication(page: &mut Page<'_>) {
+pub fn replication(page: &mut InfoPage<'_>) {
     page.field("role", "master");
     page.field("connected_slaves", 0);
     page.field("master_failover_state", "no-failover");
@@ -221,7 +227,7 @@ pub fn replication(page: &mut Page<'_>) {
 }
 
 /// Writes the processor time used.
-pub fn cpu(page: &mut Page<'_>) {
+pub fn cpu(page: &mut InfoPage<'_>) {
     let (system, user) = processor_seconds().unwrap_or((0.0, 0.0));
     page.field("used_cpu_sys", format!("{system:.6}"));
     page.field("used_cpu_user", format!("{user:.6}"));
@@ -242,12 +248,12 @@ fn processor_seconds() -> Option<(f64, f64)> {
 }
 
 /// Writes that the server is not part of a cluster.
-pub fn cluster(page: &mut Page<'_>) {
+pub fn cluster(page: &mut InfoPage<'_>) {
     page.field("cluster_enabled", 0);
 }
 
 /// Writes the number of keys of each database.
-pub fn keyspace(page: &mut Page<'_>) {
+pub fn keyspace(page: &mut InfoPage<'_>) {
     let databases = page.databases;
     for (number, database) in databases.iter().enumerate() {
         // Counting the keys of a shared database would read them all; `DBSIZE` does so.

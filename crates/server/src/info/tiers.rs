@@ -1,8 +1,8 @@
 //! The section about tiers, and the figures of each tier for other readers.
 
-use super::Page;
+use super::InfoPage;
 use crate::keyspace::Databases;
-use crate::server::Server;
+use crate::server::ServerCore;
 use nearfield_tiers::cold::Traffic;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub struct TierFigures {
 
 impl TierFigures {
     /// Returns the figures of all tiers. Empty if there are no tiers.
-    pub fn take(server: &Server, databases: &Databases) -> Vec<TierFigures> {
+    pub fn take(server: &ServerCore, databases: &Databases) -> Vec<TierFigures> {
         let keyspace = &server.keyspace;
         let Some(tiers) = keyspace.cold.tiers() else {
             return Vec::new();
@@ -99,7 +99,7 @@ impl TierFigures {
 }
 
 /// Writes the section.
-pub fn write(page: &mut Page<'_>) {
+pub fn write(page: &mut InfoPage<'_>) {
     let tiers = TierFigures::take(page.server, page.databases);
     page.field("tiers", tiers.len());
     let served: u64 = tiers.iter().map(|tier| tier.served).sum();

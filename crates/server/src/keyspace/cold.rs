@@ -1,38 +1,38 @@
 //! The part of the keyspace that reads values in cold tiers and gives up their places.
 //!
-//! A record whose value is stored in a cold tier has the value's [`Place`] instead of the value.
-//! The type of the key and the time at which it expires stay in the record, so that commands which
-//! ask only for these read no tier.
+//! A record whose value is stored in a cold tier has the value's [`ColdPlace`] instead of the
+//! value. The type of the key and the time at which it expires stay in the record, so that commands
+//! which ask only for these read no tier.
 //!
 //! Reads of strings hold no stripe. A place that is given up is therefore not released at once: a
 //! read that found the place in the index must still find its value there. The place is *retired*,
 //! like a [slot](super::slots), and released in the next exclusive phase, when no read is in
 //! progress.
 
-pub use nearfield_tiers::cold::{Cold, Held};
+pub use nearfield_tiers::cold::{ColdPlaceGuard, ColdTiers};
 pub use nearfield_tiers::disk::PATIENCE;
 
 use super::freeing::ObjectFreeing;
-use super::slots::Slot;
-use super::{Databases, Found, Keys, Keyspace, Payload, Record};
+use super::slots::ObjectSlot;
+use super::{DatabaseKeys, Databases, KeyMetadata, Keyspace, RecordPayload, ValueRecord};
 use crate::error::{CommandError, shown};
-use crate::object::{Kind, Object};
-use nearfield_tiers::{Heap, Place, ReadError, claim};
+use crate::object::{RedisType, StoredObject};
+use nearfield_tiers::{AccountedHeap, ColdPlace, ReadError, claim};
 use parking_lot::RwLockWriteGuard;
 use std::cell::RefCell;
 
 /// The part of a value that a record refers to outside of the index: an object or a long string in
 /// a slot, or a value in a cold tier.
-pub type Outside = claim::Outside<Slot, Place>;
+pub type Outside = claim::ClaimTarget<ObjectSlot, ColdPlace>;
 
-impl Record<'_> {
+impl ValueRecord<'_> {
     /// Returns what the record refers to outside of the index.
     #[inline]
     pub fn outside(&self) -> Option<Outside> {
         match self.payload {
-            Payload::Inline(_) => None,
-            Payload::InSlot(slot) => Some(Outside::Slot(slot)),
-            Payload::InTier(place) => Some(Outside::Place(place)),
+            RecordPayload::Inline(_) => None,
+            RecordPayload::InSlot(slot) => Some(Outside::Slot(slot)),
+            RecordPayload::InTier(place) => Some(Outside::Place(place)),
         }
     }
 }
@@ -71,8 +71,8 @@ impl Keyspace {
 
     /// Frees what was given up. The slow part runs when the result is dropped, which is best done
     /// after the exclusive phase.
-    pub fn reclaim(&self, exclusive: &mut Databases) -> Reclaimed<'_> {
-        Reclaimed {
+    pub fn reclaim(&self, exclusive: &mut Databases) -> ReclaimedValues<'_> {
+        ReclaimedValues {
             objects: self.slots.reclaim(exclusive),
             freeing: &self.freeing,
             places: self.cold.take_retired(),
@@ -99,7 +99,7 @@ impl Keyspace {
     pub fn read_place<R>(
         &self,
         key: &[u8],
-        place: Place,
+        place: ColdPlace,
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, CommandError> {
         let mut value = READ.take();
@@ -122,16 +122,21 @@ impl Keyspace {
     pub fn thaw(
         &self,
         key: &[u8],
-        kind: Kind,
-        place: Place,
-        heap: &Heap,
-    ) -> Result<Object, CommandError> {
-        let thawed = self.read_place(key, place, |value| Object::thaw(kind, value, heap))?;
+        kind: RedisType,
+        place: ColdPlace,
+        heap: &AccountedHeap,
+    ) -> Result<StoredObject, CommandError> {
+        let thawed = self.read_place(key, place, |value| StoredObject::thaw(kind, value, heap))?;
         thawed.map_err(|_| self.unreadable(key, place, &ReadError::Damaged))
     }
 
     #[cold]
-    pub(super) fn unreadable(&self, key: &[u8], place: Place, error: &ReadError) -> CommandError {
+    pub(super) fn unreadable(
+        &self,
+        key: &[u8],
+        place: ColdPlace,
+        error: &ReadError,
+    ) -> CommandError {
         let tiers = self.cold.tiers();
         let tier = tiers.and_then(|tiers| tiers.specifications().get(place.tier()));
         let tier = tier.map_or(String::new(), |tier| format!(" {}", tier.kind));
@@ -142,14 +147,14 @@ impl Keyspace {
     }
 }
 
-impl Keys<'_> {
+impl DatabaseKeys<'_> {
     /// Brings the object of a key from a cold tier into a slot.
     pub(super) fn warm(
         &mut self,
         key: &[u8],
-        found: &Found,
-        place: Place,
-    ) -> Result<Slot, CommandError> {
+        found: &KeyMetadata,
+        place: ColdPlace,
+    ) -> Result<ObjectSlot, CommandError> {
         let keyspace = self.keyspace();
         let object = keyspace.thaw(key, found.kind, place, &keyspace.heap)?;
         self.put_warm(key, found, place, object)
@@ -159,10 +164,10 @@ impl Keys<'_> {
     pub(super) fn put_warm(
         &mut self,
         key: &[u8],
-        found: &Found,
-        place: Place,
-        object: Object,
-    ) -> Result<Slot, CommandError> {
+        found: &KeyMetadata,
+        place: ColdPlace,
+        object: StoredObject,
+    ) -> Result<ObjectSlot, CommandError> {
         let bytes = object.heap_bytes();
         let slot = self.put_in_slot(key, object, found.expires_at_ms)?;
         self.keyspace().cold.count_move(place.tier(), 0, bytes);
@@ -172,14 +177,14 @@ impl Keys<'_> {
 
 /// The objects and places that were given up and that no thread reads any more.
 #[derive(Debug)]
-pub struct Reclaimed<'k> {
-    objects: Vec<Object>,
+pub struct ReclaimedValues<'k> {
+    objects: Vec<StoredObject>,
     freeing: &'k ObjectFreeing,
-    places: Vec<Place>,
-    cold: &'k Cold,
+    places: Vec<ColdPlace>,
+    cold: &'k ColdTiers,
 }
 
-impl Drop for Reclaimed<'_> {
+impl Drop for ReclaimedValues<'_> {
     fn drop(&mut self) {
         self.freeing.free(std::mem::take(&mut self.objects));
         self.places

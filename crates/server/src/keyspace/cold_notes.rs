@@ -6,7 +6,7 @@
 
 use crate::object::{FieldNote, FieldNotes};
 use hashbrown::HashMap;
-use nearfield_tiers::Place;
+use nearfield_tiers::ColdPlace;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,13 +16,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct ColdNotes {
     /// Number of notes, read without the lock: most calls find none.
     count: AtomicUsize,
-    notes: Mutex<HashMap<Place, FieldNote>>,
+    notes: Mutex<HashMap<ColdPlace, FieldNote>>,
 }
 
 impl ColdNotes {
     /// Notes that the first field of the hash of `key` at a place expires at `time_ms` or later.
     /// Replaces an earlier note of the place.
-    pub fn set(&self, place: Place, notes: &Arc<FieldNotes>, time_ms: u64, key: &[u8]) {
+    pub fn set(&self, place: ColdPlace, notes: &Arc<FieldNotes>, time_ms: u64, key: &[u8]) {
         let note = notes.add(time_ms, key);
         let mut notes = self.notes.lock();
         let before = notes.insert(place, note);
@@ -33,7 +33,7 @@ impl ColdNotes {
 
     /// Removes the note of a place that is given up, if there is one.
     #[inline]
-    pub fn remove(&self, place: Place) {
+    pub fn remove(&self, place: ColdPlace) {
         // A thread that gives up a place has found it in the index, where it was put after its
         // note.
         if self.count.load(Ordering::Acquire) > 0 {
@@ -42,7 +42,7 @@ impl ColdNotes {
     }
 
     #[cold]
-    fn take(&self, place: Place) {
+    fn take(&self, place: ColdPlace) {
         let mut notes = self.notes.lock();
         let note = notes.remove(&place);
         self.count.store(notes.len(), Ordering::Release);
@@ -52,12 +52,12 @@ impl ColdNotes {
 
     /// Returns when the first field of the hash at the place expires, or a time before that; `None`
     /// if no field expires.
-    pub fn time_ms(&self, place: Place) -> Option<u64> {
+    pub fn time_ms(&self, place: ColdPlace) -> Option<u64> {
         self.notes.lock().get(&place).map(FieldNote::time_ms)
     }
 
     /// Returns true if there may be expired fields.
-    pub fn is_due(&self, place: Place, now_ms: u64) -> bool {
+    pub fn is_due(&self, place: ColdPlace, now_ms: u64) -> bool {
         self.time_ms(place).is_some_and(|time_ms| time_ms <= now_ms)
     }
 

@@ -1,10 +1,10 @@
 //! A numbered database: an ordered index of keys, and an index of the times at which keys expire.
 
 use super::home::Home;
-use super::index::Index;
-use super::record::Record;
+use super::index::DatabaseIndex;
+use super::record::ValueRecord;
 use crate::object::FieldNotes;
-use nearfield::Error;
+use nearfield::OperationError;
 use std::sync::{Arc, OnceLock};
 
 /// The number of databases.
@@ -16,10 +16,10 @@ pub const DATABASES: usize = 16;
 pub struct Database {
     pub(super) home: Home,
     pub(super) number: u8,
-    entries: OnceLock<Index>,
+    entries: OnceLock<DatabaseIndex>,
     /// [Notes](super::notes) of the times at which keys expire. A shared index has those of all
     /// databases.
-    expiries: OnceLock<Index>,
+    expiries: OnceLock<DatabaseIndex>,
     /// Notes of the hashes that have fields which expire.
     pub(super) field_notes: Arc<FieldNotes>,
 }
@@ -61,7 +61,7 @@ impl Database {
 
     /// Returns the index of keys, if a key was ever written.
     #[inline]
-    pub fn entries(&self) -> Option<&Index> {
+    pub fn entries(&self) -> Option<&DatabaseIndex> {
         self.entries.get()
     }
 
@@ -70,16 +70,16 @@ impl Database {
     /// # Errors
     /// `OutOfMemory`.
     #[inline]
-    pub fn entries_or_create(&self) -> Result<&Index, Error> {
+    pub fn entries_or_create(&self) -> Result<&DatabaseIndex, OperationError> {
         get_or_create(&self.entries, || self.home.entries(self.number))
     }
 
     /// Returns the index of expiries, if a key ever had one.
-    pub fn expiries(&self) -> Option<&Index> {
+    pub fn expiries(&self) -> Option<&DatabaseIndex> {
         self.expiries.get()
     }
 
-    pub(super) fn expiries_or_create(&self) -> Result<&Index, Error> {
+    pub(super) fn expiries_or_create(&self) -> Result<&DatabaseIndex, OperationError> {
         get_or_create(&self.expiries, || self.home.expiries())
     }
 
@@ -87,24 +87,24 @@ impl Database {
     ///
     /// # Errors
     /// Those of the placement.
-    pub fn len(&self) -> Result<usize, Error> {
-        self.entries().map_or(Ok(0), Index::len)
+    pub fn len(&self) -> Result<usize, OperationError> {
+        self.entries().map_or(Ok(0), DatabaseIndex::len)
     }
 
     /// Returns true if there are no keys.
     ///
     /// # Errors
     /// Those of the placement.
-    pub fn is_empty(&self) -> Result<bool, Error> {
-        self.entries().map_or(Ok(true), Index::is_empty)
+    pub fn is_empty(&self) -> Result<bool, OperationError> {
+        self.entries().map_or(Ok(true), DatabaseIndex::is_empty)
     }
 
     /// Returns the number of keys that expire, each of which has one note.
     ///
     /// # Errors
     /// Those of the placement.
-    pub fn expiring(&self) -> Result<usize, Error> {
-        self.expiries().map_or(Ok(0), Index::len)
+    pub fn expiring(&self) -> Result<usize, OperationError> {
+        self.expiries().map_or(Ok(0), DatabaseIndex::len)
     }
 
     /// Reads what is stored for a key, expired or not.
@@ -115,13 +115,13 @@ impl Database {
     pub fn read<R>(
         &self,
         key: &[u8],
-        read: impl FnOnce(Record<'_>) -> R,
-    ) -> Result<Option<R>, Error> {
+        read: impl FnOnce(ValueRecord<'_>) -> R,
+    ) -> Result<Option<R>, OperationError> {
         let Some(entries) = self.entries() else {
             return Ok(None);
         };
         let stored = entries.get(key)?;
-        Ok(stored.map(|stored| read(Record::parse(&stored))))
+        Ok(stored.map(|stored| read(ValueRecord::parse(&stored))))
     }
 
     /// Moves up to `blocks` blocks of each index, so that memory can be given back to the system.
@@ -138,7 +138,7 @@ impl Database {
     /// Returns the bytes of this process's memory that the indexes use, without what they keep for
     /// reuse.
     pub fn used_bytes(&self) -> usize {
-        let bytes = |index: &Index| index.memory().total_bytes();
+        let bytes = |index: &DatabaseIndex| index.memory().total_bytes();
         let indexes = self.entries().map_or(0, bytes) + self.expiries().map_or(0, bytes);
         indexes + self.field_notes.memory_bytes()
     }
@@ -146,9 +146,9 @@ impl Database {
 
 #[inline]
 fn get_or_create(
-    index: &OnceLock<Index>,
-    create: impl FnOnce() -> Result<Index, Error>,
-) -> Result<&Index, Error> {
+    index: &OnceLock<DatabaseIndex>,
+    create: impl FnOnce() -> Result<DatabaseIndex, OperationError>,
+) -> Result<&DatabaseIndex, OperationError> {
     if let Some(index) = index.get() {
         return Ok(index);
     }

@@ -18,20 +18,20 @@
 //! draft that changes several keys is refused as a whole. Commands that treat each key separately
 //! (`DEL`, `MSET`) have no draft: each of their changes is one atomic operation of the pool.
 
-use super::index::Index;
-use super::{Database, Databases, Record};
+use super::index::DatabaseIndex;
+use super::{Database, Databases, ValueRecord};
 use crate::error::CommandError;
-use nearfield::Error;
+use nearfield::OperationError;
 
 /// The keys that a command has read or changed. See the [module](self).
 #[derive(Debug, Default)]
 pub struct Draft {
-    keys: Vec<Drafted>,
+    keys: Vec<DraftKey>,
 }
 
 /// A key of a draft.
 #[derive(Debug)]
-struct Drafted {
+struct DraftKey {
     database: usize,
     key: Vec<u8>,
     /// The value in the pool at the first read of the key; `None` if it was not read.
@@ -44,7 +44,7 @@ struct Drafted {
 
 /// The result of committing a draft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Committed {
+pub enum DraftCommitOutcome {
     /// The changes are written.
     Done,
     /// Another server has changed the key since it was read. Nothing was written.
@@ -67,10 +67,10 @@ impl Draft {
         self.keys.iter().any(|key| key.written.is_some())
     }
 
-    fn entry(&mut self, database: usize, key: &[u8]) -> &mut Drafted {
-        let is = |drafted: &Drafted| drafted.database == database && drafted.key == key;
+    fn entry(&mut self, database: usize, key: &[u8]) -> &mut DraftKey {
+        let is = |drafted: &DraftKey| drafted.database == database && drafted.key == key;
         let position = self.keys.iter().position(is).unwrap_or_else(|| {
-            self.keys.push(Drafted {
+            self.keys.push(DraftKey {
                 database,
                 key: key.to_vec(),
                 read: None,
@@ -92,7 +92,7 @@ impl Draft {
         number: usize,
         database: &Database,
         key: &[u8],
-    ) -> Result<Option<&[u8]>, Error> {
+    ) -> Result<Option<&[u8]>, OperationError> {
         let drafted = self.entry(number, key);
         if drafted.written.is_none() && drafted.read.is_none() {
             let stored = match database.entries() {
@@ -120,11 +120,11 @@ impl Draft {
     /// # Errors
     /// Several keys would be changed, or a key other than an expected one: nothing was written.
     /// Those of the placement: `Unknown` leaves open whether the change was written.
-    pub fn commit(&mut self, databases: &Databases) -> Result<Committed, CommandError> {
+    pub fn commit(&mut self, databases: &Databases) -> Result<DraftCommitOutcome, CommandError> {
         let keys = std::mem::take(&mut self.keys);
         let mut changed = keys.iter().filter(|key| key.is_changed());
         let Some(drafted) = changed.next() else {
-            return Ok(Committed::Done);
+            return Ok(DraftCommitOutcome::Done);
         };
         if changed.next().is_some() {
             return Err(CommandError::text(
@@ -139,40 +139,40 @@ impl Draft {
             ));
         }
         let Some(database) = databases.get(drafted.database) else {
-            return Ok(Committed::Done);
+            return Ok(DraftCommitOutcome::Done);
         };
         drafted.write(database)
     }
 }
 
-impl Drafted {
+impl DraftKey {
     /// Returns true if the new value differs from what was read.
     fn is_changed(&self) -> bool {
         let written = self.written.as_ref();
         written.is_some_and(|written| self.read.as_ref() != Some(written))
     }
 
-    fn write(&self, database: &Database) -> Result<Committed, CommandError> {
+    fn write(&self, database: &Database) -> Result<DraftCommitOutcome, CommandError> {
         let entries = database.entries_or_create()?;
         let Some(written) = &self.written else {
-            return Ok(Committed::Done);
+            return Ok(DraftCommitOutcome::Done);
         };
         let before = match (&self.read, written) {
             (None, Some(value)) => entries.insert(&self.key, value)?,
             (None, None) => entries.remove(&self.key)?,
             (Some(read), written) => {
                 if !compare_and_set(entries, &self.key, read.as_deref(), written.as_deref())? {
-                    return Ok(Committed::Conflict);
+                    return Ok(DraftCommitOutcome::Conflict);
                 }
                 read.clone()
             }
         };
         let note = |stored: &Option<Vec<u8>>| {
             let stored = stored.as_ref();
-            stored.and_then(|stored| Record::parse(stored).note())
+            stored.and_then(|stored| ValueRecord::parse(stored).note())
         };
         database.note_expiry(&self.key, note(&before), note(written))?;
-        Ok(Committed::Done)
+        Ok(DraftCommitOutcome::Done)
     }
 }
 
@@ -182,11 +182,11 @@ impl Drafted {
 /// # Errors
 /// Those of the placement.
 pub fn compare_and_set(
-    entries: &Index,
+    entries: &DatabaseIndex,
     key: &[u8],
     before: Option<&[u8]>,
     after: Option<&[u8]>,
-) -> Result<bool, Error> {
+) -> Result<bool, OperationError> {
     match (before, after) {
         (before, Some(after)) => entries.update(key, before, after),
         (Some(before), None) => entries.remove_if(key, before),

@@ -34,7 +34,7 @@ pub enum Class {
 
 /// Something that happened to a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct KeyspaceEvent {
     /// The class of the event.
     pub class: Class,
     /// Its name, such as `lpush`.
@@ -69,13 +69,13 @@ pub struct Effects {
     /// The commands logged in place of the command; `None`: the command as it was sent.
     pub instead: Option<Vec<Words>>,
     /// The events of keys. Only collected if there is an observer.
-    pub events: Vec<Event>,
+    pub events: Vec<KeyspaceEvent>,
     /// Number of changes that tracking clients were notified of.
     pub told: usize,
     /// The longest time that deleting an expired key took.
     pub longest_expiry: Duration,
     /// Events that come after all others: deletions of objects that became empty.
-    pub last_events: Vec<Event>,
+    pub last_events: Vec<KeyspaceEvent>,
     /// True if there is an observer, so that events must be collected.
     pub observed: bool,
     /// The number of the client that sent the command; 0: the server itself.

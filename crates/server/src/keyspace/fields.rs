@@ -1,14 +1,14 @@
 //! The deletion of expired fields of hashes.
 //!
 //! Each hash with fields that expire has a [note](FieldNotes) in its database. A command that reads
-//! a hash does not see expired fields ([`Object::at`]). They are removed before a command changes
-//! the hash, and by the [cycle](Keys::expire_fields) that searches for due notes. Each removal is
-//! logged as `HDEL`, so that a replay of the log does the same at any time.
+//! a hash does not see expired fields ([`StoredObject::at`]). They are removed before a command
+//! changes the hash, and by the [cycle](DatabaseKeys::expire_fields) that searches for due notes.
+//! Each removal is logged as `HDEL`, so that a replay of the log does the same at any time.
 
-use super::keys::Keys;
+use super::keys::DatabaseKeys;
 use super::{Class, Database, Outside};
 use crate::error::CommandError;
-use crate::object::{FieldNotes, Hash, Kind, Object};
+use crate::object::{FieldNotes, Hash, RedisType, StoredObject};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -22,8 +22,8 @@ impl Database {
     /// Ensures that an object has its note. Must be called when a key gets an object, and after
     /// fields were given times.
     #[inline]
-    pub fn note_fields(&self, key: &[u8], object: &mut Object) {
-        if let Object::Hash(hash) = object {
+    pub fn note_fields(&self, key: &[u8], object: &mut StoredObject) {
+        if let StoredObject::Hash(hash) = object {
             hash.note_in(&self.field_notes, key);
         }
     }
@@ -33,12 +33,12 @@ impl Database {
 /// there are none. Notes the hash again for its remaining fields.
 pub(super) fn take_due(
     key: &[u8],
-    object: &mut Object,
+    object: &mut StoredObject,
     now_ms: u64,
     limit: usize,
     database: &Database,
 ) -> Option<Vec<Vec<u8>>> {
-    let Object::Hash(hash) = object else {
+    let StoredObject::Hash(hash) = object else {
         return None;
     };
     let due = hash.take_due(now_ms, limit);
@@ -60,7 +60,7 @@ const FIELDS_PER_READ: usize = 20;
 /// The number of words before the fields in the `HDEL` command of [`take_due`].
 pub(super) const WORDS_BEFORE: usize = 2;
 
-impl Keys<'_> {
+impl DatabaseKeys<'_> {
     /// Removes expired fields of a hash before it is changed.
     #[inline]
     pub(super) fn drop_due_fields(&mut self, key: &[u8]) -> Result<(), CommandError> {
@@ -88,7 +88,10 @@ impl Keys<'_> {
         key: &[u8],
         limit: usize,
     ) -> Result<(usize, bool), CommandError> {
-        let Some(found) = self.peek(key)?.filter(|found| found.kind == Kind::Hash) else {
+        let Some(found) = self
+            .peek(key)?
+            .filter(|found| found.kind == RedisType::Hash)
+        else {
             return Ok((0, false));
         };
         let (keyspace, now_ms) = (self.keyspace(), self.field_time_ms());
@@ -154,13 +157,13 @@ impl Keys<'_> {
     pub(super) fn note_renamed(&self, key: &[u8]) -> Result<(), CommandError> {
         let database = self.database();
         let outside = database.read(key, |record| match record.kind {
-            Kind::Hash => record.outside(),
+            RedisType::Hash => record.outside(),
             _ => None,
         })?;
         let notes = database.field_notes();
         match outside.flatten() {
             Some(Outside::Slot(slot)) => {
-                if let Some(Object::Hash(hash)) = &mut *self.keyspace().slots.open(slot) {
+                if let Some(StoredObject::Hash(hash)) = &mut *self.keyspace().slots.open(slot) {
                     hash.forget_note();
                     Hash::note_in(hash, notes, key);
                 }

@@ -1,10 +1,10 @@
 //! The release of the memory of flushed databases.
 
-use super::record::Record;
-use super::slots::Slots;
-use super::{Cold, ColdNotes, Database, Keyspace, Outside};
+use super::record::ValueRecord;
+use super::slots::ObjectSlots;
+use super::{ColdNotes, ColdTiers, Database, Keyspace, Outside};
 use crate::allocator;
-use crate::object::Object;
+use crate::object::StoredObject;
 use parking_lot::Mutex;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -60,10 +60,10 @@ pub fn free(databases: Vec<Database>, keyspace: &Keyspace) {
 /// Frees databases, and passes their objects to `free`.
 fn free_all(
     databases: Vec<Database>,
-    slots: &Slots,
-    cold: &Cold,
+    slots: &ObjectSlots,
+    cold: &ColdTiers,
     notes: &ColdNotes,
-    mut free: impl FnMut(Object),
+    mut free: impl FnMut(StoredObject),
 ) {
     for database in databases {
         let all = (Bound::Unbounded, Bound::Unbounded);
@@ -71,7 +71,7 @@ fn free_all(
         for (_, stored) in entries.flat_map(|entries| entries.range(all)).flatten() {
             // No thread that has read the slot's number from the index is still working, because it
             // would have done so before the exclusive phase.
-            match Record::parse(&stored).outside() {
+            match ValueRecord::parse(&stored).outside() {
                 None => {}
                 Some(Outside::Slot(slot)) => {
                     if let Some(object) = slots.withdraw(slot) {

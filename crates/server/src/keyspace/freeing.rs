@@ -4,15 +4,15 @@
 //! that thread frees itself. So objects that take little time are freed at once.
 
 use crate::allocator;
-use crate::object::Object;
+use crate::object::StoredObject;
 use crate::steps;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
-/// The number of steps of freeing (see [`Object::steps_to_free`]) that are taken at once: about a
-/// millisecond.
+/// The number of steps of freeing (see [`StoredObject::steps_to_free`]) that are taken at once:
+/// about a millisecond.
 const STEPS_AT_ONCE: usize = 16_384;
 
 /// The minimum of freed bytes after which memory is given back to the system; less is soon reused.
@@ -27,7 +27,7 @@ pub struct ObjectFreeing {
 
 /// Objects that wait for the thread, and the bytes that they take.
 struct GivenUp {
-    objects: Vec<Object>,
+    objects: Vec<StoredObject>,
     bytes: usize,
 }
 
@@ -41,7 +41,7 @@ struct FreeingProgress {
 
 impl ObjectFreeing {
     /// Frees objects, now or later.
-    pub fn free(&self, objects: Vec<Object>) {
+    pub fn free(&self, objects: Vec<StoredObject>) {
         let mut left = STEPS_AT_ONCE;
         let mut large = Vec::new();
         for object in objects {
@@ -59,8 +59,8 @@ impl ObjectFreeing {
         }
     }
 
-    fn leave_to_thread(&self, objects: Vec<Object>) {
-        let bytes = objects.iter().map(Object::heap_bytes).sum();
+    fn leave_to_thread(&self, objects: Vec<StoredObject>) {
+        let bytes = objects.iter().map(StoredObject::heap_bytes).sum();
         let count = objects.len();
         let mut sender = self.sender.lock();
         if sender.is_none() {
@@ -125,32 +125,32 @@ fn start(progress: &Arc<FreeingProgress>) -> Option<Sender<GivenUp>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::{Limits, List, Set, Text};
-    use nearfield_tiers::Heap;
+    use crate::object::{HeapBytes, ListObject, ObjectLimits, Set};
+    use nearfield_tiers::AccountedHeap;
     use std::time::{Duration, Instant};
 
-    fn set(heap: &Heap, members: u32) -> Object {
+    fn set(heap: &AccountedHeap, members: u32) -> StoredObject {
         let mut set = Set::new_in(heap.clone());
         for member in 0..members {
-            set.add(&Limits::default(), format!("m{member}").as_bytes());
+            set.add(&ObjectLimits::default(), format!("m{member}").as_bytes());
         }
-        Object::Set(Box::new(set))
+        StoredObject::Set(Box::new(set))
     }
 
     #[test]
     fn what_takes_long_is_left_to_the_thread() {
-        let (freeing, heap) = (ObjectFreeing::default(), Heap::new());
-        let mut list = List::new_in(heap.clone());
+        let (freeing, heap) = (ObjectFreeing::default(), AccountedHeap::new());
+        let mut list = ListObject::new_in(heap.clone());
         for _ in 0..20_000 {
-            list.push_back(&Limits::default(), b"element");
+            list.push_back(&ObjectLimits::default(), b"element");
         }
-        let text = Text::new_in(&vec![b'x'; 100 << 20], heap.clone());
+        let text = HeapBytes::new_in(&vec![b'x'; 100 << 20], heap.clone());
         let large = vec![
-            Object::List(Box::new(list)),
+            StoredObject::List(Box::new(list)),
             set(&heap, 20_000),
-            Object::Text(Box::new(text)),
+            StoredObject::Text(Box::new(text)),
         ];
-        let small: Vec<Object> = (0..10).map(|_| set(&heap, 1000)).collect();
+        let small: Vec<StoredObject> = (0..10).map(|_| set(&heap, 1000)).collect();
         let steps = steps::taken_by(|| freeing.free(large.into_iter().chain(small).collect()));
         let steps = steps.unwrap_or(10_000);
         assert!((10_000..20_000).contains(&steps), "{steps}");
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn many_small_objects_are_one_large_one() {
-        let (freeing, heap) = (ObjectFreeing::default(), Heap::new());
+        let (freeing, heap) = (ObjectFreeing::default(), AccountedHeap::new());
         let objects = (0..100).map(|_| set(&heap, 1000)).collect();
         let steps = steps::taken_by(|| freeing.free(objects)).unwrap_or(0);
         assert!(steps <= 16_384, "{steps}");

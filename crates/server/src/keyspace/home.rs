@@ -1,7 +1,10 @@
 //! The placement of a server's keys.
 
-use super::index::{AnyMap, Index};
-use nearfield::{Bytes, Combine, EngineOptions, Error, Map, OpenError, Pim, Pool};
+use super::index::{AnyMap, DatabaseIndex};
+use nearfield::{
+    ByteStrings, Combine, EngineOptions, OperationError, OrderedMap, Pim, PoolPlacement,
+    StoreOpenError,
+};
 use std::sync::Arc;
 
 /// The placement of all databases of a server. Objects other than short strings, and the times at
@@ -33,8 +36,8 @@ impl Home {
     ///
     /// # Errors
     /// As `PoolBuilder::build`.
-    pub fn open_pool(pool: Pool, key_bytes_max: usize) -> Result<Home, OpenError> {
-        let map = Map::<Bytes>::builder()
+    pub fn open_pool(pool: PoolPlacement, key_bytes_max: usize) -> Result<Home, StoreOpenError> {
+        let map = OrderedMap::<ByteStrings>::builder()
             .pool(pool)
             .key_bytes_max(key_bytes_max + NOTE_BYTES)
             .inline_bytes_max(INLINE_BYTES)
@@ -67,14 +70,16 @@ impl Home {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn entries(&self, database: u8) -> Result<Index, Error> {
+    pub fn entries(&self, database: u8) -> Result<DatabaseIndex, OperationError> {
         Ok(match self {
-            Home::Local => Index::Own(in_order()?.into()),
+            Home::Local => DatabaseIndex::Own(in_order()?.into()),
             Home::Modules(pim) => {
-                let map = Map::<Bytes>::builder().pim(pim.clone()).build()?;
-                Index::Own(map.into())
+                let map = OrderedMap::<ByteStrings>::builder()
+                    .pim(pim.clone())
+                    .build()?;
+                DatabaseIndex::Own(map.into())
             }
-            Home::Pool(map) => Index::Part(Arc::clone(map), database),
+            Home::Pool(map) => DatabaseIndex::Part(Arc::clone(map), database),
         })
     }
 
@@ -83,20 +88,22 @@ impl Home {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn expiries(&self) -> Result<Index, Error> {
+    pub fn expiries(&self) -> Result<DatabaseIndex, OperationError> {
         Ok(match self {
-            Home::Pool(map) => Index::Part(Arc::clone(map), EXPIRIES),
-            _ => Index::Own(Map::<Bytes>::new()?.into()),
+            Home::Pool(map) => DatabaseIndex::Part(Arc::clone(map), EXPIRIES),
+            _ => DatabaseIndex::Own(OrderedMap::<ByteStrings>::new()?.into()),
         })
     }
 }
 
 /// Creates a map in local memory that executes the point operations of a batch in their order. A
 /// client that sees the last write of a pipeline then sees the writes before it, too.
-fn in_order() -> Result<Map<Bytes>, Error> {
+fn in_order() -> Result<OrderedMap<ByteStrings>, OperationError> {
     let options = EngineOptions {
         combine: Combine::Never,
         ..EngineOptions::default()
     };
-    Map::<Bytes>::builder().engine_options(options).build()
+    OrderedMap::<ByteStrings>::builder()
+        .engine_options(options)
+        .build()
 }

@@ -6,33 +6,33 @@
 //!   is the change itself, and its outcome is the value that it has replaced.
 //! - *Folded*: the result of some command depends on what it reads (`INCR`, `SET` with `NX`). The
 //!   batch reads each key once. The commands then change the values that were read, one command
-//!   after the other, in [`Folded`]. A second batch writes the last value of each key.
+//!   after the other, in [`BatchValueChanges`]. A second batch writes the last value of each key.
 //!
 //! In both cases a command sees what the commands before it have done, because the index executes a
 //! batch as if its operations ran in their order, and because a fold follows that order.
 //!
-//! The writes of a batch have no observer (see [`Observer`](super::Observer)), so that no events
-//! are collected here.
+//! The writes of a batch have no observer (see [`WriteObserver`](super::WriteObserver)), so that no
+//! events are collected here.
 
 use super::fields;
 use super::notes::NoteChanges;
-use super::record::{PLAIN_STRING, Payload, Record, is_plain, lies_in_slot};
-use super::slots::Slot;
-use super::{Database, Entry, Found, Keyspace, Outside};
+use super::record::{PLAIN_STRING, RecordPayload, ValueRecord, is_plain, lies_in_slot};
+use super::slots::ObjectSlot;
+use super::{Database, Entry, KeyMetadata, Keyspace, Outside};
 use crate::error::CommandError;
-use crate::object::{Container, Kind, Limits, Object, PartOf, Text};
+use crate::object::{Container, HeapBytes, ObjectLimits, PartOf, RedisType, StoredObject};
 use crate::resp::encode;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
-use nearfield::{Batch, Bytes, Direction, Error, Outcome};
-use nearfield_core::Span;
-use nearfield_tiers::Heap;
+use nearfield::{Batch, ByteStrings, OperationError, OperationOutcome, ScanDirection};
+use nearfield_core::ArenaSpan;
+use nearfield_tiers::AccountedHeap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 /// The joint effects of the commands of a batch, apart from the values of keys.
 #[derive(Debug, Default)]
-pub struct Ledger {
+pub struct BatchEffects {
     /// Number of lookups that found their key.
     pub hits: u64,
     /// Number of lookups that did not find their key.
@@ -57,13 +57,13 @@ pub struct Ledger {
     told: bool,
 }
 
-impl Ledger {
+impl BatchEffects {
     /// Makes ready for the next batch and keeps the memory.
     pub fn clear(&mut self) {
-        *self = Ledger {
+        *self = BatchEffects {
             log: std::mem::take(&mut self.log),
             notes: std::mem::take(&mut self.notes),
-            ..Ledger::default()
+            ..BatchEffects::default()
         };
         self.log.clear();
     }
@@ -90,15 +90,15 @@ impl Ledger {
 
 /// The changes that the commands of a batch make to the values that it has read.
 #[derive(Debug, Default)]
-pub struct Folded {
+pub struct BatchValueChanges {
     /// The get that has read the key of each operation, by the operation's number.
     gets: Vec<u32>,
     /// The key of each get, as clients name it and as it is stored.
-    keys: Vec<(Span, Span)>,
+    keys: Vec<(ArenaSpan, ArenaSpan)>,
     /// The table that finds the get of a key.
     by_key: HashTable<u32>,
     /// The state of the key of each get.
-    states: Vec<State>,
+    states: Vec<BatchKeyState>,
     /// New values, as they are stored.
     values: Vec<u8>,
     /// The gets whose keys were changed.
@@ -113,7 +113,7 @@ pub struct Folded {
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum BatchKeyState {
     /// The key is as it was read.
     Unchanged,
     /// The key was removed.
@@ -122,7 +122,7 @@ enum State {
     Stored(Range<usize>),
 }
 
-impl Folded {
+impl BatchValueChanges {
     /// Makes ready for the next batch and keeps the memory.
     pub fn clear(&mut self) {
         self.gets.clear();
@@ -147,9 +147,9 @@ impl Folded {
     #[inline]
     pub fn add(
         &mut self,
-        batch: &mut Batch<Bytes>,
-        key: Span,
-        stored_key: Span,
+        batch: &mut Batch<ByteStrings>,
+        key: ArenaSpan,
+        stored_key: ArenaSpan,
         may_change: bool,
         hash_of: impl Fn(&[u8]) -> u64,
     ) -> u64 {
@@ -169,7 +169,7 @@ impl Folded {
                 entry.insert(get);
                 batch.get_staged(stored_key);
                 self.keys.push((key, stored_key));
-                self.states.push(State::Unchanged);
+                self.states.push(BatchKeyState::Unchanged);
                 self.to_change.push(false);
                 get
             }
@@ -182,7 +182,7 @@ impl Folded {
     }
 
     /// Returns the key of a get.
-    pub fn key<'b>(&self, batch: &'b Batch<Bytes>, get: u32) -> &'b [u8] {
+    pub fn key<'b>(&self, batch: &'b Batch<ByteStrings>, get: u32) -> &'b [u8] {
         let keys = self.keys.get(get as usize);
         keys.map(|&(key, _)| batch.staged(key)).unwrap_or_default()
     }
@@ -204,14 +204,14 @@ impl Folded {
     /// Returns what is stored for the key of an operation after the commands so far.
     fn stored<'a>(
         &'a self,
-        batch: &'a Batch<Bytes>,
+        batch: &'a Batch<ByteStrings>,
         operation: usize,
     ) -> Result<Option<&'a [u8]>, CommandError> {
         let get = self.get_of(operation);
         match self.states.get(get) {
-            Some(State::Unchanged) => value_met(batch, get),
-            Some(State::Stored(place)) => Ok(self.values.get(place.clone())),
-            Some(State::Absent) | None => Ok(None),
+            Some(BatchKeyState::Unchanged) => value_met(batch, get),
+            Some(BatchKeyState::Stored(place)) => Ok(self.values.get(place.clone())),
+            Some(BatchKeyState::Absent) | None => Ok(None),
         }
     }
 
@@ -221,28 +221,28 @@ impl Folded {
     #[inline]
     fn change(
         &mut self,
-        batch: &Batch<Bytes>,
+        batch: &Batch<ByteStrings>,
         operation: usize,
-        value: Option<Record<'_>>,
+        value: Option<ValueRecord<'_>>,
     ) -> Option<Outside> {
         let get = self.get_of(operation);
         let state = match value {
-            None => State::Absent,
+            None => BatchKeyState::Absent,
             Some(record) => {
                 let start = self.values.len();
                 record.write(&mut self.values);
-                State::Stored(start..self.values.len())
+                BatchKeyState::Stored(start..self.values.len())
             }
         };
         let before = std::mem::replace(self.states.get_mut(get)?, state);
         match before {
-            State::Unchanged => {
+            BatchKeyState::Unchanged => {
                 self.changed.push(get as u32);
                 None
             }
-            State::Absent => None,
-            State::Stored(place) => {
-                let before = Record::parse(self.values.get(place)?).outside()?;
+            BatchKeyState::Absent => None,
+            BatchKeyState::Stored(place) => {
+                let before = ValueRecord::parse(self.values.get(place)?).outside()?;
                 let is_kept = value.and_then(|value| value.outside()) == Some(before);
                 // The value that was read is given up when the batch is written.
                 (!is_kept && self.read(batch, operation) != Some(before)).then_some(before)
@@ -252,23 +252,23 @@ impl Folded {
 
     /// Returns the note that the key of an operation has until the batch is written: that of the
     /// value that was read.
-    fn note(&self, batch: &Batch<Bytes>, operation: usize) -> Option<u64> {
+    fn note(&self, batch: &Batch<ByteStrings>, operation: usize) -> Option<u64> {
         let read = batch.value(self.get_of(operation))?;
-        Record::parse(read).note()
+        ValueRecord::parse(read).note()
     }
 
     /// Returns what the value that the batch has read for the key of an operation refers to.
-    fn read(&self, batch: &Batch<Bytes>, operation: usize) -> Option<Outside> {
+    fn read(&self, batch: &Batch<ByteStrings>, operation: usize) -> Option<Outside> {
         let read = batch.value(self.get_of(operation))?;
-        Record::parse(read).outside()
+        ValueRecord::parse(read).outside()
     }
 
     /// Fills `writes` with the changes to the keys that `read` has read, and returns their gets. If
     /// the keys are shared with other servers, each write compares with what was read.
     pub fn plan_writes(
         &self,
-        writes: &mut Batch<Bytes>,
-        read: &Batch<Bytes>,
+        writes: &mut Batch<ByteStrings>,
+        read: &Batch<ByteStrings>,
         is_shared: bool,
     ) -> &[u32] {
         for &get in &self.changed {
@@ -294,7 +294,9 @@ impl Folded {
     #[inline]
     pub fn now(&self, get: u32) -> Option<&[u8]> {
         match self.states.get(get as usize)? {
-            State::Stored(place) => Some(self.values.get(place.clone()).unwrap_or_default()),
+            BatchKeyState::Stored(place) => {
+                Some(self.values.get(place.clone()).unwrap_or_default())
+            }
             _ => None,
         }
     }
@@ -305,11 +307,11 @@ impl Folded {
 /// # Errors
 /// The error of the operation.
 #[inline]
-fn value_met(batch: &Batch<Bytes>, operation: usize) -> Result<Option<&[u8]>, CommandError> {
+fn value_met(batch: &Batch<ByteStrings>, operation: usize) -> Result<Option<&[u8]>, CommandError> {
     match batch.value(operation) {
         None => match batch.outcome(operation) {
-            Outcome::Failed(Error::KeyTooLong { .. }) => Ok(None),
-            Outcome::Failed(error) => Err(error.into()),
+            OperationOutcome::Failed(OperationError::KeyTooLong { .. }) => Ok(None),
+            OperationOutcome::Failed(error) => Err(error.into()),
             _ => Ok(None),
         },
         value => Ok(value),
@@ -324,13 +326,13 @@ pub struct InBatch<'b> {
     /// The database.
     pub database: &'b Database,
     /// The batch, already executed.
-    pub batch: &'b Batch<Bytes>,
+    pub batch: &'b Batch<ByteStrings>,
     /// The number of the command's first operation.
     pub first: usize,
     /// The values as the commands so far have changed them, in a batch that is folded.
-    pub folded: Option<&'b mut Folded>,
+    pub folded: Option<&'b mut BatchValueChanges>,
     /// The other effects of the commands.
-    pub ledger: &'b mut Ledger,
+    pub ledger: &'b mut BatchEffects,
     /// True if the command changes keys.
     pub writes: bool,
     /// The time of the command.
@@ -346,10 +348,10 @@ impl InBatch<'_> {
     fn give_up(
         keyspace: &Keyspace,
         database: &Database,
-        ledger: &mut Ledger,
+        ledger: &mut BatchEffects,
         (operation, key): (usize, &[u8]),
-        old: Record<'_>,
-    ) -> Result<(), Error> {
+        old: ValueRecord<'_>,
+    ) -> Result<(), OperationError> {
         keyspace.retire(old.outside());
         if keyspace.is_shared() {
             return database.note_expiry(key, old.note(), None);
@@ -362,10 +364,14 @@ impl InBatch<'_> {
     /// has expired. A command that changes keys deletes such a key and logs the deletion, because
     /// the command is executed without looking at times when the log is replayed.
     #[inline]
-    fn met(&mut self, position: usize, key: &[u8]) -> Result<Option<Record<'_>>, CommandError> {
+    fn met(
+        &mut self,
+        position: usize,
+        key: &[u8],
+    ) -> Result<Option<ValueRecord<'_>>, CommandError> {
         let operation = self.first + position;
         let is_over =
-            |stored: &[u8]| !is_plain(stored) && Record::parse(stored).is_expired(self.now_ms);
+            |stored: &[u8]| !is_plain(stored) && ValueRecord::parse(stored).is_expired(self.now_ms);
         let stored = match &mut self.folded {
             None => value_met(self.batch, operation)?,
             Some(folded) => {
@@ -382,7 +388,7 @@ impl InBatch<'_> {
                 folded.stored(self.batch, operation)?
             }
         };
-        let record = stored.map(Record::parse);
+        let record = stored.map(ValueRecord::parse);
         Ok(record.filter(|record| !record.is_expired(self.now_ms)))
     }
 
@@ -390,8 +396,12 @@ impl InBatch<'_> {
     ///
     /// # Errors
     /// Those of the index.
-    pub fn peek(&mut self, position: usize, key: &[u8]) -> Result<Option<Found>, CommandError> {
-        Ok(self.met(position, key)?.map(Found::from))
+    pub fn peek(
+        &mut self,
+        position: usize,
+        key: &[u8],
+    ) -> Result<Option<KeyMetadata>, CommandError> {
+        Ok(self.met(position, key)?.map(KeyMetadata::from))
     }
 
     /// Returns the facts about a key that a client wants to read.
@@ -399,7 +409,11 @@ impl InBatch<'_> {
     /// # Errors
     /// Those of the index.
     #[inline]
-    pub fn find(&mut self, position: usize, key: &[u8]) -> Result<Option<Found>, CommandError> {
+    pub fn find(
+        &mut self,
+        position: usize,
+        key: &[u8],
+    ) -> Result<Option<KeyMetadata>, CommandError> {
         let found = self.peek(position, key)?;
         match found {
             Some(_) => self.ledger.hits += 1,
@@ -413,15 +427,19 @@ impl InBatch<'_> {
     ///
     /// # Errors
     /// Those of the index.
-    pub fn nearest(&self, key: &[u8], direction: Direction) -> Result<Option<Entry>, CommandError> {
+    pub fn nearest(
+        &self,
+        key: &[u8],
+        direction: ScanDirection,
+    ) -> Result<Option<Entry>, CommandError> {
         let met = match self.batch.outcome(self.first) {
-            Outcome::Entry(met) => met,
-            Outcome::Failed(error) => return Err(error.into()),
+            OperationOutcome::Entry(met) => met,
+            OperationOutcome::Failed(error) => return Err(error.into()),
             _ => None,
         };
         let met = met.map(|(key, stored)| (key.to_vec(), stored.to_vec()));
         let met = self.database.entries().and_then(|entries| entries.own(met));
-        let over = |(_, stored): &Entry| Record::parse(stored).is_expired(self.now_ms);
+        let over = |(_, stored): &Entry| ValueRecord::parse(stored).is_expired(self.now_ms);
         if met.as_ref().is_some_and(over) {
             return Ok(self.database.nearest(key, direction, self.now_ms)?);
         }
@@ -429,7 +447,7 @@ impl InBatch<'_> {
     }
 
     /// Passes the string of a key and its expiry to `read`, as
-    /// [`Keys::read_string`](super::Keys::read_string) does.
+    /// [`DatabaseKeys::read_string`](super::DatabaseKeys::read_string) does.
     ///
     /// # Errors
     /// `WrongType`.
@@ -453,14 +471,17 @@ impl InBatch<'_> {
             return Ok(read(None, None));
         };
         let result = match record.payload {
-            _ if record.kind != Kind::String => Err(CommandError::WrongType),
-            Payload::Inline(value) => Ok(read(Some(value), record.expires_at_ms)),
-            Payload::InSlot(slot) => {
+            _ if record.kind != RedisType::String => Err(CommandError::WrongType),
+            RecordPayload::Inline(value) => Ok(read(Some(value), record.expires_at_ms)),
+            RecordPayload::InSlot(slot) => {
                 let object = keyspace.slots.open(slot);
-                let text = object.as_ref().and_then(Text::of).map(Text::bytes);
+                let text = object
+                    .as_ref()
+                    .and_then(HeapBytes::of)
+                    .map(HeapBytes::bytes);
                 Ok(read(text, record.expires_at_ms))
             }
-            Payload::InTier(place) => {
+            RecordPayload::InTier(place) => {
                 let expires_at_ms = record.expires_at_ms;
                 keyspace.cold.note_use(number, key, place);
                 keyspace.read_place(key, place, |value| read(Some(value), expires_at_ms))
@@ -502,7 +523,9 @@ impl InBatch<'_> {
             Some(Outside::Place(place)) => {
                 let number = self.database.number();
                 self.keyspace.cold.note_use(number, key, place);
-                let mut object = self.keyspace.thaw(key, T::KIND, place, &Heap::new())?;
+                let mut object = self
+                    .keyspace
+                    .thaw(key, T::KIND, place, &AccountedHeap::new())?;
                 object.at(self.now_ms);
                 Ok(read(T::of(&object)))
             }
@@ -522,9 +545,9 @@ impl InBatch<'_> {
         expires_at_ms: Option<u64>,
     ) -> Result<(), CommandError> {
         let operation = self.first + position;
-        let record = Record {
+        let record = ValueRecord {
             expires_at_ms,
-            ..Record::string(value)
+            ..ValueRecord::string(value)
         };
         if self.fold_string(operation, record) {
             return Ok(());
@@ -533,12 +556,12 @@ impl InBatch<'_> {
             // There is nothing to give up, and nothing expires.
             Some(old) if is_plain(old) => Ok(()),
             Some(old) => {
-                let (place, old) = ((operation, key), Record::parse(old));
+                let (place, old) = ((operation, key), ValueRecord::parse(old));
                 Self::give_up(self.keyspace, self.database, self.ledger, place, old)?;
                 Ok(())
             }
             None => match self.batch.outcome(operation) {
-                Outcome::Failed(error) => Err(match self.database.entries() {
+                OperationOutcome::Failed(error) => Err(match self.database.entries() {
                     Some(entries) => entries.own_error(error, key).into(),
                     None => error.into(),
                 }),
@@ -550,7 +573,7 @@ impl InBatch<'_> {
     /// Sets the key of an operation to a string that is stored in the index. Returns false in a
     /// batch that is applied, which has done so already.
     #[inline]
-    fn fold_string(&mut self, operation: usize, record: Record<'_>) -> bool {
+    fn fold_string(&mut self, operation: usize, record: ValueRecord<'_>) -> bool {
         let Some(folded) = &mut self.folded else {
             return false;
         };
@@ -560,7 +583,7 @@ impl InBatch<'_> {
         };
         // A long record may come from short arguments, which are all that is counted else.
         const LONG_BYTES: usize = 1024;
-        if let Payload::Inline(value) = record.payload
+        if let RecordPayload::Inline(value) = record.payload
             && value.len() > LONG_BYTES
         {
             let bytes = 2 * value.len() as u64;
@@ -572,8 +595,9 @@ impl InBatch<'_> {
         true
     }
 
-    /// Changes the string of a key in place, as [`Keys::edit_string`](super::Keys::edit_string)
-    /// does. The key must exist, and the batch must be folded.
+    /// Changes the string of a key in place, as
+    /// [`DatabaseKeys::edit_string`](super::DatabaseKeys::edit_string) does. The key must exist,
+    /// and the batch must be folded.
     ///
     /// # Errors
     /// `NoSuchKey`, `WrongType`; those of the index.
@@ -581,7 +605,7 @@ impl InBatch<'_> {
         &mut self,
         position: usize,
         key: &[u8],
-        edit: impl FnOnce(&mut Text) -> R,
+        edit: impl FnOnce(&mut HeapBytes) -> R,
     ) -> Result<R, CommandError> {
         let found = self.peek(position, key)?.ok_or(CommandError::NoSuchKey)?;
         if matches!(found.outside, Some(Outside::Slot(_))) {
@@ -589,16 +613,16 @@ impl InBatch<'_> {
         }
         let heap = &self.keyspace.heap;
         let mut text = self.read_string(position, key, |value, _| {
-            Text::new_in(value.unwrap_or_default(), heap.clone())
+            HeapBytes::new_in(value.unwrap_or_default(), heap.clone())
         })?;
         let result = edit(&mut text);
         if lies_in_slot(true, text.bytes().len()) && !self.keyspace.is_shared() {
             self.put_object(position, key, text.wrap(), found.expires_at_ms)?;
         } else {
-            let record = Record {
+            let record = ValueRecord {
                 raw: true,
                 expires_at_ms: found.expires_at_ms,
-                ..Record::string(text.bytes())
+                ..ValueRecord::string(text.bytes())
             };
             self.fold_string(self.first + position, record);
         }
@@ -626,9 +650,9 @@ impl InBatch<'_> {
             true => None,
             false => folded.note(self.batch, operation),
         };
-        let record = Record {
+        let record = ValueRecord {
             expires_at_ms,
-            ..Record::parse(&value)
+            ..ValueRecord::parse(&value)
         };
         let given_up = folded.change(self.batch, operation, Some(record.keeping_note(note)));
         folded.scratch = value;
@@ -636,7 +660,8 @@ impl InBatch<'_> {
         Ok(())
     }
 
-    /// Passes the object of a key to `edit`, as [`Keys::edit`](super::Keys::edit) does.
+    /// Passes the object of a key to `edit`, as [`DatabaseKeys::edit`](super::DatabaseKeys::edit)
+    /// does.
     ///
     /// # Errors
     /// `WrongType`; those of the index.
@@ -644,7 +669,7 @@ impl InBatch<'_> {
         &mut self,
         position: usize,
         key: &[u8],
-        edit: impl FnOnce(&mut T, &Limits) -> R,
+        edit: impl FnOnce(&mut T, &ObjectLimits) -> R,
     ) -> Result<R, CommandError> {
         let limits = self.keyspace.limits();
         if self.database.field_notes().are_due(self.now_ms) {
@@ -690,9 +715,9 @@ impl InBatch<'_> {
         &mut self,
         position: usize,
         key: &[u8],
-        found: &Found,
-        place: nearfield_tiers::Place,
-    ) -> Result<Slot, CommandError> {
+        found: &KeyMetadata,
+        place: nearfield_tiers::ColdPlace,
+    ) -> Result<ObjectSlot, CommandError> {
         let heap = &self.keyspace.heap;
         let object = self.keyspace.thaw(key, found.kind, place, heap)?;
         let bytes = object.heap_bytes();
@@ -705,7 +730,7 @@ impl InBatch<'_> {
     #[cold]
     fn drop_due_fields(&mut self, position: usize, key: &[u8]) -> Result<(), CommandError> {
         let found = self.peek(position, key)?;
-        let Some(found) = found.filter(|found| found.kind == Kind::Hash) else {
+        let Some(found) = found.filter(|found| found.kind == RedisType::Hash) else {
             return Ok(());
         };
         let slot = match found.outside {
@@ -743,9 +768,9 @@ impl InBatch<'_> {
         &mut self,
         position: usize,
         key: &[u8],
-        mut object: Object,
+        mut object: StoredObject,
         expires_at_ms: Option<u64>,
-    ) -> Result<Slot, CommandError> {
+    ) -> Result<ObjectSlot, CommandError> {
         self.database.note_fields(key, &mut object);
         let operation = self.first + position;
         let Some(folded) = &mut self.folded else {
@@ -755,9 +780,9 @@ impl InBatch<'_> {
         let Some(slot) = self.keyspace.slots.put(object) else {
             return Err(CommandError::text("OOM too many objects"));
         };
-        let record = Record {
+        let record = ValueRecord {
             expires_at_ms,
-            ..Record::object(kind, slot)
+            ..ValueRecord::object(kind, slot)
         };
         let record = record.keeping_note(folded.note(self.batch, operation));
         let given_up = folded.change(self.batch, operation, Some(record));
@@ -783,7 +808,7 @@ impl InBatch<'_> {
         let Some(old) = value_met(self.batch, operation)? else {
             return Ok(false);
         };
-        let old = Record::parse(old);
+        let old = ValueRecord::parse(old);
         let is_over = old.is_expired(self.now_ms);
         if is_over {
             self.ledger.expired += 1;

@@ -5,13 +5,15 @@
 //! see the keys without that byte.
 
 use super::home::NOTE_BYTES;
-use nearfield::{AnyPlacement, AnyValue, Batch, Bytes, Error, Map, Updated};
+use nearfield::{
+    AnyPlacement, AnyValue, Batch, ByteStrings, OperationError, OrderedMap, UpdateOutcome,
+};
 use smallvec::SmallVec;
 use std::ops::Bound;
 use std::sync::Arc;
 
 /// A map whose placement was chosen when the server started.
-pub type AnyMap = Map<Bytes, AnyPlacement>;
+pub type AnyMap = OrderedMap<ByteStrings, AnyPlacement>;
 
 /// A key and what is stored for it.
 pub type Entry = (Vec<u8>, Vec<u8>);
@@ -25,7 +27,7 @@ pub type KeyBounds<'k> = (Bound<&'k [u8]>, Bound<&'k [u8]>);
     clippy::large_enum_variant,
     reason = "a server has few indexes, and reads should not follow a pointer"
 )]
-pub enum Index {
+pub enum DatabaseIndex {
     /// A map of this server alone.
     Own(AnyMap),
     /// The keys of a shared map that begin with a byte.
@@ -35,13 +37,13 @@ pub enum Index {
 /// A key as the map stores it.
 type StoredKey = SmallVec<[u8; 64]>;
 
-impl Index {
+impl DatabaseIndex {
     /// Returns the map that stores the entries.
     #[inline]
     fn map(&self) -> &AnyMap {
         match self {
-            Index::Own(map) => map,
-            Index::Part(map, _) => map,
+            DatabaseIndex::Own(map) => map,
+            DatabaseIndex::Part(map, _) => map,
         }
     }
 
@@ -49,8 +51,8 @@ impl Index {
     #[inline]
     pub fn prefix(&self) -> Option<u8> {
         match self {
-            Index::Own(_) => None,
-            Index::Part(_, prefix) => Some(*prefix),
+            DatabaseIndex::Own(_) => None,
+            DatabaseIndex::Part(_, prefix) => Some(*prefix),
         }
     }
 
@@ -59,11 +61,11 @@ impl Index {
     fn with<'m, R>(
         &'m self,
         key: &[u8],
-        run: impl FnOnce(&'m AnyMap, &[u8]) -> Result<R, Error>,
-    ) -> Result<R, Error> {
+        run: impl FnOnce(&'m AnyMap, &[u8]) -> Result<R, OperationError>,
+    ) -> Result<R, OperationError> {
         match self {
-            Index::Own(map) => run(map, key),
-            Index::Part(map, prefix) => {
+            DatabaseIndex::Own(map) => run(map, key),
+            DatabaseIndex::Part(map, prefix) => {
                 let mut stored = StoredKey::with_capacity(key.len() + 1);
                 stored.push(*prefix);
                 stored.extend_from_slice(key);
@@ -77,15 +79,15 @@ impl Index {
     /// # Errors
     /// Those of the placement.
     #[inline]
-    pub fn get(&self, key: &[u8]) -> Result<Option<AnyValue<'_>>, Error> {
+    pub fn get(&self, key: &[u8]) -> Result<Option<AnyValue<'_>>, OperationError> {
         absent_if_too_long(self.with(key, |map, key| map.get(key)))
     }
 
     /// Sets the value of a key and returns the one before.
     ///
     /// # Errors
-    /// As `Map::insert`.
-    pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    /// As `OrderedMap::insert`.
+    pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, OperationError> {
         self.with(key, |map, key| map.insert(key, value))
     }
 
@@ -93,8 +95,13 @@ impl Index {
     /// true if it was.
     ///
     /// # Errors
-    /// As `Map::update`.
-    pub fn update(&self, key: &[u8], previous: Option<&[u8]>, value: &[u8]) -> Result<bool, Error> {
+    /// As `OrderedMap::update`.
+    pub fn update(
+        &self,
+        key: &[u8],
+        previous: Option<&[u8]>,
+        value: &[u8],
+    ) -> Result<bool, OperationError> {
         let updated = self.with(key, |map, key| map.update(key, previous, value))?;
         Ok(updated.is_applied())
     }
@@ -103,7 +110,7 @@ impl Index {
     ///
     /// # Errors
     /// Those of the placement.
-    pub fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    pub fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, OperationError> {
         absent_if_too_long(self.with(key, |map, key| map.remove(key)))
     }
 
@@ -111,18 +118,18 @@ impl Index {
     ///
     /// # Errors
     /// Those of the placement.
-    pub fn remove_if(&self, key: &[u8], previous: &[u8]) -> Result<bool, Error> {
+    pub fn remove_if(&self, key: &[u8], previous: &[u8]) -> Result<bool, OperationError> {
         let removed = self.with(key, |map, key| map.remove_if(key, previous))?;
-        Ok(matches!(removed, Updated::Applied))
+        Ok(matches!(removed, UpdateOutcome::Applied))
     }
 
-    /// Executes a batch whose keys are in their stored form, each with the [prefix](Index::prefix)
-    /// before it.
+    /// Executes a batch whose keys are in their stored form, each with the
+    /// [prefix](DatabaseIndex::prefix) before it.
     ///
     /// # Errors
-    /// As `Map::execute`.
+    /// As `OrderedMap::execute`.
     #[inline]
-    pub fn execute(&self, batch: &mut Batch<Bytes>) -> Result<(), Error> {
+    pub fn execute(&self, batch: &mut Batch<ByteStrings>) -> Result<(), OperationError> {
         self.map().execute(batch)
     }
 
@@ -158,7 +165,7 @@ impl Index {
     ///
     /// # Errors
     /// Those of the placement.
-    pub fn first(&self) -> Result<Option<Entry>, Error> {
+    pub fn first(&self) -> Result<Option<Entry>, OperationError> {
         self.successor(b"")
     }
 
@@ -166,7 +173,7 @@ impl Index {
     ///
     /// # Errors
     /// Those of the placement.
-    pub fn last(&self) -> Result<Option<Entry>, Error> {
+    pub fn last(&self) -> Result<Option<Entry>, OperationError> {
         let mut all = self.range((Bound::Unbounded, Bound::Unbounded));
         all.next_back().transpose()
     }
@@ -175,7 +182,7 @@ impl Index {
     ///
     /// # Errors
     /// Those of the placement.
-    pub fn successor(&self, key: &[u8]) -> Result<Option<Entry>, Error> {
+    pub fn successor(&self, key: &[u8]) -> Result<Option<Entry>, OperationError> {
         let found = self.with(key, |map, key| map.successor(key));
         Ok(self.own(absent_if_too_long(found)?))
     }
@@ -184,7 +191,7 @@ impl Index {
     ///
     /// # Errors
     /// Those of the placement.
-    pub fn predecessor(&self, key: &[u8]) -> Result<Option<Entry>, Error> {
+    pub fn predecessor(&self, key: &[u8]) -> Result<Option<Entry>, OperationError> {
         let found = self.with(key, |map, key| map.predecessor(key));
         Ok(self.own(absent_if_too_long(found)?))
     }
@@ -203,10 +210,10 @@ impl Index {
     ///
     /// # Errors
     /// Those of the placement.
-    pub fn len(&self) -> Result<usize, Error> {
+    pub fn len(&self) -> Result<usize, OperationError> {
         match self {
-            Index::Own(map) => map.len(),
-            Index::Part(..) => {
+            DatabaseIndex::Own(map) => map.len(),
+            DatabaseIndex::Part(..) => {
                 let mut all = self.range((Bound::Unbounded, Bound::Unbounded));
                 all.try_fold(0, |count, entry| entry.map(|_| count + 1))
             }
@@ -217,13 +224,13 @@ impl Index {
     ///
     /// # Errors
     /// Those of the placement.
-    pub fn is_empty(&self) -> Result<bool, Error> {
+    pub fn is_empty(&self) -> Result<bool, OperationError> {
         Ok(self.first()?.is_none())
     }
 
-    /// Returns an error of a [batch](Index::execute) in the form that the client may see; its key
-    /// is `key`.
-    pub fn own_error(&self, error: Error, key: &[u8]) -> Error {
+    /// Returns an error of a [batch](DatabaseIndex::execute) in the form that the client may see;
+    /// its key is `key`.
+    pub fn own_error(&self, error: OperationError, key: &[u8]) -> OperationError {
         match self.prefix() {
             Some(_) => without_prefix(error, key),
             None => error,
@@ -234,10 +241,10 @@ impl Index {
     ///
     /// # Errors
     /// Those of the placement. Some entries may already be gone.
-    pub fn clear(&self) -> Result<(), Error> {
+    pub fn clear(&self) -> Result<(), OperationError> {
         match self {
-            Index::Own(map) => map.clear().map(drop),
-            Index::Part(map, prefix) => {
+            DatabaseIndex::Own(map) => map.clear().map(drop),
+            DatabaseIndex::Part(map, prefix) => {
                 let (low, high) = ([*prefix], [*prefix + 1]);
                 let bounds = (Bound::Included(&low[..]), Bound::Excluded(&high[..]));
                 map.remove_range(bounds).map(drop)
@@ -257,15 +264,15 @@ impl Index {
     }
 }
 
-/// The entries of a range of an [`Index`].
+/// The entries of a range of a [`DatabaseIndex`].
 #[derive(Debug)]
 pub struct IndexRange<'m> {
-    stored: nearfield::Range<'m, Bytes, AnyPlacement>,
+    stored: nearfield::MapRange<'m, ByteStrings, AnyPlacement>,
     prefix_bytes: usize,
 }
 
 impl IndexRange<'_> {
-    fn strip(&self, entry: Result<Entry, Error>) -> Result<Entry, Error> {
+    fn strip(&self, entry: Result<Entry, OperationError>) -> Result<Entry, OperationError> {
         entry.map(|(mut key, value)| {
             key.drain(..self.prefix_bytes);
             (key, value)
@@ -274,7 +281,7 @@ impl IndexRange<'_> {
 }
 
 impl Iterator for IndexRange<'_> {
-    type Item = Result<Entry, Error>;
+    type Item = Result<Entry, OperationError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let entry = self.stored.next()?;
@@ -292,10 +299,10 @@ impl DoubleEndedIterator for IndexRange<'_> {
 /// Makes an error name a key of a shared map as the client has sent it, and the maximum length of
 /// keys whose time can be noted.
 #[cold]
-fn without_prefix(error: Error, key: &[u8]) -> Error {
+fn without_prefix(error: OperationError, key: &[u8]) -> OperationError {
     match error {
-        Error::KeyTooLong { length, limit, .. } => Error::KeyTooLong {
-            start: Error::shorten(key),
+        OperationError::KeyTooLong { length, limit, .. } => OperationError::KeyTooLong {
+            start: OperationError::shorten(key),
             length: length - 1,
             limit: limit - NOTE_BYTES,
         },
@@ -305,9 +312,11 @@ fn without_prefix(error: Error, key: &[u8]) -> Error {
 
 /// Treats a key that is longer than keys can be as absent.
 #[inline]
-fn absent_if_too_long<T>(result: Result<Option<T>, Error>) -> Result<Option<T>, Error> {
+fn absent_if_too_long<T>(
+    result: Result<Option<T>, OperationError>,
+) -> Result<Option<T>, OperationError> {
     match result {
-        Err(Error::KeyTooLong { .. }) => Ok(None),
+        Err(OperationError::KeyTooLong { .. }) => Ok(None),
         other => other,
     }
 }

@@ -1,21 +1,21 @@
 //! The interface of commands to keys.
 
-use super::draft::Committed;
+use super::draft::DraftCommitOutcome;
 use super::effects::{Class, Effects};
-use super::found::Found;
-use super::record::{Payload, Record, lies_in_slot};
-use super::slots::Slot;
+use super::found::KeyMetadata;
+use super::record::{RecordPayload, ValueRecord, lies_in_slot};
+use super::slots::ObjectSlot;
 use super::{Database, Databases, Keyspace, Outside};
 use crate::error::CommandError;
 use crate::object::node::all;
-use crate::object::{Container, Kind, Limits, Object, PartOf, Text};
-use nearfield_tiers::Heap;
+use crate::object::{Container, HeapBytes, ObjectLimits, PartOf, RedisType, StoredObject};
+use nearfield_tiers::AccountedHeap;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// The access of a command to the databases.
 #[derive(Debug)]
-pub enum Access<'c> {
+pub enum DatabaseAccess<'c> {
     /// No access.
     None,
     /// Access in the shared phase, with the stripe of the command's key.
@@ -28,11 +28,11 @@ pub enum Access<'c> {
 ///
 /// In the shared phase only the key whose stripe is held may be touched. Functions that change a
 /// key do not report it themselves, because only the command knows the event's name: it calls
-/// [`changed`](Keys::changed) for each key that it has changed.
+/// [`changed`](DatabaseKeys::changed) for each key that it has changed.
 #[derive(Debug)]
-pub struct Keys<'c> {
+pub struct DatabaseKeys<'c> {
     keyspace: &'c Keyspace,
-    access: Access<'c>,
+    access: DatabaseAccess<'c>,
     database: usize,
     now_ms: u64,
     /// True if expired keys are hidden and deleted. False for the reader of the log, which sees
@@ -49,17 +49,17 @@ pub struct Keys<'c> {
     scratch: Vec<u8>,
 }
 
-impl<'c> Keys<'c> {
+impl<'c> DatabaseKeys<'c> {
     /// Creates the view of `database` for a command that runs at `now_ms`.
     pub fn new(
         keyspace: &'c Keyspace,
-        access: Access<'c>,
+        access: DatabaseAccess<'c>,
         database: usize,
         now_ms: u64,
         effects: &'c mut Effects,
-    ) -> Keys<'c> {
+    ) -> DatabaseKeys<'c> {
         effects.logging = keyspace.is_logging();
-        Keys {
+        DatabaseKeys {
             keyspace,
             access,
             database,
@@ -74,13 +74,13 @@ impl<'c> Keys<'c> {
     }
 
     /// Creates the same view for another command that is executed within this one.
-    pub fn nested(&mut self) -> Keys<'_> {
-        Keys {
+    pub fn nested(&mut self) -> DatabaseKeys<'_> {
+        DatabaseKeys {
             keyspace: self.keyspace,
             access: match &mut self.access {
-                Access::None => Access::None,
-                Access::Shared(databases) => Access::Shared(databases),
-                Access::Exclusive(databases) => Access::Exclusive(databases),
+                DatabaseAccess::None => DatabaseAccess::None,
+                DatabaseAccess::Shared(databases) => DatabaseAccess::Shared(databases),
+                DatabaseAccess::Exclusive(databases) => DatabaseAccess::Exclusive(databases),
             },
             database: self.database,
             now_ms: self.now_ms,
@@ -145,9 +145,9 @@ impl<'c> Keys<'c> {
     /// Returns all databases.
     pub fn databases(&self) -> &Databases {
         match &self.access {
-            Access::Shared(databases) => databases,
-            Access::Exclusive(databases) => databases,
-            Access::None => panic!("a command that holds no phase asks for keys"),
+            DatabaseAccess::Shared(databases) => databases,
+            DatabaseAccess::Exclusive(databases) => databases,
+            DatabaseAccess::None => panic!("a command that holds no phase asks for keys"),
         }
     }
 
@@ -157,10 +157,10 @@ impl<'c> Keys<'c> {
     /// In the shared phase: a command that does this must be declared exclusive.
     pub fn databases_mut(&mut self) -> &mut Databases {
         match &mut self.access {
-            Access::Shared(_) | Access::None => {
+            DatabaseAccess::Shared(_) | DatabaseAccess::None => {
                 panic!("a command that is not exclusive changes whole databases")
             }
-            Access::Exclusive(databases) => {
+            DatabaseAccess::Exclusive(databases) => {
                 let keyspace = self.keyspace;
                 keyspace.snapshot.before_all_change(keyspace, databases);
                 databases
@@ -179,16 +179,16 @@ impl<'c> Keys<'c> {
 
     /// Returns true if the command is in a phase, so that it must not wait for one.
     pub fn is_in_phase(&self) -> bool {
-        !matches!(self.access, Access::None)
+        !matches!(self.access, DatabaseAccess::None)
     }
 
     /// Returns true if the command has the keyspace to itself.
     pub fn is_exclusive(&self) -> bool {
-        matches!(self.access, Access::Exclusive(_))
+        matches!(self.access, DatabaseAccess::Exclusive(_))
     }
 
     /// Returns the sizes up to which objects have their small forms.
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> ObjectLimits {
         self.keyspace.limits()
     }
 
@@ -204,15 +204,15 @@ impl<'c> Keys<'c> {
     /// # Errors
     /// As [`Draft::commit`](super::draft::Draft::commit).
     #[inline]
-    pub fn commit(&mut self) -> Result<Committed, CommandError> {
+    pub fn commit(&mut self) -> Result<DraftCommitOutcome, CommandError> {
         if !self.is_shared() {
-            return Ok(Committed::Done);
+            return Ok(DraftCommitOutcome::Done);
         }
         let mut draft = std::mem::take(&mut self.effects.draft);
         match &self.access {
-            Access::None => Ok(Committed::Done),
-            Access::Shared(databases) => draft.commit(databases),
-            Access::Exclusive(databases) => draft.commit(databases),
+            DatabaseAccess::None => Ok(DraftCommitOutcome::Done),
+            DatabaseAccess::Shared(databases) => draft.commit(databases),
+            DatabaseAccess::Exclusive(databases) => draft.commit(databases),
         }
     }
 
@@ -223,7 +223,7 @@ impl<'c> Keys<'c> {
     fn read_record<R>(
         &mut self,
         key: &[u8],
-        read: impl FnOnce(Record<'_>) -> R,
+        read: impl FnOnce(ValueRecord<'_>) -> R,
     ) -> Result<Option<R>, CommandError> {
         if self.has_draft() {
             return self.read_draft(key, read);
@@ -262,9 +262,9 @@ impl<'c> Keys<'c> {
     fn read_draft<R>(
         &mut self,
         key: &[u8],
-        read: impl FnOnce(Record<'_>) -> R,
+        read: impl FnOnce(ValueRecord<'_>) -> R,
     ) -> Result<Option<R>, CommandError> {
-        self.draft_entry(key, |stored| read(Record::parse(stored)))
+        self.draft_entry(key, |stored| read(ValueRecord::parse(stored)))
     }
 
     fn draft_entry<R>(
@@ -273,9 +273,9 @@ impl<'c> Keys<'c> {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>, CommandError> {
         let databases: &Databases = match &self.access {
-            Access::Shared(databases) => databases,
-            Access::Exclusive(databases) => databases,
-            Access::None => return Ok(None),
+            DatabaseAccess::Shared(databases) => databases,
+            DatabaseAccess::Exclusive(databases) => databases,
+            DatabaseAccess::None => return Ok(None),
         };
         let Some(database) = databases.get(self.database) else {
             return Ok(None);
@@ -285,8 +285,8 @@ impl<'c> Keys<'c> {
     }
 
     /// Returns the facts about a key, without counting a hit or miss. An expired key is deleted.
-    pub fn peek(&mut self, key: &[u8]) -> Result<Option<Found>, CommandError> {
-        let found = self.read_record(key, |record| Found::from(record))?;
+    pub fn peek(&mut self, key: &[u8]) -> Result<Option<KeyMetadata>, CommandError> {
+        let found = self.read_record(key, |record| KeyMetadata::from(record))?;
         match found {
             // Expired keys that are shared are left to `expire_due`.
             Some(found) if self.is_over(found.expires_at_ms) && self.is_shared() => Ok(None),
@@ -304,7 +304,7 @@ impl<'c> Keys<'c> {
     }
 
     /// Returns the facts about a key that a client wants to read.
-    pub fn find(&mut self, key: &[u8]) -> Result<Option<Found>, CommandError> {
+    pub fn find(&mut self, key: &[u8]) -> Result<Option<KeyMetadata>, CommandError> {
         let found = self.peek(key)?;
         let counter = match found {
             Some(_) => &self.keyspace.hits,
@@ -320,7 +320,7 @@ impl<'c> Keys<'c> {
     }
 
     /// Returns the type of a key that exists.
-    pub fn kind(&mut self, key: &[u8]) -> Result<Option<Kind>, CommandError> {
+    pub fn kind(&mut self, key: &[u8]) -> Result<Option<RedisType>, CommandError> {
         Ok(self.peek(key)?.map(|found| found.kind))
     }
 
@@ -344,8 +344,8 @@ impl<'c> Keys<'c> {
         self.read_string_and_expiry(key, |value, _| read(value))
     }
 
-    /// Passes the string of a key to `read`, as [`read_string`](Keys::read_string) does, and the
-    /// time at which the key expires.
+    /// Passes the string of a key to `read`, as [`read_string`](DatabaseKeys::read_string) does,
+    /// and the time at which the key expires.
     ///
     /// # Errors
     /// `WrongType`.
@@ -359,12 +359,12 @@ impl<'c> Keys<'c> {
             let (is_use, database) = (self.is_use, self.database);
             let over_at_ms = self.expires.then_some(self.now_ms);
             let is_over =
-                |record: &Record<'_>| over_at_ms.is_some_and(|now| record.is_expired(now));
+                |record: &ValueRecord<'_>| over_at_ms.is_some_and(|now| record.is_expired(now));
             let met = self.read_record(key, |record| match record.payload {
                 _ if is_over(&record) => None,
-                _ if record.kind != Kind::String => Some(Err(CommandError::WrongType)),
+                _ if record.kind != RedisType::String => Some(Err(CommandError::WrongType)),
                 _ => {
-                    if let (true, Payload::InTier(place)) = (is_use, record.payload) {
+                    if let (true, RecordPayload::InTier(place)) = (is_use, record.payload) {
                         keyspace.cold.note_use(database, key, place);
                     }
                     let read = read.take()?;
@@ -409,12 +409,12 @@ impl<'c> Keys<'c> {
         expires_at_ms: Option<u64>,
     ) -> Result<(), CommandError> {
         if lies_in_slot(false, value.len()) && !self.is_shared() {
-            let text = Text::new_in(value, self.keyspace.heap.clone());
+            let text = HeapBytes::new_in(value, self.keyspace.heap.clone());
             return self.put_object(key, text.wrap(), expires_at_ms);
         }
-        let record = Record {
+        let record = ValueRecord {
             expires_at_ms,
-            ..Record::string(value)
+            ..ValueRecord::string(value)
         };
         self.put(key, record)
     }
@@ -427,18 +427,18 @@ impl<'c> Keys<'c> {
     pub fn edit_string<R>(
         &mut self,
         key: &[u8],
-        edit: impl FnOnce(&mut Text) -> R,
+        edit: impl FnOnce(&mut HeapBytes) -> R,
     ) -> Result<R, CommandError> {
         let found = self.peek(key)?;
         match found {
-            Some(found) if found.kind != Kind::String => Err(CommandError::WrongType),
-            Some(Found {
+            Some(found) if found.kind != RedisType::String => Err(CommandError::WrongType),
+            Some(KeyMetadata {
                 outside: Some(Outside::Slot(slot)),
                 ..
             }) => {
                 self.before_change(key);
                 let mut object = self.keyspace.slots.open_to_change(slot);
-                let Some(text) = object.as_mut().and_then(Text::of_mut) else {
+                let Some(text) = object.as_mut().and_then(HeapBytes::of_mut) else {
                     unreachable!("the slot of a string holds a string")
                 };
                 Ok(edit(text))
@@ -448,7 +448,7 @@ impl<'c> Keys<'c> {
                     Some(_) => self.string(key)?.unwrap_or_default(),
                     None => Vec::new(),
                 };
-                let mut text = Text::new_in(&value, self.keyspace.heap.clone());
+                let mut text = HeapBytes::new_in(&value, self.keyspace.heap.clone());
                 let result = edit(&mut text);
                 if found.is_none() && text.bytes().is_empty() {
                     return Ok(result);
@@ -457,10 +457,10 @@ impl<'c> Keys<'c> {
                 if lies_in_slot(true, text.bytes().len()) && !self.is_shared() {
                     self.put_object(key, text.wrap(), expires_at_ms)?;
                 } else {
-                    let record = Record {
+                    let record = ValueRecord {
                         raw: true,
                         expires_at_ms,
-                        ..Record::string(text.bytes())
+                        ..ValueRecord::string(text.bytes())
                     };
                     self.put(key, record)?;
                 }
@@ -489,7 +489,7 @@ impl<'c> Keys<'c> {
         if let (true, Some(Outside::Place(place))) = (self.is_use, found.outside) {
             self.keyspace.cold.note_use(self.database, key, place);
         }
-        let read = |object: &Object| read(T::of(object));
+        let read = |object: &StoredObject| read(T::of(object));
         match self.read_object(key, &found, read)? {
             Some(result) => Ok(result),
             None => Err(CommandError::WrongType),
@@ -504,7 +504,7 @@ impl<'c> Keys<'c> {
     pub fn edit<T: Container, R>(
         &mut self,
         key: &[u8],
-        edit: impl FnOnce(&mut T, &Limits) -> R,
+        edit: impl FnOnce(&mut T, &ObjectLimits) -> R,
     ) -> Result<R, CommandError> {
         let limits = self.limits();
         self.drop_due_fields(key)?;
@@ -539,7 +539,7 @@ impl<'c> Keys<'c> {
     fn edit_found<T: Container, R>(
         &mut self,
         key: &[u8],
-        found: &Found,
+        found: &KeyMetadata,
         edit: impl FnOnce(&mut T) -> R,
     ) -> Result<R, CommandError> {
         let slot = match found.outside.filter(|_| found.kind == T::KIND) {
@@ -574,7 +574,7 @@ impl<'c> Keys<'c> {
     pub fn put_object(
         &mut self,
         key: &[u8],
-        object: Object,
+        object: StoredObject,
         expires_at_ms: Option<u64>,
     ) -> Result<(), CommandError> {
         self.put_in_slot(key, object, expires_at_ms).map(drop)
@@ -583,9 +583,9 @@ impl<'c> Keys<'c> {
     pub(super) fn put_in_slot(
         &mut self,
         key: &[u8],
-        mut object: Object,
+        mut object: StoredObject,
         expires_at_ms: Option<u64>,
-    ) -> Result<Slot, CommandError> {
+    ) -> Result<ObjectSlot, CommandError> {
         let kind = object.kind();
         if self.is_shared() {
             let name = kind.name();
@@ -597,9 +597,9 @@ impl<'c> Keys<'c> {
         let Some(slot) = self.keyspace.slots.put(object) else {
             return Err(CommandError::text("OOM too many objects"));
         };
-        let record = Record {
+        let record = ValueRecord {
             expires_at_ms,
-            ..Record::object(kind, slot)
+            ..ValueRecord::object(kind, slot)
         };
         let result = self.put(key, record);
         if result.is_err() {
@@ -616,8 +616,8 @@ impl<'c> Keys<'c> {
     pub fn read_object<R>(
         &self,
         key: &[u8],
-        found: &Found,
-        read: impl FnOnce(&Object) -> R,
+        found: &KeyMetadata,
+        read: impl FnOnce(&StoredObject) -> R,
     ) -> Result<Option<R>, CommandError> {
         match found.outside {
             None => Ok(None),
@@ -635,10 +635,12 @@ impl<'c> Keys<'c> {
                 }
                 Ok(result)
             }
-            Some(Outside::Place(_)) if found.kind == Kind::String => Ok(None),
+            Some(Outside::Place(_)) if found.kind == RedisType::String => Ok(None),
             Some(Outside::Place(place)) => {
                 // The copy is freed after the command, and does not count as memory of the keys.
-                let mut object = self.keyspace.thaw(key, found.kind, place, &Heap::new())?;
+                let mut object =
+                    self.keyspace
+                        .thaw(key, found.kind, place, &AccountedHeap::new())?;
                 object.at(self.field_time_ms());
                 Ok(Some(read(&object)))
             }
@@ -671,7 +673,7 @@ impl<'c> Keys<'c> {
         let Some(old) = entries.remove(key)? else {
             return Ok(false);
         };
-        let old = Record::parse(&old);
+        let old = ValueRecord::parse(&old);
         self.database().note_expiry(key, old.note(), None)?;
         self.keyspace.retire(old.outside());
         Ok(!self.is_over(old.expires_at_ms))
@@ -691,7 +693,7 @@ impl<'c> Keys<'c> {
         let keeps_note = !self.is_shared();
         let notes = self.read_record(key, |record| {
             let before = record.note();
-            let changed = Record {
+            let changed = ValueRecord {
                 expires_at_ms,
                 ..record
             };
@@ -751,7 +753,7 @@ impl<'c> Keys<'c> {
         let Some(stored) = removed.transpose()?.flatten() else {
             return Ok(false);
         };
-        let record = Record::parse(&stored);
+        let record = ValueRecord::parse(&stored);
         self.database().note_expiry(source, record.note(), None)?;
         let source_database = std::mem::replace(&mut self.database, target_database);
         let result = self.put(target, record);
@@ -767,7 +769,7 @@ impl<'c> Keys<'c> {
     }
 
     /// Stores a record, and frees what it replaces.
-    fn put(&mut self, key: &[u8], record: Record<'_>) -> Result<(), CommandError> {
+    fn put(&mut self, key: &[u8], record: ValueRecord<'_>) -> Result<(), CommandError> {
         let mut stored = std::mem::take(&mut self.scratch);
         stored.clear();
         // Only a key that expires before and after the write can keep its note.
@@ -810,7 +812,7 @@ impl<'c> Keys<'c> {
                 self.happened(key, Class::New, "new");
             }
             Some(old) => {
-                let record = Record::parse(old);
+                let record = ValueRecord::parse(old);
                 if let Err(error) = database.note_expiry(key, record.note(), note) {
                     database.entries_or_create()?.insert(key, old)?;
                     return Err(error.into());

@@ -7,13 +7,13 @@
 //! itself: transactions, scripts, and commands that change several keys, also as part of a batch.
 //!
 //! In the shared phase, a thread that changes a key or works on its object holds the key's
-//! [stripe](stripes::Stripes), from before the first read to after the entry in the log. So the
+//! [stripe](stripes::KeyStripes), from before the first read to after the entry in the log. So the
 //! commands on one key are in one order, in memory and in the log. A command that reads several
 //! keys holds all their stripes, so that it sees them at one instant. A read of a string in a batch
 //! that decides nothing by what it reads holds no stripe: the lookup in the index is atomic.
 //!
 //! A thread that holds a stripe never waits for a phase. It waits for another stripe only in
-//! ascending order ([`lock_all`](stripes::Stripes::lock_all)).
+//! ascending order ([`lock_all`](stripes::KeyStripes::lock_all)).
 
 pub mod cold;
 mod cold_notes;
@@ -39,29 +39,29 @@ pub mod snapshot;
 pub mod stripes;
 mod told;
 
-pub use cold::{Cold, Outside};
+pub use cold::{ColdTiers, Outside};
 pub use cold_notes::ColdNotes;
 pub use database::{DATABASES, Database};
-pub use effects::{Class, Effects, Event};
-pub use found::Found;
+pub use effects::{Class, Effects, KeyspaceEvent};
+pub use found::KeyMetadata;
 pub use held_phase::HeldPhase;
 pub use home::Home;
-pub use in_batch::{Folded, InBatch, Ledger};
-pub use index::{Entry, Index, KeyBounds};
-pub use keys::{Access, Keys};
-pub use moving::{Moving, Unmoved};
-pub use record::{Payload, Record};
+pub use in_batch::{BatchEffects, BatchValueChanges, InBatch};
+pub use index::{DatabaseIndex, Entry, KeyBounds};
+pub use keys::{DatabaseAccess, DatabaseKeys};
+pub use moving::{ValueMove, ValueMoveError};
+pub use record::{RecordPayload, ValueRecord};
 
-use crate::object::{Limits, SharedLimits};
+use crate::object::{ObjectLimits, SharedLimits};
 use freeing::ObjectFreeing;
-use nearfield_tiers::{Heap, Tiers};
+use nearfield_tiers::{AccountedHeap, Tiers};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-use slots::Slots;
+use slots::ObjectSlots;
 use snapshot::Snapshot;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use stripes::Stripes;
+use stripes::KeyStripes;
 
 /// All databases.
 pub type Databases = [Database; DATABASES];
@@ -69,7 +69,7 @@ pub type Databases = [Database; DATABASES];
 /// An observer of writes. While there is none, writes need not report what they do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Observer {
+pub enum WriteObserver {
     /// A client watches keys (`WATCH`).
     Watch = 1,
     /// Keyspace events are switched on.
@@ -91,15 +91,15 @@ pub struct Keyspace {
     pub home: Home,
     phase: RwLock<Databases>,
     /// A lock for each key, for the shared phase.
-    pub stripes: Stripes,
+    pub stripes: KeyStripes,
     /// The objects of all databases.
-    pub slots: Arc<Slots>,
+    pub slots: Arc<ObjectSlots>,
     /// The heap of the objects.
-    pub heap: Heap,
+    pub heap: AccountedHeap,
     /// The release of the objects that were given up.
     pub freeing: ObjectFreeing,
     /// The values in cold tiers, moved there because they are rarely used.
-    pub cold: Arc<Cold>,
+    pub cold: Arc<ColdTiers>,
     /// The notes of hashes among these values.
     pub cold_notes: Arc<ColdNotes>,
     /// The snapshot that is being taken.
@@ -129,9 +129,9 @@ impl Keyspace {
         Keyspace {
             home,
             phase: RwLock::new(databases),
-            stripes: Stripes::default(),
+            stripes: KeyStripes::default(),
             slots: Arc::default(),
-            heap: Heap::default(),
+            heap: AccountedHeap::default(),
             freeing: ObjectFreeing::default(),
             cold: Arc::default(),
             cold_notes: Arc::default(),
@@ -150,7 +150,7 @@ impl Keyspace {
 
     /// Adds tiers for the values of the keyspace.
     pub fn with_tiers(self, tiers: Option<Arc<Tiers>>) -> Keyspace {
-        let cold = Arc::new(Cold::new(tiers));
+        let cold = Arc::new(ColdTiers::new(tiers));
         Keyspace { cold, ..self }
     }
 
@@ -206,13 +206,13 @@ impl Keyspace {
 
     /// Returns true if `observer` observes writes.
     #[inline]
-    pub fn is_observed_by(&self, observer: Observer) -> bool {
+    pub fn is_observed_by(&self, observer: WriteObserver) -> bool {
         self.observers.load(Ordering::Acquire) & observer as u32 != 0
     }
 
     /// Starts or stops `observer`. Must be called in the exclusive phase, so that no write is in
     /// progress that does not know of the change.
-    pub fn set_observed(&self, observer: Observer, observed: bool) {
+    pub fn set_observed(&self, observer: WriteObserver, observed: bool) {
         if observed {
             self.observers.fetch_or(observer as u32, Ordering::AcqRel);
         } else {
@@ -234,12 +234,12 @@ impl Keyspace {
 
     /// Returns the sizes up to which objects have their small forms.
     #[inline]
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> ObjectLimits {
         self.limits.load()
     }
 
     /// Changes the sizes up to which objects have their small forms, for objects that grow later.
-    pub fn set_limits(&self, change: impl FnOnce(&mut Limits)) {
+    pub fn set_limits(&self, change: impl FnOnce(&mut ObjectLimits)) {
         self.limits.change(change);
     }
 
@@ -301,7 +301,10 @@ mod tests {
             assert!(begun.elapsed() < Duration::from_secs(60), "it does not end");
         }
         let databases = keyspace.share();
-        let after = databases[3].entries().map(Index::memory).expect("an index");
+        let after = databases[3]
+            .entries()
+            .map(DatabaseIndex::memory)
+            .expect("an index");
         assert!(after.total_bytes() <= before.total_bytes());
         let free = [before, after].map(|memory| memory.taken_bytes - memory.total_bytes());
         assert!(free[1] < free[0] / 4 * 3, "{before:?}, then {after:?}");

@@ -2,24 +2,24 @@
 //!
 //! A move changes no data. It is reported neither to the log nor to clients that watch or cache a
 //! key. It follows the steps of [`nearfield_tiers::claim`], so that nothing is locked while a tier
-//! is written to: [`Moving::begin`] reads the value, in the shared phase; the new tier stores it;
-//! and [`Moving::publish`] puts the new record in place of the old one, in the shared phase and
-//! with the key's stripe. If the value has changed meanwhile, the move is abandoned and the value
-//! stays where it was.
+//! is written to: [`ValueMove::begin`] reads the value, in the shared phase; the new tier stores
+//! it; and [`ValueMove::publish`] puts the new record in place of the old one, in the shared phase
+//! and with the key's stripe. If the value has changed meanwhile, the move is abandoned and the
+//! value stays where it was.
 //!
 //! Readers hold no stripe. They find either record in the index, and the value of the old one stays
 //! until the next exclusive phase, like everything that is [given up](Keyspace::retire).
 
 use super::record::lies_in_slot;
-use super::slots::Slot;
-use super::{Database, Databases, Keyspace, Outside, Payload, Record};
-use crate::object::{Kind, Object, Parted, Text};
-use nearfield_tiers::claim::{Claim, Store, Watched};
-use nearfield_tiers::{Place, ReadError, Refused};
+use super::slots::ObjectSlot;
+use super::{Database, Databases, Keyspace, Outside, RecordPayload, ValueRecord};
+use crate::object::{HeapBytes, RedisType, StoredObject, TieredObject};
+use nearfield_tiers::claim::{ClaimStore, MoveClaim, WatchedSlots};
+use nearfield_tiers::{ColdPlace, ReadError, TierRefusal};
 
 /// The reason why a value stays where it is.
 #[derive(Debug, thiserror::Error)]
-pub enum Unmoved {
+pub enum ValueMoveError {
     /// The key does not exist.
     #[error("there is no such key")]
     Absent,
@@ -43,15 +43,15 @@ pub enum Unmoved {
     Unreadable(#[from] ReadError),
     /// The target tier refuses the value.
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Refused(#[from] TierRefusal),
     /// The index refuses the record.
     #[error(transparent)]
-    Index(#[from] nearfield::Error),
+    Index(#[from] nearfield::OperationError),
 }
 
 /// A value in the middle of a move. See the [module](self).
 #[derive(Debug)]
-pub struct Moving<'k> {
+pub struct ValueMove<'k> {
     keyspace: &'k Keyspace,
     /// The number of the database.
     pub database: usize,
@@ -63,18 +63,18 @@ pub struct Moving<'k> {
     pub value: Vec<u8>,
     /// The time at which the first of its fields expires, or a time before that.
     soonest_ms: Option<u64>,
-    claim: Claim<'k, Keyspace>,
+    claim: MoveClaim<'k, Keyspace>,
 }
 
 /// Returns the tier in which the value of a record is stored.
-pub fn tier_of(record: &Record<'_>) -> usize {
+pub fn tier_of(record: &ValueRecord<'_>) -> usize {
     match record.payload {
-        Payload::Inline(_) | Payload::InSlot(_) => 0,
-        Payload::InTier(place) => place.tier(),
+        RecordPayload::Inline(_) | RecordPayload::InSlot(_) => 0,
+        RecordPayload::InTier(place) => place.tier(),
     }
 }
 
-impl<'k> Moving<'k> {
+impl<'k> ValueMove<'k> {
     /// Reads the value of a key, which must have at least `bytes_min` bytes.
     ///
     /// # Errors
@@ -84,40 +84,40 @@ impl<'k> Moving<'k> {
         databases: &Databases,
         (number, key): (usize, &[u8]),
         bytes_min: usize,
-    ) -> Result<Moving<'k>, Unmoved> {
+    ) -> Result<ValueMove<'k>, ValueMoveError> {
         let entries = databases.get(number).and_then(Database::entries);
-        let stored = entries.ok_or(Unmoved::Absent)?.get(key)?;
-        let stored: Vec<u8> = stored.ok_or(Unmoved::Absent)?.into();
-        let record = Record::parse(&stored);
-        let mut moving = Moving {
+        let stored = entries.ok_or(ValueMoveError::Absent)?.get(key)?;
+        let stored: Vec<u8> = stored.ok_or(ValueMoveError::Absent)?.into();
+        let record = ValueRecord::parse(&stored);
+        let mut moving = ValueMove {
             keyspace,
             database: number,
             key: key.to_vec(),
             value: Vec::new(),
             soonest_ms: None,
-            claim: Claim::take(keyspace, record.outside()),
+            claim: MoveClaim::take(keyspace, record.outside()),
             stored: Vec::new(),
         };
         match record.payload {
-            Payload::Inline(value) => {
+            RecordPayload::Inline(value) => {
                 if value.len() < bytes_min {
-                    return Err(Unmoved::Small(value.len()));
+                    return Err(ValueMoveError::Small(value.len()));
                 }
                 moving.value.extend_from_slice(value);
             }
-            Payload::InSlot(slot) => match &*keyspace.slots.open(slot) {
-                Some(object) if object.parted().is_some_and(Parted::is_parted) => {
-                    return Err(Unmoved::Parted);
+            RecordPayload::InSlot(slot) => match &*keyspace.slots.open(slot) {
+                Some(object) if object.parted().is_some_and(TieredObject::is_parted) => {
+                    return Err(ValueMoveError::Parted);
                 }
                 Some(object) => {
-                    if let Object::Hash(hash) = object {
+                    if let StoredObject::Hash(hash) = object {
                         moving.soonest_ms = hash.soonest_ms();
                     }
                     object.freeze(&mut moving.value);
                 }
-                None => return Err(Unmoved::Changed),
+                None => return Err(ValueMoveError::Changed),
             },
-            Payload::InTier(place) => {
+            RecordPayload::InTier(place) => {
                 // The note belongs to this value, because the claim keeps the place from being
                 // reused.
                 moving.soonest_ms = keyspace.cold_notes.time_ms(place);
@@ -126,14 +126,14 @@ impl<'k> Moving<'k> {
         }
         moving.stored = stored;
         match moving.value.len() {
-            bytes if bytes < bytes_min => Err(Unmoved::Small(bytes)),
+            bytes if bytes < bytes_min => Err(ValueMoveError::Small(bytes)),
             _ => Ok(moving),
         }
     }
 
     /// Returns the tier in which the value was.
     pub fn from(&self) -> usize {
-        self.claim.place().map_or(0, Place::tier)
+        self.claim.place().map_or(0, ColdPlace::tier)
     }
 
     /// Makes the key refer to the value at `place`, in the tier that has stored it; `None` is the
@@ -142,7 +142,11 @@ impl<'k> Moving<'k> {
     ///
     /// # Errors
     /// The reason why the value stays where it was.
-    pub fn publish(self, databases: &Databases, place: Option<Place>) -> Result<(), Unmoved> {
+    pub fn publish(
+        self,
+        databases: &Databases,
+        place: Option<ColdPlace>,
+    ) -> Result<(), ValueMoveError> {
         let published = match place {
             Some(place) => {
                 let database = databases.get(self.database);
@@ -150,11 +154,11 @@ impl<'k> Moving<'k> {
                     let (all, notes) = (&self.keyspace.cold_notes, database.field_notes());
                     all.set(place, notes, time_ms, &self.key);
                 }
-                self.publish_as(databases, Payload::InTier(place))
+                self.publish_as(databases, RecordPayload::InTier(place))
             }
             None => self.publish_in_memory(databases),
         };
-        let (cold, to) = (&self.keyspace.cold, place.map_or(0, Place::tier));
+        let (cold, to) = (&self.keyspace.cold, place.map_or(0, ColdPlace::tier));
         match &published {
             Ok(()) => cold.count_move(self.from(), to, self.value.len()),
             Err(_) => {
@@ -168,16 +172,18 @@ impl<'k> Moving<'k> {
         published
     }
 
-    fn publish_in_memory(&self, databases: &Databases) -> Result<(), Unmoved> {
-        let record = Record::parse(&self.stored);
+    fn publish_in_memory(&self, databases: &Databases) -> Result<(), ValueMoveError> {
+        let record = ValueRecord::parse(&self.stored);
         let heap = &self.keyspace.heap;
-        if record.kind == Kind::String && !lies_in_slot(record.raw, self.value.len()) {
-            return self.publish_as(databases, Payload::Inline(&self.value));
+        if record.kind == RedisType::String && !lies_in_slot(record.raw, self.value.len()) {
+            return self.publish_as(databases, RecordPayload::Inline(&self.value));
         }
         let mut object = match record.kind {
-            Kind::String => Object::Text(Box::new(Text::new_in(&self.value, heap.clone()))),
+            RedisType::String => {
+                StoredObject::Text(Box::new(HeapBytes::new_in(&self.value, heap.clone())))
+            }
             kind => {
-                let thawed = Object::thaw(kind, &self.value, heap);
+                let thawed = StoredObject::thaw(kind, &self.value, heap);
                 thawed.map_err(|_| ReadError::Damaged)?
             }
         };
@@ -185,24 +191,28 @@ impl<'k> Moving<'k> {
             database.note_fields(&self.key, &mut object);
         }
         let slots = &self.keyspace.slots;
-        let slot = slots.put(object).ok_or(Refused::Full)?;
-        let published = self.publish_as(databases, Payload::InSlot(slot));
+        let slot = slots.put(object).ok_or(TierRefusal::Full)?;
+        let published = self.publish_as(databases, RecordPayload::InSlot(slot));
         if published.is_err() {
             slots.withdraw(slot);
         }
         published
     }
 
-    fn publish_as(&self, databases: &Databases, payload: Payload<'_>) -> Result<(), Unmoved> {
+    fn publish_as(
+        &self,
+        databases: &Databases,
+        payload: RecordPayload<'_>,
+    ) -> Result<(), ValueMoveError> {
         let database = databases.get(self.database);
         let entries = database.and_then(Database::entries);
-        let entries = entries.ok_or(Unmoved::Changed)?;
-        let old = Record::parse(&self.stored);
-        let was_in_slot = matches!(old.payload, Payload::InSlot(_));
-        let record = Record {
+        let entries = entries.ok_or(ValueMoveError::Changed)?;
+        let old = ValueRecord::parse(&self.stored);
+        let was_in_slot = matches!(old.payload, RecordPayload::InSlot(_));
+        let record = ValueRecord {
             payload,
             // A string in a slot is known not to be an embedded one.
-            raw: old.raw || was_in_slot && old.kind == Kind::String,
+            raw: old.raw || was_in_slot && old.kind == RedisType::String,
             ..old
         };
         let mut stored = Vec::new();
@@ -210,24 +220,24 @@ impl<'k> Moving<'k> {
         let replace = || entries.update(&self.key, Some(&self.stored), &stored);
         match self.claim.publish(replace)? {
             true => Ok(()),
-            false => Err(Unmoved::Changed),
+            false => Err(ValueMoveError::Changed),
         }
     }
 }
 
-impl Store for Keyspace {
-    type Slot = Slot;
-    type Place = Place;
+impl ClaimStore for Keyspace {
+    type Slot = ObjectSlot;
+    type Place = ColdPlace;
 
-    fn watched(&self) -> &Watched<Slot> {
+    fn watched(&self) -> &WatchedSlots<ObjectSlot> {
         self.slots.watched()
     }
 
-    fn hold(&self, place: Place) {
+    fn hold(&self, place: ColdPlace) {
         self.cold.hold(place);
     }
 
-    fn let_go(&self, place: Place) {
+    fn let_go(&self, place: ColdPlace) {
         self.cold.let_go(place);
     }
 
@@ -248,17 +258,17 @@ impl Keyspace {
         (number, key): (usize, &[u8]),
         to: usize,
         bytes_min: usize,
-    ) -> Result<(), Unmoved> {
-        let tiers = self.cold.tiers().ok_or(Unmoved::NoTier)?;
+    ) -> Result<(), ValueMoveError> {
+        let tiers = self.cold.tiers().ok_or(ValueMoveError::NoTier)?;
         if to >= tiers.count() {
-            return Err(Unmoved::NoTier);
+            return Err(ValueMoveError::NoTier);
         }
         if let Some(moved) = self.move_nodes(databases, (number, key), to) {
             return moved;
         }
-        let moving = Moving::begin(self, databases, (number, key), bytes_min)?;
+        let moving = ValueMove::begin(self, databases, (number, key), bytes_min)?;
         if moving.from() == to {
-            return Err(Unmoved::There);
+            return Err(ValueMoveError::There);
         }
         let place = match to {
             0 => None,
@@ -280,9 +290,9 @@ pub struct Recount {
 }
 
 impl Recount {
-    fn add(&mut self, tier: usize, bytes: usize) -> Result<(), Unmoved> {
+    fn add(&mut self, tier: usize, bytes: usize) -> Result<(), ValueMoveError> {
         let sums = self.values.get_mut(tier).zip(self.bytes.get_mut(tier));
-        let (values, sum) = sums.ok_or(Unmoved::NoTier)?;
+        let (values, sum) = sums.ok_or(ValueMoveError::NoTier)?;
         *values += 1;
         *sum += bytes as u64;
         Ok(())
@@ -294,8 +304,8 @@ impl Keyspace {
     ///
     /// # Errors
     /// A value cannot be read.
-    pub fn recount(&self, databases: &Databases) -> Result<Recount, Unmoved> {
-        let tiers = self.cold.tiers().ok_or(Unmoved::NoTier)?;
+    pub fn recount(&self, databases: &Databases) -> Result<Recount, ValueMoveError> {
+        let tiers = self.cold.tiers().ok_or(ValueMoveError::NoTier)?;
         let mut recount = Recount {
             values: vec![0; tiers.count()],
             bytes: vec![0; tiers.count()],
@@ -305,18 +315,18 @@ impl Keyspace {
         let (mut value, mut nodes) = (Vec::new(), Vec::new());
         for entry in entries.flat_map(|entries| entries.range(all)) {
             let (_, stored) = entry?;
-            let record = Record::parse(&stored);
+            let record = ValueRecord::parse(&stored);
             let bytes = match record.payload {
-                Payload::Inline(_) => 0,
-                Payload::InSlot(slot) => {
+                RecordPayload::Inline(_) => 0,
+                RecordPayload::InSlot(slot) => {
                     let object = self.slots.open(slot);
-                    let parted = object.as_ref().and_then(Object::parted);
-                    let all = parted.map_or_else(Vec::new, Parted::nodes);
+                    let parted = object.as_ref().and_then(StoredObject::parted);
+                    let all = parted.map_or_else(Vec::new, TieredObject::nodes);
                     nodes.extend(all.into_iter().filter_map(|(_, place)| place));
                     drop(object);
                     self.heap_bytes(slot)
                 }
-                Payload::InTier(place) => {
+                RecordPayload::InTier(place) => {
                     value.clear();
                     self.cold.read(place, &mut value)?;
                     value.len()
@@ -332,8 +342,8 @@ impl Keyspace {
         Ok(recount)
     }
 
-    fn heap_bytes(&self, slot: Slot) -> usize {
+    fn heap_bytes(&self, slot: ObjectSlot) -> usize {
         let object = self.slots.open(slot);
-        object.as_ref().map_or(0, Object::heap_bytes)
+        object.as_ref().map_or(0, StoredObject::heap_bytes)
     }
 }

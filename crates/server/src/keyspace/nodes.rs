@@ -9,22 +9,22 @@
 //! that is pushed to all the time can still move its middle, and a key that is renamed, deleted or
 //! replaced meanwhile needs no special care.
 
-use super::cold::Held;
-use super::{Database, Databases, Keyspace, Outside, Payload, Record, Unmoved};
+use super::cold::ColdPlaceGuard;
+use super::{Database, Databases, Keyspace, Outside, RecordPayload, ValueMoveError, ValueRecord};
 use crate::error::CommandError;
-use crate::object::node::{Copied, Met};
-use crate::object::{Object, Part, Parted, Unread};
-use nearfield_tiers::keep::Named;
-use nearfield_tiers::{Place, ReadError, Refused};
+use crate::object::node::{Met, ObjectNodeCopy};
+use crate::object::{ColdNodeError, ObjectPart, StoredObject, TieredObject};
+use nearfield_tiers::keep::ValueName;
+use nearfield_tiers::{ColdPlace, ReadError, TierRefusal};
 
 /// A node in the middle of a move to another tier. See the [module](self).
 #[derive(Debug)]
 pub struct MovingNode<'k> {
     keyspace: &'k Keyspace,
-    slot: super::slots::Slot,
-    copied: Copied,
+    slot: super::slots::ObjectSlot,
+    copied: ObjectNodeCopy,
     /// The hold on the node's old place, which keeps the place from being reused.
-    _held: Option<Held>,
+    _held: Option<ColdPlaceGuard>,
     /// The node in the form that a cold tier stores.
     pub value: Vec<u8>,
 }
@@ -38,25 +38,27 @@ impl<'k> MovingNode<'k> {
     pub fn begin(
         keyspace: &'k Keyspace,
         databases: &Databases,
-        named: &Named,
+        named: &ValueName,
         hint: &mut usize,
-    ) -> Result<MovingNode<'k>, Unmoved> {
+    ) -> Result<MovingNode<'k>, ValueMoveError> {
         let slot = keyspace.slot_of(databases, (named.part, &named.key))?;
         let mut value = Vec::new();
-        let object = keyspace.slots.open(slot.ok_or(Unmoved::Absent)?);
-        let parted = object.as_ref().and_then(Object::parted);
+        let object = keyspace.slots.open(slot.ok_or(ValueMoveError::Absent)?);
+        let parted = object.as_ref().and_then(StoredObject::parted);
         let copied = parted.and_then(|it| it.copy_node(named.node, *hint, &mut value));
-        let copied = copied.ok_or(Unmoved::Absent)?;
+        let copied = copied.ok_or(ValueMoveError::Absent)?;
         *hint = copied.index() + 1;
         // The node may be given up as soon as the slot is closed.
-        let held = copied.place().map(|it| Held::new(&keyspace.cold, it));
+        let held = copied
+            .place()
+            .map(|it| ColdPlaceGuard::new(&keyspace.cold, it));
         drop(object);
         if let Some(place) = copied.place() {
             keyspace.cold.read_to_move(place, &mut value)?;
         }
         Ok(MovingNode {
             keyspace,
-            slot: slot.ok_or(Unmoved::Absent)?,
+            slot: slot.ok_or(ValueMoveError::Absent)?,
             copied,
             _held: held,
             value,
@@ -65,7 +67,7 @@ impl<'k> MovingNode<'k> {
 
     /// Returns the tier in which the node was.
     pub fn from(&self) -> usize {
-        self.copied.place().map_or(0, Place::tier)
+        self.copied.place().map_or(0, ColdPlace::tier)
     }
 
     /// Moves the node to `place`, in the tier that has stored it; `None` is the memory of the
@@ -74,15 +76,19 @@ impl<'k> MovingNode<'k> {
     ///
     /// # Errors
     /// The reason why the node stays where it was.
-    pub fn publish(self, _databases: &Databases, place: Option<Place>) -> Result<(), Unmoved> {
+    pub fn publish(
+        self,
+        _databases: &Databases,
+        place: Option<ColdPlace>,
+    ) -> Result<(), ValueMoveError> {
         let cold = &self.keyspace.cold;
         let mut object = self.keyspace.slots.open(self.slot);
-        let moved = match object.as_mut().and_then(Object::parted_mut) {
+        let moved = match object.as_mut().and_then(StoredObject::parted_mut) {
             Some(parted) => parted.move_node(&self.copied, place, cold, &self.value),
             None => Ok(false),
         };
         drop(object);
-        let to = place.map_or(0, Place::tier);
+        let to = place.map_or(0, ColdPlace::tier);
         if let Ok(true) = moved {
             cold.count_move(self.from(), to, self.value.len());
             return Ok(());
@@ -90,7 +96,7 @@ impl<'k> MovingNode<'k> {
         cold.count_abandoned(to);
         place.into_iter().for_each(|place| cold.release(place));
         match moved {
-            Ok(_) => Err(Unmoved::Changed),
+            Ok(_) => Err(ValueMoveError::Changed),
             Err(_) => Err(ReadError::Damaged.into()),
         }
     }
@@ -102,13 +108,13 @@ impl Keyspace {
         &self,
         databases: &Databases,
         (number, key): (usize, &[u8]),
-    ) -> Result<Option<super::slots::Slot>, Unmoved> {
-        let database = databases.get(number).ok_or(Unmoved::Absent)?;
+    ) -> Result<Option<super::slots::ObjectSlot>, ValueMoveError> {
+        let database = databases.get(number).ok_or(ValueMoveError::Absent)?;
         let slot = database.read(key, |record| match record.payload {
-            Payload::InSlot(slot) => Some(slot),
-            Payload::Inline(_) | Payload::InTier(_) => None,
+            RecordPayload::InSlot(slot) => Some(slot),
+            RecordPayload::Inline(_) | RecordPayload::InTier(_) => None,
         })?;
-        slot.ok_or(Unmoved::Absent)
+        slot.ok_or(ValueMoveError::Absent)
     }
 
     /// Lends the nodes of an object that a command reads. Returns true if there are any.
@@ -120,8 +126,8 @@ impl Keyspace {
     pub fn lend<'a>(
         &self,
         (number, key): (usize, &[u8]),
-        object: &mut Option<Object>,
-        part: impl FnOnce() -> Part<'a>,
+        object: &mut Option<StoredObject>,
+        part: impl FnOnce() -> ObjectPart<'a>,
         is_use: bool,
     ) -> Result<bool, CommandError> {
         let Some(parted) = self.attended(object) else {
@@ -139,8 +145,8 @@ impl Keyspace {
     }
 
     /// Takes back the nodes that were lent of an object.
-    pub fn end_loan(object: &mut Option<Object>) {
-        if let Some(parted) = object.as_mut().and_then(Object::parted_mut) {
+    pub fn end_loan(object: &mut Option<StoredObject>) {
+        if let Some(parted) = object.as_mut().and_then(StoredObject::parted_mut) {
             parted.end_loan();
         }
     }
@@ -153,28 +159,31 @@ impl Keyspace {
     pub fn warm<'a>(
         &self,
         key: &[u8],
-        object: &mut Option<Object>,
-        part: impl FnOnce() -> Part<'a>,
+        object: &mut Option<StoredObject>,
+        part: impl FnOnce() -> ObjectPart<'a>,
     ) -> Result<(), CommandError> {
         let Some(parted) = self.attended(object) else {
             return Ok(());
         };
-        let mut warmed = |place: Place, bytes| self.cold.count_move(place.tier(), 0, bytes);
+        let mut warmed = |place: ColdPlace, bytes| self.cold.count_move(place.tier(), 0, bytes);
         parted
             .warm(&part(), &self.limits(), &mut warmed)
             .map_err(|unread| self.unread(key, &unread))
     }
 
     #[inline]
-    fn attended<'o>(&self, object: &'o mut Option<Object>) -> Option<&'o mut dyn Parted> {
+    fn attended<'o>(
+        &self,
+        object: &'o mut Option<StoredObject>,
+    ) -> Option<&'o mut dyn TieredObject> {
         self.cold.tiers()?;
-        let parted = object.as_mut().and_then(Object::parted_mut);
+        let parted = object.as_mut().and_then(StoredObject::parted_mut);
         parted.filter(|parted| parted.is_attended())
     }
 
     /// Creates the error of a node that cannot be read.
     #[cold]
-    pub(super) fn unread(&self, key: &[u8], unread: &Unread) -> CommandError {
+    pub(super) fn unread(&self, key: &[u8], unread: &ColdNodeError) -> CommandError {
         self.unreadable(key, unread.place, &unread.why)
     }
 
@@ -185,22 +194,22 @@ impl Keyspace {
         databases: &Databases,
         (number, key): (usize, &[u8]),
         to: usize,
-    ) -> Option<Result<(), Unmoved>> {
+    ) -> Option<Result<(), ValueMoveError>> {
         let slot = self.slot_of(databases, (number, key)).ok().flatten()?;
         let object = self.slots.open(slot);
-        let parted = object.as_ref().and_then(Object::parted);
+        let parted = object.as_ref().and_then(StoredObject::parted);
         parted.filter(|parted| parted.moves_by_nodes())?;
         drop(object);
-        let (mut hint, mut result) = (0, Err(Unmoved::There));
+        let (mut hint, mut result) = (0, Err(ValueMoveError::There));
         for (node, _) in self.nodes_of(databases, (number, key)) {
-            let named = Named {
+            let named = ValueName {
                 part: number,
                 key: key.to_vec(),
                 node,
             };
             match self.move_node(databases, &named, to, &mut hint) {
-                Ok(()) if matches!(result, Err(Unmoved::There)) => result = Ok(()),
-                Ok(()) | Err(Unmoved::There) => {}
+                Ok(()) if matches!(result, Err(ValueMoveError::There)) => result = Ok(()),
+                Ok(()) | Err(ValueMoveError::There) => {}
                 Err(error) => result = Err(error),
             }
         }
@@ -213,13 +222,13 @@ impl Keyspace {
         &self,
         databases: &Databases,
         place: (usize, &[u8]),
-    ) -> Vec<(u64, Option<Place>)> {
+    ) -> Vec<(u64, Option<ColdPlace>)> {
         let Ok(Some(slot)) = self.slot_of(databases, place) else {
             return Vec::new();
         };
         let object = self.slots.open(slot);
-        let parted = object.as_ref().and_then(Object::parted);
-        parted.map_or_else(Vec::new, Parted::nodes)
+        let parted = object.as_ref().and_then(StoredObject::parted);
+        parted.map_or_else(Vec::new, TieredObject::nodes)
     }
 
     /// Moves a node of a value at once. Searches for it from `hint` on. The caller holds the key's
@@ -230,23 +239,23 @@ impl Keyspace {
     pub fn move_node(
         &self,
         databases: &Databases,
-        named: &Named,
+        named: &ValueName,
         to: usize,
         hint: &mut usize,
-    ) -> Result<(), Unmoved> {
-        let tiers = self.cold.tiers().ok_or(Unmoved::NoTier)?;
+    ) -> Result<(), ValueMoveError> {
+        let tiers = self.cold.tiers().ok_or(ValueMoveError::NoTier)?;
         if to >= tiers.count() {
-            return Err(Unmoved::NoTier);
+            return Err(ValueMoveError::NoTier);
         }
         let moving = MovingNode::begin(self, databases, named, hint)?;
         if moving.from() == to {
-            return Err(Unmoved::There);
+            return Err(ValueMoveError::There);
         }
         let place = match to {
             0 => None,
             to => {
                 let put = self.cold.put(to, &[&moving.value])?;
-                Some(put.first().copied().ok_or(Refused::Full)?)
+                Some(put.first().copied().ok_or(TierRefusal::Full)?)
             }
         };
         moving.publish(databases, place)
@@ -261,7 +270,7 @@ impl Keyspace {
         &self,
         databases: &Databases,
         (number, key): (usize, &[u8]),
-    ) -> Result<Vec<usize>, nearfield::Error> {
+    ) -> Result<Vec<usize>, nearfield::OperationError> {
         let database = databases
             .get(number)
             .map(|database: &Database| database.read(key, |record| self.tiers_of_record(&record)));
@@ -269,7 +278,7 @@ impl Keyspace {
     }
 
     /// Returns the tiers in which parts of a record's value are stored, the fastest first.
-    pub fn tiers_of_record(&self, record: &Record<'_>) -> Vec<usize> {
+    pub fn tiers_of_record(&self, record: &ValueRecord<'_>) -> Vec<usize> {
         let slot = match record.outside() {
             None => return vec![0],
             Some(Outside::Place(place)) => return vec![place.tier()],
@@ -277,7 +286,7 @@ impl Keyspace {
         };
         let object = self.slots.open(slot);
         let mut tiers = vec![0];
-        if let Some(parted) = object.as_ref().and_then(Object::parted) {
+        if let Some(parted) = object.as_ref().and_then(StoredObject::parted) {
             parted.cold_tiers(&mut |tier| tiers.push(tier));
             tiers.sort_unstable();
             tiers.dedup();

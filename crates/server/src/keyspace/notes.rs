@@ -5,10 +5,10 @@
 //! # A note may be early
 //!
 //! Each key that expires has one note, at its time or before it. The key's record holds the
-//! difference ([`Record::note`]). A write that gives a key a later time leaves the note where it
-//! is. So a client that prolongs its keys at each use pays only for the write of the record. When
-//! the note is due, [`expire_due`](super::Keys::expire_due) reads the key. If the key has time
-//! left, the note moves to the key's time ([`Database::check_notes`]).
+//! difference ([`ValueRecord::note`]). A write that gives a key a later time leaves the note where
+//! it is. So a client that prolongs its keys at each use pays only for the write of the record.
+//! When the note is due, [`expire_due`](super::DatabaseKeys::expire_due) reads the key. If the key
+//! has time left, the note moves to the key's time ([`Database::check_notes`]).
 //!
 //! - There are as many notes as keys that expire, so that these are counted by their notes. A write
 //!   that removes a key, takes its time away or gives it an earlier one finds the note's time in
@@ -25,8 +25,8 @@
 //! another server may change it at the same time.
 
 use super::database::Database;
-use super::record::Record;
-use nearfield::{Batch, Bytes, Error, Outcome};
+use super::record::ValueRecord;
+use nearfield::{Batch, ByteStrings, OperationError, OperationOutcome};
 use std::ops::Bound;
 
 /// The number of notes that are checked at once in the search for the key that expires next.
@@ -70,7 +70,7 @@ impl Database {
     ///
     /// # Errors
     /// Those of the index.
-    pub fn notes(&self, until_ms: u64, limit: usize) -> Result<Vec<Note>, Error> {
+    pub fn notes(&self, until_ms: u64, limit: usize) -> Result<Vec<Note>, OperationError> {
         let mut notes = Vec::new();
         if let Some(expiries) = self.expiries() {
             let end = until_ms.saturating_add(1).to_be_bytes();
@@ -95,7 +95,7 @@ impl Database {
         key: &[u8],
         before: Option<u64>,
         after: Option<u64>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), OperationError> {
         if before == after {
             return Ok(());
         }
@@ -128,7 +128,7 @@ impl Database {
         key: &[u8],
         before: Option<u64>,
         after: Option<u64>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), OperationError> {
         let expiries = self.expiries_or_create()?;
         if let Some(time) = after {
             expiries.insert(&self.shared_note_key(time, key), b"")?;
@@ -153,7 +153,7 @@ impl Database {
     ///
     /// # Errors
     /// Those of the placement.
-    pub fn expire_shared(&self, now_ms: u64, limit: usize) -> Result<(usize, u64), Error> {
+    pub fn expire_shared(&self, now_ms: u64, limit: usize) -> Result<(usize, u64), OperationError> {
         let (mut notes, mut keys) = (0, 0);
         let expiries = self.expiries_or_create()?;
         let end = (now_ms + 1).to_be_bytes();
@@ -166,7 +166,7 @@ impl Database {
             let entries = self.home.entries(*number)?;
             // A key that was given another time has another note.
             if let Some(stored) = entries.get(key)?
-                && Record::parse(&stored).is_expired(now_ms)
+                && ValueRecord::parse(&stored).is_expired(now_ms)
                 && entries.remove_if(key, &stored)?
             {
                 keys += 1;
@@ -183,7 +183,7 @@ impl Database {
     ///
     /// # Errors
     /// Those of the index. Each key then has its old note or one at its time.
-    pub fn check_notes(&self, notes: &[Note]) -> Result<Vec<Option<u64>>, Error> {
+    pub fn check_notes(&self, notes: &[Note]) -> Result<Vec<Option<u64>>, OperationError> {
         let (Some(entries), Some(expiries)) = (self.entries(), self.expiries()) else {
             return Ok(Vec::new());
         };
@@ -195,10 +195,10 @@ impl Database {
         let (mut times, mut moves) = (Vec::with_capacity(notes.len()), Vec::new());
         let (mut later, mut records, mut over) = (Batch::new(), Batch::new(), Batch::new());
         for (number, (note, key)) in notes.iter().enumerate() {
-            if let Outcome::Failed(error) = read.outcome(number) {
+            if let OperationOutcome::Failed(error) = read.outcome(number) {
                 return Err(error);
             }
-            let record = read.value(number).map(Record::parse);
+            let record = read.value(number).map(ValueRecord::parse);
             let record = record.filter(|record| record.note() == Some(*note));
             let time = record.and_then(|record| record.expires_at_ms);
             times.push(time);
@@ -223,12 +223,14 @@ impl Database {
             let (Some((_, key)), Some(old)) = (notes.get(number), read.value(number)) else {
                 continue;
             };
-            if let Outcome::Failed(error) = later.outcome(position) {
+            if let OperationOutcome::Failed(error) = later.outcome(position) {
                 refused = Some(error);
                 continue;
             }
             stored.clear();
-            Record::parse(old).keeping_note(None).write(&mut stored);
+            ValueRecord::parse(old)
+                .keeping_note(None)
+                .write(&mut stored);
             records.insert(key.as_slice(), stored.as_slice());
             written.push(number);
         }
@@ -238,7 +240,7 @@ impl Database {
             else {
                 continue;
             };
-            if let Outcome::Failed(error) = records.outcome(position) {
+            if let OperationOutcome::Failed(error) = records.outcome(position) {
                 refused = Some(error);
                 over.remove(note_key(*time, key).as_slice());
             } else {
@@ -253,7 +255,7 @@ impl Database {
     ///
     /// # Errors
     /// Those of the index.
-    pub fn soonest(&self) -> Result<Option<Note>, Error> {
+    pub fn soonest(&self) -> Result<Option<Note>, OperationError> {
         let mut moved: Option<Note> = None;
         let mut limit = 1;
         for _ in 0..CHECKS_MAX {
@@ -285,7 +287,7 @@ impl Database {
 /// The changes to the notes of the keys that a batch writes.
 #[derive(Debug, Default)]
 pub struct NoteChanges {
-    batch: Batch<Bytes>,
+    batch: Batch<ByteStrings>,
     /// The write to which each operation of the batch belongs.
     writes: Vec<u32>,
     stored: Vec<u8>,
@@ -312,7 +314,7 @@ impl NoteChanges {
     }
 
     /// Changes the notes in the index, and returns the writes whose notes were refused.
-    pub fn apply(&mut self, database: &Database) -> Vec<(u32, Error)> {
+    pub fn apply(&mut self, database: &Database) -> Vec<(u32, OperationError)> {
         if self.writes.is_empty() {
             return Vec::new();
         }
@@ -322,7 +324,7 @@ impl NoteChanges {
         let error =
             |(position, &write): (usize, &u32)| match (&executed, self.batch.outcome(position)) {
                 (Err(error), _) => Some((write, error.clone())),
-                (_, Outcome::Failed(error)) => Some((write, error)),
+                (_, OperationOutcome::Failed(error)) => Some((write, error)),
                 _ => None,
             };
         let refused = self.writes.iter().enumerate().filter_map(error).collect();

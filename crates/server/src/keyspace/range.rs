@@ -1,14 +1,14 @@
 //! Ranges of keys, in the order of their bytes.
 
 use super::index::{Entry, KeyBounds};
-use super::record::{Payload, Record};
-use super::{Database, Keys, Keyspace};
+use super::record::{RecordPayload, ValueRecord};
+use super::{Database, DatabaseKeys, Keyspace};
 use crate::error::CommandError;
-use crate::object::{Container, Kind, Text};
-use nearfield::{Direction, Error};
+use crate::object::{Container, HeapBytes, RedisType};
+use nearfield::{OperationError, ScanDirection};
 use std::ops::Bound;
 
-impl Keys<'_> {
+impl DatabaseKeys<'_> {
     /// Returns the keys within bounds that have not expired, with what is stored for each, to be
     /// taken from either end. Any key may be read this way in the shared phase, because nothing is
     /// deleted.
@@ -19,7 +19,7 @@ impl Keys<'_> {
     pub fn range(
         &self,
         bounds: KeyBounds<'_>,
-    ) -> Result<impl DoubleEndedIterator<Item = Result<Entry, Error>>, CommandError> {
+    ) -> Result<impl DoubleEndedIterator<Item = Result<Entry, OperationError>>, CommandError> {
         if self.has_unwritten_changes() {
             return Err(CommandError::text(
                 "ERR the placement pool cannot read ranges of keys after a change in the same \
@@ -28,8 +28,8 @@ impl Keys<'_> {
         }
         let entries = self.database().entries();
         let range = entries.map(|entries| entries.range(bounds));
-        let is_alive = |entry: &Result<Entry, Error>| {
-            let over = |(_, stored): &Entry| self.is_over(Record::parse(stored).expires_at_ms);
+        let is_alive = |entry: &Result<Entry, OperationError>| {
+            let over = |(_, stored): &Entry| self.is_over(ValueRecord::parse(stored).expires_at_ms);
             !entry.as_ref().is_ok_and(over)
         };
         Ok(range.into_iter().flatten().filter(is_alive))
@@ -38,16 +38,20 @@ impl Keys<'_> {
     /// Returns the key that is nearest to another one, itself included, with what is stored for it.
     ///
     /// # Errors
-    /// As [`range`](Keys::range).
-    pub fn nearest(&self, key: &[u8], direction: Direction) -> Result<Option<Entry>, CommandError> {
+    /// As [`range`](DatabaseKeys::range).
+    pub fn nearest(
+        &self,
+        key: &[u8],
+        direction: ScanDirection,
+    ) -> Result<Option<Entry>, CommandError> {
         let bounds = match direction {
-            Direction::Ascending => (Bound::Included(key), Bound::Unbounded),
-            Direction::Descending => (Bound::Unbounded, Bound::Included(key)),
+            ScanDirection::Ascending => (Bound::Included(key), Bound::Unbounded),
+            ScanDirection::Descending => (Bound::Unbounded, Bound::Included(key)),
         };
         let mut range = self.range(bounds)?;
         let nearest = match direction {
-            Direction::Ascending => range.next(),
-            Direction::Descending => range.next_back(),
+            ScanDirection::Ascending => range.next(),
+            ScanDirection::Descending => range.next_back(),
         };
         Ok(nearest.transpose()?)
     }
@@ -62,20 +66,22 @@ impl Database {
     pub fn nearest(
         &self,
         key: &[u8],
-        direction: Direction,
+        direction: ScanDirection,
         now_ms: u64,
-    ) -> Result<Option<Entry>, Error> {
+    ) -> Result<Option<Entry>, OperationError> {
         let Some(entries) = self.entries() else {
             return Ok(None);
         };
-        let is_alive = |entry: &Result<Entry, Error>| {
-            let over = |(_, stored): &Entry| Record::parse(stored).is_expired(now_ms);
+        let is_alive = |entry: &Result<Entry, OperationError>| {
+            let over = |(_, stored): &Entry| ValueRecord::parse(stored).is_expired(now_ms);
             !entry.as_ref().is_ok_and(over)
         };
         let key = Bound::Included(key);
         let nearest = match direction {
-            Direction::Ascending => entries.range((key, Bound::Unbounded)).find(is_alive),
-            Direction::Descending => entries.range((Bound::Unbounded, key)).rev().find(is_alive),
+            ScanDirection::Ascending => entries.range((key, Bound::Unbounded)).find(is_alive),
+            ScanDirection::Descending => {
+                entries.range((Bound::Unbounded, key)).rev().find(is_alive)
+            }
         };
         nearest.transpose()
     }
@@ -91,17 +97,22 @@ impl Keyspace {
     pub fn read_stored<R>(
         &self,
         key: &[u8],
-        record: &Record<'_>,
+        record: &ValueRecord<'_>,
         read: impl FnOnce(Option<&[u8]>) -> R,
     ) -> Result<R, CommandError> {
         match record.payload {
-            Payload::Inline(value) => Ok(read(Some(value))),
-            Payload::InSlot(slot) => {
+            RecordPayload::Inline(value) => Ok(read(Some(value))),
+            RecordPayload::InSlot(slot) => {
                 let object = self.slots.open(slot);
-                Ok(read(object.as_ref().and_then(Text::of).map(Text::bytes)))
+                Ok(read(
+                    object
+                        .as_ref()
+                        .and_then(HeapBytes::of)
+                        .map(HeapBytes::bytes),
+                ))
             }
-            Payload::InTier(_) if record.kind != Kind::String => Ok(read(None)),
-            Payload::InTier(place) => self.read_place(key, place, |value| read(Some(value))),
+            RecordPayload::InTier(_) if record.kind != RedisType::String => Ok(read(None)),
+            RecordPayload::InTier(place) => self.read_place(key, place, |value| read(Some(value))),
         }
     }
 }

@@ -3,9 +3,9 @@
 //! value in a [cold tier](super::cold). If the key is noted to expire too early (see
 //! [`notes`](super::notes)), the difference follows the time.
 
-use super::slots::Slot;
-use crate::object::Kind;
-use nearfield_tiers::Place;
+use super::slots::ObjectSlot;
+use crate::object::RedisType;
+use nearfield_tiers::ColdPlace;
 
 const KIND_BITS: u8 = 0b0000_0111;
 const EXPIRES: u8 = 0b0000_1000;
@@ -41,20 +41,20 @@ pub const INLINE_BYTES_MAX: usize = 64 << 10;
 
 /// The value of a key, or its location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Payload<'a> {
+pub enum RecordPayload<'a> {
     /// A string, itself.
     Inline(&'a [u8]),
     /// An object, or a long string.
-    InSlot(Slot),
+    InSlot(ObjectSlot),
     /// A value in a cold tier: a string itself, or a frozen object.
-    InTier(Place),
+    InTier(ColdPlace),
 }
 
 /// The parts of a stored value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record<'a> {
+pub struct ValueRecord<'a> {
     /// The type.
-    pub kind: Kind,
+    pub kind: RedisType,
     /// True if the string was changed in place.
     pub raw: bool,
     /// The time at which the key expires, in milliseconds since 1970.
@@ -62,33 +62,33 @@ pub struct Record<'a> {
     /// The time by which the key's note is earlier.
     pub early_ms: u32,
     /// The value.
-    pub payload: Payload<'a>,
+    pub payload: RecordPayload<'a>,
 }
 
-impl<'a> Record<'a> {
+impl<'a> ValueRecord<'a> {
     /// Creates the record of a string that does not expire.
-    pub fn string(value: &'a [u8]) -> Record<'a> {
-        Record {
-            kind: Kind::String,
+    pub fn string(value: &'a [u8]) -> ValueRecord<'a> {
+        ValueRecord {
+            kind: RedisType::String,
             raw: false,
             expires_at_ms: None,
             early_ms: 0,
-            payload: Payload::Inline(value),
+            payload: RecordPayload::Inline(value),
         }
     }
 
     /// Creates the record of an object that does not expire.
-    pub fn object(kind: Kind, slot: Slot) -> Record<'static> {
-        Record {
+    pub fn object(kind: RedisType, slot: ObjectSlot) -> ValueRecord<'static> {
+        ValueRecord {
             kind,
             raw: false,
             expires_at_ms: None,
             early_ms: 0,
-            payload: Payload::InSlot(slot),
+            payload: RecordPayload::InSlot(slot),
         }
     }
 
-    /// Parses what [`write`](Record::write) has written.
+    /// Parses what [`write`](ValueRecord::write) has written.
     ///
     /// # Panics
     /// If `stored` is something else; only this module writes values.
@@ -97,7 +97,7 @@ impl<'a> Record<'a> {
         clippy::indexing_slicing,
         reason = "only `write` makes what is read here"
     )]
-    pub fn parse(stored: &'a [u8]) -> Record<'a> {
+    pub fn parse(stored: &'a [u8]) -> ValueRecord<'a> {
         let tag = stored[0] ^ PLAIN_STRING;
         let mut rest = &stored[1..];
         let expires_at_ms = (tag & EXPIRES != 0).then(|| {
@@ -112,14 +112,14 @@ impl<'a> Record<'a> {
             early_ms = number(early) as u32;
         }
         let payload = if tag & IN_SLOT != 0 {
-            Payload::InSlot(Slot::from_number(number(rest) as u32))
+            RecordPayload::InSlot(ObjectSlot::from_number(number(rest) as u32))
         } else if tag & IN_TIER != 0 {
-            Payload::InTier(Place::from_bits(number(rest)))
+            RecordPayload::InTier(ColdPlace::from_bits(number(rest)))
         } else {
-            Payload::Inline(rest)
+            RecordPayload::Inline(rest)
         };
-        Record {
-            kind: Kind::ALL[usize::from(tag & KIND_BITS)],
+        ValueRecord {
+            kind: RedisType::ALL[usize::from(tag & KIND_BITS)],
             raw: tag & RAW != 0,
             expires_at_ms,
             early_ms,
@@ -137,9 +137,9 @@ impl<'a> Record<'a> {
             tag |= EXPIRES;
         }
         match self.payload {
-            Payload::Inline(_) => {}
-            Payload::InSlot(_) => tag |= IN_SLOT,
-            Payload::InTier(_) => tag |= IN_TIER,
+            RecordPayload::Inline(_) => {}
+            RecordPayload::InSlot(_) => tag |= IN_SLOT,
+            RecordPayload::InTier(_) => tag |= IN_TIER,
         }
         let is_early = self.expires_at_ms.is_some() && self.early_ms > 0;
         if is_early {
@@ -153,9 +153,9 @@ impl<'a> Record<'a> {
             out.extend_from_slice(&self.early_ms.to_le_bytes());
         }
         match self.payload {
-            Payload::Inline(value) => out.extend_from_slice(value),
-            Payload::InSlot(slot) => out.extend_from_slice(&slot.number().to_le_bytes()),
-            Payload::InTier(place) => out.extend_from_slice(&place.to_bits().to_le_bytes()),
+            RecordPayload::Inline(value) => out.extend_from_slice(value),
+            RecordPayload::InSlot(slot) => out.extend_from_slice(&slot.number().to_le_bytes()),
+            RecordPayload::InTier(place) => out.extend_from_slice(&place.to_bits().to_le_bytes()),
         }
     }
 
@@ -174,7 +174,7 @@ impl<'a> Record<'a> {
             (Some(time), Some(note)) => time.checked_sub(note),
             _ => None,
         };
-        Record {
+        ValueRecord {
             early_ms: early_ms.and_then(|ms| ms.try_into().ok()).unwrap_or(0),
             ..self
         }
@@ -217,12 +217,12 @@ mod tests {
     #[test]
     fn records_are_read_as_they_are_written() {
         let payloads = [
-            Payload::Inline(b""),
-            Payload::Inline(b"value"),
-            Payload::InSlot(Slot::from_number(77_000)),
-            Payload::InTier(Place::from_bits(0x0123_4567_89ab_cdef)),
+            RecordPayload::Inline(b""),
+            RecordPayload::Inline(b"value"),
+            RecordPayload::InSlot(ObjectSlot::from_number(77_000)),
+            RecordPayload::InTier(ColdPlace::from_bits(0x0123_4567_89ab_cdef)),
         ];
-        for kind in Kind::ALL {
+        for kind in RedisType::ALL {
             for raw in [false, true] {
                 for (expires_at_ms, early_ms) in [
                     (None, 0),
@@ -232,7 +232,7 @@ mod tests {
                     (Some(u64::MAX), u32::MAX),
                 ] {
                     for payload in payloads {
-                        let record = Record {
+                        let record = ValueRecord {
                             kind,
                             raw,
                             expires_at_ms,
@@ -241,9 +241,9 @@ mod tests {
                         };
                         let mut out = Vec::new();
                         record.write(&mut out);
-                        assert_eq!(Record::parse(&out), record);
+                        assert_eq!(ValueRecord::parse(&out), record);
                         let head = out.get(..HEAD_BYTES_MAX).unwrap_or(&out);
-                        let head = Record::parse(head);
+                        let head = ValueRecord::parse(head);
                         assert_eq!(head.outside(), record.outside());
                         assert_eq!(head.note(), record.note());
                     }
@@ -251,7 +251,7 @@ mod tests {
             }
         }
         let mut out = Vec::new();
-        Record::string(b"v").write(&mut out);
+        ValueRecord::string(b"v").write(&mut out);
         assert_eq!(out, [PLAIN_STRING, b'v']);
     }
     #[test]
@@ -268,9 +268,9 @@ mod tests {
             (Some(NOW), Some(FAR - 1), Some(NOW)),
             (Some(NOW), Some(FAR), Some(FAR)),
         ] {
-            let record = Record {
+            let record = ValueRecord {
                 expires_at_ms: time,
-                ..Record::string(b"v")
+                ..ValueRecord::string(b"v")
             };
             assert_eq!(record.keeping_note(note).note(), expected);
         }

@@ -9,20 +9,20 @@
 //! freed in the next exclusive phase, when no read is in progress.
 
 use super::Databases;
-use crate::object::Object;
-use nearfield_tiers::claim::Watched;
+use crate::object::StoredObject;
+use nearfield_tiers::claim::WatchedSlots;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The number of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Slot(u32);
+pub struct ObjectSlot(u32);
 
-impl Slot {
+impl ObjectSlot {
     /// Creates the slot of a number.
-    pub fn from_number(number: u32) -> Slot {
-        Slot(number)
+    pub fn from_number(number: u32) -> ObjectSlot {
+        ObjectSlot(number)
     }
 
     /// Returns the slot's number.
@@ -36,17 +36,17 @@ impl Slot {
 const FIRST: u32 = 1024;
 const SEGMENTS: usize = 22;
 
-type Segment = Box<[Mutex<Option<Object>>]>;
+type Segment = Box<[Mutex<Option<StoredObject>>]>;
 
 /// All slots of a server.
 #[derive(Debug, Default)]
-pub struct Slots {
+pub struct ObjectSlots {
     segments: [OnceLock<Segment>; SEGMENTS],
     vacancies: Mutex<Vacancies>,
     retired: AtomicUsize,
     /// Slots whose objects are being moved, unless they are changed before that (see
     /// [`moving`](super::moving)).
-    watched: Watched<Slot>,
+    watched: WatchedSlots<ObjectSlot>,
 }
 
 #[derive(Debug, Default)]
@@ -57,14 +57,14 @@ struct Vacancies {
     next: u32,
 }
 
-impl Slots {
+impl ObjectSlots {
     /// Creates an empty set of slots.
-    pub fn new() -> Slots {
-        Slots::default()
+    pub fn new() -> ObjectSlots {
+        ObjectSlots::default()
     }
 
     /// Puts an object into a free slot. Returns `None` if there are 2^32 already.
-    pub fn put(&self, object: Object) -> Option<Slot> {
+    pub fn put(&self, object: StoredObject) -> Option<ObjectSlot> {
         let number = {
             let mut vacancies = self.vacancies.lock();
             match vacancies.freed.pop() {
@@ -79,30 +79,30 @@ impl Slots {
                 }
             }
         };
-        self.watched.changed(Slot(number));
-        *self.at(Slot(number)).lock() = Some(object);
-        Some(Slot(number))
+        self.watched.changed(ObjectSlot(number));
+        *self.at(ObjectSlot(number)).lock() = Some(object);
+        Some(ObjectSlot(number))
     }
 
     /// Opens a slot.
-    pub fn open(&self, slot: Slot) -> MutexGuard<'_, Option<Object>> {
+    pub fn open(&self, slot: ObjectSlot) -> MutexGuard<'_, Option<StoredObject>> {
         self.at(slot).lock()
     }
 
     /// Opens a slot to change its object.
-    pub fn open_to_change(&self, slot: Slot) -> MutexGuard<'_, Option<Object>> {
+    pub fn open_to_change(&self, slot: ObjectSlot) -> MutexGuard<'_, Option<StoredObject>> {
         let object = self.at(slot).lock();
         self.watched.changed(slot);
         object
     }
 
     /// Returns the slots that are watched.
-    pub fn watched(&self) -> &Watched<Slot> {
+    pub fn watched(&self) -> &WatchedSlots<ObjectSlot> {
         &self.watched
     }
 
     /// Takes back an object that no key has and that no thread can still find.
-    pub fn withdraw(&self, slot: Slot) -> Option<Object> {
+    pub fn withdraw(&self, slot: ObjectSlot) -> Option<StoredObject> {
         self.watched.changed(slot);
         let object = self.at(slot).lock().take();
         self.vacancies.lock().freed.push(slot.0);
@@ -110,7 +110,7 @@ impl Slots {
     }
 
     /// Gives up a slot whose key is gone.
-    pub fn retire(&self, slot: Slot) {
+    pub fn retire(&self, slot: ObjectSlot) {
         self.watched.changed(slot);
         self.vacancies.lock().retired.push(slot.0);
         self.retired.fetch_add(1, Ordering::Relaxed);
@@ -124,18 +124,18 @@ impl Slots {
 
     /// Frees the slots that were given up, and returns their objects, which are best dropped after
     /// the exclusive phase. `_exclusive` shows that the phase has not ended yet.
-    pub fn reclaim(&self, _exclusive: &mut Databases) -> Vec<Object> {
+    pub fn reclaim(&self, _exclusive: &mut Databases) -> Vec<StoredObject> {
         let mut vacancies = self.vacancies.lock();
         let retired = std::mem::take(&mut vacancies.retired);
         self.retired.store(0, Ordering::Relaxed);
-        let take = |&number: &u32| self.at(Slot(number)).lock().take();
+        let take = |&number: &u32| self.at(ObjectSlot(number)).lock().take();
         let objects = retired.iter().filter_map(take).collect();
         vacancies.freed.extend(retired);
         objects
     }
 
     #[expect(clippy::indexing_slicing, reason = "numbers come from `put` alone")]
-    fn at(&self, slot: Slot) -> &Mutex<Option<Object>> {
+    fn at(&self, slot: ObjectSlot) -> &Mutex<Option<StoredObject>> {
         let (segment, position) = locate(slot.0);
         let create = || {
             let slots = (FIRST as usize) << segment;

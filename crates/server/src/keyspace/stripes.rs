@@ -10,7 +10,7 @@ const STRIPES: usize = 1024;
 /// The locks for keys. A thread that changes a key, or works on the object of one, holds the key's
 /// stripe, so that the log has the changes of each key in the order in which they were made.
 #[derive(Debug)]
-pub struct Stripes {
+pub struct KeyStripes {
     locks: Box<[Mutex<()>]>,
     hasher: foldhash::fast::FixedState,
 }
@@ -18,16 +18,16 @@ pub struct Stripes {
 /// A stripe that is held.
 pub type StripeGuard<'s> = MutexGuard<'s, ()>;
 
-impl Default for Stripes {
+impl Default for KeyStripes {
     fn default() -> Self {
-        Stripes {
+        KeyStripes {
             locks: (0..STRIPES).map(|_| Mutex::new(())).collect(),
             hasher: foldhash::fast::FixedState::default(),
         }
     }
 }
 
-impl Stripes {
+impl KeyStripes {
     /// Returns the stripe of a key.
     #[inline]
     pub fn of(&self, key: &[u8]) -> u16 {
@@ -48,7 +48,7 @@ impl Stripes {
     }
 
     /// Waits for a stripe. A thread that holds one must not wait for another, except by
-    /// [`lock_all`](Stripes::lock_all).
+    /// [`lock_all`](KeyStripes::lock_all).
     #[inline]
     #[expect(
         clippy::indexing_slicing,

@@ -1,8 +1,8 @@
 //! The changes of keys that commands report.
 
-use super::{Class, Event, Keys};
+use super::{Class, DatabaseKeys, KeyspaceEvent};
 
-impl Keys<'_> {
+impl DatabaseKeys<'_> {
     /// Reports the change of a key: counts it, and notifies observers.
     pub fn changed(&mut self, key: &[u8], class: Class, name: &'static str) {
         self.effects().changes += 1;
@@ -23,8 +23,8 @@ impl Keys<'_> {
         self.effects().before.push((database, words));
     }
 
-    /// Reports a change like [`changed`](Keys::changed), but does not notify clients that watch or
-    /// cache the key, because its value is the same for them.
+    /// Reports a change like [`changed`](DatabaseKeys::changed), but does not notify clients that
+    /// watch or cache the key, because its value is the same for them.
     pub fn changed_aside(&mut self, key: &[u8], class: Class, name: &'static str) {
         self.effects().changes += 1;
         self.happened_aside(key, class, name);
@@ -37,7 +37,7 @@ impl Keys<'_> {
 
     fn happened_aside(&mut self, key: &[u8], class: Class, name: &'static str) {
         if self.effects().observed {
-            let event = Event {
+            let event = KeyspaceEvent {
                 is_change: false,
                 ..self.event(key, class, name)
             };
@@ -45,8 +45,8 @@ impl Keys<'_> {
         }
     }
 
-    pub(super) fn event(&mut self, key: &[u8], class: Class, name: &'static str) -> Event {
-        Event {
+    pub(super) fn event(&mut self, key: &[u8], class: Class, name: &'static str) -> KeyspaceEvent {
+        KeyspaceEvent {
             class,
             name,
             database: self.database_number(),

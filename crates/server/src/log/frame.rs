@@ -16,7 +16,7 @@
 //! and the log is refused.
 
 use crate::resp::Parser;
-use crate::resp::request::{RequestLimits, Step};
+use crate::resp::request::{RequestLimits, RequestProgress};
 use crc::{CRC_32_ISCSI, Crc, Table};
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -113,7 +113,7 @@ impl Trailer {
 
 /// The item after the last whole frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum AppendLogItem {
     /// A whole frame of the file.
     Frame {
         /// The offset at which it begins.
@@ -173,7 +173,7 @@ impl<R: Read> Frames<R> {
     ///
     /// # Errors
     /// Those of the input.
-    pub fn read(&mut self) -> io::Result<Next> {
+    pub fn read(&mut self) -> io::Result<AppendLogItem> {
         self.start += self.taken;
         self.from += std::mem::take(&mut self.taken) as u64;
         self.commands.clear();
@@ -188,7 +188,7 @@ impl<R: Read> Frames<R> {
                 return Ok(self.bad("what follows is no command"));
             }
             match parser.next(rest, &limits) {
-                Ok(Step::Complete(length)) => {
+                Ok(RequestProgress::Complete(length)) => {
                     let is_echo = parser.argument_count() == 2 && rest.starts_with(ECHO);
                     let trailer = is_echo.then(|| Trailer::parse(parser.argument(rest, 1)));
                     let command = position..position + length;
@@ -202,12 +202,12 @@ impl<R: Read> Frames<R> {
                         None => self.commands.push(command),
                     }
                 }
-                Ok(Step::Incomplete) => {
+                Ok(RequestProgress::Incomplete) => {
                     if self.ended && self.buffer.len() == self.start {
-                        return Ok(Next::End);
+                        return Ok(AppendLogItem::End);
                     }
                     if self.ended {
-                        return Ok(Next::Bad {
+                        return Ok(AppendLogItem::Bad {
                             from: self.from,
                             reason: "it ends without a trailer".to_owned(),
                             rest: Some(self.from + position as u64),
@@ -232,7 +232,7 @@ impl<R: Read> Frames<R> {
         Ok(())
     }
 
-    fn end_frame(&mut self, trailer: Trailer, end: usize) -> Next {
+    fn end_frame(&mut self, trailer: Trailer, end: usize) -> AppendLogItem {
         let frame = self.start..self.start + end;
         let frame = self.buffer.get(frame).unwrap_or_default();
         // The checksum's digits and the line's end, which the parser does not check.
@@ -250,14 +250,14 @@ impl<R: Read> Frames<R> {
             return self.bad("it was written to another log");
         }
         self.taken = end;
-        Next::Frame {
+        AppendLogItem::Frame {
             from: self.from,
             end: self.from + end as u64,
         }
     }
 
-    fn bad(&self, reason: &str) -> Next {
-        Next::Bad {
+    fn bad(&self, reason: &str) -> AppendLogItem {
+        AppendLogItem::Bad {
             from: self.from,
             reason: reason.to_owned(),
             rest: None,
@@ -300,7 +300,7 @@ fn trailers(bytes: &[u8], from: usize, tag: Option<LogTag>) -> impl Iterator<Ite
         let rest = rest.get(..TRAILER_BYTES_MAX).unwrap_or(rest);
         let mut parser = Parser::new();
         let step = parser.next(rest, &RequestLimits::default());
-        matches!(step, Ok(Step::Complete(_)))
+        matches!(step, Ok(RequestProgress::Complete(_)))
             .then(|| Trailer::parse(parser.argument(rest, 1)))
             .flatten()
     };
@@ -391,9 +391,9 @@ pub fn ends_in_zeros<F: Read + Seek>(input: &mut F, from: u64) -> io::Result<boo
     }
     input.seek(SeekFrom::Start(from))?;
     match Frames::new(input.take(end - from)).read()? {
-        Next::End => Ok(true),
-        Next::Bad { rest, .. } => Ok(rest.is_some()),
-        Next::Frame { .. } => Ok(false),
+        AppendLogItem::End => Ok(true),
+        AppendLogItem::Bad { rest, .. } => Ok(rest.is_some()),
+        AppendLogItem::Frame { .. } => Ok(false),
     }
 }
 
@@ -433,12 +433,12 @@ mod tests {
         log(&[&[SET], &[DEL, SET], &[&set], &[SET, DEL, DEL]], synced)
     }
 
-    fn read(bytes: &[u8]) -> (Vec<Vec<u8>>, Next) {
+    fn read(bytes: &[u8]) -> (Vec<Vec<u8>>, AppendLogItem) {
         let mut frames = Frames::new(bytes);
         let mut commands = Vec::new();
         loop {
             match frames.read().unwrap() {
-                Next::Frame { .. } => {
+                AppendLogItem::Frame { .. } => {
                     commands.extend(frames.commands().map(|(_, command)| command.to_vec()));
                 }
                 end => return (commands, end),
@@ -450,7 +450,7 @@ mod tests {
     fn frames_are_read_as_they_are_written() {
         let (log, _) = sample(true);
         let (commands, end) = read(&log);
-        assert_eq!(end, Next::End);
+        assert_eq!(end, AppendLogItem::End);
         assert_eq!(commands.len(), 7);
         assert_eq!(commands[1], DEL);
     }
@@ -463,9 +463,9 @@ mod tests {
             let whole = ends.iter().filter(|&&end| end <= length).count();
             assert_eq!(commands.len(), [0, 1, 3, 4, 7][whole], "{length}");
             if ends.contains(&length) || length == 0 {
-                assert_eq!(end, Next::End);
+                assert_eq!(end, AppendLogItem::End);
             } else {
-                let Next::Bad { from, rest, .. } = end else {
+                let AppendLogItem::Bad { from, rest, .. } = end else {
                     panic!("{length}: {end:?}");
                 };
                 assert_eq!(
@@ -500,7 +500,7 @@ mod tests {
                     for damaged in [without, twice] {
                         let (commands, end) = read(&damaged);
                         assert!(read(&log).0.starts_with(&commands));
-                        let Next::Bad { from: at, rest, .. } = end else {
+                        let AppendLogItem::Bad { from: at, rest, .. } = end else {
                             panic!("{from} {length}: {end:?}");
                         };
                         let start = rest.unwrap_or(at);
@@ -522,7 +522,7 @@ mod tests {
                     let mut damaged = log.clone();
                     damaged[position] ^= 1 << bit;
                     let (commands, end) = read(&damaged);
-                    let Next::Bad { from, rest, .. } = end else {
+                    let AppendLogItem::Bad { from, rest, .. } = end else {
                         panic!("{position}: {end:?}");
                     };
                     let frame = ends.iter().filter(|&&end| end <= position).count();
@@ -549,11 +549,11 @@ mod tests {
             let set = [head.as_bytes(), value, b"and more.\r\n"].concat();
             for synced in [true, false] {
                 let (log, ends) = log(&[&[], &[SET], &[SET, &set]], synced);
-                assert_eq!(read(&log).1, Next::End);
+                assert_eq!(read(&log).1, AppendLogItem::End);
                 assert_eq!(tag_of(&mut Cursor::new(&log)).unwrap(), Some(TAG));
                 for length in ends[1] + 1..log.len() {
                     let torn = &log[..length];
-                    let Next::Bad { from, rest, .. } = read(torn).1 else {
+                    let AppendLogItem::Bad { from, rest, .. } = read(torn).1 else {
                         panic!("{length}");
                     };
                     assert_eq!(from, ends[1] as u64);
@@ -573,7 +573,10 @@ mod tests {
         log.extend(other);
         let (commands, end) = read(&log);
         assert_eq!(commands.len(), 1);
-        assert!(matches!(end, Next::Bad { rest: None, .. }), "{end:?}");
+        assert!(
+            matches!(end, AppendLogItem::Bad { rest: None, .. }),
+            "{end:?}"
+        );
     }
 
     #[test]
@@ -584,7 +587,7 @@ mod tests {
             seal(&mut body, None, log.len() as u64, log.len() as u64);
             log.extend(body);
         }
-        assert_eq!(read(&log).1, Next::End);
+        assert_eq!(read(&log).1, AppendLogItem::End);
         assert_eq!(read(&log).0.len(), 2);
         assert_eq!(tag_of(&mut Cursor::new(&log)).unwrap(), None);
     }
@@ -599,9 +602,9 @@ mod tests {
     }
 
     /// An input that counts the bytes taken from it.
-    struct Counted<'b>(&'b [u8], usize);
+    struct CountingReader<'b>(&'b [u8], usize);
 
-    impl Read for Counted<'_> {
+    impl Read for CountingReader<'_> {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             let read = self.0.read(buffer)?;
             self.1 += read;
@@ -621,9 +624,12 @@ mod tests {
             let place = ends[0] + memchr::memmem::find(&log[ends[0]..], from.as_bytes()).unwrap();
             let mut damaged = log.clone();
             damaged.splice(place..place + from.len(), to.bytes());
-            let mut frames = Frames::new(Counted(&damaged, 0));
-            assert!(matches!(frames.read().unwrap(), Next::Frame { .. }));
-            let Next::Bad { from, .. } = frames.read().unwrap() else {
+            let mut frames = Frames::new(CountingReader(&damaged, 0));
+            assert!(matches!(
+                frames.read().unwrap(),
+                AppendLogItem::Frame { .. }
+            ));
+            let AppendLogItem::Bad { from, .. } = frames.read().unwrap() else {
                 panic!("a damaged frame");
             };
             assert_eq!(from, ends[0] as u64);
@@ -648,6 +654,6 @@ mod tests {
         let without = [&log[..ends[0]], &log[ends[1]..]].concat();
         let (commands, end) = read(&without);
         assert_eq!(commands.len(), 1);
-        assert!(matches!(end, Next::Bad { .. }), "{end:?}");
+        assert!(matches!(end, AppendLogItem::Bad { .. }), "{end:?}");
     }
 }

@@ -20,7 +20,7 @@
 //! which older servers do not know.
 
 use super::frame::checksum;
-use crate::disk::{Disk, write_all};
+use crate::disk::{PersistenceDisk, write_all};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -183,7 +183,7 @@ impl Manifest {
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn replace(&self, disk: &dyn Disk, directory: &Path) -> io::Result<()> {
+    pub fn replace(&self, disk: &dyn PersistenceDisk, directory: &Path) -> io::Result<()> {
         let temporary = directory.join("nearfield.manifest.tmp");
         let file = disk.create(&temporary)?;
         write_all(&*file, self.text().as_bytes())?;

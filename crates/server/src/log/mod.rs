@@ -6,10 +6,10 @@
 //! change its keys (see [`keyspace`](crate::keyspace)). So for each key, and for everything that
 //! was executed as one unit, the log has the order of memory. Before a thread sends the replies of
 //! a round it *commits*: it waits until everything that was appended before is as safe as the
-//! [`Policy`] requires. A thread that finds no other thread writing becomes the *leader* and writes
-//! the whole buffer as one [frame]; the others wait for it. So many clients share one write and one
-//! sync, and a reply never reports a write that the log does not hold, be it the client's own or
-//! another client's write that it has read.
+//! [`LogSyncPolicy`] requires. A thread that finds no other thread writing becomes the *leader* and
+//! writes the whole buffer as one [frame]; the others wait for it. So many clients share one write
+//! and one sync, and a reply never reports a write that the log does not hold, be it the client's
+//! own or another client's write that it has read.
 //!
 //! | policy | a reply waits for | lost when the process is killed | when the power fails |
 //! |---|---|---|---|
@@ -46,14 +46,14 @@ pub mod frame;
 pub mod manifest;
 mod primitive;
 
-use crate::disk::{DiskFile, write_all};
+use crate::disk::{PersistenceFile, write_all};
 use crate::resp::{Words, encode};
 use frame::LogTag;
 #[cfg(not(feature = "shuttle"))]
-use primitive::Step;
+use primitive::LogProtocolStep;
 use primitive::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering, is_left_out};
 #[cfg(feature = "shuttle")]
-pub use primitive::{Step, leave_out};
+pub use primitive::{LogProtocolStep, leave_out};
 use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
@@ -62,7 +62,7 @@ use std::time::{Duration, Instant};
 
 /// The condition for sending a reply to a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
+pub enum LogSyncPolicy {
     /// The log is on the medium.
     Always,
     /// The log is written; it is on the medium a second later.
@@ -72,20 +72,24 @@ pub enum Policy {
     No,
 }
 
-impl Policy {
+impl LogSyncPolicy {
     /// Returns the policy of a name in the configuration.
-    pub fn from_name(name: &str) -> Option<Policy> {
-        [Policy::Always, Policy::EverySecond, Policy::No]
-            .into_iter()
-            .find(|policy| policy.name() == name)
+    pub fn from_name(name: &str) -> Option<LogSyncPolicy> {
+        [
+            LogSyncPolicy::Always,
+            LogSyncPolicy::EverySecond,
+            LogSyncPolicy::No,
+        ]
+        .into_iter()
+        .find(|policy| policy.name() == name)
     }
 
     /// Returns the policy's name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
-            Policy::Always => "always",
-            Policy::EverySecond => "everysec",
-            Policy::No => "no",
+            LogSyncPolicy::Always => "always",
+            LogSyncPolicy::EverySecond => "everysec",
+            LogSyncPolicy::No => "no",
         }
     }
 }
@@ -117,7 +121,7 @@ pub struct NotDurable(pub String);
 #[derive(Clone, Debug)]
 pub struct LogFile {
     /// The open file.
-    pub file: Arc<dyn DiskFile>,
+    pub file: Arc<dyn PersistenceFile>,
     /// Its path, for messages.
     pub path: PathBuf,
     /// The tag of its frames; files of older servers have none.
@@ -130,7 +134,7 @@ pub struct LogFile {
 
 /// The log. See the [module](self).
 #[derive(Debug, Default)]
-pub struct Log {
+pub struct AppendLog {
     on: AtomicBool,
     failing: AtomicBool,
     /// The position of the end. Positions count all bytes that were ever appended, without the
@@ -138,15 +142,15 @@ pub struct Log {
     appended: AtomicU64,
     /// The position up to which replies may be sent.
     durable: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<AppendLogState>,
     /// Signalled when a leader or a sync has ended.
     progress: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    policy: Policy,
-    chunks: VecDeque<Chunk>,
+struct AppendLogState {
+    policy: LogSyncPolicy,
+    chunks: VecDeque<AppendLogChunk>,
     /// The database of the last command in the buffer, `None` at the beginning of a file.
     database: Option<usize>,
     written: u64,
@@ -159,21 +163,21 @@ struct State {
     /// The time at which the running sync outside of the leader began.
     syncing_since: Option<Instant>,
     last_sync: Option<Instant>,
-    failure: Option<Failure>,
+    failure: Option<AppendLogFailure>,
     spare: Vec<u8>,
-    counts: Counts,
+    counts: AppendLogCounters,
 }
 
 /// A part of the buffer that is appended but not written.
 #[derive(Debug)]
-enum Chunk {
+enum AppendLogChunk {
     Commands(Vec<u8>),
     /// The point from which another file is written.
     Switch(LogFile),
 }
 
 #[derive(Clone, Debug)]
-struct Failure {
+struct AppendLogFailure {
     message: String,
     /// The file whose content on the medium is unknown.
     lost: Option<PathBuf>,
@@ -181,7 +185,7 @@ struct Failure {
 
 /// The counters of the log, for `INFO`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct AppendLogCounters {
     /// The length of the current file.
     pub file_bytes: u64,
     /// Number of bytes that are appended but not written.
@@ -196,9 +200,9 @@ pub struct Counts {
     pub delayed: u64,
 }
 
-impl Log {
+impl AppendLog {
     /// Begins to log into `file`.
-    pub fn open(&self, policy: Policy, file: LogFile) {
+    pub fn open(&self, policy: LogSyncPolicy, file: LogFile) {
         let mut state = self.state.lock();
         state.policy = policy;
         state.database = None;
@@ -229,21 +233,21 @@ impl Log {
     }
 
     /// Returns the counters of the log.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> AppendLogCounters {
         let state = self.state.lock();
-        Counts {
+        AppendLogCounters {
             buffer_bytes: self.position() - state.written,
             ..state.counts
         }
     }
 
     /// Returns the policy.
-    pub fn policy(&self) -> Policy {
+    pub fn policy(&self) -> LogSyncPolicy {
         self.state.lock().policy
     }
 
     /// Changes the policy.
-    pub fn set_policy(&self, policy: Policy) {
+    pub fn set_policy(&self, policy: LogSyncPolicy) {
         let mut state = self.state.lock();
         state.policy = policy;
         // Replies that were safe enough under the old policy may have to wait again.
@@ -286,7 +290,7 @@ impl Log {
     }
 
     /// Appends commands of one database that were executed one by one and are encoded already. The
-    /// conditions are those of [`append`](Log::append).
+    /// conditions are those of [`append`](AppendLog::append).
     pub fn append_encoded(&self, database: usize, commands: &[u8]) -> u64 {
         let mut appender = self.appender();
         appender.select(database);
@@ -297,9 +301,9 @@ impl Log {
     /// Begins to append several commands.
     fn appender(&self) -> Appender<'_> {
         let mut state = self.state.lock();
-        if !matches!(state.chunks.back(), Some(Chunk::Commands(_))) {
+        if !matches!(state.chunks.back(), Some(AppendLogChunk::Commands(_))) {
             let spare = std::mem::take(&mut state.spare);
-            state.chunks.push_back(Chunk::Commands(spare));
+            state.chunks.push_back(AppendLogChunk::Commands(spare));
         }
         let start = state.out().len();
         Appender {
@@ -363,7 +367,7 @@ impl Log {
         let due = state
             .last_sync
             .is_none_or(|last| last.elapsed() >= SYNC_EVERY);
-        if state.policy == Policy::EverySecond && due && state.failure.is_none() {
+        if state.policy == LogSyncPolicy::EverySecond && due && state.failure.is_none() {
             self.sync_beside(state);
         }
     }
@@ -384,7 +388,7 @@ impl Log {
     }
 
     /// Syncs the written part while other threads continue to write.
-    fn sync_beside(&self, mut state: MutexGuard<'_, State>) {
+    fn sync_beside(&self, mut state: MutexGuard<'_, AppendLogState>) {
         while state.syncing_since.is_some() {
             self.progress.wait(&mut state);
         }
@@ -398,7 +402,7 @@ impl Log {
 
     /// Syncs the written part, if necessary. Bytes that are written meanwhile do not count as
     /// synced.
-    fn sync_written(&self, state: &mut MutexGuard<'_, State>) {
+    fn sync_written(&self, state: &mut MutexGuard<'_, AppendLogState>) {
         let Some(current) = state.file.clone() else {
             return;
         };
@@ -425,7 +429,10 @@ impl Log {
     }
 
     /// Writes the whole buffer, and syncs it if the policy requires that.
-    fn lead<'l>(&'l self, mut state: MutexGuard<'l, State>) -> MutexGuard<'l, State> {
+    fn lead<'l>(
+        &'l self,
+        mut state: MutexGuard<'l, AppendLogState>,
+    ) -> MutexGuard<'l, AppendLogState> {
         state.leading = true;
         while let Some(chunk) = state.chunks.pop_front() {
             let Some(current) = state.file.clone() else {
@@ -433,15 +440,16 @@ impl Log {
                 break;
             };
             let done = match chunk {
-                Chunk::Commands(commands) => self.write(&mut state, current, commands),
-                Chunk::Switch(next) => self.change_file(&mut state, &current, next),
+                AppendLogChunk::Commands(commands) => self.write(&mut state, current, commands),
+                AppendLogChunk::Switch(next) => self.change_file(&mut state, &current, next),
             };
             if !done {
                 break;
             }
         }
         // A frame that was written under another policy may not be synced yet.
-        let is_due = state.policy == Policy::Always && !is_left_out(Step::SyncOlder);
+        let is_due =
+            state.policy == LogSyncPolicy::Always && !is_left_out(LogProtocolStep::SyncOlder);
         if is_due && state.synced < state.written {
             self.sync_written(&mut state);
         }
@@ -454,7 +462,7 @@ impl Log {
     /// Writes a frame. On failure the commands return to the buffer.
     fn write(
         &self,
-        state: &mut MutexGuard<'_, State>,
+        state: &mut MutexGuard<'_, AppendLogState>,
         mut current: LogFile,
         mut commands: Vec<u8>,
     ) -> bool {
@@ -462,11 +470,12 @@ impl Log {
         // frames need not come from a recent power failure; it must not be truncated without being
         // asked.
         let synced = match state.policy {
-            Policy::No => current.length,
-            Policy::Always | Policy::EverySecond => current.synced,
+            LogSyncPolicy::No => current.length,
+            LogSyncPolicy::Always | LogSyncPolicy::EverySecond => current.synced,
         };
         let length = commands.len();
-        let always = state.policy == Policy::Always && !is_left_out(Step::WaitForSync);
+        let always =
+            state.policy == LogSyncPolicy::Always && !is_left_out(LogProtocolStep::WaitForSync);
         let (written, synced) = MutexGuard::unlocked(state, || {
             frame::seal(&mut commands, current.tag, current.length, synced);
             let written = write_all(&*current.file, &commands);
@@ -521,7 +530,7 @@ impl Log {
     /// Ends a file and continues with another. On failure the switch returns to the buffer.
     fn change_file(
         &self,
-        state: &mut MutexGuard<'_, State>,
+        state: &mut MutexGuard<'_, AppendLogState>,
         current: &LogFile,
         next: LogFile,
     ) -> bool {
@@ -529,7 +538,7 @@ impl Log {
         // may be torn.
         if let Err(error) = MutexGuard::unlocked(state, || current.file.sync()) {
             self.fail(state, current, &error, true);
-            state.chunks.push_front(Chunk::Switch(next));
+            state.chunks.push_front(AppendLogChunk::Switch(next));
             return false;
         }
         state.synced = state.written;
@@ -538,7 +547,7 @@ impl Log {
         true
     }
 
-    fn fail(&self, state: &mut State, file: &LogFile, error: &io::Error, lost: bool) {
+    fn fail(&self, state: &mut AppendLogState, file: &LogFile, error: &io::Error, lost: bool) {
         let message = message(error);
         tracing::error!(
             "{}: {error}; commands that write are refused",
@@ -547,12 +556,12 @@ impl Log {
         // A lost file stays lost, whatever else happens.
         if !state.is_lost() {
             let lost = lost.then(|| file.path.clone());
-            state.failure = Some(Failure { message, lost });
+            state.failure = Some(AppendLogFailure { message, lost });
         }
         self.failing.store(true, Ordering::Release);
     }
 
-    fn recover(&self, state: &mut State) {
+    fn recover(&self, state: &mut AppendLogState) {
         if state.failure.is_some() && !state.is_lost() {
             state.failure = None;
             self.failing.store(false, Ordering::Release);
@@ -565,7 +574,7 @@ impl Log {
     pub fn close(&self) {
         let mut state = self.state.lock();
         state.reserved = true;
-        let waits = !is_left_out(Step::WaitForLeader);
+        let waits = !is_left_out(LogProtocolStep::WaitForLeader);
         while waits && (state.leading || state.syncing_since.is_some()) {
             self.progress.wait(&mut state);
         }
@@ -591,7 +600,7 @@ impl Log {
     /// at the instant whose state the next base has.
     pub fn switch_to(&self, next: LogFile) {
         let mut state = self.state.lock();
-        state.chunks.push_back(Chunk::Switch(next));
+        state.chunks.push_back(AppendLogChunk::Switch(next));
         state.database = None;
     }
 
@@ -604,13 +613,13 @@ impl Log {
             self.progress.wait(&mut state);
         }
         state.reserved = false;
-        let is_switch = |chunk: &Chunk| matches!(chunk, Chunk::Switch(_));
+        let is_switch = |chunk: &AppendLogChunk| matches!(chunk, AppendLogChunk::Switch(_));
         if let Some(last) = state.chunks.iter().rposition(is_switch) {
-            let older: Vec<Chunk> = state.chunks.drain(..=last).collect();
+            let older: Vec<AppendLogChunk> = state.chunks.drain(..=last).collect();
             for chunk in older {
                 match chunk {
-                    Chunk::Commands(commands) => state.written += commands.len() as u64,
-                    Chunk::Switch(next) => {
+                    AppendLogChunk::Commands(commands) => state.written += commands.len() as u64,
+                    AppendLogChunk::Switch(next) => {
                         state.counts.file_bytes = next.length;
                         state.file = Some(next);
                     }
@@ -619,7 +628,7 @@ impl Log {
             state.synced = state.written;
         }
         let current = state.file.as_ref().map(|file| file.path.clone());
-        let still = |failure: &Failure| failure.lost.is_some() && failure.lost == current;
+        let still = |failure: &AppendLogFailure| failure.lost.is_some() && failure.lost == current;
         if state.failure.is_some() && !state.failure.as_ref().is_some_and(still) {
             state.failure = None;
             self.failing.store(false, Ordering::Release);
@@ -630,38 +639,38 @@ impl Log {
     }
 }
 
-impl State {
+impl AppendLogState {
     fn durable(&self) -> u64 {
         match self.policy {
-            Policy::Always if !is_left_out(Step::WaitForSync) => self.synced,
-            Policy::Always | Policy::EverySecond | Policy::No => self.written,
+            LogSyncPolicy::Always if !is_left_out(LogProtocolStep::WaitForSync) => self.synced,
+            LogSyncPolicy::Always | LogSyncPolicy::EverySecond | LogSyncPolicy::No => self.written,
         }
     }
 
     /// Returns true if it is unknown which bytes of the file are on the medium.
     fn is_lost(&self) -> bool {
-        let lost = |failure: &Failure| failure.lost.is_some();
+        let lost = |failure: &AppendLogFailure| failure.lost.is_some();
         self.failure.as_ref().is_some_and(lost)
     }
 
     /// Returns the buffer that is appended to.
     fn out(&mut self) -> &mut Vec<u8> {
         match self.chunks.back_mut() {
-            Some(Chunk::Commands(commands)) => commands,
+            Some(AppendLogChunk::Commands(commands)) => commands,
             _ => unreachable!("an appender begins by putting a buffer there"),
         }
     }
 
     /// Puts commands that could not be written before those that were appended since.
     fn put_back(&mut self, mut commands: Vec<u8>) {
-        if let Some(Chunk::Commands(later)) = self.chunks.front_mut() {
-            if is_left_out(Step::PutBackFirst) {
+        if let Some(AppendLogChunk::Commands(later)) = self.chunks.front_mut() {
+            if is_left_out(LogProtocolStep::PutBackFirst) {
                 std::mem::swap(&mut commands, later);
             }
             commands.append(later);
             *later = commands;
         } else {
-            self.chunks.push_front(Chunk::Commands(commands));
+            self.chunks.push_front(AppendLogChunk::Commands(commands));
         }
     }
 }
@@ -669,8 +678,8 @@ impl State {
 /// The appending of commands to the log, in their order.
 #[derive(Debug)]
 struct Appender<'l> {
-    log: &'l Log,
-    state: MutexGuard<'l, State>,
+    log: &'l AppendLog,
+    state: MutexGuard<'l, AppendLogState>,
     start: usize,
 }
 

@@ -85,7 +85,7 @@ mod model {
 
 /// A step of the protocol that a test leaves out, to show that it is necessary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum LogProtocolStep {
     /// The sync of bytes written under another policy, if the new policy requires it.
     SyncOlder,
     /// The wait for the sync before replies are sent, if the policy requires it.
@@ -99,18 +99,19 @@ pub enum Step {
 #[cfg(feature = "shuttle")]
 thread_local! {
     /// The step that is left out. All threads of a scenario are one thread of the system.
-    static LEFT_OUT: std::cell::Cell<Option<Step>> = const { std::cell::Cell::new(None) };
+    static LEFT_OUT: std::cell::Cell<Option<LogProtocolStep>> =
+        const { std::cell::Cell::new(None) };
 }
 
 /// Leaves a step out from now on, in all logs of this thread.
 #[cfg(feature = "shuttle")]
-pub fn leave_out(step: Option<Step>) {
+pub fn leave_out(step: Option<LogProtocolStep>) {
     LEFT_OUT.set(step);
 }
 
 /// Returns true if a step is left out.
 #[inline]
-pub(super) fn is_left_out(step: Step) -> bool {
+pub(super) fn is_left_out(step: LogProtocolStep) -> bool {
     #[cfg(feature = "shuttle")]
     return LEFT_OUT.get() == Some(step);
     #[cfg(not(feature = "shuttle"))]

@@ -6,8 +6,8 @@ pub use port::serve;
 
 use crate::info::tiers::TierFigures;
 use crate::keyspace::{Database, Databases};
-use crate::server::{Server, Task};
-use nearfield::Error;
+use crate::server::{ServerCore, SnapshotTask};
+use nearfield::OperationError;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -26,11 +26,11 @@ struct Family {
     name: &'static str,
     help: &'static str,
     unit: Option<Unit>,
-    samples: Vec<(Vec<(&'static str, String)>, Sample)>,
+    samples: Vec<(Vec<(&'static str, String)>, MetricValue)>,
 }
 
 #[derive(Debug)]
-enum Sample {
+enum MetricValue {
     Count(u64),
     Seconds(Duration),
     Gauge(u64),
@@ -39,7 +39,7 @@ enum Sample {
 }
 
 /// Returns all current metrics. The caller is in a phase of the keyspace.
-pub fn text(server: &Server, databases: &Databases) -> String {
+pub fn text(server: &ServerCore, databases: &Databases) -> String {
     let mut metrics = Metrics::default();
     metrics.add_commands(server);
     metrics.add_server(server);
@@ -60,7 +60,7 @@ fn label(name: &'static str, value: impl ToString) -> Vec<(&'static str, String)
 }
 
 impl Metrics {
-    fn add(&mut self, name: &'static str, help: &'static str, sample: Sample) {
+    fn add(&mut self, name: &'static str, help: &'static str, sample: MetricValue) {
         self.add_all(name, help, vec![(Vec::new(), sample)]);
     }
 
@@ -68,7 +68,7 @@ impl Metrics {
         &mut self,
         name: &'static str,
         help: &'static str,
-        samples: Vec<(Vec<(&'static str, String)>, Sample)>,
+        samples: Vec<(Vec<(&'static str, String)>, MetricValue)>,
     ) {
         // The encoder adds the unit to the name.
         let (name, unit) = match (name.strip_suffix("_bytes"), name.strip_suffix("_seconds")) {
@@ -84,10 +84,15 @@ impl Metrics {
         });
     }
 
-    fn add_commands(&mut self, server: &Server) {
+    fn add_commands(&mut self, server: &ServerCore) {
         let commands = server.statistics.commands();
         let count = |of: fn(&crate::observe::statistics::CommandCounts) -> u64| {
-            let sample = |counts| (label("command", name(counts)), Sample::Count(of(counts)));
+            let sample = |counts| {
+                (
+                    label("command", name(counts)),
+                    MetricValue::Count(of(counts)),
+                )
+            };
             commands.iter().map(sample).collect()
         };
         fn name(counts: &crate::observe::statistics::CommandCounts) -> &'static str {
@@ -111,7 +116,7 @@ impl Metrics {
             let buckets = counts.durations.iter().zip(0..);
             let buckets = buckets.map(|(&count, power)| (2_f64.powi(power) / 1e9, count));
             let sum = Duration::from_nanos(counts.nanoseconds).as_secs_f64();
-            let histogram = Sample::Histogram(sum, buckets.collect());
+            let histogram = MetricValue::Histogram(sum, buckets.collect());
             (label("command", counts.name), histogram)
         });
         let help = "How long commands took; those of a batch share its time";
@@ -123,7 +128,7 @@ impl Metrics {
         let batches = server.batches.counts();
         let buckets = batches.batches.iter().zip(0..);
         let buckets = buckets.map(|(&count, power)| (2_f64.powi(power), count));
-        let sizes = Sample::Histogram(batches.commands as f64, buckets.collect());
+        let sizes = MetricValue::Histogram(batches.commands as f64, buckets.collect());
         self.add(
             "nearfield_batch_size",
             "Commands that were executed as one batch",
@@ -131,10 +136,10 @@ impl Metrics {
         );
     }
 
-    fn add_server(&mut self, server: &Server) {
-        let of = |counter: &AtomicU64| Sample::Count(counter.load(Ordering::Relaxed));
+    fn add_server(&mut self, server: &ServerCore) {
+        let of = |counter: &AtomicU64| MetricValue::Count(counter.load(Ordering::Relaxed));
         let statistics = &server.statistics;
-        let clients = Sample::Gauge(server.clients.lock().len() as u64);
+        let clients = MetricValue::Gauge(server.clients.lock().len() as u64);
         self.add(
             "nearfield_connected_clients",
             "Clients that are connected",
@@ -156,11 +161,11 @@ impl Metrics {
         self.add("nearfield_received_bytes", "Bytes from clients", received);
         let sent = of(&statistics.sent_bytes);
         self.add("nearfield_sent_bytes", "Bytes to clients", sent);
-        let uptime = Sample::Gauge(server.started.elapsed().as_secs());
+        let uptime = MetricValue::Gauge(server.started.elapsed().as_secs());
         self.add("nearfield_uptime_seconds", "Time since the start", uptime);
     }
 
-    fn add_memory<'d>(&mut self, server: &Server, databases: &'d Databases) {
+    fn add_memory<'d>(&mut self, server: &ServerCore, databases: &'d Databases) {
         let (mut nodes, mut leaves, mut taken) = (0, 0, 0);
         let both = |database: &'d Database| [database.entries(), database.expiries()];
         for index in databases.iter().flat_map(both).flatten() {
@@ -177,24 +182,25 @@ impl Metrics {
             ("aside", server.eviction.aside_bytes()),
             ("access_tables", server.access.bytes()),
         ];
-        let kinds = kinds.map(|(kind, bytes)| (label("kind", kind), Sample::Gauge(bytes as u64)));
+        let kinds =
+            kinds.map(|(kind, bytes)| (label("kind", kind), MetricValue::Gauge(bytes as u64)));
         self.add_all("nearfield_memory_used_bytes", "Memory in use", kinds.into());
-        let taken = Sample::Gauge(taken as u64);
+        let taken = MetricValue::Gauge(taken as u64);
         let help = "Memory that the indexes have taken: in use, or free for use again";
         self.add("nearfield_memory_index_taken_bytes", help, taken);
-        let limit = Sample::Gauge(server.eviction.limit_bytes());
+        let limit = MetricValue::Gauge(server.eviction.limit_bytes());
         self.add("nearfield_memory_max_bytes", "The limit; 0 is none", limit);
     }
 
-    fn add_keys(&mut self, server: &Server, databases: &Databases) {
+    fn add_keys(&mut self, server: &ServerCore, databases: &Databases) {
         // To count shared keys, all of them would be read.
         let counted =
             |database: &Database| !database.is_shared() && database.is_empty() == Ok(false);
-        let count = |of: fn(&Database) -> Result<usize, Error>| {
+        let count = |of: fn(&Database) -> Result<usize, OperationError>| {
             let used = databases.iter().zip(0..).filter(|it| counted(it.0));
             used.map(|(database, number): (_, u32)| {
                 let count = of(database).unwrap_or(0);
-                (label("database", number), Sample::Gauge(count as u64))
+                (label("database", number), MetricValue::Gauge(count as u64))
             })
             .collect()
         };
@@ -202,14 +208,14 @@ impl Metrics {
         let help = "Keys that expire";
         self.add_all("nearfield_keys_expiring", help, count(Database::expiring));
         let keyspace = &server.keyspace;
-        let of = |counter: &AtomicU64| Sample::Count(counter.load(Ordering::Relaxed));
+        let of = |counter: &AtomicU64| MetricValue::Count(counter.load(Ordering::Relaxed));
         let expired = of(&keyspace.expired_keys);
         self.add(
             "nearfield_keys_expired",
             "Keys whose time was over",
             expired,
         );
-        let evicted = Sample::Count(server.eviction.evicted_keys());
+        let evicted = MetricValue::Count(server.eviction.evicted_keys());
         self.add("nearfield_keys_evicted", "Keys that were evicted", evicted);
         let hits = of(&keyspace.hits);
         self.add("nearfield_keyspace_hits", "Keys that were found", hits);
@@ -221,59 +227,63 @@ impl Metrics {
         );
     }
 
-    fn add_tiers(&mut self, server: &Server, databases: &Databases) {
+    fn add_tiers(&mut self, server: &ServerCore, databases: &Databases) {
         let tiers = TierFigures::take(server, databases);
-        let mut add = |name, help, of: fn(&TierFigures) -> Sample| {
+        let mut add = |name, help, of: fn(&TierFigures) -> MetricValue| {
             let sample = |tier: &TierFigures| (label("tier", tier.kind), of(tier));
             self.add_all(name, help, tiers.iter().map(sample).collect());
         };
         add(
             "nearfield_tier_capacity_bytes",
             "The most that a tier takes",
-            |tier| Sample::Gauge(tier.capacity_bytes),
+            |tier| MetricValue::Gauge(tier.capacity_bytes),
         );
         add("nearfield_tier_used_bytes", "What a tier takes", |tier| {
-            Sample::Gauge(tier.used_bytes)
+            MetricValue::Gauge(tier.used_bytes)
         });
         add("nearfield_tier_values", "Values in a tier", |tier| {
-            Sample::Gauge(tier.values)
+            MetricValue::Gauge(tier.values)
         });
         let help = "Bytes of the values in a tier, before any compression";
         add("nearfield_tier_value_bytes", help, |tier| {
-            Sample::Gauge(tier.value_bytes)
+            MetricValue::Gauge(tier.value_bytes)
         });
         let help = "Uses of values that a tier has served";
         add("nearfield_tier_served", help, |tier| {
-            Sample::Count(tier.served)
+            MetricValue::Count(tier.served)
         });
         let help = "Values that have moved into a tier";
         add("nearfield_tier_moved_in", help, |tier| {
-            Sample::Count(tier.moved_in)
+            MetricValue::Count(tier.moved_in)
         });
         let help = "Values that have moved out of a tier";
         add("nearfield_tier_moved_out", help, |tier| {
-            Sample::Count(tier.moved_out)
+            MetricValue::Count(tier.moved_out)
         });
         let help = "Bytes of values that have moved into a tier";
         add("nearfield_tier_moved_in_bytes", help, |tier| {
-            Sample::Count(tier.moved_in_bytes)
+            MetricValue::Count(tier.moved_in_bytes)
         });
         let help = "Values that were to move into a tier and could not";
         add("nearfield_tier_moves_abandoned", help, |tier| {
-            Sample::Count(tier.abandoned)
+            MetricValue::Count(tier.abandoned)
         });
         let help = "Values in a tier that could not be read";
         add("nearfield_tier_unreadable", help, |tier| {
-            Sample::Count(tier.unreadable)
+            MetricValue::Count(tier.unreadable)
         });
         let help = "Values that the disk of a tier could not write";
         add("nearfield_tier_unwritable", help, |tier| {
-            Sample::Count(tier.unwritable)
+            MetricValue::Count(tier.unwritable)
         });
         if !tiers.is_empty() {
             let (ping_pong, _) = server.tiering.ping_pong_and_put_off();
             let help = "Values that came back into a faster tier soon after they had gone";
-            self.add("nearfield_tier_ping_pong", help, Sample::Count(ping_pong));
+            self.add(
+                "nearfield_tier_ping_pong",
+                help,
+                MetricValue::Count(ping_pong),
+            );
         }
         let keyspace = &server.keyspace;
         let latencies = tiers.iter().filter_map(|tier| {
@@ -281,7 +291,7 @@ impl Metrics {
             let buckets = traffic.latencies();
             let buckets = buckets.map(|(time, count)| (time.as_secs_f64(), count));
             let sum = traffic.reading().as_secs_f64();
-            let histogram = Sample::Histogram(sum, buckets.collect());
+            let histogram = MetricValue::Histogram(sum, buckets.collect());
             Some((label("tier", tier.kind), histogram))
         });
         let help = "How long reads of a tier took";
@@ -289,54 +299,54 @@ impl Metrics {
         self.add_all("nearfield_tier_read_duration_seconds", help, latencies);
     }
 
-    fn add_persistence(&mut self, server: &Server) {
+    fn add_persistence(&mut self, server: &ServerCore) {
         let log = server.log.counts();
-        let size = Sample::Gauge(log.file_bytes);
+        let size = MetricValue::Gauge(log.file_bytes);
         self.add(
             "nearfield_log_bytes",
             "The length of the log's current file",
             size,
         );
-        let syncs = Sample::Count(log.syncs);
+        let syncs = MetricValue::Count(log.syncs);
         self.add("nearfield_log_syncs", "Syncs of the log", syncs);
-        let time = Sample::Seconds(log.sync_time);
+        let time = MetricValue::Seconds(log.sync_time);
         self.add(
             "nearfield_log_sync_seconds",
             "Time that syncs of the log took",
             time,
         );
         let status = server.persistence.status();
-        let saves = status.running == Some(Task::Save);
-        let saves = Sample::Gauge(u64::from(saves));
+        let saves = status.running == Some(SnapshotTask::Save);
+        let saves = MetricValue::Gauge(u64::from(saves));
         self.add(
             "nearfield_snapshot_in_progress",
             "Whether a snapshot is being saved",
             saves,
         );
-        let ok = Sample::Gauge(u64::from(status.last_save_ok));
+        let ok = MetricValue::Gauge(u64::from(status.last_save_ok));
         self.add(
             "nearfield_snapshot_last_ok",
             "Whether the last snapshot was saved",
             ok,
         );
-        let time = Sample::Gauge(status.last_save_s);
+        let time = MetricValue::Gauge(status.last_save_s);
         let help = "When the last snapshot was saved, since 1970";
         self.add("nearfield_snapshot_last_timestamp_seconds", help, time);
-        let changes = Sample::Gauge(server.keyspace.changes.load(Ordering::Relaxed));
+        let changes = MetricValue::Gauge(server.keyspace.changes.load(Ordering::Relaxed));
         let help = "Changes since the last snapshot";
         self.add("nearfield_snapshot_unsaved_changes", help, changes);
     }
 }
 
-impl Sample {
+impl MetricValue {
     fn encode(&self, metric: &mut MetricEncoder<'_>) -> Result<(), std::fmt::Error> {
         match self {
-            Sample::Count(count) => metric.encode_counter::<NoLabelSet, _, u64>(count, None),
-            Sample::Seconds(time) => {
+            MetricValue::Count(count) => metric.encode_counter::<NoLabelSet, _, u64>(count, None),
+            MetricValue::Seconds(time) => {
                 metric.encode_counter::<NoLabelSet, _, u64>(&time.as_secs_f64(), None)
             }
-            Sample::Gauge(value) => metric.encode_gauge(value),
-            Sample::Histogram(sum, buckets) => {
+            MetricValue::Gauge(value) => metric.encode_gauge(value),
+            MetricValue::Histogram(sum, buckets) => {
                 let count = buckets.iter().map(|(_, count)| count).sum();
                 let last = [(f64::INFINITY, 0)];
                 let buckets = [&buckets[..], &last].concat();
@@ -351,8 +361,8 @@ impl Collector for Metrics {
         for family in &self.0 {
             let kind = match family.samples.first() {
                 None => continue,
-                Some((_, Sample::Gauge(_))) => MetricType::Gauge,
-                Some((_, Sample::Histogram(..))) => MetricType::Histogram,
+                Some((_, MetricValue::Gauge(_))) => MetricType::Gauge,
+                Some((_, MetricValue::Histogram(..))) => MetricType::Histogram,
                 Some(_) => MetricType::Counter,
             };
             let unit = family.unit.as_ref();

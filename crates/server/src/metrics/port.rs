@@ -5,7 +5,7 @@
 //! [`PATIENCE`] for all of it. A further connection takes the place of the oldest.
 
 use super::text;
-use crate::server::Server;
+use crate::server::ServerCore;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use std::collections::VecDeque;
@@ -29,7 +29,7 @@ const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-
 ///
 /// # Errors
 /// The port cannot be listened on, or there is no thread.
-pub fn serve(server: &'static Server) -> io::Result<Option<SocketAddr>> {
+pub fn serve(server: &'static ServerCore) -> io::Result<Option<SocketAddr>> {
     let port = u16::try_from(server.config.integer("metrics-port")).unwrap_or(0);
     let Some(&address) = server.options.bind.first().filter(|_| port != 0) else {
         return Ok(None);
@@ -42,7 +42,7 @@ pub fn serve(server: &'static Server) -> io::Result<Option<SocketAddr>> {
 }
 
 /// Returns the response to a request.
-fn answer(server: &Server, request: MetricsRequest<'_>) -> Vec<u8> {
+fn answer(server: &ServerCore, request: MetricsRequest<'_>) -> Vec<u8> {
     match request {
         MetricsRequest::Path("/metrics") => match server.share_unless_busy() {
             Some(databases) => response("200 OK", METRICS, &text(server, &databases)),

@@ -3,7 +3,7 @@
 //! All requests are written before the first reply is read. Replies are lines: `+` and a word, or
 //! `-` and the reason.
 
-use super::{Failure, Parcel, Target};
+use super::{MigrationError, MigrationTarget, Parcel};
 use crate::carried;
 use crate::clock::now_ms;
 use crate::resp::encode;
@@ -22,19 +22,22 @@ const LINE_BYTES_MAX: usize = 1024;
 
 /// A connection to a target.
 #[derive(Debug)]
-pub struct Link<'s> {
+pub struct MigrationLink<'s> {
     stream: TcpStream,
     timeout: Duration,
     stopping: &'s AtomicBool,
     received: Vec<u8>,
 }
 
-impl<'s> Link<'s> {
+impl<'s> MigrationLink<'s> {
     /// Connects.
     ///
     /// # Errors
     /// The system's error; `TimedOut` also if the server stops.
-    pub fn open(target: &Target, stopping: &'s AtomicBool) -> io::Result<Link<'s>> {
+    pub fn open(
+        target: &MigrationTarget,
+        stopping: &'s AtomicBool,
+    ) -> io::Result<MigrationLink<'s>> {
         let port: u16 = target
             .port
             .parse()
@@ -51,7 +54,7 @@ impl<'s> Link<'s> {
         let slice = SLICE.min(target.timeout);
         stream.set_read_timeout(Some(slice))?;
         stream.set_write_timeout(Some(slice))?;
-        Ok(Link {
+        Ok(MigrationLink {
             stream,
             timeout: target.timeout,
             stopping,
@@ -70,16 +73,17 @@ impl<'s> Link<'s> {
     /// The reason why replies are missing, or the target's first error.
     pub fn pass(
         &mut self,
-        target: &Target,
+        target: &MigrationTarget,
         parcels: &[Parcel],
         acknowledged: &mut Vec<bool>,
-    ) -> Result<(), Failure> {
-        self.write(target, parcels).map_err(|_| Failure::Writing)?;
+    ) -> Result<(), MigrationError> {
+        self.write(target, parcels)
+            .map_err(|_| MigrationError::Writing)?;
         let mut refused = None;
         // Without a login or the database, no parcel counts as acknowledged, whatever the later
         // replies are.
         for _ in 0..usize::from(!target.credentials.is_empty()) + 1 {
-            let answer = self.answer().map_err(|_| Failure::Reading)?;
+            let answer = self.answer().map_err(|_| MigrationError::Reading)?;
             refused = refused.or(answer.err());
         }
         let is_admitted = refused.is_none();
@@ -90,13 +94,15 @@ impl<'s> Link<'s> {
                     refused = refused.or(answer.err());
                 }
                 // An error that the target has reported is more specific.
-                Err(_) => return Err(refused.map_or(Failure::Reading, Failure::Refused)),
+                Err(_) => {
+                    return Err(refused.map_or(MigrationError::Reading, MigrationError::Refused));
+                }
             }
         }
-        refused.map_or(Ok(()), |refused| Err(Failure::Refused(refused)))
+        refused.map_or(Ok(()), |refused| Err(MigrationError::Refused(refused)))
     }
 
-    fn write(&mut self, target: &Target, parcels: &[Parcel]) -> io::Result<()> {
+    fn write(&mut self, target: &MigrationTarget, parcels: &[Parcel]) -> io::Result<()> {
         let mut bytes = Vec::new();
         if !target.credentials.is_empty() {
             let words = target.credentials.iter().map(Vec::as_slice);

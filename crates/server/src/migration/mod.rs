@@ -16,7 +16,7 @@
 
 mod link;
 
-use link::Link;
+use link::MigrationLink;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -32,7 +32,7 @@ pub const SENDERS: usize = 4;
 
 /// Another server, and the way to connect to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct MigrationTarget {
     /// The name or address.
     pub host: String,
     /// The port, as the client has named it.
@@ -60,7 +60,7 @@ pub struct Parcel {
 
 /// The reason why not all parcels were acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum MigrationError {
     /// The target's address is unknown, or does not respond. The words are Redis's.
     #[error("IOERR error or timeout connecting to the client")]
     Connecting,
@@ -85,7 +85,7 @@ pub struct Shipment {
     /// For each parcel with a reply, true if the target has it.
     pub acknowledged: Vec<bool>,
     /// The reason why others were not acknowledged.
-    pub failure: Option<Failure>,
+    pub failure: Option<MigrationError>,
     /// The connection, which stays open until it is known if the target is this server.
     pub connection: Option<TcpStream>,
 }
@@ -93,16 +93,16 @@ pub struct Shipment {
 impl Shipment {
     /// Sends the parcels and waits for the replies, up to the timeout of `target`, or until
     /// `stopping`.
-    pub fn send(&mut self, target: &Target, stopping: &AtomicBool) {
+    pub fn send(&mut self, target: &MigrationTarget, stopping: &AtomicBool) {
         self.attempts += 1;
         self.acknowledged.clear();
-        self.failure = match Link::open(target, stopping) {
+        self.failure = match MigrationLink::open(target, stopping) {
             Err(error) => Some(match error.kind() {
                 // Redis notices these errors only when it writes.
                 ErrorKind::ConnectionRefused
                 | ErrorKind::ConnectionReset
-                | ErrorKind::HostUnreachable => Failure::Writing,
-                _ => Failure::Connecting,
+                | ErrorKind::HostUnreachable => MigrationError::Writing,
+                _ => MigrationError::Connecting,
             }),
             Ok(mut link) => {
                 let failure = link.pass(target, &self.parcels, &mut self.acknowledged);
@@ -116,7 +116,7 @@ impl Shipment {
 /// Shipments that wait to be sent. `W` identifies the waiting client.
 #[derive(Debug)]
 pub struct Migrations<W> {
-    queue: Mutex<VecDeque<(W, Target, Shipment)>>,
+    queue: Mutex<VecDeque<(W, MigrationTarget, Shipment)>>,
     wanted: Condvar,
 }
 
@@ -131,7 +131,7 @@ impl<W> Default for Migrations<W> {
 
 impl<W> Migrations<W> {
     /// Requests that a shipment is sent.
-    pub fn ask(&self, who: W, target: Target, shipment: Shipment) {
+    pub fn ask(&self, who: W, target: MigrationTarget, shipment: Shipment) {
         self.queue.lock().push_back((who, target, shipment));
         self.wanted.notify_one();
     }
@@ -146,7 +146,7 @@ impl<W> Migrations<W> {
     }
 
     /// Waits for the next shipment; `None` if the server stops.
-    fn next(&self, stopping: &AtomicBool) -> Option<(W, Target, Shipment)> {
+    fn next(&self, stopping: &AtomicBool) -> Option<(W, MigrationTarget, Shipment)> {
         let mut queue = self.queue.lock();
         loop {
             if stopping.load(Ordering::Acquire) {

@@ -1,11 +1,11 @@
 //! The accepting of connections, on the first thread.
 
 use super::limits;
-use super::listener::Listener;
+use super::listener::ClientListener;
 use super::thread::{FIRST_LISTENER, IoThread};
-use crate::client::{Client, ClientShared};
-use crate::connection::listen::Sockets;
-use crate::connection::{Connection, Message, Transport};
+use crate::client::{ClientSession, ClientShared};
+use crate::connection::listen::ListenerSockets;
+use crate::connection::{IoThreadMessage, RespConnection, Transport};
 use mio::{Interest, Token};
 use std::io;
 use std::net::SocketAddr;
@@ -52,16 +52,16 @@ impl IoThread<'_> {
     }
 
     /// Replaces the TCP listeners. Connections stay.
-    pub(super) fn listen(&mut self, sockets: Sockets) {
+    pub(super) fn listen(&mut self, sockets: ListenerSockets) {
         let served = &mut *self.served;
         for listener in &mut served.listeners {
             // A listener that was not registered is closed all the same.
             let _ = listener.deregister(served.poll.registry());
         }
-        let is_other = |listener: &Listener| matches!(listener, Listener::Unix(..));
+        let is_other = |listener: &ClientListener| matches!(listener, ClientListener::Unix(..));
         served.listeners.retain(is_other);
-        let plain = sockets.plain.into_iter().map(Listener::Tcp);
-        let tls = sockets.tls.into_iter().map(Listener::Tls);
+        let plain = sockets.plain.into_iter().map(ClientListener::Tcp);
+        let tls = sockets.tls.into_iter().map(ClientListener::Tls);
         served.listeners.extend(plain.chain(tls));
         self.await_connections();
         self.accept_all();
@@ -97,7 +97,7 @@ impl IoThread<'_> {
             if self.next_thread == self.number {
                 self.add(stream);
             } else if let Some(mailbox) = mailboxes.get(self.next_thread) {
-                mailbox.send(Message::Serve(stream));
+                mailbox.send(IoThreadMessage::Serve(stream));
             }
         }
     }
@@ -144,9 +144,9 @@ impl IoThread<'_> {
             self.steady_ms,
         ));
         self.server.clients.lock().insert(id, Arc::clone(&shared));
-        let mut client = Client::new(shared, true);
+        let mut client = ClientSession::new(shared, true);
         client.welcome(&self.server.acl);
-        let index = self.connections.insert(Connection::new(stream, client));
+        let index = self.connections.insert(RespConnection::new(stream, client));
         self.by_client.insert(id, index);
         let served = &mut *self.served;
         let registered = served.poll.registry().register(

@@ -8,10 +8,10 @@
 use super::limits;
 use super::relief::may_run_script;
 use super::thread::IoThread;
-use crate::command::{Command, lookup};
+use crate::command::{CommandDefinition, lookup};
 use crate::resp::Parser;
-use crate::resp::request::Step;
-use nearfield::{Batch, Bytes};
+use crate::resp::request::RequestProgress;
+use nearfield::{Batch, ByteStrings};
 use smallvec::SmallVec;
 
 /// Number of scripts to prefetch for, at most.
@@ -21,11 +21,11 @@ const KEYS_MAX: usize = 128;
 /// The buffers of the prefetch, kept for the next time.
 #[derive(Debug, Default)]
 pub struct Ahead {
-    keys: Batch<Bytes>,
+    keys: Batch<ByteStrings>,
     /// The hashes of the keys, by which their uses are noted.
     hashes: Vec<u64>,
     /// The script command of the last lookup. Clients mostly send the same one again.
-    latest: Option<&'static Command>,
+    latest: Option<&'static CommandDefinition>,
 }
 
 impl Ahead {
@@ -35,7 +35,7 @@ impl Ahead {
         let Some(name) = args.first() else {
             return false;
         };
-        let is = |it: &&Command| name.eq_ignore_ascii_case(it.name.as_bytes());
+        let is = |it: &&CommandDefinition| name.eq_ignore_ascii_case(it.name.as_bytes());
         let command = match self.latest.filter(is) {
             Some(command) => command,
             None => match lookup(args) {
@@ -82,7 +82,7 @@ impl IoThread<'_> {
         let (mut parser, mut end, limits) = (Parser::new(), 0, limits::of_requests(server));
         for _ in 1..SCRIPTS_MAX {
             let next = rest.get(end..).unwrap_or_default();
-            let Ok(Step::Complete(length)) = parser.next(next, &limits) else {
+            let Ok(RequestProgress::Complete(length)) = parser.next(next, &limits) else {
                 break;
             };
             let args: SmallVec<[&[u8]; 16]> = parser.arguments(next).collect();

@@ -1,27 +1,27 @@
 //! The connections of one thread.
 
-use super::round::Clients;
-use crate::client::Client;
-use crate::connection::Connection;
-use crate::resp::Reply;
+use super::round::RoundClients;
+use crate::client::ClientSession;
+use crate::connection::RespConnection;
+use crate::resp::RespReply;
 use slab::Slab;
 use std::ops::{Index, IndexMut};
 
 /// The connections of one thread, by number. A connection is *away* while its command runs outside
 /// of the lock; its number stays reserved.
 #[derive(Debug, Default)]
-pub struct Connections(Slab<Option<Box<Connection>>>);
+pub struct Connections(Slab<Option<Box<RespConnection>>>);
 
 impl Connections {
     /// Returns the connection of a number, if it exists and is not away.
     #[inline]
-    pub fn get(&self, index: usize) -> Option<&Connection> {
+    pub fn get(&self, index: usize) -> Option<&RespConnection> {
         self.0.get(index)?.as_deref()
     }
 
     /// Returns the same as [`get`](Connections::get), for changes.
     #[inline]
-    pub fn get_mut(&mut self, index: usize) -> Option<&mut Connection> {
+    pub fn get_mut(&mut self, index: usize) -> Option<&mut RespConnection> {
         self.0.get_mut(index)?.as_deref_mut()
     }
 
@@ -31,44 +31,44 @@ impl Connections {
     }
 
     /// Adds a connection and returns its number.
-    pub fn insert(&mut self, connection: Connection) -> usize {
+    pub fn insert(&mut self, connection: RespConnection) -> usize {
         self.0.insert(Some(Box::new(connection)))
     }
 
     /// Removes a connection, unless it is away.
-    pub fn remove(&mut self, index: usize) -> Option<Box<Connection>> {
+    pub fn remove(&mut self, index: usize) -> Option<Box<RespConnection>> {
         self.contains(index).then(|| self.0.remove(index))?
     }
 
     /// Takes a connection out, until it is [given back](Connections::give_back).
-    pub fn lend(&mut self, index: usize) -> Option<Box<Connection>> {
+    pub fn lend(&mut self, index: usize) -> Option<Box<RespConnection>> {
         self.0.get_mut(index)?.take()
     }
 
     /// Puts a connection back that was away.
-    pub fn give_back(&mut self, index: usize, connection: Box<Connection>) {
+    pub fn give_back(&mut self, index: usize, connection: Box<RespConnection>) {
         if let Some(place) = self.0.get_mut(index) {
             *place = Some(connection);
         }
     }
 
     /// Returns the connections that are not away, with their numbers.
-    pub fn iter(&self) -> impl Iterator<Item = (usize, &Connection)> {
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &RespConnection)> {
         let places = self.0.iter();
         places.filter_map(|(index, place)| Some((index, place.as_deref()?)))
     }
 
     /// Returns the same as [`iter`](Connections::iter), for changes.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Connection)> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut RespConnection)> {
         let places = self.0.iter_mut();
         places.filter_map(|(index, place)| Some((index, place.as_deref_mut()?)))
     }
 }
 
 impl Index<usize> for Connections {
-    type Output = Connection;
+    type Output = RespConnection;
 
-    fn index(&self, index: usize) -> &Connection {
+    fn index(&self, index: usize) -> &RespConnection {
         match &self.0[index] {
             Some(connection) => connection,
             None => unreachable!("nobody asks for a connection that is away"),
@@ -77,7 +77,7 @@ impl Index<usize> for Connections {
 }
 
 impl IndexMut<usize> for Connections {
-    fn index_mut(&mut self, index: usize) -> &mut Connection {
+    fn index_mut(&mut self, index: usize) -> &mut RespConnection {
         match &mut self.0[index] {
             Some(connection) => connection,
             None => unreachable!("nobody asks for a connection that is away"),
@@ -85,8 +85,8 @@ impl IndexMut<usize> for Connections {
     }
 }
 
-impl Clients for Connections {
-    fn client(&mut self, connection: u32) -> (&mut Client, &mut Reply) {
+impl RoundClients for Connections {
+    fn client(&mut self, connection: u32) -> (&mut ClientSession, &mut RespReply) {
         let connection = &mut self[connection as usize];
         (&mut connection.client, &mut connection.reply)
     }

@@ -1,12 +1,12 @@
 //! The handover of connections from one thread to another, as
-//! [`Balance`](crate::connection::balance::Balance) decides.
+//! [`ThreadBalance`](crate::connection::balance::ThreadBalance) decides.
 
 use super::thread::IoThread;
 use crate::connection::balance::INTERVAL;
-use crate::connection::{Connection, Message};
+use crate::connection::{IoThreadMessage, RespConnection};
 use mio::{Interest, Token};
 
-impl Connection {
+impl RespConnection {
     /// Returns true if only the thread that serves the connection uses it at the moment.
     fn may_move(&self) -> bool {
         self.client.is_plain()
@@ -68,13 +68,13 @@ impl IoThread<'_> {
             self.by_client.remove(&shared.id);
             // In this order: a message that is sent to the new thread comes after the connection in
             // the mailbox, so the thread finds the connection when it reads the message.
-            mailbox.send(Message::Adopt(connection));
+            mailbox.send(IoThreadMessage::Adopt(connection));
             shared.move_to(target);
         }
     }
 
     /// Serves a connection that another thread has given away.
-    pub(super) fn adopt(&mut self, connection: Connection) {
+    pub(super) fn adopt(&mut self, connection: RespConnection) {
         let id = connection.client.shared.id;
         let index = self.connections.insert(connection);
         self.by_client.insert(id, index);
@@ -93,7 +93,7 @@ impl IoThread<'_> {
     }
 
     /// Forwards a message for a client that another thread serves by now.
-    pub(super) fn forward(&self, client: u64, message: Message) {
+    pub(super) fn forward(&self, client: u64, message: IoThreadMessage) {
         let shared = self.server.clients.get(client);
         if let Some(shared) = shared
             && shared.thread() != self.number

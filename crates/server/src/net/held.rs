@@ -1,24 +1,30 @@
 //! Commands that `CLIENT PAUSE` holds back and that continue later.
 
 use super::thread::IoThread;
-use crate::client::Client;
+use crate::client::ClientSession;
 use crate::command::{Flags, lookup};
 use crate::pause::PauseMode;
 use crate::script::Script;
 use crate::script::library::FunctionFlags;
-use crate::server::Server;
-use crate::singly::Reason;
+use crate::server::ServerCore;
+use crate::singly::SequentialReason;
 
 /// Returns true if commands are held back.
-pub(super) fn is_paused(server: &Server, steady_ms: u64) -> bool {
-    server.singly.has(Reason::Pause) && server.pause.current(&server.singly, steady_ms).is_some()
+pub(super) fn is_paused(server: &ServerCore, steady_ms: u64) -> bool {
+    server.singly.has(SequentialReason::Pause)
+        && server.pause.current(&server.singly, steady_ms).is_some()
 }
 
 /// Returns true if a command of a client must wait.
 #[inline]
-pub(super) fn is_held(server: &Server, client: &Client, args: &[&[u8]], steady_ms: u64) -> bool {
+pub(super) fn is_held(
+    server: &ServerCore,
+    client: &ClientSession,
+    args: &[&[u8]],
+    steady_ms: u64,
+) -> bool {
     // While a script runs for long, the command is refused, and waits for nothing.
-    if !server.singly.has(Reason::Pause) || server.scripts.watchdog.is_slow() {
+    if !server.singly.has(SequentialReason::Pause) || server.scripts.watchdog.is_slow() {
         return false;
     }
     match server.pause.current(&server.singly, steady_ms) {
@@ -29,13 +35,13 @@ pub(super) fn is_held(server: &Server, client: &Client, args: &[&[u8]], steady_m
 }
 
 /// Makes a client wait.
-pub(super) fn hold(server: &Server, held: &mut Vec<u64>, client: &Client) {
+pub(super) fn hold(server: &ServerCore, held: &mut Vec<u64>, client: &ClientSession) {
     held.push(client.shared.id);
     server.pause.note_held(1);
 }
 
 /// Returns true if a command may change keys, or would be sent to a replica.
-fn may_write(server: &Server, client: &Client, args: &[&[u8]]) -> bool {
+fn may_write(server: &ServerCore, client: &ClientSession, args: &[&[u8]]) -> bool {
     let Ok(command) = lookup(args) else {
         return false;
     };

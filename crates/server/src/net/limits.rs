@@ -2,16 +2,16 @@
 //! sent.
 
 use crate::config::ClientClass;
-use crate::connection::{Connection, Transport};
+use crate::connection::{RespConnection, Transport};
 use crate::resp::RequestLimits;
-use crate::server::Server;
+use crate::server::ServerCore;
 use mio::net::TcpStream;
 use std::io::Write;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
 /// Counts a connection that was accepted, and returns it unless there are too many.
-pub fn admit(server: &Server, mut stream: Transport) -> Option<Transport> {
+pub fn admit(server: &ServerCore, mut stream: Transport) -> Option<Transport> {
     let most = server.config.hot.maxclients.load(Relaxed);
     if server.connected.load(Relaxed) >= most {
         server.statistics.rejected_connections.fetch_add(1, Relaxed);
@@ -26,12 +26,12 @@ pub fn admit(server: &Server, mut stream: Transport) -> Option<Transport> {
 }
 
 /// Stops counting a connection that was admitted.
-pub fn dismiss(server: &Server) {
+pub fn dismiss(server: &ServerCore) {
     server.connected.fetch_sub(1, Relaxed);
 }
 
 /// Makes the system check if an idle client is still connected.
-pub fn keep_alive(server: &Server, stream: &TcpStream) {
+pub fn keep_alive(server: &ServerCore, stream: &TcpStream) {
     let seconds = server.config.hot.tcp_keepalive_s.load(Relaxed);
     if seconds > 0 {
         let every = Duration::from_secs(seconds);
@@ -44,7 +44,7 @@ pub fn keep_alive(server: &Server, stream: &TcpStream) {
 }
 
 /// Returns the limits of requests.
-pub fn of_requests(server: &Server) -> RequestLimits {
+pub fn of_requests(server: &ServerCore) -> RequestLimits {
     RequestLimits {
         argument_bytes: server.config.hot.argument_bytes_max.load(Relaxed) as usize,
         ..RequestLimits::default()
@@ -61,14 +61,14 @@ const STRANGER_QUERY_BYTES: u64 = 256 << 10;
 /// Bytes of replies from which they are sent before all commands are executed.
 pub(super) const REPLY_BYTES: usize = 1 << 20;
 
-impl Connection {
+impl RespConnection {
     /// Returns true if another client, or a limit on memory, has ended the connection.
     pub fn is_killed(&self) -> bool {
         self.client.shared.killed.load(Acquire)
     }
 
     /// Returns true if the client has sent nothing for longer than it may.
-    pub fn is_idle(&self, server: &Server, steady_ms: u64) -> bool {
+    pub fn is_idle(&self, server: &ServerCore, steady_ms: u64) -> bool {
         let seconds = server.config.hot.timeout_s.load(Relaxed);
         let shared = &self.client.shared;
         let idle_ms = steady_ms.saturating_sub(shared.active_at_ms.load(Relaxed));
@@ -80,7 +80,7 @@ impl Connection {
     }
 
     /// Returns true if more bytes wait to be parsed than may.
-    pub fn is_over_query_limit(&self, server: &Server) -> bool {
+    pub fn is_over_query_limit(&self, server: &ServerCore) -> bool {
         let mut most = server.config.hot.query_bytes_max.load(Relaxed);
         if !self.client.authenticated {
             most = most.min(STRANGER_QUERY_BYTES);
@@ -102,7 +102,7 @@ impl Connection {
 
     /// Cuts replies that are written from now on where too many bytes would wait to be sent.
     #[inline]
-    pub fn bound_output(&mut self, server: &Server) {
+    pub fn bound_output(&mut self, server: &ServerCore) {
         let limit = server.config.hot.output_limit(self.class());
         let most = match limit.hard_bytes.load(Relaxed) {
             0 => usize::MAX,
@@ -127,7 +127,7 @@ impl Connection {
     }
 
     /// Returns true if more bytes wait to be sent than may, or for longer.
-    pub fn is_over_output_limit(&mut self, server: &Server, steady_ms: u64) -> bool {
+    pub fn is_over_output_limit(&mut self, server: &ServerCore, steady_ms: u64) -> bool {
         let waiting = self.unsent_bytes() as u64;
         let limit = server.config.hot.output_limit(self.class());
         let (hard, soft) = (

@@ -1,11 +1,11 @@
 //! The sockets that clients connect to: plain TCP, TCP with TLS, or a socket in the file system.
 
 use super::ServeError;
-use crate::config::{Address, ListenPort};
-use crate::connection::listen::Sockets;
-use crate::connection::tls::{AuthClients, Files, Tls};
+use crate::config::{BindAddress, ListenPort};
+use crate::connection::listen::ListenerSockets;
+use crate::connection::tls::{AuthClients, Tls, TlsFiles};
 use crate::connection::{Transport, listen};
-use crate::server::Server;
+use crate::server::ServerCore;
 use mio::event::Source;
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 /// A socket to which clients connect.
 #[derive(Debug)]
-pub enum Listener {
+pub enum ClientListener {
     /// TCP.
     Tcp(TcpListener),
     /// TLS over TCP.
@@ -29,8 +29,8 @@ pub enum Listener {
 ///
 /// # Errors
 /// See [`ServeError`].
-pub fn listen(server: &Server) -> Result<Vec<Listener>, ServeError> {
-    let mut sockets = Sockets::default();
+pub fn listen(server: &ServerCore) -> Result<Vec<ClientListener>, ServeError> {
+    let mut sockets = ListenerSockets::default();
     let backlog = server.config.backlog();
     let port = match server.options.port {
         ListenPort::Off => None,
@@ -45,7 +45,7 @@ pub fn listen(server: &Server) -> Result<Vec<Listener>, ServeError> {
     let tls_port = u16::try_from(config.integer("tls-port")).unwrap_or(0);
     if tls_port != 0 {
         let roots = config.text("tls-ca-cert-file");
-        let files = Files {
+        let files = TlsFiles {
             certificates: server.path(&config.text("tls-cert-file")),
             key: server.path(&config.text("tls-key-file")),
             client_roots: (!roots.is_empty()).then(|| server.path(&roots)),
@@ -66,8 +66,8 @@ pub fn listen(server: &Server) -> Result<Vec<Listener>, ServeError> {
         source,
     };
     server.listening.note(&sockets).map_err(system)?;
-    let plain = sockets.plain.into_iter().map(Listener::Tcp);
-    let tls = sockets.tls.into_iter().map(Listener::Tls);
+    let plain = sockets.plain.into_iter().map(ClientListener::Tcp);
+    let tls = sockets.tls.into_iter().map(ClientListener::Tls);
     let mut listeners: Vec<_> = plain.chain(tls).collect();
     let path = config.text("unixsocket");
     if !path.is_empty() {
@@ -87,7 +87,7 @@ pub fn listen(server: &Server) -> Result<Vec<Listener>, ServeError> {
 
 /// Listens at all addresses, without TLS.
 fn plain(
-    addresses: &[Address],
+    addresses: &[BindAddress],
     mut port: u16,
     backlog: i32,
 ) -> Result<Vec<TcpListener>, ServeError> {
@@ -106,13 +106,13 @@ fn plain(
         && listeners.is_empty()
     {
         // The server must listen somewhere; this attempt returns the error.
-        listeners.extend(tcp(Address::from(first.ip), port, backlog)?);
+        listeners.extend(tcp(BindAddress::from(first.ip), port, backlog)?);
     }
     Ok(listeners)
 }
 
 /// Listens at an address. Returns `None` if the machine lacks the address and it is optional.
-fn tcp(address: Address, port: u16, backlog: i32) -> Result<Option<TcpListener>, ServeError> {
+fn tcp(address: BindAddress, port: u16, backlog: i32) -> Result<Option<TcpListener>, ServeError> {
     let (address, optional) = (SocketAddr::new(address.ip, port), address.optional);
     let listener = listen::unless_missing(address, optional, backlog);
     let listener = listener.map_err(|source| ServeError::Listen { address, source })?;
@@ -122,7 +122,7 @@ fn tcp(address: Address, port: u16, backlog: i32) -> Result<Option<TcpListener>,
     Ok(listener)
 }
 
-fn unix(path: &Path, mode: &str) -> io::Result<Listener> {
+fn unix(path: &Path, mode: &str) -> io::Result<ClientListener> {
     // A killed server leaves its socket file behind.
     if let Ok(found) = std::fs::symlink_metadata(path)
         && found.file_type().is_socket()
@@ -136,15 +136,17 @@ fn unix(path: &Path, mode: &str) -> io::Result<Listener> {
         }
         _ => {}
     }
-    Ok(Listener::Unix(listener, path.to_owned()))
+    Ok(ClientListener::Unix(listener, path.to_owned()))
 }
 
-impl Listener {
+impl ClientListener {
     /// Returns the address and port, if there is one.
     pub fn address(&self) -> Option<SocketAddr> {
         match self {
-            Listener::Tcp(listener) | Listener::Tls(listener) => listener.local_addr().ok(),
-            Listener::Unix(..) => None,
+            ClientListener::Tcp(listener) | ClientListener::Tls(listener) => {
+                listener.local_addr().ok()
+            }
+            ClientListener::Unix(..) => None,
         }
     }
 
@@ -152,12 +154,14 @@ impl Listener {
     ///
     /// # Errors
     /// `WouldBlock` if none waits; otherwise the system's error.
-    pub fn accept(&self, server: &Server) -> io::Result<Transport> {
+    pub fn accept(&self, server: &ServerCore) -> io::Result<Transport> {
         loop {
             let accepted = match self {
-                Listener::Tcp(listener) => listener.accept().map(|it| Transport::Tcp(it.0)),
-                Listener::Unix(listener, _) => listener.accept().map(|it| Transport::Unix(it.0)),
-                Listener::Tls(listener) => listener.accept().and_then(|(socket, _)| {
+                ClientListener::Tcp(listener) => listener.accept().map(|it| Transport::Tcp(it.0)),
+                ClientListener::Unix(listener, _) => {
+                    listener.accept().map(|it| Transport::Unix(it.0))
+                }
+                ClientListener::Tls(listener) => listener.accept().and_then(|(socket, _)| {
                     let tls = server.tls.get().ok_or(ErrorKind::Interrupted)?;
                     // A configuration that allows no session ends this connection.
                     let session = tls.accept().map_err(|_| ErrorKind::Interrupted)?;
@@ -180,27 +184,29 @@ impl Listener {
     pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         let on = Interest::READABLE;
         match self {
-            Listener::Tcp(listener) | Listener::Tls(listener) => {
+            ClientListener::Tcp(listener) | ClientListener::Tls(listener) => {
                 listener.register(registry, token, on)
             }
-            Listener::Unix(listener, _) => listener.register(registry, token, on),
+            ClientListener::Unix(listener, _) => listener.register(registry, token, on),
         }
     }
 }
 
-impl Listener {
+impl ClientListener {
     /// Removes the listener's socket from a poll.
     pub fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
         match self {
-            Listener::Tcp(listener) | Listener::Tls(listener) => listener.deregister(registry),
-            Listener::Unix(listener, _) => listener.deregister(registry),
+            ClientListener::Tcp(listener) | ClientListener::Tls(listener) => {
+                listener.deregister(registry)
+            }
+            ClientListener::Unix(listener, _) => listener.deregister(registry),
         }
     }
 }
 
-impl Drop for Listener {
+impl Drop for ClientListener {
     fn drop(&mut self) {
-        if let Listener::Unix(_, path) = self {
+        if let ClientListener::Unix(_, path) = self {
             // If the file was deleted already, nothing is left to do.
             let _ = std::fs::remove_file(path);
         }

@@ -1,13 +1,13 @@
 //! Commands that wait until their keys were sent to another server, and then continue.
 
-use crate::blocking::Waiter;
+use crate::blocking::BlockedClient;
 use crate::clock::now_ms;
-use crate::command::{Account, invoke, lookup};
-use crate::connection::Message;
-use crate::keyspace::{Access, Databases, Effects, Keys, Observer};
+use crate::command::{CommandAccount, invoke, lookup};
+use crate::connection::IoThreadMessage;
+use crate::keyspace::{DatabaseAccess, DatabaseKeys, Databases, Effects, WriteObserver};
 use crate::migration::Shipment;
-use crate::resp::Reply;
-use crate::server::Server;
+use crate::resp::RespReply;
+use crate::server::ServerCore;
 use parking_lot::RwLockWriteGuard;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use std::time::Duration;
 const BUSY_TICK: Duration = Duration::from_millis(10);
 
 /// Sends the keys of `MIGRATE` commands and completes the commands, until the server stops.
-pub(super) fn run(server: &Server) {
+pub(super) fn run(server: &ServerCore) {
     server
         .migrations
         .send(&server.stopping, |waiter, shipment| {
@@ -25,7 +25,7 @@ pub(super) fn run(server: &Server) {
 }
 
 /// Executes a command again after its parcels were sent, even if its client has gone.
-fn go_on(server: &Server, waiter: &Waiter, shipment: Shipment) {
+fn go_on(server: &ServerCore, waiter: &BlockedClient, shipment: Shipment) {
     let Some(mut databases) = exclude(server) else {
         return;
     };
@@ -33,24 +33,24 @@ fn go_on(server: &Server, waiter: &Waiter, shipment: Shipment) {
     let Ok(command) = lookup(&args) else { return };
     let mut client = waiter.resumed();
     client.shipment = Some(Box::new(shipment));
-    let (mut effects, mut reply) = (Effects::default(), Reply::new(waiter.protocol));
+    let (mut effects, mut reply) = (Effects::default(), RespReply::new(waiter.protocol));
     effects.observed = server.keyspace.is_observed();
     effects.origin = waiter.client.id;
     let now_ms = now_ms();
-    let keys = Keys::new(
+    let keys = DatabaseKeys::new(
         &server.keyspace,
-        Access::Exclusive(&mut databases),
+        DatabaseAccess::Exclusive(&mut databases),
         waiter.database,
         now_ms,
         &mut effects,
     );
     let wait = match server.admit_again(&mut client, command, &args) {
         Ok(()) => {
-            let account = &mut Account::of(command).shown_before();
+            let account = &mut CommandAccount::of(command).shown_before();
             invoke(server, keys, &mut client, account, &args, &mut reply, false)
         }
         Err(error) => {
-            Account::refuse(server, &args, &error);
+            CommandAccount::refuse(server, &args, &error);
             reply.error(&error.to_string());
             None
         }
@@ -61,7 +61,7 @@ fn go_on(server: &Server, waiter: &Waiter, shipment: Shipment) {
     // phase.
     let is_answered = wait.is_none() && server.blocked.remove(waiter.client.id).is_some();
     if server.blocked.is_empty() {
-        server.keyspace.set_observed(Observer::Blocked, false);
+        server.keyspace.set_observed(WriteObserver::Blocked, false);
     }
     drop(databases);
     if !is_answered {
@@ -69,19 +69,19 @@ fn go_on(server: &Server, waiter: &Waiter, shipment: Shipment) {
     }
     let id = waiter.client.id;
     let message = match server.log.commit(logged_up_to) {
-        Ok(()) => Message::Resume {
+        Ok(()) => IoThreadMessage::Resume {
             client: id,
             answer: reply.take(),
             logged_up_to,
         },
         // Neither success nor an error would be true.
-        Err(_) => Message::Close { client: id },
+        Err(_) => IoThreadMessage::Close { client: id },
     };
     server.clients.send(&waiter.client, message);
 }
 
 /// Enters the exclusive phase, however long a script holds it. Returns `None` if the server stops.
-fn exclude(server: &Server) -> Option<RwLockWriteGuard<'_, Databases>> {
+fn exclude(server: &ServerCore) -> Option<RwLockWriteGuard<'_, Databases>> {
     while !server.stopping.load(Ordering::Acquire) {
         if let Some(databases) = server.exclude_unless_busy() {
             return Some(databases);

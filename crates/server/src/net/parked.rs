@@ -13,14 +13,14 @@
 
 use super::limits;
 use super::thread::IoThread;
-use crate::command::{Command, lookup};
-use crate::keyspace::cold::{Held, PATIENCE};
-use crate::keyspace::{Databases, Outside, Record};
-use crate::object::{Kind, Object, Part};
+use crate::command::{CommandDefinition, lookup};
+use crate::keyspace::cold::{ColdPlaceGuard, PATIENCE};
+use crate::keyspace::{Databases, Outside, ValueRecord};
+use crate::object::{ObjectPart, RedisType, StoredObject};
 use crate::resp::Parser;
-use crate::resp::request::Step;
-use nearfield::{Batch, Bytes};
-use nearfield_tiers::Place;
+use crate::resp::request::RequestProgress;
+use nearfield::{Batch, ByteStrings};
+use nearfield_tiers::ColdPlace;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ const KEYS_MAX: usize = 1024;
 /// The buffers for looking ahead, kept for the next time.
 #[derive(Debug, Default)]
 pub struct Scout {
-    keys: Batch<Bytes>,
+    keys: Batch<ByteStrings>,
     count: usize,
 }
 
@@ -70,7 +70,7 @@ const KEYS_ONLY: &[&str] = &[
 ];
 
 /// Returns true if a command reads values of its keys.
-fn reads_values(command: &Command, args: &[&[u8]]) -> bool {
+fn reads_values(command: &CommandDefinition, args: &[&[u8]]) -> bool {
     let gets = || {
         args.iter()
             .skip(3)
@@ -80,7 +80,7 @@ fn reads_values(command: &Command, args: &[&[u8]]) -> bool {
 }
 
 impl Scout {
-    fn add<'a>(&mut self, args: &[&'a [u8]], parts: &mut Vec<Part<'a>>) {
+    fn add<'a>(&mut self, args: &[&'a [u8]], parts: &mut Vec<ObjectPart<'a>>) {
         if args.is_empty() {
             return;
         }
@@ -123,7 +123,8 @@ impl IoThread<'_> {
         let mut end = 0;
         for _ in 0..COMMANDS_MAX {
             let ahead = rest.get(end..).unwrap_or_default();
-            let Ok(Step::Complete(length)) = parser.next(ahead, &limits::of_requests(server))
+            let Ok(RequestProgress::Complete(length)) =
+                parser.next(ahead, &limits::of_requests(server))
             else {
                 // An incomplete request is parsed again when more has arrived.
                 break;
@@ -158,7 +159,7 @@ impl IoThread<'_> {
         }
         let until_ms = served.steady_ms + PATIENCE.as_millis() as u64;
         connection.waiting = true;
-        connection.fetching = Some((until_ms, held.iter().map(Held::place).collect()));
+        connection.fetching = Some((until_ms, held.iter().map(ColdPlaceGuard::place).collect()));
         let shared = &connection.client.shared;
         served.parked.push_back((until_ms, shared.id));
         match &mut served.reads {
@@ -224,17 +225,17 @@ impl Scout {
     /// Holds the places of values that are in files, once each.
     fn hold(
         &mut self,
-        server: &crate::server::Server,
+        server: &crate::server::ServerCore,
         databases: &Databases,
         database: usize,
-        parts: &[Part<'_>],
-    ) -> Vec<Held> {
+        parts: &[ObjectPart<'_>],
+    ) -> Vec<ColdPlaceGuard> {
         let cold = &server.keyspace.cold;
-        let mut held = Vec::<Held>::new();
-        let mut hold = |place: Place| {
+        let mut held = Vec::<ColdPlaceGuard>::new();
+        let mut hold = |place: ColdPlace| {
             let is_new = held.iter().all(|known| known.place() != place);
             if held.len() < KEYS_MAX && cold.waits(place) && is_new {
-                held.push(Held::new(cold, place));
+                held.push(ColdPlaceGuard::new(cold, place));
             }
         };
         let entries = databases.get(database).and_then(|it| it.entries());
@@ -242,13 +243,13 @@ impl Scout {
             return Vec::new();
         }
         for (operation, part) in (0..self.count).zip(parts) {
-            let stored = self.keys.value(operation).map(Record::parse);
+            let stored = self.keys.value(operation).map(ValueRecord::parse);
             match stored.and_then(|record| Some((record.kind, record.outside()?))) {
                 Some((_, Outside::Place(place))) => hold(place),
-                Some((Kind::List | Kind::Hash, Outside::Slot(slot))) => {
+                Some((RedisType::List | RedisType::Hash, Outside::Slot(slot))) => {
                     // Nodes are held before the slot is closed, because they may be given up then.
                     let object = server.keyspace.slots.open(slot);
-                    if let Some(parted) = object.as_ref().and_then(Object::parted) {
+                    if let Some(parted) = object.as_ref().and_then(StoredObject::parted) {
                         parted.places(part, &mut hold);
                     }
                 }

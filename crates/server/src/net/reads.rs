@@ -5,12 +5,12 @@
 //! so that other connections do not wait for long. The ring wakes the thread as a socket does.
 
 use super::thread::IoThread;
-use crate::keyspace::Cold;
-use crate::keyspace::cold::Held;
-use crate::server::Server;
+use crate::keyspace::ColdTiers;
+use crate::keyspace::cold::ColdPlaceGuard;
+use crate::server::ServerCore;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
-use nearfield_tiers::{ReadError, Ring};
+use nearfield_tiers::{ReadError, TierReadRing};
 use slab::Slab;
 use std::collections::VecDeque;
 use std::io;
@@ -26,9 +26,9 @@ const BURST: usize = 8;
 
 /// The reads that clients of a thread wait for.
 #[derive(Debug)]
-pub struct Reads {
-    ring: Ring,
-    fetches: Slab<Fetch>,
+pub struct ParkedReads {
+    ring: TierReadRing,
+    fetches: Slab<RingFetch>,
     /// Reads for which the ring had no room: a fetch, and the index of its place.
     queue: VecDeque<(usize, usize)>,
     /// Fetches that are complete.
@@ -39,26 +39,26 @@ pub struct Reads {
 
 /// The values that one client waits for.
 #[derive(Debug)]
-struct Fetch {
+struct RingFetch {
     client: u64,
-    held: Vec<Held>,
+    held: Vec<ColdPlaceGuard>,
     left: usize,
     asked: Instant,
 }
 
 /// Creates a ring for each of `threads` threads. Returns `None` unless there are values in files
 /// and the kernel provides all rings.
-pub fn rings(server: &Server, threads: usize) -> Option<Vec<Reads>> {
+pub fn rings(server: &ServerCore, threads: usize) -> Option<Vec<ParkedReads>> {
     let tiers = server.keyspace.cold.tiers()?;
     let has_files = (0..tiers.count()).any(|tier| tiers.folder(tier).is_some());
-    let reads = (0..threads).map(|_| Reads::new().ok());
+    let reads = (0..threads).map(|_| ParkedReads::new().ok());
     has_files.then(|| reads.collect())?
 }
 
-impl Reads {
-    fn new() -> io::Result<Reads> {
-        Ok(Reads {
-            ring: Ring::new(READS)?,
+impl ParkedReads {
+    fn new() -> io::Result<ParkedReads> {
+        Ok(ParkedReads {
+            ring: TierReadRing::new(READS)?,
             fetches: Slab::new(),
             queue: VecDeque::new(),
             ready: VecDeque::new(),
@@ -73,9 +73,9 @@ impl Reads {
     }
 
     /// Requests values for a client.
-    pub fn ask(&mut self, cold: &Cold, client: u64, held: Vec<Held>) {
+    pub fn ask(&mut self, cold: &ColdTiers, client: u64, held: Vec<ColdPlaceGuard>) {
         let count = held.len();
-        let fetch = self.fetches.insert(Fetch {
+        let fetch = self.fetches.insert(RingFetch {
             client,
             left: count,
             held,
@@ -91,12 +91,15 @@ impl Reads {
     }
 
     /// Begins reads as long as the ring has room for them.
-    fn begin(&mut self, cold: &Cold) {
+    fn begin(&mut self, cold: &ColdTiers) {
         while self.has_room()
             && let Some((fetch, number)) = self.queue.pop_front()
         {
             let known = self.fetches.get(fetch);
-            let Some(place) = known.and_then(|it| it.held.get(number)).map(Held::place) else {
+            let Some(place) = known
+                .and_then(|it| it.held.get(number))
+                .map(ColdPlaceGuard::place)
+            else {
                 continue;
             };
             // Another client may have requested the value before.
@@ -134,7 +137,7 @@ impl Reads {
 
     /// Takes the next clients that have all their values, with the handles that hold the values'
     /// places.
-    fn take_ready(&mut self, cold: &Cold) -> Vec<(u64, Vec<Held>)> {
+    fn take_ready(&mut self, cold: &ColdTiers) -> Vec<(u64, Vec<ColdPlaceGuard>)> {
         self.submit();
         let mut over = Vec::new();
         self.ring.reap(|number, read| over.push((number, read)));

@@ -10,15 +10,15 @@
 //!
 //! This works whatever the script does: it may also be in one long call of a library.
 
-use super::thread::{IoThread, Served};
+use super::thread::{IoThread, IoThreadState};
 use super::turns::TURN_MS;
 use super::{held, limits};
 use crate::blocking::Wait;
-use crate::connection::Connection;
+use crate::connection::RespConnection;
 use crate::execute::Executor;
 use crate::resp::Parser;
-use crate::resp::request::Step;
-use crate::server::Server;
+use crate::resp::request::RequestProgress;
+use crate::server::ServerCore;
 use mio::Events;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
@@ -49,7 +49,7 @@ pub fn may_run_script(name: &[u8]) -> bool {
 
 /// Stands in for threads with scripts that run for long, until the server stops. `desks` are those
 /// of all threads, by their numbers.
-pub(super) fn stand_in(server: &Server, desks: &[Mutex<Served>]) {
+pub(super) fn stand_in(server: &ServerCore, desks: &[Mutex<IoThreadState>]) {
     while !server.stopping.load(Ordering::Acquire) {
         std::thread::sleep(TICK);
         let Some(number) = server.scripts.watchdog.slow_thread() else {
@@ -85,7 +85,7 @@ impl IoThread<'_> {
         let (server, mut end) = (self.server, 0);
         let wait = MutexGuard::unlocked(&mut self.served, || {
             let limits = limits::of_requests(server);
-            let Connection {
+            let RespConnection {
                 client,
                 reply,
                 parser,
@@ -99,7 +99,7 @@ impl IoThread<'_> {
                     break;
                 }
                 let rest = scripts.get(end..).unwrap_or_default();
-                let Ok(Step::Complete(length)) = parser.next(rest, &limits) else {
+                let Ok(RequestProgress::Complete(length)) = parser.next(rest, &limits) else {
                     // The request is parsed again later.
                     *parser = Parser::new();
                     break;
@@ -141,7 +141,7 @@ impl IoThread<'_> {
     /// Serves the lent connections of another thread, until its script has ended.
     fn serve_while_slow(mut self) {
         let number = self.number;
-        let is_slow = |it: &Server| it.scripts.watchdog.slow_thread() == Some(number);
+        let is_slow = |it: &ServerCore| it.scripts.watchdog.slow_thread() == Some(number);
         if !is_slow(self.server) {
             return;
         }

@@ -1,10 +1,10 @@
 //! The start and the end of a server's threads.
 
-use super::listener::{Listener, listen};
+use super::listener::{ClientListener, listen};
 use super::migrate;
 use super::reads::rings;
 use super::relief;
-use super::thread::{IoThread, Served, WAKER};
+use super::thread::{IoThread, IoThreadState, WAKER};
 use crate::acl::AclError;
 use crate::allocator;
 use crate::connection::Mailbox;
@@ -14,7 +14,7 @@ use crate::log::NotDurable;
 use crate::machine;
 use crate::migration::SENDERS;
 use crate::persistence::load::LoadError;
-use crate::server::{Server, descriptors};
+use crate::server::{ServerCore, descriptors};
 use crate::{command, persistence};
 use mio::{Poll, Waker};
 use parking_lot::Mutex;
@@ -70,17 +70,20 @@ pub enum ServeError {
     },
 }
 
-/// Listens, calls `ready` with the addresses, and serves until [`Server::stop`] is called.
+/// Listens, calls `ready` with the addresses, and serves until [`ServerCore::stop`] is called.
 ///
 /// # Errors
 /// The server could not start. Errors of single connections end only these.
-pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), ServeError> {
+pub fn serve(server: &ServerCore, ready: impl FnOnce(&[SocketAddr])) -> Result<(), ServeError> {
     let system = |what| move |source| ServeError::System { what, source };
     server.acl.load_at_start(&server.options.settings.users)?;
     server.config.note_inert();
     descriptors::fit(server);
     let listeners = listen(server)?;
-    let addresses: Vec<_> = listeners.iter().filter_map(Listener::address).collect();
+    let addresses: Vec<_> = listeners
+        .iter()
+        .filter_map(ClientListener::address)
+        .collect();
     if allocator::is_known() {
         let resident = machine::resident_bytes().unwrap_or(0);
         server
@@ -106,9 +109,9 @@ pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), S
     let mut listeners = Some(listeners);
     let desk = |poll| {
         let listeners = listeners.take().unwrap_or_default();
-        Mutex::new(Served::new(server, poll, reads.next(), listeners))
+        Mutex::new(IoThreadState::new(server, poll, reads.next(), listeners))
     };
-    let desks: Vec<Mutex<Served>> = polls.into_iter().map(desk).collect();
+    let desks: Vec<Mutex<IoThreadState>> = polls.into_iter().map(desk).collect();
     std::thread::scope(|scope| {
         let desks = &desks;
         let run = move |(number, mailbox): (usize, &'_ Mailbox)| {

@@ -3,21 +3,21 @@
 use super::ahead::Ahead;
 use super::connections::Connections;
 use super::expiry::Expiry;
-use super::listener::Listener;
+use super::listener::ClientListener;
 use super::parked::Scout;
-use super::reads::Reads;
+use super::reads::ParkedReads;
 use super::relief::may_run_script;
-use super::round::{Added, Round};
+use super::round::{BatchAdmission, CommandRound};
 use super::{held, limits};
 use crate::allocator::{self, FollowedRequests};
 use crate::clock::{now_ms, steady_ms};
-use crate::connection::{Connection, Mailbox, Message, Received};
-use crate::eviction::Policy;
+use crate::connection::{IoThreadMessage, Mailbox, RespConnection, SocketReadOutcome};
+use crate::eviction::MaxmemoryPolicy;
 use crate::execute::Executor;
 use crate::keyspace::Keyspace;
 use crate::resp::RequestLimits;
-use crate::resp::request::{ProtocolError, Step};
-use crate::server::Server;
+use crate::resp::request::{ProtocolError, RequestProgress};
+use crate::server::ServerCore;
 use mio::{Events, Poll, Token};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
@@ -46,27 +46,27 @@ const READS_MAX: usize = 16;
 
 /// The connections and the state of a thread. It is behind a mutex that the thread holds, except
 /// while a command runs that may take long (see [`relief`](super::relief)).
-pub(super) struct Served {
+pub(super) struct IoThreadState {
     pub(super) poll: Poll,
     /// The listeners, on the first thread.
-    pub(super) listeners: Vec<Listener>,
+    pub(super) listeners: Vec<ClientListener>,
     pub(super) connections: Connections,
     /// The connection of each client.
     pub(super) by_client: hashbrown::HashMap<u64, usize>,
-    round: Round,
+    round: CommandRound,
     /// The prefetch of values for received requests.
     pub(super) scout: Scout,
     /// The prefetch of keys of scripts.
     pub(super) ahead: Ahead,
     /// The reads of values in files, if the kernel provides rings.
-    pub(super) reads: Option<Reads>,
+    pub(super) reads: Option<ParkedReads>,
     /// The times by [`steady_ms`] at which waits for values are given up, and the waiting clients.
     pub(super) parked: VecDeque<(u64, u64)>,
     /// Messages that were taken out of the mailbox.
-    pub(super) mail: VecDeque<Message>,
+    pub(super) mail: VecDeque<IoThreadMessage>,
     /// The client with a connection that is away, and the messages for it that have arrived since.
     pub(super) away: Option<u64>,
-    pub(super) kept: Vec<Message>,
+    pub(super) kept: Vec<IoThreadMessage>,
     /// True if another thread has served the connections since one is away.
     pub(super) was_lent: bool,
     /// Connections with something to send.
@@ -107,20 +107,20 @@ pub(super) struct Served {
     expiry: Expiry,
 }
 
-impl Served {
+impl IoThreadState {
     /// Creates the state of a thread of `server` without clients.
     pub fn new(
-        server: &Server,
+        server: &ServerCore,
         poll: Poll,
-        reads: Option<Reads>,
-        listeners: Vec<Listener>,
-    ) -> Served {
-        Served {
+        reads: Option<ParkedReads>,
+        listeners: Vec<ClientListener>,
+    ) -> IoThreadState {
+        IoThreadState {
             poll,
             listeners,
             connections: Connections::default(),
             by_client: hashbrown::HashMap::new(),
-            round: Round::new(server.keyspace.is_shared()),
+            round: CommandRound::new(server.keyspace.is_shared()),
             scout: Scout::default(),
             ahead: Ahead::default(),
             reads,
@@ -154,28 +154,28 @@ impl Served {
 
 /// The worker that serves connections: their thread, or the one that stands in for it.
 pub(super) struct IoThread<'s> {
-    pub(super) server: &'s Server,
+    pub(super) server: &'s ServerCore,
     /// The number of the thread to which the connections belong.
     pub(super) number: usize,
     pub(super) mailbox: &'s Mailbox,
     pub(super) executor: Executor<'s>,
     /// The mutex around the connections, which are lent through it.
-    pub(super) desk: &'s Mutex<Served>,
-    pub(super) served: MutexGuard<'s, Served>,
+    pub(super) desk: &'s Mutex<IoThreadState>,
+    pub(super) served: MutexGuard<'s, IoThreadState>,
 }
 
 impl Deref for IoThread<'_> {
-    type Target = Served;
+    type Target = IoThreadState;
 
     #[inline]
-    fn deref(&self) -> &Served {
+    fn deref(&self) -> &IoThreadState {
         &self.served
     }
 }
 
 impl DerefMut for IoThread<'_> {
     #[inline]
-    fn deref_mut(&mut self) -> &mut Served {
+    fn deref_mut(&mut self) -> &mut IoThreadState {
         &mut self.served
     }
 }
@@ -183,11 +183,11 @@ impl DerefMut for IoThread<'_> {
 impl<'s> IoThread<'s> {
     /// Creates a worker for `served`, which is behind the `desk` of the thread of this number.
     pub(super) fn new(
-        server: &'s Server,
+        server: &'s ServerCore,
         number: usize,
         mailbox: &'s Mailbox,
-        desk: &'s Mutex<Served>,
-        served: MutexGuard<'s, Served>,
+        desk: &'s Mutex<IoThreadState>,
+        served: MutexGuard<'s, IoThreadState>,
         executor: Executor<'s>,
     ) -> Self {
         IoThread {
@@ -289,7 +289,7 @@ impl<'s> IoThread<'s> {
         // Messages that resume clients are handled last: such a client may unsubscribe, and must
         // first get what was published before. The messages of one client keep their order.
         let (last, first): (Vec<_>, Vec<_>) =
-            sent.partition(|message| matches!(message, Message::Fetched { .. }));
+            sent.partition(|message| matches!(message, IoThreadMessage::Fetched { .. }));
         self.mail.extend(first.into_iter().chain(last));
         let mut fetched = Vec::new();
         while let Some(message) = self.mail.pop_front() {
@@ -298,8 +298,8 @@ impl<'s> IoThread<'s> {
                 continue;
             }
             match message {
-                Message::Serve(stream) => self.add(stream),
-                Message::Deliver { client, bytes } => {
+                IoThreadMessage::Serve(stream) => self.add(stream),
+                IoThreadMessage::Deliver { client, bytes } => {
                     if let Some(&index) = self.by_client.get(&client) {
                         self.execute_round();
                         let served = &mut *self.served;
@@ -315,10 +315,10 @@ impl<'s> IoThread<'s> {
                             self.mark_dirty(index);
                         }
                     } else {
-                        self.forward(client, Message::Deliver { client, bytes });
+                        self.forward(client, IoThreadMessage::Deliver { client, bytes });
                     }
                 }
-                Message::Resume {
+                IoThreadMessage::Resume {
                     client,
                     answer,
                     logged_up_to,
@@ -328,9 +328,9 @@ impl<'s> IoThread<'s> {
                         let own = &mut self.connections[index].client.logged_up_to;
                         *own = logged_up_to.max(*own);
                         self.answer_waiting(index, &answer);
-                        self.mail.push_back(Message::GoOn { client });
+                        self.mail.push_back(IoThreadMessage::GoOn { client });
                     } else {
-                        let resume = Message::Resume {
+                        let resume = IoThreadMessage::Resume {
                             client,
                             answer,
                             logged_up_to,
@@ -338,26 +338,26 @@ impl<'s> IoThread<'s> {
                         self.forward(client, resume);
                     }
                 }
-                Message::GoOn { client } => {
+                IoThreadMessage::GoOn { client } => {
                     if let Some(&index) = self.by_client.get(&client) {
                         self.go_on_waiting(index);
                     }
                 }
-                Message::Fetched { client, held } => {
+                IoThreadMessage::Fetched { client, held } => {
                     if let Some(&index) = self.by_client.get(&client) {
                         self.go_on_with(index);
                         fetched.push(held);
                     }
                 }
-                Message::Close { client } => {
+                IoThreadMessage::Close { client } => {
                     if let Some(&index) = self.by_client.get(&client) {
                         self.close(index);
                     } else {
-                        self.forward(client, Message::Close { client });
+                        self.forward(client, IoThreadMessage::Close { client });
                     }
                 }
-                Message::Adopt(connection) => self.adopt(*connection),
-                Message::Listen(sockets) => self.listen(sockets),
+                IoThreadMessage::Adopt(connection) => self.adopt(*connection),
+                IoThreadMessage::Listen(sockets) => self.listen(sockets),
             }
         }
         if !fetched.is_empty() {
@@ -392,7 +392,7 @@ impl<'s> IoThread<'s> {
         if self
             .connections
             .get(index)
-            .is_some_and(Connection::is_killed)
+            .is_some_and(RespConnection::is_killed)
         {
             self.close(index);
             return;
@@ -420,7 +420,7 @@ impl<'s> IoThread<'s> {
                 }
                 let buffer = scratch.get_mut(..READ_BYTES).unwrap_or_default();
                 match connection.receive(buffer) {
-                    Received::Bytes(count) => {
+                    SocketReadOutcome::Bytes(count) => {
                         full = count == READ_BYTES || connection.ends();
                         connection.count_received(&self.server.statistics, count);
                         let bytes = scratch.get(..count).unwrap_or_default();
@@ -436,7 +436,7 @@ impl<'s> IoThread<'s> {
                     }
                     other => {
                         self.scratch = scratch;
-                        if other == Received::End {
+                        if other == SocketReadOutcome::End {
                             self.end(index);
                         }
                         return;
@@ -453,8 +453,8 @@ impl<'s> IoThread<'s> {
                 let buffer = scratch.get_mut(..room).unwrap_or_default();
                 let received = connection.receive(buffer);
                 let count = match received {
-                    Received::Bytes(count) => count,
-                    Received::Nothing | Received::End => 0,
+                    SocketReadOutcome::Bytes(count) => count,
+                    SocketReadOutcome::Nothing | SocketReadOutcome::End => 0,
                 };
                 let bytes = buffer.get(..count).unwrap_or_default();
                 connection.input.extend_from_slice(bytes);
@@ -464,7 +464,7 @@ impl<'s> IoThread<'s> {
                     // A client that sends a long request is not idle.
                     connection.client.shared.touch(served.steady_ms);
                 }
-                if received == Received::End {
+                if received == SocketReadOutcome::End {
                     self.end(index);
                     return;
                 }
@@ -564,7 +564,7 @@ impl<'s> IoThread<'s> {
                 if used >= fetched_bytes {
                     match used == bytes.len() {
                         true => return used,
-                        false => break (&[][..], 0, Added::Yes),
+                        false => break (&[][..], 0, BatchAdmission::Yes),
                     }
                 }
                 let rest = bytes.get(used..).unwrap_or_default();
@@ -577,13 +577,13 @@ impl<'s> IoThread<'s> {
                 {
                     used += end;
                     if !served.round.counts_and_has_room(&connection.client) {
-                        break (rest, end, Added::Yes);
+                        break (rest, end, BatchAdmission::Yes);
                     }
                     continue;
                 }
                 let end = match connection.parser.next(rest, &limits) {
-                    Ok(Step::Complete(end)) => end,
-                    Ok(Step::Incomplete) => return used,
+                    Ok(RequestProgress::Complete(end)) => end,
+                    Ok(RequestProgress::Incomplete) => return used,
                     Err(error) => {
                         self.refuse_protocol(index, &error);
                         return bytes.len();
@@ -599,27 +599,27 @@ impl<'s> IoThread<'s> {
                     served.dirty.push(index);
                 }
                 if !for_batches {
-                    break (rest, end, Added::Never);
+                    break (rest, end, BatchAdmission::Never);
                 }
                 let parser = &connection.parser;
                 let request = rest.get(..end).unwrap_or_default();
                 match served.round.add(index as u32, database, parser, request) {
-                    Added::Yes if served.round.note_and_has_room(&connection.client) => {}
+                    BatchAdmission::Yes if served.round.note_and_has_room(&connection.client) => {}
                     added => break (rest, end, added),
                 }
             };
             self.execute_round();
-            if added == Added::Yes {
+            if added == BatchAdmission::Yes {
                 self.send_early(index);
                 if used < bytes.len() && self.yields(index) {
                     return used;
                 }
                 continue;
             }
-            if added == Added::Later {
+            if added == BatchAdmission::Later {
                 // The round is empty now. It takes the request now, or never.
                 let served = &mut *self.served;
-                let Connection { client, parser, .. } = &served.connections[index];
+                let RespConnection { client, parser, .. } = &served.connections[index];
                 let request = rest.get(..end).unwrap_or_default();
                 if served
                     .round
@@ -650,7 +650,7 @@ impl<'s> IoThread<'s> {
     /// commands may continue.
     fn run_alone(&mut self, index: usize, bytes: &[u8], scripts: &[u8]) -> Option<usize> {
         let served = &mut *self.served;
-        let Connection {
+        let RespConnection {
             client,
             reply,
             parser,
@@ -720,7 +720,7 @@ impl<'s> IoThread<'s> {
     fn keep_limit(&mut self) {
         let server = self.server;
         server.count_aside();
-        if server.eviction.policy() != Policy::NoEviction
+        if server.eviction.policy() != MaxmemoryPolicy::NoEviction
             && server
                 .eviction
                 .may_be_over(&server.keyspace, &server.access)
@@ -808,7 +808,7 @@ impl<'s> IoThread<'s> {
     /// Returns the log position up to which replies may be sent.
     fn commit(&self, dirty: &[usize]) -> u64 {
         let connection = |&index: &usize| self.connections.get(index);
-        let logged = |connection: &Connection| connection.client.logged_up_to;
+        let logged = |connection: &RespConnection| connection.client.logged_up_to;
         let own = dirty.iter().filter_map(connection).map(logged).max();
         match self.server.log.commit(own.unwrap_or(0)) {
             Ok(()) => u64::MAX,
@@ -839,7 +839,7 @@ impl<'s> IoThread<'s> {
 
     /// Returns how long the thread may sleep.
     fn timeout(&self) -> Duration {
-        let is_ready = self.reads.as_ref().is_some_and(Reads::is_ready);
+        let is_ready = self.reads.as_ref().is_some_and(ParkedReads::is_ready);
         let is_told = self.unread.is_empty() && self.yielding.is_empty() && self.mail.is_empty();
         if is_ready || !is_told {
             return Duration::ZERO;

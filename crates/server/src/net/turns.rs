@@ -6,7 +6,7 @@
 //! requests that have arrived from others.
 
 use super::thread::IoThread;
-use crate::connection::Connection;
+use crate::connection::RespConnection;
 
 /// Time after which requests are left to the next turn, in milliseconds.
 pub(super) const TURN_MS: u64 = 10;
@@ -36,7 +36,7 @@ impl IoThread<'_> {
             let is_killed = self
                 .connections
                 .get(index)
-                .is_some_and(Connection::is_killed);
+                .is_some_and(RespConnection::is_killed);
             if !is_killed {
                 self.process_input(index);
             }

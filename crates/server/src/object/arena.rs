@@ -36,8 +36,8 @@ const NONE: u32 = u32::MAX;
 /// The location of a blob: number of the page and units into it.
 pub(super) type Location = u64;
 
-pub(super) struct Arena<A: Allocator> {
-    pages: Vec<Page<A>, A>,
+pub(super) struct BlobArena<A: Allocator> {
+    pages: Vec<BlobPage<A>, A>,
     /// The page that is being filled.
     current: u32,
     /// The first page without memory; each such page holds the number of the next.
@@ -46,7 +46,7 @@ pub(super) struct Arena<A: Allocator> {
     block_bytes: usize,
 }
 
-struct Page<A: Allocator> {
+struct BlobPage<A: Allocator> {
     /// The bytes, initialized to the capacity.
     block: Vec<u8, A>,
     /// The end of the blobs. In a page without memory, the number of the next one without.
@@ -71,7 +71,7 @@ fn join(page: u32, offset: usize) -> Location {
     Location::from(page) << PAGE_BITS | (offset >> UNIT_BITS) as Location
 }
 
-impl<A: Allocator> Arena<A> {
+impl<A: Allocator> BlobArena<A> {
     /// Returns the bytes from `location` to the end of its page.
     #[inline]
     pub(super) fn blob(&self, location: Location) -> &[u8] {
@@ -80,9 +80,9 @@ impl<A: Allocator> Arena<A> {
     }
 }
 
-impl<A: Allocator + Clone> Arena<A> {
+impl<A: Allocator + Clone> BlobArena<A> {
     pub(super) fn new_in(heap: A) -> Self {
-        Arena {
+        BlobArena {
             pages: Vec::new_in(heap),
             current: NONE,
             vacant: NONE,
@@ -91,7 +91,7 @@ impl<A: Allocator + Clone> Arena<A> {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.block_bytes + self.pages.capacity() * size_of::<Page<A>>()
+        self.block_bytes + self.pages.capacity() * size_of::<BlobPage<A>>()
     }
 
     #[inline]
@@ -149,7 +149,7 @@ impl<A: Allocator + Clone> Arena<A> {
     }
 
     fn add_page(&mut self, bytes: usize) -> u32 {
-        let page = Page {
+        let page = BlobPage {
             block: zeroed(bytes, self.pages.allocator().clone()),
             used: 0,
             live: 0,

@@ -1,20 +1,20 @@
 //! The interface that all types of objects share.
 
-use super::{Hash, Kind, List, Object, Set, SortedSet, Stream, Text};
-use nearfield_tiers::Heap;
+use super::{Hash, HeapBytes, ListObject, RedisType, Set, SortedSet, StoredObject, StreamObject};
+use nearfield_tiers::AccountedHeap;
 
 /// A type of objects.
 pub trait Container: Sized {
     /// The type of keys that hold such objects.
-    const KIND: Kind;
+    const KIND: RedisType;
     /// Creates an empty object.
-    fn create(heap: &Heap) -> Self;
+    fn create(heap: &AccountedHeap) -> Self;
     /// Returns the object as one of this type, or `None` if it has another type.
-    fn of(object: &Object) -> Option<&Self>;
+    fn of(object: &StoredObject) -> Option<&Self>;
     /// Returns the object as one of this type, to be changed, or `None` if it has another type.
-    fn of_mut(object: &mut Object) -> Option<&mut Self>;
-    /// Wraps the value in an [`Object`].
-    fn wrap(self) -> Object;
+    fn of_mut(object: &mut StoredObject) -> Option<&mut Self>;
+    /// Wraps the value in a [`StoredObject`].
+    fn wrap(self) -> StoredObject;
     /// Returns true if it has no elements, so that its key is deleted.
     fn is_empty(&self) -> bool;
 }
@@ -22,24 +22,24 @@ pub trait Container: Sized {
 macro_rules! container {
     ($type:ty, $variant:ident, $kind:ident, $create:expr, $empty:expr) => {
         impl Container for $type {
-            const KIND: Kind = Kind::$kind;
-            fn create(heap: &Heap) -> Self {
+            const KIND: RedisType = RedisType::$kind;
+            fn create(heap: &AccountedHeap) -> Self {
                 $create(heap)
             }
-            fn of(object: &Object) -> Option<&Self> {
+            fn of(object: &StoredObject) -> Option<&Self> {
                 match object {
-                    Object::$variant(container) => Some(container),
+                    StoredObject::$variant(container) => Some(container),
                     _ => None,
                 }
             }
-            fn of_mut(object: &mut Object) -> Option<&mut Self> {
+            fn of_mut(object: &mut StoredObject) -> Option<&mut Self> {
                 match object {
-                    Object::$variant(container) => Some(container),
+                    StoredObject::$variant(container) => Some(container),
                     _ => None,
                 }
             }
-            fn wrap(self) -> Object {
-                Object::$variant(Box::new(self))
+            fn wrap(self) -> StoredObject {
+                StoredObject::$variant(Box::new(self))
             }
             fn is_empty(&self) -> bool {
                 $empty(self)
@@ -49,30 +49,36 @@ macro_rules! container {
 }
 
 container!(
-    Text,
+    HeapBytes,
     Text,
     String,
-    |heap: &Heap| Text::new_in(b"", heap.clone()),
+    |heap: &AccountedHeap| HeapBytes::new_in(b"", heap.clone()),
     // A string may be empty; its key stays.
-    |_: &Text| false
+    |_: &HeapBytes| false
 );
 container!(
-    List<Heap>,
+    ListObject<AccountedHeap>,
     List,
     List,
-    of_heap(List::new_in),
-    List::is_empty
+    of_heap(ListObject::new_in),
+    ListObject::is_empty
 );
 container!(
-    Hash<Heap>,
+    Hash<AccountedHeap>,
     Hash,
     Hash,
     of_heap(Hash::new_in),
     Hash::is_empty
 );
-container!(Set<Heap>, Set, Set, of_heap(Set::new_in), Set::is_empty);
 container!(
-    SortedSet<Heap>,
+    Set<AccountedHeap>,
+    Set,
+    Set,
+    of_heap(Set::new_in),
+    Set::is_empty
+);
+container!(
+    SortedSet<AccountedHeap>,
     SortedSet,
     SortedSet,
     of_heap(SortedSet::new_in),
@@ -80,15 +86,15 @@ container!(
 );
 
 container!(
+    StreamObject,
     Stream,
     Stream,
-    Stream,
-    of_heap(Stream::new_in),
+    of_heap(StreamObject::new_in),
     // A stream without entries still has a last identifier and groups, so its key stays.
-    |_: &Stream| false
+    |_: &StreamObject| false
 );
 
 /// Adapts a container's constructor to a shared heap.
-fn of_heap<T>(create: impl Fn(Heap) -> T) -> impl Fn(&Heap) -> T {
+fn of_heap<T>(create: impl Fn(AccountedHeap) -> T) -> impl Fn(&AccountedHeap) -> T {
     move |heap| create(heap.clone())
 }

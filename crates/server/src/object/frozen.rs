@@ -6,15 +6,15 @@
 //!
 //! Numbers are written as variable-length integers, low bits first. The module of each type defines
 //! what follows (`freeze` and `thaw`). Thawing trusts nothing: bytes that are not an object result
-//! in [`Damaged`].
+//! in [`FrozenObjectError`].
 
-use super::{Hash, Kind, List, Object, Set, SortedSet, Stream, Text};
-use nearfield_tiers::Heap;
+use super::{Hash, HeapBytes, ListObject, RedisType, Set, SortedSet, StoredObject, StreamObject};
+use nearfield_tiers::AccountedHeap;
 
 /// The error for bytes that are not those of a frozen object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the bytes are no {} that was frozen", .0.name())]
-pub struct Damaged(pub Kind);
+pub struct FrozenObjectError(pub RedisType);
 
 /// Appends a number.
 pub(super) fn put_number(out: &mut Vec<u8>, mut number: usize) {
@@ -33,11 +33,11 @@ pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 
 /// Bytes that are read from their beginning. Reads return `None` if the bytes are not as expected.
 #[derive(Clone, Debug)]
-pub(super) struct Source<'a>(&'a [u8]);
+pub(super) struct FrozenReader<'a>(&'a [u8]);
 
-impl<'a> Source<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Source<'a> {
-        Source(bytes)
+impl<'a> FrozenReader<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> FrozenReader<'a> {
+        FrozenReader(bytes)
     }
 
     /// Returns the number of bytes that are left.
@@ -84,55 +84,71 @@ impl<'a> Source<'a> {
     }
 }
 
-impl Object {
-    /// Appends the object as bytes that [`thaw`](Object::thaw) takes. Linear.
+impl StoredObject {
+    /// Appends the object as bytes that [`thaw`](StoredObject::thaw) takes. Linear.
     pub fn freeze(&self, out: &mut Vec<u8>) {
         match self {
-            Object::Text(text) => out.extend_from_slice(text.bytes()),
-            Object::List(list) => list.freeze(out),
-            Object::Hash(hash) => hash.freeze(out),
-            Object::Set(set) => set.freeze(out),
-            Object::SortedSet(sorted_set) => sorted_set.freeze(out),
-            Object::Stream(stream) => stream.freeze(out),
+            StoredObject::Text(text) => out.extend_from_slice(text.bytes()),
+            StoredObject::List(list) => list.freeze(out),
+            StoredObject::Hash(hash) => hash.freeze(out),
+            StoredObject::Set(set) => set.freeze(out),
+            StoredObject::SortedSet(sorted_set) => sorted_set.freeze(out),
+            StoredObject::Stream(stream) => stream.freeze(out),
         }
     }
 
-    /// Creates the object of a type from the bytes that [`freeze`](Object::freeze) has written, in
-    /// `heap`.
+    /// Creates the object of a type from the bytes that [`freeze`](StoredObject::freeze) has
+    /// written, in `heap`.
     ///
     /// ```
-    /// use nearfield_server::object::{Container, Kind, Limits, Object, Set};
-    /// use nearfield_tiers::Heap;
+    /// use nearfield_server::object::{Container, RedisType, ObjectLimits, StoredObject, Set};
+    /// use nearfield_tiers::AccountedHeap;
     ///
-    /// let heap = Heap::new();
+    /// let heap = AccountedHeap::new();
     /// let mut set = Set::create(&heap);
-    /// set.add(&Limits::default(), b"17");
+    /// set.add(&ObjectLimits::default(), b"17");
     /// let mut frozen = Vec::new();
     /// set.wrap().freeze(&mut frozen);
-    /// let thawed = Object::thaw(Kind::Set, &frozen, &heap)?;
-    /// assert_eq!(thawed.encoding(&Limits::default()), "intset");
-    /// # Ok::<(), nearfield_server::object::Damaged>(())
+    /// let thawed = StoredObject::thaw(RedisType::Set, &frozen, &heap)?;
+    /// assert_eq!(thawed.encoding(&ObjectLimits::default()), "intset");
+    /// # Ok::<(), nearfield_server::object::FrozenObjectError>(())
     /// ```
     ///
     /// # Errors
     /// The bytes are not an object of that type.
-    pub fn thaw(kind: Kind, bytes: &[u8], heap: &Heap) -> Result<Object, Damaged> {
-        let mut source = Source::new(bytes);
+    pub fn thaw(
+        kind: RedisType,
+        bytes: &[u8],
+        heap: &AccountedHeap,
+    ) -> Result<StoredObject, FrozenObjectError> {
+        let mut source = FrozenReader::new(bytes);
         let heap = heap.clone();
         let object = match kind {
-            Kind::String => return Ok(Object::Text(Box::new(Text::new_in(bytes, heap)))),
-            Kind::List => List::thaw(&mut source, heap).map(|it| Object::List(Box::new(it))),
-            Kind::Hash => Hash::thaw(&mut source, heap).map(|it| Object::Hash(Box::new(it))),
-            Kind::Set => Set::thaw(&mut source, heap).map(|it| Object::Set(Box::new(it))),
-            Kind::SortedSet => {
-                let set = SortedSet::thaw(&mut source, heap);
-                set.map(|it| Object::SortedSet(Box::new(it)))
+            RedisType::String => {
+                return Ok(StoredObject::Text(Box::new(HeapBytes::new_in(bytes, heap))));
             }
-            Kind::Stream => Stream::thaw(&mut source, &heap).map(|it| Object::Stream(Box::new(it))),
+            RedisType::List => {
+                ListObject::thaw(&mut source, heap).map(|it| StoredObject::List(Box::new(it)))
+            }
+            RedisType::Hash => {
+                Hash::thaw(&mut source, heap).map(|it| StoredObject::Hash(Box::new(it)))
+            }
+            RedisType::Set => {
+                Set::thaw(&mut source, heap).map(|it| StoredObject::Set(Box::new(it)))
+            }
+            RedisType::SortedSet => {
+                let set = SortedSet::thaw(&mut source, heap);
+                set.map(|it| StoredObject::SortedSet(Box::new(it)))
+            }
+            RedisType::Stream => {
+                StreamObject::thaw(&mut source, &heap).map(|it| StoredObject::Stream(Box::new(it)))
+            }
         };
         object
-            .filter(|object| source.left() == 0 && (kind == Kind::Stream || !object.is_empty()))
-            .ok_or(Damaged(kind))
+            .filter(|object| {
+                source.left() == 0 && (kind == RedisType::Stream || !object.is_empty())
+            })
+            .ok_or(FrozenObjectError(kind))
     }
 }
 
@@ -140,13 +156,13 @@ impl Object {
 mod tests {
     use super::*;
     use crate::object::testing::{bytes, for_each_seed};
-    use crate::object::{ChunkLimit, Container, Limits, stream};
+    use crate::object::{ChunkLimit, Container, ObjectLimits, stream};
     use rand::RngExt;
     use rand::rngs::SmallRng;
 
     /// Creates an object of random elements, of either form, some of whose elements are removed.
-    fn made(random: &mut SmallRng, kind: Kind, heap: &Heap) -> Object {
-        let limits = Limits {
+    fn made(random: &mut SmallRng, kind: RedisType, heap: &AccountedHeap) -> StoredObject {
+        let limits = ObjectLimits {
             hash_entries_max: 20,
             set_integers_max: 20,
             set_entries_max: 20,
@@ -155,7 +171,7 @@ mod tests {
                 bytes_max: 100,
                 entries_max: usize::MAX,
             },
-            ..Limits::default()
+            ..ObjectLimits::default()
         };
         let count = random.random_range(1..60);
         let (digits, times) = (random.random_bool(0.3), random.random_bool(0.5));
@@ -167,26 +183,26 @@ mod tests {
             false => bytes(random, 70),
         };
         let mut object = match kind {
-            Kind::String => Text::create(heap).wrap(),
-            Kind::List => List::create(heap).wrap(),
-            Kind::Hash => Hash::create(heap).wrap(),
-            Kind::Set => Set::create(heap).wrap(),
-            Kind::SortedSet => SortedSet::create(heap).wrap(),
-            Kind::Stream => stream::testing::made(random, heap).wrap(),
+            RedisType::String => HeapBytes::create(heap).wrap(),
+            RedisType::List => ListObject::create(heap).wrap(),
+            RedisType::Hash => Hash::create(heap).wrap(),
+            RedisType::Set => Set::create(heap).wrap(),
+            RedisType::SortedSet => SortedSet::create(heap).wrap(),
+            RedisType::Stream => stream::testing::made(random, heap).wrap(),
         };
         for _ in 0..count {
             let removes = random.random_bool(0.3);
             let element = name(random);
             match &mut object {
-                Object::Text(text) => text.append(&element),
-                Object::List(list) if removes && list.len() > 1 => {
+                StoredObject::Text(text) => text.append(&element),
+                StoredObject::List(list) if removes && list.len() > 1 => {
                     list.pop_front();
                 }
-                Object::List(list) => {
+                StoredObject::List(list) => {
                     let at = random.random_range(0..=list.len());
                     list.insert(&limits, at, &element);
                 }
-                Object::Hash(hash) => {
+                StoredObject::Hash(hash) => {
                     hash.set(&limits, &element, &bytes(random, 70));
                     let other = hash
                         .iter()
@@ -199,15 +215,15 @@ mod tests {
                         hash.set_time(&limits, &element, Some(random.random_range(1..99)));
                     }
                 }
-                Object::Set(set) => {
+                StoredObject::Set(set) => {
                     set.add(&limits, &element);
                     let other = set.iter().nth(set.len() / 2).map(|member| member.to_vec());
                     if let Some(other) = other.filter(|_| removes && set.len() > 1) {
                         set.remove(&other);
                     }
                 }
-                Object::Stream(_) => {}
-                Object::SortedSet(set) => {
+                StoredObject::Stream(_) => {}
+                StoredObject::SortedSet(set) => {
                     let score = [-0.0, 0.0, 1.5, f64::INFINITY, f64::NEG_INFINITY];
                     let score = score[random.random_range(0..score.len())];
                     set.insert(&limits, &element, score);
@@ -224,7 +240,7 @@ mod tests {
     /// scans visit with the cursors between them.
     type Seen = (String, Vec<(Vec<u8>, Vec<u8>)>, Vec<Vec<u8>>);
 
-    fn seen(object: &Object) -> Seen {
+    fn seen(object: &StoredObject) -> Seen {
         let mut pairs = Vec::new();
         let mut scanned = Vec::new();
         let mut pair = |one: &[u8], two: &[u8]| pairs.push((one.to_vec(), two.to_vec()));
@@ -235,9 +251,9 @@ mod tests {
             }
         };
         match object {
-            Object::Text(text) => pair(text.bytes(), b""),
-            Object::List(list) => list.iter().for_each(|element| pair(element, b"")),
-            Object::Hash(hash) => {
+            StoredObject::Text(text) => pair(text.bytes(), b""),
+            StoredObject::List(list) => list.iter().for_each(|element| pair(element, b"")),
+            StoredObject::Hash(hash) => {
                 hash.iter().for_each(|(field, value)| {
                     pair(field, value);
                     pair(format!("{:?}", hash.expires_at_ms(field)).as_bytes(), b"");
@@ -248,7 +264,7 @@ mod tests {
                     cursor
                 });
             }
-            Object::Set(set) => {
+            StoredObject::Set(set) => {
                 set.iter().for_each(|member| pair(&member, b""));
                 scan(&mut |cursor| {
                     let cursor = set.scan(cursor, 7, |member| scanned.push(member.to_vec()));
@@ -256,8 +272,8 @@ mod tests {
                     cursor
                 });
             }
-            Object::Stream(stream) => pair(format!("{:?}", stream.parts()).as_bytes(), b""),
-            Object::SortedSet(set) => {
+            StoredObject::Stream(stream) => pair(format!("{:?}", stream.parts()).as_bytes(), b""),
+            StoredObject::SortedSet(set) => {
                 for (member, score) in set.iter() {
                     pair(member, &score.to_le_bytes());
                     assert!(set.score(member).is_some());
@@ -270,32 +286,32 @@ mod tests {
             }
         }
         (
-            object.encoding(&Limits::default()).to_owned(),
+            object.encoding(&ObjectLimits::default()).to_owned(),
             pairs,
             scanned,
         )
     }
 
-    fn check(object: &Object) {
+    fn check(object: &StoredObject) {
         match object {
-            Object::Text(_) => {}
-            Object::List(list) => list.check_invariants(),
-            Object::Hash(hash) => hash.check_invariants(),
-            Object::Set(set) => set.check_invariants(),
-            Object::SortedSet(set) => set.check_invariants(),
-            Object::Stream(stream) => stream.check_invariants(),
+            StoredObject::Text(_) => {}
+            StoredObject::List(list) => list.check_invariants(),
+            StoredObject::Hash(hash) => hash.check_invariants(),
+            StoredObject::Set(set) => set.check_invariants(),
+            StoredObject::SortedSet(set) => set.check_invariants(),
+            StoredObject::Stream(stream) => stream.check_invariants(),
         }
     }
 
     #[test]
     fn thawed_objects_are_what_was_frozen() {
         for_each_seed(300, |random| {
-            for kind in Kind::ALL {
-                let (heap, other) = (Heap::new(), Heap::new());
+            for kind in RedisType::ALL {
+                let (heap, other) = (AccountedHeap::new(), AccountedHeap::new());
                 let object = made(random, kind, &heap);
                 let mut frozen = Vec::new();
                 object.freeze(&mut frozen);
-                let thawed = match Object::thaw(kind, &frozen, &other) {
+                let thawed = match StoredObject::thaw(kind, &frozen, &other) {
                     Ok(thawed) => thawed,
                     Err(error) => panic!("{error}: {:?}", seen(&object)),
                 };
@@ -314,17 +330,17 @@ mod tests {
     #[test]
     fn other_bytes_are_refused_or_are_another_object() {
         for_each_seed(300, |random| {
-            for kind in Kind::ALL.into_iter().skip(1) {
-                let heap = Heap::new();
+            for kind in RedisType::ALL.into_iter().skip(1) {
+                let heap = AccountedHeap::new();
                 let mut frozen = Vec::new();
                 made(random, kind, &heap).freeze(&mut frozen);
                 for length in 0..frozen.len().min(40) {
-                    let cut = Object::thaw(kind, &frozen[..length], &heap);
-                    assert_eq!(cut.map(|_| ()), Err(Damaged(kind)));
+                    let cut = StoredObject::thaw(kind, &frozen[..length], &heap);
+                    assert_eq!(cut.map(|_| ()), Err(FrozenObjectError(kind)));
                 }
                 let at = random.random_range(0..frozen.len());
                 frozen[at] ^= 1 << random.random_range(0..8);
-                if let Ok(object) = Object::thaw(kind, &frozen, &heap) {
+                if let Ok(object) = StoredObject::thaw(kind, &frozen, &heap) {
                     check(&object);
                 }
                 assert_eq!(heap.used_bytes(), 0);

@@ -2,7 +2,7 @@
 
 /// The type of a key, as `TYPE` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RedisType {
     /// A byte string.
     String,
     /// A list.
@@ -17,26 +17,26 @@ pub enum Kind {
     Stream,
 }
 
-impl Kind {
+impl RedisType {
     /// All types.
-    pub const ALL: [Kind; 6] = [
-        Kind::String,
-        Kind::List,
-        Kind::Hash,
-        Kind::Set,
-        Kind::SortedSet,
-        Kind::Stream,
+    pub const ALL: [RedisType; 6] = [
+        RedisType::String,
+        RedisType::List,
+        RedisType::Hash,
+        RedisType::Set,
+        RedisType::SortedSet,
+        RedisType::Stream,
     ];
 
     /// Returns the type's name in the protocol.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::String => "string",
-            Kind::List => "list",
-            Kind::Hash => "hash",
-            Kind::Set => "set",
-            Kind::SortedSet => "zset",
-            Kind::Stream => "stream",
+            RedisType::String => "string",
+            RedisType::List => "list",
+            RedisType::Hash => "hash",
+            RedisType::Set => "set",
+            RedisType::SortedSet => "zset",
+            RedisType::Stream => "stream",
         }
     }
 }

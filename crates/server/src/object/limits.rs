@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 ///
 /// Limits matter when an object grows: one that has its large form keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ObjectLimits {
     /// Fields of a packed hash (`hash-max-listpack-entries`).
     pub hash_entries_max: usize,
     /// Bytes of a field or value of a packed hash (`hash-max-listpack-value`).
@@ -32,9 +32,9 @@ pub struct Limits {
     pub hyperloglog_sparse_bytes_max: usize,
 }
 
-impl Default for Limits {
+impl Default for ObjectLimits {
     fn default() -> Self {
-        Limits {
+        ObjectLimits {
             hash_entries_max: 512,
             hash_bytes_max: 64,
             set_integers_max: 512,
@@ -62,7 +62,7 @@ pub struct SharedLimits {
 impl Default for SharedLimits {
     fn default() -> Self {
         SharedLimits {
-            values: Limits::default().values().map(AtomicUsize::new),
+            values: ObjectLimits::default().values().map(AtomicUsize::new),
             changing: Mutex::new(()),
         }
     }
@@ -71,9 +71,9 @@ impl Default for SharedLimits {
 impl SharedLimits {
     /// Returns the current limits. During a change some may be new already and others not.
     #[inline]
-    pub fn load(&self) -> Limits {
+    pub fn load(&self) -> ObjectLimits {
         let value = |position: usize| self.values[position].load(Ordering::Relaxed);
-        Limits {
+        ObjectLimits {
             hash_entries_max: value(0),
             hash_bytes_max: value(1),
             set_integers_max: value(2),
@@ -92,7 +92,7 @@ impl SharedLimits {
     }
 
     /// Changes the limits.
-    pub fn change(&self, change: impl FnOnce(&mut Limits)) {
+    pub fn change(&self, change: impl FnOnce(&mut ObjectLimits)) {
         let changing = self.changing.lock();
         let mut limits = self.load();
         change(&mut limits);
@@ -103,7 +103,7 @@ impl SharedLimits {
     }
 }
 
-impl Limits {
+impl ObjectLimits {
     fn values(&self) -> [usize; 12] {
         [
             self.hash_entries_max,
@@ -157,8 +157,8 @@ mod tests {
     #[test]
     fn shared_limits_are_read_as_they_were_changed() {
         let shared = SharedLimits::default();
-        assert_eq!(shared.load(), Limits::default());
-        let mut expected = Limits::default();
+        assert_eq!(shared.load(), ObjectLimits::default());
+        let mut expected = ObjectLimits::default();
         shared.change(|limits| {
             limits.set_bytes_max = 7;
             limits.list_chunk = ChunkLimit::from_setting(9);

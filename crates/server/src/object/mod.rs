@@ -2,7 +2,7 @@
 //!
 //! Each container takes all its memory from a given heap, reports how much that is, and can be
 //! rebuilt in another heap, so that an object can move to another tier of memory. Small ones are
-//! packed; [`Limits`] defines up to which size.
+//! packed; [`ObjectLimits`] defines up to which size.
 
 mod arena;
 mod bytes;
@@ -24,57 +24,57 @@ mod testing;
 mod text;
 
 pub use container::Container;
-pub use frozen::Damaged;
-pub use hash::{DueNote, FIELD_TIME_MS_MAX, FieldNote, FieldNotes, Fields, Hash};
-pub use kind::Kind;
-pub use limits::{ChunkLimit, Limits, SharedLimits};
-pub use list::{Iter as ListIter, List};
-pub use node::{Part, PartOf, Parted, Unread};
-pub use set::{Member, Members, Set};
-pub use sorted_set::{Entries, SortedSet};
-pub use stream::{Stream, StreamId};
-pub use text::Text;
+pub use frozen::FrozenObjectError;
+pub use hash::{DueNote, FIELD_TIME_MS_MAX, FieldNote, FieldNotes, Hash, HashFields};
+pub use kind::RedisType;
+pub use limits::{ChunkLimit, ObjectLimits, SharedLimits};
+pub use list::{Iter as ListIter, ListObject};
+pub use node::{ColdNodeError, ObjectPart, PartOf, TieredObject};
+pub use set::{Members, Set, SetMember};
+pub use sorted_set::{SortedSet, SortedSetEntries};
+pub use stream::{StreamId, StreamObject};
+pub use text::HeapBytes;
 
-use nearfield_tiers::Heap;
+use nearfield_tiers::AccountedHeap;
 
 /// The value of a typed key, or a string that is not stored in the index itself.
-pub enum Object {
+pub enum StoredObject {
     /// A string that is long, or was changed in place.
-    Text(Box<Text>),
+    Text(Box<HeapBytes>),
     /// A list.
-    List(Box<List<Heap>>),
+    List(Box<ListObject<AccountedHeap>>),
     /// A hash.
-    Hash(Box<Hash<Heap>>),
+    Hash(Box<Hash<AccountedHeap>>),
     /// A set.
-    Set(Box<Set<Heap>>),
+    Set(Box<Set<AccountedHeap>>),
     /// A sorted set.
-    SortedSet(Box<SortedSet<Heap>>),
+    SortedSet(Box<SortedSet<AccountedHeap>>),
     /// A stream.
-    Stream(Box<Stream>),
+    Stream(Box<StreamObject>),
 }
 
-impl Object {
+impl StoredObject {
     /// Returns the type of the object.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> RedisType {
         match self {
-            Object::Text(_) => Kind::String,
-            Object::List(_) => Kind::List,
-            Object::Hash(_) => Kind::Hash,
-            Object::Set(_) => Kind::Set,
-            Object::SortedSet(_) => Kind::SortedSet,
-            Object::Stream(_) => Kind::Stream,
+            StoredObject::Text(_) => RedisType::String,
+            StoredObject::List(_) => RedisType::List,
+            StoredObject::Hash(_) => RedisType::Hash,
+            StoredObject::Set(_) => RedisType::Set,
+            StoredObject::SortedSet(_) => RedisType::SortedSet,
+            StoredObject::Stream(_) => RedisType::Stream,
         }
     }
 
     /// Returns the name of its form for `OBJECT ENCODING`.
-    pub fn encoding(&self, limits: &Limits) -> &'static str {
+    pub fn encoding(&self, limits: &ObjectLimits) -> &'static str {
         match self {
-            Object::Text(_) => "raw",
-            Object::List(list) => list.encoding(limits),
-            Object::Hash(hash) => hash.encoding(),
-            Object::Set(set) => set.encoding(),
-            Object::SortedSet(sorted_set) => sorted_set.encoding(),
-            Object::Stream(_) => "stream",
+            StoredObject::Text(_) => "raw",
+            StoredObject::List(list) => list.encoding(limits),
+            StoredObject::Hash(hash) => hash.encoding(),
+            StoredObject::Set(set) => set.encoding(),
+            StoredObject::SortedSet(sorted_set) => sorted_set.encoding(),
+            StoredObject::Stream(_) => "stream",
         }
     }
 
@@ -82,12 +82,12 @@ impl Object {
     /// bytes.
     pub fn len(&self) -> usize {
         match self {
-            Object::Text(text) => text.bytes().len(),
-            Object::List(list) => list.len(),
-            Object::Hash(hash) => hash.len(),
-            Object::Set(set) => set.len(),
-            Object::SortedSet(sorted_set) => sorted_set.len(),
-            Object::Stream(stream) => stream.len(),
+            StoredObject::Text(text) => text.bytes().len(),
+            StoredObject::List(list) => list.len(),
+            StoredObject::Hash(hash) => hash.len(),
+            StoredObject::Set(set) => set.len(),
+            StoredObject::SortedSet(sorted_set) => sorted_set.len(),
+            StoredObject::Stream(stream) => stream.len(),
         }
     }
 
@@ -100,14 +100,14 @@ impl Object {
     /// Constant time, except that it is linear in the chunks of a list, and in the nodes and
     /// consumers of a stream.
     pub fn memory_bytes(&self) -> usize {
-        let cold = self.parted().map_or(0, Parted::cold_bytes);
+        let cold = self.parted().map_or(0, TieredObject::cold_bytes);
         let in_box = match self {
-            Object::Text(_) => size_of::<Text>(),
-            Object::List(_) => size_of::<List<Heap>>(),
-            Object::Hash(_) => size_of::<Hash<Heap>>(),
-            Object::Set(_) => size_of::<Set<Heap>>(),
-            Object::SortedSet(_) => size_of::<SortedSet<Heap>>(),
-            Object::Stream(_) => size_of::<Stream>(),
+            StoredObject::Text(_) => size_of::<HeapBytes>(),
+            StoredObject::List(_) => size_of::<ListObject<AccountedHeap>>(),
+            StoredObject::Hash(_) => size_of::<Hash<AccountedHeap>>(),
+            StoredObject::Set(_) => size_of::<Set<AccountedHeap>>(),
+            StoredObject::SortedSet(_) => size_of::<SortedSet<AccountedHeap>>(),
+            StoredObject::Stream(_) => size_of::<StreamObject>(),
         };
         in_box + self.heap_bytes() + cold
     }
@@ -115,12 +115,12 @@ impl Object {
     /// Returns the bytes taken from its heap.
     pub fn heap_bytes(&self) -> usize {
         match self {
-            Object::Text(text) => text.memory_bytes(),
-            Object::List(list) => list.memory_bytes(),
-            Object::Hash(hash) => hash.memory_bytes(),
-            Object::Set(set) => set.memory_bytes(),
-            Object::SortedSet(sorted_set) => sorted_set.memory_bytes(),
-            Object::Stream(stream) => stream.memory_bytes(),
+            StoredObject::Text(text) => text.memory_bytes(),
+            StoredObject::List(list) => list.memory_bytes(),
+            StoredObject::Hash(hash) => hash.memory_bytes(),
+            StoredObject::Set(set) => set.memory_bytes(),
+            StoredObject::SortedSet(sorted_set) => sorted_set.memory_bytes(),
+            StoredObject::Stream(stream) => stream.memory_bytes(),
         }
     }
 
@@ -129,8 +129,8 @@ impl Object {
     pub fn steps_to_free(&self) -> usize {
         const PAGE_BYTES: usize = 4096;
         let parts = match self {
-            Object::Text(_) => 0,
-            Object::Stream(stream) => stream.parts_to_free(),
+            StoredObject::Text(_) => 0,
+            StoredObject::Stream(stream) => stream.parts_to_free(),
             _ => self.len(),
         };
         1 + parts + self.heap_bytes() / PAGE_BYTES
@@ -139,28 +139,30 @@ impl Object {
     /// Sets the time for the next reads: they do not see expired fields of a hash.
     #[inline]
     pub fn at(&mut self, now_ms: u64) {
-        if let Object::Hash(hash) = self {
+        if let StoredObject::Hash(hash) = self {
             hash.at(now_ms);
         }
     }
 
     /// Creates a copy that takes its memory from `heap`. Cursors of scans stay valid.
-    pub fn rebuild_in(&self, heap: &Heap) -> Object {
+    pub fn rebuild_in(&self, heap: &AccountedHeap) -> StoredObject {
         let heap = heap.clone();
         match self {
-            Object::Text(text) => Object::Text(Box::new(Text::new_in(text.bytes(), heap))),
-            Object::List(list) => Object::List(Box::new(list.rebuild_in(heap))),
-            Object::Hash(hash) => Object::Hash(Box::new(hash.rebuild_in(heap))),
-            Object::Set(set) => Object::Set(Box::new(set.rebuild_in(heap))),
-            Object::SortedSet(sorted_set) => {
-                Object::SortedSet(Box::new(sorted_set.rebuild_in(heap)))
+            StoredObject::Text(text) => {
+                StoredObject::Text(Box::new(HeapBytes::new_in(text.bytes(), heap)))
             }
-            Object::Stream(stream) => Object::Stream(Box::new(stream.rebuild_in(heap))),
+            StoredObject::List(list) => StoredObject::List(Box::new(list.rebuild_in(heap))),
+            StoredObject::Hash(hash) => StoredObject::Hash(Box::new(hash.rebuild_in(heap))),
+            StoredObject::Set(set) => StoredObject::Set(Box::new(set.rebuild_in(heap))),
+            StoredObject::SortedSet(sorted_set) => {
+                StoredObject::SortedSet(Box::new(sorted_set.rebuild_in(heap)))
+            }
+            StoredObject::Stream(stream) => StoredObject::Stream(Box::new(stream.rebuild_in(heap))),
         }
     }
 }
 
-impl std::fmt::Debug for Object {
+impl std::fmt::Debug for StoredObject {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{} of {}", self.kind().name(), self.len())
     }
@@ -172,8 +174,12 @@ mod tests {
 
     #[test]
     fn an_object_moves_to_another_heap_and_thread() {
-        let (limits, heap, other) = (Limits::default(), Heap::new(), Heap::new());
-        let mut list = Box::new(List::new_in(heap.clone()));
+        let (limits, heap, other) = (
+            ObjectLimits::default(),
+            AccountedHeap::new(),
+            AccountedHeap::new(),
+        );
+        let mut list = Box::new(ListObject::new_in(heap.clone()));
         let mut hash = Box::new(Hash::new_in(heap.clone()));
         let mut set = Box::new(Set::new_in(heap.clone()));
         let mut sorted_set = Box::new(SortedSet::new_in(heap.clone()));
@@ -185,10 +191,10 @@ mod tests {
             sorted_set.insert(&limits, name.as_bytes(), 1.0);
         }
         let objects = [
-            Object::List(list),
-            Object::Hash(hash),
-            Object::Set(set),
-            Object::SortedSet(sorted_set),
+            StoredObject::List(list),
+            StoredObject::Hash(hash),
+            StoredObject::Set(set),
+            StoredObject::SortedSet(sorted_set),
         ];
         let moved = std::thread::spawn({
             let other = other.clone();
@@ -201,15 +207,15 @@ mod tests {
             (object.kind(), object.encoding(&limits))
         });
         let wanted = [
-            (Kind::List, "listpack"),
-            (Kind::Hash, "hashtable"),
-            (Kind::Set, "hashtable"),
-            (Kind::SortedSet, "skiplist"),
+            (RedisType::List, "listpack"),
+            (RedisType::Hash, "hashtable"),
+            (RedisType::Set, "hashtable"),
+            (RedisType::SortedSet, "skiplist"),
         ];
         assert_eq!(names, wanted);
-        let boxes = size_of::<List<Heap>>() + size_of::<Hash<Heap>>();
-        let boxes = boxes + size_of::<Set<Heap>>() + size_of::<SortedSet<Heap>>();
-        let bytes: usize = moved.iter().map(Object::memory_bytes).sum();
+        let boxes = size_of::<ListObject<AccountedHeap>>() + size_of::<Hash<AccountedHeap>>();
+        let boxes = boxes + size_of::<Set<AccountedHeap>>() + size_of::<SortedSet<AccountedHeap>>();
+        let bytes: usize = moved.iter().map(StoredObject::memory_bytes).sum();
         assert_eq!(bytes, other.used_bytes() + boxes);
     }
 }

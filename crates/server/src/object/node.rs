@@ -1,14 +1,14 @@
 //! Nodes of large objects: the parts that move to other tiers one by one, while the rest of the
 //! object stays where it is. A list has its chunks as nodes, a hash the values of its fields.
 //!
-//! A command declares which [`Part`] of its keys it touches. Before it runs, the nodes of that part
-//! that are in a cold tier are brought into memory, if it changes them, or lent to it, if it reads
-//! them. So commands encounter no cold node, and a command that touches warm nodes only reads no
-//! tier.
+//! A command declares which [`ObjectPart`] of its keys it touches. Before it runs, the nodes of
+//! that part that are in a cold tier are brought into memory, if it changes them, or lent to it, if
+//! it reads them. So commands encounter no cold node, and a command that touches warm nodes only
+//! reads no tier.
 
-use super::{Damaged, Limits, Object};
-use nearfield_tiers::cold::Cold;
-use nearfield_tiers::{Place, ReadError};
+use super::{FrozenObjectError, ObjectLimits, StoredObject};
+use nearfield_tiers::cold::ColdTiers;
+use nearfield_tiers::{ColdPlace, ReadError};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ pub const WHOLE_BYTES_MAX: usize = 64 << 10;
 /// hash it is a set of values, because the fields are always in memory. For an object of another
 /// type the part has no meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part<'a> {
+pub enum ObjectPart<'a> {
     /// The whole object.
     All,
     /// Only what is known of all nodes, such as the number of elements.
@@ -63,29 +63,29 @@ pub enum Part<'a> {
 pub type Fields<'a> = Vec<&'a [u8]>;
 
 /// A function that returns which part of its keys a command touches, given its arguments.
-pub type PartOf = for<'a> fn(&[&'a [u8]]) -> Part<'a>;
+pub type PartOf = for<'a> fn(&[&'a [u8]]) -> ObjectPart<'a>;
 
 /// Returns the part of a command that declares nothing else.
-pub fn all<'a>(_: &[&'a [u8]]) -> Part<'a> {
-    Part::All
+pub fn all<'a>(_: &[&'a [u8]]) -> ObjectPart<'a> {
+    ObjectPart::All
 }
 
 /// Returns the part of a command that reads counts only.
-pub fn counts<'a>(_: &[&'a [u8]]) -> Part<'a> {
-    Part::Counts
+pub fn counts<'a>(_: &[&'a [u8]]) -> ObjectPart<'a> {
+    ObjectPart::Counts
 }
 
 /// The error for a node of a cold tier that cannot be read.
 #[derive(Debug)]
-pub struct Unread {
+pub struct ColdNodeError {
     /// The place of the node.
-    pub place: Place,
+    pub place: ColdPlace,
     /// The cause.
     pub why: ReadError,
 }
 
 /// The numbers and places of nodes in a cold tier that a command has used.
-pub type Met = SmallVec<[(u64, Place); 4]>;
+pub type Met = SmallVec<[(u64, ColdPlace); 4]>;
 
 /// The place of a node in a cold tier, which is released when this is dropped.
 ///
@@ -93,13 +93,13 @@ pub type Met = SmallVec<[(u64, Place); 4]>;
 /// place need not be retired before it is released.
 #[derive(Debug)]
 pub struct Away {
-    cold: Arc<Cold>,
-    place: Place,
+    cold: Arc<ColdTiers>,
+    place: ColdPlace,
 }
 
 impl Away {
     /// Creates the handle of a node that a cold tier has stored.
-    pub fn new(cold: &Arc<Cold>, place: Place) -> Away {
+    pub fn new(cold: &Arc<ColdTiers>, place: ColdPlace) -> Away {
         Away {
             cold: Arc::clone(cold),
             place,
@@ -107,7 +107,7 @@ impl Away {
     }
 
     /// Returns the place of the node.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> ColdPlace {
         self.place
     }
 
@@ -115,14 +115,14 @@ impl Away {
     ///
     /// # Errors
     /// The node cannot be read.
-    pub fn read(&self, out: &mut Vec<u8>) -> Result<(), Unread> {
+    pub fn read(&self, out: &mut Vec<u8>) -> Result<(), ColdNodeError> {
         let read = self.cold.read(self.place, out);
         read.map_err(|why| self.unread(why))
     }
 
     /// Creates an error that names the place.
-    pub fn unread(&self, why: ReadError) -> Unread {
-        Unread {
+    pub fn unread(&self, why: ReadError) -> ColdNodeError {
+        ColdNodeError {
             place: self.place,
             why,
         }
@@ -143,16 +143,16 @@ pub(super) fn next_number() -> u64 {
 
 /// A node that is being moved to another tier, as it was when it was copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Copied {
+pub struct ObjectNodeCopy {
     /// The number of the node.
     pub number: u64,
     pub(super) version: u32,
     /// The index at which it was found among the nodes of its object.
     pub(super) index: usize,
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<ColdPlace>,
 }
 
-impl Copied {
+impl ObjectNodeCopy {
     /// Returns the index at which it was found among the nodes of its object.
     pub fn index(&self) -> usize {
         self.index
@@ -160,18 +160,18 @@ impl Copied {
 
     /// Returns the place of the node if it was in a cold tier. The place must be held until the
     /// move ends.
-    pub fn place(&self) -> Option<Place> {
+    pub fn place(&self) -> Option<ColdPlace> {
         self.place
     }
 }
 
 /// The facts about a node that the mover gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObjectNodeUse {
     /// The number of the node.
     pub number: u64,
     /// Its place, if it is in a cold tier.
-    pub place: Option<Place>,
+    pub place: Option<ColdPlace>,
     /// Its bytes: for memory the bytes taken from the heap, for a cold tier the bytes given to it.
     pub bytes: usize,
     /// Number of commands that have touched it since the last visit of the mover, saturating.
@@ -179,7 +179,7 @@ pub struct Seen {
 }
 
 /// An object that can have nodes in several tiers.
-pub trait Parted {
+pub trait TieredObject {
     /// Returns true if commands must declare what they touch: a node may be in a cold tier, or its
     /// uses are counted.
     fn is_attended(&self) -> bool;
@@ -191,15 +191,20 @@ pub trait Parted {
     fn is_parted(&self) -> bool;
 
     /// Visits the places of nodes in cold tiers that a command on this part may have to read.
-    fn places(&self, part: &Part<'_>, visit: &mut dyn FnMut(Place));
+    fn places(&self, part: &ObjectPart<'_>, visit: &mut dyn FnMut(ColdPlace));
 
     /// Lends the nodes of a part to a command that reads them, until
-    /// [`end_loan`](Parted::end_loan). Returns true if any was lent. Adds those that are used to
-    /// `met`.
+    /// [`end_loan`](TieredObject::end_loan). Returns true if any was lent. Adds those that are used
+    /// to `met`.
     ///
     /// # Errors
     /// A node cannot be read.
-    fn lend(&mut self, part: &Part<'_>, is_use: bool, met: &mut Met) -> Result<bool, Unread>;
+    fn lend(
+        &mut self,
+        part: &ObjectPart<'_>,
+        is_use: bool,
+        met: &mut Met,
+    ) -> Result<bool, ColdNodeError>;
 
     /// Takes back what was lent.
     fn end_loan(&mut self);
@@ -211,17 +216,22 @@ pub trait Parted {
     /// A node cannot be read.
     fn warm(
         &mut self,
-        part: &Part<'_>,
-        limits: &Limits,
-        warmed: &mut dyn FnMut(Place, usize),
-    ) -> Result<(), Unread>;
+        part: &ObjectPart<'_>,
+        limits: &ObjectLimits,
+        warmed: &mut dyn FnMut(ColdPlace, usize),
+    ) -> Result<(), ColdNodeError>;
 
     /// Shows the mover nodes from an index on, and returns the next index; `None` if there are no
     /// more.
-    fn see(&mut self, from: usize, count: usize, visit: &mut dyn FnMut(Seen)) -> Option<usize>;
+    fn see(
+        &mut self,
+        from: usize,
+        count: usize,
+        visit: &mut dyn FnMut(ObjectNodeUse),
+    ) -> Option<usize>;
 
     /// Returns the numbers of all nodes that can move, and the places of those in cold tiers.
-    fn nodes(&self) -> Vec<(u64, Option<Place>)>;
+    fn nodes(&self) -> Vec<(u64, Option<ColdPlace>)>;
 
     /// Returns the bytes of all nodes in cold tiers.
     fn cold_bytes(&self) -> usize;
@@ -231,7 +241,7 @@ pub trait Parted {
 
     /// Begins to move a node, which is searched from `hint` on: appends it to `out` if it is in
     /// memory.
-    fn copy_node(&self, number: u64, hint: usize, out: &mut Vec<u8>) -> Option<Copied>;
+    fn copy_node(&self, number: u64, hint: usize, out: &mut Vec<u8>) -> Option<ObjectNodeCopy>;
 
     /// Ends the move of a node to a place, or into memory. `frozen` is a copy of the node. Returns
     /// false if it was changed meanwhile. Otherwise the object now owns the place, and has given up
@@ -241,28 +251,28 @@ pub trait Parted {
     /// The bytes that were read are not a node.
     fn move_node(
         &mut self,
-        copied: &Copied,
-        to: Option<Place>,
-        cold: &Arc<Cold>,
+        copied: &ObjectNodeCopy,
+        to: Option<ColdPlace>,
+        cold: &Arc<ColdTiers>,
         frozen: &[u8],
-    ) -> Result<bool, Damaged>;
+    ) -> Result<bool, FrozenObjectError>;
 }
 
-impl Object {
+impl StoredObject {
     /// Returns the object as one with nodes, if it has several.
-    pub fn parted(&self) -> Option<&dyn Parted> {
+    pub fn parted(&self) -> Option<&dyn TieredObject> {
         match self {
-            Object::List(list) if list.has_nodes() => Some(&**list),
-            Object::Hash(hash) if hash.has_nodes() => Some(&**hash),
+            StoredObject::List(list) if list.has_nodes() => Some(&**list),
+            StoredObject::Hash(hash) if hash.has_nodes() => Some(&**hash),
             _ => None,
         }
     }
 
-    /// Returns the object as [`parted`](Object::parted) does, to be changed.
-    pub fn parted_mut(&mut self) -> Option<&mut dyn Parted> {
+    /// Returns the object as [`parted`](StoredObject::parted) does, to be changed.
+    pub fn parted_mut(&mut self) -> Option<&mut dyn TieredObject> {
         match self {
-            Object::List(list) if list.has_nodes() => Some(&mut **list),
-            Object::Hash(hash) if hash.has_nodes() => Some(&mut **hash),
+            StoredObject::List(list) if list.has_nodes() => Some(&mut **list),
+            StoredObject::Hash(hash) if hash.has_nodes() => Some(&mut **hash),
             _ => None,
         }
     }

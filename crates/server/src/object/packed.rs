@@ -12,7 +12,7 @@
 use super::bytes::{
     lengthen, read_varint, read_varint_back, varint_bytes, write_varint, write_varint_back, zeroed,
 };
-use super::frozen::{Source, put_bytes, put_number};
+use super::frozen::{FrozenReader, put_bytes, put_number};
 use allocator_api2::alloc::Allocator;
 use allocator_api2::vec::Vec;
 
@@ -27,7 +27,7 @@ const SHRINK_BYTES_MIN: usize = 256;
 ///
 /// Pushing and removing at the ends takes amortized constant time, all other operations are linear
 /// in the bytes held. The bytes must be fewer than 2^32.
-pub struct Packed<A: Allocator> {
+pub struct PackedStrings<A: Allocator> {
     /// The bytes, initialized to the capacity; the elements are in `start..end`.
     block: Vec<u8, A>,
     start: u32,
@@ -37,8 +37,8 @@ pub struct Packed<A: Allocator> {
     _one_value: OneValue,
 }
 
-/// A byte with one valid value. An enum that has a [`Packed`] uses the other values to tell its
-/// variants apart, so that it is no larger.
+/// A byte with one valid value. An enum that has a [`PackedStrings`] uses the other values to tell
+/// its variants apart, so that it is no larger.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 enum OneValue {
@@ -48,21 +48,21 @@ enum OneValue {
 /// The position at which an element begins, or at which the last one ends, in bytes from the
 /// beginning of the first element. A change of the sequence invalidates the positions behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position(u32);
+pub struct PackedPosition(u32);
 
-impl Position {
+impl PackedPosition {
     /// The position of the first element.
-    pub const FIRST: Position = Position(0);
+    pub const FIRST: PackedPosition = PackedPosition(0);
 }
 
-/// Returns the bytes that an element of `length` bytes takes in a [`Packed`].
+/// Returns the bytes that an element of `length` bytes takes in a [`PackedStrings`].
 #[inline]
 pub fn packed_bytes(length: usize) -> usize {
     let head = varint_bytes(length) + length;
     head + varint_bytes(head)
 }
 
-impl<A: Allocator + Clone> Packed<A> {
+impl<A: Allocator + Clone> PackedStrings<A> {
     /// Creates an empty sequence, which takes no memory yet.
     pub fn new_in(heap: A) -> Self {
         Self::with_capacity_in(0, heap)
@@ -70,7 +70,7 @@ impl<A: Allocator + Clone> Packed<A> {
 
     /// Creates an empty sequence with room for elements that take `bytes`.
     pub fn with_capacity_in(bytes: usize, heap: A) -> Self {
-        Packed {
+        PackedStrings {
             block: zeroed(bytes, heap),
             start: 0,
             end: 0,
@@ -105,23 +105,23 @@ impl<A: Allocator + Clone> Packed<A> {
     }
 
     /// Creates a copy that takes its memory from `heap`, only as much as the elements need.
-    pub fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> Packed<B> {
-        let mut copy = Packed::with_capacity_in(self.byte_len(), heap);
+    pub fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> PackedStrings<B> {
+        let mut copy = PackedStrings::with_capacity_in(self.byte_len(), heap);
         copy.block.copy_from_slice(self.elements());
         copy.end = self.end - self.start;
         copy.len = self.len;
         copy
     }
 
-    /// Appends the elements as [`thaw`](Packed::thaw) reads them: their number, and each after its
-    /// length.
+    /// Appends the elements as [`thaw`](PackedStrings::thaw) reads them: their number, and each
+    /// after its length.
     pub fn freeze(&self, out: &mut std::vec::Vec<u8>) {
         put_number(out, self.len());
         self.iter().for_each(|element| put_bytes(out, element));
     }
 
     /// Reads frozen elements into exactly as much memory as they need.
-    pub fn thaw(source: &mut Source<'_>, heap: A) -> Option<Self> {
+    pub fn thaw(source: &mut FrozenReader<'_>, heap: A) -> Option<Self> {
         let count = source.count()?;
         let mut ahead = source.clone();
         let mut bytes: usize = 0;
@@ -129,7 +129,7 @@ impl<A: Allocator + Clone> Packed<A> {
             bytes += packed_bytes(ahead.bytes()?.len());
         }
         u32::try_from(bytes).ok()?;
-        let mut packed = Packed::with_capacity_in(bytes, heap);
+        let mut packed = PackedStrings::with_capacity_in(bytes, heap);
         for _ in 0..count {
             packed.push_back(source.bytes()?);
         }
@@ -141,34 +141,34 @@ impl<A: Allocator + Clone> Packed<A> {
     }
 
     /// Returns the position after the last element.
-    pub fn end(&self) -> Position {
-        Position(self.end - self.start)
+    pub fn end(&self) -> PackedPosition {
+        PackedPosition(self.end - self.start)
     }
 
     /// Returns the element at `position`, which must not be the end.
     #[inline]
-    pub fn at(&self, position: Position) -> &[u8] {
+    pub fn at(&self, position: PackedPosition) -> &[u8] {
         read_element(self.elements(), position.0 as usize).0
     }
 
     /// Returns the position after that of an element.
     #[inline]
-    pub fn next(&self, position: Position) -> Position {
-        Position(read_element(self.elements(), position.0 as usize).1 as u32)
+    pub fn next(&self, position: PackedPosition) -> PackedPosition {
+        PackedPosition(read_element(self.elements(), position.0 as usize).1 as u32)
     }
 
     /// Returns the position of element `index`; the number of elements gives the end. Walks from
     /// the nearer end.
-    pub fn position(&self, index: usize) -> Position {
+    pub fn position(&self, index: usize) -> PackedPosition {
         debug_assert!(index <= self.len());
         if index <= self.len() / 2 {
-            return (0..index).fold(Position::FIRST, |position, _| self.next(position));
+            return (0..index).fold(PackedPosition::FIRST, |position, _| self.next(position));
         }
         let mut at = self.byte_len();
         for _ in index..self.len() {
             at = before(self.elements(), at);
         }
-        Position(at as u32)
+        PackedPosition(at as u32)
     }
 
     /// Returns element `index`, or `None` if there are fewer.
@@ -178,7 +178,7 @@ impl<A: Allocator + Clone> Packed<A> {
 
     /// Returns the first element.
     pub fn first(&self) -> Option<&[u8]> {
-        (!self.is_empty()).then(|| self.at(Position::FIRST))
+        (!self.is_empty()).then(|| self.at(PackedPosition::FIRST))
     }
 
     /// Returns the last element.
@@ -196,7 +196,7 @@ impl<A: Allocator + Clone> Packed<A> {
     }
 
     /// Returns the elements from `position` on; backwards they come from the last one down to it.
-    pub fn iter_from(&self, position: Position) -> Elements<'_> {
+    pub fn iter_from(&self, position: PackedPosition) -> Elements<'_> {
         Elements {
             front: position.0 as usize,
             ..self.iter()
@@ -204,7 +204,7 @@ impl<A: Allocator + Clone> Packed<A> {
     }
 
     /// Returns the elements before `position`, from either end.
-    pub fn iter_until(&self, position: Position) -> Elements<'_> {
+    pub fn iter_until(&self, position: PackedPosition) -> Elements<'_> {
         Elements {
             back: position.0 as usize,
             ..self.iter()
@@ -227,7 +227,7 @@ impl<A: Allocator + Clone> Packed<A> {
     }
 
     /// Finds the pair that begins with `first`, and returns its position and its second element.
-    pub fn find_pair(&self, first: &[u8]) -> Option<(Position, &[u8])> {
+    pub fn find_pair(&self, first: &[u8]) -> Option<(PackedPosition, &[u8])> {
         let mut pairs = self.pairs();
         let (position, _, second) = pairs.find(|(_, other, _)| *other == first)?;
         Some((position, second))
@@ -251,14 +251,14 @@ impl<A: Allocator + Clone> Packed<A> {
     }
 
     /// Inserts an element at `position`, before the element that is there.
-    pub fn insert(&mut self, position: Position, element: &[u8]) {
+    pub fn insert(&mut self, position: PackedPosition, element: &[u8]) {
         let size = packed_bytes(element.len());
         let at = self.open(position.0 as usize, size);
         self.write(at, element, size);
     }
 
     /// Replaces the element at `position`.
-    pub fn replace(&mut self, position: Position, element: &[u8]) {
+    pub fn replace(&mut self, position: PackedPosition, element: &[u8]) {
         let at = position.0 as usize;
         let old = read_element(self.elements(), at).1 - at;
         let size = packed_bytes(element.len());
@@ -273,7 +273,7 @@ impl<A: Allocator + Clone> Packed<A> {
     }
 
     /// Removes `count` elements, the first of which is at `position`.
-    pub fn remove(&mut self, position: Position, count: usize) {
+    pub fn remove(&mut self, position: PackedPosition, count: usize) {
         let end = if count == self.len() {
             self.end()
         } else {
@@ -293,7 +293,7 @@ impl<A: Allocator + Clone> Packed<A> {
     /// Removes the first `count` elements.
     pub fn remove_front(&mut self, count: usize) {
         let position = self.position(count);
-        self.remove_between(Position::FIRST, position, count);
+        self.remove_between(PackedPosition::FIRST, position, count);
     }
 
     /// Removes all elements for which `keep`, which sees them in order, returns false.
@@ -319,7 +319,7 @@ impl<A: Allocator + Clone> Packed<A> {
     /// Moves the elements from `index` on into a sequence of their own.
     pub fn split_off(&mut self, index: usize) -> Self {
         let at = self.position(index).0 as usize;
-        let mut tail = Packed::with_capacity_in(self.byte_len() - at, self.heap().clone());
+        let mut tail = PackedStrings::with_capacity_in(self.byte_len() - at, self.heap().clone());
         tail.block.copy_from_slice(&self.elements()[at..]);
         tail.end = (self.byte_len() - at) as u32;
         tail.len = self.len - index as u32;
@@ -337,7 +337,7 @@ impl<A: Allocator + Clone> Packed<A> {
         self.len += other.len;
     }
 
-    fn remove_between(&mut self, position: Position, end: Position, count: usize) {
+    fn remove_between(&mut self, position: PackedPosition, end: PackedPosition, count: usize) {
         self.close(position.0 as usize, (end.0 - position.0) as usize);
         self.len -= count as u32;
         self.shrink();
@@ -479,7 +479,7 @@ fn before(bytes: &[u8], end: usize) -> usize {
     end - varint_bytes(head) - head
 }
 
-/// Elements of a [`Packed`], from either end.
+/// Elements of a [`PackedStrings`], from either end.
 #[derive(Clone, Default)]
 pub struct Elements<'a> {
     bytes: &'a [u8],
@@ -489,8 +489,8 @@ pub struct Elements<'a> {
 
 impl Elements<'_> {
     /// Returns the position of the element that `next` would return.
-    pub fn position(&self) -> Position {
-        Position(self.front as u32)
+    pub fn position(&self) -> PackedPosition {
+        PackedPosition(self.front as u32)
     }
 }
 
@@ -519,12 +519,12 @@ impl DoubleEndedIterator for Elements<'_> {
     }
 }
 
-/// Elements of a [`Packed`] in pairs, with the position of the first of each.
+/// Elements of a [`PackedStrings`] in pairs, with the position of the first of each.
 #[derive(Clone)]
 pub struct Pairs<'a>(Elements<'a>);
 
 impl<'a> Iterator for Pairs<'a> {
-    type Item = (Position, &'a [u8], &'a [u8]);
+    type Item = (PackedPosition, &'a [u8], &'a [u8]);
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
@@ -538,7 +538,7 @@ impl DoubleEndedIterator for Pairs<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
         let second = self.0.next_back()?;
         let first = self.0.next_back()?;
-        Some((Position(self.0.back as u32), first, second))
+        Some((PackedPosition(self.0.back as u32), first, second))
     }
 }
 
@@ -546,15 +546,15 @@ impl DoubleEndedIterator for Pairs<'_> {
 mod tests {
     use super::*;
     use crate::object::testing::{bytes, for_each_seed};
-    use nearfield_tiers::Heap;
+    use nearfield_tiers::AccountedHeap;
     use rand::RngExt;
     use std::collections::VecDeque;
 
     #[test]
     fn behaves_like_a_deque() {
         for_each_seed(60, |random| {
-            let heap = Heap::new();
-            let mut packed = Packed::new_in(heap.clone());
+            let heap = AccountedHeap::new();
+            let mut packed = PackedStrings::new_in(heap.clone());
             let mut model = VecDeque::new();
             let length_max = [3, 40, 300, 20_000][random.random_range(0..4)];
             let pushes = random.random_range(1..10);
@@ -618,7 +618,7 @@ mod tests {
 
     #[test]
     fn pushes_at_alternating_ends_move_little() {
-        let mut packed = Packed::new_in(Heap::new());
+        let mut packed = PackedStrings::new_in(AccountedHeap::new());
         for _ in 0..50_000 {
             packed.push_front(b"front");
             packed.push_back(b"back");

@@ -1,6 +1,6 @@
 //! Helpers that the containers' tests share.
 
-use nearfield_tiers::cold::Cold;
+use nearfield_tiers::cold::ColdTiers;
 use nearfield_tiers::{Specification, Tiers};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -33,8 +33,8 @@ pub fn bytes(random: &mut SmallRng, length_max: usize) -> Vec<u8> {
 }
 
 /// Creates a cold tier in compressed memory, which has number 1.
-pub fn cold() -> Arc<Cold> {
+pub fn cold() -> Arc<ColdTiers> {
     let tiers = ["memory=1M", "compressed=8M"].map(|tier| tier.parse::<Specification>());
     let tiers = Tiers::open(&tiers.map(Result::unwrap)).unwrap();
-    Arc::new(Cold::new(Some(Arc::new(tiers))))
+    Arc::new(ColdTiers::new(Some(Arc::new(tiers))))
 }

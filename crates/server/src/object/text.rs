@@ -1,20 +1,20 @@
 //! A string that is long, or was changed in place.
 
 use allocator_api2::vec::Vec;
-use nearfield_tiers::Heap;
+use nearfield_tiers::AccountedHeap;
 
 /// A byte string in a heap.
 #[derive(Clone, Debug)]
-pub struct Text {
-    bytes: Vec<u8, Heap>,
+pub struct HeapBytes {
+    bytes: Vec<u8, AccountedHeap>,
 }
 
-impl Text {
+impl HeapBytes {
     /// Creates a copy of `bytes` in `heap`.
-    pub fn new_in(bytes: &[u8], heap: Heap) -> Text {
+    pub fn new_in(bytes: &[u8], heap: AccountedHeap) -> HeapBytes {
         let mut copy = Vec::with_capacity_in(bytes.len(), heap);
         append(&mut copy, bytes);
-        Text { bytes: copy }
+        HeapBytes { bytes: copy }
     }
 
     /// Returns the string.
@@ -49,7 +49,7 @@ const SPARE_PART: usize = 8;
 
 /// Reserves memory for a string of `length` bytes. Growth by a constant factor keeps appending
 /// linear. The factor is small, so that long strings keep to the limit of memory.
-fn reserve(to: &mut Vec<u8, Heap>, length: usize) {
+fn reserve(to: &mut Vec<u8, AccountedHeap>, length: usize) {
     let spare = match length {
         ..=DOUBLED_BYTES_MAX => length,
         _ => length / SPARE_PART,
@@ -63,7 +63,7 @@ fn reserve(to: &mut Vec<u8, Heap>, length: usize) {
 
 /// Appends `bytes` by copies of many bytes at once: a vector with an allocator parameter appends
 /// byte by byte, which takes ten times as long.
-fn append(to: &mut Vec<u8, Heap>, bytes: &[u8]) {
+fn append(to: &mut Vec<u8, AccountedHeap>, bytes: &[u8]) {
     let before = to.len();
     let length = before + bytes.len();
     reserve(to, length);

@@ -11,7 +11,7 @@ const SAMPLES_MAX: usize = 160;
 
 /// The longest time that an event took within one second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub struct LatencyEventSample {
     /// The second, since 1970.
     pub at_s: u64,
     /// The time it took, in milliseconds.
@@ -20,9 +20,9 @@ pub struct Sample {
 
 /// The recorded samples of one kind of event.
 #[derive(Clone, Debug, Default)]
-pub struct History {
+pub struct LatencyEventHistory {
     /// The samples, the oldest first.
-    pub samples: VecDeque<Sample>,
+    pub samples: VecDeque<LatencyEventSample>,
     /// The longest time that was measured, in milliseconds.
     pub longest_ms: u64,
 }
@@ -30,7 +30,7 @@ pub struct History {
 /// The events that took long, by kind.
 #[derive(Debug, Default)]
 pub struct LatencyMonitor {
-    events: Mutex<BTreeMap<&'static str, History>>,
+    events: Mutex<BTreeMap<&'static str, LatencyEventHistory>>,
 }
 
 impl LatencyMonitor {
@@ -47,7 +47,9 @@ impl LatencyMonitor {
         history.longest_ms = history.longest_ms.max(took_ms);
         match history.samples.back_mut() {
             Some(last) if last.at_s == at_s => last.took_ms = last.took_ms.max(took_ms),
-            _ => history.samples.push_back(Sample { at_s, took_ms }),
+            _ => history
+                .samples
+                .push_back(LatencyEventSample { at_s, took_ms }),
         }
         if history.samples.len() > SAMPLES_MAX {
             history.samples.pop_front();
@@ -55,7 +57,7 @@ impl LatencyMonitor {
     }
 
     /// Returns all events and their histories.
-    pub fn all(&self) -> Vec<(&'static str, History)> {
+    pub fn all(&self) -> Vec<(&'static str, LatencyEventHistory)> {
         let events = self.events.lock();
         events
             .iter()
@@ -64,7 +66,7 @@ impl LatencyMonitor {
     }
 
     /// Returns the history of one event.
-    pub fn of(&self, event: &[u8]) -> Option<History> {
+    pub fn of(&self, event: &[u8]) -> Option<LatencyEventHistory> {
         let events = self.events.lock();
         let mut all = events.iter();
         let found = all.find(|(name, _)| event.eq_ignore_ascii_case(name.as_bytes()));

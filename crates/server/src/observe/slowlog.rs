@@ -1,6 +1,6 @@
 //! The last slow commands (`SLOWLOG`).
 
-use crate::client::Client;
+use crate::client::ClientSession;
 use crate::config::Hot;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -41,7 +41,7 @@ impl SlowLog {
     pub fn note<'a>(
         &self,
         hot: &Hot,
-        client: &Client,
+        client: &ClientSession,
         words: impl FnOnce() -> Vec<&'a [u8]>,
         took: Duration,
     ) {

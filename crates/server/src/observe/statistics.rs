@@ -5,7 +5,7 @@
 //! set of counters. Counters are summed up when they are read, and never set back: a reset records
 //! their values, which are subtracted from then on.
 
-use crate::catalog::Registry;
+use crate::catalog::CommandRegistry;
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ fn add(counter: &AtomicU64, summand: u64, own: bool) {
 
 /// The counters of one command.
 #[derive(Debug)]
-struct Counters {
+struct CommandCallCounters {
     calls: AtomicU64,
     nanoseconds: AtomicU64,
     rejected: AtomicU64,
@@ -57,9 +57,9 @@ struct Counters {
     durations: [AtomicU64; BUCKETS],
 }
 
-impl Default for Counters {
+impl Default for CommandCallCounters {
     fn default() -> Self {
-        Counters {
+        CommandCallCounters {
             calls: AtomicU64::default(),
             nanoseconds: AtomicU64::default(),
             rejected: AtomicU64::default(),
@@ -90,8 +90,8 @@ pub struct CommandCounts {
 /// All counters.
 #[derive(Debug)]
 pub struct Statistics {
-    registry: &'static Registry,
-    shards: Vec<Vec<Counters>>,
+    registry: &'static CommandRegistry,
+    shards: Vec<Vec<CommandCallCounters>>,
     /// The counts of each command at the last reset, by the command's number. Empty before the
     /// first reset.
     at_reset: Mutex<Vec<CommandCounts>>,
@@ -114,12 +114,12 @@ pub struct Statistics {
     pub peak_memory_bytes: AtomicU64,
     /// True if the duration of each command is recorded (`latency-tracking`).
     pub keeps_times: AtomicBool,
-    rate: Mutex<Rate>,
+    rate: Mutex<InstantaneousRates>,
 }
 
 /// Samples of the total numbers of commands and bytes, from which rates per second follow.
 #[derive(Debug, Default)]
-struct Rate {
+struct InstantaneousRates {
     last_ms: u64,
     last: [u64; 3],
     per_second: [u64; 3],
@@ -127,8 +127,13 @@ struct Rate {
 
 impl Statistics {
     /// Creates counters for the commands of `registry`.
-    pub fn new(registry: &'static Registry) -> Statistics {
-        let shard = || registry.entries().iter().map(|_| Counters::default());
+    pub fn new(registry: &'static CommandRegistry) -> Statistics {
+        let shard = || {
+            registry
+                .entries()
+                .iter()
+                .map(|_| CommandCallCounters::default())
+        };
         Statistics {
             registry,
             shards: (0..=COMMON_SHARD).map(|_| shard().collect()).collect(),
@@ -157,7 +162,7 @@ impl Statistics {
     /// Returns the counters of a command that this thread writes, and true if no other thread
     /// writes them.
     #[inline]
-    fn counters(&self, number: usize) -> Option<(&Counters, bool)> {
+    fn counters(&self, number: usize) -> Option<(&CommandCallCounters, bool)> {
         let own = OWN.get();
         let shard = self.shards.get(own.unwrap_or(COMMON_SHARD))?;
         Some((shard.get(number)?, own.is_some()))
@@ -315,7 +320,7 @@ impl Statistics {
         for counter in all {
             counter.store(0, Relaxed);
         }
-        *self.rate.lock() = Rate::default();
+        *self.rate.lock() = InstantaneousRates::default();
     }
 }
 

@@ -1,9 +1,9 @@
 //! The import of the data that a Redis has left in a directory.
 
 use super::dump;
-use super::load::{LoadError, Loader};
+use super::load::{KeyspaceLoader, LoadError};
 use crate::clock::now_ms;
-use crate::server::Server;
+use crate::server::ServerCore;
 use std::io;
 use std::path::Path;
 
@@ -12,7 +12,10 @@ use std::path::Path;
 ///
 /// Only one of them can be the latest state. Which one depends on the settings of the server that
 /// has left them, so that several are refused.
-pub(super) fn load_foreign(loader: &mut Loader<'_>, server: &Server) -> Result<(), LoadError> {
+pub(super) fn load_foreign(
+    loader: &mut KeyspaceLoader<'_>,
+    server: &ServerCore,
+) -> Result<(), LoadError> {
     let (dump, name) = (dump(server), server.config.text("appendfilename"));
     let parts = server.path(&server.config.text("appenddirname"));
     let log = server.options.persistence.directory().join(&name);
@@ -55,7 +58,7 @@ fn is_there(path: &Path) -> Result<bool, LoadError> {
 }
 
 /// Reads a log of several files, which are in the folder `parts`.
-fn load_parts(loader: &mut Loader<'_>, parts: &Path, name: &str) -> Result<(), LoadError> {
+fn load_parts(loader: &mut KeyspaceLoader<'_>, parts: &Path, name: &str) -> Result<(), LoadError> {
     let path = parts.join(format!("{name}.manifest"));
     let refused = |reason: String| LoadError::Refused {
         path: path.clone(),

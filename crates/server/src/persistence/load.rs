@@ -1,17 +1,17 @@
 //! The loader of snapshots and logs into the keyspace.
 
-use crate::client::Client;
+use crate::client::ClientSession;
 use crate::keyspace::snapshot::value;
-use crate::keyspace::{Access, Databases, Effects, Keys};
+use crate::keyspace::{DatabaseAccess, DatabaseKeys, Databases, Effects};
 use crate::log::Damage;
 use crate::log::frame::{
-    Behind, Frames, LogTag, Next, OPENING_BYTES, ends_in_zeros, look_behind, opening,
+    AppendLogItem, Behind, Frames, LogTag, OPENING_BYTES, ends_in_zeros, look_behind, opening,
 };
 use crate::log::manifest::{Manifest, ManifestError};
 use crate::rdb;
-use crate::resp::request::{self, RequestLimits, Step};
-use crate::resp::{Parser, Reply};
-use crate::server::Server;
+use crate::resp::request::{self, RequestLimits, RequestProgress};
+use crate::resp::{Parser, RespReply};
+use crate::server::ServerCore;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -40,7 +40,7 @@ pub enum LoadError {
         /// The file.
         path: PathBuf,
         /// The cause.
-        source: rdb::Error,
+        source: rdb::RdbError,
     },
     /// A log has damage that is more than a write that was cut short.
     #[error(
@@ -88,13 +88,13 @@ pub enum LoadError {
 }
 
 /// The loader of files into the keyspace, one after the other.
-pub struct Loader<'l> {
-    server: &'l Server,
+pub struct KeyspaceLoader<'l> {
+    server: &'l ServerCore,
     databases: &'l mut Databases,
     effects: Effects,
-    client: Client,
-    reply: Reply,
-    progress: Progress,
+    client: ClientSession,
+    reply: RespReply,
+    progress: KeyspaceLoadProgress,
     repeat: Repeat,
     /// Number of keys and commands since the memory tier was last relieved.
     since_room: u64,
@@ -108,29 +108,33 @@ const ROOM_EVERY: u64 = 64;
 /// A function that executes a command of a log at [`BEFORE_ALL_TIMES`] and writes its reply. The
 /// text of an error is the reason why the command cannot be repeated.
 pub type Repeat = fn(
-    &Server,
+    &ServerCore,
     &mut Databases,
-    &mut Client,
+    &mut ClientSession,
     &[&[u8]],
     &mut Effects,
-    &mut Reply,
+    &mut RespReply,
 ) -> Result<(), String>;
 
 /// The time at which commands of a log are executed. No key has expired then, because the log
 /// itself has the deletions.
 pub const BEFORE_ALL_TIMES: u64 = 0;
 
-impl<'l> Loader<'l> {
+impl<'l> KeyspaceLoader<'l> {
     /// Creates a loader into `databases`, which belong to `server`. `repeat` executes the commands
     /// of logs.
-    pub fn new(server: &'l Server, databases: &'l mut Databases, repeat: Repeat) -> Loader<'l> {
-        Loader {
+    pub fn new(
+        server: &'l ServerCore,
+        databases: &'l mut Databases,
+        repeat: Repeat,
+    ) -> KeyspaceLoader<'l> {
+        KeyspaceLoader {
             server,
             databases,
             effects: Effects::default(),
-            client: Client::internal(),
-            reply: Reply::default(),
-            progress: Progress::default(),
+            client: ClientSession::internal(),
+            reply: RespReply::default(),
+            progress: KeyspaceLoadProgress::default(),
             repeat,
             since_room: 0,
             only_checks: false,
@@ -157,7 +161,7 @@ impl<'l> Loader<'l> {
     /// a log follows.
     ///
     /// # Errors
-    /// `Io`, `Snapshot`, `Refused`.
+    /// `Io`, `Snapshot`, `TierRefusal`.
     pub fn snapshot(&mut self, path: &Path, now_ms: Option<u64>) -> Result<(), LoadError> {
         let file = open(path)?;
         self.progress.begin(path, &file);
@@ -168,7 +172,8 @@ impl<'l> Loader<'l> {
     /// Reads a snapshot and changes nothing.
     ///
     /// # Errors
-    /// Those of [`snapshot`](Loader::snapshot); `Refused` also if one of its keys exists.
+    /// Those of [`snapshot`](KeyspaceLoader::snapshot); `TierRefusal` also if one of its keys
+    /// exists.
     pub fn check_absent(&mut self, path: &Path) -> Result<(), LoadError> {
         self.only_checks = true;
         let checked = self.snapshot(path, None);
@@ -194,13 +199,13 @@ impl<'l> Loader<'l> {
             path: path.to_owned(),
             source,
         };
-        let unsupported = rdb::Unsupported::Refuse;
-        let mut reader = rdb::Reader::new(input, unsupported).map_err(snapshot)?;
+        let unsupported = rdb::RdbUnsupportedPolicy::Refuse;
+        let mut reader = rdb::RdbReader::new(input, unsupported).map_err(snapshot)?;
         let mut database = 0;
         let (mut kept, mut expired) = (0, 0);
         while let Some(item) = reader.next() {
             match item.map_err(snapshot)? {
-                rdb::Item::Select(number) => {
+                rdb::RdbItem::Select(number) => {
                     let number = usize::try_from(number).ok();
                     let databases = self.server.config.hot.databases();
                     let number = number.filter(|&number| number < databases);
@@ -209,7 +214,7 @@ impl<'l> Loader<'l> {
                         refused(reason, reader.offset())
                     })?;
                 }
-                rdb::Item::Entry {
+                rdb::RdbItem::Entry {
                     key,
                     value,
                     expires_at_ms,
@@ -237,7 +242,7 @@ impl<'l> Loader<'l> {
                     self.progress.count(1, reader.offset());
                     self.make_room(1);
                 }
-                rdb::Item::Function(code) => {
+                rdb::RdbItem::Function(code) => {
                     if self.only_checks {
                         continue;
                     }
@@ -258,12 +263,12 @@ impl<'l> Loader<'l> {
         Ok(reader.offset())
     }
 
-    fn keys(&mut self, database: usize) -> Keys<'_> {
+    fn keys(&mut self, database: usize) -> DatabaseKeys<'_> {
         self.effects.clear();
-        let access = Access::Exclusive(self.databases);
+        let access = DatabaseAccess::Exclusive(self.databases);
         let keyspace = &self.server.keyspace;
         let effects = &mut self.effects;
-        Keys::new(keyspace, access, database, BEFORE_ALL_TIMES, effects).without_expiry()
+        DatabaseKeys::new(keyspace, access, database, BEFORE_ALL_TIMES, effects).without_expiry()
     }
 
     // ---- Logs ------------------------------------------------------------------------------
@@ -276,7 +281,7 @@ impl<'l> Loader<'l> {
     /// trailer follows the damage, acknowledged writes are missing.
     ///
     /// # Errors
-    /// `Io`, `Damaged`, `Command`.
+    /// `Io`, `FrozenObjectError`, `Command`.
     fn log(&mut self, path: &Path, allowed: AllowedCut) -> Result<bool, LoadError> {
         let io = |source| LoadError::Io {
             path: path.to_owned(),
@@ -289,7 +294,7 @@ impl<'l> Loader<'l> {
         self.client.database = 0;
         let (offset, reason, rest) = loop {
             match frames.read().map_err(io)? {
-                Next::Frame { end, .. } => {
+                AppendLogItem::Frame { end, .. } => {
                     let mut count = 0;
                     for (offset, bytes) in frames.commands() {
                         self.repeat(path, offset, bytes)?;
@@ -298,11 +303,11 @@ impl<'l> Loader<'l> {
                     self.progress.count(count, end);
                     self.make_room(count);
                 }
-                Next::End => {
+                AppendLogItem::End => {
                     self.progress.end();
                     return Ok(false);
                 }
-                Next::Bad { from, reason, rest } => break (from, reason, rest),
+                AppendLogItem::Bad { from, reason, rest } => break (from, reason, rest),
             }
         };
         self.progress.end();
@@ -337,7 +342,7 @@ impl<'l> Loader<'l> {
     /// `None` the logs are still being written to, and stay as they are.
     ///
     /// # Errors
-    /// `Io`, `Damaged`, `Command`.
+    /// `Io`, `FrozenObjectError`, `Command`.
     pub fn logs(
         &mut self,
         directory: &Path,
@@ -388,7 +393,7 @@ impl<'l> Loader<'l> {
     /// as it is.
     ///
     /// # Errors
-    /// `Io`, `Snapshot`, `Refused`, `Damaged`, `Command`.
+    /// `Io`, `Snapshot`, `TierRefusal`, `FrozenObjectError`, `Command`.
     pub fn foreign_log(&mut self, path: &Path, is_last: bool) -> Result<(), LoadError> {
         let io = |source| LoadError::Io {
             path: path.to_owned(),
@@ -410,7 +415,7 @@ impl<'l> Loader<'l> {
             let rest = bytes.get(position..).unwrap_or_default();
             let mut parser = Parser::new();
             match parser.next(rest, &limits) {
-                Ok(Step::Complete(length)) => {
+                Ok(RequestProgress::Complete(length)) => {
                     let place = position..position + length;
                     let is = |name| request::is(parser.argument(rest, 0), name);
                     // Annotations are lines that begin with a hash sign.
@@ -432,7 +437,7 @@ impl<'l> Loader<'l> {
                     self.progress.count(1, position as u64);
                     self.make_room(1);
                 }
-                Ok(Step::Incomplete) => {
+                Ok(RequestProgress::Incomplete) => {
                     self.progress.end();
                     if rest.is_empty() && whole.is_none() {
                         return Ok(());
@@ -470,7 +475,7 @@ impl<'l> Loader<'l> {
         let mut parser = Parser::new();
         if !matches!(
             parser.next(bytes, &RequestLimits::default()),
-            Ok(Step::Complete(_))
+            Ok(RequestProgress::Complete(_))
         ) {
             return Err(failed("it is incomplete".to_owned()));
         }
@@ -565,7 +570,7 @@ fn open(path: &Path) -> Result<File, LoadError> {
 
 /// The progress of loading, which is logged once a second.
 #[derive(Debug, Default)]
-struct Progress {
+struct KeyspaceLoadProgress {
     path: PathBuf,
     length: u64,
     count: u64,
@@ -573,13 +578,13 @@ struct Progress {
     shown: bool,
 }
 
-impl Progress {
+impl KeyspaceLoadProgress {
     fn begin(&mut self, path: &Path, file: &File) {
-        *self = Progress {
+        *self = KeyspaceLoadProgress {
             path: path.to_owned(),
             length: file.metadata().map_or(0, |data| data.len()),
             told: Some(Instant::now()),
-            ..Progress::default()
+            ..KeyspaceLoadProgress::default()
         };
     }
 

@@ -12,20 +12,20 @@ pub use start::{load_log, start};
 pub use switch::prepare as prepare_log;
 pub use tasks::{save_now, shut_down, spawn};
 
-use crate::disk::{Disk, write_all};
+use crate::disk::{PersistenceDisk, write_all};
 use crate::log::LogFile;
 use crate::log::frame::{LogTag, opening};
-use crate::server::Server;
+use crate::server::ServerCore;
 use std::io;
 use std::path::PathBuf;
 
 /// Returns the snapshot that `SAVE` makes (`dbfilename`).
-pub fn dump(server: &Server) -> PathBuf {
+pub fn dump(server: &ServerCore) -> PathBuf {
     server.path(&server.config.text("dbfilename"))
 }
 
 /// Opens a new log, which begins with a frame without commands.
-fn create_log(disk: &dyn Disk, path: PathBuf) -> io::Result<LogFile> {
+fn create_log(disk: &dyn PersistenceDisk, path: PathBuf) -> io::Result<LogFile> {
     let tag = LogTag::random();
     let (file, opening) = (disk.create(&path)?, opening(tag));
     write_all(&*file, &opening)?;

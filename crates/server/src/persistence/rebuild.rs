@@ -1,9 +1,9 @@
 //! The reconstruction of a manifest from the files of a log, if it is damaged, missing or too old.
 
 use super::load::LoadError;
-use crate::disk::Disk;
+use crate::disk::PersistenceDisk;
 use crate::log::manifest::{Manifest, NAME, base_name, log_name, numbered_files};
-use crate::rdb::{self, Unsupported};
+use crate::rdb::{self, RdbUnsupportedPolicy};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -13,7 +13,7 @@ use std::path::Path;
 ///
 /// An intact base holds everything that the logs before it hold: its number is that of the log that
 /// began at the same instant.
-pub(super) fn rebuild(disk: &dyn Disk, directory: &Path) -> Result<Manifest, LoadError> {
+pub(super) fn rebuild(disk: &dyn PersistenceDisk, directory: &Path) -> Result<Manifest, LoadError> {
     let path = directory.join(NAME);
     let io = |source| LoadError::Io {
         path: directory.to_owned(),
@@ -67,7 +67,8 @@ pub(super) fn rebuild(disk: &dyn Disk, directory: &Path) -> Result<Manifest, Loa
 /// Reads a snapshot to its checksum. Returns an error if it is damaged.
 fn check(path: &Path) -> Result<(), String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
-    let text = |error: rdb::Error| error.to_string();
-    let mut reader = rdb::Reader::new(BufReader::new(file), Unsupported::Skip).map_err(text)?;
+    let text = |error: rdb::RdbError| error.to_string();
+    let mut reader =
+        rdb::RdbReader::new(BufReader::new(file), RdbUnsupportedPolicy::Skip).map_err(text)?;
     reader.try_for_each(|item| item.map(drop)).map_err(text)
 }

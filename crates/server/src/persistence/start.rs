@@ -1,14 +1,14 @@
 //! The start with the data that an earlier server has left.
 
 use super::foreign::load_foreign;
-use super::load::{LoadError, Loader, Repeat};
+use super::load::{KeyspaceLoader, LoadError, Repeat};
 use super::{create_log, dump, rebuild, switch};
-use crate::disk::Disk;
+use crate::disk::PersistenceDisk;
 use crate::keyspace::{Databases, snapshot};
 use crate::log::frame::{OPENING_BYTES, tag_of};
 use crate::log::manifest::{Manifest, ManifestError, NAME, base_name, log_name, numbered_files};
 use crate::log::{Damage, LogFile};
-use crate::server::{DirectoryLock, Server};
+use crate::server::{DirectoryLock, ServerCore};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 ///
 /// # Errors
 /// The data cannot be read entirely, or nothing can be written. The server must not serve then.
-pub fn start(server: &Server, repeat: Repeat) -> Result<(), LoadError> {
+pub fn start(server: &ServerCore, repeat: Repeat) -> Result<(), LoadError> {
     let options = &server.options.persistence;
     if options.directory.is_none() && !options.log() {
         return Ok(());
@@ -48,7 +48,7 @@ pub fn start(server: &Server, repeat: Repeat) -> Result<(), LoadError> {
             )?;
         }
         _ => {
-            let mut loader = Loader::new(server, &mut databases, repeat);
+            let mut loader = KeyspaceLoader::new(server, &mut databases, repeat);
             load_foreign(&mut loader, server)?;
         }
     }
@@ -86,7 +86,7 @@ fn bytes_of(directory: &Path, manifest: &Manifest) -> u64 {
 /// Returns the manifest of a directory, `None` if there is no log. With `Repair` a manifest that is
 /// damaged or missing is rebuilt.
 fn find_manifest(
-    disk: &dyn Disk,
+    disk: &dyn PersistenceDisk,
     directory: &Path,
     damage: Damage,
 ) -> Result<Option<Manifest>, LoadError> {
@@ -142,7 +142,7 @@ fn find_manifest(
 
 /// Deletes the files that an interrupted rewrite has left, and files of obsolete logs.
 fn remove_leftovers(
-    disk: &dyn Disk,
+    disk: &dyn PersistenceDisk,
     directory: &Path,
     manifest: Option<&Manifest>,
 ) -> io::Result<()> {
@@ -158,9 +158,9 @@ fn remove_leftovers(
 /// written to.
 ///
 /// # Errors
-/// See [`Loader`].
+/// See [`KeyspaceLoader`].
 pub fn load_log(
-    server: &Server,
+    server: &ServerCore,
     databases: &mut Databases,
     manifest: &Manifest,
     repeat: Repeat,
@@ -176,7 +176,7 @@ pub fn load_log(
             });
         }
     }
-    let mut loader = Loader::new(server, databases, repeat);
+    let mut loader = KeyspaceLoader::new(server, databases, repeat);
     if let Some(base) = &manifest.base {
         loader.snapshot(&directory.join(base), None)?;
     }
@@ -186,7 +186,7 @@ pub fn load_log(
 /// Opens the log that a manifest names last; without a manifest, creates a base of the data in
 /// memory and a log after it.
 fn open_log(
-    server: &Server,
+    server: &ServerCore,
     databases: &Databases,
     manifest: Option<Manifest>,
     number: u64,
@@ -231,7 +231,7 @@ fn open_log(
 
 /// Replaces a log by snapshots: a dump gets the content of the log.
 fn give_up_log(
-    server: &Server,
+    server: &ServerCore,
     databases: &Databases,
     directory: &Path,
     manifest: &Manifest,

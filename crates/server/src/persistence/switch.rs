@@ -12,16 +12,16 @@
 //! the log's files are deleted.
 
 use super::create_log;
-use crate::disk::Disk;
+use crate::disk::PersistenceDisk;
 use crate::keyspace::snapshot;
 use crate::log::manifest::{Manifest, base_name, log_name, numbered_files};
-use crate::server::{DirectoryLock, Server};
+use crate::server::{DirectoryLock, ServerCore};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
 /// Returns true if a log is wanted.
-pub(super) fn is_wanted(server: &Server) -> bool {
+pub(super) fn is_wanted(server: &ServerCore) -> bool {
     server.config.is_on("appendonly")
 }
 
@@ -29,7 +29,7 @@ pub(super) fn is_wanted(server: &Server) -> bool {
 ///
 /// # Errors
 /// The directory cannot be used; the text names the reason.
-pub fn prepare(server: &Server) -> Result<(), String> {
+pub fn prepare(server: &ServerCore) -> Result<(), String> {
     let directory = server.options.persistence.directory();
     let text = |error: io::Error| format!("{}: {error}", directory.display());
     let mut state = server.persistence.state.lock();
@@ -66,7 +66,7 @@ pub fn prepare(server: &Server) -> Result<(), String> {
 ///
 /// # Errors
 /// Those of the disk. There is no log then.
-pub(super) fn turn_on(server: &Server) -> io::Result<()> {
+pub(super) fn turn_on(server: &ServerCore) -> io::Result<()> {
     let options = &server.options.persistence;
     let (disk, directory) = (&*options.disk, options.directory());
     let (number, before) = {
@@ -110,7 +110,7 @@ pub(super) fn turn_on(server: &Server) -> io::Result<()> {
 }
 
 /// Ends logging.
-pub(super) fn close(server: &Server) {
+pub(super) fn close(server: &ServerCore) {
     let databases = server.keyspace.exclude();
     server.log.close();
     server.keyspace.set_logging(false);
@@ -118,7 +118,7 @@ pub(super) fn close(server: &Server) {
 }
 
 /// Returns true if the next start would read a log that is no longer written.
-pub(super) fn is_outdated(server: &Server) -> bool {
+pub(super) fn is_outdated(server: &ServerCore) -> bool {
     !server.log.is_on() && server.persistence.state.lock().manifest.has_log()
 }
 
@@ -126,7 +126,7 @@ pub(super) fn is_outdated(server: &Server) -> bool {
 ///
 /// # Errors
 /// Those of the disk. The next start then reads either of them.
-pub(super) fn retire_outdated(server: &Server) -> io::Result<()> {
+pub(super) fn retire_outdated(server: &ServerCore) -> io::Result<()> {
     if is_outdated(server) {
         let options = &server.options.persistence;
         let manifest = server.persistence.state.lock().manifest.clone();
@@ -141,7 +141,11 @@ pub(super) fn retire_outdated(server: &Server) -> io::Result<()> {
 ///
 /// # Errors
 /// Those of the disk. The manifest may still name the log.
-pub(super) fn retire(disk: &dyn Disk, directory: &Path, manifest: &Manifest) -> io::Result<()> {
+pub(super) fn retire(
+    disk: &dyn PersistenceDisk,
+    directory: &Path,
+    manifest: &Manifest,
+) -> io::Result<()> {
     Manifest::default().replace(disk, directory)?;
     for name in manifest.logs.iter().chain(&manifest.base) {
         // A file that stays only wastes space.

@@ -3,12 +3,12 @@
 use super::{create_log, dump, switch};
 use crate::client::ClientShared;
 use crate::clock::now_ms;
-use crate::connection::Message;
+use crate::connection::IoThreadMessage;
 use crate::keyspace::{Databases, snapshot};
 use crate::log::manifest::{Manifest, base_name, log_name};
 use crate::script::NotKilled;
 use crate::server::persistence::{FIRST_PATIENCE, LONGEST_PATIENCE};
-use crate::server::{Server, Task};
+use crate::server::{ServerCore, SnapshotTask};
 use crate::tiering::fetch::READERS;
 use parking_lot::RwLockWriteGuard;
 use std::io;
@@ -31,7 +31,7 @@ const COMPACT_TICKS: u32 = 10;
 /// # Errors
 /// The system cannot create a thread. Some may have been started.
 pub fn spawn<'scope>(
-    server: &'scope Server,
+    server: &'scope ServerCore,
     scope: &'scope std::thread::Scope<'scope, '_>,
     by_rings: bool,
 ) -> io::Result<()> {
@@ -57,7 +57,9 @@ pub fn spawn<'scope>(
             thread("nearfield-fetch").spawn_scoped(scope, move || {
                 let tell = |who: &Arc<ClientShared>, held| {
                     let client = who.id;
-                    server.clients.send(who, Message::Fetched { client, held });
+                    server
+                        .clients
+                        .send(who, IoThreadMessage::Fetched { client, held });
                 };
                 server.fetcher.read(cold, &server.stopping, tell);
             })?;
@@ -67,7 +69,7 @@ pub fn spawn<'scope>(
 }
 
 /// Maintains the log and the memory of the indexes, and requests snapshots when they are due.
-fn keep(server: &Server) {
+fn keep(server: &ServerCore) {
     let mut compact_ticks = 0;
     while !server.stopping.load(Ordering::Acquire) {
         std::thread::sleep(TICK);
@@ -84,7 +86,7 @@ fn keep(server: &Server) {
 }
 
 /// Returns the task that is due, if any.
-fn due(server: &Server) -> Option<Task> {
+fn due(server: &ServerCore) -> Option<SnapshotTask> {
     let persistence = &server.persistence;
     let is_wanted = switch::is_wanted(server);
     let is_outdated = !is_wanted && switch::is_outdated(server);
@@ -96,14 +98,14 @@ fn due(server: &Server) -> Option<Task> {
         return None;
     }
     if is_wanted && !server.log.is_on() {
-        return (!waits).then_some(Task::Rewrite);
+        return (!waits).then_some(SnapshotTask::Rewrite);
     }
     if is_outdated {
-        return (!waits).then_some(Task::Save);
+        return (!waits).then_some(SnapshotTask::Save);
     }
     if server.log.is_on() {
         if server.log.failure().is_some_and(|(_, lost)| lost) {
-            return (!waits).then_some(Task::Rewrite);
+            return (!waits).then_some(SnapshotTask::Rewrite);
         }
         let number = |name| u64::try_from(server.config.integer(name)).unwrap_or(0);
         let bytes = server.log.counts().file_bytes;
@@ -112,7 +114,7 @@ fn due(server: &Server) -> Option<Task> {
         let grown = u128::from(bytes) * 100 >= u128::from(base) * u128::from(percentage);
         let long = bytes >= number("auto-aof-rewrite-min-size");
         if percentage > 0 && grown && long && (state.status.last_rewrite_ok || !waits) {
-            return Some(Task::Rewrite);
+            return Some(SnapshotTask::Rewrite);
         }
     }
     let since = (now_ms() / 1000).saturating_sub(state.status.last_save_s);
@@ -121,11 +123,11 @@ fn due(server: &Server) -> Option<Task> {
     let is_due = points
         .iter()
         .any(|point| since >= point.seconds && changes >= point.changes);
-    (is_due && (state.status.last_save_ok || !waits)).then_some(Task::Save)
+    (is_due && (state.status.last_save_ok || !waits)).then_some(SnapshotTask::Save)
 }
 
 /// Takes the requested snapshots.
-fn take_snapshots(server: &Server) {
+fn take_snapshots(server: &ServerCore) {
     let persistence = &server.persistence;
     while !server.stopping.load(Ordering::Acquire) {
         if server.log.is_on() && !switch::is_wanted(server) {
@@ -145,21 +147,21 @@ fn take_snapshots(server: &Server) {
             };
             // If no log is wanted, the next start reads a dump, even if it then begins a log.
             let has_log = server.log.is_on() || switch::is_wanted(server);
-            let task = if has_log { task } else { Task::Save };
+            let task = if has_log { task } else { SnapshotTask::Save };
             state.status.running = Some(task);
             state.began = Some(Instant::now());
             task
         };
         let result = match task {
-            Task::Save => save(server),
-            Task::Rewrite => rewrite(server),
+            SnapshotTask::Save => save(server),
+            SnapshotTask::Rewrite => rewrite(server),
         };
         if let Err(error) = &result
             && !server.stopping.load(Ordering::Acquire)
         {
             let what = match task {
-                Task::Save => "the snapshot was not saved",
-                Task::Rewrite => "the log was not rewritten",
+                SnapshotTask::Save => "the snapshot was not saved",
+                SnapshotTask::Rewrite => "the log was not rewritten",
             };
             tracing::error!("{what}: {error}");
         }
@@ -167,12 +169,12 @@ fn take_snapshots(server: &Server) {
     }
 }
 
-fn is_stopping(server: &Server) -> bool {
+fn is_stopping(server: &ServerCore) -> bool {
     server.stopping.load(Ordering::Acquire)
 }
 
 /// Saves a dump while clients are served.
-fn save(server: &Server) -> io::Result<()> {
+fn save(server: &ServerCore) -> io::Result<()> {
     let options = &server.options.persistence;
     let (disk, directory) = (&*options.disk, options.directory());
     let temporary = directory.join("dump-background.rdb.tmp");
@@ -194,13 +196,16 @@ fn save(server: &Server) -> io::Result<()> {
 ///
 /// # Errors
 /// `AlreadyExists` if one is being saved, or those of the disk.
-pub fn save_now(server: &Server, databases: &Databases) -> io::Result<()> {
+pub fn save_now(server: &ServerCore, databases: &Databases) -> io::Result<()> {
     {
         let mut state = server.persistence.state.lock();
-        if state.status.running == Some(Task::Save) {
+        if state.status.running == Some(SnapshotTask::Save) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        state.status.scheduled = state.status.scheduled.filter(|&task| task != Task::Save);
+        state.status.scheduled = state
+            .status
+            .scheduled
+            .filter(|&task| task != SnapshotTask::Save);
     }
     let options = &server.options.persistence;
     let (disk, directory) = (&*options.disk, options.directory());
@@ -234,7 +239,7 @@ pub fn save_now(server: &Server, databases: &Databases) -> io::Result<()> {
 /// 2. In one exclusive phase the snapshot begins and the log switches to the new file.
 /// 3. The base is written and synced.
 /// 4. The manifest names the base and the new log alone. The old files are deleted.
-fn rewrite(server: &Server) -> io::Result<()> {
+fn rewrite(server: &ServerCore) -> io::Result<()> {
     if !server.log.is_on() {
         return match switch::is_wanted(server) {
             true => switch::turn_on(server),
@@ -293,7 +298,7 @@ fn rewrite(server: &Server) -> io::Result<()> {
 
 /// Enters the exclusive phase. A script that runs for long is stopped, unless it has changed
 /// something: the keyspace is then in no state to be saved, and the script keeps it.
-fn exclude_script(server: &Server) -> Option<RwLockWriteGuard<'_, Databases>> {
+fn exclude_script(server: &ServerCore) -> Option<RwLockWriteGuard<'_, Databases>> {
     let watchdog = &server.scripts.watchdog;
     loop {
         if let Some(databases) = server.exclude_unless_busy() {
@@ -313,12 +318,12 @@ fn exclude_script(server: &Server) -> Option<RwLockWriteGuard<'_, Databases>> {
 ///
 /// A script that runs for long is stopped. Its changes are lost, and a dump that would hold half of
 /// them is not saved.
-pub fn shut_down(server: &Server, save: Option<bool>, force: bool) -> bool {
+pub fn shut_down(server: &ServerCore, save: Option<bool>, force: bool) -> bool {
     let relied_on = || !server.persistence.save_points.lock().is_empty();
     let mut safe = true;
     if save.unwrap_or_else(relied_on) {
         // A running one does not hold the last changes.
-        while server.persistence.status().running == Some(Task::Save) {
+        while server.persistence.status().running == Some(SnapshotTask::Save) {
             std::thread::sleep(Duration::from_millis(10));
         }
         match exclude_script(server) {
@@ -335,8 +340,8 @@ pub fn shut_down(server: &Server, save: Option<bool>, force: bool) -> bool {
     safe || force
 }
 
-impl Server {
-    fn note_end(&self, task: Task, ok: bool) {
+impl ServerCore {
+    fn note_end(&self, task: SnapshotTask, ok: bool) {
         let time = {
             let mut state = self.persistence.state.lock();
             state.last_attempt = Some(Instant::now());
@@ -346,14 +351,14 @@ impl Server {
             };
             let time = state.began.take().map(|began| began.elapsed());
             state.status.running = None;
-            if task == Task::Rewrite {
+            if task == SnapshotTask::Rewrite {
                 state.status.last_rewrite_ok = ok;
                 state.status.last_rewrite_time = time;
                 state.status.rewrites += u64::from(ok);
             }
             time
         };
-        if task == Task::Save {
+        if task == SnapshotTask::Save {
             self.note_save(ok, time.unwrap_or_default());
         }
     }

@@ -9,4 +9,4 @@ pub mod tracking;
 
 pub use monitor::Monitors;
 pub use pubsub::PubSub;
-pub use tracking::Tracking;
+pub use tracking::TrackingTable;

@@ -1,9 +1,9 @@
 //! Clients that see all commands (`MONITOR`).
 
-use crate::client::{Client, ClientShared};
-use crate::connection::Clients;
+use crate::client::{ClientSession, ClientShared};
+use crate::connection::ClientRegistry;
 use crate::resp::request::quote;
-use crate::singly::{Reason, Singly};
+use crate::singly::{SequentialReason, Singly};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,18 +17,18 @@ pub struct Monitors {
 
 impl Monitors {
     /// Adds a client, which sees all commands from the next on.
-    pub fn join(&self, singly: &Singly, client: &Client) {
+    pub fn join(&self, singly: &Singly, client: &ClientSession) {
         let mut clients = self.clients.lock();
         if clients.iter().all(|other| other.id != client.shared.id) {
             clients.push(Arc::clone(&client.shared));
             let listed = &client.shared.listed;
             listed.monitoring.store(true, Ordering::Relaxed);
-            singly.set(Reason::Monitor, true);
+            singly.set(SequentialReason::Monitor, true);
         }
     }
 
     /// Removes a client, which then sees no more commands.
-    pub fn leave(&self, singly: &Singly, client: &Client) {
+    pub fn leave(&self, singly: &Singly, client: &ClientSession) {
         let listed = &client.shared.listed;
         if !listed.monitoring.swap(false, Ordering::Relaxed) {
             return;
@@ -36,7 +36,7 @@ impl Monitors {
         let mut clients = self.clients.lock();
         clients.retain(|other| other.id != client.shared.id);
         if clients.is_empty() {
-            singly.set(Reason::Monitor, false);
+            singly.set(SequentialReason::Monitor, false);
         }
     }
 
@@ -46,7 +46,7 @@ impl Monitors {
     }
 
     /// Sends a command to all of them.
-    pub fn show(&self, all: &Clients, client: &Client, args: &[&[u8]]) {
+    pub fn show(&self, all: &ClientRegistry, client: &ClientSession, args: &[&[u8]]) {
         let clients = self.clients.lock();
         if clients.is_empty() {
             return;
@@ -60,7 +60,7 @@ impl Monitors {
 
 /// Returns a command as monitors see it: the time, the database, the client, and its words in
 /// quotes.
-fn line(client: &Client, args: &[&[u8]]) -> Vec<u8> {
+fn line(client: &ClientSession, args: &[&[u8]]) -> Vec<u8> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let since = since.unwrap_or_default();
     let who = if client.script.runs || client.shared.id == 0 {

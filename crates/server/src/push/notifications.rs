@@ -4,8 +4,8 @@
 use super::PubSub;
 use crate::client::Topic;
 use crate::config::events::{KEYEVENT, KEYSPACE, is_on};
-use crate::connection::Clients;
-use crate::keyspace::{Class, Event};
+use crate::connection::ClientRegistry;
+use crate::keyspace::{Class, KeyspaceEvent};
 
 fn bit(class: Class) -> u32 {
     match class {
@@ -24,7 +24,7 @@ fn bit(class: Class) -> u32 {
 }
 
 /// Publishes those of `events` that have their bits set in `on`.
-pub fn publish(pubsub: &PubSub, clients: &Clients, on: u32, events: &[Event]) {
+pub fn publish(pubsub: &PubSub, clients: &ClientRegistry, on: u32, events: &[KeyspaceEvent]) {
     if !is_on(on) {
         return;
     }

@@ -6,10 +6,10 @@
 //! later.
 
 use super::prefixes::PrefixTable;
-use crate::client::{Client, ClientShared, Topic};
-use crate::connection::Clients;
+use crate::client::{ClientSession, ClientShared, Topic};
+use crate::connection::ClientRegistry;
 use crate::glob;
-use crate::resp::{Protocol, Reply};
+use crate::resp::{Protocol, RespReply};
 use crate::steps;
 use hashbrown::HashMap;
 use parking_lot::RwLock;
@@ -23,11 +23,11 @@ type Listeners = HashMap<Vec<u8>, BTreeMap<u64, Arc<ClientShared>>>;
 /// The listeners of all channels and patterns.
 #[derive(Debug, Default)]
 pub struct PubSub {
-    state: RwLock<State>,
+    state: RwLock<PubSubState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PubSubState {
     channels: Listeners,
     patterns: Listeners,
     shard_channels: Listeners,
@@ -35,7 +35,7 @@ struct State {
     by_prefix: PrefixTable<BTreeSet<Vec<u8>>>,
 }
 
-impl State {
+impl PubSubState {
     fn of(&self, topic: Topic) -> &Listeners {
         match topic {
             Topic::Channel => &self.channels,
@@ -85,7 +85,7 @@ impl PubSub {
     }
 
     /// Ends all subscriptions of a client.
-    pub fn leave(&self, client: &mut Client) {
+    pub fn leave(&self, client: &mut ClientSession) {
         if !client.subscriptions.any() {
             return;
         }
@@ -144,7 +144,7 @@ impl PubSub {
     /// Sends a message to all listeners of a channel, and returns their number.
     pub fn publish(
         &self,
-        clients: &Clients,
+        clients: &ClientRegistry,
         topic: Topic,
         channel: &[u8],
         message: &[u8],
@@ -187,7 +187,7 @@ fn is_killed(client: &ClientShared) -> bool {
 
 /// Leaves a message for each of `listeners`. Returns the number of those that get it.
 fn deliver(
-    clients: &Clients,
+    clients: &ClientRegistry,
     listeners: &BTreeMap<u64, Arc<ClientShared>>,
     words: &[&[u8]],
 ) -> usize {
@@ -203,7 +203,7 @@ fn deliver(
             (&mut in_resp2, Protocol::Resp2)
         };
         let bytes = written.get_or_insert_with(|| {
-            let mut reply = Reply::new(protocol);
+            let mut reply = RespReply::new(protocol);
             reply.push(words.len());
             for word in words {
                 reply.bulk(word);

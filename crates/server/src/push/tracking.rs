@@ -10,10 +10,10 @@
 //! writes take the exclusive phase, so no write is missed.
 
 use super::prefixes::PrefixTable;
-use crate::client::{Choice, Client, ClientShared, ENTRY_BYTES};
-use crate::connection::Clients;
-use crate::keyspace::{Class, Event, Keyspace, Observer};
-use crate::resp::{Protocol, Reply};
+use crate::client::{ClientSession, ClientShared, ENTRY_BYTES, TrackingOptions};
+use crate::connection::ClientRegistry;
+use crate::keyspace::{Class, Keyspace, KeyspaceEvent, WriteObserver};
+use crate::resp::{Protocol, RespReply};
 use crate::steps;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -24,12 +24,12 @@ use std::sync::atomic::Ordering;
 
 /// The clients that track keys, and the keys that they have read.
 #[derive(Debug, Default)]
-pub struct Tracking {
-    state: Mutex<State>,
+pub struct TrackingTable {
+    state: Mutex<TrackingTableState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TrackingTableState {
     /// All clients that track keys.
     clients: HashMap<u64, Tracker>,
     /// The readers of each key, whatever the database.
@@ -75,9 +75,9 @@ pub struct TrackingCounts {
     pub prefixes: usize,
 }
 
-impl Tracking {
+impl TrackingTable {
     /// Begins the tracking that a client has chosen. Call it in the exclusive phase.
-    pub fn join(&self, keyspace: &Keyspace, client: &mut Client, choice: Choice) {
+    pub fn join(&self, keyspace: &Keyspace, client: &mut ClientSession, choice: TrackingOptions) {
         let mut state = self.state.lock();
         let shared = &client.shared;
         let tracker = Tracker {
@@ -101,11 +101,11 @@ impl Tracking {
             .redirection
             .store(choice.redirection as i64, Ordering::Relaxed);
         client.tracking = Some(Box::new(choice));
-        keyspace.set_observed(Observer::Tracking, true);
+        keyspace.set_observed(WriteObserver::Tracking, true);
     }
 
     /// Ends the tracking of a client.
-    pub fn leave(&self, keyspace: &Keyspace, client: &mut Client) {
+    pub fn leave(&self, keyspace: &Keyspace, client: &mut ClientSession) {
         let Some(choice) = client.tracking.take() else {
             return;
         };
@@ -121,7 +121,7 @@ impl Tracking {
         // Entries of the client in the table are ignored.
         if state.clients.is_empty() {
             state.forget_readers();
-            keyspace.set_observed(Observer::Tracking, false);
+            keyspace.set_observed(WriteObserver::Tracking, false);
         }
         let listed = &client.shared.listed;
         listed.tracking.store(false, Ordering::Relaxed);
@@ -134,8 +134,8 @@ impl Tracking {
     /// `keys_max` keys; 0 is no limit.
     pub fn note_read<'k>(
         &self,
-        clients: &Clients,
-        client: &Client,
+        clients: &ClientRegistry,
+        client: &ClientSession,
         keys_max: usize,
         keys: impl Iterator<Item = &'k [u8]>,
     ) {
@@ -167,12 +167,12 @@ impl Tracking {
     }
 
     /// Shrinks the table to at most `keys_max` keys; 0 is no limit.
-    pub fn shrink(&self, clients: &Clients, keys_max: usize) {
+    pub fn shrink(&self, clients: &ClientRegistry, keys_max: usize) {
         self.state.lock().shrink(clients, keys_max);
     }
 
     /// Notifies clients of written keys.
-    pub fn tell(&self, clients: &Clients, events: &[Event]) {
+    pub fn tell(&self, clients: &ClientRegistry, events: &[KeyspaceEvent]) {
         let mut places = HashMap::new();
         let mut keys: Vec<WrittenKey<'_>> = Vec::new();
         for event in events {
@@ -205,7 +205,7 @@ impl Tracking {
     }
 
     /// Notifies all clients that all keys have been written.
-    pub fn tell_all(&self, clients: &Clients) {
+    pub fn tell_all(&self, clients: &ClientRegistry) {
         let mut state = self.state.lock();
         state.forget_readers();
         for tracker in state.clients.values() {
@@ -230,14 +230,14 @@ impl Tracking {
     }
 }
 
-impl State {
+impl TrackingTableState {
     fn forget_readers(&mut self) {
         self.readers = HashMap::new();
         self.items = 0;
         self.readers_bytes = 0;
     }
 
-    fn shrink(&mut self, clients: &Clients, keys_max: usize) {
+    fn shrink(&mut self, clients: &ClientRegistry, keys_max: usize) {
         // Long keys take more memory than their number suggests.
         let bytes_max = clients.share.most() / 4;
         while keys_max > 0 && self.readers.len() > keys_max || self.readers_bytes > bytes_max {
@@ -248,7 +248,7 @@ impl State {
         }
     }
 
-    fn tell_readers(&mut self, clients: &Clients, key: &[u8], origin: Option<u64>) {
+    fn tell_readers(&mut self, clients: &ClientRegistry, key: &[u8], origin: Option<u64>) {
         let Some(readers) = self.readers.remove(key) else {
             return;
         };
@@ -264,7 +264,7 @@ impl State {
         }
     }
 
-    fn tell_prefixes(&self, clients: &Clients, keys: &[WrittenKey<'_>]) {
+    fn tell_prefixes(&self, clients: &ClientRegistry, keys: &[WrittenKey<'_>]) {
         if self.prefixes.is_empty() {
             return;
         }
@@ -299,7 +299,7 @@ impl State {
 impl Tracker {
     /// Notifies the client, or the one to which it redirects, that `keys` have changed; `None`: all
     /// keys have.
-    fn tell(&self, clients: &Clients, keys: Option<&[&[u8]]>) {
+    fn tell(&self, clients: &ClientRegistry, keys: Option<&[&[u8]]>) {
         let redirected = self.redirection != 0;
         let target = if redirected {
             let target = clients.get(self.redirection);
@@ -311,7 +311,7 @@ impl Tracker {
             Arc::clone(&self.client)
         };
         let resp3 = target.listed.resp3.load(Ordering::Relaxed);
-        let mut reply = Reply::new(if resp3 {
+        let mut reply = RespReply::new(if resp3 {
             Protocol::Resp3
         } else {
             Protocol::Resp2
@@ -340,11 +340,11 @@ impl Tracker {
     }
 
     /// Notifies the client itself that the client to which it redirects is gone.
-    fn say_broken(&self, clients: &Clients) {
+    fn say_broken(&self, clients: &ClientRegistry) {
         let listed = &self.client.listed;
         listed.redirection_broken.store(true, Ordering::Relaxed);
         if listed.resp3.load(Ordering::Relaxed) {
-            let mut reply = Reply::new(Protocol::Resp3);
+            let mut reply = RespReply::new(Protocol::Resp3);
             reply.push(2);
             reply.bulk(b"tracking-redir-broken");
             reply.integer(self.redirection as i64);

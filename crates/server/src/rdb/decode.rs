@@ -1,9 +1,9 @@
 //! The decoder of values of each type in each form.
 
-use super::error::Error;
-use super::format::{TIME_MS_MAX, TimedField, Value, kind};
+use super::error::RdbError;
+use super::format::{RdbValue, TIME_MS_MAX, TimedField, kind};
 use super::packed::{Pairs, intset, listpack, ziplist, zipmap};
-use super::source::Source;
+use super::source::RdbSource;
 use super::stream;
 use std::io::Read;
 
@@ -15,35 +15,35 @@ const NODE_PLAIN: u64 = 1;
 const NODE_PACKED: u64 = 2;
 
 /// A function that appends the elements of a packed value.
-type Unpack = fn(&[u8], u64, &mut Vec<Vec<u8>>) -> Result<(), Error>;
+type Unpack = fn(&[u8], u64, &mut Vec<Vec<u8>>) -> Result<(), RdbError>;
 
 /// Reads a value whose type was at `offset`.
 pub(super) fn read<R: Read>(
     type_byte: u8,
     offset: u64,
-    source: &mut Source<R>,
-) -> Result<Value, Error> {
+    source: &mut RdbSource<R>,
+) -> Result<RdbValue, RdbError> {
     Ok(match type_byte {
-        kind::STRING => Value::String(source.string()?),
-        kind::LIST => Value::List(repeated(source, Source::string)?),
-        kind::LIST_ZIPLIST => Value::List(unpacked(source, ziplist::read)?),
-        kind::LIST_OF_ZIPLISTS => Value::List(nodes(source, ziplist::read)?),
-        kind::LIST_OF_LISTPACKS => Value::List(nodes_with_forms(source)?),
-        kind::SET => Value::Set(repeated(source, Source::string)?),
+        kind::STRING => RdbValue::String(source.string()?),
+        kind::LIST => RdbValue::List(repeated(source, RdbSource::string)?),
+        kind::LIST_ZIPLIST => RdbValue::List(unpacked(source, ziplist::read)?),
+        kind::LIST_OF_ZIPLISTS => RdbValue::List(nodes(source, ziplist::read)?),
+        kind::LIST_OF_LISTPACKS => RdbValue::List(nodes_with_forms(source)?),
+        kind::SET => RdbValue::Set(repeated(source, RdbSource::string)?),
         kind::SET_INTSET => {
             let offset = source.offset();
-            Value::Set(intset::read(&source.string()?, offset)?)
+            RdbValue::Set(intset::read(&source.string()?, offset)?)
         }
-        kind::SET_LISTPACK => Value::Set(unpacked(source, listpack::read)?),
-        kind::HASH => Value::Hash(repeated(source, |source| {
+        kind::SET_LISTPACK => RdbValue::Set(unpacked(source, listpack::read)?),
+        kind::HASH => RdbValue::Hash(repeated(source, |source| {
             Ok((source.string()?, source.string()?))
         })?),
         kind::HASH_ZIPMAP => {
             let offset = source.offset();
-            Value::Hash(zipmap::read(&source.string()?, offset)?)
+            RdbValue::Hash(zipmap::read(&source.string()?, offset)?)
         }
-        kind::HASH_ZIPLIST => Value::Hash(pairs(source, ziplist::read)?),
-        kind::HASH_LISTPACK => Value::Hash(pairs(source, listpack::read)?),
+        kind::HASH_ZIPLIST => RdbValue::Hash(pairs(source, ziplist::read)?),
+        kind::HASH_LISTPACK => RdbValue::Hash(pairs(source, listpack::read)?),
         kind::HASH_EXPIRING => expiring(source)?,
         kind::HASH_EXPIRING_LISTPACK => expiring_listpack(source)?,
         kind::HASH_OF_VALKEY => timed(repeated(source, |source| {
@@ -52,19 +52,19 @@ pub(super) fn read<R: Read>(
             // Valkey writes -1 for no time.
             Ok((field, value, u64::try_from(time_ms).ok()))
         })?),
-        kind::SORTED_SET_OF_TEXT => Value::SortedSet(repeated(source, |source| {
+        kind::SORTED_SET_OF_TEXT => RdbValue::SortedSet(repeated(source, |source| {
             Ok((source.string()?, score_of_length_and_text(source)?))
         })?),
-        kind::SORTED_SET => Value::SortedSet(repeated(source, |source| {
+        kind::SORTED_SET => RdbValue::SortedSet(repeated(source, |source| {
             Ok((source.string()?, score(source)?))
         })?),
-        kind::SORTED_SET_ZIPLIST => Value::SortedSet(scored(source, ziplist::read)?),
-        kind::SORTED_SET_LISTPACK => Value::SortedSet(scored(source, listpack::read)?),
+        kind::SORTED_SET_ZIPLIST => RdbValue::SortedSet(scored(source, ziplist::read)?),
+        kind::SORTED_SET_LISTPACK => RdbValue::SortedSet(scored(source, listpack::read)?),
         kind::STREAM | kind::STREAM_2 | kind::STREAM_3 => {
-            Value::Stream(Box::new(stream::read(type_byte, source)?))
+            RdbValue::Stream(Box::new(stream::read(type_byte, source)?))
         }
         _ => {
-            return Err(Error::BadEncoding {
+            return Err(RdbError::BadEncoding {
                 what: "type of a value",
                 found: type_byte.into(),
                 offset,
@@ -75,9 +75,9 @@ pub(super) fn read<R: Read>(
 
 /// Reads a count and that many elements.
 pub(super) fn repeated<R: Read, T>(
-    source: &mut Source<R>,
-    mut element: impl FnMut(&mut Source<R>) -> Result<T, Error>,
-) -> Result<Vec<T>, Error> {
+    source: &mut RdbSource<R>,
+    mut element: impl FnMut(&mut RdbSource<R>) -> Result<T, RdbError>,
+) -> Result<Vec<T>, RdbError> {
     let count = source.length()?;
     let mut elements = Vec::with_capacity(count.min(RESERVED_ELEMENTS) as usize);
     for _ in 0..count {
@@ -88,22 +88,22 @@ pub(super) fn repeated<R: Read, T>(
 
 /// Creates a hash of fields, some or none of which expire. Clamps times to the greatest one that
 /// every form can hold.
-fn timed(mut fields: Vec<TimedField>) -> Value {
+fn timed(mut fields: Vec<TimedField>) -> RdbValue {
     let times = fields
         .iter_mut()
         .filter_map(|(.., time_ms)| time_ms.as_mut());
     times.for_each(|time_ms| *time_ms = (*time_ms).min(TIME_MS_MAX));
     match fields.iter().any(|(_, _, time_ms)| time_ms.is_some()) {
-        true => Value::TimedHash(fields),
+        true => RdbValue::TimedHash(fields),
         false => {
             let pairs = fields.into_iter().map(|(field, value, _)| (field, value));
-            Value::Hash(pairs.collect())
+            RdbValue::Hash(pairs.collect())
         }
     }
 }
 
 /// Reads fields with times relative to the first one, which is stored before them.
-fn expiring<R: Read>(source: &mut Source<R>) -> Result<Value, Error> {
+fn expiring<R: Read>(source: &mut RdbSource<R>) -> Result<RdbValue, RdbError> {
     let soonest_ms = u64::from_le_bytes(source.array()?);
     let fields = repeated(source, |source| {
         // 0 means no time, 1 the first time.
@@ -115,12 +115,12 @@ fn expiring<R: Read>(source: &mut Source<R>) -> Result<Value, Error> {
 }
 
 /// Reads fields, values and times alternating; 0 means no time.
-fn expiring_listpack<R: Read>(source: &mut Source<R>) -> Result<Value, Error> {
+fn expiring_listpack<R: Read>(source: &mut RdbSource<R>) -> Result<RdbValue, RdbError> {
     let _soonest_ms: [u8; 8] = source.array()?;
     let offset = source.offset();
     let elements = unpacked(source, listpack::read)?;
     if !elements.len().is_multiple_of(3) {
-        return Err(Error::BadLength {
+        return Err(RdbError::BadLength {
             what: "elements that are fields, values and times",
             length: elements.len() as u64,
             offset,
@@ -133,8 +133,8 @@ fn expiring_listpack<R: Read>(source: &mut Source<R>) -> Result<Value, Error> {
     {
         let text = std::str::from_utf8(&time).ok();
         let time_ms = text.and_then(|text| text.parse::<u64>().ok());
-        let time_ms = time_ms.ok_or_else(|| Error::BadScore {
-            score: nearfield_core::Error::shorten(&time),
+        let time_ms = time_ms.ok_or_else(|| RdbError::BadScore {
+            score: nearfield_core::OperationError::shorten(&time),
             offset,
         })?;
         fields.push((field, value, Some(time_ms).filter(|time_ms| *time_ms > 0)));
@@ -142,18 +142,18 @@ fn expiring_listpack<R: Read>(source: &mut Source<R>) -> Result<Value, Error> {
     Ok(timed(fields))
 }
 
-fn unpacked<R: Read>(source: &mut Source<R>, unpack: Unpack) -> Result<Vec<Vec<u8>>, Error> {
+fn unpacked<R: Read>(source: &mut RdbSource<R>, unpack: Unpack) -> Result<Vec<Vec<u8>>, RdbError> {
     let offset = source.offset();
     let mut elements = Vec::new();
     unpack(&source.string()?, offset, &mut elements)?;
     Ok(elements)
 }
 
-fn pairs<R: Read>(source: &mut Source<R>, unpack: Unpack) -> Result<Pairs, Error> {
+fn pairs<R: Read>(source: &mut RdbSource<R>, unpack: Unpack) -> Result<Pairs, RdbError> {
     let offset = source.offset();
     let elements = unpacked(source, unpack)?;
     if !elements.len().is_multiple_of(2) {
-        return Err(Error::BadLength {
+        return Err(RdbError::BadLength {
             what: "elements that are pairs",
             length: elements.len() as u64,
             offset,
@@ -167,7 +167,10 @@ fn pairs<R: Read>(source: &mut Source<R>, unpack: Unpack) -> Result<Pairs, Error
     Ok(pairs)
 }
 
-fn scored<R: Read>(source: &mut Source<R>, unpack: Unpack) -> Result<Vec<(Vec<u8>, f64)>, Error> {
+fn scored<R: Read>(
+    source: &mut RdbSource<R>,
+    unpack: Unpack,
+) -> Result<Vec<(Vec<u8>, f64)>, RdbError> {
     let offset = source.offset();
     let pairs = pairs(source, unpack)?;
     let scored = pairs
@@ -176,7 +179,7 @@ fn scored<R: Read>(source: &mut Source<R>, unpack: Unpack) -> Result<Vec<(Vec<u8
     scored.collect()
 }
 
-fn nodes<R: Read>(source: &mut Source<R>, unpack: Unpack) -> Result<Vec<Vec<u8>>, Error> {
+fn nodes<R: Read>(source: &mut RdbSource<R>, unpack: Unpack) -> Result<Vec<Vec<u8>>, RdbError> {
     let mut elements = Vec::new();
     for _ in 0..source.length()? {
         let offset = source.offset();
@@ -185,7 +188,7 @@ fn nodes<R: Read>(source: &mut Source<R>, unpack: Unpack) -> Result<Vec<Vec<u8>>
     Ok(elements)
 }
 
-fn nodes_with_forms<R: Read>(source: &mut Source<R>) -> Result<Vec<Vec<u8>>, Error> {
+fn nodes_with_forms<R: Read>(source: &mut RdbSource<R>) -> Result<Vec<Vec<u8>>, RdbError> {
     let mut elements = Vec::new();
     for _ in 0..source.length()? {
         let offset = source.offset();
@@ -196,7 +199,7 @@ fn nodes_with_forms<R: Read>(source: &mut Source<R>) -> Result<Vec<Vec<u8>>, Err
                 listpack::read(&source.string()?, offset, &mut elements)?;
             }
             found => {
-                return Err(Error::BadEncoding {
+                return Err(RdbError::BadEncoding {
                     what: "form of a node",
                     found,
                     offset,
@@ -207,7 +210,7 @@ fn nodes_with_forms<R: Read>(source: &mut Source<R>) -> Result<Vec<Vec<u8>>, Err
     Ok(elements)
 }
 
-fn score<R: Read>(source: &mut Source<R>) -> Result<f64, Error> {
+fn score<R: Read>(source: &mut RdbSource<R>) -> Result<f64, RdbError> {
     let offset = source.offset();
     let score = f64::from_le_bytes(source.array()?);
     if score.is_nan() {
@@ -217,7 +220,7 @@ fn score<R: Read>(source: &mut Source<R>) -> Result<f64, Error> {
 }
 
 /// Reads a score of the first versions: its text, or a length that stands for a value without text.
-fn score_of_length_and_text<R: Read>(source: &mut Source<R>) -> Result<f64, Error> {
+fn score_of_length_and_text<R: Read>(source: &mut RdbSource<R>) -> Result<f64, RdbError> {
     let offset = source.offset();
     match source.u8()? {
         253 => Err(bad_score(b"nan", offset)),
@@ -227,7 +230,7 @@ fn score_of_length_and_text<R: Read>(source: &mut Source<R>) -> Result<f64, Erro
     }
 }
 
-fn score_of_text(text: &[u8], offset: u64) -> Result<f64, Error> {
+fn score_of_text(text: &[u8], offset: u64) -> Result<f64, RdbError> {
     std::str::from_utf8(text)
         .ok()
         .and_then(|text| text.parse::<f64>().ok())
@@ -235,9 +238,9 @@ fn score_of_text(text: &[u8], offset: u64) -> Result<f64, Error> {
         .ok_or_else(|| bad_score(text, offset))
 }
 
-fn bad_score(text: &[u8], offset: u64) -> Error {
-    Error::BadScore {
-        score: nearfield_core::Error::shorten(text),
+fn bad_score(text: &[u8], offset: u64) -> RdbError {
+    RdbError::BadScore {
+        score: nearfield_core::OperationError::shorten(text),
         offset,
     }
 }

@@ -1,49 +1,49 @@
 //! The payloads of `DUMP` and `RESTORE`: a value as in a snapshot, its version in two bytes, and
 //! the checksum of both.
 
-use super::error::Error;
+use super::error::RdbError;
 use super::format::{
-    Dialect, READ_VALKEY_VERSIONS, READ_VERSIONS, TIMED_VERSION, VALKEY_VERSION, Value,
+    Dialect, READ_VALKEY_VERSIONS, READ_VERSIONS, RdbValue, TIMED_VERSION, VALKEY_VERSION,
     WRITE_VERSIONS, check_version, kind, opcode,
 };
 use super::reader::{OF_CANDIDATE, unsupported};
-use super::sink::Sink;
-use super::source::Source;
+use super::sink::RdbSink;
+use super::source::RdbSource;
 use super::{checksum, decode, encode};
 
 /// Encodes a value as a payload that every Redis 7 and Valkey restores. A hash with fields that
 /// expire is restored by Redis from 7.4 on or by Valkey from 9 on.
 ///
 /// ```
-/// use nearfield_server::rdb::{Dialect, Value, dump, restore};
+/// use nearfield_server::rdb::{Dialect, RdbValue, dump, restore};
 ///
-/// let value = Value::List(vec![b"a".to_vec(), b"b".to_vec()]);
+/// let value = RdbValue::List(vec![b"a".to_vec(), b"b".to_vec()]);
 /// assert_eq!(restore(&dump(&value, Dialect::Redis))?, value);
-/// # Ok::<(), nearfield_server::rdb::Error>(())
+/// # Ok::<(), nearfield_server::rdb::RdbError>(())
 /// ```
 ///
 /// # Panics
 /// If a score is not a number.
-pub fn dump(value: &Value, dialect: Dialect) -> Vec<u8> {
+pub fn dump(value: &RdbValue, dialect: Dialect) -> Vec<u8> {
     payload(value, dialect).unwrap_or_else(|error| panic!("memory takes what is a value: {error}"))
 }
 
-fn payload(value: &Value, dialect: Dialect) -> Result<Vec<u8>, Error> {
-    let mut sink = Sink::new(Vec::new());
+fn payload(value: &RdbValue, dialect: Dialect) -> Result<Vec<u8>, RdbError> {
+    let mut sink = RdbSink::new(Vec::new());
     sink.u8(encode::type_byte(value, dialect))?;
     encode::write(value, dialect, &mut sink)?;
     end(
         sink,
         match (value, dialect) {
-            (Value::TimedHash(_), Dialect::Redis) => TIMED_VERSION,
-            (Value::TimedHash(_), Dialect::Valkey) => VALKEY_VERSION,
+            (RdbValue::TimedHash(_), Dialect::Redis) => TIMED_VERSION,
+            (RdbValue::TimedHash(_), Dialect::Valkey) => VALKEY_VERSION,
             _ => *WRITE_VERSIONS.start(),
         },
     )
 }
 
 /// Ends a payload with its version and checksum.
-fn end(mut sink: Sink<Vec<u8>>, version: u32) -> Result<Vec<u8>, Error> {
+fn end(mut sink: RdbSink<Vec<u8>>, version: u32) -> Result<Vec<u8>, RdbError> {
     let [low, high, ..] = version.to_le_bytes();
     sink.bytes(&[low, high])?;
     sink.finish()
@@ -51,8 +51,8 @@ fn end(mut sink: Sink<Vec<u8>>, version: u32) -> Result<Vec<u8>, Error> {
 
 /// Returns the part before the version and checksum of a payload, if these are right; and the
 /// version.
-fn checked(payload: &[u8]) -> Result<(&[u8], u32), Error> {
-    let truncated = Error::Truncated {
+fn checked(payload: &[u8]) -> Result<(&[u8], u32), RdbError> {
+    let truncated = RdbError::Truncated {
         offset: payload.len() as u64,
     };
     let Some((summed, stored)) = payload.split_last_chunk() else {
@@ -69,7 +69,7 @@ fn checked(payload: &[u8]) -> Result<(&[u8], u32), Error> {
     check_version(version, accepted, body.len() as u64)?;
     let (stored, computed) = (u64::from_le_bytes(*stored), checksum::of(summed));
     if stored != computed {
-        return Err(Error::ChecksumMismatch {
+        return Err(RdbError::ChecksumMismatch {
             stored,
             computed,
             offset: summed.len() as u64,
@@ -81,14 +81,14 @@ fn checked(payload: &[u8]) -> Result<(&[u8], u32), Error> {
 /// Encodes the codes of libraries of functions as a payload that every Redis 7 restores.
 pub fn dump_functions<'c>(codes: impl IntoIterator<Item = &'c [u8]>) -> Vec<u8> {
     let payload = || {
-        let mut sink = Sink::new(Vec::new());
+        let mut sink = RdbSink::new(Vec::new());
         for code in codes {
             sink.u8(opcode::FUNCTION)?;
             sink.string(code)?;
         }
         end(sink, *WRITE_VERSIONS.start())
     };
-    payload().unwrap_or_else(|error: Error| panic!("memory takes what is code: {error}"))
+    payload().unwrap_or_else(|error: RdbError| panic!("memory takes what is code: {error}"))
 }
 
 /// Bytes that the compressed texts of all libraries of a payload may expand to.
@@ -97,11 +97,11 @@ const CODES_BYTES_MAX: u64 = 64 << 20;
 /// Decodes the codes of libraries from a payload that [`dump_functions`] or a Redis has made.
 ///
 /// # Errors
-/// Those of [`restore`]: `BadEncoding` for data that are not a library, `Unsupported` for a library
-/// in the form of a release candidate.
-pub fn restore_functions(payload: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+/// Those of [`restore`]: `BadEncoding` for data that are not a library, `RdbUnsupportedPolicy` for
+/// a library in the form of a release candidate.
+pub fn restore_functions(payload: &[u8]) -> Result<Vec<Vec<u8>>, RdbError> {
     let (body, _) = checked(payload)?;
-    let mut source = Source::of_bytes(body, body.len());
+    let mut source = RdbSource::of_bytes(body, body.len());
     source.limit_expanded(CODES_BYTES_MAX);
     let mut codes = Vec::new();
     while source.offset() < body.len() as u64 {
@@ -112,7 +112,7 @@ pub fn restore_functions(payload: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
                 return Err(unsupported(b"", OF_CANDIDATE, opcode, offset));
             }
             other => {
-                return Err(Error::BadEncoding {
+                return Err(RdbError::BadEncoding {
                     what: "type",
                     found: u64::from(other),
                     offset,
@@ -131,8 +131,9 @@ pub fn restore_functions(payload: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
 /// # Errors
 /// `UnknownVersion` of a newer Redis; `ChecksumMismatch`; `Truncated`, `BadLength`, `BadEncoding`,
 /// `BadCompression`, `BadScore` and `EmptyContainer` if the payload is intact but holds no valid
-/// value; `Unsupported` for values of modules and hashes in the forms of release candidates.
-pub fn restore(payload: &[u8]) -> Result<Value, Error> {
+/// value; `RdbUnsupportedPolicy` for values of modules and hashes in the forms of release
+/// candidates.
+pub fn restore(payload: &[u8]) -> Result<RdbValue, RdbError> {
     restore_within(payload, u64::MAX)
 }
 
@@ -140,9 +141,9 @@ pub fn restore(payload: &[u8]) -> Result<Value, Error> {
 ///
 /// # Errors
 /// Those of [`restore`], and `NoRoom`.
-pub fn restore_within(payload: &[u8], room: u64) -> Result<Value, Error> {
+pub fn restore_within(payload: &[u8], room: u64) -> Result<RdbValue, RdbError> {
     let (body, version) = checked(payload)?;
-    let mut source = Source::of_bytes(body, body.len());
+    let mut source = RdbSource::of_bytes(body, body.len());
     source.limit_expanded(room);
     let type_byte = source.u8()?;
     if let Some(kind) = kind::unsupported(type_byte, version) {
@@ -151,14 +152,14 @@ pub fn restore_within(payload: &[u8], room: u64) -> Result<Value, Error> {
     let value = decode::read(type_byte, 0, &mut source)?;
     let offset = source.offset();
     if offset != body.len() as u64 {
-        return Err(Error::BadLength {
+        return Err(RdbError::BadLength {
             what: "bytes behind the value",
             length: body.len() as u64 - offset,
             offset,
         });
     }
     if value.is_empty_container() {
-        return Err(Error::EmptyContainer { offset: 0 });
+        return Err(RdbError::EmptyContainer { offset: 0 });
     }
     Ok(value)
 }

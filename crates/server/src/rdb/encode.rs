@@ -1,48 +1,48 @@
 //! The encoder of values, in the one form of each type that is written.
 
-use super::error::Error;
-use super::format::{Dialect, TIME_MS_MAX, Value, kind};
-use super::sink::Sink;
+use super::error::RdbError;
+use super::format::{Dialect, RdbValue, TIME_MS_MAX, kind};
+use super::sink::RdbSink;
 use super::stream;
 use std::io::Write;
 
 /// Returns the type byte, which comes before the value.
-pub(super) fn type_byte(value: &Value, dialect: Dialect) -> u8 {
+pub(super) fn type_byte(value: &RdbValue, dialect: Dialect) -> u8 {
     match value {
-        Value::String(_) => kind::STRING,
-        Value::List(_) => kind::LIST,
-        Value::Set(_) => kind::SET,
-        Value::Hash(_) => kind::HASH,
-        Value::TimedHash(_) => dialect.kind_of_timed_hash(),
-        Value::SortedSet(_) => kind::SORTED_SET,
-        Value::Stream(_) => kind::STREAM_2,
+        RdbValue::String(_) => kind::STRING,
+        RdbValue::List(_) => kind::LIST,
+        RdbValue::Set(_) => kind::SET,
+        RdbValue::Hash(_) => kind::HASH,
+        RdbValue::TimedHash(_) => dialect.kind_of_timed_hash(),
+        RdbValue::SortedSet(_) => kind::SORTED_SET,
+        RdbValue::Stream(_) => kind::STREAM_2,
     }
 }
 
 /// Writes the part that follows the type and the key.
 pub(super) fn write<W: Write>(
-    value: &Value,
+    value: &RdbValue,
     dialect: Dialect,
-    sink: &mut Sink<W>,
-) -> Result<(), Error> {
+    sink: &mut RdbSink<W>,
+) -> Result<(), RdbError> {
     match value {
-        Value::String(bytes) => sink.string(bytes)?,
-        Value::List(elements) | Value::Set(elements) => {
+        RdbValue::String(bytes) => sink.string(bytes)?,
+        RdbValue::List(elements) | RdbValue::Set(elements) => {
             sink.length(elements.len() as u64)?;
             for element in elements {
                 sink.string(element)?;
             }
         }
-        Value::Hash(fields) => {
+        RdbValue::Hash(fields) => {
             sink.length(fields.len() as u64)?;
             for (field, value) in fields {
                 sink.string(field)?;
                 sink.string(value)?;
             }
         }
-        Value::TimedHash(fields) => {
+        RdbValue::TimedHash(fields) => {
             let times = fields.iter().filter_map(|(_, _, time_ms)| *time_ms);
-            let times = Times {
+            let times = RdbHashTimes {
                 dialect,
                 soonest_ms: times.min().unwrap_or(0),
             };
@@ -51,8 +51,8 @@ pub(super) fn write<W: Write>(
                 times.field((field, value, *time_ms), sink)?;
             }
         }
-        Value::Stream(parts) => stream::write(parts, sink)?,
-        Value::SortedSet(members) => {
+        RdbValue::Stream(parts) => stream::write(parts, sink)?,
+        RdbValue::SortedSet(members) => {
             sink.length(members.len() as u64)?;
             for (member, score) in members {
                 sink.string(member)?;
@@ -65,15 +65,15 @@ pub(super) fn write<W: Write>(
 
 /// The form of the times of a hash's fields.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Times {
+pub(super) struct RdbHashTimes {
     pub dialect: Dialect,
     /// The time at which the first field expires.
     pub soonest_ms: u64,
 }
 
-impl Times {
+impl RdbHashTimes {
     /// Writes the part before the fields.
-    pub(super) fn begin<W: Write>(self, count: u64, sink: &mut Sink<W>) -> Result<(), Error> {
+    pub(super) fn begin<W: Write>(self, count: u64, sink: &mut RdbSink<W>) -> Result<(), RdbError> {
         if self.dialect == Dialect::Redis {
             sink.bytes(&self.soonest_ms.to_le_bytes())?;
         }
@@ -84,8 +84,8 @@ impl Times {
     pub(super) fn field<W: Write>(
         self,
         (field, value, time_ms): (&[u8], &[u8], Option<u64>),
-        sink: &mut Sink<W>,
-    ) -> Result<(), Error> {
+        sink: &mut RdbSink<W>,
+    ) -> Result<(), RdbError> {
         if self.dialect == Dialect::Redis {
             let after_ms = |time_ms: u64| time_ms.saturating_sub(self.soonest_ms) + 1;
             sink.length(time_ms.map_or(0, after_ms))?;
@@ -102,9 +102,9 @@ impl Times {
 }
 
 /// Writes a score, which must be a number, because no reader accepts anything else.
-pub(super) fn score<W: Write>(score: f64, sink: &mut Sink<W>) -> Result<(), Error> {
+pub(super) fn score<W: Write>(score: f64, sink: &mut RdbSink<W>) -> Result<(), RdbError> {
     if score.is_nan() {
-        return Err(Error::BadScore {
+        return Err(RdbError::BadScore {
             score: score.to_string(),
             offset: sink.offset(),
         });

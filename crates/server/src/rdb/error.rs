@@ -7,7 +7,7 @@
 /// first byte, because the file may hold it compressed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum RdbError {
     /// The source or the target failed.
     #[error("input or output failed at offset {offset}: {source}")]
     Io {
@@ -18,7 +18,7 @@ pub enum Error {
     },
     /// The keys could not be read for writing them.
     #[error("the keys cannot be read: {0}")]
-    Index(#[from] nearfield::Error),
+    Index(#[from] nearfield::OperationError),
     /// The data end before the file or payload does.
     #[error("data are cut off at offset {offset}")]
     Truncated {
@@ -131,10 +131,10 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl RdbError {
     /// Creates the error for a value that cannot be read for writing it.
-    pub fn unreadable(why: impl std::fmt::Display) -> Error {
-        Error::Io {
+    pub fn unreadable(why: impl std::fmt::Display) -> RdbError {
+        RdbError::Io {
             source: std::io::Error::other(why.to_string()),
             offset: 0,
         }

@@ -1,6 +1,6 @@
 //! The numbers of the format, and the values it holds.
 
-use super::error::Error;
+use super::error::RdbError;
 use crate::object::stream::StreamParts;
 use std::ops::RangeInclusive;
 
@@ -50,11 +50,11 @@ pub(super) fn check_version(
     version: u32,
     accepted: RangeInclusive<u32>,
     offset: u64,
-) -> Result<u32, Error> {
+) -> Result<u32, RdbError> {
     if accepted.contains(&version) {
         return Ok(version);
     }
-    Err(Error::UnknownVersion {
+    Err(RdbError::UnknownVersion {
         version,
         oldest: *accepted.start(),
         newest: *accepted.end(),
@@ -142,7 +142,7 @@ pub type TimedField = (Vec<u8>, Vec<u8>, Option<u64>);
 
 /// The value of a key, independent of its form in the file.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum RdbValue {
     /// A byte string; integers are decimal text.
     String(Vec<u8>),
     /// The elements from the head to the tail.
@@ -160,7 +160,7 @@ pub enum Value {
     Stream(Box<StreamParts<'static>>),
 }
 
-impl Value {
+impl RdbValue {
     /// Returns true if it is a container without elements, which no key may have.
     pub(super) fn is_empty_container(&self) -> bool {
         match self {

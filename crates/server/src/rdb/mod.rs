@@ -8,9 +8,9 @@
 //! EOF  checksum of all bytes before it
 //! ```
 //!
-//! [`Reader`] reads every form that a Redis up to 8 has written since version 1 of the format, and
-//! those of Valkey up to 9, whose files begin with `VALKEY`. [`Writer`] writes one plain form for
-//! each type, which every Redis 7 and Valkey reads. Hashes with fields that expire are the
+//! [`RdbReader`] reads every form that a Redis up to 8 has written since version 1 of the format,
+//! and those of Valkey up to 9, whose files begin with `VALKEY`. [`RdbWriter`] writes one plain
+//! form for each type, which every Redis 7 and Valkey reads. Hashes with fields that expire are the
 //! exception: they have two forms ([`Dialect`]). Streams are written in the form of 7.0, which
 //! lacks the times at which consumers were active, because 7.0 refuses the form that has them.
 //! [`dump`] and [`restore`] do the same for one value without a key.
@@ -44,7 +44,7 @@ mod tests;
 mod writer;
 
 pub use dump::{dump, dump_functions, restore, restore_functions, restore_within};
-pub use error::Error;
-pub use format::{Dialect, TimedField, Value};
-pub use reader::{Item, Reader, Unsupported};
-pub use writer::{Attributes, Writer};
+pub use error::RdbError;
+pub use format::{Dialect, RdbValue, TimedField};
+pub use reader::{RdbItem, RdbReader, RdbUnsupportedPolicy};
+pub use writer::{Attributes, RdbWriter};

@@ -1,11 +1,11 @@
 //! The reader of snapshots, item by item.
 
-use super::error::Error;
+use super::error::RdbError;
 use super::format::{
-    CHECKSUM_SINCE, MAGIC, READ_VALKEY_VERSIONS, READ_VERSIONS, VALKEY_MAGIC, Value, check_version,
-    kind, opcode,
+    CHECKSUM_SINCE, MAGIC, READ_VALKEY_VERSIONS, READ_VERSIONS, RdbValue, VALKEY_MAGIC,
+    check_version, kind, opcode,
 };
-use super::source::Source;
+use super::source::RdbSource;
 use super::writer::Attributes;
 use super::{decode, skip};
 use std::io::Read;
@@ -13,7 +13,7 @@ use std::io::Read;
 /// An item of a snapshot, in its order.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Item {
+pub enum RdbItem {
     /// A fact about the file or the server that wrote it, such as `redis-ver`.
     Aux(Vec<u8>, Vec<u8>),
     /// The code of a library of functions.
@@ -32,7 +32,7 @@ pub enum Item {
         /// The key.
         key: Vec<u8>,
         /// Its value, never a container without elements.
-        value: Value,
+        value: RdbValue,
         /// The time at which it expires, in ms since 1970.
         expires_at_ms: Option<u64>,
         /// Number of seconds for which it had not been used.
@@ -46,7 +46,7 @@ pub enum Item {
 
 /// The treatment of values of modules, and hashes in the forms of release candidates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Unsupported {
+pub enum RdbUnsupportedPolicy {
     /// An error that names the key ends reading.
     #[default]
     Refuse,
@@ -57,9 +57,9 @@ pub enum Unsupported {
 
 /// The reader of a snapshot of version 1 to 12, or of version 80, which is Valkey's.
 ///
-/// It is an iterator that ends after [`Item::End`] or the first error. The file is not known to be
-/// intact before [`Item::End`]: a caller that must not keep half a file, or a changed one, keeps
-/// what it has read separately until then.
+/// It is an iterator that ends after [`RdbItem::End`] or the first error. The file is not known to
+/// be intact before [`RdbItem::End`]: a caller that must not keep half a file, or a changed one,
+/// keeps what it has read separately until then.
 ///
 /// It buffers, and so may read more from `input` than the file: pass a [`take`](Read::take) of an
 /// input that continues. Memory: the value being read and a buffer of 64 KiB; the length of a
@@ -67,25 +67,27 @@ pub enum Unsupported {
 /// most 1 MiB, or as much again as has been read of it.
 ///
 /// ```
-/// use nearfield_server::rdb::{Attributes, Item, Reader, Unsupported, Value, Writer};
+/// use nearfield_server::rdb::{
+/// Attributes, RdbItem, RdbReader, RdbUnsupportedPolicy, RdbValue, RdbWriter,
+/// };
 ///
-/// let mut writer = Writer::new(Vec::new())?;
+/// let mut writer = RdbWriter::new(Vec::new())?;
 /// writer.select(0)?;
-/// writer.entry(b"greeting", &Value::String(b"hello".to_vec()), Attributes::default())?;
+/// writer.entry(b"greeting", &RdbValue::String(b"hello".to_vec()), Attributes::default())?;
 /// let file = writer.finish()?;
 ///
-/// for item in Reader::new(file.as_slice(), Unsupported::Refuse)? {
-///     if let Item::Entry { key, value, .. } = item? {
+/// for item in RdbReader::new(file.as_slice(), RdbUnsupportedPolicy::Refuse)? {
+///     if let RdbItem::Entry { key, value, .. } = item? {
 ///         assert_eq!(key, b"greeting");
-///         assert_eq!(value, Value::String(b"hello".to_vec()));
+///         assert_eq!(value, RdbValue::String(b"hello".to_vec()));
 ///     }
 /// }
-/// # Ok::<(), nearfield_server::rdb::Error>(())
+/// # Ok::<(), nearfield_server::rdb::RdbError>(())
 /// ```
-pub struct Reader<R> {
-    source: Source<R>,
+pub struct RdbReader<R> {
+    source: RdbSource<R>,
     version: u32,
-    unsupported: Unsupported,
+    unsupported: RdbUnsupportedPolicy,
     /// The attributes of the next entry: they come before its type.
     attributes: Attributes,
     skipped: u64,
@@ -93,16 +95,16 @@ pub struct Reader<R> {
     ended: bool,
 }
 
-impl<R: Read> Reader<R> {
+impl<R: Read> RdbReader<R> {
     /// Begins to read a snapshot.
     ///
     /// # Errors
     /// `BadMagic` for another kind of file, `UnknownVersion`, `Truncated`, `Io`.
-    pub fn new(input: R, unsupported: Unsupported) -> Result<Self, Error> {
-        let mut source = Source::new(input);
+    pub fn new(input: R, unsupported: RdbUnsupportedPolicy) -> Result<Self, RdbError> {
+        let mut source = RdbSource::new(input);
         let header: [u8; 9] = source.array()?;
-        let bad_magic = || Error::BadMagic {
-            found: nearfield_core::Error::shorten(&header),
+        let bad_magic = || RdbError::BadMagic {
+            found: nearfield_core::OperationError::shorten(&header),
             offset: 0,
         };
         let (digits, accepted) = match header.strip_prefix(MAGIC) {
@@ -150,7 +152,7 @@ impl<R: Read> Reader<R> {
         self.empty
     }
 
-    fn item(&mut self) -> Result<Item, Error> {
+    fn item(&mut self) -> Result<RdbItem, RdbError> {
         loop {
             let offset = self.source.offset();
             match self.source.u8()? {
@@ -164,16 +166,16 @@ impl<R: Read> Reader<R> {
                 }
                 opcode::IDLE => self.attributes.idle_s = Some(self.source.length()?),
                 opcode::FREQUENCY => self.attributes.frequency = Some(self.source.u8()?),
-                opcode::SELECT_DB => return Ok(Item::Select(self.source.length()?)),
+                opcode::SELECT_DB => return Ok(RdbItem::Select(self.source.length()?)),
                 opcode::RESIZE_DB => {
                     let keys = self.source.length()?;
                     let expires = self.source.length()?;
-                    return Ok(Item::ResizeDb { keys, expires });
+                    return Ok(RdbItem::ResizeDb { keys, expires });
                 }
                 opcode::AUX => {
-                    return Ok(Item::Aux(self.source.string()?, self.source.string()?));
+                    return Ok(RdbItem::Aux(self.source.string()?, self.source.string()?));
                 }
-                opcode::FUNCTION => return Ok(Item::Function(self.source.string()?)),
+                opcode::FUNCTION => return Ok(RdbItem::Function(self.source.string()?)),
                 opcode::SLOT => {
                     for _ in 0..3 {
                         self.source.length()?;
@@ -185,7 +187,7 @@ impl<R: Read> Reader<R> {
                 }
                 opcode::EOF => {
                     self.end()?;
-                    return Ok(Item::End);
+                    return Ok(RdbItem::End);
                 }
                 type_byte => {
                     if let Some(entry) = self.entry(type_byte, offset)? {
@@ -197,11 +199,11 @@ impl<R: Read> Reader<R> {
     }
 
     /// Reads a key and its value; `None` if it was skipped.
-    fn entry(&mut self, type_byte: u8, offset: u64) -> Result<Option<Item>, Error> {
+    fn entry(&mut self, type_byte: u8, offset: u64) -> Result<Option<RdbItem>, RdbError> {
         let attributes = std::mem::take(&mut self.attributes);
         let key = self.source.string()?;
         if let Some(kind) = kind::unsupported(type_byte, self.version) {
-            let refuse = self.unsupported == Unsupported::Refuse;
+            let refuse = self.unsupported == RdbUnsupportedPolicy::Refuse;
             if refuse || !skip::value(type_byte, &mut self.source)? {
                 return Err(unsupported(&key, kind, type_byte, offset));
             }
@@ -213,7 +215,7 @@ impl<R: Read> Reader<R> {
             self.empty += 1;
             return Ok(None);
         }
-        Ok(Some(Item::Entry {
+        Ok(Some(RdbItem::Entry {
             key,
             value,
             expires_at_ms: attributes.expires_at_ms,
@@ -222,8 +224,8 @@ impl<R: Read> Reader<R> {
         }))
     }
 
-    fn module_aux(&mut self, offset: u64) -> Result<(), Error> {
-        if self.unsupported == Unsupported::Refuse {
+    fn module_aux(&mut self, offset: u64) -> Result<(), RdbError> {
+        if self.unsupported == RdbUnsupportedPolicy::Refuse {
             return Err(unsupported(
                 b"",
                 "module's own data",
@@ -237,7 +239,7 @@ impl<R: Read> Reader<R> {
         skip::module(&mut self.source)
     }
 
-    fn end(&mut self) -> Result<(), Error> {
+    fn end(&mut self) -> Result<(), RdbError> {
         if self.version < CHECKSUM_SINCE {
             return Ok(());
         }
@@ -246,7 +248,7 @@ impl<R: Read> Reader<R> {
         let stored = u64::from_le_bytes(self.source.array()?);
         // A server that is configured to compute no checksum writes 0.
         if stored != 0 && stored != computed {
-            return Err(Error::ChecksumMismatch {
+            return Err(RdbError::ChecksumMismatch {
                 stored,
                 computed,
                 offset,
@@ -256,15 +258,15 @@ impl<R: Read> Reader<R> {
     }
 }
 
-impl<R: Read> Iterator for Reader<R> {
-    type Item = Result<Item, Error>;
+impl<R: Read> Iterator for RdbReader<R> {
+    type Item = Result<RdbItem, RdbError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended {
             return None;
         }
         let item = self.item();
-        self.ended = matches!(item, Ok(Item::End) | Err(_));
+        self.ended = matches!(item, Ok(RdbItem::End) | Err(_));
         Some(item)
     }
 }
@@ -278,9 +280,9 @@ fn expiry(time_ms: i64) -> Option<u64> {
 /// The kind of a library in a form that no release reads.
 pub(super) const OF_CANDIDATE: &str = "library in a candidate's form";
 
-pub(super) fn unsupported(key: &[u8], kind: &'static str, type_byte: u8, offset: u64) -> Error {
-    Error::Unsupported {
-        key: nearfield_core::Error::shorten(key),
+pub(super) fn unsupported(key: &[u8], kind: &'static str, type_byte: u8, offset: u64) -> RdbError {
+    RdbError::Unsupported {
+        key: nearfield_core::OperationError::shorten(key),
         kind,
         type_byte,
         offset,

@@ -2,7 +2,7 @@
 //! lengths and strings.
 
 use super::checksum::{self, Running};
-use super::error::Error;
+use super::error::RdbError;
 use super::format::string;
 use std::io::Write;
 
@@ -11,7 +11,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// The maximum length of the text of an integer that has a short form: `-2147483648`.
 const INTEGER_BYTES_MAX: usize = 11;
 
-pub(super) struct Sink<W> {
+pub(super) struct RdbSink<W> {
     output: W,
     buffer: Vec<u8>,
     sum: Running,
@@ -19,7 +19,7 @@ pub(super) struct Sink<W> {
     written: u64,
 }
 
-impl<W: Write> Sink<W> {
+impl<W: Write> RdbSink<W> {
     pub fn new(output: W) -> Self {
         Self {
             output,
@@ -34,15 +34,15 @@ impl<W: Write> Sink<W> {
         self.written + self.buffer.len() as u64
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), RdbError> {
         self.sum.update(bytes);
         let offset = self.written;
         self.written += bytes.len() as u64;
         let result = self.output.write_all(bytes);
-        result.map_err(|source| Error::Io { source, offset })
+        result.map_err(|source| RdbError::Io { source, offset })
     }
 
-    fn empty_buffer(&mut self) -> Result<(), Error> {
+    fn empty_buffer(&mut self) -> Result<(), RdbError> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let result = self.write(&buffer);
         buffer.clear();
@@ -50,7 +50,7 @@ impl<W: Write> Sink<W> {
         result
     }
 
-    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), RdbError> {
         if self.buffer.len() + bytes.len() > BUFFER_BYTES {
             self.empty_buffer()?;
         }
@@ -61,12 +61,12 @@ impl<W: Write> Sink<W> {
         Ok(())
     }
 
-    pub fn u8(&mut self, byte: u8) -> Result<(), Error> {
+    pub fn u8(&mut self, byte: u8) -> Result<(), RdbError> {
         self.bytes(&[byte])
     }
 
     /// Writes a number in the form of a length.
-    pub fn length(&mut self, length: u64) -> Result<(), Error> {
+    pub fn length(&mut self, length: u64) -> Result<(), RdbError> {
         let [.., high, low] = length.to_be_bytes();
         if length < 1 << 6 {
             self.u8(low)
@@ -82,7 +82,7 @@ impl<W: Write> Sink<W> {
     }
 
     /// Writes a string: as an integer if it is the text of one, as Redis does, otherwise as it is.
-    pub fn string(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    pub fn string(&mut self, bytes: &[u8]) -> Result<(), RdbError> {
         let Some(integer) = integer(bytes) else {
             self.length(bytes.len() as u64)?;
             return self.bytes(bytes);
@@ -100,13 +100,13 @@ impl<W: Write> Sink<W> {
     }
 
     /// Passes everything to the output, followed by the checksum.
-    pub fn finish(mut self) -> Result<W, Error> {
+    pub fn finish(mut self) -> Result<W, RdbError> {
         self.empty_buffer()?;
         let checksum = self.sum.clone().finalize();
         self.write(&checksum.to_le_bytes())?;
         let offset = self.written;
         let result = self.output.flush();
-        result.map_err(|source| Error::Io { source, offset })?;
+        result.map_err(|source| RdbError::Io { source, offset })?;
         Ok(self.output)
     }
 }

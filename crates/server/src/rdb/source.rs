@@ -2,7 +2,7 @@
 //! format's lengths and strings.
 
 use super::checksum::{self, Running};
-use super::error::Error;
+use super::error::RdbError;
 use super::format::string;
 use super::lzf;
 use std::io::{ErrorKind, Read};
@@ -14,7 +14,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// again as has been read.
 const RESERVED_BYTES: usize = 1 << 20;
 
-pub(super) struct Source<R> {
+pub(super) struct RdbSource<R> {
     input: R,
     buffer: Box<[u8]>,
     /// The ranges of the buffer: `buffer[..summed]` is in `sum`, `buffer[..start]` is taken,
@@ -36,7 +36,7 @@ enum Length {
     Encoded(u8),
 }
 
-impl<R: Read> Source<R> {
+impl<R: Read> RdbSource<R> {
     pub fn new(input: R) -> Self {
         Self::with_buffer(input, BUFFER_BYTES)
     }
@@ -83,7 +83,7 @@ impl<R: Read> Source<R> {
     }
 
     /// Takes bytes that are available without another read, at most `wanted` and at least one.
-    fn take_some(&mut self, wanted: usize) -> Result<&[u8], Error> {
+    fn take_some(&mut self, wanted: usize) -> Result<&[u8], RdbError> {
         if self.start == self.end {
             self.fill()?;
         }
@@ -92,32 +92,32 @@ impl<R: Read> Source<R> {
         Ok(self.buffer.get(start..self.start).unwrap_or_default())
     }
 
-    fn fill(&mut self) -> Result<(), Error> {
+    fn fill(&mut self) -> Result<(), RdbError> {
         self.add_to_sum();
         self.base += self.end as u64;
         (self.summed, self.start, self.end) = (0, 0, 0);
         let offset = self.base;
         loop {
             match self.input.read(&mut self.buffer) {
-                Ok(0) => return Err(Error::Truncated { offset }),
+                Ok(0) => return Err(RdbError::Truncated { offset }),
                 Ok(count) => {
                     self.end = count.min(self.buffer.len());
                     return Ok(());
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
-                    return Err(Error::Truncated { offset });
+                    return Err(RdbError::Truncated { offset });
                 }
-                Err(source) => return Err(Error::Io { source, offset }),
+                Err(source) => return Err(RdbError::Io { source, offset }),
             }
         }
     }
 
-    pub fn u8(&mut self) -> Result<u8, Error> {
+    pub fn u8(&mut self) -> Result<u8, RdbError> {
         Ok(u8::from_be_bytes(self.array()?))
     }
 
-    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], RdbError> {
         let mut array = [0; N];
         let mut rest = array.as_mut_slice();
         while !rest.is_empty() {
@@ -130,10 +130,10 @@ impl<R: Read> Source<R> {
     }
 
     /// Takes `count` bytes. Memory grows as they arrive, not as `count` announces them.
-    pub fn bytes(&mut self, count: u64) -> Result<Vec<u8>, Error> {
+    pub fn bytes(&mut self, count: u64) -> Result<Vec<u8>, RdbError> {
         let Ok(count) = usize::try_from(count) else {
             let offset = self.offset();
-            return Err(Error::BadLength {
+            return Err(RdbError::BadLength {
                 what: "string",
                 length: count,
                 offset,
@@ -152,7 +152,7 @@ impl<R: Read> Source<R> {
     }
 
     /// Skips `count` bytes.
-    pub fn skip(&mut self, count: u64) -> Result<(), Error> {
+    pub fn skip(&mut self, count: u64) -> Result<(), RdbError> {
         let mut remaining = count;
         while remaining > 0 {
             let wanted = usize::try_from(remaining).unwrap_or(usize::MAX);
@@ -161,7 +161,7 @@ impl<R: Read> Source<R> {
         Ok(())
     }
 
-    fn length_of_string(&mut self) -> Result<Length, Error> {
+    fn length_of_string(&mut self) -> Result<Length, RdbError> {
         let offset = self.offset();
         let first = self.u8()?;
         let low = first & 0x3f;
@@ -172,7 +172,7 @@ impl<R: Read> Source<R> {
             (_, 0x81) => Length::Bytes(u64::from_be_bytes(self.array()?)),
             (3, _) => Length::Encoded(low),
             _ => {
-                return Err(Error::BadEncoding {
+                return Err(RdbError::BadEncoding {
                     what: "form of a length",
                     found: first.into(),
                     offset,
@@ -182,11 +182,11 @@ impl<R: Read> Source<R> {
     }
 
     /// Reads a number in the form of a length.
-    pub fn length(&mut self) -> Result<u64, Error> {
+    pub fn length(&mut self) -> Result<u64, RdbError> {
         let offset = self.offset();
         match self.length_of_string()? {
             Length::Bytes(length) => Ok(length),
-            Length::Encoded(form) => Err(Error::BadEncoding {
+            Length::Encoded(form) => Err(RdbError::BadEncoding {
                 what: "form of a length",
                 found: u64::from(form) | 0xc0,
                 offset,
@@ -195,7 +195,7 @@ impl<R: Read> Source<R> {
     }
 
     /// Reads a string in any of its forms.
-    pub fn string(&mut self) -> Result<Vec<u8>, Error> {
+    pub fn string(&mut self) -> Result<Vec<u8>, RdbError> {
         let offset = self.offset();
         match self.length_of_string()? {
             Length::Bytes(length) => self.bytes(length),
@@ -208,19 +208,19 @@ impl<R: Read> Source<R> {
                 self.room = self
                     .room
                     .checked_sub(length)
-                    .ok_or(Error::NoRoom { length, offset })?;
+                    .ok_or(RdbError::NoRoom { length, offset })?;
                 let compressed = self.bytes(compressed_length)?;
                 usize::try_from(length)
                     .ok()
                     .and_then(|length| lzf::decompress(&compressed, length))
-                    .ok_or(Error::BadCompression { length, offset })
+                    .ok_or(RdbError::BadCompression { length, offset })
             }
             Length::Encoded(form) => Err(bad_form_of_string(form, offset)),
         }
     }
 
     /// Skips a string without restoring it.
-    pub fn skip_string(&mut self) -> Result<(), Error> {
+    pub fn skip_string(&mut self) -> Result<(), RdbError> {
         let offset = self.offset();
         let bytes = match self.length_of_string()? {
             Length::Bytes(length) => length,
@@ -238,8 +238,8 @@ impl<R: Read> Source<R> {
     }
 }
 
-fn bad_form_of_string(form: u8, offset: u64) -> Error {
-    Error::BadEncoding {
+fn bad_form_of_string(form: u8, offset: u64) -> RdbError {
+    RdbError::BadEncoding {
         what: "form of a string",
         found: form.into(),
         offset,

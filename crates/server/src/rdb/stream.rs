@@ -12,12 +12,12 @@
 //! A reader of a form without it uses `seen` instead, and so does Redis.
 
 use super::decode::repeated;
-use super::error::Error;
+use super::error::RdbError;
 use super::format::kind;
-use super::sink::Sink;
-use super::source::Source;
+use super::sink::RdbSink;
+use super::source::RdbSource;
 use crate::object::StreamId;
-use crate::object::stream::{ConsumerParts, GroupParts, NEVER_ACTIVE, Progress, StreamParts};
+use crate::object::stream::{ConsumerParts, GroupParts, NEVER_ACTIVE, StreamCounters, StreamParts};
 use std::borrow::Cow;
 use std::io::{Read, Write};
 
@@ -25,7 +25,10 @@ use std::io::{Read, Write};
 const NOT_KNOWN: u64 = u64::MAX;
 
 /// Writes the part that follows the type and the key, in the form of Redis 7.0.
-pub(super) fn write<W: Write>(parts: &StreamParts<'_>, sink: &mut Sink<W>) -> Result<(), Error> {
+pub(super) fn write<W: Write>(
+    parts: &StreamParts<'_>,
+    sink: &mut RdbSink<W>,
+) -> Result<(), RdbError> {
     sink.length(parts.nodes.len() as u64)?;
     for (first, listpack) in &parts.nodes {
         sink.string(&first.to_bytes())?;
@@ -60,7 +63,7 @@ pub(super) fn write<W: Write>(parts: &StreamParts<'_>, sink: &mut Sink<W>) -> Re
     Ok(())
 }
 
-fn put_id<W: Write>(id: StreamId, sink: &mut Sink<W>) -> Result<(), Error> {
+fn put_id<W: Write>(id: StreamId, sink: &mut RdbSink<W>) -> Result<(), RdbError> {
     sink.length(id.ms)?;
     sink.length(id.seq)
 }
@@ -68,15 +71,15 @@ fn put_id<W: Write>(id: StreamId, sink: &mut Sink<W>) -> Result<(), Error> {
 /// Reads a stream and checks that its parts fit together.
 pub(super) fn read<R: Read>(
     type_byte: u8,
-    source: &mut Source<R>,
-) -> Result<StreamParts<'static>, Error> {
+    source: &mut RdbSource<R>,
+) -> Result<StreamParts<'static>, RdbError> {
     let offset = source.offset();
     let has_counters = type_byte != kind::STREAM;
     let has_active_times = type_byte == kind::STREAM_3;
     let nodes = repeated(source, |source| {
         let offset = source.offset();
         let first = source.string()?;
-        let first = <[u8; 16]>::try_from(first).map_err(|first| Error::BadLength {
+        let first = <[u8; 16]>::try_from(first).map_err(|first| RdbError::BadLength {
             what: "first identifier of a stream's node",
             length: first.len() as u64,
             offset,
@@ -102,14 +105,14 @@ pub(super) fn read<R: Read>(
     })?;
     let said = parts.len;
     if parts.correct().is_none() {
-        return Err(Error::BadLength {
+        return Err(RdbError::BadLength {
             what: "parts of a stream",
             length: said,
             offset,
         });
     }
     if !has_counters {
-        let progress = Progress {
+        let progress = StreamCounters {
             len: parts.len,
             first_id: parts.first_id,
             last_id: parts.last_id,
@@ -126,8 +129,8 @@ pub(super) fn read<R: Read>(
 fn group<R: Read>(
     has_counters: bool,
     has_active_times: bool,
-    source: &mut Source<R>,
-) -> Result<GroupParts, Error> {
+    source: &mut RdbSource<R>,
+) -> Result<GroupParts, RdbError> {
     let name = source.string()?;
     let last_id = id(source)?;
     let read = match has_counters {
@@ -162,7 +165,7 @@ fn group<R: Read>(
     })
 }
 
-fn id<R: Read>(source: &mut Source<R>) -> Result<StreamId, Error> {
+fn id<R: Read>(source: &mut RdbSource<R>) -> Result<StreamId, RdbError> {
     Ok(StreamId {
         ms: source.length()?,
         seq: source.length()?,

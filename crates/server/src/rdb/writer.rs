@@ -1,12 +1,12 @@
 //! The writer of snapshots.
 
-use super::encode::{self, Times};
-use super::error::Error;
+use super::encode::{self, RdbHashTimes};
+use super::error::RdbError;
 use super::format::{
-    Dialect, MAGIC, TIME_MS_MAX, VALKEY_MAGIC, VALKEY_VERSION, Value, WRITE_VERSIONS,
+    Dialect, MAGIC, RdbValue, TIME_MS_MAX, VALKEY_MAGIC, VALKEY_VERSION, WRITE_VERSIONS,
     check_version, kind, opcode,
 };
-use super::sink::Sink;
+use super::sink::RdbSink;
 use super::stream;
 use crate::object::stream::StreamParts;
 use std::io::Write;
@@ -26,14 +26,14 @@ pub struct Attributes {
 /// that expire](Self::begin_timed_hash), Redis reads it from 7.4 on, or, if it is [for
 /// Valkey](Self::with_dialect), Valkey from 9 on.
 ///
-/// Large containers need not be in memory as a [`Value`]: call a `begin_` method with their number
-/// of elements, then write these one by one. All calls buffer; the file is complete when
+/// Large containers need not be in memory as a [`RdbValue`]: call a `begin_` method with their
+/// number of elements, then write these one by one. All calls buffer; the file is complete when
 /// [`finish`](Self::finish) has returned, and useless if any call has failed.
 ///
 /// ```
-/// use nearfield_server::rdb::{Attributes, Writer};
+/// use nearfield_server::rdb::{Attributes, RdbWriter};
 ///
-/// let mut writer = Writer::new(Vec::new())?;
+/// let mut writer = RdbWriter::new(Vec::new())?;
 /// writer.aux(b"redis-ver", b"7.0.15")?;
 /// writer.select(0)?;
 /// writer.resize(2, 1)?;
@@ -46,29 +46,29 @@ pub struct Attributes {
 /// writer.string(b"session", b"12", expires)?;
 /// let file = writer.finish()?;
 /// assert!(file.starts_with(b"REDIS0010"));
-/// # Ok::<(), nearfield_server::rdb::Error>(())
+/// # Ok::<(), nearfield_server::rdb::RdbError>(())
 /// ```
 ///
 /// # Errors
 /// For all calls: `Io` if the output fails, and `OutOfPlace` if the current container still lacks
 /// elements, or has all of them already. For scores, `BadScore` for one that is not a number.
-pub struct Writer<W> {
-    sink: Sink<W>,
+pub struct RdbWriter<W> {
+    sink: RdbSink<W>,
     /// Number of elements and scores that the current container still needs.
     remaining: u64,
     /// True if every other one of them is a score.
     scored: bool,
     dialect: Dialect,
     /// The form of the times of fields, if there are any.
-    times: Option<Times>,
+    times: Option<RdbHashTimes>,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> RdbWriter<W> {
     /// Begins a snapshot of version 10, the newest that Redis 7.0 reads.
     ///
     /// # Errors
     /// `Io`.
-    pub fn new(output: W) -> Result<Self, Error> {
+    pub fn new(output: W) -> Result<Self, RdbError> {
         Self::with_version(output, *WRITE_VERSIONS.start())
     }
 
@@ -77,7 +77,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// `Io`.
-    pub fn with_dialect(output: W, dialect: Dialect) -> Result<Self, Error> {
+    pub fn with_dialect(output: W, dialect: Dialect) -> Result<Self, RdbError> {
         match dialect {
             Dialect::Redis => Self::new(output),
             Dialect::Valkey => Self::begin(
@@ -92,14 +92,14 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// `UnknownVersion` for any other, `Io`.
-    pub fn with_version(output: W, version: u32) -> Result<Self, Error> {
+    pub fn with_version(output: W, version: u32) -> Result<Self, RdbError> {
         let version = check_version(version, WRITE_VERSIONS, MAGIC.len() as u64)?;
         let head = [MAGIC, format!("{version:04}").as_bytes()].concat();
         Self::begin(output, Dialect::Redis, &head)
     }
 
-    fn begin(output: W, dialect: Dialect, head: &[u8]) -> Result<Self, Error> {
-        let mut sink = Sink::new(output);
+    fn begin(output: W, dialect: Dialect, head: &[u8]) -> Result<Self, RdbError> {
+        let mut sink = RdbSink::new(output);
         sink.bytes(head)?;
         Ok(Self {
             sink,
@@ -112,27 +112,27 @@ impl<W: Write> Writer<W> {
 
     /// Writes a fact about the file, such as `redis-ver`, `ctime` or `used-mem`. Redis ignores
     /// unknown ones.
-    pub fn aux(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+    pub fn aux(&mut self, key: &[u8], value: &[u8]) -> Result<(), RdbError> {
         self.begin_item("aux", opcode::AUX)?;
         self.sink.string(key)?;
         self.sink.string(value)
     }
 
     /// Writes the code of a library of functions.
-    pub fn function(&mut self, code: &[u8]) -> Result<(), Error> {
+    pub fn function(&mut self, code: &[u8]) -> Result<(), RdbError> {
         self.begin_item("function", opcode::FUNCTION)?;
         self.sink.string(code)
     }
 
     /// Selects the database of the entries that follow.
-    pub fn select(&mut self, database: u64) -> Result<(), Error> {
+    pub fn select(&mut self, database: u64) -> Result<(), RdbError> {
         self.begin_item("select", opcode::SELECT_DB)?;
         self.sink.length(database)
     }
 
     /// Writes the number of keys of the database selected last, and the number of those that
     /// expire.
-    pub fn resize(&mut self, keys: u64, expires: u64) -> Result<(), Error> {
+    pub fn resize(&mut self, keys: u64, expires: u64) -> Result<(), RdbError> {
         self.begin_item("resize", opcode::RESIZE_DB)?;
         self.sink.length(keys)?;
         self.sink.length(expires)
@@ -144,9 +144,9 @@ impl<W: Write> Writer<W> {
     pub fn entry(
         &mut self,
         key: &[u8],
-        value: &Value,
+        value: &RdbValue,
         attributes: Attributes,
-    ) -> Result<(), Error> {
+    ) -> Result<(), RdbError> {
         let type_byte = encode::type_byte(value, self.dialect);
         self.begin_entry("entry", type_byte, key, attributes)?;
         encode::write(value, self.dialect, &mut self.sink)
@@ -158,7 +158,7 @@ impl<W: Write> Writer<W> {
         key: &[u8],
         value: &[u8],
         attributes: Attributes,
-    ) -> Result<(), Error> {
+    ) -> Result<(), RdbError> {
         self.begin_entry("string", kind::STRING, key, attributes)?;
         self.sink.string(value)
     }
@@ -169,7 +169,7 @@ impl<W: Write> Writer<W> {
         key: &[u8],
         count: u64,
         attributes: Attributes,
-    ) -> Result<(), Error> {
+    ) -> Result<(), RdbError> {
         self.begin_entry("begin_list", kind::LIST, key, attributes)?;
         self.begin_elements(count, count)
     }
@@ -180,7 +180,7 @@ impl<W: Write> Writer<W> {
         key: &[u8],
         count: u64,
         attributes: Attributes,
-    ) -> Result<(), Error> {
+    ) -> Result<(), RdbError> {
         self.begin_entry("begin_set", kind::SET, key, attributes)?;
         self.begin_elements(count, count)
     }
@@ -191,7 +191,7 @@ impl<W: Write> Writer<W> {
         key: &[u8],
         count: u64,
         attributes: Attributes,
-    ) -> Result<(), Error> {
+    ) -> Result<(), RdbError> {
         self.begin_entry("begin_hash", kind::HASH, key, attributes)?;
         self.begin_elements(count, count.saturating_mul(2))
     }
@@ -205,10 +205,10 @@ impl<W: Write> Writer<W> {
         count: u64,
         soonest_ms: u64,
         attributes: Attributes,
-    ) -> Result<(), Error> {
+    ) -> Result<(), RdbError> {
         let type_byte = self.dialect.kind_of_timed_hash();
         self.begin_entry("begin_timed_hash", type_byte, key, attributes)?;
-        let times = Times {
+        let times = RdbHashTimes {
             dialect: self.dialect,
             soonest_ms,
         };
@@ -225,7 +225,7 @@ impl<W: Write> Writer<W> {
         field: &[u8],
         value: &[u8],
         time_ms: Option<u64>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), RdbError> {
         match self.times {
             Some(times) if self.remaining > 0 => {
                 self.remaining -= 1;
@@ -242,7 +242,7 @@ impl<W: Write> Writer<W> {
         key: &[u8],
         count: u64,
         attributes: Attributes,
-    ) -> Result<(), Error> {
+    ) -> Result<(), RdbError> {
         self.begin_entry("begin_sorted_set", kind::SORTED_SET, key, attributes)?;
         self.begin_elements(count, count.saturating_mul(2))?;
         self.scored = true;
@@ -250,7 +250,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes the next element, member, field, or value of a field.
-    pub fn element(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    pub fn element(&mut self, bytes: &[u8]) -> Result<(), RdbError> {
         if self.remaining == 0 || self.is_score_due() || self.times.is_some() {
             return Err(self.out_of_place("element"));
         }
@@ -259,7 +259,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes the score of the member before it.
-    pub fn score(&mut self, score: f64) -> Result<(), Error> {
+    pub fn score(&mut self, score: f64) -> Result<(), RdbError> {
         if !self.is_score_due() {
             return Err(self.out_of_place("score"));
         }
@@ -273,13 +273,13 @@ impl<W: Write> Writer<W> {
         key: &[u8],
         parts: &StreamParts<'_>,
         attributes: Attributes,
-    ) -> Result<(), Error> {
+    ) -> Result<(), RdbError> {
         self.begin_entry("stream", kind::STREAM_2, key, attributes)?;
         stream::write(parts, &mut self.sink)
     }
 
     /// Writes the end and the checksum, and flushes the output.
-    pub fn finish(mut self) -> Result<W, Error> {
+    pub fn finish(mut self) -> Result<W, RdbError> {
         self.begin_item("finish", opcode::EOF)?;
         self.sink.finish()
     }
@@ -288,7 +288,7 @@ impl<W: Write> Writer<W> {
         self.scored && self.remaining % 2 == 1
     }
 
-    fn begin_item(&mut self, call: &'static str, opcode: u8) -> Result<(), Error> {
+    fn begin_item(&mut self, call: &'static str, opcode: u8) -> Result<(), RdbError> {
         if self.remaining > 0 {
             return Err(self.out_of_place(call));
         }
@@ -301,7 +301,7 @@ impl<W: Write> Writer<W> {
         type_byte: u8,
         key: &[u8],
         attributes: Attributes,
-    ) -> Result<(), Error> {
+    ) -> Result<(), RdbError> {
         if self.remaining > 0 {
             return Err(self.out_of_place(call));
         }
@@ -320,15 +320,15 @@ impl<W: Write> Writer<W> {
         self.sink.string(key)
     }
 
-    fn begin_elements(&mut self, count: u64, calls: u64) -> Result<(), Error> {
+    fn begin_elements(&mut self, count: u64, calls: u64) -> Result<(), RdbError> {
         self.remaining = calls;
         self.scored = false;
         self.times = None;
         self.sink.length(count)
     }
 
-    fn out_of_place(&self, call: &'static str) -> Error {
-        Error::OutOfPlace {
+    fn out_of_place(&self, call: &'static str) -> RdbError {
+        RdbError::OutOfPlace {
             call,
             remaining: self.remaining,
             offset: self.sink.offset(),

@@ -80,14 +80,14 @@ pub fn words(out: &mut Vec<u8>, words: &[&[u8]]) {
 mod tests {
     use super::*;
     use crate::resp::Parser;
-    use crate::resp::request::{RequestLimits, Step};
+    use crate::resp::request::{RequestLimits, RequestProgress};
 
     /// Returns true if a request that the parser takes is written as this module would, and its
     /// words.
     fn parse(request: &[u8]) -> (bool, Vec<Vec<u8>>) {
         let mut parser = Parser::new();
         let step = parser.next(request, &RequestLimits::default());
-        assert_eq!(step, Ok(Step::Complete(request.len())));
+        assert_eq!(step, Ok(RequestProgress::Complete(request.len())));
         let words = parser.arguments(request).map(<[u8]>::to_vec).collect();
         (is_encoded(request, parser.places()), words)
     }

@@ -7,5 +7,5 @@ pub mod reply;
 pub mod request;
 
 pub use encode::Words;
-pub use reply::{Protocol, Reply};
+pub use reply::{Protocol, RespReply};
 pub use request::{Parser, ProtocolError, RequestLimits};

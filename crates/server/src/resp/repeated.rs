@@ -8,7 +8,7 @@ use std::ops::Range;
 /// The head of a request as it is written in the log: the bytes before the first argument, which
 /// are the number of words and the first word, a short name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct RequestHead {
     /// The first eight bytes, those after them, and the last eight. They may overlap.
     parts: [u64; 3],
     length: u8,
@@ -23,10 +23,10 @@ const BYTES_MAX: usize = 4 + 4 + 8 + 2;
 /// The length of the shortest head: the name has one letter.
 const BYTES_MIN: usize = 4 + 4 + 1 + 2;
 
-impl Head {
+impl RequestHead {
     /// Returns the head of a request that has its words at `places`, or `None` if the head is long
     /// or not written as in the log.
-    pub fn of(request: &[u8], places: &[Range<usize>]) -> Option<Head> {
+    pub fn of(request: &[u8], places: &[Range<usize>]) -> Option<RequestHead> {
         let name = places.first()?;
         let length = name.end + 2;
         let arguments = places.len() - 1;
@@ -34,7 +34,7 @@ impl Head {
         if !is_short || !encode::is_encoded(request, places) {
             return None;
         }
-        Some(Head {
+        Some(RequestHead {
             parts: parts(request, length)?,
             length: length as u8,
             arguments: arguments as u8,
@@ -95,27 +95,27 @@ fn parts(bytes: &[u8], length: usize) -> Option<[u64; 3]> {
 mod tests {
     use super::*;
     use crate::resp::Parser;
-    use crate::resp::request::Step;
+    use crate::resp::request::RequestProgress;
 
     /// Returns what the parser finds in a request, or `None` if it does not parse.
     fn parsed(request: &[u8]) -> Option<(usize, Vec<Range<usize>>)> {
         let mut parser = Parser::new();
         match parser.next(request, &RequestLimits::default()) {
-            Ok(Step::Complete(end)) => Some((end, parser.places().to_vec())),
+            Ok(RequestProgress::Complete(end)) => Some((end, parser.places().to_vec())),
             _ => None,
         }
     }
 
-    fn found(head: &Head, bytes: &[u8]) -> Option<(usize, Vec<Range<usize>>)> {
+    fn found(head: &RequestHead, bytes: &[u8]) -> Option<(usize, Vec<Range<usize>>)> {
         let mut places = Vec::new();
         let limits = RequestLimits::default();
         let end = head.find(bytes, &limits, |place| places.push(place))?;
         Some((end, places))
     }
 
-    fn head(request: &[u8]) -> Head {
+    fn head(request: &[u8]) -> RequestHead {
         let (_, places) = parsed(request).expect("a request");
-        Head::of(request, &places).expect("a short head")
+        RequestHead::of(request, &places).expect("a short head")
     }
 
     fn request(words: &[&[u8]]) -> Vec<u8> {

@@ -20,8 +20,8 @@ pub struct Mark {
     position: usize,
 }
 
-/// The number of bytes of complete values that are [set apart](Reply::set_apart): few enough that
-/// little is copied while they grow.
+/// The number of bytes of complete values that are [set apart](RespReply::set_apart): few enough
+/// that little is copied while they grow.
 const PART_BYTES: usize = 64 << 10;
 
 /// The largest length of a head: its kind, a number and the line end.
@@ -30,16 +30,16 @@ const HEAD_BYTES_MAX: usize = 24;
 /// The bytes that are sent to a client, written in order.
 ///
 /// ```
-/// use nearfield_server::resp::{Protocol, Reply};
+/// use nearfield_server::resp::{Protocol, RespReply};
 ///
-/// let mut reply = Reply::new(Protocol::Resp2);
+/// let mut reply = RespReply::new(Protocol::Resp2);
 /// reply.array(2);
 /// reply.bulk(b"a");
 /// reply.null();
 /// assert_eq!(reply.bytes(), b"*2\r\n$1\r\na\r\n$-1\r\n");
 /// ```
 #[derive(Debug)]
-pub struct Reply {
+pub struct RespReply {
     out: Vec<u8>,
     /// The completed parts. They are not moved again while more is written.
     parts: Vec<Vec<u8>>,
@@ -49,22 +49,22 @@ pub struct Reply {
     cut: bool,
 }
 
-impl Default for Reply {
-    fn default() -> Reply {
-        Reply::new(Protocol::default())
+impl Default for RespReply {
+    fn default() -> RespReply {
+        RespReply::new(Protocol::default())
     }
 }
 
-impl Reply {
+impl RespReply {
     /// Creates an empty reply of any length.
-    pub const fn new(protocol: Protocol) -> Reply {
-        Reply::bounded(protocol, usize::MAX)
+    pub const fn new(protocol: Protocol) -> RespReply {
+        RespReply::bounded(protocol, usize::MAX)
     }
 
     /// Creates an empty reply that holds at most `most` bytes, give or take a few. Bytes beyond are
-    /// dropped, and the reply is [cut](Reply::is_cut) from then on.
-    pub const fn bounded(protocol: Protocol, most: usize) -> Reply {
-        Reply {
+    /// dropped, and the reply is [cut](RespReply::is_cut) from then on.
+    pub const fn bounded(protocol: Protocol, most: usize) -> RespReply {
+        RespReply {
             out: Vec::new(),
             parts: Vec::new(),
             protocol,
@@ -327,7 +327,7 @@ impl Reply {
     }
 
     /// Appends the head of an array of pairs. In RESP3 each pair is an array of two (see
-    /// [`pair`](Reply::pair)), in RESP2 the array is flat.
+    /// [`pair`](RespReply::pair)), in RESP2 the array is flat.
     pub fn pairs(&mut self, length: usize) {
         match self.protocol {
             Protocol::Resp2 => self.array(2 * length),
@@ -335,7 +335,7 @@ impl Reply {
         }
     }
 
-    /// Begins a pair of [`pairs`](Reply::pairs).
+    /// Begins a pair of [`pairs`](RespReply::pairs).
     pub fn pair(&mut self) {
         if self.protocol == Protocol::Resp3 {
             self.array(2);
@@ -449,7 +449,7 @@ impl Reply {
         });
     }
 
-    fn end(&mut self, mark: Mark, head: impl FnOnce(&mut Reply)) {
+    fn end(&mut self, mark: Mark, head: impl FnOnce(&mut RespReply)) {
         let end = self.out.len();
         head(self);
         let length = self.out.len() - end;

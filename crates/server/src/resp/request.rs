@@ -72,7 +72,7 @@ pub enum ProtocolError {
 
 /// The result of parsing the beginning of the bytes received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum RequestProgress {
     /// A whole request, which ends at this offset; [`Parser::arguments`] returns its parts. It may
     /// be empty (an empty line), and must then be skipped.
     Complete(usize),
@@ -83,15 +83,15 @@ pub enum Step {
 /// A parser that finds one request after the other. See the [module](self).
 ///
 /// ```
-/// use nearfield_server::resp::request::{Parser, RequestLimits, Step};
+/// use nearfield_server::resp::request::{Parser, RequestLimits, RequestProgress};
 ///
 /// let mut parser = Parser::new();
 /// let limits = RequestLimits::default();
 /// let bytes = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\nPING\r\n";
-/// assert_eq!(parser.next(bytes, &limits), Ok(Step::Complete(20)));
+/// assert_eq!(parser.next(bytes, &limits), Ok(RequestProgress::Complete(20)));
 /// assert_eq!(parser.arguments(bytes).collect::<Vec<_>>(), [&b"GET"[..], b"k"]);
 /// let rest = &bytes[20..];
-/// assert_eq!(parser.next(rest, &limits), Ok(Step::Complete(6)));
+/// assert_eq!(parser.next(rest, &limits), Ok(RequestProgress::Complete(6)));
 /// assert_eq!(parser.arguments(rest).collect::<Vec<_>>(), [b"PING"]);
 /// ```
 #[derive(Debug, Default)]
@@ -119,23 +119,27 @@ impl Parser {
     /// # Errors
     /// The client does not speak the protocol; no more requests can be read from it.
     #[inline]
-    pub fn next(&mut self, bytes: &[u8], limits: &RequestLimits) -> Result<Step, ProtocolError> {
+    pub fn next(
+        &mut self,
+        bytes: &[u8],
+        limits: &RequestLimits,
+    ) -> Result<RequestProgress, ProtocolError> {
         if self.remaining == 0 {
             self.ranges.clear();
             self.unquoted = false;
             match bytes.first() {
-                None => return Ok(Step::Incomplete),
+                None => return Ok(RequestProgress::Incomplete),
                 Some(b'*') => {
                     let (count, end) = match short_length(bytes, 1) {
                         Some((count, end)) => (Some(count as i64), end),
                         None => match length(bytes, 1, limits, "mbulk")? {
                             Some(found) => found,
-                            None => return Ok(Step::Incomplete),
+                            None => return Ok(RequestProgress::Incomplete),
                         },
                     };
                     let count = count.ok_or(ProtocolError::InvalidArrayLength)?;
                     if count <= 0 {
-                        return Ok(Step::Complete(end));
+                        return Ok(RequestProgress::Complete(end));
                     }
                     if count as usize > limits.arguments {
                         return Err(if limits.arguments <= 10 {
@@ -153,7 +157,11 @@ impl Parser {
         self.array(bytes, limits)
     }
 
-    fn array(&mut self, bytes: &[u8], limits: &RequestLimits) -> Result<Step, ProtocolError> {
+    fn array(
+        &mut self,
+        bytes: &[u8],
+        limits: &RequestLimits,
+    ) -> Result<RequestProgress, ProtocolError> {
         let mut position = self.position;
         while self.remaining > 0 {
             match bytes.get(position) {
@@ -180,17 +188,21 @@ impl Parser {
         }
         self.position = position;
         Ok(match self.remaining {
-            0 => Step::Complete(position),
-            _ => Step::Incomplete,
+            0 => RequestProgress::Complete(position),
+            _ => RequestProgress::Incomplete,
         })
     }
 
-    fn inline(&mut self, bytes: &[u8], limits: &RequestLimits) -> Result<Step, ProtocolError> {
+    fn inline(
+        &mut self,
+        bytes: &[u8],
+        limits: &RequestLimits,
+    ) -> Result<RequestProgress, ProtocolError> {
         let Some(end) = memchr::memchr(b'\n', bytes) else {
             if bytes.len() > limits.line_bytes {
                 return Err(ProtocolError::InlineTooLong);
             }
-            return Ok(Step::Incomplete);
+            return Ok(RequestProgress::Incomplete);
         };
         let line = &bytes[..end];
         if line.iter().any(|&byte| byte == b'"' || byte == b'\'') {
@@ -205,7 +217,7 @@ impl Parser {
                 start += word.len() + 1;
             }
         }
-        Ok(Step::Complete(end + 1))
+        Ok(RequestProgress::Complete(end + 1))
     }
 
     /// Returns the bytes of memory that it takes for the current request.
@@ -468,7 +480,7 @@ mod tests {
         let (mut buffer, mut found) = (Vec::new(), Vec::new());
         for part in bytes.chunks(piece) {
             buffer.extend_from_slice(part);
-            while let Step::Complete(end) = parser.next(&buffer, &limits)? {
+            while let RequestProgress::Complete(end) = parser.next(&buffer, &limits)? {
                 if parser.argument_count() > 0 {
                     found.push(parser.arguments(&buffer).map(<[u8]>::to_vec).collect());
                 }

@@ -4,16 +4,16 @@ use super::failure::bad_argument;
 use mlua::{Lua, LuaString, MultiValue, Result, Value};
 
 /// The arguments of a call, and the name of the function, for errors.
-pub struct Arguments<'l> {
+pub struct LuaArguments<'l> {
     lua: &'l Lua,
     function: &'static str,
     values: MultiValue,
 }
 
-impl<'l> Arguments<'l> {
+impl<'l> LuaArguments<'l> {
     /// Creates the arguments of a call of `function`.
-    pub fn new(lua: &'l Lua, function: &'static str, values: MultiValue) -> Arguments<'l> {
-        Arguments {
+    pub fn new(lua: &'l Lua, function: &'static str, values: MultiValue) -> LuaArguments<'l> {
+        LuaArguments {
             lua,
             function,
             values,

@@ -1,6 +1,6 @@
 //! The library `bit`: arithmetic on the bits of integers of 32 bits.
 
-use super::arguments::Arguments;
+use super::arguments::LuaArguments;
 use mlua::{Lua, MultiValue, Result, Table};
 
 /// Converts a number to an integer of 32 bits: rounds it and drops the higher bits.
@@ -26,7 +26,7 @@ pub fn library(lua: &Lua) -> Result<Table> {
     shift(lua, &table, "rol", i32::rotate_left)?;
     shift(lua, &table, "ror", i32::rotate_right)?;
     let tohex = lua.create_function(|lua, values: MultiValue| {
-        let arguments = Arguments::new(lua, "tohex", values);
+        let arguments = LuaArguments::new(lua, "tohex", values);
         let bits = truncated(arguments.number(1)?);
         let digits = match arguments.get(2) {
             Some(_) => truncated(arguments.number(2)?),
@@ -46,7 +46,7 @@ pub fn library(lua: &Lua) -> Result<Table> {
 
 fn unary(lua: &Lua, table: &Table, name: &'static str, apply: fn(i32) -> i32) -> Result<()> {
     let function = lua.create_function(move |lua, values: MultiValue| {
-        let arguments = Arguments::new(lua, name, values);
+        let arguments = LuaArguments::new(lua, name, values);
         Ok(apply(truncated(arguments.number(1)?)))
     })?;
     table.raw_set(name, function)
@@ -54,7 +54,7 @@ fn unary(lua: &Lua, table: &Table, name: &'static str, apply: fn(i32) -> i32) ->
 
 fn folded(lua: &Lua, table: &Table, name: &'static str, apply: fn(i32, i32) -> i32) -> Result<()> {
     let function = lua.create_function(move |lua, values: MultiValue| {
-        let arguments = Arguments::new(lua, name, values);
+        let arguments = LuaArguments::new(lua, name, values);
         let mut bits = truncated(arguments.number(1)?);
         for position in 2..=arguments.len() {
             bits = apply(bits, truncated(arguments.number(position)?));
@@ -66,7 +66,7 @@ fn folded(lua: &Lua, table: &Table, name: &'static str, apply: fn(i32, i32) -> i
 
 fn shift(lua: &Lua, table: &Table, name: &'static str, apply: fn(i32, u32) -> i32) -> Result<()> {
     let function = lua.create_function(move |lua, values: MultiValue| {
-        let arguments = Arguments::new(lua, name, values);
+        let arguments = LuaArguments::new(lua, name, values);
         let bits = truncated(arguments.number(1)?);
         let by = truncated(arguments.number(2)?) as u32 & 31;
         Ok(apply(bits, by))

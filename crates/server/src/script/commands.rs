@@ -11,7 +11,7 @@ use super::engine::{MEMORY_BYTES_MAX, entered_limit};
 use super::number::format_general;
 use super::{lent, push, raw};
 use crate::carried;
-use crate::resp::{Protocol, Reply};
+use crate::resp::{Protocol, RespReply};
 use mlua::ffi::{self, lua_State};
 use mlua::{Lua, Result, Table};
 use smallvec::SmallVec;
@@ -36,11 +36,11 @@ const ANSWER_BYTES_MAX: usize = MEMORY_BYTES_MAX / 2;
 /// Error for a reply beyond the limit.
 const ANSWER_TOO_LONG: &str = "ERR the answer of the command does not fit into the memory of Lua";
 
-const NO_ANSWER: Reply = Reply::bounded(Protocol::Resp2, ANSWER_BYTES_MAX);
+const NO_ANSWER: RespReply = RespReply::bounded(Protocol::Resp2, ANSWER_BYTES_MAX);
 
 thread_local! {
     /// The reply of the last command.
-    static ANSWER: RefCell<Reply> = const { RefCell::new(NO_ANSWER) };
+    static ANSWER: RefCell<RespReply> = const { RefCell::new(NO_ANSWER) };
     /// The panic of a command of the script that runs.
     static PANIC: Cell<Option<Box<dyn Any + Send>>> = const { Cell::new(None) };
 }
@@ -161,7 +161,7 @@ unsafe fn push_answer(state: *mut lua_State, ran: Ran) -> bool {
 /// # Safety
 /// `state` is that of a function that Lua has called.
 unsafe fn run(state: *mut lua_State) -> Ran {
-    let run = |reply: &mut Reply| {
+    let run = |reply: &mut RespReply| {
         reply.truncate(0);
         // The reply and the Lua value made of it exist at the same time.
         reply.set_bound(entered_limit() / 2);

@@ -2,7 +2,7 @@
 
 use super::engine::entered_limit;
 use super::failure::look;
-use crate::resp::{Protocol, Reply};
+use crate::resp::{Protocol, RespReply};
 use mlua::{Result, Table, Value};
 
 /// Largest nesting depth of values, which are written by recursion.
@@ -10,20 +10,20 @@ const DEPTH_MAX: usize = 200;
 
 /// Writes the result of a script. `typed` is true if the script has asked for RESP3, which decides
 /// how booleans are written.
-pub fn to_reply(value: &Value, reply: &mut Reply, typed: bool) -> Result<()> {
-    write(value, &mut Answer { reply, values: 0 }, typed, 0)
+pub fn to_reply(value: &Value, reply: &mut RespReply, typed: bool) -> Result<()> {
+    write(value, &mut LuaReplyWriter { reply, values: 0 }, typed, 0)
 }
 
 /// Number of values written between two checks of the verdict.
 const VALUES_UNTIL_LOOK: usize = 1 << 12;
 
 /// A reply that is being written. It may contain a table any number of times.
-struct Answer<'r> {
-    reply: &'r mut Reply,
+struct LuaReplyWriter<'r> {
+    reply: &'r mut RespReply,
     values: usize,
 }
 
-fn write(value: &Value, answer: &mut Answer<'_>, typed: bool, depth: usize) -> Result<()> {
+fn write(value: &Value, answer: &mut LuaReplyWriter<'_>, typed: bool, depth: usize) -> Result<()> {
     answer.values += 1;
     if answer.values.is_multiple_of(VALUES_UNTIL_LOOK) {
         look()?;
@@ -71,7 +71,12 @@ pub fn whole(number: f64) -> Option<i64> {
     ((integer as f64).to_bits() == number.to_bits()).then_some(integer)
 }
 
-fn write_table(table: &Table, answer: &mut Answer<'_>, typed: bool, depth: usize) -> Result<()> {
+fn write_table(
+    table: &Table,
+    answer: &mut LuaReplyWriter<'_>,
+    typed: bool,
+    depth: usize,
+) -> Result<()> {
     let reply = &mut *answer.reply;
     if let Value::String(text) = table.raw_get("err")? {
         reply.line(b'-', &text.as_bytes());

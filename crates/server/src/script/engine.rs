@@ -1,15 +1,15 @@
 //! The Lua state: its sandbox, the functions given to scripts, and the running of a script.
 
-use super::enter::{Callable, Ended, Entry};
-use super::guard::{self, Guard};
-use super::host::Host;
-use super::library::{Libraries, Library, LibraryError, Metadata};
-use super::random::Random;
+use super::enter::{Callable, LuaCallOutcome, LuaCaller};
+use super::guard::{self, ScriptGuard};
+use super::host::LuaHost;
+use super::library::{Libraries, Library, LibraryError, LibraryHeader};
+use super::random::ScriptRandom;
 use super::register::{self, Registered};
 use super::source::{Script, ScriptError};
 use super::watchdog::Watchdog;
 use super::{
-    arguments::Arguments, bits, commands, convert, failure, hook, json, lent, msgpack, random,
+    arguments::LuaArguments, bits, commands, convert, failure, hook, json, lent, msgpack, random,
     sha1_hex, structs, weighed,
 };
 use crate::carried;
@@ -86,7 +86,7 @@ const SOURCE_TOO_LONG: &str = "chunk has more than 16777216 bytes";
 
 /// The purpose of a Lua state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum LuaEngineKind {
     /// Running scripts, which find `KEYS` and `ARGV` among their globals.
     Scripts,
     /// Running functions of libraries, which get their keys and arguments.
@@ -95,14 +95,14 @@ pub enum Kind {
 
 /// A Lua state, and the parts of it that each script needs.
 #[derive(Debug)]
-pub struct Engine {
+pub struct LuaEngine {
     lua: Lua,
     /// The globals that scripts see.
     environment: Table,
     /// The real globals, behind those that scripts see.
     globals: Table,
     /// The entry that runs a compiled script or calls a function of a library.
-    entry: Entry,
+    entry: LuaCaller,
     /// Function that runs the code of a library.
     load: Function,
     /// Function that empties the tables in front of those that scripts share.
@@ -123,40 +123,40 @@ pub struct Engine {
     /// The functions registered by the library that is being loaded.
     registered: Arc<Mutex<Vec<Registered>>>,
     /// The guard that ends scripts which take too long.
-    guard: Arc<Guard>,
+    guard: Arc<ScriptGuard>,
     /// Limit of the state's memory, in bytes.
     limit: Cell<usize>,
     /// Bytes of memory after a script above which all garbage is collected.
     collect_above: Cell<usize>,
 }
 
-impl Engine {
+impl LuaEngine {
     /// Creates a state that has run nothing.
-    pub fn new(watchdog: &Arc<Watchdog>, kind: Kind) -> Result<Engine> {
+    pub fn new(watchdog: &Arc<Watchdog>, kind: LuaEngineKind) -> Result<LuaEngine> {
         let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::default())?;
         lua.set_memory_limit(MEMORY_BYTES_MAX)?;
-        let random = Arc::new(Mutex::new(Random::default()));
+        let random = Arc::new(Mutex::new(ScriptRandom::default()));
         lua.globals().raw_set("unpack", weighed::replace(&lua)?)?;
         let redis = redis_table(&lua)?;
-        let guard = Arc::new(Guard::new(Arc::clone(watchdog)));
+        let guard = Arc::new(ScriptGuard::new(Arc::clone(watchdog)));
         let registered = Arc::default();
         commands::add_functions(&lua, &redis)?;
         let native = native_table(&lua, &redis, &random)?;
         let locate = lua.create_function(failure::locate)?;
         native.raw_set("locate", &locate)?;
-        let entry = Entry::new(&lua, locate)?;
+        let entry = LuaCaller::new(&lua, locate)?;
         let is_untidy = mark(&lua, &native, "untidied")?;
         let is_retuned = mark(&lua, &native, "retuned")?;
         let loading = match kind {
-            Kind::Scripts => lua.create_table()?,
-            Kind::Functions => loading_table(&lua, &redis, &registered, &guard)?,
+            LuaEngineKind::Scripts => lua.create_table()?,
+            LuaEngineKind::Functions => loading_table(&lua, &redis, &registered, &guard)?,
         };
         native.raw_set("loading", loading)?;
         let prelude = lua.load(PRELUDE).set_name("=prelude").into_function()?;
         let (environment, globals, load, tidy, retune) = prelude.call((native,))?;
         hook::set(&lua)?;
-        Ok(Engine {
+        Ok(LuaEngine {
             lua,
             environment,
             globals,
@@ -229,7 +229,7 @@ impl Engine {
     }
 
     /// Runs a script and writes its result.
-    pub fn run<H: Host>(
+    pub fn run<H: LuaHost>(
         &mut self,
         script: &Script,
         host: &mut H,
@@ -246,7 +246,7 @@ impl Engine {
     }
 
     /// Runs a script or function of this name, and writes its result.
-    fn execute<H: Host>(
+    fn execute<H: LuaHost>(
         &self,
         name: &str,
         callable: &Callable,
@@ -257,8 +257,8 @@ impl Engine {
         let attending = self.guard.attend();
         let ended = self.entry.call(callable, host, keys, arguments);
         let answered = match ended {
-            Ok(Ended::Answered) => Ok(()),
-            Ok(Ended::Returned(value)) => {
+            Ok(LuaCallOutcome::Answered) => Ok(()),
+            Ok(LuaCallOutcome::Returned(value)) => {
                 let (typed, reply) = (lent::is_typed(), host.reply());
                 let before = reply.len();
                 let written = convert::to_reply(&value, reply, typed);
@@ -267,7 +267,7 @@ impl Engine {
                 }
                 written.map_err(ScriptError::from)
             }
-            Ok(Ended::Failed(error)) => Err(failed(name, &error)),
+            Ok(LuaCallOutcome::Failed(error)) => Err(failed(name, &error)),
             Err(error) => Err(error.into()),
         };
         // The script may have had no memory left for the error that ends it.
@@ -316,13 +316,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Loads a library. Its functions are unknown until it is [kept](Engine::keep).
+    /// Loads a library. Its functions are unknown until it is [kept](LuaEngine::keep).
     pub fn load(
         &mut self,
         code: &[u8],
         time_max: Option<Duration>,
     ) -> std::result::Result<Library, LibraryError> {
-        let Metadata { name, body } = Metadata::parse(code)?;
+        let LibraryHeader { name, body } = LibraryHeader::parse(code)?;
         self.make_room()?;
         if self.lua.used_memory() > self.limit.get() / 2 {
             return Err(LibraryError::Register(NO_ROOM.to_owned()));
@@ -367,7 +367,7 @@ impl Engine {
     }
 
     /// Calls the function of a library with this number, and writes its result.
-    pub fn call<H: Host>(
+    pub fn call<H: LuaHost>(
         &mut self,
         number: u64,
         host: &mut H,
@@ -442,7 +442,7 @@ fn mark(lua: &Lua, native: &Table, name: &str) -> Result<Arc<AtomicBool>> {
 }
 
 /// Creates the table of functions that only the prelude sees and passes on.
-fn native_table(lua: &Lua, redis: &Table, random: &Arc<Mutex<Random>>) -> Result<Table> {
+fn native_table(lua: &Lua, redis: &Table, random: &Arc<Mutex<ScriptRandom>>) -> Result<Table> {
     let native = lua.create_table()?;
     let translate = lua.create_function(|lua, value: Value| {
         // A script that must end may not catch the error and continue.
@@ -490,7 +490,7 @@ fn loading_table(
     lua: &Lua,
     redis: &Table,
     registered: &Arc<Mutex<Vec<Registered>>>,
-    guard: &Arc<Guard>,
+    guard: &Arc<ScriptGuard>,
 ) -> Result<Table> {
     let loading = lua.create_table()?;
     for name in LOADING {
@@ -580,7 +580,7 @@ fn redis_table(lua: &Lua) -> Result<Table> {
             return Err(failure::raise_reply("ERR wrong number of arguments"));
         }
         // A value that is neither a string nor a number counts as empty.
-        let text = Arguments::new(lua, "sha1hex", values).string(1);
+        let text = LuaArguments::new(lua, "sha1hex", values).string(1);
         let digest = match text {
             Ok(text) => sha1_hex(&text.as_bytes()),
             Err(_) => sha1_hex(b""),
@@ -599,7 +599,7 @@ fn redis_table(lua: &Lua) -> Result<Table> {
                 "ERR redis.setresp() requires one argument.",
             ));
         }
-        let version = Arguments::new(lua, "setresp", values).number(1)?;
+        let version = LuaArguments::new(lua, "setresp", values).number(1)?;
         if version != 2.0 && version != 3.0 {
             return Err(failure::raise_reply("ERR RESP version must be 2 or 3."));
         }
@@ -645,7 +645,7 @@ fn log(lua: &Lua, values: MultiValue) -> Result<()> {
             "ERR redis.log() requires two arguments or more.",
         ));
     }
-    let arguments = Arguments::new(lua, "log", values);
+    let arguments = LuaArguments::new(lua, "log", values);
     let Some(Value::Integer(level)) = arguments.get(1) else {
         return Err(failure::raise_reply(
             "ERR First argument must be a number (log level).",
@@ -681,7 +681,7 @@ fn set_replication(lua: &Lua, values: MultiValue) -> Result<()> {
             "ERR redis.set_repl() requires one argument.",
         ));
     }
-    let bits = Arguments::new(lua, "set_repl", values).number(1)? as i64;
+    let bits = LuaArguments::new(lua, "set_repl", values).number(1)? as i64;
     if bits & !3 != 0 {
         return Err(failure::raise_reply(
             "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.",

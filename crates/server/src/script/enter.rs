@@ -5,7 +5,7 @@
 //! are stored in Lua's registry, from where a number brings each onto the stack.
 
 use super::convert::truncated;
-use super::host::Host;
+use super::host::LuaHost;
 use super::{lent, push};
 use mlua::ffi::{self, lua_State};
 use mlua::{Function, Lua, RegistryKey, Result, Table, Value};
@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 
 /// The caller of scripts and functions of a Lua state.
 #[derive(Debug)]
-pub struct Entry {
+pub struct LuaCaller {
     lua: Lua,
     /// The main thread of the Lua state.
     state: NonNull<lua_State>,
@@ -32,9 +32,9 @@ pub struct Entry {
 
 // SAFETY: `lua` may be sent, and keeps alive what `state` points to. Nothing else here belongs to a
 // thread, and neither does the Lua state.
-unsafe impl Send for Entry {}
+unsafe impl Send for LuaCaller {}
 
-/// A callable script or function of the Lua state of an [`Entry`].
+/// A callable script or function of the Lua state of a [`LuaCaller`].
 #[derive(Debug)]
 pub struct Callable {
     function: RegistryKey,
@@ -62,7 +62,7 @@ impl Callable {
 
 /// The outcome of a call.
 #[derive(Debug)]
-pub enum Ended {
+pub enum LuaCallOutcome {
     /// The result is written.
     Answered,
     /// The result, which the caller must write.
@@ -72,24 +72,24 @@ pub enum Ended {
 }
 
 /// The arguments that [`enter`] gets.
-struct Visit<'v> {
+struct LuaCallArguments<'v> {
     keys: &'v [&'v [u8]],
     arguments: &'v [&'v [u8]],
 }
 
-impl Entry {
+impl LuaCaller {
     /// Creates the entry to a Lua state. Its function `locate` makes tables of errors.
-    pub fn new(lua: &Lua, locate: Function) -> Result<Entry> {
+    pub fn new(lua: &Lua, locate: Function) -> Result<LuaCaller> {
         let mut state = None;
         // SAFETY: the closure has nothing to drop, and calls nothing that raises an error.
         unsafe { lua.exec_raw::<()>((), |it| state = NonNull::new(it)) }?;
         let Some(state) = state else {
             unreachable!("a Lua state lies somewhere")
         };
-        // SAFETY: Lua may call `enter` with what `Entry::call` passes, and no other code can reach
-        // it.
+        // SAFETY: Lua may call `enter` with what `LuaCaller::call` passes, and no other code can
+        // reach it.
         let enter = unsafe { lua.create_c_function(enter) }?;
-        Ok(Entry {
+        Ok(LuaCaller {
             lua: lua.clone(),
             state,
             enter: lua.create_registry_value(enter)?,
@@ -108,13 +108,13 @@ impl Entry {
     pub fn call(
         &self,
         callable: &Callable,
-        host: &mut dyn Host,
+        host: &mut dyn LuaHost,
         keys: &[&[u8]],
         arguments: &[&[u8]],
-    ) -> Result<Ended> {
+    ) -> Result<LuaCallOutcome> {
         const PLACES: c_int = 5;
         let state = self.state.as_ptr();
-        let mut visit = Visit { keys, arguments };
+        let mut visit = LuaCallArguments { keys, arguments };
         // SAFETY: `lua` keeps the state alive. The caller has it exclusively: an engine is behind a
         // mutex, and no function that Lua calls has an engine. So nothing runs in the state, whose
         // stack has the places that are needed, as for any function in C. Nothing that is called
@@ -141,7 +141,7 @@ impl Entry {
             let bytes = ffi::lua_gc(state, ffi::LUA_GCCOUNTB, 0) as usize;
             self.bytes.set((kibibytes << 10) + bytes);
             if status != ffi::LUA_OK {
-                return Ok(Ended::Failed(self.take(top)?));
+                return Ok(LuaCallOutcome::Failed(self.take(top)?));
             }
             match ffi::lua_type(state, -1) {
                 ffi::LUA_TSTRING => {
@@ -154,11 +154,11 @@ impl Entry {
                     let number = ffi::lua_tonumber(state, -1);
                     host.reply().integer(truncated(number));
                 }
-                _ => return Ok(Ended::Returned(self.take(top)?)),
+                _ => return Ok(LuaCallOutcome::Returned(self.take(top)?)),
             }
             ffi::lua_settop(state, top);
         }
-        Ok(Ended::Answered)
+        Ok(LuaCallOutcome::Answered)
     }
 
     /// Takes the value off the stack, and all others down to `top`.
@@ -190,13 +190,13 @@ impl Entry {
 }
 
 /// Calls a function with its keys and arguments, and returns what the function returns. The stack
-/// has a [`Visit`], the function, and the globals if it is a script.
+/// has a [`LuaCallArguments`], the function, and the globals if it is a script.
 unsafe extern "C-unwind" fn enter(state: *mut lua_State) -> c_int {
-    // SAFETY: only `Entry::call` has this function, and its visit outlives the call. Lua gives a
-    // function in C twenty places on the stack, of which this takes seven. An error skips this
+    // SAFETY: only `LuaCaller::call` has this function, and its visit outlives the call. Lua gives
+    // a function in C twenty places on the stack, of which this takes seven. An error skips this
     // frame, which has nothing to drop.
     unsafe {
-        let visit = &*ffi::lua_touserdata(state, 1).cast::<Visit<'_>>();
+        let visit = &*ffi::lua_touserdata(state, 1).cast::<LuaCallArguments<'_>>();
         let is_script = ffi::lua_gettop(state) > 2;
         let mut count = 0;
         if is_script {

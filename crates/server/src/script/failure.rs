@@ -6,7 +6,7 @@ use mlua::{Error, Lua, Result, Table, Value};
 /// The error of a function that a script called, until it is translated for Lua.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{text}")]
-pub struct Failure {
+pub struct ScriptCallError {
     /// The text of the error.
     pub text: String,
     /// True if it is an error reply of a command, which scripts get as a table.
@@ -21,7 +21,7 @@ pub fn raise(lua: &Lua, text: impl std::fmt::Display) -> Error {
         Some(format!("{source}:{line}: "))
     });
     let position = position.flatten().unwrap_or_default();
-    Error::external(Failure {
+    Error::external(ScriptCallError {
         text: format!("{position}{text}"),
         is_reply: false,
     })
@@ -54,7 +54,7 @@ pub fn look_after(times: usize) -> Result<()> {
 
 /// Creates an error that scripts get as a table, like an error reply of a command.
 pub fn raise_reply(text: impl Into<String>) -> Error {
-    Error::external(Failure {
+    Error::external(ScriptCallError {
         text: text.into(),
         is_reply: true,
     })
@@ -65,7 +65,7 @@ pub fn translate(lua: &Lua, value: Value) -> Result<Value> {
     let Value::Error(error) = value else {
         return Ok(value);
     };
-    match error.downcast_ref::<Failure>() {
+    match error.downcast_ref::<ScriptCallError>() {
         Some(failure) if failure.is_reply => Ok(Value::Table(reply_table(
             lua,
             carried::bytes(&failure.text),

@@ -5,10 +5,10 @@
 //! keep local values for its functions. Functions see nothing of other libraries.
 
 use super::ScriptMemory;
-use super::engine::{Engine, Kind};
-use super::host::Host;
-use super::library::{Function, FunctionFlags, Libraries, Library, LibraryError, Metadata};
-use super::watchdog::{Caller, Running, Watchdog};
+use super::engine::{LuaEngine, LuaEngineKind};
+use super::host::LuaHost;
+use super::library::{Function, FunctionFlags, Libraries, Library, LibraryError, LibraryHeader};
+use super::watchdog::{ScriptCaller, ScriptRunKind, Watchdog};
 use crate::error::CommandError;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub const LOAD_TIME_MAX: Duration = Duration::from_millis(500);
 
 /// The fate of existing libraries when others are restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Restore {
+pub enum LibraryRestorePolicy {
     /// Deletion of all.
     Flush,
     /// Failure if a restored library has the name of an existing one.
@@ -34,7 +34,7 @@ const KEPT_BYTES_MAX: usize = 1 << 16;
 
 /// The function that runs, or that ran last: the command, and the time at which it began.
 #[derive(Clone, Debug, Default)]
-pub struct Call {
+pub struct LuaFunctionCall {
     function: Option<Arc<Function>>,
     /// The words of the command, one after the other.
     bytes: Vec<u8>,
@@ -43,7 +43,7 @@ pub struct Call {
     began: Option<Instant>,
 }
 
-impl Call {
+impl LuaFunctionCall {
     fn begin(&mut self, function: &Arc<Function>, words: &[&[u8]], began: Instant) {
         if !self
             .function
@@ -89,14 +89,14 @@ impl Call {
 
 /// The state of functions that can be read while one runs.
 #[derive(Debug, Default)]
-struct Known {
+struct FunctionRegistryState {
     libraries: Libraries,
     /// The function that was looked up last. Clients mostly call the same one again.
     latest: Option<Arc<Function>>,
-    call: Call,
+    call: LuaFunctionCall,
 }
 
-impl Known {
+impl FunctionRegistryState {
     fn set_libraries(&mut self, libraries: Libraries) {
         self.libraries = libraries;
         self.latest = None;
@@ -105,7 +105,7 @@ impl Known {
 
 /// A function that will be called next.
 #[derive(Debug)]
-pub struct Begun {
+pub struct PendingFunctionCall {
     number: u64,
     /// The flags with which it was registered.
     pub flags: FunctionFlags,
@@ -116,19 +116,19 @@ pub struct Begun {
 /// All functions of a server. Callers of methods that change them hold the keyspace exclusively, so
 /// that the log and snapshots have these changes in the order of all changes.
 #[derive(Debug)]
-pub struct Functions {
-    known: Mutex<Known>,
-    engine: Mutex<Option<Engine>>,
+pub struct FunctionRegistry {
+    known: Mutex<FunctionRegistryState>,
+    engine: Mutex<Option<LuaEngine>>,
     engine_bytes: AtomicUsize,
     watchdog: Arc<Watchdog>,
     memory: Arc<ScriptMemory>,
 }
 
-impl Functions {
+impl FunctionRegistry {
     /// Creates an empty set of functions. `watchdog` watches their calls, and `memory` counts their
     /// memory.
-    pub fn new(watchdog: Arc<Watchdog>, memory: Arc<ScriptMemory>) -> Functions {
-        Functions {
+    pub fn new(watchdog: Arc<Watchdog>, memory: Arc<ScriptMemory>) -> FunctionRegistry {
+        FunctionRegistry {
             known: Mutex::default(),
             engine: Mutex::default(),
             engine_bytes: AtomicUsize::new(0),
@@ -183,8 +183,8 @@ impl Functions {
     }
 
     /// Returns the call of the function that runs.
-    pub fn running(&self) -> Option<Call> {
-        let runs = self.watchdog.runs(Running::Function);
+    pub fn running(&self) -> Option<LuaFunctionCall> {
+        let runs = self.watchdog.runs(ScriptRunKind::Function);
         runs.then(|| self.known.lock().call.clone())
     }
 
@@ -200,7 +200,7 @@ impl Functions {
         replace: bool,
         time_max: Option<Duration>,
     ) -> Result<String, LibraryError> {
-        let name = Metadata::parse(code)?.name;
+        let name = LibraryHeader::parse(code)?.name;
         let mut libraries = self.libraries();
         if libraries.remove(name.as_bytes()).is_some() && !replace {
             return Err(LibraryError::Exists(name));
@@ -215,23 +215,29 @@ impl Functions {
     /// Loads several libraries. An error changes nothing.
     ///
     /// # Errors
-    /// As those of [`load`](Functions::load), or two have the same name.
-    pub fn restore(&self, codes: &[Vec<u8>], how: Restore) -> Result<(), LibraryError> {
+    /// As those of [`load`](FunctionRegistry::load), or two have the same name.
+    pub fn restore(
+        &self,
+        codes: &[Vec<u8>],
+        how: LibraryRestorePolicy,
+    ) -> Result<(), LibraryError> {
         self.change(|engine| {
             let mut restored = Libraries::default();
             for code in codes {
-                let name = Metadata::parse(code)?.name;
+                let name = LibraryHeader::parse(code)?.name;
                 if restored.get(name.as_bytes()).is_some() {
                     return Err(LibraryError::Exists(name));
                 }
                 restored.add(engine.load(code, Some(LOAD_TIME_MAX))?)?;
             }
             let mut libraries = match how {
-                Restore::Flush => Libraries::default(),
-                Restore::Append | Restore::Replace => self.libraries(),
+                LibraryRestorePolicy::Flush => Libraries::default(),
+                LibraryRestorePolicy::Append | LibraryRestorePolicy::Replace => self.libraries(),
             };
             for library in restored.iter() {
-                if libraries.remove(library.name.as_bytes()).is_some() && how == Restore::Append {
+                if libraries.remove(library.name.as_bytes()).is_some()
+                    && how == LibraryRestorePolicy::Append
+                {
                     return Err(LibraryError::RestoredExists(library.name.clone()));
                 }
             }
@@ -263,12 +269,12 @@ impl Functions {
     /// Replaces the libraries by those that `work` returns, unless it fails.
     fn change(
         &self,
-        work: impl FnOnce(&mut Engine) -> Result<Libraries, LibraryError>,
+        work: impl FnOnce(&mut LuaEngine) -> Result<Libraries, LibraryError>,
     ) -> Result<(), LibraryError> {
         let mut engine = self.engine.lock();
         let engine = match &mut *engine {
             Some(engine) => engine,
-            none => none.insert(Engine::new(&self.watchdog, Kind::Functions)?),
+            none => none.insert(LuaEngine::new(&self.watchdog, LuaEngineKind::Functions)?),
         };
         engine.limit_memory(self.memory.most())?;
         let changed = work(engine);
@@ -284,9 +290,9 @@ impl Functions {
     /// Finds the function that the words of a call name, in upper or lower case, to be
     /// [called](Self::call) next. From now on it is reported as the running function while one
     /// runs.
-    pub fn begin(&self, words: &[&[u8]], began: Instant) -> Option<Begun> {
+    pub fn begin(&self, words: &[&[u8]], began: Instant) -> Option<PendingFunctionCall> {
         let mut known = self.known.lock();
-        let Known {
+        let FunctionRegistryState {
             libraries,
             latest,
             call,
@@ -298,7 +304,7 @@ impl Functions {
             None => latest.insert(Arc::clone(libraries.function(name)?)),
         };
         call.begin(function, words, began);
-        Some(Begun {
+        Some(PendingFunctionCall {
             number: function.number,
             flags: function.flags,
             is_large: call.is_large(),
@@ -311,13 +317,13 @@ impl Functions {
     /// The function fails, or no longer exists.
     pub fn call(
         &self,
-        begun: &Begun,
-        caller: Caller,
-        host: &mut impl Host,
+        begun: &PendingFunctionCall,
+        caller: ScriptCaller,
+        host: &mut impl LuaHost,
         keys: &[&[u8]],
         arguments: &[&[u8]],
     ) -> Result<(), CommandError> {
-        self.watchdog.begin(Running::Function, caller);
+        self.watchdog.begin(ScriptRunKind::Function, caller);
         let mut engine = self.engine.lock();
         let called = match &mut *engine {
             Some(engine) => {
@@ -332,7 +338,7 @@ impl Functions {
         };
         self.watchdog.end();
         if begun.is_large {
-            self.known.lock().call = Call::default();
+            self.known.lock().call = LuaFunctionCall::default();
         }
         called
     }

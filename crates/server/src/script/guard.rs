@@ -12,7 +12,7 @@ const LOAD_TIMEOUT: &str = "ERR FUNCTION LOAD timeout";
 
 /// The guard of a Lua state. A running script asks it periodically whether to end.
 #[derive(Debug)]
-pub struct Guard {
+pub struct ScriptGuard {
     watchdog: Arc<Watchdog>,
     is_loading: AtomicBool,
     /// The time by which the library that is being loaded must be loaded, if there is a limit.
@@ -21,7 +21,7 @@ pub struct Guard {
 
 thread_local! {
     /// The guard of the script that runs on this thread, or that ran last.
-    static ATTENDED: RefCell<Option<Arc<Guard>>> = const { RefCell::new(None) };
+    static ATTENDED: RefCell<Option<Arc<ScriptGuard>>> = const { RefCell::new(None) };
     /// True while it runs.
     static IS_ATTENDED: Cell<bool> = const { Cell::new(false) };
 }
@@ -45,10 +45,10 @@ pub fn verdict() -> Option<&'static str> {
     ATTENDED.with_borrow(|guard| guard.as_ref()?.verdict())
 }
 
-impl Guard {
+impl ScriptGuard {
     /// Creates a guard that ends a script when the watchdog requests it.
-    pub fn new(watchdog: Arc<Watchdog>) -> Guard {
-        Guard {
+    pub fn new(watchdog: Arc<Watchdog>) -> ScriptGuard {
+        ScriptGuard {
             watchdog,
             is_loading: AtomicBool::new(false),
             load_until: Mutex::new(None),
@@ -56,7 +56,7 @@ impl Guard {
     }
 
     /// Makes [`verdict`] ask this guard on this thread.
-    pub fn attend(self: &Arc<Guard>) -> WatchedRun {
+    pub fn attend(self: &Arc<ScriptGuard>) -> WatchedRun {
         ATTENDED.with_borrow_mut(|attended| {
             // Mostly it is the same guard again.
             if !attended.as_ref().is_some_and(|it| Arc::ptr_eq(it, self)) {

@@ -2,21 +2,21 @@
 //! Creating these functions again for each call, as `mlua::Lua::scope` does, takes longer than most
 //! calls.
 
-use super::host::Host;
+use super::host::LuaHost;
 use std::cell::Cell;
 use std::ptr::NonNull;
 
 thread_local! {
     /// The host that this thread has lent, unless it is in use.
-    static LENT: Cell<Option<NonNull<dyn Host>>> = const { Cell::new(None) };
+    static LENT: Cell<Option<NonNull<dyn LuaHost>>> = const { Cell::new(None) };
     /// True if the script that it was lent to has asked for RESP3.
     static TYPED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Guard that puts the previous host back, also while a panic unwinds.
-struct Restore(Option<NonNull<dyn Host>>);
+struct HostRestoreGuard(Option<NonNull<dyn LuaHost>>);
 
-impl Drop for Restore {
+impl Drop for HostRestoreGuard {
     fn drop(&mut self) {
         LENT.set(self.0);
     }
@@ -33,44 +33,45 @@ pub fn set_typed(typed: bool) {
 }
 
 /// Runs `work`, in which [`with`] finds `host`.
-pub fn lend<R>(host: &mut dyn Host, work: impl FnOnce() -> R) -> R {
+pub fn lend<R>(host: &mut dyn LuaHost, work: impl FnOnce() -> R) -> R {
     let host = NonNull::from(host);
     // SAFETY: only a lifetime changes, and so the type keeps its layout. The pointer is not used
     // after the host's lifetime: it is stored only in `LENT` of this thread and in the frames of
-    // `with`. `Restore` takes it out of the former before this function returns or unwinds, and the
-    // latter frames are above this one and have ended by then.
-    let host = unsafe { std::mem::transmute::<NonNull<dyn Host + '_>, NonNull<dyn Host>>(host) };
-    let _restore = Restore(LENT.replace(Some(host)));
+    // `with`. `HostRestoreGuard` takes it out of the former before this function returns or
+    // unwinds, and the latter frames are above this one and have ended by then.
+    let host =
+        unsafe { std::mem::transmute::<NonNull<dyn LuaHost + '_>, NonNull<dyn LuaHost>>(host) };
+    let _restore = HostRestoreGuard(LENT.replace(Some(host)));
     set_typed(false);
     work()
 }
 
 /// Runs `work` on the host that this thread has lent. Returns `None` if there is none, or if the
 /// caller already works on it.
-pub fn with<R>(work: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
+pub fn with<R>(work: impl FnOnce(&mut dyn LuaHost) -> R) -> Option<R> {
     let mut host = LENT.take()?;
-    let _restore = Restore(Some(host));
+    let _restore = HostRestoreGuard(Some(host));
     // SAFETY: the pointer was made of a reference by a `lend` with a frame below this one on the
     // same thread, so it is valid. That frame holds the only reference and does not use it. `LENT`
-    // is empty until `Restore` ends, so that no second reference is made of the pointer. `work`
-    // cannot keep one, because it works for any lifetime.
+    // is empty until `HostRestoreGuard` ends, so that no second reference is made of the pointer.
+    // `work` cannot keep one, because it works for any lifetime.
     Some(work(unsafe { host.as_mut() }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resp::Reply;
+    use crate::resp::RespReply;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     /// A host that counts its commands in a variable that it borrows.
-    struct Counts<'c> {
+    struct CountingHost<'c> {
         count: &'c mut usize,
-        reply: Reply,
+        reply: RespReply,
     }
 
-    impl Host for Counts<'_> {
-        fn run(&mut self, _: &[&[u8]], _: &mut Reply) -> Result<(), String> {
+    impl LuaHost for CountingHost<'_> {
+        fn run(&mut self, _: &[&[u8]], _: &mut RespReply) -> Result<(), String> {
             *self.count += 1;
             Ok(())
         }
@@ -79,18 +80,18 @@ mod tests {
             None
         }
 
-        fn reply(&mut self) -> &mut Reply {
+        fn reply(&mut self) -> &mut RespReply {
             &mut self.reply
         }
     }
 
-    fn counts(count: &mut usize) -> Counts<'_> {
-        let reply = Reply::default();
-        Counts { count, reply }
+    fn counts(count: &mut usize) -> CountingHost<'_> {
+        let reply = RespReply::default();
+        CountingHost { count, reply }
     }
 
     fn run() -> Option<()> {
-        with(|host| host.run(&[], &mut Reply::default()).unwrap_or_default())
+        with(|host| host.run(&[], &mut RespReply::default()).unwrap_or_default())
     }
 
     #[test]

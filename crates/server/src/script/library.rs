@@ -77,7 +77,7 @@ pub(super) fn is_name(name: &[u8]) -> bool {
 
 /// The metadata in the first line of a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Metadata<'c> {
+pub struct LibraryHeader<'c> {
     /// The name of the library.
     pub name: String,
     /// The code after the first line. It keeps that line's end, so that lines are counted as they
@@ -85,12 +85,12 @@ pub struct Metadata<'c> {
     pub body: &'c [u8],
 }
 
-impl Metadata<'_> {
+impl LibraryHeader<'_> {
     /// Splits the code of a library into the first line, `#!lua name=NAME`, and the rest.
     ///
     /// # Errors
     /// The first line lacks its fields, or has others.
-    pub fn parse(code: &[u8]) -> Result<Metadata<'_>, LibraryError> {
+    pub fn parse(code: &[u8]) -> Result<LibraryHeader<'_>, LibraryError> {
         if !code.starts_with(b"#!") {
             return Err(LibraryError::NoMetadata);
         }
@@ -119,7 +119,7 @@ impl Metadata<'_> {
         if !engine.eq_ignore_ascii_case(b"lua") {
             return Err(LibraryError::UnknownEngine(text(engine)));
         }
-        Ok(Metadata {
+        Ok(LibraryHeader {
             name: text(name),
             body,
         })
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn the_first_line_names_the_library() {
-        let metadata = Metadata::parse(b"#!LUA NAME='a_1'\nbody").unwrap();
+        let metadata = LibraryHeader::parse(b"#!LUA NAME='a_1'\nbody").unwrap();
         assert_eq!(metadata.name, "a_1");
         assert_eq!(metadata.body, b"\nbody");
         for (code, error) in [
@@ -294,7 +294,7 @@ mod tests {
                 LibraryError::UnknownEngine("js".to_owned()),
             ),
         ] {
-            assert_eq!(Metadata::parse(code.as_bytes()), Err(error), "{code}");
+            assert_eq!(LibraryHeader::parse(code.as_bytes()), Err(error), "{code}");
         }
     }
 

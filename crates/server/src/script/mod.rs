@@ -1,9 +1,9 @@
 //! Scripts and functions in Lua 5.1, in a sandbox like that of Redis.
 //!
-//! There is one Lua state for all scripts and one for all libraries of [functions](Functions),
-//! because they run in the exclusive phase, one at a time. A script's commands are executed one by
-//! one within the command that runs the script. Their changes are logged as one unit, and the
-//! script itself is not logged.
+//! There is one Lua state for all scripts and one for all libraries of
+//! [functions](FunctionRegistry), because they run in the exclusive phase, one at a time. A
+//! script's commands are executed one by one within the command that runs the script. Their changes
+//! are logged as one unit, and the script itself is not logged.
 //!
 //! Scripts share tables that they cannot write, and see nothing of each other. The parts of Redis's
 //! sandbox that need its modified Lua are missing: a table that scripts see is an empty one in
@@ -57,15 +57,15 @@ mod watchdog;
 )]
 mod weighed;
 
-pub use functions::{Functions, LOAD_TIME_MAX, Restore};
-pub use host::Host;
+pub use functions::{FunctionRegistry, LOAD_TIME_MAX, LibraryRestorePolicy};
+pub use host::LuaHost;
 pub use source::{Script, ScriptError};
-pub use watchdog::{Caller, NotKilled, Running, Watchdog};
+pub use watchdog::{NotKilled, ScriptCaller, ScriptRunKind, Watchdog};
 
 use crate::acl::hex;
 use crate::error::CommandError;
 use cache::ScriptCache;
-use engine::{Engine, Kind};
+use engine::{LuaEngine, LuaEngineKind};
 use parking_lot::Mutex;
 use sha1::{Digest, Sha1};
 use std::borrow::Cow;
@@ -131,7 +131,7 @@ impl ScriptMemory {
 pub struct Scripts {
     /// The scripts that may be called by their digests.
     known: Mutex<ScriptCache>,
-    engine: Mutex<Option<Engine>>,
+    engine: Mutex<Option<LuaEngine>>,
     /// Bytes of memory that the engine's state takes.
     engine_bytes: AtomicUsize,
     /// The watchdog of the script that runs.
@@ -193,12 +193,12 @@ impl Scripts {
     pub fn run(
         &self,
         script: &Script,
-        caller: Caller,
-        host: &mut impl Host,
+        caller: ScriptCaller,
+        host: &mut impl LuaHost,
         keys: &[&[u8]],
         arguments: &[&[u8]],
     ) -> Result<(), CommandError> {
-        self.watchdog.begin(Running::Script, caller);
+        self.watchdog.begin(ScriptRunKind::Script, caller);
         let result = self.with_engine(|engine| engine.run(script, host, keys, arguments));
         self.watchdog.end();
         result.map_err(|error| CommandError::owned(error.to_string()))
@@ -206,11 +206,11 @@ impl Scripts {
 
     fn with_engine<R>(
         &self,
-        work: impl FnOnce(&mut Engine) -> Result<R, ScriptError>,
+        work: impl FnOnce(&mut LuaEngine) -> Result<R, ScriptError>,
     ) -> Result<R, ScriptError> {
         let mut engine = self.engine.lock();
         if engine.is_none() {
-            *engine = Some(Engine::new(&self.watchdog, Kind::Scripts)?);
+            *engine = Some(LuaEngine::new(&self.watchdog, LuaEngineKind::Scripts)?);
         }
         let Some(engine) = engine.as_mut() else {
             unreachable!("it has just been made")

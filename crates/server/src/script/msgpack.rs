@@ -1,6 +1,6 @@
 //! The library `cmsgpack`: values as MessagePack.
 
-use super::arguments::Arguments;
+use super::arguments::LuaArguments;
 use super::failure::{look_after, raise};
 use super::text::GrowingText;
 use mlua::{Lua, LuaString, MultiValue, Result, Table, Value};
@@ -21,18 +21,18 @@ pub fn library(lua: &Lua) -> Result<Table> {
     let table = lua.create_table()?;
     table.raw_set("pack", lua.create_function(pack)?)?;
     let all = lua.create_function(|lua, values: MultiValue| {
-        let arguments = Arguments::new(lua, "unpack", values);
+        let arguments = LuaArguments::new(lua, "unpack", values);
         unpack(lua, &arguments.string(1)?.as_bytes(), 0, 0, false)
     })?;
     table.raw_set("unpack", all)?;
     let one = lua.create_function(|lua, values: MultiValue| {
-        let arguments = Arguments::new(lua, "unpack_one", values);
+        let arguments = LuaArguments::new(lua, "unpack_one", values);
         let offset = optional(&arguments, 2)?;
         unpack(lua, &arguments.string(1)?.as_bytes(), 1, offset, true)
     })?;
     table.raw_set("unpack_one", one)?;
     let limited = lua.create_function(|lua, values: MultiValue| {
-        let arguments = Arguments::new(lua, "unpack_limit", values);
+        let arguments = LuaArguments::new(lua, "unpack_limit", values);
         let limit = arguments.number(2)? as i64;
         let offset = optional(&arguments, 3)?;
         unpack(lua, &arguments.string(1)?.as_bytes(), limit, offset, true)
@@ -44,7 +44,7 @@ pub fn library(lua: &Lua) -> Result<Table> {
     Ok(table)
 }
 
-fn optional(arguments: &Arguments<'_>, position: usize) -> Result<i64> {
+fn optional(arguments: &LuaArguments<'_>, position: usize) -> Result<i64> {
     match arguments.get(position) {
         None | Some(Value::Nil) => Ok(0),
         Some(_) => Ok(arguments.number(position)? as i64),
@@ -53,7 +53,7 @@ fn optional(arguments: &Arguments<'_>, position: usize) -> Result<i64> {
 
 fn pack(lua: &Lua, values: MultiValue) -> Result<LuaString> {
     if values.is_empty() {
-        let arguments = Arguments::new(lua, "pack", values);
+        let arguments = LuaArguments::new(lua, "pack", values);
         return Err(arguments.bad(0, "MessagePack pack needs input."));
     }
     let mut text = GrowingText::new(lua);
@@ -135,15 +135,15 @@ fn length_of_array(table: &Table) -> Result<Option<i64>> {
 }
 
 /// The reason why packed values cannot be read.
-enum Broken {
+enum MsgpackReadError {
     Missing,
     Bad,
     Lua(mlua::Error),
 }
 
-impl From<mlua::Error> for Broken {
-    fn from(error: mlua::Error) -> Broken {
-        Broken::Lua(error)
+impl From<mlua::Error> for MsgpackReadError {
+    fn from(error: mlua::Error) -> MsgpackReadError {
+        MsgpackReadError::Lua(error)
     }
 }
 
@@ -172,9 +172,9 @@ fn unpack(lua: &Lua, data: &[u8], limit: i64, offset: i64, resumes: bool) -> Res
             return Err(raise(lua, "too many results to unpack"));
         }
         let value = read(lua, &mut rest, 0).map_err(|broken| match broken {
-            Broken::Missing => raise(lua, "Missing bytes in input."),
-            Broken::Bad => raise(lua, "Bad data format in input."),
-            Broken::Lua(error) => error,
+            MsgpackReadError::Missing => raise(lua, "Missing bytes in input."),
+            MsgpackReadError::Bad => raise(lua, "Bad data format in input."),
+            MsgpackReadError::Lua(error) => error,
         })?;
         values.push(value);
     }
@@ -189,21 +189,29 @@ fn unpack(lua: &Lua, data: &[u8], limit: i64, offset: i64, resumes: bool) -> Res
     Ok(values.into_iter().collect())
 }
 
-fn take<const BYTES: usize>(rest: &mut &[u8]) -> std::result::Result<[u8; BYTES], Broken> {
-    let (head, tail) = rest.split_first_chunk().ok_or(Broken::Missing)?;
+fn take<const BYTES: usize>(
+    rest: &mut &[u8],
+) -> std::result::Result<[u8; BYTES], MsgpackReadError> {
+    let (head, tail) = rest.split_first_chunk().ok_or(MsgpackReadError::Missing)?;
     *rest = tail;
     Ok(*head)
 }
 
-fn take_string(lua: &Lua, rest: &mut &[u8], length: usize) -> std::result::Result<Value, Broken> {
-    let (head, tail) = rest.split_at_checked(length).ok_or(Broken::Missing)?;
+fn take_string(
+    lua: &Lua,
+    rest: &mut &[u8],
+    length: usize,
+) -> std::result::Result<Value, MsgpackReadError> {
+    let (head, tail) = rest
+        .split_at_checked(length)
+        .ok_or(MsgpackReadError::Missing)?;
     *rest = tail;
     Ok(Value::String(lua.create_string(head)?))
 }
 
-fn read(lua: &Lua, rest: &mut &[u8], depth: usize) -> std::result::Result<Value, Broken> {
+fn read(lua: &Lua, rest: &mut &[u8], depth: usize) -> std::result::Result<Value, MsgpackReadError> {
     if depth > READ_DEPTH_MAX {
-        return Err(Broken::Bad);
+        return Err(MsgpackReadError::Bad);
     }
     let [marker] = take(rest)?;
     let number = |number: f64| Ok(Value::Number(number));
@@ -254,7 +262,7 @@ fn read(lua: &Lua, rest: &mut &[u8], depth: usize) -> std::result::Result<Value,
             let length = u32::from_be_bytes(take(rest)?);
             read_map(lua, rest, length, depth)
         }
-        _ => Err(Broken::Bad),
+        _ => Err(MsgpackReadError::Bad),
     }
 }
 
@@ -263,7 +271,7 @@ fn read_array(
     rest: &mut &[u8],
     length: u32,
     depth: usize,
-) -> std::result::Result<Value, Broken> {
+) -> std::result::Result<Value, MsgpackReadError> {
     let table = lua.create_table()?;
     for position in 1..=length {
         look_after(position as usize)?;
@@ -277,7 +285,7 @@ fn read_map(
     rest: &mut &[u8],
     length: u32,
     depth: usize,
-) -> std::result::Result<Value, Broken> {
+) -> std::result::Result<Value, MsgpackReadError> {
     let table = lua.create_table()?;
     for position in 0..length {
         look_after(position as usize)?;
@@ -289,7 +297,7 @@ fn read_map(
             _ => false,
         };
         if unusable {
-            return Err(Broken::Bad);
+            return Err(MsgpackReadError::Bad);
         }
         table.raw_set(key, value)?;
     }

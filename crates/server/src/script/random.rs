@@ -1,24 +1,24 @@
 //! The random numbers of scripts. They are the same after each start of the server, as in Redis.
 //! The generator is `lrand48` of POSIX.
 
-use super::arguments::Arguments;
+use super::arguments::LuaArguments;
 use mlua::{Lua, MultiValue, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// A generator of random numbers.
 #[derive(Debug)]
-pub struct Random(u64);
+pub struct ScriptRandom(u64);
 
-impl Default for Random {
+impl Default for ScriptRandom {
     fn default() -> Self {
-        Random(0x1234_abcd_330e)
+        ScriptRandom(0x1234_abcd_330e)
     }
 }
 
-impl Random {
-    fn seeded(seed: i32) -> Random {
-        Random(u64::from(seed as u32) << 16 | 0x330e)
+impl ScriptRandom {
+    fn seeded(seed: i32) -> ScriptRandom {
+        ScriptRandom(u64::from(seed as u32) << 16 | 0x330e)
     }
 
     /// Returns the next number, at least 0 and less than 1.
@@ -34,11 +34,11 @@ impl Random {
 /// Creates the functions `math.random` and `math.randomseed`.
 pub fn functions(
     lua: &Lua,
-    random: &Arc<Mutex<Random>>,
+    random: &Arc<Mutex<ScriptRandom>>,
 ) -> Result<(mlua::Function, mlua::Function)> {
     let shared = Arc::clone(random);
     let draw = lua.create_function(move |lua, values: MultiValue| {
-        let arguments = Arguments::new(lua, "random", values);
+        let arguments = LuaArguments::new(lua, "random", values);
         let drawn = shared.lock().next();
         let (from, to) = match arguments.len() {
             0 => return Ok(drawn),
@@ -53,9 +53,9 @@ pub fn functions(
     })?;
     let shared = Arc::clone(random);
     let seed = lua.create_function(move |lua, values: MultiValue| {
-        let arguments = Arguments::new(lua, "randomseed", values);
+        let arguments = LuaArguments::new(lua, "randomseed", values);
         let seed = arguments.number(1)? as i64 as i32;
-        *shared.lock() = Random::seeded(seed);
+        *shared.lock() = ScriptRandom::seeded(seed);
         Ok(())
     })?;
     Ok((draw, seed))

@@ -1,6 +1,6 @@
 //! The library `struct`: numbers and strings packed as in the memory of C.
 
-use super::arguments::Arguments;
+use super::arguments::LuaArguments;
 use super::failure::raise;
 use super::text::GrowingText;
 use mlua::{Lua, LuaString, MultiValue, Result, Table, Value};
@@ -9,32 +9,32 @@ use mlua::{Lua, LuaString, MultiValue, Result, Table, Value};
 const INTEGER_BYTES_MAX: usize = 32;
 
 /// The layout of the following elements.
-struct Layout {
+struct StructFormatLayout {
     big_endian: bool,
     align: usize,
 }
 
 /// An element of a format: its letter, and its number of bytes (0: all that there are).
-struct Element {
+struct StructFormatElement {
     letter: u8,
     bytes: usize,
 }
 
 /// The reader of a format, element by element. Letters that set the layout change it.
-struct Format<'f, 'l> {
+struct StructFormatReader<'f, 'l> {
     text: &'f [u8],
-    layout: Layout,
+    layout: StructFormatLayout,
     lua: &'l Lua,
     function: &'static str,
 }
 
-impl<'f, 'l> Format<'f, 'l> {
-    fn new(lua: &'l Lua, function: &'static str, text: &'f [u8]) -> Format<'f, 'l> {
-        let layout = Layout {
+impl<'f, 'l> StructFormatReader<'f, 'l> {
+    fn new(lua: &'l Lua, function: &'static str, text: &'f [u8]) -> StructFormatReader<'f, 'l> {
+        let layout = StructFormatLayout {
             big_endian: cfg!(target_endian = "big"),
             align: 1,
         };
-        Format {
+        StructFormatReader {
             text,
             layout,
             lua,
@@ -63,7 +63,7 @@ impl<'f, 'l> Format<'f, 'l> {
         }
     }
 
-    fn next(&mut self) -> Result<Option<Element>> {
+    fn next(&mut self) -> Result<Option<StructFormatElement>> {
         while let Some((&letter, rest)) = self.text.split_first() {
             super::failure::look_after(rest.len())?;
             self.text = rest;
@@ -111,13 +111,13 @@ impl<'f, 'l> Format<'f, 'l> {
                     return Err(self.bad(&format!("invalid format option '{letter}'")));
                 }
             };
-            return Ok(Some(Element { letter, bytes }));
+            return Ok(Some(StructFormatElement { letter, bytes }));
         }
         Ok(None)
     }
 
     /// Returns the number of padding bytes before an element that would begin at `offset`.
-    fn padding(&self, offset: usize, element: &Element) -> usize {
+    fn padding(&self, offset: usize, element: &StructFormatElement) -> usize {
         if element.bytes == 0 || element.letter == b'c' {
             return 0;
         }
@@ -140,10 +140,10 @@ pub fn library(lua: &Lua) -> Result<Table> {
 }
 
 fn pack(lua: &Lua, values: MultiValue) -> Result<LuaString> {
-    let arguments = Arguments::new(lua, "pack", values);
+    let arguments = LuaArguments::new(lua, "pack", values);
     let source = arguments.string(1)?;
     let source = source.as_bytes();
-    let mut format = Format::new(lua, "pack", &source);
+    let mut format = StructFormatReader::new(lua, "pack", &source);
     let mut text = GrowingText::new(lua);
     let mut position = 1;
     while let Some(element) = format.next()? {
@@ -220,7 +220,7 @@ fn read_integer(bytes: &[u8], big_endian: bool, signed: bool) -> f64 {
 }
 
 fn unpack(lua: &Lua, values: MultiValue) -> Result<MultiValue> {
-    let arguments = Arguments::new(lua, "unpack", values);
+    let arguments = LuaArguments::new(lua, "unpack", values);
     let (text, data) = (arguments.string(1)?, arguments.string(2)?);
     let (text, data) = (text.as_bytes(), data.as_bytes());
     let mut at = match arguments.get(3) {
@@ -233,7 +233,7 @@ fn unpack(lua: &Lua, values: MultiValue) -> Result<MultiValue> {
             offset as usize - 1
         }
     };
-    let mut format = Format::new(lua, "unpack", &text);
+    let mut format = StructFormatReader::new(lua, "unpack", &text);
     let mut results: Vec<Value> = Vec::new();
     let short = || arguments.bad(2, "data string too short");
     while let Some(element) = format.next()? {
@@ -287,15 +287,17 @@ fn unpack(lua: &Lua, values: MultiValue) -> Result<MultiValue> {
 }
 
 fn size(lua: &Lua, values: MultiValue) -> Result<f64> {
-    let arguments = Arguments::new(lua, "size", values);
+    let arguments = LuaArguments::new(lua, "size", values);
     let text = arguments.string(1)?;
     let text = text.as_bytes();
-    let mut format = Format::new(lua, "size", &text);
+    let mut format = StructFormatReader::new(lua, "size", &text);
     let mut offset: usize = 0;
     while let Some(element) = format.next()? {
         match element {
-            Element { letter: b's', .. } => return Err(format.bad("variable-size format 's'")),
-            Element {
+            StructFormatElement { letter: b's', .. } => {
+                return Err(format.bad("variable-size format 's'"));
+            }
+            StructFormatElement {
                 letter: b'c',
                 bytes: 0,
             } => return Err(format.bad("variable-length format 'c0'")),

@@ -1,21 +1,21 @@
 //! Tests of scripts on a host that replies as a test demands.
 
-use super::enter::{Callable, Ended, Entry};
-use super::{Functions, commands, failure, host::Host};
-use crate::resp::{Protocol, Reply};
+use super::enter::{Callable, LuaCallOutcome, LuaCaller};
+use super::{FunctionRegistry, commands, failure, host::LuaHost};
+use crate::resp::{Protocol, RespReply};
 use mlua::{Lua, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-type Answer = fn(&[&[u8]], &mut Reply) -> Result<(), String>;
+type Answer = fn(&[&[u8]], &mut RespReply) -> Result<(), String>;
 
 struct Fake {
     answer: Answer,
-    reply: Reply,
+    reply: RespReply,
 }
 
-impl Host for Fake {
-    fn run(&mut self, args: &[&[u8]], reply: &mut Reply) -> Result<(), String> {
+impl LuaHost for Fake {
+    fn run(&mut self, args: &[&[u8]], reply: &mut RespReply) -> Result<(), String> {
         (self.answer)(args, reply)
     }
 
@@ -23,32 +23,32 @@ impl Host for Fake {
         args.first().map(|name| *name == b"get")
     }
 
-    fn reply(&mut self) -> &mut Reply {
+    fn reply(&mut self) -> &mut RespReply {
         &mut self.reply
     }
 }
 
 /// A Lua state with the functions that run commands.
-struct State {
+struct LuaTestState {
     lua: Lua,
-    entry: Entry,
+    entry: LuaCaller,
 }
 
-impl State {
-    fn new() -> State {
+impl LuaTestState {
+    fn new() -> LuaTestState {
         let lua = Lua::new();
         let redis = lua.create_table().unwrap();
         commands::add_functions(&lua, &redis).unwrap();
         lua.globals().set("redis", redis).unwrap();
         let locate = lua.create_function(failure::locate).unwrap();
-        let entry = Entry::new(&lua, locate).unwrap();
-        State { lua, entry }
+        let entry = LuaCaller::new(&lua, locate).unwrap();
+        LuaTestState { lua, entry }
     }
 
     /// Runs a function of keys and arguments.
-    fn call(&self, code: &str, answer: Answer) -> (mlua::Result<Ended>, String) {
+    fn call(&self, code: &str, answer: Answer) -> (mlua::Result<LuaCallOutcome>, String) {
         let function = self.lua.load(code).into_function().unwrap();
-        let reply = Reply::new(Protocol::Resp2);
+        let reply = RespReply::new(Protocol::Resp2);
         let mut fake = Fake { answer, reply };
         let callable = Callable::function(&self.lua, function).unwrap();
         let ended = self.entry.call(&callable, &mut fake, &[b"k"], &[b"a", b""]);
@@ -60,41 +60,41 @@ impl State {
     /// Returns what a script has written that returns a string or a number.
     fn written(&self, code: &str, answer: Answer) -> String {
         let (ended, written) = self.call(code, answer);
-        assert!(matches!(ended, Ok(Ended::Answered)), "{ended:?}");
+        assert!(matches!(ended, Ok(LuaCallOutcome::Answered)), "{ended:?}");
         written
     }
 
     /// Returns the error of a script that fails.
     fn error(&self, code: &str, answer: Answer) -> String {
         match self.call(code, answer).0.unwrap() {
-            Ended::Failed(Value::Table(table)) => table.get("err").unwrap(),
-            Ended::Failed(Value::String(text)) => text.to_string_lossy(),
+            LuaCallOutcome::Failed(Value::Table(table)) => table.get("err").unwrap(),
+            LuaCallOutcome::Failed(Value::String(text)) => text.to_string_lossy(),
             ended => panic!("{ended:?}"),
         }
     }
 }
 
-fn echo(args: &[&[u8]], reply: &mut Reply) -> Result<(), String> {
+fn echo(args: &[&[u8]], reply: &mut RespReply) -> Result<(), String> {
     reply.bulk(&args.join(&b"|"[..]));
     Ok(())
 }
 
 #[test]
 fn keys_and_arguments_are_tables() {
-    let state = State::new();
+    let state = LuaTestState::new();
     let code = "local keys, args = ...
         return #keys .. keys[1] .. #args .. args[1] .. args[2]";
     assert_eq!(state.written(code, echo), "$4\r\n1k2a\r\n");
     assert_eq!(state.written("return 3.7", echo), ":3\r\n");
     for code in ["return", "return {1}", "return true", "return nil, 1"] {
         let (ended, written) = state.call(code, echo);
-        assert!(matches!(ended, Ok(Ended::Returned(_))) && written.is_empty());
+        assert!(matches!(ended, Ok(LuaCallOutcome::Returned(_))) && written.is_empty());
     }
 }
 
 #[test]
 fn words_of_commands_are_strings_and_numbers() {
-    let state = State::new();
+    let state = LuaTestState::new();
     let call = |words: &str| {
         let written = state.written(&format!("return redis.call({words})"), echo);
         let (_, words) = written.split_once("\r\n").unwrap();
@@ -118,7 +118,7 @@ fn words_of_commands_are_strings_and_numbers() {
 
 #[test]
 fn answers_are_values() {
-    let state = State::new();
+    let state = LuaTestState::new();
     let is = |code: &str, answer: Answer| {
         assert_eq!(state.written(code, answer), ":1\r\n", "{code}");
     };
@@ -162,7 +162,7 @@ fn answers_are_values() {
 
 #[test]
 fn errors_are_raised_or_returned() {
-    let state = State::new();
+    let state = LuaTestState::new();
     let refuse: Answer = |args, reply| match args {
         [_] => Err("ERR refused".to_owned()),
         _ => {
@@ -185,7 +185,7 @@ fn errors_are_raised_or_returned() {
 
 #[test]
 fn commands_need_a_script() {
-    let state = State::new();
+    let state = LuaTestState::new();
     for name in ["call", "pcall", "acl_check_cmd"] {
         let code = format!("return redis.{name}('get').err");
         let chunk = state.lua.load(code);
@@ -202,7 +202,7 @@ fn commands_need_a_script() {
 
 #[test]
 fn an_answer_without_room_is_an_error() {
-    let state = State::new();
+    let state = LuaTestState::new();
     let code = "return #redis.call('x')";
     let large: Answer = |_, reply| {
         reply.bulk(&vec![b'a'; 4 << 20]);
@@ -220,7 +220,7 @@ fn an_answer_without_room_is_an_error() {
 
 #[test]
 fn the_panic_of_a_command_goes_on_when_the_script_has_ended() {
-    let state = State::new();
+    let state = LuaTestState::new();
     let panics: Answer = |_, _| panic!("of a command");
     for code in [
         "redis.call('x')",
@@ -236,7 +236,7 @@ fn the_panic_of_a_command_goes_on_when_the_script_has_ended() {
 #[test]
 fn each_end_of_a_call_leaves_the_state_as_it_was() {
     const TIMES: usize = 2000;
-    let state = State::new();
+    let state = LuaTestState::new();
     let fails: Answer = |_, _| Err("ERR refused".to_owned());
     let bytes = || {
         state.lua.gc_collect().unwrap();
@@ -257,7 +257,7 @@ fn each_end_of_a_call_leaves_the_state_as_it_was() {
         let function = state.lua.load(code).into_function().unwrap();
         let callable = Callable::function(&state.lua, function).unwrap();
         let call = || {
-            let reply = Reply::new(Protocol::Resp2);
+            let reply = RespReply::new(Protocol::Resp2);
             let mut fake = Fake {
                 answer: fails,
                 reply,
@@ -276,7 +276,7 @@ fn each_end_of_a_call_leaves_the_state_as_it_was() {
 
 #[test]
 fn functions_that_are_replaced_are_given_back() {
-    let functions = Functions::new(Arc::default(), Arc::default());
+    let functions = FunctionRegistry::new(Arc::default(), Arc::default());
     let code = format!(
         "#!lua name=l\nlocal text = '{}'\nredis.register_function('f', function() return text end)",
         "x".repeat(4000)

@@ -15,22 +15,22 @@ const NO_THREAD: usize = usize::MAX;
 
 /// The kind of code that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Running {
+pub enum ScriptRunKind {
     /// A script (`EVAL`).
     Script,
     /// A function of a library (`FCALL`).
     Function,
 }
 
-impl Running {
+impl ScriptRunKind {
     /// Returns the error sent to other clients while this runs for long.
     pub fn busy(self) -> &'static str {
         match self {
-            Running::Script => {
+            ScriptRunKind::Script => {
                 "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN \
                  NOSAVE."
             }
-            Running::Function => {
+            ScriptRunKind::Function => {
                 "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN \
                  NOSAVE."
             }
@@ -40,7 +40,7 @@ impl Running {
 
 /// The client that calls a script or function.
 #[derive(Clone, Copy, Debug)]
-pub struct Caller {
+pub struct ScriptCaller {
     /// The thread of the client.
     pub thread: usize,
     /// The time at which the command began.
@@ -81,7 +81,7 @@ pub enum NotKilled {
     HasWritten,
     /// A script runs but a function should be killed, or the reverse.
     #[error("{}", .0.busy())]
-    Other(Running),
+    Other(ScriptRunKind),
 }
 
 impl Default for Watchdog {
@@ -124,8 +124,8 @@ impl Watchdog {
     }
 
     /// Notes that a script of this caller begins.
-    pub(super) fn begin(&self, running: Running, caller: Caller) {
-        let is_function = running == Running::Function;
+    pub(super) fn begin(&self, running: ScriptRunKind, caller: ScriptCaller) {
+        let is_function = running == ScriptRunKind::Function;
         self.is_function.store(is_function, Ordering::Relaxed);
         self.thread.store(caller.thread, Ordering::Relaxed);
         self.killed.store(false, Ordering::Relaxed);
@@ -175,7 +175,7 @@ impl Watchdog {
     }
 
     /// Returns true if code of this kind runs.
-    pub(super) fn runs(&self, running: Running) -> bool {
+    pub(super) fn runs(&self, running: ScriptRunKind) -> bool {
         self.began_ms.load(Ordering::Acquire) > 0 && self.running() == running
     }
 
@@ -185,10 +185,10 @@ impl Watchdog {
     }
 
     /// Returns the kind of the code that runs, or that ran last.
-    pub fn running(&self) -> Running {
+    pub fn running(&self) -> ScriptRunKind {
         match self.is_function.load(Ordering::Relaxed) {
-            true => Running::Function,
-            false => Running::Script,
+            true => ScriptRunKind::Function,
+            false => ScriptRunKind::Script,
         }
     }
 
@@ -201,7 +201,7 @@ impl Watchdog {
     ///
     /// # Errors
     /// None runs, it has changed something, or it is of the other kind.
-    pub fn kill(&self, running: Running) -> Result<(), NotKilled> {
+    pub fn kill(&self, running: ScriptRunKind) -> Result<(), NotKilled> {
         if self.runs_for_ms().is_none() {
             return Err(NotKilled::NotRunning);
         }

@@ -1,6 +1,6 @@
 //! The phases of the keyspace while a script may hold one for long.
 
-use super::Server;
+use super::ServerCore;
 use crate::keyspace::Databases;
 use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Time for which a thread waits for a phase before it checks if a script runs for long.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-impl Server {
+impl ServerCore {
     /// Returns the time for which to wait for a phase: none while a script runs for long.
     fn patience(&self) -> Duration {
         match self.scripts.watchdog.is_slow() {

@@ -1,15 +1,15 @@
 //! The passing of the configuration to the parts of the server that keep a copy of it.
 
-use super::Server;
+use super::ServerCore;
 use crate::config::{ClientClass, SavePoint, events};
 use crate::eviction::{self, SAMPLES};
-use crate::keyspace::Observer;
-use crate::log::Policy;
+use crate::keyspace::WriteObserver;
+use crate::log::LogSyncPolicy;
 use crate::logging;
 use crate::machine;
 use crate::object::ChunkLimit;
 use crate::rdb::Dialect;
-use crate::singly::Reason;
+use crate::singly::SequentialReason;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const CLIENT_BYTES_LEAST: usize = 128 << 10;
 /// The same for a percentage of a small limit: the replies to a long pipeline take as much.
 const CLIENT_SHARE_LEAST: usize = 4 << 20;
 
-impl Server {
+impl ServerCore {
     /// Notes whether writes are refused because `min-replicas-to-write` demands replicas: there are
     /// none. Data read from disk at the start is not a client's write.
     pub fn note_missing_replicas(&self) {
@@ -41,8 +41,8 @@ impl Server {
         let notified = hot.notified_events.load(Ordering::Relaxed);
         let notifies = events::is_on(notified);
         self.keyspace
-            .set_observed(Observer::Notifications, notifies);
-        let policy = Policy::from_name(&self.config.text("appendfsync"));
+            .set_observed(WriteObserver::Notifications, notifies);
+        let policy = LogSyncPolicy::from_name(&self.config.text("appendfsync"));
         self.log.set_policy(policy.unwrap_or_default());
         let dialect = match &*self.config.text("rdb-format") {
             "valkey" => Dialect::Valkey,
@@ -52,7 +52,8 @@ impl Server {
         let save_points = SavePoint::parse(&self.config.text("save"));
         *self.persistence.save_points.lock() = save_points;
         let config = &self.config;
-        let policy = eviction::Policy::parse(&config.text("maxmemory-policy")).unwrap_or_default();
+        let policy =
+            eviction::MaxmemoryPolicy::parse(&config.text("maxmemory-policy")).unwrap_or_default();
         let limit = hot.maxmemory_bytes.load(Ordering::Relaxed);
         let samples = usize::try_from(config.integer("maxmemory-samples")).unwrap_or(SAMPLES);
         self.eviction.configure(limit, policy, samples);
@@ -79,8 +80,10 @@ impl Server {
         self.scripts.watchdog.set_threshold(threshold);
         logging::set_level(&config.text("loglevel"));
         let slow = hot.slowlog_slower_than_us.load(Ordering::Relaxed);
-        self.singly
-            .set(Reason::SlowLog, (0..SINGLY_BELOW_US).contains(&slow));
+        self.singly.set(
+            SequentialReason::SlowLog,
+            (0..SINGLY_BELOW_US).contains(&slow),
+        );
         let keys_max = hot.tracking_table_max_keys.load(Ordering::Relaxed);
         self.tracking.shrink(&self.clients, keys_max as usize);
         let size = |name| usize::try_from(self.config.integer(name)).unwrap_or(0);

@@ -5,7 +5,7 @@
 //! the limit of the process is raised at the start as far as the system allows. Where that is not
 //! enough, fewer clients are served.
 
-use crate::server::Server;
+use crate::server::ServerCore;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Number of descriptors that are not for clients: those of the log, snapshots, files of tiers,
@@ -16,7 +16,7 @@ const KEPT_PER_THREAD: u64 = 4;
 
 /// Raises the limit of the process so far that `clients` clients can be served. Returns the number
 /// that can be served.
-pub fn make_room_for(server: &Server, clients: u64) -> u64 {
+pub fn make_room_for(server: &ServerCore, clients: u64) -> u64 {
     let kept = KEPT + KEPT_PER_THREAD * server.options.threads as u64;
     let limit = getrlimit(Resource::Nofile);
     // The system returns `None` for an unlimited number.
@@ -39,7 +39,7 @@ fn served(clients: u64, kept: u64, descriptors: u64) -> u64 {
 }
 
 /// Lowers `maxclients` to the number of clients that can be served.
-pub fn fit(server: &Server) {
+pub fn fit(server: &ServerCore) {
     let wanted = server.config.integer("maxclients").unsigned_abs();
     let served = make_room_for(server, wanted);
     if served < wanted {
@@ -54,7 +54,7 @@ pub fn fit(server: &Server) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Options;
+    use crate::config::ServerOptions;
 
     #[test]
     fn clients_have_what_is_not_kept() {
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn more_clients_than_the_system_allows_are_not_promised() {
-        let server = Server::new(Options::default());
+        let server = ServerCore::new(ServerOptions::default());
         let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
         assert!(make_room_for(&server, u64::MAX) <= hard);
         server.config.lower("maxclients", "17");

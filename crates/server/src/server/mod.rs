@@ -9,30 +9,30 @@ pub(crate) mod persistence;
 
 pub(crate) use directory_lock::DirectoryLock;
 pub use oom_score::OomScore;
-pub use persistence::{Persistence, Requested, Status, Task};
+pub use persistence::{Persistence, PersistenceStatus, SnapshotRequestOutcome, SnapshotTask};
 
 use crate::acl::Acl;
-use crate::blocking::{Blocked, Waiter};
-use crate::catalog::Registry;
-use crate::client::{Client, ClientShared};
-use crate::config::{Config, Options};
-use crate::connection::Clients;
-use crate::connection::balance::Balance;
-use crate::connection::listen::Listening;
+use crate::blocking::{BlockedClient, BlockedClients};
+use crate::catalog::CommandRegistry;
+use crate::client::{ClientSession, ClientShared};
+use crate::config::{ConfigParameters, ServerOptions};
+use crate::connection::ClientRegistry;
+use crate::connection::balance::ThreadBalance;
+use crate::connection::listen::TcpListenAddresses;
 use crate::connection::tls::Tls;
 use crate::cursors::Cursors;
-use crate::eviction::{Access, Eviction};
+use crate::eviction::{Eviction, KeyUseStatistics};
 use crate::keyspace::{Databases, Keyspace};
-use crate::log::Log;
+use crate::log::AppendLog;
 use crate::migration::Migrations;
 use crate::observe::{Batches, LatencyMonitor, SlowLog, Statistics};
 use crate::pause::Pause;
-use crate::push::{Monitors, PubSub, Tracking};
-use crate::script::{Functions, Scripts};
+use crate::push::{Monitors, PubSub, TrackingTable};
+use crate::script::{FunctionRegistry, Scripts};
 use crate::singly::Singly;
-use crate::tiering::Tiering;
+use crate::tiering::ServerTiering;
 use crate::tiering::fetch::Fetcher;
-use crate::watch::Watches;
+use crate::watch::KeyWatches;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -40,33 +40,33 @@ use std::time::Instant;
 
 /// The shared state of the threads of a server.
 #[derive(Debug)]
-pub struct Server {
+pub struct ServerCore {
     /// The keys.
     pub keyspace: Keyspace,
     /// The options with which it was started.
-    pub options: Options,
+    pub options: ServerOptions,
     /// The eviction of keys, which keeps memory within its limit.
     pub eviction: Eviction,
     /// The statistics about the use of keys.
-    pub access: Access,
+    pub access: KeyUseStatistics,
     /// The mover of values, which keeps the tiers within their capacities.
-    pub tiering: Tiering,
+    pub tiering: ServerTiering,
     /// The reader of values in files for clients that wait.
     pub fetcher: Fetcher<Arc<ClientShared>>,
     /// The clients, and the mailboxes of the threads that serve them.
-    pub clients: Clients,
+    pub clients: ClientRegistry,
     /// The sockets to which clients connect.
-    pub listening: Listening,
+    pub listening: TcpListenAddresses,
     /// Number of connections, including those that no thread serves yet.
     pub connected: AtomicU64,
     /// The users and their permissions.
     pub acl: Acl,
     /// The configuration.
-    pub config: Config,
+    pub config: ConfigParameters,
     /// The listeners of channels.
     pub pubsub: PubSub,
     /// The keys that clients cache.
-    pub tracking: Tracking,
+    pub tracking: TrackingTable,
     /// The clients that see all commands.
     pub monitors: Monitors,
     /// The commands that are held back.
@@ -84,21 +84,21 @@ pub struct Server {
     /// Scripts in Lua.
     pub scripts: Scripts,
     /// Functions in Lua.
-    pub functions: Functions,
+    pub functions: FunctionRegistry,
     /// The keys that clients watch.
-    pub watches: Watches,
+    pub watches: KeyWatches,
     /// The clients that wait for keys.
-    pub blocked: Blocked,
+    pub blocked: BlockedClients,
     /// The keys that are sent to other servers.
-    pub migrations: Migrations<Waiter>,
+    pub migrations: Migrations<BlockedClient>,
     /// The positions of scans of the keyspace.
     pub cursors: Cursors,
     /// The log of changes on disk.
-    pub log: Log,
+    pub log: AppendLog,
     /// The snapshots and rewrites on disk.
     pub persistence: Persistence,
     /// The threads that serve connections.
-    pub balance: Balance,
+    pub balance: ThreadBalance,
     /// A name of this run, which no other has.
     pub run_id: String,
     /// The time at which the server started.
@@ -115,20 +115,23 @@ pub struct Server {
     pub stopping: AtomicBool,
 }
 
-impl Server {
+impl ServerCore {
     /// Creates a server of these commands, without keys, that does not listen yet.
-    pub fn of_commands(registry: &'static Registry, mut options: Options) -> Server {
+    pub fn of_commands(
+        registry: &'static CommandRegistry,
+        mut options: ServerOptions,
+    ) -> ServerCore {
         options.persistence.complete(&options.settings);
         let acl_file = options.acl_file.as_ref();
         let acl_file = acl_file.map(|file| options.persistence.directory().join(file));
         let home = options.home.clone();
         let keyspace = Keyspace::new(home).with_tiers(options.tiers.clone());
         let scripts = Scripts::default();
-        let clients = Clients::default();
-        let server = Server {
-            config: Config::new(&options),
+        let clients = ClientRegistry::default();
+        let server = ServerCore {
+            config: ConfigParameters::new(&options),
             pubsub: PubSub::default(),
-            tracking: Tracking::default(),
+            tracking: TrackingTable::default(),
             monitors: Monitors::default(),
             pause: Pause::default(),
             singly: Singly::default(),
@@ -136,28 +139,31 @@ impl Server {
             statistics: Statistics::new(registry),
             slowlog: SlowLog::default(),
             latency: LatencyMonitor::default(),
-            tiering: Tiering::new(&keyspace),
+            tiering: ServerTiering::new(&keyspace),
             fetcher: Fetcher::default(),
             keyspace,
             eviction: Eviction::new(Arc::clone(&clients.share), Arc::clone(&scripts.memory)),
-            access: Access::new(0, false),
+            access: KeyUseStatistics::new(0, false),
             acl: Acl::new(
                 registry,
                 options.password.as_deref(),
                 acl_file,
                 options.protected,
             ),
-            log: Log::default(),
+            log: AppendLog::default(),
             persistence: Persistence::default(),
-            balance: Balance::new(options.threads),
+            balance: ThreadBalance::new(options.threads),
             options,
             clients,
-            listening: Listening::default(),
+            listening: TcpListenAddresses::default(),
             connected: AtomicU64::new(0),
-            functions: Functions::new(Arc::clone(&scripts.watchdog), Arc::clone(&scripts.memory)),
+            functions: FunctionRegistry::new(
+                Arc::clone(&scripts.watchdog),
+                Arc::clone(&scripts.memory),
+            ),
             scripts,
-            watches: Watches::default(),
-            blocked: Blocked::default(),
+            watches: KeyWatches::default(),
+            blocked: BlockedClients::default(),
             migrations: Migrations::default(),
             cursors: Cursors::default(),
             run_id: format!(
@@ -183,7 +189,7 @@ impl Server {
     }
 
     /// Forgets a client after its connection was closed.
-    pub fn forget(&self, client: &mut Client) {
+    pub fn forget(&self, client: &mut ClientSession) {
         let id = client.shared.id;
         self.blocked.remove(id);
         let watched = std::mem::take(&mut client.watched);

@@ -1,6 +1,6 @@
 //! The score by which the system chooses a process to end when memory is short (`oom-score-adj`).
 
-use crate::config::Config;
+use crate::config::ConfigParameters;
 use parking_lot::Mutex;
 use std::fs;
 use std::io;
@@ -60,7 +60,7 @@ impl OomScore {
     ///
     /// # Errors
     /// The system refuses it.
-    pub fn adjust_by(&self, config: &Config) -> io::Result<()> {
+    pub fn adjust_by(&self, config: &ConfigParameters) -> io::Result<()> {
         let values = config.text("oom-score-adj-values");
         self.adjust(&config.text("oom-score-adj"), &values)
     }

@@ -1,6 +1,6 @@
 //! The state of snapshots and of rewrites of the log, and the requests for them.
 
-use super::Server;
+use super::ServerCore;
 use super::directory_lock::DirectoryLock;
 use crate::catalog::{Flags, Spec};
 use crate::clock::now_ms;
@@ -17,7 +17,7 @@ pub(crate) const LONGEST_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A task that takes a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Task {
+pub enum SnapshotTask {
     /// The dump of `BGSAVE`.
     Save,
     /// The new base of `BGREWRITEAOF`.
@@ -26,7 +26,7 @@ pub enum Task {
 
 /// The outcome of a request for a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Requested {
+pub enum SnapshotRequestOutcome {
     /// The task begins.
     Started,
     /// The task begins when the running one has ended.
@@ -46,7 +46,7 @@ pub struct Persistence {
     pub(crate) save_failing: AtomicBool,
     /// True if `min-replicas-to-write` demands replicas that are missing.
     pub(crate) lacks_replicas: AtomicBool,
-    pub(crate) state: Mutex<State>,
+    pub(crate) state: Mutex<PersistenceState>,
     /// Signal that a task is wanted.
     pub(crate) wanted: Condvar,
     /// The numbers of keys of the last snapshot that was read.
@@ -64,13 +64,13 @@ pub struct LoadedKeys {
 
 /// The status of snapshots and rewrites, for `INFO`.
 #[derive(Clone, Debug, Default)]
-pub struct Status {
+pub struct PersistenceStatus {
     /// The running task.
-    pub running: Option<Task>,
+    pub running: Option<SnapshotTask>,
     /// The time for which it has run.
     pub running_for: Option<Duration>,
     /// The next task.
-    pub scheduled: Option<Task>,
+    pub scheduled: Option<SnapshotTask>,
     /// The time of the last dump (or of the server's start), in seconds since 1970.
     pub last_save_s: u64,
     /// True if the last attempt at a dump has succeeded.
@@ -90,8 +90,8 @@ pub struct Status {
 }
 
 #[derive(Debug)]
-pub(crate) struct State {
-    pub(crate) status: Status,
+pub(crate) struct PersistenceState {
+    pub(crate) status: PersistenceStatus,
     pub(crate) began: Option<Instant>,
     /// Lock that is held as long as the server lives, so that no other uses the directory.
     pub(crate) lock: Option<DirectoryLock>,
@@ -108,12 +108,12 @@ impl Default for Persistence {
             save_points: Mutex::default(),
             save_failing: AtomicBool::new(false),
             lacks_replicas: AtomicBool::new(false),
-            state: Mutex::new(State {
-                status: Status {
+            state: Mutex::new(PersistenceState {
+                status: PersistenceStatus {
                     last_save_s: now_ms() / 1000,
                     last_save_ok: true,
                     last_rewrite_ok: true,
-                    ..Status::default()
+                    ..PersistenceStatus::default()
                 },
                 began: None,
                 lock: None,
@@ -130,9 +130,9 @@ impl Default for Persistence {
 
 impl Persistence {
     /// Returns the status of snapshots and rewrites.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> PersistenceStatus {
         let state = self.state.lock();
-        Status {
+        PersistenceStatus {
             running_for: state.began.map(|began| began.elapsed()),
             ..state.status.clone()
         }
@@ -144,26 +144,26 @@ impl Persistence {
     }
 
     /// Requests a snapshot. If another is running and `schedule` is true, it is taken afterwards.
-    pub fn request(&self, task: Task, schedule: bool) -> Requested {
+    pub fn request(&self, task: SnapshotTask, schedule: bool) -> SnapshotRequestOutcome {
         let mut state = self.state.lock();
         match state.status.running {
-            Some(running) if running == task => Requested::UnderWay,
-            Some(_) if !schedule => Requested::Busy,
+            Some(running) if running == task => SnapshotRequestOutcome::UnderWay,
+            Some(_) if !schedule => SnapshotRequestOutcome::Busy,
             Some(_) => {
                 state.status.scheduled = Some(task);
-                Requested::Scheduled
+                SnapshotRequestOutcome::Scheduled
             }
-            None if state.status.scheduled == Some(task) => Requested::UnderWay,
+            None if state.status.scheduled == Some(task) => SnapshotRequestOutcome::UnderWay,
             None => {
                 state.status.scheduled = Some(task);
                 self.wanted.notify_all();
-                Requested::Started
+                SnapshotRequestOutcome::Started
             }
         }
     }
 }
 
-impl Server {
+impl ServerCore {
     /// Returns true if nothing may be changed, because a change could not be made durable.
     #[inline]
     pub fn refuses_writes(&self) -> bool {

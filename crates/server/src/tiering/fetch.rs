@@ -5,13 +5,13 @@
 //! values in files, it requests all of them at once and continues with other connections. It reads
 //! them by a ring of its own (`net/reads.rs`). Where the kernel provides no rings, threads of the
 //! fetcher read the values. Each value is stored with its place, where the commands then find it
-//! ([`Cold::read`](crate::keyspace::Cold::read)).
+//! ([`ColdTiers::read`](crate::keyspace::ColdTiers::read)).
 //!
 //! If a value moves meanwhile, the command reads it at its new place. A fetched value thus only
 //! saves a wait; nothing depends on it.
 
-use crate::keyspace::cold::{Cold, Held};
-use nearfield_tiers::{Place, ReadError};
+use crate::keyspace::cold::{ColdPlaceGuard, ColdTiers};
+use nearfield_tiers::{ColdPlace, ReadError};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,24 +27,24 @@ const TICK: Duration = Duration::from_millis(100);
 /// Values that must be read for clients. `W` identifies the waiting client.
 #[derive(Debug)]
 pub struct Fetcher<W> {
-    queue: Mutex<VecDeque<Job<W>>>,
+    queue: Mutex<VecDeque<ParkedFetchJob<W>>>,
     wanted: Condvar,
 }
 
 /// The values that one client waits for.
 #[derive(Debug)]
-pub struct Fetch<W> {
+pub struct ParkedFetch<W> {
     /// The client that waits.
     pub who: W,
     left: AtomicUsize,
-    held: Mutex<Vec<Held>>,
+    held: Mutex<Vec<ColdPlaceGuard>>,
 }
 
 #[derive(Debug)]
-struct Job<W> {
-    place: Place,
+struct ParkedFetchJob<W> {
+    place: ColdPlace,
     asked: Instant,
-    fetch: Arc<Fetch<W>>,
+    fetch: Arc<ParkedFetch<W>>,
 }
 
 impl<W> Default for Fetcher<W> {
@@ -59,16 +59,16 @@ impl<W> Default for Fetcher<W> {
 impl<W> Fetcher<W> {
     /// Requests values. Their places are held until the waiting client is notified, and are then
     /// passed to it.
-    pub fn ask(&self, who: W, held: Vec<Held>) {
-        let places: Vec<Place> = held.iter().map(Held::place).collect();
+    pub fn ask(&self, who: W, held: Vec<ColdPlaceGuard>) {
+        let places: Vec<ColdPlace> = held.iter().map(ColdPlaceGuard::place).collect();
         let count = places.len();
-        let fetch = Arc::new(Fetch {
+        let fetch = Arc::new(ParkedFetch {
             who,
             left: AtomicUsize::new(count),
             held: Mutex::new(held),
         });
         let asked = Instant::now();
-        let jobs = places.into_iter().map(|place| Job {
+        let jobs = places.into_iter().map(|place| ParkedFetchJob {
             place,
             asked,
             fetch: Arc::clone(&fetch),
@@ -80,7 +80,7 @@ impl<W> Fetcher<W> {
     }
 
     /// Takes the next job. Waits briefly if there is none.
-    fn next(&self) -> Option<Job<W>> {
+    fn next(&self) -> Option<ParkedFetchJob<W>> {
         let mut queue = self.queue.lock();
         if queue.is_empty() {
             self.wanted.wait_for(&mut queue, TICK);
@@ -90,7 +90,12 @@ impl<W> Fetcher<W> {
 
     /// Reads values, one after the other, until the server stops. Each time a client has all its
     /// values, `tell` is called with it and with the handles that hold the places.
-    pub fn read(&self, cold: &Cold, stopping: &AtomicBool, tell: impl Fn(&W, Vec<Held>)) {
+    pub fn read(
+        &self,
+        cold: &ColdTiers,
+        stopping: &AtomicBool,
+        tell: impl Fn(&W, Vec<ColdPlaceGuard>),
+    ) {
         while !stopping.load(Ordering::Acquire) {
             let Some(job) = self.next() else { continue };
             // Another client may have requested the value before.
@@ -107,10 +112,10 @@ impl<W> Fetcher<W> {
     }
 }
 
-impl<W> Job<W> {
+impl<W> ParkedFetchJob<W> {
     /// Notes that the value has arrived, or cannot be read. Notifies the client if it was the last
     /// one.
-    fn end(self, tell: &impl Fn(&W, Vec<Held>)) {
+    fn end(self, tell: &impl Fn(&W, Vec<ColdPlaceGuard>)) {
         let fetch = self.fetch;
         if fetch.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             tell(&fetch.who, std::mem::take(&mut fetch.held.lock()));

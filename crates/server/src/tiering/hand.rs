@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 /// The position of the walk.
 #[derive(Debug, Default)]
-pub struct Hand {
+pub struct KeyspaceWalk {
     database: usize,
     after: Option<Vec<u8>>,
     /// The next node to visit, and the key of its value.
@@ -17,16 +17,16 @@ pub struct Hand {
 
 /// The part of an entry that was visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Visited {
+pub struct KeyspaceWalkVisit {
     /// Number of values or nodes.
     pub count: usize,
     /// The next node, if there are more than were requested.
     pub next: Option<usize>,
 }
 
-impl Visited {
+impl KeyspaceWalkVisit {
     /// The visit of a value as a whole.
-    pub const WHOLE: Visited = Visited {
+    pub const WHOLE: KeyspaceWalkVisit = KeyspaceWalkVisit {
         count: 1,
         next: None,
     };
@@ -34,7 +34,7 @@ impl Visited {
 
 /// An entry to visit.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry<'e> {
+pub struct KeyspaceWalkEntry<'e> {
     /// The database.
     pub database: usize,
     /// The key.
@@ -45,14 +45,14 @@ pub struct Entry<'e> {
     pub nodes: (usize, usize),
 }
 
-impl Hand {
+impl KeyspaceWalk {
     /// Passes the next entries to `visit`, with at most `count` values and nodes. After the last
     /// entry the walk begins again with the next call.
     pub fn step(
         &mut self,
         databases: &Databases,
         count: usize,
-        mut visit: impl FnMut(Entry<'_>) -> Visited,
+        mut visit: impl FnMut(KeyspaceWalkEntry<'_>) -> KeyspaceWalkVisit,
     ) {
         let mut left = count;
         while left > 0 {
@@ -71,7 +71,7 @@ impl Hand {
             let range = entries.flat_map(|entries| entries.range((start, Bound::Unbounded)));
             for (key, stored) in range.flatten() {
                 let node = within.as_ref().filter(|(within, _)| *within == key);
-                let visited = visit(Entry {
+                let visited = visit(KeyspaceWalkEntry {
                     database: self.database,
                     key: &key,
                     stored: &stored,
@@ -96,15 +96,15 @@ impl Hand {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keyspace::{Access, Effects, Home, Keys, Keyspace};
+    use crate::keyspace::{DatabaseAccess, DatabaseKeys, Effects, Home, Keyspace};
 
     #[test]
     fn each_round_meets_each_key_and_each_node_once() {
         let keyspace = Keyspace::new(Home::Local);
         let mut databases = keyspace.exclude();
         let mut effects = Effects::default();
-        let access = Access::Exclusive(&mut databases);
-        let mut keys = Keys::new(&keyspace, access, 0, 0, &mut effects);
+        let access = DatabaseAccess::Exclusive(&mut databases);
+        let mut keys = DatabaseKeys::new(&keyspace, access, 0, 0, &mut effects);
         for number in 0..100 {
             keys.select(number % 3 * 7);
             keys.set_string(number.to_string().as_bytes(), b"v", None)
@@ -119,7 +119,7 @@ mod tests {
         let all: usize = (0..100_usize)
             .map(|number| nodes(number.to_string().as_bytes()))
             .sum();
-        let mut hand = Hand::default();
+        let mut hand = KeyspaceWalk::default();
         for round in 1..4 {
             let mut met = Vec::new();
             while hand.rounds < round {
@@ -128,7 +128,7 @@ mod tests {
                     let end = nodes(entry.key).min(from + count);
                     let numbers = from..end;
                     met.extend(numbers.map(|node| (entry.database, entry.key.to_vec(), node)));
-                    Visited {
+                    KeyspaceWalkVisit {
                         count: end - from,
                         next: (end < nodes(entry.key)).then_some(end),
                     }

@@ -1,8 +1,8 @@
 //! The access to the keyspace while values move.
 
 use super::values::OnTheWay;
-use crate::keyspace::{Databases, Keyspace, Unmoved};
-use nearfield_tiers::Place;
+use crate::keyspace::{Databases, Keyspace, ValueMoveError};
+use nearfield_tiers::ColdPlace;
 use std::time::Duration;
 
 /// Time that other threads may take to leave their phases, while new ones wait. *Assumed.*
@@ -10,31 +10,32 @@ const PATIENCE: Duration = Duration::from_millis(1);
 
 /// The access to the keyspace while values move.
 #[derive(Clone, Copy, Debug)]
-pub enum Hold<'d> {
+pub enum MoverKeyspaceAccess<'d> {
     /// Phases and stripes are entered for each step.
     Each,
     /// The caller holds the keyspace exclusively.
     Whole(&'d Databases),
 }
 
-impl Hold<'_> {
+impl MoverKeyspaceAccess<'_> {
     /// Calls `run` in a phase.
     pub fn enter<R>(&self, keyspace: &Keyspace, run: impl FnOnce(&Databases) -> R) -> R {
         match self {
-            Hold::Whole(databases) => run(databases),
-            Hold::Each => run(&keyspace.share()),
+            MoverKeyspaceAccess::Whole(databases) => run(databases),
+            MoverKeyspaceAccess::Each => run(&keyspace.share()),
         }
     }
 
-    /// Returns true if records replaced by moves [are freed](Hold::free_replaced) meanwhile.
+    /// Returns true if records replaced by moves [are freed](MoverKeyspaceAccess::free_replaced)
+    /// meanwhile.
     pub fn frees_replaced(&self) -> bool {
-        matches!(self, Hold::Each)
+        matches!(self, MoverKeyspaceAccess::Each)
     }
 
     /// Frees records that moves have replaced: they take memory until no thread can read them. A
     /// caller that holds the keyspace exclusively does so afterwards instead.
     pub fn free_replaced(&self, keyspace: &Keyspace) {
-        if let Hold::Each = self {
+        if let MoverKeyspaceAccess::Each = self {
             keyspace.reclaim_by(|keyspace| keyspace.try_exclude_for(PATIENCE));
         }
     }
@@ -47,13 +48,15 @@ impl Hold<'_> {
         &self,
         keyspace: &Keyspace,
         moving: OnTheWay<'_>,
-        place: Option<Place>,
-    ) -> Result<(), Unmoved> {
+        place: Option<ColdPlace>,
+    ) -> Result<(), ValueMoveError> {
         match self {
-            Hold::Whole(databases) => moving.publish(databases, place),
+            MoverKeyspaceAccess::Whole(databases) => moving.publish(databases, place),
             // A node is published under the lock of its object's slot.
-            Hold::Each if moving.is_node() => moving.publish(&keyspace.share(), place),
-            Hold::Each => {
+            MoverKeyspaceAccess::Each if moving.is_node() => {
+                moving.publish(&keyspace.share(), place)
+            }
+            MoverKeyspaceAccess::Each => {
                 let databases = keyspace.share();
                 let stripe = keyspace.stripes.of(moving.key());
                 let held = keyspace.stripes.lock(stripe);

@@ -2,8 +2,8 @@
 //!
 //! [`nearfield_tiers::keep`] moves the values, and this module gives it access: `values.rs` is its
 //! view of the keyspace. A separate thread keeps the tiers. Before a command that takes memory,
-//! while the memory tier is full, the thread of its client [carries](Tiering::relieve) as many
-//! values away as needed. If no cold tier takes any, keys are evicted according to
+//! while the memory tier is full, the thread of its client [carries](ServerTiering::relieve) as
+//! many values away as needed. If no cold tier takes any, keys are evicted according to
 //! `maxmemory-policy`, or the command is refused.
 //!
 //! The memory in use consists of indexes, with the keys, and objects. Buffers of connections and
@@ -15,14 +15,14 @@ mod hold;
 pub mod pins;
 mod values;
 
-use crate::eviction::Access;
+use crate::eviction::KeyUseStatistics;
 use crate::keyspace::{Databases, Keyspace};
-use hand::Hand;
-use hold::Hold;
-use nearfield_tiers::keep::{self, Keeper};
+use hand::KeyspaceWalk;
+use hold::MoverKeyspaceAccess;
+use nearfield_tiers::keep::{self, TierKeeper};
 use pins::Pins;
 use std::sync::atomic::AtomicBool;
-use values::{Held, Nodes};
+use values::{KeyspaceValues, ValueNodeCount};
 
 /// Number of slices that are walked each time that keys were evicted. *Assumed*: short enough for
 /// the waiting client.
@@ -30,39 +30,39 @@ const SLICES_AFTER_EVICTION: usize = 8;
 
 /// The mover of a server's values between tiers. See the [module](self).
 #[derive(Debug)]
-pub struct Tiering {
-    keeper: Keeper<Hand>,
+pub struct ServerTiering {
+    keeper: TierKeeper<KeyspaceWalk>,
     /// Keys with values that stay in memory.
     pub pins: Pins,
-    nodes: Nodes,
+    nodes: ValueNodeCount,
 }
 
-/// A pause of the mover. See [`Tiering::still`].
+/// A pause of the mover. See [`ServerTiering::still`].
 #[derive(Debug)]
-pub struct Still<'t>(keep::Still<'t, Hand>);
+pub struct TieringPause<'t>(keep::KeeperPause<'t, KeyspaceWalk>);
 
-impl Tiering {
+impl ServerTiering {
     /// Creates the mover of a keyspace.
-    pub fn new(keyspace: &Keyspace) -> Tiering {
-        Tiering {
-            keeper: Keeper::new(keyspace.cold.tiers()),
+    pub fn new(keyspace: &Keyspace) -> ServerTiering {
+        ServerTiering {
+            keeper: TierKeeper::new(keyspace.cold.tiers()),
             pins: Pins::default(),
-            nodes: Nodes::default(),
+            nodes: ValueNodeCount::default(),
         }
     }
 
     fn values<'s>(
         &'s self,
         keyspace: &'s Keyspace,
-        access: &'s Access,
+        access: &'s KeyUseStatistics,
         databases: Option<&'s Databases>,
-    ) -> Held<'s> {
-        Held {
+    ) -> KeyspaceValues<'s> {
+        KeyspaceValues {
             keyspace,
             access,
             pins: &self.pins,
             nodes: &self.nodes,
-            hold: databases.map_or(Hold::Each, Hold::Whole),
+            hold: databases.map_or(MoverKeyspaceAccess::Each, MoverKeyspaceAccess::Whole),
         }
     }
 
@@ -85,14 +85,14 @@ impl Tiering {
 
     /// Pauses the mover until the result is dropped, so that no value is being moved. For callers
     /// that then enter the exclusive phase and count.
-    pub fn still(&self) -> Still<'_> {
-        Still(self.keeper.still())
+    pub fn still(&self) -> TieringPause<'_> {
+        TieringPause(self.keeper.still())
     }
 
-    /// Pauses the mover like [`still`](Tiering::still), for a thread that serves clients. Returns
-    /// `None` if the mover waits for a disk that does not respond.
-    pub fn still_unless_held_up(&self) -> Option<Still<'_>> {
-        self.keeper.still_unless_held_up().map(Still)
+    /// Pauses the mover like [`still`](ServerTiering::still), for a thread that serves clients.
+    /// Returns `None` if the mover waits for a disk that does not respond.
+    pub fn still_unless_held_up(&self) -> Option<TieringPause<'_>> {
+        self.keeper.still_unless_held_up().map(TieringPause)
     }
 
     /// Carries values out of the memory until it is within its capacity. Returns true if it is.
@@ -101,7 +101,7 @@ impl Tiering {
     pub fn relieve(
         &self,
         keyspace: &Keyspace,
-        access: &Access,
+        access: &KeyUseStatistics,
         databases: Option<&Databases>,
     ) -> bool {
         let values = self.values(keyspace, access, databases);
@@ -112,9 +112,9 @@ impl Tiering {
     /// hold the keyspace exclusively, and had paused the mover before.
     pub fn carry_on(
         &self,
-        still: &mut Still<'_>,
+        still: &mut TieringPause<'_>,
         keyspace: &Keyspace,
-        access: &Access,
+        access: &KeyUseStatistics,
         databases: &Databases,
     ) {
         let values = self.values(keyspace, access, Some(databases));
@@ -123,7 +123,7 @@ impl Tiering {
     }
 
     /// Keeps the tiers until the server stops.
-    pub fn keep(&self, keyspace: &Keyspace, access: &Access, stopping: &AtomicBool) {
+    pub fn keep(&self, keyspace: &Keyspace, access: &KeyUseStatistics, stopping: &AtomicBool) {
         let values = self.values(keyspace, access, None);
         self.keeper.keep(&values, stopping);
     }

@@ -1,43 +1,48 @@
 //! The values of the keyspace, as the keeper of the tiers visits and moves them.
 
-use super::hand::{Entry, Hand, Visited};
-use super::hold::Hold;
+use super::hand::{KeyspaceWalk, KeyspaceWalkEntry, KeyspaceWalkVisit};
+use super::hold::MoverKeyspaceAccess;
 use super::pins::Pins;
-use crate::eviction::Access;
+use crate::eviction::KeyUseStatistics;
 use crate::keyspace::nodes::MovingNode;
-use crate::keyspace::{Database, Databases, Keyspace, Moving, Payload, Record, Unmoved};
-use crate::object::Object;
-use nearfield_tiers::Place;
-use nearfield_tiers::cold::Cold;
-use nearfield_tiers::keep::{self, At, MOVED_BYTES_MIN, Met, Named, Size, Values, Warmth};
+use crate::keyspace::{
+    Database, Databases, Keyspace, RecordPayload, ValueMove, ValueMoveError, ValueRecord,
+};
+use crate::object::StoredObject;
+use nearfield_tiers::ColdPlace;
+use nearfield_tiers::cold::ColdTiers;
+use nearfield_tiers::keep::{
+    self, MOVED_BYTES_MIN, MovableValues, StoreMemorySize, ValueName, ValuePosition, VisitedKey,
+    Warmth,
+};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The values of a keyspace, and the access to it.
 #[derive(Clone, Copy, Debug)]
-pub struct Held<'s> {
+pub struct KeyspaceValues<'s> {
     /// The keyspace.
     pub keyspace: &'s Keyspace,
     /// The statistics about the use of its keys.
-    pub access: &'s Access,
+    pub access: &'s KeyUseStatistics,
     /// Keys with values that stay in memory.
     pub pins: &'s Pins,
     /// The number of nodes.
-    pub nodes: &'s Nodes,
+    pub nodes: &'s ValueNodeCount,
     /// The access to the keyspace.
-    pub hold: Hold<'s>,
+    pub hold: MoverKeyspaceAccess<'s>,
 }
 
 /// The number of nodes of values that move node by node, without their first ones. They count as
 /// keys for the policy.
 #[derive(Debug, Default)]
-pub struct Nodes {
+pub struct ValueNodeCount {
     /// Number in the last round of the walk.
     known: AtomicUsize,
     /// Number in the current round so far.
     met: AtomicUsize,
 }
 
-impl Nodes {
+impl ValueNodeCount {
     fn count(&self) -> usize {
         let count = |count: &AtomicUsize| count.load(Ordering::Relaxed);
         count(&self.known).max(count(&self.met))
@@ -57,7 +62,7 @@ impl Nodes {
 #[derive(Debug)]
 pub enum OnTheWay<'k> {
     /// A value as a whole.
-    Value(Moving<'k>),
+    Value(ValueMove<'k>),
     /// A node of a value.
     Node(MovingNode<'k>),
 }
@@ -80,7 +85,11 @@ impl OnTheWay<'_> {
     ///
     /// # Errors
     /// The reason why it stays at its place.
-    pub fn publish(self, databases: &Databases, place: Option<Place>) -> Result<(), Unmoved> {
+    pub fn publish(
+        self,
+        databases: &Databases,
+        place: Option<ColdPlace>,
+    ) -> Result<(), ValueMoveError> {
         match self {
             OnTheWay::Value(moving) => moving.publish(databases, place),
             OnTheWay::Node(moving) => moving.publish(databases, place),
@@ -88,7 +97,7 @@ impl OnTheWay<'_> {
     }
 }
 
-impl keep::Moving for OnTheWay<'_> {
+impl keep::MovingValue for OnTheWay<'_> {
     fn value(&self) -> &[u8] {
         match self {
             OnTheWay::Value(moving) => &moving.value,
@@ -104,65 +113,65 @@ impl keep::Moving for OnTheWay<'_> {
     }
 }
 
-impl Held<'_> {
+impl KeyspaceValues<'_> {
     /// Visits an entry: its value as a whole, or nodes of it.
-    fn meet(&self, entry: Entry<'_>, met: &mut Vec<Met>) -> Visited {
-        let key = Named {
+    fn meet(&self, entry: KeyspaceWalkEntry<'_>, met: &mut Vec<VisitedKey>) -> KeyspaceWalkVisit {
+        let key = ValueName {
             part: entry.database,
             key: entry.key.to_vec(),
             node: 0,
         };
-        let slot = match Record::parse(entry.stored).payload {
-            Payload::Inline(value) => {
-                let at = At::Memory(value.len() as u64);
-                met.push(Met { key, at });
-                return Visited::WHOLE;
+        let slot = match ValueRecord::parse(entry.stored).payload {
+            RecordPayload::Inline(value) => {
+                let at = ValuePosition::Memory(value.len() as u64);
+                met.push(VisitedKey { key, at });
+                return KeyspaceWalkVisit::WHOLE;
             }
-            Payload::InTier(place) => {
-                let at = At::Place(place);
-                met.push(Met { key, at });
-                return Visited::WHOLE;
+            RecordPayload::InTier(place) => {
+                let at = ValuePosition::Place(place);
+                met.push(VisitedKey { key, at });
+                return KeyspaceWalkVisit::WHOLE;
             }
-            Payload::InSlot(slot) => slot,
+            RecordPayload::InSlot(slot) => slot,
         };
         let mut object = self.keyspace.slots.open(slot);
-        let parted = object.as_mut().and_then(Object::parted_mut);
+        let parted = object.as_mut().and_then(StoredObject::parted_mut);
         match parted.filter(|parted| parted.moves_by_nodes()) {
             Some(parted) => {
                 let (from, count) = entry.nodes;
                 let before = met.len();
                 let next = parted.see(from, count, &mut |seen| {
-                    let key = Named {
+                    let key = ValueName {
                         node: seen.number,
                         ..key.clone()
                     };
                     let at = match seen.place {
-                        Some(place) => At::Place(place),
-                        None => At::Memory(seen.bytes as u64),
+                        Some(place) => ValuePosition::Place(place),
+                        None => ValuePosition::Memory(seen.bytes as u64),
                     };
                     let hash = self.hash(&key);
                     (0..seen.uses).for_each(|_| _ = self.access.warmth.note(hash));
-                    met.push(Met { key, at });
+                    met.push(VisitedKey { key, at });
                 });
                 let count = met.len() - before;
                 self.nodes.met(count - usize::from(from == 0).min(count));
-                Visited { count, next }
+                KeyspaceWalkVisit { count, next }
             }
             None => {
-                let bytes = object.as_ref().map_or(0, Object::heap_bytes);
-                let at = At::Memory(bytes as u64);
-                met.push(Met { key, at });
-                Visited::WHOLE
+                let bytes = object.as_ref().map_or(0, StoredObject::heap_bytes);
+                let at = ValuePosition::Memory(bytes as u64);
+                met.push(VisitedKey { key, at });
+                KeyspaceWalkVisit::WHOLE
             }
         }
     }
 }
 
-impl<'s> Values for Held<'s> {
-    type Hand = Hand;
+impl<'s> MovableValues for KeyspaceValues<'s> {
+    type Hand = KeyspaceWalk;
     type Moving = OnTheWay<'s>;
 
-    fn cold(&self) -> &Cold {
+    fn cold(&self) -> &ColdTiers {
         &self.keyspace.cold
     }
 
@@ -170,17 +179,17 @@ impl<'s> Values for Held<'s> {
         &self.access.warmth
     }
 
-    fn hash(&self, named: &Named) -> u64 {
+    fn hash(&self, named: &ValueName) -> u64 {
         let hash = self.access.hash(named.part, &named.key);
         // The golden ratio, as usual for mixing.
         hash ^ named.node.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
-    fn size(&self) -> Size {
+    fn size(&self) -> StoreMemorySize {
         self.hold.free_replaced(self.keyspace);
         self.hold.enter(self.keyspace, |databases| {
             let index = databases.iter().map(Database::used_bytes).sum::<usize>();
-            Size {
+            StoreMemorySize {
                 bytes: (index + self.keyspace.heap.used_bytes()) as u64,
                 keys: databases
                     .iter()
@@ -200,7 +209,7 @@ impl<'s> Values for Held<'s> {
         count(&self.keyspace.hits) + count(&self.keyspace.changes)
     }
 
-    fn walk(&self, hand: &mut Hand, count: usize, met: &mut Vec<Met>) -> bool {
+    fn walk(&self, hand: &mut KeyspaceWalk, count: usize, met: &mut Vec<VisitedKey>) -> bool {
         let round = hand.rounds;
         self.hold.enter(self.keyspace, |databases| {
             hand.step(databases, count, |entry| self.meet(entry, met));
@@ -212,29 +221,29 @@ impl<'s> Values for Held<'s> {
         is_round
     }
 
-    fn is_pinned(&self, named: &Named) -> bool {
+    fn is_pinned(&self, named: &ValueName) -> bool {
         self.pins.has(named.part, &named.key)
     }
 
-    fn begin(&self, keys: &[&Named]) -> Vec<Option<OnTheWay<'s>>> {
+    fn begin(&self, keys: &[&ValueName]) -> Vec<Option<OnTheWay<'s>>> {
         let keyspace = self.keyspace;
         self.hold.enter(keyspace, |databases| {
             // The next node is most often the one after the last.
             let mut hint = 0;
-            let mut begin = |named: &&Named| {
+            let mut begin = |named: &&ValueName| {
                 if named.node != 0 {
                     let moving = MovingNode::begin(keyspace, databases, named, &mut hint);
                     return moving.ok().map(OnTheWay::Node);
                 }
                 let place = (named.part, named.key.as_slice());
-                let moving = Moving::begin(keyspace, databases, place, MOVED_BYTES_MIN);
+                let moving = ValueMove::begin(keyspace, databases, place, MOVED_BYTES_MIN);
                 moving.ok().map(OnTheWay::Value)
             };
             keys.iter().map(&mut begin).collect()
         })
     }
 
-    fn publish(&self, moving: OnTheWay<'s>, place: Option<Place>) -> bool {
+    fn publish(&self, moving: OnTheWay<'s>, place: Option<ColdPlace>) -> bool {
         self.hold.publish(self.keyspace, moving, place).is_ok()
     }
 }

@@ -3,12 +3,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::client::Client;
+use nearfield_server::client::ClientSession;
 use nearfield_server::clock::now_ms;
-use nearfield_server::command::{Command, Flags, Group, Run, all};
-use nearfield_server::config::Options;
+use nearfield_server::command::{
+    CommandDefinition, CommandGroup, CommandImplementation, Flags, all,
+};
+use nearfield_server::config::ServerOptions;
 use nearfield_server::execute::Executor;
-use nearfield_server::resp::{Protocol, Reply};
+use nearfield_server::resp::{Protocol, RespReply};
 use nearfield_server_testkit::nearfield::UnservedServer;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -129,20 +131,24 @@ fn reply_length(bytes: &[u8]) -> usize {
 
 #[test]
 fn any_arguments_are_answered_once() {
-    let groups = [Group::String, Group::Generic, Group::Ordered];
+    let groups = [
+        CommandGroup::String,
+        CommandGroup::Generic,
+        CommandGroup::Ordered,
+    ];
     // A command that is sent to another server gets its reply later.
-    let is_ours = |command: &&&Command| {
+    let is_ours = |command: &&&CommandDefinition| {
         groups.contains(&command.group)
             && !command.flags.has(Flags::NO_PHASE)
             && command.name != "migrate"
     };
-    let commands: Vec<&Command> = all().filter(|command| is_ours(&command)).collect();
+    let commands: Vec<&CommandDefinition> = all().filter(|command| is_ours(&command)).collect();
     let random = &mut SmallRng::seed_from_u64(7);
-    let server = UnservedServer::new(Options::default());
+    let server = UnservedServer::new(ServerOptions::default());
     let mut executor = Executor::new(&server);
-    let mut client = Client::internal();
+    let mut client = ClientSession::internal();
     let mut run = |words: &[&str]| {
-        let mut reply = Reply::new(Protocol::Resp2);
+        let mut reply = RespReply::new(Protocol::Resp2);
         let args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         executor.run(&mut client, &args, now_ms(), &mut reply);
         let bytes = reply.take();
@@ -157,7 +163,7 @@ fn any_arguments_are_answered_once() {
         }
         let command = commands.choose(random).unwrap();
         let mut words = vec![command.name];
-        if let Run::Container(subcommands) = command.run {
+        if let CommandImplementation::Container(subcommands) = command.run {
             words.push(subcommands.choose(random).unwrap().name);
         }
         let least = command.arity.unsigned_abs() as usize;

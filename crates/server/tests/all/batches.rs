@@ -11,15 +11,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield::{Pim, Pool};
+use nearfield::{Pim, PoolPlacement};
 use nearfield_fabric_testkit::ShmNodes;
 use nearfield_server::command;
-use nearfield_server::config::{Durability, Options};
+use nearfield_server::config::{Durability, ServerOptions};
 use nearfield_server::keyspace::Home;
-use nearfield_server_testkit::connection::{Connection, encode};
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::saving::saving_into;
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
@@ -132,16 +132,16 @@ const OTHERS: &[&str] = &[
 
 type Words = Vec<Vec<u8>>;
 
-struct Lines {
+struct BatchCommandGenerator {
     random: SmallRng,
     prefix: String,
     /// The filter for lines that may be used.
     is_possible: fn(&str) -> bool,
 }
 
-impl Lines {
-    fn new(seed: u64, connection: usize, is_possible: fn(&str) -> bool) -> Lines {
-        Lines {
+impl BatchCommandGenerator {
+    fn new(seed: u64, connection: usize, is_possible: fn(&str) -> bool) -> BatchCommandGenerator {
+        BatchCommandGenerator {
             random: SmallRng::seed_from_u64(seed * CONNECTIONS as u64 + connection as u64),
             prefix: format!("c{connection}:"),
             is_possible,
@@ -234,11 +234,11 @@ fn request(commands: &[Words]) -> Vec<u8> {
 }
 
 /// Returns the replies up to the end mark.
-fn replies(connection: &mut Connection) -> Vec<Value> {
+fn replies(connection: &mut TestkitConnection) -> Vec<RespReplyValue> {
     let mut replies = Vec::new();
     loop {
         let reply = connection.receive().unwrap();
-        if reply == Value::Bulk(b"the end".to_vec()) {
+        if reply == RespReplyValue::Bulk(b"the end".to_vec()) {
             return replies;
         }
         replies.push(reply);
@@ -246,38 +246,41 @@ fn replies(connection: &mut Connection) -> Vec<Value> {
 }
 
 /// Returns the replies to the commands of all connections when these are sent at once.
-fn at_once(connections: &mut [Connection], commands: &[Vec<Words>]) -> Vec<Vec<Value>> {
+fn at_once(
+    connections: &mut [TestkitConnection],
+    commands: &[Vec<Words>],
+) -> Vec<Vec<RespReplyValue>> {
     for (connection, commands) in connections.iter_mut().zip(commands) {
         connection.send(&request(commands)).unwrap();
     }
     connections.iter_mut().map(replies).collect()
 }
 
-fn open(server: &Nearfield) -> Vec<Connection> {
+fn open(server: &Nearfield) -> Vec<TestkitConnection> {
     (0..CONNECTIONS).map(|_| server.connect()).collect()
 }
 
 /// Starts a server that executes each command by itself.
-fn without_batches(folder: &Folder) -> Nearfield {
+fn without_batches(folder: &TestkitFolder) -> Nearfield {
     let server = Nearfield::start(saving_into(folder, 1));
     let mut connection = server.connect();
     let words: [&[u8]; 4] = [b"CONFIG", b"SET", b"slowlog-log-slower-than", b"0"];
     assert_eq!(
         connection.command(&words).unwrap(),
-        Value::Simple(b"OK".to_vec())
+        RespReplyValue::Simple(b"OK".to_vec())
     );
     server
 }
 
 /// Returns true if two replies are equal; times may differ by a minute.
-fn is_same(one: &Value, other: &Value) -> bool {
+fn is_same(one: &RespReplyValue, other: &RespReplyValue) -> bool {
     const TIMES: std::ops::Range<i64> = 1_000_000_000..5_000_000_000_000;
     match (one, other) {
-        (Value::Integer(one), Value::Integer(other)) if TIMES.contains(one) => {
+        (RespReplyValue::Integer(one), RespReplyValue::Integer(other)) if TIMES.contains(one) => {
             one.abs_diff(*other) < 60_000
         }
         // Replies of a transaction.
-        (Value::Array(one), Value::Array(other)) => {
+        (RespReplyValue::Array(one), RespReplyValue::Array(other)) => {
             one.len() == other.len()
                 && one
                     .iter()
@@ -297,8 +300,9 @@ fn compare(
     is_possible: fn(&str) -> bool,
     mut disturb: impl FnMut(usize, &mut Vec<Words>),
 ) -> Result<(), String> {
-    let lines = (0..CONNECTIONS).map(|connection| Lines::new(seed, connection, is_possible));
-    let mut lines: Vec<Lines> = lines.collect();
+    let lines = (0..CONNECTIONS)
+        .map(|connection| BatchCommandGenerator::new(seed, connection, is_possible));
+    let mut lines: Vec<BatchCommandGenerator> = lines.collect();
     let (mut together, mut apart) = (open(batching), open(single));
     for round in 0..ROUNDS {
         let commands: Vec<Vec<Words>> = lines
@@ -339,7 +343,7 @@ fn shown(commands: &[Words]) -> String {
 #[test]
 fn a_batch_answers_as_its_commands_do_alone() {
     seeds::each(6, |seed| {
-        let folders = [Folder::new(), Folder::new()];
+        let folders = [TestkitFolder::new(), TestkitFolder::new()];
         let batching = Nearfield::start(saving_into(&folders[0], 1 + seed as usize % 2));
         let single = without_batches(&folders[1]);
         compare(&batching, &single, seed, |_| true, |_, _| ())
@@ -356,11 +360,11 @@ fn a_batch_answers_as_its_commands_do_alone() {
 /// Compares a server with its keys elsewhere with one that has its keys in its own memory.
 fn compare_placement(home: impl Fn() -> Home, is_possible: fn(&str) -> bool) {
     seeds::each(2, |seed| {
-        let folder = Folder::new();
-        let elsewhere = Nearfield::start(Options {
+        let folder = TestkitFolder::new();
+        let elsewhere = Nearfield::start(ServerOptions {
             threads: 1 + seed as usize % 2,
             home: home(),
-            ..Options::default()
+            ..ServerOptions::default()
         });
         let single = without_batches(&folder);
         compare(&elsewhere, &single, seed, is_possible, |_, _| ())
@@ -390,7 +394,7 @@ fn keys_in_a_pool_are_answered_as_keys_in_memory() {
     let nodes = std::cell::RefCell::new(Vec::new());
     let home = || {
         let served = ShmNodes::serve(2, 256 << 20).expect("nodes");
-        let home = Home::open_pool(Pool::shm(served.names()), 64).expect("a pool");
+        let home = Home::open_pool(PoolPlacement::shm(served.names()), 64).expect("a pool");
         nodes.borrow_mut().push(served);
         home
     };
@@ -399,7 +403,7 @@ fn keys_in_a_pool_are_answered_as_keys_in_memory() {
 
 #[test]
 fn a_command_that_is_left_out_is_noticed() {
-    let folders = [Folder::new(), Folder::new()];
+    let folders = [TestkitFolder::new(), TestkitFolder::new()];
     let batching = Nearfield::start(saving_into(&folders[0], 1));
     let single = without_batches(&folders[1]);
     let mut left_out = false;
@@ -420,27 +424,27 @@ fn a_command_that_is_left_out_is_noticed() {
     assert!(left_out && difference.is_err());
 }
 
-fn logging_into(folder: &Folder) -> Options {
-    Options {
+fn logging_into(folder: &TestkitFolder) -> ServerOptions {
+    ServerOptions {
         threads: 2,
         persistence: Durability {
             directory: Some(folder.0.clone()),
             log: Some(true),
             ..Durability::default()
         },
-        ..Options::default()
+        ..ServerOptions::default()
     }
 }
 
 /// Returns all keys with their values and expiry times.
-fn contents(server: &Nearfield) -> Vec<Value> {
+fn contents(server: &Nearfield) -> Vec<RespReplyValue> {
     let mut connection = server.connect();
     let mut contents = vec![connection.command(&[b"KEYS", b"*"]).unwrap()];
-    let Value::Array(keys) = contents[0].clone() else {
+    let RespReplyValue::Array(keys) = contents[0].clone() else {
         panic!("KEYS answers {}", contents[0]);
     };
     for key in keys {
-        let Value::Bulk(key) = key else {
+        let RespReplyValue::Bulk(key) = key else {
             panic!("a key is {key}");
         };
         for name in [&b"DUMP"[..], b"PEXPIRETIME"] {
@@ -452,12 +456,12 @@ fn contents(server: &Nearfield) -> Vec<Value> {
 
 /// Executes batches, and lets `change` work on the server after its contents were noted. Returns
 /// true if another server that reads its log has these contents.
-fn is_replayed(seed: u64, change: impl FnOnce(&mut Connection)) -> bool {
-    let folder = Folder::new();
+fn is_replayed(seed: u64, change: impl FnOnce(&mut TestkitConnection)) -> bool {
+    let folder = TestkitFolder::new();
     let noted = {
         let server = Nearfield::start(logging_into(&folder));
-        let mut lines: Vec<Lines> = (0..CONNECTIONS)
-            .map(|it| Lines::new(seed, it, |_| true))
+        let mut lines: Vec<BatchCommandGenerator> = (0..CONNECTIONS)
+            .map(|it| BatchCommandGenerator::new(seed, it, |_| true))
             .collect();
         let mut connections = open(&server);
         for _ in 0..ROUNDS {
@@ -485,12 +489,12 @@ fn the_log_of_batches_makes_the_same_keyspace() {
 #[test]
 fn batches_leave_no_objects_of_keys_that_are_gone() {
     seeds::each(4, |seed| {
-        let server = Nearfield::start(Options {
+        let server = Nearfield::start(ServerOptions {
             threads: 1 + seed as usize % 2,
-            ..Options::default()
+            ..ServerOptions::default()
         });
-        let mut lines: Vec<Lines> = (0..CONNECTIONS)
-            .map(|it| Lines::new(seed, it, |line| line != "MULTI"))
+        let mut lines: Vec<BatchCommandGenerator> = (0..CONNECTIONS)
+            .map(|it| BatchCommandGenerator::new(seed, it, |line| line != "MULTI"))
             .collect();
         let mut connections = open(&server);
         let keyspace = &server.server.keyspace;
@@ -521,7 +525,7 @@ fn batches_leave_no_objects_of_keys_that_are_gone() {
 
 #[test]
 fn a_change_after_the_contents_were_noted_is_noticed() {
-    let change = |connection: &mut Connection| {
+    let change = |connection: &mut TestkitConnection| {
         connection.command(&[b"INCR", b"another"]).unwrap();
     };
     assert!(!is_replayed(100, change));

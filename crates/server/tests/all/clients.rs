@@ -3,11 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::config::Options;
-use nearfield_server_testkit::connection::Connection;
+use nearfield_server::config::ServerOptions;
+use nearfield_server_testkit::connection::TestkitConnection;
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::redis::Redis;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::redis::RedisPeerProcess;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::steps::{
     ask, ask_number, ask_text, connect, eventually, hear, info, listed, on_both, tell, until_closed,
 };
@@ -15,7 +15,7 @@ use nearfield_testkit::stop::AtEnd;
 use std::net::SocketAddr;
 
 /// Returns a connection that waits in a command, and the client's number.
-fn waiting(address: SocketAddr, command: &str) -> (Connection, i64) {
+fn waiting(address: SocketAddr, command: &str) -> (TestkitConnection, i64) {
     let mut connection = connect(address);
     let id = ask_number(&mut connection, "CLIENT ID");
     let mut observer = connect(address);
@@ -28,7 +28,7 @@ fn waiting(address: SocketAddr, command: &str) -> (Connection, i64) {
 }
 
 /// Returns a connection that listens to a channel, and the client's number.
-fn listening(address: SocketAddr, command: &str) -> (Connection, i64) {
+fn listening(address: SocketAddr, command: &str) -> (TestkitConnection, i64) {
     let mut connection = connect(address);
     let id = ask_number(&mut connection, "CLIENT ID");
     assert!(ask(&mut connection, command).contains("subscribe"));
@@ -54,7 +54,11 @@ fn who_waits_is_unblocked_as_if_in_vain() {
                 let (mut client, id) = waiting(address, command);
                 let unblock = format!("CLIENT UNBLOCK {id}{how}");
                 assert_eq!(ask_number(&mut other, &unblock), 1);
-                assert_eq!(client.receive().unwrap(), Value::NullArray, "{command}");
+                assert_eq!(
+                    client.receive().unwrap(),
+                    RespReplyValue::NullArray,
+                    "{command}"
+                );
                 // It does not wait any more.
                 assert_eq!(ask_number(&mut other, &unblock), 0);
                 assert_eq!(ask(&mut client, "PING"), "PONG");
@@ -86,9 +90,9 @@ fn who_waits_is_unblocked_with_an_error() {
 fn nothing_is_lost_where_waiting_ends_while_something_comes() {
     const PUSHED: i64 = 1000;
     const CLIENTS: usize = 4;
-    let ours = Nearfield::start(Options {
+    let ours = Nearfield::start(ServerOptions {
         threads: 2,
-        ..Options::default()
+        ..ServerOptions::default()
     });
     let address = ours.address;
     let done = std::sync::atomic::AtomicBool::new(false);
@@ -188,7 +192,7 @@ fn clients_that_are_not_evicted_are_listed_so() {
 
 #[test]
 fn commands_of_a_pipeline_are_counted_one_by_one() {
-    let server = Nearfield::start(Options::default());
+    let server = Nearfield::start(ServerOptions::default());
     let mut client = connect(server.address);
     let mut request = Vec::new();
     for word in ["1", "2", "3"] {
@@ -259,7 +263,7 @@ fn a_client_is_told_when_the_other_is_gone() {
 
 // ---- SCRIPT KILL -------------------------------------------------------------------------------
 
-fn script(connection: &mut Connection, text: &str, keys: &[&[u8]]) {
+fn script(connection: &mut TestkitConnection, text: &str, keys: &[&[u8]]) {
     let count = keys.len().to_string();
     let mut words = vec![&b"EVAL"[..], text.as_bytes(), count.as_bytes()];
     words.extend(keys);
@@ -343,7 +347,7 @@ fn a_script_that_has_written_is_not_killed() {
 // ---- Permissions that are taken away -----------------------------------------------------------
 
 /// Returns a connection of a user.
-fn log_in(address: SocketAddr, user: &str) -> Connection {
+fn log_in(address: SocketAddr, user: &str) -> TestkitConnection {
     let mut connection = connect(address);
     assert_eq!(ask(&mut connection, &format!("AUTH {user} secret")), "OK");
     connection
@@ -405,9 +409,9 @@ fn subscribers_are_closed_that_may_not_listen_any_more() {
 #[test]
 fn a_client_that_takes_its_own_channel_away_is_answered_first() {
     // Redis 7.0.15 crashes on this.
-    let ours = Nearfield::start(Options {
+    let ours = Nearfield::start(ServerOptions {
         threads: 2,
-        ..Options::default()
+        ..ServerOptions::default()
     });
     let address = ours.address;
     let mut admin = connect(address);
@@ -457,7 +461,7 @@ fn a_command_that_is_sent_alone_has_subcommands_the_next_time() {
     on_both(|address| {
         let mut connection = connect(address);
         for _ in 0..2 {
-            let Value::Array(all) = connection.command(&[b"COMMAND"]).unwrap() else {
+            let RespReplyValue::Array(all) = connection.command(&[b"COMMAND"]).unwrap() else {
                 panic!("no array")
             };
             let count = ask_number(&mut connection, "COMMAND COUNT");
@@ -479,17 +483,17 @@ fn check_debug_error(address: SocketAddr) {
         "one",
     ] {
         let reply = connection.command(&[b"DEBUG", b"ERROR", text.as_bytes()]);
-        assert_eq!(reply.unwrap(), Value::Error(text.into()));
+        assert_eq!(reply.unwrap(), RespReplyValue::Error(text.into()));
     }
     let reply = connection.command(&[b"DEBUG", b"ERROR", b"two\r\nlines"]);
-    assert_eq!(reply.unwrap(), Value::Error(b"two  lines".into()));
+    assert_eq!(reply.unwrap(), RespReplyValue::Error(b"two  lines".into()));
     assert_eq!(ask(&mut connection, "PING"), "PONG");
 }
 
 #[test]
 fn errors_that_are_hard_to_have_are_had_for_tests() {
-    check_debug_error(Nearfield::start(Options::default()).address);
-    match Redis::start(&["--enable-debug-command", "yes"]) {
+    check_debug_error(Nearfield::start(ServerOptions::default()).address);
+    match RedisPeerProcess::start(&["--enable-debug-command", "yes"]) {
         Ok(redis) => check_debug_error(redis.address),
         Err(reason) => eprintln!("not compared with Redis: {reason}"),
     }

@@ -1,24 +1,24 @@
 //! Effects of parameters, and the names of other servers' parameters.
 
-use nearfield_server::config::{Options, Settings};
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server::config::{ConfigFileContents, ServerOptions};
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
-use nearfield_server_testkit::peer::Peer;
-use nearfield_server_testkit::redis::Redis;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::peer::PeerServer;
+use nearfield_server_testkit::redis::RedisPeerProcess;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::steps::{ask, ask_text, connect, on_both};
 use std::net::SocketAddr;
 use std::path::Path;
 
 /// Returns options with these parameters.
-pub fn started_with(lines: &[(&str, &str)]) -> Options {
-    let mut settings = Settings::default();
+pub fn started_with(lines: &[(&str, &str)]) -> ServerOptions {
+    let mut settings = ConfigFileContents::default();
     for (name, value) in lines {
         settings
             .add(name, *value)
             .expect("a value of the parameter");
     }
-    Options::from_settings(settings).expect("options")
+    ServerOptions::from_settings(settings).expect("options")
 }
 
 /// Runs a test against our server and redis-server, each with these parameters.
@@ -31,7 +31,7 @@ pub fn on_both_with(lines: &[(&str, &str)], test: impl Fn(SocketAddr)) {
         .flat_map(|(name, value)| [format!("--{name}"), (*value).to_owned()])
         .collect();
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    match Redis::start(&flags) {
+    match RedisPeerProcess::start(&flags) {
         Ok(redis) => test(redis.address),
         Err(reason) => eprintln!("not compared with Redis: {reason}"),
     }
@@ -39,7 +39,7 @@ pub fn on_both_with(lines: &[(&str, &str)], test: impl Fn(SocketAddr)) {
 
 #[test]
 fn every_parameter_of_other_servers_is_known_and_takes_its_default() {
-    for peer in Peer::ALL {
+    for peer in PeerServer::ALL {
         let server = match peer.start(&[]) {
             Ok(server) => server,
             Err(reason) => {
@@ -48,12 +48,12 @@ fn every_parameter_of_other_servers_is_known_and_takes_its_default() {
             }
         };
         let words = [&b"CONFIG"[..], b"GET", b"*"];
-        let Ok(Value::Array(pairs)) = connect(server.address).command(&words) else {
+        let Ok(RespReplyValue::Array(pairs)) = connect(server.address).command(&words) else {
             panic!("{} shows no parameters", peer.name());
         };
-        let mut settings = Settings::default();
+        let mut settings = ConfigFileContents::default();
         for pair in pairs.chunks(2) {
-            let [Value::Bulk(name), Value::Bulk(value)] = pair else {
+            let [RespReplyValue::Bulk(name), RespReplyValue::Bulk(value)] = pair else {
                 panic!("no parameter: {pair:?}");
             };
             let name = String::from_utf8_lossy(name);
@@ -71,7 +71,7 @@ fn the_file_of_debians_package_starts_a_server() {
         eprintln!("not read: there is no {}", path.display());
         return;
     }
-    let settings = match Settings::read(path) {
+    let settings = match ConfigFileContents::read(path) {
         Ok(settings) => settings,
         Err(error) if error.to_string().contains("Permission denied") => {
             eprintln!("not read: {error}");
@@ -80,7 +80,7 @@ fn the_file_of_debians_package_starts_a_server() {
         Err(error) => panic!("{error}"),
     };
     assert!(settings.values.len() > 50);
-    assert!(Options::from_settings(settings).is_ok());
+    assert!(ServerOptions::from_settings(settings).is_ok());
 }
 
 /// The files have all parameters of other servers with their default values. Comments and packages
@@ -91,14 +91,14 @@ fn files_with_all_parameters_of_other_servers_start_a_server() {
     let mut read = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        let settings = match Settings::read(&path) {
+        let settings = match ConfigFileContents::read(&path) {
             Ok(settings) => settings,
             Err(error) => panic!("{error}"),
         };
         let lines = std::fs::read_to_string(&path).unwrap();
         assert_eq!(settings.values.len(), lines.lines().count());
         assert!(settings.values.len() > 190, "{}", path.display());
-        let options = Options::from_settings(settings);
+        let options = ServerOptions::from_settings(settings);
         assert!(options.is_ok(), "{}: {options:?}", path.display());
         read += 1;
     }
@@ -118,10 +118,10 @@ fn what_other_servers_restrict_is_refused_where_it_is_not_here() {
         ("loadmodule", "a.so", "no modules"),
         ("rename-command", "CONFIG \"\"", "keep their names"),
     ] {
-        let folder = Folder::new();
+        let folder = TestkitFolder::new();
         let path = folder.0.join("one.conf");
         std::fs::write(&path, format!("{name} {value}\n")).unwrap();
-        let error = Settings::read(&path).unwrap_err().to_string();
+        let error = ConfigFileContents::read(&path).unwrap_err().to_string();
         assert!(error.contains(name) && error.contains(reason), "{error}");
     }
 }
@@ -144,7 +144,7 @@ fn there_are_as_many_databases_as_are_configured() {
 
 #[test]
 fn the_snapshot_has_the_name_that_is_configured() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let dir = folder.0.to_string_lossy().into_owned();
     let lines = [
         ("dir", &*dir),
@@ -205,7 +205,7 @@ fn writes_need_the_replicas_that_are_asked_for() {
 
 #[test]
 fn a_log_is_read_though_replicas_are_missing() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let dir = folder.0.to_string_lossy().into_owned();
     let lines = [("dir", &*dir), ("appendonly", "yes")];
     let server = Nearfield::start(started_with(&lines));
@@ -287,22 +287,22 @@ fn passwords_are_bytes() {
         assert!(auth(other).contains("WRONGPASS"));
         assert_eq!(auth(one), "OK");
         let shown = admin.command(&[b"CONFIG", b"GET", b"requirepass"]);
-        let Ok(Value::Array(pair)) = shown else {
+        let Ok(RespReplyValue::Array(pair)) = shown else {
             panic!("no parameter");
         };
-        assert_eq!(pair[1], Value::Bulk(one.to_vec()));
+        assert_eq!(pair[1], RespReplyValue::Bulk(one.to_vec()));
     });
 }
 
 #[test]
 fn users_of_the_configuration_are_there_and_are_written_back() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let path = folder.join("server.conf");
     let text = "user ann on >\"a b\" ~* +@all\nuser default on nopass ~x* +@all\n";
     std::fs::write(&path, text).expect("a file");
     let read = || {
-        let settings = Settings::read(&path).expect("a file");
-        Options::from_settings(settings).expect("options")
+        let settings = ConfigFileContents::read(&path).expect("a file");
+        ServerOptions::from_settings(settings).expect("options")
     };
     let server = Nearfield::start(read());
     let mut client = server.connect();
@@ -339,11 +339,11 @@ fn users_of_the_configuration_are_there_and_are_written_back() {
 
 #[test]
 fn requirepass_alone_makes_no_line_of_a_user() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let path = folder.join("server.conf");
     std::fs::write(&path, "requirepass first\n").expect("a file");
-    let settings = Settings::read(&path).expect("a file");
-    let server = Nearfield::start(Options::from_settings(settings).expect("options"));
+    let settings = ConfigFileContents::read(&path).expect("a file");
+    let server = Nearfield::start(ServerOptions::from_settings(settings).expect("options"));
     let mut client = server.connect();
     assert_eq!(ask(&mut client, "AUTH first"), "OK");
     assert_eq!(ask(&mut client, "CONFIG SET requirepass second"), "OK");

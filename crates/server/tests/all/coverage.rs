@@ -2,8 +2,8 @@
 //!
 //! `NEARFIELD_UPDATE_DOCS=1` rewrites them.
 
-use nearfield_server::catalog::Group;
-use nearfield_server::command::{Command, Flags, Run, all};
+use nearfield_server::catalog::CommandGroup;
+use nearfield_server::command::{CommandDefinition, CommandImplementation, Flags, all};
 use std::collections::BTreeMap;
 
 const BEGIN: &str = "<!-- commands: begin -->\n";
@@ -12,30 +12,30 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 const PAGES: [&str; 2] = ["server-commands.md", "server-commands-other.md"];
 
 /// Returns the page that lists a group.
-fn page_of(group: Group) -> &'static str {
+fn page_of(group: CommandGroup) -> &'static str {
     match group {
-        Group::String
-        | Group::Generic
-        | Group::Ordered
-        | Group::List
-        | Group::Hash
-        | Group::Set
-        | Group::SortedSet
-        | Group::Geo
-        | Group::HyperLogLog
-        | Group::Stream => PAGES[0],
-        Group::Transactions
-        | Group::PubSub
-        | Group::Scripting
-        | Group::Connection
-        | Group::Server => PAGES[1],
+        CommandGroup::String
+        | CommandGroup::Generic
+        | CommandGroup::Ordered
+        | CommandGroup::List
+        | CommandGroup::Hash
+        | CommandGroup::Set
+        | CommandGroup::SortedSet
+        | CommandGroup::Geo
+        | CommandGroup::HyperLogLog
+        | CommandGroup::Stream => PAGES[0],
+        CommandGroup::Transactions
+        | CommandGroup::PubSub
+        | CommandGroup::Scripting
+        | CommandGroup::Connection
+        | CommandGroup::Server => PAGES[1],
     }
 }
 
 /// Returns the rows of each group, by the names of commands and subcommands.
-fn rows() -> BTreeMap<Group, BTreeMap<String, String>> {
-    let mut groups = BTreeMap::<Group, BTreeMap<String, String>>::new();
-    let mut add = |command: &Command, name: &str| {
+fn rows() -> BTreeMap<CommandGroup, BTreeMap<String, String>> {
+    let mut groups = BTreeMap::<CommandGroup, BTreeMap<String, String>>::new();
+    let mut add = |command: &CommandDefinition, name: &str| {
         let name = name.to_ascii_uppercase();
         let row = row(command, &name);
         let is_new = groups
@@ -47,8 +47,10 @@ fn rows() -> BTreeMap<Group, BTreeMap<String, String>> {
     };
     for command in all() {
         match command.run {
-            Run::Command(_) | Run::Planned(_) => add(command, command.name),
-            Run::Container(subcommands) => {
+            CommandImplementation::Command(_) | CommandImplementation::Planned(_) => {
+                add(command, command.name)
+            }
+            CommandImplementation::Container(subcommands) => {
                 for sub in subcommands {
                     add(sub, &format!("{} {}", command.name, sub.name));
                 }
@@ -58,7 +60,7 @@ fn rows() -> BTreeMap<Group, BTreeMap<String, String>> {
     groups
 }
 
-fn row(command: &Command, name: &str) -> String {
+fn row(command: &CommandDefinition, name: &str) -> String {
     let since = if command.flags.has(Flags::OWN) {
         "own"
     } else {

@@ -5,10 +5,10 @@
 //! folder, and each key must then hold the last acknowledged value, or one that was sent after that
 //! and got no reply. `NEARFIELD_KILLS` sets the number of kills (20), `NEARFIELD_SEED` the seed.
 
-use super::killable::{Process, is_server};
-use nearfield_server_testkit::connection::{Connection, encode};
-use nearfield_server_testkit::folder::Folder;
-use nearfield_server_testkit::reply::Value;
+use super::killable::{KillableServer, is_server};
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::folder::TestkitFolder;
+use nearfield_server_testkit::reply::RespReplyValue;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +35,7 @@ fn client(
 ) -> (Possible, u64) {
     let mut random = SmallRng::seed_from_u64(first ^ (number << 32));
     let mut count = first;
-    let Ok(mut connection) = Connection::open(address) else {
+    let Ok(mut connection) = TestkitConnection::open(address) else {
         return (possible, count);
     };
     loop {
@@ -97,9 +97,9 @@ fn client(
                 }
             }
             later.remove(0);
-            let refused = matches!(&last, Some(Value::Error(_)));
-            if let Some(Value::Array(values)) = &last {
-                let fails = |value| matches!(value, &Value::Error(_));
+            let refused = matches!(&last, Some(RespReplyValue::Error(_)));
+            if let Some(RespReplyValue::Array(values)) = &last {
+                let fails = |value| matches!(value, &RespReplyValue::Error(_));
                 assert!(
                     !values.iter().any(fails),
                     "half of a transaction: {values:?}"
@@ -129,14 +129,14 @@ fn client(
 
 /// Compares the server's values with the possible ones, and keeps the found ones as possible.
 fn check(address: SocketAddr, possible: &mut Possible, context: &str) {
-    let mut connection = Connection::open(address).expect("the server listens");
+    let mut connection = TestkitConnection::open(address).expect("the server listens");
     for (key, values) in possible.iter_mut() {
         let found = match connection.command(&[b"GET", key.as_bytes()]) {
-            Ok(Value::Bulk(value)) => {
+            Ok(RespReplyValue::Bulk(value)) => {
                 let text = String::from_utf8(value).expect("digits");
                 Some(text.parse().expect("a number"))
             }
-            Ok(Value::NullBulk) => None,
+            Ok(RespReplyValue::NullBulk) => None,
             other => panic!("{context}: {key}: {other:?}"),
         };
         assert!(
@@ -154,7 +154,11 @@ fn check(address: SocketAddr, possible: &mut Possible, context: &str) {
     }
     let expected = possible.values().filter(|values| !values.contains(&None));
     let size = connection.command(&[b"DBSIZE"]).expect("a size");
-    assert_eq!(size, Value::Integer(expected.count() as i64), "{context}");
+    assert_eq!(
+        size,
+        RespReplyValue::Integer(expected.count() as i64),
+        "{context}"
+    );
 }
 
 fn kill_often(faulty: bool, tiers: bool) {
@@ -162,7 +166,7 @@ fn kill_often(faulty: bool, tiers: bool) {
     let kills = number("NEARFIELD_KILLS").unwrap_or(20);
     let seed = number("NEARFIELD_SEED").unwrap_or_else(rand::random);
     let mut random = SmallRng::seed_from_u64(seed);
-    let (mut folder, mut possible, mut count) = (Folder::new(), Possible::new(), 0);
+    let (mut folder, mut possible, mut count) = (TestkitFolder::new(), Possible::new(), 0);
     let mut acknowledged = 0;
     for kill in 0..kills {
         let context = format!(
@@ -170,10 +174,10 @@ fn kill_often(faulty: bool, tiers: bool) {
             folder.0.display()
         );
         if kill % 100 == 99 {
-            (folder, possible) = (Folder::new(), Possible::new());
+            (folder, possible) = (TestkitFolder::new(), Possible::new());
         }
         let faults = faulty.then(|| random.random());
-        let mut process = Process::start(&folder.0, faults, tiers);
+        let mut process = KillableServer::start(&folder.0, faults, tiers);
         let address = process.address;
         check(address, &mut possible, &context);
         let time = Duration::from_micros(random.random_range(5_000..150_000));
@@ -196,7 +200,7 @@ fn kill_often(faulty: bool, tiers: bool) {
                                 client(address, number, state.1, state.0, &mut acknowledged);
                             let progress = last > state.1;
                             state = (own, last);
-                            if !faulty || !progress || Connection::open(address).is_err() {
+                            if !faulty || !progress || TestkitConnection::open(address).is_err() {
                                 return (state, acknowledged);
                             }
                         }
@@ -213,7 +217,7 @@ fn kill_often(faulty: bool, tiers: bool) {
             }
         });
     }
-    let process = Process::start(&folder.0, None, tiers);
+    let process = KillableServer::start(&folder.0, None, tiers);
     check(process.address, &mut possible, "at last");
     println!("{kills} kills, {acknowledged} requests acknowledged");
 }

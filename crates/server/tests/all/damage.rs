@@ -5,17 +5,17 @@
 
 use nearfield_server::acl::User;
 use nearfield_server::command::registry;
-use nearfield_server::config::{Durability, Options, Settings};
-use nearfield_server::log::{Damage, Policy};
+use nearfield_server::config::{ConfigFileContents, Durability, ServerOptions};
+use nearfield_server::log::{Damage, LogSyncPolicy};
 use nearfield_server::net;
 use nearfield_server::persistence;
 use nearfield_server::persistence::load::LoadError;
 use nearfield_server::resp::request::split_words;
-use nearfield_server::server::Server;
-use nearfield_server_testkit::connection::{Connection, encode};
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server::server::ServerCore;
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::state::{State, state};
 use nearfield_server_testkit::steps::eventually;
 use nearfield_testkit::seeds;
@@ -28,22 +28,22 @@ use std::path::Path;
 
 const MANIFEST: &str = "nearfield.manifest";
 
-fn options(folder: &Path, log: bool) -> Options {
-    Options {
+fn options(folder: &Path, log: bool) -> ServerOptions {
+    ServerOptions {
         threads: 1,
         persistence: Durability {
             directory: Some(folder.to_owned()),
             log: Some(log),
-            policy: Some(Policy::EverySecond),
+            policy: Some(LogSyncPolicy::EverySecond),
             save: Some(Vec::new()),
             ..Durability::default()
         },
-        ..Options::default()
+        ..ServerOptions::default()
     }
 }
 
 /// Loads a folder into a server that serves no clients.
-fn load(folder: &Folder, log: bool, damage: Damage) -> Result<State, LoadError> {
+fn load(folder: &TestkitFolder, log: bool, damage: Damage) -> Result<State, LoadError> {
     let mut options = options(&folder.0, log);
     options.persistence.damage = damage;
     let server = UnservedServer::new(options);
@@ -53,7 +53,7 @@ fn load(folder: &Folder, log: bool, damage: Damage) -> Result<State, LoadError> 
 
 /// Returns the keys of a server, and its libraries of functions under a database that does not
 /// exist.
-fn everything(server: &Server) -> State {
+fn everything(server: &ServerCore) -> State {
     let mut state = state(&server.keyspace);
     for (number, code) in server.functions.codes().iter().enumerate() {
         let place = (usize::MAX, number.to_be_bytes().to_vec());
@@ -62,14 +62,14 @@ fn everything(server: &Server) -> State {
     state
 }
 
-fn run(connection: &mut Connection, line: &str) -> Value {
+fn run(connection: &mut TestkitConnection, line: &str) -> RespReplyValue {
     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     connection.command(&words).expect("an answer")
 }
 
 type Files = BTreeMap<String, Vec<u8>>;
 
-fn files(folder: &Folder) -> Files {
+fn files(folder: &TestkitFolder) -> Files {
     let entries = fs::read_dir(&folder.0).unwrap().map(Result::unwrap);
     let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
     let named = files.map(|entry| (entry.file_name().into_string().unwrap(), entry.path()));
@@ -79,8 +79,8 @@ fn files(folder: &Folder) -> Files {
         .collect()
 }
 
-fn folder_of(files: &Files) -> Folder {
-    let folder = Folder::new();
+fn folder_of(files: &Files) -> TestkitFolder {
+    let folder = TestkitFolder::new();
     for (name, bytes) in files {
         fs::write(folder.join(name), bytes).unwrap();
     }
@@ -90,7 +90,7 @@ fn folder_of(files: &Files) -> Folder {
 /// Returns the files of a server after a small history with a base, and the states between its
 /// commands.
 fn history(rewrites: usize, commands: usize) -> (Vec<Files>, Vec<State>) {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let server = Nearfield::start(options(&folder.0, true));
     let mut connection = server.connect();
     let (mut left, mut states) = (vec![], vec![State::new()]);
@@ -133,7 +133,7 @@ fn history(rewrites: usize, commands: usize) -> (Vec<Files>, Vec<State>) {
 /// Fails unless a start is refused, the message names the file and a remedy, and all files are
 /// unchanged.
 #[track_caller]
-fn assert_refused(folder: &Folder, log: bool, name: &str) {
+fn assert_refused(folder: &TestkitFolder, log: bool, name: &str) {
     let before = files(folder);
     let error = load(folder, log, Damage::Refuse).expect_err("a refusal");
     let text = error.to_string();
@@ -251,7 +251,7 @@ fn a_log_that_lacks_bytes_is_refused_and_a_repair_keeps_what_it_cuts_off() {
 
 #[test]
 fn a_value_that_looks_like_a_trailer_does_not_make_a_torn_tail_refused() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let server = Nearfield::start(options(&folder.0, true));
     let mut connection = server.connect();
     run(&mut connection, "SET before 1");
@@ -280,7 +280,7 @@ fn a_value_that_looks_like_a_trailer_does_not_make_a_torn_tail_refused() {
 
 #[test]
 fn a_log_of_an_older_server_is_gone_on_with() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let mut log = Vec::new();
     for line in ["", "SET a 1"] {
         let mut body = Vec::new();
@@ -323,7 +323,7 @@ fn a_log_of_an_older_server_is_gone_on_with() {
 
 #[test]
 fn what_others_have_left_is_read_as_a_whole_or_refused() {
-    let write = |folder: &Folder, name: &str, commands: &[&str], missing: usize| {
+    let write = |folder: &TestkitFolder, name: &str, commands: &[&str], missing: usize| {
         let mut log = Vec::new();
         for line in commands {
             let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
@@ -339,14 +339,14 @@ fn what_others_have_left_is_read_as_a_whole_or_refused() {
     let both = "file appendonly.aof.1.incr.aof seq 1 type i\n\
                 file appendonly.aof.2.incr.aof seq 2 type i\n";
     // Half a transaction at the end is not executed.
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     write(&folder, one, &["SET a 1"], 0);
     write(&folder, two, &["SET b 1", "MULTI", "SET c 1", "SET d 1"], 0);
     assert_refused(&folder, true, "appendonly.aof.manifest");
     fs::write(folder.join(manifest), both).unwrap();
     assert_eq!(load(&folder, true, Damage::Refuse).unwrap().len(), 2);
     // Only the last file may be incomplete.
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     write(&folder, one, &["SET a 1", "SET a 2"], 3);
     write(&folder, two, &["SET b 1"], 0);
     fs::write(folder.join(manifest), both).unwrap();
@@ -355,15 +355,15 @@ fn what_others_have_left_is_read_as_a_whole_or_refused() {
     fs::write(folder.join(manifest), "").unwrap();
     assert!(load(&folder, true, Damage::Refuse).is_err());
     // It is unknown which of two states is the latest.
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     write(&folder, one, &["SET a 1"], 0);
     fs::write(folder.join("dump.rdb"), b"").unwrap();
     assert_refused(&folder, true, "dump.rdb: beside it there is");
     // Files that are not regular.
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     fs::create_dir(folder.join("dump.rdb")).unwrap();
     assert_refused(&folder, false, "dump.rdb");
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     std::os::unix::fs::symlink(folder.join("nowhere"), folder.join("dump.rdb")).unwrap();
     assert!(load(&folder, false, Damage::Refuse).is_err());
 }
@@ -394,7 +394,7 @@ fn damage(random: &mut SmallRng, bytes: &mut Vec<u8>) {
 #[test]
 fn damage_anywhere_is_refused_or_gives_what_was_acknowledged() {
     let (left, states) = history(1, 60);
-    let snapshot = Folder::new();
+    let snapshot = TestkitFolder::new();
     {
         let server = Nearfield::start(options(&snapshot.0, false));
         let mut connection = server.connect();
@@ -474,7 +474,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 #[test]
 fn damage_anywhere_in_a_file_of_users_is_refused_or_gives_what_its_lines_say() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let path = folder.join("users.acl");
     let mut options = options(&folder.0, false);
     options.acl_file = Some(path.clone());
@@ -527,7 +527,7 @@ fn damage_anywhere_in_a_file_of_users_is_refused_or_gives_what_its_lines_say() {
 
 #[test]
 fn damage_anywhere_in_a_configuration_is_refused_or_gives_what_its_lines_say() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let path = folder.join("server.conf");
     let whole = format!(
         "# a server\nbind 127.0.0.1 -::1\nport 7000\ndir {}\ntimeout 0\nsave 3600 1 300 100\n\
@@ -540,10 +540,10 @@ fn damage_anywhere_in_a_configuration_is_refused_or_gives_what_its_lines_say() {
     );
     let (mut refused, mut read) = (0, 0);
     fs::write(&path, &whole).unwrap();
-    Settings::read(&path).unwrap();
+    ConfigFileContents::read(&path).unwrap();
     damaged_texts(whole.as_bytes(), |text| {
         fs::write(&path, text).unwrap();
-        let settings = match Settings::read(&path) {
+        let settings = match ConfigFileContents::read(&path) {
             Ok(settings) => settings,
             Err(error) => {
                 refused += 1;
@@ -571,7 +571,7 @@ fn damage_anywhere_in_a_configuration_is_refused_or_gives_what_its_lines_say() {
             }
         }
         // The server can be made of these settings, or they are refused with a reason.
-        if let Ok(options) = Options::from_settings(settings) {
+        if let Ok(options) = ServerOptions::from_settings(settings) {
             drop(UnservedServer::new(options));
         }
     });
@@ -581,13 +581,13 @@ fn damage_anywhere_in_a_configuration_is_refused_or_gives_what_its_lines_say() {
 
 #[test]
 fn a_log_of_redis_is_taken_over() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let aof = folder.join("appendonlydir");
     fs::create_dir(&aof).unwrap();
     let manifest = "file appendonly.aof.1.base.rdb seq 1 type b\n\
                     file appendonly.aof.1.incr.aof seq 1 type i\n";
     fs::write(aof.join("appendonly.aof.manifest"), manifest).unwrap();
-    let mut writer = nearfield_server::rdb::Writer::new(Vec::new()).unwrap();
+    let mut writer = nearfield_server::rdb::RdbWriter::new(Vec::new()).unwrap();
     writer.select(0).unwrap();
     writer.string(b"old", b"1", Default::default()).unwrap();
     let base = writer.finish().unwrap();
@@ -616,7 +616,7 @@ fn a_log_of_redis_is_taken_over() {
     fs::remove_dir_all(&aof).unwrap();
     assert_eq!(load(&folder, true, Damage::Refuse).unwrap(), loaded);
     // A single file, as before Redis 7.
-    let other = Folder::new();
+    let other = TestkitFolder::new();
     fs::write(other.join("appendonly.aof"), [base, log].concat()).unwrap();
     assert_eq!(load(&other, true, Damage::Refuse).unwrap().len(), 4);
 }

@@ -12,14 +12,14 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use nearfield_server::command;
-use nearfield_server::config::Options;
-use nearfield_server_testkit::commands::{Generator, KEYS, LEX_KEY, Mode, Sent};
-use nearfield_server_testkit::connection::{Connection, encode};
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server::config::ServerOptions;
+use nearfield_server_testkit::commands::{GeneratedCommand, Generator, KEYS, LEX_KEY, Mode};
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::peer::Peer;
-use nearfield_server_testkit::redis::Redis;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::peer::PeerServer;
+use nearfield_server_testkit::redis::RedisPeerProcess;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::saving::saving_into;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -40,7 +40,7 @@ const SHRINK_TIME: Duration = Duration::from_secs(30);
 #[test]
 fn random_commands_are_answered_as_by_redis() {
     let Some(redis) = redis(&[]) else { return };
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let ours = Nearfield::start(saving_into(&folder, 2));
     // XSETID to an id before a deleted entry is refused as in Redis 8 and Valkey 9.
     let known =
@@ -54,16 +54,16 @@ fn random_commands_are_answered_as_by_redis() {
 
 #[test]
 fn fields_expire_as_in_redis_8() {
-    compare_with(Peer::Redis8, Of::Fields);
+    compare_with(PeerServer::Redis8, DifferentialFamily::Fields);
 }
 
 #[test]
 fn streams_are_answered_as_by_redis_8() {
-    compare_with(Peer::Redis8, Of::Streams);
+    compare_with(PeerServer::Redis8, DifferentialFamily::Streams);
 }
 
 /// Compares with a peer by commands that Redis 7.0 lacks, or to which it replies differently.
-fn compare_with(peer: Peer, of: Of) {
+fn compare_with(peer: PeerServer, of: DifferentialFamily) {
     let rival = match peer.start(&[]) {
         Ok(rival) => rival,
         Err(reason) => {
@@ -71,7 +71,7 @@ fn compare_with(peer: Peer, of: Of) {
             return;
         }
     };
-    let ours = Nearfield::start(Options::default());
+    let ours = Nearfield::start(ServerOptions::default());
     let commands = number("NEARFIELD_COMMANDS").unwrap_or(COMMANDS) / 4;
     let seed = number("NEARFIELD_SEED").unwrap_or(SEED);
     let addresses = [ours.address, rival.address];
@@ -108,9 +108,9 @@ fn a_difference_is_found_and_shrunk() {
     );
 }
 
-fn redis(options: &[&str]) -> Option<Redis> {
+fn redis(options: &[&str]) -> Option<RedisPeerProcess> {
     let options = [&["--enable-debug-command", "yes"], options].concat();
-    match Redis::start(&options) {
+    match RedisPeerProcess::start(&options) {
         Ok(redis) => Some(redis),
         Err(reason) => {
             // Directly to the standard error, because the harness hides the output of tests that
@@ -123,7 +123,7 @@ fn redis(options: &[&str]) -> Option<Redis> {
 
 /// The families from which commands are chosen.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum DifferentialFamily {
     /// Commands of Redis 7.0.
     All,
     /// Commands on hashes with fields that expire.
@@ -139,11 +139,11 @@ fn compare(
     commands: u64,
     first: u64,
 ) -> Result<String, String> {
-    compare_of(Of::All, addresses, known, commands, first)
+    compare_of(DifferentialFamily::All, addresses, known, commands, first)
 }
 
 fn compare_of(
-    of: Of,
+    of: DifferentialFamily,
     addresses: [SocketAddr; 2],
     known: fn(&[u8]) -> bool,
     commands: u64,
@@ -153,12 +153,12 @@ fn compare_of(
     let (mut compared, mut seed) = (0, first);
     while compared < commands {
         let episode = episode(of, seed, known);
-        let pair = Pair::open(of, addresses, episode.resp3);
+        let pair = ServerPair::open(of, addresses, episode.resp3);
         if let Some(difference) = pair.run(&episode.commands) {
             let end = (difference.position + 1).min(episode.commands.len());
             let few = episode.commands[..end].to_vec();
             let few = shrink(of, addresses, episode.resp3, few);
-            let difference = Pair::open(of, addresses, episode.resp3)
+            let difference = ServerPair::open(of, addresses, episode.resp3)
                 .run(&few)
                 .unwrap_or(difference);
             let shown: Vec<String> = few
@@ -194,25 +194,25 @@ fn number(variable: &str) -> Option<u64> {
 
 struct Episode {
     resp3: bool,
-    commands: Vec<Sent>,
+    commands: Vec<GeneratedCommand>,
 }
 
 /// Returns the commands of an episode, with those that read everything at its end.
-fn episode(of: Of, seed: u64, known: fn(&[u8]) -> bool) -> Episode {
+fn episode(of: DifferentialFamily, seed: u64, known: fn(&[u8]) -> bool) -> Episode {
     let mut random = SmallRng::seed_from_u64(seed);
     let resp3 = known(b"hello") && random.random_bool(0.3);
     let mut generator = match of {
-        Of::All => Generator::new(random, known),
-        Of::Fields => Generator::of_fields(random, known),
-        Of::Streams => Generator::of_streams(random, known),
+        DifferentialFamily::All => Generator::new(random, known),
+        DifferentialFamily::Fields => Generator::of_fields(random, known),
+        DifferentialFamily::Streams => Generator::of_streams(random, known),
     };
-    let mut commands: Vec<Sent> = (0..EPISODE_COMMANDS)
+    let mut commands: Vec<GeneratedCommand> = (0..EPISODE_COMMANDS)
         .map(|_| generator.next_command())
         .filter(|sent| is_answered_alike(of, sent))
         .collect();
     let mut read = |words: &[&[u8]], mode| {
         if known(words[0]) {
-            commands.push(Sent {
+            commands.push(GeneratedCommand {
                 words: words.iter().map(|word| word.to_vec()).collect(),
                 family: "contents",
                 mode,
@@ -221,7 +221,7 @@ fn episode(of: Of, seed: u64, known: fn(&[u8]) -> bool) -> Episode {
     };
     // This is an error unless a transaction is open.
     read(&[b"EXEC"], Mode::Exact);
-    if of == Of::All {
+    if of == DifferentialFamily::All {
         read(&[b"DEBUG", b"DIGEST"], Mode::Exact);
     }
     for database in 0..DATABASES {
@@ -243,7 +243,7 @@ fn episode(of: Of, seed: u64, known: fn(&[u8]) -> bool) -> Episode {
             read(&[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"], Mode::Exact);
             read(&[b"XRANGE", key, b"-", b"+"], Mode::Exact);
             read(&[b"PEXPIRETIME", key], Mode::Near(20_000));
-            if of == Of::Fields {
+            if of == DifferentialFamily::Fields {
                 let fields: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
                 let words = [&[b"HPEXPIRETIME", key, b"FIELDS", b"4"], &fields[..]].concat();
                 read(&words, Mode::Near(20_000));
@@ -258,66 +258,69 @@ fn episode(of: Of, seed: u64, known: fn(&[u8]) -> bool) -> Episode {
 }
 
 /// Returns false for commands that Redis 7.2 refuses and 7.0 does not.
-fn is_answered_alike(of: Of, sent: &Sent) -> bool {
+fn is_answered_alike(of: DifferentialFamily, sent: &GeneratedCommand) -> bool {
     let is = |name: &str| sent.words[0].eq_ignore_ascii_case(name.as_bytes());
     let has = |word: &str| sent.words.iter().any(|it| it == word.as_bytes());
     match of {
         // Redis 7.0 lacks `XREAD STREAMS key +`.
-        Of::All if is("XREAD") => !has("+"),
+        DifferentialFamily::All if is("XREAD") => !has("+"),
         _ => !(is("LPOS") && has(&i64::MIN.to_string())),
     }
 }
 
-struct Difference {
+struct ReplyDifference {
     position: usize,
     ours: String,
     redis: String,
 }
 
 /// A connection to either server, both empty.
-struct Pair {
-    of: Of,
-    ours: Connection,
-    redis: Connection,
+struct ServerPair {
+    of: DifferentialFamily,
+    ours: TestkitConnection,
+    redis: TestkitConnection,
 }
 
-impl Pair {
-    fn open(of: Of, [ours, redis]: [SocketAddr; 2], resp3: bool) -> Pair {
-        let mut pair = Pair {
+impl ServerPair {
+    fn open(of: DifferentialFamily, [ours, redis]: [SocketAddr; 2], resp3: bool) -> ServerPair {
+        let mut pair = ServerPair {
             of,
-            ours: Connection::open(ours).unwrap(),
-            redis: Connection::open(redis).unwrap(),
+            ours: TestkitConnection::open(ours).unwrap(),
+            redis: TestkitConnection::open(redis).unwrap(),
         };
         for connection in [&mut pair.ours, &mut pair.redis] {
             for words in [&[&b"FLUSHALL"[..]][..], &[b"FUNCTION", b"FLUSH"]] {
-                let ok = Value::Simple(b"OK".to_vec());
+                let ok = RespReplyValue::Simple(b"OK".to_vec());
                 assert_eq!(connection.command(words).unwrap(), ok);
             }
             if resp3 {
                 let reply = connection.command(&[b"HELLO", b"3"]).unwrap();
-                assert!(matches!(reply, Value::Map(_)), "{reply}");
+                assert!(matches!(reply, RespReplyValue::Map(_)), "{reply}");
             }
         }
         pair
     }
 
     /// Finds the first reply that differs. No command is still being executed afterwards.
-    fn run(mut self, commands: &[Sent]) -> Option<Difference> {
+    fn run(mut self, commands: &[GeneratedCommand]) -> Option<ReplyDifference> {
         let sent = commands.iter().enumerate().flat_map(|(position, sent)| {
-            let before = (self.of == Of::All).then(|| sent.creating_consumer());
+            let before = (self.of == DifferentialFamily::All).then(|| sent.creating_consumer());
             let all = before.into_iter().flatten().chain([sent.clone()]);
             all.map(move |sent| (position, sent))
         });
-        let sent: Vec<(usize, Sent)> = sent.collect();
+        let sent: Vec<(usize, GeneratedCommand)> = sent.collect();
         let difference = self.first_difference(&sent);
         self.ours.close();
         self.redis.close();
         difference
     }
 
-    fn first_difference(&mut self, commands: &[(usize, Sent)]) -> Option<Difference> {
+    fn first_difference(
+        &mut self,
+        commands: &[(usize, GeneratedCommand)],
+    ) -> Option<ReplyDifference> {
         // The comparisons of the replies to commands that are queued in a transaction.
-        let mut queued: Vec<Comparison> = Vec::new();
+        let mut queued: Vec<ReplyComparison> = Vec::new();
         for some in commands.chunks(PIPELINE) {
             let mut request = Vec::new();
             for (_, sent) in some {
@@ -331,13 +334,13 @@ impl Pair {
                 let ours = match self.ours.receive() {
                     // Redis 7.0 does not report these fields, or takes their values from the
                     // command.
-                    Ok(ours) if self.of == Of::All => {
+                    Ok(ours) if self.of == DifferentialFamily::All => {
                         redis = redis.without(&["entries-read", "lag"]);
                         ours.without(&["inactive", "active-time", "entries-read", "lag"])
                     }
                     Ok(ours) => ours,
                     Err(error) => {
-                        return Some(Difference {
+                        return Some(ReplyDifference {
                             position,
                             ours: format!("({error})"),
                             redis: redis.to_string(),
@@ -345,24 +348,28 @@ impl Pair {
                     }
                 };
                 let name = sent.words[0].to_ascii_uppercase();
-                let comparison = Comparison::of(sent);
+                let comparison = ReplyComparison::of(sent);
                 let same = if name == b"EXEC" {
                     same_each(&queued, &ours, &redis)
                 } else {
                     comparison.same(&ours, &redis)
                 };
                 if !same {
-                    return Some(Difference {
+                    return Some(ReplyDifference {
                         position,
                         ours: ours.to_string(),
                         redis: redis.to_string(),
                     });
                 }
                 match name.as_slice() {
-                    b"EXEC" | b"DISCARD" | b"MULTI" if !matches!(redis, Value::Error(_)) => {
+                    b"EXEC" | b"DISCARD" | b"MULTI"
+                        if !matches!(redis, RespReplyValue::Error(_)) =>
+                    {
                         queued.clear();
                     }
-                    _ if redis == Value::Simple(b"QUEUED".to_vec()) => queued.push(comparison),
+                    _ if redis == RespReplyValue::Simple(b"QUEUED".to_vec()) => {
+                        queued.push(comparison)
+                    }
                     _ => {}
                 }
             }
@@ -373,24 +380,24 @@ impl Pair {
 
 /// The comparison of the replies to a command.
 #[derive(Clone, Copy)]
-struct Comparison {
+struct ReplyComparison {
     mode: Mode,
     /// True if Redis orders elements like the locale does: it compares them only up to a zero byte,
     /// and leaves equal ones in any order.
     collates: bool,
 }
 
-impl Comparison {
-    fn of(sent: &Sent) -> Comparison {
+impl ReplyComparison {
+    fn of(sent: &GeneratedCommand) -> ReplyComparison {
         let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
         let sorts = is(&sent.words[0], "SORT") || is(&sent.words[0], "SORT_RO");
-        Comparison {
+        ReplyComparison {
             mode: sent.mode,
             collates: sorts && sent.words.iter().any(|word| is(word, "ALPHA")),
         }
     }
 
-    fn same(self, ours: &Value, redis: &Value) -> bool {
+    fn same(self, ours: &RespReplyValue, redis: &RespReplyValue) -> bool {
         self.mode.same(ours, redis)
             || same_numbers(ours, redis)
             || self.collates && up_to_zero(ours).is_some_and(|ours| up_to_zero(redis) == Some(ours))
@@ -399,16 +406,17 @@ impl Comparison {
 
 /// Returns true if replies differ only in the form of large numbers: Redis 7.0 uses an exponent
 /// from 10^17 on, 7.2 where that is shorter.
-fn same_numbers(ours: &Value, redis: &Value) -> bool {
+fn same_numbers(ours: &RespReplyValue, redis: &RespReplyValue) -> bool {
     match (ours, redis) {
-        (Value::Array(ours), Value::Array(redis)) => {
+        (RespReplyValue::Array(ours), RespReplyValue::Array(redis)) => {
             ours.len() == redis.len()
                 && ours
                     .iter()
                     .zip(redis)
                     .all(|(ours, redis)| same_numbers(ours, redis))
         }
-        (Value::Bulk(one), Value::Bulk(other)) | (Value::Double(one), Value::Double(other)) => {
+        (RespReplyValue::Bulk(one), RespReplyValue::Bulk(other))
+        | (RespReplyValue::Double(one), RespReplyValue::Double(other)) => {
             let number = |text: &[u8]| str::from_utf8(text).ok()?.parse::<f64>().ok();
             let is_large = |number: &f64| number.abs() >= (1_u64 << 52) as f64;
             one == other
@@ -424,8 +432,8 @@ fn same_numbers(ours: &Value, redis: &Value) -> bool {
 fn only_the_form_of_large_numbers_may_differ() {
     let same = |one: &str, other: &str| {
         let pair = |text: &str| {
-            let text = Value::Bulk(text.as_bytes().to_vec());
-            Value::Array(vec![Value::Integer(1), text])
+            let text = RespReplyValue::Bulk(text.as_bytes().to_vec());
+            RespReplyValue::Array(vec![RespReplyValue::Integer(1), text])
         };
         same_numbers(&pair(one), &pair(other))
     };
@@ -438,21 +446,23 @@ fn only_the_form_of_large_numbers_may_differ() {
 }
 
 /// Returns the elements of an array as the locale compares them.
-fn up_to_zero(reply: &Value) -> Option<Vec<&[u8]>> {
-    let Value::Array(elements) = reply else {
+fn up_to_zero(reply: &RespReplyValue) -> Option<Vec<&[u8]>> {
+    let RespReplyValue::Array(elements) = reply else {
         return None;
     };
     let element = elements.iter().map(|element| match element {
-        Value::Bulk(bytes) => bytes.split(|&byte| byte == 0).next(),
+        RespReplyValue::Bulk(bytes) => bytes.split(|&byte| byte == 0).next(),
         _ => None,
     });
     element.collect()
 }
 
 /// Compares the replies within a transaction, each in the mode of its command.
-fn same_each(queued: &[Comparison], ours: &Value, redis: &Value) -> bool {
+fn same_each(queued: &[ReplyComparison], ours: &RespReplyValue, redis: &RespReplyValue) -> bool {
     match (ours, redis) {
-        (Value::Array(ours), Value::Array(redis)) if redis.len() == queued.len() => {
+        (RespReplyValue::Array(ours), RespReplyValue::Array(redis))
+            if redis.len() == queued.len() =>
+        {
             let mut pairs = ours.iter().zip(redis).zip(queued);
             ours.len() == redis.len()
                 && pairs.all(|((ours, redis), comparison)| comparison.same(ours, redis))
@@ -462,7 +472,12 @@ fn same_each(queued: &[Comparison], ours: &Value, redis: &Value) -> bool {
 }
 
 /// Removes commands that are not needed for some reply to differ.
-fn shrink(of: Of, addresses: [SocketAddr; 2], resp3: bool, mut commands: Vec<Sent>) -> Vec<Sent> {
+fn shrink(
+    of: DifferentialFamily,
+    addresses: [SocketAddr; 2],
+    resp3: bool,
+    mut commands: Vec<GeneratedCommand>,
+) -> Vec<GeneratedCommand> {
     let start = Instant::now();
     let mut size = commands.len().div_ceil(2);
     while size > 0 {
@@ -471,7 +486,7 @@ fn shrink(of: Of, addresses: [SocketAddr; 2], resp3: bool, mut commands: Vec<Sen
         while position < commands.len() && start.elapsed() < SHRINK_TIME {
             let end = (position + size).min(commands.len());
             let rest = [&commands[..position], &commands[end..]].concat();
-            match Pair::open(of, addresses, resp3).run(&rest) {
+            match ServerPair::open(of, addresses, resp3).run(&rest) {
                 Some(difference) => {
                     commands = rest;
                     commands.truncate(difference.position + 1);

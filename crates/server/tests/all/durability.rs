@@ -3,19 +3,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::config::{Durability, Options};
-use nearfield_server::keyspace::{Access, Effects, Keys};
+use nearfield_server::config::{Durability, ServerOptions};
+use nearfield_server::keyspace::{DatabaseAccess, DatabaseKeys, Effects};
 use nearfield_server::log::manifest::Manifest;
-use nearfield_server::log::{Damage, Policy};
-use nearfield_server::object::{Container, Hash, List, Set, SortedSet};
+use nearfield_server::log::{Damage, LogSyncPolicy};
+use nearfield_server::object::{Container, Hash, ListObject, Set, SortedSet};
 use nearfield_server::persistence;
 use nearfield_server::persistence::load::LoadError;
-use nearfield_server::server::{Server, Task};
-use nearfield_server_testkit::connection::{Connection, PATIENCE, encode};
+use nearfield_server::server::{ServerCore, SnapshotTask};
+use nearfield_server_testkit::connection::{PATIENCE, TestkitConnection, encode};
 use nearfield_server_testkit::faulty::{EIO, ENOSPC, FaultyDisk};
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::state::{State, state};
 use parking_lot::Mutex;
 use std::fs;
@@ -24,8 +24,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-pub(super) fn options(folder: &Path, log: bool, policy: Policy) -> Options {
-    Options {
+pub(super) fn options(folder: &Path, log: bool, policy: LogSyncPolicy) -> ServerOptions {
+    ServerOptions {
         threads: 2,
         persistence: Durability {
             directory: Some(folder.to_owned()),
@@ -34,26 +34,26 @@ pub(super) fn options(folder: &Path, log: bool, policy: Policy) -> Options {
             save: Some(Vec::new()),
             ..Durability::default()
         },
-        ..Options::default()
+        ..ServerOptions::default()
     }
 }
 
 /// Loads a folder without serving clients.
 pub(super) fn load(folder: &Path, log: bool, damage: Damage) -> Result<State, LoadError> {
-    let mut options = options(folder, log, Policy::Always);
+    let mut options = options(folder, log, LogSyncPolicy::Always);
     options.persistence.damage = damage;
     let server = UnservedServer::new(options);
     persistence::start(&server, nearfield_server::command::repeat)?;
     Ok(state(&server.keyspace))
 }
 
-pub(super) fn run(connection: &mut Connection, line: &str) -> Value {
+pub(super) fn run(connection: &mut TestkitConnection, line: &str) -> RespReplyValue {
     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     connection.command(&words).expect("an answer")
 }
 
-pub(super) fn ok() -> Value {
-    Value::Simple(b"OK".to_vec())
+pub(super) fn ok() -> RespReplyValue {
+    RespReplyValue::Simple(b"OK".to_vec())
 }
 
 pub(super) fn wait_until(what: &str, is: impl Fn() -> bool) {
@@ -65,11 +65,11 @@ pub(super) fn wait_until(what: &str, is: impl Fn() -> bool) {
 }
 
 /// Fills the keyspace with values of each type, in every form.
-fn fill(server: &Server) {
+fn fill(server: &ServerCore) {
     let mut databases = server.keyspace.exclude();
     let mut effects = Effects::default();
-    let access = Access::Exclusive(&mut databases);
-    let mut keys = Keys::new(&server.keyspace, access, 0, 0, &mut effects);
+    let access = DatabaseAccess::Exclusive(&mut databases);
+    let mut keys = DatabaseKeys::new(&server.keyspace, access, 0, 0, &mut effects);
     let later = Some(4_000_000_000_000);
     for database in [0, 3, 15] {
         keys.select(database);
@@ -82,7 +82,7 @@ fn fill(server: &Server) {
             edited.unwrap();
             let count = size.min(3000);
             let element = |index: usize| format!("element {index}\r\n\0\u{ff}").into_bytes();
-            keys.edit::<List<_>, _>(&name("list"), |list, limits| {
+            keys.edit::<ListObject<_>, _>(&name("list"), |list, limits| {
                 (0..count).for_each(|index| list.push_back(limits, &element(index)));
             })
             .unwrap();
@@ -121,9 +121,9 @@ fn fill(server: &Server) {
 
 #[test]
 fn every_kind_of_value_comes_back_from_a_dump() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let saved = {
-        let server = Nearfield::start(options(&folder.0, false, Policy::No));
+        let server = Nearfield::start(options(&folder.0, false, LogSyncPolicy::No));
         fill(&server.server);
         let mut connection = server.connect();
         assert_eq!(run(&mut connection, "SAVE"), ok());
@@ -146,8 +146,12 @@ fn every_kind_of_value_comes_back_from_a_dump() {
 
 #[test]
 fn what_was_done_comes_back_from_the_log() {
-    for policy in [Policy::Always, Policy::EverySecond, Policy::No] {
-        let folder = Folder::new();
+    for policy in [
+        LogSyncPolicy::Always,
+        LogSyncPolicy::EverySecond,
+        LogSyncPolicy::No,
+    ] {
+        let folder = TestkitFolder::new();
         let mut expected = None;
         for restart in 0..3 {
             let server = Nearfield::start(options(&folder.0, true, policy));
@@ -174,9 +178,9 @@ fn what_was_done_comes_back_from_the_log() {
 }
 
 /// Returns the log of a small history, and the states after each of its frames.
-fn small_history() -> (Folder, PathBuf, Vec<State>) {
-    let folder = Folder::new();
-    let server = Nearfield::start(options(&folder.0, true, Policy::Always));
+fn small_history() -> (TestkitFolder, PathBuf, Vec<State>) {
+    let folder = TestkitFolder::new();
+    let server = Nearfield::start(options(&folder.0, true, LogSyncPolicy::Always));
     let mut connection = server.connect();
     let mut states = vec![State::new()];
     for line in ["SET a 1", "SET b 2", "DEL a", "SET b 3", "SET c 4"] {
@@ -264,8 +268,8 @@ fn a_command_that_cannot_be_repeated_is_refused() {
 
 #[test]
 fn two_servers_do_not_share_a_folder() {
-    let folder = Folder::new();
-    let _server = Nearfield::start(options(&folder.0, true, Policy::No));
+    let folder = TestkitFolder::new();
+    let _server = Nearfield::start(options(&folder.0, true, LogSyncPolicy::No));
     let error = load(&folder.0, true, Damage::Refuse).unwrap_err();
     assert!(matches!(error, LoadError::Refused { .. }), "{error}");
 }
@@ -274,7 +278,7 @@ fn two_servers_do_not_share_a_folder() {
 
 /// Writes until `stop`: pairs of keys that are equal at each instant and far apart in the keys'
 /// order, and keys that are moved from one end to the other.
-fn write_pairs(server: &Nearfield, number: usize, stop: &AtomicBool) {
+pub(super) fn write_pairs(server: &Nearfield, number: usize, stop: &AtomicBool) {
     let mut connection = server.connect();
     let mut count = 0_u64;
     while !stop.load(Ordering::Relaxed) {
@@ -301,7 +305,7 @@ fn write_pairs(server: &Nearfield, number: usize, stop: &AtomicBool) {
     }
 }
 
-fn check_pairs(state: &State) {
+pub(super) fn check_pairs(state: &State) {
     let string = |key: String| state.get(&(0, key.into_bytes()));
     for number in 0..2 {
         for pair in 0..50 {
@@ -316,8 +320,8 @@ fn check_pairs(state: &State) {
 
 #[test]
 fn snapshots_are_of_one_instant_while_clients_write() {
-    let folder = Folder::new();
-    let server = Nearfield::start(options(&folder.0, false, Policy::No));
+    let folder = TestkitFolder::new();
+    let server = Nearfield::start(options(&folder.0, false, LogSyncPolicy::No));
     let filler = 60_000;
     let mut connection = server.connect();
     for index in 0..filler {
@@ -345,7 +349,7 @@ fn snapshots_are_of_one_instant_while_clients_write() {
             wait_until("a snapshot", || {
                 server.server.persistence.status().saves > saves
             });
-            let copy = Folder::new();
+            let copy = TestkitFolder::new();
             fs::copy(folder.join("dump.rdb"), copy.join("dump.rdb")).unwrap();
             let loaded = load(&copy.0, false, Damage::Refuse).unwrap();
             assert!(loaded.len() >= filler, "{round}: {}", loaded.len());
@@ -357,12 +361,12 @@ fn snapshots_are_of_one_instant_while_clients_write() {
 
 #[test]
 fn a_flush_does_not_reach_a_snapshot_that_has_begun() {
-    let folder = Folder::new();
-    let server = Nearfield::start(options(&folder.0, false, Policy::No));
+    let folder = TestkitFolder::new();
+    let server = Nearfield::start(options(&folder.0, false, LogSyncPolicy::No));
     fill(&server.server);
     let before = state(&server.server.keyspace);
     let path = folder.join("other.rdb");
-    let disk = nearfield_server::disk::RealDisk;
+    let disk = nearfield_server::disk::RealPersistenceDisk;
     let keyspace = &server.server.keyspace;
     let flushed = AtomicBool::new(false);
     let flush = || {
@@ -376,16 +380,16 @@ fn a_flush_does_not_reach_a_snapshot_that_has_begun() {
     };
     nearfield_server::keyspace::snapshot::take(keyspace, &disk, &path, Vec::new, flush).unwrap();
     assert!(state(keyspace).is_empty());
-    let copy = Folder::new();
+    let copy = TestkitFolder::new();
     fs::rename(path, copy.join("dump.rdb")).unwrap();
     assert_eq!(load(&copy.0, false, Damage::Refuse).unwrap(), before);
 }
 
 #[test]
 fn the_log_is_rewritten_while_clients_write() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let expected = {
-        let server = Nearfield::start(options(&folder.0, true, Policy::Always));
+        let server = Nearfield::start(options(&folder.0, true, LogSyncPolicy::Always));
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let (server, stop) = (&server, &stop);
@@ -413,8 +417,8 @@ fn the_log_is_rewritten_while_clients_write() {
 
 #[test]
 fn the_log_is_rewritten_when_it_has_grown() {
-    let folder = Folder::new();
-    let server = Nearfield::start(options(&folder.0, true, Policy::No));
+    let folder = TestkitFolder::new();
+    let server = Nearfield::start(options(&folder.0, true, LogSyncPolicy::No));
     let mut connection = server.connect();
     let smaller = "CONFIG SET auto-aof-rewrite-min-size 50000";
     assert_eq!(run(&mut connection, smaller), ok());
@@ -429,8 +433,8 @@ fn the_log_is_rewritten_when_it_has_grown() {
 }
 
 /// Copies a folder, in the state in which a kill at this moment would leave it.
-pub(super) fn copy(folder: &Folder) -> Folder {
-    let copy = Folder::new();
+pub(super) fn copy(folder: &TestkitFolder) -> TestkitFolder {
+    let copy = TestkitFolder::new();
     for entry in fs::read_dir(&folder.0).unwrap() {
         let entry = entry.unwrap();
         fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
@@ -439,146 +443,42 @@ pub(super) fn copy(folder: &Folder) -> Folder {
 }
 
 /// Returns true if the manifest of a folder names a log.
-fn has_log(folder: &Path) -> bool {
+pub(super) fn has_log(folder: &Path) -> bool {
     let manifest = Manifest::read(folder).unwrap();
     manifest.is_some_and(|manifest| manifest.has_log())
 }
 
-/// Turns the log on or off, and waits until that is done.
-fn switch_log(server: &Nearfield, on: bool) {
-    let value = if on { "yes" } else { "no" };
-    let set = format!("CONFIG SET appendonly {value}");
-    assert_eq!(run(&mut server.connect(), &set), ok());
-    let is_idle = || {
-        let status = server.server.persistence.status();
-        status.running.is_none() && status.scheduled.is_none()
-    };
-    let folder = server.server.options.persistence.directory();
-    wait_until("the log is switched", || {
-        server.server.log.is_on() == on && is_idle() && has_log(folder) == on
-    });
-}
-
-/// Returns the number of keys that do not belong to pairs.
-fn single(state: &State) -> usize {
-    let keys = state.keys();
-    keys.filter(|(_, key)| !key.contains(&b':')).count()
-}
-
-#[test]
-fn a_log_that_is_turned_on_and_off_while_clients_write_loses_nothing() {
-    let folder = Folder::new();
-    let server = Nearfield::start(options(&folder.0, false, Policy::Always));
-    run(&mut server.connect(), "SET before 1");
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let (server, stop) = (&server, &stop);
-        for number in 0..2 {
-            scope.spawn(move || write_pairs(server, number, stop));
-        }
-        for round in 0..5 {
-            let mut connection = server.connect();
-            switch_log(server, true);
-            let set = format!("SET logged{round} 1");
-            assert_eq!(run(&mut connection, &set), ok());
-            let killed = load(&copy(&folder).0, true, Damage::Refuse).unwrap();
-            check_pairs(&killed);
-            // All writes that were acknowledged while there was a log, and those before.
-            assert_eq!(single(&killed), 2 * round + 2);
-            switch_log(server, false);
-            let set = format!("SET saved{round} 1");
-            assert_eq!(run(&mut connection, &set), ok());
-            assert_eq!(run(&mut connection, "SAVE"), ok());
-            let killed = load(&copy(&folder).0, false, Damage::Refuse).unwrap();
-            check_pairs(&killed);
-            assert_eq!(single(&killed), 2 * round + 3);
-        }
-        stop.store(true, Ordering::Relaxed);
-    });
-}
-
-#[test]
-fn a_log_cannot_be_turned_on_where_another_is() {
-    let folder = Folder::new();
-    let other = Nearfield::start(options(&folder.0, true, Policy::No));
-    let mut options = options(&folder.0, false, Policy::No);
-    let refusal = |options: Options| {
-        // It has read nothing, as if it had been started without a directory.
-        let server = UnservedServer::new(options);
-        persistence::prepare_log(&server).unwrap_err()
-    };
-    assert!(refusal(options.clone()).contains("another server uses"));
-    drop(other);
-    options.persistence.log = None;
-    assert!(refusal(options).contains("was not read"));
-}
-
-#[test]
-fn a_log_that_cannot_begin_is_begun_later_and_refuses_no_writes() {
-    let folder = Folder::new();
-    let disk = FaultyDisk::default();
-    let mut options = options(&folder.0, false, Policy::Always);
-    options.persistence.disk = Arc::new(disk.clone());
-    let server = Nearfield::start(options);
-    let mut connection = server.connect();
-    assert_eq!(run(&mut connection, "SET a 1"), ok());
-    disk.faults.lock().syncs = Some(EIO);
-    assert_eq!(run(&mut connection, "CONFIG SET appendonly yes"), ok());
-    let status = || server.server.persistence.status();
-    wait_until("the attempt", || {
-        !status().last_rewrite_ok && status().running.is_none()
-    });
-    assert!(!server.server.log.is_on());
-    assert_eq!(run(&mut connection, "SET b 1"), ok());
-    // The manifest is in place then, and must not name files that are deleted.
-    {
-        let mut faults = disk.faults.lock();
-        (faults.syncs, faults.directories) = (None, Some(EIO));
-    }
-    let failed = || disk.faults.lock().failed;
-    let before = failed();
-    wait_until("a second attempt", || {
-        failed() > before && status().running.is_none() && !server.server.log.is_on()
-    });
-    load(&copy(&folder).0, false, Damage::Refuse).unwrap();
-    disk.faults.lock().directories = None;
-    wait_until("another attempt", || status().last_rewrite_ok);
-    assert_eq!(run(&mut connection, "SET c 1"), ok());
-    let killed = load(&copy(&folder).0, true, Damage::Refuse).unwrap();
-    assert_eq!(killed.len(), 3);
-}
-
 // ---- A disk that fails -------------------------------------------------------------------------
 
-struct Failing {
-    folder: Folder,
+struct FailingDiskServer {
+    folder: TestkitFolder,
     disk: FaultyDisk,
     server: Nearfield,
 }
 
-fn failing(policy: Policy) -> Failing {
-    let (folder, disk) = (Folder::new(), FaultyDisk::default());
+fn failing(policy: LogSyncPolicy) -> FailingDiskServer {
+    let (folder, disk) = (TestkitFolder::new(), FaultyDisk::default());
     let mut options = options(&folder.0, true, policy);
     options.persistence.disk = Arc::new(disk.clone());
     let server = Nearfield::start(options);
-    Failing {
+    FailingDiskServer {
         folder,
         disk,
         server,
     }
 }
 
-pub(super) fn is_misconf(value: &Value) -> bool {
-    matches!(value, Value::Error(text) if text.starts_with(b"MISCONF Errors writing"))
+pub(super) fn is_misconf(value: &RespReplyValue) -> bool {
+    matches!(value, RespReplyValue::Error(text) if text.starts_with(b"MISCONF Errors writing"))
 }
 
 #[test]
 fn replies_after_a_change_to_always_wait_for_a_sync() {
-    let Failing {
+    let FailingDiskServer {
         folder,
         disk,
         server,
-    } = failing(Policy::No);
+    } = failing(LogSyncPolicy::No);
     let mut connection = server.connect();
     for (number, before) in ["no", "everysec"].into_iter().enumerate() {
         let policy = format!("CONFIG SET appendfsync {before}");
@@ -592,7 +492,7 @@ fn replies_after_a_change_to_always_wait_for_a_sync() {
         assert_eq!(server.server.log.durable(), server.server.log.position());
         assert_eq!(
             run(&mut connection, "PING"),
-            Value::Simple(b"PONG".to_vec())
+            RespReplyValue::Simple(b"PONG".to_vec())
         );
     }
     // In one round, and with a sync that fails: a success reply would not be true.
@@ -617,8 +517,12 @@ fn replies_after_a_change_to_always_wait_for_a_sync() {
 
 #[test]
 fn without_space_nothing_is_acknowledged_and_reads_go_on() {
-    for policy in [Policy::Always, Policy::EverySecond, Policy::No] {
-        let Failing {
+    for policy in [
+        LogSyncPolicy::Always,
+        LogSyncPolicy::EverySecond,
+        LogSyncPolicy::No,
+    ] {
+        let FailingDiskServer {
             folder,
             disk,
             server,
@@ -631,13 +535,16 @@ fn without_space_nothing_is_acknowledged_and_reads_go_on() {
         let mut connection = server.connect();
         assert!(is_misconf(&run(&mut connection, "SET c 3")));
         assert!(is_misconf(&run(&mut connection, "DEL a")));
-        assert_eq!(run(&mut connection, "GET a"), Value::Bulk(b"1".to_vec()));
+        assert_eq!(
+            run(&mut connection, "GET a"),
+            RespReplyValue::Bulk(b"1".to_vec())
+        );
         assert_eq!(
             run(&mut connection, "PING"),
-            Value::Simple(b"PONG".to_vec())
+            RespReplyValue::Simple(b"PONG".to_vec())
         );
         // The file is unchanged.
-        let copy = Folder::new();
+        let copy = TestkitFolder::new();
         for name in ["nearfield.manifest", "log-1.aof"] {
             fs::copy(folder.join(name), copy.join(name)).unwrap();
         }
@@ -667,8 +574,12 @@ const READS: &str = "PING|ECHO a|GET s|MGET s gone|STRLEN s|GETRANGE s 0 1|TYPE 
 
 #[test]
 fn whatever_reads_is_answered_while_the_disk_is_full() {
-    for policy in [Policy::Always, Policy::EverySecond, Policy::No] {
-        let (folder, disk) = (Folder::new(), FaultyDisk::default());
+    for policy in [
+        LogSyncPolicy::Always,
+        LogSyncPolicy::EverySecond,
+        LogSyncPolicy::No,
+    ] {
+        let (folder, disk) = (TestkitFolder::new(), FaultyDisk::default());
         let mut options = options(&folder.0, true, policy);
         // One thread, so that all clients share the state that a thread keeps from one command to
         // the next.
@@ -712,7 +623,7 @@ fn whatever_reads_is_answered_while_the_disk_is_full() {
             let answer = connection.command(&words);
             assert!(answer.is_ok(), "{policy:?} {line}: {answer:?}");
         }
-        let Value::Bulk(list) = run(&mut connection, "CLIENT LIST") else {
+        let RespReplyValue::Bulk(list) = run(&mut connection, "CLIENT LIST") else {
             panic!("no list of clients");
         };
         let list = String::from_utf8(list).unwrap();
@@ -728,9 +639,9 @@ fn whatever_reads_is_answered_while_the_disk_is_full() {
             .unwrap();
         assert_eq!(
             run(&mut connection, &format!("CLIENT UNBLOCK {id}")),
-            Value::Integer(1)
+            RespReplyValue::Integer(1)
         );
-        assert_eq!(waiting.receive().unwrap(), Value::NullArray);
+        assert_eq!(waiting.receive().unwrap(), RespReplyValue::NullArray);
         disk.faults.lock().space = None;
         wait_until("the log", || !server.server.refuses_writes());
         assert_eq!(run(&mut connection, "SET d 4"), ok());
@@ -739,11 +650,11 @@ fn whatever_reads_is_answered_while_the_disk_is_full() {
 
 #[test]
 fn writes_in_pieces_are_whole() {
-    let Failing {
+    let FailingDiskServer {
         folder,
         disk,
         server,
-    } = failing(Policy::Always);
+    } = failing(LogSyncPolicy::Always);
     disk.faults.lock().short = Some(3);
     let mut connection = server.connect();
     assert_eq!(run(&mut connection, "SET a 1"), ok());
@@ -754,8 +665,8 @@ fn writes_in_pieces_are_whole() {
 
 #[test]
 fn after_a_sync_that_failed_a_new_base_is_made() {
-    for policy in [Policy::Always, Policy::EverySecond] {
-        let Failing {
+    for policy in [LogSyncPolicy::Always, LogSyncPolicy::EverySecond] {
+        let FailingDiskServer {
             folder,
             disk,
             server,
@@ -765,7 +676,7 @@ fn after_a_sync_that_failed_a_new_base_is_made() {
         server.server.log.flush().unwrap();
         disk.faults.lock().syncs = Some(EIO);
         let told = connection.command(&[b"SET", b"b", b"2"]).is_ok();
-        assert_eq!(told, policy == Policy::EverySecond);
+        assert_eq!(told, policy == LogSyncPolicy::EverySecond);
         wait_until("the failure", || server.server.refuses_writes());
         let mut connection = server.connect();
         assert!(is_misconf(&run(&mut connection, "SET c 3")));
@@ -781,11 +692,11 @@ fn after_a_sync_that_failed_a_new_base_is_made() {
 
 #[test]
 fn a_file_that_cannot_be_cut_back_is_replaced() {
-    let Failing {
+    let FailingDiskServer {
         folder,
         disk,
         server,
-    } = failing(Policy::Always);
+    } = failing(LogSyncPolicy::Always);
     let mut connection = server.connect();
     assert_eq!(run(&mut connection, "SET a 1"), ok());
     {
@@ -802,9 +713,9 @@ fn a_file_that_cannot_be_cut_back_is_replaced() {
 
 #[test]
 fn a_snapshot_that_fails_leaves_the_last_one() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let disk = FaultyDisk::default();
-    let mut options = options(&folder.0, false, Policy::No);
+    let mut options = options(&folder.0, false, LogSyncPolicy::No);
     options.persistence.disk = Arc::new(disk.clone());
     let server = Nearfield::start(options);
     let mut connection = server.connect();
@@ -813,7 +724,10 @@ fn a_snapshot_that_fails_leaves_the_last_one() {
     run(&mut connection, "SET b 2");
     for _ in 0..2 {
         disk.faults.lock().writes = Some(ENOSPC);
-        assert!(matches!(run(&mut connection, "SAVE"), Value::Error(_)));
+        assert!(matches!(
+            run(&mut connection, "SAVE"),
+            RespReplyValue::Error(_)
+        ));
         disk.faults.lock().writes = None;
         disk.faults.lock().names = Some(EIO);
         run(&mut connection, "BGSAVE");
@@ -832,8 +746,8 @@ fn a_snapshot_that_fails_leaves_the_last_one() {
 
 #[test]
 fn a_rewrite_without_a_log_saves_what_the_next_start_reads() {
-    let folder = Folder::new();
-    let server = Nearfield::start(options(&folder.0, false, Policy::No));
+    let folder = TestkitFolder::new();
+    let server = Nearfield::start(options(&folder.0, false, LogSyncPolicy::No));
     let mut connection = server.connect();
     let status = || server.server.persistence.status();
     for round in 1..=2 {
@@ -856,11 +770,11 @@ fn a_rewrite_without_a_log_saves_what_the_next_start_reads() {
 #[test]
 fn a_rewrite_that_fails_anywhere_loses_nothing() {
     let expected = Mutex::new(0);
-    let Failing {
+    let FailingDiskServer {
         folder,
         disk,
         server,
-    } = failing(Policy::Always);
+    } = failing(LogSyncPolicy::Always);
     let mut connection = server.connect();
     for round in 0..20 {
         assert_eq!(run(&mut connection, &format!("SET k{round} v")), ok());
@@ -878,7 +792,7 @@ fn a_rewrite_that_fails_anywhere_loses_nothing() {
         run(&mut connection, "BGREWRITEAOF");
         let status = || server.server.persistence.status();
         wait_until("the end", || {
-            status().running.is_none() && status().scheduled != Some(Task::Rewrite)
+            status().running.is_none() && status().scheduled != Some(SnapshotTask::Rewrite)
         });
         {
             let mut faults = disk.faults.lock();

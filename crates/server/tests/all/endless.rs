@@ -3,12 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::config::{Durability, Options, SavePoint};
+use nearfield_server::config::{Durability, SavePoint, ServerOptions};
 use nearfield_server::persistence;
-use nearfield_server_testkit::connection::{Connection, encode};
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::redis::Redis;
+use nearfield_server_testkit::redis::RedisPeerProcess;
 use nearfield_server_testkit::saving::saving_into;
 use nearfield_server_testkit::steps::{ask, connect, eventually, hear, tell, until_closed};
 use std::net::SocketAddr;
@@ -25,21 +25,21 @@ fn on_all(test: impl Fn(SocketAddr)) {
     for threads in [1, 3] {
         test(Nearfield::start(of_threads(threads)).address);
     }
-    match Redis::start(&[]) {
+    match RedisPeerProcess::start(&[]) {
         Ok(redis) => test(redis.address),
         Err(reason) => eprintln!("not compared with Redis: {reason}"),
     }
 }
 
-fn of_threads(threads: usize) -> Options {
-    Options {
+fn of_threads(threads: usize) -> ServerOptions {
+    ServerOptions {
         threads,
-        ..Options::default()
+        ..ServerOptions::default()
     }
 }
 
 /// Returns a connection to a server on which scripts soon count as slow.
-fn impatient(address: SocketAddr) -> Connection {
+fn impatient(address: SocketAddr) -> TestkitConnection {
     let mut connection = connect(address);
     assert_eq!(
         ask(&mut connection, "CONFIG SET busy-reply-threshold 20"),
@@ -48,13 +48,13 @@ fn impatient(address: SocketAddr) -> Connection {
     connection
 }
 
-fn eval(connection: &mut Connection, text: &str) {
+fn eval(connection: &mut TestkitConnection, text: &str) {
     let mut request = Vec::new();
     encode(&mut request, &[b"EVAL", text.as_bytes(), b"0"]);
     connection.send(&request).unwrap();
 }
 
-fn until_busy(connection: &mut Connection) {
+fn until_busy(connection: &mut TestkitConnection) {
     eventually("the server is busy", || {
         ask(connection, "GET key") == BUSY && ask(connection, "PING") == BUSY
     });
@@ -186,8 +186,8 @@ fn a_script_in_one_long_call_of_a_library_does_not_keep_others_waiting() {
 #[test]
 fn shutdown_ends_a_script_that_has_written_and_keeps_nothing_of_it() {
     for threads in [1, 3] {
-        let folder = Folder::new();
-        let options = || Options {
+        let folder = TestkitFolder::new();
+        let options = || ServerOptions {
             persistence: Durability {
                 directory: Some(folder.0.clone()),
                 log: Some(true),
@@ -218,7 +218,7 @@ fn shutdown_ends_a_script_that_has_written_and_keeps_nothing_of_it() {
 #[test]
 fn a_signal_to_end_saves_what_is_whole() {
     for threads in [1, 3] {
-        let folder = Folder::new();
+        let folder = TestkitFolder::new();
         let options = || {
             let mut options = saving_into(&folder, threads);
             let (seconds, changes) = (3600, 1);

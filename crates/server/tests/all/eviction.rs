@@ -4,13 +4,13 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use nearfield_server::clock::now_ms;
-use nearfield_server::config::Options;
-use nearfield_server::eviction::Policy;
-use nearfield_server::keyspace::{Access, Effects, Keys};
-use nearfield_server_testkit::connection::{Connection, encode};
+use nearfield_server::config::ServerOptions;
+use nearfield_server::eviction::MaxmemoryPolicy;
+use nearfield_server::keyspace::{DatabaseAccess, DatabaseKeys, Effects};
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::redis::Redis;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::redis::RedisPeerProcess;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::steps::eventually;
 use parking_lot::Mutex;
 use rand::rngs::SmallRng;
@@ -24,10 +24,10 @@ const FAR: u64 = LIMIT + (9 << 19);
 /// and a thread of another server that is delayed within a batch would keep it counted as used.
 static ALONE: Mutex<()> = Mutex::new(());
 
-fn limited(policy: Policy, limit: u64) -> Nearfield {
-    let server = Nearfield::start(Options {
+fn limited(policy: MaxmemoryPolicy, limit: u64) -> Nearfield {
+    let server = Nearfield::start(ServerOptions {
         threads: 1,
-        ..Options::default()
+        ..ServerOptions::default()
     });
     configure(&server, "maxmemory", &(limit).to_string());
     configure(&server, "maxmemory-policy", policy.name());
@@ -37,7 +37,7 @@ fn limited(policy: Policy, limit: u64) -> Nearfield {
 fn configure(server: &Nearfield, name: &str, value: &str) {
     let words = [&b"CONFIG"[..], b"SET", name.as_bytes(), value.as_bytes()];
     let answer = server.connect().command(&words).unwrap();
-    assert_eq!(answer, Value::Simple(b"OK".to_vec()));
+    assert_eq!(answer, RespReplyValue::Simple(b"OK".to_vec()));
 }
 
 fn used(server: &Nearfield) -> u64 {
@@ -48,7 +48,7 @@ fn used(server: &Nearfield) -> u64 {
 /// Returns a number of `INFO`.
 fn figure(server: &Nearfield, name: &str) -> u64 {
     let info = server.connect().command(&[b"INFO"]).unwrap();
-    let Value::Bulk(text) = info else {
+    let RespReplyValue::Bulk(text) = info else {
         panic!("{info}")
     };
     let text = String::from_utf8(text).unwrap();
@@ -63,7 +63,7 @@ fn key(number: u64) -> Vec<u8> {
 }
 
 /// Sends requests at once and reads all replies.
-fn pipeline(connection: &mut Connection, requests: &[Vec<Vec<u8>>]) -> Vec<Value> {
+fn pipeline(connection: &mut TestkitConnection, requests: &[Vec<Vec<u8>>]) -> Vec<RespReplyValue> {
     let mut bytes = Vec::new();
     for request in requests {
         let words: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
@@ -84,19 +84,19 @@ fn get(number: u64) -> Vec<Vec<u8>> {
     vec![b"GET".to_vec(), key(number)]
 }
 
-struct Zipf {
+struct EvictionZipf {
     cumulative: Vec<f64>,
     random: SmallRng,
 }
 
-impl Zipf {
+impl EvictionZipf {
     fn new(keys: usize, exponent: f64) -> Self {
         let weights = (1..=keys).map(|rank| (rank as f64).powf(-exponent));
         let sum = |sum: &mut f64, weight: f64| {
             *sum += weight;
             Some(*sum)
         };
-        Zipf {
+        EvictionZipf {
             cumulative: weights.scan(0.0, sum).collect(),
             random: SmallRng::seed_from_u64(7),
         }
@@ -114,33 +114,35 @@ const KEYS: usize = 200_000;
 /// Reads keys, and writes missing ones, as in a cache. Returns the share of reads in the second
 /// half that found their key, and the share of the hottest keys that are kept. The hottest keys are
 /// a tenth of the number of keys that are kept.
-fn cache(connection: &mut Connection) -> (f64, f64) {
+fn cache(connection: &mut TestkitConnection) -> (f64, f64) {
     const ROUNDS: usize = 12_000;
     const AT_ONCE: usize = 50;
-    let mut zipf = Zipf::new(KEYS, 0.99);
+    let mut zipf = EvictionZipf::new(KEYS, 0.99);
     let (mut hits, mut reads) = (0, 0);
     for round in 0..ROUNDS {
         let numbers: Vec<u64> = (0..AT_ONCE).map(|_| zipf.draw()).collect();
         let gets: Vec<_> = numbers.iter().map(|&number| get(number)).collect();
         let found = pipeline(connection, &gets);
         let missed = numbers.iter().zip(&found);
-        let missed = missed.filter(|(_, value)| !matches!(value, Value::Bulk(_)));
+        let missed = missed.filter(|(_, value)| !matches!(value, RespReplyValue::Bulk(_)));
         let sets: Vec<_> = missed.map(|(&number, _)| set(number)).collect();
         for answer in pipeline(connection, &sets) {
-            assert_eq!(answer, Value::Simple(b"OK".to_vec()));
+            assert_eq!(answer, RespReplyValue::Simple(b"OK".to_vec()));
         }
         if round >= ROUNDS / 2 {
             hits += AT_ONCE - sets.len();
             reads += AT_ONCE;
         }
     }
-    let Value::Integer(kept) = connection.command(&[b"DBSIZE"]).unwrap() else {
+    let RespReplyValue::Integer(kept) = connection.command(&[b"DBSIZE"]).unwrap() else {
         panic!("DBSIZE")
     };
     let hottest = kept as u64 / 10;
     let gets: Vec<_> = (0..hottest).map(get).collect();
     let found = pipeline(connection, &gets);
-    let found = found.iter().filter(|value| matches!(value, Value::Bulk(_)));
+    let found = found
+        .iter()
+        .filter(|value| matches!(value, RespReplyValue::Bulk(_)));
     println!("  keys kept: {kept}");
     (
         hits as f64 / reads as f64,
@@ -152,9 +154,9 @@ fn cache(connection: &mut Connection) -> (f64, f64) {
 fn caches_serve_as_well_as_those_of_redis() {
     let _alone = ALONE.lock();
     for policy in [
-        Policy::AllKeysLru,
-        Policy::AllKeysLfu,
-        Policy::AllKeysRandom,
+        MaxmemoryPolicy::AllKeysLru,
+        MaxmemoryPolicy::AllKeysLfu,
+        MaxmemoryPolicy::AllKeysRandom,
     ] {
         let server = limited(policy, LIMIT);
         let (ours, hot) = cache(&mut server.connect());
@@ -167,13 +169,13 @@ fn caches_serve_as_well_as_those_of_redis() {
         // Memory of replaced blocks is returned a little later, and the memory of replies is
         // counted until shortly after they are received.
         eventually("the limit is kept", || used(&server) <= LIMIT + LIMIT / 20);
-        if policy != Policy::AllKeysRandom {
+        if policy != MaxmemoryPolicy::AllKeysRandom {
             assert!(hot > 0.85, "{}: {hot}", policy.name());
         }
-        let Ok(redis) = Redis::start(&[]) else {
+        let Ok(redis) = RedisPeerProcess::start(&[]) else {
             continue;
         };
-        let mut connection = Connection::open(redis.address).unwrap();
+        let mut connection = TestkitConnection::open(redis.address).unwrap();
         let limit = LIMIT.to_string();
         for (name, value) in [("maxmemory", &*limit), ("maxmemory-policy", policy.name())] {
             let words = [&b"CONFIG"[..], b"SET", name.as_bytes(), value.as_bytes()];
@@ -188,27 +190,28 @@ fn caches_serve_as_well_as_those_of_redis() {
 #[test]
 fn without_eviction_commands_that_take_memory_are_refused() {
     let _alone = ALONE.lock();
-    let server = limited(Policy::NoEviction, 1 << 20);
+    let server = limited(MaxmemoryPolicy::NoEviction, 1 << 20);
     let mut connection = server.connect();
     let sets: Vec<_> = (0..20_000).map(set).collect();
     let answers = pipeline(&mut connection, &sets);
-    let refused = Value::Error(b"OOM command not allowed when used memory > 'maxmemory'.".to_vec());
+    let refused =
+        RespReplyValue::Error(b"OOM command not allowed when used memory > 'maxmemory'.".to_vec());
     let kept = answers.iter().filter(|&answer| *answer != refused).count();
     assert!((1000..15_000).contains(&kept), "{kept}");
     assert_eq!(answers.last(), Some(&refused));
     assert_eq!(
         pipeline(&mut connection, &[get(0)]),
-        [Value::Bulk(vec![b'v'; 100])]
+        [RespReplyValue::Bulk(vec![b'v'; 100])]
     );
     assert_eq!(server.server.eviction.evicted_keys(), 0);
     // Transactions that write are refused as a whole; those that only read and delete are not.
-    let ok = Value::Simple(b"OK".to_vec());
+    let ok = RespReplyValue::Simple(b"OK".to_vec());
     // The memory of the many replies may be free again.
     let more = (20_000..40_000).map(|n| pipeline(&mut connection, &[set(n)]));
     assert!(more.flatten().any(|answer| answer == refused));
     assert_eq!(connection.command(&[b"MULTI"]).unwrap(), ok);
     assert_eq!(connection.command(&[b"SET", b"a", b"b"]).unwrap(), refused);
-    let Value::Error(text) = connection.command(&[b"EXEC"]).unwrap() else {
+    let RespReplyValue::Error(text) = connection.command(&[b"EXEC"]).unwrap() else {
         panic!("EXEC is refused")
     };
     assert!(text.starts_with(b"EXECABORT"));
@@ -216,7 +219,7 @@ fn without_eviction_commands_that_take_memory_are_refused() {
     let deleted = pipeline(&mut connection, &dels);
     let deleted = deleted
         .iter()
-        .filter(|&answer| *answer == Value::Integer(1));
+        .filter(|&answer| *answer == RespReplyValue::Integer(1));
     assert_eq!(deleted.count(), kept);
     assert_eq!(connection.command(&[b"SET", b"a", b"b"]).unwrap(), ok);
 }
@@ -224,22 +227,26 @@ fn without_eviction_commands_that_take_memory_are_refused() {
 #[test]
 fn a_new_limit_is_kept_at_once() {
     let _alone = ALONE.lock();
-    let server = Nearfield::start(Options {
+    let server = Nearfield::start(ServerOptions {
         threads: 2,
-        ..Options::default()
+        ..ServerOptions::default()
     });
     let mut connection = server.connect();
     pipeline(&mut connection, &(0..100).map(set).collect::<Vec<_>>());
-    configure(&server, "maxmemory-policy", Policy::AllKeysLru.name());
+    configure(
+        &server,
+        "maxmemory-policy",
+        MaxmemoryPolicy::AllKeysLru.name(),
+    );
     configure(&server, "maxmemory", "1");
     let size = connection.command(&[b"DBSIZE"]).unwrap();
-    assert_eq!(size, Value::Integer(0));
+    assert_eq!(size, RespReplyValue::Integer(0));
 }
 
 #[test]
 fn a_server_that_is_only_read_evicts_what_clients_cost() {
     let _alone = ALONE.lock();
-    let server = limited(Policy::AllKeysRandom, LIMIT);
+    let server = limited(MaxmemoryPolicy::AllKeysRandom, LIMIT);
     let mut connection = server.connect();
     pipeline(&mut connection, &(0..20_000).map(set).collect::<Vec<_>>());
     let mut other = server.connect();
@@ -264,12 +271,12 @@ fn a_server_that_is_only_read_evicts_what_clients_cost() {
 fn a_small_limit_is_not_overrun_by_long_values() {
     let _alone = ALONE.lock();
     let limit = 5 << 20;
-    let server = limited(Policy::NoEviction, limit);
+    let server = limited(MaxmemoryPolicy::NoEviction, limit);
     let mut connection = server.connect();
     let value = vec![b'v'; 20_000];
     let mut kept = 0;
     while connection.command(&[b"SET", &key(kept), &value]).unwrap()
-        == Value::Simple(b"OK".to_vec())
+        == RespReplyValue::Simple(b"OK".to_vec())
     {
         kept += 1;
         assert!(kept < 1000);
@@ -278,7 +285,7 @@ fn a_small_limit_is_not_overrun_by_long_values() {
     assert!(used(&server) <= limit + limit / 50, "{}", used(&server));
 }
 
-fn command(server: &Nearfield, words: &[&[u8]]) -> Value {
+fn command(server: &Nearfield, words: &[&[u8]]) -> RespReplyValue {
     server.connect().command(words).unwrap()
 }
 
@@ -290,16 +297,16 @@ fn fill(server: &Nearfield) {
     }
 }
 
-fn is_refused(answer: &Value) -> bool {
+fn is_refused(answer: &RespReplyValue) -> bool {
     // Scripts put words before the error of a command.
     let is_oom = |text: &[u8]| text.windows(4).any(|part| part == b"OOM ");
-    matches!(answer, Value::Error(text) if is_oom(text))
+    matches!(answer, RespReplyValue::Error(text) if is_oom(text))
 }
 
 #[test]
 fn one_command_does_not_grow_a_value_beyond_the_limit() {
     let _alone = ALONE.lock();
-    for policy in [Policy::NoEviction, Policy::AllKeysLru] {
+    for policy in [MaxmemoryPolicy::NoEviction, MaxmemoryPolicy::AllKeysLru] {
         let server = limited(policy, LIMIT);
         fill(&server);
         let many: [&[&[u8]]; 5] = [
@@ -376,7 +383,7 @@ fn commands_that_take_little_memory_are_refused_far_beyond_the_limit() {
         }),
     ];
     for (what, words) in many {
-        let server = limited(Policy::NoEviction, LIMIT);
+        let server = limited(MaxmemoryPolicy::NoEviction, LIMIT);
         let mut client = server.connect();
         client
             .command(&[b"XGROUP", b"CREATE", b"st", b"g", b"$", b"MKSTREAM"])
@@ -394,7 +401,7 @@ fn commands_that_take_little_memory_are_refused_far_beyond_the_limit() {
             let words = words(&long, number);
             let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
             let answer = client.command(&words).unwrap();
-            if matches!(answer, Value::Error(_)) {
+            if matches!(answer, RespReplyValue::Error(_)) {
                 break;
             }
             done += 1;
@@ -410,7 +417,7 @@ fn commands_that_take_little_memory_are_refused_far_beyond_the_limit() {
 #[test]
 fn a_script_does_not_write_far_beyond_the_limit() {
     let _alone = ALONE.lock();
-    for policy in [Policy::NoEviction, Policy::AllKeysLru] {
+    for policy in [MaxmemoryPolicy::NoEviction, MaxmemoryPolicy::AllKeysLru] {
         for write in [
             "'SET', 'k' .. i, string.rep('v', 500)",
             "'RPUSH', 'l', string.rep('v', 500) .. i",
@@ -426,7 +433,7 @@ fn a_script_does_not_write_far_beyond_the_limit() {
                 return refused"
             );
             let refused = command(&server, &[b"EVAL", text.as_bytes(), b"0"]);
-            let is_refused = matches!(refused, Value::Integer(1000..));
+            let is_refused = matches!(refused, RespReplyValue::Integer(1000..));
             assert!(is_refused, "{policy:?} {write}: {refused}");
             let used = used(&server);
             assert!(used <= FAR, "{policy:?} {write}: {used}");
@@ -437,7 +444,7 @@ fn a_script_does_not_write_far_beyond_the_limit() {
 #[test]
 fn results_that_are_stored_keep_to_the_limit() {
     let _alone = ALONE.lock();
-    let server = limited(Policy::NoEviction, LIMIT);
+    let server = limited(MaxmemoryPolicy::NoEviction, LIMIT);
     let members: Vec<Vec<u8>> = (0..20).map(|number| vec![b'a' + number; 50_000]).collect();
     for member in &members {
         command(&server, &[b"SADD", b"s", member]);
@@ -473,21 +480,24 @@ fn results_that_are_stored_keep_to_the_limit() {
 #[test]
 fn others_are_evicted_for_a_value_that_grows() {
     let _alone = ALONE.lock();
-    let server = limited(Policy::AllKeysLru, LIMIT);
+    let server = limited(MaxmemoryPolicy::AllKeysLru, LIMIT);
     fill(&server);
     let answer = command(&server, &[b"SETRANGE", b"k", b"1000000", b"x"]);
-    assert_eq!(answer, Value::Integer(1_000_001));
+    assert_eq!(answer, RespReplyValue::Integer(1_000_001));
     assert!(used(&server) <= LIMIT);
-    assert_eq!(command(&server, &[b"EXISTS", b"k"]), Value::Integer(1));
+    assert_eq!(
+        command(&server, &[b"EXISTS", b"k"]),
+        RespReplyValue::Integer(1)
+    );
     let copied = command(&server, &[b"COPY", b"k", b"other"]);
-    assert_eq!(copied, Value::Integer(1));
+    assert_eq!(copied, RespReplyValue::Integer(1));
     assert!(used(&server) <= LIMIT * 11 / 10);
     // A full cache takes small parts at once.
     fill(&server);
     for part in 1..20 {
         let end = (part * 100_000).to_string();
         let answer = command(&server, &[b"SETRANGE", b"grows", end.as_bytes(), b"x"]);
-        assert_eq!(answer, Value::Integer(part * 100_000 + 1));
+        assert_eq!(answer, RespReplyValue::Integer(part * 100_000 + 1));
         assert!(used(&server) <= LIMIT * 11 / 10);
     }
 }
@@ -495,27 +505,37 @@ fn others_are_evicted_for_a_value_that_grows() {
 #[test]
 fn new_keys_have_been_used_as_often_as_those_of_redis() {
     let _alone = ALONE.lock();
-    let server = limited(Policy::AllKeysLfu, LIMIT);
+    let server = limited(MaxmemoryPolicy::AllKeysLfu, LIMIT);
     let mut connection = server.connect();
     pipeline(&mut connection, &[set(1)]);
     let freq = [&b"OBJECT"[..], b"FREQ", &key(1)];
-    assert_eq!(connection.command(&freq).unwrap(), Value::Integer(5));
+    assert_eq!(
+        connection.command(&freq).unwrap(),
+        RespReplyValue::Integer(5)
+    );
     pipeline(&mut connection, &[get(1)]);
-    assert_eq!(connection.command(&freq).unwrap(), Value::Integer(6));
+    assert_eq!(
+        connection.command(&freq).unwrap(),
+        RespReplyValue::Integer(6)
+    );
 }
 
 #[test]
 fn a_lower_limit_is_kept_with_the_next_write() {
     let _alone = ALONE.lock();
-    let server = Nearfield::start(Options {
+    let server = Nearfield::start(ServerOptions {
         threads: 1,
-        ..Options::default()
+        ..ServerOptions::default()
     });
     let mut connection = server.connect();
     let sets: Vec<_> = (0..50_000).map(set).collect();
     pipeline(&mut connection, &sets);
     let before = used(&server);
-    configure(&server, "maxmemory-policy", Policy::AllKeysLru.name());
+    configure(
+        &server,
+        "maxmemory-policy",
+        MaxmemoryPolicy::AllKeysLru.name(),
+    );
     configure(&server, "maxmemory", &(before / 2).to_string());
     pipeline(&mut connection, &[set(50_000)]);
     let kept = server.server.keyspace.share()[0].len().unwrap();
@@ -532,9 +552,9 @@ fn a_lower_limit_is_kept_with_the_next_write() {
 fn with_expiries(server: &Nearfield, database: usize, keys: u64) {
     let mut databases = server.server.keyspace.exclude();
     let mut effects = Effects::default();
-    let access = Access::Exclusive(&mut databases);
+    let access = DatabaseAccess::Exclusive(&mut databases);
     let keyspace = &server.server.keyspace;
-    let mut all = Keys::new(keyspace, access, database, now_ms(), &mut effects);
+    let mut all = DatabaseKeys::new(keyspace, access, database, now_ms(), &mut effects);
     for number in 0..keys {
         let expiry = (number < 200).then(|| now_ms() + 1_000_000 + number * 1000);
         let first = expiry.map(|time| time - number * 2000);
@@ -547,20 +567,20 @@ fn with_expiries(server: &Nearfield, database: usize, keys: u64) {
 fn volatile_policies_evict_only_what_expires() {
     let _alone = ALONE.lock();
     for policy in [
-        Policy::VolatileLru,
-        Policy::VolatileLfu,
-        Policy::VolatileRandom,
-        Policy::VolatileTtl,
+        MaxmemoryPolicy::VolatileLru,
+        MaxmemoryPolicy::VolatileLfu,
+        MaxmemoryPolicy::VolatileRandom,
+        MaxmemoryPolicy::VolatileTtl,
     ] {
-        let server = Nearfield::start(Options {
+        let server = Nearfield::start(ServerOptions {
             threads: 1,
-            ..Options::default()
+            ..ServerOptions::default()
         });
         with_expiries(&server, 0, 500);
         with_expiries(&server, 3, 500);
         configure(&server, "maxmemory-policy", policy.name());
         let mut connection = server.connect();
-        let ok = Value::Simple(b"OK".to_vec());
+        let ok = RespReplyValue::Simple(b"OK".to_vec());
         let (mut limit, mut evicted) = (used(&server), 0);
         while evicted < 10 {
             limit -= 20_000;
@@ -587,7 +607,7 @@ fn volatile_policies_evict_only_what_expires() {
                 databases[0].expiring().unwrap() + databases[3].expiring().unwrap(),
                 400 - evicted
             );
-            if policy == Policy::VolatileTtl {
+            if policy == MaxmemoryPolicy::VolatileTtl {
                 // Exactly the soonest of both databases.
                 let gone = |number: u64| databases[0].read(&key(number), |_| ()) == Ok(None);
                 assert!((0..evicted as u64 / 2).all(gone));
@@ -598,7 +618,7 @@ fn volatile_policies_evict_only_what_expires() {
         configure(&server, "maxmemory", &(300_000).to_string());
         assert!(matches!(
             connection.command(&[b"SET", b"a", b"b"]).unwrap(),
-            Value::Error(_)
+            RespReplyValue::Error(_)
         ));
         assert_eq!(server.server.eviction.evicted_keys(), 400);
         assert_eq!(figure(&server, "evicted_keys"), 400);
@@ -608,7 +628,7 @@ fn volatile_policies_evict_only_what_expires() {
         let reset = [&b"CONFIG"[..], b"RESETSTAT"];
         assert_eq!(
             connection.command(&reset).unwrap(),
-            Value::Simple(b"OK".to_vec())
+            RespReplyValue::Simple(b"OK".to_vec())
         );
         assert_eq!(figure(&server, "evicted_keys"), 0);
     }
@@ -617,9 +637,9 @@ fn volatile_policies_evict_only_what_expires() {
 #[test]
 fn hot_keys_are_told() {
     let _alone = ALONE.lock();
-    let server = Nearfield::start(Options {
+    let server = Nearfield::start(ServerOptions {
         threads: 1,
-        ..Options::default()
+        ..ServerOptions::default()
     });
     let mut connection = server.connect();
     for round in 0..200 {
@@ -628,21 +648,21 @@ fn hot_keys_are_told() {
             .collect();
         pipeline(&mut connection, &gets);
     }
-    let Value::Array(hot) = connection.command(&[b"HOTKEYS", b"1"]).unwrap() else {
+    let RespReplyValue::Array(hot) = connection.command(&[b"HOTKEYS", b"1"]).unwrap() else {
         panic!("HOTKEYS")
     };
     assert_eq!(hot.len(), 1);
-    let Value::Array(first) = &hot[0] else {
+    let RespReplyValue::Array(first) = &hot[0] else {
         panic!("{hot:?}")
     };
-    assert_eq!(first[0], Value::Bulk(key(1)));
-    assert_eq!(first[1], Value::Integer(0));
+    assert_eq!(first[0], RespReplyValue::Bulk(key(1)));
+    assert_eq!(first[1], RespReplyValue::Integer(0));
 }
 
 #[test]
 fn reads_of_a_connection_that_does_not_touch_leave_no_trace() {
     let _alone = ALONE.lock();
-    let server = limited(Policy::AllKeysLru, LIMIT);
+    let server = limited(MaxmemoryPolicy::AllKeysLru, LIMIT);
     let mut connection = server.connect();
     let keys = [
         "get",
@@ -656,7 +676,7 @@ fn reads_of_a_connection_that_does_not_touch_leave_no_trace() {
     for key in keys {
         connection.command(&[b"SET", key.as_bytes(), b"x"]).unwrap();
     }
-    let read_all = |connection: &mut Connection| {
+    let read_all = |connection: &mut TestkitConnection| {
         for words in [
             &["GET", "get"][..],
             &["GETRANGE", "range", "0", "1"],
@@ -670,14 +690,14 @@ fn reads_of_a_connection_that_does_not_touch_leave_no_trace() {
         ] {
             let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
             let answer = connection.command(&words).unwrap();
-            assert!(!matches!(answer, Value::Error(_)), "{answer}");
+            assert!(!matches!(answer, RespReplyValue::Error(_)), "{answer}");
         }
     };
-    let fresh = |connection: &mut Connection| {
+    let fresh = |connection: &mut TestkitConnection| {
         let mut fresh = keys.to_vec();
         fresh.retain(|key| {
             let words = [&b"OBJECT"[..], b"IDLETIME", key.as_bytes()];
-            connection.command(&words).unwrap() == Value::Integer(0)
+            connection.command(&words).unwrap() == RespReplyValue::Integer(0)
         });
         fresh
     };

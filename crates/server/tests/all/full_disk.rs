@@ -3,18 +3,18 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use super::durability::{copy, is_misconf, load, ok, options, run, wait_until};
-use nearfield_server::log::{Damage, Policy};
+use nearfield_server::log::{Damage, LogSyncPolicy};
 use nearfield_server_testkit::faulty::FaultyDisk;
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::reply::RespReplyValue;
 use std::path::Path;
 use std::sync::Arc;
 
 /// Runs a history with a log, a rewrite and a snapshot on a disk that is full after `writes`
 /// writes. Returns false if it had room for all.
-fn go_until_full(writes: u64, policy: Policy) -> bool {
-    let (folder, disk) = (Folder::new(), FaultyDisk::default());
+fn go_until_full(writes: u64, policy: LogSyncPolicy) -> bool {
+    let (folder, disk) = (TestkitFolder::new(), FaultyDisk::default());
     let mut options = options(&folder.0, true, policy);
     options.persistence.disk = Arc::new(disk.clone());
     let server = Nearfield::start(options);
@@ -43,14 +43,18 @@ fn go_until_full(writes: u64, policy: Policy) -> bool {
         }
         // Reads are served, whichever write failed.
         let read = run(&mut connection, "MGET k0 k1 k2 k3 k4 k5");
-        let Value::Array(values) = read else {
+        let RespReplyValue::Array(values) = read else {
             panic!("{writes}: {read}")
         };
         for &number in &acknowledged {
-            assert_eq!(values[number], Value::Bulk(b"v".to_vec()), "{writes}");
+            assert_eq!(
+                values[number],
+                RespReplyValue::Bulk(b"v".to_vec()),
+                "{writes}"
+            );
         }
         assert!(
-            matches!(run(&mut connection, "INFO"), Value::Bulk(_)),
+            matches!(run(&mut connection, "INFO"), RespReplyValue::Bulk(_)),
             "{writes}"
         );
     }
@@ -81,8 +85,8 @@ fn go_until_full(writes: u64, policy: Policy) -> bool {
 fn a_disk_that_is_full_at_any_write_loses_nothing() {
     let mut writes = 0;
     let policy = |writes: u64| match writes.is_multiple_of(2) {
-        true => Policy::Always,
-        false => Policy::EverySecond,
+        true => LogSyncPolicy::Always,
+        false => LogSyncPolicy::EverySecond,
     };
     while go_until_full(writes, policy(writes)) {
         writes += 1;

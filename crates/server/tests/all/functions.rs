@@ -2,12 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::config::{Durability, Options};
-use nearfield_server_testkit::connection::{Connection, encode};
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server::config::{Durability, ServerOptions};
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::redis::Redis;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::redis::RedisPeerProcess;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::saving::saving_into;
 use nearfield_server_testkit::steps::{ask, connect, eventually, hear, info, on_both, tell};
 
@@ -17,12 +17,12 @@ const READS: &str = "#!lua name=reads\nredis.register_function{function_name='re
     description='reads', flags={'no-writes'}, \
     callback=function(keys) return redis.call('get', keys[1]) end}";
 
-fn load(connection: &mut Connection, code: &str) -> Value {
+fn load(connection: &mut TestkitConnection, code: &str) -> RespReplyValue {
     let words = [&b"FUNCTION"[..], b"LOAD", b"REPLACE", code.as_bytes()];
     connection.command(&words).unwrap()
 }
 
-fn logging_into(folder: &Folder) -> Options {
+fn logging_into(folder: &TestkitFolder) -> ServerOptions {
     let mut options = saving_into(folder, 2);
     options.persistence = Durability {
         log: Some(true),
@@ -32,7 +32,7 @@ fn logging_into(folder: &Folder) -> Options {
 }
 
 /// Returns the libraries, with their code.
-fn listed(connection: &mut Connection) -> String {
+fn listed(connection: &mut TestkitConnection) -> String {
     ask(connection, "FUNCTION LIST WITHCODE")
 }
 
@@ -42,7 +42,7 @@ fn change(server: &Nearfield) -> String {
     for code in [COUNTS, READS] {
         load(connection, code);
     }
-    let Value::Bulk(dump) = connection.command(&[b"FUNCTION", b"DUMP"]).unwrap() else {
+    let RespReplyValue::Bulk(dump) = connection.command(&[b"FUNCTION", b"DUMP"]).unwrap() else {
         panic!("no payload");
     };
     assert_eq!(ask(connection, "FUNCTION DELETE counts"), "OK");
@@ -54,14 +54,14 @@ fn change(server: &Nearfield) -> String {
     let words = [&b"FUNCTION"[..], b"RESTORE", &dump, b"FLUSH"];
     assert_eq!(
         connection.command(&words).unwrap(),
-        Value::Simple(b"OK".to_vec())
+        RespReplyValue::Simple(b"OK".to_vec())
     );
     // The load is refused, and not logged either.
     let failed = load(connection, &COUNTS.replace("end)", "end) x = 1"));
-    assert!(matches!(failed, Value::Error(_)), "{failed:?}");
+    assert!(matches!(failed, RespReplyValue::Error(_)), "{failed:?}");
     let other = COUNTS.replace("name=counts", "name=other");
     let failed = load(connection, &other);
-    assert!(matches!(failed, Value::Error(_)), "{failed:?}");
+    assert!(matches!(failed, RespReplyValue::Error(_)), "{failed:?}");
     for _ in 0..3 {
         ask(connection, "FCALL count 1 counter");
     }
@@ -81,7 +81,7 @@ fn check(server: &Nearfield, expected: &str) {
 
 #[test]
 fn libraries_come_back_from_the_log_and_from_its_base() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let server = Nearfield::start(logging_into(&folder));
     let expected = change(&server);
     drop(server);
@@ -102,7 +102,7 @@ fn libraries_come_back_from_the_log_and_from_its_base() {
 #[test]
 fn libraries_come_back_from_snapshots() {
     for how in ["SAVE", "BGSAVE"] {
-        let folder = Folder::new();
+        let folder = TestkitFolder::new();
         let server = Nearfield::start(saving_into(&folder, 2));
         let expected = change(&server);
         let connection = &mut server.connect();
@@ -119,7 +119,7 @@ fn libraries_come_back_from_snapshots() {
 
 #[test]
 fn a_server_that_begins_to_log_keeps_libraries_without_keys() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let server = Nearfield::start(saving_into(&folder, 1));
     let connection = &mut server.connect();
     load(connection, READS);
@@ -137,13 +137,13 @@ fn a_server_that_begins_to_log_keeps_libraries_without_keys() {
 
 #[test]
 fn libraries_move_to_redis_and_back() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let server = Nearfield::start(saving_into(&folder, 1));
     let expected = change(&server);
     let ours = &mut server.connect();
     assert_eq!(ask(ours, "SAVE"), "OK");
     let directory = folder.0.to_str().unwrap();
-    let redis = match Redis::start(&["--dir", directory]) {
+    let redis = match RedisPeerProcess::start(&["--dir", directory]) {
         Ok(redis) => redis,
         Err(reason) => {
             eprintln!("not compared with Redis: {reason}");
@@ -154,13 +154,16 @@ fn libraries_move_to_redis_and_back() {
     let theirs = &mut connect(redis.address);
     assert_eq!(ask(theirs, "FCALL_RO read 1 counter"), "\"3\"");
     assert_eq!(ask(theirs, "FCALL count 1 counter"), "(integer) 4");
-    let dump = |from: &mut Connection| match from.command(&[b"FUNCTION", b"DUMP"]).unwrap() {
-        Value::Bulk(payload) => payload,
+    let dump = |from: &mut TestkitConnection| match from.command(&[b"FUNCTION", b"DUMP"]).unwrap() {
+        RespReplyValue::Bulk(payload) => payload,
         other => panic!("no payload: {other:?}"),
     };
-    let restore = |into: &mut Connection, payload: &[u8]| {
+    let restore = |into: &mut TestkitConnection, payload: &[u8]| {
         let words = [&b"FUNCTION"[..], b"RESTORE", payload, b"REPLACE"];
-        assert_eq!(into.command(&words).unwrap(), Value::Simple(b"OK".to_vec()));
+        assert_eq!(
+            into.command(&words).unwrap(),
+            RespReplyValue::Simple(b"OK".to_vec())
+        );
     };
     assert_eq!(ask(theirs, "FUNCTION FLUSH"), "OK");
     restore(theirs, &dump(ours));
@@ -228,7 +231,7 @@ fn functions_keep_to_the_limit_of_memory_and_to_pauses() {
             &mut first,
             "#!lua name=l\nredis.register_function('f', error)",
         );
-        assert!(matches!(refused, Value::Error(_)), "{refused:?}");
+        assert!(matches!(refused, RespReplyValue::Error(_)), "{refused:?}");
         assert_eq!(ask(&mut first, "CONFIG SET maxmemory 0"), "OK");
         assert_eq!(ask(&mut first, "CLIENT PAUSE 100000 WRITE"), "OK");
         assert_eq!(ask(&mut second, "FCALL read 1 key"), "\"value\"");
@@ -241,7 +244,7 @@ fn functions_keep_to_the_limit_of_memory_and_to_pauses() {
 
 #[test]
 fn a_library_that_takes_too_long_is_refused_whatever_it_catches() {
-    let server = Nearfield::start(Options::default());
+    let server = Nearfield::start(ServerOptions::default());
     let connection = &mut server.connect();
     load(connection, COUNTS);
     let before = listed(connection);

@@ -6,10 +6,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server_testkit::connection::Connection;
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::connection::TestkitConnection;
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::redis::Redis;
+use nearfield_server_testkit::redis::RedisPeerProcess;
 use nearfield_server_testkit::saving::saving_into;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -87,14 +87,14 @@ fn search(random: &mut SmallRng) -> Vec<String> {
     command
 }
 
-fn ask(connection: &mut Connection, words: &[String]) -> String {
+fn ask(connection: &mut TestkitConnection, words: &[String]) -> String {
     let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
     connection.command(&words).unwrap().to_string()
 }
 
 #[test]
 fn searches_find_what_redis_finds() {
-    let redis = match Redis::start(&[]) {
+    let redis = match RedisPeerProcess::start(&[]) {
         Ok(redis) => redis,
         Err(reason) => {
             // Directly to the standard error, because the harness hides the output of tests that
@@ -105,9 +105,12 @@ fn searches_find_what_redis_finds() {
     };
     let seed = std::env::var("NEARFIELD_SEED").map_or(1, |text| text.parse().unwrap());
     let mut random = SmallRng::seed_from_u64(seed);
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let ours = Nearfield::start(saving_into(&folder, 1));
-    let mut both = [ours.connect(), Connection::open(redis.address).unwrap()];
+    let mut both = [
+        ours.connect(),
+        TestkitConnection::open(redis.address).unwrap(),
+    ];
     let mut found = 0;
     let mut same = |command: &[String]| {
         let [ours, redis] = both.each_mut().map(|connection| ask(connection, command));

@@ -3,10 +3,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::config::Options;
-use nearfield_server_testkit::connection::{Connection, encode};
+use nearfield_server::config::ServerOptions;
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::reply::RespReplyValue;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ const THREADS: usize = 3;
 const CHANGES: usize = 60;
 
 /// Counts up by pipelines of a random length, which also have plain reads and writes.
-fn count(mut connection: Connection, seed: u64, done: &AtomicBool) -> i64 {
+fn count(mut connection: TestkitConnection, seed: u64, done: &AtomicBool) -> i64 {
     let random = &mut SmallRng::seed_from_u64(seed);
     let (counter, plain) = (format!("counter:{seed}"), format!("plain:{seed}"));
     let (mut expected, mut round) = (0, 0);
@@ -39,21 +39,27 @@ fn count(mut connection: Connection, seed: u64, done: &AtomicBool) -> i64 {
             std::thread::sleep(Duration::from_millis(random.random_range(0..15)));
         }
         connection.send(&request[cut..]).unwrap();
-        assert_eq!(connection.receive().unwrap(), Value::Simple(b"OK".to_vec()));
+        assert_eq!(
+            connection.receive().unwrap(),
+            RespReplyValue::Simple(b"OK".to_vec())
+        );
         for _ in 0..length {
             expected += 1;
-            assert_eq!(connection.receive().unwrap(), Value::Integer(expected));
+            assert_eq!(
+                connection.receive().unwrap(),
+                RespReplyValue::Integer(expected)
+            );
         }
         assert_eq!(
             connection.receive().unwrap(),
-            Value::Bulk(text.into_bytes())
+            RespReplyValue::Bulk(text.into_bytes())
         );
     }
     expected
 }
 
 /// Sends numbers through a list to a client that waits for each.
-fn pass_on(mut giver: Connection, mut taker: Connection, done: &AtomicBool) -> i64 {
+fn pass_on(mut giver: TestkitConnection, mut taker: TestkitConnection, done: &AtomicBool) -> i64 {
     let mut number = 0;
     while !done.load(Ordering::Relaxed) {
         number += 1;
@@ -62,45 +68,56 @@ fn pass_on(mut giver: Connection, mut taker: Connection, done: &AtomicBool) -> i
         encode(&mut request, &[b"BLPOP", b"queue", b"0"]);
         taker.send(&request).unwrap();
         let pushed = giver.command(&[b"RPUSH", b"queue", text.as_bytes()]);
-        assert_eq!(pushed.unwrap(), Value::Integer(1));
-        let expected = [&b"queue"[..], text.as_bytes()].map(|word| Value::Bulk(word.to_vec()));
-        assert_eq!(taker.receive().unwrap(), Value::Array(expected.to_vec()));
+        assert_eq!(pushed.unwrap(), RespReplyValue::Integer(1));
+        let expected =
+            [&b"queue"[..], text.as_bytes()].map(|word| RespReplyValue::Bulk(word.to_vec()));
+        assert_eq!(
+            taker.receive().unwrap(),
+            RespReplyValue::Array(expected.to_vec())
+        );
     }
     number
 }
 
 /// Subscribes, receives published messages, and unsubscribes, again and again.
-fn listen(mut speaker: Connection, mut listener: Connection, done: &AtomicBool) -> i64 {
+fn listen(
+    mut speaker: TestkitConnection,
+    mut listener: TestkitConnection,
+    done: &AtomicBool,
+) -> i64 {
     let mut number = 0;
     while !done.load(Ordering::Relaxed) {
         number += 1;
         let text = number.to_string();
         listener.command(&[b"SUBSCRIBE", b"channel"]).unwrap();
         let heard = speaker.command(&[b"PUBLISH", b"channel", text.as_bytes()]);
-        assert_eq!(heard.unwrap(), Value::Integer(1));
+        assert_eq!(heard.unwrap(), RespReplyValue::Integer(1));
         let expected = [&b"message"[..], b"channel", text.as_bytes()];
-        let expected = expected.map(|word| Value::Bulk(word.to_vec()));
-        assert_eq!(listener.receive().unwrap(), Value::Array(expected.to_vec()));
+        let expected = expected.map(|word| RespReplyValue::Bulk(word.to_vec()));
+        assert_eq!(
+            listener.receive().unwrap(),
+            RespReplyValue::Array(expected.to_vec())
+        );
         listener.command(&[b"UNSUBSCRIBE", b"channel"]).unwrap();
         let pong = listener.command(&[b"PING"]).unwrap();
-        assert_eq!(pong, Value::Simple(b"PONG".to_vec()));
+        assert_eq!(pong, RespReplyValue::Simple(b"PONG".to_vec()));
     }
     number
 }
 
 /// Connects, and makes another client close the connection.
-fn kill(server: &Nearfield, mut killer: Connection, done: &AtomicBool) -> i64 {
+fn kill(server: &Nearfield, mut killer: TestkitConnection, done: &AtomicBool) -> i64 {
     let mut number = 0;
     while !done.load(Ordering::Relaxed) {
         number += 1;
         let mut victim = server.connect();
-        let Value::Integer(id) = victim.command(&[b"CLIENT", b"ID"]).unwrap() else {
+        let RespReplyValue::Integer(id) = victim.command(&[b"CLIENT", b"ID"]).unwrap() else {
             panic!("no number")
         };
         std::thread::sleep(Duration::from_millis(3));
         let id = id.to_string();
         let killed = killer.command(&[b"CLIENT", b"KILL", b"ID", id.as_bytes()]);
-        assert_eq!(killed.unwrap(), Value::Integer(1));
+        assert_eq!(killed.unwrap(), RespReplyValue::Integer(1));
         victim.receive().unwrap_err();
     }
     number
@@ -108,9 +125,9 @@ fn kill(server: &Nearfield, mut killer: Connection, done: &AtomicBool) -> i64 {
 
 #[test]
 fn connections_are_handed_over_while_they_are_used() {
-    let server = &Nearfield::start(Options {
+    let server = &Nearfield::start(ServerOptions {
         threads: THREADS,
-        ..Options::default()
+        ..ServerOptions::default()
     });
     let balance = &server.server.balance;
     assert_eq!(balance.active(), THREADS);
@@ -148,6 +165,6 @@ fn connections_are_handed_over_while_they_are_used() {
     for number in 0..5 {
         let key = format!("counter:{number}");
         let counted = connection.command(&[b"GET", key.as_bytes()]).unwrap();
-        assert!(matches!(counted, Value::Bulk(_)), "{counted}");
+        assert!(matches!(counted, RespReplyValue::Bulk(_)), "{counted}");
     }
 }

@@ -2,19 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::client::Client;
-use nearfield_server::command::{Account, invoke, lookup};
-use nearfield_server::config::{Durability, Options};
-use nearfield_server::keyspace::{Access, Effects, Keys, Unmoved};
-use nearfield_server::resp::{Protocol, Reply};
-use nearfield_server::server::Server;
-use nearfield_server_testkit::connection::{Connection, encode};
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server::client::ClientSession;
+use nearfield_server::command::{CommandAccount, invoke, lookup};
+use nearfield_server::config::{Durability, ServerOptions};
+use nearfield_server::keyspace::{DatabaseAccess, DatabaseKeys, Effects, ValueMoveError};
+use nearfield_server::resp::{Protocol, RespReply};
+use nearfield_server::server::ServerCore;
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::state::{State, state};
 use nearfield_server_testkit::steps::{ask, ask_number, eventually, info};
-use nearfield_server_testkit::stir::{Stirred, small_tiers, stir};
+use nearfield_server_testkit::stir::{TierMoveCounts, small_tiers, stir};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-fn logging(folder: &Folder) -> Options {
-    Options {
+fn logging(folder: &TestkitFolder) -> ServerOptions {
+    ServerOptions {
         threads: 2,
         persistence: Durability {
             directory: Some(folder.0.clone()),
@@ -32,12 +32,12 @@ fn logging(folder: &Folder) -> Options {
             save: Some(Vec::new()),
             ..Durability::default()
         },
-        ..Options::default()
+        ..ServerOptions::default()
     }
 }
 
 /// Sends commands together, so that they are executed in batches.
-fn send(connection: &mut Connection, commands: &[String]) {
+fn send(connection: &mut TestkitConnection, commands: &[String]) {
     let mut request = Vec::new();
     for command in commands {
         let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
@@ -49,7 +49,7 @@ fn send(connection: &mut Connection, commands: &[String]) {
         // The existence of keys is left to chance.
         let may_fail = command.starts_with("RENAME") || command.starts_with("COPY");
         assert!(
-            may_fail || !matches!(reply, Value::Error(_)),
+            may_fail || !matches!(reply, RespReplyValue::Error(_)),
             "{command}: {reply}"
         );
     }
@@ -72,14 +72,14 @@ fn settled(server: &Nearfield) -> State {
 
 #[test]
 fn what_expires_beside_batches_comes_back_from_the_log() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     expire_beside_batches(|| logging(&folder), |_, run| run());
 }
 
 /// Guard that ends the moving of values, also if the test fails meanwhile.
-struct Stop<'a>(&'a AtomicBool);
+struct MovesStopGuard<'a>(&'a AtomicBool);
 
-impl Drop for Stop<'_> {
+impl Drop for MovesStopGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -87,16 +87,16 @@ impl Drop for Stop<'_> {
 
 #[test]
 fn what_expires_while_hashes_move_between_tiers_comes_back_from_the_log() {
-    let (folder, tiers) = (Folder::new(), Folder::new());
-    let options = || Options {
+    let (folder, tiers) = (TestkitFolder::new(), TestkitFolder::new());
+    let options = || ServerOptions {
         tiers: Some(small_tiers(&tiers.0)),
         ..logging(&folder)
     };
     expire_beside_batches(options, |server, run| {
-        let (stop, moved) = (AtomicBool::new(false), Stirred::default());
+        let (stop, moved) = (AtomicBool::new(false), TierMoveCounts::default());
         thread::scope(|scope| {
             scope.spawn(|| stir(&server.server.keyspace, &stop, &moved));
-            let _stop = Stop(&stop);
+            let _stop = MovesStopGuard(&stop);
             run();
         });
         assert!(moved.values.load(Ordering::Relaxed) > 0);
@@ -105,7 +105,7 @@ fn what_expires_while_hashes_move_between_tiers_comes_back_from_the_log() {
 
 /// Executes random commands in batches, while `beside` does something else.
 fn expire_beside_batches(
-    options: impl Fn() -> Options,
+    options: impl Fn() -> ServerOptions,
     beside: impl FnOnce(&Nearfield, &mut dyn FnMut()),
 ) {
     const COMMANDS: &[&str] = &[
@@ -159,7 +159,7 @@ fn expire_beside_batches(
 
 #[test]
 fn a_field_that_was_over_before_a_batch_is_so_when_the_log_is_read() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let server = Nearfield::start(logging(&folder));
     let mut connection = server.connect();
     for number in 0..50 {
@@ -178,20 +178,20 @@ fn a_field_that_was_over_before_a_batch_is_so_when_the_log_is_read() {
 }
 
 /// Executes a command at a given time, which must not fail, and returns the reply.
-fn run_at(server: &Server, client: &mut Client, command: &str, now_ms: u64) -> String {
+fn run_at(server: &ServerCore, client: &mut ClientSession, command: &str, now_ms: u64) -> String {
     let args: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
     let mut effects = Effects::default();
-    let mut reply = Reply::new(Protocol::Resp2);
+    let mut reply = RespReply::new(Protocol::Resp2);
     let mut databases = server.keyspace.exclude();
-    let access = Access::Exclusive(&mut databases);
-    let keys = Keys::new(
+    let access = DatabaseAccess::Exclusive(&mut databases);
+    let keys = DatabaseKeys::new(
         &server.keyspace,
         access,
         client.database,
         now_ms,
         &mut effects,
     );
-    let account = &mut Account::of(lookup(&args).unwrap());
+    let account = &mut CommandAccount::of(lookup(&args).unwrap());
     invoke(server, keys, client, account, &args, &mut reply, false);
     let reply = String::from_utf8(reply.take()).unwrap();
     assert!(!reply.starts_with('-'), "{command}: {reply}");
@@ -199,28 +199,28 @@ fn run_at(server: &Server, client: &mut Client, command: &str, now_ms: u64) -> S
 }
 
 /// Returns the number of fields that the cycle removes from a database at a given time.
-fn expire_at(server: &Server, database: usize, now_ms: u64) -> u64 {
+fn expire_at(server: &ServerCore, database: usize, now_ms: u64) -> u64 {
     let expired = || server.keyspace.expired_fields.load(Ordering::Relaxed);
     let before = expired();
     let mut effects = Effects::default();
     let mut databases = server.keyspace.exclude();
-    let access = Access::Exclusive(&mut databases);
-    let mut keys = Keys::new(&server.keyspace, access, database, now_ms, &mut effects);
+    let access = DatabaseAccess::Exclusive(&mut databases);
+    let mut keys = DatabaseKeys::new(&server.keyspace, access, database, now_ms, &mut effects);
     while keys.expire_fields(2).unwrap() >= 2 {}
     expired() - before
 }
 
 #[test]
 fn hashes_go_with_their_last_field_under_any_name() {
-    go_with_their_last_field(Options::default(), |_| {});
+    go_with_their_last_field(ServerOptions::default(), |_| {});
 }
 
 #[test]
 fn hashes_in_cold_tiers_go_with_their_last_field_under_any_name() {
-    let tiers = Folder::new();
-    let options = Options {
+    let tiers = TestkitFolder::new();
+    let options = ServerOptions {
         tiers: Some(small_tiers(&tiers.0)),
-        ..Options::default()
+        ..ServerOptions::default()
     };
     // Files, because compressed memory does not accept such small hashes.
     let notes = go_with_their_last_field(options, |server| move_all(server, 2));
@@ -228,7 +228,7 @@ fn hashes_in_cold_tiers_go_with_their_last_field_under_any_name() {
 }
 
 /// Moves all values to a tier.
-fn move_all(server: &Server, tier: usize) {
+fn move_all(server: &ServerCore, tier: usize) {
     let databases = server.keyspace.exclude();
     for (number, database) in databases.iter().enumerate() {
         let all = (Bound::Unbounded, Bound::Unbounded);
@@ -239,15 +239,18 @@ fn move_all(server: &Server, tier: usize) {
             let moved = server
                 .keyspace
                 .move_value(&databases, (number, &key), tier, 0);
-            assert!(matches!(moved, Ok(()) | Err(Unmoved::There)), "{moved:?}");
+            assert!(
+                matches!(moved, Ok(()) | Err(ValueMoveError::There)),
+                "{moved:?}"
+            );
         }
     }
 }
 
 /// Calls `before` before each command. Returns the number of notes of cold hashes that are left.
-fn go_with_their_last_field(options: Options, before: impl Fn(&Server)) -> usize {
+fn go_with_their_last_field(options: ServerOptions, before: impl Fn(&ServerCore)) -> usize {
     const START_MS: u64 = 1_800_000_000_000;
-    let (server, mut client) = (UnservedServer::new(options), Client::internal());
+    let (server, mut client) = (UnservedServer::new(options), ClientSession::internal());
     let mut run = |command: &str, after_ms| {
         before(&server);
         let reply = run_at(&server, &mut client, command, START_MS + after_ms);
@@ -296,7 +299,7 @@ fn go_with_their_last_field(options: Options, before: impl Fn(&Server)) -> usize
 
 #[test]
 fn many_fields_expire_in_turn() {
-    let server = Nearfield::start(Options::default());
+    let server = Nearfield::start(ServerOptions::default());
     let mut connection = server.connect();
     for number in 0..2000 {
         let key = number % 3;

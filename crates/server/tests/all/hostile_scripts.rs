@@ -3,8 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::config::Options;
-use nearfield_server_testkit::connection::{Connection, encode};
+use nearfield_server::config::ServerOptions;
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::steps::{ask, connect, eventually, hear, info, on_both, tell};
 use std::net::SocketAddr;
@@ -254,19 +254,19 @@ const PUBLIC_FAULTS: &[PublicFault] = &[
 ];
 
 fn start(threads: usize) -> Nearfield {
-    Nearfield::start(Options {
+    Nearfield::start(ServerOptions {
         threads,
-        ..Options::default()
+        ..ServerOptions::default()
     })
 }
 
-fn send(connection: &mut Connection, text: &str) {
+fn send(connection: &mut TestkitConnection, text: &str) {
     let mut request = Vec::new();
     encode(&mut request, &[b"EVAL", text.as_bytes(), b"0"]);
     connection.send(&request).unwrap();
 }
 
-fn eval(connection: &mut Connection, text: &str) -> String {
+fn eval(connection: &mut TestkitConnection, text: &str) -> String {
     send(connection, text);
     hear(connection)
 }

@@ -6,11 +6,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server_testkit::connection::{Connection, encode};
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::redis::Redis;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::redis::RedisPeerProcess;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::saving::saving_into;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -40,7 +40,7 @@ fn command(random: &mut SmallRng) -> (Vec<String>, String) {
 }
 
 /// Sends commands at once, and receives all replies.
-fn ask(connection: &mut Connection, commands: &[Vec<String>]) -> Vec<Value> {
+fn ask(connection: &mut TestkitConnection, commands: &[Vec<String>]) -> Vec<RespReplyValue> {
     let mut request = Vec::new();
     for words in commands {
         let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
@@ -53,7 +53,7 @@ fn ask(connection: &mut Connection, commands: &[Vec<String>]) -> Vec<Value> {
 
 #[test]
 fn values_are_those_of_redis_to_the_byte() {
-    let redis = match Redis::start(&[]) {
+    let redis = match RedisPeerProcess::start(&[]) {
         Ok(redis) => redis,
         Err(reason) => {
             // Directly to the standard error, because the harness hides the output of tests that
@@ -64,9 +64,12 @@ fn values_are_those_of_redis_to_the_byte() {
     };
     let seed = std::env::var("NEARFIELD_SEED").map_or(1, |text| text.parse().unwrap());
     let mut random = SmallRng::seed_from_u64(seed);
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let ours = Nearfield::start(saving_into(&folder, 1));
-    let mut both = [ours.connect(), Connection::open(redis.address).unwrap()];
+    let mut both = [
+        ours.connect(),
+        TestkitConnection::open(redis.address).unwrap(),
+    ];
     let (mut sparse, mut dense) = (0, 0);
     let mut sent = 0;
     while sent < COMMANDS {
@@ -85,8 +88,8 @@ fn values_are_those_of_redis_to_the_byte() {
             // The values are not printed, because they are too long.
             assert!(one == other, "seed {seed}: {}", words.join(" "));
             match one {
-                Value::Bulk(bytes) if bytes.len() > 10_000 => dense += 1,
-                Value::Bulk(bytes) if bytes.len() > 500 => sparse += 1,
+                RespReplyValue::Bulk(bytes) if bytes.len() > 10_000 => dense += 1,
+                RespReplyValue::Bulk(bytes) if bytes.len() > 500 => sparse += 1,
                 _ => {}
             }
         }

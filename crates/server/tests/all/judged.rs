@@ -3,17 +3,17 @@
 
 use super::permissions::{COMMANDS, NEWER, RULES};
 use super::waiting::{on_newest, wait_in};
-use nearfield_server::config::Options;
-use nearfield_server_testkit::connection::{Connection, encode};
+use nearfield_server::config::ServerOptions;
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::peer::Peer;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::peer::PeerServer;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::steps::{ask, ask_number, connect, hear, tell};
 use std::net::SocketAddr;
 
 /// Places in which the commands are executed.
 #[derive(Clone, Copy, Debug)]
-enum Within {
+enum ExecutionSite {
     Script,
     Function,
     /// A transaction; the rules are changed between `MULTI` and `EXEC`.
@@ -34,9 +34,9 @@ const DIFFERENT: &[(&str, &str)] = &[
 ];
 
 /// Returns the reason why a command is refused, or `run`.
-fn verdict(reply: &Value) -> &'static str {
+fn verdict(reply: &RespReplyValue) -> &'static str {
     let text = match reply {
-        Value::Error(text) => String::from_utf8_lossy(text).into_owned(),
+        RespReplyValue::Error(text) => String::from_utf8_lossy(text).into_owned(),
         _ => return "run",
     };
     let reasons = [
@@ -77,13 +77,13 @@ fn commands(newer: bool) -> Vec<String> {
 }
 
 /// Users and connections of one server.
-struct Judge {
-    admin: Connection,
-    client: Connection,
+struct PermissionJudge {
+    admin: TestkitConnection,
+    client: TestkitConnection,
 }
 
-impl Judge {
-    fn new(address: SocketAddr) -> Judge {
+impl PermissionJudge {
+    fn new(address: SocketAddr) -> PermissionJudge {
         let mut admin = connect(address);
         let code: &[u8] = b"#!lua name=l\n\
             redis.register_function('f', function(_, words) return redis.pcall(unpack(words)) end)";
@@ -92,7 +92,7 @@ impl Judge {
         assert_eq!(ask(&mut admin, "ACL SETUSER u reset on nopass"), "OK");
         let mut client = connect(address);
         assert_eq!(ask(&mut client, "AUTH u any"), "OK");
-        Judge { admin, client }
+        PermissionJudge { admin, client }
     }
 
     fn set(&mut self, rules: &str) {
@@ -102,26 +102,31 @@ impl Judge {
     }
 
     /// Returns the verdict on each command.
-    fn judge(&mut self, rules: &str, within: Within, commands: &[String]) -> Vec<&'static str> {
+    fn judge(
+        &mut self,
+        rules: &str,
+        within: ExecutionSite,
+        commands: &[String],
+    ) -> Vec<&'static str> {
         let mut requests = Vec::new();
         for command in commands {
             let script = b"return redis.pcall(unpack(ARGV))";
             let before: &[&[u8]] = match within {
-                Within::Script => &[b"EVAL", script, b"0"],
-                Within::Function => &[b"FCALL", b"f", b"0"],
-                Within::Transaction => &[],
+                ExecutionSite::Script => &[b"EVAL", script, b"0"],
+                ExecutionSite::Function => &[b"FCALL", b"f", b"0"],
+                ExecutionSite::Transaction => &[],
             };
             let words = command.split(' ').map(str::as_bytes);
             let words: Vec<&[u8]> = before.iter().copied().chain(words).collect();
             encode(&mut requests, &words);
         }
         let replies = match within {
-            Within::Script | Within::Function => {
+            ExecutionSite::Script | ExecutionSite::Function => {
                 self.set(&format!("{rules} +eval +fcall"));
                 let replies = self.client.exchange(&requests, commands.len());
                 replies.expect("replies")
             }
-            Within::Transaction => {
+            ExecutionSite::Transaction => {
                 self.set("+@all allkeys allchannels");
                 assert_eq!(ask(&mut self.client, "MULTI"), "OK");
                 let queued = self.client.exchange(&requests, commands.len());
@@ -130,7 +135,7 @@ impl Judge {
                 }
                 self.set(&format!("{rules} +exec"));
                 match self.client.command(&[b"EXEC"]) {
-                    Ok(Value::Array(replies)) => replies,
+                    Ok(RespReplyValue::Array(replies)) => replies,
                     other => panic!("{rules}: {other:?}"),
                 }
             }
@@ -141,16 +146,16 @@ impl Judge {
 
 #[test]
 fn commands_are_judged_within_scripts_and_transactions_as_by_other_servers() {
-    let ours = Nearfield::start(Options::default());
-    let mut mine = Judge::new(ours.address);
+    let ours = Nearfield::start(ServerOptions::default());
+    let mut mine = PermissionJudge::new(ours.address);
     // The commands that a script may not run do not depend on permissions.
     let known = commands(true);
-    let allowed = mine.judge("+@all ~* &*", Within::Script, &known);
+    let allowed = mine.judge("+@all ~* &*", ExecutionSite::Script, &known);
     let is_allowed = |command: &String| {
         let position = known.iter().position(|it| it == command);
         position.is_some_and(|position| allowed[position] == "run")
     };
-    for peer in Peer::ALL {
+    for peer in PeerServer::ALL {
         let server = match peer.start(&["--enable-debug-command", "yes"]) {
             Ok(server) => server,
             Err(reason) => {
@@ -158,14 +163,18 @@ fn commands_are_judged_within_scripts_and_transactions_as_by_other_servers() {
                 continue;
             }
         };
-        let mut theirs = Judge::new(server.address);
-        let all = commands(peer == Peer::Redis8);
+        let mut theirs = PermissionJudge::new(server.address);
+        let all = commands(peer == PeerServer::Redis8);
         let (inner, outer): (Vec<String>, Vec<String>) = all.into_iter().partition(is_allowed);
         assert!(inner.len() > 200, "{} may be run", inner.len());
-        for within in [Within::Script, Within::Function, Within::Transaction] {
+        for within in [
+            ExecutionSite::Script,
+            ExecutionSite::Function,
+            ExecutionSite::Transaction,
+        ] {
             for (number, rules) in RULES.iter().enumerate() {
                 // A function calls commands as a script does, so some are enough.
-                if matches!(within, Within::Function) && number % 8 != 0 {
+                if matches!(within, ExecutionSite::Function) && number % 8 != 0 {
                     continue;
                 }
                 let judged = [&mut mine, &mut theirs].map(|it| it.judge(rules, within, &inner));
@@ -180,7 +189,8 @@ fn commands_are_judged_within_scripts_and_transactions_as_by_other_servers() {
                 }
             }
         }
-        let judged = [&mut mine, &mut theirs].map(|it| it.judge(RULES[0], Within::Script, &outer));
+        let judged =
+            [&mut mine, &mut theirs].map(|it| it.judge(RULES[0], ExecutionSite::Script, &outer));
         for ((command, mine), theirs) in outer.iter().zip(&judged[0]).zip(&judged[1]) {
             assert_eq!(mine, theirs, "{command} of {}, in a script", peer.name());
         }
@@ -189,11 +199,11 @@ fn commands_are_judged_within_scripts_and_transactions_as_by_other_servers() {
 
 #[test]
 fn a_script_is_refused_what_its_client_is() {
-    let ours = Nearfield::start(Options::default());
-    let mut judge = Judge::new(ours.address);
+    let ours = Nearfield::start(ServerOptions::default());
+    let mut judge = PermissionJudge::new(ours.address);
     let known = commands(true);
     for rules in RULES {
-        let judged = judge.judge(rules, Within::Script, &known);
+        let judged = judge.judge(rules, ExecutionSite::Script, &known);
         judge.set(&format!("{rules} +eval +fcall"));
         for (command, judged) in known.iter().zip(judged) {
             let dry = ask(&mut judge.admin, &format!("ACL DRYRUN u {command}"));

@@ -1,12 +1,12 @@
 //! A server in a process of its own, which is killed with SIGKILL. This test program executes
 //! itself.
 
-use nearfield_server::config::{Durability, ListenPort, Options};
-use nearfield_server::log::Policy;
+use nearfield_server::config::{Durability, ListenPort, ServerOptions};
+use nearfield_server::log::LogSyncPolicy;
 use nearfield_server::net;
-use nearfield_server_testkit::faulty::{Chance, FaultyDisk};
+use nearfield_server_testkit::faulty::{FaultyDisk, RandomDiskFaults};
 use nearfield_server_testkit::nearfield::UnservedServer;
-use nearfield_server_testkit::stir::{Stirred, small_tiers, stir};
+use nearfield_server_testkit::stir::{TierMoveCounts, small_tiers, stir};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -27,30 +27,30 @@ fn server_process() {
     let disk = FaultyDisk::default();
     let faults = Arc::clone(&disk.faults);
     let has_tiers = std::env::var(TIERS).is_ok();
-    let server = UnservedServer::new(Options {
+    let server = UnservedServer::new(ServerOptions {
         tiers: has_tiers.then(|| small_tiers(&Path::new(&folder).join("tiers"))),
         port: ListenPort::Free,
         threads: 2,
         persistence: Durability {
             directory: Some(folder.into()),
-            policy: Some(Policy::Always),
+            policy: Some(LogSyncPolicy::Always),
             disk: Arc::new(disk),
             ..Durability::default()
         },
-        ..Options::default()
+        ..ServerOptions::default()
     });
     let stop = AtomicBool::new(false);
     let ready = |addresses: &[SocketAddr]| {
         if let Ok(seed) = std::env::var(FAULTS) {
             let seed = seed.parse().expect("a seed");
-            faults.lock().chance = Some(Chance::new(seed));
+            faults.lock().chance = Some(RandomDiskFaults::new(seed));
         }
         println!("\nlistening {}", addresses[0]);
         std::io::stdout().flush().expect("the test listens");
     };
     let served = std::thread::scope(|scope| {
         if has_tiers {
-            scope.spawn(|| stir(&server.keyspace, &stop, &Stirred::default()));
+            scope.spawn(|| stir(&server.keyspace, &stop, &TierMoveCounts::default()));
         }
         let served = net::serve(&server, ready);
         stop.store(true, Ordering::Relaxed);
@@ -62,16 +62,16 @@ fn server_process() {
 }
 
 /// A server that logs under `always` into a folder. It is killed when this is dropped.
-pub struct Process {
+pub struct KillableServer {
     child: Child,
     /// The address on which it listens.
     pub address: SocketAddr,
 }
 
-impl Process {
+impl KillableServer {
     /// Starts a server on the files of a folder. `faults`: the seed of a disk that fails; `tiers`:
     /// true if values move between tiers.
-    pub fn start(folder: &Path, faults: Option<u64>, tiers: bool) -> Process {
+    pub fn start(folder: &Path, faults: Option<u64>, tiers: bool) -> KillableServer {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
         command
             .args(["--exact", "killable::server_process", "--nocapture"])
@@ -86,7 +86,7 @@ impl Process {
             command.env(TIERS, "yes");
         }
         let child = command.spawn().expect("this program runs");
-        let mut process = Process {
+        let mut process = KillableServer {
             child,
             address: (Ipv4Addr::LOCALHOST, 0).into(),
         };
@@ -114,7 +114,7 @@ pub fn is_server() -> bool {
     std::env::var(FOLDER).is_ok()
 }
 
-impl Drop for Process {
+impl Drop for KillableServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -2,25 +2,25 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::keyspace::{Access, Effects, Keys};
-use nearfield_server_testkit::connection::{Connection, PATIENCE};
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server::keyspace::{DatabaseAccess, DatabaseKeys, Effects};
+use nearfield_server_testkit::connection::{PATIENCE, TestkitConnection};
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::redis::Redis;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::redis::RedisPeerProcess;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::saving::saving_into;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-fn ask(connection: &mut Connection, line: &str) -> Value {
+fn ask(connection: &mut TestkitConnection, line: &str) -> RespReplyValue {
     let words: Vec<&[u8]> = line.split('|').map(str::as_bytes).collect();
     connection.command(&words).unwrap()
 }
 
 /// Lets many keys expire at once, which takes longer than a millisecond on any machine.
 fn a_long_cycle_is_noted(address: SocketAddr) {
-    let mut connection = Connection::open(address).unwrap();
+    let mut connection = TestkitConnection::open(address).unwrap();
     ask(&mut connection, "CONFIG|SET|latency-monitor-threshold|1");
     ask(&mut connection, "DEBUG|SET-ACTIVE-EXPIRE|0");
     let fill = "for i = 1, 50000 do redis.call('SET', 'k' .. i, 'v', 'PX', 1) end";
@@ -30,7 +30,8 @@ fn a_long_cycle_is_noted(address: SocketAddr) {
     ask(&mut connection, "DEBUG|SET-ACTIVE-EXPIRE|1");
     let began = Instant::now();
     loop {
-        let Value::Array(samples) = ask(&mut connection, "LATENCY|HISTORY|expire-cycle") else {
+        let RespReplyValue::Array(samples) = ask(&mut connection, "LATENCY|HISTORY|expire-cycle")
+        else {
             panic!("no samples");
         };
         if !samples.is_empty() {
@@ -43,9 +44,9 @@ fn a_long_cycle_is_noted(address: SocketAddr) {
 
 #[test]
 fn cycles_that_delete_many_keys_are_noted() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     a_long_cycle_is_noted(Nearfield::start(saving_into(&folder, 2)).address);
-    match Redis::start(&["--enable-debug-command", "yes"]) {
+    match RedisPeerProcess::start(&["--enable-debug-command", "yes"]) {
         Ok(redis) => a_long_cycle_is_noted(redis.address),
         // Directly to the standard error, because the harness hides the output of tests that pass.
         Err(why) => {
@@ -56,7 +57,7 @@ fn cycles_that_delete_many_keys_are_noted() {
 
 #[test]
 fn deletions_of_keys_that_are_over_are_noted() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let nearfield = Nearfield::start(saving_into(&folder, 1));
     let server = &nearfield.server;
     let mut connection = nearfield.connect();
@@ -68,23 +69,26 @@ fn deletions_of_keys_that_are_over_are_noted() {
     {
         let mut databases = server.keyspace.exclude();
         let now_ms = nearfield_server::clock::now_ms();
-        let access = Access::Exclusive(&mut databases);
-        let mut keys = Keys::new(&server.keyspace, access, 0, now_ms, &mut effects);
+        let access = DatabaseAccess::Exclusive(&mut databases);
+        let mut keys = DatabaseKeys::new(&server.keyspace, access, 0, now_ms, &mut effects);
         assert!(!keys.exists(b"k").unwrap());
     }
     assert!(effects.longest_expiry > Duration::ZERO);
     // The expiry was short.
     server.log_effects(&mut effects);
     let latest = "LATENCY|HISTORY|expire-del";
-    assert_eq!(ask(&mut connection, latest), Value::Array(Vec::new()));
+    assert_eq!(
+        ask(&mut connection, latest),
+        RespReplyValue::Array(Vec::new())
+    );
     effects.longest_expiry = Duration::from_secs(7);
     server.log_effects(&mut effects);
-    let Value::Array(samples) = ask(&mut connection, latest) else {
+    let RespReplyValue::Array(samples) = ask(&mut connection, latest) else {
         panic!("no samples");
     };
-    let [Value::Array(sample)] = &samples[..] else {
+    let [RespReplyValue::Array(sample)] = &samples[..] else {
         panic!("not one sample: {samples:?}");
     };
-    assert_eq!(sample[1], Value::Integer(7000));
+    assert_eq!(sample[1], RespReplyValue::Integer(7000));
     assert_eq!(effects.longest_expiry, Duration::ZERO);
 }

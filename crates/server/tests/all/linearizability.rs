@@ -8,15 +8,15 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use nearfield_server::command;
-use nearfield_server::config::Options;
-use nearfield_server_testkit::connection::{Connection, encode};
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server::config::ServerOptions;
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::saving::saving_into;
-use nearfield_server_testkit::stir::{Stirred, small_tiers, stir};
-use nearfield_testkit::history::{Interval, Recorder};
-use nearfield_testkit::linearizability::{Operation, order};
+use nearfield_server_testkit::stir::{TierMoveCounts, small_tiers, stir};
+use nearfield_testkit::history::{CallInterval, HistoryRecorder};
+use nearfield_testkit::linearizability::{LinearizableOperation, order};
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -33,15 +33,15 @@ const CHECKS_MAX: u64 = 20;
 
 /// The effects of commands that took effect together.
 #[derive(Clone, Debug)]
-struct Done {
+struct HistoryOperation {
     client: u32,
-    interval: Interval,
-    steps: Vec<(usize, Did)>,
+    interval: CallInterval,
+    steps: Vec<(usize, HistoryEffect)>,
 }
 
 /// The effect of a command on a key, as far as its reply shows it.
 #[derive(Clone, Copy, Debug)]
-enum Did {
+enum HistoryEffect {
     Read(Option<i64>),
     Set(i64),
     RaisedTo(i64),
@@ -54,14 +54,14 @@ enum Did {
     DeletedAll,
 }
 
-impl Operation for Done {
+impl LinearizableOperation for HistoryOperation {
     type State = [Option<i64>; KEYS];
 
     fn session(&self) -> u32 {
         self.client
     }
 
-    fn interval(&self) -> Interval {
+    fn interval(&self) -> CallInterval {
         self.interval
     }
 
@@ -70,17 +70,21 @@ impl Operation for Done {
         for &(key, did) in &self.steps {
             let met = after[key];
             after[key] = match did {
-                Did::Read(read) => (read == met).then_some(met)?,
-                Did::Set(value) => Some(value),
-                Did::RaisedTo(value) => (value == met.unwrap_or(0) + 1).then_some(Some(value))?,
-                Did::Deleted(deleted) => (deleted == met.is_some()).then_some(None)?,
-                Did::Found(found) => (found == met.is_some()).then_some(met)?,
-                Did::Replaced(before, value) => (before == met).then_some(before.map(|_| value))?,
-                Did::Counted(count) => {
+                HistoryEffect::Read(read) => (read == met).then_some(met)?,
+                HistoryEffect::Set(value) => Some(value),
+                HistoryEffect::RaisedTo(value) => {
+                    (value == met.unwrap_or(0) + 1).then_some(Some(value))?
+                }
+                HistoryEffect::Deleted(deleted) => (deleted == met.is_some()).then_some(None)?,
+                HistoryEffect::Found(found) => (found == met.is_some()).then_some(met)?,
+                HistoryEffect::Replaced(before, value) => {
+                    (before == met).then_some(before.map(|_| value))?
+                }
+                HistoryEffect::Counted(count) => {
                     let present = after.iter().flatten().count() as i64;
                     (present == count).then_some(met)?
                 }
-                Did::DeletedAll => None,
+                HistoryEffect::DeletedAll => None,
             };
         }
         Some(after)
@@ -91,15 +95,18 @@ impl Operation for Done {
         steps.all(|(_, did)| {
             matches!(
                 did,
-                Did::Read(_) | Did::Deleted(false) | Did::Found(_) | Did::Replaced(None, _)
+                HistoryEffect::Read(_)
+                    | HistoryEffect::Deleted(false)
+                    | HistoryEffect::Found(_)
+                    | HistoryEffect::Replaced(None, _)
             )
         })
     }
 }
 
-impl Display for Done {
+impl Display for HistoryOperation {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        let Interval { invoked, returned } = self.interval;
+        let CallInterval { invoked, returned } = self.interval;
         write!(formatter, "[{invoked}, {returned}] client {}:", self.client)?;
         let mut steps = self.steps.iter();
         steps.try_for_each(|(key, did)| write!(formatter, " key{key} {did:?}"))
@@ -107,7 +114,7 @@ impl Display for Done {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Command {
+enum HistoryCommand {
     Get,
     Set(i64),
     /// Sets only a present key; replies with the value before.
@@ -121,24 +128,26 @@ enum Command {
     DelAll,
 }
 
-impl Command {
+impl HistoryCommand {
     fn append_to(self, request: &mut Vec<u8>, key: usize) {
         let name = |key: usize| format!("key{key}").into_bytes();
         let all: Vec<Vec<u8>> = (0..KEYS).map(name).collect();
         let key = name(key);
         match self {
-            Command::Get => encode(request, &[b"GET", &key]),
-            Command::Set(value) => encode(request, &[b"SET", &key, value.to_string().as_bytes()]),
-            Command::SetPresent(value) => {
+            HistoryCommand::Get => encode(request, &[b"GET", &key]),
+            HistoryCommand::Set(value) => {
+                encode(request, &[b"SET", &key, value.to_string().as_bytes()])
+            }
+            HistoryCommand::SetPresent(value) => {
                 let value = value.to_string();
                 encode(request, &[b"SET", &key, value.as_bytes(), b"XX", b"GET"]);
             }
-            Command::Incr => encode(request, &[b"INCR", &key]),
-            Command::Del => encode(request, &[b"DEL", &key]),
-            Command::Exists => encode(request, &[b"EXISTS", &key]),
-            Command::Mget => encode(request, &with_name(b"MGET", &all)),
-            Command::DelAll => encode(request, &with_name(b"DEL", &all)),
-            Command::Mset(value) => {
+            HistoryCommand::Incr => encode(request, &[b"INCR", &key]),
+            HistoryCommand::Del => encode(request, &[b"DEL", &key]),
+            HistoryCommand::Exists => encode(request, &[b"EXISTS", &key]),
+            HistoryCommand::Mget => encode(request, &with_name(b"MGET", &all)),
+            HistoryCommand::DelAll => encode(request, &with_name(b"DEL", &all)),
+            HistoryCommand::Mset(value) => {
                 let value = value.to_string().into_bytes();
                 let pairs: Vec<Vec<u8>> = all
                     .into_iter()
@@ -150,24 +159,36 @@ impl Command {
     }
 
     /// Returns the effects on keys.
-    fn did(self, key: usize, reply: &Value) -> Vec<(usize, Did)> {
+    fn did(self, key: usize, reply: &RespReplyValue) -> Vec<(usize, HistoryEffect)> {
         let did = match (self, reply) {
-            (Command::Get, value) => Did::Read(number(value)),
-            (Command::Set(value), Value::Simple(_)) => Did::Set(value),
-            (Command::SetPresent(value), before) => Did::Replaced(number(before), value),
-            (Command::Incr, &Value::Integer(value)) => Did::RaisedTo(value),
-            (Command::Del, &Value::Integer(count)) => Did::Deleted(count == 1),
-            (Command::Exists, &Value::Integer(count)) => Did::Found(count == 1),
-            (Command::Mget, Value::Array(values)) => {
-                let reads = values.iter().map(|value| Did::Read(number(value)));
+            (HistoryCommand::Get, value) => HistoryEffect::Read(number(value)),
+            (HistoryCommand::Set(value), RespReplyValue::Simple(_)) => HistoryEffect::Set(value),
+            (HistoryCommand::SetPresent(value), before) => {
+                HistoryEffect::Replaced(number(before), value)
+            }
+            (HistoryCommand::Incr, &RespReplyValue::Integer(value)) => {
+                HistoryEffect::RaisedTo(value)
+            }
+            (HistoryCommand::Del, &RespReplyValue::Integer(count)) => {
+                HistoryEffect::Deleted(count == 1)
+            }
+            (HistoryCommand::Exists, &RespReplyValue::Integer(count)) => {
+                HistoryEffect::Found(count == 1)
+            }
+            (HistoryCommand::Mget, RespReplyValue::Array(values)) => {
+                let reads = values
+                    .iter()
+                    .map(|value| HistoryEffect::Read(number(value)));
                 return reads.enumerate().collect();
             }
-            (Command::Mset(value), Value::Simple(_)) => {
-                return (0..KEYS).map(|key| (key, Did::Set(value))).collect();
+            (HistoryCommand::Mset(value), RespReplyValue::Simple(_)) => {
+                return (0..KEYS)
+                    .map(|key| (key, HistoryEffect::Set(value)))
+                    .collect();
             }
-            (Command::DelAll, &Value::Integer(count)) => {
-                let deleted = (0..KEYS).map(|key| (key, Did::DeletedAll));
-                return std::iter::once((0, Did::Counted(count)))
+            (HistoryCommand::DelAll, &RespReplyValue::Integer(count)) => {
+                let deleted = (0..KEYS).map(|key| (key, HistoryEffect::DeletedAll));
+                return std::iter::once((0, HistoryEffect::Counted(count)))
                     .chain(deleted)
                     .collect();
             }
@@ -182,17 +203,17 @@ fn with_name<'w>(name: &'w [u8], words: &'w [Vec<u8>]) -> Vec<&'w [u8]> {
     std::iter::once(name).chain(words).collect()
 }
 
-fn number(value: &Value) -> Option<i64> {
+fn number(value: &RespReplyValue) -> Option<i64> {
     match value {
-        Value::NullBulk => None,
-        Value::Bulk(text) => Some(std::str::from_utf8(text).unwrap().parse().unwrap()),
+        RespReplyValue::NullBulk => None,
+        RespReplyValue::Bulk(text) => Some(std::str::from_utf8(text).unwrap().parse().unwrap()),
         other => panic!("no value: {other}"),
     }
 }
 
 /// The kinds of requests that clients send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Load {
+enum HistoryLoad {
     /// Pipelines, transactions, and transactions that watch a key. While a key is watched, commands
     /// are executed one by one.
     All,
@@ -200,23 +221,23 @@ enum Load {
     Pipelines,
 }
 
-struct Client<'r> {
+struct HistoryClient<'r> {
     number: u32,
-    load: Load,
+    load: HistoryLoad,
     random: SmallRng,
-    connection: Connection,
-    recorder: &'r Recorder,
+    connection: TestkitConnection,
+    recorder: &'r HistoryRecorder,
     /// The source of values that differ, and still do when they are incremented.
     values: &'r AtomicI64,
-    done: Vec<Done>,
+    done: Vec<HistoryOperation>,
     has_incr: bool,
 }
 
-impl Client<'_> {
-    fn run(mut self) -> Vec<Done> {
+impl HistoryClient<'_> {
+    fn run(mut self) -> Vec<HistoryOperation> {
         for _ in 0..TURNS {
             match self.random.random_range(0..10) {
-                _ if self.load == Load::Pipelines => self.pipeline(),
+                _ if self.load == HistoryLoad::Pipelines => self.pipeline(),
                 0..6 => self.pipeline(),
                 6..8 => self.transaction(None),
                 _ => self.watched_transaction(),
@@ -225,30 +246,30 @@ impl Client<'_> {
         self.done
     }
 
-    fn command(&mut self) -> (usize, Command) {
+    fn command(&mut self) -> (usize, HistoryCommand) {
         let key = self.random.random_range(0..KEYS);
         let value = || self.values.fetch_add(1_000_000, Ordering::Relaxed);
         let command = match self.random.random_range(0..16) {
-            0..4 => Command::Get,
-            4..7 if self.has_incr => Command::Incr,
-            9 => Command::Del,
-            10 => Command::Exists,
-            11 => Command::SetPresent(value()),
-            12..14 => Command::Mget,
-            14 => Command::Mset(value()),
-            15 => Command::DelAll,
-            _ => Command::Set(value()),
+            0..4 => HistoryCommand::Get,
+            4..7 if self.has_incr => HistoryCommand::Incr,
+            9 => HistoryCommand::Del,
+            10 => HistoryCommand::Exists,
+            11 => HistoryCommand::SetPresent(value()),
+            12..14 => HistoryCommand::Mget,
+            14 => HistoryCommand::Mset(value()),
+            15 => HistoryCommand::DelAll,
+            _ => HistoryCommand::Set(value()),
         };
         (key, command)
     }
 
-    fn commands(&mut self) -> Vec<(usize, Command)> {
+    fn commands(&mut self) -> Vec<(usize, HistoryCommand)> {
         let count = self.random.random_range(1..=4);
         (0..count).map(|_| self.command()).collect()
     }
 
     /// Sends requests at once and reads `replies` replies.
-    fn exchange(&mut self, request: &[u8], replies: usize) -> (Interval, Vec<Value>) {
+    fn exchange(&mut self, request: &[u8], replies: usize) -> (CallInterval, Vec<RespReplyValue>) {
         let connection = &mut self.connection;
         self.recorder
             .call(|| connection.exchange(request, replies).unwrap())
@@ -262,7 +283,7 @@ impl Client<'_> {
         }
         let (interval, replies) = self.exchange(&request, commands.len());
         for ((key, command), reply) in commands.iter().zip(&replies) {
-            self.done.push(Done {
+            self.done.push(HistoryOperation {
                 client: self.number,
                 interval,
                 steps: command.did(*key, reply),
@@ -272,7 +293,7 @@ impl Client<'_> {
 
     /// Executes commands in a transaction. A value that was read before, of a key that is watched,
     /// must still be there.
-    fn transaction(&mut self, watched: Option<(usize, Did)>) {
+    fn transaction(&mut self, watched: Option<(usize, HistoryEffect)>) {
         let commands = self.commands();
         let mut request = Vec::new();
         encode(&mut request, &[b"MULTI"]);
@@ -282,12 +303,12 @@ impl Client<'_> {
         encode(&mut request, &[b"EXEC"]);
         let (interval, replies) = self.exchange(&request, commands.len() + 2);
         match replies.last() {
-            Some(Value::NullArray) if watched.is_some() => {}
-            Some(Value::Array(replies)) => {
+            Some(RespReplyValue::NullArray) if watched.is_some() => {}
+            Some(RespReplyValue::Array(replies)) => {
                 assert_eq!(replies.len(), commands.len());
                 let steps = commands.iter().zip(replies);
                 let steps = steps.flat_map(|((key, command), reply)| command.did(*key, reply));
-                self.done.push(Done {
+                self.done.push(HistoryOperation {
                     client: self.number,
                     interval,
                     steps: watched.into_iter().chain(steps).collect(),
@@ -301,10 +322,10 @@ impl Client<'_> {
         let key = self.random.random_range(0..KEYS);
         let mut request = Vec::new();
         encode(&mut request, &[b"WATCH", format!("key{key}").as_bytes()]);
-        Command::Get.append_to(&mut request, key);
+        HistoryCommand::Get.append_to(&mut request, key);
         let (interval, replies) = self.exchange(&request, 2);
-        let read = Command::Get.did(key, &replies[1])[0];
-        self.done.push(Done {
+        let read = HistoryCommand::Get.did(key, &replies[1])[0];
+        self.done.push(HistoryOperation {
             client: self.number,
             interval,
             steps: vec![read],
@@ -314,18 +335,18 @@ impl Client<'_> {
 }
 
 /// Lets clients work on the empty server, and returns their effects.
-fn record(server: &Nearfield, load: Load, seed: u64) -> Vec<Done> {
-    let mut connection = Connection::open(server.address).unwrap();
+fn record(server: &Nearfield, load: HistoryLoad, seed: u64) -> Vec<HistoryOperation> {
+    let mut connection = TestkitConnection::open(server.address).unwrap();
     connection.command(&[b"FLUSHALL"]).unwrap();
     connection.close();
-    let (recorder, values) = (Recorder::new(), AtomicI64::new(1_000_000));
+    let (recorder, values) = (HistoryRecorder::new(), AtomicI64::new(1_000_000));
     thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
-            .map(|number| Client {
+            .map(|number| HistoryClient {
                 number,
                 load,
                 random: SmallRng::seed_from_u64(seed * u64::from(CLIENTS) + u64::from(number)),
-                connection: Connection::open(server.address).unwrap(),
+                connection: TestkitConnection::open(server.address).unwrap(),
                 recorder: &recorder,
                 values: &values,
                 done: Vec::new(),
@@ -343,33 +364,33 @@ fn record(server: &Nearfield, load: Load, seed: u64) -> Vec<Done> {
 
 #[test]
 fn commands_and_transactions_take_effect_one_at_a_time() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let server = Nearfield::start(saving_into(&folder, 2));
-    check_rounds(&server, Load::All, ROUNDS);
+    check_rounds(&server, HistoryLoad::All, ROUNDS);
 }
 
 /// Commands of a pipeline take effect in their order, also where their keys differ and they are
 /// executed as one batch.
 #[test]
 fn commands_and_pipelines_take_effect_in_order() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let server = Nearfield::start(saving_into(&folder, 2));
-    check_rounds(&server, Load::Pipelines, ROUNDS);
+    check_rounds(&server, HistoryLoad::Pipelines, ROUNDS);
 }
 
 #[test]
 fn commands_take_effect_one_at_a_time_while_values_move_between_tiers() {
-    let folder = Folder::new();
-    let server = Nearfield::start(Options {
+    let folder = TestkitFolder::new();
+    let server = Nearfield::start(ServerOptions {
         tiers: Some(small_tiers(&folder.0.join("tiers"))),
         ..saving_into(&folder, 2)
     });
-    let (stop, moved) = (AtomicBool::new(false), Stirred::default());
+    let (stop, moved) = (AtomicBool::new(false), TierMoveCounts::default());
     thread::scope(|scope| {
         scope.spawn(|| stir(&server.server.keyspace, &stop, &moved));
         // Few values move during one check if other processes keep the machine busy.
         for _ in 0..CHECKS_MAX {
-            check_rounds(&server, Load::All, ROUNDS / 2);
+            check_rounds(&server, HistoryLoad::All, ROUNDS / 2);
             if moved.values.load(Ordering::Relaxed) > 100 {
                 break;
             }
@@ -380,12 +401,12 @@ fn commands_take_effect_one_at_a_time_while_values_move_between_tiers() {
     assert!(moved > 100, "{moved} moves");
 }
 
-fn check_rounds(server: &Nearfield, load: Load, rounds: u64) {
+fn check_rounds(server: &Nearfield, load: HistoryLoad, rounds: u64) {
     seeds::each(rounds, |seed| {
         let history = record(server, load, seed);
         assert!(history.len() >= CLIENTS as usize * TURNS / 2);
         if let Err(dead_end) = order(history) {
-            let shown = |all: &[Done]| {
+            let shown = |all: &[HistoryOperation]| {
                 all.iter()
                     .map(|done| format!("  {done}\n"))
                     .collect::<String>()
@@ -403,12 +424,12 @@ fn check_rounds(server: &Nearfield, load: Load, rounds: u64) {
 
 #[test]
 fn a_reply_that_was_changed_is_noticed() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let server = Nearfield::start(saving_into(&folder, 2));
-    let mut history = record(&server, Load::All, ROUNDS);
+    let mut history = record(&server, HistoryLoad::All, ROUNDS);
     let steps = history.iter_mut().flat_map(|done| &mut done.steps);
     let reads = steps.filter_map(|(_, did)| match did {
-        Did::Read(Some(value)) => Some(value),
+        HistoryEffect::Read(Some(value)) => Some(value),
         _ => None,
     });
     // No client has set this value.
@@ -416,10 +437,10 @@ fn a_reply_that_was_changed_is_noticed() {
     assert!(order(history).is_err());
 }
 
-fn done(client: u32, ticks: (u64, u64), steps: &[(usize, Did)]) -> Done {
-    Done {
+fn done(client: u32, ticks: (u64, u64), steps: &[(usize, HistoryEffect)]) -> HistoryOperation {
+    HistoryOperation {
         client,
-        interval: Interval {
+        interval: CallInterval {
             invoked: ticks.0,
             returned: ticks.1,
         },
@@ -429,9 +450,16 @@ fn done(client: u32, ticks: (u64, u64), steps: &[(usize, Did)]) -> Done {
 
 #[test]
 fn half_a_transaction_is_noticed() {
-    let writer = done(0, (0, 9), &[(0, Did::Set(1)), (1, Did::Set(1))]);
-    let (new, old) = ((0, Did::Read(Some(1))), (1, Did::Read(None)));
-    let whole = done(1, (1, 8), &[new, (1, Did::Read(Some(1)))]);
+    let writer = done(
+        0,
+        (0, 9),
+        &[(0, HistoryEffect::Set(1)), (1, HistoryEffect::Set(1))],
+    );
+    let (new, old) = (
+        (0, HistoryEffect::Read(Some(1))),
+        (1, HistoryEffect::Read(None)),
+    );
+    let whole = done(1, (1, 8), &[new, (1, HistoryEffect::Read(Some(1)))]);
     assert!(order(vec![writer.clone(), whole]).is_ok());
     assert!(order(vec![writer.clone(), done(1, (1, 8), &[new, old])]).is_err());
     // Two commands one after the other may not see this either.
@@ -441,13 +469,20 @@ fn half_a_transaction_is_noticed() {
 
 #[test]
 fn a_count_of_other_keys_than_there_are_is_noticed() {
-    let write = done(0, (0, 1), &[(0, Did::Set(1)), (1, Did::Set(1))]);
+    let write = done(
+        0,
+        (0, 1),
+        &[(0, HistoryEffect::Set(1)), (1, HistoryEffect::Set(1))],
+    );
     let deleted = |count| {
-        let keys = [(0, Did::DeletedAll), (1, Did::DeletedAll)];
+        let keys = [
+            (0, HistoryEffect::DeletedAll),
+            (1, HistoryEffect::DeletedAll),
+        ];
         done(
             1,
             (2, 3),
-            &[&[(0, Did::Counted(count))][..], &keys].concat(),
+            &[&[(0, HistoryEffect::Counted(count))][..], &keys].concat(),
         )
     };
     assert!(order(vec![write.clone(), deleted(2)]).is_ok());
@@ -456,15 +491,15 @@ fn a_count_of_other_keys_than_there_are_is_noticed() {
 
 #[test]
 fn a_lost_increment_is_noticed() {
-    let raised = |client, to| done(client, (0, 9), &[(0, Did::RaisedTo(to))]);
+    let raised = |client, to| done(client, (0, 9), &[(0, HistoryEffect::RaisedTo(to))]);
     assert!(order(vec![raised(0, 2), raised(1, 1)]).is_ok());
     assert!(order(vec![raised(0, 1), raised(1, 1)]).is_err());
 }
 
 #[test]
 fn a_late_read_of_an_old_value_is_noticed() {
-    let write = done(0, (0, 1), &[(0, Did::Set(1))]);
-    let read = |ticks, value| done(1, ticks, &[(0, Did::Read(value))]);
+    let write = done(0, (0, 1), &[(0, HistoryEffect::Set(1))]);
+    let read = |ticks, value| done(1, ticks, &[(0, HistoryEffect::Read(value))]);
     assert!(order(vec![write.clone(), read((2, 3), Some(1))]).is_ok());
     assert!(order(vec![write, read((2, 3), None)]).is_err());
 }

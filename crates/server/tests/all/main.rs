@@ -25,6 +25,7 @@ mod judged;
 mod killable;
 mod latency;
 mod linearizability;
+mod log_switch;
 mod migrate;
 mod monitoring;
 mod notes;

@@ -1,13 +1,13 @@
 //! Keys move to other servers. Behaviour that depends on the target's replies is also tested with
 //! redis-server.
 
-use nearfield_server::config::{Durability, Options};
-use nearfield_server_testkit::connection::Connection;
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server::config::{Durability, ServerOptions};
+use nearfield_server_testkit::connection::TestkitConnection;
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::peer::Peer;
-use nearfield_server_testkit::redis::Redis;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::peer::PeerServer;
+use nearfield_server_testkit::redis::RedisPeerProcess;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::steps::{
     ask, ask_number, ask_text, connect, eventually, hear, info, on_both, tell,
 };
@@ -31,20 +31,20 @@ const KEYS: &[(&str, &str, &str)] = &[
 ];
 
 /// A target that sends the replies that a test chooses.
-struct Target {
+struct FakeMigrateTarget {
     listener: TcpListener,
 }
 
 /// A connection to the target.
-struct Caller {
+struct FakeTargetConnection {
     stream: TcpStream,
     received: Vec<u8>,
 }
 
-impl Target {
-    fn new() -> Target {
+impl FakeMigrateTarget {
+    fn new() -> FakeMigrateTarget {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        Target { listener }
+        FakeMigrateTarget { listener }
     }
 
     /// Returns `host port`, as the command takes it.
@@ -52,11 +52,11 @@ impl Target {
         place(self.listener.local_addr().expect("an address"))
     }
 
-    fn accept(&self) -> Caller {
+    fn accept(&self) -> FakeTargetConnection {
         let (stream, _) = self.listener.accept().expect("a connection");
         let patience = Some(Duration::from_secs(20));
         stream.set_read_timeout(patience).expect("an open socket");
-        Caller {
+        FakeTargetConnection {
             stream,
             received: Vec::new(),
         }
@@ -67,15 +67,15 @@ fn place(address: SocketAddr) -> String {
     format!("{} {}", address.ip(), address.port())
 }
 
-impl Caller {
+impl FakeTargetConnection {
     /// Returns the next request.
     fn request(&mut self) -> Vec<Vec<u8>> {
         loop {
-            let parsed = Value::parse(&self.received).expect("a request");
-            if let Some((Value::Array(words), length)) = parsed {
+            let parsed = RespReplyValue::parse(&self.received).expect("a request");
+            if let Some((RespReplyValue::Array(words), length)) = parsed {
                 self.received.drain(..length);
                 let word = |word| match word {
-                    Value::Bulk(word) => word,
+                    RespReplyValue::Bulk(word) => word,
                     other => panic!("no word: {other}"),
                 };
                 return words.into_iter().map(word).collect();
@@ -103,11 +103,11 @@ impl Caller {
 
 #[test]
 fn keys_of_all_types_move_to_all_servers_and_back() {
-    let ours = Nearfield::start(Options::default());
-    let second = Nearfield::start(Options::default());
+    let ours = Nearfield::start(ServerOptions::default());
+    let second = Nearfield::start(ServerOptions::default());
     let mut targets = vec![("Nearfield", second.address)];
-    let mut peers: Vec<Redis> = Vec::new();
-    for peer in Peer::ALL {
+    let mut peers: Vec<RedisPeerProcess> = Vec::new();
+    for peer in PeerServer::ALL {
         match peer.start(&[]) {
             Ok(server) => {
                 targets.push((peer.name(), server.address));
@@ -128,7 +128,7 @@ fn keys_of_all_types_move_to_all_servers_and_back() {
         let names = names.join(" ");
         let one = format!("MIGRATE {} string 0 5000", place(target));
         assert_eq!(ask(&mut here, &one), "OK", "{name}");
-        let check = |connection: &mut Connection| {
+        let check = |connection: &mut TestkitConnection| {
             for ((key, _, get), read) in KEYS.iter().zip(&read) {
                 assert_eq!(ask(connection, get), *read, "{key} in {name}");
                 let time = ask_number(connection, &format!("PTTL {key}"));
@@ -176,7 +176,7 @@ fn only_what_is_acknowledged_is_deleted() {
         let mut connection = connect(address);
         ask(&mut connection, "MSET a 1 b 2 c 3 d 4");
         ask(&mut connection, "EXPIRE d 1000");
-        let target = Target::new();
+        let target = FakeMigrateTarget::new();
         let command = format!(
             "MIGRATE {}  7 5000 REPLACE KEYS a b absent c d",
             target.place()
@@ -250,10 +250,10 @@ fn only_what_is_acknowledged_is_deleted() {
 
 #[test]
 fn what_is_no_answer_deletes_nothing() {
-    let ours = Nearfield::start(Options::default());
+    let ours = Nearfield::start(ServerOptions::default());
     let mut connection = ours.connect();
     ask(&mut connection, "SET k v");
-    let target = Target::new();
+    let target = FakeMigrateTarget::new();
     let long = format!("-{}", "x".repeat(100_000));
     for answer in [
         "+OK\r\n:1\r\n",
@@ -281,9 +281,9 @@ fn what_is_no_answer_deletes_nothing() {
 
 /// Starts a server with one thread, so that no other client would be served if that thread waited.
 fn of_one_thread() -> Nearfield {
-    Nearfield::start(Options {
+    Nearfield::start(ServerOptions {
         threads: 1,
-        ..Options::default()
+        ..ServerOptions::default()
     })
 }
 
@@ -292,7 +292,7 @@ fn others_are_served_and_what_they_change_is_sent_again() {
     let ours = of_one_thread();
     let (mut mover, mut other) = (ours.connect(), ours.connect());
     ask(&mut mover, "MSET a 1 b 2");
-    let target = Target::new();
+    let target = FakeMigrateTarget::new();
     tell(
         &mut mover,
         &format!("MIGRATE {}  0 10000 KEYS a b", target.place()),
@@ -367,14 +367,14 @@ fn transactions_and_scripts_move_keys_at_once() {
     );
     let words = [&b"EVAL"[..], script.as_bytes(), b"1", b"b"];
     let answer = here.command(&words).expect("an answer");
-    assert_eq!(answer, Value::Simple(b"OK".to_vec()));
+    assert_eq!(answer, RespReplyValue::Simple(b"OK".to_vec()));
     assert_eq!(ask(&mut there, "MGET a b"), "1) \"1\"\n2) \"2\"");
     assert_eq!(ask_number(&mut here, "DBSIZE"), 0);
 }
 
 #[test]
 fn a_server_does_not_lose_keys_to_itself() {
-    let ours = Nearfield::start(Options::default());
+    let ours = Nearfield::start(ServerOptions::default());
     let mut connection = ours.connect();
     ask(&mut connection, "SET k v");
     let place = place(ours.address);
@@ -394,10 +394,10 @@ fn a_server_does_not_lose_keys_to_itself() {
 
 #[test]
 fn passwords_are_said_and_not_shown() {
-    let ours = Nearfield::start(Options::default());
-    let second = Nearfield::start(Options {
+    let ours = Nearfield::start(ServerOptions::default());
+    let second = Nearfield::start(ServerOptions {
         password: Some(b"sesame".to_vec()),
-        ..Options::default()
+        ..ServerOptions::default()
     });
     let (mut here, mut there) = (ours.connect(), second.connect());
     ask(&mut there, "AUTH sesame");
@@ -433,16 +433,16 @@ fn passwords_are_said_and_not_shown() {
 
 #[test]
 fn the_log_has_the_deletions() {
-    let folder = Folder::new();
-    let options = || Options {
+    let folder = TestkitFolder::new();
+    let options = || ServerOptions {
         persistence: Durability {
             directory: Some(folder.0.clone()),
             ..Durability::default()
         },
-        ..Options::default()
+        ..ServerOptions::default()
     };
     let ours = Nearfield::start(options());
-    let second = Nearfield::start(Options::default());
+    let second = Nearfield::start(ServerOptions::default());
     let mut here = ours.connect();
     ask(&mut here, "MSET a 1 b 2 c 3");
     let place = place(second.address);
@@ -472,7 +472,7 @@ fn who_is_gone_or_impatient_has_its_keys_moved_all_the_same() {
     let (mut mover, mut other) = (ours.connect(), ours.connect());
     ask(&mut mover, "MSET a 1 b 2");
     let id = ask_number(&mut mover, "CLIENT ID");
-    let target = Target::new();
+    let target = FakeMigrateTarget::new();
     tell(&mut mover, &format!("MIGRATE {} a 0 10000", target.place()));
     let mut caller = target.accept();
     caller.request();
@@ -493,7 +493,7 @@ fn a_server_stops_while_a_target_is_silent() {
     let ours = of_one_thread();
     let mut mover = ours.connect();
     ask(&mut mover, "SET a 1");
-    let target = Target::new();
+    let target = FakeMigrateTarget::new();
     tell(
         &mut mover,
         &format!("MIGRATE {} a 0 100000000", target.place()),

@@ -2,11 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server_testkit::connection::Connection;
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::connection::TestkitConnection;
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::redis::Redis;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::redis::RedisPeerProcess;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::saving::saving_into;
 use nearfield_server_testkit::steps::{ask, ask_text, connect, info};
 use std::collections::BTreeSet;
@@ -27,15 +27,16 @@ const ABSENT: &[&str] = &[
     "used_cpu_user_main_thread",
 ];
 
-fn fields(connection: &mut Connection) -> BTreeSet<String> {
+fn fields(connection: &mut TestkitConnection) -> BTreeSet<String> {
     let text = ask_text(connection, "INFO");
     let names = text.lines().filter_map(|line| line.split_once(':'));
     names.map(|(name, _)| name.to_owned()).collect()
 }
 
 /// Returns the names of `MEMORY STATS`.
-fn figures(connection: &mut Connection) -> BTreeSet<String> {
-    let Value::Array(elements) = connection.command(&[b"MEMORY", b"STATS"]).unwrap() else {
+fn figures(connection: &mut TestkitConnection) -> BTreeSet<String> {
+    let RespReplyValue::Array(elements) = connection.command(&[b"MEMORY", b"STATS"]).unwrap()
+    else {
         panic!("no array");
     };
     let names = elements.chunks(2).map(|pair| pair[0].to_string());
@@ -46,14 +47,14 @@ fn figures(connection: &mut Connection) -> BTreeSet<String> {
 
 #[test]
 fn those_of_redis_are_there() {
-    let redis = match Redis::start(&[]) {
+    let redis = match RedisPeerProcess::start(&[]) {
         Ok(redis) => redis,
         Err(reason) => {
             eprintln!("not compared with Redis: {reason}");
             return;
         }
     };
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let ours = Nearfield::start(saving_into(&folder, 2));
     let (mut ours, mut redis) = (ours.connect(), connect(redis.address));
     for connection in [&mut ours, &mut redis] {
@@ -73,7 +74,7 @@ fn those_of_redis_are_there() {
 
 #[test]
 fn what_was_loaded_and_denied_is_counted() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let server = Nearfield::start(saving_into(&folder, 2));
     let mut client = server.connect();
     for command in ["SET a 1", "SET b 1", "LPUSH c 1", "SAVE"] {

@@ -3,17 +3,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::client::Client;
+use nearfield_server::client::ClientSession;
 use nearfield_server::clock::now_ms;
-use nearfield_server::command::{Account, invoke, lookup};
-use nearfield_server::config::{Durability, Options};
+use nearfield_server::command::{CommandAccount, invoke, lookup};
+use nearfield_server::config::{Durability, ServerOptions};
 use nearfield_server::keyspace::notes::Note;
-use nearfield_server::keyspace::{Access, Effects, Home, Keys, Keyspace};
-use nearfield_server::resp::{Protocol, Reply};
-use nearfield_server_testkit::connection::{Connection, encode};
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server::keyspace::{DatabaseAccess, DatabaseKeys, Effects, Home, Keyspace};
+use nearfield_server::resp::{Protocol, RespReply};
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::state::state;
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
@@ -22,11 +22,17 @@ use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 
 /// Executes `act` on the keys of a keyspace at a given time.
-fn at<R>(keyspace: &Keyspace, now_ms: u64, act: impl FnOnce(&mut Keys<'_>) -> R) -> R {
+fn at<R>(keyspace: &Keyspace, now_ms: u64, act: impl FnOnce(&mut DatabaseKeys<'_>) -> R) -> R {
     let mut databases = keyspace.exclude();
     let mut effects = Effects::default();
-    let access = Access::Exclusive(&mut databases);
-    act(&mut Keys::new(keyspace, access, 0, now_ms, &mut effects))
+    let access = DatabaseAccess::Exclusive(&mut databases);
+    act(&mut DatabaseKeys::new(
+        keyspace,
+        access,
+        0,
+        now_ms,
+        &mut effects,
+    ))
 }
 
 fn notes(keyspace: &Keyspace) -> Vec<(u64, String)> {
@@ -187,7 +193,7 @@ const COMMANDS: &[&str] = &[
 fn keys_expire_at_their_times_whatever_was_done_to_them() {
     seeds::each(60, |seed| {
         let mut random = SmallRng::seed_from_u64(seed);
-        let server = UnservedServer::new(Options::default());
+        let server = UnservedServer::new(ServerOptions::default());
         let mut now = 1_000_000;
         for _ in 0..400 {
             let line = COMMANDS.choose(&mut random).unwrap();
@@ -200,9 +206,9 @@ fn keys_expire_at_their_times_whatever_was_done_to_them() {
             let words: Vec<Vec<u8>> = line.split(' ').map(|w| word(w, &mut random)).collect();
             let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
             at(&server.keyspace, now, |keys| {
-                let (command, client) = (lookup(&args).unwrap(), &mut Client::internal());
-                let account = &mut Account::of(command);
-                let mut reply = Reply::new(Protocol::Resp2);
+                let (command, client) = (lookup(&args).unwrap(), &mut ClientSession::internal());
+                let account = &mut CommandAccount::of(command);
+                let mut reply = RespReply::new(Protocol::Resp2);
                 invoke(
                     &server,
                     keys.nested(),
@@ -226,7 +232,7 @@ fn keys_expire_at_their_times_whatever_was_done_to_them() {
     });
 }
 
-fn exchange(connection: &mut Connection, lines: &[String]) -> Vec<Value> {
+fn exchange(connection: &mut TestkitConnection, lines: &[String]) -> Vec<RespReplyValue> {
     let mut bytes = Vec::new();
     for line in lines {
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
@@ -243,15 +249,15 @@ fn exchange(connection: &mut Connection, lines: &[String]) -> Vec<Value> {
 /// that are folded.
 #[test]
 fn batches_leave_one_note_for_each_key_that_expires() {
-    let folder = Folder::new();
-    let options = || Options {
+    let folder = TestkitFolder::new();
+    let options = || ServerOptions {
         threads: 1,
         persistence: Durability {
             directory: Some(folder.0.clone()),
             log: Some(true),
             ..Durability::default()
         },
-        ..Options::default()
+        ..ServerOptions::default()
     };
     let far = now_ms() + 1_000_000;
     let mut random = SmallRng::seed_from_u64(7);
@@ -306,9 +312,9 @@ fn batches_leave_one_note_for_each_key_that_expires() {
 
 #[test]
 fn a_key_that_was_prolonged_is_deleted_at_its_time_by_a_server() {
-    let server = Nearfield::start(Options {
+    let server = Nearfield::start(ServerOptions {
         threads: 1,
-        ..Options::default()
+        ..ServerOptions::default()
     });
     let mut connection = server.connect();
     let lines = [
@@ -343,9 +349,9 @@ fn a_key_that_was_prolonged_is_deleted_at_its_time_by_a_server() {
 /// Note of the expiry does not fit the index, although the key does.
 #[test]
 fn a_key_that_is_too_long_for_a_note_is_as_before() {
-    let server = Nearfield::start(Options {
+    let server = Nearfield::start(ServerOptions {
         threads: 1,
-        ..Options::default()
+        ..ServerOptions::default()
     });
     let mut connection = server.connect();
     // A command with such a long word is executed alone; a key within a batch is shorter.
@@ -353,8 +359,12 @@ fn a_key_that_is_too_long_for_a_note_is_as_before() {
     for _ in 0..2 {
         let lines = [format!("SETEX {long} 100 v"), format!("EXISTS {long}")];
         let answers = exchange(&mut connection, &lines);
-        assert!(matches!(answers[0], Value::Error(_)), "{}", answers[0]);
-        assert_eq!(answers[1], Value::Integer(0));
+        assert!(
+            matches!(answers[0], RespReplyValue::Error(_)),
+            "{}",
+            answers[0]
+        );
+        assert_eq!(answers[1], RespReplyValue::Integer(0));
     }
     state(&server.server.keyspace);
 }

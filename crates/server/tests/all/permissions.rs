@@ -1,12 +1,12 @@
 //! Permissions on commands, keys and channels: every command that another server has, too, is
 //! allowed or denied with every kind of rule as on that server.
 
-use nearfield_server::command::{Command, all};
-use nearfield_server::config::Options;
-use nearfield_server_testkit::connection::{Connection, encode};
+use nearfield_server::command::{CommandDefinition, all};
+use nearfield_server::config::ServerOptions;
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::peer::Peer;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::peer::PeerServer;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::steps::{ask, ask_text, connect, on_both};
 use std::collections::BTreeSet;
 
@@ -464,7 +464,7 @@ const DIFFERENT: &[(&str, &str)] = &[
 const OTHER_CATEGORIES: &[&str] = &["WAIT 0 0"];
 
 /// Creates a user with the rules, and returns the verdict on each command.
-fn judgements(connection: &mut Connection, rules: &str, commands: &[&str]) -> Vec<String> {
+fn judgements(connection: &mut TestkitConnection, rules: &str, commands: &[&str]) -> Vec<String> {
     let set = format!("ACL SETUSER u reset on nopass {rules}");
     assert_eq!(ask(connection, &set), "OK", "{rules}");
     let mut requests = Vec::new();
@@ -486,8 +486,8 @@ fn judgements(connection: &mut Connection, rules: &str, commands: &[&str]) -> Ve
 
 #[test]
 fn commands_are_allowed_and_denied_as_by_other_servers() {
-    let ours = Nearfield::start(Options::default());
-    for peer in Peer::ALL {
+    let ours = Nearfield::start(ServerOptions::default());
+    for peer in PeerServer::ALL {
         let server = match peer.start(&[]) {
             Ok(server) => server,
             Err(reason) => {
@@ -495,8 +495,8 @@ fn commands_are_allowed_and_denied_as_by_other_servers() {
                 continue;
             }
         };
-        let is_old = peer == Peer::Redis7;
-        let newer = NEWER.iter().filter(|_| peer == Peer::Redis8);
+        let is_old = peer == PeerServer::Redis7;
+        let newer = NEWER.iter().filter(|_| peer == PeerServer::Redis8);
         let is_other = |command: &&str| {
             let others = DIFFERENT.iter().map(|(other, _)| other);
             let older = OTHER_CATEGORIES.iter().filter(|_| is_old);
@@ -524,8 +524,9 @@ fn every_command_that_others_know_is_judged() {
         .map(|command| {
             let mut words = command.split(' ').map(str::to_lowercase);
             let (first, second) = (words.next().unwrap_or_default(), words.next());
-            let is_container =
-                |command: &&Command| command.name == first && !command.subcommands().is_empty();
+            let is_container = |command: &&CommandDefinition| {
+                command.name == first && !command.subcommands().is_empty()
+            };
             match second {
                 Some(second) if all().any(|command| is_container(&command)) => {
                     format!("{first} {second}")
@@ -534,8 +535,8 @@ fn every_command_that_others_know_is_judged() {
             }
         })
         .collect();
-    let Ok(server) = Peer::Redis7.start(&[]) else {
-        eprintln!("not compared: {}", Peer::Redis7.name());
+    let Ok(server) = PeerServer::Redis7.start(&[]) else {
+        eprintln!("not compared: {}", PeerServer::Redis7.name());
         return;
     };
     let mut client = connect(server.address);
@@ -560,7 +561,7 @@ fn every_command_that_others_know_is_judged() {
 
 #[test]
 fn a_condition_on_the_old_value_needs_the_right_to_read() {
-    let ours = Nearfield::start(Options::default());
+    let ours = Nearfield::start(ServerOptions::default());
     let mut admin = connect(ours.address);
     assert_eq!(ask(&mut admin, "SET wo:k secret"), "OK");
     let rules = "ACL SETUSER w on nopass +@all %W~wo:*";
@@ -585,7 +586,7 @@ fn a_condition_on_the_old_value_needs_the_right_to_read() {
 
 #[test]
 fn the_slow_log_shows_no_secrets() {
-    let ours = Nearfield::start(Options::default());
+    let ours = Nearfield::start(ServerOptions::default());
     let mut client = connect(ours.address);
     assert_eq!(
         ask(&mut client, "CONFIG SET slowlog-log-slower-than 0"),
@@ -626,15 +627,15 @@ const OTHER_FLAGS: &[&str] = &["noscript", "blocking", "allow_busy"];
 const OTHERWISE: &[&str] = &["asking", "debug", "memory", "object", "wait"];
 
 /// Returns the lines of those parts of `COMMAND INFO` that describe flags and keys, in order.
-fn described(connection: &mut Connection, name: &str) -> Option<Vec<String>> {
+fn described(connection: &mut TestkitConnection, name: &str) -> Option<Vec<String>> {
     let info = connection.command(&[b"COMMAND", b"INFO", name.as_bytes()]);
-    let Ok(Value::Array(commands)) = info else {
+    let Ok(RespReplyValue::Array(commands)) = info else {
         panic!("no description of {name}");
     };
-    let Some(Value::Array(parts)) = commands.first() else {
+    let Some(RespReplyValue::Array(parts)) = commands.first() else {
         return None;
     };
-    let words = |part: &Value| -> Vec<String> {
+    let words = |part: &RespReplyValue| -> Vec<String> {
         let text = part.to_string();
         let words = text.split_whitespace();
         let is_word = |word: &&str| !word.ends_with(')') && !OTHER_FLAGS.contains(word);
@@ -648,11 +649,11 @@ fn described(connection: &mut Connection, name: &str) -> Option<Vec<String>> {
 
 #[test]
 fn flags_and_keys_of_commands_are_described_as_by_redis() {
-    let Ok(redis) = Peer::Redis7.start(&[]) else {
-        eprintln!("not compared: {}", Peer::Redis7.name());
+    let Ok(redis) = PeerServer::Redis7.start(&[]) else {
+        eprintln!("not compared: {}", PeerServer::Redis7.name());
         return;
     };
-    let ours = Nearfield::start(Options::default());
+    let ours = Nearfield::start(ServerOptions::default());
     let (mut mine, mut theirs) = (connect(ours.address), connect(redis.address));
     let mut compared = 0;
     for command in all() {
@@ -693,7 +694,7 @@ fn what_was_denied_is_noted_with_all_that_is_known_of_the_client() {
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .collect()
         };
-        let shown = |admin: &mut Connection| {
+        let shown = |admin: &mut TestkitConnection| {
             let log = ask(admin, "ACL LOG 1");
             let line = log
                 .lines()

@@ -5,10 +5,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server_testkit::connection::{Connection, encode};
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::saving::saving_into;
 use std::sync::Barrier;
 use std::thread;
@@ -17,16 +17,16 @@ const TURNS: usize = 5000;
 
 /// Sends commands, each a line, at once, and reads their replies as numbers; an absent key counts
 /// as 0.
-fn exchange(connection: &mut Connection, lines: &[String]) -> Vec<usize> {
+fn exchange(connection: &mut TestkitConnection, lines: &[String]) -> Vec<usize> {
     let mut request = Vec::new();
     for line in lines {
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         encode(&mut request, &words);
     }
     connection.send(&request).unwrap();
-    let number = |value: &Value| match value {
-        Value::Integer(number) => usize::try_from(*number).unwrap(),
-        Value::Bulk(text) => std::str::from_utf8(text).unwrap().parse().unwrap(),
+    let number = |value: &RespReplyValue| match value {
+        RespReplyValue::Integer(number) => usize::try_from(*number).unwrap(),
+        RespReplyValue::Bulk(text) => std::str::from_utf8(text).unwrap().parse().unwrap(),
         _ => 0,
     };
     let replies = lines.iter().map(|_| connection.receive().unwrap());
@@ -43,11 +43,11 @@ fn both(
     first: impl Fn(usize) -> Vec<String> + Sync,
     second: impl Fn(usize) -> Vec<String> + Sync,
 ) -> [Vec<Vec<usize>>; 2] {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let server = Nearfield::start(saving_into(&folder, 2));
     let start = Barrier::new(2);
     let run = |pipeline: &dyn Fn(usize) -> Vec<String>| {
-        let mut connection = Connection::open(server.address).unwrap();
+        let mut connection = TestkitConnection::open(server.address).unwrap();
         start.wait();
         let turns = (1..=TURNS).map(|turn| exchange(&mut connection, &pipeline(turn)));
         turns.collect::<Vec<_>>()

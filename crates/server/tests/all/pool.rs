@@ -3,16 +3,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield::Pool;
+use nearfield::PoolPlacement;
 use nearfield_fabric_testkit::ShmNodes;
-use nearfield_server::command::{Flags, Run, all};
-use nearfield_server::config::{Durability, Options, check_setting};
+use nearfield_server::command::{CommandImplementation, Flags, all};
+use nearfield_server::config::{Durability, ServerOptions, check_setting};
 use nearfield_server::keyspace::Home;
-use nearfield_server_testkit::connection::{Connection, encode};
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::reply::Value;
-use nearfield_testkit::history::{Interval, Recorder};
-use nearfield_testkit::linearizability::{Operation, order};
+use nearfield_server_testkit::reply::RespReplyValue;
+use nearfield_testkit::history::{CallInterval, HistoryRecorder};
+use nearfield_testkit::linearizability::{LinearizableOperation, order};
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -28,62 +28,62 @@ const TURNS: usize = 40;
 const ROUNDS: u64 = 15;
 
 /// Servers that share two memory nodes.
-struct Servers {
+struct PoolServers {
     servers: Vec<Nearfield>,
     _nodes: ShmNodes,
 }
 
-impl Servers {
-    fn start() -> Servers {
+impl PoolServers {
+    fn start() -> PoolServers {
         let nodes = ShmNodes::serve(2, 256 << 20).unwrap();
         let server = |number: usize| {
-            let home = Home::open_pool(Pool::shm(nodes.names()), 64).unwrap();
+            let home = Home::open_pool(PoolPlacement::shm(nodes.names()), 64).unwrap();
             let threads = 1 + number % 2;
-            Nearfield::start(Options {
+            Nearfield::start(ServerOptions {
                 threads,
                 home,
-                ..Options::default()
+                ..ServerOptions::default()
             })
         };
-        Servers {
+        PoolServers {
             servers: (0..SERVERS).map(server).collect(),
             _nodes: nodes,
         }
     }
 
-    fn connect(&self) -> Vec<Connection> {
+    fn connect(&self) -> Vec<TestkitConnection> {
         self.servers.iter().map(Nearfield::connect).collect()
     }
 }
 
-fn ask(connection: &mut Connection, line: &str) -> Value {
+fn ask(connection: &mut TestkitConnection, line: &str) -> RespReplyValue {
     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     connection.command(&words).unwrap()
 }
 
-fn error_of(reply: &Value) -> String {
+fn error_of(reply: &RespReplyValue) -> String {
     match reply {
-        Value::Error(text) => String::from_utf8_lossy(text).into_owned(),
+        RespReplyValue::Error(text) => String::from_utf8_lossy(text).into_owned(),
         other => panic!("no error: {other}"),
     }
 }
 
-fn bulk(text: &str) -> Value {
-    Value::Bulk(text.as_bytes().to_vec())
+fn bulk(text: &str) -> RespReplyValue {
+    RespReplyValue::Bulk(text.as_bytes().to_vec())
 }
 
 // ---- Histories --------------------------------------------------------------------------------
 
 /// The effect of a command, or of a transaction on one key, on that key.
 #[derive(Clone, Debug)]
-struct Done {
+struct PoolHistoryOperation {
     client: u32,
-    interval: Interval,
-    steps: Vec<Did>,
+    interval: CallInterval,
+    steps: Vec<PoolHistoryEffect>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Did {
+enum PoolHistoryEffect {
     Read(Option<i64>),
     Set(i64),
     RaisedTo(i64),
@@ -93,14 +93,14 @@ enum Did {
     Appended(i64),
 }
 
-impl Operation for Done {
+impl LinearizableOperation for PoolHistoryOperation {
     type State = Option<i64>;
 
     fn session(&self) -> u32 {
         self.client
     }
 
-    fn interval(&self) -> Interval {
+    fn interval(&self) -> CallInterval {
         self.interval
     }
 
@@ -108,16 +108,20 @@ impl Operation for Done {
         let mut met = *state;
         for did in &self.steps {
             met = match *did {
-                Did::Read(read) => (read == met).then_some(met)?,
-                Did::Set(value) => Some(value),
-                Did::RaisedTo(value) => (value == met.unwrap_or(0) + 1).then_some(Some(value))?,
-                Did::Deleted(deleted) => (deleted == met.is_some()).then_some(None)?,
-                Did::SetIfAbsent(set, value) => match met {
+                PoolHistoryEffect::Read(read) => (read == met).then_some(met)?,
+                PoolHistoryEffect::Set(value) => Some(value),
+                PoolHistoryEffect::RaisedTo(value) => {
+                    (value == met.unwrap_or(0) + 1).then_some(Some(value))?
+                }
+                PoolHistoryEffect::Deleted(deleted) => {
+                    (deleted == met.is_some()).then_some(None)?
+                }
+                PoolHistoryEffect::SetIfAbsent(set, value) => match met {
                     None => set.then_some(Some(value))?,
                     Some(_) => (!set).then_some(met)?,
                 },
                 // Appends a digit to the number.
-                Did::Appended(length) => {
+                PoolHistoryEffect::Appended(length) => {
                     let after = met.map_or(7, |met| met * 10 + 7);
                     (after.to_string().len() as i64 == length).then_some(Some(after))?
                 }
@@ -131,15 +135,17 @@ impl Operation for Done {
         steps.all(|did| {
             matches!(
                 did,
-                Did::Read(_) | Did::Deleted(false) | Did::SetIfAbsent(false, _)
+                PoolHistoryEffect::Read(_)
+                    | PoolHistoryEffect::Deleted(false)
+                    | PoolHistoryEffect::SetIfAbsent(false, _)
             )
         })
     }
 }
 
-impl Display for Done {
+impl Display for PoolHistoryOperation {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        let Interval { invoked, returned } = self.interval;
+        let CallInterval { invoked, returned } = self.interval;
         let steps = &self.steps;
         write!(
             formatter,
@@ -150,7 +156,7 @@ impl Display for Done {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Command {
+enum PoolHistoryCommand {
     Get,
     Set(i64),
     SetIfAbsent(i64),
@@ -162,7 +168,7 @@ enum Command {
     Mset(i64),
 }
 
-impl Command {
+impl PoolHistoryCommand {
     fn line(self, key: usize) -> String {
         let all = |rest: String| {
             (0..KEYS)
@@ -170,33 +176,45 @@ impl Command {
                 .collect::<String>()
         };
         match self {
-            Command::Get => format!("GET key{key}"),
-            Command::Set(value) => format!("SET key{key} {value}"),
-            Command::SetIfAbsent(value) => format!("SETNX key{key} {value}"),
-            Command::Incr => format!("INCR key{key}"),
-            Command::Append => format!("APPEND key{key} 7"),
-            Command::Del => format!("DEL key{key}"),
-            Command::Mget => format!("MGET{}", all(String::new())),
-            Command::Mset(value) => format!("MSET{}", all(format!(" {value}"))),
+            PoolHistoryCommand::Get => format!("GET key{key}"),
+            PoolHistoryCommand::Set(value) => format!("SET key{key} {value}"),
+            PoolHistoryCommand::SetIfAbsent(value) => format!("SETNX key{key} {value}"),
+            PoolHistoryCommand::Incr => format!("INCR key{key}"),
+            PoolHistoryCommand::Append => format!("APPEND key{key} 7"),
+            PoolHistoryCommand::Del => format!("DEL key{key}"),
+            PoolHistoryCommand::Mget => format!("MGET{}", all(String::new())),
+            PoolHistoryCommand::Mset(value) => format!("MSET{}", all(format!(" {value}"))),
         }
     }
 
-    fn did(self, key: usize, reply: &Value) -> Vec<(usize, Did)> {
+    fn did(self, key: usize, reply: &RespReplyValue) -> Vec<(usize, PoolHistoryEffect)> {
         let did = match (self, reply) {
-            (Command::Get, value) => Did::Read(number(value)),
-            (Command::Set(value), Value::Simple(_)) => Did::Set(value),
-            (Command::SetIfAbsent(value), &Value::Integer(set)) => {
-                Did::SetIfAbsent(set == 1, value)
+            (PoolHistoryCommand::Get, value) => PoolHistoryEffect::Read(number(value)),
+            (PoolHistoryCommand::Set(value), RespReplyValue::Simple(_)) => {
+                PoolHistoryEffect::Set(value)
             }
-            (Command::Incr, &Value::Integer(value)) => Did::RaisedTo(value),
-            (Command::Append, &Value::Integer(length)) => Did::Appended(length),
-            (Command::Del, &Value::Integer(count)) => Did::Deleted(count == 1),
-            (Command::Mget, Value::Array(values)) => {
-                let reads = values.iter().map(|value| Did::Read(number(value)));
+            (PoolHistoryCommand::SetIfAbsent(value), &RespReplyValue::Integer(set)) => {
+                PoolHistoryEffect::SetIfAbsent(set == 1, value)
+            }
+            (PoolHistoryCommand::Incr, &RespReplyValue::Integer(value)) => {
+                PoolHistoryEffect::RaisedTo(value)
+            }
+            (PoolHistoryCommand::Append, &RespReplyValue::Integer(length)) => {
+                PoolHistoryEffect::Appended(length)
+            }
+            (PoolHistoryCommand::Del, &RespReplyValue::Integer(count)) => {
+                PoolHistoryEffect::Deleted(count == 1)
+            }
+            (PoolHistoryCommand::Mget, RespReplyValue::Array(values)) => {
+                let reads = values
+                    .iter()
+                    .map(|value| PoolHistoryEffect::Read(number(value)));
                 return reads.enumerate().collect();
             }
-            (Command::Mset(value), Value::Simple(_)) => {
-                return (0..KEYS).map(|key| (key, Did::Set(value))).collect();
+            (PoolHistoryCommand::Mset(value), RespReplyValue::Simple(_)) => {
+                return (0..KEYS)
+                    .map(|key| (key, PoolHistoryEffect::Set(value)))
+                    .collect();
             }
             _ => panic!("{self:?} is answered {reply}"),
         };
@@ -204,25 +222,25 @@ impl Command {
     }
 }
 
-fn number(value: &Value) -> Option<i64> {
+fn number(value: &RespReplyValue) -> Option<i64> {
     match value {
-        Value::NullBulk => None,
-        Value::Bulk(text) => Some(std::str::from_utf8(text).unwrap().parse().unwrap()),
+        RespReplyValue::NullBulk => None,
+        RespReplyValue::Bulk(text) => Some(std::str::from_utf8(text).unwrap().parse().unwrap()),
         other => panic!("no value: {other}"),
     }
 }
 
-struct Client<'r> {
+struct PoolHistoryClient<'r> {
     number: u32,
     random: SmallRng,
-    connection: Connection,
-    recorder: &'r Recorder,
+    connection: TestkitConnection,
+    recorder: &'r HistoryRecorder,
     values: &'r AtomicI64,
-    done: Vec<(usize, Done)>,
+    done: Vec<(usize, PoolHistoryOperation)>,
 }
 
-impl Client<'_> {
-    fn run(mut self) -> Vec<(usize, Done)> {
+impl PoolHistoryClient<'_> {
+    fn run(mut self) -> Vec<(usize, PoolHistoryOperation)> {
         for _ in 0..TURNS {
             match self.random.random_range(0..3) {
                 0 => self.transaction(),
@@ -233,28 +251,28 @@ impl Client<'_> {
     }
 
     /// Returns a command on one key.
-    fn single(&mut self) -> Command {
+    fn single(&mut self) -> PoolHistoryCommand {
         let value = || self.values.fetch_add(1000, Ordering::Relaxed);
         match self.random.random_range(0..10) {
-            0..3 => Command::Get,
-            3..6 => Command::Incr,
-            6 => Command::Del,
-            7 => Command::SetIfAbsent(value()),
+            0..3 => PoolHistoryCommand::Get,
+            3..6 => PoolHistoryCommand::Incr,
+            6 => PoolHistoryCommand::Del,
+            7 => PoolHistoryCommand::SetIfAbsent(value()),
             // Appends are rare, so that numbers stay short.
-            8 if self.random.random_bool(0.3) => Command::Append,
-            _ => Command::Set(value()),
+            8 if self.random.random_bool(0.3) => PoolHistoryCommand::Append,
+            _ => PoolHistoryCommand::Set(value()),
         }
     }
 
-    fn command(&mut self) -> Command {
+    fn command(&mut self) -> PoolHistoryCommand {
         match self.random.random_range(0..10) {
-            0 => Command::Mset(self.values.fetch_add(1000, Ordering::Relaxed)),
-            1 => Command::Mget,
+            0 => PoolHistoryCommand::Mset(self.values.fetch_add(1000, Ordering::Relaxed)),
+            1 => PoolHistoryCommand::Mget,
             _ => self.single(),
         }
     }
 
-    fn exchange(&mut self, lines: &[String]) -> (Interval, Vec<Value>) {
+    fn exchange(&mut self, lines: &[String]) -> (CallInterval, Vec<RespReplyValue>) {
         let mut request = Vec::new();
         for line in lines {
             let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
@@ -272,7 +290,7 @@ impl Client<'_> {
 
     fn pipeline(&mut self) {
         let count = self.random.random_range(1..=6);
-        let commands: Vec<(usize, Command)> = (0..count)
+        let commands: Vec<(usize, PoolHistoryCommand)> = (0..count)
             .map(|_| (self.random.random_range(0..KEYS), self.command()))
             .collect();
         let lines: Vec<String> = commands.iter().map(|(key, it)| it.line(*key)).collect();
@@ -288,12 +306,12 @@ impl Client<'_> {
     fn transaction(&mut self) {
         let key = self.random.random_range(0..KEYS);
         let count = self.random.random_range(1..=3);
-        let commands: Vec<Command> = (0..count).map(|_| self.single()).collect();
+        let commands: Vec<PoolHistoryCommand> = (0..count).map(|_| self.single()).collect();
         let mut lines = vec!["MULTI".to_owned()];
         lines.extend(commands.iter().map(|command| command.line(key)));
         lines.push("EXEC".to_owned());
         let (interval, replies) = self.exchange(&lines);
-        let Some(Value::Array(replies)) = replies.last() else {
+        let Some(RespReplyValue::Array(replies)) = replies.last() else {
             panic!("EXEC is answered {replies:?}");
         };
         let steps = commands.iter().zip(replies);
@@ -302,8 +320,8 @@ impl Client<'_> {
         self.done.push((key, self.did(interval, steps)));
     }
 
-    fn did(&self, interval: Interval, steps: Vec<Did>) -> Done {
-        Done {
+    fn did(&self, interval: CallInterval, steps: Vec<PoolHistoryEffect>) -> PoolHistoryOperation {
+        PoolHistoryOperation {
             client: self.number,
             interval,
             steps,
@@ -312,17 +330,17 @@ impl Client<'_> {
 }
 
 /// Lets clients of all servers work on keys that are absent, and returns their effects on each key.
-fn record(servers: &[&Nearfield], seed: u64) -> Vec<Vec<Done>> {
+fn record(servers: &[&Nearfield], seed: u64) -> Vec<Vec<PoolHistoryOperation>> {
     for server in servers {
         assert_eq!(
             ask(&mut server.connect(), "FLUSHALL"),
-            Value::Simple(b"OK".to_vec())
+            RespReplyValue::Simple(b"OK".to_vec())
         );
     }
-    let (recorder, values) = (Recorder::new(), AtomicI64::new(1000));
+    let (recorder, values) = (HistoryRecorder::new(), AtomicI64::new(1000));
     let mut histories = vec![Vec::new(); KEYS];
     thread::scope(|scope| {
-        let client = |number: u32| Client {
+        let client = |number: u32| PoolHistoryClient {
             number,
             random: SmallRng::seed_from_u64(seed * u64::from(CLIENTS) + u64::from(number)),
             connection: servers[number as usize % servers.len()].connect(),
@@ -330,7 +348,7 @@ fn record(servers: &[&Nearfield], seed: u64) -> Vec<Vec<Done>> {
             values: &values,
             done: Vec::new(),
         };
-        let clients: Vec<Client<'_>> = (0..CLIENTS).map(client).collect();
+        let clients: Vec<PoolHistoryClient<'_>> = (0..CLIENTS).map(client).collect();
         let clients = clients.into_iter();
         let threads: Vec<_> = clients.map(|client| scope.spawn(|| client.run())).collect();
         for thread in threads {
@@ -344,14 +362,16 @@ fn record(servers: &[&Nearfield], seed: u64) -> Vec<Vec<Done>> {
 
 #[test]
 fn each_key_is_linearizable_over_all_servers() {
-    let servers = Servers::start();
+    let servers = PoolServers::start();
     let all: Vec<&Nearfield> = servers.servers.iter().collect();
     seeds::each(ROUNDS, |seed| {
         for (key, history) in record(&all, seed).into_iter().enumerate() {
             let Err(dead_end) = order(history.clone()) else {
                 continue;
             };
-            let shown = |all: &[Done]| all.iter().map(|it| format!("  {it}\n")).collect::<String>();
+            let shown = |all: &[PoolHistoryOperation]| {
+                all.iter().map(|it| format!("  {it}\n")).collect::<String>()
+            };
             panic!(
                 "round {seed}: no order explains the replies of key{key}; after\n{}it is {:?}, and \
                  none of these can be next:\n{}",
@@ -366,7 +386,7 @@ fn each_key_is_linearizable_over_all_servers() {
 #[test]
 fn servers_with_keys_of_their_own_are_noticed() {
     let apart: Vec<Nearfield> = (0..SERVERS)
-        .map(|_| Nearfield::start(Options::default()))
+        .map(|_| Nearfield::start(ServerOptions::default()))
         .collect();
     let all: Vec<&Nearfield> = apart.iter().collect();
     let histories = record(&all, 0);
@@ -377,49 +397,81 @@ fn servers_with_keys_of_their_own_are_noticed() {
 
 #[test]
 fn what_one_server_writes_all_others_read() {
-    let servers = Servers::start();
+    let servers = PoolServers::start();
     let mut at = servers.connect();
     let long = "x".repeat(100_000);
     let lines = [
-        (0, "SET ann 1".to_owned(), Value::Simple(b"OK".to_vec())),
+        (
+            0,
+            "SET ann 1".to_owned(),
+            RespReplyValue::Simple(b"OK".to_vec()),
+        ),
         (1, "GET ann".to_owned(), bulk("1")),
-        (1, "INCRBY ann 41".to_owned(), Value::Integer(42)),
+        (1, "INCRBY ann 41".to_owned(), RespReplyValue::Integer(42)),
         (2, "GETDEL ann".to_owned(), bulk("42")),
-        (0, "EXISTS ann".to_owned(), Value::Integer(0)),
-        (0, format!("SET long {long}"), Value::Simple(b"OK".to_vec())),
-        (1, "APPEND long y".to_owned(), Value::Integer(100_001)),
+        (0, "EXISTS ann".to_owned(), RespReplyValue::Integer(0)),
+        (
+            0,
+            format!("SET long {long}"),
+            RespReplyValue::Simple(b"OK".to_vec()),
+        ),
+        (
+            1,
+            "APPEND long y".to_owned(),
+            RespReplyValue::Integer(100_001),
+        ),
         (2, "GETRANGE long -2 -1".to_owned(), bulk("xy")),
         // Databases are separate.
-        (2, "SELECT 3".to_owned(), Value::Simple(b"OK".to_vec())),
-        (2, "EXISTS long".to_owned(), Value::Integer(0)),
+        (
+            2,
+            "SELECT 3".to_owned(),
+            RespReplyValue::Simple(b"OK".to_vec()),
+        ),
+        (2, "EXISTS long".to_owned(), RespReplyValue::Integer(0)),
         (
             2,
             "MSET a 1 b 2 c 3".to_owned(),
-            Value::Simple(b"OK".to_vec()),
+            RespReplyValue::Simple(b"OK".to_vec()),
         ),
         (2, "KNEAREST d BEFORE".to_owned(), bulk("c")),
-        (2, "KNEAREST d AFTER".to_owned(), Value::NullBulk),
+        (2, "KNEAREST d AFTER".to_owned(), RespReplyValue::NullBulk),
         (0, "KNEAREST d AFTER".to_owned(), bulk("long")),
-        (2, "DBSIZE".to_owned(), Value::Integer(3)),
-        (0, "DBSIZE".to_owned(), Value::Integer(1)),
-        (0, "SELECT 3".to_owned(), Value::Simple(b"OK".to_vec())),
+        (2, "DBSIZE".to_owned(), RespReplyValue::Integer(3)),
+        (0, "DBSIZE".to_owned(), RespReplyValue::Integer(1)),
+        (
+            0,
+            "SELECT 3".to_owned(),
+            RespReplyValue::Simple(b"OK".to_vec()),
+        ),
         (
             0,
             "KRANGE [a [b".to_owned(),
-            Value::Array(vec![bulk("a"), bulk("b")]),
+            RespReplyValue::Array(vec![bulk("a"), bulk("b")]),
         ),
-        (0, "RANDOMKEY".to_owned(), Value::NullBulk),
-        (0, "KRANGEDEL [b [c".to_owned(), Value::Integer(2)),
-        (2, "KEYS *".to_owned(), Value::Array(vec![bulk("a")])),
-        (2, "FLUSHDB".to_owned(), Value::Simple(b"OK".to_vec())),
-        (0, "DBSIZE".to_owned(), Value::Integer(0)),
-        (1, "STRLEN long".to_owned(), Value::Integer(100_001)),
+        (0, "RANDOMKEY".to_owned(), RespReplyValue::NullBulk),
+        (0, "KRANGEDEL [b [c".to_owned(), RespReplyValue::Integer(2)),
+        (
+            2,
+            "KEYS *".to_owned(),
+            RespReplyValue::Array(vec![bulk("a")]),
+        ),
+        (
+            2,
+            "FLUSHDB".to_owned(),
+            RespReplyValue::Simple(b"OK".to_vec()),
+        ),
+        (0, "DBSIZE".to_owned(), RespReplyValue::Integer(0)),
+        (
+            1,
+            "STRLEN long".to_owned(),
+            RespReplyValue::Integer(100_001),
+        ),
     ];
     for (server, line, expected) in lines {
         let reply = ask(&mut at[server], &line);
         let shown = line.get(..40).unwrap_or(&line);
         match shown {
-            "RANDOMKEY" => assert!(matches!(reply, Value::Bulk(_)), "{reply}"),
+            "RANDOMKEY" => assert!(matches!(reply, RespReplyValue::Bulk(_)), "{reply}"),
             _ => assert_eq!(reply, expected, "{shown}"),
         }
     }
@@ -427,7 +479,7 @@ fn what_one_server_writes_all_others_read() {
 
 #[test]
 fn a_scan_meets_the_keys_of_all_servers() {
-    let servers = Servers::start();
+    let servers = PoolServers::start();
     let mut at = servers.connect();
     for number in 0..100 {
         ask(
@@ -437,10 +489,11 @@ fn a_scan_meets_the_keys_of_all_servers() {
     }
     let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
     loop {
-        let Value::Array(reply) = ask(&mut at[0], &format!("SCAN {cursor} COUNT 7")) else {
+        let RespReplyValue::Array(reply) = ask(&mut at[0], &format!("SCAN {cursor} COUNT 7"))
+        else {
             panic!("SCAN answers no array");
         };
-        let [Value::Bulk(next), Value::Array(keys)] = &reply[..] else {
+        let [RespReplyValue::Bulk(next), RespReplyValue::Array(keys)] = &reply[..] else {
             panic!("SCAN answers {reply:?}");
         };
         found.extend(keys.clone());
@@ -449,13 +502,13 @@ fn a_scan_meets_the_keys_of_all_servers() {
             break;
         }
     }
-    let expected: Vec<Value> = (0..100).map(|it| bulk(&format!("key:{it:03}"))).collect();
+    let expected: Vec<RespReplyValue> = (0..100).map(|it| bulk(&format!("key:{it:03}"))).collect();
     assert_eq!(found, expected);
 }
 
 #[test]
 fn keys_expire_on_all_servers_and_leave_the_pool() {
-    let servers = Servers::start();
+    let servers = PoolServers::start();
     let mut at = servers.connect();
     // The time is doubled until the other servers change it before it has passed.
     let mut time_ms = 30;
@@ -465,39 +518,42 @@ fn keys_expire_on_all_servers_and_leave_the_pool() {
         ask(&mut at[0], &format!("SET soon 1 PX {time_ms}"));
         let later = ask(&mut at[1], "PEXPIRE later 1000000");
         let never = ask(&mut at[2], "PERSIST never");
-        if [later, never] == [Value::Integer(1), Value::Integer(1)] {
+        if [later, never] == [RespReplyValue::Integer(1), RespReplyValue::Integer(1)] {
             break;
         }
         time_ms *= 2;
     }
     // It was set last, so the first times of the others have passed, too.
-    while ask(&mut at[1], "GET soon") != Value::NullBulk {
+    while ask(&mut at[1], "GET soon") != RespReplyValue::NullBulk {
         thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(ask(&mut at[1], "GET later"), bulk("1"));
-    assert_eq!(ask(&mut at[0], "TTL never"), Value::Integer(-1));
+    assert_eq!(ask(&mut at[0], "TTL never"), RespReplyValue::Integer(-1));
     // No client reads the key again: a server removes it.
     let began = Instant::now();
-    while ask(&mut at[2], "DBSIZE") != Value::Integer(2) {
+    while ask(&mut at[2], "DBSIZE") != RespReplyValue::Integer(2) {
         assert!(began.elapsed() < Duration::from_secs(60), "the key stays");
         thread::sleep(Duration::from_millis(10));
     }
     // An expired key counts as absent, also where a command changes it.
     ask(&mut at[0], "SET soon 5 PX 1");
     thread::sleep(Duration::from_millis(5));
-    assert_eq!(ask(&mut at[1], "INCR soon"), Value::Integer(1));
-    assert_eq!(ask(&mut at[1], "TTL soon"), Value::Integer(-1));
+    assert_eq!(ask(&mut at[1], "INCR soon"), RespReplyValue::Integer(1));
+    assert_eq!(ask(&mut at[1], "TTL soon"), RespReplyValue::Integer(-1));
 }
 
 #[test]
 fn a_transaction_changes_one_key_and_is_refused_as_a_whole_otherwise() {
-    let servers = Servers::start();
+    let servers = PoolServers::start();
     let mut at = servers.connect();
     ask(&mut at[0], "SET other 7");
-    let exec = |connection: &mut Connection, lines: &[&str]| {
+    let exec = |connection: &mut TestkitConnection, lines: &[&str]| {
         ask(connection, "MULTI");
         for line in lines {
-            assert_eq!(ask(connection, line), Value::Simple(b"QUEUED".to_vec()));
+            assert_eq!(
+                ask(connection, line),
+                RespReplyValue::Simple(b"QUEUED".to_vec())
+            );
         }
         ask(connection, "EXEC")
     };
@@ -505,8 +561,13 @@ fn a_transaction_changes_one_key_and_is_refused_as_a_whole_otherwise() {
         &mut at[1],
         &["GET other", "INCR ann", "INCR ann", "GET ann"],
     );
-    let two = [bulk("7"), Value::Integer(1), Value::Integer(2), bulk("2")];
-    assert_eq!(reply, Value::Array(two.to_vec()));
+    let two = [
+        bulk("7"),
+        RespReplyValue::Integer(1),
+        RespReplyValue::Integer(2),
+        bulk("2"),
+    ];
+    assert_eq!(reply, RespReplyValue::Array(two.to_vec()));
     let refused = exec(&mut at[1], &["INCR ann", "INCR other"]);
     assert!(
         error_of(&refused).contains("one key at a time"),
@@ -514,10 +575,10 @@ fn a_transaction_changes_one_key_and_is_refused_as_a_whole_otherwise() {
     );
     assert_eq!(
         ask(&mut at[2], "MGET ann other"),
-        Value::Array(vec![bulk("2"), bulk("7")])
+        RespReplyValue::Array(vec![bulk("2"), bulk("7")])
     );
     let refused = exec(&mut at[1], &["INCR ann", "KRANGE [a [z"]);
-    let Value::Array(replies) = refused else {
+    let RespReplyValue::Array(replies) = refused else {
         panic!("{refused}");
     };
     assert!(error_of(&replies[1]).contains("ranges"), "{}", replies[1]);
@@ -525,15 +586,18 @@ fn a_transaction_changes_one_key_and_is_refused_as_a_whole_otherwise() {
     let script = "return {redis.call('incr', KEYS[1]), redis.call('get', KEYS[1])}";
     let words: [&[u8]; 4] = [b"EVAL", script.as_bytes(), b"1", b"ann"];
     let reply = at[0].command(&words).unwrap();
-    assert_eq!(reply, Value::Array(vec![Value::Integer(4), bulk("4")]));
+    assert_eq!(
+        reply,
+        RespReplyValue::Array(vec![RespReplyValue::Integer(4), bulk("4")])
+    );
 }
 
 #[test]
 fn a_transaction_fails_if_another_server_has_changed_a_watched_key() {
-    let servers = Servers::start();
+    let servers = PoolServers::start();
     let mut at = servers.connect();
     ask(&mut at[0], "SET ann 1");
-    let exec = |connection: &mut Connection, lines: &[&str]| {
+    let exec = |connection: &mut TestkitConnection, lines: &[&str]| {
         ask(connection, "MULTI");
         for line in lines {
             ask(connection, line);
@@ -542,7 +606,10 @@ fn a_transaction_fails_if_another_server_has_changed_a_watched_key() {
     };
     ask(&mut at[0], "WATCH ann");
     let reply = exec(&mut at[0], &["SET ann 2"]);
-    assert_eq!(reply, Value::Array(vec![Value::Simple(b"OK".to_vec())]));
+    assert_eq!(
+        reply,
+        RespReplyValue::Array(vec![RespReplyValue::Simple(b"OK".to_vec())])
+    );
     // Changes of value and of time, deletion and creation, by any server.
     for (before, between) in [
         ("SET ann 2", "SET ann 3"),
@@ -555,7 +622,7 @@ fn a_transaction_fails_if_another_server_has_changed_a_watched_key() {
             ask(&mut at[0], "WATCH ann");
             ask(&mut at[other], between);
             let reply = exec(&mut at[0], &["SET ann 9"]);
-            assert_eq!(reply, Value::NullArray, "{between}");
+            assert_eq!(reply, RespReplyValue::NullArray, "{between}");
             assert_ne!(ask(&mut at[1], "GET ann"), bulk("9"));
         }
     }
@@ -569,11 +636,11 @@ fn a_transaction_fails_if_another_server_has_changed_a_watched_key() {
     // A transaction without changes may watch any keys.
     ask(&mut at[0], "WATCH ann other");
     let reply = exec(&mut at[0], &["GET ann"]);
-    assert_eq!(reply, Value::Array(vec![bulk("9")]));
+    assert_eq!(reply, RespReplyValue::Array(vec![bulk("9")]));
     // An expired key counts as changed. The time is doubled until the key exists when it is
     // watched.
     let mut time_ms = 50;
-    let is_there = |at: &mut Connection| ask(at, "GET brief") != Value::NullBulk;
+    let is_there = |at: &mut TestkitConnection| ask(at, "GET brief") != RespReplyValue::NullBulk;
     loop {
         ask(&mut at[0], &format!("SET brief 1 PX {time_ms}"));
         ask(&mut at[0], "WATCH brief");
@@ -586,14 +653,17 @@ fn a_transaction_fails_if_another_server_has_changed_a_watched_key() {
     while is_there(&mut at[0]) {
         thread::yield_now();
     }
-    assert_eq!(exec(&mut at[0], &["SET brief 2"]), Value::NullArray);
+    assert_eq!(
+        exec(&mut at[0], &["SET brief 2"]),
+        RespReplyValue::NullArray
+    );
 }
 
 /// Servers increment one number by optimistic transactions at once. No increment is lost.
 #[test]
 fn optimistic_transactions_lose_nothing() {
     const ADDITIONS: usize = 40;
-    let servers = Servers::start();
+    let servers = PoolServers::start();
     thread::scope(|scope| {
         for mut connection in servers.connect() {
             scope.spawn(move || {
@@ -603,7 +673,7 @@ fn optimistic_transactions_lose_nothing() {
                     let sum = number(&ask(&mut connection, "GET sum")).unwrap_or(0);
                     ask(&mut connection, "MULTI");
                     ask(&mut connection, &format!("SET sum {}", sum + 1));
-                    added += usize::from(ask(&mut connection, "EXEC") != Value::NullArray);
+                    added += usize::from(ask(&mut connection, "EXEC") != RespReplyValue::NullArray);
                 }
             });
         }
@@ -614,11 +684,12 @@ fn optimistic_transactions_lose_nothing() {
 
 #[test]
 fn what_a_pool_cannot_do_is_refused_by_an_error_that_names_it() {
-    let servers = Servers::start();
+    let servers = PoolServers::start();
     let mut at = servers.connect();
     let mut refused = 0;
     for command in all() {
-        let (Run::Command(_) | Run::Planned(_)) = command.run else {
+        let (CommandImplementation::Command(_) | CommandImplementation::Planned(_)) = command.run
+        else {
             continue;
         };
         if command.is_for_pools() {
@@ -644,11 +715,14 @@ fn what_a_pool_cannot_do_is_refused_by_an_error_that_names_it() {
     let key = "k".repeat(100);
     let error = error_of(&ask(&mut at[0], &format!("SET {key} 1")));
     assert!(error.contains("has 100 bytes, the limit is 64"), "{error}");
-    assert_eq!(ask(&mut at[0], &format!("GET {key}")), Value::NullBulk);
-    let Value::Array(described) = ask(&mut at[0], "COMMAND INFO lpush get") else {
+    assert_eq!(
+        ask(&mut at[0], &format!("GET {key}")),
+        RespReplyValue::NullBulk
+    );
+    let RespReplyValue::Array(described) = ask(&mut at[0], "COMMAND INFO lpush get") else {
         panic!("COMMAND INFO answers no array");
     };
-    let has_flag = |value: &Value| format!("{value}").contains("no_pool");
+    let has_flag = |value: &RespReplyValue| format!("{value}").contains("no_pool");
     assert!(has_flag(&described[0]) && !has_flag(&described[1]));
     assert!(all().filter(|it| it.flags.has(Flags::UNSHARED)).count() > 8);
 }
@@ -656,14 +730,14 @@ fn what_a_pool_cannot_do_is_refused_by_an_error_that_names_it() {
 #[test]
 fn what_a_server_keeps_on_disk_is_not_possible_over_a_pool() {
     let nodes = ShmNodes::serve(1, 64 << 20).unwrap();
-    let home = Home::open_pool(Pool::shm(nodes.names()), 64).unwrap();
-    let logging = Options {
+    let home = Home::open_pool(PoolPlacement::shm(nodes.names()), 64).unwrap();
+    let logging = ServerOptions {
         home,
         persistence: Durability {
             log: Some(true),
             ..Durability::default()
         },
-        ..Options::default()
+        ..ServerOptions::default()
     };
     assert!(
         logging
@@ -671,7 +745,7 @@ fn what_a_server_keeps_on_disk_is_not_possible_over_a_pool() {
             .unwrap_err()
             .contains("--appendonly")
     );
-    assert_eq!(Options::default().check_placement(), Ok(()));
+    assert_eq!(ServerOptions::default().check_placement(), Ok(()));
     assert!(check_setting("notify-keyspace-events", "KEA").is_err());
     assert!(check_setting("maxmemory", "0").is_ok());
 }
@@ -679,7 +753,7 @@ fn what_a_server_keeps_on_disk_is_not_possible_over_a_pool() {
 // ---- Nodes that do not belong together, and memory that is damaged -----------------------------
 
 fn open(names: &[String]) -> Result<Home, String> {
-    Home::open_pool(Pool::shm(names), 64).map_err(|error| error.to_string())
+    Home::open_pool(PoolPlacement::shm(names), 64).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -692,9 +766,9 @@ fn nodes_that_do_not_belong_together_are_refused() {
     let (empty, empty_too) = (&new.names()[0], &new.names()[1]);
     {
         let home = open(old.names()).unwrap();
-        let server = Nearfield::start(Options {
+        let server = Nearfield::start(ServerOptions {
             home,
-            ..Options::default()
+            ..ServerOptions::default()
         });
         let mut connection = server.connect();
         for number in 0..200 {
@@ -719,9 +793,9 @@ fn nodes_that_do_not_belong_together_are_refused() {
     let error = open(std::slice::from_ref(one)).err().unwrap();
     assert!(error.contains("it is number 0 of 2 nodes"), "{error}");
     // The nodes that do belong together still work.
-    let server = Nearfield::start(Options {
+    let server = Nearfield::start(ServerOptions {
         home: open(old.names()).unwrap(),
-        ..Options::default()
+        ..ServerOptions::default()
     });
     assert_eq!(ask(&mut server.connect(), "GET k7"), bulk("v"));
 }
@@ -731,9 +805,9 @@ fn damaged_memory_is_answered_by_errors_and_the_server_ends() {
     seeds::each(2, |seed| {
         let random = &mut SmallRng::seed_from_u64(seed);
         let nodes = ShmNodes::serve(1, 32 << 20).unwrap();
-        let server = Nearfield::start(Options {
+        let server = Nearfield::start(ServerOptions {
             home: open(nodes.names()).unwrap(),
-            ..Options::default()
+            ..ServerOptions::default()
         });
         let mut connection = server.connect();
         for number in 0..2000 {

@@ -1,6 +1,6 @@
 //! Changes of ports and addresses while the server runs. The tests run against redis-server, too.
 
-use nearfield_server::config::{ListenPort, Options, bind_addresses};
+use nearfield_server::config::{ListenPort, ServerOptions, bind_addresses};
 use nearfield_server::net::serve;
 use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
 use nearfield_server_testkit::steps::{ask, connect, eventually, on_both};
@@ -137,9 +137,9 @@ fn address_and_port_change_together_or_not_at_all() {
 /// A start in a container without IPv6, where `bind 127.0.0.1 -::1` is usual, works like this.
 #[test]
 fn an_address_that_the_machine_need_not_have_is_passed_over_at_the_start() {
-    let started_with = |bind: &str| Options {
+    let started_with = |bind: &str| ServerOptions {
         bind: bind_addresses(bind).expect("addresses"),
-        ..Options::default()
+        ..ServerOptions::default()
     };
     let server = Nearfield::start(started_with("-192.0.2.1 127.0.0.1"));
     assert_eq!(
@@ -148,7 +148,7 @@ fn an_address_that_the_machine_need_not_have_is_passed_over_at_the_start() {
     );
     // The server must listen on some address.
     for bind in ["-192.0.2.1", "127.0.0.1 192.0.2.1"] {
-        let options = Options {
+        let options = ServerOptions {
             port: ListenPort::Free,
             ..started_with(bind)
         };

@@ -5,11 +5,12 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use nearfield_server::object::stream::StreamParts;
-use nearfield_server::object::{Stream, StreamId};
+use nearfield_server::object::{StreamId, StreamObject};
 use nearfield_server::rdb::{
-    Attributes, Dialect, Error, Item, Reader, Unsupported, Value, Writer, dump, restore,
+    Attributes, Dialect, RdbError, RdbItem, RdbReader, RdbUnsupportedPolicy, RdbValue, RdbWriter,
+    dump, restore,
 };
-use nearfield_tiers::Heap;
+use nearfield_tiers::AccountedHeap;
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -29,9 +30,9 @@ const EXPIRES_MS: u64 = 2_700_000_000_123;
 const LIBRARY: &str = "#!lua name=mine\nredis.register_function('f', function() return 1 end)";
 
 /// A folder that is deleted at the end of the test.
-struct Folder(PathBuf);
+struct RdbTestFolder(PathBuf);
 
-impl Folder {
+impl RdbTestFolder {
     fn new() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -46,7 +47,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for RdbTestFolder {
     fn drop(&mut self) {
         // A folder that stays behind is no reason to fail a test.
         let _ = fs::remove_dir_all(&self.0);
@@ -54,15 +55,15 @@ impl Drop for Folder {
 }
 
 #[derive(Debug, PartialEq)]
-enum Reply {
+enum RdbTestReply {
     Status(String),
     Error(String),
     Integer(i64),
     Bulk(Option<Vec<u8>>),
-    Array(Vec<Reply>),
+    Array(Vec<RdbTestReply>),
 }
 
-impl Reply {
+impl RdbTestReply {
     fn bytes(self) -> Vec<u8> {
         match self {
             Self::Bulk(Some(bytes)) => bytes,
@@ -79,15 +80,15 @@ impl Reply {
 }
 
 /// A running server and a connection to it.
-struct Redis {
+struct RdbTestRedis {
     child: Child,
     connection: BufReader<TcpStream>,
 }
 
-impl Redis {
+impl RdbTestRedis {
     /// Starts a server on the snapshot in `folder`, if there is one. Returns `None`, with the
     /// reason on the standard error, if there is no server to start.
-    fn start(folder: &Folder, options: &[&str]) -> Option<Self> {
+    fn start(folder: &RdbTestFolder, options: &[&str]) -> Option<Self> {
         if let Err(reason) = check_installed() {
             // Directly to the standard error, because the harness hides the output of tests that
             // pass.
@@ -110,7 +111,7 @@ impl Redis {
 
     fn wait_until_loaded(&mut self) {
         let deadline = Instant::now() + START_PATIENCE;
-        while let Reply::Error(error) = self.command(&[b"PING"]) {
+        while let RdbTestReply::Error(error) = self.command(&[b"PING"]) {
             assert!(
                 error.starts_with("LOADING") && Instant::now() < deadline,
                 "{error}"
@@ -129,37 +130,42 @@ impl Redis {
         self.connection.get_mut().write_all(&request).unwrap();
     }
 
-    fn receive(&mut self) -> Reply {
+    fn receive(&mut self) -> RdbTestReply {
         let mut line = String::new();
         self.connection.read_line(&mut line).unwrap();
         let text = line.trim_end();
         let (kind, text) = text.split_at_checked(1).expect("the server has hung up");
         match kind {
-            "+" => Reply::Status(text.to_owned()),
-            "-" => Reply::Error(text.to_owned()),
-            ":" => Reply::Integer(text.parse().unwrap()),
-            "$" if text == "-1" => Reply::Bulk(None),
+            "+" => RdbTestReply::Status(text.to_owned()),
+            "-" => RdbTestReply::Error(text.to_owned()),
+            ":" => RdbTestReply::Integer(text.parse().unwrap()),
+            "$" if text == "-1" => RdbTestReply::Bulk(None),
             "$" => {
                 let mut bytes = vec![0; text.parse::<usize>().unwrap() + 2];
                 self.connection.read_exact(&mut bytes).unwrap();
                 bytes.truncate(bytes.len() - 2);
-                Reply::Bulk(Some(bytes))
+                RdbTestReply::Bulk(Some(bytes))
             }
-            "*" => Reply::Array((0..text.parse().unwrap()).map(|_| self.receive()).collect()),
+            "*" => {
+                RdbTestReply::Array((0..text.parse().unwrap()).map(|_| self.receive()).collect())
+            }
             _ => panic!("{line:?} is no reply"),
         }
     }
 
-    fn command(&mut self, words: &[&[u8]]) -> Reply {
+    fn command(&mut self, words: &[&[u8]]) -> RdbTestReply {
         self.send(words);
         self.receive()
     }
 
     /// Runs a command of words without spaces, which must succeed.
-    fn run(&mut self, command: &str) -> Reply {
+    fn run(&mut self, command: &str) -> RdbTestReply {
         let words: Vec<_> = command.split(' ').map(str::as_bytes).collect();
         let reply = self.command(&words);
-        assert!(!matches!(reply, Reply::Error(_)), "{command}: {reply:?}");
+        assert!(
+            !matches!(reply, RdbTestReply::Error(_)),
+            "{command}: {reply:?}"
+        );
         reply
     }
 
@@ -168,20 +174,20 @@ impl Redis {
     }
 
     /// Creates `value` by ordinary commands.
-    fn put(&mut self, key: &[u8], value: &Value) {
+    fn put(&mut self, key: &[u8], value: &RdbValue) {
         let scores: Vec<String>;
         let (command, words): (&str, Vec<&[u8]>) = match value {
-            Value::String(bytes) => ("SET", vec![bytes]),
-            Value::List(elements) => ("RPUSH", elements.iter().map(Vec::as_slice).collect()),
-            Value::Set(members) => ("SADD", members.iter().map(Vec::as_slice).collect()),
-            Value::Hash(fields) => {
+            RdbValue::String(bytes) => ("SET", vec![bytes]),
+            RdbValue::List(elements) => ("RPUSH", elements.iter().map(Vec::as_slice).collect()),
+            RdbValue::Set(members) => ("SADD", members.iter().map(Vec::as_slice).collect()),
+            RdbValue::Hash(fields) => {
                 let words = fields
                     .iter()
                     .flat_map(|(field, value)| [&field[..], &value[..]]);
                 ("HSET", words.collect())
             }
-            Value::Stream(_) | Value::TimedHash(_) => panic!("these have tests of their own"),
-            Value::SortedSet(members) => {
+            RdbValue::Stream(_) | RdbValue::TimedHash(_) => panic!("these have tests of their own"),
+            RdbValue::SortedSet(members) => {
                 scores = members.iter().map(|(_, score)| score.to_string()).collect();
                 let words = members.iter().zip(&scores);
                 let words = words.flat_map(|((member, _), score)| [score.as_bytes(), member]);
@@ -192,19 +198,19 @@ impl Redis {
         for some in words.chunks(1000) {
             let words = [&[command.as_bytes(), key], some].concat();
             let reply = self.command(&words);
-            assert!(!matches!(reply, Reply::Error(_)), "{reply:?}");
+            assert!(!matches!(reply, RdbTestReply::Error(_)), "{reply:?}");
         }
     }
 
-    fn get(&mut self, key: &[u8]) -> Value {
-        let Reply::Status(kind) = self.command(&[b"TYPE", key]) else {
+    fn get(&mut self, key: &[u8]) -> RdbValue {
+        let RdbTestReply::Status(kind) = self.command(&[b"TYPE", key]) else {
             panic!("TYPE fails");
         };
         match kind.as_str() {
-            "string" => Value::String(self.command(&[b"GET", key]).bytes()),
-            "list" => Value::List(self.command(&[b"LRANGE", key, b"0", b"-1"]).array()),
-            "set" => Value::Set(self.command(&[b"SMEMBERS", key]).array()),
-            "hash" => Value::Hash(pairs(self.command(&[b"HGETALL", key]).array())),
+            "string" => RdbValue::String(self.command(&[b"GET", key]).bytes()),
+            "list" => RdbValue::List(self.command(&[b"LRANGE", key, b"0", b"-1"]).array()),
+            "set" => RdbValue::Set(self.command(&[b"SMEMBERS", key]).array()),
+            "hash" => RdbValue::Hash(pairs(self.command(&[b"HGETALL", key]).array())),
             "zset" => {
                 let reply = self.command(&[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"]);
                 let members = pairs(reply.array()).into_iter();
@@ -212,14 +218,14 @@ impl Redis {
                     let score = String::from_utf8(score).unwrap();
                     (member, score.parse().unwrap())
                 });
-                Value::SortedSet(members.collect())
+                RdbValue::SortedSet(members.collect())
             }
             kind => panic!("{}: {kind}", key.escape_ascii()),
         }
     }
 }
 
-impl Drop for Redis {
+impl Drop for RdbTestRedis {
     fn drop(&mut self) {
         // The server may have ended by itself.
         let _ = self.child.kill();
@@ -280,7 +286,7 @@ fn connect(child: &mut Child, port: u16) -> Option<BufReader<TcpStream>> {
 }
 
 /// The keys of all databases, with their values and expiry times.
-type Keyspace = BTreeMap<(u64, Vec<u8>), (Value, Option<u64>)>;
+type Keyspace = BTreeMap<(u64, Vec<u8>), (RdbValue, Option<u64>)>;
 
 fn random_bytes(random: &mut impl Rng, length: usize) -> Vec<u8> {
     (0..length).map(|_| random.random()).collect()
@@ -306,7 +312,7 @@ fn elements(random: &mut impl Rng, count: usize) -> Vec<Vec<u8>> {
 }
 
 /// Returns values of all types, around the sizes at which Redis changes their encodings.
-fn values(random: &mut impl Rng) -> Vec<Value> {
+fn values(random: &mut impl Rng) -> Vec<RdbValue> {
     let integers = [
         "0",
         "12",
@@ -338,33 +344,36 @@ fn values(random: &mut impl Rng) -> Vec<Value> {
         "",
     ];
     let integers: Vec<_> = integers.map(|text| text.as_bytes().to_vec()).to_vec();
-    let mut values: Vec<_> = integers.iter().cloned().map(Value::String).collect();
+    let mut values: Vec<_> = integers.iter().cloned().map(RdbValue::String).collect();
     for length in [20, 21, 63, 64, 300, 16_383, 16_384, 1_000_000] {
-        values.push(Value::String(vec![b'a'; length]));
-        values.push(Value::String(random_bytes(random, length)));
+        values.push(RdbValue::String(vec![b'a'; length]));
+        values.push(RdbValue::String(random_bytes(random, length)));
         let text = (0..length).map(|position| b"abcdefghij"[position * position % 10]);
-        values.push(Value::String(text.collect()));
+        values.push(RdbValue::String(text.collect()));
     }
-    values.extend([Value::List(integers.clone()), Value::Set(integers.clone())]);
+    values.extend([
+        RdbValue::List(integers.clone()),
+        RdbValue::Set(integers.clone()),
+    ]);
     for range in [
         -100..100,
         -40_000..-39_900,
         3_000_000_000..3_000_000_100_i64,
     ] {
         let members = range.map(|member| member.to_string().into_bytes());
-        values.push(Value::Set(members.collect()));
+        values.push(RdbValue::Set(members.collect()));
     }
     for count in [1, 2, 10, 100, 127, 129, 513, 5000] {
         let elements = elements(random, count);
         let fields = elements
             .iter()
             .map(|field| (field.clone(), random_bytes(random, 10)));
-        values.push(Value::Hash(fields.collect()));
+        values.push(RdbValue::Hash(fields.collect()));
         let fields = elements
             .iter()
             .take(100)
             .map(|field| (field.clone(), field.clone()));
-        values.push(Value::Hash(fields.collect()));
+        values.push(RdbValue::Hash(fields.collect()));
         let members = elements.iter().enumerate().map(|(number, member)| {
             let score = match number % 4 {
                 0 => number as f64,
@@ -374,9 +383,9 @@ fn values(random: &mut impl Rng) -> Vec<Value> {
             };
             (member.clone(), score)
         });
-        values.push(Value::SortedSet(members.collect()));
-        values.push(Value::Set(elements.clone()));
-        values.push(Value::List(elements));
+        values.push(RdbValue::SortedSet(members.collect()));
+        values.push(RdbValue::Set(elements.clone()));
+        values.push(RdbValue::List(elements));
     }
     values
 }
@@ -398,18 +407,18 @@ fn keyspace(seed: u64) -> Keyspace {
 }
 
 /// Returns the value with unordered elements sorted by bytes.
-fn sorted(mut value: Value) -> Value {
+fn sorted(mut value: RdbValue) -> RdbValue {
     match &mut value {
-        Value::String(_) | Value::List(_) | Value::Stream(_) => {}
-        Value::Set(members) => members.sort_unstable(),
-        Value::Hash(fields) => fields.sort_unstable(),
-        Value::TimedHash(fields) => fields.sort_unstable(),
-        Value::SortedSet(members) => members.sort_by(|a, b| a.0.cmp(&b.0)),
+        RdbValue::String(_) | RdbValue::List(_) | RdbValue::Stream(_) => {}
+        RdbValue::Set(members) => members.sort_unstable(),
+        RdbValue::Hash(fields) => fields.sort_unstable(),
+        RdbValue::TimedHash(fields) => fields.sort_unstable(),
+        RdbValue::SortedSet(members) => members.sort_by(|a, b| a.0.cmp(&b.0)),
     }
     value
 }
 
-fn check_value(key: &[u8], found: Value, expected: &Value) {
+fn check_value(key: &[u8], found: RdbValue, expected: &RdbValue) {
     // Not `assert_eq`, which would print megabytes.
     let same = sorted(found) == sorted(expected.clone());
     assert!(same, "the value of {} differs", key.escape_ascii());
@@ -420,7 +429,8 @@ type Uses = (Option<u64>, Option<u8>);
 
 /// Reads a whole snapshot and checks its keys, all of which must be there.
 fn check_snapshot(path: &Path, expected: &Keyspace) -> Vec<Uses> {
-    let mut reader = Reader::new(File::open(path).unwrap(), Unsupported::Refuse).unwrap();
+    let mut reader =
+        RdbReader::new(File::open(path).unwrap(), RdbUnsupportedPolicy::Refuse).unwrap();
     let mut database = None;
     let mut resized = (0, 0);
     let mut library = None;
@@ -429,12 +439,12 @@ fn check_snapshot(path: &Path, expected: &Keyspace) -> Vec<Uses> {
     let mut aux = BTreeMap::new();
     for item in reader.by_ref() {
         match item.unwrap() {
-            Item::Select(number) => database = Some(number),
-            Item::ResizeDb { keys, expires } => {
+            RdbItem::Select(number) => database = Some(number),
+            RdbItem::ResizeDb { keys, expires } => {
                 resized = (resized.0 + keys, resized.1 + expires);
             }
-            Item::Function(code) => library = Some(code),
-            Item::Entry {
+            RdbItem::Function(code) => library = Some(code),
+            RdbItem::Entry {
                 key,
                 value,
                 expires_at_ms,
@@ -447,7 +457,7 @@ fn check_snapshot(path: &Path, expected: &Keyspace) -> Vec<Uses> {
                 expiring += u64::from(expires.is_some());
                 uses.push((idle_s, frequency));
             }
-            Item::Aux(key, value) => {
+            RdbItem::Aux(key, value) => {
                 aux.insert(key, value);
             }
             _ => {}
@@ -462,22 +472,22 @@ fn check_snapshot(path: &Path, expected: &Keyspace) -> Vec<Uses> {
     uses
 }
 
-fn fill(redis: &mut Redis, keyspace: &Keyspace) {
+fn fill(redis: &mut RdbTestRedis, keyspace: &Keyspace) {
     for ((database, key), (value, expires_at_ms)) in keyspace {
         redis.select(*database);
         redis.put(key, value);
         if let Some(time_ms) = expires_at_ms {
             let time_ms = time_ms.to_string();
             let reply = redis.command(&[b"PEXPIREAT", key, time_ms.as_bytes()]);
-            assert_eq!(reply, Reply::Integer(1));
+            assert_eq!(reply, RdbTestReply::Integer(1));
         }
     }
 }
 
 #[test]
 fn snapshots_of_redis_are_read() {
-    let folder = Folder::new();
-    let Some(mut redis) = Redis::start(&folder, &[]) else {
+    let folder = RdbTestFolder::new();
+    let Some(mut redis) = RdbTestRedis::start(&folder, &[]) else {
         return;
     };
     // Elements of 2,000 bytes and more become nodes of their own, like those of 1 GiB usually do.
@@ -524,23 +534,23 @@ fn snapshots_of_redis_are_read() {
 
 #[test]
 fn a_snapshot_without_a_checksum_is_read() {
-    let folder = Folder::new();
-    let Some(mut redis) = Redis::start(&folder, &["--rdbchecksum", "no"]) else {
+    let folder = RdbTestFolder::new();
+    let Some(mut redis) = RdbTestRedis::start(&folder, &["--rdbchecksum", "no"]) else {
         return;
     };
     redis.run("SET key value");
     redis.run("SAVE");
     let file = fs::read(folder.snapshot()).unwrap();
     assert!(file.ends_with(&[0; 8]));
-    let items = Reader::new(file.as_slice(), Unsupported::Refuse).unwrap();
+    let items = RdbReader::new(file.as_slice(), RdbUnsupportedPolicy::Refuse).unwrap();
     let last = items.last().unwrap().unwrap();
-    assert_eq!(last, Item::End);
+    assert_eq!(last, RdbItem::End);
 }
 
 #[test]
 fn streams_of_redis_are_read() {
-    let folder = Folder::new();
-    let Some(mut redis) = Redis::start(&folder, &[]) else {
+    let folder = RdbTestFolder::new();
+    let Some(mut redis) = RdbTestRedis::start(&folder, &[]) else {
         return;
     };
     for entry in 0..500 {
@@ -562,10 +572,10 @@ fn streams_of_redis_are_read() {
     }
     redis.run("SAVE");
     let file = fs::read(folder.snapshot()).unwrap();
-    let reader = Reader::new(file.as_slice(), Unsupported::Refuse).unwrap();
+    let reader = RdbReader::new(file.as_slice(), RdbUnsupportedPolicy::Refuse).unwrap();
     let streams = reader.filter_map(|item| match item.unwrap() {
-        Item::Entry {
-            value: Value::Stream(parts),
+        RdbItem::Entry {
+            value: RdbValue::Stream(parts),
             ..
         } => Some(parts),
         _ => None,
@@ -583,8 +593,8 @@ fn streams_of_redis_are_read() {
 
 #[test]
 fn streams_whose_counters_do_not_fit_their_entries_are_read() {
-    let folder = Folder::new();
-    let Some(mut redis) = Redis::start(&folder, &[]) else {
+    let folder = RdbTestFolder::new();
+    let Some(mut redis) = RdbTestRedis::start(&folder, &[]) else {
         return;
     };
     // Redis 7.0 allows the last identifier to be before a deleted one, and gives that one out
@@ -599,8 +609,8 @@ fn streams_whose_counters_do_not_fit_their_entries_are_read() {
     }
     let id = |seq| StreamId { ms: 1, seq };
     let read = |payload: &[u8]| match restore(payload).unwrap() {
-        Value::Stream(parts) => {
-            let stream = Stream::of_parts(&parts, &Heap::new()).unwrap();
+        RdbValue::Stream(parts) => {
+            let stream = StreamObject::of_parts(&parts, &AccountedHeap::new()).unwrap();
             stream.check_invariants();
             (parts, stream)
         }
@@ -623,7 +633,7 @@ fn streams_whose_counters_do_not_fit_their_entries_are_read() {
             last_id,
             ..(*parts).clone()
         };
-        let payload = dump(&Value::Stream(Box::new(said)), Dialect::Redis);
+        let payload = dump(&RdbValue::Stream(Box::new(said)), Dialect::Redis);
         let (parts, stream) = read(&payload);
         assert_eq!((parts.len, parts.last_id), (2, id(3)));
         assert_eq!((stream.len(), stream.last_id()), (2, id(3)));
@@ -631,8 +641,8 @@ fn streams_whose_counters_do_not_fit_their_entries_are_read() {
 }
 
 /// Writes `keyspace` as a server would.
-fn write_snapshot(path: &Path, keyspace: &Keyspace) -> Result<(), Error> {
-    let mut writer = Writer::new(File::create(path).unwrap())?;
+fn write_snapshot(path: &Path, keyspace: &Keyspace) -> Result<(), RdbError> {
+    let mut writer = RdbWriter::new(File::create(path).unwrap())?;
     writer.aux(b"redis-ver", b"7.0.15")?;
     writer.aux(b"redis-bits", b"64")?;
     writer.aux(b"ctime", b"1700000000")?;
@@ -657,12 +667,12 @@ fn write_snapshot(path: &Path, keyspace: &Keyspace) -> Result<(), Error> {
 }
 
 fn write_entry(
-    writer: &mut Writer<File>,
+    writer: &mut RdbWriter<File>,
     key: &[u8],
-    value: &Value,
+    value: &RdbValue,
     attributes: Attributes,
-) -> Result<(), Error> {
-    let Value::SortedSet(members) = value else {
+) -> Result<(), RdbError> {
+    let RdbValue::SortedSet(members) = value else {
         return writer.entry(key, value, attributes);
     };
     writer.begin_sorted_set(key, members.len() as u64, attributes)?;
@@ -680,10 +690,10 @@ fn redis_loads_what_is_written() {
         ("allkeys-lfu", "FREQ", 77..=77),
         ("allkeys-lru", "IDLETIME", 5000..=5300),
     ] {
-        let folder = Folder::new();
+        let folder = RdbTestFolder::new();
         write_snapshot(&folder.snapshot(), &keyspace).unwrap();
         let options = ["--maxmemory-policy", policy, "--lfu-decay-time", "0"];
-        let Some(mut redis) = Redis::start(&folder, &options) else {
+        let Some(mut redis) = RdbTestRedis::start(&folder, &options) else {
             return;
         };
         for ((database, key), (value, expires_at_ms)) in &keyspace {
@@ -691,13 +701,13 @@ fn redis_loads_what_is_written() {
             // Before any other command uses the key.
             let reply = redis.command(&[b"OBJECT", used.as_bytes(), key]);
             assert!(
-                matches!(&reply, Reply::Integer(n) if expected.contains(n)),
+                matches!(&reply, RdbTestReply::Integer(n) if expected.contains(n)),
                 "{reply:?}"
             );
             check_value(key, redis.get(key), value);
             let expires = redis.command(&[b"PEXPIRETIME", key]);
             let right = expires_at_ms.map_or(-1, |time_ms| time_ms as i64);
-            assert_eq!(expires, Reply::Integer(right));
+            assert_eq!(expires, RdbTestReply::Integer(right));
         }
         for database in [0, 3, 15] {
             redis.select(database);
@@ -705,16 +715,16 @@ fn redis_loads_what_is_written() {
                 .keys()
                 .filter(|(number, _)| *number == database)
                 .count();
-            assert_eq!(redis.run("DBSIZE"), Reply::Integer(count as i64));
+            assert_eq!(redis.run("DBSIZE"), RdbTestReply::Integer(count as i64));
         }
-        assert_eq!(redis.run("FCALL f 0"), Reply::Integer(1));
+        assert_eq!(redis.run("FCALL f 0"), RdbTestReply::Integer(1));
     }
 }
 
 #[test]
 fn payloads_go_both_ways() {
-    let folder = Folder::new();
-    let Some(mut redis) = Redis::start(&folder, &[]) else {
+    let folder = RdbTestFolder::new();
+    let Some(mut redis) = RdbTestRedis::start(&folder, &[]) else {
         return;
     };
     redis.run("DEBUG QUICKLIST-PACKED-THRESHOLD 2000b");
@@ -731,7 +741,7 @@ fn payloads_go_both_ways() {
         ]);
         assert_eq!(
             reply,
-            Reply::Status("OK".to_owned()),
+            RdbTestReply::Status("OK".to_owned()),
             "{}",
             key.escape_ascii()
         );
@@ -742,14 +752,14 @@ fn payloads_go_both_ways() {
 /// Entries of listpacks are followed by their length, in as many bytes as it takes.
 #[test]
 fn entries_of_listpacks_are_as_long_as_redis_says() {
-    let folder = Folder::new();
-    let Some(mut redis) = Redis::start(&folder, &[]) else {
+    let folder = RdbTestFolder::new();
+    let Some(mut redis) = RdbTestRedis::start(&folder, &[]) else {
         return;
     };
     redis.run("CONFIG SET hash-max-listpack-value 10000000");
     for limit in [1 << 7, 1 << 12, 1 << 14, 1 << 21] {
         for length in limit - 10..limit + 3 {
-            let value = Value::Hash(vec![(vec![b'f'; length], b"1".to_vec())]);
+            let value = RdbValue::Hash(vec![(vec![b'f'; length], b"1".to_vec())]);
             redis.run("DEL hash");
             redis.put(b"hash", &value);
             assert_eq!(redis.run("OBJECT ENCODING hash").bytes(), b"listpack");
@@ -762,12 +772,12 @@ fn entries_of_listpacks_are_as_long_as_redis_says() {
 
 #[test]
 fn payloads_are_refused_alike() {
-    let folder = Folder::new();
-    let Some(mut redis) = Redis::start(&folder, &[]) else {
+    let folder = RdbTestFolder::new();
+    let Some(mut redis) = RdbTestRedis::start(&folder, &[]) else {
         return;
     };
     let whole = dump(
-        &Value::List(vec![b"a".to_vec(), b"b".to_vec()]),
+        &RdbValue::List(vec![b"a".to_vec(), b"b".to_vec()]),
         Dialect::Redis,
     );
     let footer = whole.len() - 10;
@@ -785,11 +795,14 @@ fn payloads_are_refused_alike() {
     ] {
         assert!(restore(wrong).is_err());
         let reply = redis.command(&[b"RESTORE", b"key", b"0", wrong]);
-        assert!(matches!(reply, Reply::Error(_)), "{reply:?}");
+        assert!(matches!(reply, RdbTestReply::Error(_)), "{reply:?}");
     }
     // No container of a key is empty.
-    let empty = dump(&Value::Set(vec![]), Dialect::Redis);
-    assert!(matches!(restore(&empty), Err(Error::EmptyContainer { .. })));
+    let empty = dump(&RdbValue::Set(vec![]), Dialect::Redis);
+    assert!(matches!(
+        restore(&empty),
+        Err(RdbError::EmptyContainer { .. })
+    ));
     let reply = redis.command(&[b"RESTORE", b"key", b"0", &empty]);
-    assert_eq!(reply, Reply::Error("ERR Bad data format".to_owned()));
+    assert_eq!(reply, RdbTestReply::Error("ERR Bad data format".to_owned()));
 }

@@ -3,12 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::client::Client;
-use nearfield_server::command::{Account, invoke, lookup};
-use nearfield_server::config::Options;
-use nearfield_server::keyspace::{Access, DATABASES, Effects, Keys};
-use nearfield_server::resp::{Protocol, Reply, Words};
-use nearfield_server::server::Server;
+use nearfield_server::client::ClientSession;
+use nearfield_server::command::{CommandAccount, invoke, lookup};
+use nearfield_server::config::ServerOptions;
+use nearfield_server::keyspace::{DATABASES, DatabaseAccess, DatabaseKeys, Effects};
+use nearfield_server::resp::{Protocol, RespReply, Words};
+use nearfield_server::server::ServerCore;
 use nearfield_server_testkit::nearfield::UnservedServer;
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
@@ -19,31 +19,31 @@ const START_MS: u64 = 1_800_000_000_000;
 
 /// Executes a command at a given time. Returns the logged commands and the reply.
 fn execute(
-    server: &Server,
+    server: &ServerCore,
     database: usize,
     words: &[Vec<u8>],
     now_ms: u64,
     replaying: bool,
 ) -> (Vec<(usize, Words)>, Vec<u8>) {
-    let mut client = Client::internal();
+    let mut client = ClientSession::internal();
     client.database = database;
     let mut effects = Effects::default();
-    let mut reply = Reply::new(Protocol::Resp2);
+    let mut reply = RespReply::new(Protocol::Resp2);
     let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     let command = lookup(&args).unwrap();
     let mut databases = server.keyspace.exclude();
-    let access = Access::Exclusive(&mut databases);
-    let mut keys = Keys::new(&server.keyspace, access, database, now_ms, &mut effects);
+    let access = DatabaseAccess::Exclusive(&mut databases);
+    let mut keys = DatabaseKeys::new(&server.keyspace, access, database, now_ms, &mut effects);
     if replaying {
         keys = keys.without_expiry();
     }
-    let account = &mut Account::of(command);
+    let account = &mut CommandAccount::of(command);
     invoke(server, keys, &mut client, account, &args, &mut reply, false);
     (effects.logged, reply.take())
 }
 
 /// Returns all keys with their values and expiries, as they are at a given time.
-fn contents(server: &Server, now_ms: u64) -> Vec<(usize, Words)> {
+fn contents(server: &ServerCore, now_ms: u64) -> Vec<(usize, Words)> {
     let mut contents = Vec::new();
     for database in 0..DATABASES {
         let ask = |words: &[&[u8]]| {
@@ -156,7 +156,7 @@ fn the_log_makes_the_same_keyspace_at_any_time() {
     seeds::each(40, |seed| {
         runs += 1;
         let random = &mut SmallRng::seed_from_u64(seed);
-        let server = UnservedServer::new(Options::default());
+        let server = UnservedServer::new(ServerOptions::default());
         server.keyspace.set_logging(true);
         let mut log = Vec::new();
         let mut now_ms = START_MS;
@@ -166,7 +166,7 @@ fn the_log_makes_the_same_keyspace_at_any_time() {
             let database = random.random_range(0..2);
             log.extend(execute(&server, database, &words, now_ms, false).0);
         }
-        let replayed = UnservedServer::new(Options::default());
+        let replayed = UnservedServer::new(ServerOptions::default());
         for (database, words) in &log {
             let (_, reply) = execute(&replayed, *database, words, now_ms + 1_000_000, true);
             let shown = String::from_utf8_lossy(&reply).into_owned();

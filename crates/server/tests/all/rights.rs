@@ -2,10 +2,10 @@
 //! protocol, and a file of users that cannot be read.
 
 use super::configuration::{on_both_with, started_with};
-use nearfield_server::config::{ListenPort, Options};
+use nearfield_server::config::{ListenPort, ServerOptions};
 use nearfield_server::net::serve;
-use nearfield_server_testkit::connection::Connection;
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::connection::TestkitConnection;
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
 use nearfield_server_testkit::steps::{ask, connect, on_both, until_closed};
 use std::net::SocketAddr;
@@ -109,7 +109,7 @@ fn commands_that_can_do_harm_are_closed_unless_the_configuration_opens_them() {
     }
     // By default, too.
     let parameters = ["enable-debug-command", "enable-module-command"];
-    let server = UnservedServer::new(Options::default());
+    let server = UnservedServer::new(ServerOptions::default());
     assert_eq!(
         parameters.map(|name| server.config.text(name)),
         ["no", "no"]
@@ -117,8 +117,8 @@ fn commands_that_can_do_harm_are_closed_unless_the_configuration_opens_them() {
 }
 
 /// Starts a server that must not start, and returns the reason.
-fn refusal(options: Options) -> String {
-    let server = UnservedServer::new(Options {
+fn refusal(options: ServerOptions) -> String {
+    let server = UnservedServer::new(ServerOptions {
         port: ListenPort::Free,
         ..options
     });
@@ -128,7 +128,7 @@ fn refusal(options: Options) -> String {
 
 #[test]
 fn a_server_without_the_users_that_it_was_told_to_have_does_not_start() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
     let missing = refusal(started_with(&[("aclfile", &path("none.acl"))]));
     assert!(missing.starts_with("Error loading ACLs"), "{missing}");
@@ -144,7 +144,7 @@ fn a_server_without_the_users_that_it_was_told_to_have_does_not_start() {
 
 #[test]
 fn a_file_without_a_folder_lies_where_the_data_do() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let users = "user default off\nuser ann on >secret ~* &* +@all\n";
     std::fs::write(folder.join("users.acl"), users).expect("a file");
     let dir = folder.0.to_string_lossy().into_owned();
@@ -169,7 +169,7 @@ fn a_file_without_a_folder_lies_where_the_data_do() {
 
 #[test]
 fn a_port_of_0_is_none() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let socket = folder.join("socket");
     let name = socket.to_string_lossy().into_owned();
     let server = UnservedServer::new(started_with(&[("port", "0"), ("unixsocket", &name)]));
@@ -188,7 +188,7 @@ fn a_port_of_0_is_none() {
 }
 
 /// Returns the replies to commands, one after the other.
-fn answers(client: &mut Connection, commands: &[&str]) -> Vec<String> {
+fn answers(client: &mut TestkitConnection, commands: &[&str]) -> Vec<String> {
     commands.iter().map(|it| ask(client, it)).collect()
 }
 

@@ -3,12 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server_testkit::connection::Connection;
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::connection::TestkitConnection;
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::peer::Peer;
-use nearfield_server_testkit::redis::Redis;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::peer::PeerServer;
+use nearfield_server_testkit::redis::RedisPeerProcess;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::saving::saving_into;
 use nearfield_server_testkit::steps::ask;
 use std::fmt::Write as _;
@@ -64,10 +64,10 @@ const TIMES: &[(usize, &str)] = &[
 
 const LIBRARY: &[u8] = b"#!lua name=mine\nredis.register_function('f', function() return 1 end)";
 
-fn fill(connection: &mut Connection, data: &[(usize, &str)]) {
+fn fill(connection: &mut TestkitConnection, data: &[(usize, &str)]) {
     let load: [&[u8]; 4] = [b"FUNCTION", b"LOAD", b"REPLACE", LIBRARY];
     let loaded = connection.command(&load).unwrap();
-    assert_eq!(loaded, Value::Bulk(b"mine".to_vec()));
+    assert_eq!(loaded, RespReplyValue::Bulk(b"mine".to_vec()));
     for &(count, template) in data {
         for number in 1..=count {
             let number = number.to_string();
@@ -81,7 +81,7 @@ fn fill(connection: &mut Connection, data: &[(usize, &str)]) {
 }
 
 /// Returns everything that can be read of the databases. Elements without order are sorted.
-fn contents(connection: &mut Connection, times: bool) -> String {
+fn contents(connection: &mut TestkitConnection, times: bool) -> String {
     let mut contents = ask(connection, "FUNCTION LIST WITHCODE").replace('\n', " ") + "\n";
     for database in [0, 3] {
         ask(connection, &format!("SELECT {database}"));
@@ -113,13 +113,13 @@ fn contents(connection: &mut Connection, times: bool) -> String {
     contents
 }
 
-fn lines(connection: &mut Connection, command: &[&str]) -> Vec<String> {
+fn lines(connection: &mut TestkitConnection, command: &[&str]) -> Vec<String> {
     let words: Vec<&[u8]> = command.iter().map(|word| word.as_bytes()).collect();
-    let Value::Array(elements) = connection.command(&words).unwrap() else {
+    let RespReplyValue::Array(elements) = connection.command(&words).unwrap() else {
         panic!("{command:?} answers no array");
     };
-    let text = |element: Value| match element {
-        Value::Bulk(bytes) => String::from_utf8(bytes).unwrap(),
+    let text = |element: RespReplyValue| match element {
+        RespReplyValue::Bulk(bytes) => String::from_utf8(bytes).unwrap(),
         other => panic!("{other} in place of a string"),
     };
     let mut lines: Vec<String> = elements.into_iter().map(text).collect();
@@ -128,7 +128,7 @@ fn lines(connection: &mut Connection, command: &[&str]) -> Vec<String> {
 }
 
 /// Returns the fields of a hash, their values, and their expiry times.
-fn hash(connection: &mut Connection, key: &str, times: bool) -> Vec<String> {
+fn hash(connection: &mut TestkitConnection, key: &str, times: bool) -> Vec<String> {
     let fields = lines(connection, &["HKEYS", key]);
     let described = fields.into_iter().map(|field| {
         let value = ask(connection, &format!("HGET {key} {field}"));
@@ -145,11 +145,11 @@ fn hash(connection: &mut Connection, key: &str, times: bool) -> Vec<String> {
 
 /// Returns the description of the groups of a stream and their consumers, except the progress of
 /// groups, which not all servers know exactly.
-fn consumers(connection: &mut Connection) -> String {
+fn consumers(connection: &mut TestkitConnection) -> String {
     ask(connection, "SELECT 0");
     let words: [&[u8]; 4] = [b"XINFO", b"STREAM", b"stream", b"FULL"];
     let facts = connection.command(&words).unwrap();
-    let Value::Array(facts) = facts.without(&["lag", "entries-read"]) else {
+    let RespReplyValue::Array(facts) = facts.without(&["lag", "entries-read"]) else {
         panic!("no facts");
     };
     let groups = facts.last().unwrap().to_string();
@@ -158,7 +158,7 @@ fn consumers(connection: &mut Connection) -> String {
 }
 
 /// Starts another server, with a folder that it saves into and loads from.
-fn start(peer: Peer, folder: &Folder) -> Option<Redis> {
+fn start(peer: PeerServer, folder: &TestkitFolder) -> Option<RedisPeerProcess> {
     match peer.start(&["--dir", &folder.0.to_string_lossy()]) {
         Ok(server) => Some(server),
         Err(reason) => {
@@ -169,8 +169,8 @@ fn start(peer: Peer, folder: &Folder) -> Option<Redis> {
 }
 
 /// Waits until the server has loaded its snapshot.
-fn loaded(server: &Redis) -> Connection {
-    let mut connection = Connection::open(server.address).unwrap();
+fn loaded(server: &RedisPeerProcess) -> TestkitConnection {
+    let mut connection = TestkitConnection::open(server.address).unwrap();
     while ask(&mut connection, "PING") != "PONG" {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
@@ -180,22 +180,22 @@ fn loaded(server: &Redis) -> Connection {
 #[test]
 fn snapshots_of_rivals_are_loaded() {
     for (peer, times) in [
-        (Peer::Redis7, false),
-        (Peer::Redis8, true),
-        (Peer::Valkey9, true),
+        (PeerServer::Redis7, false),
+        (PeerServer::Redis8, true),
+        (PeerServer::Valkey9, true),
     ] {
-        let folder = Folder::new();
+        let folder = TestkitFolder::new();
         let Some(server) = start(peer, &folder) else {
             continue;
         };
-        let mut connection = Connection::open(server.address).unwrap();
+        let mut connection = TestkitConnection::open(server.address).unwrap();
         fill(&mut connection, DATA);
         if times {
             fill(&mut connection, TIMES);
         }
         let expected = contents(&mut connection, times);
         // Redis 7.0 does not know when consumers were active.
-        let consumers = (peer != Peer::Redis7).then(|| consumers(&mut connection));
+        let consumers = (peer != PeerServer::Redis7).then(|| consumers(&mut connection));
         assert_eq!(ask(&mut connection, "SAVE"), "OK");
         drop(server);
         let ours = Nearfield::start(saving_into(&folder, 2));
@@ -217,12 +217,12 @@ fn snapshots_of_rivals_are_loaded() {
 fn our_snapshots_are_loaded_by_rivals() {
     // Only our server reads both formats of hashes with fields that expire.
     for (peer, times, format) in [
-        (Peer::Redis7, false, "redis"),
-        (Peer::Redis8, true, "redis"),
-        (Peer::Valkey9, false, "redis"),
-        (Peer::Valkey9, true, "valkey"),
+        (PeerServer::Redis7, false, "redis"),
+        (PeerServer::Redis8, true, "redis"),
+        (PeerServer::Valkey9, false, "redis"),
+        (PeerServer::Valkey9, true, "valkey"),
     ] {
-        let folder = Folder::new();
+        let folder = TestkitFolder::new();
         let ours = Nearfield::start(saving_into(&folder, 2));
         let mut connection = ours.connect();
         set_format(&mut connection, format);
@@ -245,23 +245,23 @@ fn our_snapshots_are_loaded_by_rivals() {
     }
 }
 
-fn set_format(connection: &mut Connection, format: &str) {
+fn set_format(connection: &mut TestkitConnection, format: &str) {
     let command = format!("CONFIG SET rdb-format {format}");
     assert_eq!(ask(connection, &command), "OK");
 }
 
 #[test]
 fn hashes_whose_fields_expire_move_to_and_from_redis_by_dump() {
-    move_by_dump(Peer::Redis8, "redis");
+    move_by_dump(PeerServer::Redis8, "redis");
 }
 
 #[test]
 fn hashes_whose_fields_expire_move_to_and_from_valkey_by_dump() {
-    move_by_dump(Peer::Valkey9, "valkey");
+    move_by_dump(PeerServer::Valkey9, "valkey");
 }
 
-fn move_by_dump(peer: Peer, format: &str) {
-    let folder = Folder::new();
+fn move_by_dump(peer: PeerServer, format: &str) {
+    let folder = TestkitFolder::new();
     let Some(rival) = start(peer, &folder) else {
         return;
     };
@@ -278,13 +278,14 @@ fn move_by_dump(peer: Peer, format: &str) {
         }
         fill(source, TIMES);
         for key in ["small-times", "large-times", "one-time"] {
-            let Value::Bulk(payload) = source.command(&[b"DUMP", key.as_bytes()]).unwrap() else {
+            let RespReplyValue::Bulk(payload) = source.command(&[b"DUMP", key.as_bytes()]).unwrap()
+            else {
                 panic!("no payload");
             };
             let words: [&[u8]; 4] = [b"RESTORE", key.as_bytes(), b"0", &payload];
             assert_eq!(
                 target.command(&words).unwrap(),
-                Value::Simple(b"OK".to_vec())
+                RespReplyValue::Simple(b"OK".to_vec())
             );
             assert_eq!(hash(target, key, true), hash(source, key, true), "{key}");
         }

@@ -3,16 +3,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::config::Options;
-use nearfield_server::disk::RealDisk;
+use nearfield_server::config::ServerOptions;
+use nearfield_server::disk::RealPersistenceDisk;
 use nearfield_server::keyspace::{Keyspace, snapshot};
-use nearfield_server::persistence::load::Loader;
-use nearfield_server::server::Server;
+use nearfield_server::persistence::load::KeyspaceLoader;
+use nearfield_server::server::ServerCore;
 use nearfield_server_testkit::commands::Generator;
-use nearfield_server_testkit::connection::{Connection, PATIENCE};
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::connection::{PATIENCE, TestkitConnection};
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::state::{State, state};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -67,7 +67,7 @@ fn edge(number: usize) -> Vec<Vec<u8>> {
 }
 
 /// Saves the keyspace and loads it into another server. Returns the saved state.
-fn reload(server: &Server, other: &Server, folder: &Folder) -> State {
+fn reload(server: &ServerCore, other: &ServerCore, folder: &TestkitFolder) -> State {
     let path = folder.join("saved.rdb");
     let began = Instant::now();
     loop {
@@ -76,14 +76,16 @@ fn reload(server: &Server, other: &Server, folder: &Folder) -> State {
             let databases = server.keyspace.exclude();
             let codes = server.functions.codes();
             let keyspace: &Keyspace = &server.keyspace;
-            snapshot::take_exclusively(keyspace, &databases, &codes, &RealDisk, &path).unwrap();
+            snapshot::take_exclusively(keyspace, &databases, &codes, &RealPersistenceDisk, &path)
+                .unwrap();
         }
         let mut databases = other.keyspace.exclude();
         databases
             .iter_mut()
             .for_each(|database| drop(database.replace()));
         other.functions.flush();
-        let mut loader = Loader::new(other, &mut databases, nearfield_server::command::repeat);
+        let mut loader =
+            KeyspaceLoader::new(other, &mut databases, nearfield_server::command::repeat);
         let loaded = loader.snapshot(&path, None);
         drop(databases);
         assert!(loaded.is_ok(), "{loaded:?} of {before:#?}");
@@ -101,19 +103,19 @@ fn reload(server: &Server, other: &Server, folder: &Folder) -> State {
 /// Restores each key of `keys` from its `DUMP`, in another database.
 fn restore<'k>(
     server: &Nearfield,
-    connection: &mut Connection,
+    connection: &mut TestkitConnection,
     keys: impl Iterator<Item = &'k (usize, Vec<u8>)>,
 ) {
     for (database, key) in keys {
         let mut tell = |words: &[&[u8]]| connection.command(words).unwrap();
         tell(&[b"SELECT", database.to_string().as_bytes()]);
-        let Value::Bulk(payload) = tell(&[b"DUMP", key]) else {
+        let RespReplyValue::Bulk(payload) = tell(&[b"DUMP", key]) else {
             continue;
         };
         tell(&[b"SELECT", ASIDE.to_string().as_bytes()]);
         let restored = tell(&[b"RESTORE", key, b"0", &payload, b"REPLACE"]);
         let shown = payload.escape_ascii();
-        assert_eq!(restored, Value::Simple(b"OK".to_vec()), "{shown}");
+        assert_eq!(restored, RespReplyValue::Simple(b"OK".to_vec()), "{shown}");
         let all = state(&server.server.keyspace);
         let (from, to) = (
             all.get(&(*database, key.clone())),
@@ -132,7 +134,7 @@ fn what_a_command_accepts_can_be_saved_and_loaded() {
     let commands = number("NEARFIELD_COMMANDS").unwrap_or(600) as usize / 4;
     let seed = number("NEARFIELD_SEED").unwrap_or(1);
     let known = |_: &[u8]| true;
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     for form in 0..4 {
         let mut random = SmallRng::seed_from_u64(seed + form);
         let fork = SmallRng::seed_from_u64(random.random());
@@ -141,9 +143,9 @@ fn what_a_command_accepts_can_be_saved_and_loaded() {
             2 => Generator::of_streams(fork, known),
             _ => Generator::of_fields(fork, known),
         };
-        let server = Nearfield::start(Options::default());
+        let server = Nearfield::start(ServerOptions::default());
         let (mut connection, mut aside) = (server.connect(), server.connect());
-        let other = UnservedServer::new(Options::default());
+        let other = UnservedServer::new(ServerOptions::default());
         let mut before = State::new();
         let mut history = Vec::new();
         for number in 0..commands {

@@ -2,31 +2,31 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::client::Client;
+use nearfield_server::client::ClientSession;
 use nearfield_server::clock::now_ms;
-use nearfield_server::config::Options;
+use nearfield_server::config::ServerOptions;
 use nearfield_server::execute::Executor;
-use nearfield_server::resp::{Protocol, Reply};
-use nearfield_server::server::Server;
+use nearfield_server::resp::{Protocol, RespReply};
+use nearfield_server::server::ServerCore;
 use nearfield_server_testkit::nearfield::UnservedServer;
 use std::collections::{BTreeMap, BTreeSet};
 
-struct Session<'s> {
+struct ScanTestSession<'s> {
     executor: Executor<'s>,
-    client: Client,
+    client: ClientSession,
 }
 
-impl<'s> Session<'s> {
-    fn new(server: &'s Server) -> Self {
-        Session {
+impl<'s> ScanTestSession<'s> {
+    fn new(server: &'s ServerCore) -> Self {
+        ScanTestSession {
             executor: Executor::new(server),
-            client: Client::internal(),
+            client: ClientSession::internal(),
         }
     }
 
     /// Returns the lines of a reply that are neither lengths nor heads.
     fn ask(&mut self, words: &[&str]) -> Vec<String> {
-        let mut reply = Reply::new(Protocol::Resp2);
+        let mut reply = RespReply::new(Protocol::Resp2);
         let args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         self.executor
             .run(&mut self.client, &args, now_ms(), &mut reply);
@@ -45,8 +45,8 @@ impl<'s> Session<'s> {
 
 #[test]
 fn a_scan_meets_each_key_that_stays_once() {
-    let server = UnservedServer::new(Options::default());
-    let mut session = Session::new(&server);
+    let server = UnservedServer::new(ServerOptions::default());
+    let mut session = ScanTestSession::new(&server);
     let key = |number: usize| format!("key:{number}");
     for number in 0..1000 {
         session.ask(&["SET", &key(number), "v"]);
@@ -79,8 +79,8 @@ fn a_scan_meets_each_key_that_stays_once() {
 
 #[test]
 fn a_scan_with_a_prefix_looks_at_no_other_keys() {
-    let server = UnservedServer::new(Options::default());
-    let mut session = Session::new(&server);
+    let server = UnservedServer::new(ServerOptions::default());
+    let mut session = ScanTestSession::new(&server);
     for number in 0..500 {
         session.ask(&["SET", &format!("a:{number}"), "v"]);
         session.ask(&["SET", &format!("b:{number}"), "v"]);
@@ -100,8 +100,8 @@ fn a_scan_with_a_prefix_looks_at_no_other_keys() {
 
 #[test]
 fn a_cursor_may_be_used_again_and_is_forgotten_at_last() {
-    let server = UnservedServer::new(Options::default());
-    let mut session = Session::new(&server);
+    let server = UnservedServer::new(ServerOptions::default());
+    let mut session = ScanTestSession::new(&server);
     session.ask(&["MSET", "a", "1", "b", "2", "c", "3"]);
     let (cursor, _) = session.scan("0", &["COUNT", "1"]);
     for _ in 0..3 {
@@ -116,8 +116,8 @@ fn a_cursor_may_be_used_again_and_is_forgotten_at_last() {
 
 #[test]
 fn every_key_may_be_the_random_one() {
-    let server = UnservedServer::new(Options::default());
-    let mut session = Session::new(&server);
+    let server = UnservedServer::new(ServerOptions::default());
+    let mut session = ScanTestSession::new(&server);
     let keys = [
         "", "\0", "a", "a\0", "ab", "abc", "abcdef", "b", "user:1", "user:10", "user:2",
     ];
@@ -134,8 +134,8 @@ fn every_key_may_be_the_random_one() {
 
 #[test]
 fn flushed_objects_are_freed() {
-    let server = UnservedServer::new(Options::default());
-    let mut session = Session::new(&server);
+    let server = UnservedServer::new(ServerOptions::default());
+    let mut session = ScanTestSession::new(&server);
     for count in [10, 5000] {
         for number in 0..count {
             session.ask(&["RPUSH", &format!("list:{number}"), "a", "b"]);
@@ -153,8 +153,8 @@ fn flushed_objects_are_freed() {
 
 #[test]
 fn keys_are_deleted_when_their_time_is_over_though_nobody_asks() {
-    let server = UnservedServer::new(Options::default());
-    let mut session = Session::new(&server);
+    let server = UnservedServer::new(ServerOptions::default());
+    let mut session = ScanTestSession::new(&server);
     for number in 0..500 {
         session.ask(&["SET", &number.to_string(), "v", "PXAT", "1"]);
     }

@@ -5,10 +5,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::config::Options;
-use nearfield_server_testkit::connection::{Connection, encode};
+use nearfield_server::config::ServerOptions;
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::steps::{ask, eventually, hear};
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
@@ -65,16 +65,16 @@ fn append(request: &mut Vec<u8>, command: &str, inline: bool) {
     }
 }
 
-fn start(threads: usize) -> (Nearfield, Connection) {
-    let server = Nearfield::start(Options {
+fn start(threads: usize) -> (Nearfield, TestkitConnection) {
+    let server = Nearfield::start(ServerOptions {
         threads,
-        ..Options::default()
+        ..ServerOptions::default()
     });
     let mut connection = server.connect();
     let words = [&b"FUNCTION"[..], b"LOAD", LIBRARY.as_bytes()];
     assert!(matches!(
         connection.command(&words).unwrap(),
-        Value::Bulk(_)
+        RespReplyValue::Bulk(_)
     ));
     (server, connection)
 }
@@ -121,7 +121,9 @@ fn compare(seed: u64, disturb: impl FnOnce(&mut Vec<&str>)) -> Result<(), String
         }
     }
     match together.receive().unwrap() {
-        Value::Error(error) if error == b"ERR Protocol error: expected '$', got ':'" => Ok(()),
+        RespReplyValue::Error(error) if error == b"ERR Protocol error: expected '$', got ':'" => {
+            Ok(())
+        }
         other => Err(format!("seed {seed}: no protocol is answered {other:?}")),
     }
 }

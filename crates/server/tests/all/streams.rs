@@ -1,16 +1,16 @@
 //! Streams: waiting clients, values that move between servers, and the memory that they take.
 
-use nearfield_server::config::Options;
-use nearfield_server_testkit::connection::Connection;
+use nearfield_server::config::ServerOptions;
+use nearfield_server_testkit::connection::TestkitConnection;
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::redis::Redis;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::redis::RedisPeerProcess;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::steps::{
     ask, ask_number, connect, eventually, hear, info, on_both, tell,
 };
 
 /// Waits until `count` clients are blocked.
-fn until_blocked(connection: &mut Connection, count: u64) {
+fn until_blocked(connection: &mut TestkitConnection, count: u64) {
     eventually("clients are blocked", || {
         info(connection, "blocked_clients") == count
     });
@@ -77,26 +77,26 @@ fn consumers_wait_and_each_entry_goes_to_one_of_them() {
 }
 
 /// Starts both servers, ours first; `None` without redis-server.
-fn both() -> Option<(Nearfield, Redis)> {
-    let redis = match Redis::start(&[]) {
+fn both() -> Option<(Nearfield, RedisPeerProcess)> {
+    let redis = match RedisPeerProcess::start(&[]) {
         Ok(redis) => redis,
         Err(reason) => {
             eprintln!("not compared with Redis: {reason}");
             return None;
         }
     };
-    Some((Nearfield::start(Options::default()), redis))
+    Some((Nearfield::start(ServerOptions::default()), redis))
 }
 
-fn bytes(connection: &mut Connection, words: &[&[u8]]) -> Vec<u8> {
+fn bytes(connection: &mut TestkitConnection, words: &[&[u8]]) -> Vec<u8> {
     match connection.command(words) {
-        Ok(Value::Bulk(bytes)) => bytes,
+        Ok(RespReplyValue::Bulk(bytes)) => bytes,
         other => panic!("no payload: {other:?}"),
     }
 }
 
 /// Fills a stream with entries of several forms, deletes some, and makes groups read.
-fn fill(connection: &mut Connection, key: &str) {
+fn fill(connection: &mut TestkitConnection, key: &str) {
     for number in 1..=700 {
         let more = if number % 7 == 0 { " more 1" } else { "" };
         let entry = format!("XADD {key} {number}-{number} field {number} name n{number}{more}");
@@ -118,7 +118,7 @@ fn fill(connection: &mut Connection, key: &str) {
 }
 
 /// Returns everything that Redis 7.0 reports about a stream.
-fn facts(connection: &mut Connection, key: &str) -> String {
+fn facts(connection: &mut TestkitConnection, key: &str) -> String {
     let command = format!("XINFO STREAM {key} FULL COUNT 0");
     let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
     let facts = connection.command(&words).expect("facts");
@@ -145,7 +145,11 @@ fn streams_move_between_servers_both_ways() {
             let copy = format!("copy:{key}");
             let words = [&b"RESTORE"[..], copy.as_bytes(), b"0", payload];
             let restored = connection.command(&words).expect("a reply");
-            assert_eq!(restored, Value::Simple(b"OK".to_vec()), "{key} in {name}");
+            assert_eq!(
+                restored,
+                RespReplyValue::Simple(b"OK".to_vec()),
+                "{key} in {name}"
+            );
             assert!(self::facts(connection, &copy) == *facts, "{key} in {name}");
             // The copy works like a stream.
             let added = ask(connection, &format!("XADD {copy} 700-* f v"));
@@ -161,7 +165,7 @@ fn streams_move_between_servers_both_ways() {
 
 #[test]
 fn damaged_payloads_are_refused() {
-    let nearfield = Nearfield::start(Options::default());
+    let nearfield = Nearfield::start(ServerOptions::default());
     let mut ours = connect(nearfield.address);
     fill(&mut ours, "s");
     let payload = bytes(&mut ours, &[b"DUMP", b"s"]);
@@ -170,7 +174,7 @@ fn damaged_payloads_are_refused() {
         damaged[at] ^= 0x55;
         let words = [&b"RESTORE"[..], b"copy", b"0", &damaged];
         let reply = ours.command(&words).expect("a reply");
-        assert!(matches!(reply, Value::Error(_)), "{reply}");
+        assert!(matches!(reply, RespReplyValue::Error(_)), "{reply}");
     }
 }
 

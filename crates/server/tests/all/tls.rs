@@ -2,10 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::config::{ListenPort, Options, Settings};
+use nearfield_server::config::{ConfigFileContents, ListenPort, ServerOptions};
 use nearfield_server::net;
-use nearfield_server::server::Server;
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server::server::ServerCore;
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::in_own_folder;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
@@ -24,11 +24,11 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server with a folder for its certificates.
-struct Setting {
-    server: Arc<Server>,
+struct TlsTestServer {
+    server: Arc<ServerCore>,
     tls: SocketAddr,
     folder: PathBuf,
-    _own: Option<Folder>,
+    _own: Option<TestkitFolder>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -51,8 +51,8 @@ fn write_certificates(folder: &Path) {
     }
 }
 
-impl Setting {
-    fn start(name: &str, auth_clients: &str) -> Setting {
+impl TlsTestServer {
+    fn start(name: &str, auth_clients: &str) -> TlsTestServer {
         let folder = format!("nearfield-tls-{}-{name}", process::id());
         let folder = std::env::temp_dir().join(folder);
         fs::create_dir_all(&folder).unwrap();
@@ -61,7 +61,7 @@ impl Setting {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = free.local_addr().unwrap().port();
         drop(free);
-        let mut settings = Settings::default();
+        let mut settings = ConfigFileContents::default();
         for (name, value) in [
             ("tls-port", port.to_string()),
             ("tls-cert-file", path("server.pem")),
@@ -73,19 +73,19 @@ impl Setting {
         ] {
             settings.add(name, value).unwrap();
         }
-        let (options, own) = in_own_folder(Options {
+        let (options, own) = in_own_folder(ServerOptions {
             port: ListenPort::Free,
             threads: 2,
             settings,
-            ..Options::default()
+            ..ServerOptions::default()
         });
-        let server = Arc::new(Server::new(options));
+        let server = Arc::new(ServerCore::new(options));
         let (sender, receiver) = mpsc::channel();
         let shared = Arc::clone(&server);
         let thread = thread::spawn(move || {
             net::serve(&shared, |addresses| sender.send(addresses[1]).unwrap()).unwrap();
         });
-        Setting {
+        TlsTestServer {
             server,
             tls: receiver.recv_timeout(PATIENCE).unwrap(),
             folder,
@@ -127,7 +127,7 @@ impl Setting {
     }
 }
 
-impl Drop for Setting {
+impl Drop for TlsTestServer {
     fn drop(&mut self) {
         self.server.stop();
         let _ = self.thread.take().map(JoinHandle::join);
@@ -151,7 +151,7 @@ fn expect(stream: &mut impl Read, bytes: &[u8]) {
 
 #[test]
 fn requests_and_replies_of_all_sizes_go_through_tls() {
-    let setting = Setting::start("sizes", "no");
+    let setting = TlsTestServer::start("sizes", "no");
     let mut stream = setting.connect(false);
     stream.write_all(b"PING\r\n").unwrap();
     expect(&mut stream, b"+PONG\r\n");
@@ -187,7 +187,7 @@ fn requests_and_replies_of_all_sizes_go_through_tls() {
 
 #[test]
 fn many_connections_speak_tls_at_once() {
-    let setting = Setting::start("many", "no");
+    let setting = TlsTestServer::start("many", "no");
     thread::scope(|scope| {
         for number in 0..8 {
             let setting = &setting;
@@ -208,7 +208,7 @@ fn many_connections_speak_tls_at_once() {
 
 #[test]
 fn clients_show_certificates_if_they_have_to() {
-    let setting = Setting::start("auth", "yes");
+    let setting = TlsTestServer::start("auth", "yes");
     let mut stream = setting.connect(true);
     stream.write_all(b"PING\r\n").unwrap();
     expect(&mut stream, b"+PONG\r\n");
@@ -224,7 +224,7 @@ fn clients_show_certificates_if_they_have_to() {
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     assert!(!answer.windows(4).any(|word| word == b"PONG"));
-    let optional = Setting::start("optional", "optional");
+    let optional = TlsTestServer::start("optional", "optional");
     for certificate in [false, true] {
         let mut stream = optional.connect(certificate);
         stream.write_all(b"PING\r\n").unwrap();
@@ -234,7 +234,7 @@ fn clients_show_certificates_if_they_have_to() {
 
 #[test]
 fn certificates_are_read_again() {
-    let setting = Setting::start("reload", "no");
+    let setting = TlsTestServer::start("reload", "no");
     let old = setting.connect(false);
     write_certificates(&setting.folder);
     setting.server.tls.get().unwrap().reload().unwrap();
@@ -253,7 +253,7 @@ fn certificates_are_read_again() {
 
 #[test]
 fn a_socket_in_the_file_system_is_served() {
-    let setting = Setting::start("unix", "no");
+    let setting = TlsTestServer::start("unix", "no");
     let path = setting.folder.join("socket");
     let mut stream = UnixStream::connect(&path).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -274,7 +274,7 @@ fn a_socket_in_the_file_system_is_served() {
 
 #[test]
 fn redis_cli_speaks_tls() {
-    let setting = Setting::start("redis-cli", "yes");
+    let setting = TlsTestServer::start("redis-cli", "yes");
     let path = |name: &str| setting.folder.join(name);
     let output = Command::new("redis-cli")
         .args([
@@ -305,7 +305,7 @@ fn redis_cli_speaks_tls() {
 
 #[test]
 fn metrics_are_complete_and_well_formed() {
-    let setting = Setting::start("metrics", "no");
+    let setting = TlsTestServer::start("metrics", "no");
     let mut stream = setting.connect(false);
     let sets = "SET a 1\r\nGET a\r\nGET b\r\nDEL a\r\n";
     stream.write_all(sets.as_bytes()).unwrap();
@@ -347,7 +347,7 @@ fn metrics_are_complete_and_well_formed() {
 
 #[test]
 fn tls_is_spoken_where_addresses_change_to() {
-    let setting = Setting::start("bind", "no");
+    let setting = TlsTestServer::start("bind", "no");
     let mut stream = setting.connect(false);
     stream
         .write_all(

@@ -1,16 +1,16 @@
 //! Clients that wait for keys: they are checked again before they are served, their replies come in
 //! order or not at all, and they cost nothing while others are served.
 
-use nearfield_server::client::{Client, ClientShared};
+use nearfield_server::client::{ClientSession, ClientShared};
 use nearfield_server::clock::now_ms;
-use nearfield_server::config::Options;
+use nearfield_server::config::ServerOptions;
 use nearfield_server::execute::Executor;
-use nearfield_server::resp::{Protocol, Reply};
-use nearfield_server::server::Server;
+use nearfield_server::resp::{Protocol, RespReply};
+use nearfield_server::server::ServerCore;
 use nearfield_server::steps;
-use nearfield_server_testkit::connection::Connection;
+use nearfield_server_testkit::connection::TestkitConnection;
 use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
-use nearfield_server_testkit::peer::Peer;
+use nearfield_server_testkit::peer::PeerServer;
 use nearfield_server_testkit::steps::{
     ask, ask_number, ask_text, connect, eventually, hear, info, on_both, tell,
 };
@@ -19,13 +19,13 @@ use std::sync::Arc;
 
 /// Runs a test against our server and against Redis 8 and Valkey 9, if they are installed.
 pub fn on_newest(test: impl Fn(SocketAddr)) {
-    let ours = Nearfield::start(Options {
+    let ours = Nearfield::start(ServerOptions {
         threads: 2,
-        ..Options::default()
+        ..ServerOptions::default()
     });
     test(ours.address);
     drop(ours);
-    for peer in [Peer::Redis8, Peer::Valkey9] {
+    for peer in [PeerServer::Redis8, PeerServer::Valkey9] {
         match peer.start(&[]) {
             Ok(server) => test(server.address),
             Err(reason) => eprintln!("not compared: {reason}"),
@@ -34,7 +34,11 @@ pub fn on_newest(test: impl Fn(SocketAddr)) {
 }
 
 /// Makes a client wait in a command.
-pub fn wait_in(connection: &mut Connection, observer: &mut Connection, command: &str) {
+pub fn wait_in(
+    connection: &mut TestkitConnection,
+    observer: &mut TestkitConnection,
+    command: &str,
+) {
     let before = info(observer, "blocked_clients");
     tell(connection, command);
     eventually("it waits", || {
@@ -304,17 +308,17 @@ fn what_a_client_reads_when_it_goes_on_is_tracked() {
 // ---- Work --------------------------------------------------------------------------------------
 
 /// A server that executes its commands on this thread, so that their steps can be counted.
-pub struct Counted<'s> {
+pub struct StepCountedServer<'s> {
     /// The server.
-    pub server: &'s Server,
+    pub server: &'s ServerCore,
     executor: Executor<'s>,
     clients: u64,
 }
 
-impl<'s> Counted<'s> {
+impl<'s> StepCountedServer<'s> {
     /// Creates clients of a server.
-    pub fn new(server: &'s Server) -> Counted<'s> {
-        Counted {
+    pub fn new(server: &'s ServerCore) -> StepCountedServer<'s> {
+        StepCountedServer {
             server,
             executor: Executor::new(server),
             clients: 0,
@@ -322,7 +326,7 @@ impl<'s> Counted<'s> {
     }
 
     /// Creates a client that has executed a command.
-    pub fn client(&mut self, words: &[&str]) -> Client {
+    pub fn client(&mut self, words: &[&str]) -> ClientSession {
         self.clients += 1;
         let shared = ClientShared::new(self.clients, 0, String::new(), String::new(), 0);
         let shared = Arc::new(shared);
@@ -330,21 +334,21 @@ impl<'s> Counted<'s> {
             .clients
             .lock()
             .insert(self.clients, Arc::clone(&shared));
-        let mut client = Client::new(shared, true);
+        let mut client = ClientSession::new(shared, true);
         self.run(&mut client, words);
         client
     }
 
     /// Executes a command and returns its reply.
-    pub fn run(&mut self, client: &mut Client, words: &[&str]) -> String {
-        let mut reply = Reply::new(Protocol::Resp3);
+    pub fn run(&mut self, client: &mut ClientSession, words: &[&str]) -> String {
+        let mut reply = RespReply::new(Protocol::Resp3);
         let args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         self.executor.run(client, &args, now_ms(), &mut reply);
         String::from_utf8_lossy(&reply.take()).into_owned()
     }
 
     /// Returns the steps of a command; 0 if they are not counted.
-    pub fn steps(&mut self, client: &mut Client, words: &[&str]) -> u64 {
+    pub fn steps(&mut self, client: &mut ClientSession, words: &[&str]) -> u64 {
         let mut answer = String::new();
         let steps = steps::taken_by(|| answer = self.run(client, words));
         assert!(!answer.starts_with('-'), "{words:?}: {answer}");
@@ -378,8 +382,8 @@ fn a_push_costs_work_for_those_whom_it_serves() {
         ),
     ] {
         let taken = [2, 2000].map(|waiters| {
-            let server = UnservedServer::new(Options::default());
-            let mut counted = Counted::new(&server);
+            let server = UnservedServer::new(ServerOptions::default());
+            let mut counted = StepCountedServer::new(&server);
             let mut pusher = counted.client(&["PING"]);
             if waits[0] == "XREADGROUP" {
                 counted.run(
@@ -387,7 +391,7 @@ fn a_push_costs_work_for_those_whom_it_serves() {
                     &["XGROUP", "CREATE", "q", "g", "$", "MKSTREAM"],
                 );
             }
-            let waiting: Vec<Client> = (0..waiters).map(|_| counted.client(waits)).collect();
+            let waiting: Vec<ClientSession> = (0..waiters).map(|_| counted.client(waits)).collect();
             assert_eq!(server.blocked.len(), waiting.len());
             counted.steps(&mut pusher, pushes)
         });
@@ -403,10 +407,10 @@ fn who_waits_for_many_keys_costs_as_much_as_these() {
     waits.extend(keys.iter().map(String::as_str));
     waits.push("0");
     let taken = [2, 500].map(|waiters| {
-        let server = UnservedServer::new(Options::default());
-        let mut counted = Counted::new(&server);
+        let server = UnservedServer::new(ServerOptions::default());
+        let mut counted = StepCountedServer::new(&server);
         let mut pusher = counted.client(&["PING"]);
-        let waiting: Vec<Client> = (0..waiters).map(|_| counted.client(&waits)).collect();
+        let waiting: Vec<ClientSession> = (0..waiters).map(|_| counted.client(&waits)).collect();
         assert_eq!(server.blocked.len(), waiting.len());
         counted.steps(&mut pusher, &["RPUSH", "q7", "v"])
     });
@@ -417,7 +421,7 @@ fn who_waits_for_many_keys_costs_as_much_as_these() {
 fn elements_are_given_in_the_order_in_which_clients_came() {
     on_both(|address| {
         let mut other = connect(address);
-        let mut clients: Vec<Connection> = Vec::new();
+        let mut clients: Vec<TestkitConnection> = Vec::new();
         for number in 0..20 {
             let mut client = connect(address);
             let command = match number % 3 {

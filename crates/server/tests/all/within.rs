@@ -4,10 +4,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::command::{Command, Flags, Run, all};
+use nearfield_server::command::{CommandDefinition, CommandImplementation, Flags, all};
 use nearfield_server::resp::request::split_words;
-use nearfield_server_testkit::connection::{Connection, encode};
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::saving::saving_into;
 use std::collections::BTreeMap;
@@ -55,7 +55,11 @@ fn sent_in_transcripts() -> BTreeMap<String, Vec<Words>> {
 }
 
 /// Returns forms of a command, of different lengths; a made-up one if the transcripts have none.
-fn forms(name: &str, command: &Command, sent: &BTreeMap<String, Vec<Words>>) -> Vec<Words> {
+fn forms(
+    name: &str,
+    command: &CommandDefinition,
+    sent: &BTreeMap<String, Vec<Words>>,
+) -> Vec<Words> {
     let mut forms: Vec<Words> = Vec::new();
     for words in sent.get(name).into_iter().flatten() {
         let is_new = forms.iter().all(|form| form.len() != words.len());
@@ -87,7 +91,7 @@ fn requests(words: &Words) -> [(Vec<u8>, usize); 2] {
 }
 
 /// Returns true if all replies arrived; after a command that closes the client they need not.
-fn is_answered(connection: &mut Connection, (request, replies): &(Vec<u8>, usize)) -> bool {
+fn is_answered(connection: &mut TestkitConnection, (request, replies): &(Vec<u8>, usize)) -> bool {
     connection.send(request).unwrap();
     for _ in 0..*replies {
         match connection.receive() {
@@ -103,12 +107,12 @@ fn is_answered(connection: &mut Connection, (request, replies): &(Vec<u8>, usize
 fn every_command_is_answered_within_transactions_and_scripts() {
     let sent = sent_in_transcripts();
     let mut tried = 0;
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let start = || Nearfield::start(saving_into(&folder, 1));
     let mut server = start();
     for command in all() {
-        let rows: Vec<(String, &Command)> = match command.run {
-            Run::Container(subcommands) => subcommands
+        let rows: Vec<(String, &CommandDefinition)> = match command.run {
+            CommandImplementation::Container(subcommands) => subcommands
                 .iter()
                 .map(|it| (format!("{}|{}", command.name, it.name), it))
                 .collect(),

@@ -1,9 +1,9 @@
 //! The work of a command grows with its own data. It does not grow with the product of two sizes
 //! that a client chooses, nor with the number of unrelated clients.
 
-use crate::waiting::Counted;
-use nearfield_server::client::Client;
-use nearfield_server::config::Options;
+use crate::waiting::StepCountedServer;
+use nearfield_server::client::ClientSession;
+use nearfield_server::config::ServerOptions;
 use nearfield_server::keyspace::Keyspace;
 use nearfield_server::steps;
 use nearfield_server_testkit::connection::encode;
@@ -41,8 +41,8 @@ fn a_write_costs_the_same_however_many_clients_have_to_do_with_other_keys() {
         &["DEL", "a", "b", "c", "z", "s"],
     ];
     let taken = [3, 300].map(|clients| {
-        let server = UnservedServer::new(Options::default());
-        let mut counted = Counted::new(&server);
+        let server = UnservedServer::new(ServerOptions::default());
+        let mut counted = StepCountedServer::new(&server);
         let mut writer = counted.client(&["PING"]);
         counted.run(
             &mut writer,
@@ -71,17 +71,18 @@ fn a_write_costs_the_same_however_many_clients_have_to_do_with_other_keys() {
 
 #[test]
 fn who_leaves_costs_as_much_as_it_has_had() {
-    let leave = |counted: &mut Counted<'_>, clients: &mut Vec<Client>| -> u64 {
+    let leave = |counted: &mut StepCountedServer<'_>, clients: &mut Vec<ClientSession>| -> u64 {
         let mut client = clients.pop().unwrap();
         let server = counted.server;
         nearfield_server::steps::taken_by(|| server.forget(&mut client)).unwrap_or(0)
     };
     for command in ["BLPOP q 0", "WATCH k", "SUBSCRIBE c", "PSUBSCRIBE c*"] {
         let taken = [2, 1000].map(|count| {
-            let server = UnservedServer::new(Options::default());
-            let mut counted = Counted::new(&server);
+            let server = UnservedServer::new(ServerOptions::default());
+            let mut counted = StepCountedServer::new(&server);
             let words: Vec<&str> = command.split(' ').collect();
-            let mut clients: Vec<Client> = (0..count).map(|_| counted.client(&words)).collect();
+            let mut clients: Vec<ClientSession> =
+                (0..count).map(|_| counted.client(&words)).collect();
             leave(&mut counted, &mut clients)
         });
         assert!(taken[1] <= taken[0], "{command}: {taken:?}");
@@ -107,8 +108,8 @@ fn work_grows_with_the_number_of_words() {
         ("PSUBSCRIBE", false),
     ] {
         let taken = [100, 10_000].map(|count| {
-            let server = UnservedServer::new(Options::default());
-            let mut counted = Counted::new(&server);
+            let server = UnservedServer::new(ServerOptions::default());
+            let mut counted = StepCountedServer::new(&server);
             let mut tracker = counted.client(&["HELLO", "3"]);
             counted.run(&mut tracker, &["CLIENT", "TRACKING", "ON"]);
             counted.run(&mut tracker, &["GET", "k1"]);
@@ -132,8 +133,8 @@ fn work_grows_with_the_number_of_words() {
 #[test]
 fn prefixes_of_one_client_are_compared_in_order() {
     let taken = [100, 5_000].map(|count| {
-        let server = UnservedServer::new(Options::default());
-        let mut counted = Counted::new(&server);
+        let server = UnservedServer::new(ServerOptions::default());
+        let mut counted = StepCountedServer::new(&server);
         let mut client = counted.client(&["HELLO", "3"]);
         let prefixes: Vec<String> = (0..count).map(|number| format!("p{number:05}:")).collect();
         let mut words = vec!["CLIENT", "TRACKING", "ON", "BCAST"];
@@ -147,7 +148,7 @@ fn prefixes_of_one_client_are_compared_in_order() {
 
 #[test]
 fn lcs_takes_little_time_and_refuses_what_takes_much() {
-    let ours = Nearfield::start(Options::default());
+    let ours = Nearfield::start(ServerOptions::default());
     let mut client = ours.connect();
     let mut set = |key: &str, length: usize| {
         let value: Vec<u8> = (0..length).map(|at| b'a' + (at * at % 7) as u8).collect();
@@ -174,7 +175,7 @@ fn lcs_takes_little_time_and_refuses_what_takes_much() {
 
 #[test]
 fn a_pattern_that_takes_too_much_work_is_refused() {
-    let ours = Nearfield::start(Options::default());
+    let ours = Nearfield::start(ServerOptions::default());
     let mut client = ours.connect();
     let text = vec![b'a'; 50_000];
     let costly = [b"*".as_slice(), &vec![b'?'; 20_000], b"b"].concat();
@@ -265,8 +266,8 @@ fn a_watched_key_whose_time_is_over_has_changed_also_if_it_is_kept() {
 
 #[test]
 fn draws_from_many_integers_end() {
-    let server = UnservedServer::new(Options::default());
-    let mut counted = Counted::new(&server);
+    let server = UnservedServer::new(ServerOptions::default());
+    let mut counted = StepCountedServer::new(&server);
     let mut client = counted.client(&["CONFIG", "SET", "set-max-intset-entries", "100000"]);
     let numbers: Vec<String> = (1000..4000).map(|number| number.to_string()).collect();
     let add = ["SADD", "s"].into_iter();
@@ -287,8 +288,8 @@ fn draws_from_many_integers_end() {
 /// Expired fields stay during a pause.
 #[test]
 fn draws_beside_expired_fields_are_not_quadratic() {
-    let server = UnservedServer::new(Options::default());
-    let mut counted = Counted::new(&server);
+    let server = UnservedServer::new(ServerOptions::default());
+    let mut counted = StepCountedServer::new(&server);
     let mut client = counted.client(&["HELLO", "3"]);
     const FIELDS: usize = 3000;
     for number in 0..FIELDS {
@@ -317,7 +318,7 @@ fn draws_beside_expired_fields_are_not_quadratic() {
 
 #[test]
 fn reads_delete_what_has_expired_where_nobody_else_does() {
-    let ours = Nearfield::start(Options::default());
+    let ours = Nearfield::start(ServerOptions::default());
     let mut client = ours.connect();
     let mut watcher = ours.connect();
     // The state that DEBUG SET-ACTIVE-EXPIRE 0 sets.
@@ -327,7 +328,7 @@ fn reads_delete_what_has_expired_where_nobody_else_does() {
         .store(false, std::sync::atomic::Ordering::Relaxed);
     server
         .singly
-        .set(nearfield_server::singly::Reason::LazyExpiry, true);
+        .set(nearfield_server::singly::SequentialReason::LazyExpiry, true);
     for watches in [false, true] {
         if watches {
             assert_eq!(ask(&mut watcher, "WATCH other"), "OK");
@@ -403,9 +404,9 @@ fn clients_are_listed_and_killed_by_many_numbers() {
 #[test]
 fn what_was_published_before_comes_before_the_end_of_a_subscription() {
     // All clients of one thread have one mailbox.
-    let server = Nearfield::start(Options {
+    let server = Nearfield::start(ServerOptions {
         threads: 1,
-        ..Options::default()
+        ..ServerOptions::default()
     });
     let mut publisher = server.connect();
     let mut listener = server.connect();
@@ -443,8 +444,8 @@ fn what_was_published_before_comes_before_the_end_of_a_subscription() {
 #[test]
 fn large_values_that_are_given_up_are_freed_by_another_thread() {
     const MEMBERS: usize = 18_000;
-    let server = UnservedServer::new(Options::default());
-    let mut counted = Counted::new(&server);
+    let server = UnservedServer::new(ServerOptions::default());
+    let mut counted = StepCountedServer::new(&server);
     let mut client = counted.client(&["PING"]);
     let members: Vec<String> = (0..MEMBERS).map(|it| it.to_string() + "m").collect();
     let adds = |first: &'static [&'static str], before: Option<&'static str>| -> Vec<&str> {
@@ -529,8 +530,8 @@ fn large_values_that_are_given_up_are_freed_by_another_thread() {
 
 #[test]
 fn one_step_of_a_scan_is_bounded_whatever_its_count() {
-    let server = UnservedServer::new(Options::default());
-    let mut counted = Counted::new(&server);
+    let server = UnservedServer::new(ServerOptions::default());
+    let mut counted = StepCountedServer::new(&server);
     let mut client = counted.client(&["PING"]);
     let words: Vec<String> = (0..120_000).map(|number| format!("n{number}")).collect();
     let mut fill = |first: &[&str], fields: bool| {
@@ -571,9 +572,9 @@ fn one_step_of_a_scan_is_bounded_whatever_its_count() {
 
 #[test]
 fn who_sends_many_long_commands_lets_others_be_served_in_between() {
-    let ours = Nearfield::start(Options {
+    let ours = Nearfield::start(ServerOptions {
         threads: 1,
-        ..Options::default()
+        ..ServerOptions::default()
     });
     let mut other = ours.connect();
     let loops = b"for i = 1, 3000000 do end";
@@ -604,8 +605,8 @@ fn who_sends_many_long_commands_lets_others_be_served_in_between() {
 
 #[test]
 fn a_key_that_is_named_often_is_read_once() {
-    let server = UnservedServer::new(Options::default());
-    let mut counted = Counted::new(&server);
+    let server = UnservedServer::new(ServerOptions::default());
+    let mut counted = StepCountedServer::new(&server);
     let mut client = counted.client(&["PING"]);
     let members: Vec<String> = (0..1000).map(|number| format!("m{number}")).collect();
     let members: Vec<&str> = members.iter().map(String::as_str).collect();

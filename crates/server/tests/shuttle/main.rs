@@ -14,7 +14,7 @@
 mod medium;
 
 use medium::Medium;
-use nearfield_server::log::{Log, Policy, Step, leave_out};
+use nearfield_server::log::{AppendLog, LogProtocolStep, LogSyncPolicy, leave_out};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::atomic::{AtomicU64, Ordering};
 use shuttle::sync::{Arc, RwLock};
@@ -44,7 +44,7 @@ fn check(scenario: impl Fn() + Send + Sync + 'static) {
 }
 
 /// Runs a scenario without a step of the protocol, which must be noticed.
-fn check_without(step: Step, scenario: impl Fn() + Send + Sync + 'static) {
+fn check_without(step: LogProtocolStep, scenario: impl Fn() + Send + Sync + 'static) {
     leave_out(Some(step));
     let found = catch_unwind(AssertUnwindSafe(|| check(scenario)));
     leave_out(None);
@@ -52,8 +52,8 @@ fn check_without(step: Step, scenario: impl Fn() + Send + Sync + 'static) {
 }
 
 /// Creates a log with a first file.
-fn log(policy: Policy, medium: &Medium) -> Arc<Log> {
-    let log = Log::default();
+fn log(policy: LogSyncPolicy, medium: &Medium) -> Arc<AppendLog> {
+    let log = AppendLog::default();
     log.open(policy, medium.file("first"));
     Arc::new(log)
 }
@@ -69,7 +69,7 @@ fn command(client: usize, number: usize) -> Vec<u8> {
     format!("<{client}.{number}>").into_bytes()
 }
 
-fn append(log: &Log, client: usize, number: usize) -> u64 {
+fn append(log: &AppendLog, client: usize, number: usize) -> u64 {
     log.append_encoded(0, &command(client, number))
 }
 
@@ -77,7 +77,7 @@ fn append(log: &Log, client: usize, number: usize) -> u64 {
 /// is on the medium.
 fn clients_commit() {
     let medium = Medium::default();
-    let log = log(Policy::Always, &medium);
+    let log = log(LogSyncPolicy::Always, &medium);
     let client = |client: usize| {
         let (log, medium) = (Arc::clone(&log), medium.clone());
         thread::spawn(move || {
@@ -103,13 +103,13 @@ fn nothing_is_told_of_that_is_not_synced() {
 
 #[test]
 fn canary_of_a_reply_before_the_sync() {
-    check_without(Step::WaitForSync, clients_commit);
+    check_without(LogProtocolStep::WaitForSync, clients_commit);
 }
 
 /// Writes by one client under `everysec` while another requests `always`, and a third syncs.
 fn policy_is_raised() {
     let medium = Medium::default();
-    let log = log(Policy::EverySecond, &medium);
+    let log = log(LogSyncPolicy::EverySecond, &medium);
     let writer = {
         let (log, medium) = (Arc::clone(&log), medium.clone());
         thread::spawn(move || {
@@ -123,7 +123,7 @@ fn policy_is_raised() {
         thread::spawn(move || log.tend())
     };
     let own = append(&log, 2, 0);
-    log.set_policy(Policy::Always);
+    log.set_policy(LogSyncPolicy::Always);
     log.commit(own).expect("a file that does not fail");
     assert!(medium.holds(&command(2, 0), true));
     join([writer, keeper]);
@@ -140,14 +140,14 @@ fn a_policy_that_is_raised_is_met() {
 
 #[test]
 fn canary_of_older_writes_that_are_not_synced() {
-    check_without(Step::SyncOlder, policy_is_raised);
+    check_without(LogProtocolStep::SyncOlder, policy_is_raised);
 }
 
 /// Makes the first write fail. Commands appended before and after are written later, in their
 /// order.
 fn disk_is_full_for_a_while() {
     let medium = Medium::failing(1, 0);
-    let log = log(Policy::Always, &medium);
+    let log = log(LogSyncPolicy::Always, &medium);
     let client = |client: usize| {
         let (log, medium) = (Arc::clone(&log), medium.clone());
         thread::spawn(move || {
@@ -177,14 +177,14 @@ fn what_could_not_be_written_is_written_later_in_order() {
 
 #[test]
 fn canary_of_commands_put_back_behind_later_ones() {
-    check_without(Step::PutBackFirst, disk_is_full_for_a_while);
+    check_without(LogProtocolStep::PutBackFirst, disk_is_full_for_a_while);
 }
 
 /// Makes the first sync fail, so that the file is lost, until a base and a second file are there.
 /// As in the server, nothing is appended at the instant at which a base is taken.
 fn file_is_lost() {
     let (first, second) = (Medium::failing(0, 1), Medium::default());
-    let log = log(Policy::Always, &first);
+    let log = log(LogSyncPolicy::Always, &first);
     let (phase, base) = (Arc::new(RwLock::new(())), Arc::new(AtomicU64::new(0)));
     let client = {
         let (log, first, second) = (Arc::clone(&log), first.clone(), second.clone());
@@ -224,7 +224,7 @@ fn a_file_that_is_lost_is_replaced() {
 /// Continues the log in a second file while clients write.
 fn file_is_changed() {
     let (first, second) = (Medium::default(), Medium::default());
-    let log = log(Policy::Always, &first);
+    let log = log(LogSyncPolicy::Always, &first);
     let client = |client: usize| {
         let (log, first, second) = (Arc::clone(&log), first.clone(), second.clone());
         thread::spawn(move || {
@@ -253,7 +253,7 @@ fn nothing_is_lost_between_two_files() {
 /// Ends logging while a client commits, and begins it again in another file.
 fn logging_ends() {
     let (first, second) = (Medium::default(), Medium::default());
-    let log = log(Policy::Always, &first);
+    let log = log(LogSyncPolicy::Always, &first);
     let own = append(&log, 1, 0);
     let client = {
         let log = Arc::clone(&log);
@@ -262,7 +262,7 @@ fn logging_ends() {
     log.close();
     assert!(!log.is_on());
     assert!(first.holds(&command(1, 0), true));
-    log.open(Policy::Always, second.file("second"));
+    log.open(LogSyncPolicy::Always, second.file("second"));
     let own = append(&log, 2, 0);
     log.commit(own).expect("a file that does not fail");
     assert!(second.holds(&command(2, 0), true));
@@ -276,5 +276,5 @@ fn logging_ends_when_all_is_written() {
 
 #[test]
 fn canary_of_an_end_beside_the_leader() {
-    check_without(Step::WaitForLeader, logging_ends);
+    check_without(LogProtocolStep::WaitForLeader, logging_ends);
 }

@@ -1,13 +1,13 @@
 //! A file that lets other threads run during its operations, and that fails on request.
 
-use nearfield_server::disk::DiskFile;
+use nearfield_server::disk::PersistenceFile;
 use nearfield_server::log::LogFile;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The content of a file.
 #[derive(Debug, Default)]
-struct Content {
+struct MediumContent {
     written: Vec<u8>,
     /// Offset up to which it is on the medium.
     synced: usize,
@@ -17,7 +17,7 @@ struct Content {
 
 /// A file of the model. A write or a sync lets other threads run before and after it.
 #[derive(Clone, Debug, Default)]
-pub struct Medium(Arc<Mutex<Content>>);
+pub struct Medium(Arc<Mutex<MediumContent>>);
 
 impl Medium {
     /// Creates a file that fails its first `writes` writes and first `syncs` syncs.
@@ -58,7 +58,7 @@ impl Medium {
     }
 
     /// Locks the content. The lock is never held while another thread may run.
-    fn content(&self) -> MutexGuard<'_, Content> {
+    fn content(&self) -> MutexGuard<'_, MediumContent> {
         self.0.lock().expect("no thread fails with it")
     }
 
@@ -74,7 +74,7 @@ fn position(bytes: &[u8], part: &[u8]) -> Option<usize> {
     bytes.windows(part.len()).position(|window| window == part)
 }
 
-impl DiskFile for Medium {
+impl PersistenceFile for Medium {
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         shuttle::thread::yield_now();
         if self.fails(0) {

@@ -1,16 +1,16 @@
 //! Faults that show only with concurrent threads. Each of these indexes passes the model test.
 
-use crate::concurrent::{self, Config, Violation};
-use crate::keys::Sample;
-use crate::model::request::{Answer, Request, State};
+use crate::concurrent::{self, ConcurrentTestConfig, Violation};
+use crate::keys::SampleForm;
+use crate::model::request::{OwnedOperation, OwnedOutcome, State};
 use crate::model::{self, Reference, write};
-use nearfield_core::{Batch, Bytes, Error, Form, OrderedIndex, Words};
+use nearfield_core::{Batch, ByteStrings, EntryForm, OperationError, OrderedIndex, Words};
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::thread::{self, ThreadId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Race {
+enum CanaryRace {
     /// A get returns the value that the thread has read or written last.
     GetIsCached,
     /// Other threads can write between comparison and write.
@@ -27,32 +27,32 @@ enum Race {
 }
 
 /// A form whose values can be torn: put together from two values.
-trait Torn: Sample {
+trait TearableForm: SampleForm {
     fn tear(old: &Self::OwnedValue, new: &Self::OwnedValue) -> Self::OwnedValue;
 }
 
-impl Torn for Words {
+impl TearableForm for Words {
     fn tear(old: &u64, new: &u64) -> u64 {
         old & 0xffff_ffff | new & !0xffff_ffff
     }
 }
 
-impl Torn for Bytes {
+impl TearableForm for ByteStrings {
     fn tear(old: &Vec<u8>, new: &Vec<u8>) -> Vec<u8> {
         [&new[..new.len() / 2], &old[old.len() / 2..]].concat()
     }
 }
 
-type Cache<F> = HashMap<(ThreadId, Vec<u8>), Option<<F as Form>::OwnedValue>>;
+type Cache<F> = HashMap<(ThreadId, Vec<u8>), Option<<F as EntryForm>::OwnedValue>>;
 
-struct Racy<F: Torn> {
+struct Racy<F: TearableForm> {
     inner: Reference<F>,
-    race: Race,
+    race: CanaryRace,
     cache: Mutex<Cache<F>>,
 }
 
-impl<F: Torn> Racy<F> {
-    fn new(race: Race) -> Self {
+impl<F: TearableForm> Racy<F> {
+    fn new(race: CanaryRace) -> Self {
         Racy {
             inner: Reference::new(),
             race,
@@ -60,36 +60,38 @@ impl<F: Torn> Racy<F> {
         }
     }
 
-    fn apply(&self, request: &Request<F>) -> Answer<F> {
+    fn apply(&self, request: &OwnedOperation<F>) -> OwnedOutcome<F> {
         match (self.race, request) {
-            (Race::GetIsCached, Request::Get(key)) => Answer::Value(self.cached(key)),
-            (Race::UpdateIsTwoSteps, Request::Update(key, previous, value)) => {
+            (CanaryRace::GetIsCached, OwnedOperation::Get(key)) => {
+                OwnedOutcome::Value(self.cached(key))
+            }
+            (CanaryRace::UpdateIsTwoSteps, OwnedOperation::Update(key, previous, value)) => {
                 let before = self.inner.state().get(key).cloned();
                 thread::yield_now();
                 let applies = before == *previous;
                 if applies {
                     self.inner.state().insert(key.clone(), value.clone());
                 }
-                Answer::Updated(applies, before)
+                OwnedOutcome::Updated(applies, before)
             }
-            (Race::RemoveIfIsTwoSteps, Request::RemoveIf(key, expected)) => {
+            (CanaryRace::RemoveIfIsTwoSteps, OwnedOperation::RemoveIf(key, expected)) => {
                 let before = self.inner.state().get(key).cloned();
                 thread::yield_now();
                 let applies = before.as_ref() == Some(expected);
                 if applies {
                     self.inner.state().remove(key);
                 }
-                Answer::Updated(applies, before)
+                OwnedOutcome::Updated(applies, before)
             }
-            (Race::ScanResumesByPosition, Request::Scan(_)) => self.scan(request),
-            (Race::WriteIsTorn, Request::Insert(key, value)) => {
+            (CanaryRace::ScanResumesByPosition, OwnedOperation::Scan(_)) => self.scan(request),
+            (CanaryRace::WriteIsTorn, OwnedOperation::Insert(key, value)) => {
                 let before = self.inner.state().get(key).cloned();
                 if let Some(old) = &before {
                     self.inner.state().insert(key.clone(), F::tear(old, value));
                     thread::yield_now();
                 }
                 self.inner.state().insert(key.clone(), value.clone());
-                Answer::Value(before)
+                OwnedOutcome::Value(before)
             }
             _ => {
                 let mut state = self.inner.state();
@@ -107,8 +109,8 @@ impl<F: Torn> Racy<F> {
         slot.or_insert_with(|| state.get(key).cloned()).clone()
     }
 
-    fn remember(&self, request: &Request<F>, state: &State<F>) {
-        if self.race == Race::GetIsCached {
+    fn remember(&self, request: &OwnedOperation<F>, state: &State<F>) {
+        if self.race == CanaryRace::GetIsCached {
             let mut cache = self.cache.lock().unwrap();
             for key in request.keys() {
                 cache.insert(cache_key::<F>(key), state.get(key).cloned());
@@ -116,23 +118,23 @@ impl<F: Torn> Racy<F> {
         }
     }
 
-    fn scan(&self, request: &Request<F>) -> Answer<F> {
+    fn scan(&self, request: &OwnedOperation<F>) -> OwnedOutcome<F> {
         let entries = || match request.apply(&mut self.inner.state()) {
-            Answer::Entries(entries) => entries,
+            OwnedOutcome::Entries(entries) => entries,
             answer => unreachable!("a scan has the answer {answer:?}"),
         };
         let mut first = entries();
         first.truncate(first.len() / 2);
         thread::yield_now();
         first.extend(entries().into_iter().skip(first.len()));
-        Answer::Entries(first)
+        OwnedOutcome::Entries(first)
     }
 
     /// Executes a batch on a copy of the entries, and writes the changes later.
-    fn execute_late(&self, requests: &[Option<Request<F>>]) -> Vec<Option<Answer<F>>> {
+    fn execute_late(&self, requests: &[Option<OwnedOperation<F>>]) -> Vec<Option<OwnedOutcome<F>>> {
         let mut copy = self.inner.state().clone();
         thread::yield_now();
-        let apply = |request: &Option<Request<F>>| Some(request.as_ref()?.apply(&mut copy));
+        let apply = |request: &Option<OwnedOperation<F>>| Some(request.as_ref()?.apply(&mut copy));
         let answers = requests.iter().map(apply).collect();
         let mut state = self.inner.state();
         for request in requests.iter().flatten() {
@@ -142,19 +144,19 @@ impl<F: Torn> Racy<F> {
     }
 }
 
-fn cache_key<F: Form>(key: &F::OwnedKey) -> (ThreadId, Vec<u8>) {
+fn cache_key<F: EntryForm>(key: &F::OwnedKey) -> (ThreadId, Vec<u8>) {
     (thread::current().id(), format!("{key:?}").into_bytes())
 }
 
-impl<F: Torn> OrderedIndex<F> for Racy<F> {
-    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+impl<F: TearableForm> OrderedIndex<F> for Racy<F> {
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), OperationError> {
         let (input, mut output) = batch.begin()?;
         let requests = input.operations().iter();
         let requests: Vec<_> = requests
-            .map(|operation| Request::read(operation, &input))
+            .map(|operation| OwnedOperation::read(operation, &input))
             .collect();
         let answers = match self.race {
-            Race::WritesAreLate => self.execute_late(&requests),
+            CanaryRace::WritesAreLate => self.execute_late(&requests),
             _ => {
                 let apply = |request: &Option<_>| Some(self.apply(request.as_ref()?));
                 requests.iter().map(apply).collect()
@@ -173,14 +175,14 @@ impl<F: Torn> OrderedIndex<F> for Racy<F> {
     }
 }
 
-const CONFIG: Config = Config {
+const CONFIG: ConcurrentTestConfig = ConcurrentTestConfig {
     threads: 4,
     operations: 2000,
     keys_max: 50,
     batch_size_max: 30,
 };
 
-fn violations<F: Torn>(race: Race) -> Vec<Violation> {
+fn violations<F: TearableForm>(race: CanaryRace) -> Vec<Violation> {
     (0..20)
         .filter_map(|seed| concurrent::run::<F, _>(&Racy::new(race), seed, &CONFIG).err())
         .collect()
@@ -190,7 +192,7 @@ fn is_disorder(violation: &Violation) -> bool {
     matches!(violation, Violation::NotLinearizable(..))
 }
 
-fn only_threads_find<F: Torn>(race: Race, is_expected: impl Fn(&Violation) -> bool) {
+fn only_threads_find<F: TearableForm>(race: CanaryRace, is_expected: impl Fn(&Violation) -> bool) {
     model::check::<F, _>(20, |_| Racy::new(race));
     let violations = violations::<F>(race);
     assert!(
@@ -201,28 +203,28 @@ fn only_threads_find<F: Torn>(race: Race, is_expected: impl Fn(&Violation) -> bo
 
 #[test]
 fn stale_reads_are_found() {
-    only_threads_find::<Words>(Race::GetIsCached, is_disorder);
-    only_threads_find::<Bytes>(Race::GetIsCached, is_disorder);
+    only_threads_find::<Words>(CanaryRace::GetIsCached, is_disorder);
+    only_threads_find::<ByteStrings>(CanaryRace::GetIsCached, is_disorder);
 }
 
 #[test]
 fn lost_updates_are_found() {
-    only_threads_find::<Words>(Race::UpdateIsTwoSteps, is_disorder);
+    only_threads_find::<Words>(CanaryRace::UpdateIsTwoSteps, is_disorder);
 }
 
 #[test]
 fn writes_lost_to_a_conditional_remove_are_found() {
-    only_threads_find::<Words>(Race::RemoveIfIsTwoSteps, is_disorder);
+    only_threads_find::<Words>(CanaryRace::RemoveIfIsTwoSteps, is_disorder);
 }
 
 #[test]
 fn late_writes_are_found() {
-    only_threads_find::<Words>(Race::WritesAreLate, is_disorder);
+    only_threads_find::<Words>(CanaryRace::WritesAreLate, is_disorder);
 }
 
 #[test]
 fn scans_that_miss_or_repeat_an_entry_are_found() {
-    only_threads_find::<Words>(Race::ScanResumesByPosition, |violation| {
+    only_threads_find::<Words>(CanaryRace::ScanResumesByPosition, |violation| {
         matches!(violation, Violation::Wrong(what)
             if what.contains("not in order") || what.contains("which nobody writes"))
     });
@@ -234,13 +236,13 @@ fn torn_values_are_found() {
         Violation::Wrong(what) => what.contains("torn"),
         _ => false,
     };
-    only_threads_find::<Words>(Race::WriteIsTorn, is_torn);
-    only_threads_find::<Bytes>(Race::WriteIsTorn, is_torn);
+    only_threads_find::<Words>(CanaryRace::WriteIsTorn, is_torn);
+    only_threads_find::<ByteStrings>(CanaryRace::WriteIsTorn, is_torn);
 }
 
 #[test]
 fn a_counterexample_is_short() {
-    let violation = violations::<Words>(Race::GetIsCached).pop().unwrap();
+    let violation = violations::<Words>(CanaryRace::GetIsCached).pop().unwrap();
     let text = violation.to_string();
     assert!(text.lines().count() < 30, "{text}");
 }
@@ -248,5 +250,5 @@ fn a_counterexample_is_short() {
 #[test]
 fn the_reference_passes() {
     concurrent::check::<Words, _>(8, &CONFIG, |_| Reference::new());
-    concurrent::check::<Bytes, _>(8, &CONFIG, |_| Reference::new());
+    concurrent::check::<ByteStrings, _>(8, &CONFIG, |_| Reference::new());
 }

@@ -1,15 +1,15 @@
 //! Faults that show with a single thread.
 
-use crate::keys::Sample;
-use crate::model::request::{Answer, Request, State};
-use crate::model::scenario::Step;
-use crate::model::shrink::Failing;
+use crate::keys::SampleForm;
+use crate::model::request::{OwnedOperation, OwnedOutcome, State};
+use crate::model::scenario::ScenarioStep;
+use crate::model::shrink::FailingScenario;
 use crate::model::{self, Reference, write};
-use nearfield_core::{Batch, Bytes, Error, MAX_KEY_BYTES, OrderedIndex, Words};
+use nearfield_core::{Batch, ByteStrings, MAX_KEY_BYTES, OperationError, OrderedIndex, Words};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
+enum CanaryFault {
     UpdateIsLost,
     UpdateIgnoresComparison,
     RemoveIfIsLost,
@@ -30,9 +30,9 @@ enum Fault {
     HookLosesEntry,
 }
 
-use Fault::*;
+use CanaryFault::*;
 
-const FAULTS: [Fault; 18] = [
+const FAULTS: [CanaryFault; 18] = [
     UpdateIsLost,
     UpdateIgnoresComparison,
     RemoveIfIsLost,
@@ -53,14 +53,14 @@ const FAULTS: [Fault; 18] = [
     HookLosesEntry,
 ];
 
-struct Faulty<F: Sample> {
+struct CanaryIndex<F: SampleForm> {
     inner: Reference<F>,
-    fault: Fault,
+    fault: CanaryFault,
 }
 
-impl<F: Sample> Faulty<F> {
-    fn new(fault: Fault) -> Self {
-        Faulty {
+impl<F: SampleForm> CanaryIndex<F> {
+    fn new(fault: CanaryFault) -> Self {
+        CanaryIndex {
             inner: Reference::new(),
             fault,
         }
@@ -73,7 +73,7 @@ impl<F: Sample> Faulty<F> {
     }
 
     /// Returns the order in which the faulty index executes a batch.
-    fn order(&self, requests: &BTreeMap<usize, Request<F>>) -> Vec<usize> {
+    fn order(&self, requests: &BTreeMap<usize, OwnedOperation<F>>) -> Vec<usize> {
         let mut order: Vec<_> = requests.keys().copied().collect();
         let key = |position: &usize| requests[position].keys().next().cloned();
         match self.fault {
@@ -87,46 +87,50 @@ impl<F: Sample> Faulty<F> {
         order
     }
 
-    fn answer(&self, request: &Request<F>, state: &mut State<F>, begin: &State<F>) -> Answer<F> {
+    fn answer(
+        &self,
+        request: &OwnedOperation<F>,
+        state: &mut State<F>,
+        begin: &State<F>,
+    ) -> OwnedOutcome<F> {
         match (self.fault, request) {
-            (UpdateIsLost, Request::Update(..)) | (RemoveIfIsLost, Request::RemoveIf(..)) => {
-                request.apply(&mut state.clone())
-            }
-            (UpdateIgnoresComparison, Request::Update(key, _, value)) => {
+            (UpdateIsLost, OwnedOperation::Update(..))
+            | (RemoveIfIsLost, OwnedOperation::RemoveIf(..)) => request.apply(&mut state.clone()),
+            (UpdateIgnoresComparison, OwnedOperation::Update(key, _, value)) => {
                 let answer = request.apply(state);
                 state.insert(key.clone(), value.clone());
                 answer
             }
-            (RemoveIfIgnoresComparison, Request::RemoveIf(key, _)) => {
+            (RemoveIfIgnoresComparison, OwnedOperation::RemoveIf(key, _)) => {
                 let answer = request.apply(state);
                 state.remove(key);
                 answer
             }
-            (GetIsStaleWithinBatch, Request::Get(_)) => request.apply(&mut begin.clone()),
-            (ScanMissesEntry, Request::Scan(_)) => match request.apply(state) {
-                Answer::Entries(mut entries) if entries.len() > 2 => {
+            (GetIsStaleWithinBatch, OwnedOperation::Get(_)) => request.apply(&mut begin.clone()),
+            (ScanMissesEntry, OwnedOperation::Scan(_)) => match request.apply(state) {
+                OwnedOutcome::Entries(mut entries) if entries.len() > 2 => {
                     entries.remove(1);
-                    Answer::Entries(entries)
+                    OwnedOutcome::Entries(entries)
                 }
                 answer => answer,
             },
-            (ScanIgnoresLimit, Request::Scan(scan)) => {
+            (ScanIgnoresLimit, OwnedOperation::Scan(scan)) => {
                 let mut scan = scan.clone();
                 scan.limit = scan.limit.saturating_add(1);
-                Request::Scan(scan).apply(state)
+                OwnedOperation::Scan(scan).apply(state)
             }
-            (ScanIsAscending, Request::Scan(scan)) => {
+            (ScanIsAscending, OwnedOperation::Scan(scan)) => {
                 let mut scan = scan.clone();
-                scan.direction = nearfield_core::Direction::Ascending;
-                Request::Scan(scan).apply(state)
+                scan.direction = nearfield_core::ScanDirection::Ascending;
+                OwnedOperation::Scan(scan).apply(state)
             }
-            (PredecessorIsStrict, Request::Predecessor(key))
-            | (SuccessorIsStrict, Request::Successor(key)) => {
+            (PredecessorIsStrict, OwnedOperation::Predecessor(key))
+            | (SuccessorIsStrict, OwnedOperation::Successor(key)) => {
                 let mut others = state.clone();
                 others.remove(key);
                 request.apply(&mut others)
             }
-            (RemoveOfManyPanics, Request::Remove(_)) if state.len() > 2 => {
+            (RemoveOfManyPanics, OwnedOperation::Remove(_)) if state.len() > 2 => {
                 panic!("removed from {} entries", state.len())
             }
             _ => request.apply(state),
@@ -134,17 +138,17 @@ impl<F: Sample> Faulty<F> {
     }
 }
 
-fn is_point<F: Sample>(request: &Request<F>) -> bool {
+fn is_point<F: SampleForm>(request: &OwnedOperation<F>) -> bool {
     !matches!(
         request,
-        Request::Predecessor(_) | Request::Successor(_) | Request::Scan(_)
+        OwnedOperation::Predecessor(_) | OwnedOperation::Successor(_) | OwnedOperation::Scan(_)
     )
 }
 
-impl<F: Sample> OrderedIndex<F> for Faulty<F> {
-    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+impl<F: SampleForm> OrderedIndex<F> for CanaryIndex<F> {
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), OperationError> {
         if self.fault == BatchesAreRefused && batch.len() > 2 {
-            return Err(Error::OutOfMemory {
+            return Err(OperationError::OutOfMemory {
                 what: "canary".to_owned(),
             });
         }
@@ -156,7 +160,9 @@ impl<F: Sample> OrderedIndex<F> for Faulty<F> {
         };
         let requests = input.operations().iter().enumerate();
         let requests: BTreeMap<_, _> = requests
-            .filter_map(|(position, operation)| Some((position, Request::read(operation, &input)?)))
+            .filter_map(|(position, operation)| {
+                Some((position, OwnedOperation::read(operation, &input)?))
+            })
             .collect();
         for position in self.order(&requests) {
             let request = &requests[&position];
@@ -180,7 +186,11 @@ impl<F: Sample> OrderedIndex<F> for Faulty<F> {
         assert!(!is_broken, "three entries");
     }
 
-    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn insert(
+        &self,
+        key: F::Key<'_>,
+        value: F::Value<'_>,
+    ) -> Result<Option<F::OwnedValue>, OperationError> {
         if self.fault == LongKeysPass && F::key_bytes(key) > MAX_KEY_BYTES {
             return Ok(None);
         }
@@ -189,19 +199,19 @@ impl<F: Sample> OrderedIndex<F> for Faulty<F> {
 }
 
 /// Returns the first seed that finds the fault, and its shrunk case.
-fn first_failure<F: Sample>(fault: Fault) -> (u64, Failing<F>) {
-    let build = &mut |_| Faulty::<F>::new(fault);
+fn first_failure<F: SampleForm>(fault: CanaryFault) -> (u64, FailingScenario<F>) {
+    let build = &mut |_| CanaryIndex::<F>::new(fault);
     (0..1000)
-        .find_map(|seed| Some((seed, model::find(seed, build, &mut Faulty::between)?)))
+        .find_map(|seed| Some((seed, model::find(seed, build, &mut CanaryIndex::between)?)))
         .expect("some seed finds the fault")
 }
 
-fn assert_found_and_small<F: Sample>(fault: Fault) {
+fn assert_found_and_small<F: SampleForm>(fault: CanaryFault) {
     let (seed, failing) = first_failure::<F>(fault);
     let sizes = failing.steps.iter().map(|step| match step {
-        Step::Batch(requests) => requests.len(),
-        Step::Single(_) => 1,
-        Step::Between(_) | Step::Inspect => 0,
+        ScenarioStep::Batch(requests) => requests.len(),
+        ScenarioStep::Single(_) => 1,
+        ScenarioStep::Between(_) | ScenarioStep::Inspect => 0,
     });
     assert!(
         sizes.sum::<usize>() <= 4,
@@ -214,7 +224,7 @@ fn assert_found_and_small<F: Sample>(fault: Fault) {
 #[test]
 fn the_model_test_finds_each_fault_and_shrinks_it() {
     for fault in FAULTS {
-        assert_found_and_small::<Bytes>(fault);
+        assert_found_and_small::<ByteStrings>(fault);
         if fault != LongKeysPass {
             assert_found_and_small::<Words>(fault);
         }
@@ -223,7 +233,7 @@ fn the_model_test_finds_each_fault_and_shrinks_it() {
 
 #[test]
 fn a_failure_says_what_to_do_and_what_goes_wrong() {
-    let (_, failing) = first_failure::<Bytes>(GetIsStaleWithinBatch);
+    let (_, failing) = first_failure::<ByteStrings>(GetIsStaleWithinBatch);
     let report = failing.to_string();
     for expected in [
         "let mut batch = Batch::<Bytes>::new();\n",
@@ -237,5 +247,5 @@ fn a_failure_says_what_to_do_and_what_goes_wrong() {
 #[test]
 fn the_reference_passes() {
     model::check::<Words, _>(100, |_| Reference::new());
-    model::check::<Bytes, _>(100, |_| Reference::new());
+    model::check::<ByteStrings, _>(100, |_| Reference::new());
 }

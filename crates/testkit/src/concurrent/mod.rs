@@ -12,21 +12,21 @@ mod ordered;
 mod plan;
 mod worker;
 
-use crate::history::{Event, Recorder};
-use crate::keys::{self, Random, Sample};
+use crate::history::{HistoryEvent, HistoryRecorder};
+use crate::keys::{self, Random, SampleForm};
 use crate::linearizability::{self, Counterexample};
 use crate::{panics, seeds};
 use nearfield_core::OrderedIndex;
-use plan::Plan;
+use plan::ConcurrentKeyPlan;
 use rand::{Rng, RngExt};
 use std::fmt::{self, Display, Formatter};
 use std::sync::Barrier;
 use std::thread;
-use worker::Worker;
+use worker::ConcurrentTestWorker;
 
 /// The size of a concurrent test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct ConcurrentTestConfig {
     /// The number of threads, at most 200.
     pub threads: usize,
     /// The number of operations of each thread, below 65,536.
@@ -37,11 +37,11 @@ pub struct Config {
     pub batch_size_max: usize,
 }
 
-impl Default for Config {
+impl Default for ConcurrentTestConfig {
     /// Creates a configuration of four threads that write up to 200 keys, by 10,000 operations each
     /// in batches of up to 64.
     fn default() -> Self {
-        Config {
+        ConcurrentTestConfig {
             threads: 4,
             operations: 10_000,
             keys_max: 200,
@@ -68,9 +68,9 @@ pub enum Violation {
 /// If an index fails; the message has the command that replays the seed. The threads interleave
 /// differently each time, so a replay may need several attempts.
 #[track_caller]
-pub fn check<F: Sample, I: OrderedIndex<F>>(
+pub fn check<F: SampleForm, I: OrderedIndex<F>>(
     seeds: u64,
-    config: &Config,
+    config: &ConcurrentTestConfig,
     mut build: impl FnMut(u64) -> I,
 ) {
     let failure = seeds::first_failure(seeds, |seed| run::<F, I>(&build(seed), seed, config));
@@ -84,16 +84,17 @@ pub fn check<F: Sample, I: OrderedIndex<F>>(
 ///
 /// # Errors
 /// The index's fault.
-pub fn run<F: Sample, I: OrderedIndex<F>>(
+pub fn run<F: SampleForm, I: OrderedIndex<F>>(
     index: &I,
     seed: u64,
-    config: &Config,
+    config: &ConcurrentTestConfig,
 ) -> Result<(), Violation> {
     assert!(config.threads <= 200 && config.operations < 1 << 16 && config.keys_max < 1 << 14);
     let mut random = keys::random(seed);
-    let plan = Plan::<F>::draw(config, &mut random);
-    let recorder = Recorder::new();
-    let worker = |number, random| Worker::new(index, &plan, &recorder, number, random);
+    let plan = ConcurrentKeyPlan::<F>::draw(config, &mut random);
+    let recorder = HistoryRecorder::new();
+    let worker =
+        |number, random| ConcurrentTestWorker::new(index, &plan, &recorder, number, random);
 
     let mut owner = worker(config.threads, random.clone());
     guard(|| owner.fill())?;
@@ -119,7 +120,7 @@ pub fn run<F: Sample, I: OrderedIndex<F>>(
 
     let mut history = owner.into_events();
     for events in results {
-        history.extend::<Vec<Event>>(events?);
+        history.extend::<Vec<HistoryEvent>>(events?);
     }
     linearizability::check(history).map_err(|counterexample| {
         let key = F::show_key(F::key(&plan.keys[counterexample.key as usize]));

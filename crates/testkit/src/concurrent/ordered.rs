@@ -1,25 +1,25 @@
 //! Scans, predecessors and successors of a concurrent test, and the keys that their outcomes cover.
 
-use nearfield_core::{Batch, Direction, Form};
+use nearfield_core::{Batch, EntryForm, ScanDirection};
 use std::ops::{Bound, Range};
 
-use super::plan::Plan;
-use crate::keys::{Random, Sample, choose};
+use super::plan::ConcurrentKeyPlan;
+use crate::keys::{Random, SampleForm, choose};
 use rand::RngExt;
 
 /// An ordered read, with keys as numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Ordered {
+pub(crate) struct ConcurrentOrderedRead {
     /// The keys between the bounds.
     range: Range<usize>,
     limit: usize,
-    direction: Direction,
+    direction: ScanDirection,
 }
 
-impl Ordered {
+impl ConcurrentOrderedRead {
     /// Draws an ordered read and adds it to a batch.
-    pub(crate) fn add<F: Sample>(
-        plan: &Plan<F>,
+    pub(crate) fn add<F: SampleForm>(
+        plan: &ConcurrentKeyPlan<F>,
         batch: &mut Batch<F>,
         random: &mut Random,
     ) -> (usize, Self) {
@@ -27,19 +27,19 @@ impl Ordered {
         match random.random_range(0..6) {
             0 => {
                 let position = batch.predecessor(plan.key(number));
-                let ordered = Ordered {
+                let ordered = ConcurrentOrderedRead {
                     range: 0..number + 1,
                     limit: 1,
-                    direction: Direction::Descending,
+                    direction: ScanDirection::Descending,
                 };
                 (position, ordered)
             }
             1 => {
                 let position = batch.successor(plan.key(number));
-                let ordered = Ordered {
+                let ordered = ConcurrentOrderedRead {
                     range: number..plan.keys.len(),
                     limit: 1,
-                    direction: Direction::Ascending,
+                    direction: ScanDirection::Ascending,
                 };
                 (position, ordered)
             }
@@ -47,8 +47,8 @@ impl Ordered {
         }
     }
 
-    fn add_scan<F: Sample>(
-        plan: &Plan<F>,
+    fn add_scan<F: SampleForm>(
+        plan: &ConcurrentKeyPlan<F>,
         batch: &mut Batch<F>,
         low: usize,
         random: &mut Random,
@@ -65,8 +65,11 @@ impl Ordered {
             _ => (Bound::Excluded(plan.key(high)), high),
         };
         let limit = *choose(&[0, 1, 5, 20, u32::MAX, u32::MAX], random);
-        let direction = *choose(&[Direction::Ascending, Direction::Descending], random);
-        let ordered = Ordered {
+        let direction = *choose(
+            &[ScanDirection::Ascending, ScanDirection::Descending],
+            random,
+        );
+        let ordered = ConcurrentOrderedRead {
             range: start..end.max(start),
             limit: limit as usize,
             direction,
@@ -75,9 +78,12 @@ impl Ordered {
     }
 
     /// Adds a scan of everything to a batch.
-    pub(crate) fn everything<F: Form>(plan: &Plan<F>, batch: &mut Batch<F>) -> (usize, Self) {
-        let direction = Direction::Ascending;
-        let ordered = Ordered {
+    pub(crate) fn everything<F: EntryForm>(
+        plan: &ConcurrentKeyPlan<F>,
+        batch: &mut Batch<F>,
+    ) -> (usize, Self) {
+        let direction = ScanDirection::Ascending;
+        let ordered = ConcurrentOrderedRead {
             range: 0..plan.keys.len(),
             limit: usize::MAX,
             direction,
@@ -93,8 +99,8 @@ impl Ordered {
     /// If the keys are out of order, out of bounds or more than the limit.
     pub(crate) fn covered(&self, found: &[usize]) -> Result<Range<usize>, String> {
         let is_after = |pair: &[usize]| match self.direction {
-            Direction::Ascending => pair[0] < pair[1],
-            Direction::Descending => pair[0] > pair[1],
+            ScanDirection::Ascending => pair[0] < pair[1],
+            ScanDirection::Descending => pair[0] > pair[1],
         };
         let complain = |what| Err(format!("{self:?} met the keys {found:?}, {what}"));
         if found.len() > self.limit {
@@ -109,8 +115,8 @@ impl Ordered {
         Ok(match (found.last(), self.direction) {
             _ if found.len() < self.limit => self.range.clone(),
             (None, _) => 0..0,
-            (Some(&last), Direction::Ascending) => self.range.start..last + 1,
-            (Some(&last), Direction::Descending) => last..self.range.end,
+            (Some(&last), ScanDirection::Ascending) => self.range.start..last + 1,
+            (Some(&last), ScanDirection::Descending) => last..self.range.end,
         })
     }
 }
@@ -121,15 +127,18 @@ mod tests {
 
     #[test]
     fn an_answer_covers_what_lies_between_its_bounds_or_up_to_its_limit() {
-        let scan = |limit, direction| Ordered {
+        let scan = |limit, direction| ConcurrentOrderedRead {
             range: 2..9,
             limit,
             direction,
         };
-        let up = Direction::Ascending;
+        let up = ScanDirection::Ascending;
         assert_eq!(scan(3, up).covered(&[3, 5]), Ok(2..9));
         assert_eq!(scan(2, up).covered(&[3, 5]), Ok(2..6));
-        assert_eq!(scan(2, Direction::Descending).covered(&[5, 3]), Ok(3..9));
+        assert_eq!(
+            scan(2, ScanDirection::Descending).covered(&[5, 3]),
+            Ok(3..9)
+        );
         assert_eq!(scan(0, up).covered(&[]), Ok(0..0));
         for wrong in [&[5, 3][..], &[3, 3], &[1], &[9], &[2, 3, 4, 5]] {
             assert!(scan(3, up).covered(wrong).is_err(), "{wrong:?}");

@@ -1,14 +1,14 @@
 //! The shared plan of the threads of a concurrent test.
 
-use super::{Config, draw_size};
-use crate::keys::{Random, Sample, choose};
-use nearfield_core::Form;
+use super::{ConcurrentTestConfig, draw_size};
+use crate::keys::{Random, SampleForm, choose};
+use nearfield_core::EntryForm;
 use rand::RngExt;
 
 /// The keys of a concurrent test, and the rates at which the threads use them. A key's number is
 /// its position in the order of keys.
 #[derive(Debug)]
-pub(crate) struct Plan<F: Form> {
+pub(crate) struct ConcurrentKeyPlan<F: EntryForm> {
     /// All keys in order. Keys with odd numbers are stable.
     pub(crate) keys: Vec<F::OwnedKey>,
     pub(crate) batch_size_max: usize,
@@ -25,15 +25,15 @@ pub(crate) struct Plan<F: Form> {
 /// The writer number of the values that exist before the threads begin.
 const NO_WRITER: u64 = 255;
 
-impl<F: Sample> Plan<F> {
-    pub(crate) fn draw(config: &Config, random: &mut Random) -> Self {
+impl<F: SampleForm> ConcurrentKeyPlan<F> {
+    pub(crate) fn draw(config: &ConcurrentTestConfig, random: &mut Random) -> Self {
         let kind = *choose(F::KINDS, random);
         let key_count = 2 * draw_size(config.keys_max, random);
         let mut keys = F::keys(kind, key_count, random);
         keys.sort();
         let mut mix = [(); 5].map(|()| random.random_range(0..6));
         mix[1] += 1;
-        Plan {
+        ConcurrentKeyPlan {
             keys,
             batch_size_max: draw_size(config.batch_size_max, random),
             singles: *choose(&[0.0, 0.5, 0.95], random),

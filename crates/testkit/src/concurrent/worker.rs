@@ -1,11 +1,11 @@
 //! One thread of a concurrent test.
 
 use super::Violation;
-use super::ordered::Ordered;
-use super::plan::{Plan, value_key, value_number};
-use crate::history::{Action, Event, Interval, Recorder, Session};
-use crate::keys::{Random, Sample};
-use nearfield_core::{Batch, Error, OrderedIndex, Outcome};
+use super::ordered::ConcurrentOrderedRead;
+use super::plan::{ConcurrentKeyPlan, value_key, value_number};
+use crate::history::{CallInterval, HistoryEvent, HistoryRecorder, HistorySession, PointOperation};
+use crate::keys::{Random, SampleForm};
+use nearfield_core::{Batch, OperationError, OperationOutcome, OrderedIndex};
 use rand::RngExt;
 use std::thread;
 
@@ -15,16 +15,16 @@ const ORDERED_MAX: usize = 2;
 /// Probability that a batch begins with insertions in ascending order.
 const ASCENDING: f64 = 0.1;
 
-pub(crate) struct Worker<'t, F: Sample, I> {
+pub(crate) struct ConcurrentTestWorker<'t, F: SampleForm, I> {
     index: &'t I,
-    plan: &'t Plan<F>,
-    recorder: &'t Recorder,
+    plan: &'t ConcurrentKeyPlan<F>,
+    recorder: &'t HistoryRecorder,
     number: u64,
     random: Random,
-    points: Session,
+    points: HistorySession,
     /// Sessions of ordered reads. Those of one batch may take effect in any order, and so may their
     /// gets. So the first read of each batch belongs to one session, the second to another.
-    ordered: [Session; ORDERED_MAX],
+    ordered: [HistorySession; ORDERED_MAX],
     batch: Batch<F>,
     sequence: u64,
     /// The values found last, by key.
@@ -32,17 +32,17 @@ pub(crate) struct Worker<'t, F: Sample, I> {
 }
 
 /// A point operation on the key with this number, before its outcome is known.
-type Planned = (usize, Action);
+type Planned = (usize, PointOperation);
 
-impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
+impl<'t, F: SampleForm, I: OrderedIndex<F>> ConcurrentTestWorker<'t, F, I> {
     pub(crate) fn new(
         index: &'t I,
-        plan: &'t Plan<F>,
-        recorder: &'t Recorder,
+        plan: &'t ConcurrentKeyPlan<F>,
+        recorder: &'t HistoryRecorder,
         number: usize,
         random: Random,
     ) -> Self {
-        Worker {
+        ConcurrentTestWorker {
             index,
             plan,
             recorder,
@@ -56,7 +56,7 @@ impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
         }
     }
 
-    pub(crate) fn into_events(self) -> Vec<Event> {
+    pub(crate) fn into_events(self) -> Vec<HistoryEvent> {
         let mut events = self.points.into_events();
         for session in self.ordered {
             events.extend(session.into_events());
@@ -79,10 +79,10 @@ impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
     /// Reads all keys one by one and with a scan, without concurrent writers.
     pub(crate) fn read_all(&mut self) -> Result<(), Violation> {
         for number in 0..self.plan.keys.len() {
-            self.single(number, Action::Get)?;
+            self.single(number, PointOperation::Get)?;
         }
         self.batch.clear();
-        let (position, everything) = Ordered::everything(self.plan, &mut self.batch);
+        let (position, everything) = ConcurrentOrderedRead::everything(self.plan, &mut self.batch);
         let interval = self.execute()?;
         self.observe(interval, 0, position, &everything)?;
         let scanned = self.batch.entries(position).len();
@@ -120,23 +120,23 @@ impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
         let sum = get + insert + update + remove + remove_if;
         let draw = self.random.random_range(0..sum);
         if draw < get {
-            return (self.plan.any_key(&mut self.random), Action::Get);
+            return (self.plan.any_key(&mut self.random), PointOperation::Get);
         }
         let number = self.plan.contended_key(&mut self.random);
         let value = value_number(number, self.number, self.sequence);
         self.sequence += 1;
         let action = if draw < get + insert {
-            Action::Insert(value)
+            PointOperation::Insert(value)
         } else if draw < get + insert + update {
-            Action::Update {
+            PointOperation::Update {
                 previous: self.last_met[number],
                 value,
                 applied: false,
             }
         } else if draw < get + insert + update + remove {
-            Action::Remove
+            PointOperation::Remove
         } else {
-            Action::RemoveIf {
+            PointOperation::RemoveIf {
                 // For a key that was absent last, the removal expects a value that no thread has
                 // written.
                 previous: self.last_met[number].unwrap_or(value),
@@ -156,49 +156,49 @@ impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
             .map(|number| {
                 let value = value_number(number, self.number, self.sequence);
                 self.sequence += 1;
-                (number, Action::Insert(value))
+                (number, PointOperation::Insert(value))
             })
             .collect()
     }
 
-    fn single(&mut self, number: usize, action: Action) -> Result<(), Violation> {
+    fn single(&mut self, number: usize, action: PointOperation) -> Result<(), Violation> {
         let key = self.plan.key(number);
         let (index, recorder) = (self.index, self.recorder);
         let seal = F::seal;
         let (interval, action, result) = match action {
-            Action::Get => {
+            PointOperation::Get => {
                 let (interval, result) = recorder.call(|| index.get(key));
                 (interval, action, result)
             }
-            Action::Remove => {
+            PointOperation::Remove => {
                 let (interval, result) = recorder.call(|| index.remove(key));
                 (interval, action, result)
             }
-            Action::Insert(value) => {
+            PointOperation::Insert(value) => {
                 let sealed = seal(value);
                 let (interval, result) = recorder.call(|| index.insert(key, F::value(&sealed)));
                 (interval, action, result)
             }
-            Action::Update {
+            PointOperation::Update {
                 previous, value, ..
             } => {
                 let (before, sealed) = (previous.map(seal), seal(value));
                 let (interval, result) = recorder
                     .call(|| index.update(key, before.as_ref().map(F::value), F::value(&sealed)));
                 let applied = matches!(result, Ok((true, _)));
-                let action = Action::Update {
+                let action = PointOperation::Update {
                     previous,
                     value,
                     applied,
                 };
                 (interval, action, result.map(|(_, met)| met))
             }
-            Action::RemoveIf { previous, .. } => {
+            PointOperation::RemoveIf { previous, .. } => {
                 let expected = seal(previous);
                 let (interval, result) =
                     recorder.call(|| index.remove_if(key, F::value(&expected)));
                 let applied = matches!(result, Ok((true, _)));
-                let action = Action::RemoveIf { previous, applied };
+                let action = PointOperation::RemoveIf { previous, applied };
                 (interval, action, result.map(|(_, met)| met))
             }
         };
@@ -209,7 +209,7 @@ impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
     fn execute_batch(&mut self, size: usize) -> Result<(), Violation> {
         self.batch.clear();
         let mut points: Vec<(usize, Planned)> = Vec::with_capacity(size);
-        let mut ordered: Vec<(usize, Ordered)> = Vec::new();
+        let mut ordered: Vec<(usize, ConcurrentOrderedRead)> = Vec::new();
         let ascending = match self.random.random_bool(ASCENDING) {
             true => self.plan_ascending(size),
             false => Vec::new(),
@@ -220,7 +220,11 @@ impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
         for _ in ascending.len()..size {
             let chance = self.plan.ordered / size as f64;
             if ordered.len() < ORDERED_MAX && self.random.random_bool(chance) {
-                ordered.push(Ordered::add(self.plan, &mut self.batch, &mut self.random));
+                ordered.push(ConcurrentOrderedRead::add(
+                    self.plan,
+                    &mut self.batch,
+                    &mut self.random,
+                ));
             } else {
                 let planned = self.plan_operation();
                 points.push((self.add(planned), planned));
@@ -239,23 +243,23 @@ impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
     fn add(&mut self, (number, action): Planned) -> usize {
         let key = self.plan.key(number);
         match action {
-            Action::Get => self.batch.get(key),
-            Action::Remove => self.batch.remove(key),
-            Action::Insert(value) => self.batch.insert(key, F::value(&F::seal(value))),
-            Action::Update {
+            PointOperation::Get => self.batch.get(key),
+            PointOperation::Remove => self.batch.remove(key),
+            PointOperation::Insert(value) => self.batch.insert(key, F::value(&F::seal(value))),
+            PointOperation::Update {
                 previous, value, ..
             } => {
                 let (previous, sealed) = (previous.map(F::seal), F::seal(value));
                 let previous = previous.as_ref().map(F::value);
                 self.batch.update(key, previous, F::value(&sealed))
             }
-            Action::RemoveIf { previous, .. } => {
+            PointOperation::RemoveIf { previous, .. } => {
                 self.batch.remove_if(key, F::value(&F::seal(previous)))
             }
         }
     }
 
-    fn execute(&mut self) -> Result<Interval, Violation> {
+    fn execute(&mut self) -> Result<CallInterval, Violation> {
         let (interval, result) = self.recorder.call(|| self.index.execute(&mut self.batch));
         match result {
             Ok(()) => Ok(interval),
@@ -265,31 +269,32 @@ impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
 
     fn read_outcome(
         &mut self,
-        interval: Interval,
+        interval: CallInterval,
         position: usize,
         (number, action): Planned,
     ) -> Result<(), Violation> {
         let (action, met) = match (action, self.batch.outcome(position)) {
             (
-                Action::Update {
+                PointOperation::Update {
                     previous, value, ..
                 },
-                Outcome::Updated { applied, before },
+                OperationOutcome::Updated { applied, before },
             ) => {
-                let action = Action::Update {
+                let action = PointOperation::Update {
                     previous,
                     value,
                     applied,
                 };
                 (action, before)
             }
-            (Action::RemoveIf { previous, .. }, Outcome::Updated { applied, before }) => {
-                (Action::RemoveIf { previous, applied }, before)
-            }
-            (Action::Update { .. } | Action::RemoveIf { .. }, outcome) => {
+            (
+                PointOperation::RemoveIf { previous, .. },
+                OperationOutcome::Updated { applied, before },
+            ) => (PointOperation::RemoveIf { previous, applied }, before),
+            (PointOperation::Update { .. } | PointOperation::RemoveIf { .. }, outcome) => {
                 return wrong(format!("{action:?} has the outcome {outcome:?}"));
             }
-            (_, Outcome::Value(met)) => (action, met),
+            (_, OperationOutcome::Value(met)) => (action, met),
             (_, outcome) => return wrong(format!("{action:?} has the outcome {outcome:?}")),
         };
         let met = met
@@ -300,9 +305,9 @@ impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
 
     fn record(
         &mut self,
-        interval: Interval,
+        interval: CallInterval,
         number: usize,
-        action: Action,
+        action: PointOperation,
         met: Option<u64>,
     ) -> Result<(), Violation> {
         self.last_met[number] = met;
@@ -327,14 +332,14 @@ impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
     /// Checks an ordered read and records the states that it reports for contended keys.
     fn observe(
         &mut self,
-        interval: Interval,
+        interval: CallInterval,
         nth: usize,
         position: usize,
-        ordered: &Ordered,
+        ordered: &ConcurrentOrderedRead,
     ) -> Result<(), Violation> {
         let found = match self.batch.outcome(position) {
-            Outcome::Entries(entries) => entries,
-            Outcome::Entry(entry) => entry.into_iter().collect(),
+            OperationOutcome::Entries(entries) => entries,
+            OperationOutcome::Entry(entry) => entry.into_iter().collect(),
             outcome => return wrong(format!("{ordered:?} has the outcome {outcome:?}")),
         };
         let mut numbers = Vec::with_capacity(found.len());
@@ -356,7 +361,7 @@ impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
                 1 => self.check_stable(number, values[number])?,
                 _ => {
                     let session = &mut self.ordered[nth];
-                    session.record(interval, number as u64, Action::Get, values[number]);
+                    session.record(interval, number as u64, PointOperation::Get, values[number]);
                 }
             }
         }
@@ -366,7 +371,7 @@ impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
     fn open(
         &self,
         number: usize,
-        result: Result<Option<F::OwnedValue>, Error>,
+        result: Result<Option<F::OwnedValue>, OperationError>,
     ) -> Result<Option<u64>, Violation> {
         match result {
             Ok(None) => Ok(None),

@@ -1,10 +1,10 @@
 //! Keys that are byte strings.
 
-use super::{Random, Sample, choose, distinct, open_word, scramble, seal_word};
-use nearfield_core::{Bytes, MAX_KEY_BYTES};
+use super::{Random, SampleForm, choose, distinct, open_word, scramble, seal_word};
+use nearfield_core::{ByteStrings, MAX_KEY_BYTES};
 use rand::{Rng, RngExt};
 
-/// The kinds of key sets of [`Bytes`].
+/// The kinds of key sets of [`ByteStrings`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByteKeys {
     /// Keys of up to 6 bytes of at most three letters, so that most keys are prefixes of others.
@@ -60,7 +60,7 @@ impl ByteKeys {
     }
 }
 
-impl Sample for Bytes {
+impl SampleForm for ByteStrings {
     type Kind = ByteKeys;
     const KINDS: &'static [ByteKeys] = &[
         ByteKeys::Prefixes,

@@ -5,10 +5,10 @@
 //! eight bytes.
 //!
 //! ```
-//! use nearfield_core::Bytes;
-//! use nearfield_testkit::keys::{self, ByteKeys, Sample};
+//! use nearfield_core::ByteStrings;
+//! use nearfield_testkit::keys::{self, ByteKeys, SampleForm};
 //!
-//! let keys = Bytes::keys(ByteKeys::Prefixes, 100, &mut keys::random(7));
+//! let keys = ByteStrings::keys(ByteKeys::Prefixes, 100, &mut keys::random(7));
 //! assert_eq!(keys.len(), 100);
 //! ```
 
@@ -18,7 +18,7 @@ mod words;
 pub use bytes::ByteKeys;
 pub use words::WordKeys;
 
-use nearfield_core::Form;
+use nearfield_core::EntryForm;
 use rand::SeedableRng;
 use rand::seq::IndexedRandom;
 use std::collections::BTreeSet;
@@ -37,7 +37,7 @@ pub fn random(seed: u64) -> Random {
 ///
 /// A *sealed* value contains a number with check bits, so that a value put together from two others
 /// does not open.
-pub trait Sample: Form + Eq {
+pub trait SampleForm: EntryForm + Eq {
     /// The type of the kinds of key sets.
     type Kind: Copy + Debug + Send + Sync + 'static;
     /// All kinds of key sets.
@@ -65,7 +65,7 @@ pub trait Sample: Form + Eq {
     /// Returns simpler keys to try in place of `key` while shrinking. `rank` is the position of the
     /// key among those in use.
     fn simpler_keys(key: &Self::OwnedKey, rank: usize) -> Vec<Self::OwnedKey>;
-    /// Returns simpler values, as [`simpler_keys`](Sample::simpler_keys) does.
+    /// Returns simpler values, as [`simpler_keys`](SampleForm::simpler_keys) does.
     fn simpler_values(value: &Self::OwnedValue, rank: usize) -> Vec<Self::OwnedValue>;
     /// Returns a key as Rust source.
     fn show_key(key: Self::Key<'_>) -> String;
@@ -121,9 +121,9 @@ fn scramble(number: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nearfield_core::{Bytes, Words};
+    use nearfield_core::{ByteStrings, Words};
 
-    fn keys_are_distinct_and_repeatable<F: Sample>() {
+    fn keys_are_distinct_and_repeatable<F: SampleForm>() {
         for &kind in F::KINDS {
             let keys = F::keys(kind, 100, &mut random(7));
             assert_eq!(keys, F::keys(kind, 100, &mut random(7)));
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn keys_are_distinct_and_repeatable_in_both_forms() {
         keys_are_distinct_and_repeatable::<Words>();
-        keys_are_distinct_and_repeatable::<Bytes>();
+        keys_are_distinct_and_repeatable::<ByteStrings>();
     }
 
     #[test]
@@ -146,12 +146,12 @@ mod tests {
         for number in (0..5000).chain([(1 << 40) - 1]) {
             assert_eq!(Words::open(Words::seal(number)), Some(number));
             assert_eq!(Words::open(Words::seal(number) ^ 1 << 30), None);
-            let mut sealed = Bytes::seal(number);
-            assert_eq!(Bytes::open(&sealed), Some(number));
+            let mut sealed = ByteStrings::seal(number);
+            assert_eq!(ByteStrings::open(&sealed), Some(number));
             let end = sealed.len() - 1;
-            assert_eq!(Bytes::open(&sealed[..end]), None);
+            assert_eq!(ByteStrings::open(&sealed[..end]), None);
             sealed[end] ^= 1;
-            assert_eq!(Bytes::open(&sealed), None);
+            assert_eq!(ByteStrings::open(&sealed), None);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Keys of 8 bytes.
 
-use super::{Random, Sample, choose, distinct, open_word, seal_word};
+use super::{Random, SampleForm, choose, distinct, open_word, seal_word};
 use nearfield_core::Words;
 use rand::{Rng, RngExt};
 
@@ -19,7 +19,7 @@ pub enum WordKeys {
     Few,
 }
 
-impl Sample for Words {
+impl SampleForm for Words {
     type Kind = WordKeys;
     const KINDS: &'static [WordKeys] = &[
         WordKeys::Dense,

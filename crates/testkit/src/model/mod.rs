@@ -18,11 +18,11 @@ pub use reference::Reference;
 #[cfg(test)]
 pub(crate) use reference::write;
 
-use crate::keys::Sample;
+use crate::keys::SampleForm;
 use crate::seeds;
-use nearfield_core::{Bytes, OrderedIndex};
+use nearfield_core::{ByteStrings, OrderedIndex};
 use run::attempt;
-use shrink::{Failing, shrink};
+use shrink::{FailingScenario, shrink};
 
 /// Runs the model test with `seeds` seeds on indexes from `build`.
 ///
@@ -34,7 +34,7 @@ use shrink::{Failing, shrink};
 /// If an index differs from sequential execution or panics. The message has the command that
 /// replays the seed, and the smallest steps found that fail.
 #[track_caller]
-pub fn check<F: Sample, I: OrderedIndex<F>>(seeds: u64, build: impl FnMut(u64) -> I) {
+pub fn check<F: SampleForm, I: OrderedIndex<F>>(seeds: u64, build: impl FnMut(u64) -> I) {
     check_with(seeds, build, |_, _| {});
 }
 
@@ -44,7 +44,7 @@ pub fn check<F: Sample, I: OrderedIndex<F>>(seeds: u64, build: impl FnMut(u64) -
 /// # Panics
 /// As for [`check`].
 #[track_caller]
-pub fn check_with<F: Sample, I: OrderedIndex<F>>(
+pub fn check_with<F: SampleForm, I: OrderedIndex<F>>(
     seeds: u64,
     mut build: impl FnMut(u64) -> I,
     mut between: impl FnMut(&I, u64),
@@ -63,13 +63,13 @@ pub fn check_with<F: Sample, I: OrderedIndex<F>>(
 /// # Panics
 /// As for [`check`].
 #[track_caller]
-pub fn check_short<I: OrderedIndex<Bytes>>(
+pub fn check_short<I: OrderedIndex<ByteStrings>>(
     seeds: u64,
     key_bytes_max: usize,
     mut build: impl FnMut(u64) -> I,
 ) {
     let failure = seeds::first_failure(seeds, |seed| {
-        let mut steps = scenario::draw::<Bytes>(seed);
+        let mut steps = scenario::draw::<ByteStrings>(seed);
         for step in &mut steps {
             step.shorten_keys(key_bytes_max);
         }
@@ -81,23 +81,23 @@ pub fn check_short<I: OrderedIndex<Bytes>>(
 }
 
 /// Returns the smallest failing case that is found, if the scenario of the seed fails.
-pub(crate) fn find<F: Sample, I: OrderedIndex<F>>(
+pub(crate) fn find<F: SampleForm, I: OrderedIndex<F>>(
     seed: u64,
     build: &mut dyn FnMut(u64) -> I,
     between: &mut dyn FnMut(&I, u64),
-) -> Option<Failing<F>> {
+) -> Option<FailingScenario<F>> {
     find_in(scenario::draw::<F>(seed), seed, build, between)
 }
 
 /// Returns the smallest failing case that is found, if these steps fail.
-fn find_in<F: Sample, I: OrderedIndex<F>>(
-    steps: Vec<scenario::Step<F>>,
+fn find_in<F: SampleForm, I: OrderedIndex<F>>(
+    steps: Vec<scenario::ScenarioStep<F>>,
     seed: u64,
     build: &mut dyn FnMut(u64) -> I,
     between: &mut dyn FnMut(&I, u64),
-) -> Option<Failing<F>> {
+) -> Option<FailingScenario<F>> {
     let failure = attempt(&steps, || build(seed), between).err()?;
-    let failing = Failing { steps, failure };
+    let failing = FailingScenario { steps, failure };
     Some(shrink(failing, |steps| {
         attempt(steps, || build(seed), between)
     }))

@@ -1,17 +1,17 @@
 //! The simplest index.
 
-use super::request::{Answer, Request, State};
-use nearfield_core::{Batch, Error, Form, OrderedIndex, Output};
+use super::request::{OwnedOperation, OwnedOutcome, State};
+use nearfield_core::{Batch, BatchOutput, EntryForm, OperationError, OrderedIndex};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A `BTreeMap` behind a lock: the simplest [`OrderedIndex`]. Whole batches exclude each other, so
 /// it guarantees more than the trait requires.
 #[derive(Debug, Default)]
-pub struct Reference<F: Form> {
+pub struct Reference<F: EntryForm> {
     state: Mutex<State<F>>,
 }
 
-impl<F: Form> Reference<F> {
+impl<F: EntryForm> Reference<F> {
     /// Creates an empty index.
     pub fn new() -> Self {
         Self::default()
@@ -24,12 +24,12 @@ impl<F: Form> Reference<F> {
     }
 }
 
-impl<F: Form> OrderedIndex<F> for Reference<F> {
-    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+impl<F: EntryForm> OrderedIndex<F> for Reference<F> {
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), OperationError> {
         let (input, mut output) = batch.begin()?;
         let mut state = self.state();
         for (position, operation) in input.operations().iter().enumerate() {
-            if let Some(request) = Request::read(operation, &input) {
+            if let Some(request) = OwnedOperation::read(operation, &input) {
                 let answer = request.apply(&mut state);
                 write(&mut output, position, &request, &answer);
             }
@@ -43,32 +43,32 @@ impl<F: Form> OrderedIndex<F> for Reference<F> {
 }
 
 /// Writes the result of a request as an outcome.
-pub(crate) fn write<F: Form>(
-    output: &mut Output<'_, F>,
+pub(crate) fn write<F: EntryForm>(
+    output: &mut BatchOutput<'_, F>,
     position: usize,
-    request: &Request<F>,
-    answer: &Answer<F>,
+    request: &OwnedOperation<F>,
+    answer: &OwnedOutcome<F>,
 ) {
     let entry = |(key, value)| (F::key(key), F::value(value));
     let key = || F::key(request.keys().next().expect("a point operation has a key"));
     match answer {
-        Answer::Value(value) => output.value(position, key(), value.as_ref().map(F::value)),
-        Answer::Updated(applied, before) => {
+        OwnedOutcome::Value(value) => output.value(position, key(), value.as_ref().map(F::value)),
+        OwnedOutcome::Updated(applied, before) => {
             output.updated(position, key(), *applied, before.as_ref().map(F::value));
         }
-        Answer::Entry(found) => {
+        OwnedOutcome::Entry(found) => {
             output.entry(
                 position,
                 found.as_ref().map(|(key, value)| entry((key, value))),
             );
         }
-        Answer::Entries(found) => {
+        OwnedOutcome::Entries(found) => {
             output.entries(
                 position,
                 found.iter().map(|(key, value)| entry((key, value))),
             );
         }
-        Answer::KeyTooLong(_) => {
+        OwnedOutcome::KeyTooLong(_) => {
             unreachable!("a batch refuses long keys as they are added")
         }
     }

@@ -1,18 +1,19 @@
 //! Operations that own their keys, and their execution on a `BTreeMap`.
 
-use crate::keys::Sample;
+use crate::keys::SampleForm;
 use nearfield_core::{
-    Batch, Bytes, Direction, Error, Form, Input, MAX_KEY_BYTES, Operation, Outcome,
+    Batch, BatchInput, ByteStrings, EntryForm, IndexOperation, MAX_KEY_BYTES, OperationError,
+    OperationOutcome, ScanDirection,
 };
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
 /// The state that the requests of a model test act on.
-pub(crate) type State<F> = BTreeMap<<F as Form>::OwnedKey, <F as Form>::OwnedValue>;
+pub(crate) type State<F> = BTreeMap<<F as EntryForm>::OwnedKey, <F as EntryForm>::OwnedValue>;
 
-/// An [`Operation`] that owns its keys and values.
+/// An [`IndexOperation`] that owns its keys and values.
 #[derive(Clone, Debug)]
-pub(crate) enum Request<F: Form> {
+pub(crate) enum OwnedOperation<F: EntryForm> {
     Get(F::OwnedKey),
     Insert(F::OwnedKey, F::OwnedValue),
     Update(F::OwnedKey, Option<F::OwnedValue>, F::OwnedValue),
@@ -20,21 +21,21 @@ pub(crate) enum Request<F: Form> {
     RemoveIf(F::OwnedKey, F::OwnedValue),
     Predecessor(F::OwnedKey),
     Successor(F::OwnedKey),
-    Scan(Scan<F>),
+    Scan(OwnedScan<F>),
 }
 
-/// The fields of an [`Operation::Scan`].
+/// The fields of an [`IndexOperation::Scan`].
 #[derive(Clone, Debug)]
-pub(crate) struct Scan<F: Form> {
+pub(crate) struct OwnedScan<F: EntryForm> {
     pub(crate) low: Bound<F::OwnedKey>,
     pub(crate) high: Bound<F::OwnedKey>,
     pub(crate) limit: u32,
-    pub(crate) direction: Direction,
+    pub(crate) direction: ScanDirection,
 }
 
-/// An [`Outcome`] that owns its keys and values.
+/// An [`OperationOutcome`] that owns its keys and values.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Answer<F: Form> {
+pub(crate) enum OwnedOutcome<F: EntryForm> {
     Value(Option<F::OwnedValue>),
     Updated(bool, Option<F::OwnedValue>),
     Entry(Option<(F::OwnedKey, F::OwnedValue)>),
@@ -43,7 +44,7 @@ pub(crate) enum Answer<F: Form> {
     KeyTooLong(usize),
 }
 
-impl Request<Bytes> {
+impl OwnedOperation<ByteStrings> {
     /// Shortens keys to at most `key_bytes_max` bytes, except those that every index refuses.
     pub(crate) fn shorten_keys(&mut self, key_bytes_max: usize) {
         let shorten = |key: &mut Vec<u8>| {
@@ -52,14 +53,14 @@ impl Request<Bytes> {
             }
         };
         match self {
-            Request::Get(key)
-            | Request::Insert(key, _)
-            | Request::Update(key, ..)
-            | Request::Remove(key)
-            | Request::RemoveIf(key, _)
-            | Request::Predecessor(key)
-            | Request::Successor(key) => shorten(key),
-            Request::Scan(scan) => {
+            OwnedOperation::Get(key)
+            | OwnedOperation::Insert(key, _)
+            | OwnedOperation::Update(key, ..)
+            | OwnedOperation::Remove(key)
+            | OwnedOperation::RemoveIf(key, _)
+            | OwnedOperation::Predecessor(key)
+            | OwnedOperation::Successor(key) => shorten(key),
+            OwnedOperation::Scan(scan) => {
                 for bound in [&mut scan.low, &mut scan.high] {
                     if let Bound::Included(key) | Bound::Excluded(key) = bound {
                         shorten(key);
@@ -70,64 +71,66 @@ impl Request<Bytes> {
     }
 }
 
-impl<F: Form> Request<F> {
+impl<F: EntryForm> OwnedOperation<F> {
     /// Copies an operation of a batch that is being executed; `None` if it was refused.
-    pub(crate) fn read(operation: &Operation<F>, input: &Input<'_, F>) -> Option<Self> {
+    pub(crate) fn read(operation: &IndexOperation<F>, input: &BatchInput<'_, F>) -> Option<Self> {
         let key = |stored| F::own_key(input.key(stored));
         let value = |stored| F::own_value(input.value(stored));
         Some(match *operation {
-            Operation::Get { key: at } => Request::Get(key(at)),
-            Operation::Insert {
+            IndexOperation::Get { key: at } => OwnedOperation::Get(key(at)),
+            IndexOperation::Insert {
                 key: at,
                 value: new,
-            } => Request::Insert(key(at), value(new)),
-            Operation::Update {
+            } => OwnedOperation::Insert(key(at), value(new)),
+            IndexOperation::Update {
                 key: at,
                 previous,
                 value: new,
             } => {
                 let previous = input.previous(previous).map(F::own_value);
-                Request::Update(key(at), previous, value(new))
+                OwnedOperation::Update(key(at), previous, value(new))
             }
-            Operation::Remove { key: at } => Request::Remove(key(at)),
-            Operation::RemoveIf { key: at, previous } => {
+            IndexOperation::Remove { key: at } => OwnedOperation::Remove(key(at)),
+            IndexOperation::RemoveIf { key: at, previous } => {
                 let expected = input.previous(previous).map(F::own_value);
-                Request::RemoveIf(key(at), expected.expect("a batch stores a value"))
+                OwnedOperation::RemoveIf(key(at), expected.expect("a batch stores a value"))
             }
-            Operation::Predecessor { key: at } => Request::Predecessor(key(at)),
-            Operation::Successor { key: at } => Request::Successor(key(at)),
-            Operation::Scan {
+            IndexOperation::Predecessor { key: at } => OwnedOperation::Predecessor(key(at)),
+            IndexOperation::Successor { key: at } => OwnedOperation::Successor(key(at)),
+            IndexOperation::Scan {
                 range,
                 limit,
                 direction,
             } => {
                 let (low, high) = input.range(range);
-                Request::Scan(Scan {
+                OwnedOperation::Scan(OwnedScan {
                     low: low.map(F::own_key),
                     high: high.map(F::own_key),
                     limit,
                     direction,
                 })
             }
-            Operation::Refused => return None,
+            IndexOperation::Refused => return None,
         })
     }
 
     /// Adds the request to a batch and returns its position.
     pub(crate) fn add_to(&self, batch: &mut Batch<F>) -> usize {
         match self {
-            Request::Get(key) => batch.get(F::key(key)),
-            Request::Insert(key, value) => batch.insert(F::key(key), F::value(value)),
-            Request::Update(key, previous, value) => batch.update(
+            OwnedOperation::Get(key) => batch.get(F::key(key)),
+            OwnedOperation::Insert(key, value) => batch.insert(F::key(key), F::value(value)),
+            OwnedOperation::Update(key, previous, value) => batch.update(
                 F::key(key),
                 previous.as_ref().map(F::value),
                 F::value(value),
             ),
-            Request::Remove(key) => batch.remove(F::key(key)),
-            Request::RemoveIf(key, expected) => batch.remove_if(F::key(key), F::value(expected)),
-            Request::Predecessor(key) => batch.predecessor(F::key(key)),
-            Request::Successor(key) => batch.successor(F::key(key)),
-            Request::Scan(scan) => batch.scan(
+            OwnedOperation::Remove(key) => batch.remove(F::key(key)),
+            OwnedOperation::RemoveIf(key, expected) => {
+                batch.remove_if(F::key(key), F::value(expected))
+            }
+            OwnedOperation::Predecessor(key) => batch.predecessor(F::key(key)),
+            OwnedOperation::Successor(key) => batch.successor(F::key(key)),
+            OwnedOperation::Scan(scan) => batch.scan(
                 scan.low.as_ref().map(F::key),
                 scan.high.as_ref().map(F::key),
                 scan.limit,
@@ -137,46 +140,50 @@ impl<F: Form> Request<F> {
     }
 
     /// Executes the request. Its keys must be of lengths that an index accepts.
-    pub(crate) fn apply(&self, state: &mut State<F>) -> Answer<F> {
+    pub(crate) fn apply(&self, state: &mut State<F>) -> OwnedOutcome<F> {
         match self {
-            Request::Get(key) => Answer::Value(state.get(key).cloned()),
-            Request::Insert(key, value) => Answer::Value(state.insert(key.clone(), value.clone())),
-            Request::Update(key, previous, value) => {
+            OwnedOperation::Get(key) => OwnedOutcome::Value(state.get(key).cloned()),
+            OwnedOperation::Insert(key, value) => {
+                OwnedOutcome::Value(state.insert(key.clone(), value.clone()))
+            }
+            OwnedOperation::Update(key, previous, value) => {
                 let before = state.get(key).cloned();
                 let applies = before == *previous;
                 if applies {
                     state.insert(key.clone(), value.clone());
                 }
-                Answer::Updated(applies, before)
+                OwnedOutcome::Updated(applies, before)
             }
-            Request::Remove(key) => Answer::Value(state.remove(key)),
-            Request::RemoveIf(key, expected) => {
+            OwnedOperation::Remove(key) => OwnedOutcome::Value(state.remove(key)),
+            OwnedOperation::RemoveIf(key, expected) => {
                 let before = state.get(key).cloned();
                 let applies = before.as_ref() == Some(expected);
                 if applies {
                     state.remove(key);
                 }
-                Answer::Updated(applies, before)
+                OwnedOutcome::Updated(applies, before)
             }
-            Request::Predecessor(key) => {
-                Answer::Entry(state.range(..=key).next_back().map(owned::<F>))
+            OwnedOperation::Predecessor(key) => {
+                OwnedOutcome::Entry(state.range(..=key).next_back().map(owned::<F>))
             }
-            Request::Successor(key) => Answer::Entry(state.range(key..).next().map(owned::<F>)),
-            Request::Scan(scan) => Answer::Entries(scan.apply(state)),
+            OwnedOperation::Successor(key) => {
+                OwnedOutcome::Entry(state.range(key..).next().map(owned::<F>))
+            }
+            OwnedOperation::Scan(scan) => OwnedOutcome::Entries(scan.apply(state)),
         }
     }
 
     /// Returns all keys and bounds.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &F::OwnedKey> {
         let (first, second) = match self {
-            Request::Get(key)
-            | Request::Insert(key, _)
-            | Request::Update(key, ..)
-            | Request::Remove(key)
-            | Request::RemoveIf(key, _)
-            | Request::Predecessor(key)
-            | Request::Successor(key) => (Some(key), None),
-            Request::Scan(scan) => (bound_key(&scan.low), bound_key(&scan.high)),
+            OwnedOperation::Get(key)
+            | OwnedOperation::Insert(key, _)
+            | OwnedOperation::Update(key, ..)
+            | OwnedOperation::Remove(key)
+            | OwnedOperation::RemoveIf(key, _)
+            | OwnedOperation::Predecessor(key)
+            | OwnedOperation::Successor(key) => (Some(key), None),
+            OwnedOperation::Scan(scan) => (bound_key(&scan.low), bound_key(&scan.high)),
         };
         first.into_iter().chain(second)
     }
@@ -184,26 +191,28 @@ impl<F: Form> Request<F> {
     /// Returns all values.
     pub(crate) fn values(&self) -> impl Iterator<Item = &F::OwnedValue> {
         let (first, second) = match self {
-            Request::Insert(_, value) | Request::RemoveIf(_, value) => (Some(value), None),
-            Request::Update(_, previous, value) => (Some(value), previous.as_ref()),
+            OwnedOperation::Insert(_, value) | OwnedOperation::RemoveIf(_, value) => {
+                (Some(value), None)
+            }
+            OwnedOperation::Update(_, previous, value) => (Some(value), previous.as_ref()),
             _ => (None, None),
         };
         first.into_iter().chain(second)
     }
 }
 
-impl<F: Sample> Request<F> {
+impl<F: SampleForm> OwnedOperation<F> {
     /// Executes the request and returns the expected result, which may be a refusal.
-    pub(crate) fn expected(&self, state: &mut State<F>) -> Answer<F> {
+    pub(crate) fn expected(&self, state: &mut State<F>) -> OwnedOutcome<F> {
         let lengths = self.keys().map(|key| F::key_bytes(F::key(key)));
         match lengths.into_iter().find(|&length| length > MAX_KEY_BYTES) {
-            Some(length) => Answer::KeyTooLong(length),
+            Some(length) => OwnedOutcome::KeyTooLong(length),
             None => self.apply(state),
         }
     }
 }
 
-impl<F: Form> Scan<F> {
+impl<F: EntryForm> OwnedScan<F> {
     fn apply(&self, state: &State<F>) -> Vec<(F::OwnedKey, F::OwnedValue)> {
         if self.is_inverted() {
             return Vec::new();
@@ -211,8 +220,8 @@ impl<F: Form> Scan<F> {
         let range = state.range((self.low.as_ref(), self.high.as_ref()));
         let limit = self.limit as usize;
         match self.direction {
-            Direction::Ascending => range.take(limit).map(owned::<F>).collect(),
-            Direction::Descending => range.rev().take(limit).map(owned::<F>).collect(),
+            ScanDirection::Ascending => range.take(limit).map(owned::<F>).collect(),
+            ScanDirection::Descending => range.rev().take(limit).map(owned::<F>).collect(),
         }
     }
 
@@ -228,43 +237,49 @@ impl<F: Form> Scan<F> {
     }
 }
 
-impl<F: Form> Answer<F> {
+impl<F: EntryForm> OwnedOutcome<F> {
     /// Copies an index's outcome; `None` for an operation that failed or is pending.
-    pub(crate) fn read(outcome: &Outcome<'_, F>) -> Option<Self> {
+    pub(crate) fn read(outcome: &OperationOutcome<'_, F>) -> Option<Self> {
         let entry = |&(key, value): &(_, _)| (F::own_key(key), F::own_value(value));
         Some(match outcome {
-            Outcome::Value(value) => Answer::Value(value.map(F::own_value)),
-            Outcome::Updated { applied, before } => {
-                Answer::Updated(*applied, before.map(F::own_value))
+            OperationOutcome::Value(value) => OwnedOutcome::Value(value.map(F::own_value)),
+            OperationOutcome::Updated { applied, before } => {
+                OwnedOutcome::Updated(*applied, before.map(F::own_value))
             }
-            Outcome::Entry(found) => Answer::Entry(found.as_ref().map(entry)),
-            Outcome::Entries(found) => Answer::Entries(found.iter().map(entry).collect()),
-            Outcome::Pending | Outcome::Failed(_) => return None,
+            OperationOutcome::Entry(found) => OwnedOutcome::Entry(found.as_ref().map(entry)),
+            OperationOutcome::Entries(found) => {
+                OwnedOutcome::Entries(found.iter().map(entry).collect())
+            }
+            OperationOutcome::Pending | OperationOutcome::Failed(_) => return None,
         })
     }
 
     /// Returns true if an index's outcome equals this result.
-    pub(crate) fn agrees<'a>(&'a self, outcome: &Outcome<'a, F>) -> bool {
+    pub(crate) fn agrees<'a>(&'a self, outcome: &OperationOutcome<'a, F>) -> bool {
         match (self, outcome) {
-            (Answer::Value(ours), Outcome::Value(theirs)) => ours.as_ref().map(F::value) == *theirs,
-            (Answer::Updated(ours, value), Outcome::Updated { applied, before }) => {
+            (OwnedOutcome::Value(ours), OperationOutcome::Value(theirs)) => {
+                ours.as_ref().map(F::value) == *theirs
+            }
+            (OwnedOutcome::Updated(ours, value), OperationOutcome::Updated { applied, before }) => {
                 ours == applied && value.as_ref().map(F::value) == *before
             }
-            (Answer::Entry(ours), Outcome::Entry(theirs)) => {
+            (OwnedOutcome::Entry(ours), OperationOutcome::Entry(theirs)) => {
                 ours.as_ref().map(borrowed::<F>) == *theirs
             }
-            (Answer::Entries(ours), Outcome::Entries(theirs)) => {
+            (OwnedOutcome::Entries(ours), OperationOutcome::Entries(theirs)) => {
                 ours.iter().map(borrowed::<F>).eq(theirs.iter().copied())
             }
-            (Answer::KeyTooLong(ours), Outcome::Failed(error)) => is_key_too_long(error, *ours),
+            (OwnedOutcome::KeyTooLong(ours), OperationOutcome::Failed(error)) => {
+                is_key_too_long(error, *ours)
+            }
             _ => false,
         }
     }
 }
 
 /// Returns true if `error` refuses a key of `bytes` bytes.
-pub(crate) fn is_key_too_long(error: &Error, bytes: usize) -> bool {
-    matches!(error, Error::KeyTooLong { length, limit, .. }
+pub(crate) fn is_key_too_long(error: &OperationError, bytes: usize) -> bool {
+    matches!(error, OperationError::KeyTooLong { length, limit, .. }
         if *length == bytes && *limit == MAX_KEY_BYTES)
 }
 
@@ -276,10 +291,14 @@ pub(crate) fn bound_key<K>(bound: &Bound<K>) -> Option<&K> {
     }
 }
 
-fn owned<F: Form>((key, value): (&F::OwnedKey, &F::OwnedValue)) -> (F::OwnedKey, F::OwnedValue) {
+fn owned<F: EntryForm>(
+    (key, value): (&F::OwnedKey, &F::OwnedValue),
+) -> (F::OwnedKey, F::OwnedValue) {
     (key.clone(), value.clone())
 }
 
-fn borrowed<F: Form>((key, value): &(F::OwnedKey, F::OwnedValue)) -> (F::Key<'_>, F::Value<'_>) {
+fn borrowed<F: EntryForm>(
+    (key, value): &(F::OwnedKey, F::OwnedValue),
+) -> (F::Key<'_>, F::Value<'_>) {
     (F::key(key), F::value(value))
 }

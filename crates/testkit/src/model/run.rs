@@ -1,33 +1,33 @@
 //! Execution of a scenario's steps on an index, compared with sequential execution.
 
-use super::request::{Answer, Request, Scan, State, is_key_too_long};
-use super::scenario::Step;
+use super::request::{OwnedOperation, OwnedOutcome, OwnedScan, State, is_key_too_long};
+use super::scenario::ScenarioStep;
 use super::show;
-use crate::keys::Sample;
+use crate::keys::SampleForm;
 use crate::panics;
-use nearfield_core::{Batch, Direction, Error, OrderedIndex};
+use nearfield_core::{Batch, OperationError, OrderedIndex, ScanDirection};
 use std::cell::Cell;
 use std::mem;
 use std::ops::Bound;
 
 /// A fault of an index, and the step that shows it.
 #[derive(Clone, Debug)]
-pub(crate) struct Failure {
+pub(crate) struct ScenarioFailure {
     pub(crate) step: usize,
     pub(crate) what: String,
 }
 
 /// Runs steps on a fresh index. A panic of the index is a failure. Such an index is leaked, because
 /// it may panic again when it is dropped.
-pub(crate) fn attempt<F: Sample, I: OrderedIndex<F>>(
-    steps: &[Step<F>],
+pub(crate) fn attempt<F: SampleForm, I: OrderedIndex<F>>(
+    steps: &[ScenarioStep<F>],
     build: impl FnOnce() -> I,
     between: &mut dyn FnMut(&I, u64),
-) -> Result<(), Failure> {
+) -> Result<(), ScenarioFailure> {
     let current = Cell::new(0);
     let mut slot = None;
     let result = panics::catch(|| {
-        let mut run = Run {
+        let mut run = ScenarioRun {
             index: &*slot.insert(build()),
             between,
             state: State::<F>::new(),
@@ -45,26 +45,26 @@ pub(crate) fn attempt<F: Sample, I: OrderedIndex<F>>(
             Err(message)
         }
     };
-    result.map_err(|what| Failure {
+    result.map_err(|what| ScenarioFailure {
         step: current.get(),
         what,
     })
 }
 
-struct Run<'r, F: Sample, I> {
+struct ScenarioRun<'r, F: SampleForm, I> {
     index: &'r I,
     between: &'r mut dyn FnMut(&I, u64),
     state: State<F>,
     batch: Batch<F>,
 }
 
-impl<F: Sample, I: OrderedIndex<F>> Run<'_, F, I> {
-    fn step(&mut self, step: &Step<F>) -> Result<(), String> {
+impl<F: SampleForm, I: OrderedIndex<F>> ScenarioRun<'_, F, I> {
+    fn step(&mut self, step: &ScenarioStep<F>) -> Result<(), String> {
         match step {
-            Step::Batch(requests) => self.batch(requests)?,
-            Step::Single(request) => self.single(request)?,
-            Step::Between(number) => (self.between)(self.index, *number),
-            Step::Inspect => self.inspect()?,
+            ScenarioStep::Batch(requests) => self.batch(requests)?,
+            ScenarioStep::Single(request) => self.single(request)?,
+            ScenarioStep::Between(number) => (self.between)(self.index, *number),
+            ScenarioStep::Inspect => self.inspect()?,
         }
         let (len, expected) = (self.index.len(), self.state.len());
         if len == expected {
@@ -74,7 +74,7 @@ impl<F: Sample, I: OrderedIndex<F>> Run<'_, F, I> {
         }
     }
 
-    fn batch(&mut self, requests: &[Request<F>]) -> Result<(), String> {
+    fn batch(&mut self, requests: &[OwnedOperation<F>]) -> Result<(), String> {
         self.batch.clear();
         for request in requests {
             request.add_to(&mut self.batch);
@@ -96,11 +96,11 @@ impl<F: Sample, I: OrderedIndex<F>> Run<'_, F, I> {
         Ok(())
     }
 
-    fn single(&mut self, request: &Request<F>) -> Result<(), String> {
+    fn single(&mut self, request: &OwnedOperation<F>) -> Result<(), String> {
         let expected = request.expected(&mut self.state);
         let result = single(self.index, request);
         let agrees = match (&result, &expected) {
-            (Err(error), &Answer::KeyTooLong(bytes)) => is_key_too_long(error, bytes),
+            (Err(error), &OwnedOutcome::KeyTooLong(bytes)) => is_key_too_long(error, bytes),
             (Err(_), _) => false,
             (Ok(answer), expected) => answer == expected,
         };
@@ -122,8 +122,8 @@ impl<F: Sample, I: OrderedIndex<F>> Run<'_, F, I> {
         if self.index.is_empty() != self.state.is_empty() {
             return Err(format!("is_empty is {}", self.index.is_empty()));
         }
-        let everything = [Direction::Ascending, Direction::Descending].map(|direction| {
-            Request::Scan(Scan {
+        let everything = [ScanDirection::Ascending, ScanDirection::Descending].map(|direction| {
+            OwnedOperation::Scan(OwnedScan {
                 low: Bound::Unbounded,
                 high: Bound::Unbounded,
                 limit: u32::MAX,
@@ -134,26 +134,26 @@ impl<F: Sample, I: OrderedIndex<F>> Run<'_, F, I> {
     }
 }
 
-fn single<F: Sample>(
+fn single<F: SampleForm>(
     index: &impl OrderedIndex<F>,
-    request: &Request<F>,
-) -> Result<Answer<F>, Error> {
+    request: &OwnedOperation<F>,
+) -> Result<OwnedOutcome<F>, OperationError> {
     match request {
-        Request::Get(key) => index.get(F::key(key)).map(Answer::Value),
-        Request::Insert(key, value) => index
+        OwnedOperation::Get(key) => index.get(F::key(key)).map(OwnedOutcome::Value),
+        OwnedOperation::Insert(key, value) => index
             .insert(F::key(key), F::value(value))
-            .map(Answer::Value),
-        Request::Update(key, previous, value) => {
+            .map(OwnedOutcome::Value),
+        OwnedOperation::Update(key, previous, value) => {
             let previous = previous.as_ref().map(F::value);
             let answer = index.update(F::key(key), previous, F::value(value));
-            answer.map(|(applied, before)| Answer::Updated(applied, before))
+            answer.map(|(applied, before)| OwnedOutcome::Updated(applied, before))
         }
-        Request::Remove(key) => index.remove(F::key(key)).map(Answer::Value),
-        Request::RemoveIf(key, expected) => {
+        OwnedOperation::Remove(key) => index.remove(F::key(key)).map(OwnedOutcome::Value),
+        OwnedOperation::RemoveIf(key, expected) => {
             let answer = index.remove_if(F::key(key), F::value(expected));
-            answer.map(|(applied, before)| Answer::Updated(applied, before))
+            answer.map(|(applied, before)| OwnedOutcome::Updated(applied, before))
         }
-        Request::Predecessor(_) | Request::Successor(_) | Request::Scan(_) => {
+        OwnedOperation::Predecessor(_) | OwnedOperation::Successor(_) | OwnedOperation::Scan(_) => {
             unreachable!("the trait has no single operation for {request:?}")
         }
     }

@@ -1,36 +1,36 @@
 //! The steps of a model test, drawn from one seed.
 
-use super::request::{Request, Scan, State};
-use crate::keys::{self, Random, Sample, choose};
-use nearfield_core::{Bytes, Direction, Form};
+use super::request::{OwnedOperation, OwnedScan, State};
+use crate::keys::{self, Random, SampleForm, choose};
+use nearfield_core::{ByteStrings, EntryForm, ScanDirection};
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, RngExt};
 use std::ops::Bound;
 
 /// One step of a scenario.
 #[derive(Clone, Debug)]
-pub(crate) enum Step<F: Form> {
+pub(crate) enum ScenarioStep<F: EntryForm> {
     /// A batch to execute.
-    Batch(Vec<Request<F>>),
+    Batch(Vec<OwnedOperation<F>>),
     /// A call of the trait's method for a single point operation.
-    Single(Request<F>),
+    Single(OwnedOperation<F>),
     /// A call of the caller's hook with a random number.
     Between(u64),
     /// A scan of everything in both directions, and a check of the invariants.
     Inspect,
 }
 
-impl Step<Bytes> {
+impl ScenarioStep<ByteStrings> {
     /// Shortens keys to at most `key_bytes_max` bytes, except those that every index refuses.
     pub(crate) fn shorten_keys(&mut self, key_bytes_max: usize) {
         match self {
-            Step::Batch(requests) => {
+            ScenarioStep::Batch(requests) => {
                 for request in requests {
                     request.shorten_keys(key_bytes_max);
                 }
             }
-            Step::Single(request) => request.shorten_keys(key_bytes_max),
-            Step::Between(_) | Step::Inspect => {}
+            ScenarioStep::Single(request) => request.shorten_keys(key_bytes_max),
+            ScenarioStep::Between(_) | ScenarioStep::Inspect => {}
         }
     }
 }
@@ -43,7 +43,7 @@ const BYTES_MAX: usize = 4 << 20;
 const UNLIMITED_SCANS_MAX: usize = 40;
 
 /// Draws the steps of a scenario.
-pub(crate) fn draw<F: Sample>(seed: u64) -> Vec<Step<F>> {
+pub(crate) fn draw<F: SampleForm>(seed: u64) -> Vec<ScenarioStep<F>> {
     let mut random = keys::random(seed);
     let operations: usize = match random.random_range(0..100) {
         0..70 => random.random_range(1..400),
@@ -53,7 +53,7 @@ pub(crate) fn draw<F: Sample>(seed: u64) -> Vec<Step<F>> {
     Scenario::<F>::new(random).draw(operations)
 }
 
-struct Scenario<F: Form> {
+struct Scenario<F: EntryForm> {
     random: Random,
     keys: Vec<F::OwnedKey>,
     /// The positions in `keys` of the keys used last.
@@ -67,8 +67,8 @@ struct Scenario<F: Form> {
     stray: f64,
     /// Probability that a key is too long.
     oversized: f64,
-    /// Relative frequencies in the order of the variants of [`Request`]. Some are zero, because
-    /// some faults show only without some of the operations.
+    /// Relative frequencies in the order of the variants of [`OwnedOperation`]. Some are zero,
+    /// because some faults show only without some of the operations.
     mix: [u32; 8],
     batch_size_max: usize,
     singles: f64,
@@ -80,7 +80,7 @@ struct Scenario<F: Form> {
     unlimited_scans_left: usize,
 }
 
-impl<F: Sample> Scenario<F> {
+impl<F: SampleForm> Scenario<F> {
     fn new(mut random: Random) -> Self {
         let kind = *choose(F::KINDS, &mut random);
         let key_count = *choose(&[1, 3, 10, 40, 200, 1000, 6000], &mut random);
@@ -112,7 +112,7 @@ impl<F: Sample> Scenario<F> {
         }
     }
 
-    fn draw(mut self, operations: usize) -> Vec<Step<F>> {
+    fn draw(mut self, operations: usize) -> Vec<ScenarioStep<F>> {
         let mut steps = Vec::new();
         if self.random.random_bool(0.5) {
             steps.push(self.fill());
@@ -120,36 +120,38 @@ impl<F: Sample> Scenario<F> {
         let mut left = operations;
         while left > 0 && self.bytes_left > 0 {
             match self.random.random_range(0..20) {
-                0 => steps.push(Step::Inspect),
-                1 => steps.push(Step::Between(self.random.next_u64())),
+                0 => steps.push(ScenarioStep::Inspect),
+                1 => steps.push(ScenarioStep::Between(self.random.next_u64())),
                 2 => {
                     let requests = self.ascend(left);
                     left -= requests.len().max(1);
-                    steps.push(Step::Batch(requests));
+                    steps.push(ScenarioStep::Batch(requests));
                 }
                 _ if self.random.random_bool(self.singles) => {
                     let request = self.request();
                     steps.push(match request {
-                        Request::Predecessor(_) | Request::Successor(_) | Request::Scan(_) => {
-                            Step::Batch(vec![request])
-                        }
-                        _ => Step::Single(request),
+                        OwnedOperation::Predecessor(_)
+                        | OwnedOperation::Successor(_)
+                        | OwnedOperation::Scan(_) => ScenarioStep::Batch(vec![request]),
+                        _ => ScenarioStep::Single(request),
                     });
                     left -= 1;
                 }
                 _ => {
                     let size = self.batch_size().min(left);
-                    steps.push(Step::Batch((0..size).map(|_| self.request()).collect()));
+                    steps.push(ScenarioStep::Batch(
+                        (0..size).map(|_| self.request()).collect(),
+                    ));
                     left -= size.max(1);
                 }
             }
         }
-        steps.push(Step::Inspect);
+        steps.push(ScenarioStep::Inspect);
         steps
     }
 
     /// Returns a step that inserts all keys, in ascending or random order.
-    fn fill(&mut self) -> Step<F> {
+    fn fill(&mut self) -> ScenarioStep<F> {
         let mut keys = self.keys.clone();
         match self.random.random_range(0..3) {
             0 => keys.sort(),
@@ -158,14 +160,14 @@ impl<F: Sample> Scenario<F> {
         }
         let insert = |key| {
             let value = self.value();
-            self.account(Request::Insert(key, value))
+            self.account(OwnedOperation::Insert(key, value))
         };
-        Step::Batch(keys.into_iter().map(insert).collect())
+        ScenarioStep::Batch(keys.into_iter().map(insert).collect())
     }
 
     /// Returns a batch that inserts adjacent keys in ascending order, with at most a few left out,
     /// followed by other requests.
-    fn ascend(&mut self, left: usize) -> Vec<Request<F>> {
+    fn ascend(&mut self, left: usize) -> Vec<OwnedOperation<F>> {
         let mut sorted = self.keys.clone();
         sorted.sort();
         let start = self.random.random_range(0..sorted.len());
@@ -175,7 +177,7 @@ impl<F: Sample> Scenario<F> {
         for key in sorted.into_iter().skip(start).take(count) {
             if self.random.random_bool(kept) {
                 let value = self.value();
-                requests.push(self.account(Request::Insert(key, value)));
+                requests.push(self.account(OwnedOperation::Insert(key, value)));
             }
         }
         let others = self.random.random_range(0..=count - requests.len());
@@ -191,23 +193,23 @@ impl<F: Sample> Scenario<F> {
         self.random.random_range(size_max / 2..=size_max)
     }
 
-    fn request(&mut self) -> Request<F> {
+    fn request(&mut self) -> OwnedOperation<F> {
         let key = self.key();
         let request = match self.variant() {
-            0 => Request::Get(key),
-            1 => Request::Insert(key, self.value()),
+            0 => OwnedOperation::Get(key),
+            1 => OwnedOperation::Insert(key, self.value()),
             2 => {
                 let previous = self.previous(&key);
-                Request::Update(key, previous, self.value())
+                OwnedOperation::Update(key, previous, self.value())
             }
-            3 => Request::Remove(key),
+            3 => OwnedOperation::Remove(key),
             4 => {
                 let expected = self.previous(&key).unwrap_or_else(|| self.value());
-                Request::RemoveIf(key, expected)
+                OwnedOperation::RemoveIf(key, expected)
             }
-            5 => Request::Predecessor(key),
-            6 => Request::Successor(key),
-            _ => Request::Scan(self.scan(key)),
+            5 => OwnedOperation::Predecessor(key),
+            6 => OwnedOperation::Successor(key),
+            _ => OwnedOperation::Scan(self.scan(key)),
         };
         self.account(request)
     }
@@ -224,7 +226,7 @@ impl<F: Sample> Scenario<F> {
     }
 
     /// Tracks the request's effect and cost.
-    fn account(&mut self, request: Request<F>) -> Request<F> {
+    fn account(&mut self, request: OwnedOperation<F>) -> OwnedOperation<F> {
         let keys = request.keys().map(|key| F::key_bytes(F::key(key)));
         let values = request
             .values()
@@ -233,7 +235,10 @@ impl<F: Sample> Scenario<F> {
         self.bytes_left = self.bytes_left.saturating_sub(bytes);
         if matches!(
             request,
-            Request::Insert(..) | Request::Update(..) | Request::Remove(_) | Request::RemoveIf(..)
+            OwnedOperation::Insert(..)
+                | OwnedOperation::Update(..)
+                | OwnedOperation::Remove(_)
+                | OwnedOperation::RemoveIf(..)
         ) {
             request.expected(&mut self.state);
         }
@@ -278,18 +283,18 @@ impl<F: Sample> Scenario<F> {
         }
     }
 
-    fn scan(&mut self, key: F::OwnedKey) -> Scan<F> {
+    fn scan(&mut self, key: F::OwnedKey) -> OwnedScan<F> {
         let mut ends = [key, self.key()];
         if self.random.random_bool(0.85) {
             ends.sort();
         }
         let [low, high] = ends;
-        Scan {
+        OwnedScan {
             low: self.bound(low),
             high: self.bound(high),
             limit: self.limit(),
             direction: *choose(
-                &[Direction::Ascending, Direction::Descending],
+                &[ScanDirection::Ascending, ScanDirection::Descending],
                 &mut self.random,
             ),
         }

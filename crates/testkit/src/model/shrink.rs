@@ -1,10 +1,10 @@
 //! Shrinking of a failing scenario while it keeps failing.
 
-use super::request::{Request, Scan};
-use super::run::Failure;
-use super::scenario::Step;
+use super::request::{OwnedOperation, OwnedScan};
+use super::run::ScenarioFailure;
+use super::scenario::ScenarioStep;
 use super::show;
-use crate::keys::Sample;
+use crate::keys::SampleForm;
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 use std::ops::Bound;
@@ -15,13 +15,13 @@ const TIME_MAX: Duration = Duration::from_secs(20);
 
 /// A scenario that fails.
 #[derive(Clone, Debug)]
-pub(crate) struct Failing<F: Sample> {
-    pub(crate) steps: Vec<Step<F>>,
-    pub(crate) failure: Failure,
+pub(crate) struct FailingScenario<F: SampleForm> {
+    pub(crate) steps: Vec<ScenarioStep<F>>,
+    pub(crate) failure: ScenarioFailure,
 }
 
 /// Display of the steps as Rust source, and of the fault that they show.
-impl<F: Sample> Display for Failing<F> {
+impl<F: SampleForm> Display for FailingScenario<F> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", show::steps(&self.steps), self.failure.what)
     }
@@ -29,10 +29,10 @@ impl<F: Sample> Display for Failing<F> {
 
 /// Drops steps, drops operations within batches, and simplifies keys, values and scans, until
 /// nothing more can be removed or `TIME_MAX` has passed. `run` executes steps on a fresh index.
-pub(crate) fn shrink<F: Sample>(
-    failing: Failing<F>,
-    run: impl FnMut(&[Step<F>]) -> Result<(), Failure>,
-) -> Failing<F> {
+pub(crate) fn shrink<F: SampleForm>(
+    failing: FailingScenario<F>,
+    run: impl FnMut(&[ScenarioStep<F>]) -> Result<(), ScenarioFailure>,
+) -> FailingScenario<F> {
     let mut shrinker = Shrinker {
         best: failing,
         run,
@@ -52,23 +52,23 @@ pub(crate) fn shrink<F: Sample>(
     shrinker.best
 }
 
-struct Shrinker<F: Sample, R> {
-    best: Failing<F>,
+struct Shrinker<F: SampleForm, R> {
+    best: FailingScenario<F>,
     run: R,
     deadline: Instant,
     has_progressed: bool,
 }
 
-impl<F: Sample, R: FnMut(&[Step<F>]) -> Result<(), Failure>> Shrinker<F, R> {
+impl<F: SampleForm, R: FnMut(&[ScenarioStep<F>]) -> Result<(), ScenarioFailure>> Shrinker<F, R> {
     /// Makes `steps` the best case and returns true if they fail.
-    fn accept(&mut self, steps: Vec<Step<F>>) -> bool {
+    fn accept(&mut self, steps: Vec<ScenarioStep<F>>) -> bool {
         if Instant::now() > self.deadline {
             return false;
         }
         let Err(failure) = (self.run)(&steps) else {
             return false;
         };
-        self.best = Failing { steps, failure };
+        self.best = FailingScenario { steps, failure };
         self.has_progressed = true;
         true
     }
@@ -91,11 +91,11 @@ impl<F: Sample, R: FnMut(&[Step<F>]) -> Result<(), Failure>> Shrinker<F, R> {
         for position in (0..self.best.steps.len()).rev() {
             self.drop_chunks(
                 |steps| match &steps[position] {
-                    Step::Batch(requests) => requests.len(),
+                    ScenarioStep::Batch(requests) => requests.len(),
                     _ => 0,
                 },
                 |steps, start, end| {
-                    if let Step::Batch(requests) = &mut steps[position] {
+                    if let ScenarioStep::Batch(requests) = &mut steps[position] {
                         requests.drain(start..end);
                     }
                 },
@@ -106,8 +106,8 @@ impl<F: Sample, R: FnMut(&[Step<F>]) -> Result<(), Failure>> Shrinker<F, R> {
     /// Drops chunks of the `len` parts that steps have: halves first, finally single parts.
     fn drop_chunks(
         &mut self,
-        len: impl Fn(&[Step<F>]) -> usize,
-        drain: impl Fn(&mut Vec<Step<F>>, usize, usize),
+        len: impl Fn(&[ScenarioStep<F>]) -> usize,
+        drain: impl Fn(&mut Vec<ScenarioStep<F>>, usize, usize),
     ) {
         let mut size = len(&self.best.steps).div_ceil(2);
         while size > 0 {
@@ -125,7 +125,7 @@ impl<F: Sample, R: FnMut(&[Step<F>]) -> Result<(), Failure>> Shrinker<F, R> {
     }
 
     fn widen_scans(&mut self) {
-        let widenings: [fn(&mut Scan<F>); 3] = [
+        let widenings: [fn(&mut OwnedScan<F>); 3] = [
             |scan| scan.low = Bound::Unbounded,
             |scan| scan.high = Bound::Unbounded,
             |scan| scan.limit = u32::MAX,
@@ -134,7 +134,7 @@ impl<F: Sample, R: FnMut(&[Step<F>]) -> Result<(), Failure>> Shrinker<F, R> {
             for widen in widenings {
                 let mut steps = self.best.steps.clone();
                 let request = requests_mut(&mut steps).nth(position);
-                if let Some(Request::Scan(scan)) = request {
+                if let Some(OwnedOperation::Scan(scan)) = request {
                     let before = restrictions(scan);
                     widen(scan);
                     if restrictions(scan) < before {
@@ -153,7 +153,7 @@ impl<F: Sample, R: FnMut(&[Step<F>]) -> Result<(), Failure>> Shrinker<F, R> {
                 loop {
                     let mut steps = self.best.steps.clone();
                     match requests_mut(&mut steps).nth(position) {
-                        Some(Request::Scan(scan)) if !matches!(scan.limit, 0 | u32::MAX) => {
+                        Some(OwnedOperation::Scan(scan)) if !matches!(scan.limit, 0 | u32::MAX) => {
                             scan.limit = lower(scan.limit);
                         }
                         _ => break,
@@ -168,7 +168,7 @@ impl<F: Sample, R: FnMut(&[Step<F>]) -> Result<(), Failure>> Shrinker<F, R> {
 
     fn simplify_keys(&mut self) {
         let keys: BTreeSet<_> = requests(&self.best.steps)
-            .flat_map(Request::keys)
+            .flat_map(OwnedOperation::keys)
             .cloned()
             .collect();
         for (rank, mut key) in keys.into_iter().enumerate() {
@@ -184,7 +184,7 @@ impl<F: Sample, R: FnMut(&[Step<F>]) -> Result<(), Failure>> Shrinker<F, R> {
 
     fn simplify_values(&mut self) {
         let values: BTreeSet<_> = requests(&self.best.steps)
-            .flat_map(Request::values)
+            .flat_map(OwnedOperation::values)
             .cloned()
             .collect();
         for (rank, mut value) in values.into_iter().enumerate() {
@@ -200,24 +200,26 @@ impl<F: Sample, R: FnMut(&[Step<F>]) -> Result<(), Failure>> Shrinker<F, R> {
     }
 }
 
-fn requests<F: Sample>(steps: &[Step<F>]) -> impl Iterator<Item = &Request<F>> {
+fn requests<F: SampleForm>(steps: &[ScenarioStep<F>]) -> impl Iterator<Item = &OwnedOperation<F>> {
     steps.iter().flat_map(|step| match step {
-        Step::Batch(requests) => requests.as_slice(),
-        Step::Single(request) => std::slice::from_ref(request),
-        Step::Between(_) | Step::Inspect => &[],
+        ScenarioStep::Batch(requests) => requests.as_slice(),
+        ScenarioStep::Single(request) => std::slice::from_ref(request),
+        ScenarioStep::Between(_) | ScenarioStep::Inspect => &[],
     })
 }
 
-fn requests_mut<F: Sample>(steps: &mut [Step<F>]) -> impl Iterator<Item = &mut Request<F>> {
+fn requests_mut<F: SampleForm>(
+    steps: &mut [ScenarioStep<F>],
+) -> impl Iterator<Item = &mut OwnedOperation<F>> {
     steps.iter_mut().flat_map(|step| match step {
-        Step::Batch(requests) => requests.as_mut_slice(),
-        Step::Single(request) => std::slice::from_mut(request),
-        Step::Between(_) | Step::Inspect => &mut [],
+        ScenarioStep::Batch(requests) => requests.as_mut_slice(),
+        ScenarioStep::Single(request) => std::slice::from_mut(request),
+        ScenarioStep::Between(_) | ScenarioStep::Inspect => &mut [],
     })
 }
 
 /// Returns the number of restrictions of a scan.
-fn restrictions<F: Sample>(scan: &Scan<F>) -> usize {
+fn restrictions<F: SampleForm>(scan: &OwnedScan<F>) -> usize {
     let bounds = [&scan.low, &scan.high];
     let bounded = bounds
         .iter()
@@ -225,21 +227,25 @@ fn restrictions<F: Sample>(scan: &Scan<F>) -> usize {
     bounded.count() + usize::from(scan.limit != u32::MAX)
 }
 
-fn replace_key<F: Sample>(request: &mut Request<F>, from: &F::OwnedKey, to: &F::OwnedKey) {
+fn replace_key<F: SampleForm>(
+    request: &mut OwnedOperation<F>,
+    from: &F::OwnedKey,
+    to: &F::OwnedKey,
+) {
     let replace = |key: &mut F::OwnedKey| {
         if key == from {
             *key = to.clone();
         }
     };
     match request {
-        Request::Get(key)
-        | Request::Insert(key, _)
-        | Request::Update(key, ..)
-        | Request::Remove(key)
-        | Request::RemoveIf(key, _)
-        | Request::Predecessor(key)
-        | Request::Successor(key) => replace(key),
-        Request::Scan(scan) => {
+        OwnedOperation::Get(key)
+        | OwnedOperation::Insert(key, _)
+        | OwnedOperation::Update(key, ..)
+        | OwnedOperation::Remove(key)
+        | OwnedOperation::RemoveIf(key, _)
+        | OwnedOperation::Predecessor(key)
+        | OwnedOperation::Successor(key) => replace(key),
+        OwnedOperation::Scan(scan) => {
             for bound in [&mut scan.low, &mut scan.high] {
                 if let Bound::Included(key) | Bound::Excluded(key) = bound {
                     replace(key);
@@ -249,15 +255,19 @@ fn replace_key<F: Sample>(request: &mut Request<F>, from: &F::OwnedKey, to: &F::
     }
 }
 
-fn replace_value<F: Sample>(request: &mut Request<F>, from: &F::OwnedValue, to: &F::OwnedValue) {
+fn replace_value<F: SampleForm>(
+    request: &mut OwnedOperation<F>,
+    from: &F::OwnedValue,
+    to: &F::OwnedValue,
+) {
     let replace = |value: &mut F::OwnedValue| {
         if value == from {
             *value = to.clone();
         }
     };
     match request {
-        Request::Insert(_, value) | Request::RemoveIf(_, value) => replace(value),
-        Request::Update(_, previous, value) => {
+        OwnedOperation::Insert(_, value) | OwnedOperation::RemoveIf(_, value) => replace(value),
+        OwnedOperation::Update(_, previous, value) => {
             previous.iter_mut().for_each(replace);
             replace(value);
         }

@@ -5,26 +5,26 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 /// Places that are not released while a thread holds them, so that they are not reused for other
-/// values. An `F` that was read from a place may be attached to it for other threads to use while
+/// values. A `F` that was read from a place may be attached to it for other threads to use while
 /// the place is held.
 #[derive(Debug)]
 pub struct Holds<P, F> {
-    places: Mutex<HashMap<P, Hold<F>>>,
+    places: Mutex<HashMap<P, PlaceHold<F>>>,
     /// Number of held places, so that no thread takes the lock while there are none.
     count: AtomicUsize,
 }
 
 #[derive(Debug)]
-struct Hold<F> {
+struct PlaceHold<F> {
     holders: usize,
     /// Set if the place was given up meanwhile.
     released: bool,
     fetched: Option<F>,
 }
 
-impl<F> Default for Hold<F> {
+impl<F> Default for PlaceHold<F> {
     fn default() -> Self {
-        Hold {
+        PlaceHold {
             holders: 0,
             released: false,
             fetched: None,

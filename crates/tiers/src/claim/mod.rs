@@ -8,19 +8,21 @@
 //!
 //! A move has three steps. Nothing is locked in the second, which writes to a tier.
 //!
-//! 1. In a shared phase, [`Claim::take`] claims what the record refers to; then the value is read.
+//! 1. In a shared phase, [`MoveClaim::take`] claims what the record refers to; then the value is
+//!    read.
 //! 2. The new tier takes the whole value.
-//! 3. In a shared phase and with the key's lock, [`Claim::publish`] replaces the old record with
-//!    the new one, if the key still holds the same value. Otherwise the move is abandoned.
+//! 3. In a shared phase and with the key's lock, [`MoveClaim::publish`] replaces the old record
+//!    with the new one, if the key still holds the same value. Otherwise the move is abandoned.
 //!
 //! Readers see either record, and find either value whole: the old one stays until the next
-//! exclusive phase, because it is [`Retired`].
+//! exclusive phase, because it is [`RetiredList`].
 //!
 //! # The same value
 //!
 //! A record that contains the value is the same if its bytes are. An object may be changed in its
-//! slot while the record stays, so the slot is [`Watched`]. A place may be released and reused for
-//! another value, to which the key then refers by the same record, so the place is [held](Holds).
+//! slot while the record stays, so the slot is [`WatchedSlots`]. A place may be released and reused
+//! for another value, to which the key then refers by the same record, so the place is
+//! [held](Holds).
 //!
 //! `tests/loom` runs this in all interleavings.
 
@@ -29,15 +31,15 @@ mod retired;
 mod watched;
 
 pub use holds::Holds;
-pub use retired::Retired;
-pub use watched::{Watch, Watched};
+pub use retired::RetiredList;
+pub use watched::{Watch, WatchedSlots};
 
 use std::fmt;
 use std::hash::Hash;
 
 /// The target of a record, outside of the index: a slot `S`, or a place `P`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outside<S, P> {
+pub enum ClaimTarget<S, P> {
     /// An object that is changed in its slot.
     Slot(S),
     /// A value in a cold tier.
@@ -45,55 +47,56 @@ pub enum Outside<S, P> {
 }
 
 /// A store that moves values.
-pub trait Store {
+pub trait ClaimStore {
     /// The position of an object.
     type Slot: Copy + Eq + Hash + fmt::Debug;
     /// The position of a value in a cold tier.
     type Place: Copy + fmt::Debug;
 
-    /// Returns the slots that are watched. The store reports which are [changed](Watched::changed).
-    fn watched(&self) -> &Watched<Self::Slot>;
+    /// Returns the slots that are watched. The store reports which are
+    /// [changed](WatchedSlots::changed).
+    fn watched(&self) -> &WatchedSlots<Self::Slot>;
     /// Keeps a place from being released.
     fn hold(&self, place: Self::Place);
     /// Ends a hold, and releases the place if it was given up meanwhile.
     fn let_go(&self, place: Self::Place);
     /// Retires what a record referred to, because readers may still use it.
-    fn retire(&self, outside: Outside<Self::Slot, Self::Place>);
+    fn retire(&self, outside: ClaimTarget<Self::Slot, Self::Place>);
 }
 
 /// A claim on the old value of a key that moves, as its record refers to it. See the
 /// [module](self).
 #[derive(Debug)]
-pub struct Claim<'s, S: Store> {
+pub struct MoveClaim<'s, S: ClaimStore> {
     store: &'s S,
-    claimed: Option<Claimed<S::Slot, S::Place>>,
+    claimed: Option<ClaimedTarget<S::Slot, S::Place>>,
 }
 
 #[derive(Debug)]
-enum Claimed<S, P> {
+enum ClaimedTarget<S, P> {
     Slot(S, Watch),
     Place(P),
 }
 
-impl<'s, S: Store> Claim<'s, S> {
+impl<'s, S: ClaimStore> MoveClaim<'s, S> {
     /// Claims what a record refers to; `None` means that the record contains the value. Call it in
     /// the phase in which the record was read, before reading the value.
-    pub fn take(store: &'s S, outside: Option<Outside<S::Slot, S::Place>>) -> Claim<'s, S> {
+    pub fn take(store: &'s S, outside: Option<ClaimTarget<S::Slot, S::Place>>) -> MoveClaim<'s, S> {
         let claimed = outside.map(|outside| match outside {
-            Outside::Slot(slot) => Claimed::Slot(slot, store.watched().watch(slot)),
-            Outside::Place(place) => {
+            ClaimTarget::Slot(slot) => ClaimedTarget::Slot(slot, store.watched().watch(slot)),
+            ClaimTarget::Place(place) => {
                 store.hold(place);
-                Claimed::Place(place)
+                ClaimedTarget::Place(place)
             }
         });
-        Claim { store, claimed }
+        MoveClaim { store, claimed }
     }
 
     /// Returns the place that is claimed, if the value is in a cold tier.
     pub fn place(&self) -> Option<S::Place> {
         match self.claimed {
-            Some(Claimed::Place(place)) => Some(place),
-            Some(Claimed::Slot(..)) | None => None,
+            Some(ClaimedTarget::Place(place)) => Some(place),
+            Some(ClaimedTarget::Slot(..)) | None => None,
         }
     }
 
@@ -106,12 +109,12 @@ impl<'s, S: Store> Claim<'s, S> {
     pub fn publish<E>(&self, replace: impl FnOnce() -> Result<bool, E>) -> Result<bool, E> {
         let outside = match self.claimed {
             None => None,
-            Some(Claimed::Place(place)) => Some(Outside::Place(place)),
-            Some(Claimed::Slot(slot, watch)) => {
+            Some(ClaimedTarget::Place(place)) => Some(ClaimTarget::Place(place)),
+            Some(ClaimedTarget::Slot(slot, watch)) => {
                 if !self.store.watched().holds(slot, watch) {
                     return Ok(false);
                 }
-                Some(Outside::Slot(slot))
+                Some(ClaimTarget::Slot(slot))
             }
         };
         let replaced = replace()?;
@@ -122,12 +125,12 @@ impl<'s, S: Store> Claim<'s, S> {
     }
 }
 
-impl<S: Store> Drop for Claim<'_, S> {
+impl<S: ClaimStore> Drop for MoveClaim<'_, S> {
     fn drop(&mut self) {
         match self.claimed {
             None => {}
-            Some(Claimed::Slot(slot, watch)) => self.store.watched().end(slot, watch),
-            Some(Claimed::Place(place)) => self.store.let_go(place),
+            Some(ClaimedTarget::Slot(slot, watch)) => self.store.watched().end(slot, watch),
+            Some(ClaimedTarget::Place(place)) => self.store.let_go(place),
         }
     }
 }

@@ -6,21 +6,21 @@ use crate::primitive::{AtomicUsize, Mutex, Ordering};
 /// use. An item is freed when no reader can use it: once an exclusive phase has begun after it was
 /// added.
 #[derive(Debug)]
-pub struct Retired<T> {
+pub struct RetiredList<T> {
     list: Mutex<Vec<T>>,
     count: AtomicUsize,
 }
 
-impl<T> Default for Retired<T> {
+impl<T> Default for RetiredList<T> {
     fn default() -> Self {
-        Retired {
+        RetiredList {
             list: Mutex::default(),
             count: AtomicUsize::default(),
         }
     }
 }
 
-impl<T> Retired<T> {
+impl<T> RetiredList<T> {
     /// Adds an item that was given up.
     pub fn add(&self, given_up: T) {
         self.list.lock().push(given_up);

@@ -7,18 +7,18 @@ use std::hash::Hash;
 /// Slots of objects that are being moved, unless they are changed first.
 ///
 /// A writer changes an object while it holds the lock of its slot, and reports the change under
-/// that lock ([`changed`](Watched::changed)). A mover [begins](Watched::watch) its watch before it
-/// reads the object under the same lock. So the mover either reads the changed object, or finds its
-/// watch broken.
+/// that lock ([`changed`](WatchedSlots::changed)). A mover [begins](WatchedSlots::watch) its watch
+/// before it reads the object under the same lock. So the mover either reads the changed object, or
+/// finds its watch broken.
 #[derive(Debug)]
-pub struct Watched<S> {
-    watches: Mutex<Watches<S>>,
+pub struct WatchedSlots<S> {
+    watches: Mutex<SlotWatches<S>>,
     /// Number of watches, so that no thread takes the lock while there are none.
     count: AtomicUsize,
 }
 
 #[derive(Debug)]
-struct Watches<S> {
+struct SlotWatches<S> {
     slots: HashMap<S, Watch>,
     next: u64,
 }
@@ -27,25 +27,25 @@ struct Watches<S> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watch(u64);
 
-impl<S> Default for Watches<S> {
+impl<S> Default for SlotWatches<S> {
     fn default() -> Self {
-        Watches {
+        SlotWatches {
             slots: HashMap::new(),
             next: 0,
         }
     }
 }
 
-impl<S> Default for Watched<S> {
+impl<S> Default for WatchedSlots<S> {
     fn default() -> Self {
-        Watched {
+        WatchedSlots {
             watches: Mutex::default(),
             count: AtomicUsize::default(),
         }
     }
 }
 
-impl<S: Copy + Eq + Hash> Watched<S> {
+impl<S: Copy + Eq + Hash> WatchedSlots<S> {
     /// Watches a slot. An earlier watch on it counts as broken.
     pub fn watch(&self, slot: S) -> Watch {
         let mut watches = self.watches.lock();

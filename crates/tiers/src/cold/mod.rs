@@ -1,21 +1,21 @@
 //! The cold tiers of a store: reads of the values there, release of their places, and counts of
 //! what they serve.
 //!
-//! A record whose value is in a cold tier contains the value's [`Place`] instead of it. A reader
-//! may have found the record before it was replaced. So a place that is given up is not released
-//! while a thread may still use it: it is [retired](Cold::retire) until no read is under way, and
-//! stays as long as a thread [holds](Held) it.
+//! A record whose value is in a cold tier contains the value's [`ColdPlace`] instead of it. A
+//! reader may have found the record before it was replaced. So a place that is given up is not
+//! released while a thread may still use it: it is [retired](ColdTiers::retire) until no read is
+//! under way, and stays as long as a thread [holds](ColdPlaceGuard) it.
 
 mod traffic;
 
 pub use traffic::{LATENCIES, Traffic};
 
-use crate::claim::{Holds, Retired};
+use crate::claim::{Holds, RetiredList};
 use crate::disk::PATIENCE;
-use crate::place::Place;
+use crate::place::ColdPlace;
 use crate::specification::TierKind;
 use crate::tiers::Tiers;
-use crate::usage::{ReadError, Refused};
+use crate::usage::{ReadError, TierRefusal};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,11 +23,11 @@ use std::time::{Duration, Instant};
 
 /// The cold tiers of a store, if it has any. See the [module](self).
 #[derive(Debug, Default)]
-pub struct Cold {
+pub struct ColdTiers {
     tiers: Option<Arc<Tiers>>,
-    retired: Retired<Place>,
+    retired: RetiredList<ColdPlace>,
     /// Places that are read outside of a phase, and what was read from there, for later commands.
-    holds: Holds<Place, Arc<Fetched>>,
+    holds: Holds<ColdPlace, Arc<Fetched>>,
     /// Traffic of each tier, beginning with the memory.
     traffic: Box<[Traffic]>,
     uses: Mutex<Vec<ColdUse>>,
@@ -43,84 +43,84 @@ pub struct ColdUse {
     /// The number of the node that was used; 0 is the value as a whole.
     pub node: u64,
     /// The place of its value.
-    pub place: Place,
+    pub place: ColdPlace,
 }
 
 /// Maximum number of uses that are kept for the mover; more are forgotten.
 const USES_MAX: usize = 1 << 12;
 
 /// Result of reading a place.
-type Fetched = Result<Vec<u8>, Unread>;
+type Fetched = Result<Vec<u8>, ColdReadFailure>;
 
 /// Reason for which a place was not read. Unlike [`ReadError`], it can be returned several times.
 #[derive(Debug)]
-enum Unread {
+enum ColdReadFailure {
     Damaged,
     Absent,
     Disk(String),
 }
 
-impl Unread {
-    fn late() -> Unread {
-        Unread::Disk("the disk does not answer".to_owned())
+impl ColdReadFailure {
+    fn late() -> ColdReadFailure {
+        ColdReadFailure::Disk("the disk does not answer".to_owned())
     }
 
     fn error(&self) -> ReadError {
         match self {
-            Unread::Damaged => ReadError::Damaged,
-            Unread::Absent => ReadError::Absent,
-            Unread::Disk(why) => ReadError::Disk(std::io::Error::other(why.clone())),
+            ColdReadFailure::Damaged => ReadError::Damaged,
+            ColdReadFailure::Absent => ReadError::Absent,
+            ColdReadFailure::Disk(why) => ReadError::Disk(std::io::Error::other(why.clone())),
         }
     }
 }
 
-impl From<ReadError> for Unread {
-    fn from(error: ReadError) -> Unread {
+impl From<ReadError> for ColdReadFailure {
+    fn from(error: ReadError) -> ColdReadFailure {
         match error {
-            ReadError::Damaged => Unread::Damaged,
-            ReadError::Absent => Unread::Absent,
-            ReadError::Disk(why) => Unread::Disk(why.to_string()),
+            ReadError::Damaged => ColdReadFailure::Damaged,
+            ReadError::Absent => ColdReadFailure::Absent,
+            ReadError::Disk(why) => ColdReadFailure::Disk(why.to_string()),
         }
     }
 }
 
 /// A place that is held until this is dropped.
 #[derive(Debug)]
-pub struct Held {
-    cold: Arc<Cold>,
-    place: Place,
+pub struct ColdPlaceGuard {
+    cold: Arc<ColdTiers>,
+    place: ColdPlace,
 }
 
-impl Held {
+impl ColdPlaceGuard {
     /// Holds a place. Call it in the phase in which the place was read from the index.
-    pub fn new(cold: &Arc<Cold>, place: Place) -> Held {
+    pub fn new(cold: &Arc<ColdTiers>, place: ColdPlace) -> ColdPlaceGuard {
         cold.hold(place);
-        Held {
+        ColdPlaceGuard {
             cold: Arc::clone(cold),
             place,
         }
     }
 
     /// Returns the place.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> ColdPlace {
         self.place
     }
 }
 
-impl Drop for Held {
+impl Drop for ColdPlaceGuard {
     fn drop(&mut self) {
         self.cold.let_go(self.place);
     }
 }
 
-impl Cold {
+impl ColdTiers {
     /// Creates the cold tiers of `tiers`.
-    pub fn new(tiers: Option<Arc<Tiers>>) -> Cold {
+    pub fn new(tiers: Option<Arc<Tiers>>) -> ColdTiers {
         let count = tiers.as_ref().map_or(0, |tiers| tiers.count());
-        Cold {
+        ColdTiers {
             tiers,
             traffic: (0..count).map(|_| Traffic::default()).collect(),
-            ..Cold::default()
+            ..ColdTiers::default()
         }
     }
 
@@ -131,12 +131,12 @@ impl Cold {
 
     /// Notes that a client used a value in a cold tier. A command that only inspects or copies
     /// values uses none.
-    pub fn note_use(&self, part: usize, key: &[u8], place: Place) {
+    pub fn note_use(&self, part: usize, key: &[u8], place: ColdPlace) {
         self.note_use_of_node(part, key, 0, place);
     }
 
-    /// Notes a use like [`note_use`](Cold::note_use), of a node of a value.
-    pub fn note_use_of_node(&self, part: usize, key: &[u8], node: u64, place: Place) {
+    /// Notes a use like [`note_use`](ColdTiers::note_use), of a node of a value.
+    pub fn note_use_of_node(&self, part: usize, key: &[u8], node: u64, place: ColdPlace) {
         if let Some(traffic) = self.traffic(place.tier()) {
             traffic.served.fetch_add(1, Ordering::Relaxed);
         }
@@ -216,9 +216,9 @@ impl Cold {
     ///
     /// # Errors
     /// The tier refuses them; none of them is put then.
-    pub fn put(&self, to: usize, values: &[&[u8]]) -> Result<Vec<Place>, Refused> {
+    pub fn put(&self, to: usize, values: &[&[u8]]) -> Result<Vec<ColdPlace>, TierRefusal> {
         let Some(tiers) = &self.tiers else {
-            return Err(Refused::Full);
+            return Err(TierRefusal::Full);
         };
         let put = tiers.put(to, values);
         if let (Some(traffic), Some(folder)) = (self.traffic(to), tiers.folder(to)) {
@@ -227,7 +227,7 @@ impl Cold {
                 Ok(_) if traffic.note_written() => {
                     tracing::warn!("the tier file:{folder} takes values again");
                 }
-                Err(error @ Refused::Disk { .. }) if traffic.count_unwritable(error) => {
+                Err(error @ TierRefusal::Disk { .. }) if traffic.count_unwritable(error) => {
                     tracing::error!("the tier file:{folder} takes no values now: {error}");
                 }
                 _ => {}
@@ -240,7 +240,7 @@ impl Cold {
     ///
     /// # Errors
     /// The value cannot be read.
-    pub fn read(&self, place: Place, out: &mut Vec<u8>) -> Result<(), ReadError> {
+    pub fn read(&self, place: ColdPlace, out: &mut Vec<u8>) -> Result<(), ReadError> {
         let (Some(tiers), Some(traffic)) = (&self.tiers, self.traffic(place.tier())) else {
             return Err(ReadError::Absent);
         };
@@ -266,15 +266,15 @@ impl Cold {
         read
     }
 
-    /// Reads like [`read`](Cold::read), for a move, which no client needs: does not wait for a disk
-    /// that did not respond to the last read in time.
+    /// Reads like [`read`](ColdTiers::read), for a move, which no client needs: does not wait for a
+    /// disk that did not respond to the last read in time.
     ///
     /// # Errors
     /// As for `read`.
-    pub fn read_to_move(&self, place: Place, out: &mut Vec<u8>) -> Result<(), ReadError> {
+    pub fn read_to_move(&self, place: ColdPlace, out: &mut Vec<u8>) -> Result<(), ReadError> {
         let traffic = self.traffic(place.tier());
         if traffic.is_some_and(Traffic::is_late) {
-            return Err(Unread::late().error());
+            return Err(ColdReadFailure::late().error());
         }
         self.read(place, out)
     }
@@ -285,7 +285,7 @@ impl Cold {
     }
 
     /// Gives up a place that readers may still use.
-    pub fn retire(&self, place: Place) {
+    pub fn retire(&self, place: ColdPlace) {
         self.retired.add(place);
     }
 
@@ -295,14 +295,14 @@ impl Cold {
         self.retired.count()
     }
 
-    /// Takes the retired places, to be [released](Cold::release). Call it in an exclusive phase,
-    /// when no read is under way.
-    pub fn take_retired(&self) -> Vec<Place> {
+    /// Takes the retired places, to be [released](ColdTiers::release). Call it in an exclusive
+    /// phase, when no read is under way.
+    pub fn take_retired(&self) -> Vec<ColdPlace> {
         self.retired.take()
     }
 
     /// Releases a place that only its holders may still read, or leaves that to the last of them.
-    pub fn release(&self, place: Place) {
+    pub fn release(&self, place: ColdPlace) {
         if let (true, Some(tiers)) = (self.holds.give_up(place), &self.tiers) {
             tiers.release(place);
         }
@@ -327,18 +327,18 @@ impl Cold {
     }
 
     /// Returns true if reading a place waits for a disk.
-    pub fn waits(&self, place: Place) -> bool {
+    pub fn waits(&self, place: ColdPlace) -> bool {
         let tiers = self.tiers.as_ref();
         tiers.is_some_and(|tiers| tiers.folder(place.tier()).is_some())
     }
 
     /// Returns true if the value at a held place was read before.
-    pub fn has_fetched(&self, place: Place) -> bool {
+    pub fn has_fetched(&self, place: ColdPlace) -> bool {
         self.holds.fetched(place).is_some()
     }
 
     /// Counts a read of a place. `is_read` is false if it failed.
-    pub fn count_read(&self, place: Place, took: Duration, is_read: bool) {
+    pub fn count_read(&self, place: ColdPlace, took: Duration, is_read: bool) {
         if let Some(traffic) = self.traffic(place.tier()) {
             traffic.count_read(took);
             if is_read {
@@ -351,29 +351,30 @@ impl Cold {
 
     /// Attaches what was read to its place, for commands that read the place while it is held. The
     /// read took `took`.
-    pub fn deliver(&self, place: Place, read: Result<Vec<u8>, ReadError>, took: Duration) {
+    pub fn deliver(&self, place: ColdPlace, read: Result<Vec<u8>, ReadError>, took: Duration) {
         self.count_read(place, took, read.is_ok());
-        let fetched = || Arc::new(read.map_err(Unread::from));
+        let fetched = || Arc::new(read.map_err(ColdReadFailure::from));
         self.holds.lay(place, fetched);
     }
 
     /// Makes commands that read a held place fail because the disk does not respond, if nothing was
     /// read from it yet.
-    pub fn give_up_waiting(&self, place: Place) {
+    pub fn give_up_waiting(&self, place: ColdPlace) {
         if let Some(traffic) = self.traffic(place.tier()) {
             traffic.set_late(true);
         }
-        self.holds.lay(place, || Arc::new(Err(Unread::late())));
+        self.holds
+            .lay(place, || Arc::new(Err(ColdReadFailure::late())));
     }
 
     /// Keeps a place from being released, so that it is not reused for another value. Call it in
     /// the phase in which the place was read from the index.
-    pub fn hold(&self, place: Place) {
+    pub fn hold(&self, place: ColdPlace) {
         self.holds.hold(place);
     }
 
-    /// Ends a [hold](Cold::hold).
-    pub fn let_go(&self, place: Place) {
+    /// Ends a [hold](ColdTiers::hold).
+    pub fn let_go(&self, place: ColdPlace) {
         if let (true, Some(tiers)) = (self.holds.let_go(place), &self.tiers) {
             tiers.release(place);
         }
@@ -390,12 +391,15 @@ mod tests {
         let tiers = ["memory=1M", "compressed=1M"].map(|tier| tier.parse::<Specification>());
         let tiers = Tiers::open(&tiers.map(Result::unwrap)).unwrap();
         let place = tiers.put(1, &[&[b'x'; 500]]).unwrap()[0];
-        let cold = Arc::new(Cold::new(Some(Arc::new(tiers))));
+        let cold = Arc::new(ColdTiers::new(Some(Arc::new(tiers))));
         let read = || {
             let mut value = Vec::new();
             cold.read(place, &mut value).map(|()| value)
         };
-        let (one, other) = (Held::new(&cold, place), Held::new(&cold, place));
+        let (one, other) = (
+            ColdPlaceGuard::new(&cold, place),
+            ColdPlaceGuard::new(&cold, place),
+        );
         assert!(cold.read_to_move(place, &mut Vec::new()).is_ok());
         cold.give_up_waiting(place);
         // A move does not wait for it.
@@ -412,7 +416,7 @@ mod tests {
         drop(other);
         assert_eq!(read().unwrap(), [b'x'; 500]);
         assert!(cold.read_to_move(place, &mut Vec::new()).is_ok());
-        let held = Held::new(&cold, place);
+        let held = ColdPlaceGuard::new(&cold, place);
         cold.deliver(place, Ok(b"fetched".to_vec()), Duration::ZERO);
         assert_eq!(read().unwrap(), b"fetched");
         cold.release(place);

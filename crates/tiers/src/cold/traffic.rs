@@ -1,6 +1,6 @@
 //! Counts of what the tiers served and of what moved between them, since the start.
 
-use crate::usage::Refused;
+use crate::usage::TierRefusal;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub struct Traffic {
 
 impl Traffic {
     /// Counts that the disk could not write a value. Returns true if it could before.
-    pub fn count_unwritable(&self, why: &Refused) -> bool {
+    pub fn count_unwritable(&self, why: &TierRefusal) -> bool {
         self.unwritable.fetch_add(1, Relaxed);
         let before = self.failure.lock().replace(why.to_string());
         before.is_none()

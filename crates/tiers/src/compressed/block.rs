@@ -1,7 +1,7 @@
 //! Blocks: values that are compressed together.
 
 use super::dictionary::{Dictionaries, Number};
-use crate::usage::{ReadError, Refused};
+use crate::usage::{ReadError, TierRefusal};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU16, Ordering};
 use zstd::zstd_safe::{CCtx, DCtx, DParameter, FrameFormat, MAGICNUMBER};
@@ -17,7 +17,7 @@ const WORTH: (usize, usize) = (15, 16);
 /// Values that are compressed together: first the lengths of the values, as integers of variable
 /// size, then the compressed values.
 #[derive(Debug)]
-pub(super) struct Block {
+pub(super) struct CompressedBlock {
     bytes: Box<[u8]>,
     dictionary: Option<Number>,
     count: u16,
@@ -65,12 +65,12 @@ impl Coder {
     }
 }
 
-impl Block {
+impl CompressedBlock {
     /// Compresses values with the newest dictionary, which counts the block from then on.
     pub(super) fn compress(
         values: &[&[u8]],
         dictionaries: &Dictionaries,
-    ) -> Result<Block, Refused> {
+    ) -> Result<CompressedBlock, TierRefusal> {
         CODER.with_borrow_mut(|coder| {
             let Coder {
                 compressor,
@@ -98,7 +98,7 @@ impl Block {
             // zstd fails only when memory runs out; the values then stay where they are.
             let Ok(written) = written else {
                 dictionaries.leave(newest);
-                return Err(Refused::Full);
+                return Err(TierRefusal::Full);
             };
             block.truncate(lengths + written);
             // In small blocks each byte matters. The reader does not expect the magic number.
@@ -107,9 +107,9 @@ impl Block {
             drop(magic);
             if block.len() * WORTH.1 > raw.len() * WORTH.0 {
                 dictionaries.leave(newest);
-                return Err(Refused::Incompressible);
+                return Err(TierRefusal::Incompressible);
             }
-            let compressed = Block {
+            let compressed = CompressedBlock {
                 bytes: block.as_slice().into(),
                 dictionary: newest,
                 count: values.len() as u16,

@@ -57,7 +57,7 @@ impl Dictionary {
     /// Trains a dictionary on the first values of a list; returns `None` if they have nothing in
     /// common.
     pub(super) fn trained_on(values: &[&[u8]]) -> Option<Dictionary> {
-        let mut sample = Sample::default();
+        let mut sample = DictionarySample::default();
         for value in values {
             if sample.bytes.len() >= SAMPLE_BYTES_MAX {
                 break;
@@ -91,11 +91,11 @@ impl Dictionary {
 /// All dictionaries of a tier.
 #[derive(Debug, Default)]
 pub(super) struct Dictionaries {
-    list: RwLock<List>,
+    list: RwLock<DictionaryList>,
     bytes: AtomicU64,
     /// Number of bytes of this tier's largest dictionary.
     dictionary_bytes_max: usize,
-    sample: Mutex<Sample>,
+    sample: Mutex<DictionarySample>,
     /// Set if the sample is large enough to train on.
     is_complete: AtomicBool,
     put_bytes: AtomicU64,
@@ -104,18 +104,18 @@ pub(super) struct Dictionaries {
 }
 
 #[derive(Debug, Default)]
-struct List {
+struct DictionaryList {
     dictionaries: Vec<Option<Arc<Dictionary>>>,
     newest: Option<Number>,
 }
 
 #[derive(Debug, Default)]
-struct Sample {
+struct DictionarySample {
     bytes: Vec<u8>,
     lengths: Vec<usize>,
 }
 
-impl Sample {
+impl DictionarySample {
     fn add(&mut self, value: &[u8]) {
         let part = value.get(..SAMPLED_VALUE_BYTES_MAX).unwrap_or(value);
         self.bytes.extend_from_slice(part);

@@ -1,6 +1,6 @@
 //! An estimate of how small values would become, from a sample of them.
 
-use super::block::Block;
+use super::block::CompressedBlock;
 use super::dictionary::{Dictionaries, Dictionary};
 use super::{BLOCK_OVERHEAD_BYTES, BLOCK_VALUES_MAX, is_block};
 
@@ -63,7 +63,7 @@ fn sum(values: &[&[u8]]) -> u64 {
 
 /// Returns the bytes that a block of these values uses, or those of the values if that is no less.
 fn block_bytes(values: &[&[u8]], dictionaries: &Dictionaries) -> u64 {
-    match Block::compress(values, dictionaries) {
+    match CompressedBlock::compress(values, dictionaries) {
         Ok(block) => sum(values).min(block.bytes() as u64 + BLOCK_OVERHEAD_BYTES),
         Err(_) => sum(values),
     }
@@ -133,7 +133,7 @@ mod tests {
         let values: Vec<Vec<u8>> = (0..30_000).map(|_| record()).collect();
         let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
         let told = Compression::of(&values);
-        let tier = super::super::Compressed::new(1, 1 << 30);
+        let tier = super::super::CompressedTier::new(1, 1 << 30);
         // The tier has trained dictionaries on the first part; they are smaller than the
         // estimate's.
         let (before, after) = values.split_at(24_000);

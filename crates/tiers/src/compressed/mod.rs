@@ -3,8 +3,8 @@
 //! Small values are stored together in *blocks*, each compressed as a whole with a
 //! [dictionary](dictionary) that was trained on earlier values. A value is found by the number of
 //! its block and its number within it. When values of a block are released, their bytes stay until
-//! less than half of the block is in use. Then the tier [asks](Compressed::wants_rewrite) the store
-//! to put the rest into other blocks.
+//! less than half of the block is in use. Then the tier [asks](CompressedTier::wants_rewrite) the
+//! store to put the rest into other blocks.
 //!
 //! Uncompressed blocks of 4 KiB are a compromise, measured with zstd's level 6 and dictionaries of
 //! 512 KiB: JSON records of 256 bytes are 2.95 times smaller in blocks of 2 KiB, 3.04 times in
@@ -15,9 +15,9 @@ mod block;
 mod dictionary;
 mod estimate;
 
-use crate::place::Place;
-use crate::usage::{ReadError, Refused, Usage};
-use block::Block;
+use crate::place::ColdPlace;
+use crate::usage::{ReadError, TierRefusal, TierUsage};
+use block::CompressedBlock;
 use dictionary::Dictionaries;
 pub use estimate::Compression;
 use parking_lot::RwLock;
@@ -40,18 +40,18 @@ const VALUE_BYTES_MAX: usize = 64 << 20;
 
 /// Number of bytes that a block uses besides its own: its entry in the table, and the header of the
 /// system's heap.
-const BLOCK_OVERHEAD_BYTES: u64 = (size_of::<Option<Block>>() + 8) as u64;
+const BLOCK_OVERHEAD_BYTES: u64 = (size_of::<Option<CompressedBlock>>() + 8) as u64;
 
 /// Number of bits of a place for the value's index in its block.
 const INDEX_BITS: u32 = 16;
 
 /// A tier of compressed memory. All threads may use it at once.
 #[derive(Debug)]
-pub struct Compressed {
+pub struct CompressedTier {
     /// The number of the tier, which its places contain.
     tier: usize,
     capacity_bytes: u64,
-    table: RwLock<Table>,
+    table: RwLock<CompressedBlockTable>,
     dictionaries: Dictionaries,
     used_bytes: AtomicU64,
     values: AtomicU64,
@@ -60,15 +60,15 @@ pub struct Compressed {
 
 /// The blocks by number.
 #[derive(Debug, Default)]
-struct Table {
-    blocks: Vec<Option<Block>>,
+struct CompressedBlockTable {
+    blocks: Vec<Option<CompressedBlock>>,
     free: Vec<u32>,
 }
 
-impl Compressed {
+impl CompressedTier {
     /// Creates an empty tier.
-    pub fn new(tier: usize, capacity_bytes: u64) -> Compressed {
-        Compressed {
+    pub fn new(tier: usize, capacity_bytes: u64) -> CompressedTier {
+        CompressedTier {
             tier,
             capacity_bytes,
             table: RwLock::default(),
@@ -80,9 +80,9 @@ impl Compressed {
     }
 
     /// Returns the usage of the tier.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> TierUsage {
         let dictionary_bytes = self.dictionaries.bytes();
-        Usage {
+        TierUsage {
             capacity_bytes: self.capacity_bytes,
             used_bytes: self.used_bytes.load(Ordering::Relaxed) + dictionary_bytes,
             dictionary_bytes,
@@ -101,14 +101,14 @@ impl Compressed {
     ///
     /// # Errors
     /// The tier refuses them, and is unchanged.
-    pub fn put(&self, values: &[&[u8]]) -> Result<Vec<Place>, Refused> {
+    pub fn put(&self, values: &[&[u8]]) -> Result<Vec<ColdPlace>, TierRefusal> {
         let bytes: usize = values.iter().map(|value| value.len()).sum();
         if bytes > VALUE_BYTES_MAX || values.len() > BLOCK_VALUES_MAX {
             let limit = VALUE_BYTES_MAX;
-            return Err(Refused::TooLarge { bytes, limit });
+            return Err(TierRefusal::TooLarge { bytes, limit });
         }
         self.dictionaries.learn(values);
-        let block = Block::compress(values, &self.dictionaries)?;
+        let block = CompressedBlock::compress(values, &self.dictionaries)?;
         if let Err(full) = self.take(block.bytes() as u64 + BLOCK_OVERHEAD_BYTES) {
             self.dictionaries.leave(block.dictionary());
             return Err(full);
@@ -128,12 +128,12 @@ impl Compressed {
         self.values
             .fetch_add(values.len() as u64, Ordering::Relaxed);
         self.value_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        let place = |index| Place::new(self.tier, (u64::from(number) << INDEX_BITS) | index);
+        let place = |index| ColdPlace::new(self.tier, (u64::from(number) << INDEX_BITS) | index);
         Ok((0..values.len() as u64).map(place).collect())
     }
 
     /// Takes bytes of the capacity, or none if fewer are left.
-    fn take(&self, bytes: u64) -> Result<(), Refused> {
+    fn take(&self, bytes: u64) -> Result<(), TierRefusal> {
         let limit = self
             .capacity_bytes
             .saturating_sub(self.dictionaries.bytes());
@@ -141,7 +141,7 @@ impl Compressed {
         let taken = self
             .used_bytes
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
-        taken.map(drop).map_err(|_| Refused::Full)
+        taken.map(drop).map_err(|_| TierRefusal::Full)
     }
 
     /// Trains a dictionary, if its sample is complete. Takes up to a few seconds then.
@@ -154,7 +154,11 @@ impl Compressed {
 
     /// Calls `use_block` with the block of a place. The table is locked meanwhile, so that the
     /// block stays; readers do not wait for each other.
-    fn with_block<R>(&self, place: Place, use_block: impl FnOnce(&Block) -> R) -> Option<R> {
+    fn with_block<R>(
+        &self,
+        place: ColdPlace,
+        use_block: impl FnOnce(&CompressedBlock) -> R,
+    ) -> Option<R> {
         let number = (place.inner() >> INDEX_BITS) as usize;
         let table = self.table.read();
         table.blocks.get(number)?.as_ref().map(use_block)
@@ -164,15 +168,15 @@ impl Compressed {
     ///
     /// # Errors
     /// No value is at the place.
-    pub fn read(&self, place: Place, out: &mut Vec<u8>) -> Result<(), ReadError> {
-        let read = |block: &Block| block.read(index(place), &self.dictionaries, out);
+    pub fn read(&self, place: ColdPlace, out: &mut Vec<u8>) -> Result<(), ReadError> {
+        let read = |block: &CompressedBlock| block.read(index(place), &self.dictionaries, out);
         self.with_block(place, read)
             .unwrap_or(Err(ReadError::Absent))
     }
 
     /// Releases the value at a place. Call it once for each place, when no thread reads it any
     /// more.
-    pub fn release(&self, place: Place) {
+    pub fn release(&self, place: ColdPlace) {
         let released = self.with_block(place, |block| block.release(index(place)));
         let Some((bytes, live)) = released.flatten() else {
             return;
@@ -195,20 +199,21 @@ impl Compressed {
     }
 
     /// Returns true if the block of a place is mostly unused.
-    pub(crate) fn is_sparse(&self, place: Place) -> bool {
-        self.with_block(place, Block::is_sparse).unwrap_or(false)
+    pub(crate) fn is_sparse(&self, place: ColdPlace) -> bool {
+        self.with_block(place, CompressedBlock::is_sparse)
+            .unwrap_or(false)
     }
 
     /// Returns true if the tier would use less memory once the value at a place is put again: its
     /// block is mostly unused, or was compressed without the newest dictionary.
-    pub fn wants_rewrite(&self, place: Place) -> bool {
+    pub fn wants_rewrite(&self, place: ColdPlace) -> bool {
         let newest = self.dictionaries.newest();
-        let wants = |block: &Block| block.is_sparse() || block.dictionary() != newest;
+        let wants = |block: &CompressedBlock| block.is_sparse() || block.dictionary() != newest;
         self.with_block(place, wants).unwrap_or(false)
     }
 }
 
-fn index(place: Place) -> usize {
+fn index(place: ColdPlace) -> usize {
     (place.inner() & ((1 << INDEX_BITS) - 1)) as usize
 }
 

@@ -22,7 +22,7 @@ fn record(random: &mut SmallRng) -> Vec<u8> {
     text.into_bytes()
 }
 
-fn read(tier: &Compressed, place: Place) -> Vec<u8> {
+fn read(tier: &CompressedTier, place: ColdPlace) -> Vec<u8> {
     let mut value = Vec::new();
     tier.read(place, &mut value).unwrap();
     value
@@ -30,9 +30,9 @@ fn read(tier: &Compressed, place: Place) -> Vec<u8> {
 
 #[test]
 fn values_are_read_as_they_were_put_and_all_bytes_come_back() {
-    let tier = Compressed::new(1, 64 << 20);
+    let tier = CompressedTier::new(1, 64 << 20);
     let mut random = SmallRng::seed_from_u64(1);
-    let mut kept: Vec<(Place, Vec<u8>)> = Vec::new();
+    let mut kept: Vec<(ColdPlace, Vec<u8>)> = Vec::new();
     for round in 0..2000 {
         let values: Vec<Vec<u8>> = (0..8).map(|_| record(&mut random)).collect();
         let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
@@ -68,7 +68,7 @@ fn values_are_read_as_they_were_put_and_all_bytes_come_back() {
 
 #[test]
 fn dictionaries_make_blocks_smaller_and_old_blocks_ask_to_be_put_again() {
-    let tier = Compressed::new(1, 64 << 20);
+    let tier = CompressedTier::new(1, 64 << 20);
     let mut random = SmallRng::seed_from_u64(2);
     let mut put = || {
         let values: Vec<Vec<u8>> = (0..8).map(|_| record(&mut random)).collect();
@@ -93,7 +93,7 @@ fn dictionaries_make_blocks_smaller_and_old_blocks_ask_to_be_put_again() {
 }
 
 /// Puts blocks of records that have `bytes` bytes in total.
-fn put_for(tier: &Compressed, random: &mut SmallRng, bytes: u64) -> Vec<Place> {
+fn put_for(tier: &CompressedTier, random: &mut SmallRng, bytes: u64) -> Vec<ColdPlace> {
     let mut places = Vec::new();
     let mut put = 0;
     while put < bytes {
@@ -107,7 +107,7 @@ fn put_for(tier: &Compressed, random: &mut SmallRng, bytes: u64) -> Vec<Place> {
 
 #[test]
 fn an_old_dictionary_is_freed_when_all_its_blocks_were_put_again() {
-    let tier = Compressed::new(1, 64 << 20);
+    let tier = CompressedTier::new(1, 64 << 20);
     let random = &mut SmallRng::seed_from_u64(5);
     let first = put_for(&tier, random, 300 << 10);
     tier.tend();
@@ -130,7 +130,7 @@ fn an_old_dictionary_is_freed_when_all_its_blocks_were_put_again() {
 
 #[test]
 fn a_dictionary_for_which_there_is_no_room_is_not_kept() {
-    let tier = Compressed::new(1, 200 << 10);
+    let tier = CompressedTier::new(1, 200 << 10);
     let random = &mut SmallRng::seed_from_u64(6);
     put_for(&tier, random, 300 << 10);
     // Most of the capacity is in use, and the dictionary needs more than the rest.
@@ -139,7 +139,7 @@ fn a_dictionary_for_which_there_is_no_room_is_not_kept() {
             break error;
         }
     };
-    assert!(matches!(full, Refused::Full));
+    assert!(matches!(full, TierRefusal::Full));
     tier.tend();
     let usage = tier.usage();
     assert_eq!(usage.dictionary_bytes, 0);
@@ -148,10 +148,13 @@ fn a_dictionary_for_which_there_is_no_room_is_not_kept() {
 
 #[test]
 fn a_full_tier_and_random_bytes_are_refused_and_change_nothing() {
-    let tier = Compressed::new(1, 16 << 10);
+    let tier = CompressedTier::new(1, 16 << 10);
     let mut random = SmallRng::seed_from_u64(3);
     let noise: Vec<u8> = (0..4000).map(|_| random.random()).collect();
-    assert!(matches!(tier.put(&[&noise]), Err(Refused::Incompressible)));
+    assert!(matches!(
+        tier.put(&[&noise]),
+        Err(TierRefusal::Incompressible)
+    ));
     assert_eq!(tier.usage().used_bytes, 0);
     let mut places = Vec::new();
     let error = loop {
@@ -162,12 +165,12 @@ fn a_full_tier_and_random_bytes_are_refused_and_change_nothing() {
         }
         assert!(tier.usage().used_bytes <= 16 << 10);
     };
-    assert!(matches!(error, Refused::Full));
+    assert!(matches!(error, TierRefusal::Full));
     assert_eq!(tier.usage().values as usize, places.len());
     for (place, value) in &places {
         assert_eq!(&read(&tier, *place), value);
     }
-    let absent = Place::new(1, 1 << 40);
+    let absent = ColdPlace::new(1, 1 << 40);
     assert!(matches!(
         tier.read(absent, &mut Vec::new()),
         Err(ReadError::Absent)
@@ -176,7 +179,7 @@ fn a_full_tier_and_random_bytes_are_refused_and_change_nothing() {
 
 #[test]
 fn a_block_that_is_mostly_released_asks_to_be_put_again() {
-    let tier = Compressed::new(1, 1 << 20);
+    let tier = CompressedTier::new(1, 1 << 20);
     let value = [b'x'; 300];
     let places = tier.put(&[&value[..]; 8]).unwrap();
     for &place in &places[..4] {
@@ -193,7 +196,7 @@ fn a_block_that_is_mostly_released_asks_to_be_put_again() {
 
 #[test]
 fn threads_put_read_and_release_at_once() {
-    let tier = Compressed::new(1, 64 << 20);
+    let tier = CompressedTier::new(1, 64 << 20);
     std::thread::scope(|scope| {
         for seed in 0..4 {
             let tier = &tier;

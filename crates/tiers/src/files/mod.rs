@@ -3,8 +3,8 @@
 //! Values are appended to *segments*, files of one size. A value is found by its segment, its
 //! offset there and its length, so that one read of the disk is enough. The bytes appended last are
 //! in a buffer until the buffer is written as a whole. A segment whose values are all released is
-//! freed. A segment that is mostly released [asks](Files::wants_rewrite) the store to put the rest
-//! again, into another segment.
+//! freed. A segment that is mostly released [asks](FileTier::wants_rewrite) the store to put the
+//! rest again, into another segment.
 //!
 //! Threads that append wait for the disk, for [`PATIENCE`] at most, and so do threads that read it.
 //! While the disk does not respond, nothing more is appended, but threads that release values or
@@ -13,7 +13,7 @@
 //! Each record has a checksum over its place and its bytes. It detects a disk that returns other
 //! bytes, or the bytes of another place.
 //!
-//! Nothing is left of the files when the process ends (see [`Disk`]).
+//! Nothing is left of the files when the process ends (see [`TierDisk`]).
 
 mod buffer;
 mod patient;
@@ -21,17 +21,17 @@ mod read;
 mod ring;
 mod segment;
 
-pub use read::Pending;
-pub use ring::Ring;
+pub use read::PendingTierRead;
+pub use ring::TierReadRing;
 
-use crate::disk::{Disk, DiskFile, PATIENCE};
-use crate::error::OpenError;
-use crate::place::Place;
+use crate::disk::{PATIENCE, TierDisk, TierFile};
+use crate::error::TierOpenError;
+use crate::place::ColdPlace;
 use crate::specification::Specification;
-use crate::usage::{ReadError, Refused, Usage};
+use crate::usage::{ReadError, TierRefusal, TierUsage};
 use parking_lot::{Mutex, RwLock};
 use patient::OneAtATime;
-use segment::Segment;
+use segment::TierFileSegment;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -61,35 +61,35 @@ const LONG: u64 = (1 << LENGTH_BITS) - 1;
 
 /// A tier in files. All threads may use it at once.
 #[derive(Debug)]
-pub struct Files {
+pub struct FileTier {
     tier: usize,
     folder: PathBuf,
-    disk: Arc<dyn Disk>,
+    disk: Arc<dyn TierDisk>,
     segment_bytes: u64,
     /// Number of segments that the tier may have.
     segments_max: usize,
-    segments: RwLock<Segments>,
-    open: Mutex<Option<Open>>,
+    segments: RwLock<TierSegmentTable>,
+    open: Mutex<Option<OpenSegment>>,
     /// The creation of the next file.
-    creation: OneAtATime<Box<dyn DiskFile>>,
+    creation: OneAtATime<Box<dyn TierFile>>,
     /// The lengths of values that are too long for the bits of their place.
-    long: Mutex<HashMap<Place, usize>>,
+    long: Mutex<HashMap<ColdPlace, usize>>,
     values: AtomicU64,
     value_bytes: AtomicU64,
 }
 
 /// The segments by number.
 #[derive(Debug, Default)]
-struct Segments {
-    list: Vec<Option<Arc<Segment>>>,
+struct TierSegmentTable {
+    list: Vec<Option<Arc<TierFileSegment>>>,
     count: usize,
 }
 
 /// The segment to which values are appended.
 #[derive(Debug)]
-struct Open {
+struct OpenSegment {
     number: usize,
-    segment: Arc<Segment>,
+    segment: Arc<TierFileSegment>,
 }
 
 /// Reason for which a folder cannot hold a tier.
@@ -101,24 +101,24 @@ pub(crate) enum FolderError {
 
 impl FolderError {
     /// Converts the error for a tier in memory, which has no folder.
-    pub(crate) fn of_memory(self, tier: &Specification) -> OpenError {
+    pub(crate) fn of_memory(self, tier: &Specification) -> TierOpenError {
         let source = match self {
             FolderError::Io(_, source) => source,
             FolderError::TooSmall(..) => io::ErrorKind::OutOfMemory.into(),
         };
         let tier = tier.to_string();
-        OpenError::Memory { tier, source }
+        TierOpenError::Memory { tier, source }
     }
 
-    pub(crate) fn of(self, tier: &Specification) -> OpenError {
+    pub(crate) fn of(self, tier: &Specification) -> TierOpenError {
         let tier = tier.to_string();
         match self {
-            FolderError::Io(folder, source) => OpenError::Folder {
+            FolderError::Io(folder, source) => TierOpenError::Folder {
                 tier,
                 folder,
                 source,
             },
-            FolderError::TooSmall(folder, free_bytes) => OpenError::DiskTooSmall {
+            FolderError::TooSmall(folder, free_bytes) => TierOpenError::DiskTooSmall {
                 tier,
                 folder,
                 free_bytes,
@@ -127,14 +127,14 @@ impl FolderError {
     }
 }
 
-impl Files {
+impl FileTier {
     /// Opens an empty tier in a folder of a disk. The folder must exist.
     pub(crate) fn open(
         tier: usize,
         folder: &Path,
         capacity_bytes: u64,
-        disk: Arc<dyn Disk>,
-    ) -> Result<Files, FolderError> {
+        disk: Arc<dyn TierDisk>,
+    ) -> Result<FileTier, FolderError> {
         let failed = |error| FolderError::Io(folder.to_owned(), error);
         if let Some(free) = disk.free_bytes(folder).map_err(failed)?
             && free < capacity_bytes
@@ -145,7 +145,7 @@ impl Files {
         let segment_bytes = segment_bytes / SECTOR_BYTES as u64 * SECTOR_BYTES as u64;
         // Tests now that a file can be created, not when the first value moves.
         drop(disk.create(folder, segment_bytes).map_err(failed)?);
-        Ok(Files {
+        Ok(FileTier {
             tier,
             folder: folder.to_owned(),
             disk,
@@ -161,9 +161,9 @@ impl Files {
     }
 
     /// Returns the usage of the tier. The used bytes are those of whole segments.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> TierUsage {
         let segments = self.segments.read();
-        Usage {
+        TierUsage {
             capacity_bytes: self.segments_max as u64 * self.segment_bytes,
             used_bytes: segments.count as u64 * self.segment_bytes,
             dictionary_bytes: 0,
@@ -181,7 +181,7 @@ impl Files {
     ///
     /// # Errors
     /// The tier refuses a value; none of them is put then.
-    pub fn put(&self, values: &[&[u8]]) -> Result<Vec<Place>, Refused> {
+    pub fn put(&self, values: &[&[u8]]) -> Result<Vec<ColdPlace>, TierRefusal> {
         let mut places = Vec::with_capacity(values.len());
         for value in values {
             match self.append(value) {
@@ -195,15 +195,15 @@ impl Files {
         Ok(places)
     }
 
-    fn append(&self, value: &[u8]) -> Result<Place, Refused> {
+    fn append(&self, value: &[u8]) -> Result<ColdPlace, TierRefusal> {
         let record_bytes = record_bytes(value.len());
         let limit = self.segment_bytes as usize - HEADER_BYTES;
         if value.len() > limit || value.len() > u32::MAX as usize {
             let bytes = value.len();
-            return Err(Refused::TooLarge { bytes, limit });
+            return Err(TierRefusal::TooLarge { bytes, limit });
         }
         let mut open = self.open.lock();
-        let disk = |source| Refused::Disk {
+        let disk = |source| TierRefusal::Disk {
             path: self.folder.clone(),
             source,
         };
@@ -229,14 +229,14 @@ impl Files {
                 self.close(&full);
             }
         }
-        let Some(Open { number, segment }) = open.as_ref() else {
-            return Err(Refused::Full);
+        let Some(OpenSegment { number, segment }) = open.as_ref() else {
+            return Err(TierRefusal::Full);
         };
         let length = (value.len() as u64).min(LONG);
         let place = |start: u64| {
             let unit = start / UNIT_BYTES as u64;
             let inner = (((*number as u64) << UNIT_BITS) | unit) << LENGTH_BITS;
-            Place::new(self.tier, inner | length)
+            ColdPlace::new(self.tier, inner | length)
         };
         let start = segment
             .append(value, |start| place(start).to_bits())
@@ -252,9 +252,9 @@ impl Files {
 
     /// Adds a segment. The caller must hold the lock of `open`, so that no other thread adds one
     /// meanwhile.
-    fn begin_segment(&self) -> Result<Open, Refused> {
+    fn begin_segment(&self) -> Result<OpenSegment, TierRefusal> {
         if self.segments.read().count >= self.segments_max {
-            return Err(Refused::Full);
+            return Err(TierRefusal::Full);
         }
         let buffer_bytes = (self.segment_bytes as usize / 4).clamp(SECTOR_BYTES, BUFFER_BYTES_MAX);
         let buffer_bytes = buffer_bytes / SECTOR_BYTES * SECTOR_BYTES;
@@ -262,11 +262,11 @@ impl Files {
         let segment_bytes = self.segment_bytes;
         let create = move || disk.create(&folder, segment_bytes);
         let created = self.creation.run(create, PATIENCE);
-        let file = created.map_err(|source| Refused::Disk {
+        let file = created.map_err(|source| TierRefusal::Disk {
             path: self.folder.clone(),
             source,
         })?;
-        let segment = Arc::new(Segment::new(file, self.segment_bytes, buffer_bytes));
+        let segment = Arc::new(TierFileSegment::new(file, self.segment_bytes, buffer_bytes));
         let mut segments = self.segments.write();
         let free = segments.list.iter().position(Option::is_none);
         let number = free.unwrap_or(segments.list.len());
@@ -275,10 +275,10 @@ impl Files {
             None => segments.list.push(Some(Arc::clone(&segment))),
         }
         segments.count += 1;
-        Ok(Open { number, segment })
+        Ok(OpenSegment { number, segment })
     }
 
-    fn segment(&self, number: usize) -> Option<Arc<Segment>> {
+    fn segment(&self, number: usize) -> Option<Arc<TierFileSegment>> {
         self.segments.read().list.get(number)?.clone()
     }
 
@@ -287,13 +287,13 @@ impl Files {
     ///
     /// # Errors
     /// The value cannot be read, or is not what was written.
-    pub fn read(&self, place: Place, out: &mut Vec<u8>) -> Result<(), ReadError> {
+    pub fn read(&self, place: ColdPlace, out: &mut Vec<u8>) -> Result<(), ReadError> {
         let pending = self.pending(place).ok_or(ReadError::Absent)?;
         pending.run(out)
     }
 
     /// Returns the length of the value at a place.
-    fn length(&self, place: Place) -> Option<usize> {
+    fn length(&self, place: ColdPlace) -> Option<usize> {
         match place.inner() & LONG {
             LONG => self.long.lock().get(&place).copied(),
             length => Some(length as usize),
@@ -301,9 +301,9 @@ impl Files {
     }
 
     /// Returns the read of a value, for another thread to run.
-    pub fn pending(&self, place: Place) -> Option<Pending> {
+    pub fn pending(&self, place: ColdPlace) -> Option<PendingTierRead> {
         let (number, start) = take_apart(place);
-        Some(Pending {
+        Some(PendingTierRead {
             segment: self.segment(number)?,
             place,
             start,
@@ -312,7 +312,7 @@ impl Files {
     }
 
     /// Releases the value at a place. Call it once for each place.
-    pub fn release(&self, place: Place) {
+    pub fn release(&self, place: ColdPlace) {
         let (number, _) = take_apart(place);
         let (Some(segment), Some(length)) = (self.segment(number), self.length(place)) else {
             return;
@@ -329,7 +329,7 @@ impl Files {
     }
 
     /// Closes a segment, so that nothing more is appended to it.
-    fn close(&self, open: &Open) {
+    fn close(&self, open: &OpenSegment) {
         open.segment.close();
         if open.segment.is_over() {
             self.give_back(open.number);
@@ -350,7 +350,7 @@ impl Files {
 
     /// Returns true if the segment of a place is mostly unused, so that the tier uses less once the
     /// value is put again.
-    pub fn wants_rewrite(&self, place: Place) -> bool {
+    pub fn wants_rewrite(&self, place: ColdPlace) -> bool {
         let (number, _) = take_apart(place);
         self.segment(number).is_some_and(|it| it.is_sparse())
     }
@@ -362,7 +362,7 @@ fn record_bytes(value_bytes: usize) -> usize {
 }
 
 /// Returns the segment of a place, and the offset of its record there.
-fn take_apart(place: Place) -> (usize, u64) {
+fn take_apart(place: ColdPlace) -> (usize, u64) {
     let inner = place.inner() >> LENGTH_BITS;
     let unit = inner & ((1 << UNIT_BITS) - 1);
     ((inner >> UNIT_BITS) as usize, unit * UNIT_BYTES as u64)

@@ -5,7 +5,7 @@
 //! never responds thus costs some threads, and in the end all reads fail at once. For writes see
 //! [`OneAtATime`].
 
-use super::read::Pending;
+use super::read::PendingTierRead;
 use crate::usage::ReadError;
 use parking_lot::Mutex;
 use std::cell::RefCell;
@@ -24,18 +24,18 @@ static LEFT: AtomicUsize = AtomicUsize::new(0);
 type Job = Box<dyn FnOnce() + Send>;
 
 /// A thread that works for another.
-struct Runner {
+struct DiskWorkRunner {
     jobs: SyncSender<Job>,
     /// Set to 1 when no thread waits for this one any more.
     left: Arc<AtomicUsize>,
 }
 
 thread_local! {
-    static RUNNER: RefCell<Option<Runner>> = const { RefCell::new(None) };
+    static RUNNER: RefCell<Option<DiskWorkRunner>> = const { RefCell::new(None) };
 }
 
-impl Runner {
-    fn start() -> io::Result<Runner> {
+impl DiskWorkRunner {
+    fn start() -> io::Result<DiskWorkRunner> {
         let (jobs, mine) = sync_channel::<Job>(1);
         let left = Arc::new(AtomicUsize::new(0));
         let is_left = Arc::clone(&left);
@@ -46,7 +46,7 @@ impl Runner {
         };
         let thread = std::thread::Builder::new().name("nearfield-disk".to_owned());
         thread.spawn(run)?;
-        Ok(Runner { jobs, left })
+        Ok(DiskWorkRunner { jobs, left })
     }
 }
 
@@ -65,7 +65,7 @@ fn run<T: Send + 'static>(
         }
         let runner = match kept.take() {
             Some(runner) => runner,
-            None => Runner::start()?,
+            None => DiskWorkRunner::start()?,
         };
         let (answer, result) = sync_channel(1);
         // The work does not depend on a thread that still waits for it.
@@ -93,10 +93,10 @@ fn run<T: Send + 'static>(
 /// next is refused at once. A result that no thread waited for becomes the result of the next.
 /// Clones share their state.
 #[derive(Debug)]
-pub(super) struct OneAtATime<T>(Arc<Mutex<State<T>>>);
+pub(super) struct OneAtATime<T>(Arc<Mutex<DiskWorkState<T>>>);
 
 #[derive(Debug, Default)]
-enum State<T> {
+enum DiskWorkState<T> {
     #[default]
     Idle,
     UnderWay,
@@ -111,15 +111,15 @@ impl<T> Default for OneAtATime<T> {
 
 /// The outcome of work. Stores the state that follows when it is dropped, also if the work never
 /// begins.
-struct Outcome<T>(Arc<Mutex<State<T>>>, State<T>);
+struct DiskWorkOutcome<T>(Arc<Mutex<DiskWorkState<T>>>, DiskWorkState<T>);
 
-impl<T> Outcome<T> {
+impl<T> DiskWorkOutcome<T> {
     fn is(mut self, result: io::Result<T>) {
-        self.1 = State::Over(result);
+        self.1 = DiskWorkState::Over(result);
     }
 }
 
-impl<T> Drop for Outcome<T> {
+impl<T> Drop for DiskWorkOutcome<T> {
     fn drop(&mut self) {
         *self.0.lock() = std::mem::take(&mut self.1);
     }
@@ -138,29 +138,29 @@ impl<T: Send + 'static> OneAtATime<T> {
     ) -> io::Result<T> {
         let mut state = self.0.lock();
         match std::mem::take(&mut *state) {
-            State::Idle => *state = State::UnderWay,
-            State::UnderWay => {
-                *state = State::UnderWay;
+            DiskWorkState::Idle => *state = DiskWorkState::UnderWay,
+            DiskWorkState::UnderWay => {
+                *state = DiskWorkState::UnderWay;
                 return Err(late());
             }
-            State::Over(result) => return result,
+            DiskWorkState::Over(result) => return result,
         }
         drop(state);
-        let outcome = Outcome(Arc::clone(&self.0), State::Idle);
+        let outcome = DiskWorkOutcome(Arc::clone(&self.0), DiskWorkState::Idle);
         let work = move || {
             outcome.is(work());
             Ok(())
         };
         run(work, limit)?;
         match std::mem::take(&mut *self.0.lock()) {
-            State::Over(result) => result,
-            State::Idle | State::UnderWay => Err(late()),
+            DiskWorkState::Over(result) => result,
+            DiskWorkState::Idle | DiskWorkState::UnderWay => Err(late()),
         }
     }
 }
 
-impl Pending {
-    /// Reads like [`run`](Pending::run), but waits for the disk for `limit` at most.
+impl PendingTierRead {
+    /// Reads like [`run`](PendingTierRead::run), but waits for the disk for `limit` at most.
     ///
     /// # Errors
     /// As for `run`, and if the disk does not respond in time.
@@ -230,7 +230,7 @@ mod tests {
             assert_eq!(error.unwrap_err().kind(), io::ErrorKind::TimedOut);
         }
         drop(release);
-        eventually(|| matches!(*one.0.lock(), State::Over(_)));
+        eventually(|| matches!(*one.0.lock(), DiskWorkState::Over(_)));
         assert_eq!(one.run(|| Ok(3), LONG).unwrap(), 1);
         assert_eq!(one.run(|| Ok(4), LONG).unwrap(), 4);
         eventually(|| LEFT.load(Ordering::Relaxed) == 0);

@@ -1,8 +1,8 @@
 //! Disk reads that another thread may run.
 
 use super::buffer::AlignedBuffer;
-use super::segment::{Part, Segment, check};
-use crate::place::Place;
+use super::segment::{DiskRecordPart, TierFileSegment, check};
+use crate::place::ColdPlace;
 use crate::usage::ReadError;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use std::sync::Arc;
 /// A read of a value that waits for a disk. The value's bytes stay as long as it exists, even if
 /// the value is released meanwhile.
 #[derive(Clone, Debug)]
-pub struct Pending {
-    pub(super) segment: Arc<Segment>,
-    pub(super) place: Place,
+pub struct PendingTierRead {
+    pub(super) segment: Arc<TierFileSegment>,
+    pub(super) place: ColdPlace,
     pub(super) start: u64,
     pub(super) value_bytes: usize,
 }
@@ -24,9 +24,9 @@ thread_local! {
     static SCRATCH: RefCell<AlignedBuffer> = RefCell::default();
 }
 
-impl Pending {
+impl PendingTierRead {
     /// Returns the place that is read.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> ColdPlace {
         self.place
     }
 
@@ -53,7 +53,7 @@ impl Pending {
     /// Appends the value to `out`, once the disk has returned a part of its record.
     pub(super) fn finish(
         &self,
-        part: &Part,
+        part: &DiskRecordPart,
         scratch: &AlignedBuffer,
         out: &mut Vec<u8>,
     ) -> Result<(), ReadError> {

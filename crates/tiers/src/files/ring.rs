@@ -1,11 +1,12 @@
 //! Concurrent reads of files by one thread, through the kernel's io_uring.
 //!
 //! Creating a ring fails if the kernel lacks io_uring or does not let this process use it; many
-//! containers refuse it. A store without a ring has threads that [run](Pending::run) its reads.
+//! containers refuse it. A store without a ring has threads that [run](PendingTierRead::run) its
+//! reads.
 
 use super::buffer::AlignedBuffer;
-use super::read::{KEPT_BYTES, Pending};
-use super::segment::Part;
+use super::read::{KEPT_BYTES, PendingTierRead};
+use super::segment::DiskRecordPart;
 use crate::usage::ReadError;
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
@@ -15,9 +16,9 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
 /// Reads that are under way at once, each with a number that the caller chooses.
-pub struct Ring {
+pub struct TierReadRing {
     ring: IoUring,
-    slots: Vec<Slot>,
+    slots: Vec<TierReadSlot>,
     free: Vec<usize>,
     under_way: usize,
     /// Number of reads that have begun but were not yet submitted to the kernel.
@@ -25,20 +26,20 @@ pub struct Ring {
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct TierReadSlot {
     /// The buffer that the kernel writes to while a read is under way.
     buffer: AlignedBuffer,
-    read: Option<Read>,
+    read: Option<TierReadRequest>,
 }
 
 #[derive(Debug)]
-struct Read {
-    pending: Pending,
-    part: Part,
+struct TierReadRequest {
+    pending: PendingTierRead,
+    part: DiskRecordPart,
     number: u64,
 }
 
-impl fmt::Debug for Ring {
+impl fmt::Debug for TierReadRing {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "a ring with {} reads under way", self.under_way)
     }
@@ -57,20 +58,20 @@ fn kernel_ring(entries: u32) -> io::Result<IoUring> {
         .or_else(|_| IoUring::new(entries))
 }
 
-impl Ring {
+impl TierReadRing {
     /// Creates a ring for `depth` reads at once.
     ///
     /// # Errors
     /// The kernel has no io_uring, or does not let this process use it.
-    pub fn new(depth: usize) -> io::Result<Ring> {
+    pub fn new(depth: usize) -> io::Result<TierReadRing> {
         let ring = kernel_ring(depth.next_power_of_two() as u32)?;
         // Waiting with a timeout needs Linux 5.11.
         if !ring.params().is_feature_ext_arg() {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        Ok(Ring {
+        Ok(TierReadRing {
             ring,
-            slots: (0..depth).map(|_| Slot::default()).collect(),
+            slots: (0..depth).map(|_| TierReadSlot::default()).collect(),
             free: (0..depth).collect(),
             under_way: 0,
             untold: 0,
@@ -87,11 +88,16 @@ impl Ring {
         self.under_way
     }
 
-    /// Begins a read; [`wait`](Ring::wait) passes on its result with its number. Returns the result
-    /// at once if no wait is needed: if the value is in memory, or if its file cannot be read by a
-    /// ring, in which case the read runs here. Call it while there is [room](Ring::room).
-    pub fn begin(&mut self, pending: Pending, number: u64) -> Option<Result<Vec<u8>, ReadError>> {
-        let run = |pending: Pending| {
+    /// Begins a read; [`wait`](TierReadRing::wait) passes on its result with its number. Returns
+    /// the result at once if no wait is needed: if the value is in memory, or if its file cannot be
+    /// read by a ring, in which case the read runs here. Call it while there is
+    /// [room](TierReadRing::room).
+    pub fn begin(
+        &mut self,
+        pending: PendingTierRead,
+        number: u64,
+    ) -> Option<Result<Vec<u8>, ReadError>> {
+        let run = |pending: PendingTierRead| {
             let mut value = Vec::new();
             Some(pending.run(&mut value).map(|()| value))
         };
@@ -137,7 +143,7 @@ impl Ring {
             self.free.push(at);
             return run(pending);
         }
-        slot.read = Some(Read {
+        slot.read = Some(TierReadRequest {
             pending,
             part,
             number,
@@ -147,7 +153,8 @@ impl Ring {
         None
     }
 
-    /// Submits all reads that have begun to the kernel at once. [`wait`](Ring::wait) does so, too.
+    /// Submits all reads that have begun to the kernel at once. [`wait`](TierReadRing::wait) does
+    /// so, too.
     ///
     /// # Errors
     /// The kernel accepts none now; a later call submits them.
@@ -215,13 +222,13 @@ impl Ring {
 }
 
 /// The file descriptor of the ring, to poll: it is readable when a read has ended.
-impl AsRawFd for Ring {
+impl AsRawFd for TierReadRing {
     fn as_raw_fd(&self) -> RawFd {
         self.ring.as_raw_fd()
     }
 }
 
-impl Drop for Ring {
+impl Drop for TierReadRing {
     fn drop(&mut self) {
         for slot in &mut self.slots {
             // The kernel may still write to the buffer, and read the file.

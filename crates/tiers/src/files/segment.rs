@@ -3,7 +3,7 @@
 use super::buffer::AlignedBuffer;
 use super::patient::OneAtATime;
 use super::{HEADER_BYTES, SECTOR_BYTES, record_bytes};
-use crate::disk::{DiskFile, PATIENCE};
+use crate::disk::{PATIENCE, TierFile};
 use parking_lot::{Mutex, MutexGuard};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -13,12 +13,12 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A file to which values are appended, and the counts of those in use.
 ///
-/// The appended bytes are on the disk, then in the buffer that is being written ([`Leaving`]), if
-/// there is one, then in that of the tail. No thread holds a lock of the segment while the disk
-/// works.
+/// The appended bytes are on the disk, then in the buffer that is being written
+/// ([`UnwrittenSectors`]), if there is one, then in that of the tail. No thread holds a lock of the
+/// segment while the disk works.
 #[derive(Debug)]
-pub(super) struct Segment {
-    file: Arc<dyn DiskFile>,
+pub(super) struct TierFileSegment {
+    file: Arc<dyn TierFile>,
     bytes: u64,
     buffer_bytes: usize,
     tail: Mutex<Tail>,
@@ -35,7 +35,7 @@ pub(super) struct Segment {
 /// The bytes that were appended last.
 #[derive(Debug, Default)]
 struct Tail {
-    leaving: Option<Leaving>,
+    leaving: Option<UnwrittenSectors>,
     buffer: AlignedBuffer,
     /// Offset in the file at which the buffer begins: at a sector.
     start: u64,
@@ -45,7 +45,7 @@ struct Tail {
 
 /// Whole sectors that are being written. They end where the buffer of the tail begins.
 #[derive(Debug)]
-struct Leaving {
+struct UnwrittenSectors {
     buffer: Arc<AlignedBuffer>,
     start: u64,
     bytes: usize,
@@ -74,10 +74,10 @@ impl Tail {
     }
 }
 
-impl Segment {
+impl TierFileSegment {
     /// Creates a segment of `bytes` bytes in a file.
-    pub(super) fn new(file: Box<dyn DiskFile>, bytes: u64, buffer_bytes: usize) -> Segment {
-        Segment {
+    pub(super) fn new(file: Box<dyn TierFile>, bytes: u64, buffer_bytes: usize) -> TierFileSegment {
+        TierFileSegment {
             file: Arc::from(file),
             bytes,
             buffer_bytes,
@@ -160,7 +160,7 @@ impl Segment {
         // If all sectors are written, the last may end with bytes of no record.
         self.appended
             .store(tail.start + tail.used as u64, Ordering::Release);
-        tail.leaving = Some(Leaving {
+        tail.leaving = Some(UnwrittenSectors {
             buffer: Arc::new(std::mem::replace(&mut tail.buffer, rest)),
             start,
             bytes,
@@ -235,7 +235,7 @@ impl Segment {
         start: u64,
         value_bytes: usize,
         scratch: &mut AlignedBuffer,
-    ) -> Option<Part> {
+    ) -> Option<DiskRecordPart> {
         let end = start + (HEADER_BYTES + value_bytes) as u64;
         let first = start / SECTOR_BYTES as u64 * SECTOR_BYTES as u64;
         let lead = (start - first) as usize;
@@ -252,7 +252,7 @@ impl Segment {
             true => on_disk.next_multiple_of(SECTOR_BYTES),
             false => 0,
         };
-        Some(Part {
+        Some(DiskRecordPart {
             first,
             lead,
             wanted,
@@ -271,7 +271,7 @@ impl Segment {
     }
 
     #[cfg(test)]
-    pub(super) fn file(&self) -> &dyn DiskFile {
+    pub(super) fn file(&self) -> &dyn TierFile {
         &*self.file
     }
 
@@ -287,8 +287,8 @@ impl Segment {
     }
 
     /// Returns true if nothing is appended any more, and no value is left. Both the thread that
-    /// releases the last value and the thread that [closes](Segment::close) the segment ask then,
-    /// so that at least one of them sees it.
+    /// releases the last value and the thread that [closes](TierFileSegment::close) the segment ask
+    /// then, so that at least one of them sees it.
     pub(super) fn is_over(&self) -> bool {
         !self.is_open.load(Ordering::SeqCst) && self.is_empty()
     }
@@ -303,7 +303,7 @@ impl Segment {
 
 /// The part of a record that must be read from the disk.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
+pub(super) struct DiskRecordPart {
     /// Offset in the file of the sector in which the record begins.
     pub(super) first: u64,
     /// Offset of the record in that sector.
@@ -318,7 +318,7 @@ pub(super) struct Part {
 /// Appends the value of a record that was read to `out`. Returns false if the bytes differ from
 /// those that were written.
 pub(super) fn check(
-    part: &Part,
+    part: &DiskRecordPart,
     scratch: &AlignedBuffer,
     value_bytes: usize,
     place: u64,

@@ -1,12 +1,12 @@
 use super::*;
-use crate::disk::RealDisk;
+use crate::disk::RealTierDisk;
 use parking_lot::{Condvar, MutexGuard};
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 
-fn tier(capacity_bytes: u64) -> (Files, tempfile::TempDir) {
+fn tier(capacity_bytes: u64) -> (FileTier, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let tier = Files::open(1, folder.path(), capacity_bytes, Arc::new(RealDisk)).unwrap();
+    let tier = FileTier::open(1, folder.path(), capacity_bytes, Arc::new(RealTierDisk)).unwrap();
     (tier, folder)
 }
 
@@ -16,7 +16,7 @@ fn noise(random: &mut SmallRng, bytes: usize) -> Vec<u8> {
     value
 }
 
-fn read(tier: &Files, place: Place) -> Vec<u8> {
+fn read(tier: &FileTier, place: ColdPlace) -> Vec<u8> {
     let mut value = Vec::new();
     tier.read(place, &mut value).unwrap();
     value
@@ -41,7 +41,7 @@ fn values_of_all_lengths_are_read_as_they_were_put() {
     ];
     let lengths = lengths.into_iter().chain([1 << 20, 3 << 20]);
     let lengths = lengths.chain((0..300).map(|number| number * 37));
-    let kept: Vec<(Place, Vec<u8>)> = lengths
+    let kept: Vec<(ColdPlace, Vec<u8>)> = lengths
         .map(|bytes| noise(&mut random, bytes))
         .map(|value| (tier.put(&[&value]).unwrap()[0], value))
         .collect();
@@ -94,7 +94,7 @@ fn a_full_tier_refuses_and_a_sparse_segment_asks_to_be_put_again() {
             Err(error) => break error,
         }
     };
-    assert!(matches!(error, Refused::Full));
+    assert!(matches!(error, TierRefusal::Full));
     assert_eq!(tier.usage().values as usize, kept.len());
     assert!(kept.len() > 900, "{}", kept.len());
     assert!(!tier.wants_rewrite(kept[0]));
@@ -103,7 +103,7 @@ fn a_full_tier_refuses_and_a_sparse_segment_asks_to_be_put_again() {
     }
     assert!(tier.wants_rewrite(kept[0]));
     let error = tier.put(&[&vec![0; 1 << 20]]).unwrap_err();
-    assert!(matches!(error, Refused::TooLarge { .. }));
+    assert!(matches!(error, TierRefusal::TooLarge { .. }));
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn shorter_values_still_go_into_the_last_segment_when_longer_ones_are_refused() 
                 Err(error) => break error,
             }
         };
-        assert!(matches!(error, Refused::Full));
+        assert!(matches!(error, TierRefusal::Full));
     }
     for (place, value) in &kept {
         assert_eq!(&read(&tier, *place), value, "{} bytes", value.len());
@@ -130,7 +130,7 @@ fn shorter_values_still_go_into_the_last_segment_when_longer_ones_are_refused() 
 fn a_disk_that_answers_other_bytes_is_found_out() {
     let (tier, _folder) = tier(16 << 20);
     let mut random = SmallRng::seed_from_u64(3);
-    let kept: Vec<(Place, Vec<u8>)> = (0..600)
+    let kept: Vec<(ColdPlace, Vec<u8>)> = (0..600)
         .map(|_| noise(&mut random, 4000))
         .map(|value| (tier.put(&[&value]).unwrap()[0], value))
         .collect();
@@ -156,7 +156,7 @@ fn a_disk_that_answers_other_bytes_is_found_out() {
     file.write_at(sectors.bytes(), at).unwrap();
     assert_eq!(&read(&tier, *place), value);
     let (_, other) = take_apart(kept[100].0);
-    let pending = Pending {
+    let pending = PendingTierRead {
         start: other,
         ..tier.pending(*place).unwrap()
     };
@@ -186,7 +186,7 @@ fn a_read_that_is_pending_outlives_the_value() {
 
 #[test]
 fn a_ring_reads_many_values_at_once_and_finds_other_bytes_out() {
-    let mut ring = match Ring::new(8) {
+    let mut ring = match TierReadRing::new(8) {
         Ok(ring) => ring,
         Err(error) => {
             println!("skipped: the kernel gives no ring: {error}");
@@ -196,7 +196,7 @@ fn a_ring_reads_many_values_at_once_and_finds_other_bytes_out() {
     let (tier, _folder) = tier(16 << 20);
     let mut random = SmallRng::seed_from_u64(7);
     // Some are on the disk, some in the buffer, and some on both.
-    let kept: Vec<(Place, Vec<u8>)> = (0..700)
+    let kept: Vec<(ColdPlace, Vec<u8>)> = (0..700)
         .map(|number| noise(&mut random, number * 7 + 1))
         .map(|value| (tier.put(&[&value]).unwrap()[0], value))
         .collect();
@@ -220,7 +220,7 @@ fn a_ring_reads_many_values_at_once_and_finds_other_bytes_out() {
         assert_eq!(answer.unwrap(), kept[number as usize].1, "{number}");
     }
     // The record of another place is not taken for this one's.
-    let pending = Pending {
+    let pending = PendingTierRead {
         start: take_apart(kept[100].0).1,
         ..tier.pending(kept[10].0).unwrap()
     };
@@ -257,7 +257,7 @@ fn a_ring_reads_many_values_at_once_and_finds_other_bytes_out() {
 
 #[test]
 fn a_ring_that_was_made_by_another_thread_wakes_the_one_that_polls_it() {
-    let ring = std::thread::spawn(|| Ring::new(8));
+    let ring = std::thread::spawn(|| TierReadRing::new(8));
     let mut ring = match ring.join().unwrap() {
         Ok(ring) => ring,
         Err(error) => {
@@ -268,7 +268,7 @@ fn a_ring_that_was_made_by_another_thread_wakes_the_one_that_polls_it() {
     let (tier, _folder) = tier(16 << 20);
     let mut random = SmallRng::seed_from_u64(8);
     // The buffer is written out before the last ones are put.
-    let places: Vec<Place> = (0..700)
+    let places: Vec<ColdPlace> = (0..700)
         .map(|_| tier.put(&[&noise(&mut random, 5000)]).unwrap()[0])
         .collect();
     assert!(ring.begin(tier.pending(places[0]).unwrap(), 7).is_none());
@@ -290,10 +290,15 @@ fn a_ring_that_was_made_by_another_thread_wakes_the_one_that_polls_it() {
 
 #[test]
 fn folders_that_cannot_hold_a_tier_are_refused() {
-    let missing = Files::open(1, Path::new("/no/such/folder"), 1 << 20, Arc::new(RealDisk));
+    let missing = FileTier::open(
+        1,
+        Path::new("/no/such/folder"),
+        1 << 20,
+        Arc::new(RealTierDisk),
+    );
     assert!(matches!(missing, Err(FolderError::Io(..))));
     let folder = tempfile::tempdir().unwrap();
-    let huge = Files::open(1, folder.path(), 1 << 60, Arc::new(RealDisk));
+    let huge = FileTier::open(1, folder.path(), 1 << 60, Arc::new(RealTierDisk));
     assert!(matches!(huge, Err(FolderError::TooSmall(..))));
 }
 
@@ -353,21 +358,21 @@ impl HangingDisk {
 }
 
 #[derive(Debug)]
-struct HangingFile(Box<dyn DiskFile>, HangingDisk);
+struct HangingFile(Box<dyn TierFile>, HangingDisk);
 
-impl Disk for HangingDisk {
-    fn create(&self, folder: &Path, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
+impl TierDisk for HangingDisk {
+    fn create(&self, folder: &Path, bytes: u64) -> io::Result<Box<dyn TierFile>> {
         self.wait_while(self.0.0.lock(), |hangs| hangs.creates);
-        let file = RealDisk.create(folder, bytes)?;
+        let file = RealTierDisk.create(folder, bytes)?;
         Ok(Box::new(HangingFile(file, self.clone())))
     }
 
     fn free_bytes(&self, folder: &Path) -> io::Result<Option<u64>> {
-        RealDisk.free_bytes(folder)
+        RealTierDisk.free_bytes(folder)
     }
 }
 
-impl DiskFile for HangingFile {
+impl TierFile for HangingFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.0.read_at(buffer, offset)
     }
@@ -380,10 +385,10 @@ impl DiskFile for HangingFile {
 
 /// Puts values until one is refused, and returns the reason.
 fn put_until_refused(
-    tier: &Files,
+    tier: &FileTier,
     random: &mut SmallRng,
-    kept: &mut Vec<(Place, Vec<u8>)>,
-) -> Refused {
+    kept: &mut Vec<(ColdPlace, Vec<u8>)>,
+) -> TierRefusal {
     loop {
         let value = noise(random, 3000);
         match tier.put(&[&value]) {
@@ -396,7 +401,7 @@ fn put_until_refused(
 #[test]
 fn a_disk_that_hangs_is_waited_for_once_and_what_lies_in_memory_is_read_and_released() {
     let (folder, disk) = (tempfile::tempdir().unwrap(), HangingDisk::default());
-    let tier = Files::open(1, folder.path(), 4 << 20, Arc::new(disk.clone())).unwrap();
+    let tier = FileTier::open(1, folder.path(), 4 << 20, Arc::new(disk.clone())).unwrap();
     let mut random = SmallRng::seed_from_u64(9);
     let mut kept = Vec::new();
     for (writes, creates) in [(true, false), (false, true)] {
@@ -441,7 +446,7 @@ fn a_disk_that_hangs_is_waited_for_once_and_what_lies_in_memory_is_read_and_rele
     }
     assert!(matches!(
         put_until_refused(&tier, &mut random, &mut kept),
-        Refused::Full
+        TierRefusal::Full
     ));
     for (place, value) in &kept {
         assert_eq!(&read(&tier, *place), value);

@@ -1,34 +1,34 @@
 //! Carrying values to another tier: as many at once as the tier takes together.
 
-use super::{Moving, Values};
-use crate::place::Place;
-use crate::policy::Object;
+use super::{MovableValues, MovingValue};
+use crate::place::ColdPlace;
+use crate::policy::PolicyObject;
 use crate::tiers::Tiers;
-use crate::usage::Refused;
+use crate::usage::TierRefusal;
 
 /// Values that are being moved to one tier. `done` is called for each value that the tier has
 /// taken, in any order, with true if it moved. Those that the tier refuses are
 /// [kept](Carry::into_refused).
-pub(super) struct Carry<'k, V: Values> {
+pub(super) struct Carry<'k, V: MovableValues> {
     values: &'k V,
     tiers: &'k Tiers,
     to: usize,
-    load: Vec<(V::Moving, Object)>,
+    load: Vec<(V::Moving, PolicyObject)>,
     bytes: usize,
-    refused: Vec<Returned<V::Moving>>,
+    refused: Vec<TierRefusedValue<V::Moving>>,
 }
 
 /// A value that a tier refused.
-pub(super) struct Returned<M> {
+pub(super) struct TierRefusedValue<M> {
     /// The value.
     pub(super) moving: M,
     /// The policy's description of it, with the bytes that were carried.
-    pub(super) object: Object,
+    pub(super) object: PolicyObject,
     /// Set if the tier will refuse it later, too, because of the value itself.
     pub(super) for_long: bool,
 }
 
-impl<'k, V: Values> Carry<'k, V> {
+impl<'k, V: MovableValues> Carry<'k, V> {
     /// Creates an empty load for tier `to`.
     pub(super) fn new(values: &'k V, tiers: &'k Tiers, to: usize) -> Carry<'k, V> {
         Carry {
@@ -45,8 +45,8 @@ impl<'k, V: Values> Carry<'k, V> {
     pub(super) fn add(
         &mut self,
         moving: V::Moving,
-        object: Object,
-        done: &mut impl FnMut(Object, bool),
+        object: PolicyObject,
+        done: &mut impl FnMut(PolicyObject, bool),
     ) {
         let bytes = moving.value().len();
         self.bytes += bytes;
@@ -57,7 +57,7 @@ impl<'k, V: Values> Carry<'k, V> {
     }
 
     /// Carries the values that were added.
-    pub(super) fn deliver(&mut self, done: &mut impl FnMut(Object, bool)) {
+    pub(super) fn deliver(&mut self, done: &mut impl FnMut(PolicyObject, bool)) {
         self.bytes = 0;
         let load = std::mem::take(&mut self.load);
         if self.to == 0 {
@@ -76,7 +76,7 @@ impl<'k, V: Values> Carry<'k, V> {
                     self.finish(moving, Some(place), done);
                 }
             }
-            Err(Refused::Incompressible) if load.len() > 1 => {
+            Err(TierRefusal::Incompressible) if load.len() > 1 => {
                 // Some of them may be compressible alone.
                 for moving in load {
                     let put = self.values.cold().put(self.to, &[moving.0.value()]);
@@ -96,25 +96,28 @@ impl<'k, V: Values> Carry<'k, V> {
 
     fn finish(
         &self,
-        moving: (V::Moving, Object),
-        place: Option<Place>,
-        done: &mut impl FnMut(Object, bool),
+        moving: (V::Moving, PolicyObject),
+        place: Option<ColdPlace>,
+        done: &mut impl FnMut(PolicyObject, bool),
     ) {
         let object = as_carried(&moving);
         done(object, self.values.publish(moving.0, place));
     }
 
-    fn refuse(&mut self, moving: (V::Moving, Object), why: &Refused) {
+    fn refuse(&mut self, moving: (V::Moving, PolicyObject), why: &TierRefusal) {
         self.values.cold().count_abandoned(self.to);
-        self.refused.push(Returned {
+        self.refused.push(TierRefusedValue {
             object: as_carried(&moving),
             moving: moving.0,
-            for_long: matches!(why, Refused::Incompressible | Refused::TooLarge { .. }),
+            for_long: matches!(
+                why,
+                TierRefusal::Incompressible | TierRefusal::TooLarge { .. }
+            ),
         });
     }
 
     /// Returns the values that the tier refused.
-    pub(super) fn into_refused(self) -> Vec<Returned<V::Moving>> {
+    pub(super) fn into_refused(self) -> Vec<TierRefusedValue<V::Moving>> {
         self.refused
     }
 }
@@ -123,8 +126,8 @@ impl<'k, V: Values> Carry<'k, V> {
 const LOAD_MAX: usize = 128;
 
 /// Returns the object with the bytes that were carried.
-fn as_carried((moving, object): &(impl Moving, Object)) -> Object {
-    Object {
+fn as_carried((moving, object): &(impl MovingValue, PolicyObject)) -> PolicyObject {
+    PolicyObject {
         bytes: moving.value().len() as u64,
         tier: moving.from(),
         ..*object

@@ -4,10 +4,10 @@
 //! The memory tier also has keys and indexes, which cannot move: their size is estimated from the
 //! values that the walk has visited, and subtracted from its capacity.
 
-use crate::policy::{Adaptive, Move, Object, PairCosts, Policy, Use};
+use crate::policy::{Adaptive, ObjectUse, PairCosts, PolicyObject, TierMove, TieringPolicy};
 use crate::specification::TierKind;
 use crate::tiers::Tiers;
-use crate::usage::Usage;
+use crate::usage::TierUsage;
 use std::time::Instant;
 
 /// Number of bytes per second that values may move. *Assumed*: a tenth of what a core copies and
@@ -22,10 +22,10 @@ const MET_MAX: f64 = 16_384.0;
 
 /// The judge, which decides by [`Adaptive`] which values move. See the [module](self).
 #[derive(Debug)]
-pub struct Judge {
+pub struct MoveJudge {
     policy: Adaptive,
     began: Instant,
-    met: Met,
+    met: VisitedKeySample,
     memory_capacity: u64,
     /// Number of uses in this period of the heat.
     uses: u64,
@@ -33,16 +33,16 @@ pub struct Judge {
 
 /// The keys that the walk has visited, weighted towards the newest.
 #[derive(Debug, Default)]
-struct Met {
+struct VisitedKeySample {
     keys: f64,
     /// Number of these whose values can move, and the bytes of those values that are in memory.
     movable: f64,
     memory_bytes: f64,
 }
 
-impl Judge {
+impl MoveJudge {
     /// Creates a judge over empty tiers. Each use that is noted counts as `uses_counted` uses.
-    pub fn new(tiers: &Tiers, uses_counted: u16) -> Judge {
+    pub fn new(tiers: &Tiers, uses_counted: u16) -> MoveJudge {
         let specifications = tiers.specifications();
         let capacities = specifications.iter().map(|tier| match tier.kind {
             TierKind::Compressed => (tier.capacity_bytes as f64 * RATIO) as u64,
@@ -56,10 +56,10 @@ impl Judge {
         });
         let costs: Vec<PairCosts> = costs.collect();
         let policy = Adaptive::new(&capacities, &costs, BYTES_PER_SECOND);
-        Judge {
+        MoveJudge {
             policy: policy.with_uses_counted_as(uses_counted),
             began: Instant::now(),
-            met: Met::default(),
+            met: VisitedKeySample::default(),
             memory_capacity: capacities.first().copied().unwrap_or(0),
             uses: 0,
         }
@@ -82,7 +82,7 @@ impl Judge {
     }
 
     /// Sets the usage of a cold tier.
-    pub fn set_cold(&mut self, tier: usize, usage: &Usage) {
+    pub fn set_cold(&mut self, tier: usize, usage: &TierUsage) {
         self.policy.set_bytes(tier, usage.value_bytes);
         if usage.value_bytes > RATIO_BYTES_MIN {
             let ratio = usage.value_bytes as f64 / usage.used_bytes.max(1) as f64;
@@ -125,31 +125,31 @@ impl Judge {
     }
 
     /// Notes that the walk visits a value. Returns the tier that it should move to, `None` to stay.
-    pub fn met(&mut self, object: &Object) -> Option<usize> {
+    pub fn met(&mut self, object: &PolicyObject) -> Option<usize> {
         let in_memory = if object.tier == 0 { object.bytes } else { 0 };
         self.met.add(1.0, in_memory as f64);
         self.policy.met(object).map(|step| step.target)
     }
 
     /// Returns true if a value that was used might move to a faster tier.
-    pub fn might_come(&self, object: &Object) -> bool {
+    pub fn might_come(&self, object: &PolicyObject) -> bool {
         self.policy.cuts().inward(object, 0).is_some()
     }
 
     /// Notes that a client used a value of a cold tier. Returns the tier that it should move to,
     /// `None` to stay.
-    pub fn used(&mut self, object: &Object) -> Option<usize> {
-        let step = self.policy.used(object, Use::Read);
-        step.map(|Move { target }| target)
+    pub fn used(&mut self, object: &PolicyObject) -> Option<usize> {
+        let step = self.policy.used(object, ObjectUse::Read);
+        step.map(|TierMove { target }| target)
     }
 
     /// Notes that a value moved.
-    pub fn moved(&mut self, object: &Object, to: usize) {
+    pub fn moved(&mut self, object: &PolicyObject, to: usize) {
         self.policy.moved(object, to);
     }
 
     /// Notes that a value could not move.
-    pub fn abandoned(&mut self, object: &Object, to: usize) {
+    pub fn abandoned(&mut self, object: &PolicyObject, to: usize) {
         self.policy.abandoned(object, to);
     }
 
@@ -165,7 +165,7 @@ impl Judge {
 /// uses.
 const PERIODS_MAX: u32 = 4;
 
-impl Met {
+impl VisitedKeySample {
     fn add(&mut self, movable: f64, memory_bytes: f64) {
         self.keys += 1.0;
         self.movable += movable;
@@ -183,14 +183,14 @@ mod tests {
     use super::*;
     use crate::specification::Specification;
 
-    fn judge() -> Judge {
+    fn judge() -> MoveJudge {
         let tiers = ["memory=1M", "compressed=16M"].map(|tier| tier.parse::<Specification>());
         let tiers = Tiers::open(&tiers.map(Result::unwrap)).unwrap();
-        Judge::new(&tiers, 1)
+        MoveJudge::new(&tiers, 1)
     }
 
-    fn object(number: u64, tier: usize, heat: u16) -> Object {
-        Object {
+    fn object(number: u64, tier: usize, heat: u16) -> PolicyObject {
+        PolicyObject {
             hash: number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
             bytes: 1000,
             tier,
@@ -200,7 +200,7 @@ mod tests {
 
     /// Walks three times over a memory of which a half is keys, and whose first ten values are
     /// cold.
-    fn walked(values: u64) -> (Judge, Vec<u64>) {
+    fn walked(values: u64) -> (MoveJudge, Vec<u64>) {
         let mut judge = judge();
         let mut gone = Vec::new();
         for _ in 0..3 {

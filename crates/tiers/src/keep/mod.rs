@@ -1,25 +1,25 @@
 //! The keeper, which keeps each tier within its capacity, and the values used most in memory.
 //!
-//! A thread of the store [keeps](Keeper::keep) its values: it walks over all of them in slices. The
-//! policy (`judge.rs`) decides which leave a tier that is nearly full. Uses in a cold tier are
-//! noted ([`Cold::note_use`](crate::cold::Cold::note_use)), and the policy decides which of these
-//! values move to a faster one. No command waits for a move (see [`claim`](crate::claim)). The
-//! keeper accesses the store through [`Values`].
+//! A thread of the store [keeps](TierKeeper::keep) its values: it walks over all of them in slices.
+//! The policy (`judge.rs`) decides which leave a tier that is nearly full. Uses in a cold tier are
+//! noted ([`ColdTiers::note_use`](crate::cold::ColdTiers::note_use)), and the policy decides which
+//! of these values move to a faster one. No command waits for a move (see [`claim`](crate::claim)).
+//! The keeper accesses the store through [`MovableValues`].
 //!
 //! # When there is no room
 //!
 //! The policy limits the bytes moved per second, so that moves leave the machine to other threads.
 //! Threads that write faster than that help: before they allocate memory, while the memory tier is
-//! full, they [carry](Keeper::relieve) as many values out as is needed. They wait for a thread that
-//! is already moving values, because that makes room, too. That thread may be slow: the store's
-//! thread runs at a lower priority, so that on a busy machine it may not run for long. It therefore
-//! yields after a few values to a thread that waits, and each of its steps restarts the
+//! full, they [carry](TierKeeper::relieve) as many values out as is needed. They wait for a thread
+//! that is already moving values, because that makes room, too. That thread may be slow: the
+//! store's thread runs at a lower priority, so that on a busy machine it may not run for long. It
+//! therefore yields after a few values to a thread that waits, and each of its steps restarts the
 //! timeout of those that wait. If nothing has moved in a step for [`PATIENCE`], it waits for a disk
 //! that does not respond: then there is no room, and no thread waits until the disk has responded.
 //!
 //! Memory that a move has replaced stays in use until no reader can use it, and a reader may be a
 //! thread that is not running. Writers also wait for memory that is [still to be
-//! freed](Values::frees).
+//! freed](MovableValues::frees).
 //!
 //! # When there is nothing to do
 //!
@@ -35,7 +35,9 @@ mod tests;
 mod values;
 mod warmth;
 
-pub use values::{At, Met, Moving, Named, Size, Values};
+pub use values::{
+    MovableValues, MovingValue, StoreMemorySize, ValueName, ValuePosition, VisitedKey,
+};
 pub use warmth::{USES_COUNTED, Warmth};
 
 use crate::disk::PATIENCE;
@@ -61,7 +63,7 @@ const WARM_PART: f64 = 0.75;
 
 /// The keeper of a store's tiers. Its walk has a cursor `H`. See the [module](self).
 #[derive(Debug)]
-pub struct Keeper<H> {
+pub struct TierKeeper<H> {
     /// Capacity of the memory tier; 0 if there are no tiers.
     memory_bytes_max: u64,
     /// Number of bytes of keys and values in memory when they were counted last.
@@ -83,17 +85,17 @@ pub struct Keeper<H> {
     patience: Duration,
 }
 
-/// A guard during which the keeper moves no value. See [`Keeper::still`].
+/// A guard during which the keeper moves no value. See [`TierKeeper::still`].
 #[derive(Debug)]
-pub struct Still<'k, H> {
+pub struct KeeperPause<'k, H> {
     mover: MutexGuard<'k, Option<Mover<H>>>,
 }
 
-impl<H: Default> Keeper<H> {
+impl<H: Default> TierKeeper<H> {
     /// Creates the keeper of these tiers; without tiers it does nothing.
-    pub fn new(tiers: Option<&Tiers>) -> Keeper<H> {
+    pub fn new(tiers: Option<&Tiers>) -> TierKeeper<H> {
         let memory = tiers.and_then(|tiers| tiers.specifications().first());
-        Keeper {
+        TierKeeper {
             memory_bytes_max: memory.map_or(0, |tier| tier.capacity_bytes),
             memory_bytes: AtomicU64::new(0),
             is_stuck: AtomicBool::new(false),
@@ -139,17 +141,17 @@ impl<H: Default> Keeper<H> {
 
     /// Makes the keeper rest until the result is dropped, so that no value is being moved. For a
     /// caller that then has the store to itself.
-    pub fn still(&self) -> Still<'_, H> {
-        Still {
+    pub fn still(&self) -> KeeperPause<'_, H> {
+        KeeperPause {
             mover: self.mover.lock(),
         }
     }
 
-    /// Makes the keeper rest like [`still`](Keeper::still), for a caller that must not wait for a
-    /// disk that does not respond: returns `None` if the thread that moves values waits for one.
-    pub fn still_unless_held_up(&self) -> Option<Still<'_, H>> {
+    /// Makes the keeper rest like [`still`](TierKeeper::still), for a caller that must not wait for
+    /// a disk that does not respond: returns `None` if the thread that moves values waits for one.
+    pub fn still_unless_held_up(&self) -> Option<KeeperPause<'_, H>> {
         let mover = self.mover_while(|| true)?;
-        Some(Still { mover })
+        Some(KeeperPause { mover })
     }
 
     /// Notes that the thread with the mover makes progress: it does not wait for a disk.
@@ -204,20 +206,20 @@ impl<H: Default> Keeper<H> {
     }
 
     /// Counts the store's bytes and keys in memory.
-    fn count(&self, values: &impl Values) -> Size {
+    fn count(&self, values: &impl MovableValues) -> StoreMemorySize {
         let size = values.size();
         self.memory_bytes.store(size.bytes, Ordering::Relaxed);
         size
     }
 
-    fn is_over(&self, values: &impl Values) -> bool {
+    fn is_over(&self, values: &impl MovableValues) -> bool {
         self.count(values).bytes > self.memory_bytes_max
     }
 
     /// Carries values out of the memory until it is within its capacity, and returns whether it is.
     /// While another thread does so, waits for it, until that thread has made no step for
     /// [`PATIENCE`].
-    pub fn relieve<V: Values<Hand = H>>(&self, values: &V) -> bool {
+    pub fn relieve<V: MovableValues<Hand = H>>(&self, values: &V) -> bool {
         let mut mover = loop {
             if !self.is_over(values) {
                 return true;
@@ -243,9 +245,9 @@ impl<H: Default> Keeper<H> {
 
     /// Carries values into room that was made in cold tiers, for at most `slices` slices. For a
     /// caller that has the store to itself, and made the keeper rest before.
-    pub fn carry_on<V: Values<Hand = H>>(
+    pub fn carry_on<V: MovableValues<Hand = H>>(
         &self,
-        still: &mut Still<'_, H>,
+        still: &mut KeeperPause<'_, H>,
         values: &V,
         slices: usize,
     ) {
@@ -260,7 +262,7 @@ impl<H: Default> Keeper<H> {
     }
 
     /// Keeps the tiers within their capacities until `stopping` is set.
-    pub fn keep<V: Values<Hand = H>>(&self, values: &V, stopping: &AtomicBool) {
+    pub fn keep<V: MovableValues<Hand = H>>(&self, values: &V, stopping: &AtomicBool) {
         let Some(tiers) = values.cold().tiers() else {
             return;
         };

@@ -2,13 +2,16 @@
 
 use super::carry::Carry;
 use super::grace::GracePeriod;
-use super::judge::Judge;
-use super::{At, Keeper, MOVED_BYTES_MIN, Met, Moving, Named, USES_COUNTED, Values};
+use super::judge::MoveJudge;
+use super::{
+    MOVED_BYTES_MIN, MovableValues, MovingValue, TierKeeper, USES_COUNTED, ValueName,
+    ValuePosition, VisitedKey,
+};
 use crate::cold::ColdUse;
 use crate::disk::PATIENCE;
-use crate::policy::Object;
+use crate::policy::PolicyObject;
 use crate::tiers::Tiers;
-use crate::usage::Usage;
+use crate::usage::TierUsage;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -41,7 +44,7 @@ const ROOM_WAIT: Duration = Duration::from_millis(2);
 /// The state of the mover.
 #[derive(Debug)]
 pub(super) struct Mover<H> {
-    judge: Judge,
+    judge: MoveJudge,
     hand: H,
     /// Hashes of values that a tier refused, each with the round of the walk until which it is not
     /// offered again.
@@ -65,7 +68,7 @@ pub(super) struct Mover<H> {
 }
 
 /// Values that begin to move, each with the policy's description and the target tier.
-type Leaving<V> = Vec<(<V as Values>::Moving, Object, usize)>;
+type Leaving<V> = Vec<(<V as MovableValues>::Moving, PolicyObject, usize)>;
 
 /// Counts since the start.
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,7 +80,7 @@ struct Uses {
 impl<H: Default> Mover<H> {
     pub(super) fn new(tiers: &Tiers) -> Mover<H> {
         Mover {
-            judge: Judge::new(tiers, USES_COUNTED),
+            judge: MoveJudge::new(tiers, USES_COUNTED),
             hand: H::default(),
             refused: vec![(0, 0); REFUSED_ENTRIES].into_boxed_slice(),
             carried_in_round: 0,
@@ -93,7 +96,7 @@ impl<H: Default> Mover<H> {
     }
 
     /// Reports the uses since the last call to the policy, and returns their number.
-    pub(super) fn tell_uses(&mut self, values: &impl Values, tiers: &Tiers) -> u64 {
+    pub(super) fn tell_uses(&mut self, values: &impl MovableValues, tiers: &Tiers) -> u64 {
         let served = |tier| {
             let traffic = values.cold().traffic(tier);
             traffic.map_or(0, |traffic| traffic.served.load(Ordering::Relaxed))
@@ -123,7 +126,7 @@ impl<H: Default> Mover<H> {
     }
 
     /// Counts the usage of all tiers.
-    fn count(&mut self, values: &impl Values, tiers: &Tiers, keeper: &Keeper<H>) {
+    fn count(&mut self, values: &impl MovableValues, tiers: &Tiers, keeper: &TierKeeper<H>) {
         let size = keeper.count(values);
         self.judge.set_memory(size.bytes, size.keys as u64);
         for tier in 1..tiers.count() {
@@ -135,11 +138,11 @@ impl<H: Default> Mover<H> {
 
     /// Walks over the next keys and carries those that should move. With `is_urgent`, another
     /// thread waits for room, so nothing else is done.
-    pub(super) fn slice<V: Values<Hand = H>>(
+    pub(super) fn slice<V: MovableValues<Hand = H>>(
         &mut self,
         values: &V,
         tiers: &Tiers,
-        keeper: &Keeper<H>,
+        keeper: &TierKeeper<H>,
         is_urgent: bool,
     ) {
         keeper.step();
@@ -153,7 +156,7 @@ impl<H: Default> Mover<H> {
                 Some((&met.key, object, to))
             })
             .collect();
-        let keys: Vec<&Named> = leaving.iter().map(|(key, ..)| *key).collect();
+        let keys: Vec<&ValueName> = leaving.iter().map(|(key, ..)| *key).collect();
         let begun = begin(values, keeper, &keys).into_iter().zip(leaving);
         let begun = begun.filter_map(|(moving, (_, object, to))| Some((moving?, object, to)));
         self.carry(values, tiers, keeper, begun.collect());
@@ -186,7 +189,7 @@ impl<H: Default> Mover<H> {
     }
 
     /// Returns true if memory of carried values is still to be freed.
-    fn frees(&mut self, values: &impl Values) -> bool {
+    fn frees(&mut self, values: &impl MovableValues) -> bool {
         if std::mem::take(&mut self.carried_since) {
             self.grace.begin();
         }
@@ -195,11 +198,11 @@ impl<H: Default> Mover<H> {
 
     /// Carries values, each to its tier. A value that a colder tier refuses moves to the next tier
     /// that accepts it.
-    fn carry<V: Values>(
+    fn carry<V: MovableValues>(
         &mut self,
         values: &V,
         tiers: &Tiers,
-        keeper: &Keeper<H>,
+        keeper: &TierKeeper<H>,
         leaving: Leaving<V>,
     ) {
         let mut loads: Vec<Vec<_>> = (0..tiers.count()).map(|_| Vec::new()).collect();
@@ -242,7 +245,7 @@ impl<H: Default> Mover<H> {
     }
 
     /// Notes the outcome of a move.
-    fn note(&mut self, keeper: &Keeper<H>, object: &Object, to: usize, has_moved: bool) {
+    fn note(&mut self, keeper: &TierKeeper<H>, object: &PolicyObject, to: usize, has_moved: bool) {
         if object.tier == to {
             return;
         }
@@ -260,7 +263,7 @@ impl<H: Default> Mover<H> {
     }
 
     /// Returns true if a tier may have room for a value, and has not refused it recently.
-    fn takes(&self, tiers: &Tiers, object: &Object, tier: usize) -> bool {
+    fn takes(&self, tiers: &Tiers, object: &PolicyObject, tier: usize) -> bool {
         let usage = tiers.usage(tier).unwrap_or_default();
         let has_room = usage.used_bytes + object.bytes <= usage.capacity_bytes;
         has_room
@@ -271,23 +274,23 @@ impl<H: Default> Mover<H> {
     /// Returns the tier that a value should move to now, if any.
     fn destination(
         &mut self,
-        values: &impl Values,
+        values: &impl MovableValues,
         tiers: &Tiers,
-        met: &Met,
+        met: &VisitedKey,
         is_urgent: bool,
-    ) -> Option<(Object, usize)> {
+    ) -> Option<(PolicyObject, usize)> {
         let (from, bytes) = match met.at {
-            At::Memory(bytes) => (0, bytes),
-            At::Place(place) => (place.tier(), mean_bytes(tiers.usage(place.tier()))),
+            ValuePosition::Memory(bytes) => (0, bytes),
+            ValuePosition::Place(place) => (place.tier(), mean_bytes(tiers.usage(place.tier()))),
         };
         let hash = values.hash(&met.key);
-        let object = Object {
+        let object = PolicyObject {
             hash,
             bytes,
             tier: from,
             heat: values.warmth().level(hash),
         };
-        if let At::Place(place) = met.at {
+        if let ValuePosition::Place(place) = met.at {
             let rewrite = match is_urgent {
                 true => tiers.is_sparse(place),
                 false => tiers.wants_rewrite(place),
@@ -314,11 +317,11 @@ impl<H: Default> Mover<H> {
 
     /// Brings values that were used in cold tiers into faster ones: at least some, and all unless a
     /// thread waits.
-    pub(super) fn bring_in<V: Values<Hand = H>>(
+    pub(super) fn bring_in<V: MovableValues<Hand = H>>(
         &mut self,
         values: &V,
         tiers: &Tiers,
-        keeper: &Keeper<H>,
+        keeper: &TierKeeper<H>,
     ) {
         if self.uses.is_empty() {
             self.uses = values.cold().take_uses();
@@ -333,24 +336,24 @@ impl<H: Default> Mover<H> {
         }
     }
 
-    fn bring<V: Values<Hand = H>>(
+    fn bring<V: MovableValues<Hand = H>>(
         &mut self,
         values: &V,
         tiers: &Tiers,
-        keeper: &Keeper<H>,
+        keeper: &TierKeeper<H>,
         uses: Vec<ColdUse>,
     ) {
         self.count(values, tiers, keeper);
         let mut wanted = Vec::new();
         for used in uses {
             let from = used.place.tier();
-            let key = Named {
+            let key = ValueName {
                 part: used.part,
                 key: used.key,
                 node: used.node,
             };
             let hash = values.hash(&key);
-            let object = Object {
+            let object = PolicyObject {
                 hash,
                 bytes: mean_bytes(tiers.usage(from)),
                 tier: from,
@@ -363,7 +366,7 @@ impl<H: Default> Mover<H> {
             }
         }
         for wanted in wanted.chunks(SLICE_KEYS) {
-            let keys: Vec<&Named> = wanted.iter().map(|(key, ..)| key).collect();
+            let keys: Vec<&ValueName> = wanted.iter().map(|(key, ..)| key).collect();
             let mut coming = Vec::new();
             let begun = begin(values, keeper, &keys).into_iter();
             for (moving, (_, object, is_pinned)) in begun.zip(wanted) {
@@ -373,7 +376,7 @@ impl<H: Default> Mover<H> {
                     continue;
                 }
                 let bytes = moving.value().len() as u64;
-                let object = Object { bytes, ..*object };
+                let object = PolicyObject { bytes, ..*object };
                 let to = match is_pinned {
                     true => Some(0),
                     false => self.judge.used(&object),
@@ -398,10 +401,10 @@ impl<H: Default> Mover<H> {
 }
 
 /// Begins moves, a few at a time, because each may wait for a disk.
-fn begin<V: Values>(
+fn begin<V: MovableValues>(
     values: &V,
-    keeper: &Keeper<V::Hand>,
-    keys: &[&Named],
+    keeper: &TierKeeper<V::Hand>,
+    keys: &[&ValueName],
 ) -> Vec<Option<V::Moving>> {
     let mut begun = Vec::with_capacity(keys.len());
     for keys in keys.chunks(BEGUN_AT_ONCE) {
@@ -422,7 +425,7 @@ fn has_room(tiers: &Tiers) -> bool {
 
 /// Returns the mean bytes of a cold tier's values. A value's own size is known only once it is
 /// read.
-fn mean_bytes(usage: Option<Usage>) -> u64 {
+fn mean_bytes(usage: Option<TierUsage>) -> u64 {
     let usage = usage.unwrap_or_default();
     let mean = usage.value_bytes / usage.values.max(1);
     mean.clamp(MOVED_BYTES_MIN as u64, MOVED_BYTES_MAX)

@@ -1,8 +1,8 @@
 //! Tests of threads that wait for room while another thread has the mover.
 
 use super::*;
-use crate::cold::Cold;
-use crate::place::Place;
+use crate::cold::ColdTiers;
+use crate::place::ColdPlace;
 use crate::specification::Specification;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -10,14 +10,14 @@ use std::sync::atomic::AtomicUsize;
 /// A store that uses more memory than its capacity or not, as a given list says turn by turn. The
 /// last turn stays.
 #[derive(Debug)]
-struct Turns {
-    cold: Cold,
+struct ScriptedUsageStore {
+    cold: ColdTiers,
     warmth: Warmth,
     is_over: &'static [bool],
     turn: AtomicUsize,
     /// The function called each time that the memory is counted.
-    counted: fn(&Keeper<()>),
-    keeper: Keeper<()>,
+    counted: fn(&TierKeeper<()>),
+    keeper: TierKeeper<()>,
 }
 
 /// Patience for a step in some tests.
@@ -26,7 +26,7 @@ const SOON: Duration = Duration::from_millis(30);
 #[derive(Debug)]
 struct Never;
 
-impl Moving for Never {
+impl MovingValue for Never {
     fn value(&self) -> &[u8] {
         unreachable!("nothing moves")
     }
@@ -38,11 +38,11 @@ impl Moving for Never {
 
 const MEMORY_BYTES: u64 = 1 << 20;
 
-impl Values for Turns {
+impl MovableValues for ScriptedUsageStore {
     type Hand = ();
     type Moving = Never;
 
-    fn cold(&self) -> &Cold {
+    fn cold(&self) -> &ColdTiers {
         &self.cold
     }
 
@@ -50,15 +50,15 @@ impl Values for Turns {
         &self.warmth
     }
 
-    fn hash(&self, _: &Named) -> u64 {
+    fn hash(&self, _: &ValueName) -> u64 {
         0
     }
 
-    fn size(&self) -> Size {
+    fn size(&self) -> StoreMemorySize {
         (self.counted)(&self.keeper);
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let is_over = self.is_over[turn.min(self.is_over.len() - 1)];
-        Size {
+        StoreMemorySize {
             bytes: MEMORY_BYTES + u64::from(is_over),
             keys: 0,
         }
@@ -72,19 +72,19 @@ impl Values for Turns {
         0
     }
 
-    fn walk(&self, _: &mut (), _: usize, _: &mut Vec<Met>) -> bool {
+    fn walk(&self, _: &mut (), _: usize, _: &mut Vec<VisitedKey>) -> bool {
         true
     }
 
-    fn is_pinned(&self, _: &Named) -> bool {
+    fn is_pinned(&self, _: &ValueName) -> bool {
         false
     }
 
-    fn begin(&self, keys: &[&Named]) -> Vec<Option<Never>> {
+    fn begin(&self, keys: &[&ValueName]) -> Vec<Option<Never>> {
         keys.iter().map(|_| None).collect()
     }
 
-    fn publish(&self, _: Never, _: Option<Place>) -> bool {
+    fn publish(&self, _: Never, _: Option<ColdPlace>) -> bool {
         false
     }
 }
@@ -94,14 +94,14 @@ impl Values for Turns {
 fn relieve_while_held(
     is_over: &'static [bool],
     patience: Duration,
-    counted: fn(&Keeper<()>),
+    counted: fn(&TierKeeper<()>),
 ) -> bool {
     let tiers = ["memory=1M", "compressed=1M"].map(|tier| tier.parse::<Specification>());
     let tiers = Arc::new(Tiers::open(&tiers.map(Result::unwrap)).unwrap());
-    let mut keeper = Keeper::<()>::new(Some(&tiers));
+    let mut keeper = TierKeeper::<()>::new(Some(&tiers));
     keeper.patience = patience;
-    let values = Turns {
-        cold: Cold::new(Some(tiers)),
+    let values = ScriptedUsageStore {
+        cold: ColdTiers::new(Some(tiers)),
         warmth: Warmth::default(),
         is_over,
         turn: AtomicUsize::new(0),
@@ -130,7 +130,7 @@ fn who_waits_for_a_mover_that_does_not_come_back_is_refused() {
 /// The mover of a busy machine makes no room for much longer than the patience of those that wait.
 #[test]
 fn a_mover_that_is_slow_but_goes_on_is_waited_for() {
-    let slow = |keeper: &Keeper<()>| {
+    let slow = |keeper: &TierKeeper<()>| {
         std::thread::sleep(SOON / 2);
         keeper.step();
     };
@@ -148,8 +148,8 @@ const VALUE_BYTES: usize = 1000;
 /// A store of values that leave the memory in order. Their memory counts as used until no reader
 /// can use it.
 #[derive(Debug)]
-struct Replacing {
-    cold: Cold,
+struct DelayedFreeStore {
+    cold: ColdTiers,
     warmth: Warmth,
     values: u64,
     gone: AtomicU64,
@@ -157,15 +157,15 @@ struct Replacing {
     rounds: AtomicU64,
     /// Number of keys that began to move.
     begun: AtomicUsize,
-    keeper: Keeper<()>,
+    keeper: TierKeeper<()>,
     /// Set if another thread begins to wait while moves begin.
     is_awaited: bool,
 }
 
 #[derive(Debug)]
-struct Leaving([u8; VALUE_BYTES]);
+struct DepartingValue([u8; VALUE_BYTES]);
 
-impl Moving for Leaving {
+impl MovingValue for DepartingValue {
     fn value(&self) -> &[u8] {
         &self.0
     }
@@ -175,13 +175,13 @@ impl Moving for Leaving {
     }
 }
 
-impl Replacing {
-    fn new(values: u64) -> Replacing {
+impl DelayedFreeStore {
+    fn new(values: u64) -> DelayedFreeStore {
         let tiers = ["memory=1M", "compressed=1M"].map(|tier| tier.parse::<Specification>());
         let tiers = Arc::new(Tiers::open(&tiers.map(Result::unwrap)).unwrap());
-        Replacing {
-            keeper: Keeper::new(Some(&tiers)),
-            cold: Cold::new(Some(tiers)),
+        DelayedFreeStore {
+            keeper: TierKeeper::new(Some(&tiers)),
+            cold: ColdTiers::new(Some(tiers)),
             warmth: Warmth::default(),
             values,
             gone: AtomicU64::new(0),
@@ -193,11 +193,11 @@ impl Replacing {
     }
 }
 
-impl Values for Replacing {
+impl MovableValues for DelayedFreeStore {
     type Hand = ();
-    type Moving = Leaving;
+    type Moving = DepartingValue;
 
-    fn cold(&self) -> &Cold {
+    fn cold(&self) -> &ColdTiers {
         &self.cold
     }
 
@@ -205,12 +205,12 @@ impl Values for Replacing {
         &self.warmth
     }
 
-    fn hash(&self, named: &Named) -> u64 {
+    fn hash(&self, named: &ValueName) -> u64 {
         (named.node + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
-    fn size(&self) -> Size {
-        Size {
+    fn size(&self) -> StoreMemorySize {
+        StoreMemorySize {
             bytes: self.used_bytes.load(Ordering::Relaxed),
             keys: self.values as usize,
         }
@@ -224,35 +224,35 @@ impl Values for Replacing {
         0
     }
 
-    fn walk(&self, _: &mut (), count: usize, met: &mut Vec<Met>) -> bool {
+    fn walk(&self, _: &mut (), count: usize, met: &mut Vec<VisitedKey>) -> bool {
         let gone = self.gone.load(Ordering::Relaxed);
-        met.extend((gone..self.values).take(count).map(|node| Met {
-            key: Named {
+        met.extend((gone..self.values).take(count).map(|node| VisitedKey {
+            key: ValueName {
                 node,
-                ..Named::default()
+                ..ValueName::default()
             },
-            at: At::Memory(VALUE_BYTES as u64),
+            at: ValuePosition::Memory(VALUE_BYTES as u64),
         }));
         self.rounds.fetch_add(1, Ordering::Relaxed);
         true
     }
 
-    fn is_pinned(&self, _: &Named) -> bool {
+    fn is_pinned(&self, _: &ValueName) -> bool {
         self.is_awaited
     }
 
-    fn begin(&self, keys: &[&Named]) -> Vec<Option<Leaving>> {
+    fn begin(&self, keys: &[&ValueName]) -> Vec<Option<DepartingValue>> {
         self.begun.fetch_add(keys.len(), Ordering::Relaxed);
         if self.is_awaited {
             self.keeper.waiting.store(1, Ordering::Relaxed);
             return keys.iter().map(|_| None).collect();
         }
         keys.iter()
-            .map(|_| Some(Leaving([7; VALUE_BYTES])))
+            .map(|_| Some(DepartingValue([7; VALUE_BYTES])))
             .collect()
     }
 
-    fn publish(&self, _: Leaving, _: Option<Place>) -> bool {
+    fn publish(&self, _: DepartingValue, _: Option<ColdPlace>) -> bool {
         self.gone.fetch_add(1, Ordering::Relaxed);
         let used_bytes = Arc::clone(&self.used_bytes);
         let guard = crossbeam_epoch::pin();
@@ -264,7 +264,7 @@ impl Values for Replacing {
 
 #[test]
 fn memory_that_a_reader_holds_up_is_waited_for() {
-    let values = Replacing::new(1200);
+    let values = DelayedFreeStore::new(1200);
     let is_over = AtomicBool::new(false);
     let (pinned, is_pinned) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
@@ -292,10 +292,10 @@ fn memory_that_a_reader_holds_up_is_waited_for() {
 #[test]
 fn who_brings_values_in_gives_way_and_goes_on_later() {
     const USES: usize = 1000;
-    let mut values = Replacing::new(0);
+    let mut values = DelayedFreeStore::new(0);
     values.is_awaited = true;
     for number in 0..USES as u64 {
-        values.cold.note_use(0, b"key", Place::new(1, number));
+        values.cold.note_use(0, b"key", ColdPlace::new(1, number));
     }
     let tiers = values.cold.tiers().unwrap();
     let mut still = values.keeper.still();

@@ -4,7 +4,7 @@
 //! nothing](Warmth::warm) then. Otherwise one use in [`USES_COUNTED`] is noted, drawn at random,
 //! and counts as that many.
 
-use nearfield_hotness::Heat;
+use nearfield_hotness::HotnessTable;
 use parking_lot::RwLock;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ pub const USES_COUNTED: u16 = 4;
 /// ```
 #[derive(Debug, Default)]
 pub struct Warmth {
-    heat: RwLock<Option<Heat>>,
+    heat: RwLock<Option<HotnessTable>>,
     bytes: AtomicUsize,
     /// Set while uses are noted.
     warms: AtomicBool,
@@ -61,7 +61,7 @@ impl Warmth {
         }
         if warms {
             let mut kept = self.heat.write();
-            let heat = kept.get_or_insert_with(|| Heat::with_bytes(BYTES_MIN));
+            let heat = kept.get_or_insert_with(|| HotnessTable::with_bytes(BYTES_MIN));
             self.bytes.store(heat.bytes(), Ordering::Relaxed);
         }
         self.warms.store(warms, Ordering::Relaxed);
@@ -69,7 +69,7 @@ impl Warmth {
 
     /// Enlarges the heat for `keys` keys.
     pub fn make_for(&self, keys: usize) {
-        let is_small = |heat: &Heat| heat.bytes() < keys * BYTES_PER_KEY;
+        let is_small = |heat: &HotnessTable| heat.bytes() < keys * BYTES_PER_KEY;
         while self.heat.read().as_ref().is_some_and(is_small) {
             let mut kept = self.heat.write();
             if let Some(heat) = kept.as_mut() {
@@ -105,7 +105,7 @@ impl Warmth {
         USES_COUNTED
     }
 
-    /// Returns the heat of the key with a hash, as a level of [`Heat`]; 0 if none is kept.
+    /// Returns the heat of the key with a hash, as a level of [`HotnessTable`]; 0 if none is kept.
     pub fn level(&self, hash: u64) -> u16 {
         self.heat.read().as_ref().map_or(0, |heat| heat.level(hash))
     }

@@ -3,15 +3,18 @@
 //!
 //! The index executes an operation that compares with a value only if the value is in the index. So
 //! the value is brought there before, and does not leave until the batch has ended: a move ends
-//! only while no batch [compares](Inner::still).
+//! only while no batch [compares](TieredIndexCore::still).
 
-use super::inner::{Inner, unreadable};
-use super::record::{self, END, Record};
-use crate::cold::Held;
-use crate::place::Place;
+use super::inner::{TieredIndexCore, unreadable};
+use super::record::{self, END, TieredRecord};
+use crate::cold::ColdPlaceGuard;
+use crate::place::ColdPlace;
 use crate::usage::ReadError;
 use crossbeam_epoch::pin;
-use nearfield_core::{Batch, Bytes, Error, Input, Operation, OrderedIndex, Outcome, Output, Span};
+use nearfield_core::{
+    ArenaSpan, Batch, BatchInput, BatchOutput, ByteStrings, IndexOperation, OperationError,
+    OperationOutcome, OrderedIndex,
+};
 use parking_lot::RwLockReadGuard;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -25,14 +28,14 @@ const KEPT_OPERATIONS: usize = 1 << 14;
 
 thread_local! {
     /// The batch in which the operations on records are built.
-    static RECORDS: Cell<Option<Batch<Bytes>>> = const { Cell::new(None) };
+    static RECORDS: Cell<Option<Batch<ByteStrings>>> = const { Cell::new(None) };
 }
 
 /// The results of reading the places in a batch's records.
-type Values = HashMap<Place, Result<Vec<u8>, ReadError>>;
+type Values = HashMap<ColdPlace, Result<Vec<u8>, ReadError>>;
 
-impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
-    pub(super) fn execute(&self, batch: &mut Batch<Bytes>) -> Result<(), Error> {
+impl<I: OrderedIndex<ByteStrings> + Debug> TieredIndexCore<I> {
+    pub(super) fn execute(&self, batch: &mut Batch<ByteStrings>) -> Result<(), OperationError> {
         let mut records = RECORDS.take().unwrap_or_default();
         records.clear();
         let executed = self.execute_by(batch, &mut records);
@@ -44,9 +47,9 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
 
     fn execute_by(
         &self,
-        batch: &mut Batch<Bytes>,
-        records: &mut Batch<Bytes>,
-    ) -> Result<(), Error> {
+        batch: &mut Batch<ByteStrings>,
+        records: &mut Batch<ByteStrings>,
+    ) -> Result<(), OperationError> {
         let input = batch.input()?;
         let compared = self.translate(input, records)?;
         let still = match compared.is_empty() {
@@ -57,7 +60,7 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
         self.entries.execute(records)?;
         drop(still);
         let replaced_bytes = batch.replaced_bytes();
-        let mut met = Met::default();
+        let mut met = BatchPlaces::default();
         for (position, operation) in input.operations().iter().enumerate() {
             self.meet(
                 &mut met,
@@ -67,10 +70,10 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
                 replaced_bytes,
             );
         }
-        let held: Vec<Held> = met
+        let held: Vec<ColdPlaceGuard> = met
             .read
             .iter()
-            .map(|&it| Held::new(&self.cold, it))
+            .map(|&it| ColdPlaceGuard::new(&self.cold, it))
             .collect();
         drop(guard);
         let values: Values = met.read.iter().copied().zip(self.read_all(&held)).collect();
@@ -86,23 +89,23 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
     /// with.
     fn translate<'b>(
         &self,
-        input: Input<'b, Bytes>,
-        records: &mut Batch<Bytes>,
-    ) -> Result<Vec<&'b [u8]>, Error> {
+        input: BatchInput<'b, ByteStrings>,
+        records: &mut Batch<ByteStrings>,
+    ) -> Result<Vec<&'b [u8]>, OperationError> {
         let mut compared = Vec::new();
         let (mut writes, mut bytes) = (0, 0);
         for operation in input.operations() {
             match *operation {
-                Operation::Get { key } => {
+                IndexOperation::Get { key } => {
                     let key = input.key(key);
                     records.get(key);
                 }
-                Operation::Insert { key, value } => {
+                IndexOperation::Insert { key, value } => {
                     let (key, value) = (input.key(key), input.value(value));
                     (writes, bytes) = (writes + 1, bytes + key.len() + value.len());
                     insert(records, key, value)?;
                 }
-                Operation::Update {
+                IndexOperation::Update {
                     key,
                     value,
                     previous,
@@ -113,22 +116,22 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
                     records.update(key, previous.as_deref(), &record::here(value));
                     compared.push(key);
                 }
-                Operation::Remove { key } => {
+                IndexOperation::Remove { key } => {
                     records.remove(input.key(key));
                 }
-                Operation::RemoveIf { key, previous } => {
+                IndexOperation::RemoveIf { key, previous } => {
                     let key = input.key(key);
                     let expected = input.previous(previous).map(record::here);
                     records.remove_if(key, &expected.unwrap_or_default());
                     compared.push(key);
                 }
-                Operation::Predecessor { key } => {
+                IndexOperation::Predecessor { key } => {
                     records.predecessor(input.key(key));
                 }
-                Operation::Successor { key } => {
+                IndexOperation::Successor { key } => {
                     records.successor(input.key(key));
                 }
-                Operation::Scan {
+                IndexOperation::Scan {
                     range,
                     limit,
                     direction,
@@ -137,7 +140,7 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
                     records.scan(low, high, limit, direction);
                 }
                 // It has failed already, and keeps its position.
-                Operation::Refused => {
+                IndexOperation::Refused => {
                     records.get(&[]);
                 }
             }
@@ -150,7 +153,7 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
 
     /// Keeps the values of keys in memory as long as the result is held, except those that cannot
     /// be read: to compare with such a value fails.
-    fn bring_in(&self, keys: &[&[u8]]) -> Result<RwLockReadGuard<'_, ()>, Error> {
+    fn bring_in(&self, keys: &[&[u8]]) -> Result<RwLockReadGuard<'_, ()>, OperationError> {
         let mut failed = HashSet::new();
         let mut tries = 0;
         loop {
@@ -158,7 +161,7 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
             let mut cold = Vec::new();
             for key in keys {
                 let stored = self.entries.get(key)?;
-                if let Some(Record::There(place)) = stored.as_deref().map(Record::parse)
+                if let Some(TieredRecord::There(place)) = stored.as_deref().map(TieredRecord::parse)
                     && !failed.contains(&place)
                 {
                     cold.push((*key, place));
@@ -185,55 +188,55 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
     /// Notes the use of a key, and the places to be read for the outcome of an operation.
     fn meet(
         &self,
-        met: &mut Met,
-        (input, records): (Input<'_, Bytes>, &Batch<Bytes>),
+        met: &mut BatchPlaces,
+        (input, records): (BatchInput<'_, ByteStrings>, &Batch<ByteStrings>),
         position: usize,
-        operation: &Operation<Bytes>,
+        operation: &IndexOperation<ByteStrings>,
         replaced_bytes: usize,
     ) {
         let stored = records.value(position);
         match *operation {
-            Operation::Get { key } => {
+            IndexOperation::Get { key } => {
                 self.note(input.key(key), stored);
                 met.add(stored);
             }
-            Operation::Update { key, .. } => {
+            IndexOperation::Update { key, .. } => {
                 self.note(input.key(key), None);
                 met.add(stored);
             }
-            Operation::RemoveIf { .. } => met.add(stored),
-            Operation::Insert { key, .. } => {
+            IndexOperation::RemoveIf { .. } => met.add(stored),
+            IndexOperation::Insert { key, .. } => {
                 self.note(input.key(key), None);
                 met.replace(stored, replaced_bytes);
             }
-            Operation::Remove { .. } => met.replace(stored, replaced_bytes),
-            Operation::Predecessor { .. } | Operation::Successor { .. } => {
-                if let Outcome::Entry(Some((_, stored))) = records.outcome(position) {
+            IndexOperation::Remove { .. } => met.replace(stored, replaced_bytes),
+            IndexOperation::Predecessor { .. } | IndexOperation::Successor { .. } => {
+                if let OperationOutcome::Entry(Some((_, stored))) = records.outcome(position) {
                     met.add(Some(stored));
                 }
             }
-            Operation::Scan { .. } => {
+            IndexOperation::Scan { .. } => {
                 let entries = records.entries(position);
                 entries.for_each(|(_, stored)| met.add(Some(stored)));
             }
-            Operation::Refused => {}
+            IndexOperation::Refused => {}
         }
     }
 }
 
 /// The places in a batch's records.
 #[derive(Debug, Default)]
-struct Met {
+struct BatchPlaces {
     /// Places of values that are part of the outcome, each once.
-    read: Vec<Place>,
-    known: HashSet<Place>,
+    read: Vec<ColdPlace>,
+    known: HashSet<ColdPlace>,
     /// Places that no record has any more.
-    replaced: Vec<Place>,
+    replaced: Vec<ColdPlace>,
 }
 
-impl Met {
+impl BatchPlaces {
     fn add(&mut self, stored: Option<&[u8]>) {
-        if let Some(Record::There(place)) = stored.map(Record::parse)
+        if let Some(TieredRecord::There(place)) = stored.map(TieredRecord::parse)
             && self.known.insert(place)
         {
             self.read.push(place);
@@ -243,7 +246,7 @@ impl Met {
     /// Adds the place of a record that was replaced; `wanted` is the number of bytes of its value
     /// that the outcome needs.
     fn replace(&mut self, stored: Option<&[u8]>, wanted: usize) {
-        if let Some(Record::There(place)) = stored.map(Record::parse) {
+        if let Some(TieredRecord::There(place)) = stored.map(TieredRecord::parse) {
             self.replaced.push(place);
         }
         if wanted > 0 {
@@ -253,19 +256,27 @@ impl Met {
 }
 
 /// Adds the insert of a record.
-fn insert(records: &mut Batch<Bytes>, key: &[u8], value: &[u8]) -> Result<(), Error> {
+fn insert(
+    records: &mut Batch<ByteStrings>,
+    key: &[u8],
+    value: &[u8],
+) -> Result<(), OperationError> {
     let key = records.stage(key)?;
     let start = records.stage(value)?.start();
     records.stage(END)?;
-    records.insert_staged(key, Span::new(start, value.len() + END.len()));
+    records.insert_staged(key, ArenaSpan::new(start, value.len() + END.len()));
     Ok(())
 }
 
 /// Returns the value of a record.
-fn resolve<'v>(key: &[u8], stored: &'v [u8], values: &'v Values) -> Result<&'v [u8], Error> {
-    match Record::parse(stored) {
-        Record::Here(value) => Ok(value),
-        Record::There(place) => match values.get(&place) {
+fn resolve<'v>(
+    key: &[u8],
+    stored: &'v [u8],
+    values: &'v Values,
+) -> Result<&'v [u8], OperationError> {
+    match TieredRecord::parse(stored) {
+        TieredRecord::Here(value) => Ok(value),
+        TieredRecord::There(place) => match values.get(&place) {
             Some(Ok(value)) => Ok(value),
             Some(Err(error)) => Err(unreadable(key, error)),
             // The value was replaced, and the outcome does not need it.
@@ -276,50 +287,53 @@ fn resolve<'v>(key: &[u8], stored: &'v [u8], values: &'v Values) -> Result<&'v [
 
 /// Writes the outcome of an operation that was executed on records.
 fn answer(
-    (input, output): (Input<'_, Bytes>, &mut Output<'_, Bytes>),
+    (input, output): (
+        BatchInput<'_, ByteStrings>,
+        &mut BatchOutput<'_, ByteStrings>,
+    ),
     position: usize,
-    operation: &Operation<Bytes>,
-    records: &Batch<Bytes>,
+    operation: &IndexOperation<ByteStrings>,
+    records: &Batch<ByteStrings>,
     values: &Values,
 ) {
     let answered = match *operation {
-        Operation::Get { key } => {
+        IndexOperation::Get { key } => {
             let key = input.key(key);
             point(key, position, records, values).map(|value| output.value(position, key, value))
         }
-        Operation::Insert { key, .. } | Operation::Remove { key } => {
+        IndexOperation::Insert { key, .. } | IndexOperation::Remove { key } => {
             let key = input.key(key);
             point(key, position, records, values).map(|value| output.replaced(position, key, value))
         }
-        Operation::Update { key, .. } | Operation::RemoveIf { key, .. } => {
+        IndexOperation::Update { key, .. } | IndexOperation::RemoveIf { key, .. } => {
             let key = input.key(key);
             match records.outcome(position) {
-                Outcome::Updated { applied, before } => before
+                OperationOutcome::Updated { applied, before } => before
                     .map(|stored| resolve(key, stored, values))
                     .transpose()
                     .map(|before| output.updated(position, key, applied, before)),
                 outcome => failed(outcome),
             }
         }
-        Operation::Predecessor { .. } | Operation::Successor { .. } => {
+        IndexOperation::Predecessor { .. } | IndexOperation::Successor { .. } => {
             match records.outcome(position) {
-                Outcome::Entry(entry) => entry
+                OperationOutcome::Entry(entry) => entry
                     .map(|(key, stored)| Ok((key, resolve(key, stored, values)?)))
                     .transpose()
                     .map(|entry| output.entry(position, entry)),
                 outcome => failed(outcome),
             }
         }
-        Operation::Scan { .. } => match records.outcome(position) {
-            Outcome::Entries(entries) => entries
+        IndexOperation::Scan { .. } => match records.outcome(position) {
+            OperationOutcome::Entries(entries) => entries
                 .into_iter()
                 .map(|(key, stored)| Ok((key, resolve(key, stored, values)?)))
-                .collect::<Result<Vec<_>, Error>>()
+                .collect::<Result<Vec<_>, OperationError>>()
                 .map(|entries| output.entries(position, entries)),
             outcome => failed(outcome),
         },
         // The refusal is its outcome.
-        Operation::Refused => Ok(()),
+        IndexOperation::Refused => Ok(()),
     };
     if let Err(error) = answered {
         output.fail(position, error);
@@ -331,9 +345,9 @@ fn answer(
 fn point<'v>(
     key: &[u8],
     position: usize,
-    records: &'v Batch<Bytes>,
+    records: &'v Batch<ByteStrings>,
     values: &'v Values,
-) -> Result<Option<&'v [u8]>, Error> {
+) -> Result<Option<&'v [u8]>, OperationError> {
     match records.value(position) {
         Some(stored) => resolve(key, stored, values).map(Some),
         None => failed(records.outcome(position)).map(|()| None),
@@ -341,9 +355,9 @@ fn point<'v>(
 }
 
 /// Returns the error of an operation on records.
-fn failed(outcome: Outcome<'_, Bytes>) -> Result<(), Error> {
+fn failed(outcome: OperationOutcome<'_, ByteStrings>) -> Result<(), OperationError> {
     match outcome {
-        Outcome::Failed(error) => Err(error),
+        OperationOutcome::Failed(error) => Err(error),
         _ => Ok(()),
     }
 }

@@ -1,9 +1,9 @@
 //! Reads of many places at once.
 
-use super::inner::Inner;
-use crate::cold::Held;
+use super::inner::TieredIndexCore;
+use crate::cold::ColdPlaceGuard;
 use crate::disk::PATIENCE;
-use crate::files::Ring;
+use crate::files::TierReadRing;
 use crate::usage::ReadError;
 use std::io;
 use std::sync::OnceLock;
@@ -19,9 +19,9 @@ static HAS_RINGS: OnceLock<bool> = OnceLock::new();
 
 type Read = Result<Vec<u8>, ReadError>;
 
-impl<I> Inner<I> {
+impl<I> TieredIndexCore<I> {
     /// Reads places that are held, in order.
-    pub(super) fn read_all(&self, held: &[Held]) -> Vec<Read> {
+    pub(super) fn read_all(&self, held: &[ColdPlaceGuard]) -> Vec<Read> {
         let mut reads: Vec<Option<Read>> = held.iter().map(|_| None).collect();
         let waiting = held.iter().filter(|held| self.cold.waits(held.place()));
         if waiting.count() > 1
@@ -29,7 +29,7 @@ impl<I> Inner<I> {
         {
             self.read_by(ring, held, &mut reads);
         }
-        let one_by_one = |(read, held): (Option<Read>, &Held)| {
+        let one_by_one = |(read, held): (Option<Read>, &ColdPlaceGuard)| {
             read.unwrap_or_else(|| {
                 let mut value = Vec::new();
                 self.cold.read(held.place(), &mut value).map(|()| value)
@@ -39,23 +39,23 @@ impl<I> Inner<I> {
     }
 
     /// Returns a ring, if rings are available.
-    fn ring(&self) -> Option<Ring> {
+    fn ring(&self) -> Option<TierReadRing> {
         if HAS_RINGS.get() == Some(&false) {
             return None;
         }
         let kept = self.rings.lock().pop();
-        let ring = kept.or_else(|| Ring::new(READS).ok());
+        let ring = kept.or_else(|| TierReadRing::new(READS).ok());
         HAS_RINGS.get_or_init(|| ring.is_some());
         ring
     }
 
     /// Reads the places that wait for a disk with a ring, many at once.
-    fn read_by(&self, mut ring: Ring, held: &[Held], reads: &mut [Option<Read>]) {
+    fn read_by(&self, mut ring: TierReadRing, held: &[ColdPlaceGuard], reads: &mut [Option<Read>]) {
         let began = Instant::now();
         let mut next = held.iter().enumerate();
         let mut last = Instant::now();
         let mut done = |number: usize, read: Read| {
-            let place = held.get(number).map(Held::place);
+            let place = held.get(number).map(ColdPlaceGuard::place);
             if let (Some(place), Some(kept)) = (place, reads.get_mut(number)) {
                 self.cold.count_read(place, began.elapsed(), read.is_ok());
                 *kept = Some(read);

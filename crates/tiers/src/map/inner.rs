@@ -1,15 +1,15 @@
 //! The parts of a map: its index, its tiers and their keeper; and how places are read and released.
 
-use super::record::{self, Record};
+use super::record::{self, TieredRecord};
 use super::values::Hand;
-use crate::claim::{Outside, Store, Watched};
-use crate::cold::{Cold, Held};
-use crate::keep::{Keeper, Warmth};
-use crate::place::Place;
+use crate::claim::{ClaimStore, ClaimTarget, WatchedSlots};
+use crate::cold::{ColdPlaceGuard, ColdTiers};
+use crate::keep::{TierKeeper, Warmth};
+use crate::place::ColdPlace;
 use crate::tiers::Tiers;
 use crate::usage::ReadError;
 use crossbeam_epoch::{Guard, pin};
-use nearfield_core::{Bytes, Error, OrderedIndex};
+use nearfield_core::{ByteStrings, OperationError, OrderedIndex};
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -21,12 +21,12 @@ const ENTRY_OVERHEAD_BYTES: u64 = 64;
 
 /// The parts of a map. See the [module](super).
 #[derive(Debug)]
-pub(super) struct Inner<I> {
+pub(super) struct TieredIndexCore<I> {
     pub(super) entries: I,
     used_bytes: fn(&I) -> usize,
-    pub(super) cold: Arc<Cold>,
+    pub(super) cold: Arc<ColdTiers>,
     pub(super) warmth: Warmth,
-    pub(super) keeper: Keeper<Hand>,
+    pub(super) keeper: TierKeeper<Hand>,
     /// Number of uses that were noted, each counted as the uses that it stands for.
     pub(super) uses: AtomicU64,
     /// Number of bytes that may have been written since the memory was counted.
@@ -37,8 +37,8 @@ pub(super) struct Inner<I> {
     /// Number of places that were given up and wait until no thread uses them.
     retired: Arc<AtomicUsize>,
     /// Rings that no thread uses now.
-    pub(super) rings: Mutex<Vec<crate::files::Ring>>,
-    nothing: Watched<Nowhere>,
+    pub(super) rings: Mutex<Vec<crate::files::TierReadRing>>,
+    nothing: WatchedSlots<Nowhere>,
     pub(super) stopping: AtomicBool,
 }
 
@@ -46,20 +46,20 @@ pub(super) struct Inner<I> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Nowhere {}
 
-impl<I: OrderedIndex<Bytes>> Inner<I> {
-    pub(super) fn new(tiers: Tiers, entries: I, used_bytes: fn(&I) -> usize) -> Inner<I> {
-        Inner {
+impl<I: OrderedIndex<ByteStrings>> TieredIndexCore<I> {
+    pub(super) fn new(tiers: Tiers, entries: I, used_bytes: fn(&I) -> usize) -> TieredIndexCore<I> {
+        TieredIndexCore {
             entries,
             used_bytes,
             warmth: Warmth::default(),
-            keeper: Keeper::new(Some(&tiers)),
-            cold: Arc::new(Cold::new(Some(Arc::new(tiers)))),
+            keeper: TierKeeper::new(Some(&tiers)),
+            cold: Arc::new(ColdTiers::new(Some(Arc::new(tiers)))),
             uses: AtomicU64::new(0),
             written: AtomicU64::new(0),
             still: RwLock::default(),
             retired: Arc::default(),
             rings: Mutex::default(),
-            nothing: Watched::default(),
+            nothing: WatchedSlots::default(),
             stopping: AtomicBool::new(false),
         }
     }
@@ -75,7 +75,7 @@ impl<I: OrderedIndex<Bytes>> Inner<I> {
         if uses > 0 {
             self.uses.fetch_add(u64::from(uses), Ordering::Relaxed);
         }
-        if let Some(Record::There(place)) = stored.map(Record::parse) {
+        if let Some(TieredRecord::There(place)) = stored.map(TieredRecord::parse) {
             self.cold.note_use(0, key, place);
         }
     }
@@ -84,7 +84,7 @@ impl<I: OrderedIndex<Bytes>> Inner<I> {
     ///
     /// # Errors
     /// No tier accepts anything.
-    pub(super) fn make_room(&self, entries: usize, bytes: usize) -> Result<(), Error>
+    pub(super) fn make_room(&self, entries: usize, bytes: usize) -> Result<(), OperationError>
     where
         I: std::fmt::Debug,
     {
@@ -94,7 +94,7 @@ impl<I: OrderedIndex<Bytes>> Inner<I> {
         if used + written <= limit || self.keeper.relieve(&self) {
             return Ok(());
         }
-        Err(Error::OutOfMemory {
+        Err(OperationError::OutOfMemory {
             what: format!("all tiers are full, and the memory tier has {limit} bytes"),
         })
     }
@@ -104,7 +104,12 @@ impl<I: OrderedIndex<Bytes>> Inner<I> {
     /// # Errors
     /// The value cannot be read.
     #[inline]
-    pub(super) fn load(&self, guard: Guard, key: &[u8], stored: Vec<u8>) -> Result<Vec<u8>, Error> {
+    pub(super) fn load(
+        &self,
+        guard: Guard,
+        key: &[u8],
+        stored: Vec<u8>,
+    ) -> Result<Vec<u8>, OperationError> {
         let place = match record::take(stored) {
             Ok(value) => return Ok(value),
             Err(place) => place,
@@ -112,13 +117,13 @@ impl<I: OrderedIndex<Bytes>> Inner<I> {
         if !self.cold.waits(place) {
             return self.read(key, place);
         }
-        let held = Held::new(&self.cold, place);
+        let held = ColdPlaceGuard::new(&self.cold, place);
         drop(guard);
         self.read(key, held.place())
     }
 
     /// Reads a place. The caller prevents its release meanwhile.
-    pub(super) fn read(&self, key: &[u8], place: Place) -> Result<Vec<u8>, Error> {
+    pub(super) fn read(&self, key: &[u8], place: ColdPlace) -> Result<Vec<u8>, OperationError> {
         let mut value = Vec::new();
         let read = self.cold.read(place, &mut value);
         read.map(|()| value)
@@ -130,7 +135,7 @@ impl<I: OrderedIndex<Bytes>> Inner<I> {
     /// # Errors
     /// The value cannot be read. The place is given up nevertheless.
     #[inline]
-    pub(super) fn take(&self, key: &[u8], replaced: Vec<u8>) -> Result<Vec<u8>, Error> {
+    pub(super) fn take(&self, key: &[u8], replaced: Vec<u8>) -> Result<Vec<u8>, OperationError> {
         let place = match record::take(replaced) {
             Ok(value) => return Ok(value),
             Err(place) => place,
@@ -142,7 +147,7 @@ impl<I: OrderedIndex<Bytes>> Inner<I> {
     }
 
     /// Releases places once no thread can use them that found them in the index.
-    pub(super) fn give_up(&self, places: Vec<Place>) {
+    pub(super) fn give_up(&self, places: Vec<ColdPlace>) {
         if places.is_empty() {
             return;
         }
@@ -167,34 +172,34 @@ impl<I: OrderedIndex<Bytes>> Inner<I> {
 }
 
 /// Creates the error of a key whose value cannot be read.
-pub(super) fn unreadable(key: &[u8], error: &ReadError) -> Error {
-    Error::Unreadable {
-        key: Error::shorten(key),
+pub(super) fn unreadable(key: &[u8], error: &ReadError) -> OperationError {
+    OperationError::Unreadable {
+        key: OperationError::shorten(key),
         what: error.to_string(),
     }
 }
 
 /// The store of moves. The shared phase of a thread is the time while it is pinned.
-impl<I: OrderedIndex<Bytes>> Store for Inner<I> {
+impl<I: OrderedIndex<ByteStrings>> ClaimStore for TieredIndexCore<I> {
     type Slot = Nowhere;
-    type Place = Place;
+    type Place = ColdPlace;
 
-    fn watched(&self) -> &Watched<Nowhere> {
+    fn watched(&self) -> &WatchedSlots<Nowhere> {
         &self.nothing
     }
 
-    fn hold(&self, place: Place) {
+    fn hold(&self, place: ColdPlace) {
         self.cold.hold(place);
     }
 
-    fn let_go(&self, place: Place) {
+    fn let_go(&self, place: ColdPlace) {
         self.cold.let_go(place);
     }
 
-    fn retire(&self, outside: Outside<Nowhere, Place>) {
+    fn retire(&self, outside: ClaimTarget<Nowhere, ColdPlace>) {
         match outside {
-            Outside::Slot(slot) => match slot {},
-            Outside::Place(place) => self.give_up(vec![place]),
+            ClaimTarget::Slot(slot) => match slot {},
+            ClaimTarget::Place(place) => self.give_up(vec![place]),
         }
     }
 }

@@ -6,8 +6,8 @@
 //!
 //! - A thread is *pinned* while it reads a record, like all readers of the index. A place that is
 //!   given up is released when all threads that were pinned then have unpinned. A thread that waits
-//!   for a disk [holds](crate::cold::Held) the place instead, so that no other release has to wait
-//!   for it.
+//!   for a disk [holds](crate::cold::ColdPlaceGuard) the place instead, so that no other release
+//!   has to wait for it.
 //! - An operation that compares reads the value, and replaces the record only if it is still the
 //!   one whose value it read. So does a move (see [`claim`](crate::claim)).
 //! - A batch that compares brings the values that it compares with into memory before it begins,
@@ -23,19 +23,19 @@ mod point;
 mod record;
 mod values;
 
-use crate::error::OpenError;
+use crate::error::TierOpenError;
 use crate::tiers::Tiers;
-use inner::Inner;
-use nearfield_core::{Batch, Bytes, Error, OrderedIndex};
+use inner::TieredIndexCore;
+use nearfield_core::{Batch, ByteStrings, OperationError, OrderedIndex};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-use values::Forced;
+use values::ForcedMoveOutcome;
 
 /// A map of byte strings over an index `I`. See the [module](self).
 #[derive(Debug)]
-pub struct TieredIndex<I: OrderedIndex<Bytes> + 'static> {
-    inner: Arc<Inner<I>>,
+pub struct TieredIndex<I: OrderedIndex<ByteStrings> + 'static> {
+    inner: Arc<TieredIndexCore<I>>,
     keeper: Option<JoinHandle<()>>,
 }
 
@@ -59,7 +59,7 @@ pub struct TierUse {
     pub unreadable: u64,
 }
 
-impl<I: OrderedIndex<Bytes> + std::fmt::Debug + 'static> TieredIndex<I> {
+impl<I: OrderedIndex<ByteStrings> + std::fmt::Debug + 'static> TieredIndex<I> {
     /// Creates a map over an empty index; `used_bytes` returns the bytes of its memory.
     ///
     /// # Errors
@@ -68,13 +68,13 @@ impl<I: OrderedIndex<Bytes> + std::fmt::Debug + 'static> TieredIndex<I> {
         tiers: Tiers,
         entries: I,
         used_bytes: fn(&I) -> usize,
-    ) -> Result<TieredIndex<I>, OpenError> {
-        let inner = Arc::new(Inner::new(tiers, entries, used_bytes));
+    ) -> Result<TieredIndex<I>, TierOpenError> {
+        let inner = Arc::new(TieredIndexCore::new(tiers, entries, used_bytes));
         let kept = Arc::clone(&inner);
         let thread = std::thread::Builder::new().name("nearfield-mover".to_owned());
         let keeper = thread
             .spawn(move || kept.keep())
-            .map_err(OpenError::Thread)?;
+            .map_err(TierOpenError::Thread)?;
         Ok(TieredIndex {
             inner,
             keeper: Some(keeper),
@@ -85,7 +85,7 @@ impl<I: OrderedIndex<Bytes> + std::fmt::Debug + 'static> TieredIndex<I> {
     ///
     /// # Errors
     /// Those of the index.
-    pub fn tier_of(&self, key: &[u8]) -> Result<Option<usize>, Error> {
+    pub fn tier_of(&self, key: &[u8]) -> Result<Option<usize>, OperationError> {
         self.inner.tier_of(key)
     }
 
@@ -95,9 +95,9 @@ impl<I: OrderedIndex<Bytes> + std::fmt::Debug + 'static> TieredIndex<I> {
     ///
     /// # Errors
     /// The value cannot be read, or memory for it cannot be allocated.
-    pub fn move_to(&self, key: &[u8], tier: usize) -> Result<bool, Error> {
+    pub fn move_to(&self, key: &[u8], tier: usize) -> Result<bool, OperationError> {
         let forced = self.inner.force(key, tier)?;
-        Ok(forced == Forced::Moved)
+        Ok(forced == ForcedMoveOutcome::Moved)
     }
 
     /// Returns the usage and traffic of each tier, from fast to slow.
@@ -106,7 +106,7 @@ impl<I: OrderedIndex<Bytes> + std::fmt::Debug + 'static> TieredIndex<I> {
     }
 }
 
-impl<I: OrderedIndex<Bytes> + 'static> Drop for TieredIndex<I> {
+impl<I: OrderedIndex<ByteStrings> + 'static> Drop for TieredIndex<I> {
     fn drop(&mut self) {
         self.inner.stopping.store(true, Ordering::Release);
         if let Some(keeper) = self.keeper.take() {
@@ -116,8 +116,10 @@ impl<I: OrderedIndex<Bytes> + 'static> Drop for TieredIndex<I> {
     }
 }
 
-impl<I: OrderedIndex<Bytes> + std::fmt::Debug + 'static> OrderedIndex<Bytes> for TieredIndex<I> {
-    fn execute(&self, batch: &mut Batch<Bytes>) -> Result<(), Error> {
+impl<I: OrderedIndex<ByteStrings> + std::fmt::Debug + 'static> OrderedIndex<ByteStrings>
+    for TieredIndex<I>
+{
+    fn execute(&self, batch: &mut Batch<ByteStrings>) -> Result<(), OperationError> {
         self.inner.execute(batch)
     }
 
@@ -130,11 +132,11 @@ impl<I: OrderedIndex<Bytes> + std::fmt::Debug + 'static> OrderedIndex<Bytes> for
         self.inner.check_invariants();
     }
 
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, OperationError> {
         self.inner.get(key)
     }
 
-    fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, OperationError> {
         self.inner.insert(key, value)
     }
 
@@ -143,15 +145,19 @@ impl<I: OrderedIndex<Bytes> + std::fmt::Debug + 'static> OrderedIndex<Bytes> for
         key: &[u8],
         previous: Option<&[u8]>,
         value: &[u8],
-    ) -> Result<(bool, Option<Vec<u8>>), Error> {
+    ) -> Result<(bool, Option<Vec<u8>>), OperationError> {
         self.inner.update(key, previous, value)
     }
 
-    fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, OperationError> {
         self.inner.remove(key)
     }
 
-    fn remove_if(&self, key: &[u8], expected: &[u8]) -> Result<(bool, Option<Vec<u8>>), Error> {
+    fn remove_if(
+        &self,
+        key: &[u8],
+        expected: &[u8],
+    ) -> Result<(bool, Option<Vec<u8>>), OperationError> {
         self.inner.remove_if(key, expected)
     }
 }

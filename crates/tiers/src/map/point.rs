@@ -1,21 +1,21 @@
 //! Operations on one key.
 
-use super::inner::Inner;
+use super::inner::TieredIndexCore;
 use super::record;
-use crate::cold::Held;
+use crate::cold::ColdPlaceGuard;
 use crossbeam_epoch::{Guard, pin};
-use nearfield_core::{Bytes, Error, Form, MAX_VALUE_BYTES, OrderedIndex};
+use nearfield_core::{ByteStrings, EntryForm, MAX_VALUE_BYTES, OperationError, OrderedIndex};
 use std::fmt::Debug;
 
 /// Maximum number of bytes of a value: a record has one byte more.
 pub(super) const VALUE_BYTES_MAX: usize = MAX_VALUE_BYTES - 1;
 
 /// Refuses keys and values that are too long.
-pub(super) fn check(key: &[u8], value: Option<&[u8]>) -> Result<(), Error> {
-    Bytes::check(key, value)?;
+pub(super) fn check(key: &[u8], value: Option<&[u8]>) -> Result<(), OperationError> {
+    ByteStrings::check(key, value)?;
     match value {
-        Some(value) if value.len() > VALUE_BYTES_MAX => Err(Error::ValueTooLong {
-            key: Error::shorten(key),
+        Some(value) if value.len() > VALUE_BYTES_MAX => Err(OperationError::ValueTooLong {
+            key: OperationError::shorten(key),
             length: value.len(),
             limit: VALUE_BYTES_MAX,
         }),
@@ -24,11 +24,11 @@ pub(super) fn check(key: &[u8], value: Option<&[u8]>) -> Result<(), Error> {
 }
 
 /// Result of a comparing operation: true if it was applied, and the value before.
-type Compared = Result<(bool, Option<Vec<u8>>), Error>;
+type Compared = Result<(bool, Option<Vec<u8>>), OperationError>;
 
-impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
+impl<I: OrderedIndex<ByteStrings> + Debug> TieredIndexCore<I> {
     #[inline]
-    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, OperationError> {
         let guard = pin();
         let stored = self.entries.get(key)?;
         self.note(key, stored.as_deref());
@@ -37,7 +37,11 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
             .transpose()
     }
 
-    pub(super) fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    pub(super) fn insert(
+        &self,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<Option<Vec<u8>>, OperationError> {
         check(key, Some(value))?;
         self.make_room(1, key.len() + value.len())?;
         let replaced = self.entries.insert(key, &record::here(value))?;
@@ -45,7 +49,7 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
         replaced.map(|stored| self.take(key, stored)).transpose()
     }
 
-    pub(super) fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    pub(super) fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, OperationError> {
         let removed = self.entries.remove(key)?;
         removed.map(|stored| self.take(key, stored)).transpose()
     }
@@ -55,7 +59,7 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
         key: &[u8],
         previous: Option<&[u8]>,
         value: &[u8],
-    ) -> Result<(bool, Option<Vec<u8>>), Error> {
+    ) -> Result<(bool, Option<Vec<u8>>), OperationError> {
         check(key, Some(value))?;
         self.make_room(1, key.len() + value.len())?;
         let new = record::here(value);
@@ -68,7 +72,7 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
         &self,
         key: &[u8],
         expected: &[u8],
-    ) -> Result<(bool, Option<Vec<u8>>), Error> {
+    ) -> Result<(bool, Option<Vec<u8>>), OperationError> {
         // An absent key has no record to remove.
         let remove = |old: Option<&[u8]>| self.entries.remove_if(key, old.unwrap_or(&[]));
         self.compare(key, Some(expected), remove)
@@ -101,7 +105,7 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
             guard = pin();
             let (applied, other) = replace(Some(&stored))?;
             if applied {
-                self.give_up(held.iter().map(Held::place).collect());
+                self.give_up(held.iter().map(ColdPlaceGuard::place).collect());
                 return Ok((true, Some(value)));
             }
             met = other;
@@ -114,11 +118,11 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
         guard: Guard,
         key: &[u8],
         stored: &[u8],
-    ) -> Result<(Option<Held>, Vec<u8>), Error> {
+    ) -> Result<(Option<ColdPlaceGuard>, Vec<u8>), OperationError> {
         match record::take(stored.to_vec()) {
             Ok(value) => Ok((None, value)),
             Err(place) => {
-                let held = Held::new(&self.cold, place);
+                let held = ColdPlaceGuard::new(&self.cold, place);
                 drop(guard);
                 let value = self.read(key, place)?;
                 Ok((Some(held), value))

@@ -1,33 +1,33 @@
 //! The records that the index of a map stores: a value, or its place in a cold tier. The last byte
 //! tells them apart, so that cutting it off leaves the value.
 
-use crate::place::Place;
+use crate::place::ColdPlace;
 
 const HERE: u8 = 0;
 const THERE: u8 = 1;
 
 /// A stored record, parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Record<'r> {
+pub(super) enum TieredRecord<'r> {
     /// The value itself.
     Here(&'r [u8]),
     /// A value in a cold tier.
-    There(Place),
+    There(ColdPlace),
 }
 
-impl<'r> Record<'r> {
+impl<'r> TieredRecord<'r> {
     /// Parses a record that the functions below created.
     #[inline]
-    pub(super) fn parse(stored: &'r [u8]) -> Record<'r> {
+    pub(super) fn parse(stored: &'r [u8]) -> TieredRecord<'r> {
         match stored.split_last() {
             Some((&THERE, place)) => {
                 let bits = place
                     .first_chunk()
                     .map_or(0, |bits| u64::from_le_bytes(*bits));
-                Record::There(Place::from_bits(bits))
+                TieredRecord::There(ColdPlace::from_bits(bits))
             }
-            Some((_, value)) => Record::Here(value),
-            None => Record::Here(stored),
+            Some((_, value)) => TieredRecord::Here(value),
+            None => TieredRecord::Here(stored),
         }
     }
 }
@@ -41,7 +41,7 @@ pub(super) fn here(value: &[u8]) -> Vec<u8> {
 }
 
 /// Creates the record of a value in a cold tier.
-pub(super) fn there(place: Place) -> Vec<u8> {
+pub(super) fn there(place: ColdPlace) -> Vec<u8> {
     let mut stored = place.to_bits().to_le_bytes().to_vec();
     stored.push(THERE);
     stored
@@ -49,10 +49,10 @@ pub(super) fn there(place: Place) -> Vec<u8> {
 
 /// Returns the value of a record, or its place.
 #[inline]
-pub(super) fn take(mut stored: Vec<u8>) -> Result<Vec<u8>, Place> {
-    match Record::parse(&stored) {
-        Record::There(place) => Err(place),
-        Record::Here(_) => {
+pub(super) fn take(mut stored: Vec<u8>) -> Result<Vec<u8>, ColdPlace> {
+    match TieredRecord::parse(&stored) {
+        TieredRecord::There(place) => Err(place),
+        TieredRecord::Here(_) => {
             stored.pop();
             Ok(stored)
         }
@@ -66,11 +66,14 @@ mod tests {
     #[test]
     fn records_are_read_as_they_are_written() {
         for value in [&b""[..], b"v", b"nine byte", &[THERE; 9], &[0; 100]] {
-            assert_eq!(Record::parse(&here(value)), Record::Here(value));
+            assert_eq!(TieredRecord::parse(&here(value)), TieredRecord::Here(value));
             assert_eq!(take(here(value)), Ok(value.to_vec()));
         }
-        let place = Place::from_bits(0x0123_4567_89ab_cdef);
-        assert_eq!(Record::parse(&there(place)), Record::There(place));
+        let place = ColdPlace::from_bits(0x0123_4567_89ab_cdef);
+        assert_eq!(
+            TieredRecord::parse(&there(place)),
+            TieredRecord::There(place)
+        );
         assert_eq!(take(there(place)), Err(place));
     }
 }

@@ -1,15 +1,18 @@
 //! The interface through which the keeper moves the values of a map.
 
 use super::TierUse;
-use super::inner::{Inner, unreadable};
-use super::record::{self, Record};
-use crate::claim::{Claim, Outside};
-use crate::cold::Cold;
-use crate::keep::{self, At, MOVED_BYTES_MIN, Met, Named, Size, Values, Warmth};
-use crate::place::Place;
+use super::inner::{TieredIndexCore, unreadable};
+use super::record::{self, TieredRecord};
+use crate::claim::{ClaimTarget, MoveClaim};
+use crate::cold::ColdTiers;
+use crate::keep::{
+    self, MOVED_BYTES_MIN, MovableValues, StoreMemorySize, ValueName, ValuePosition, VisitedKey,
+    Warmth,
+};
+use crate::place::ColdPlace;
 use crate::usage::ReadError;
 use crossbeam_epoch::pin;
-use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex};
+use nearfield_core::{Batch, ByteStrings, OperationError, OrderedIndex, ScanDirection};
 use std::fmt::Debug;
 use std::ops::Bound;
 use std::sync::atomic::Ordering;
@@ -21,59 +24,59 @@ pub(super) type Hand = Option<Vec<u8>>;
 
 /// A value that is being moved.
 #[derive(Debug)]
-pub(super) struct Moving<'k, I: OrderedIndex<Bytes>> {
+pub(super) struct TieredMove<'k, I: OrderedIndex<ByteStrings>> {
     key: Vec<u8>,
     /// The record from which the value was read.
     stored: Vec<u8>,
     value: Vec<u8>,
-    claim: Claim<'k, Inner<I>>,
+    claim: MoveClaim<'k, TieredIndexCore<I>>,
 }
 
 /// Outcome of a move that a user asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Forced {
+pub(super) enum ForcedMoveOutcome {
     Moved,
     Stayed,
 }
 
 /// Reason for which a move does not begin.
-enum Unmoved {
+enum MoveStartError {
     Absent,
-    Index(Error),
+    Index(OperationError),
     Unreadable(ReadError),
 }
 
-impl<I: OrderedIndex<Bytes>> keep::Moving for Moving<'_, I> {
+impl<I: OrderedIndex<ByteStrings>> keep::MovingValue for TieredMove<'_, I> {
     fn value(&self) -> &[u8] {
         &self.value
     }
 
     fn from(&self) -> usize {
-        self.claim.place().map_or(0, Place::tier)
+        self.claim.place().map_or(0, ColdPlace::tier)
     }
 }
 
-impl<I: OrderedIndex<Bytes>> Inner<I> {
-    fn begin_one(&self, key: &[u8]) -> Result<Moving<'_, I>, Unmoved> {
+impl<I: OrderedIndex<ByteStrings>> TieredIndexCore<I> {
+    fn begin_one(&self, key: &[u8]) -> Result<TieredMove<'_, I>, MoveStartError> {
         let guard = pin();
-        let stored = self.entries.get(key).map_err(Unmoved::Index)?;
-        let stored = stored.ok_or(Unmoved::Absent)?;
-        let record = Record::parse(&stored);
+        let stored = self.entries.get(key).map_err(MoveStartError::Index)?;
+        let stored = stored.ok_or(MoveStartError::Absent)?;
+        let record = TieredRecord::parse(&stored);
         let outside = match record {
-            Record::Here(_) => None,
-            Record::There(place) => Some(Outside::Place(place)),
+            TieredRecord::Here(_) => None,
+            TieredRecord::There(place) => Some(ClaimTarget::Place(place)),
         };
-        let claim = Claim::take(self, outside);
+        let claim = MoveClaim::take(self, outside);
         drop(guard);
         let mut value = Vec::new();
         match record {
-            Record::Here(here) => value.extend_from_slice(here),
-            Record::There(place) => {
+            TieredRecord::Here(here) => value.extend_from_slice(here),
+            TieredRecord::There(place) => {
                 let read = self.cold.read_to_move(place, &mut value);
-                read.map_err(Unmoved::Unreadable)?;
+                read.map_err(MoveStartError::Unreadable)?;
             }
         }
-        Ok(Moving {
+        Ok(TieredMove {
             key: key.to_vec(),
             stored,
             value,
@@ -82,7 +85,11 @@ impl<I: OrderedIndex<Bytes>> Inner<I> {
     }
 
     /// Ends a move, and returns whether the value moved.
-    fn publish_one(&self, moving: &Moving<'_, I>, place: Option<Place>) -> Result<bool, Error> {
+    fn publish_one(
+        &self,
+        moving: &TieredMove<'_, I>,
+        place: Option<ColdPlace>,
+    ) -> Result<bool, OperationError> {
         let new = match place {
             Some(place) => record::there(place),
             None => record::here(&moving.value),
@@ -96,10 +103,10 @@ impl<I: OrderedIndex<Bytes>> Inner<I> {
         let guard = pin();
         let published = moving.claim.publish(replace);
         drop(guard);
-        let to = place.map_or(0, Place::tier);
+        let to = place.map_or(0, ColdPlace::tier);
         match &published {
             Ok(true) => {
-                let from = keep::Moving::from(moving);
+                let from = keep::MovingValue::from(moving);
                 self.cold.count_move(from, to, moving.value.len());
             }
             _ => {
@@ -113,57 +120,61 @@ impl<I: OrderedIndex<Bytes>> Inner<I> {
 
     /// Brings the value of a key into memory, and returns whether it could be read. If it was
     /// changed meanwhile, it did not come.
-    pub(super) fn come(&self, key: &[u8]) -> Result<bool, Error> {
+    pub(super) fn come(&self, key: &[u8]) -> Result<bool, OperationError> {
         match self.begin_one(key) {
             Ok(moving) => {
-                if keep::Moving::from(&moving) > 0 {
+                if keep::MovingValue::from(&moving) > 0 {
                     self.publish_one(&moving, None)?;
                 }
                 Ok(true)
             }
-            Err(Unmoved::Absent) => Ok(true),
-            Err(Unmoved::Unreadable(_)) => Ok(false),
-            Err(Unmoved::Index(error)) => Err(error),
+            Err(MoveStartError::Absent) => Ok(true),
+            Err(MoveStartError::Unreadable(_)) => Ok(false),
+            Err(MoveStartError::Index(error)) => Err(error),
         }
     }
 
     /// Moves the value of a key to a tier.
-    pub(super) fn force(&self, key: &[u8], to: usize) -> Result<Forced, Error> {
+    pub(super) fn force(&self, key: &[u8], to: usize) -> Result<ForcedMoveOutcome, OperationError> {
         let moving = match self.begin_one(key) {
             Ok(moving) => moving,
-            Err(Unmoved::Absent) => return Ok(Forced::Stayed),
-            Err(Unmoved::Unreadable(error)) => return Err(unreadable(key, &error)),
-            Err(Unmoved::Index(error)) => return Err(error),
+            Err(MoveStartError::Absent) => return Ok(ForcedMoveOutcome::Stayed),
+            Err(MoveStartError::Unreadable(error)) => return Err(unreadable(key, &error)),
+            Err(MoveStartError::Index(error)) => return Err(error),
         };
-        if keep::Moving::from(&moving) == to {
-            return Ok(Forced::Stayed);
+        if keep::MovingValue::from(&moving) == to {
+            return Ok(ForcedMoveOutcome::Stayed);
         }
         let place = match to {
             0 => None,
             to => match self.cold.put(to, &[&moving.value]) {
                 Ok(places) => places.first().copied(),
-                Err(_) => return Ok(Forced::Stayed),
+                Err(_) => return Ok(ForcedMoveOutcome::Stayed),
             },
         };
         Ok(match self.publish_one(&moving, place)? {
-            true => Forced::Moved,
-            false => Forced::Stayed,
+            true => ForcedMoveOutcome::Moved,
+            false => ForcedMoveOutcome::Stayed,
         })
     }
 
-    pub(super) fn tier_of(&self, key: &[u8]) -> Result<Option<usize>, Error> {
+    pub(super) fn tier_of(&self, key: &[u8]) -> Result<Option<usize>, OperationError> {
         let stored = self.entries.get(key)?;
-        Ok(stored.map(|stored| match Record::parse(&stored) {
-            Record::Here(_) => 0,
-            Record::There(place) => place.tier(),
+        Ok(stored.map(|stored| match TieredRecord::parse(&stored) {
+            TieredRecord::Here(_) => 0,
+            TieredRecord::There(place) => place.tier(),
         }))
     }
 
     /// Returns the entries after a key, as they are stored.
-    fn entries_after(&self, after: Option<&[u8]>, count: u32) -> Result<Batch<Bytes>, Error> {
+    fn entries_after(
+        &self,
+        after: Option<&[u8]>,
+        count: u32,
+    ) -> Result<Batch<ByteStrings>, OperationError> {
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut batch = Batch::new();
-        batch.scan(start, Bound::Unbounded, count, Direction::Ascending);
+        batch.scan(start, Bound::Unbounded, count, ScanDirection::Ascending);
         self.entries.execute(&mut batch)?;
         Ok(batch)
     }
@@ -195,7 +206,7 @@ impl<I: OrderedIndex<Bytes>> Inner<I> {
     }
 }
 
-impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
+impl<I: OrderedIndex<ByteStrings> + Debug> TieredIndexCore<I> {
     /// Keeps the tiers until the map is dropped.
     pub(super) fn keep(&self) {
         self.keeper.keep(&self, &self.stopping);
@@ -223,7 +234,7 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
             for (key, stored) in entries.entries(0) {
                 met += 1;
                 hand = Some(key.to_vec());
-                if let Record::There(place) = Record::parse(stored) {
+                if let TieredRecord::There(place) = TieredRecord::parse(stored) {
                     let value = self.read(key, place).expect("a value that was put");
                     let count = &mut counts[place.tier()];
                     *count = (count.0 + 1, count.1 + value.len() as u64);
@@ -242,11 +253,11 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
     }
 }
 
-impl<'k, I: OrderedIndex<Bytes> + Debug> Values for &'k Inner<I> {
+impl<'k, I: OrderedIndex<ByteStrings> + Debug> MovableValues for &'k TieredIndexCore<I> {
     type Hand = Hand;
-    type Moving = Moving<'k, I>;
+    type Moving = TieredMove<'k, I>;
 
-    fn cold(&self) -> &Cold {
+    fn cold(&self) -> &ColdTiers {
         &self.cold
     }
 
@@ -254,15 +265,15 @@ impl<'k, I: OrderedIndex<Bytes> + Debug> Values for &'k Inner<I> {
         &self.warmth
     }
 
-    fn hash(&self, named: &Named) -> u64 {
+    fn hash(&self, named: &ValueName) -> u64 {
         xxh3_64(&named.key)
     }
 
-    fn size(&self) -> Size {
+    fn size(&self) -> StoreMemorySize {
         self.written.store(0, Ordering::Relaxed);
         // Memory that this thread replaced counts until it is freed.
         pin().flush();
-        Size {
+        StoreMemorySize {
             bytes: self.index_bytes(),
             keys: self.entries.len(),
         }
@@ -276,20 +287,20 @@ impl<'k, I: OrderedIndex<Bytes> + Debug> Values for &'k Inner<I> {
         self.uses.load(Ordering::Relaxed)
     }
 
-    fn walk(&self, hand: &mut Hand, count: usize, met: &mut Vec<Met>) -> bool {
+    fn walk(&self, hand: &mut Hand, count: usize, met: &mut Vec<VisitedKey>) -> bool {
         let Ok(batch) = self.entries_after(hand.as_deref(), count as u32) else {
             return false;
         };
         let entries = batch.entries(0);
         let is_end = entries.len() < count;
-        met.extend(entries.map(|(key, stored)| Met {
-            key: Named {
+        met.extend(entries.map(|(key, stored)| VisitedKey {
+            key: ValueName {
                 key: key.to_vec(),
-                ..Named::default()
+                ..ValueName::default()
             },
-            at: match Record::parse(stored) {
-                Record::Here(value) => At::Memory(value.len() as u64),
-                Record::There(place) => At::Place(place),
+            at: match TieredRecord::parse(stored) {
+                TieredRecord::Here(value) => ValuePosition::Memory(value.len() as u64),
+                TieredRecord::There(place) => ValuePosition::Place(place),
             },
         }));
         *hand = match is_end {
@@ -299,20 +310,20 @@ impl<'k, I: OrderedIndex<Bytes> + Debug> Values for &'k Inner<I> {
         is_end
     }
 
-    fn is_pinned(&self, _key: &Named) -> bool {
+    fn is_pinned(&self, _key: &ValueName) -> bool {
         false
     }
 
-    fn begin(&self, keys: &[&Named]) -> Vec<Option<Moving<'k, I>>> {
-        let inner: &'k Inner<I> = self;
-        let begin = |named: &&Named| {
+    fn begin(&self, keys: &[&ValueName]) -> Vec<Option<TieredMove<'k, I>>> {
+        let inner: &'k TieredIndexCore<I> = self;
+        let begin = |named: &&ValueName| {
             let moving = inner.begin_one(&named.key).ok()?;
             (moving.value.len() >= MOVED_BYTES_MIN).then_some(moving)
         };
         keys.iter().map(begin).collect()
     }
 
-    fn publish(&self, moving: Moving<'k, I>, place: Option<Place>) -> bool {
+    fn publish(&self, moving: TieredMove<'k, I>, place: Option<ColdPlace>) -> bool {
         self.publish_one(&moving, place).unwrap_or(false)
     }
 }

@@ -7,8 +7,8 @@
 
 mod nodes;
 
-use crate::disk::{Disk, DiskFile};
-use crate::error::OpenError;
+use crate::disk::{TierDisk, TierFile};
+use crate::error::TierOpenError;
 use crate::specification::{Specification, TierKind};
 use memmap2::{Advice, MmapMut};
 use parking_lot::RwLock;
@@ -18,7 +18,7 @@ use std::path::Path;
 
 /// The memory of one node.
 #[derive(Clone, Copy, Debug)]
-pub struct NodeMemory {
+pub struct NumaNodeMemory {
     /// The node; `None` if this process may not choose, and gets ordinary memory.
     node: Option<u32>,
 }
@@ -26,21 +26,24 @@ pub struct NodeMemory {
 /// Note for the user on a tier that differs from its specification.
 pub type Note = Option<String>;
 
-impl NodeMemory {
+impl NumaNodeMemory {
     /// Creates the memory that a lower tier specifies.
     ///
     /// # Errors
     /// The node does not exist, or has less memory.
-    pub(crate) fn of(tier: &Specification, node: u32) -> Result<(NodeMemory, Note), OpenError> {
+    pub(crate) fn of(
+        tier: &Specification,
+        node: u32,
+    ) -> Result<(NumaNodeMemory, Note), TierOpenError> {
         check(tier, node)?;
         let probe = || {
             let mut page = MmapMut::map_anon(1)?;
             nodes::bind(&mut page, node)
         };
         Ok(match probe() {
-            Ok(()) => (NodeMemory { node: Some(node) }, alone(tier)),
+            Ok(()) => (NumaNodeMemory { node: Some(node) }, alone(tier)),
             Err(error) => (
-                NodeMemory { node: None },
+                NumaNodeMemory { node: None },
                 Some(ordinary(tier, "mbind", &error)),
             ),
         })
@@ -49,7 +52,7 @@ impl NodeMemory {
 
 /// Places the memory of this process on the node that the first tier specifies. Call it before
 /// threads are started.
-pub(crate) fn settle(tier: &Specification) -> Result<Note, OpenError> {
+pub(crate) fn settle(tier: &Specification) -> Result<Note, TierOpenError> {
     let TierKind::Node(node) = tier.kind else {
         return Ok(None);
     };
@@ -60,19 +63,19 @@ pub(crate) fn settle(tier: &Specification) -> Result<Note, OpenError> {
     })
 }
 
-fn check(tier: &Specification, node: u32) -> Result<(), OpenError> {
+fn check(tier: &Specification, node: u32) -> Result<(), TierOpenError> {
     let tier_name = || tier.to_string();
     // A kernel without NUMA lists no nodes; it has one.
     let online = nodes::online().unwrap_or_else(|| vec![0]);
     if !online.contains(&node) {
-        return Err(OpenError::NoNode {
+        return Err(TierOpenError::NoNode {
             tier: tier_name(),
             node,
             nodes: online,
         });
     }
     match nodes::memory_bytes(node) {
-        Some(bytes) if bytes < tier.capacity_bytes => Err(OpenError::NodeTooSmall {
+        Some(bytes) if bytes < tier.capacity_bytes => Err(TierOpenError::NodeTooSmall {
             tier: tier_name(),
             node,
             bytes,
@@ -92,8 +95,8 @@ fn ordinary(tier: &Specification, call: &str, error: &io::Error) -> String {
     format!("tier {tier}: {call} is refused ({error}), so that this is ordinary memory")
 }
 
-impl Disk for NodeMemory {
-    fn create(&self, _: &Path, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
+impl TierDisk for NumaNodeMemory {
+    fn create(&self, _: &Path, bytes: u64) -> io::Result<Box<dyn TierFile>> {
         let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let mut memory = MmapMut::map_anon(length)?;
         if let Some(node) = self.node {
@@ -102,7 +105,7 @@ impl Disk for NodeMemory {
         // Segments are filled from their beginning, so large pages fit. Kernels without them return
         // an error.
         let _ = memory.advise(Advice::HugePage);
-        Ok(Box::new(Piece(RwLock::new(memory))))
+        Ok(Box::new(NumaMemoryFile(RwLock::new(memory))))
     }
 
     fn free_bytes(&self, _: &Path) -> io::Result<Option<u64>> {
@@ -112,9 +115,9 @@ impl Disk for NodeMemory {
 
 /// A piece of memory that acts as a file.
 #[derive(Debug)]
-struct Piece(RwLock<MmapMut>);
+struct NumaMemoryFile(RwLock<MmapMut>);
 
-impl DiskFile for Piece {
+impl TierFile for NumaMemoryFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let memory = self.0.read();
         let part = memory.get(range(offset, buffer.len()));
@@ -141,7 +144,7 @@ mod tests {
     use super::*;
     use crate::Tiers;
 
-    fn open(words: [&str; 2]) -> Result<Tiers, OpenError> {
+    fn open(words: [&str; 2]) -> Result<Tiers, TierOpenError> {
         Tiers::open(&words.map(|word| word.parse().unwrap()))
     }
 
@@ -192,7 +195,7 @@ mod tests {
             return;
         }
         let tier = "memory@numa:0=9000T".parse().unwrap();
-        let error = NodeMemory::of(&tier, 0).unwrap_err().to_string();
+        let error = NumaNodeMemory::of(&tier, 0).unwrap_err().to_string();
         assert!(error.contains("node 0 has only"), "{error}");
     }
 

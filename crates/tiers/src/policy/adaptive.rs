@@ -2,12 +2,12 @@
 
 use super::budget::Budget;
 use super::costs::PairCosts;
-use super::cuts::{Cuts, TIERS_MAX, rank, rank_in_turn};
+use super::cuts::{HeatMarks, TIERS_MAX, rank, rank_in_turn};
 use super::histogram::{Histogram, mark_above, mark_below};
-use super::pace::Pace;
-use super::recent::{Direction, Recent};
-use super::{Move, Object, Policy, Use};
-use nearfield_hotness::Heat;
+use super::pace::HeatPeriod;
+use super::recent::{Recent, TierMoveDirection};
+use super::{ObjectUse, PolicyObject, TierMove, TieringPolicy};
+use nearfield_hotness::HotnessTable;
 use std::time::Duration;
 
 /// Parts of its capacity above which a tier begins to demote objects, and below which it stops.
@@ -50,10 +50,10 @@ const PERIODS_IN_HEAT: f64 = 1.5;
 pub struct Adaptive {
     tiers: Vec<Tier>,
     costs: Vec<PairCosts>,
-    cuts: Cuts,
+    cuts: HeatMarks,
     recent: Recent,
     budget: Budget,
-    pace: Pace,
+    pace: HeatPeriod,
     /// Number of rounds of the walk, and of the objects that it has visited in this one.
     round: u16,
     met: u64,
@@ -61,7 +61,7 @@ pub struct Adaptive {
     calls: u32,
     /// Current rotation of the order of objects of equal heat.
     turn: u8,
-    moves: Moves,
+    moves: PolicyMoveCounts,
 }
 
 #[derive(Clone, Debug)]
@@ -90,14 +90,14 @@ struct Out {
 }
 
 impl Out {
-    fn has(&self, object: &Object) -> bool {
+    fn has(&self, object: &PolicyObject) -> bool {
         rank(object) < self.mark || rank_in_turn(object, self.turn) < self.needed
     }
 }
 
 /// The moves that were reported to a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moves {
+pub struct PolicyMoveCounts {
     /// Number of moves into a faster tier.
     pub inward: u64,
     /// Number of moves into a slower tier.
@@ -127,18 +127,18 @@ impl Adaptive {
         };
         let tiers: Vec<Tier> = capacities.iter().take(TIERS_MAX).map(tier).collect();
         Adaptive {
-            cuts: Cuts::new(tiers.len()),
+            cuts: HeatMarks::new(tiers.len()),
             tiers,
             costs: costs.to_vec(),
             recent: Recent::new(),
             budget: Budget::new(bytes_per_second),
-            pace: Pace::new(),
+            pace: HeatPeriod::new(),
             round: 0,
             met: 0,
             objects: 0,
             calls: 0,
             turn: 0,
-            moves: Moves::default(),
+            moves: PolicyMoveCounts::default(),
         }
     }
 
@@ -177,12 +177,12 @@ impl Adaptive {
 
     /// Returns the current marks. A store whose threads share the policy under a lock checks a copy
     /// first: most used objects have no reason to move.
-    pub fn cuts(&self) -> Cuts {
+    pub fn cuts(&self) -> HeatMarks {
         self.cuts
     }
 
     /// Returns the moves so far.
-    pub fn moves(&self) -> Moves {
+    pub fn moves(&self) -> PolicyMoveCounts {
         self.moves
     }
 
@@ -209,14 +209,14 @@ impl Adaptive {
 
     /// Returns true if the expected uses of an object in a faster tier pay for the move there and
     /// back.
-    fn pays(&self, object: &Object, target: usize) -> bool {
+    fn pays(&self, object: &PolicyObject, target: usize) -> bool {
         let Some(tier) = self.tiers.get(target) else {
             return false;
         };
         let pairs = self.costs.get(target..object.tier).unwrap_or_default();
         let break_even = pairs.iter().map(|pair| pair.break_even(object.bytes));
         let break_even = break_even.fold(0.0, f64::max);
-        let uses = f64::from(Heat::uses(object.heat)) / PERIODS_IN_HEAT;
+        let uses = f64::from(HotnessTable::uses(object.heat)) / PERIODS_IN_HEAT;
         uses * tier.stay_periods() >= break_even
     }
 }
@@ -265,10 +265,10 @@ impl Tier {
     }
 }
 
-impl Policy for Adaptive {
-    fn used(&mut self, object: &Object, by: Use) -> Option<Move> {
+impl TieringPolicy for Adaptive {
+    fn used(&mut self, object: &PolicyObject, by: ObjectUse) -> Option<TierMove> {
         self.count_call();
-        if object.tier == 0 || by == Use::Write && !self.writes_count() {
+        if object.tier == 0 || by == ObjectUse::Write && !self.writes_count() {
             return None;
         }
         let returns = self.recent.returns(object.hash, self.round);
@@ -290,7 +290,7 @@ impl Policy for Adaptive {
         Some(step)
     }
 
-    fn met(&mut self, object: &Object) -> Option<Move> {
+    fn met(&mut self, object: &PolicyObject) -> Option<TierMove> {
         self.count_call();
         self.met += 1;
         if self.met >= self.objects {
@@ -311,7 +311,9 @@ impl Policy for Adaptive {
         let out = tier.out?;
         let over_full = tier.histogram.bytes > tier.capacity;
         // A promoted object stays for a round or two, unless the tier exceeds its capacity.
-        let is_young = self.recent.is(object.hash, Direction::Inward, self.round);
+        let is_young = self
+            .recent
+            .is(object.hash, TierMoveDirection::Inward, self.round);
         if object.tier >= last || !out.has(object) || is_young && !over_full {
             return None;
         }
@@ -320,10 +322,10 @@ impl Policy for Adaptive {
             self.moves.put_off += 1;
             return None;
         }
-        Some(Move::to(self.cuts.home(object, object.tier + 1)))
+        Some(TierMove::to(self.cuts.home(object, object.tier + 1)))
     }
 
-    fn inserted(&mut self, object: &Object) {
+    fn inserted(&mut self, object: &PolicyObject) {
         self.objects += 1;
         if let Some(tier) = self.tiers.get_mut(object.tier) {
             tier.histogram.join(object.heat, object.bytes);
@@ -331,21 +333,21 @@ impl Policy for Adaptive {
         self.count_call();
     }
 
-    fn resized(&mut self, object: &Object, bytes_before: u64) {
+    fn resized(&mut self, object: &PolicyObject, bytes_before: u64) {
         if let Some(tier) = self.tiers.get_mut(object.tier) {
             tier.histogram.leave(object.heat, bytes_before);
             tier.histogram.join(object.heat, object.bytes);
         }
     }
 
-    fn removed(&mut self, object: &Object) {
+    fn removed(&mut self, object: &PolicyObject) {
         self.objects = self.objects.saturating_sub(1);
         if let Some(tier) = self.tiers.get_mut(object.tier) {
             tier.histogram.leave(object.heat, object.bytes);
         }
     }
 
-    fn moved(&mut self, object: &Object, target: usize) {
+    fn moved(&mut self, object: &PolicyObject, target: usize) {
         let inward = target < object.tier;
         if let Some(tier) = self.tiers.get_mut(object.tier) {
             tier.histogram.leave(object.heat, object.bytes);
@@ -358,8 +360,8 @@ impl Policy for Adaptive {
             tier.histogram.join(object.heat, object.bytes);
         }
         let direction = match inward {
-            true => Direction::Inward,
-            false => Direction::Outward,
+            true => TierMoveDirection::Inward,
+            false => TierMoveDirection::Outward,
         };
         let undoes = self.recent.note(object.hash, direction, self.round);
         self.moves.inward += u64::from(inward);
@@ -368,7 +370,7 @@ impl Policy for Adaptive {
         self.moves.bytes += object.bytes;
     }
 
-    fn abandoned(&mut self, object: &Object, target: usize) {
+    fn abandoned(&mut self, object: &PolicyObject, target: usize) {
         if let Some(tier) = self.tiers.get_mut(target).filter(|_| target < object.tier) {
             tier.want(object.bytes);
         }
@@ -394,7 +396,7 @@ impl Policy for Adaptive {
     fn aged(&mut self) {
         self.pace.aged();
         for tier in &mut self.tiers {
-            tier.histogram.age(Heat::half);
+            tier.histogram.age(HotnessTable::half);
             let out = std::mem::take(&mut tier.out_bytes) as f64;
             tier.out_average = match tier.out_average {
                 Some(average) => Some((average + out) / 2.0),

@@ -1,7 +1,7 @@
 //! The policy of ADM as published.
 
-use super::lfu::{Chance, Lfu, LfuSettings};
-use super::{Move, Object, Policy, Use};
+use super::lfu::{Lfu, LfuSettings, XorshiftGenerator};
+use super::{ObjectUse, PolicyObject, TierMove, TieringPolicy};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -44,22 +44,22 @@ impl Default for AdmSettings {
 /// If there is no room, the move is abandoned and nothing else happens.
 ///
 /// A move has five steps. The caller does the first three: it allocates space in the other tier,
-/// copies the object, and frees the old copy. [`moved`](Policy::moved) does the other two: it sets
-/// the initial counter, and the entry in the list of objects in the fast tier.
+/// copies the object, and frees the old copy. [`moved`](TieringPolicy::moved) does the other two:
+/// it sets the initial counter, and the entry in the list of objects in the fast tier.
 ///
 /// The paper keeps 24 bits in the object's header; here the policy stores them by the object's
 /// hash.
 #[derive(Clone, Debug)]
 pub struct Adm {
     settings: AdmSettings,
-    chance: Chance,
+    chance: XorshiftGenerator,
     minutes: u16,
-    objects: HashMap<u64, Field>,
+    objects: HashMap<u64, AdmField>,
 }
 
 /// Content of the 24 bits of an object.
 #[derive(Clone, Copy, Debug)]
-enum Field {
+enum AdmField {
     /// The counter of an object in the slow tier.
     Slow(Lfu),
     /// The counter of an object in the fast tier: its uses, halved by each walk. At most 2^24 - 1.
@@ -72,61 +72,63 @@ impl Adm {
     /// Creates a policy that knows no objects yet.
     pub fn new(settings: AdmSettings) -> Adm {
         Adm {
-            chance: Chance::new(settings.seed),
+            chance: XorshiftGenerator::new(settings.seed),
             settings,
             minutes: 0,
             objects: HashMap::new(),
         }
     }
 
-    fn begin(&self, tier: usize) -> Field {
+    fn begin(&self, tier: usize) -> AdmField {
         match tier {
-            0 => Field::Fast(self.settings.counter_in),
-            _ => Field::Slow(Lfu::new(self.minutes)),
+            0 => AdmField::Fast(self.settings.counter_in),
+            _ => AdmField::Slow(Lfu::new(self.minutes)),
         }
     }
 }
 
-impl Policy for Adm {
-    fn used(&mut self, object: &Object, _: Use) -> Option<Move> {
+impl TieringPolicy for Adm {
+    fn used(&mut self, object: &PolicyObject, _: ObjectUse) -> Option<TierMove> {
         let begin = self.begin(object.tier);
         match self.objects.entry(object.hash).or_insert(begin) {
-            Field::Fast(counter) => {
+            AdmField::Fast(counter) => {
                 *counter = (*counter + 1).min(COUNTER_MAX);
                 None
             }
-            Field::Slow(lfu) => {
+            AdmField::Slow(lfu) => {
                 lfu.touch(self.minutes, self.settings.lfu, self.chance.draw());
                 let hot = lfu.counter > self.settings.threshold_in;
-                hot.then_some(Move::to(0))
+                hot.then_some(TierMove::to(0))
             }
         }
     }
 
-    fn met(&mut self, object: &Object) -> Option<Move> {
+    fn met(&mut self, object: &PolicyObject) -> Option<TierMove> {
         match self.objects.get_mut(&object.hash)? {
-            Field::Slow(_) => None,
-            Field::Fast(counter) if *counter < self.settings.threshold_out => Some(Move::to(1)),
-            Field::Fast(counter) => {
+            AdmField::Slow(_) => None,
+            AdmField::Fast(counter) if *counter < self.settings.threshold_out => {
+                Some(TierMove::to(1))
+            }
+            AdmField::Fast(counter) => {
                 *counter /= 2;
                 None
             }
         }
     }
 
-    fn inserted(&mut self, object: &Object) {
+    fn inserted(&mut self, object: &PolicyObject) {
         let begin = self.begin(object.tier);
         self.objects.insert(object.hash, begin);
     }
 
-    fn removed(&mut self, object: &Object) {
+    fn removed(&mut self, object: &PolicyObject) {
         self.objects.remove(&object.hash);
     }
 
-    fn moved(&mut self, object: &Object, target: usize) {
+    fn moved(&mut self, object: &PolicyObject, target: usize) {
         let field = match target {
-            0 => Field::Fast(self.settings.counter_in),
-            _ => Field::Slow(Lfu {
+            0 => AdmField::Fast(self.settings.counter_in),
+            _ => AdmField::Slow(Lfu {
                 minutes: self.minutes,
                 counter: self.settings.counter_out,
             }),
@@ -143,8 +145,8 @@ impl Policy for Adm {
 mod tests {
     use super::*;
 
-    fn object(tier: usize) -> Object {
-        Object {
+    fn object(tier: usize) -> PolicyObject {
+        PolicyObject {
             hash: 7,
             bytes: 100,
             tier,
@@ -165,14 +167,14 @@ mod tests {
         let mut adm = Adm::new(settings);
         adm.inserted(&object(1));
         // The counter begins at 5, and factor 0 adds 1 each time: 6, 7, 8.
-        assert_eq!(adm.used(&object(1), Use::Read), None);
-        assert_eq!(adm.used(&object(1), Use::Read), None);
-        assert_eq!(adm.used(&object(1), Use::Read), Some(Move::to(0)));
+        assert_eq!(adm.used(&object(1), ObjectUse::Read), None);
+        assert_eq!(adm.used(&object(1), ObjectUse::Read), None);
+        assert_eq!(adm.used(&object(1), ObjectUse::Read), Some(TierMove::to(0)));
         // The move is abandoned, so it asks again. Two minutes subtract 2.
         adm.abandoned(&object(1), 0);
         adm.passed(Duration::from_secs(120));
-        assert_eq!(adm.used(&object(1), Use::Read), None);
-        assert_eq!(adm.used(&object(1), Use::Read), Some(Move::to(0)));
+        assert_eq!(adm.used(&object(1), ObjectUse::Read), None);
+        assert_eq!(adm.used(&object(1), ObjectUse::Read), Some(TierMove::to(0)));
     }
 
     /// An object that is promoted with counter V and is never used again is demoted at the walk
@@ -200,7 +202,7 @@ mod tests {
             let mut adm = Adm::new(AdmSettings::default());
             adm.moved(&object(1), 0);
             let left = (0..50).any(|_| {
-                (0..uses).for_each(|_| _ = adm.used(&object(0), Use::Read));
+                (0..uses).for_each(|_| _ = adm.used(&object(0), ObjectUse::Read));
                 adm.met(&object(0)).is_some()
             });
             assert_eq!(left, !stays, "{uses} uses");

@@ -15,11 +15,11 @@
 pub struct PairCosts {
     /// The cost of promoting an object, besides the read of the slower tier that a use needs
     /// anyway.
-    pub inward: Cost,
+    pub inward: ObjectTimeCost,
     /// The cost of demoting an object.
-    pub outward: Cost,
+    pub outward: ObjectTimeCost,
     /// The time that a use saves if the object is in the faster tier.
-    pub saved: Cost,
+    pub saved: ObjectTimeCost,
     /// Set if a write is slower in the slower tier, too, as in memories. In compressed memory and
     /// in files values are not written in place: a written object is promoted anyway.
     pub writes_count: bool,
@@ -27,14 +27,14 @@ pub struct PairCosts {
 
 /// A time for an object of any size.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cost {
+pub struct ObjectTimeCost {
     /// The time for the object.
     pub object_ns: f64,
     /// The time for each 1,024 bytes of it.
     pub kibibyte_ns: f64,
 }
 
-impl Cost {
+impl ObjectTimeCost {
     fn of(self, bytes: u64) -> f64 {
         self.object_ns + self.kibibyte_ns * bytes as f64 / 1024.0
     }
@@ -47,7 +47,7 @@ impl PairCosts {
     /// Returns the costs of two memories, from their times to read one cache line. Each line of a
     /// move is read from one and written to the other.
     pub fn of_lines(fast_ns: f64, slow_ns: f64) -> PairCosts {
-        let lines = |line_ns: f64| Cost {
+        let lines = |line_ns: f64| ObjectTimeCost {
             object_ns: 0.0,
             kibibyte_ns: LINES * line_ns,
         };
@@ -64,15 +64,15 @@ impl PairCosts {
     /// 300 nanoseconds.
     pub fn node() -> PairCosts {
         PairCosts {
-            inward: Cost {
+            inward: ObjectTimeCost {
                 object_ns: 200.0,
                 kibibyte_ns: 100.0,
             },
-            outward: Cost {
+            outward: ObjectTimeCost {
                 object_ns: 300.0,
                 kibibyte_ns: 12.0 * LINES,
             },
-            saved: Cost {
+            saved: ObjectTimeCost {
                 object_ns: 300.0,
                 kibibyte_ns: 12.0 * LINES,
             },
@@ -83,17 +83,17 @@ impl PairCosts {
     /// Returns the costs of memory above compressed memory. *Assumed*, from zstd's level 3 on text:
     /// 4 microseconds and 3 for each kibibyte to read, three times as much to compress.
     pub fn compressed() -> PairCosts {
-        let read = Cost {
+        let read = ObjectTimeCost {
             object_ns: 4_000.0,
             kibibyte_ns: 3_000.0,
         };
         PairCosts {
             // The use has already decompressed the value; it is only copied.
-            inward: Cost {
+            inward: ObjectTimeCost {
                 object_ns: 200.0,
                 kibibyte_ns: 100.0,
             },
-            outward: Cost {
+            outward: ObjectTimeCost {
                 object_ns: 3.0 * read.object_ns,
                 kibibyte_ns: 3.0 * read.kibibyte_ns,
             },
@@ -106,15 +106,15 @@ impl PairCosts {
     /// microseconds and writes 1 GB per second.
     pub fn file() -> PairCosts {
         PairCosts {
-            inward: Cost {
+            inward: ObjectTimeCost {
                 object_ns: 200.0,
                 kibibyte_ns: 100.0,
             },
-            outward: Cost {
+            outward: ObjectTimeCost {
                 object_ns: 500.0,
                 kibibyte_ns: 1_000.0,
             },
-            saved: Cost {
+            saved: ObjectTimeCost {
                 object_ns: 80_000.0,
                 kibibyte_ns: 250.0,
             },

@@ -1,7 +1,7 @@
 //! Marks of heat between tiers.
 
-use super::{Move, Object};
-use nearfield_hotness::Heat;
+use super::{PolicyObject, TierMove};
+use nearfield_hotness::HotnessTable;
 
 /// Maximum number of tiers of a store.
 pub(super) const TIERS_MAX: usize = 8;
@@ -14,17 +14,17 @@ const MARGIN: f32 = 1.5;
 /// The marks between tiers: objects with a heat above mark `i` belong in tiers 0 to `i`. A small
 /// value, so that threads can work with a copy of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cuts {
+pub struct HeatMarks {
     marks: [f32; TIERS_MAX],
     tiers: usize,
     /// Number of uses that a counted use stands for.
     uses_counted: u16,
 }
 
-impl Cuts {
+impl HeatMarks {
     /// Creates the state without marks: everything belongs in the fastest tier.
-    pub(super) fn new(tiers: usize) -> Cuts {
-        Cuts {
+    pub(super) fn new(tiers: usize) -> HeatMarks {
+        HeatMarks {
             marks: [0.0; TIERS_MAX],
             tiers: tiers.min(TIERS_MAX),
             uses_counted: 1,
@@ -48,7 +48,7 @@ impl Cuts {
 
     /// Returns the faster tier that an object should be promoted to, if any. `backing_off` is how
     /// often it was promoted and demoted recently; each time doubles the margin.
-    pub fn inward(&self, object: &Object, backing_off: u32) -> Option<Move> {
+    pub fn inward(&self, object: &PolicyObject, backing_off: u32) -> Option<TierMove> {
         // A pass over all keys makes one use of each, so a single use never promotes.
         if object.heat <= self.uses_counted {
             return None;
@@ -60,7 +60,7 @@ impl Cuts {
             // Without a mark everything fits, so no margin is needed.
             mark == 0.0 || rank >= mark + doubled * self.margin(mark)
         };
-        (0..object.tier).find(comes).map(Move::to)
+        (0..object.tier).find(comes).map(TierMove::to)
     }
 
     /// Returns the heat below which an object of a tier does not belong in it.
@@ -70,11 +70,11 @@ impl Cuts {
 
     fn margin(&self, mark: f32) -> f32 {
         // Fewer uses that count more have a larger deviation.
-        MARGIN * Heat::chance(mark as u16) * f32::from(self.uses_counted).sqrt()
+        MARGIN * HotnessTable::chance(mark as u16) * f32::from(self.uses_counted).sqrt()
     }
 
     /// Returns the tier that an object belongs in, but none faster than `fastest`.
-    pub fn home(&self, object: &Object, fastest: usize) -> usize {
+    pub fn home(&self, object: &PolicyObject, fastest: usize) -> usize {
         let rank = rank(object);
         let last = self.tiers.saturating_sub(1);
         let home = (fastest..last).find(|&tier| rank >= self.mark_into(tier));
@@ -84,12 +84,12 @@ impl Cuts {
 
 /// Returns an object's heat plus a fraction from its hash. So objects of one heat have a stable
 /// order, and a mark can divide them.
-pub(super) fn rank(object: &Object) -> f32 {
+pub(super) fn rank(object: &PolicyObject) -> f32 {
     rank_in_turn(object, 0)
 }
 
 /// Returns the same with another order of the objects of one heat.
-pub(super) fn rank_in_turn(object: &Object, turn: u8) -> f32 {
+pub(super) fn rank_in_turn(object: &PolicyObject, turn: u8) -> f32 {
     let part = ((object.hash >> 32) as u8).wrapping_add(turn);
     f32::from(object.heat) + f32::from(part) / 256.0
 }
@@ -98,8 +98,8 @@ pub(super) fn rank_in_turn(object: &Object, turn: u8) -> f32 {
 mod tests {
     use super::*;
 
-    fn object(tier: usize, heat: u16) -> Object {
-        Object {
+    fn object(tier: usize, heat: u16) -> PolicyObject {
+        PolicyObject {
             hash: 0,
             bytes: 100,
             tier,
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn objects_come_in_above_a_margin_and_the_margin_doubles() {
-        let mut cuts = Cuts::new(3);
+        let mut cuts = HeatMarks::new(3);
         cuts.set(0, 100.0);
         cuts.set(1, 20.0);
         // The minimum heats above the margin, and twice the margin.
@@ -119,12 +119,12 @@ mod tests {
             105 < once && once < twice && twice < 130,
             "{once} and {twice}"
         );
-        assert_eq!(cuts.inward(&object(2, 200), 0), Some(Move::to(0)));
+        assert_eq!(cuts.inward(&object(2, 200), 0), Some(TierMove::to(0)));
         assert_eq!(cuts.inward(&object(1, once - 1), 0), None);
-        assert_eq!(cuts.inward(&object(1, once), 0), Some(Move::to(0)));
+        assert_eq!(cuts.inward(&object(1, once), 0), Some(TierMove::to(0)));
         assert_eq!(cuts.inward(&object(1, twice - 1), 1), None);
-        assert_eq!(cuts.inward(&object(1, twice), 1), Some(Move::to(0)));
-        assert_eq!(cuts.inward(&object(2, once - 1), 0), Some(Move::to(1)));
+        assert_eq!(cuts.inward(&object(1, twice), 1), Some(TierMove::to(0)));
+        assert_eq!(cuts.inward(&object(2, once - 1), 0), Some(TierMove::to(1)));
         assert_eq!(cuts.inward(&object(2, 22), 0), None);
         assert_eq!(cuts.inward(&object(0, 2000), 0), None);
         assert_eq!(cuts.home(&object(0, 99), 1), 1);
@@ -134,12 +134,12 @@ mod tests {
 
     #[test]
     fn one_use_is_not_enough_even_where_everything_fits() {
-        let cuts = Cuts::new(2);
+        let cuts = HeatMarks::new(2);
         assert_eq!(cuts.inward(&object(1, 1), 0), None);
-        assert_eq!(cuts.inward(&object(1, 2), 0), Some(Move::to(0)));
+        assert_eq!(cuts.inward(&object(1, 2), 0), Some(TierMove::to(0)));
         let mut cuts = cuts;
         cuts.count_as(4);
         assert_eq!(cuts.inward(&object(1, 4), 0), None);
-        assert_eq!(cuts.inward(&object(1, 8), 0), Some(Move::to(0)));
+        assert_eq!(cuts.inward(&object(1, 8), 0), Some(TierMove::to(0)));
     }
 }

@@ -66,12 +66,12 @@ impl Lfu {
 
 /// A cheap random number generator (xorshift).
 #[derive(Clone, Debug)]
-pub struct Chance(u64);
+pub struct XorshiftGenerator(u64);
 
-impl Chance {
+impl XorshiftGenerator {
     /// Creates a generator. The same seed gives the same numbers.
-    pub fn new(seed: u64) -> Chance {
-        Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    pub fn new(seed: u64) -> XorshiftGenerator {
+        XorshiftGenerator(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     /// Returns the next number.
@@ -105,7 +105,7 @@ mod tests {
             for (uses, expected) in [100, 1_000, 100_000, 1_000_000].into_iter().zip(expected) {
                 let rounds = if uses > 1_000 { 10 } else { 500 };
                 let counters = (0..rounds).map(|seed| {
-                    let (mut lfu, mut chance) = (Lfu::new(0), Chance::new(seed));
+                    let (mut lfu, mut chance) = (Lfu::new(0), XorshiftGenerator::new(seed));
                     (0..uses).for_each(|_| lfu.touch(0, settings, chance.draw()));
                     lfu.counter
                 });
@@ -132,7 +132,7 @@ mod tests {
         for (steps, expected) in [(5_u8, 105.0), (9, 369.0), (13, 793.0)] {
             let rounds = 2000;
             let uses = (0..rounds).map(|seed| {
-                let (mut lfu, mut chance) = (Lfu::new(0), Chance::new(seed));
+                let (mut lfu, mut chance) = (Lfu::new(0), XorshiftGenerator::new(seed));
                 let mut uses = 0;
                 while lfu.counter < LFU_INITIAL + steps {
                     lfu.touch(0, settings, chance.draw());

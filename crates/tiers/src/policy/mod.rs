@@ -4,22 +4,23 @@
 //! makes the moves. So a policy can be tested on plain values, and a store with any policy. Tiers
 //! are numbered from 0, the fastest. A store does the following:
 //!
-//! - A client uses an object: the store counts the use in its [`Heat`], and asks
-//!   [`used`](Policy::used).
-//! - The walk visits an object: the store asks [`met`](Policy::met).
-//! - Either returns a [`Move`]: the store tries it, then calls [`moved`](Policy::moved) or
-//!   [`abandoned`](Policy::abandoned).
+//! - A client uses an object: the store counts the use in its [`HotnessTable`], and asks
+//!   [`used`](TieringPolicy::used).
+//! - The walk visits an object: the store asks [`met`](TieringPolicy::met).
+//! - Either returns a [`TierMove`]: the store tries it, then calls [`moved`](TieringPolicy::moved)
+//!   or [`abandoned`](TieringPolicy::abandoned).
 //! - An object appears, changes its size, or disappears: the store calls
-//!   [`inserted`](Policy::inserted), [`resized`](Policy::resized) or [`removed`](Policy::removed).
-//! - Time passes: the store calls [`passed`](Policy::passed), before the other calls of that time,
-//!   and from time to time [`served`](Policy::served).
-//! - There were [`period_uses`](Policy::period_uses) since the last time: the store ages the heat,
-//!   and calls [`aged`](Policy::aged).
+//!   [`inserted`](TieringPolicy::inserted), [`resized`](TieringPolicy::resized) or
+//!   [`removed`](TieringPolicy::removed).
+//! - Time passes: the store calls [`passed`](TieringPolicy::passed), before the other calls of that
+//!   time, and from time to time [`served`](TieringPolicy::served).
+//! - There were [`period_uses`](TieringPolicy::period_uses) since the last time: the store ages the
+//!   heat, and calls [`aged`](TieringPolicy::aged).
 //!
 //! The *walk* visits all objects, round after round, a slice at a time. ADM's walk visits the
 //! objects of tier 0 once per interval. [`Adaptive`] must visit each object about once in each
-//! period of the heat, and the objects of a tier sooner while it has a [`deficit`](Policy::deficit)
-//! of room.
+//! period of the heat, and the objects of a tier sooner while it has a
+//! [`deficit`](TieringPolicy::deficit) of room.
 //!
 //! SCAN, snapshots, replication and the walk itself are no uses. The store does not report them.
 //!
@@ -27,7 +28,7 @@
 //! store keeps the heat of its objects by their hashes, in a few bytes each, or in the objects; a
 //! policy only gets the level. `Adm` needs no heat, because it counts itself.
 //!
-//! [`Heat`]: https://docs.rs/nearfield-hotness
+//! [`HotnessTable`]: https://docs.rs/nearfield-hotness
 
 mod adaptive;
 mod adm;
@@ -40,19 +41,19 @@ mod pace;
 mod recent;
 mod simulation;
 
-pub use adaptive::{Adaptive, Moves};
+pub use adaptive::{Adaptive, PolicyMoveCounts};
 pub use adm::{Adm, AdmSettings};
 pub use budget::Budget;
-pub use costs::{Cost, PairCosts};
-pub use cuts::Cuts;
-pub use lfu::{Chance, LFU_INITIAL, Lfu, LfuSettings};
-pub use simulation::{Played, Simulation};
+pub use costs::{ObjectTimeCost, PairCosts};
+pub use cuts::HeatMarks;
+pub use lfu::{LFU_INITIAL, Lfu, LfuSettings, XorshiftGenerator};
+pub use simulation::{PolicySimulation, SimulatedUseOutcome};
 
 use std::time::Duration;
 
 /// The current state of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Object {
+pub struct PolicyObject {
     /// The hash of its key; all bits are well mixed.
     pub hash: u64,
     /// Number of bytes where it is used: of its value before any compression.
@@ -66,7 +67,7 @@ pub struct Object {
 
 /// The kind of use of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
+pub enum ObjectUse {
     /// A read of all or a part of it.
     Read,
     /// A change of all or a part of it.
@@ -75,40 +76,40 @@ pub enum Use {
 
 /// A decision that an object should move to another tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Move {
+pub struct TierMove {
     /// The tier that it should be in.
     pub target: usize,
 }
 
-impl Move {
-    pub(crate) fn to(target: usize) -> Move {
-        Move { target }
+impl TierMove {
+    pub(crate) fn to(target: usize) -> TierMove {
+        TierMove { target }
     }
 }
 
 /// The decision of which objects move. See the [module](self) for the order of the calls.
-pub trait Policy {
+pub trait TieringPolicy {
     /// Notes a use of an object. Returns a move if it should be promoted now.
-    fn used(&mut self, object: &Object, by: Use) -> Option<Move>;
+    fn used(&mut self, object: &PolicyObject, by: ObjectUse) -> Option<TierMove>;
 
     /// Notes that the walk visits an object. Returns a move if it should be demoted now.
-    fn met(&mut self, object: &Object) -> Option<Move>;
+    fn met(&mut self, object: &PolicyObject) -> Option<TierMove>;
 
     /// Notes that a new object is in its tier.
-    fn inserted(&mut self, object: &Object);
+    fn inserted(&mut self, object: &PolicyObject);
 
     /// Notes that an object has a new size, and had `_bytes_before` before.
-    fn resized(&mut self, _object: &Object, _bytes_before: u64) {}
+    fn resized(&mut self, _object: &PolicyObject, _bytes_before: u64) {}
 
     /// Notes that an object was removed.
-    fn removed(&mut self, object: &Object);
+    fn removed(&mut self, object: &PolicyObject);
 
     /// Notes that an object moved from its tier to `target`.
-    fn moved(&mut self, object: &Object, target: usize);
+    fn moved(&mut self, object: &PolicyObject, target: usize);
 
     /// Notes that an object cannot move as decided: there is no room, or the tier refuses it. It
     /// stays.
-    fn abandoned(&mut self, _object: &Object, _target: usize) {}
+    fn abandoned(&mut self, _object: &PolicyObject, _target: usize) {}
 
     /// Returns the number of uses after which the heat should begin a new period; the maximum if
     /// the policy needs no heat.

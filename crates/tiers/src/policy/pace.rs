@@ -20,7 +20,7 @@ const FORGOTTEN: u32 = 4;
 /// serves a smaller share of the uses, other objects have become hot: then most of the heat is
 /// forgotten, and the period is short again.
 #[derive(Clone, Debug)]
-pub(super) struct Pace {
+pub(super) struct HeatPeriod {
     uses_each: u64,
     served: u64,
     told: u64,
@@ -29,9 +29,9 @@ pub(super) struct Pace {
     forget: u32,
 }
 
-impl Pace {
-    pub(super) fn new() -> Pace {
-        Pace {
+impl HeatPeriod {
+    pub(super) fn new() -> HeatPeriod {
+        HeatPeriod {
             uses_each: USES_MIN,
             served: 0,
             told: 0,
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_period_grows_until_the_share_falls() {
-        let mut pace = Pace::new();
+        let mut pace = HeatPeriod::new();
         assert_eq!(pace.period_uses(100), 400);
         for _ in 0..10 {
             pace.served(900, 1000, 100);

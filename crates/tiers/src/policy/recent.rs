@@ -9,22 +9,22 @@ const RECENT_ROUNDS: u16 = 2;
 /// hash; a newer move overwrites the entry of an older one, which is then forgotten.
 #[derive(Clone, Debug)]
 pub(super) struct Recent {
-    entries: Box<[Entry]>,
+    entries: Box<[RecentMoveEntry]>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
+struct RecentMoveEntry {
     tag: u32,
     round: u16,
     /// Number of times that the object returned soon after it had left.
     returns: u8,
-    direction: Direction,
+    direction: TierMoveDirection,
 }
 
-const _: () = assert!(size_of::<Entry>() == 8);
+const _: () = assert!(size_of::<RecentMoveEntry>() == 8);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(super) enum TierMoveDirection {
     #[default]
     None,
     Inward,
@@ -34,18 +34,18 @@ pub(super) enum Direction {
 impl Recent {
     pub(super) fn new() -> Recent {
         Recent {
-            entries: vec![Entry::default(); ENTRIES].into_boxed_slice(),
+            entries: vec![RecentMoveEntry::default(); ENTRIES].into_boxed_slice(),
         }
     }
 
-    fn entry(&self, hash: u64) -> Option<&Entry> {
+    fn entry(&self, hash: u64) -> Option<&RecentMoveEntry> {
         let entry = &self.entries[hash as usize % ENTRIES];
-        let known = entry.tag == tag(hash) && entry.direction != Direction::None;
+        let known = entry.tag == tag(hash) && entry.direction != TierMoveDirection::None;
         known.then_some(entry)
     }
 
     /// Returns true if the object's last move was in this direction, and recent.
-    pub(super) fn is(&self, hash: u64, direction: Direction, round: u16) -> bool {
+    pub(super) fn is(&self, hash: u64, direction: TierMoveDirection, round: u16) -> bool {
         let entry = self
             .entry(hash)
             .filter(|entry| entry.direction == direction);
@@ -56,7 +56,7 @@ impl Recent {
     pub(super) fn returns(&self, hash: u64, round: u16) -> u32 {
         let entry = self.entry(hash);
         // Each return makes the entry count as recent for twice as long.
-        let recent = |entry: &&Entry| {
+        let recent = |entry: &&RecentMoveEntry| {
             round.wrapping_sub(entry.round) >> entry.returns.min(8) <= RECENT_ROUNDS
         };
         entry.filter(recent).map_or(0, |entry| entry.returns.into())
@@ -64,10 +64,11 @@ impl Recent {
 
     /// Notes a move. Returns true if it undoes a recent one: an object that is promoted was just
     /// demoted.
-    pub(super) fn note(&mut self, hash: u64, direction: Direction, round: u16) -> bool {
-        let undoes = direction == Direction::Inward && self.is(hash, Direction::Outward, round);
+    pub(super) fn note(&mut self, hash: u64, direction: TierMoveDirection, round: u16) -> bool {
+        let undoes = direction == TierMoveDirection::Inward
+            && self.is(hash, TierMoveDirection::Outward, round);
         let returns = self.returns(hash, round) as u8;
-        self.entries[hash as usize % ENTRIES] = Entry {
+        self.entries[hash as usize % ENTRIES] = RecentMoveEntry {
             tag: tag(hash),
             round,
             returns: returns.saturating_add(u8::from(undoes)),
@@ -89,16 +90,16 @@ mod tests {
     fn a_return_is_noticed_while_it_is_recent_and_remembered_for_longer() {
         let mut recent = Recent::new();
         let hash = 0x1234_5678_9abc_def0;
-        assert!(!recent.note(hash, Direction::Outward, 10));
-        assert!(recent.is(hash, Direction::Outward, 12));
-        assert!(!recent.is(hash, Direction::Outward, 13));
-        assert!(recent.note(hash, Direction::Inward, 12));
+        assert!(!recent.note(hash, TierMoveDirection::Outward, 10));
+        assert!(recent.is(hash, TierMoveDirection::Outward, 12));
+        assert!(!recent.is(hash, TierMoveDirection::Outward, 13));
+        assert!(recent.note(hash, TierMoveDirection::Inward, 12));
         assert_eq!(recent.returns(hash, 12), 1);
-        assert!(!recent.note(hash, Direction::Outward, 15));
+        assert!(!recent.note(hash, TierMoveDirection::Outward, 15));
         assert_eq!(recent.returns(hash, 20), 1);
         assert_eq!(recent.returns(hash, 21), 0);
         // Another object uses the same entry.
-        assert!(!recent.note(hash ^ 1 << 40, Direction::Inward, 16));
+        assert!(!recent.note(hash ^ 1 << 40, TierMoveDirection::Inward, 16));
         assert_eq!(recent.returns(hash, 16), 0);
     }
 }

@@ -1,26 +1,27 @@
 //! A store of objects without contents, on which a policy is tried.
 
-use super::{Object, Policy, Use};
-use nearfield_hotness::Heat;
+use super::{ObjectUse, PolicyObject, TieringPolicy};
+use nearfield_hotness::HotnessTable;
 use std::time::Duration;
 
 /// A simulated store of objects that have only sizes: it reports everything to the policy that a
 /// store would, and carries out its decisions at once. The same calls give the same moves.
 ///
 /// ```
-/// use nearfield_tiers::policy::{Adm, AdmSettings, Simulation, Use};
+/// use nearfield_tiers::policy::{Adm, AdmSettings, PolicySimulation, ObjectUse};
 ///
-/// let mut store = Simulation::new(Adm::new(AdmSettings::default()), &[1 << 20, u64::MAX], 1000);
+/// let policy = Adm::new(AdmSettings::default());
+/// let mut store = PolicySimulation::new(policy, &[1 << 20, u64::MAX], 1000);
 /// let object = store.insert(500, 1);
-/// let reads = (0..1000).take_while(|_| store.request(object, Use::Read).moved_to.is_none());
+/// let reads = (0..1000).take_while(|_| store.request(object, ObjectUse::Read).moved_to.is_none());
 /// assert!(reads.count() > 20);
 /// assert_eq!((store.tier(object), store.used_bytes(0)), (0, 500));
 /// ```
 #[derive(Debug)]
-pub struct Simulation<P> {
+pub struct PolicySimulation<P> {
     policy: P,
-    heat: Heat,
-    objects: Vec<Entry>,
+    heat: HotnessTable,
+    objects: Vec<SimulatedObject>,
     capacities: Vec<u64>,
     used: Vec<u64>,
     /// Number of uses in this period of the heat.
@@ -36,27 +37,27 @@ pub struct Simulation<P> {
 const UNTOLD_MAX: u64 = 1000;
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct SimulatedObject {
     bytes: u64,
     tier: usize,
 }
 
 /// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Played {
+pub struct SimulatedUseOutcome {
     /// The tier that the object was in when it was used.
     pub served_by: usize,
     /// The tier to which the object moved afterwards, if it did.
     pub moved_to: Option<usize>,
 }
 
-impl<P: Policy> Simulation<P> {
+impl<P: TieringPolicy> PolicySimulation<P> {
     /// Creates a store without objects, and a heat with 8 bytes for each of `objects` objects. Each
     /// tier uses at most its capacity.
-    pub fn new(policy: P, capacities: &[u64], objects: usize) -> Simulation<P> {
-        Simulation {
+    pub fn new(policy: P, capacities: &[u64], objects: usize) -> PolicySimulation<P> {
+        PolicySimulation {
             policy,
-            heat: Heat::with_bytes(objects * 8),
+            heat: HotnessTable::with_bytes(objects * 8),
             objects: Vec::with_capacity(objects),
             capacities: capacities.to_vec(),
             used: vec![0; capacities.len()],
@@ -71,7 +72,7 @@ impl<P: Policy> Simulation<P> {
     pub fn insert(&mut self, bytes: u64, tier: usize) -> usize {
         let tier = self.roomy(bytes, tier);
         let number = self.objects.len();
-        self.objects.push(Entry { bytes, tier });
+        self.objects.push(SimulatedObject { bytes, tier });
         self.used[tier] += bytes;
         let object = self.object(number);
         self.policy.inserted(&object);
@@ -88,11 +89,11 @@ impl<P: Policy> Simulation<P> {
         self.used[tier].saturating_add(bytes) <= self.capacities[tier]
     }
 
-    fn object(&self, number: usize) -> Object {
-        let Entry { bytes, tier } = self.objects[number];
+    fn object(&self, number: usize) -> PolicyObject {
+        let SimulatedObject { bytes, tier } = self.objects[number];
         let hash = mix(number as u64);
         let heat = self.heat.level(hash);
-        Object {
+        PolicyObject {
             hash,
             bytes,
             tier,
@@ -101,9 +102,9 @@ impl<P: Policy> Simulation<P> {
     }
 
     /// Uses an object as a client does.
-    pub fn request(&mut self, number: usize, by: Use) -> Played {
+    pub fn request(&mut self, number: usize, by: ObjectUse) -> SimulatedUseOutcome {
         let served_by = self.objects[number].tier;
-        if by == Use::Read || self.policy.writes_count() {
+        if by == ObjectUse::Read || self.policy.writes_count() {
             self.heat.record(mix(number as u64));
             self.uses += 1;
             if self.uses >= self.policy.period_uses() {
@@ -121,7 +122,7 @@ impl<P: Policy> Simulation<P> {
         let object = self.object(number);
         let step = self.policy.used(&object, by);
         let moved_to = step.and_then(|step| self.try_move(&object, number, step.target));
-        Played {
+        SimulatedUseOutcome {
             served_by,
             moved_to,
         }
@@ -135,13 +136,13 @@ impl<P: Policy> Simulation<P> {
         if tier != before.tier {
             self.policy.moved(&before, tier);
         }
-        self.objects[number] = Entry { bytes, tier };
+        self.objects[number] = SimulatedObject { bytes, tier };
         self.used[tier] += bytes;
         let object = self.object(number);
         self.policy.resized(&object, before.bytes);
     }
 
-    fn try_move(&mut self, object: &Object, number: usize, target: usize) -> Option<usize> {
+    fn try_move(&mut self, object: &PolicyObject, number: usize, target: usize) -> Option<usize> {
         if !self.has_room(target, object.bytes) {
             self.policy.abandoned(object, target);
             return None;

@@ -1,10 +1,10 @@
 //! Tests of a map whose disk fails: errors name the key, and the rest still works.
 
-use nearfield_core::{Batch, Bytes, Error, OrderedIndex, Outcome};
+use nearfield_core::{Batch, ByteStrings, OperationError, OperationOutcome, OrderedIndex};
 use nearfield_testkit::model::Reference;
-use nearfield_tiers::disk::{Disk, DiskFile, RealDisk};
+use nearfield_tiers::disk::{RealTierDisk, TierDisk, TierFile};
 use nearfield_tiers::map::TieredIndex;
-use nearfield_tiers::{Ring, Specification, Tiers};
+use nearfield_tiers::{Specification, TierReadRing, Tiers};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,7 +16,7 @@ const EIO: i32 = 5;
 
 /// The faults that a disk has now.
 #[derive(Debug, Default)]
-struct Faults {
+struct MapDiskFaults {
     /// Set if reads fail.
     fails: AtomicBool,
     /// Set if reads of the kernel's ring fail, and others do not.
@@ -28,21 +28,21 @@ struct Faults {
 }
 
 #[derive(Debug)]
-struct FaultyDisk(Arc<Faults>);
+struct FaultyMapDisk(Arc<MapDiskFaults>);
 
 #[derive(Debug)]
-struct FaultyFile {
-    file: Box<dyn DiskFile>,
-    faults: Arc<Faults>,
+struct FaultyMapFile {
+    file: Box<dyn TierFile>,
+    faults: Arc<MapDiskFaults>,
     /// A file for whose reads the kernel returns `EIO`: unmapped memory of this process.
     unreadable: File,
     empty: File,
 }
 
-impl Disk for FaultyDisk {
-    fn create(&self, folder: &Path, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(FaultyFile {
-            file: RealDisk.create(folder, bytes)?,
+impl TierDisk for FaultyMapDisk {
+    fn create(&self, folder: &Path, bytes: u64) -> io::Result<Box<dyn TierFile>> {
+        Ok(Box::new(FaultyMapFile {
+            file: RealTierDisk.create(folder, bytes)?,
             faults: Arc::clone(&self.0),
             unreadable: File::open("/proc/self/mem")?,
             empty: File::open("/dev/null")?,
@@ -50,11 +50,11 @@ impl Disk for FaultyDisk {
     }
 
     fn free_bytes(&self, folder: &Path) -> io::Result<Option<u64>> {
-        RealDisk.free_bytes(folder)
+        RealTierDisk.free_bytes(folder)
     }
 }
 
-impl FaultyFile {
+impl FaultyMapFile {
     fn fails(&self) -> bool {
         let fails = self.faults.fails.load(Ordering::Relaxed);
         self.faults
@@ -64,7 +64,7 @@ impl FaultyFile {
     }
 }
 
-impl DiskFile for FaultyFile {
+impl TierFile for FaultyMapFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         match self.fails() {
             true => Err(io::Error::from_raw_os_error(EIO)),
@@ -86,13 +86,13 @@ impl DiskFile for FaultyFile {
 }
 
 /// Creates a map over a disk that fails. Its memory counts as 0, so that nothing moves by itself.
-fn map(faults: &Arc<Faults>) -> (TieredIndex<Reference<Bytes>>, tempfile::TempDir) {
+fn map(faults: &Arc<MapDiskFaults>) -> (TieredIndex<Reference<ByteStrings>>, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let tiers = [
         Specification::memory(1 << 20),
         Specification::file(folder.path(), 16 << 20),
     ];
-    let disk: Arc<dyn Disk> = Arc::new(FaultyDisk(Arc::clone(faults)));
+    let disk: Arc<dyn TierDisk> = Arc::new(FaultyMapDisk(Arc::clone(faults)));
     let tiers = Tiers::open_on(&tiers, &disk).expect("tiers");
     let map = TieredIndex::new(tiers, Reference::new(), |_| 0).expect("a thread");
     (map, folder)
@@ -109,7 +109,7 @@ fn value(number: u32) -> Vec<u8> {
 }
 
 /// Inserts values and moves them to files, most of them on the disk.
-fn fill(map: &TieredIndex<Reference<Bytes>>) {
+fn fill(map: &TieredIndex<Reference<ByteStrings>>) {
     for number in 0..VALUES {
         map.insert(&key(number), &value(number)).expect("inserted");
         assert_eq!(map.move_to(&key(number), 1), Ok(true));
@@ -117,29 +117,29 @@ fn fill(map: &TieredIndex<Reference<Bytes>>) {
 }
 
 /// Returns the values of all keys, read at once.
-fn read_all(map: &TieredIndex<Reference<Bytes>>) -> Vec<Result<Vec<u8>, Error>> {
-    let mut batch = Batch::<Bytes>::new();
+fn read_all(map: &TieredIndex<Reference<ByteStrings>>) -> Vec<Result<Vec<u8>, OperationError>> {
+    let mut batch = Batch::<ByteStrings>::new();
     (0..VALUES).for_each(|number| _ = batch.get(&key(number)));
     map.execute(&mut batch).expect("executed");
     let outcome = |position| match batch.outcome(position) {
-        Outcome::Value(Some(value)) => Ok(value.to_vec()),
-        Outcome::Failed(error) => Err(error),
+        OperationOutcome::Value(Some(value)) => Ok(value.to_vec()),
+        OperationOutcome::Failed(error) => Err(error),
         outcome => panic!("{outcome:?}"),
     };
     (0..VALUES as usize).map(outcome).collect()
 }
 
-fn assert_unreadable(error: &Error, number: u32) {
-    let Error::Unreadable { key: named, what } = error else {
+fn assert_unreadable(error: &OperationError, number: u32) {
+    let OperationError::Unreadable { key: named, what } = error else {
         panic!("{error}");
     };
-    assert_eq!(*named, Error::shorten(&key(number)));
+    assert_eq!(*named, OperationError::shorten(&key(number)));
     assert!(what.contains("Input/output error"), "{what}");
 }
 
 #[test]
 fn reads_that_fail_name_the_key_and_the_rest_goes_on() {
-    let faults = Arc::new(Faults::default());
+    let faults = Arc::new(MapDiskFaults::default());
     let (map, _folder) = map(&faults);
     fill(&map);
     let all: Vec<_> = (0..VALUES).map(|number| Ok(value(number))).collect();
@@ -167,15 +167,15 @@ fn reads_that_fail_name_the_key_and_the_rest_goes_on() {
         1,
     );
     assert_unreadable(&map.remove_if(&key(1), &old).expect_err("unreadable"), 1);
-    let mut batch = Batch::<Bytes>::new();
+    let mut batch = Batch::<ByteStrings>::new();
     let compared = batch.update(&key(1), Some(&old), b"new");
     let inserted = batch.insert(b"other", b"value");
     map.execute(&mut batch).expect("executed");
     match batch.outcome(compared) {
-        Outcome::Failed(error) => assert_unreadable(&error, 1),
+        OperationOutcome::Failed(error) => assert_unreadable(&error, 1),
         outcome => panic!("{outcome:?}"),
     }
-    assert_eq!(batch.outcome(inserted), Outcome::Value(None));
+    assert_eq!(batch.outcome(inserted), OperationOutcome::Value(None));
     assert_unreadable(&map.move_to(&key(0), 0).expect_err("unreadable"), 0);
     // Nothing was changed. But an operation that replaces or removes the value succeeds in getting
     // rid of it.
@@ -192,11 +192,11 @@ fn reads_that_fail_name_the_key_and_the_rest_goes_on() {
 
 #[test]
 fn errors_that_the_ring_answers_name_the_key() {
-    if let Err(error) = Ring::new(1) {
+    if let Err(error) = TierReadRing::new(1) {
         println!("skipped: this process has no ring: {error}");
         return;
     }
-    let faults = Arc::new(Faults::default());
+    let faults = Arc::new(MapDiskFaults::default());
     let (map, _folder) = map(&faults);
     fill(&map);
     faults.ring_fails.store(true, Ordering::Relaxed);
@@ -220,7 +220,7 @@ fn errors_that_the_ring_answers_name_the_key() {
 
 #[test]
 fn reads_of_the_ring_that_end_too_early_are_read_again() {
-    let faults = Arc::new(Faults::default());
+    let faults = Arc::new(MapDiskFaults::default());
     let (map, _folder) = map(&faults);
     fill(&map);
     faults.cuts.store(true, Ordering::Relaxed);
@@ -232,7 +232,7 @@ fn reads_of_the_ring_that_end_too_early_are_read_again() {
 /// The files are closed with the map, even if readers used them last.
 #[test]
 fn a_map_that_is_dropped_ends_its_thread_and_closes_its_files() {
-    let faults = Arc::new(Faults::default());
+    let faults = Arc::new(MapDiskFaults::default());
     let (map, folder) = map(&faults);
     fill(&map);
     (0..VALUES).for_each(|number| drop(map.remove(&key(number)).expect("removed")));

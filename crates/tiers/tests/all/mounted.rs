@@ -2,26 +2,26 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_tiers::{OpenError, Place, Refused, Tiers};
+use nearfield_tiers::{ColdPlace, TierOpenError, TierRefusal, Tiers};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A file system in memory that exists until this is dropped.
-struct Mounted {
+struct TmpfsMount {
     folder: TempDir,
 }
 
-impl Mounted {
+impl TmpfsMount {
     /// Mounts a file system; returns `None`, with the reason on the terminal, if this process may
     /// not.
-    fn new(options: &str) -> Option<Mounted> {
+    fn new(options: &str) -> Option<TmpfsMount> {
         let folder = tempfile::tempdir().unwrap();
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", options, "nearfield-test"]);
         match mount.arg(folder.path()).output() {
-            Ok(output) if output.status.success() => Some(Mounted { folder }),
+            Ok(output) if output.status.success() => Some(TmpfsMount { folder }),
             Ok(output) => {
                 let why = String::from_utf8_lossy(&output.stderr);
                 println!("skipped: no file system can be mounted: {}", why.trim());
@@ -39,13 +39,13 @@ impl Mounted {
     }
 }
 
-impl Drop for Mounted {
+impl Drop for TmpfsMount {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg(self.folder.path()).status();
     }
 }
 
-fn open(folder: &Path, mebibytes: u64) -> Result<Tiers, OpenError> {
+fn open(folder: &Path, mebibytes: u64) -> Result<Tiers, TierOpenError> {
     let file = format!("file:{}={mebibytes}M", folder.display());
     Tiers::open(&["memory=1M".parse().unwrap(), file.parse().unwrap()])
 }
@@ -55,7 +55,7 @@ fn value(number: usize) -> Vec<u8> {
 }
 
 /// Puts values until the tier refuses one.
-fn put_all(tiers: &Tiers, kept: &mut Vec<(Place, Vec<u8>)>) -> Refused {
+fn put_all(tiers: &Tiers, kept: &mut Vec<(ColdPlace, Vec<u8>)>) -> TierRefusal {
     loop {
         let value = value(kept.len());
         match tiers.put(1, &[&value]) {
@@ -65,7 +65,7 @@ fn put_all(tiers: &Tiers, kept: &mut Vec<(Place, Vec<u8>)>) -> Refused {
     }
 }
 
-fn check(tiers: &Tiers, kept: &[(Place, Vec<u8>)]) {
+fn check(tiers: &Tiers, kept: &[(ColdPlace, Vec<u8>)]) {
     for (place, value) in kept {
         let mut read = Vec::new();
         tiers.read(*place, &mut read).unwrap();
@@ -81,7 +81,7 @@ fn check(tiers: &Tiers, kept: &[(Place, Vec<u8>)]) {
 
 #[test]
 fn a_disk_that_others_fill_is_named_and_taken_again_when_it_has_room() {
-    let Some(disk) = Mounted::new("size=6m") else {
+    let Some(disk) = TmpfsMount::new("size=6m") else {
         return;
     };
     let tiers = open(disk.path(), 4).unwrap();
@@ -98,7 +98,7 @@ fn a_disk_that_others_fill_is_named_and_taken_again_when_it_has_room() {
         "the disk is full"
     );
     let error = put_all(&tiers, &mut kept);
-    assert!(matches!(error, Refused::Disk { .. }), "{error}");
+    assert!(matches!(error, TierRefusal::Disk { .. }), "{error}");
     let text = error.to_string();
     let named = disk.path().display().to_string();
     assert!(
@@ -111,13 +111,13 @@ fn a_disk_that_others_fill_is_named_and_taken_again_when_it_has_room() {
     let deadline = Instant::now() + Duration::from_secs(10);
     let error = loop {
         match put_all(&tiers, &mut kept) {
-            Refused::Disk { .. } if Instant::now() < deadline => {
+            TierRefusal::Disk { .. } if Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(10));
             }
             error => break error,
         }
     };
-    assert!(matches!(error, Refused::Full), "{error}");
+    assert!(matches!(error, TierRefusal::Full), "{error}");
     check(&tiers, &kept);
     kept.drain(..).for_each(|(place, _)| tiers.release(place));
     check(&tiers, &kept);
@@ -125,7 +125,7 @@ fn a_disk_that_others_fill_is_named_and_taken_again_when_it_has_room() {
 
 #[test]
 fn folders_that_cannot_be_written_to_are_named() {
-    let Some(disk) = Mounted::new("size=6m,ro") else {
+    let Some(disk) = TmpfsMount::new("size=6m,ro") else {
         return;
     };
     let text = open(disk.path(), 4).unwrap_err().to_string();

@@ -1,7 +1,9 @@
 //! Tests of policies under loads: the share of requests that the fast tier serves, and the bytes
 //! that move for it.
 
-use nearfield_tiers::policy::{Adaptive, Adm, AdmSettings, PairCosts, Policy, Simulation, Use};
+use nearfield_tiers::policy::{
+    Adaptive, Adm, AdmSettings, ObjectUse, PairCosts, PolicySimulation, TieringPolicy,
+};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -12,15 +14,15 @@ const OBJECTS: usize = 50_000;
 const ONE_EACH: u64 = OBJECTS as u64;
 
 /// A load that draws requests by the weight of each object.
-struct Load {
+struct PolicyWorkload {
     /// The sum of the weights of objects 0 to i.
     cumulative: Vec<f64>,
     /// The object of each weight.
     order: Vec<usize>,
 }
 
-impl Load {
-    fn of(weights: Vec<f64>, random: &mut SmallRng) -> Load {
+impl PolicyWorkload {
+    fn of(weights: Vec<f64>, random: &mut SmallRng) -> PolicyWorkload {
         let mut order: Vec<usize> = (0..weights.len()).collect();
         order.shuffle(random);
         let mut sum = 0.0;
@@ -29,21 +31,21 @@ impl Load {
             sum
         };
         let cumulative = weights.into_iter().map(add).collect();
-        Load { cumulative, order }
+        PolicyWorkload { cumulative, order }
     }
 
-    fn zipf(random: &mut SmallRng) -> Load {
+    fn zipf(random: &mut SmallRng) -> PolicyWorkload {
         let weights = (1..=OBJECTS).map(|rank| (rank as f64).powf(-0.99));
-        Load::of(weights.collect(), random)
+        PolicyWorkload::of(weights.collect(), random)
     }
 
     /// Creates a Gaussian load. The deviation is a part of the number of keys.
-    fn gaussian(deviation: f64, random: &mut SmallRng) -> Load {
+    fn gaussian(deviation: f64, random: &mut SmallRng) -> PolicyWorkload {
         let weight = |key: usize| {
             let from_middle = (key as f64 + 0.5) / OBJECTS as f64 - 0.5;
             (-from_middle * from_middle / (2.0 * deviation * deviation)).exp()
         };
-        Load::of((0..OBJECTS).map(weight).collect(), random)
+        PolicyWorkload::of((0..OBJECTS).map(weight).collect(), random)
     }
 
     fn draw(&self, random: &mut SmallRng) -> usize {
@@ -78,8 +80,8 @@ impl Load {
 }
 
 /// A store under a load.
-struct Run<P> {
-    store: Simulation<P>,
+struct PolicyRun<P> {
+    store: PolicySimulation<P>,
     random: SmallRng,
     requests: u64,
     capacity: u64,
@@ -89,19 +91,19 @@ struct Run<P> {
     interval: u64,
 }
 
-impl<P: Policy> Run<P> {
-    fn new(policy: impl FnOnce(u64) -> P, part: f64, interval: u64) -> Run<P> {
+impl<P: TieringPolicy> PolicyRun<P> {
+    fn new(policy: impl FnOnce(u64) -> P, part: f64, interval: u64) -> PolicyRun<P> {
         let mut random = SmallRng::seed_from_u64(1);
         let sizes: Vec<u64> = (0..OBJECTS)
             .map(|_| random.random_range(1..=2000))
             .collect();
         let capacity = (sizes.iter().sum::<u64>() as f64 * part) as u64;
-        let mut store = Simulation::new(policy(capacity), &[capacity, u64::MAX], OBJECTS);
+        let mut store = PolicySimulation::new(policy(capacity), &[capacity, u64::MAX], OBJECTS);
         for size in sizes {
             // The first objects fill the fast tier.
             store.insert(size, 0);
         }
-        Run {
+        PolicyRun {
             store,
             random,
             requests: 0,
@@ -135,7 +137,7 @@ impl<P: Policy> Run<P> {
     }
 
     /// Uses an object; returns true if the fast tier serves it.
-    fn request(&mut self, object: usize, by: Use) -> bool {
+    fn request(&mut self, object: usize, by: ObjectUse) -> bool {
         let played = self.store.request(object, by);
         if played.moved_to.is_some() {
             self.moved_bytes += self.store.bytes(object);
@@ -147,37 +149,40 @@ impl<P: Policy> Run<P> {
     }
 
     /// Returns the share that the fast tier serves.
-    fn play(&mut self, load: &Load, requests: u64) -> f64 {
+    fn play(&mut self, load: &PolicyWorkload, requests: u64) -> f64 {
         let served = (0..requests).filter(|_| {
             let object = load.draw(&mut self.random);
-            self.request(object, Use::Read)
+            self.request(object, ObjectUse::Read)
         });
         served.count() as f64 / requests as f64
     }
 
-    fn ideal(&self, load: &Load) -> f64 {
+    fn ideal(&self, load: &PolicyWorkload) -> f64 {
         load.ideal(|object| self.store.bytes(object), self.capacity)
     }
 }
 
-fn ours(part: f64) -> Run<Adaptive> {
+fn ours(part: f64) -> PolicyRun<Adaptive> {
     let costs = [PairCosts::of_lines(25.0, 50.0)];
-    Run::new(
+    PolicyRun::new(
         |bytes| Adaptive::new(&[bytes, u64::MAX], &costs, 100 << 20),
         part,
         0,
     )
 }
 
-fn adm(part: f64) -> Run<Adm> {
-    Run::new(|_| Adm::new(AdmSettings::default()), part, 10 * ONE_EACH)
+fn adm(part: f64) -> PolicyRun<Adm> {
+    PolicyRun::new(|_| Adm::new(AdmSettings::default()), part, 10 * ONE_EACH)
 }
 
 /// Returns the results of a policy under a stable load. The fast tier holds the first objects at
 /// the start. The results are the share after a warm-up of 40 uses per object, relative to the
 /// ideal, and the bytes that move after it. ADM needs that long: it moves nothing before its first
 /// walk.
-fn warm<P: Policy>(mut run: Run<P>, load: &Load) -> (f64, u64, Run<P>) {
+fn warm<P: TieringPolicy>(
+    mut run: PolicyRun<P>,
+    load: &PolicyWorkload,
+) -> (f64, u64, PolicyRun<P>) {
     let ideal = run.ideal(load);
     run.play(load, 40 * ONE_EACH);
     let before = run.moved_bytes;
@@ -190,8 +195,12 @@ fn warm<P: Policy>(mut run: Run<P>, load: &Load) -> (f64, u64, Run<P>) {
 fn ours_serves_nearly_what_is_ideal_and_moves_fewer_bytes_than_adm() {
     let random = &mut SmallRng::seed_from_u64(2);
     for (name, load, part) in [
-        ("Zipf 0.99", Load::zipf(random), 0.2),
-        ("Gaussian of deviation 1", Load::gaussian(0.1, random), 0.3),
+        ("Zipf 0.99", PolicyWorkload::zipf(random), 0.2),
+        (
+            "Gaussian of deviation 1",
+            PolicyWorkload::gaussian(0.1, random),
+            0.3,
+        ),
     ] {
         let (share, moved, run) = warm(ours(part), &load);
         let moves = run.store.policy().moves();
@@ -222,9 +231,9 @@ fn ours_follows_a_hot_set_that_moves_every_minute() {
     for (name, load) in [
         (
             "Zipf 0.99",
-            (|random| Load::zipf(random)) as fn(&mut SmallRng) -> Load,
+            (|random| PolicyWorkload::zipf(random)) as fn(&mut SmallRng) -> PolicyWorkload,
         ),
-        ("Gaussian", |random| Load::gaussian(0.1, random)),
+        ("Gaussian", |random| PolicyWorkload::gaussian(0.1, random)),
     ] {
         let mut run = ours(0.2);
         for minute in 0..2 {
@@ -240,15 +249,15 @@ fn ours_follows_a_hot_set_that_moves_every_minute() {
 #[test]
 fn a_pass_over_all_objects_costs_less_than_three_points() {
     let random = &mut SmallRng::seed_from_u64(4);
-    let load = Load::zipf(random);
+    let load = PolicyWorkload::zipf(random);
     let (_, _, mut run) = warm(ours(0.2), &load);
     let before = run.play(&load, 5 * ONE_EACH);
     let mut served = 0;
     for object in 0..OBJECTS {
-        run.request(object, Use::Read);
+        run.request(object, ObjectUse::Read);
         for _ in 0..4 {
             let hot = load.draw(&mut run.random);
-            served += u32::from(run.request(hot, Use::Read));
+            served += u32::from(run.request(hot, ObjectUse::Read));
         }
     }
     let during = f64::from(served) / (4 * OBJECTS) as f64;
@@ -261,7 +270,7 @@ fn a_pass_over_all_objects_costs_less_than_three_points() {
 #[test]
 fn a_burst_of_new_objects_does_not_push_hot_ones_out() {
     let random = &mut SmallRng::seed_from_u64(5);
-    let load = Load::zipf(random);
+    let load = PolicyWorkload::zipf(random);
     let (_, _, mut run) = warm(ours(0.2), &load);
     let before = run.play(&load, 5 * ONE_EACH);
     // Inserts as many bytes as all objects have, with one read for each.
@@ -269,7 +278,7 @@ fn a_burst_of_new_objects_does_not_push_hot_ones_out() {
     for _ in 0..OBJECTS {
         run.store.insert(1000, 0);
         let hot = load.draw(&mut run.random);
-        served += u32::from(run.request(hot, Use::Read));
+        served += u32::from(run.request(hot, ObjectUse::Read));
     }
     let during = f64::from(served) / OBJECTS as f64;
     println!("before {before:.3}, during {during:.3}");
@@ -283,10 +292,10 @@ fn a_burst_of_new_objects_does_not_push_hot_ones_out() {
 #[test]
 fn without_moves_the_fast_tier_serves_its_part() {
     let random = &mut SmallRng::seed_from_u64(6);
-    let load = Load::zipf(random);
+    let load = PolicyWorkload::zipf(random);
     let never = [PairCosts::of_lines(50.0, 50.0)];
     let policy = |bytes| Adaptive::new(&[bytes, u64::MAX], &never, 100 << 20);
-    let mut run = Run::new(policy, 0.2, 0);
+    let mut run = PolicyRun::new(policy, 0.2, 0);
     let share = run.play(&load, 10 * ONE_EACH);
     assert!(share < 0.35, "{share:.3}");
     assert_eq!(run.store.policy().moves().inward, 0);
@@ -296,10 +305,10 @@ fn without_moves_the_fast_tier_serves_its_part() {
 #[test]
 fn no_more_bytes_move_in_a_second_than_the_budget_allows() {
     let random = &mut SmallRng::seed_from_u64(7);
-    let load = Load::zipf(random);
+    let load = PolicyWorkload::zipf(random);
     let costs = [PairCosts::of_lines(25.0, 50.0)];
     let policy = |bytes| Adaptive::new(&[bytes, u64::MAX], &costs, 100_000);
-    let mut run = Run::new(policy, 0.2, 0);
+    let mut run = PolicyRun::new(policy, 0.2, 0);
     run.play(&load, 10 * ONE_EACH);
     // Ten seconds, and what the bucket and the last move add.
     let most = 100_000 * 10 + 10_000 + 2_000;

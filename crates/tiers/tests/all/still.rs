@@ -1,7 +1,7 @@
 //! A test that a check of a map waits for the value that is being moved, which would be counted in
 //! its new tier and not in the index.
 
-use nearfield_core::{Batch, Bytes, Error, OrderedIndex};
+use nearfield_core::{Batch, ByteStrings, OperationError, OrderedIndex};
 use nearfield_testkit::model::Reference;
 use nearfield_tiers::Tiers;
 use nearfield_tiers::map::TieredIndex;
@@ -11,24 +11,24 @@ use std::time::Duration;
 
 /// The gate at which the mover waits before it puts a new record into the index.
 #[derive(Debug, Default)]
-struct Gate {
-    state: Mutex<State>,
+struct MoverGate {
+    state: Mutex<MoverGateState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct MoverGateState {
     is_shut: bool,
     waits: bool,
 }
 
-impl Gate {
-    fn change(&self, change: impl FnOnce(&mut State)) {
+impl MoverGate {
+    fn change(&self, change: impl FnOnce(&mut MoverGateState)) {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
         self.changed.notify_all();
     }
 
-    fn wait_while(&self, waits: impl Fn(&State) -> bool) {
+    fn wait_while(&self, waits: impl Fn(&MoverGateState) -> bool) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_while(state, |state| waits(state));
         drop(waited.unwrap_or_else(PoisonError::into_inner));
@@ -37,13 +37,13 @@ impl Gate {
 
 /// An index that delays updates at a gate. The map makes no updates except those of moves.
 #[derive(Debug)]
-struct Gated {
-    entries: Reference<Bytes>,
-    gate: &'static Gate,
+struct MoverGatedIndex {
+    entries: Reference<ByteStrings>,
+    gate: &'static MoverGate,
 }
 
-impl OrderedIndex<Bytes> for Gated {
-    fn execute(&self, batch: &mut Batch<Bytes>) -> Result<(), Error> {
+impl OrderedIndex<ByteStrings> for MoverGatedIndex {
+    fn execute(&self, batch: &mut Batch<ByteStrings>) -> Result<(), OperationError> {
         self.entries.execute(batch)
     }
 
@@ -56,7 +56,7 @@ impl OrderedIndex<Bytes> for Gated {
         key: &[u8],
         expected: Option<&[u8]>,
         value: &[u8],
-    ) -> Result<(bool, Option<Vec<u8>>), Error> {
+    ) -> Result<(bool, Option<Vec<u8>>), OperationError> {
         self.gate.change(|state| state.waits = true);
         self.gate.wait_while(|state| state.is_shut);
         self.entries.update(key, expected, value)
@@ -69,9 +69,9 @@ static USED: AtomicUsize = AtomicUsize::new(0);
 #[test]
 fn a_check_waits_for_the_value_that_is_on_its_way() {
     const VALUES: u32 = 100;
-    let gate: &Gate = Box::leak(Box::default());
+    let gate: &MoverGate = Box::leak(Box::default());
     let tiers = ["memory=1M", "compressed=8M"].map(|tier| tier.parse().expect("a tier"));
-    let entries = Gated {
+    let entries = MoverGatedIndex {
         entries: Reference::new(),
         gate,
     };

@@ -15,7 +15,7 @@ mod store;
 use loom::sync::Arc;
 use loom::thread;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use store::{Flaw, Record, Store};
+use store::{Flaw, LoomClaimRecord, LoomClaimStore};
 
 const FIRST: usize = 7;
 const SECOND: usize = 8;
@@ -34,7 +34,10 @@ fn check_fails(scenario: impl Fn() + Sync + Send + 'static) {
     assert!(found.is_err(), "the flaw was not noticed");
 }
 
-fn spawn(store: &Arc<Store>, body: impl FnOnce(&Store) + 'static) -> thread::JoinHandle<()> {
+fn spawn(
+    store: &Arc<LoomClaimStore>,
+    body: impl FnOnce(&LoomClaimStore) + 'static,
+) -> thread::JoinHandle<()> {
     let store = Arc::clone(store);
     thread::spawn(move || body(&store))
 }
@@ -47,10 +50,10 @@ fn join(threads: impl IntoIterator<Item = thread::JoinHandle<()>>) {
 
 /// Reads the value while it moves and retired memory is freed and reused. The reader must see it
 /// whole, wherever it is.
-fn read_while_it_moves(from: Record, flaw: Flaw) {
-    let store = Arc::new(Store::new(from, FIRST, flaw));
-    let mover = spawn(&store, Store::move_value);
-    let freer = spawn(&store, Store::free);
+fn read_while_it_moves(from: LoomClaimRecord, flaw: Flaw) {
+    let store = Arc::new(LoomClaimStore::new(from, FIRST, flaw));
+    let mover = spawn(&store, LoomClaimStore::move_value);
+    let freer = spawn(&store, LoomClaimStore::free);
     assert_eq!(store.read(), Some(FIRST));
     join([mover, freer]);
     store.free();
@@ -60,26 +63,26 @@ fn read_while_it_moves(from: Record, flaw: Flaw) {
 
 #[test]
 fn a_reader_meets_the_value_whole_while_it_moves() {
-    for from in [Record::PLACE, Record::SLOT] {
+    for from in [LoomClaimRecord::PLACE, LoomClaimRecord::SLOT] {
         check(move || read_while_it_moves(from, Flaw::None));
     }
 }
 
 #[test]
 fn a_value_that_is_published_before_it_is_whole_is_noticed() {
-    check_fails(|| read_while_it_moves(Record::PLACE, Flaw::PublishedEarly));
+    check_fails(|| read_while_it_moves(LoomClaimRecord::PLACE, Flaw::PublishedEarly));
 }
 
 #[test]
 fn a_place_that_is_freed_while_readers_may_be_at_it_is_noticed() {
-    check_fails(|| read_while_it_moves(Record::PLACE, Flaw::FreedAtOnce));
+    check_fails(|| read_while_it_moves(LoomClaimRecord::PLACE, Flaw::FreedAtOnce));
 }
 
 /// Overwrites the key while its value moves. The place of the old value may be reused for a new
 /// value of the key.
 fn overwritten_while_it_moves(flaw: Flaw) {
-    let store = Arc::new(Store::new(Record::PLACE, FIRST, flaw));
-    let mover = spawn(&store, Store::move_value);
+    let store = Arc::new(LoomClaimStore::new(LoomClaimRecord::PLACE, FIRST, flaw));
+    let mover = spawn(&store, LoomClaimStore::move_value);
     store.overwrite(SECOND);
     join([mover]);
     store.free();
@@ -104,8 +107,8 @@ fn a_place_that_is_not_held_is_noticed() {
 
 /// Changes the object in its slot while it moves. The record stays the same.
 fn changed_while_it_moves(flaw: Flaw) {
-    let store = Arc::new(Store::new(Record::SLOT, FIRST, flaw));
-    let mover = spawn(&store, Store::move_value);
+    let store = Arc::new(LoomClaimStore::new(LoomClaimRecord::SLOT, FIRST, flaw));
+    let mover = spawn(&store, LoomClaimStore::move_value);
     store.change(SECOND);
     join([mover]);
     store.free();
@@ -127,8 +130,12 @@ fn a_slot_that_is_not_watched_is_noticed() {
 #[test]
 fn a_watch_does_not_stand_for_an_earlier_one() {
     check(|| {
-        let store = Arc::new(Store::new(Record::SLOT, FIRST, Flaw::None));
-        let mover = spawn(&store, Store::move_value);
+        let store = Arc::new(LoomClaimStore::new(
+            LoomClaimRecord::SLOT,
+            FIRST,
+            Flaw::None,
+        ));
+        let mover = spawn(&store, LoomClaimStore::move_value);
         let other = spawn(&store, |store| drop(store.claim()));
         store.change(SECOND);
         join([mover, other]);
@@ -139,9 +146,9 @@ fn a_watch_does_not_stand_for_an_earlier_one() {
 }
 
 /// Deletes the key while its value moves.
-fn deleted_while_it_moves(from: Record, flaw: Flaw) {
-    let store = Arc::new(Store::new(from, FIRST, flaw));
-    let mover = spawn(&store, Store::move_value);
+fn deleted_while_it_moves(from: LoomClaimRecord, flaw: Flaw) {
+    let store = Arc::new(LoomClaimStore::new(from, FIRST, flaw));
+    let mover = spawn(&store, LoomClaimStore::move_value);
     let reader = spawn(&store, |store| {
         assert!(matches!(store.read(), None | Some(FIRST)));
     });
@@ -154,12 +161,12 @@ fn deleted_while_it_moves(from: Record, flaw: Flaw) {
 
 #[test]
 fn a_move_does_not_undo_a_deletion_and_no_place_is_lost() {
-    for from in [Record::PLACE, Record::SLOT] {
+    for from in [LoomClaimRecord::PLACE, LoomClaimRecord::SLOT] {
         check(move || deleted_while_it_moves(from, Flaw::None));
     }
 }
 
 #[test]
 fn a_place_that_is_lost_when_a_move_is_abandoned_is_noticed() {
-    check_fails(|| deleted_while_it_moves(Record::PLACE, Flaw::Lost));
+    check_fails(|| deleted_while_it_moves(LoomClaimRecord::PLACE, Flaw::Lost));
 }

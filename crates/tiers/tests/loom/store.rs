@@ -2,28 +2,28 @@
 
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Mutex, RwLock};
-use nearfield_tiers::claim::{self, Claim, Holds, Outside, Retired, Watched};
+use nearfield_tiers::claim::{self, ClaimTarget, Holds, MoveClaim, RetiredList, WatchedSlots};
 
 /// The index's record of the key: absent, or the position of its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record(usize);
+pub struct LoomClaimRecord(usize);
 
-impl Record {
-    const ABSENT: Record = Record(0);
+impl LoomClaimRecord {
+    const ABSENT: LoomClaimRecord = LoomClaimRecord(0);
     /// The record of a value in the slot.
-    pub const SLOT: Record = Record(1);
+    pub const SLOT: LoomClaimRecord = LoomClaimRecord(1);
     /// The record of a value in the first place.
-    pub const PLACE: Record = Record(2);
+    pub const PLACE: LoomClaimRecord = LoomClaimRecord(2);
 
-    fn place(number: usize) -> Record {
-        Record(Record::PLACE.0 + number)
+    fn place(number: usize) -> LoomClaimRecord {
+        LoomClaimRecord(LoomClaimRecord::PLACE.0 + number)
     }
 
-    fn outside(self) -> Option<Outside<usize, usize>> {
+    fn outside(self) -> Option<ClaimTarget<usize, usize>> {
         match self {
-            Record::ABSENT => None,
-            Record::SLOT => Some(Outside::Slot(0)),
-            Record(number) => Some(Outside::Place(number - Record::PLACE.0)),
+            LoomClaimRecord::ABSENT => None,
+            LoomClaimRecord::SLOT => Some(ClaimTarget::Slot(0)),
+            LoomClaimRecord(number) => Some(ClaimTarget::Place(number - LoomClaimRecord::PLACE.0)),
         }
     }
 }
@@ -53,14 +53,14 @@ const FREE: usize = usize::MAX;
 
 /// The two halves of a value in a place, which are written one after the other.
 #[derive(Debug)]
-struct Cell {
+struct LoomValueCell {
     halves: [AtomicUsize; 2],
 }
 
-impl Cell {
-    fn new(value: usize) -> Cell {
+impl LoomValueCell {
+    fn new(value: usize) -> LoomValueCell {
         let half = || AtomicUsize::new(value);
-        Cell {
+        LoomValueCell {
             halves: [half(), half()],
         }
     }
@@ -81,26 +81,26 @@ impl Cell {
 
 /// The model.
 #[derive(Debug)]
-pub struct Store {
+pub struct LoomClaimStore {
     flaw: Flaw,
     phase: RwLock<()>,
     /// The lock of the key.
     stripe: Mutex<()>,
     index: AtomicUsize,
-    places: [Cell; PLACES],
+    places: [LoomValueCell; PLACES],
     /// The free places.
     free: Mutex<Vec<usize>>,
     slot: Mutex<usize>,
-    watched: Watched<usize>,
+    watched: WatchedSlots<usize>,
     holds: Holds<usize, ()>,
-    retired: Retired<Outside<usize, usize>>,
+    retired: RetiredList<ClaimTarget<usize, usize>>,
 }
 
-impl claim::Store for Store {
+impl claim::ClaimStore for LoomClaimStore {
     type Slot = usize;
     type Place = usize;
 
-    fn watched(&self) -> &Watched<usize> {
+    fn watched(&self) -> &WatchedSlots<usize> {
         &self.watched
     }
 
@@ -116,11 +116,11 @@ impl claim::Store for Store {
         }
     }
 
-    fn retire(&self, outside: Outside<usize, usize>) {
+    fn retire(&self, outside: ClaimTarget<usize, usize>) {
         match outside {
-            Outside::Place(place) if self.flaw == Flaw::FreedAtOnce => self.give_up(place),
-            Outside::Place(_) => self.retired.add(outside),
-            Outside::Slot(slot) => {
+            ClaimTarget::Place(place) if self.flaw == Flaw::FreedAtOnce => self.give_up(place),
+            ClaimTarget::Place(_) => self.retired.add(outside),
+            ClaimTarget::Slot(slot) => {
                 self.watched.changed(slot);
                 self.retired.add(outside);
             }
@@ -128,23 +128,23 @@ impl claim::Store for Store {
     }
 }
 
-impl Store {
-    pub fn new(record: Record, value: usize, flaw: Flaw) -> Store {
-        let in_place = record == Record::PLACE;
-        Store {
+impl LoomClaimStore {
+    pub fn new(record: LoomClaimRecord, value: usize, flaw: Flaw) -> LoomClaimStore {
+        let in_place = record == LoomClaimRecord::PLACE;
+        LoomClaimStore {
             flaw,
             phase: RwLock::new(()),
             stripe: Mutex::new(()),
             index: AtomicUsize::new(record.0),
             places: [0, 1, 2].map(|place| {
                 let is_first = in_place && place == 0;
-                Cell::new(if is_first { value } else { FREE })
+                LoomValueCell::new(if is_first { value } else { FREE })
             }),
             free: Mutex::new((usize::from(in_place)..PLACES).rev().collect()),
             slot: Mutex::new(value),
-            watched: Watched::default(),
+            watched: WatchedSlots::default(),
             holds: Holds::default(),
-            retired: Retired::default(),
+            retired: RetiredList::default(),
         }
     }
 
@@ -167,14 +167,14 @@ impl Store {
         }
     }
 
-    fn record(&self) -> Record {
-        Record(self.index.load(Ordering::Acquire))
+    fn record(&self) -> LoomClaimRecord {
+        LoomClaimRecord(self.index.load(Ordering::Acquire))
     }
 
-    fn value_of(&self, record: Record) -> Option<usize> {
+    fn value_of(&self, record: LoomClaimRecord) -> Option<usize> {
         record.outside().map(|outside| match outside {
-            Outside::Place(place) => self.places[place].get(),
-            Outside::Slot(_) => *self.slot.lock().expect("a lock"),
+            ClaimTarget::Place(place) => self.places[place].get(),
+            ClaimTarget::Slot(_) => *self.slot.lock().expect("a lock"),
         })
     }
 
@@ -185,10 +185,10 @@ impl Store {
     }
 
     /// Claims the value, and reads it.
-    pub fn claim(&self) -> Option<(Claim<'_, Store>, Record, usize)> {
+    pub fn claim(&self) -> Option<(MoveClaim<'_, LoomClaimStore>, LoomClaimRecord, usize)> {
         let _phase = self.phase.read().expect("a phase");
         let record = self.record();
-        let claim = Claim::take(self, record.outside());
+        let claim = MoveClaim::take(self, record.outside());
         let value = self.value_of(record)?;
         Some((claim, record, value))
     }
@@ -205,7 +205,7 @@ impl Store {
         let _phase = self.phase.read().expect("a phase");
         let stripe = self.stripe.lock().expect("a lock");
         let replace = || {
-            let (old, new) = (old.0, Record::place(place).0);
+            let (old, new) = (old.0, LoomClaimRecord::place(place).0);
             if self.flaw == Flaw::NotCompared {
                 self.index.store(new, Ordering::Release);
                 return Ok::<bool, ()>(true);
@@ -229,10 +229,10 @@ impl Store {
     }
 
     /// Replaces the key's record. The caller holds the key's lock.
-    fn replace(&self, record: Record) {
-        let old = Record(self.index.swap(record.0, Ordering::AcqRel));
+    fn replace(&self, record: LoomClaimRecord) {
+        let old = LoomClaimRecord(self.index.swap(record.0, Ordering::AcqRel));
         if let Some(outside) = old.outside() {
-            claim::Store::retire(self, outside);
+            claim::ClaimStore::retire(self, outside);
         }
     }
 
@@ -244,27 +244,27 @@ impl Store {
         let place = self.put(value);
         let _phase = self.phase.read().expect("a phase");
         let _stripe = self.stripe.lock().expect("a lock");
-        self.replace(Record::place(place));
+        self.replace(LoomClaimRecord::place(place));
     }
 
     /// Changes the object in its slot, or brings it back there first.
     pub fn change(&self, value: usize) {
         let _phase = self.phase.read().expect("a phase");
         let _stripe = self.stripe.lock().expect("a lock");
-        if self.record() == Record::SLOT {
+        if self.record() == LoomClaimRecord::SLOT {
             let mut slot = self.slot.lock().expect("a lock");
             self.watched.changed(0);
             *slot = value;
             return;
         }
         let place = self.put(value);
-        self.replace(Record::place(place));
+        self.replace(LoomClaimRecord::place(place));
     }
 
     pub fn delete(&self) {
         let _phase = self.phase.read().expect("a phase");
         let _stripe = self.stripe.lock().expect("a lock");
-        self.replace(Record::ABSENT);
+        self.replace(LoomClaimRecord::ABSENT);
     }
 
     /// Frees what was retired.
@@ -275,8 +275,8 @@ impl Store {
         };
         for outside in taken {
             match outside {
-                Outside::Place(place) => self.give_up(place),
-                Outside::Slot(_) => *self.slot.lock().expect("a lock") = FREE,
+                ClaimTarget::Place(place) => self.give_up(place),
+                ClaimTarget::Slot(_) => *self.slot.lock().expect("a lock") = FREE,
             }
         }
     }
@@ -286,8 +286,8 @@ impl Store {
         assert_eq!(self.retired.count(), 0);
         let free = self.free.lock().expect("a lock").len();
         let used = match self.record().outside() {
-            Some(Outside::Place(_)) => 1,
-            Some(Outside::Slot(_)) | None => 0,
+            Some(ClaimTarget::Place(_)) => 1,
+            Some(ClaimTarget::Slot(_)) | None => 0,
         };
         assert_eq!(free + used, PLACES, "a place is lost");
         assert!(self.watched.is_empty() && self.holds.is_empty());

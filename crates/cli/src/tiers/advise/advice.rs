@@ -1,6 +1,6 @@
 //! The advice derived from a survey: the savings by tiers.
 
-use super::kind::Kind;
+use super::kind::SurveyedValueKind;
 use super::survey::Survey;
 use nearfield_tiers::Compression;
 use serde::Serialize;
@@ -35,11 +35,11 @@ pub struct Advice {
     /// Keys and bytes by type.
     pub kinds: Vec<KindShare>,
     /// Keys and bytes by hotness, the hottest first.
-    pub hotness: Vec<Heat>,
+    pub hotness: Vec<KeyHotnessClass>,
     /// Compression ratios; null if no value was read.
     pub compression: Option<Ratios>,
     /// The savings for each share of hot values.
-    pub splits: Vec<Split>,
+    pub splits: Vec<TierSplitEstimate>,
     /// The suggested flags; null if tiers would save little.
     pub suggestion: Option<Suggestion>,
 }
@@ -48,7 +48,7 @@ pub struct Advice {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KindShare {
     /// The type.
-    pub kind: Kind,
+    pub kind: SurveyedValueKind,
     /// Number of keys.
     pub keys: u64,
     /// Bytes of these keys and their values.
@@ -57,7 +57,7 @@ pub struct KindShare {
 
 /// A class of keys of similar hotness.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Heat {
+pub struct KeyHotnessClass {
     /// The name of the class: a range of use counters, or of times since the last use.
     pub heat: &'static str,
     /// Number of keys.
@@ -80,7 +80,7 @@ pub struct Ratios {
 
 /// The effect of moving the coldest values to a tier.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Split {
+pub struct TierSplitEstimate {
     /// The share of the content that stays in memory, the hottest values.
     pub hot_share: f64,
     /// Bytes in the memory tier: the values that stay, with their keys.
@@ -111,7 +111,7 @@ pub struct Suggestion {
 }
 
 /// A key of the sample.
-struct Sampled {
+struct AdviceSampleKey {
     key_bytes: u64,
     memory_bytes: u64,
     /// Bytes of the value's content; `None` if it would not move.
@@ -131,7 +131,7 @@ impl Advice {
             .seen
             .iter()
             .zip(&contents)
-            .map(|(seen, content)| Sampled {
+            .map(|(seen, content)| AdviceSampleKey {
                 key_bytes: seen.key_bytes,
                 memory_bytes: seen.memory_bytes,
                 content: *content,
@@ -142,7 +142,7 @@ impl Advice {
                     HotBy::IdleSeconds => uses_of_idle_seconds(seen.heat),
                 },
             });
-        let mut sampled: Vec<Sampled> = sampled.collect();
+        let mut sampled: Vec<AdviceSampleKey> = sampled.collect();
         sampled.sort_by_key(|it| match hot_by {
             HotBy::IdleSeconds => it.heat,
             _ => u64::MAX - it.heat,
@@ -152,7 +152,7 @@ impl Advice {
         let movable_bytes: u64 = movable().map(|it| it.memory_bytes).sum();
         let ratios = ratios(&survey.values);
         let splits = SHARES.map(|share| split(&sampled, share, ratios, scaled));
-        let kinds = Kind::ALL.map(|kind| {
+        let kinds = SurveyedValueKind::ALL.map(|kind| {
             let of = survey.seen.iter().filter(|seen| seen.kind == kind);
             KindShare {
                 kind,
@@ -232,7 +232,11 @@ const IDLE_SECONDS: [Class; 7] = [
     ("7 days ago and more", u64::MAX),
 ];
 
-fn histogram(sampled: &[Sampled], hot_by: HotBy, scaled: impl Fn(u64) -> u64) -> Vec<Heat> {
+fn histogram(
+    sampled: &[AdviceSampleKey],
+    hot_by: HotBy,
+    scaled: impl Fn(u64) -> u64,
+) -> Vec<KeyHotnessClass> {
     let classes: &[Class] = match hot_by {
         HotBy::RedisCounter => &COUNTERS,
         HotBy::NearfieldCounter => &NEARFIELD_COUNTERS,
@@ -245,7 +249,7 @@ fn histogram(sampled: &[Sampled], hot_by: HotBy, scaled: impl Fn(u64) -> u64) ->
     };
     let heats = classes.iter().map(|&(name, _)| {
         let here = sampled.iter().filter(|it| class_of(it.heat) == Some(name));
-        Heat {
+        KeyHotnessClass {
             heat: name,
             keys: scaled(here.clone().count() as u64),
             bytes: scaled(here.map(|it| it.memory_bytes).sum()),
@@ -269,11 +273,11 @@ fn ratios(values: &[Vec<u8>]) -> Option<Ratios> {
 /// Returns the effect of keeping a `share` of the content in memory. `sampled` is sorted, the
 /// hottest first.
 fn split(
-    sampled: &[Sampled],
+    sampled: &[AdviceSampleKey],
     share: f64,
     ratios: Option<Ratios>,
     scaled: impl Fn(u64) -> u64,
-) -> Split {
+) -> TierSplitEstimate {
     let all: u64 = sampled.iter().filter_map(|it| it.content).sum();
     let limit = (all as f64 * share) as u64;
     let (mut hot_content, mut hot, mut kept) = (0, 0, 0);
@@ -297,7 +301,7 @@ fn split(
         }
     }
     let compressed = ratios.map(|ratios| (cold as f64 / ratios.trained) as u64);
-    Split {
+    TierSplitEstimate {
         hot_share: share,
         hot_bytes: scaled(hot),
         uses_in_memory: if all_uses > 0.0 { uses / all_uses } else { 0.0 },
@@ -309,7 +313,11 @@ fn split(
 }
 
 /// Returns the flags for the smallest split that serves most uses from memory, or for the largest.
-fn suggest(splits: &[Split], memory_bytes: u64, ratios: Option<Ratios>) -> Option<Suggestion> {
+fn suggest(
+    splits: &[TierSplitEstimate],
+    memory_bytes: u64,
+    ratios: Option<Ratios>,
+) -> Option<Suggestion> {
     let enough = splits.iter().find(|it| it.uses_in_memory >= ENOUGH_USES);
     let split = enough.or(splits.last())?;
     let saves = |bytes: u64| 1.0 - bytes as f64 / memory_bytes.max(1) as f64 >= LEAST_SAVING;
@@ -341,16 +349,18 @@ fn suggest(splits: &[Split], memory_bytes: u64, ratios: Option<Ratios>) -> Optio
 
 #[cfg(test)]
 mod tests {
-    use super::super::server::Seen;
+    use super::super::server::SurveyedKeyFacts;
     use super::*;
 
     fn survey(seen: impl IntoIterator<Item = (u64, u64)>) -> Survey {
-        let seen = seen.into_iter().map(|(memory_bytes, heat)| Seen {
-            kind: Kind::String,
-            key_bytes: 10,
-            memory_bytes,
-            heat,
-        });
+        let seen = seen
+            .into_iter()
+            .map(|(memory_bytes, heat)| SurveyedKeyFacts {
+                kind: SurveyedValueKind::String,
+                key_bytes: 10,
+                memory_bytes,
+                heat,
+            });
         Survey {
             seen: seen.collect(),
             values: vec![b"what is alike becomes small ".repeat(20); 20],

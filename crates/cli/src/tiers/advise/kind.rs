@@ -13,7 +13,7 @@ const ELEMENT_BYTES_MAX: u64 = 1 << 20;
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum SurveyedValueKind {
     /// A string.
     String,
     /// A list.
@@ -28,50 +28,50 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl SurveyedValueKind {
     /// The list of all types.
-    pub const ALL: [Kind; 6] = [
-        Kind::String,
-        Kind::List,
-        Kind::Hash,
-        Kind::Set,
-        Kind::SortedSet,
-        Kind::Other,
+    pub const ALL: [SurveyedValueKind; 6] = [
+        SurveyedValueKind::String,
+        SurveyedValueKind::List,
+        SurveyedValueKind::Hash,
+        SurveyedValueKind::Set,
+        SurveyedValueKind::SortedSet,
+        SurveyedValueKind::Other,
     ];
 
     /// Returns the type named by a reply of `TYPE`; `None` if there is no key.
-    pub fn named(name: &[u8]) -> Option<Kind> {
+    pub fn named(name: &[u8]) -> Option<SurveyedValueKind> {
         match name {
             b"none" => None,
-            b"string" => Some(Kind::String),
-            b"list" => Some(Kind::List),
-            b"hash" => Some(Kind::Hash),
-            b"set" => Some(Kind::Set),
-            b"zset" => Some(Kind::SortedSet),
-            _ => Some(Kind::Other),
+            b"string" => Some(SurveyedValueKind::String),
+            b"list" => Some(SurveyedValueKind::List),
+            b"hash" => Some(SurveyedValueKind::Hash),
+            b"set" => Some(SurveyedValueKind::Set),
+            b"zset" => Some(SurveyedValueKind::SortedSet),
+            _ => Some(SurveyedValueKind::Other),
         }
     }
 
     /// Returns the name for display.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::String => "strings",
-            Kind::List => "lists",
-            Kind::Hash => "hashes",
-            Kind::Set => "sets",
-            Kind::SortedSet => "sorted sets",
-            Kind::Other => "other types",
+            SurveyedValueKind::String => "strings",
+            SurveyedValueKind::List => "lists",
+            SurveyedValueKind::Hash => "hashes",
+            SurveyedValueKind::Set => "sets",
+            SurveyedValueKind::SortedSet => "sorted sets",
+            SurveyedValueKind::Other => "other types",
         }
     }
 
     /// Returns the command that returns the number of elements.
     pub fn length_command(self) -> Option<&'static str> {
         match self {
-            Kind::List => Some("LLEN"),
-            Kind::Hash => Some("HLEN"),
-            Kind::Set => Some("SCARD"),
-            Kind::SortedSet => Some("ZCARD"),
-            Kind::String | Kind::Other => None,
+            SurveyedValueKind::List => Some("LLEN"),
+            SurveyedValueKind::Hash => Some("HLEN"),
+            SurveyedValueKind::Set => Some("SCARD"),
+            SurveyedValueKind::SortedSet => Some("ZCARD"),
+            SurveyedValueKind::String | SurveyedValueKind::Other => None,
         }
     }
 
@@ -84,17 +84,19 @@ impl Kind {
         memory_bytes: u64,
         length: Option<u64>,
     ) -> Option<Vec<Vec<u8>>> {
-        if self == Kind::String {
+        if self == SurveyedValueKind::String {
             let last = (STRING_BYTES - 1).to_string();
             return Some(with_key(&["GETRANGE"], key, &["0", &last]));
         }
         if memory_bytes <= WHOLE_BYTES {
             return match self {
-                Kind::List => Some(with_key(&["LRANGE"], key, &["0", "-1"])),
-                Kind::Hash => Some(with_key(&["HGETALL"], key, &[])),
-                Kind::Set => Some(with_key(&["SMEMBERS"], key, &[])),
-                Kind::SortedSet => Some(with_key(&["ZRANGE"], key, &["0", "-1", "WITHSCORES"])),
-                Kind::String | Kind::Other => None,
+                SurveyedValueKind::List => Some(with_key(&["LRANGE"], key, &["0", "-1"])),
+                SurveyedValueKind::Hash => Some(with_key(&["HGETALL"], key, &[])),
+                SurveyedValueKind::Set => Some(with_key(&["SMEMBERS"], key, &[])),
+                SurveyedValueKind::SortedSet => {
+                    Some(with_key(&["ZRANGE"], key, &["0", "-1", "WITHSCORES"]))
+                }
+                SurveyedValueKind::String | SurveyedValueKind::Other => None,
             };
         }
         let element_bytes = memory_bytes / length.filter(|length| *length > 0)?;
@@ -104,11 +106,13 @@ impl Kind {
         let count = (WHOLE_BYTES / element_bytes.max(1)).max(1);
         let (last, count) = ((count - 1).to_string(), count.to_string());
         match self {
-            Kind::List => Some(with_key(&["LRANGE"], key, &["0", &last])),
-            Kind::Hash => Some(with_key(&["HSCAN"], key, &["0", "COUNT", &count])),
-            Kind::Set => Some(with_key(&["SSCAN"], key, &["0", "COUNT", &count])),
-            Kind::SortedSet => Some(with_key(&["ZRANGE"], key, &["0", &last, "WITHSCORES"])),
-            Kind::String | Kind::Other => None,
+            SurveyedValueKind::List => Some(with_key(&["LRANGE"], key, &["0", &last])),
+            SurveyedValueKind::Hash => Some(with_key(&["HSCAN"], key, &["0", "COUNT", &count])),
+            SurveyedValueKind::Set => Some(with_key(&["SSCAN"], key, &["0", "COUNT", &count])),
+            SurveyedValueKind::SortedSet => {
+                Some(with_key(&["ZRANGE"], key, &["0", &last, "WITHSCORES"]))
+            }
+            SurveyedValueKind::String | SurveyedValueKind::Other => None,
         }
     }
 }
@@ -117,7 +121,7 @@ impl Kind {
 mod tests {
     use super::*;
 
-    fn command(kind: Kind, memory_bytes: u64, length: Option<u64>) -> Option<String> {
+    fn command(kind: SurveyedValueKind, memory_bytes: u64, length: Option<u64>) -> Option<String> {
         let words = kind.value_command(b"k", memory_bytes, length)?;
         let words = words.iter().map(|word| String::from_utf8_lossy(word));
         Some(words.collect::<Vec<_>>().join(" "))
@@ -126,13 +130,22 @@ mod tests {
     #[test]
     fn large_values_are_asked_for_in_part() {
         let of = |kind, bytes, length| command(kind, bytes, length).unwrap_or_default();
-        assert_eq!(of(Kind::String, 1 << 30, None), "GETRANGE k 0 8191");
-        assert_eq!(of(Kind::Hash, 1000, None), "HGETALL k");
-        assert_eq!(of(Kind::List, 100 << 20, Some(100 << 10)), "LRANGE k 0 63");
-        assert_eq!(of(Kind::Hash, 1 << 30, Some(1 << 20)), "HSCAN k 0 COUNT 64");
+        assert_eq!(
+            of(SurveyedValueKind::String, 1 << 30, None),
+            "GETRANGE k 0 8191"
+        );
+        assert_eq!(of(SurveyedValueKind::Hash, 1000, None), "HGETALL k");
+        assert_eq!(
+            of(SurveyedValueKind::List, 100 << 20, Some(100 << 10)),
+            "LRANGE k 0 63"
+        );
+        assert_eq!(
+            of(SurveyedValueKind::Hash, 1 << 30, Some(1 << 20)),
+            "HSCAN k 0 COUNT 64"
+        );
         // A single element is larger than the greatest sample.
-        assert_eq!(of(Kind::List, 1 << 30, Some(3)), "");
-        assert_eq!(of(Kind::Set, 1 << 20, Some(0)), "");
-        assert_eq!(of(Kind::Other, 1000, None), "");
+        assert_eq!(of(SurveyedValueKind::List, 1 << 30, Some(3)), "");
+        assert_eq!(of(SurveyedValueKind::Set, 1 << 20, Some(0)), "");
+        assert_eq!(of(SurveyedValueKind::Other, 1000, None), "");
     }
 }

@@ -8,12 +8,12 @@ mod server;
 mod show;
 mod survey;
 
-use crate::client::Address;
+use crate::client::ConnectArguments;
 use advice::{Advice, HotBy};
 use clap::Args;
 use error::AdviseError;
 use serde::Serialize;
-use server::Server;
+use server::SurveyedServer;
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -34,9 +34,9 @@ use survey::Survey;
 /// Ctrl-C stops the survey early and shows the results so far.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub struct Arguments {
+pub struct AdviseArguments {
     #[command(flatten)]
-    address: Address,
+    address: ConnectArguments,
     /// Approximate number of keys in the sample, chosen at random from all
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
@@ -61,7 +61,7 @@ const INTERRUPTED: u8 = 130;
 
 /// The content of the JSON file.
 #[derive(Debug, Serialize)]
-struct Report {
+struct AdviseReport {
     host: String,
     port: u16,
     /// Kind and version of the server.
@@ -82,12 +82,12 @@ struct Report {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments) -> ExitCode {
+pub fn run(arguments: &AdviseArguments) -> ExitCode {
     match advise(arguments) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(INTERRUPTED),
         Err(error) => {
-            let Address { host, port, .. } = &arguments.address;
+            let ConnectArguments { host, port, .. } = &arguments.address;
             eprintln!("nearfield: {host}:{port}: {error}");
             ExitCode::FAILURE
         }
@@ -95,7 +95,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 }
 
 /// Surveys the server and prints the advice. Returns false if the user stopped it.
-fn advise(arguments: &Arguments) -> Result<bool, AdviseError> {
+fn advise(arguments: &AdviseArguments) -> Result<bool, AdviseError> {
     if let Some(path) = &arguments.json {
         // The file is opened before the server is queried, so that an error costs no survey.
         let opened = OpenOptions::new().create(true).append(true).open(path);
@@ -104,7 +104,7 @@ fn advise(arguments: &Arguments) -> Result<bool, AdviseError> {
     let stop = stop_at_ctrl_c();
     let start = Instant::now();
     let client = arguments.address.connect()?;
-    let mut server = Server::meet(client)?;
+    let mut server = SurveyedServer::meet(client)?;
     let keys = server.facts.keys();
     if keys == 0 {
         return Err(AdviseError::Empty);
@@ -117,8 +117,8 @@ fn advise(arguments: &Arguments) -> Result<bool, AdviseError> {
         return Err(AdviseError::Nothing { seen });
     }
     let hot_by = server.facts.hot_by();
-    let Address { host, port, .. } = &arguments.address;
-    let report = Report {
+    let ConnectArguments { host, port, .. } = &arguments.address;
+    let report = AdviseReport {
         host: host.clone(),
         port: *port,
         server: server.facts.version.clone(),
@@ -142,7 +142,7 @@ fn advise(arguments: &Arguments) -> Result<bool, AdviseError> {
 }
 
 /// Returns the remarks that the reader needs to judge the numbers.
-fn notes(server: &Server, survey: &Survey) -> Vec<String> {
+fn notes(server: &SurveyedServer, survey: &Survey) -> Vec<String> {
     let mut notes = Vec::new();
     if survey.interrupted {
         notes.push(format!(
@@ -169,7 +169,7 @@ fn notes(server: &Server, survey: &Survey) -> Vec<String> {
     notes
 }
 
-fn write(path: &Path, report: &Report) -> Result<(), AdviseError> {
+fn write(path: &Path, report: &AdviseReport) -> Result<(), AdviseError> {
     let text = serde_json::to_string_pretty(report).map_err(io::Error::from);
     let written = text.and_then(|text| std::fs::write(path, text + "\n"));
     written.map_err(|source| refused(path, source))

@@ -10,12 +10,12 @@ const REST_MAX: Duration = Duration::from_millis(500);
 
 /// The pacing of requests, and their count.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Pace {
+pub struct SurveyPacing {
     /// Number of requests so far.
     pub requests: u64,
 }
 
-impl Pace {
+impl SurveyPacing {
     /// Sleeps after replies to `requests` requests, which `took` this time together.
     pub fn rest(&mut self, took: Duration, requests: usize) {
         self.requests += requests as u64;

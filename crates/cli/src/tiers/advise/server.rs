@@ -2,9 +2,9 @@
 
 use super::advice::HotBy;
 use super::error::AdviseError;
-use super::kind::Kind;
-use super::pace::Pace;
-use crate::client::{self, Client, Reply};
+use super::kind::SurveyedValueKind;
+use super::pace::SurveyPacing;
+use crate::client::{self, CliClient, CliReply};
 use std::io;
 use std::time::Instant;
 
@@ -63,9 +63,9 @@ impl Facts {
 
 /// The facts that a server reports about a key.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Seen {
+pub struct SurveyedKeyFacts {
     /// The type of its value.
-    pub kind: Kind,
+    pub kind: SurveyedValueKind,
     /// The bytes of the key.
     pub key_bytes: u64,
     /// Bytes of key and value together, as the server counts them.
@@ -76,28 +76,28 @@ pub struct Seen {
 
 /// A server whose keys are surveyed.
 #[derive(Debug)]
-pub struct Server {
-    client: Client,
+pub struct SurveyedServer {
+    client: CliClient,
     /// The facts that it reports about itself.
     pub facts: Facts,
     /// True if reading a value can be kept from counting as a use.
     pub without_touch: bool,
     /// The pacing of requests.
-    pub pace: Pace,
+    pub pace: SurveyPacing,
 }
 
-impl Server {
+impl SurveyedServer {
     /// Queries the facts about a server.
-    pub fn meet(mut client: Client) -> Result<Server, AdviseError> {
+    pub fn meet(mut client: CliClient) -> Result<SurveyedServer, AdviseError> {
         let mut ask = |words: &[&str]| {
             let mut request = Vec::new();
             client::write(&mut request, words);
             let replies = client.pipeline(&request, 1)?;
-            Ok::<_, io::Error>(replies.into_iter().next().unwrap_or(Reply::Null))
+            Ok::<_, io::Error>(replies.into_iter().next().unwrap_or(CliReply::Null))
         };
         let pages = match ask(&["INFO"])? {
-            Reply::Text(pages) => pages,
-            Reply::Error(reply) => return Err(AdviseError::refusal("INFO", &reply)),
+            CliReply::Text(pages) => pages,
+            CliReply::Error(reply) => return Err(AdviseError::refusal("INFO", &reply)),
             _ => return Err(strange("INFO")),
         };
         let facts = Facts::parse(&String::from_utf8_lossy(&pages));
@@ -107,17 +107,17 @@ impl Server {
             ask(&["READONLY"])?;
         }
         let touch = ask(&["CLIENT", "NO-TOUCH", "ON"])?;
-        Ok(Server {
+        Ok(SurveyedServer {
             client,
             facts,
-            without_touch: matches!(touch, Reply::Text(_)),
-            pace: Pace::default(),
+            without_touch: matches!(touch, CliReply::Text(_)),
+            pace: SurveyPacing::default(),
         })
     }
 
     /// Sends requests together and sleeps as the pace demands. An error that concerns a single key
     /// is a normal reply.
-    fn ask(&mut self, requests: &[Vec<Vec<u8>>]) -> Result<Vec<Reply>, AdviseError> {
+    fn ask(&mut self, requests: &[Vec<Vec<u8>>]) -> Result<Vec<CliReply>, AdviseError> {
         let mut bytes = Vec::new();
         for request in requests {
             client::write(&mut bytes, request);
@@ -126,7 +126,7 @@ impl Server {
         let replies = self.client.pipeline(&bytes, requests.len())?;
         self.pace.rest(start.elapsed(), requests.len());
         for (request, reply) in requests.iter().zip(&replies) {
-            if let Reply::Error(text) = reply
+            if let CliReply::Error(text) = reply
                 && !is_of_one_key(text)
             {
                 return Err(AdviseError::refusal(&named(request), text));
@@ -146,17 +146,17 @@ impl Server {
     pub fn scan(&mut self, cursor: &str) -> Result<(String, Vec<Vec<u8>>), AdviseError> {
         let replies = self.ask(&[words(&["SCAN", cursor, "COUNT", "500"])])?;
         let strange = || strange("SCAN");
-        let [cursor, keys] = replies.first().map_or(&[][..], Reply::elements) else {
+        let [cursor, keys] = replies.first().map_or(&[][..], CliReply::elements) else {
             return Err(strange());
         };
         let cursor = std::str::from_utf8(cursor.text().ok_or_else(strange)?);
-        let keys = keys.elements().iter().filter_map(Reply::text);
+        let keys = keys.elements().iter().filter_map(CliReply::text);
         let keys = keys.map(<[u8]>::to_vec).collect();
         Ok((cursor.map_err(|_| strange())?.to_owned(), keys))
     }
 
     /// Returns the reported facts of keys; `None` for those that no longer exist.
-    pub fn look(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Option<Seen>>, AdviseError> {
+    pub fn look(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Option<SurveyedKeyFacts>>, AdviseError> {
         // Nearfield reports 5 for a key that was used once, as Redis does, and one more for each
         // further use.
         let (heat, shown_before_uses) = match self.facts.hot_by() {
@@ -176,8 +176,8 @@ impl Server {
             let [kind, memory, heat] = replies else {
                 return None;
             };
-            Some(Seen {
-                kind: Kind::named(kind.text()?)?,
+            Some(SurveyedKeyFacts {
+                kind: SurveyedValueKind::named(kind.text()?)?,
                 key_bytes: key.len() as u64,
                 memory_bytes: memory.number()?,
                 heat: heat.number::<u64>()?.saturating_sub(shown_before_uses),
@@ -190,7 +190,7 @@ impl Server {
     /// exist.
     pub fn values(
         &mut self,
-        keys: &[(Vec<u8>, Seen)],
+        keys: &[(Vec<u8>, SurveyedKeyFacts)],
     ) -> Result<Vec<Option<Vec<u8>>>, AdviseError> {
         let lengths = keys.iter().map(|(key, seen)| {
             let large = seen.kind.length_command().filter(|_| seen.is_large());
@@ -218,7 +218,7 @@ impl Server {
     }
 }
 
-impl Seen {
+impl SurveyedKeyFacts {
     /// Returns true if only a part of the value is read.
     pub fn is_large(&self) -> bool {
         self.memory_bytes > super::kind::WHOLE_BYTES
@@ -226,18 +226,18 @@ impl Seen {
 }
 
 /// Appends a string, or all elements, each after a byte for its length, as tiers pack them.
-fn flatten(reply: &Reply, out: &mut Vec<u8>) {
+fn flatten(reply: &CliReply, out: &mut Vec<u8>) {
     match reply {
-        Reply::Text(text) => out.extend_from_slice(text),
-        Reply::Array(elements) => {
+        CliReply::Text(text) => out.extend_from_slice(text),
+        CliReply::Array(elements) => {
             for element in elements {
-                if let Reply::Text(text) = element {
+                if let CliReply::Text(text) = element {
                     out.push(text.len() as u8);
                 }
                 flatten(element, out);
             }
         }
-        Reply::Null | Reply::Error(_) => {}
+        CliReply::Null | CliReply::Error(_) => {}
     }
 }
 

@@ -1,7 +1,7 @@
 //! The advice as text for display.
 
-use super::Report;
-use super::advice::{Advice, Split};
+use super::AdviseReport;
+use super::advice::{Advice, TierSplitEstimate};
 use crate::text::{bytes, number};
 use std::fmt::Write;
 
@@ -9,14 +9,14 @@ use std::fmt::Write;
 const BAR: f64 = 30.0;
 
 /// Returns the advice as text.
-pub fn text(report: &Report) -> String {
+pub fn text(report: &AdviseReport) -> String {
     let mut out = String::new();
     // Writing to a string does not fail.
     let _ = write_all(report, &mut out);
     out
 }
 
-fn write_all(report: &Report, out: &mut String) -> std::fmt::Result {
+fn write_all(report: &AdviseReport, out: &mut String) -> std::fmt::Result {
     let advice = &report.advice;
     writeln!(
         out,
@@ -110,7 +110,7 @@ fn write_splits(advice: &Advice, out: &mut String) -> std::fmt::Result {
     )
 }
 
-fn with_compressed(split: &Split, now: u64) -> String {
+fn with_compressed(split: &TierSplitEstimate, now: u64) -> String {
     let bytes = split.memory_with_compressed_bytes;
     bytes.map_or_else(|| "not known".to_owned(), |bytes| saved(bytes, now))
 }

@@ -1,8 +1,8 @@
 //! A survey of a sample of all keys.
 
 use super::error::AdviseError;
-use super::kind::{Kind, STRING_BYTES};
-use super::server::{Seen, Server};
+use super::kind::{STRING_BYTES, SurveyedValueKind};
+use super::server::{SurveyedKeyFacts, SurveyedServer};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ pub struct Survey {
     /// Number of keys that the server listed.
     pub named: u64,
     /// Keys of the sample that existed.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<SurveyedKeyFacts>,
     /// Values that were read; of large ones only a part.
     pub values: Vec<Vec<u8>>,
     /// Bytes that the server takes for a string besides key and content, one number for each
@@ -32,7 +32,7 @@ pub struct Survey {
     pub overheads: Vec<u64>,
     /// Bytes of content of the values read as a whole, and the memory that the server takes for
     /// them, by type.
-    pub contents: [(u64, u64); Kind::ALL.len()],
+    pub contents: [(u64, u64); SurveyedValueKind::ALL.len()],
     /// True if the user stopped the survey.
     pub interrupted: bool,
 }
@@ -41,7 +41,7 @@ impl Survey {
     /// Surveys about `samples` keys, chosen at random from all, until `stop` is set. `show`
     /// receives the share of the server's keys that have been listed.
     pub fn make(
-        server: &mut Server,
+        server: &mut SurveyedServer,
         samples: u64,
         stop: &AtomicBool,
         mut show: impl FnMut(f64),
@@ -78,7 +78,7 @@ impl Survey {
 
     fn look(
         &mut self,
-        server: &mut Server,
+        server: &mut SurveyedServer,
         keys: &[Vec<u8>],
         asked: f64,
         random: &mut SmallRng,
@@ -87,8 +87,8 @@ impl Survey {
         let there = keys.iter().zip(&seen);
         let there = there.filter_map(|(key, seen)| Some((key, (*seen)?)));
         self.seen.extend(there.clone().map(|(_, seen)| seen));
-        let wanted =
-            there.filter(|(_, seen)| seen.kind != Kind::Other && random.random_bool(asked));
+        let wanted = there
+            .filter(|(_, seen)| seen.kind != SurveyedValueKind::Other && random.random_bool(asked));
         let wanted: Vec<_> = wanted.map(|(key, seen)| (key.clone(), seen)).collect();
         for wanted in wanted.chunks(ASKED_FOR) {
             let values = server.values(wanted)?;
@@ -99,19 +99,21 @@ impl Survey {
         Ok(())
     }
 
-    fn keep(&mut self, seen: &Seen, value: Option<Vec<u8>>) {
+    fn keep(&mut self, seen: &SurveyedKeyFacts, value: Option<Vec<u8>>) {
         let Some(value) = value else {
             return;
         };
         let content = value.len() as u64;
         match seen.kind {
-            Kind::String if content < STRING_BYTES => {
+            SurveyedValueKind::String if content < STRING_BYTES => {
                 let overhead = seen.value_bytes().saturating_sub(content);
                 self.overheads.push(overhead);
             }
             // A part of a value gives no size of the whole.
             kind if !seen.is_large() => {
-                let at = Kind::ALL.iter().position(|other| *other == kind);
+                let at = SurveyedValueKind::ALL
+                    .iter()
+                    .position(|other| *other == kind);
                 if let Some((contents, memory)) = at.and_then(|at| self.contents.get_mut(at)) {
                     *contents += content;
                     *memory += seen.value_bytes();
@@ -130,19 +132,21 @@ impl Survey {
         let mut overheads = self.overheads.clone();
         overheads.sort_unstable();
         let overhead = overheads.get(overheads.len() / 2).copied().unwrap_or(0);
-        let share = |kind: Kind| {
-            let at = Kind::ALL.iter().position(|other| *other == kind);
+        let share = |kind: SurveyedValueKind| {
+            let at = SurveyedValueKind::ALL
+                .iter()
+                .position(|other| *other == kind);
             match at.and_then(|at| self.contents.get(at)) {
                 Some(&(content, memory)) if memory > 0 => (content as f64 / memory as f64).min(1.0),
                 // No value of this type was read as a whole.
                 _ => 1.0,
             }
         };
-        let shares = Kind::ALL.map(|kind| (kind, share(kind)));
-        let content = |seen: &Seen| {
+        let shares = SurveyedValueKind::ALL.map(|kind| (kind, share(kind)));
+        let content = |seen: &SurveyedKeyFacts| {
             let content = match seen.kind {
-                Kind::Other => return None,
-                Kind::String => seen.value_bytes().saturating_sub(overhead),
+                SurveyedValueKind::Other => return None,
+                SurveyedValueKind::String => seen.value_bytes().saturating_sub(overhead),
                 kind => {
                     let share = shares.iter().find(|(other, _)| *other == kind)?.1;
                     (seen.value_bytes() as f64 * share) as u64
@@ -154,7 +158,7 @@ impl Survey {
     }
 }
 
-impl Seen {
+impl SurveyedKeyFacts {
     /// Returns the memory that the value takes.
     pub fn value_bytes(&self) -> u64 {
         self.memory_bytes.saturating_sub(self.key_bytes)

@@ -1,6 +1,6 @@
 //! The blocks that a participant has retired, and may reuse.
 
-use super::ring::{Block, Entry, Ring};
+use super::ring::{RemoteAllocation, RetirementEntry, RetirementRing};
 use super::{EpochError, Epochs};
 use crate::address::GlobalAddress;
 use crate::endpoint::Endpoint;
@@ -11,37 +11,37 @@ use std::sync::atomic::Ordering;
 pub(super) const BATCH: usize = 16;
 
 /// A block in the ring: its epoch, and the number of its entry.
-type Record = (u64, usize, Block);
+type Record = (u64, usize, RemoteAllocation);
 
 /// The blocks that a participant has retired, from their unlinking on.
 #[derive(Debug, Default)]
-pub(super) struct Blocks {
+pub(super) struct RetiredAllocations {
     /// The ring of its slot, and the numbers of empty entries.
-    ring: Option<Ring>,
+    ring: Option<RetirementRing>,
     empty: Vec<usize>,
     /// The blocks that are not in the ring yet, with epochs.
-    waiting: VecDeque<(u64, Block)>,
+    waiting: VecDeque<(u64, RemoteAllocation)>,
     /// The blocks in the ring, with epochs and numbers of entries.
     retired: VecDeque<Record>,
     /// The blocks without any remaining reader, by length, with the numbers of their entries.
-    ready: BTreeMap<u64, Vec<(usize, Block)>>,
+    ready: BTreeMap<u64, Vec<(usize, RemoteAllocation)>>,
     /// The blocks that are no longer in the ring.
-    spare: Vec<Block>,
+    spare: Vec<RemoteAllocation>,
     /// The bytes of waiting and retired blocks, and those of ready blocks.
     retired_bytes: u64,
     ready_bytes: u64,
 }
 
-impl Blocks {
+impl RetiredAllocations {
     /// Adds a block that is not in the ring yet.
-    pub fn wait(&mut self, epoch: u64, block: Block) {
+    pub fn wait(&mut self, epoch: u64, block: RemoteAllocation) {
         self.retired_bytes += block.bytes;
         self.waiting.push_back((epoch, block));
     }
 
     /// Continues with a ring and the entries that another participant has left in it. The last of
     /// them was unlinked by this epoch.
-    pub fn take_ring(&mut self, ring: Ring, left: &[Entry], epoch: u64) {
+    pub fn take_ring(&mut self, ring: RetirementRing, left: &[RetirementEntry], epoch: u64) {
         self.ring = Some(ring);
         self.empty = (0..ring.entries).rev().collect();
         self.empty
@@ -92,11 +92,11 @@ impl Blocks {
         Some(self.spare.swap_remove(found).address)
     }
 
-    pub fn spare(&mut self, blocks: Vec<Block>) {
+    pub fn spare(&mut self, blocks: Vec<RemoteAllocation>) {
         self.spare.extend(blocks);
     }
 
-    pub fn take_spares(&mut self) -> Vec<Block> {
+    pub fn take_spares(&mut self) -> Vec<RemoteAllocation> {
         std::mem::take(&mut self.spare)
     }
 
@@ -111,7 +111,7 @@ impl Blocks {
     }
 
     /// Removes some waiting blocks, with entries for them.
-    fn next_records(&mut self) -> Option<(Ring, Vec<Record>)> {
+    fn next_records(&mut self) -> Option<(RetirementRing, Vec<Record>)> {
         let ring = self.ring?;
         let count = self.waiting.len().min(self.empty.len()).min(BATCH);
         let records = (0..count).filter_map(|_| {
@@ -125,7 +125,10 @@ impl Blocks {
     }
 
     /// Removes some ready blocks, of this length or of any.
-    fn next_ready(&mut self, bytes: Option<u64>) -> Option<(Ring, Vec<(usize, Block)>)> {
+    fn next_ready(
+        &mut self,
+        bytes: Option<u64>,
+    ) -> Option<(RetirementRing, Vec<(usize, RemoteAllocation)>)> {
         let ring = self.ring?;
         let longest = self.ready.keys().next_back();
         let length = bytes.or(longest.copied())?;
@@ -176,7 +179,7 @@ impl Epochs {
         &self,
         endpoint: &impl Endpoint,
         bytes: Option<u64>,
-    ) -> Result<Vec<Block>, EpochError> {
+    ) -> Result<Vec<RemoteAllocation>, EpochError> {
         let registration = self.registration.load(Ordering::SeqCst);
         if !self.is_safe(endpoint, registration) {
             return Ok(Vec::new());

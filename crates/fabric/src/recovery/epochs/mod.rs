@@ -7,12 +7,13 @@
 //! A *participant* is a process with a cache; its tasks share an [`Epochs`]. Each of its operations
 //! [`enter`](Epochs::enter)s an epoch. The rules are:
 //!
-//! 1. Nodes that an operation reads and caches have the epoch of the operation ([`Guard::epoch`]).
+//! 1. Nodes that an operation reads and caches have the epoch of the operation
+//!    ([`RemoteEpochGuard::epoch`]).
 //! 2. An operation follows an address from a cache only if that has its own epoch or a later one
-//!    ([`Guard::may_follow`]).
-//! 3. An operation trusts its reads only if [`Guard::is_safe`] after them, and writes only if so
-//!    just before; [`Guard::confirm`] asks the other participants. Otherwise the bytes that it read
-//!    may be anything, and it must restart with another guard.
+//!    ([`RemoteEpochGuard::may_follow`]).
+//! 3. An operation trusts its reads only if [`RemoteEpochGuard::is_safe`] after them, and writes
+//!    only if so just before; [`RemoteEpochGuard::confirm`] asks the other participants. Otherwise
+//!    the bytes that it read may be anything, and it must restart with another guard.
 //! 4. An operation retires memory when the post that unlinked it was confirmed. An operation that
 //!    begins later finds the address only in a cache, or in memory that is retired as well.
 //!
@@ -45,8 +46,8 @@
 //! # Costs
 //! Operations cost nothing but counting. Every eighth of a lease a participant posts a swap and
 //! reads 2056 bytes, in one round trip. Retiring costs a round trip and 16 bytes. The epoch
-//! advances only when a participant has retired more than [`Options::retired_bytes`], because each
-//! advance makes caches read their entries again.
+//! advances only when a participant has retired more than [`EpochOptions::retired_bytes`], because
+//! each advance makes caches read their entries again.
 
 mod blocks;
 mod ring;
@@ -58,15 +59,15 @@ mod turn;
 use crate::address::GlobalAddress;
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
-use blocks::Blocks;
-use ring::Block;
+use blocks::RetiredAllocations;
+use ring::RemoteAllocation;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use table::Table;
+use table::EpochTable;
 pub use table::{SLOTS, TABLE_BYTES};
-use turn::Seat;
+use turn::ParticipantSlot;
 
 /// Number of times that participants renew their slots in a lease.
 const RENEWALS_PER_LEASE: u32 = 8;
@@ -84,7 +85,7 @@ pub struct Epoch(u64);
 
 /// The parameters of a participant.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct EpochOptions {
     /// The time after which a silent participant is expelled. All participants must use the same.
     pub lease: Duration,
     /// Number of bytes, retired by the participant or by those it has expelled and not yet safe to
@@ -101,9 +102,9 @@ pub struct Options {
     pub is_eager: bool,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for EpochOptions {
+    fn default() -> EpochOptions {
+        EpochOptions {
             lease: Duration::from_millis(10),
             retired_bytes: 1 << 20,
             ring_entries: 4096,
@@ -131,8 +132,8 @@ pub enum EpochError {
 /// A participant. See the [module](self).
 #[derive(Debug)]
 pub struct Epochs {
-    table: Table,
-    options: Options,
+    table: EpochTable,
+    options: EpochOptions,
     grace: u64,
     /// The registration: odd while the participant has no slot; grows each time it loses and gets
     /// one.
@@ -147,8 +148,8 @@ pub struct Epochs {
     due: AtomicU64,
     /// True while a task makes a turn.
     turning: AtomicBool,
-    seat: Mutex<Seat>,
-    blocks: Mutex<Blocks>,
+    seat: Mutex<ParticipantSlot>,
+    blocks: Mutex<RetiredAllocations>,
 }
 
 impl Epochs {
@@ -160,10 +161,10 @@ impl Epochs {
     pub async fn register(
         endpoint: &impl Endpoint,
         table: GlobalAddress,
-        options: Options,
+        options: EpochOptions,
     ) -> Result<Epochs, EpochError> {
         let epochs = Epochs {
-            table: Table(table),
+            table: EpochTable(table),
             options,
             grace: GRACE,
             registration: AtomicU64::new(1),
@@ -181,12 +182,12 @@ impl Epochs {
 
     /// Begins an operation. The epoch cannot advance past it until the guard is dropped, so a long
     /// operation, or a scan that is read in parts, should begin again now and then.
-    pub fn enter(&self) -> Guard<'_> {
+    pub fn enter(&self) -> RemoteEpochGuard<'_> {
         loop {
             let registration = self.registration.load(Ordering::SeqCst);
             let epoch = self.local.load(Ordering::SeqCst);
             self.operations(epoch).fetch_add(1, Ordering::SeqCst);
-            let guard = Guard {
+            let guard = RemoteEpochGuard {
                 epochs: self,
                 epoch: Epoch(epoch),
                 registration,
@@ -223,18 +224,18 @@ impl Epochs {
 
     /// Retires memory, so that it is freed when no operation can find it any more. It must have
     /// been unlinked under this guard, and the post that unlinked it confirmed. One round trip, or
-    /// one for as many blocks as are made known [together](Options::together).
+    /// one for as many blocks as are made known [together](EpochOptions::together).
     ///
     /// # Errors
     /// The errors of the table's node.
     pub async fn retire(
         &self,
         endpoint: &impl Endpoint,
-        guard: &Guard<'_>,
+        guard: &RemoteEpochGuard<'_>,
         address: GlobalAddress,
         bytes: u64,
     ) -> Result<(), EpochError> {
-        let block = Block { address, bytes };
+        let block = RemoteAllocation { address, bytes };
         let waiting = {
             let mut blocks = self.blocks();
             blocks.wait(guard.epoch.0, block);
@@ -296,11 +297,11 @@ impl Epochs {
         now < self.safe_until.load(Ordering::SeqCst) && self.is_registered(registration)
     }
 
-    fn seat(&self) -> MutexGuard<'_, Seat> {
+    fn seat(&self) -> MutexGuard<'_, ParticipantSlot> {
         self.seat.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn blocks(&self) -> MutexGuard<'_, Blocks> {
+    fn blocks(&self) -> MutexGuard<'_, RetiredAllocations> {
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -310,13 +311,13 @@ fn nanoseconds(time: Duration) -> u64 {
 }
 
 /// An operation in flight.
-pub struct Guard<'e> {
+pub struct RemoteEpochGuard<'e> {
     epochs: &'e Epochs,
     epoch: Epoch,
     registration: u64,
 }
 
-impl Guard<'_> {
+impl RemoteEpochGuard<'_> {
     /// Returns the epoch of nodes that this operation reads and caches.
     pub fn epoch(&self) -> Epoch {
         self.epoch
@@ -345,8 +346,8 @@ impl Guard<'_> {
         }
     }
 
-    /// Checks like [`is_safe`](Guard::is_safe), but renews the participant's slot before, if
-    /// necessary. After it has returned false, it always will.
+    /// Checks like [`is_safe`](RemoteEpochGuard::is_safe), but renews the participant's slot
+    /// before, if necessary. After it has returned false, it always will.
     ///
     /// # Errors
     /// As [`Epochs::tend`].
@@ -365,14 +366,14 @@ impl Guard<'_> {
     }
 }
 
-impl Drop for Guard<'_> {
+impl Drop for RemoteEpochGuard<'_> {
     fn drop(&mut self) {
         let operations = self.epochs.operations(self.epoch.0);
         operations.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-impl fmt::Debug for Guard<'_> {
+impl fmt::Debug for RemoteEpochGuard<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Guard({:?})", self.epoch)
     }

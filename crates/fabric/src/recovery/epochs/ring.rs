@@ -4,11 +4,11 @@ use super::table::ENTRY_BYTES;
 use crate::address::{GlobalAddress, LINE_BYTES, NodeId, OFFSETS, WORD_BYTES};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
-use crate::verb::Verb;
+use crate::verb::FabricVerb;
 
 /// An allocated piece of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Block {
+pub(super) struct RemoteAllocation {
     pub address: GlobalAddress,
     pub bytes: u64,
 }
@@ -16,34 +16,34 @@ pub(super) struct Block {
 /// A non-empty entry of a ring. One without a block was written in part by a participant that died
 /// meanwhile.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(super) struct RetirementEntry {
     pub number: usize,
-    pub block: Option<Block>,
+    pub block: Option<RemoteAllocation>,
 }
 
 /// Largest number of entries of a ring.
 const ENTRIES_MAX: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ring {
+pub(super) struct RetirementRing {
     at: GlobalAddress,
     pub entries: usize,
 }
 
-impl Ring {
+impl RetirementRing {
     /// Allocates a ring for this many entries, all of them empty.
     pub async fn allocate(
         endpoint: &impl Endpoint,
         node: NodeId,
         entries: usize,
-    ) -> Result<Ring, FabricError> {
+    ) -> Result<RetirementRing, FabricError> {
         let entries = entries.min(ENTRIES_MAX);
         let bytes = LINE_BYTES + entries as u64 * ENTRY_BYTES;
         let at = endpoint.allocate(node, bytes).await?;
         let mut empty = vec![0; bytes as usize];
         empty[..WORD_BYTES as usize].copy_from_slice(&(entries as u64).to_le_bytes());
         endpoint.write(at, &empty).await?;
-        Ok(Ring { at, entries })
+        Ok(RetirementRing { at, entries })
     }
 
     /// Reads the ring at an address, and all entries that are not empty.
@@ -53,7 +53,7 @@ impl Ring {
     pub async fn read(
         endpoint: &impl Endpoint,
         at: GlobalAddress,
-    ) -> Result<(Ring, Vec<Entry>), FabricError> {
+    ) -> Result<(RetirementRing, Vec<RetirementEntry>), FabricError> {
         let entries = super::table::read_word(endpoint, at).await?;
         // The node's memory may contain anything, so check the number.
         let bytes = LINE_BYTES.saturating_add(entries.saturating_mul(ENTRY_BYTES));
@@ -66,18 +66,18 @@ impl Ring {
             });
         }
         let entries = entries as usize;
-        let ring = Ring { at, entries };
+        let ring = RetirementRing { at, entries };
         let mut bytes = vec![0; entries * ENTRY_BYTES as usize];
         endpoint.read(ring.entry(0), &mut bytes).await?;
         let words = bytes.as_chunks().0.iter();
         let words: Vec<u64> = words.map(|word| u64::from_le_bytes(*word)).collect();
         let pairs = words.as_chunks().0.iter().enumerate();
         let filled = pairs.filter_map(|(number, &[address, bytes])| {
-            let block = Block {
+            let block = RemoteAllocation {
                 address: GlobalAddress::from_bits(address),
                 bytes,
             };
-            (address != 0 || bytes != 0).then_some(Entry {
+            (address != 0 || bytes != 0).then_some(RetirementEntry {
                 number,
                 block: (address != 0 && bytes != 0).then_some(block),
             })
@@ -98,14 +98,14 @@ impl Ring {
     pub async fn write(
         self,
         endpoint: &impl Endpoint,
-        entries: impl IntoIterator<Item = (usize, Block)>,
+        entries: impl IntoIterator<Item = (usize, RemoteAllocation)>,
     ) -> Result<(), FabricError> {
         let entries = entries.into_iter().map(|(number, block)| {
             let words = [block.address.to_bits(), block.bytes];
             (self.entry(number), words.map(u64::to_le_bytes))
         });
         let entries: Vec<_> = entries.collect();
-        let writes = entries.iter().map(|(to, words)| Verb::Write {
+        let writes = entries.iter().map(|(to, words)| FabricVerb::Write {
             to: *to,
             bytes: words.as_flattened(),
         });
@@ -119,11 +119,11 @@ impl Ring {
         numbers: impl IntoIterator<Item = usize>,
     ) -> Result<(), FabricError> {
         let empty = [0; ENTRY_BYTES as usize];
-        let writes = numbers.into_iter().map(|number| Verb::Write {
+        let writes = numbers.into_iter().map(|number| FabricVerb::Write {
             to: self.entry(number),
             bytes: &empty,
         });
-        let mut writes: Vec<Verb<'_>> = writes.collect();
+        let mut writes: Vec<FabricVerb<'_>> = writes.collect();
         endpoint.post(&mut writes).await
     }
 }

@@ -13,7 +13,7 @@
 use crate::address::{GlobalAddress, LINE_BYTES, WORD_BYTES};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
-use crate::verb::Verb;
+use crate::verb::FabricVerb;
 
 /// Largest number of participants at once.
 pub const SLOTS: usize = 256;
@@ -30,9 +30,9 @@ const REST_MASK: u64 = (1 << COUNT_SHIFT) - 1;
 pub(super) const ENTRY_BYTES: u64 = 2 * WORD_BYTES;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Table(pub GlobalAddress);
+pub(super) struct EpochTable(pub GlobalAddress);
 
-impl Table {
+impl EpochTable {
     pub const fn epoch(self) -> GlobalAddress {
         self.0
     }
@@ -49,7 +49,7 @@ impl Table {
 
 /// The use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Slot {
+pub(super) enum ParticipantSlotState {
     /// No participant; the slot's ring is empty.
     Free,
     /// A participant that has announced this epoch.
@@ -59,22 +59,22 @@ pub(super) enum Slot {
     Draining(Option<usize>),
 }
 
-impl Slot {
-    pub fn of(word: u64) -> Slot {
+impl ParticipantSlotState {
+    pub fn of(word: u64) -> ParticipantSlotState {
         let rest = word & REST_MASK;
         match word >> KIND_SHIFT {
-            0 => Slot::Free,
-            1 => Slot::Live(rest),
-            _ => Slot::Draining((rest < SLOTS as u64).then_some(rest as usize)),
+            0 => ParticipantSlotState::Free,
+            1 => ParticipantSlotState::Live(rest),
+            _ => ParticipantSlotState::Draining((rest < SLOTS as u64).then_some(rest as usize)),
         }
     }
 
     /// Returns the word of this state for a slot that has another word.
     pub fn after(self, word: u64) -> u64 {
         let (kind, rest) = match self {
-            Slot::Free => (0, 0),
-            Slot::Live(epoch) => (1, epoch),
-            Slot::Draining(by) => (2, by.map_or(REST_MASK, |slot| slot as u64)),
+            ParticipantSlotState::Free => (0, 0),
+            ParticipantSlotState::Live(epoch) => (1, epoch),
+            ParticipantSlotState::Draining(by) => (2, by.map_or(REST_MASK, |slot| slot as u64)),
         };
         let count = ((word >> COUNT_SHIFT) + 1) & COUNT_MASK;
         kind << KIND_SHIFT | count << COUNT_SHIFT | rest
@@ -83,15 +83,18 @@ impl Slot {
 
 /// The content of the table: the epoch, which was read first, and the slots.
 #[derive(Debug)]
-pub(super) struct Scan {
+pub(super) struct EpochTableSnapshot {
     pub epoch: u64,
     pub words: Vec<u64>,
 }
 
-impl Scan {
+impl EpochTableSnapshot {
     /// Reads the table.
-    pub async fn read(endpoint: &impl Endpoint, table: Table) -> Result<Scan, FabricError> {
-        Scan::after(endpoint, table, None)
+    pub async fn read(
+        endpoint: &impl Endpoint,
+        table: EpochTable,
+    ) -> Result<EpochTableSnapshot, FabricError> {
+        EpochTableSnapshot::after(endpoint, table, None)
             .await
             .map(|(_, scan)| scan)
     }
@@ -100,21 +103,21 @@ impl Scan {
     /// found.
     pub async fn after(
         endpoint: &impl Endpoint,
-        table: Table,
-        swap: Option<Verb<'static>>,
-    ) -> Result<(u64, Scan), FabricError> {
+        table: EpochTable,
+        swap: Option<FabricVerb<'static>>,
+    ) -> Result<(u64, EpochTableSnapshot), FabricError> {
         let mut epoch = [0; WORD_BYTES as usize];
         let mut slots = vec![0; SLOTS * WORD_BYTES as usize];
         let reads = [
             (table.epoch(), &mut epoch[..]),
             (table.slot(0), &mut slots[..]),
         ];
-        let reads = reads.map(|(from, into)| Verb::Read { from, into });
-        let mut verbs: Vec<Verb<'_>> = swap.into_iter().chain(reads).collect();
+        let reads = reads.map(|(from, into)| FabricVerb::Read { from, into });
+        let mut verbs: Vec<FabricVerb<'_>> = swap.into_iter().chain(reads).collect();
         endpoint.post(&mut verbs).await?;
         let found = verbs[0].found().unwrap_or_default();
         let words = slots.as_chunks().0.iter();
-        let scan = Scan {
+        let scan = EpochTableSnapshot {
             // The node's memory may contain anything; the mask leaves room for later epochs.
             epoch: u64::from_le_bytes(epoch) & REST_MASK,
             words: words.map(|word| u64::from_le_bytes(*word)).collect(),
@@ -125,8 +128,8 @@ impl Scan {
     /// Returns the slots of participants, with their announced epochs.
     pub fn live(&self) -> impl Iterator<Item = (usize, u64)> {
         let slots = self.words.iter().enumerate();
-        slots.filter_map(|(number, word)| match Slot::of(*word) {
-            Slot::Live(epoch) => Some((number, epoch)),
+        slots.filter_map(|(number, word)| match ParticipantSlotState::of(*word) {
+            ParticipantSlotState::Live(epoch) => Some((number, epoch)),
             _ => None,
         })
     }
@@ -139,9 +142,12 @@ impl Scan {
 
     /// Returns true if no live participant will reclaim the blocks of this slot's ring.
     pub fn is_orphan(&self, number: usize) -> bool {
-        match Slot::of(self.words[number]) {
-            Slot::Draining(None) => true,
-            Slot::Draining(Some(by)) => !matches!(Slot::of(self.words[by]), Slot::Live(_)),
+        match ParticipantSlotState::of(self.words[number]) {
+            ParticipantSlotState::Draining(None) => true,
+            ParticipantSlotState::Draining(Some(by)) => !matches!(
+                ParticipantSlotState::of(self.words[by]),
+                ParticipantSlotState::Live(_)
+            ),
             _ => false,
         }
     }
@@ -164,19 +170,19 @@ mod tests {
     fn words_say_what_slots_are_and_differ_each_time() {
         let mut word = 0;
         for _ in 0..3 << (KIND_SHIFT - COUNT_SHIFT) {
-            let next = Slot::Live(REST_MASK).after(word);
+            let next = ParticipantSlotState::Live(REST_MASK).after(word);
             assert_ne!(next, word);
             word = next;
         }
-        assert_eq!(Slot::of(0), Slot::Free);
+        assert_eq!(ParticipantSlotState::of(0), ParticipantSlotState::Free);
         for slot in [
-            Slot::Free,
-            Slot::Live(0),
-            Slot::Live(REST_MASK),
-            Slot::Draining(None),
-            Slot::Draining(Some(255)),
+            ParticipantSlotState::Free,
+            ParticipantSlotState::Live(0),
+            ParticipantSlotState::Live(REST_MASK),
+            ParticipantSlotState::Draining(None),
+            ParticipantSlotState::Draining(Some(255)),
         ] {
-            assert_eq!(Slot::of(slot.after(u64::MAX)), slot);
+            assert_eq!(ParticipantSlotState::of(slot.after(u64::MAX)), slot);
         }
     }
 }

@@ -4,9 +4,9 @@
 use super::table::{ENTRY_BYTES, read_word};
 use super::*;
 use crate::address::{LINE_BYTES, NodeId};
-use crate::count::{Cost, Counting};
-use crate::transport::sim::{Delivery, SimEndpoint, Simulation};
-use nearfield_hardware::network::Preset;
+use crate::count::{CountingEndpoint, VerbCost};
+use crate::transport::sim::{Delivery, FabricSimulation, SimEndpoint};
+use nearfield_hardware::network::NetworkPreset;
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -28,7 +28,7 @@ const LOST_BLOCKS_MAX: u64 = 3 * blocks::BATCH as u64 + 3 + TOGETHER as u64;
 
 /// A variant of a participant, right or wrong.
 #[derive(Clone, Copy)]
-struct Way {
+struct EpochParticipantVariant {
     grace: u64,
     /// True if it drops addresses of older epochs.
     drops: bool,
@@ -40,7 +40,7 @@ struct Way {
     unlinks_first: bool,
 }
 
-const RIGHT: Way = Way {
+const RIGHT: EpochParticipantVariant = EpochParticipantVariant {
     grace: GRACE,
     drops: true,
     confirms: true,
@@ -59,7 +59,7 @@ fn contents(key: u64, id: u64) -> Vec<u8> {
 
 /// The shared state of all participants of a run.
 #[derive(Default)]
-struct Run {
+struct EpochRunState {
     wrong: RefCell<Option<String>>,
     ids: Cell<u64>,
     retired: Cell<u64>,
@@ -68,7 +68,7 @@ struct Run {
     stale: Cell<u64>,
 }
 
-impl Run {
+impl EpochRunState {
     fn blame(&self, what: String) {
         self.wrong.borrow_mut().get_or_insert(what);
     }
@@ -83,8 +83,8 @@ fn count(counter: &Cell<u64>) -> u64 {
 struct Participant {
     endpoint: SimEndpoint,
     epochs: Epochs,
-    way: Way,
-    run: Rc<Run>,
+    way: EpochParticipantVariant,
+    run: Rc<EpochRunState>,
     /// The cached addresses, with their content and its epoch.
     cache: RefCell<HashMap<u64, (GlobalAddress, u64, Epoch)>>,
     /// The time until which all its tasks stand still.
@@ -112,7 +112,7 @@ impl Participant {
             .await;
     }
 
-    async fn is_safe(&self, guard: &Guard<'_>) -> Result<bool, EpochError> {
+    async fn is_safe(&self, guard: &RemoteEpochGuard<'_>) -> Result<bool, EpochError> {
         if !self.way.confirms {
             return Ok(true);
         }
@@ -173,7 +173,7 @@ impl Participant {
         let (endpoint, epochs) = (&self.endpoint, &self.epochs);
         epochs.tend(endpoint).await?;
         let mut guard = Some(epochs.enter());
-        let Some(epoch) = guard.as_ref().map(Guard::epoch) else {
+        let Some(epoch) = guard.as_ref().map(RemoteEpochGuard::epoch) else {
             return Ok(());
         };
         let kept = self.cache.borrow().get(&key).copied();
@@ -236,7 +236,7 @@ impl Participant {
 
 /// The counts of runs.
 #[derive(Clone, Copy, Debug, Default)]
-struct Report {
+struct EpochRunCounts {
     retired: u64,
     reused: u64,
     void: u64,
@@ -245,18 +245,18 @@ struct Report {
     lost: u64,
 }
 
-fn options(retired_bytes: u64) -> Options {
-    Options {
+fn options(retired_bytes: u64) -> EpochOptions {
+    EpochOptions {
         lease: LEASE,
         retired_bytes,
         ring_entries: RING_ENTRIES,
-        ..Options::default()
+        ..EpochOptions::default()
     }
 }
 
 /// Returns the options of a participant whose memory is soon safe, and that names blocks together.
-fn eager(retired_bytes: u64) -> Options {
-    Options {
+fn eager(retired_bytes: u64) -> EpochOptions {
+    EpochOptions {
         together: TOGETHER,
         is_eager: true,
         ..options(retired_bytes)
@@ -290,12 +290,12 @@ async fn alone(endpoint: SimEndpoint, table: Option<GlobalAddress>) -> Result<()
 }
 
 fn participate(
-    simulation: &mut Simulation,
+    simulation: &mut FabricSimulation,
     client: u32,
     table: GlobalAddress,
-    way: Way,
+    way: EpochParticipantVariant,
     seed: u64,
-    run: &Rc<Run>,
+    run: &Rc<EpochRunState>,
 ) {
     let endpoint = simulation.endpoint(client);
     let run = Rc::clone(run);
@@ -343,13 +343,17 @@ fn participate(
     simulation.spawn(client, both);
 }
 
-fn run(seed: u64, delivery: Delivery, way: Way) -> Result<Report, String> {
+fn run(
+    seed: u64,
+    delivery: Delivery,
+    way: EpochParticipantVariant,
+) -> Result<EpochRunCounts, String> {
     let mut random = SmallRng::seed_from_u64(seed);
-    let network = Preset::ConnectX6.parameters();
-    let mut simulation = Simulation::new(random.random(), network, delivery);
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(random.random(), network, delivery);
     simulation.add_node(1 << 17);
-    let run = Rc::new(Run::default());
-    let finish = |simulation: &mut Simulation| {
+    let run = Rc::new(EpochRunState::default());
+    let finish = |simulation: &mut FabricSimulation| {
         let end = simulation.now() + 1000 * LEASE;
         let waiting = simulation.run_until(|now| now > end);
         match run.wrong.borrow_mut().take() {
@@ -358,7 +362,7 @@ fn run(seed: u64, delivery: Delivery, way: Way) -> Result<Report, String> {
             None => Ok(()),
         }
     };
-    let by_itself = |simulation: &mut Simulation, client, table| {
+    let by_itself = |simulation: &mut FabricSimulation, client, table| {
         let (endpoint, run) = (simulation.endpoint(client), Rc::clone(&run));
         simulation.spawn(client, async move {
             if let Err(error) = alone(endpoint, table).await {
@@ -381,7 +385,7 @@ fn run(seed: u64, delivery: Delivery, way: Way) -> Result<Report, String> {
     by_itself(&mut simulation, PARTICIPANTS + 1, Some(table));
     finish(&mut simulation)?;
 
-    let rings = (0..SLOTS).filter(|slot| simulation.word(Table(table).ring(*slot)) != 0);
+    let rings = (0..SLOTS).filter(|slot| simulation.word(EpochTable(table).ring(*slot)) != 0);
     let ring_bytes = LINE_BYTES + RING_ENTRIES as u64 * ENTRY_BYTES;
     let used = TABLE_BYTES + rings.count() as u64 * ring_bytes + KEYS * BLOCK_BYTES;
     let deaths = (1..=PARTICIPANTS).filter(|client| simulation.is_dead(*client));
@@ -390,7 +394,7 @@ fn run(seed: u64, delivery: Delivery, way: Way) -> Result<Report, String> {
     // A dead participant may have allocated a ring that no other knows.
     let lost_max = deaths * (LOST_BLOCKS_MAX * BLOCK_BYTES + ring_bytes);
     match left {
-        Some(lost) if lost <= lost_max => Ok(Report {
+        Some(lost) if lost <= lost_max => Ok(EpochRunCounts {
             retired: run.retired.get(),
             reused: run.reused.get(),
             void: run.void.get(),
@@ -405,7 +409,7 @@ fn run(seed: u64, delivery: Delivery, way: Way) -> Result<Report, String> {
 #[test]
 fn nobody_reads_what_was_given_back_and_all_of_it_is() {
     for delivery in [Delivery::Torn, Delivery::TornWords] {
-        let (mut runs, mut sum) = (0, Report::default());
+        let (mut runs, mut sum) = (0, EpochRunCounts::default());
         let failure = seeds::first_failure(150, |seed| {
             let report = run(seed, delivery, RIGHT)?;
             runs += 1;
@@ -433,8 +437,8 @@ fn nobody_reads_what_was_given_back_and_all_of_it_is() {
 fn a_full_ring_holds_nothing_up() {
     const ENTRIES: usize = 8;
     const SMALL: u64 = 64;
-    let network = Preset::ConnectX6.parameters();
-    let mut simulation = Simulation::new(1, network, Delivery::Torn);
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(1, network, Delivery::Torn);
     simulation.add_node(1 << 17);
     let endpoint = simulation.endpoint(0);
     simulation.spawn(0, async move {
@@ -443,7 +447,7 @@ fn a_full_ring_holds_nothing_up() {
             endpoint
                 .write(table, &vec![0; TABLE_BYTES as usize])
                 .await?;
-            let options = Options {
+            let options = EpochOptions {
                 ring_entries: ENTRIES,
                 ..eager(ENTRIES as u64 * SMALL)
             };
@@ -469,18 +473,18 @@ fn a_full_ring_holds_nothing_up() {
     assert_eq!(simulation.run(), 0);
 }
 
-fn is_found(way: Way) -> bool {
+fn is_found(way: EpochParticipantVariant) -> bool {
     (0..500).any(|seed| run(seed, Delivery::Torn, way).is_err())
 }
 
 #[test]
 fn memory_that_is_given_back_an_epoch_too_early_is_found() {
-    assert!(is_found(Way { grace: 1, ..RIGHT }));
+    assert!(is_found(EpochParticipantVariant { grace: 1, ..RIGHT }));
 }
 
 #[test]
 fn addresses_that_are_kept_too_long_are_found() {
-    assert!(is_found(Way {
+    assert!(is_found(EpochParticipantVariant {
         drops: false,
         ..RIGHT
     }));
@@ -488,7 +492,7 @@ fn addresses_that_are_kept_too_long_are_found() {
 
 #[test]
 fn those_who_are_expelled_and_go_on_are_found() {
-    assert!(is_found(Way {
+    assert!(is_found(EpochParticipantVariant {
         confirms: false,
         ..RIGHT
     }));
@@ -496,7 +500,7 @@ fn those_who_are_expelled_and_go_on_are_found() {
 
 #[test]
 fn operations_without_guards_are_found() {
-    assert!(is_found(Way {
+    assert!(is_found(EpochParticipantVariant {
         guards: false,
         ..RIGHT
     }));
@@ -504,7 +508,7 @@ fn operations_without_guards_are_found() {
 
 #[test]
 fn memory_that_is_retired_before_it_is_unlinked_is_found() {
-    assert!(is_found(Way {
+    assert!(is_found(EpochParticipantVariant {
         unlinks_first: false,
         ..RIGHT
     }));
@@ -512,8 +516,8 @@ fn memory_that_is_retired_before_it_is_unlinked_is_found() {
 
 #[test]
 fn what_is_no_ring_or_epoch_is_told_or_cut_off() {
-    let network = Preset::ConnectX6.parameters();
-    let mut simulation = Simulation::new(1, network, Delivery::Torn);
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(1, network, Delivery::Torn);
     simulation.add_node(1 << 17);
     let endpoint = simulation.endpoint(0);
     simulation.spawn(0, async move {
@@ -524,13 +528,15 @@ fn what_is_no_ring_or_epoch_is_told_or_cut_off() {
             .unwrap();
         for entries in [u64::MAX, u64::MAX / ENTRY_BYTES, 1 << 40] {
             endpoint.write(table, &entries.to_le_bytes()).await.unwrap();
-            let error = ring::Ring::read(&endpoint, table).await.unwrap_err();
+            let error = ring::RetirementRing::read(&endpoint, table)
+                .await
+                .unwrap_err();
             assert!(matches!(error, FabricError::OutOfRange { .. }), "{error}");
         }
         let last = GlobalAddress::from_bits(u64::MAX - 7);
-        assert!(ring::Ring::read(&endpoint, last).await.is_err());
+        assert!(ring::RetirementRing::read(&endpoint, last).await.is_err());
         endpoint.write(table, &[0xff; 8]).await.unwrap();
-        let scan = table::Scan::read(&endpoint, table::Table(table)).await;
+        let scan = table::EpochTableSnapshot::read(&endpoint, table::EpochTable(table)).await;
         assert!(scan.unwrap().epoch < u64::MAX / 2);
     });
     assert_eq!(simulation.run(), 0);
@@ -538,10 +544,10 @@ fn what_is_no_ring_or_epoch_is_told_or_cut_off() {
 
 #[test]
 fn operations_cost_nothing_and_renewing_one_round_trip() {
-    let network = Preset::ConnectX6.parameters();
-    let mut simulation = Simulation::new(1, network, Delivery::Torn);
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(1, network, Delivery::Torn);
     simulation.add_node(1 << 17);
-    let endpoint = Counting::new(simulation.endpoint(0));
+    let endpoint = CountingEndpoint::new(simulation.endpoint(0));
     simulation.spawn(0, async move {
         let table = endpoint.allocate(NODE, TABLE_BYTES).await.unwrap();
         let empty = vec![0; TABLE_BYTES as usize];
@@ -553,7 +559,7 @@ fn operations_cost_nothing_and_renewing_one_round_trip() {
             epochs.tend(&endpoint).await.unwrap();
             assert!(epochs.enter().confirm(&endpoint).await.unwrap());
         }
-        assert_eq!(endpoint.take(), Cost::default());
+        assert_eq!(endpoint.take(), VerbCost::default());
         endpoint.sleep(LEASE / RENEWALS_PER_LEASE).await;
         epochs.tend(&endpoint).await.unwrap();
         let cost = endpoint.take();
@@ -572,17 +578,20 @@ fn operations_cost_nothing_and_renewing_one_round_trip() {
 
 #[test]
 fn those_who_come_when_all_slots_are_taken_are_told() {
-    let network = Preset::ConnectX6.parameters();
-    let mut simulation = Simulation::new(1, network, Delivery::Whole);
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(1, network, Delivery::Whole);
     simulation.add_node(1 << 17);
     let table = GlobalAddress::new(NODE, 8192);
     let others = simulation.endpoint(0);
     simulation.spawn(0, async move {
         let mut word = 0;
         for _ in 0..100 {
-            word = table::Slot::Live(0).after(word);
+            word = table::ParticipantSlotState::Live(0).after(word);
             let words = word.to_le_bytes().repeat(SLOTS);
-            others.write(Table(table).slot(0), &words).await.unwrap();
+            others
+                .write(EpochTable(table).slot(0), &words)
+                .await
+                .unwrap();
             others.sleep(LEASE / 16).await;
         }
     });

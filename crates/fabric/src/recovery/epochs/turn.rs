@@ -1,14 +1,14 @@
 //! The periodic turn of a participant: it renews its slot, announces, expels silent participants,
 //! advances the epoch, and frees safe memory.
 
-use super::blocks::{BATCH, Blocks};
-use super::ring::{Block, Entry, Ring};
-use super::table::{SLOTS, Scan, Slot, read_word};
+use super::blocks::{BATCH, RetiredAllocations};
+use super::ring::{RemoteAllocation, RetirementEntry, RetirementRing};
+use super::table::{EpochTableSnapshot, ParticipantSlotState, SLOTS, read_word};
 use super::{EpochError, Epochs, RENEWALS_PER_LEASE, WAIT, nanoseconds};
 use crate::address::GlobalAddress;
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
-use crate::verb::Verb;
+use crate::verb::FabricVerb;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const LEASES_WITHOUT_SLOT: u32 = 2;
 
 /// A participant's slot, and its view of the others.
 #[derive(Debug, Default)]
-pub(super) struct Seat {
+pub(super) struct ParticipantSlot {
     slot: usize,
     /// The word of the slot.
     word: u64,
@@ -29,22 +29,22 @@ pub(super) struct Seat {
     announced: u64,
     /// The words of all slots, and the time since which each is unchanged.
     seen: Vec<(u64, Duration)>,
-    adopted: Vec<Adopted>,
+    adopted: Vec<DrainingSlot>,
 }
 
 /// The slot of a participant that has left, with the memory that it had retired.
 #[derive(Debug)]
-struct Adopted {
+struct DrainingSlot {
     slot: usize,
     /// The epoch that all must have announced before all of the memory is safe.
     safe_from: u64,
     /// The rest of that memory, once it has been read. There is no ring if the participant had not
     /// allocated one yet.
-    left: Option<(Option<Ring>, Vec<Entry>)>,
+    left: Option<(Option<RetirementRing>, Vec<RetirementEntry>)>,
 }
 
-impl Adopted {
-    fn blocks(&self) -> impl Iterator<Item = Block> {
+impl DrainingSlot {
+    fn blocks(&self) -> impl Iterator<Item = RemoteAllocation> {
         let left = self.left.iter().flat_map(|(_, left)| left);
         left.filter_map(|entry| entry.block)
     }
@@ -55,9 +55,9 @@ impl Adopted {
     }
 }
 
-impl Seat {
+impl ParticipantSlot {
     /// Notes the words, and the times since which they are unchanged.
-    fn look(&mut self, scan: &Scan, now: Duration) {
+    fn look(&mut self, scan: &EpochTableSnapshot, now: Duration) {
         self.seen.resize(SLOTS, (0, now));
         for (seen, word) in self.seen.iter_mut().zip(&scan.words) {
             if seen.0 != *word {
@@ -72,9 +72,9 @@ impl Seat {
 }
 
 /// A guard of the flag that only one task of a participant at a time makes a turn.
-struct Turn<'e>(&'e AtomicBool);
+struct EpochTurnGuard<'e>(&'e AtomicBool);
 
-impl Drop for Turn<'_> {
+impl Drop for EpochTurnGuard<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::SeqCst);
     }
@@ -86,7 +86,7 @@ impl Epochs {
         if self.turning.swap(true, Ordering::SeqCst) {
             return Ok(false);
         }
-        let _turn = Turn(&self.turning);
+        let _turn = EpochTurnGuard(&self.turning);
         if !self.has_slot() {
             self.sit_down(endpoint).await?;
         }
@@ -136,12 +136,14 @@ impl Epochs {
         let lease = self.options.lease;
         let until = endpoint.now() + lease * LEASES_WITHOUT_SLOT;
         loop {
-            let scan = Scan::read(endpoint, self.table).await?;
+            let scan = EpochTableSnapshot::read(endpoint, self.table).await?;
             let now = endpoint.now();
             let found = {
                 let mut seat = self.seat();
                 seat.look(&scan, now);
-                let is_free = |slot: &usize| Slot::of(scan.words[*slot]) == Slot::Free;
+                let is_free = |slot: &usize| {
+                    ParticipantSlotState::of(scan.words[*slot]) == ParticipantSlotState::Free
+                };
                 let mut live = scan.live().map(|(slot, _)| slot);
                 (0..SLOTS)
                     .find(is_free)
@@ -168,14 +170,14 @@ impl Epochs {
         &self,
         endpoint: &impl Endpoint,
         slot: usize,
-        scan: &Scan,
+        scan: &EpochTableSnapshot,
     ) -> Result<bool, EpochError> {
         let began = endpoint.now();
-        let word = Slot::Live(scan.epoch).after(scan.words[slot]);
-        let swap = Verb::compare_swap(self.table.slot(slot), scan.words[slot], word);
+        let word = ParticipantSlotState::Live(scan.epoch).after(scan.words[slot]);
+        let swap = FabricVerb::compare_swap(self.table.slot(slot), scan.words[slot], word);
         // The epoch that is read after the swap is at most one behind, and stays so: a participant
         // that advances it later sees the word.
-        let (found, after) = Scan::after(endpoint, self.table, Some(swap)).await?;
+        let (found, after) = EpochTableSnapshot::after(endpoint, self.table, Some(swap)).await?;
         if found != scan.words[slot] {
             return Ok(false);
         }
@@ -183,12 +185,12 @@ impl Epochs {
         let ring = GlobalAddress::from_bits(read_word(endpoint, place).await?);
         let (ring, left) = if ring.is_null() {
             let entries = self.options.ring_entries.max(1);
-            let ring = Ring::allocate(endpoint, place.node(), entries).await?;
+            let ring = RetirementRing::allocate(endpoint, place.node(), entries).await?;
             let address = ring.address().to_bits().to_le_bytes();
             endpoint.write(place, &address).await?;
             (ring, Vec::new())
         } else {
-            Ring::read(endpoint, ring).await?
+            RetirementRing::read(endpoint, ring).await?
         };
         // An entry that was written in part may be written again only when all of it is empty.
         let torn = left.iter().filter(|entry| entry.block.is_none());
@@ -199,7 +201,7 @@ impl Epochs {
             (seat.word, seat.attempt) = (word, word);
             seat.announced = scan.epoch;
         }
-        let left: Vec<Entry> = left
+        let left: Vec<RetirementEntry> = left
             .into_iter()
             .filter(|entry| entry.block.is_some())
             .collect();
@@ -213,7 +215,10 @@ impl Epochs {
 
     /// Renews the slot, and announces the newest epoch if no operation of an older one is in
     /// flight. Returns `None` if the slot was lost.
-    async fn renew(&self, endpoint: &impl Endpoint) -> Result<Option<Scan>, EpochError> {
+    async fn renew(
+        &self,
+        endpoint: &impl Endpoint,
+    ) -> Result<Option<EpochTableSnapshot>, EpochError> {
         loop {
             let began = endpoint.now();
             let local = self.local.load(Ordering::SeqCst);
@@ -224,12 +229,12 @@ impl Epochs {
                     0 => local,
                     _ => seat.announced,
                 };
-                let next = Slot::Live(announced).after(seat.word);
+                let next = ParticipantSlotState::Live(announced).after(seat.word);
                 let former = std::mem::replace(&mut seat.attempt, next);
                 (seat.slot, seat.word, former, next, announced)
             };
-            let swap = Verb::compare_swap(self.table.slot(slot), word, next);
-            let (found, scan) = Scan::after(endpoint, self.table, Some(swap)).await?;
+            let swap = FabricVerb::compare_swap(self.table.slot(slot), word, next);
+            let (found, scan) = EpochTableSnapshot::after(endpoint, self.table, Some(swap)).await?;
             let mut seat = self.seat();
             if found == word {
                 seat.word = next;
@@ -240,7 +245,7 @@ impl Epochs {
                 self.renewed(began);
                 return Ok(Some(scan));
             }
-            let Slot::Live(announced) = Slot::of(former) else {
+            let ParticipantSlotState::Live(announced) = ParticipantSlotState::of(former) else {
                 return Ok(None);
             };
             if found != former {
@@ -252,11 +257,15 @@ impl Epochs {
     }
 
     /// Advances the epoch if enough memory waits for it and no participant is behind.
-    async fn urge(&self, endpoint: &impl Endpoint, scan: &Scan) -> Result<(), FabricError> {
+    async fn urge(
+        &self,
+        endpoint: &impl Endpoint,
+        scan: &EpochTableSnapshot,
+    ) -> Result<(), FabricError> {
         let adopted = {
             let seat = self.seat();
             let waiting = seat.adopted.iter().filter(|adopted| adopted.waits());
-            let bytes = waiting.clone().flat_map(Adopted::blocks);
+            let bytes = waiting.clone().flat_map(DrainingSlot::blocks);
             let bytes: u64 = bytes.map(|block| block.bytes).sum();
             (waiting.map(|adopted| adopted.safe_from).max(), bytes)
         };
@@ -277,18 +286,25 @@ impl Epochs {
 
     /// Takes the rings of silent participants, and of those that have left and whose rings no
     /// participant empties. Reads one of its rings.
-    async fn adopt(&self, endpoint: &impl Endpoint, scan: &Scan) -> Result<(), EpochError> {
+    async fn adopt(
+        &self,
+        endpoint: &impl Endpoint,
+        scan: &EpochTableSnapshot,
+    ) -> Result<(), EpochError> {
         let now = endpoint.now();
         let (me, to_take, to_read) = {
             let mut seat = self.seat();
             let me = seat.slot;
-            let is_mine = |slot: usize| Slot::of(scan.words[slot]) == Slot::Draining(Some(me));
+            let is_mine = |slot: usize| {
+                ParticipantSlotState::of(scan.words[slot])
+                    == ParticipantSlotState::Draining(Some(me))
+            };
             seat.adopted.retain(|adopted| is_mine(adopted.slot));
             for slot in (0..SLOTS).filter(|slot| is_mine(*slot)) {
                 if seat.adopted.iter().all(|adopted| adopted.slot != slot) {
                     // Its participant left before the epoch was read: it was expelled in an earlier
                     // turn, or by the former participant of this slot.
-                    seat.adopted.push(Adopted {
+                    seat.adopted.push(DrainingSlot {
                         slot,
                         safe_from: scan.epoch + 1,
                         left: None,
@@ -309,7 +325,7 @@ impl Epochs {
         }
         for slot in to_take {
             let word = scan.words[slot];
-            let next = Slot::Draining(Some(me)).after(word);
+            let next = ParticipantSlotState::Draining(Some(me)).after(word);
             let at = self.table.slot(slot);
             endpoint.compare_swap(at, word, next).await?;
         }
@@ -319,7 +335,7 @@ impl Epochs {
                 (None, Vec::new())
             } else {
                 let at = GlobalAddress::from_bits(at);
-                let (ring, left) = Ring::read(endpoint, at).await?;
+                let (ring, left) = RetirementRing::read(endpoint, at).await?;
                 (Some(ring), left)
             };
             let mut seat = self.seat();
@@ -337,7 +353,7 @@ impl Epochs {
     async fn give_back(&self, endpoint: &impl Endpoint) -> Result<bool, EpochError> {
         let kept = self.options.retired_bytes;
         let is_eager = self.options.is_eager;
-        let has_more = |blocks: &Blocks| {
+        let has_more = |blocks: &RetiredAllocations| {
             let is_busy = is_eager && blocks.oldest().1 >= kept;
             blocks.ready_bytes() > kept && !is_busy || blocks.is_crowded()
         };
@@ -353,7 +369,11 @@ impl Epochs {
     }
 
     /// Frees blocks that no other participant knows.
-    async fn free(&self, endpoint: &impl Endpoint, blocks: &[Block]) -> Result<(), FabricError> {
+    async fn free(
+        &self,
+        endpoint: &impl Endpoint,
+        blocks: &[RemoteAllocation],
+    ) -> Result<(), FabricError> {
         for block in blocks {
             endpoint.free(block.address, block.bytes).await?;
         }
@@ -362,7 +382,11 @@ impl Epochs {
 
     /// Frees some of the memory that departed participants have retired. Returns true if there is
     /// more.
-    async fn drain(&self, endpoint: &impl Endpoint, scan: &Scan) -> Result<bool, EpochError> {
+    async fn drain(
+        &self,
+        endpoint: &impl Endpoint,
+        scan: &EpochTableSnapshot,
+    ) -> Result<bool, EpochError> {
         let registration = self.registration.load(Ordering::SeqCst);
         let next = {
             let mut seat = self.seat();
@@ -386,7 +410,7 @@ impl Epochs {
             let numbers = some.iter().map(|entry| entry.number);
             ring.clear(endpoint, numbers).await?;
         }
-        let blocks: Vec<Block> = some.iter().filter_map(|entry| entry.block).collect();
+        let blocks: Vec<RemoteAllocation> = some.iter().filter_map(|entry| entry.block).collect();
         self.free(endpoint, &blocks).await?;
         if left.is_empty() {
             self.free_slot(endpoint, scan, slot).await?;
@@ -403,12 +427,12 @@ impl Epochs {
     async fn free_slot(
         &self,
         endpoint: &impl Endpoint,
-        scan: &Scan,
+        scan: &EpochTableSnapshot,
         slot: usize,
     ) -> Result<(), FabricError> {
         let word = scan.words[slot];
         let at = self.table.slot(slot);
-        let next = Slot::Free.after(word);
+        let next = ParticipantSlotState::Free.after(word);
         endpoint.compare_swap(at, word, next).await?;
         Ok(())
     }
@@ -424,7 +448,7 @@ impl Epochs {
         while !self.turn(endpoint).await? || self.turning.swap(true, Ordering::SeqCst) {
             endpoint.sleep(WAIT).await;
         }
-        let _turn = Turn(&self.turning);
+        let _turn = EpochTurnGuard(&self.turning);
         self.record(endpoint).await?;
         let spares = self.blocks().take_spares();
         self.free(endpoint, &spares).await?;
@@ -436,7 +460,7 @@ impl Epochs {
             let seat = self.seat();
             (seat.slot, seat.word)
         };
-        let next = Slot::Draining(None).after(word);
+        let next = ParticipantSlotState::Draining(None).after(word);
         let at = self.table.slot(slot);
         // If the word has changed, others have expelled it.
         endpoint.compare_swap(at, word, next).await?;

@@ -17,8 +17,8 @@
 //! another process has its numbers.
 //!
 //! No clocks are compared. As with [locks](crate::recovery::lease), an owner relies on its numbers
-//! for half a lease after a beat ([`Claim::is_safe`]), so it is enough that no clock runs at twice
-//! the speed of another.
+//! for half a lease after a beat ([`OwnerNumberClaim::is_safe`]), so it is enough that no clock
+//! runs at twice the speed of another.
 //!
 //! A lock of a dead owner stays held until a client waits for it. By then its number may be in use
 //! again. The word of a lock holds the incarnation as well ([`Locker::of_incarnation`]), so the two
@@ -29,7 +29,7 @@ use crate::address::{GlobalAddress, WORD_BYTES};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
 use crate::recovery::lease::{Locker, OWNERS};
-use crate::verb::Verb;
+use crate::verb::FabricVerb;
 use std::cell::Cell;
 use std::ops::Range;
 use std::time::Duration;
@@ -86,7 +86,7 @@ pub struct OwnerTable {
 /// Numbers that this process owns as long as it beats. After a drop, they become free after a
 /// lease.
 #[derive(Debug)]
-pub struct Claim {
+pub struct OwnerNumberClaim {
     table: OwnerTable,
     slot: u16,
     /// The slot's word after the last confirmed beat.
@@ -135,7 +135,7 @@ impl OwnerTable {
     ///
     /// # Errors
     /// `Full` after three leases; `Fabric`.
-    pub async fn claim(&self, endpoint: &impl Endpoint) -> Result<Claim, OwnersError> {
+    pub async fn claim(&self, endpoint: &impl Endpoint) -> Result<OwnerNumberClaim, OwnersError> {
         let began = endpoint.now();
         // The last seen word of each slot, and the time when it was first seen.
         let mut seen = vec![(0, began); usize::from(self.slots)];
@@ -190,7 +190,7 @@ impl OwnerTable {
         endpoint: &impl Endpoint,
         slot: u16,
         word: u64,
-    ) -> Result<Option<Claim>, OwnersError> {
+    ) -> Result<Option<OwnerNumberClaim>, OwnersError> {
         let next = (u64::from(incarnation(word)) + 1) & INCARNATION_MASK;
         let desired = CLAIMED_BIT | next << INCARNATION_SHIFT;
         let began = endpoint.now();
@@ -198,7 +198,7 @@ impl OwnerTable {
         if found.await? != word {
             return Ok(None);
         }
-        Ok(Some(Claim {
+        Ok(Some(OwnerNumberClaim {
             table: self.clone(),
             slot,
             word: Cell::new(desired),
@@ -212,8 +212,8 @@ impl OwnerTable {
         endpoint: &impl Endpoint,
         dead: impl Iterator<Item = (u16, u64)>,
     ) -> Result<(), FabricError> {
-        let swap = |(slot, word)| Verb::compare_swap(self.slot(slot), word, freed(word));
-        let mut swaps: Vec<Verb<'_>> = dead.map(swap).collect();
+        let swap = |(slot, word)| FabricVerb::compare_swap(self.slot(slot), word, freed(word));
+        let mut swaps: Vec<FabricVerb<'_>> = dead.map(swap).collect();
         if swaps.is_empty() {
             return Ok(());
         }
@@ -239,7 +239,7 @@ fn beaten(word: u64) -> u64 {
     word & !BEAT_MASK | (word + 1) & BEAT_MASK
 }
 
-impl Claim {
+impl OwnerNumberClaim {
     /// Returns the claimed numbers.
     pub fn numbers(&self) -> Range<u16> {
         let each = self.table.each;
@@ -255,7 +255,7 @@ impl Claim {
     /// locks. Use each number for one locker at a time.
     ///
     /// # Panics
-    /// `place` is not less than the count of [`numbers`](Claim::numbers).
+    /// `place` is not less than the count of [`numbers`](OwnerNumberClaim::numbers).
     pub fn locker(&self, place: u16, lease: Duration) -> Locker {
         let numbers = self.numbers();
         assert!(
@@ -308,7 +308,7 @@ impl Claim {
     /// Beats until an error occurs: a task of each process that has a claim.
     ///
     /// # Errors
-    /// As [`beat`](Claim::beat); after `Fabric` it may be called again.
+    /// As [`beat`](OwnerNumberClaim::beat); after `Fabric` it may be called again.
     pub async fn keep(&self, endpoint: &impl Endpoint) -> Result<(), OwnersError> {
         loop {
             self.beat(endpoint).await?;

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::address::NodeId;
-use crate::recovery::lease::Before;
-use crate::transport::sim::{Delivery, SimEndpoint, Simulation, Skewed};
-use nearfield_hardware::network::Preset;
+use crate::recovery::lease::PriorLockState;
+use crate::transport::sim::{Delivery, FabricSimulation, SimEndpoint, SkewedClockEndpoint};
+use nearfield_hardware::network::NetworkPreset;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::cell::RefCell;
@@ -21,9 +21,9 @@ const LEASE: Duration = Duration::from_millis(2);
 const SLOTS: u16 = 3;
 const PROCESSES: u32 = 7;
 
-fn simulation(seed: u64) -> Simulation {
-    let network = Preset::ConnectX6.parameters();
-    let mut simulation = Simulation::new(seed, network, Delivery::TornWords);
+fn simulation(seed: u64) -> FabricSimulation {
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(seed, network, Delivery::TornWords);
     simulation.add_node(1 << 16);
     simulation
 }
@@ -33,18 +33,18 @@ fn seeds(default: u64) -> u64 {
     more.and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-type Clock = Skewed<SimEndpoint>;
+type Clock = SkewedClockEndpoint<SimEndpoint>;
 
 /// A claim of a process, removed from the ledger when the process ends.
-struct Holder {
+struct OwnerClaimHolder {
     process: u32,
-    claim: Rc<Claim>,
+    claim: Rc<OwnerNumberClaim>,
     clock: Clock,
 }
 
 #[derive(Default)]
-struct Ledger {
-    holders: Vec<Holder>,
+struct OwnerClaimLedger {
+    holders: Vec<OwnerClaimHolder>,
     /// The first number and the incarnation of each claim so far.
     claims: HashSet<(u16, u32)>,
     /// The faults found.
@@ -54,9 +54,9 @@ struct Ledger {
     inside: Option<u32>,
 }
 
-impl Ledger {
+impl OwnerClaimLedger {
     /// Checks, at a claim or a beat, that no other process relies on its numbers.
-    fn check(&mut self, process: u32, claim: &Claim) {
+    fn check(&mut self, process: u32, claim: &OwnerNumberClaim) {
         for other in &self.holders {
             let same = other.claim.numbers() == claim.numbers();
             if same && other.process != process && other.claim.is_safe(&other.clock) {
@@ -80,7 +80,7 @@ impl Ledger {
 /// A guard that removes a process's entries from the ledger, even when the process dies.
 struct Alive {
     process: u32,
-    ledger: Rc<RefCell<Ledger>>,
+    ledger: Rc<RefCell<OwnerClaimLedger>>,
 }
 
 impl Drop for Alive {
@@ -98,7 +98,7 @@ async fn process(
     patience: Duration,
     clock: Clock,
     mut random: SmallRng,
-    ledger: Rc<RefCell<Ledger>>,
+    ledger: Rc<RefCell<OwnerClaimLedger>>,
 ) {
     let table = OwnerTable::new(TABLE, SLOTS, OWNERS, patience);
     for _ in 0..3 {
@@ -121,7 +121,7 @@ async fn process(
                 .insert((claim.numbers().start, claim.incarnation()));
             assert!(is_new, "{claim:?} was claimed before");
             ledger.check(number, &claim);
-            ledger.holders.push(Holder {
+            ledger.holders.push(OwnerClaimHolder {
                 process: number,
                 claim: Rc::clone(&claim),
                 clock: clock.clone(),
@@ -151,12 +151,12 @@ async fn process(
 }
 
 /// Takes the lock and works under it.
-async fn work(number: u32, locker: &Locker, clock: &Clock, ledger: &RefCell<Ledger>) {
+async fn work(number: u32, locker: &Locker, clock: &Clock, ledger: &RefCell<OwnerClaimLedger>) {
     let held = locker.lock(clock, LOCK).await.expect("a node");
     if !held.is_safe(clock) {
         return;
     }
-    if let Before::Abandoned(_) = held.before {
+    if let PriorLockState::Abandoned(_) = held.before {
         ledger.borrow_mut().taken_from_the_dead += 1;
     }
     ledger.borrow_mut().inside = Some(number);
@@ -171,13 +171,14 @@ async fn work(number: u32, locker: &Locker, clock: &Clock, ledger: &RefCell<Ledg
 }
 
 /// Runs processes, some of which die; a claimant considers a claim unused after `patience`.
-fn run(seed: u64, patience: Duration) -> (Vec<String>, Rc<RefCell<Ledger>>) {
+fn run(seed: u64, patience: Duration) -> (Vec<String>, Rc<RefCell<OwnerClaimLedger>>) {
     let mut simulation = simulation(seed);
     let mut random = SmallRng::seed_from_u64(seed);
-    let ledger = Rc::new(RefCell::new(Ledger::default()));
+    let ledger = Rc::new(RefCell::new(OwnerClaimLedger::default()));
     for number in 0..PROCESSES {
         // The fastest clock is less than twice as fast as the slowest.
-        let clock = Skewed::new(simulation.endpoint(number), random.random_range(70..=135));
+        let clock =
+            SkewedClockEndpoint::new(simulation.endpoint(number), random.random_range(70..=135));
         let random = SmallRng::seed_from_u64(random.random());
         let task = process(number, patience, clock, random, Rc::clone(&ledger));
         simulation.spawn(number, task);
@@ -232,7 +233,7 @@ fn numbers_are_divided_among_slots() {
         for _ in 0..SLOTS {
             claims.push(table.claim(&endpoint).await.unwrap());
         }
-        let mut numbers: Vec<_> = claims.iter().map(Claim::numbers).collect();
+        let mut numbers: Vec<_> = claims.iter().map(OwnerNumberClaim::numbers).collect();
         numbers.sort_by_key(|numbers| numbers.start);
         assert_eq!(numbers, [0..10922, 10922..21844, 21844..32766]);
         assert!(claims.iter().all(|claim| claim.incarnation() == 1));
@@ -300,7 +301,7 @@ fn the_numbers_of_the_dead_are_had_after_a_lease_and_those_of_the_living_never()
         let locker = claim.locker(5, LEASE);
         let held = locker.lock(&endpoint, LOCK).await.unwrap();
         let left = 1 << 63 | 5 << 48 | 1 << 36;
-        assert_eq!(held.before, Before::Abandoned(left | 1));
+        assert_eq!(held.before, PriorLockState::Abandoned(left | 1));
         assert_eq!(held.word, 1 << 63 | 5 << 48 | 2 << 36 | 2);
         endpoint.sleep(LEASE * 2).await;
         claim.beat(&endpoint).await.unwrap();
@@ -309,7 +310,7 @@ fn the_numbers_of_the_dead_are_had_after_a_lease_and_those_of_the_living_never()
 }
 
 /// Beats, but cancels the beat after `most`, so that it may be executed although it is unconfirmed.
-async fn beat_for(claim: &Claim, endpoint: &SimEndpoint, most: Duration) {
+async fn beat_for(claim: &OwnerNumberClaim, endpoint: &SimEndpoint, most: Duration) {
     let mut beat = pin!(claim.beat(endpoint));
     let mut timer = pin!(endpoint.sleep(most));
     poll_fn(|context| match beat.as_mut().poll(context) {

@@ -1,8 +1,8 @@
 //! Changes that are done whole or not at all, even if the client that makes them dies.
 //!
 //! Before a client changes data under a lock ([`lease`](crate::recovery::lease)), it writes a
-//! [`Record`] of all its writes, into a slot of its own on the node of the lock. Record, change and
-//! the word that releases the lock can go in one post, because a node executes the verbs of a
+//! [`RedoRecord`] of all its writes, into a slot of its own on the node of the lock. Record, change
+//! and the word that releases the lock can go in one post, because a node executes the verbs of a
 //! client in their order: while any byte of the change is there, the record is whole.
 //!
 //! ```text
@@ -47,9 +47,9 @@ mod tests;
 use crate::address::{GlobalAddress, LINE_BYTES, NodeId, OFFSETS, WORD_BYTES};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
-use crate::recovery::lease::{Held, Locker, Target, Waited, forwarded, owner};
-use crate::verb::Verb;
-pub use record::{Record, record_bytes};
+use crate::recovery::lease::{LeasedLock, LockWaitOutcome, Locker, Target, forwarded, owner};
+use crate::verb::FabricVerb;
+pub use record::{RedoRecord, record_bytes};
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
@@ -104,7 +104,7 @@ pub enum RedoError {
 
 /// The sizes of slots and directories.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct RedoOptions {
     /// Bound of the numbers of owners (exclusive): the length of each directory, in words. All
     /// users of the locks must use the same.
     pub owners: u16,
@@ -115,7 +115,7 @@ pub struct Options {
     pub slot_bytes: usize,
 }
 
-impl Options {
+impl RedoOptions {
     /// Returns the length of a directory in bytes. A directory is aligned to a word, and zero
     /// before the first client opens it.
     pub const fn directory_bytes(&self) -> u64 {
@@ -125,9 +125,9 @@ impl Options {
 
 /// The result of taking a lock.
 #[derive(Debug)]
-pub enum Taken<'r> {
+pub enum RedoLockOutcome<'r> {
     /// The lock is held.
-    Locked(Locked<'r>),
+    Locked(RedoLockGuard<'r>),
     /// The lock was held for a lease on behalf of the holder of this node's lock ([`forward`]).
     /// Take that lock, and check again.
     ///
@@ -148,7 +148,7 @@ pub struct Redo {
     /// The directories, one on each node.
     directories: Vec<GlobalAddress>,
     /// The regions, in the order of the directories.
-    regions: RefCell<Vec<Region>>,
+    regions: RefCell<Vec<RedoRegion>>,
     recorded: Recorded,
     /// The time until which the number is certainly this client's.
     until: Cell<Duration>,
@@ -156,38 +156,38 @@ pub struct Redo {
 
 /// A function that reads the record of the acquisition of a word from a slot. Tests replace it by a
 /// wrong one.
-type Recorded = fn(&[u8], NodeId, u64) -> Option<Record>;
+type Recorded = fn(&[u8], NodeId, u64) -> Option<RedoRecord>;
 
 /// The slots of an owner on a node.
 #[derive(Clone, Debug)]
-struct Region {
+struct RedoRegion {
     at: GlobalAddress,
     slot_bytes: usize,
-    slots: Vec<Use>,
+    slots: Vec<RedoSlotUse>,
 }
 
 /// The use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Use {
+enum RedoSlotUse {
     Nothing,
     Lock,
     /// The outcome of the change is unknown: the slot is needed as long as this lock has this word.
     Unfinished(GlobalAddress, u64),
 }
 
-impl Region {
+impl RedoRegion {
     /// Returns the region that a word of a directory names, if any.
-    fn of(word: u64, node: NodeId) -> Option<Region> {
+    fn of(word: u64, node: NodeId) -> Option<RedoRegion> {
         let lines = (word >> LINES_SHIFT) & ((1 << (SLOTS_SHIFT - LINES_SHIFT)) - 1);
         let offset = (word & ((1 << LINES_SHIFT) - 1)) * LINE_BYTES;
         let (slots, slot_bytes) = (word >> SLOTS_SHIFT, lines * LINE_BYTES);
         // A word that no client has written here names no region.
         let end = offset + LINE_BYTES + slots * slot_bytes;
         let is_there = slots > 0 && slot_bytes > 0 && end <= OFFSETS;
-        is_there.then(|| Region {
+        is_there.then(|| RedoRegion {
             at: GlobalAddress::new(node, offset),
             slot_bytes: slot_bytes as usize,
-            slots: vec![Use::Nothing; slots as usize],
+            slots: vec![RedoSlotUse::Nothing; slots as usize],
         })
     }
 
@@ -211,8 +211,8 @@ impl Region {
     async fn allocate(
         endpoint: &impl Endpoint,
         node: NodeId,
-        options: &Options,
-    ) -> Result<Region, FabricError> {
+        options: &RedoOptions,
+    ) -> Result<RedoRegion, FabricError> {
         let lines = options.slot_bytes.div_ceil(LINE_BYTES as usize);
         let lines_max = record::RECORD_BYTES_MAX / LINE_BYTES as usize;
         let slot_bytes = lines.clamp(1, lines_max) * LINE_BYTES as usize;
@@ -221,10 +221,10 @@ impl Region {
         let at = endpoint.allocate(node, bytes as u64).await?;
         // The former content must not be taken for a record.
         endpoint.write(at, &vec![0; bytes]).await?;
-        Ok(Region {
+        Ok(RedoRegion {
             at,
             slot_bytes,
-            slots: vec![Use::Nothing; slots],
+            slots: vec![RedoSlotUse::Nothing; slots],
         })
     }
 }
@@ -243,27 +243,27 @@ impl Redo {
         directories: &[GlobalAddress],
         owner: u16,
         lease: Duration,
-        options: &Options,
+        options: &RedoOptions,
     ) -> Result<Redo, RedoError> {
         let mut regions = Vec::new();
         for directory in directories {
             let node = directory.node();
             let entry = entry(*directory, owner, options.owners)?;
-            let region = match Region::of(read_word(endpoint, entry).await?, node) {
+            let region = match RedoRegion::of(read_word(endpoint, entry).await?, node) {
                 Some(mut region) => {
                     let bytes = region.read(endpoint).await?;
                     for (number, slot) in bytes.chunks(region.slot_bytes).enumerate() {
-                        if let Some(record) = Record::decode(slot, node)
+                        if let Some(record) = RedoRecord::decode(slot, node)
                             && read_word(endpoint, record.lock).await? == record.word
                         {
-                            let unfinished = Use::Unfinished(record.lock, record.word);
+                            let unfinished = RedoSlotUse::Unfinished(record.lock, record.word);
                             region.slots[number] = unfinished;
                         }
                     }
                     region
                 }
                 None => {
-                    let region = Region::allocate(endpoint, node, options).await?;
+                    let region = RedoRegion::allocate(endpoint, node, options).await?;
                     let word = region.word().to_le_bytes();
                     endpoint.write(entry, &word).await?;
                     region
@@ -288,20 +288,21 @@ impl Redo {
     }
 
     /// Sets the time after which nothing is written under locks, because the owner's number may be
-    /// another's from then on ([`Claim::until`](crate::recovery::owners::Claim::until)). Initially
+    /// another's from then on
+    /// ([`OwnerNumberClaim::until`](crate::recovery::owners::OwnerNumberClaim::until)). Initially
     /// there is no such time.
     pub fn keep_until(&self, until: Duration) {
         self.until.set(until);
     }
 
     /// Returns the locks under which a change of this owner may be unfinished, from a former life
-    /// or from a dropped [`Locked`], unless another client is known to have finished it. Each of
-    /// them takes up a slot until it is locked and released.
+    /// or from a dropped [`RedoLockGuard`], unless another client is known to have finished it.
+    /// Each of them takes up a slot until it is locked and released.
     pub fn unfinished(&self) -> Vec<GlobalAddress> {
         let regions = self.regions.borrow();
         let slots = regions.iter().flat_map(|region| &region.slots);
-        let lock_of = |slot: &Use| match slot {
-            Use::Unfinished(lock, _) => Some(*lock),
+        let lock_of = |slot: &RedoSlotUse| match slot {
+            RedoSlotUse::Unfinished(lock, _) => Some(*lock),
             _ => None,
         };
         slots.filter_map(lock_of).collect()
@@ -318,16 +319,16 @@ impl Redo {
         endpoint: &impl Endpoint,
         at: GlobalAddress,
         reads: &mut [Target<'_>],
-    ) -> Result<Taken<'_>, RedoError> {
+    ) -> Result<RedoLockOutcome<'_>, RedoError> {
         loop {
             let locked = match self.locker.wait(endpoint, at, reads).await? {
-                Waited::Taken(held) => Some(self.locked(at, held)),
-                Waited::Abandoned(found) => {
+                LockWaitOutcome::Taken(held) => Some(self.locked(at, held)),
+                LockWaitOutcome::Abandoned(found) => {
                     if let Some(node) = forwarded(found) {
-                        return Ok(Taken::Forwarded(node));
+                        return Ok(RedoLockOutcome::Forwarded(node));
                     }
                     if endpoint.now() >= self.until.get() {
-                        return Ok(Taken::Expired);
+                        return Ok(RedoLockOutcome::Expired);
                     }
                     self.take_over(endpoint, at, found).await?
                 }
@@ -340,12 +341,12 @@ impl Redo {
                 // over repeats it.
                 continue;
             }
-            return Ok(Taken::Locked(locked));
+            return Ok(RedoLockOutcome::Locked(locked));
         }
     }
 
-    fn locked(&self, lock: GlobalAddress, held: Held) -> Locked<'_> {
-        Locked {
+    fn locked(&self, lock: GlobalAddress, held: LeasedLock) -> RedoLockGuard<'_> {
+        RedoLockGuard {
             held,
             redone: None,
             redo: self,
@@ -361,7 +362,7 @@ impl Redo {
         endpoint: &impl Endpoint,
         at: GlobalAddress,
         found: u64,
-    ) -> Result<Option<Locked<'_>>, RedoError> {
+    ) -> Result<Option<RedoLockGuard<'_>>, RedoError> {
         // Use another word than in the attempts before: a record of an acquisition that failed must
         // not be taken for one of a later acquisition.
         let word = self.locker.next_word();
@@ -376,13 +377,13 @@ impl Redo {
         // needed.
         let spare = usize::from(owner(found) != self.owner);
         let slot = self.slot(endpoint, at, word, spare).await?;
-        let again = Record {
+        let again = RedoRecord {
             word,
             lock: at,
             ..record.clone()
         };
         let bytes = again.encode(slot.bytes)?;
-        let first = Verb::Write {
+        let first = FabricVerb::Write {
             to: slot.at,
             bytes: &bytes,
         };
@@ -394,7 +395,7 @@ impl Redo {
             slot.give_back();
             return Ok(None);
         };
-        Ok(Some(Locked {
+        Ok(Some(RedoLockGuard {
             redone: Some(record),
             slot: Some(slot),
             ..self.locked(at, held)
@@ -407,11 +408,11 @@ impl Redo {
         endpoint: &impl Endpoint,
         node: NodeId,
         word: u64,
-    ) -> Result<Option<Record>, RedoError> {
+    ) -> Result<Option<RedoRecord>, RedoError> {
         let owner = owner(word);
         let directory = self.directories[self.number(node)?];
         let entry = entry(directory, owner, self.owners)?;
-        let Some(region) = Region::of(read_word(endpoint, entry).await?, node) else {
+        let Some(region) = RedoRegion::of(read_word(endpoint, entry).await?, node) else {
             return Ok(None);
         };
         let bytes = region.read(endpoint).await?;
@@ -433,7 +434,7 @@ impl Redo {
         lock: GlobalAddress,
         word: u64,
         spare: usize,
-    ) -> Result<Slot<'_>, RedoError> {
+    ) -> Result<RedoSlot<'_>, RedoError> {
         let node = lock.node();
         let region = self.number(node)?;
         if let Some(slot) = self.free_slot(region, lock, word, spare) {
@@ -442,12 +443,12 @@ impl Redo {
         // Other clients may have finished unfinished changes, which frees their slots.
         let uses = self.regions.borrow()[region].slots.clone();
         for (number, usage) in uses.into_iter().enumerate() {
-            if let Use::Unfinished(lock, word) = usage
+            if let RedoSlotUse::Unfinished(lock, word) = usage
                 && read_word(endpoint, lock).await? != word
             {
                 let slot = &mut self.regions.borrow_mut()[region].slots[number];
                 if *slot == usage {
-                    *slot = Use::Nothing;
+                    *slot = RedoSlotUse::Nothing;
                 }
             }
         }
@@ -465,19 +466,19 @@ impl Redo {
         lock: GlobalAddress,
         word: u64,
         spare: usize,
-    ) -> Option<Slot<'_>> {
+    ) -> Option<RedoSlot<'_>> {
         let region = &mut self.regions.borrow_mut()[number];
         let slots = region.slots.iter().enumerate();
-        let mut free = slots.filter(|(_, usage)| **usage == Use::Nothing);
+        let mut free = slots.filter(|(_, usage)| **usage == RedoSlotUse::Nothing);
         let (free, _) = free.nth(spare)?;
-        region.slots[free] = Use::Lock;
-        Some(Slot {
+        region.slots[free] = RedoSlotUse::Lock;
+        Some(RedoSlot {
             redo: self,
             region: number,
             number: free,
             at: region.slot(free),
             bytes: region.slot_bytes,
-            then: Use::Unfinished(lock, word),
+            then: RedoSlotUse::Unfinished(lock, word),
         })
     }
 }
@@ -486,7 +487,7 @@ impl Redo {
 async fn redo(
     endpoint: &impl Endpoint,
     deadline: Duration,
-    record: &Record,
+    record: &RedoRecord,
 ) -> Result<bool, FabricError> {
     let mut odd = Vec::new();
     for &(to, ref bytes) in &record.writes {
@@ -509,7 +510,7 @@ async fn redo(
     for writes in [bytes_of(&before), writes, bytes_of(&behind)] {
         let writes = writes.into_iter();
         let mut verbs: Vec<_> = writes
-            .map(|(to, bytes)| Verb::Write { to, bytes })
+            .map(|(to, bytes)| FabricVerb::Write { to, bytes })
             .collect();
         if !verbs.is_empty() && !endpoint.post_by(deadline, &mut verbs).await? {
             return Ok(false);
@@ -541,22 +542,22 @@ async fn read_word(endpoint: &impl Endpoint, at: GlobalAddress) -> Result<u64, F
 /// A slot that belongs to an acquisition. If it is dropped without a release, it is kept until the
 /// lock has another word.
 #[derive(Debug)]
-struct Slot<'r> {
+struct RedoSlot<'r> {
     redo: &'r Redo,
     region: usize,
     number: usize,
     at: GlobalAddress,
     bytes: usize,
-    then: Use,
+    then: RedoSlotUse,
 }
 
-impl Slot<'_> {
+impl RedoSlot<'_> {
     fn give_back(mut self) {
-        self.then = Use::Nothing;
+        self.then = RedoSlotUse::Nothing;
     }
 }
 
-impl Drop for Slot<'_> {
+impl Drop for RedoSlot<'_> {
     fn drop(&mut self) {
         self.redo.regions.borrow_mut()[self.region].slots[self.number] = self.then;
     }
@@ -564,21 +565,21 @@ impl Drop for Slot<'_> {
 
 /// A held lock, with recorded changes under it that other clients redo if its owner dies.
 ///
-/// If it is dropped without [`finish`](Locked::finish), another client takes the lock over, with
-/// the last record.
+/// If it is dropped without [`finish`](RedoLockGuard::finish), another client takes the lock over,
+/// with the last record.
 #[derive(Debug)]
-pub struct Locked<'r> {
+pub struct RedoLockGuard<'r> {
     /// The lock.
-    pub held: Held,
+    pub held: LeasedLock,
     /// The change that a former holder had recorded and not finished. It was repeated; the current
     /// holder must do the task of its note.
-    pub redone: Option<Record>,
+    pub redone: Option<RedoRecord>,
     redo: &'r Redo,
     lock: GlobalAddress,
-    slot: Option<Slot<'r>>,
+    slot: Option<RedoSlot<'r>>,
 }
 
-impl Locked<'_> {
+impl RedoLockGuard<'_> {
     /// Returns a number of `bits` bits, at least 32, that is not 0: no two acquisitions of locks
     /// have the same within seconds. It has the owner, the lowest bits of the number of its life,
     /// and as many bits of the number of the acquisition as fit.

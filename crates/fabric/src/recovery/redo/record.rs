@@ -24,7 +24,7 @@ pub(super) const RECORD_BYTES_MAX: usize = (1 << LENGTH_BITS) - 1;
 
 /// A change under a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct RedoRecord {
     /// The word of the lock during the change.
     pub word: u64,
     /// The lock.
@@ -35,7 +35,7 @@ pub struct Record {
     pub note: Vec<u8>,
 }
 
-impl Record {
+impl RedoRecord {
     /// Encodes the record.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl Record {
     }
 
     /// Decodes the record at the beginning of a slot of this node, if it is whole.
-    pub fn decode(slot: &[u8], node: NodeId) -> Option<Record> {
+    pub fn decode(slot: &[u8], node: NodeId) -> Option<RedoRecord> {
         let place = word_at(slot, 16)?;
         let record = slot.get(..(place as usize & RECORD_BYTES_MAX))?;
         let checksum = xxh3_64(record.get(CHECKSUM_BYTES..)?);
@@ -111,12 +111,12 @@ pub(super) fn encode(
 
 /// Decodes the record in a slot of this node, if it is whole and belongs to the acquisition of this
 /// word.
-pub(super) fn of_acquisition(slot: &[u8], node: NodeId, word: u64) -> Option<Record> {
-    Record::decode(slot, node).filter(|record| record.word == word)
+pub(super) fn of_acquisition(slot: &[u8], node: NodeId, word: u64) -> Option<RedoRecord> {
+    RedoRecord::decode(slot, node).filter(|record| record.word == word)
 }
 
 /// Parses a record.
-pub(super) fn parse(record: &[u8], node: NodeId) -> Option<Record> {
+pub(super) fn parse(record: &[u8], node: NodeId) -> Option<RedoRecord> {
     let offset = (word_at(record, 16)? >> LENGTH_BITS) * WORD_BYTES;
     let word = word_at(record, 8)?;
     let (note_length, rest) = record.get(24..)?.split_first_chunk()?;
@@ -130,7 +130,7 @@ pub(super) fn parse(record: &[u8], node: NodeId) -> Option<Record> {
         writes.push((to, bytes.to_vec()));
         rest = after;
     }
-    Some(Record {
+    Some(RedoRecord {
         word,
         lock: GlobalAddress::new(node, offset),
         writes,
@@ -176,17 +176,21 @@ mod tests {
             assert_eq!(slot.len(), record_bytes(lengths, note.len()));
             slot.resize(4096, random.random());
             let lock = LOCK;
-            let record = Record {
+            let record = RedoRecord {
                 word,
                 lock,
                 writes,
                 note,
             };
-            assert_eq!(Record::decode(&slot, NODE), Some(record));
+            assert_eq!(RedoRecord::decode(&slot, NODE), Some(record));
             // A change of any bit makes the record invalid.
             let bit = random.random_range(0..HEADER_BYTES * 8);
             slot[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Record::decode(&slot, NODE), None, "seed {seed}, bit {bit}");
+            assert_eq!(
+                RedoRecord::decode(&slot, NODE),
+                None,
+                "seed {seed}, bit {bit}"
+            );
         }
     }
 
@@ -196,7 +200,7 @@ mod tests {
         let to = GlobalAddress::new(NODE, 4096);
         let slot = encode(9, LOCK, &[(to, &bytes)], &[], 1 << 19).unwrap();
         assert_eq!(slot.len(), record_bytes([100_000], 0));
-        let record = Record::decode(&slot, NODE).unwrap();
+        let record = RedoRecord::decode(&slot, NODE).unwrap();
         assert_eq!(record.writes.len(), 2);
         assert_eq!(record.writes[1].0, to.plus(65535));
         let error = encode(9, LOCK, &[(LOCK, &bytes)], &[], 2048).unwrap_err();
@@ -205,7 +209,7 @@ mod tests {
             "a record of 100046 bytes does not go into a slot of 2048"
         );
         assert!(encode(9, LOCK, &[], &[0; 1 << 16], 1 << 19).is_err());
-        assert_eq!(Record::decode(&[], NODE), None);
-        assert_eq!(Record::decode(&[0; 64], NODE), None);
+        assert_eq!(RedoRecord::decode(&[], NODE), None);
+        assert_eq!(RedoRecord::decode(&[0; 64], NODE), None);
     }
 }

@@ -1,9 +1,9 @@
 //! Registers of several lines under locks, whose writers die.
 
 use super::*;
-use crate::recovery::lease::Before;
-use crate::transport::sim::{Delivery, SimEndpoint, Simulation};
-use nearfield_hardware::network::Preset;
+use crate::recovery::lease::PriorLockState;
+use crate::transport::sim::{Delivery, FabricSimulation, SimEndpoint};
+use nearfield_hardware::network::NetworkPreset;
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -14,7 +14,7 @@ const REGISTERS: u64 = 3;
 const REGISTER_BYTES: u64 = 512;
 /// Length of a value: more than three lines, from the middle of a word on.
 const VALUE_BYTES: usize = 200;
-const OPTIONS: Options = Options {
+const OPTIONS: RedoOptions = RedoOptions {
     owners: 16,
     slots: 1,
     slot_bytes: 512,
@@ -41,7 +41,7 @@ fn values_of(register: u64) -> Vec<GlobalAddress> {
 
 /// A variant of a writer, right or wrong.
 #[derive(Clone, Copy)]
-struct Way {
+struct RedoWriterVariant {
     recorded: Recorded,
     /// True if the record is written before the change.
     first: bool,
@@ -49,7 +49,7 @@ struct Way {
     again: bool,
 }
 
-const RIGHT: Way = Way {
+const RIGHT: RedoWriterVariant = RedoWriterVariant {
     recorded: record::of_acquisition,
     first: true,
     again: true,
@@ -65,25 +65,25 @@ fn bytes_of(value: Value) -> Vec<u8> {
 
 /// The acknowledged values of each register, and the faults.
 #[derive(Default)]
-struct Seen {
+struct RedoObservations {
     acknowledged: [Vec<Value>; REGISTERS as usize],
     wrong: Option<String>,
     redone: u64,
 }
 
-impl Seen {
+impl RedoObservations {
     fn blame(&mut self, what: String) {
         self.wrong.get_or_insert(what);
     }
 
     /// Checks the data that a holder of the lock finds.
-    fn check(&mut self, register: u64, found: &[Vec<u8>], locked: &Locked<'_>) -> Value {
+    fn check(&mut self, register: u64, found: &[Vec<u8>], locked: &RedoLockGuard<'_>) -> Value {
         let words = found[0].as_chunks::<8>().0;
         let value = (u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1]));
         if found.iter().any(|bytes| *bytes != bytes_of(value)) {
             self.blame(format!("register {register} is torn: {found:?}"));
         }
-        if let Before::Free(bits) = locked.held.before
+        if let PriorLockState::Free(bits) = locked.held.before
             && bits != value.0
         {
             self.blame(format!(
@@ -110,17 +110,17 @@ impl Seen {
 async fn write(
     endpoint: &SimEndpoint,
     redo: &Redo,
-    way: Way,
+    way: RedoWriterVariant,
     register: u64,
     id: u64,
-    seen: &RefCell<Seen>,
+    seen: &RefCell<RedoObservations>,
 ) -> Result<bool, RedoError> {
     let (lock, values) = (lock_of(register), values_of(register));
     let mut locked = if way.again {
         match redo.lock(endpoint, lock, &mut []).await? {
-            Taken::Locked(locked) => locked,
-            Taken::Forwarded(node) => panic!("{lock} is guarded by {node}"),
-            Taken::Expired => panic!("{lock} was not taken over"),
+            RedoLockOutcome::Locked(locked) => locked,
+            RedoLockOutcome::Forwarded(node) => panic!("{lock} is guarded by {node}"),
+            RedoLockOutcome::Expired => panic!("{lock} was not taken over"),
         }
     } else {
         lock_forgetfully(endpoint, redo, lock).await?
@@ -128,7 +128,7 @@ async fn write(
     let mut found = vec![vec![0; VALUE_BYTES]; values.len()];
     let reads = values.iter().zip(&mut found);
     let mut reads: Vec<_> = reads
-        .map(|(&from, into)| Verb::Read { from, into })
+        .map(|(&from, into)| FabricVerb::Read { from, into })
         .collect();
     endpoint.post(&mut reads).await?;
     if !locked.held.is_safe(endpoint) {
@@ -139,13 +139,13 @@ async fn write(
     let bytes = bytes_of(value);
     let writes: Vec<_> = values.iter().map(|to| (*to, &bytes[..])).collect();
     let (to, record) = locked.record(endpoint, &writes, &id.to_le_bytes()).await?;
-    let mut record = vec![Verb::Write { to, bytes: &record }];
+    let mut record = vec![FabricVerb::Write { to, bytes: &record }];
     let mut change: Vec<_> = writes
         .iter()
-        .map(|&(to, bytes)| Verb::Write { to, bytes })
+        .map(|&(to, bytes)| FabricVerb::Write { to, bytes })
         .collect();
     let free = value.0.to_le_bytes();
-    let unlock = Verb::Write {
+    let unlock = FabricVerb::Write {
         to: lock,
         bytes: &free,
     };
@@ -171,10 +171,10 @@ async fn lock_forgetfully<'r>(
     endpoint: &SimEndpoint,
     redo: &'r Redo,
     lock: GlobalAddress,
-) -> Result<Locked<'r>, RedoError> {
+) -> Result<RedoLockGuard<'r>, RedoError> {
     let held = redo.locker.lock(endpoint, lock).await?;
     let mut locked = redo.locked(lock, held);
-    if let Before::Abandoned(word) = held.before {
+    if let PriorLockState::Abandoned(word) = held.before {
         locked.redone = redo.find(endpoint, lock.node(), word).await?;
         for (to, bytes) in locked.redone.iter().flat_map(|record| &record.writes) {
             endpoint.write(*to, bytes).await?;
@@ -185,13 +185,13 @@ async fn lock_forgetfully<'r>(
 
 /// Runs many clients that write all registers and die; twice, the second time with the numbers of
 /// the first. Returns the number of redone changes.
-fn run(seed: u64, delivery: Delivery, way: Way) -> Result<u64, String> {
+fn run(seed: u64, delivery: Delivery, way: RedoWriterVariant) -> Result<u64, String> {
     let mut random = SmallRng::seed_from_u64(seed);
-    let network = Preset::ConnectX6.parameters();
-    let mut simulation = Simulation::new(random.random(), network, delivery);
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(random.random(), network, delivery);
     simulation.add_node(1 << 17);
     simulation.add_node(1 << 17);
-    let seen = Rc::new(RefCell::new(Seen::default()));
+    let seen = Rc::new(RefCell::new(RedoObservations::default()));
     for life in 0..3_u16 {
         for owner in 0..CLIENTS {
             let client = u32::from(life * CLIENTS + owner);
@@ -253,10 +253,10 @@ fn words_of_a_directory_that_name_no_region_are_none() {
         word(1, 1, last),
         word(63, (1 << 16) - 1, last),
     ] {
-        assert!(Region::of(wrong, NodeId(1)).is_none(), "{wrong:#x}");
+        assert!(RedoRegion::of(wrong, NodeId(1)).is_none(), "{wrong:#x}");
     }
     let right = word(1, 1, last - 1);
-    assert_eq!(Region::of(right, NodeId(1)).unwrap().word(), right);
+    assert_eq!(RedoRegion::of(right, NodeId(1)).unwrap().word(), right);
 }
 
 #[test]
@@ -273,13 +273,13 @@ fn registers_are_whole_whoever_dies_when() {
     }
 }
 
-fn is_found(way: Way) -> bool {
+fn is_found(way: RedoWriterVariant) -> bool {
     (0..500).any(|seed| run(seed, Delivery::Torn, way).is_err())
 }
 
 #[test]
 fn records_that_come_after_the_change_are_found() {
-    assert!(is_found(Way {
+    assert!(is_found(RedoWriterVariant {
         first: false,
         ..RIGHT
     }));
@@ -287,24 +287,24 @@ fn records_that_come_after_the_change_are_found() {
 
 #[test]
 fn records_whose_checksums_nobody_checks_are_found() {
-    fn recorded(slot: &[u8], node: NodeId, word: u64) -> Option<Record> {
+    fn recorded(slot: &[u8], node: NodeId, word: u64) -> Option<RedoRecord> {
         let place = u64::from_le_bytes(*slot.get(16..)?.first_chunk()?);
         let length = place as usize & record::RECORD_BYTES_MAX;
         let record = record::parse(slot.get(..length)?, node);
         record.filter(|record| record.word == word)
     }
-    assert!(is_found(Way { recorded, ..RIGHT }));
+    assert!(is_found(RedoWriterVariant { recorded, ..RIGHT }));
 }
 
 #[test]
 fn records_of_older_acquisitions_are_found() {
-    let recorded = |slot: &[u8], node, _| Record::decode(slot, node);
-    assert!(is_found(Way { recorded, ..RIGHT }));
+    let recorded = |slot: &[u8], node, _| RedoRecord::decode(slot, node);
+    assert!(is_found(RedoWriterVariant { recorded, ..RIGHT }));
 }
 
 #[test]
 fn records_that_nobody_writes_down_again_are_found() {
-    assert!(is_found(Way {
+    assert!(is_found(RedoWriterVariant {
         again: false,
         ..RIGHT
     }));

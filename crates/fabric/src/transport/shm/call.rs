@@ -12,9 +12,9 @@
 //!
 //! A client that stops waiting withdraws its call or declines the reply; the node then frees the
 //! memory that it has allocated for the call. The node frees slots of ended processes in the same
-//! way. It relies only on state in memory of its own ([`Calls`]).
+//! way. It relies only on state in memory of its own ([`ShmNodeCalls`]).
 
-use super::mapping::{Header, Line, SLOTS};
+use super::mapping::{SLOTS, ShmHeader, ShmHeaderLine};
 use super::process::is_alive;
 use crate::chunks::Chunks;
 use rustix::thread::futex;
@@ -45,25 +45,25 @@ const GIVE_BACK: u64 = 2;
 
 /// A client's request.
 #[derive(Clone, Copy, Debug)]
-pub enum Request {
+pub enum ShmRequest {
     Allocate { bytes: u64 },
     Free { offset: u64, bytes: u64 },
 }
 
 /// A call without a reply so far. A drop withdraws it.
 #[derive(Debug)]
-pub struct Call<'h> {
-    header: &'h Header,
-    slot: &'h Line,
+pub struct ShmCall<'h> {
+    header: &'h ShmHeader,
+    slot: &'h ShmHeaderLine,
     process: u32,
     taken: bool,
 }
 
-impl<'h> Call<'h> {
+impl<'h> ShmCall<'h> {
     /// Makes a call. Returns `None` if all slots are in use.
-    pub fn make(header: &'h Header, request: Request) -> Option<Call<'h>> {
+    pub fn make(header: &'h ShmHeader, request: ShmRequest) -> Option<ShmCall<'h>> {
         let process = std::process::id() << PHASE_BITS;
-        let claim = |slot: &&Line| {
+        let claim = |slot: &&ShmHeaderLine| {
             let claimed = process | CLAIMED;
             let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
             let found = slot.state.load(Ordering::Relaxed);
@@ -75,15 +75,15 @@ impl<'h> Call<'h> {
         };
         let slot = header.slots.iter().find(claim)?;
         let (kind, offset, bytes) = match request {
-            Request::Allocate { bytes } => (ALLOCATE, 0, bytes),
-            Request::Free { offset, bytes } => (GIVE_BACK, offset, bytes),
+            ShmRequest::Allocate { bytes } => (ALLOCATE, 0, bytes),
+            ShmRequest::Free { offset, bytes } => (GIVE_BACK, offset, bytes),
         };
         slot.words[word::KIND].store(kind, Ordering::Relaxed);
         slot.words[word::OFFSET].store(offset, Ordering::Relaxed);
         slot.words[word::BYTES].store(bytes, Ordering::Relaxed);
         slot.state.store(process | WRITTEN, Ordering::Release);
         ring(header);
-        Some(Call {
+        Some(ShmCall {
             header,
             slot,
             process,
@@ -106,7 +106,7 @@ impl<'h> Call<'h> {
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for ShmCall<'_> {
     fn drop(&mut self) {
         if self.taken {
             return;
@@ -122,21 +122,21 @@ impl Drop for Call<'_> {
 
 /// The node's own state: its chunks, and the memory that it allocated for the call in each slot.
 #[derive(Debug)]
-pub struct Calls {
+pub struct ShmNodeCalls {
     pub chunks: Chunks,
     given: [Option<(u64, u64)>; SLOTS],
 }
 
-impl Calls {
-    pub fn new(chunks: Chunks) -> Calls {
-        Calls {
+impl ShmNodeCalls {
+    pub fn new(chunks: Chunks) -> ShmNodeCalls {
+        ShmNodeCalls {
             chunks,
             given: [None; SLOTS],
         }
     }
 
     /// Replies to all calls that were made.
-    pub fn answer(&mut self, header: &Header) {
+    pub fn answer(&mut self, header: &ShmHeader) {
         for (number, slot) in header.slots.iter().enumerate() {
             let state = slot.state.load(Ordering::Acquire);
             let process = state >> PHASE_BITS << PHASE_BITS;
@@ -160,7 +160,7 @@ impl Calls {
     }
 
     /// Frees the slots of processes that have ended.
-    pub fn sweep(&mut self, header: &Header) {
+    pub fn sweep(&mut self, header: &ShmHeader) {
         for (number, slot) in header.slots.iter().enumerate() {
             let state = slot.state.load(Ordering::Acquire);
             if state == FREE || is_alive(state >> PHASE_BITS) {
@@ -182,7 +182,7 @@ impl Calls {
     }
 
     /// Executes a request.
-    fn perform(&mut self, number: usize, slot: &Line) -> Option<u64> {
+    fn perform(&mut self, number: usize, slot: &ShmHeaderLine) -> Option<u64> {
         let read = |word: usize| slot.words[word].load(Ordering::Relaxed);
         let (offset, bytes) = (read(word::OFFSET), read(word::BYTES));
         self.given[number] = None;
@@ -196,7 +196,7 @@ impl Calls {
     }
 
     /// Handles a call whose client no longer waits, and frees the slot.
-    fn settle(&mut self, number: usize, slot: &Line) {
+    fn settle(&mut self, number: usize, slot: &ShmHeaderLine) {
         self.given[number] = None;
         if slot.words[word::KIND].load(Ordering::Relaxed) != ALLOCATE {
             self.perform(number, slot);
@@ -205,7 +205,7 @@ impl Calls {
     }
 
     /// Frees memory that the client has not taken, and frees the slot.
-    fn take_back(&mut self, number: usize, slot: &Line) {
+    fn take_back(&mut self, number: usize, slot: &ShmHeaderLine) {
         if let Some((offset, bytes)) = self.given[number].take() {
             self.chunks.free(offset, bytes);
         }
@@ -213,7 +213,7 @@ impl Calls {
     }
 }
 
-fn change(slot: &Line, from: u32, to: u32) -> bool {
+fn change(slot: &ShmHeaderLine, from: u32, to: u32) -> bool {
     let changed = slot
         .state
         .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
@@ -221,7 +221,7 @@ fn change(slot: &Line, from: u32, to: u32) -> bool {
 }
 
 /// Makes the node check its slots.
-fn ring(header: &Header) {
+fn ring(header: &ShmHeader) {
     let bell = &header.summary.bell;
     bell.fetch_add(1, Ordering::Release);
     // If no node listens, no reply comes, and the caller handles that.

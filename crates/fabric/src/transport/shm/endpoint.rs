@@ -1,14 +1,14 @@
 //! A client's endpoint for nodes in shared memory.
 
-use super::call::{Call, Request};
+use super::call::{ShmCall, ShmRequest};
 use super::error::ShmError;
-use super::object::Object;
-use super::place::{Taken, UnderWay};
+use super::object::ShmObject;
+use super::place::{PostSlotGuard, UnderWay};
 use crate::address::{GlobalAddress, NodeId, WORD_BYTES};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
 use crate::transport::copy;
-use crate::verb::{MaskedSwap, Verb};
+use crate::verb::{FabricVerb, MaskedSwap};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, LazyLock};
@@ -33,18 +33,18 @@ static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 #[derive(Clone, Debug)]
 pub struct ShmEndpoint {
     /// The nodes, in the order of their numbers.
-    nodes: Arc<[Attached]>,
+    nodes: Arc<[ShmAttachedNode]>,
     prefetches: bool,
 }
 
 #[derive(Debug)]
-struct Attached {
-    object: Object,
+struct ShmAttachedNode {
+    object: ShmObject,
     /// The last time when its process was seen alive: nanoseconds by the endpoint's clock.
     seen: AtomicU64,
 }
 
-impl Attached {
+impl ShmAttachedNode {
     /// Returns true if the node is served, as far as the client knows.
     fn is_up(&self, now: Duration) -> bool {
         if self.object.is_ended() {
@@ -75,9 +75,9 @@ impl ShmEndpoint {
     ) -> Result<ShmEndpoint, ShmError> {
         let mut nodes = Vec::new();
         for name in names {
-            let object = Object::open(name.as_ref())?;
+            let object = ShmObject::open(name.as_ref())?;
             let seen = AtomicU64::new(0);
-            nodes.push(Attached { object, seen });
+            nodes.push(ShmAttachedNode { object, seen });
         }
         nodes.sort_by_key(|node| node.object.number);
         for pair in nodes.windows(2) {
@@ -107,7 +107,7 @@ impl ShmEndpoint {
     }
 
     /// Prefetches the memory that verbs will access, and lets other tasks run meanwhile.
-    async fn prefetch(&self, verbs: &[Verb<'_>]) -> Result<(), FabricError> {
+    async fn prefetch(&self, verbs: &[FabricVerb<'_>]) -> Result<(), FabricError> {
         for (number, verb) in verbs.iter().enumerate() {
             let before = number.checked_sub(2).map(|number| verbs[number].address());
             if before == Some(verb.address()) {
@@ -132,7 +132,7 @@ impl ShmEndpoint {
     }
 
     #[inline]
-    fn node(&self, node: NodeId) -> Result<&Attached, FabricError> {
+    fn node(&self, node: NodeId) -> Result<&ShmAttachedNode, FabricError> {
         if let [only] = &*self.nodes
             && only.object.number == node
         {
@@ -145,7 +145,7 @@ impl ShmEndpoint {
         Ok(&self.nodes[index])
     }
 
-    fn check_all(&self, verbs: &[Verb<'_>]) -> Result<(), FabricError> {
+    fn check_all(&self, verbs: &[FabricVerb<'_>]) -> Result<(), FabricError> {
         for verb in verbs {
             verb.check(self.node(verb.node())?.object.bytes)?;
         }
@@ -161,12 +161,12 @@ impl ShmEndpoint {
     }
 
     /// Executes checked verbs. The module explains the fences.
-    fn perform(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
+    fn perform(&self, verbs: &mut [FabricVerb<'_>]) -> Result<(), FabricError> {
         let mut changed = false;
         for verb in verbs {
             let node = self.node(verb.node())?;
             match verb {
-                Verb::Read { from, into } => {
+                FabricVerb::Read { from, into } => {
                     if std::mem::take(&mut changed) {
                         fence(Ordering::SeqCst);
                     }
@@ -174,12 +174,12 @@ impl ShmEndpoint {
                     fence(Ordering::Acquire);
                     continue;
                 }
-                Verb::Write { to, bytes } => {
+                FabricVerb::Write { to, bytes } => {
                     fence(Ordering::Release);
                     copy::store(node.object.mapping.words(), to.offset() as usize, bytes);
                 }
-                Verb::Swap { at, swap, found } => *found = swap_word(node.word(*at), swap),
-                Verb::Add { at, summand, found } => {
+                FabricVerb::Swap { at, swap, found } => *found = swap_word(node.word(*at), swap),
+                FabricVerb::Add { at, summand, found } => {
                     *found = node.word(*at).fetch_add(*summand, Ordering::AcqRel);
                 }
             }
@@ -192,7 +192,11 @@ impl ShmEndpoint {
     }
 
     /// Executes verbs, which were checked, unless the deadline has passed.
-    fn perform_by(&self, deadline: Duration, verbs: &mut [Verb<'_>]) -> Result<bool, FabricError> {
+    fn perform_by(
+        &self,
+        deadline: Duration,
+        verbs: &mut [FabricVerb<'_>],
+    ) -> Result<bool, FabricError> {
         let mut first = None;
         let mut others = Vec::new();
         for (number, verb) in verbs.iter().enumerate() {
@@ -200,7 +204,7 @@ impl ShmEndpoint {
             if verbs[..number].iter().any(|other| other.node() == node) {
                 continue;
             }
-            let taken = Taken::take(self.node(node)?.object.mapping.header());
+            let taken = PostSlotGuard::take(self.node(node)?.object.mapping.header());
             match first {
                 None => first = Some(taken),
                 Some(_) => others.push(taken),
@@ -214,14 +218,14 @@ impl ShmEndpoint {
     }
 
     /// Calls a node's processor. Returns the offset of the allocation, or `None` if the call fails.
-    async fn call(&self, node: NodeId, request: Request) -> Result<Option<u64>, FabricError> {
+    async fn call(&self, node: NodeId, request: ShmRequest) -> Result<Option<u64>, FabricError> {
         let attached = self.node(node)?;
         let header = attached.object.mapping.header();
         let until = self.now() + PATIENCE;
         let mut call = None;
         let answered = poll_fn(|context| {
             if call.is_none() && attached.is_up(self.now()) {
-                call = Call::make(header, request);
+                call = ShmCall::make(header, request);
             }
             match &mut call {
                 Some(call) => {
@@ -263,7 +267,7 @@ impl Endpoint for ShmEndpoint {
         WORD_BYTES
     }
 
-    async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
+    async fn post(&self, verbs: &mut [FabricVerb<'_>]) -> Result<(), FabricError> {
         self.check_all(verbs)?;
         if self.prefetches {
             self.prefetch(verbs).await?;
@@ -272,7 +276,7 @@ impl Endpoint for ShmEndpoint {
     }
 
     fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError> {
-        let verbs = &mut [Verb::Write { to, bytes }];
+        let verbs = &mut [FabricVerb::Write { to, bytes }];
         self.check_all(verbs)?;
         self.perform(verbs)
     }
@@ -280,7 +284,7 @@ impl Endpoint for ShmEndpoint {
     async fn post_by(
         &self,
         deadline: Duration,
-        verbs: &mut [Verb<'_>],
+        verbs: &mut [FabricVerb<'_>],
     ) -> Result<bool, FabricError> {
         self.check_all(verbs)?;
         self.perform_by(deadline, verbs)
@@ -292,7 +296,7 @@ impl Endpoint for ShmEndpoint {
         to: GlobalAddress,
         bytes: &[u8],
     ) -> Result<bool, FabricError> {
-        let verbs = &mut [Verb::Write { to, bytes }];
+        let verbs = &mut [FabricVerb::Write { to, bytes }];
         self.check_all(verbs)?;
         self.perform_by(deadline, verbs)
     }
@@ -312,7 +316,7 @@ impl Endpoint for ShmEndpoint {
     }
 
     async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
-        let offset = self.call(node, Request::Allocate { bytes }).await?;
+        let offset = self.call(node, ShmRequest::Allocate { bytes }).await?;
         // No node of ours returns an offset beyond its memory, but another program might.
         let offset = offset.filter(|offset| offset >> 48 == 0);
         let offset = offset.ok_or(FabricError::OutOfMemory { node, bytes })?;
@@ -321,7 +325,7 @@ impl Endpoint for ShmEndpoint {
 
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         let offset = address.offset();
-        let freed = self.call(address.node(), Request::Free { offset, bytes });
+        let freed = self.call(address.node(), ShmRequest::Free { offset, bytes });
         let freed = freed.await?;
         freed
             .map(drop)

@@ -7,7 +7,7 @@
 //! └─────────┴─────────┴───  ───┴─────────┴─────────┴───  ───┴───────────┴─────────┴──────── ───┘
 //! ```
 //!
-//! The summary and each slot are a [`Line`], and each place is a [`Place`].
+//! The summary and each slot are a [`ShmHeaderLine`], and each place is a [`ShmPostSlot`].
 
 use super::pages::LARGE_PAGE_BYTES;
 use crate::prefetch::prefetch;
@@ -35,7 +35,7 @@ pub const PLACES: usize = 256;
 /// A state that processes wait on, and words that it protects.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Line {
+pub struct ShmHeaderLine {
     pub state: AtomicU32,
     /// Number of the events that wake waiters.
     pub bell: AtomicU32,
@@ -45,39 +45,39 @@ pub struct Line {
 /// The client of a post by a deadline, or zero.
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub struct Place(pub AtomicU64);
+pub struct ShmPostSlot(pub AtomicU64);
 
 /// The lines of the header in use.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Header {
-    pub summary: Line,
-    pub slots: [Line; SLOTS],
-    pub places: [Place; PLACES],
+pub struct ShmHeader {
+    pub summary: ShmHeaderLine,
+    pub slots: [ShmHeaderLine; SLOTS],
+    pub places: [ShmPostSlot; PLACES],
 }
 
-const _: () = assert!(size_of::<Line>() == 64 && size_of::<Place>() == 64);
-const _: () = assert!(size_of::<Header>() as u64 <= HEADER_BYTES);
+const _: () = assert!(size_of::<ShmHeaderLine>() == 64 && size_of::<ShmPostSlot>() == 64);
+const _: () = assert!(size_of::<ShmHeader>() as u64 <= HEADER_BYTES);
 
 /// An object in this process's memory, mapped at a multiple of [`LARGE_PAGE_BYTES`], because
 /// otherwise no large page of it could be mapped as one.
 #[derive(Debug)]
-pub struct Mapping {
+pub struct ShmMapping {
     start: NonNull<u8>,
     bytes: usize,
 }
 
 // SAFETY: a mapping belongs to the process. All access to its bytes is atomic.
-unsafe impl Send for Mapping {}
+unsafe impl Send for ShmMapping {}
 // SAFETY: as above.
-unsafe impl Sync for Mapping {}
+unsafe impl Sync for ShmMapping {}
 
-impl Mapping {
+impl ShmMapping {
     /// Maps `bytes` of an object: a header and whole words.
     ///
     /// # Errors
     /// The object is shorter, or the address space has too little room.
-    pub fn new(object: &File, bytes: u64) -> io::Result<Mapping> {
+    pub fn new(object: &File, bytes: u64) -> io::Result<ShmMapping> {
         let fits = bytes > HEADER_BYTES && bytes <= object.metadata()?.len();
         let bytes = usize::try_from(bytes).ok().filter(|_| fits);
         let bytes = bytes.ok_or(io::ErrorKind::InvalidInput)?;
@@ -117,7 +117,7 @@ impl Mapping {
             }
         }
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::InvalidInput)?;
-        Ok(Mapping { start, bytes })
+        Ok(ShmMapping { start, bytes })
     }
 
     /// Asks the kernel to put `bytes` of the object, from an offset on, into one page. Returns
@@ -133,13 +133,13 @@ impl Mapping {
         unsafe { libc::madvise(start.cast(), bytes, MADV_COLLAPSE) == 0 }
     }
 
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &ShmHeader {
         // SAFETY: the mapping is at least HEADER_BYTES long, begins at a page and lives as long as
         // `self`. A Header is made of atomics, for which all bytes are values and which may change
         // under shared references. Every access to these bytes, here and in the other processes,
         // goes through a Header, so no two accesses that overlap are of different sizes. A page is
         // a multiple of its alignment.
-        unsafe { self.start.cast::<Header>().as_ref() }
+        unsafe { self.start.cast::<ShmHeader>().as_ref() }
     }
 
     /// Returns the node's memory.
@@ -163,7 +163,7 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
+impl Drop for ShmMapping {
     fn drop(&mut self) {
         // SAFETY: this is the mapped range, and references to it do not outlive `self`.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };

@@ -1,10 +1,10 @@
 //! The process of a memory node.
 
-use super::call::{Calls, wait};
+use super::call::{ShmNodeCalls, wait};
 use super::error::ShmError;
 use super::mapping::HEADER_BYTES;
-use super::object::Object;
-use super::pages::Pages;
+use super::object::ShmObject;
+use super::pages::ShmLargePages;
 use crate::address::{NodeId, RESERVED_BYTES};
 use crate::chunks::Chunks;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,9 +23,9 @@ const SWEEP: Duration = Duration::from_millis(100);
 /// It ends when it is dropped, and its memory is freed when the last client has detached.
 #[derive(Debug)]
 pub struct ShmNode {
-    object: Object,
-    calls: Mutex<Calls>,
-    pages: Mutex<Pages>,
+    object: ShmObject,
+    calls: Mutex<ShmNodeCalls>,
+    pages: Mutex<ShmLargePages>,
 }
 
 impl ShmNode {
@@ -44,9 +44,9 @@ impl ShmNode {
             let name = name.to_owned();
             return Err(ShmError::Size { name, bytes });
         };
-        let object = Object::create(name, number, bytes)?;
-        let calls = Mutex::new(Calls::new(Chunks::new(bytes, RESERVED_BYTES)));
-        let pages = Mutex::new(Pages::new(&object.mapping, bytes));
+        let object = ShmObject::create(name, number, bytes)?;
+        let calls = Mutex::new(ShmNodeCalls::new(Chunks::new(bytes, RESERVED_BYTES)));
+        let pages = Mutex::new(ShmLargePages::new(&object.mapping, bytes));
         Ok(ShmNode {
             object,
             calls,
@@ -108,11 +108,11 @@ impl ShmNode {
         self.pages().bytes()
     }
 
-    fn pages(&self) -> MutexGuard<'_, Pages> {
+    fn pages(&self) -> MutexGuard<'_, ShmLargePages> {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn calls(&self) -> MutexGuard<'_, Calls> {
+    fn calls(&self) -> MutexGuard<'_, ShmNodeCalls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

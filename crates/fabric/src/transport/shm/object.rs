@@ -5,7 +5,7 @@
 //! that no process serves the node, even if the number of the former one is in use again.
 
 use super::error::ShmError;
-use super::mapping::{HEADER_BYTES, Mapping};
+use super::mapping::{HEADER_BYTES, ShmMapping};
 use crate::address::{NodeId, WORD_BYTES};
 use crate::membership::is_name;
 use rustix::fs::Mode;
@@ -45,21 +45,21 @@ const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// An object of a node, and the content of its header.
 #[derive(Debug)]
-pub struct Object {
+pub struct ShmObject {
     pub name: String,
     pub number: NodeId,
     /// Size of the node's memory, without the header.
     pub bytes: u64,
-    pub mapping: Mapping,
+    pub mapping: ShmMapping,
     file: File,
 }
 
-impl Object {
+impl ShmObject {
     /// Creates an object, reserves its memory, and holds its lock.
-    pub fn create(name: &str, number: NodeId, bytes: u64) -> Result<Object, ShmError> {
+    pub fn create(name: &str, number: NodeId, bytes: u64) -> Result<ShmObject, ShmError> {
         check_name(name)?;
         let file = claim(name)?;
-        let created = Object::fill(name, file, number, bytes);
+        let created = ShmObject::fill(name, file, number, bytes);
         if created.is_err() {
             // The lock excludes other processes, and the failure below is more useful.
             let _ = shm::unlink(path(name));
@@ -67,11 +67,11 @@ impl Object {
         created
     }
 
-    fn fill(name: &str, file: File, number: NodeId, bytes: u64) -> Result<Object, ShmError> {
+    fn fill(name: &str, file: File, number: NodeId, bytes: u64) -> Result<ShmObject, ShmError> {
         let refused = |action| move |source| system(name, action, source);
         let all = bytes + HEADER_BYTES;
         reserve(&file, all).map_err(refused("reserve the memory of"))?;
-        let mapping = Mapping::new(&file, all).map_err(refused("map"))?;
+        let mapping = ShmMapping::new(&file, all).map_err(refused("map"))?;
         let summary = &mapping.header().summary;
         let set = |word: usize, value| summary.words[word].store(value, Ordering::Relaxed);
         set(word::MAGIC, MAGIC);
@@ -80,7 +80,7 @@ impl Object {
         set(word::NUMBER, u64::from(number.0));
         set(word::PROCESS, u64::from(std::process::id()));
         summary.state.store(READY, Ordering::Release);
-        Ok(Object {
+        Ok(ShmObject {
             name: name.to_owned(),
             number,
             bytes,
@@ -90,7 +90,7 @@ impl Object {
     }
 
     /// Opens the object of a node that is being served.
-    pub fn open(name: &str) -> Result<Object, ShmError> {
+    pub fn open(name: &str) -> Result<ShmObject, ShmError> {
         check_name(name)?;
         let owned = || name.to_owned();
         let Some(file) = open(name)? else {
@@ -105,7 +105,8 @@ impl Object {
         if found <= HEADER_BYTES {
             return Err(ShmError::Foreign { name: owned() });
         }
-        let mapping = Mapping::new(&file, found).map_err(|source| system(name, "map", source))?;
+        let mapping =
+            ShmMapping::new(&file, found).map_err(|source| system(name, "map", source))?;
         let summary = &mapping.header().summary;
         let state = summary.state.load(Ordering::Acquire);
         let [magic, version, bytes, number, ..] =
@@ -134,7 +135,7 @@ impl Object {
                 found,
             });
         };
-        let object = Object {
+        let object = ShmObject {
             name: owned(),
             number: NodeId(number),
             bytes,

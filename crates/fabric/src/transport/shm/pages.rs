@@ -6,7 +6,7 @@
 //! If the kernel refuses, the small pages remain. The memory was reserved before, so this takes no
 //! memory.
 
-use super::mapping::{HEADER_BYTES, Mapping};
+use super::mapping::{HEADER_BYTES, ShmMapping};
 
 /// The size of a large page.
 pub const LARGE_PAGE_BYTES: u64 = 2 << 20;
@@ -17,7 +17,7 @@ const REFUSALS_MAX: u32 = 4;
 
 /// The state of a node's large pages.
 #[derive(Debug)]
-pub struct Pages {
+pub struct ShmLargePages {
     /// The next page to request, by its position in the object.
     next: u64,
     /// Largest number of pages; the last one of the object may be cut off.
@@ -28,13 +28,13 @@ pub struct Pages {
     refusals: u32,
 }
 
-impl Pages {
+impl ShmLargePages {
     /// Requests the first page, which every client uses.
-    pub fn new(mapping: &Mapping, bytes: u64) -> Pages {
+    pub fn new(mapping: &ShmMapping, bytes: u64) -> ShmLargePages {
         let size = std::fs::read_to_string(SIZE_FILE);
         let is_size = size.is_ok_and(|size| size.trim() == LARGE_PAGE_BYTES.to_string());
         let whole = (HEADER_BYTES + bytes) / LARGE_PAGE_BYTES;
-        let mut pages = Pages {
+        let mut pages = ShmLargePages {
             next: 0,
             end: if is_size { whole } else { 0 },
             large: 0,
@@ -55,7 +55,7 @@ impl Pages {
     /// Requests one page, if there are small ones among the allocated memory, which ends at this
     /// offset, or in the following large page. Returns false if there is nothing to do. Takes
     /// milliseconds.
-    pub fn advance(&mut self, mapping: &Mapping, allocated: u64) -> bool {
+    pub fn advance(&mut self, mapping: &ShmMapping, allocated: u64) -> bool {
         let wanted = (HEADER_BYTES + allocated).div_ceil(LARGE_PAGE_BYTES) + 1;
         if self.next >= self.end.min(wanted) || self.refusals == REFUSALS_MAX {
             return false;

@@ -18,7 +18,7 @@
 //! bits, 46 hours of ticks. The number differs from one post to the next. No client waits for a
 //! dead process.
 
-use super::mapping::{Header, PLACES, Place};
+use super::mapping::{PLACES, ShmHeader, ShmPostSlot};
 use super::process::{is_alive, started};
 use std::cell::Cell;
 use std::sync::LazyLock;
@@ -51,11 +51,11 @@ thread_local! {
 
 /// A place that is taken until this is dropped.
 #[derive(Debug)]
-pub struct Taken<'h>(&'h Place);
+pub struct PostSlotGuard<'h>(&'h ShmPostSlot);
 
-impl Taken<'_> {
+impl PostSlotGuard<'_> {
     /// Takes a place. Waits while living processes have all places.
-    pub fn take(header: &Header) -> Taken<'_> {
+    pub fn take(header: &ShmHeader) -> PostSlotGuard<'_> {
         let (last, number) = LAST.get();
         let word = *ME | number & NUMBER_MASK;
         loop {
@@ -71,7 +71,7 @@ impl Taken<'_> {
                 {
                     fence(Ordering::SeqCst);
                     LAST.set((at, number + 1));
-                    return Taken(place);
+                    return PostSlotGuard(place);
                 }
             }
             thread::yield_now();
@@ -83,7 +83,7 @@ impl Taken<'_> {
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for PostSlotGuard<'_> {
     fn drop(&mut self) {
         self.0.0.store(0, Ordering::Release);
     }
@@ -91,13 +91,13 @@ impl Drop for Taken<'_> {
 
 /// A set of posts that were in flight.
 #[derive(Debug)]
-pub struct UnderWay<'h>(Vec<(&'h Place, u64)>);
+pub struct UnderWay<'h>(Vec<(&'h ShmPostSlot, u64)>);
 
 impl UnderWay<'_> {
     /// Returns all posts in flight.
-    pub fn of(header: &Header) -> UnderWay<'_> {
+    pub fn of(header: &ShmHeader) -> UnderWay<'_> {
         fence(Ordering::SeqCst);
-        let word = |place: &'_ Place| place.0.load(Ordering::SeqCst);
+        let word = |place: &'_ ShmPostSlot| place.0.load(Ordering::SeqCst);
         let places = header.places.iter().map(|place| (place, word(place)));
         UnderWay(places.filter(|(_, word)| *word != 0).collect())
     }
@@ -110,7 +110,7 @@ impl UnderWay<'_> {
 }
 
 /// Returns true if the post of a word is done. Releases the place of a dead process.
-fn has_ended(place: &Place, word: u64) -> bool {
+fn has_ended(place: &ShmPostSlot, word: u64) -> bool {
     if word == 0 || place.0.load(Ordering::Acquire) != word {
         return true;
     }

@@ -1,12 +1,12 @@
 //! A simulated client's endpoint.
 
-use super::request::Step;
-use super::state::State;
+use super::request::SimVerb;
+use super::state::SimState;
 use crate::address::{GlobalAddress, NodeId};
-use crate::endpoint::{Endpoint, Work};
+use crate::endpoint::{ClientProcessorWork, Endpoint};
 use crate::error::FabricError;
-use crate::verb::Verb;
-use nearfield_hardware::Time;
+use crate::verb::FabricVerb;
+use nearfield_hardware::VirtualTime;
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// A simulated client's access to the nodes. Clones belong to the same client, and die with it.
 #[derive(Clone, Debug)]
 pub struct SimEndpoint {
-    pub(super) state: Rc<RefCell<State>>,
+    pub(super) state: Rc<RefCell<SimState>>,
     pub(super) client: u32,
     /// The index of the client among the clients.
     pub(super) place: usize,
@@ -37,12 +37,12 @@ impl Drop for Alarm<'_> {
 }
 
 /// A request that a task waits for. If the task stops waiting, the request continues by itself.
-struct Awaited<'e> {
+struct SimPendingRequest<'e> {
     endpoint: &'e SimEndpoint,
     request: usize,
 }
 
-impl Drop for Awaited<'_> {
+impl Drop for SimPendingRequest<'_> {
     fn drop(&mut self) {
         self.endpoint.state.borrow_mut().abandon(self.request);
     }
@@ -55,13 +55,13 @@ impl SimEndpoint {
     }
 
     /// Posts steps and waits for their completion.
-    async fn done(&self, steps: Vec<Step>) -> Result<Vec<Step>, FabricError> {
+    async fn done(&self, steps: Vec<SimVerb>) -> Result<Vec<SimVerb>, FabricError> {
         let posted = self.state.borrow_mut().post(self.place, steps, false);
         let Some(request) = posted else {
             // Tasks of dead clients stop here until they are dropped.
             return std::future::pending().await;
         };
-        let awaited = Awaited {
+        let awaited = SimPendingRequest {
             endpoint: self,
             request,
         };
@@ -89,14 +89,14 @@ impl SimEndpoint {
         self.work_for(time).await;
     }
 
-    async fn work_for(&self, time: Time) {
+    async fn work_for(&self, time: VirtualTime) {
         let done = self.state.borrow_mut().occupy(self.place, time);
         if let Some(done) = done {
             self.wait_until(done).await;
         }
     }
 
-    async fn wait_until(&self, time: Time) {
+    async fn wait_until(&self, time: VirtualTime) {
         let timer = self.state.borrow_mut().plan_timer(time);
         let alarm = Alarm {
             endpoint: self,
@@ -125,7 +125,7 @@ impl Endpoint for SimEndpoint {
         self.state.borrow().delivery.atomic_bytes()
     }
 
-    async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
+    async fn post(&self, verbs: &mut [FabricVerb<'_>]) -> Result<(), FabricError> {
         let prepared = {
             let state = &mut *self.state.borrow_mut();
             state.check(verbs)?;
@@ -146,7 +146,7 @@ impl Endpoint for SimEndpoint {
             self.wait_until(answer).await;
             return Ok(());
         }
-        let steps = self.done(verbs.iter().map(Step::of).collect()).await?;
+        let steps = self.done(verbs.iter().map(SimVerb::of).collect()).await?;
         for (step, verb) in steps.into_iter().zip(verbs) {
             step.answer(verb);
         }
@@ -154,7 +154,7 @@ impl Endpoint for SimEndpoint {
     }
 
     fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError> {
-        let verbs = &mut [Verb::Write { to, bytes }];
+        let verbs = &mut [FabricVerb::Write { to, bytes }];
         let state = &mut *self.state.borrow_mut();
         state.check(verbs)?;
         if self.instant {
@@ -164,7 +164,7 @@ impl Endpoint for SimEndpoint {
         // The processor prepares this before its later work.
         state.prepare(self.place, verbs);
         if state.post_at_once(self.place, verbs).is_none() {
-            state.post(self.place, verbs.iter().map(Step::of).collect(), true);
+            state.post(self.place, verbs.iter().map(SimVerb::of).collect(), true);
         }
         Ok(())
     }
@@ -176,9 +176,11 @@ impl Endpoint for SimEndpoint {
             return state.node_mut(node)?.allocate(node, bytes);
         }
         let at = GlobalAddress::NULL;
-        let steps = self.done(vec![Step::Allocate { node, bytes, at }]).await?;
+        let steps = self
+            .done(vec![SimVerb::Allocate { node, bytes, at }])
+            .await?;
         match steps[..] {
-            [Step::Allocate { at, .. }] => Ok(at),
+            [SimVerb::Allocate { at, .. }] => Ok(at),
             _ => unreachable!("the steps come back as they were posted"),
         }
     }
@@ -190,16 +192,16 @@ impl Endpoint for SimEndpoint {
             return state.node_mut(address.node())?.free(address, bytes);
         }
         let at = address;
-        self.done(vec![Step::Free { at, bytes }]).await.map(drop)
+        self.done(vec![SimVerb::Free { at, bytes }]).await.map(drop)
     }
 
-    async fn charge(&self, work: Work) {
+    async fn charge(&self, work: ClientProcessorWork) {
         if self.instant {
             return;
         }
         let client = self.state.borrow().network.client;
         self.work_for(match work {
-            Work::Speculation => client.speculation,
+            ClientProcessorWork::Speculation => client.speculation,
         })
         .await;
     }
@@ -209,7 +211,7 @@ impl Endpoint for SimEndpoint {
     }
 
     async fn sleep(&self, time: Duration) {
-        let until = self.state.borrow().now + Time::from_nanoseconds(time.as_nanos() as u64);
+        let until = self.state.borrow().now + VirtualTime::from_nanoseconds(time.as_nanos() as u64);
         self.wait_until(until).await;
     }
 }

@@ -1,11 +1,11 @@
 //! The executor, which runs tasks and advances time.
 
 use super::endpoint::SimEndpoint;
-use super::node::Node;
-use super::state::{Delivery, Event, State};
+use super::node::SimNode;
+use super::state::{Delivery, SimEvent, SimState};
 use crate::address::{GlobalAddress, NodeId};
-use nearfield_hardware::Time;
-use nearfield_hardware::network::{Carried, Parameters};
+use nearfield_hardware::VirtualTime;
+use nearfield_hardware::network::{NetworkParameters, PortTraffic};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -17,20 +17,20 @@ use std::time::Duration;
 
 /// The simulation of nodes, clients, and their time. See the [module](super).
 #[derive(Debug)]
-pub struct Simulation {
-    pub(super) state: Rc<RefCell<State>>,
-    tasks: Vec<Task>,
+pub struct FabricSimulation {
+    pub(super) state: Rc<RefCell<SimState>>,
+    tasks: Vec<SimTask>,
     ready: Arc<Ready>,
 }
 
-struct Task {
+struct SimTask {
     client: u32,
     waker: Waker,
     /// The future; `None` once it has ended.
     future: Option<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
-impl std::fmt::Debug for Task {
+impl std::fmt::Debug for SimTask {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let ended = self.future.is_none();
         write!(
@@ -68,18 +68,18 @@ impl Wake for TaskWaker {
     }
 }
 
-impl Simulation {
+impl FabricSimulation {
     /// Creates a simulation without nodes and clients. Equal seeds give equal runs.
-    pub fn new(seed: u64, network: Parameters, delivery: Delivery) -> Simulation {
-        Simulation {
-            state: Rc::new(RefCell::new(State::new(seed, network, delivery))),
+    pub fn new(seed: u64, network: NetworkParameters, delivery: Delivery) -> FabricSimulation {
+        FabricSimulation {
+            state: Rc::new(RefCell::new(SimState::new(seed, network, delivery))),
             tasks: Vec::new(),
             ready: Arc::default(),
         }
     }
 
     /// Replaces the network from now on.
-    pub fn set_network(&mut self, network: Parameters) {
+    pub fn set_network(&mut self, network: NetworkParameters) {
         let state = &mut *self.state.borrow_mut();
         state.network = network;
         for node in &mut state.nodes {
@@ -92,7 +92,7 @@ impl Simulation {
         let mut state = self.state.borrow_mut();
         let number = NodeId(state.nodes.len() as u16);
         let network = state.network;
-        state.nodes.push(Node::new(bytes, network));
+        state.nodes.push(SimNode::new(bytes, network));
         number
     }
 
@@ -121,7 +121,7 @@ impl Simulation {
         let task = self.tasks.len();
         let ready = Arc::clone(&self.ready);
         let waker = Waker::from(Arc::new(TaskWaker { task, ready }));
-        self.tasks.push(Task {
+        self.tasks.push(SimTask {
             client,
             waker,
             future: Some(Box::pin(future)),
@@ -148,8 +148,8 @@ impl Simulation {
     }
 
     fn plan_node(&mut self, node: NodeId, from: Duration, up: bool, forgets: bool) {
-        let at = Time::from_nanoseconds(from.as_nanos() as u64);
-        let event = Event::Node { node, up, forgets };
+        let at = VirtualTime::from_nanoseconds(from.as_nanos() as u64);
+        let event = SimEvent::Node { node, up, forgets };
         self.state.borrow_mut().plan(at, event);
     }
 
@@ -160,7 +160,7 @@ impl Simulation {
     }
 
     /// Runs until `is_enough` of the time, called before each event, returns true, or until no
-    /// event is left. Returns the same as [`run`](Simulation::run).
+    /// event is left. Returns the same as [`run`](FabricSimulation::run).
     pub fn run_until(&mut self, mut is_enough: impl FnMut(Duration) -> bool) -> usize {
         loop {
             while let Some(task) = self.ready.pop() {
@@ -173,7 +173,7 @@ impl Simulation {
             let Some(event) = event else { break };
             self.happen(event);
         }
-        let waits = |task: &&Task| task.future.is_some();
+        let waits = |task: &&SimTask| task.future.is_some();
         self.tasks.iter().filter(waits).count()
     }
 
@@ -190,24 +190,24 @@ impl Simulation {
         }
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: SimEvent) {
         let mut state = self.state.borrow_mut();
         match event {
-            Event::Part {
+            SimEvent::Part {
                 request,
                 step,
                 bytes,
             } => state.do_part(request, step, bytes),
-            Event::Answer { request } => state.answer(request),
-            Event::Wake { timer } => state.ring(timer),
-            Event::Death { client } => {
+            SimEvent::Answer { request } => state.answer(request),
+            SimEvent::Wake { timer } => state.ring(timer),
+            SimEvent::Death { client } => {
                 drop(state);
                 // The tasks' values release the state when they are dropped.
                 for task in self.tasks.iter_mut().filter(|task| task.client == client) {
                     task.future = None;
                 }
             }
-            Event::Node { node, up, forgets } => state.change_node(node, up, forgets),
+            SimEvent::Node { node, up, forgets } => state.change_node(node, up, forgets),
         }
     }
 
@@ -232,16 +232,16 @@ impl Simulation {
     pub fn word(&self, at: GlobalAddress) -> u64 {
         let state = self.state.borrow();
         let node = state.node(at.node()).ok();
-        let fits = |node: &&Node| at.offset() + 8 <= node.memory.len() as u64;
+        let fits = |node: &&SimNode| at.offset() + 8 <= node.memory.len() as u64;
         node.filter(fits).map_or(0, |node| node.word(at.offset()))
     }
 
     /// Returns the traffic that the port of a node has served so far; zero if there is no such
     /// node.
-    pub fn carried(&self, node: NodeId) -> Carried {
+    pub fn carried(&self, node: NodeId) -> PortTraffic {
         let state = self.state.borrow();
         let node = state.node(node);
-        node.map_or(Carried::default(), |node| node.port.carried())
+        node.map_or(PortTraffic::default(), |node| node.port.carried())
     }
 
     /// Returns the number of allocated bytes of a node.

@@ -1,7 +1,7 @@
 //! The content of memory nodes, as a start for other simulations.
 
-use super::executor::Simulation;
-use super::node::Node;
+use super::executor::FabricSimulation;
+use super::node::SimNode;
 use crate::address::{NodeId, RESERVED_BYTES};
 use crate::chunks::Chunks;
 use std::fmt;
@@ -35,10 +35,10 @@ impl fmt::Debug for Image {
     }
 }
 
-impl Simulation {
+impl FabricSimulation {
     /// Copies the present content of the nodes. Linear in the bytes up to the last allocation.
     pub fn image(&self) -> Image {
-        let image = |node: &Node| {
+        let image = |node: &SimNode| {
             let memory = &node.memory;
             let end = node.chunks.end().max(RESERVED_BYTES) as usize;
             NodeImage {

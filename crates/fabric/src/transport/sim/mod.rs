@@ -1,22 +1,23 @@
 //! Memory nodes, a network and thousands of clients in one thread, in virtual time, repeatable from
 //! a seed.
 //!
-//! A [`Simulation`] has nodes, and tasks of clients that post verbs on [`SimEndpoint`]s. The model
-//! of a port decides when a verb accesses memory ([`nearfield_hardware::network`]). With
+//! A [`FabricSimulation`] has nodes, and tasks of clients that post verbs on [`SimEndpoint`]s. The
+//! model of a port decides when a verb accesses memory ([`nearfield_hardware::network`]). With
 //! [`Delivery::Torn`] each line of a verb is read or written at a moment of its own, and with
 //! [`Delivery::TornWords`] each word. Some seed therefore produces any allowed interleaving with
 //! other clients. With [`Delivery::Whole`] a verb is done at one moment, which is faster to compute
 //! and serves to measure throughput.
 //!
 //! Clients die at any of their verbs, even in the middle of a post. Nodes are lost and come back.
-//! Clocks run too fast or too slowly ([`Skewed`]).
+//! Clocks run too fast or too slowly ([`SkewedClockEndpoint`]).
 //!
 //! ```
-//! use nearfield_fabric::transport::sim::{Delivery, Simulation};
+//! use nearfield_fabric::transport::sim::{Delivery, FabricSimulation};
 //! use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
-//! use nearfield_hardware::network::Preset;
+//! use nearfield_hardware::network::NetworkPreset;
 //!
-//! let mut simulation = Simulation::new(7, Preset::ConnectX6.parameters(), Delivery::Torn);
+//! let parameters = NetworkPreset::ConnectX6.parameters();
+//! let mut simulation = FabricSimulation::new(7, parameters, Delivery::Torn);
 //! simulation.add_node(1 << 20);
 //! for client in 0..10 {
 //!     let endpoint = simulation.endpoint(client);
@@ -40,7 +41,7 @@ mod state;
 mod tests;
 
 pub use endpoint::SimEndpoint;
-pub use executor::Simulation;
+pub use executor::FabricSimulation;
 pub use image::Image;
-pub use skewed::Skewed;
+pub use skewed::SkewedClockEndpoint;
 pub use state::Delivery;

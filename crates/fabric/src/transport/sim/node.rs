@@ -3,11 +3,11 @@
 use crate::address::{GlobalAddress, NodeId, RESERVED_BYTES};
 use crate::chunks::Chunks;
 use crate::error::FabricError;
-use crate::verb::{MaskedSwap, Verb};
-use nearfield_hardware::network::{Parameters, Port};
+use crate::verb::{FabricVerb, MaskedSwap};
+use nearfield_hardware::network::{NetworkParameters, Port};
 
 #[derive(Debug)]
-pub struct Node {
+pub struct SimNode {
     pub memory: Vec<u8>,
     pub port: Port,
     pub chunks: Chunks,
@@ -15,9 +15,9 @@ pub struct Node {
     pub up: bool,
 }
 
-impl Node {
-    pub fn new(bytes: usize, network: Parameters) -> Node {
-        Node {
+impl SimNode {
+    pub fn new(bytes: usize, network: NetworkParameters) -> SimNode {
+        SimNode {
             // The system allocates pages when they are written.
             memory: vec![0; bytes],
             port: Port::new(network),
@@ -59,16 +59,16 @@ impl Node {
     }
 
     /// Executes a verb atomically, and stores the result in it.
-    pub fn apply(&mut self, verb: &mut Verb<'_>) {
+    pub fn apply(&mut self, verb: &mut FabricVerb<'_>) {
         match verb {
-            Verb::Read { from, into } => {
+            FabricVerb::Read { from, into } => {
                 into.copy_from_slice(self.bytes(from.offset(), into.len()));
             }
-            Verb::Write { to, bytes } => {
+            FabricVerb::Write { to, bytes } => {
                 self.bytes(to.offset(), bytes.len()).copy_from_slice(bytes);
             }
-            Verb::Swap { at, swap, found } => *found = self.swap(at.offset(), swap),
-            Verb::Add { at, summand, found } => *found = self.add(at.offset(), *summand),
+            FabricVerb::Swap { at, swap, found } => *found = self.swap(at.offset(), swap),
+            FabricVerb::Add { at, summand, found } => *found = self.add(at.offset(), *summand),
         }
     }
 

@@ -2,14 +2,14 @@
 
 use crate::address::{GlobalAddress, NodeId};
 use crate::error::FabricError;
-use crate::verb::{MaskedSwap, Verb};
+use crate::verb::{FabricVerb, MaskedSwap};
 use std::ops::Range;
 use std::task::Waker;
 
 /// A verb with bytes of its own, because the task that has posted it may be gone when they are
 /// needed.
 #[derive(Debug)]
-pub enum Step {
+pub enum SimVerb {
     Read {
         from: GlobalAddress,
         bytes: Vec<u8>,
@@ -41,19 +41,19 @@ pub enum Step {
     },
 }
 
-impl Step {
-    pub fn of(verb: &Verb<'_>) -> Step {
+impl SimVerb {
+    pub fn of(verb: &FabricVerb<'_>) -> SimVerb {
         match *verb {
-            Verb::Read { from, ref into } => Step::Read {
+            FabricVerb::Read { from, ref into } => SimVerb::Read {
                 from,
                 bytes: vec![0; into.len()],
             },
-            Verb::Write { to, bytes } => Step::Write {
+            FabricVerb::Write { to, bytes } => SimVerb::Write {
                 to,
                 bytes: bytes.to_vec(),
             },
-            Verb::Swap { at, swap, .. } => Step::Swap { at, swap, found: 0 },
-            Verb::Add { at, summand, .. } => Step::Add {
+            FabricVerb::Swap { at, swap, .. } => SimVerb::Swap { at, swap, found: 0 },
+            FabricVerb::Add { at, summand, .. } => SimVerb::Add {
                 at,
                 summand,
                 found: 0,
@@ -62,21 +62,23 @@ impl Step {
     }
 
     /// Stores the result in the verb.
-    pub fn answer(self, verb: &mut Verb<'_>) {
+    pub fn answer(self, verb: &mut FabricVerb<'_>) {
         match (self, verb) {
-            (Step::Read { bytes, .. }, Verb::Read { into, .. }) => into.copy_from_slice(&bytes),
-            (Step::Swap { found: was, .. }, Verb::Swap { found, .. })
-            | (Step::Add { found: was, .. }, Verb::Add { found, .. }) => *found = was,
+            (SimVerb::Read { bytes, .. }, FabricVerb::Read { into, .. }) => {
+                into.copy_from_slice(&bytes)
+            }
+            (SimVerb::Swap { found: was, .. }, FabricVerb::Swap { found, .. })
+            | (SimVerb::Add { found: was, .. }, FabricVerb::Add { found, .. }) => *found = was,
             _ => {}
         }
     }
 
     pub fn address(&self) -> GlobalAddress {
         match *self {
-            Step::Read { from, .. } => from,
-            Step::Write { to, .. } => to,
-            Step::Swap { at, .. } | Step::Add { at, .. } | Step::Free { at, .. } => at,
-            Step::Allocate { node, .. } => GlobalAddress::new(node, 0),
+            SimVerb::Read { from, .. } => from,
+            SimVerb::Write { to, .. } => to,
+            SimVerb::Swap { at, .. } | SimVerb::Add { at, .. } | SimVerb::Free { at, .. } => at,
+            SimVerb::Allocate { node, .. } => GlobalAddress::new(node, 0),
         }
     }
 
@@ -84,8 +86,8 @@ impl Step {
     /// `atomic_bytes`.
     pub fn parts(&self, atomic_bytes: u64) -> Vec<Range<usize>> {
         let (start, length) = match self {
-            Step::Read { from, bytes } => (from.offset(), bytes.len()),
-            Step::Write { to, bytes } => (to.offset(), bytes.len()),
+            SimVerb::Read { from, bytes } => (from.offset(), bytes.len()),
+            SimVerb::Write { to, bytes } => (to.offset(), bytes.len()),
             _ => return std::iter::once(0..8).collect(),
         };
         let mut parts = Vec::new();
@@ -102,10 +104,10 @@ impl Step {
 
 /// A post of verbs, or one call.
 #[derive(Debug)]
-pub struct Request {
+pub struct SimRequest {
     /// The index of the client among the clients.
     pub client: usize,
-    pub steps: Vec<Step>,
+    pub steps: Vec<SimVerb>,
     pub error: Option<FabricError>,
     /// True if the client has received the completion.
     pub answered: bool,

@@ -1,30 +1,30 @@
 //! Clocks with a wrong rate.
 
 use crate::address::{GlobalAddress, NodeId};
-use crate::endpoint::{Endpoint, Work};
+use crate::endpoint::{ClientProcessorWork, Endpoint};
 use crate::error::FabricError;
-use crate::verb::Verb;
+use crate::verb::FabricVerb;
 use std::time::Duration;
 
 /// An endpoint whose clock runs too fast or too slowly. It measures leases, too.
 #[derive(Clone, Debug)]
-pub struct Skewed<E> {
+pub struct SkewedClockEndpoint<E> {
     endpoint: E,
     percent: u32,
 }
 
-impl<E: Endpoint> Skewed<E> {
+impl<E: Endpoint> SkewedClockEndpoint<E> {
     /// Makes the clock of `endpoint` advance by `percent` hundredths of a second per second.
     ///
     /// # Panics
     /// `percent` is 0: the clock would stand still.
-    pub fn new(endpoint: E, percent: u32) -> Skewed<E> {
+    pub fn new(endpoint: E, percent: u32) -> SkewedClockEndpoint<E> {
         assert!(percent > 0, "clocks go on");
-        Skewed { endpoint, percent }
+        SkewedClockEndpoint { endpoint, percent }
     }
 }
 
-impl<E: Endpoint> Endpoint for Skewed<E> {
+impl<E: Endpoint> Endpoint for SkewedClockEndpoint<E> {
     fn nodes(&self) -> Vec<NodeId> {
         self.endpoint.nodes()
     }
@@ -33,7 +33,7 @@ impl<E: Endpoint> Endpoint for Skewed<E> {
         self.endpoint.atomic_bytes()
     }
 
-    async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
+    async fn post(&self, verbs: &mut [FabricVerb<'_>]) -> Result<(), FabricError> {
         self.endpoint.post(verbs).await
     }
 
@@ -53,7 +53,7 @@ impl<E: Endpoint> Endpoint for Skewed<E> {
         self.endpoint.free(address, bytes).await
     }
 
-    async fn charge(&self, work: Work) {
+    async fn charge(&self, work: ClientProcessorWork) {
         self.endpoint.charge(work).await;
     }
 

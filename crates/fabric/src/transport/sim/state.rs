@@ -1,12 +1,12 @@
 //! The state that the parts of a simulation share: nodes, requests, and future events.
 
-use super::node::Node;
-use super::request::{Request, Step};
+use super::node::SimNode;
+use super::request::{SimRequest, SimVerb};
 use crate::address::{LINE_BYTES, NodeId, WORD_BYTES};
 use crate::error::FabricError;
-use crate::verb::Verb;
-use nearfield_hardware::Time;
-use nearfield_hardware::network::{Access, Parameters};
+use crate::verb::FabricVerb;
+use nearfield_hardware::VirtualTime;
+use nearfield_hardware::network::{NetworkParameters, PortAccess};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -39,15 +39,15 @@ impl Delivery {
 }
 
 /// Time of a node's processor for a call.
-const CALL: Time = Time::from_nanoseconds(2000);
+const CALL: VirtualTime = VirtualTime::from_nanoseconds(2000);
 /// Largest time between the parts of one torn verb: some round trips, so that whole operations of
 /// others fit in between.
-const TORN: Time = Time::from_nanoseconds(8000);
+const TORN: VirtualTime = VirtualTime::from_nanoseconds(8000);
 /// Time without a response after which a node counts as lost.
-const PATIENCE: Time = Time::from_nanoseconds(100_000);
+const PATIENCE: VirtualTime = VirtualTime::from_nanoseconds(100_000);
 
 #[derive(Debug)]
-pub enum Event {
+pub enum SimEvent {
     /// A part of a verb is done: the bytes of one line or word.
     Part {
         request: usize,
@@ -70,32 +70,32 @@ pub enum Event {
 
 /// An event in the order of time, and at one moment in the order of planning.
 #[derive(Debug)]
-struct Planned {
-    at: Time,
+struct SimPlannedEvent {
+    at: VirtualTime,
     number: u64,
-    event: Event,
+    event: SimEvent,
 }
 
-impl PartialEq for Planned {
-    fn eq(&self, other: &Planned) -> bool {
+impl PartialEq for SimPlannedEvent {
+    fn eq(&self, other: &SimPlannedEvent) -> bool {
         (self.at, self.number) == (other.at, other.number)
     }
 }
-impl Eq for Planned {}
-impl PartialOrd for Planned {
-    fn partial_cmp(&self, other: &Planned) -> Option<std::cmp::Ordering> {
+impl Eq for SimPlannedEvent {}
+impl PartialOrd for SimPlannedEvent {
+    fn partial_cmp(&self, other: &SimPlannedEvent) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Planned {
-    fn cmp(&self, other: &Planned) -> std::cmp::Ordering {
+impl Ord for SimPlannedEvent {
+    fn cmp(&self, other: &SimPlannedEvent) -> std::cmp::Ordering {
         (self.at, self.number).cmp(&(other.at, other.number))
     }
 }
 
 /// The progress of a client, and its planned death.
 #[derive(Debug, Default)]
-pub struct Client {
+pub struct SimClient {
     /// The number that identifies it.
     pub number: u32,
     /// Number of verbs that it has posted.
@@ -104,16 +104,16 @@ pub struct Client {
     pub dies_at_verb: Option<u64>,
     pub dead: bool,
     /// The time at which the last part of the client's posts to each node is done.
-    queues: Vec<Time>,
+    queues: Vec<VirtualTime>,
     /// The time when the client's processor is free.
-    processor_free: Time,
+    processor_free: VirtualTime,
 }
 
-impl Client {
-    fn queue(&mut self, node: NodeId) -> &mut Time {
+impl SimClient {
+    fn queue(&mut self, node: NodeId) -> &mut VirtualTime {
         let number = usize::from(node.0);
         if self.queues.len() <= number {
-            self.queues.resize(number + 1, Time::ZERO);
+            self.queues.resize(number + 1, VirtualTime::ZERO);
         }
         &mut self.queues[number]
     }
@@ -121,7 +121,7 @@ impl Client {
 
 /// A task that waits for a time.
 #[derive(Debug, Default)]
-pub struct Timer {
+pub struct SimTimer {
     pub waker: Option<Waker>,
     /// True once the time has come.
     pub rings: bool,
@@ -130,27 +130,27 @@ pub struct Timer {
 }
 
 #[derive(Debug)]
-pub struct State {
-    pub now: Time,
+pub struct SimState {
+    pub now: VirtualTime,
     pub random: SmallRng,
     pub delivery: Delivery,
-    pub network: Parameters,
-    pub nodes: Vec<Node>,
-    pub clients: Vec<Client>,
+    pub network: NetworkParameters,
+    pub nodes: Vec<SimNode>,
+    pub clients: Vec<SimClient>,
     /// The indices of clients, by their numbers.
     places: HashMap<u32, usize>,
-    pub requests: Slab<Request>,
-    pub timers: Slab<Timer>,
+    pub requests: Slab<SimRequest>,
+    pub timers: Slab<SimTimer>,
     /// True if a node was lost or will be.
     nodes_fail: bool,
-    events: BinaryHeap<Reverse<Planned>>,
+    events: BinaryHeap<Reverse<SimPlannedEvent>>,
     planned: u64,
 }
 
-impl State {
-    pub fn new(seed: u64, network: Parameters, delivery: Delivery) -> State {
-        State {
-            now: Time::ZERO,
+impl SimState {
+    pub fn new(seed: u64, network: NetworkParameters, delivery: Delivery) -> SimState {
+        SimState {
+            now: VirtualTime::ZERO,
             random: SmallRng::seed_from_u64(seed),
             delivery,
             network,
@@ -169,45 +169,46 @@ impl State {
     pub fn place(&mut self, number: u32) -> usize {
         let clients = &mut self.clients;
         *self.places.entry(number).or_insert_with(|| {
-            clients.push(Client {
+            clients.push(SimClient {
                 number,
-                ..Client::default()
+                ..SimClient::default()
             });
             clients.len() - 1
         })
     }
 
     /// Returns the client of a number, if there is one.
-    pub fn client(&self, number: u32) -> Option<&Client> {
+    pub fn client(&self, number: u32) -> Option<&SimClient> {
         self.clients.get(*self.places.get(&number)?)
     }
 
-    pub fn plan(&mut self, at: Time, event: Event) {
-        self.nodes_fail |= matches!(event, Event::Node { .. });
+    pub fn plan(&mut self, at: VirtualTime, event: SimEvent) {
+        self.nodes_fail |= matches!(event, SimEvent::Node { .. });
         let number = self.planned;
         self.planned += 1;
-        self.events.push(Reverse(Planned { at, number, event }));
+        self.events
+            .push(Reverse(SimPlannedEvent { at, number, event }));
     }
 
     /// Advances to the next event, if there is one.
-    pub fn next_event(&mut self) -> Option<Event> {
-        let Reverse(Planned { at, event, .. }) = self.events.pop()?;
+    pub fn next_event(&mut self) -> Option<SimEvent> {
+        let Reverse(SimPlannedEvent { at, event, .. }) = self.events.pop()?;
         self.now = at;
         Some(event)
     }
 
-    pub fn node(&self, node: NodeId) -> Result<&Node, FabricError> {
+    pub fn node(&self, node: NodeId) -> Result<&SimNode, FabricError> {
         let found = self.nodes.get(usize::from(node.0));
         found.ok_or(FabricError::NoSuchNode { node })
     }
 
-    pub fn node_mut(&mut self, node: NodeId) -> Result<&mut Node, FabricError> {
+    pub fn node_mut(&mut self, node: NodeId) -> Result<&mut SimNode, FabricError> {
         let found = self.nodes.get_mut(usize::from(node.0));
         found.ok_or(FabricError::NoSuchNode { node })
     }
 
     /// Checks that nodes can execute verbs.
-    pub fn check(&self, verbs: &[Verb<'_>]) -> Result<(), FabricError> {
+    pub fn check(&self, verbs: &[FabricVerb<'_>]) -> Result<(), FabricError> {
         verbs.iter().try_for_each(|verb| {
             let node = self.node(verb.node())?;
             verb.check(node.memory.len() as u64)
@@ -215,7 +216,7 @@ impl State {
     }
 
     /// Executes verbs, which were checked, at this moment.
-    pub fn apply(&mut self, verbs: &mut [Verb<'_>]) {
+    pub fn apply(&mut self, verbs: &mut [FabricVerb<'_>]) {
         for verb in verbs {
             if let Some(node) = self.nodes.get_mut(usize::from(verb.node().0)) {
                 node.apply(verb);
@@ -224,9 +225,9 @@ impl State {
     }
 
     /// Plans to wake a task at a time.
-    pub fn plan_timer(&mut self, at: Time) -> usize {
-        let timer = self.timers.insert(Timer::default());
-        self.plan(at, Event::Wake { timer });
+    pub fn plan_timer(&mut self, at: VirtualTime) -> usize {
+        let timer = self.timers.insert(SimTimer::default());
+        self.plan(at, SimEvent::Wake { timer });
         timer
     }
 
@@ -258,8 +259,8 @@ impl State {
 
     /// Makes a client's processor work for a time, after its earlier work. Returns the time of the
     /// end, or `None` if that is now.
-    pub fn occupy(&mut self, client: usize, time: Time) -> Option<Time> {
-        if time == Time::ZERO {
+    pub fn occupy(&mut self, client: usize, time: VirtualTime) -> Option<VirtualTime> {
+        if time == VirtualTime::ZERO {
             return None;
         }
         let client = self.clients.get_mut(client)?;
@@ -269,7 +270,7 @@ impl State {
 
     /// Prepares the post of verbs. Returns the time when the client's processor has posted them;
     /// `None` if that takes no time.
-    pub fn prepare(&mut self, client: usize, verbs: &[Verb<'_>]) -> Option<Time> {
+    pub fn prepare(&mut self, client: usize, verbs: &[FabricVerb<'_>]) -> Option<VirtualTime> {
         let network = &self.network;
         let moved = verbs
             .iter()
@@ -282,7 +283,11 @@ impl State {
     /// they need a request. No client can notice the difference: all verbs travel for the same
     /// time, so they arrive in the order of their posts, and neither client nor node fails in
     /// between.
-    pub fn post_at_once(&mut self, client: usize, verbs: &mut [Verb<'_>]) -> Option<Time> {
+    pub fn post_at_once(
+        &mut self,
+        client: usize,
+        verbs: &mut [FabricVerb<'_>],
+    ) -> Option<VirtualTime> {
         let life = self.clients.get_mut(client)?;
         let fails = self.nodes_fail || life.dead || life.dies_at_verb.is_some();
         if fails || self.delivery != Delivery::Whole {
@@ -293,9 +298,11 @@ impl State {
         let mut done = self.now;
         for verb in verbs {
             let access = match verb {
-                Verb::Read { .. } => Access::Read,
-                Verb::Write { .. } => Access::Write,
-                Verb::Swap { at, .. } | Verb::Add { at, .. } => Access::Atomic(at.offset()),
+                FabricVerb::Read { .. } => PortAccess::Read,
+                FabricVerb::Write { .. } => PortAccess::Write,
+                FabricVerb::Swap { at, .. } | FabricVerb::Add { at, .. } => {
+                    PortAccess::Atomic(at.offset())
+                }
             };
             let number = verb.node();
             let node = self.nodes.get_mut(usize::from(number.0))?;
@@ -315,7 +322,7 @@ impl State {
     pub fn post(
         &mut self,
         client: usize,
-        mut steps: Vec<Step>,
+        mut steps: Vec<SimVerb>,
         unsignalled: bool,
     ) -> Option<usize> {
         let life = self.clients.get_mut(client)?;
@@ -331,7 +338,7 @@ impl State {
             steps.truncate((death - first) as usize + 1);
         }
         let last = steps.len().saturating_sub(1);
-        let request = self.requests.insert(Request {
+        let request = self.requests.insert(SimRequest {
             client,
             steps,
             error: None,
@@ -346,16 +353,16 @@ impl State {
             done = done.max(self.plan_step(request, step, partly));
         }
         let travel = self.network.round_trip.half();
-        self.plan(done + travel, Event::Answer { request });
+        self.plan(done + travel, SimEvent::Answer { request });
         if death.is_some() {
             let client = self.clients[client].number;
-            self.plan(self.now, Event::Death { client });
+            self.plan(self.now, SimEvent::Death { client });
         }
         Some(request)
     }
 
     /// Plans the parts of a step. Returns the time when the last one is done.
-    fn plan_step(&mut self, request: usize, step: usize, partly: bool) -> Time {
+    fn plan_step(&mut self, request: usize, step: usize, partly: bool) -> VirtualTime {
         let Some(posted) = self.requests.get(request) else {
             return self.now;
         };
@@ -365,10 +372,12 @@ impl State {
         };
         let node = found.address().node();
         let (access, bytes, call) = match found {
-            Step::Read { bytes, .. } => (Access::Read, bytes.len() as u64, false),
-            Step::Write { bytes, .. } => (Access::Write, bytes.len() as u64, false),
-            Step::Swap { at, .. } | Step::Add { at, .. } => (Access::Atomic(at.offset()), 8, false),
-            Step::Allocate { .. } | Step::Free { .. } => (Access::Write, 32, true),
+            SimVerb::Read { bytes, .. } => (PortAccess::Read, bytes.len() as u64, false),
+            SimVerb::Write { bytes, .. } => (PortAccess::Write, bytes.len() as u64, false),
+            SimVerb::Swap { at, .. } | SimVerb::Add { at, .. } => {
+                (PortAccess::Atomic(at.offset()), 8, false)
+            }
+            SimVerb::Allocate { .. } | SimVerb::Free { .. } => (PortAccess::Write, 32, true),
         };
         let mut parts = found.parts(self.delivery.atomic_bytes());
         let arrival = self.now + self.network.round_trip.half();
@@ -407,12 +416,12 @@ impl State {
             0
         };
         for bytes in parts {
-            let later = Time::from_picoseconds(self.random.random_range(0..=apart));
+            let later = VirtualTime::from_picoseconds(self.random.random_range(0..=apart));
             let at = start + later;
             last = last.max(at);
             self.plan(
                 at,
-                Event::Part {
+                SimEvent::Part {
                     request,
                     step,
                     bytes,
@@ -438,23 +447,23 @@ impl State {
             return;
         };
         match step {
-            Step::Read { from, bytes } => {
+            SimVerb::Read { from, bytes } => {
                 let there = target.bytes(from.offset() + part.start as u64, part.len());
                 bytes[part].copy_from_slice(there);
             }
-            Step::Write { to, bytes } => {
+            SimVerb::Write { to, bytes } => {
                 let there = target.bytes(to.offset() + part.start as u64, part.len());
                 there.copy_from_slice(&bytes[part]);
             }
-            Step::Swap { at, swap, found } => *found = target.swap(at.offset(), swap),
-            Step::Add { at, summand, found } => *found = target.add(at.offset(), *summand),
-            Step::Allocate { node, bytes, at } => match target.allocate(*node, *bytes) {
+            SimVerb::Swap { at, swap, found } => *found = target.swap(at.offset(), swap),
+            SimVerb::Add { at, summand, found } => *found = target.add(at.offset(), *summand),
+            SimVerb::Allocate { node, bytes, at } => match target.allocate(*node, *bytes) {
                 Ok(address) => *at = address,
                 Err(error) => {
                     posted.error.get_or_insert(error);
                 }
             },
-            Step::Free { at, bytes } => {
+            SimVerb::Free { at, bytes } => {
                 if let Err(error) = target.free(*at, *bytes) {
                     posted.error.get_or_insert(error);
                 }
@@ -494,7 +503,7 @@ impl State {
         let network = self.network;
         if let Ok(node) = self.node_mut(node) {
             if forgets {
-                *node = Node::new(node.memory.len(), network);
+                *node = SimNode::new(node.memory.len(), network);
             }
             node.up = up;
         }

@@ -1,10 +1,10 @@
 use super::*;
 use crate::address::{GlobalAddress, NodeId, RESERVED_BYTES};
-use crate::count::Counting;
+use crate::count::CountingEndpoint;
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
-use crate::verb::Verb;
-use nearfield_hardware::network::Preset;
+use crate::verb::FabricVerb;
+use nearfield_hardware::network::NetworkPreset;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::cell::{Cell, RefCell};
@@ -17,9 +17,9 @@ fn at(offset: u64) -> GlobalAddress {
     GlobalAddress::new(NODE, offset)
 }
 
-fn simulation(seed: u64, delivery: Delivery) -> Simulation {
-    let network = Preset::ConnectX6.parameters();
-    let mut simulation = Simulation::new(seed, network, delivery);
+fn simulation(seed: u64, delivery: Delivery) -> FabricSimulation {
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(seed, network, delivery);
     simulation.add_node(1 << 16);
     simulation
 }
@@ -106,11 +106,11 @@ fn verbs_of_one_client_keep_their_order() {
             for round in 1..=10_u64 {
                 let flag = round.to_le_bytes();
                 let mut verbs = [
-                    Verb::Write {
+                    FabricVerb::Write {
                         to: at(4096),
                         bytes: &[round as u8; 512],
                     },
-                    Verb::Write {
+                    FabricVerb::Write {
                         to: at(64),
                         bytes: &flag,
                     },
@@ -123,11 +123,11 @@ fn verbs_of_one_client_keep_their_order() {
             for _ in 0..20 {
                 let (mut flag, mut data) = ([0; 8], [0; 512]);
                 let mut verbs = [
-                    Verb::Read {
+                    FabricVerb::Read {
                         from: at(64),
                         into: &mut flag,
                     },
-                    Verb::Read {
+                    FabricVerb::Read {
                         from: at(4096),
                         into: &mut data,
                     },
@@ -187,12 +187,12 @@ fn the_dead_leave_what_they_have_done() {
         let end = Rc::clone(&ended);
         simulation.spawn(0, async move {
             let mut verbs = [
-                Verb::compare_swap(at(64), 0, 7),
-                Verb::Write {
+                FabricVerb::compare_swap(at(64), 0, 7),
+                FabricVerb::Write {
                     to: at(4096),
                     bytes: &[1; 256],
                 },
-                Verb::Write {
+                FabricVerb::Write {
                     to: at(64),
                     bytes: &[0; 8],
                 },
@@ -302,14 +302,14 @@ fn clients_get_what_the_model_of_the_port_says() {
 #[test]
 fn costs_are_counted() {
     let mut simulation = simulation(1, Delivery::Torn);
-    let endpoint = Counting::new(simulation.endpoint(0));
+    let endpoint = CountingEndpoint::new(simulation.endpoint(0));
     let costs = Rc::new(RefCell::new(Vec::new()));
     let noted = Rc::clone(&costs);
     simulation.spawn(0, async move {
         let mut bytes = [0; 164];
         let mut verbs = [
-            Verb::compare_swap(at(64), 0, 1),
-            Verb::Read {
+            FabricVerb::compare_swap(at(64), 0, 1),
+            FabricVerb::Read {
                 from: at(200),
                 into: &mut bytes,
             },
@@ -422,8 +422,8 @@ fn whole_verbs_take_effect_in_the_order_of_their_answers() {
 
 #[test]
 fn nodes_made_of_an_image_go_on_where_it_was_taken() {
-    let network = Preset::ConnectX6.parameters();
-    let mut first = Simulation::new(1, network, Delivery::Whole);
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut first = FabricSimulation::new(1, network, Delivery::Whole);
     let node = first.add_node(1 << 20);
     let endpoint = first.instant_endpoint(0);
     let written = Rc::new(RefCell::new(GlobalAddress::NULL));
@@ -437,7 +437,7 @@ fn nodes_made_of_an_image_go_on_where_it_was_taken() {
     let image = first.image();
     assert_eq!(image.bytes(), RESERVED_BYTES as usize + 1024);
 
-    let mut second = Simulation::new(1, network, Delivery::Whole);
+    let mut second = FabricSimulation::new(1, network, Delivery::Whole);
     assert_eq!(second.add_image(&image), [node]);
     assert_eq!(second.word(*written.borrow()), 7);
     assert_eq!(second.allocated_bytes(node), 1024);

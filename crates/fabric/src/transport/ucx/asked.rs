@@ -1,27 +1,27 @@
 //! The verbs of one post to a node that executes them by messages.
 
 use super::batch;
-use super::endpoint::{Awaited, Client};
-use super::message::Request;
+use super::endpoint::{UcxClient, UcxPendingCall};
+use super::message::UcxRequest;
 use crate::error::FabricError;
-use crate::verb::Verb;
+use crate::verb::FabricVerb;
 use std::time::Instant;
 
 /// The verbs of a post to a node, in one message.
-pub struct Asked<'p> {
+pub struct UcxPostMessage<'p> {
     /// The index of the node among the client's nodes.
     node: usize,
     /// The indices of the verbs among the post's verbs.
     verbs: Vec<usize>,
     /// The request and the time of sending; `None` until the message is sent.
-    sent: Option<(Awaited<'p>, Instant)>,
+    sent: Option<(UcxPendingCall<'p>, Instant)>,
     is_done: bool,
 }
 
-impl<'p> Asked<'p> {
+impl<'p> UcxPostMessage<'p> {
     /// Begins with one of the post's verbs.
-    pub fn new(node: usize, verb: usize) -> Asked<'p> {
-        Asked {
+    pub fn new(node: usize, verb: usize) -> UcxPostMessage<'p> {
+        UcxPostMessage {
             node,
             verbs: vec![verb],
             sent: None,
@@ -38,7 +38,7 @@ impl<'p> Asked<'p> {
         self.verbs.push(verb);
     }
 
-    fn message(&self, request: Request, number: u64, verbs: &[Verb<'_>]) -> Vec<u8> {
+    fn message(&self, request: UcxRequest, number: u64, verbs: &[FabricVerb<'_>]) -> Vec<u8> {
         let mut message = request.encode(number);
         for verb in &self.verbs {
             batch::encode(&verbs[*verb], &mut message);
@@ -47,8 +47,8 @@ impl<'p> Asked<'p> {
     }
 
     /// Sends the verbs without requesting a reply.
-    pub fn tell(&self, client: &Client, verbs: &[Verb<'_>]) {
-        let message = self.message(Request::Tell, 0, verbs);
+    pub fn tell(&self, client: &UcxClient, verbs: &[FabricVerb<'_>]) {
+        let message = self.message(UcxRequest::Tell, 0, verbs);
         client.say(&client.nodes[self.node], message);
     }
 
@@ -58,8 +58,8 @@ impl<'p> Asked<'p> {
     /// `NodeLost`.
     pub fn advance(
         &mut self,
-        client: &'p Client,
-        verbs: &mut [Verb<'_>],
+        client: &'p UcxClient,
+        verbs: &mut [FabricVerb<'_>],
     ) -> Result<bool, FabricError> {
         if self.is_done {
             return Ok(true);
@@ -67,7 +67,7 @@ impl<'p> Asked<'p> {
         let node = &client.nodes[self.node];
         let Some((awaited, asked)) = &self.sent else {
             let awaited = client.awaited(self.node, false);
-            client.say(node, self.message(Request::Do, awaited.number(), verbs));
+            client.say(node, self.message(UcxRequest::Do, awaited.number(), verbs));
             self.sent = Some((awaited, Instant::now()));
             return Ok(false);
         };

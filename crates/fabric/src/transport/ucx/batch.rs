@@ -12,7 +12,7 @@
 //! reply.
 
 use super::message::{join, split};
-use crate::verb::{MaskedSwap, Verb};
+use crate::verb::{FabricVerb, MaskedSwap};
 
 const READ: u64 = 1;
 const WRITE: u64 = 2;
@@ -22,7 +22,7 @@ const ADD: u64 = 4;
 pub const ANSWER_BYTES_MAX: u64 = 1 << 30;
 
 /// The memory in which one thread executes verbs.
-pub trait Memory {
+pub trait UcxVerbMemory {
     /// Appends bytes from an offset on. Returns false if there are none.
     fn read(&self, offset: u64, bytes: u64, into: &mut Vec<u8>) -> bool;
 
@@ -31,15 +31,15 @@ pub trait Memory {
 }
 
 /// Appends a verb to a message.
-pub fn encode(verb: &Verb<'_>, message: &mut Vec<u8>) {
+pub fn encode(verb: &FabricVerb<'_>, message: &mut Vec<u8>) {
     let offset = verb.address().offset();
     match verb {
-        Verb::Read { into, .. } => message.extend(join(&[READ, offset, into.len() as u64])),
-        Verb::Write { bytes, .. } => {
+        FabricVerb::Read { into, .. } => message.extend(join(&[READ, offset, into.len() as u64])),
+        FabricVerb::Write { bytes, .. } => {
             message.extend(join(&[WRITE, offset, bytes.len() as u64]));
             message.extend(*bytes);
         }
-        Verb::Swap { swap, .. } => message.extend(join(&[
+        FabricVerb::Swap { swap, .. } => message.extend(join(&[
             SWAP,
             offset,
             swap.expected,
@@ -47,20 +47,20 @@ pub fn encode(verb: &Verb<'_>, message: &mut Vec<u8>) {
             swap.desired,
             swap.swap_mask,
         ])),
-        Verb::Add { summand, .. } => message.extend(join(&[ADD, offset, *summand])),
+        FabricVerb::Add { summand, .. } => message.extend(join(&[ADD, offset, *summand])),
     }
 }
 
 /// Moves a part of a reply into a verb, and returns the rest; `None` if the reply does not fit.
-pub fn take<'a>(verb: &mut Verb<'_>, answer: &'a [u8]) -> Option<&'a [u8]> {
+pub fn take<'a>(verb: &mut FabricVerb<'_>, answer: &'a [u8]) -> Option<&'a [u8]> {
     match verb {
-        Verb::Read { into, .. } => {
+        FabricVerb::Read { into, .. } => {
             let (bytes, rest) = answer.split_at_checked(into.len())?;
             into.copy_from_slice(bytes);
             Some(rest)
         }
-        Verb::Write { .. } => Some(answer),
-        Verb::Swap { found, .. } | Verb::Add { found, .. } => {
+        FabricVerb::Write { .. } => Some(answer),
+        FabricVerb::Swap { found, .. } | FabricVerb::Add { found, .. } => {
             let ([word], rest) = split(answer)?;
             *found = word;
             Some(rest)
@@ -70,7 +70,7 @@ pub fn take<'a>(verb: &mut Verb<'_>, answer: &'a [u8]) -> Option<&'a [u8]> {
 
 /// Executes all verbs of a message, each as a whole before the next. Returns the reply, or `None`
 /// at the first verb that fails.
-pub fn execute(memory: &impl Memory, mut message: &[u8]) -> Option<Vec<u8>> {
+pub fn execute(memory: &impl UcxVerbMemory, mut message: &[u8]) -> Option<Vec<u8>> {
     let mut answer = Vec::new();
     while !message.is_empty() {
         let ([kind, offset], rest) = split(message)?;
@@ -113,7 +113,7 @@ pub fn execute(memory: &impl Memory, mut message: &[u8]) -> Option<Vec<u8>> {
 
 /// Appends the word at an offset to a reply, and changes it if `change` returns a word.
 fn change(
-    memory: &impl Memory,
+    memory: &impl UcxVerbMemory,
     offset: u64,
     answer: &mut Vec<u8>,
     change: impl FnOnce(u64) -> Option<u64>,
@@ -134,9 +134,9 @@ mod tests {
     use proptest::prelude::*;
     use std::cell::RefCell;
 
-    struct Bytes(RefCell<Vec<u8>>);
+    struct UcxVecMemory(RefCell<Vec<u8>>);
 
-    impl Memory for Bytes {
+    impl UcxVerbMemory for UcxVecMemory {
         fn read(&self, offset: u64, bytes: u64, into: &mut Vec<u8>) -> bool {
             let own = self.0.borrow();
             let from = own.get(offset as usize..offset.saturating_add(bytes) as usize);
@@ -150,16 +150,16 @@ mod tests {
         }
     }
 
-    fn memory() -> Bytes {
-        Bytes(RefCell::new(vec![0; 1024]))
+    fn memory() -> UcxVecMemory {
+        UcxVecMemory(RefCell::new(vec![0; 1024]))
     }
 
     fn at(offset: u64) -> GlobalAddress {
         GlobalAddress::new(NodeId(3), offset)
     }
 
-    fn read(from: GlobalAddress, into: &mut [u8]) -> Verb<'_> {
-        Verb::Read { from, into }
+    fn read(from: GlobalAddress, into: &mut [u8]) -> FabricVerb<'_> {
+        FabricVerb::Read { from, into }
     }
 
     #[test]
@@ -174,24 +174,24 @@ mod tests {
         };
         let mut verbs = [
             read(at(101), &mut before),
-            Verb::Write {
+            FabricVerb::Write {
                 to: at(100),
                 bytes: b"0hello!",
             },
             read(at(101), &mut after),
             read(at(1024), &mut none),
-            Verb::Add {
+            FabricVerb::Add {
                 at: at(8),
                 summand: 7,
                 found: 1,
             },
-            Verb::Swap {
+            FabricVerb::Swap {
                 at: at(8),
                 swap,
                 found: 1,
             },
-            Verb::compare_swap(at(8), 5, 6),
-            Verb::Add {
+            FabricVerb::compare_swap(at(8), 5, 6),
+            FabricVerb::Add {
                 at: at(8),
                 summand: u64::MAX,
                 found: 1,
@@ -205,11 +205,11 @@ mod tests {
             rest = take(verb, rest).expect("its answer");
         }
         assert!(rest.is_empty());
-        let found: Vec<_> = verbs[4..].iter().map(Verb::found).collect();
+        let found: Vec<_> = verbs[4..].iter().map(FabricVerb::found).collect();
         assert_eq!(found, [Some(0), Some(7), Some(0xab07), Some(0xab07)]);
         assert_eq!((before, &after), ([0; 5], b"hello"));
         assert_eq!(memory.0.borrow()[8], 6);
-        let mut word = Verb::compare_swap(at(8), 0, 0);
+        let mut word = FabricVerb::compare_swap(at(8), 0, 0);
         assert_eq!(take(&mut word, &[1; 7]), None);
         assert_eq!(take(&mut read(at(0), &mut [0; 8]), &[1; 7]), None);
     }

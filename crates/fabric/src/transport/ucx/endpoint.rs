@@ -2,14 +2,14 @@
 
 use super::error::UcxError;
 use super::guess::Guesses;
-use super::message::{Answer, Introduction, Request};
+use super::message::{Introduction, UcxReply, UcxRequest};
 use super::node::resolve;
 use super::post::Post;
-use super::worker::{Connection, Key, Transfer, Worker};
+use super::worker::{Transfer, UcxConnection, UcxRemoteKey, UcxWorker};
 use crate::address::{GlobalAddress, LINE_BYTES, NodeId};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
-use crate::verb::Verb;
+use crate::verb::FabricVerb;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -33,21 +33,21 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// See the [module](super).
 #[derive(Clone)]
 pub struct UcxEndpoint {
-    client: Rc<Client>,
+    client: Rc<UcxClient>,
 }
 
 /// A client: its connections and its transfers in flight.
-pub struct Client {
+pub struct UcxClient {
     /// The nodes, in the order of their numbers.
-    pub nodes: Vec<Attached>,
-    pub worker: Rc<Worker>,
+    pub nodes: Vec<UcxAttachedNode>,
+    pub worker: Rc<UcxWorker>,
     start: Instant,
     /// The time of the last event.
     heard: Cell<Instant>,
     waiters: RefCell<Waiters>,
     /// The transfers that no task waits for.
     orphans: RefCell<Vec<Transfer>>,
-    calls: RefCell<HashMap<u64, Call>>,
+    calls: RefCell<HashMap<u64, UcxCall>>,
     next_number: Cell<u64>,
     pub guesses: Guesses,
 }
@@ -62,16 +62,16 @@ struct Waiters {
 }
 
 /// A node that a client is attached to.
-pub struct Attached {
+pub struct UcxAttachedNode {
     pub number: NodeId,
     pub size: u64,
     /// True if the node executes verbs only by messages.
     pub by_messages: bool,
     /// The start of its memory, in its own addresses.
     pub base: u64,
-    pub key: Rc<Key>,
+    pub key: Rc<UcxRemoteKey>,
     /// The connection; `None` once the node is lost.
-    pub connection: RefCell<Option<Connection>>,
+    pub connection: RefCell<Option<UcxConnection>>,
     /// The time of its last reply.
     pub heard: Cell<Instant>,
     /// True if a change was issued since the last fence.
@@ -80,34 +80,34 @@ pub struct Attached {
 }
 
 /// A call to a node's processor.
-struct Call {
+struct UcxCall {
     node: usize,
     /// True if the call allocates. It decides how to handle a reply that no task waits for.
     allocates: bool,
     awaited: bool,
-    answer: Option<Answer>,
+    answer: Option<UcxReply>,
 }
 
 /// A guard of a call that a task waits for.
-pub struct Awaited<'c> {
-    client: &'c Client,
+pub struct UcxPendingCall<'c> {
+    client: &'c UcxClient,
     number: u64,
 }
 
-impl Awaited<'_> {
+impl UcxPendingCall<'_> {
     pub fn number(&self) -> u64 {
         self.number
     }
 
     /// Takes the reply, if it has arrived.
-    pub fn answer(&self) -> Option<Answer> {
+    pub fn answer(&self) -> Option<UcxReply> {
         let calls = &mut *self.client.calls.borrow_mut();
         calls.get(&self.number)?.answer.as_ref()?;
         calls.remove(&self.number)?.answer
     }
 }
 
-impl Drop for Awaited<'_> {
+impl Drop for UcxPendingCall<'_> {
     fn drop(&mut self) {
         let calls = &mut *self.client.calls.borrow_mut();
         match calls.get_mut(&self.number) {
@@ -118,12 +118,12 @@ impl Drop for Awaited<'_> {
 }
 
 /// A guard of a waiting task.
-pub struct Waiter<'c> {
-    client: &'c Client,
+pub struct UcxTaskWaiter<'c> {
+    client: &'c UcxClient,
     number: u64,
 }
 
-impl Client {
+impl UcxClient {
     pub fn node(&self, node: NodeId) -> Result<usize, FabricError> {
         let found = self.nodes.binary_search_by_key(&node, |at| at.number);
         found.map_err(|_| FabricError::NoSuchNode { node })
@@ -133,10 +133,10 @@ impl Client {
         self.next_number.replace(self.next_number.get() + 1)
     }
 
-    pub fn waiter(&self) -> Waiter<'_> {
+    pub fn waiter(&self) -> UcxTaskWaiter<'_> {
         self.waiters.borrow_mut().count += 1;
         let number = self.next_number();
-        Waiter {
+        UcxTaskWaiter {
             client: self,
             number,
         }
@@ -169,7 +169,7 @@ impl Client {
         }
         for node in &self.nodes {
             let connection = node.connection.borrow();
-            let lost = connection.as_ref().is_some_and(Connection::is_lost);
+            let lost = connection.as_ref().is_some_and(UcxConnection::is_lost);
             drop(connection);
             if lost {
                 self.lose(node);
@@ -178,7 +178,7 @@ impl Client {
     }
 
     /// Marks a node as lost: no task waits for requests to it any more.
-    pub fn lose(&self, node: &Attached) -> FabricError {
+    pub fn lose(&self, node: &UcxAttachedNode) -> FabricError {
         if let Some(connection) = node.connection.take() {
             self.adopt([connection.close(true)]);
         }
@@ -186,13 +186,13 @@ impl Client {
     }
 
     /// Returns true if a node has been silent for too long after a request at this time.
-    pub fn is_silent(&self, node: &Attached, asked: Instant) -> bool {
+    pub fn is_silent(&self, node: &UcxAttachedNode, asked: Instant) -> bool {
         asked.max(node.heard.get()).elapsed() > PATIENCE
     }
 
     fn take_answer(&self, message: &[u8]) {
         // The version was checked by the introduction, so ignore a message that does not decode.
-        let Ok(answer) = Answer::decode(message, "") else {
+        let Ok(answer) = UcxReply::decode(message, "") else {
             return;
         };
         let calls = &mut *self.calls.borrow_mut();
@@ -203,9 +203,9 @@ impl Client {
         node.heard.set(Instant::now());
         if call.allocates && answer.done.is_some() {
             let reply = if call.awaited {
-                Request::Taken
+                UcxRequest::Taken
             } else {
-                Request::Declined
+                UcxRequest::Declined
             };
             self.say(node, reply.encode(answer.number));
         }
@@ -217,34 +217,34 @@ impl Client {
     }
 
     /// Sends a message to a node, unless it is lost.
-    pub fn say(&self, node: &Attached, message: Vec<u8>) {
+    pub fn say(&self, node: &UcxAttachedNode, message: Vec<u8>) {
         if let Some(connection) = &*node.connection.borrow() {
             self.adopt([connection.send(message)]);
         }
     }
 
     /// Registers a call to a node that will be made next.
-    pub fn awaited(&self, node: usize, allocates: bool) -> Awaited<'_> {
+    pub fn awaited(&self, node: usize, allocates: bool) -> UcxPendingCall<'_> {
         let number = self.next_number();
-        let call = Call {
+        let call = UcxCall {
             node,
             allocates,
             awaited: true,
             answer: None,
         };
         self.calls.borrow_mut().insert(number, call);
-        Awaited {
+        UcxPendingCall {
             client: self,
             number,
         }
     }
 
     /// Calls a node's processor. Returns its reply, or `None` if the call fails.
-    async fn call(&self, node: NodeId, request: Request) -> Result<Option<u64>, FabricError> {
+    async fn call(&self, node: NodeId, request: UcxRequest) -> Result<Option<u64>, FabricError> {
         let index = self.node(node)?;
         let attached = &self.nodes[index];
         let waiter = self.waiter();
-        let allocates = matches!(request, Request::Allocate { .. });
+        let allocates = matches!(request, UcxRequest::Allocate { .. });
         let awaited = self.awaited(index, allocates);
         self.say(attached, request.encode(awaited.number));
         let asked = Instant::now();
@@ -263,7 +263,7 @@ impl Client {
     }
 }
 
-impl Waiter<'_> {
+impl UcxTaskWaiter<'_> {
     /// Polls for events, unless another waiter does so.
     pub fn look(&self) {
         {
@@ -284,7 +284,7 @@ impl Waiter<'_> {
     }
 }
 
-impl Drop for Waiter<'_> {
+impl Drop for UcxTaskWaiter<'_> {
     fn drop(&mut self) {
         let waiters = &mut *self.client.waiters.borrow_mut();
         waiters.count -= 1;
@@ -294,7 +294,7 @@ impl Drop for Waiter<'_> {
     }
 }
 
-impl Drop for Client {
+impl Drop for UcxClient {
     /// Waits for unsignalled writes to arrive, if the nodes accept them in time.
     fn drop(&mut self) {
         let connections = self.nodes.iter().filter_map(|node| node.connection.take());
@@ -316,12 +316,12 @@ impl UcxEndpoint {
     ///
     /// # Errors
     /// `Library`, `Old`, `Address`, `Absent` after 5 s at most, `Foreign`, `Version`, `Mapped`,
-    /// `SameNumber`, `Refused`. All except `SameNumber` are of the first node that cannot be
+    /// `SameNumber`, `TierRefusal`. All except `SameNumber` are of the first node that cannot be
     /// connected to.
     pub fn connect<A: AsRef<str>>(
         addresses: impl IntoIterator<Item = A>,
     ) -> Result<UcxEndpoint, UcxError> {
-        let worker = Worker::new()?;
+        let worker = UcxWorker::new()?;
         let mut nodes = Vec::new();
         for address in addresses {
             let address = address.as_ref();
@@ -341,7 +341,7 @@ impl UcxEndpoint {
             }
         }
         let now = Instant::now();
-        let client = Client {
+        let client = UcxClient {
             nodes: nodes.into_iter().map(|(node, _)| node).collect(),
             worker,
             start: now,
@@ -358,7 +358,7 @@ impl UcxEndpoint {
     }
 
     /// Checks that all verbs can be executed, as far as is known at once.
-    fn check(&self, verbs: &[Verb<'_>]) -> Result<(), FabricError> {
+    fn check(&self, verbs: &[FabricVerb<'_>]) -> Result<(), FabricError> {
         let nodes = &self.client.nodes;
         for verb in verbs {
             verb.check(nodes[self.client.node(verb.node())?].size)?;
@@ -374,7 +374,7 @@ impl UcxEndpoint {
 }
 
 /// Connects to a node and requests its introduction.
-fn attach(worker: &Rc<Worker>, address: &str) -> Result<Attached, UcxError> {
+fn attach(worker: &Rc<UcxWorker>, address: &str) -> Result<UcxAttachedNode, UcxError> {
     let absent = |reason: &str| UcxError::Absent {
         address: address.to_owned(),
         reason: reason.to_owned(),
@@ -382,8 +382,8 @@ fn attach(worker: &Rc<Worker>, address: &str) -> Result<Attached, UcxError> {
     let foreign = || UcxError::Foreign {
         address: address.to_owned(),
     };
-    let connection = Connection::connect(worker, resolve(address)?)?;
-    let mut hello = connection.send(Request::Hello.encode(0));
+    let connection = UcxConnection::connect(worker, resolve(address)?)?;
+    let mut hello = connection.send(UcxRequest::Hello.encode(0));
     let begin = Instant::now();
     let message = loop {
         worker.progress();
@@ -398,10 +398,10 @@ fn attach(worker: &Rc<Worker>, address: &str) -> Result<Attached, UcxError> {
         }
         worker.wait(TURN);
     };
-    let answer = Answer::decode(&message.bytes, address)?;
+    let answer = UcxReply::decode(&message.bytes, address)?;
     let base = answer.done.ok_or_else(foreign)?;
     let introduction = Introduction::decode(&answer.rest, base).ok_or_else(foreign)?;
-    let key = Key::new(&connection, &introduction.key)?;
+    let key = UcxRemoteKey::new(&connection, &introduction.key)?;
     if key.is_mapped(base) {
         return Err(UcxError::Mapped {
             address: address.to_owned(),
@@ -411,7 +411,7 @@ fn attach(worker: &Rc<Worker>, address: &str) -> Result<Attached, UcxError> {
         action: "order what is done".to_owned(),
         reason: worker.describe(status),
     })?;
-    Ok(Attached {
+    Ok(UcxAttachedNode {
         number: NodeId(introduction.node),
         size: introduction.size,
         by_messages: introduction.by_messages,
@@ -433,7 +433,7 @@ impl Endpoint for UcxEndpoint {
         LINE_BYTES
     }
 
-    async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
+    async fn post(&self, verbs: &mut [FabricVerb<'_>]) -> Result<(), FabricError> {
         self.check(verbs)?;
         let waiter = self.client.waiter();
         let mut post = Post::new(&self.client, verbs)?;
@@ -452,14 +452,17 @@ impl Endpoint for UcxEndpoint {
     }
 
     fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError> {
-        let mut verbs = [Verb::Write { to, bytes }];
+        let mut verbs = [FabricVerb::Write { to, bytes }];
         self.check(&verbs)?;
         let mut post = Post::new(&self.client, &mut verbs)?;
         post.begin()
     }
 
     async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
-        let offset = self.client.call(node, Request::Allocate { bytes }).await?;
+        let offset = self
+            .client
+            .call(node, UcxRequest::Allocate { bytes })
+            .await?;
         // No node of ours returns an offset beyond its memory, but another program might.
         let offset = offset.filter(|offset| offset >> 48 == 0);
         let offset = offset.ok_or(FabricError::OutOfMemory { node, bytes })?;
@@ -470,7 +473,7 @@ impl Endpoint for UcxEndpoint {
         let offset = address.offset();
         let freed = self
             .client
-            .call(address.node(), Request::Free { offset, bytes })
+            .call(address.node(), UcxRequest::Free { offset, bytes })
             .await?;
         freed
             .map(drop)

@@ -24,7 +24,7 @@ const FIRST: u64 = MAGIC | (VERSION as u64) << 48;
 
 /// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum UcxRequest {
     /// A request for the address, size and key of the node's memory.
     Hello,
     Allocate {
@@ -44,44 +44,44 @@ pub enum Request {
     Tell,
 }
 
-impl Request {
+impl UcxRequest {
     pub fn encode(self, number: u64) -> Vec<u8> {
         let (kind, offset, bytes) = match self {
-            Request::Hello => (1, 0, 0),
-            Request::Allocate { bytes } => (2, 0, bytes),
-            Request::Free { offset, bytes } => (3, offset, bytes),
-            Request::Taken => (4, 0, 0),
-            Request::Declined => (5, 0, 0),
-            Request::Do => (6, 0, 0),
-            Request::Tell => (7, 0, 0),
+            UcxRequest::Hello => (1, 0, 0),
+            UcxRequest::Allocate { bytes } => (2, 0, bytes),
+            UcxRequest::Free { offset, bytes } => (3, offset, bytes),
+            UcxRequest::Taken => (4, 0, 0),
+            UcxRequest::Declined => (5, 0, 0),
+            UcxRequest::Do => (6, 0, 0),
+            UcxRequest::Tell => (7, 0, 0),
         };
         join(&[FIRST, kind, number, offset, bytes])
     }
 
     /// Decodes a request. Returns it with its number and the following verbs; `None` if it is not a
     /// request of this version.
-    pub fn decode(message: &[u8]) -> Option<(Request, u64, &[u8])> {
+    pub fn decode(message: &[u8]) -> Option<(UcxRequest, u64, &[u8])> {
         let ([FIRST, kind, number, offset, bytes], verbs) = split(message)? else {
             return None;
         };
         let request = match kind {
-            1 => Request::Hello,
-            2 => Request::Allocate { bytes },
-            3 => Request::Free { offset, bytes },
-            4 => Request::Taken,
-            5 => Request::Declined,
-            6 => Request::Do,
-            7 => Request::Tell,
+            1 => UcxRequest::Hello,
+            2 => UcxRequest::Allocate { bytes },
+            3 => UcxRequest::Free { offset, bytes },
+            4 => UcxRequest::Taken,
+            5 => UcxRequest::Declined,
+            6 => UcxRequest::Do,
+            7 => UcxRequest::Tell,
             _ => return None,
         };
-        let has_verbs = matches!(request, Request::Do | Request::Tell);
+        let has_verbs = matches!(request, UcxRequest::Do | UcxRequest::Tell);
         (has_verbs || verbs.is_empty()).then_some((request, number, verbs))
     }
 }
 
 /// A node's reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct UcxReply {
     pub number: u64,
     /// The offset of the allocation, or any value; `None` if the request fails.
     pub done: Option<u64>,
@@ -98,7 +98,7 @@ pub struct Introduction {
     pub key: Vec<u8>,
 }
 
-impl Answer {
+impl UcxReply {
     pub fn encode(&self) -> Vec<u8> {
         let done = u64::from(self.done.is_some());
         let mut bytes = join(&[FIRST, self.number, done, self.done.unwrap_or(0)]);
@@ -110,7 +110,7 @@ impl Answer {
     ///
     /// # Errors
     /// `Foreign`, `Version`.
-    pub fn decode(message: &[u8], address: &str) -> Result<Answer, UcxError> {
+    pub fn decode(message: &[u8], address: &str) -> Result<UcxReply, UcxError> {
         let address = || address.to_owned();
         let foreign = || UcxError::Foreign { address: address() };
         let ([first], _) = split(message).ok_or_else(foreign)?;
@@ -123,7 +123,7 @@ impl Answer {
             });
         }
         match split(message) {
-            Some(([FIRST, number, done @ (0 | 1), offset], rest)) => Ok(Answer {
+            Some(([FIRST, number, done @ (0 | 1), offset], rest)) => Ok(UcxReply {
                 number,
                 done: (done == 1).then_some(offset),
                 rest: rest.to_vec(),
@@ -182,22 +182,22 @@ mod tests {
     fn what_is_said_is_understood() {
         let (offset, bytes) = (1 << 40, 77);
         for request in [
-            Request::Hello,
-            Request::Allocate { bytes },
-            Request::Free { offset, bytes },
-            Request::Taken,
-            Request::Declined,
-            Request::Do,
-            Request::Tell,
+            UcxRequest::Hello,
+            UcxRequest::Allocate { bytes },
+            UcxRequest::Free { offset, bytes },
+            UcxRequest::Taken,
+            UcxRequest::Declined,
+            UcxRequest::Do,
+            UcxRequest::Tell,
         ] {
             let mut message = request.encode(9);
-            assert_eq!(Request::decode(&message), Some((request, 9, &[][..])));
-            assert_eq!(Request::decode(&message[1..]), None);
-            assert_eq!(Request::decode(&message[..39]), None);
+            assert_eq!(UcxRequest::decode(&message), Some((request, 9, &[][..])));
+            assert_eq!(UcxRequest::decode(&message[1..]), None);
+            assert_eq!(UcxRequest::decode(&message[..39]), None);
             message.push(7);
-            let has_verbs = matches!(request, Request::Do | Request::Tell);
+            let has_verbs = matches!(request, UcxRequest::Do | UcxRequest::Tell);
             let with_verbs = has_verbs.then_some((request, 9, &[7][..]));
-            assert_eq!(Request::decode(&message), with_verbs);
+            assert_eq!(UcxRequest::decode(&message), with_verbs);
         }
         let introduction = Introduction {
             size: 1 << 30,
@@ -205,12 +205,12 @@ mod tests {
             by_messages: true,
             key: vec![1, 2, 3],
         };
-        let answer = Answer {
+        let answer = UcxReply {
             number: 5,
             done: Some(0),
             rest: introduction.encode(),
         };
-        let decoded = Answer::decode(&answer.encode(), "here").unwrap();
+        let decoded = UcxReply::decode(&answer.encode(), "here").unwrap();
         assert_eq!(decoded, answer);
         let read = |base| Introduction::decode(&decoded.rest, base);
         assert_eq!(read(0), Some(introduction.clone()));
@@ -233,8 +233,8 @@ mod tests {
         ) {
             let mut message = join(&[&[first], &words[..]].concat());
             message.truncate(message.len().saturating_sub(cut));
-            let _ = Request::decode(&message);
-            if let Ok(answer) = Answer::decode(&message, "here")
+            let _ = UcxRequest::decode(&message);
+            if let Ok(answer) = UcxReply::decode(&message, "here")
                 && let Some(base) = answer.done
                 && let Some(read) = Introduction::decode(&answer.rest, base)
             {
@@ -245,21 +245,21 @@ mod tests {
 
     #[test]
     fn other_versions_and_others_are_told_apart() {
-        let answer = Answer {
+        let answer = UcxReply {
             number: 5,
             done: None,
             rest: Vec::new(),
         };
         let mut message = answer.encode();
         message[6] = 9;
-        let error = Answer::decode(&message, "here:1").unwrap_err();
+        let error = UcxReply::decode(&message, "here:1").unwrap_err();
         assert_eq!(
             error.to_string(),
             "memory node here:1 speaks version 9, which is not 2"
         );
         message[0] = 0;
         for foreign in [&message[..], &[], b"short"] {
-            let error = Answer::decode(foreign, "here:1").unwrap_err();
+            let error = UcxReply::decode(foreign, "here:1").unwrap_err();
             assert!(matches!(error, UcxError::Foreign { .. }), "{error}");
         }
     }

@@ -2,8 +2,10 @@
 
 use super::batch;
 use super::error::UcxError;
-use super::message::{Answer, Introduction, Request};
-use super::worker::{Connection, ConnectionId, Listener, Message, NodeMemory, Transfer, Worker};
+use super::message::{Introduction, UcxReply, UcxRequest};
+use super::worker::{
+    ConnectionId, Transfer, UcxConnection, UcxListener, UcxMessage, UcxNodeMemory, UcxWorker,
+};
 use crate::address::{NodeId, RESERVED_BYTES};
 use crate::chunks::Chunks;
 use parking_lot::FairMutex;
@@ -50,10 +52,10 @@ fn adapters_have(key: &[u8]) -> bool {
 /// It stays with the thread that has created it. A drop ends it and frees its memory.
 pub struct UcxNode {
     // The fields are dropped in this order: only an unreachable node can release its memory.
-    _listener: Listener,
-    clients: RefCell<Clients>,
-    memory: NodeMemory,
-    worker: Rc<Worker>,
+    _listener: UcxListener,
+    clients: RefCell<UcxNodeClients>,
+    memory: UcxNodeMemory,
+    worker: Rc<UcxWorker>,
     key: Vec<u8>,
     by_messages: bool,
     address: SocketAddr,
@@ -61,15 +63,15 @@ pub struct UcxNode {
     bytes: u64,
 }
 
-struct Clients {
-    connected: HashMap<ConnectionId, Client>,
+struct UcxNodeClients {
+    connected: HashMap<ConnectionId, UcxNodeClient>,
     /// The replies in flight, and the connections that are being closed.
-    going: Vec<Going>,
+    going: Vec<UcxPendingTransfer>,
     chunks: Chunks,
 }
 
-struct Client {
-    connection: Connection,
+struct UcxNodeClient {
+    connection: UcxConnection,
     /// The memory allocated by calls that the client has not confirmed: offset and length.
     given: HashMap<u64, (u64, u64)>,
     /// Bytes of replies in flight to it.
@@ -77,7 +79,7 @@ struct Client {
 }
 
 /// A transfer in flight: a reply to a client, or the end of a connection.
-struct Going {
+struct UcxPendingTransfer {
     transfer: Transfer,
     to: Option<ConnectionId>,
     bytes: u64,
@@ -95,7 +97,7 @@ impl UcxNode {
     /// gigabytes.
     ///
     /// # Errors
-    /// `Library`, `Old`, `Address`, `Size`, `Memory`, `Refused`.
+    /// `Library`, `Old`, `Address`, `Size`, `UcxVerbMemory`, `TierRefusal`.
     pub fn listen(address: &str, number: NodeId, bytes: u64) -> Result<UcxNode, UcxError> {
         let whole = bytes.checked_next_multiple_of(PAGE_BYTES);
         let fits = whole.filter(|whole| (RESERVED_BYTES + 1..=1 << 48).contains(whole));
@@ -104,16 +106,16 @@ impl UcxNode {
             return Err(UcxError::Size { address, bytes });
         };
         let at = resolve(address)?;
-        let worker = Worker::new()?;
+        let worker = UcxWorker::new()?;
         let memory =
-            NodeMemory::new(&worker, size as usize).map_err(|source| UcxError::Memory {
+            UcxNodeMemory::new(&worker, size as usize).map_err(|source| UcxError::Memory {
                 address: address.to_owned(),
                 bytes,
                 source,
             })?;
         let key = memory.key()?;
-        let listener = Listener::new(&worker, at)?;
-        let clients = Clients {
+        let listener = UcxListener::new(&worker, at)?;
+        let clients = UcxNodeClients {
             connected: HashMap::new(),
             going: Vec::new(),
             chunks: Chunks::new(size, RESERVED_BYTES),
@@ -160,8 +162,8 @@ impl UcxNode {
         let clients = &mut *self.clients.borrow_mut();
         for arrival in self.worker.take_arrivals() {
             // A client that has already left can be ignored.
-            if let Ok(connection) = Connection::accept(&self.worker, arrival) {
-                let client = Client {
+            if let Ok(connection) = UcxConnection::accept(&self.worker, arrival) {
+                let client = UcxNodeClient {
                     connection,
                     given: HashMap::new(),
                     owed: 0,
@@ -177,7 +179,7 @@ impl UcxNode {
         progress
     }
 
-    fn answer(&self, clients: &mut Clients, message: &Message, turn: &FairMutex<()>) {
+    fn answer(&self, clients: &mut UcxNodeClients, message: &UcxMessage, turn: &FairMutex<()>) {
         let execute = |verbs| {
             let _turn = turn.lock();
             batch::execute(&self.memory, verbs)
@@ -190,10 +192,10 @@ impl UcxNode {
             clients.part_with(id);
             return;
         }
-        let (number, done, rest) = match Request::decode(&message.bytes) {
+        let (number, done, rest) = match UcxRequest::decode(&message.bytes) {
             // The reply shows the client that this is a node.
             None => (0, None, Vec::new()),
-            Some((Request::Hello, number, _)) => {
+            Some((UcxRequest::Hello, number, _)) => {
                 let introduction = Introduction {
                     size: self.bytes,
                     node: self.number.0,
@@ -202,31 +204,31 @@ impl UcxNode {
                 };
                 (number, Some(self.memory.base()), introduction.encode())
             }
-            Some((Request::Do, number, verbs)) => match execute(verbs) {
+            Some((UcxRequest::Do, number, verbs)) => match execute(verbs) {
                 Some(answer) => (number, Some(0), answer),
                 None => (number, None, Vec::new()),
             },
-            Some((Request::Tell, _, verbs)) => {
+            Some((UcxRequest::Tell, _, verbs)) => {
                 // Clients check their verbs before they post them, so there is no error to report.
                 let _ = execute(verbs);
                 return;
             }
-            Some((Request::Allocate { bytes }, number, _)) => {
+            Some((UcxRequest::Allocate { bytes }, number, _)) => {
                 let offset = clients.chunks.allocate(bytes);
                 if let Some(offset) = offset {
                     client.given.insert(number, (offset, bytes));
                 }
                 (number, offset, Vec::new())
             }
-            Some((Request::Free { offset, bytes }, number, _)) => {
+            Some((UcxRequest::Free { offset, bytes }, number, _)) => {
                 let freed = clients.chunks.free(offset, bytes);
                 (number, freed.then_some(0), Vec::new())
             }
-            Some((Request::Taken, number, _)) => {
+            Some((UcxRequest::Taken, number, _)) => {
                 client.given.remove(&number);
                 return;
             }
-            Some((Request::Declined, number, _)) => {
+            Some((UcxRequest::Declined, number, _)) => {
                 if let Some((offset, bytes)) = client.given.remove(&number) {
                     clients.chunks.free(offset, bytes);
                 }
@@ -237,13 +239,13 @@ impl UcxNode {
         if client.connection.is_lost() {
             return;
         }
-        let answer = Answer { number, done, rest }.encode();
+        let answer = UcxReply { number, done, rest }.encode();
         let bytes = answer.len() as u64 + ANSWER_COST_BYTES;
         let mut transfer = client.connection.send(answer);
         if transfer.poll().is_none() {
             client.owed += bytes;
             let to = Some(client.connection.id());
-            clients.going.push(Going {
+            clients.going.push(UcxPendingTransfer {
                 transfer,
                 to,
                 bytes,
@@ -282,13 +284,13 @@ impl UcxNode {
     }
 }
 
-impl Clients {
+impl UcxNodeClients {
     /// Closes the connections of lost clients, and frees memory that they have not taken.
     fn part_with_the_lost(&mut self) {
         let lost = self
             .connected
             .extract_if(|_, client| client.connection.is_lost());
-        let lost: Vec<Client> = lost.map(|(_, client)| client).collect();
+        let lost: Vec<UcxNodeClient> = lost.map(|(_, client)| client).collect();
         lost.into_iter().for_each(|client| self.close(client));
     }
 
@@ -299,11 +301,11 @@ impl Clients {
         }
     }
 
-    fn close(&mut self, client: Client) {
+    fn close(&mut self, client: UcxNodeClient) {
         for (offset, bytes) in client.given.into_values() {
             self.chunks.free(offset, bytes);
         }
-        self.going.push(Going {
+        self.going.push(UcxPendingTransfer {
             transfer: client.connection.close(true),
             to: None,
             bytes: 0,

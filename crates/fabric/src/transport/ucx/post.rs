@@ -10,11 +10,11 @@
 //!   mask, the swap is repeated, and the reads that were issued after it are too.
 //! - If the last verbs are writes, the end of a flush shows that they have arrived.
 
-use super::asked::Asked;
-use super::endpoint::{Attached, Client};
-use super::worker::{Connection, Transfer};
+use super::asked::UcxPostMessage;
+use super::endpoint::{UcxAttachedNode, UcxClient};
+use super::worker::{Transfer, UcxConnection};
 use crate::error::FabricError;
-use crate::verb::{MaskedSwap, Verb};
+use crate::verb::{FabricVerb, MaskedSwap};
 use std::collections::VecDeque;
 use std::task::Poll;
 use std::time::Instant;
@@ -26,15 +26,15 @@ const PIECE_BYTES: u64 = 4096;
 
 /// The verbs of a post in flight. If it is dropped, they finish without it.
 pub struct Post<'p, 'b> {
-    client: &'p Client,
+    client: &'p UcxClient,
     number: u64,
-    verbs: &'p mut [Verb<'b>],
-    lanes: Vec<Lane>,
+    verbs: &'p mut [FabricVerb<'b>],
+    lanes: Vec<UcxPostLane>,
     /// The messages to nodes that execute verbs by messages.
-    asked: Vec<Asked<'p>>,
+    asked: Vec<UcxPostMessage<'p>>,
 }
 
-struct Lane {
+struct UcxPostLane {
     /// The index of the node among the client's nodes.
     node: usize,
     /// The indices of its verbs among the post's verbs.
@@ -67,7 +67,7 @@ enum What {
 
 impl What {
     /// Returns true if no change may be issued after it before it has ended.
-    fn is_in_the_way(self, verbs: &[Verb<'_>]) -> bool {
+    fn is_in_the_way(self, verbs: &[FabricVerb<'_>]) -> bool {
         match self {
             What::Read(_) => true,
             What::Swap(verb, ..) => masked(&verbs[verb]).is_some_and(|swap| !is_whole(&swap)),
@@ -76,9 +76,9 @@ impl What {
     }
 }
 
-fn masked(verb: &Verb<'_>) -> Option<MaskedSwap> {
+fn masked(verb: &FabricVerb<'_>) -> Option<MaskedSwap> {
     match verb {
-        Verb::Swap { swap, .. } => Some(*swap),
+        FabricVerb::Swap { swap, .. } => Some(*swap),
         _ => None,
     }
 }
@@ -93,22 +93,25 @@ impl<'p, 'b> Post<'p, 'b> {
     ///
     /// # Errors
     /// `NoSuchNode`.
-    pub fn new(client: &'p Client, verbs: &'p mut [Verb<'b>]) -> Result<Post<'p, 'b>, FabricError> {
-        let mut lanes: Vec<Lane> = Vec::new();
-        let mut asked: Vec<Asked<'_>> = Vec::new();
+    pub fn new(
+        client: &'p UcxClient,
+        verbs: &'p mut [FabricVerb<'b>],
+    ) -> Result<Post<'p, 'b>, FabricError> {
+        let mut lanes: Vec<UcxPostLane> = Vec::new();
+        let mut asked: Vec<UcxPostMessage<'_>> = Vec::new();
         for (index, verb) in verbs.iter().enumerate() {
             let node = client.node(verb.node())?;
             if client.nodes[node].by_messages {
                 match asked.iter_mut().find(|asked| asked.node() == node) {
                     Some(lane) => lane.push(index),
-                    None => asked.push(Asked::new(node, index)),
+                    None => asked.push(UcxPostMessage::new(node, index)),
                 }
                 continue;
             }
             let lane = match lanes.iter_mut().position(|lane| lane.node == node) {
                 Some(lane) => &mut lanes[lane],
                 None => {
-                    lanes.push(Lane::new(node));
+                    lanes.push(UcxPostLane::new(node));
                     let last = lanes.len() - 1;
                     &mut lanes[last]
                 }
@@ -174,9 +177,9 @@ impl Drop for Post<'_, '_> {
     }
 }
 
-impl Lane {
-    fn new(node: usize) -> Lane {
-        Lane {
+impl UcxPostLane {
+    fn new(node: usize) -> UcxPostLane {
+        UcxPostLane {
             node,
             verbs: Vec::new(),
             issued: 0,
@@ -189,9 +192,9 @@ impl Lane {
     /// Advances the lane. Returns true if all is done.
     fn advance(
         &mut self,
-        client: &Client,
+        client: &UcxClient,
         post: u64,
-        verbs: &mut [Verb<'_>],
+        verbs: &mut [FabricVerb<'_>],
     ) -> Result<bool, FabricError> {
         let node = &client.nodes[self.node];
         self.land(client, verbs)?;
@@ -201,7 +204,7 @@ impl Lane {
         self.issue(client, post, verbs)?;
         if self.issued == self.verbs.len() && self.unflushed {
             let connection = node.connection.borrow();
-            let flush = connection.as_ref().map(Connection::flush);
+            let flush = connection.as_ref().map(UcxConnection::flush);
             drop(connection);
             self.unflushed = false;
             self.start(What::Flush, flush.into_iter().collect());
@@ -218,7 +221,11 @@ impl Lane {
     }
 
     /// Takes the results that have arrived, in the order of their requests.
-    fn land(&mut self, client: &Client, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
+    fn land(
+        &mut self,
+        client: &UcxClient,
+        verbs: &mut [FabricVerb<'_>],
+    ) -> Result<(), FabricError> {
         let node = &client.nodes[self.node];
         while let Some(flight) = self.flights.front_mut() {
             for transfer in &mut flight.transfers {
@@ -236,7 +243,7 @@ impl Lane {
             match flight.what {
                 What::Write | What::Flush => {}
                 What::Read(verb) => {
-                    if let Verb::Read { into, .. } = &mut verbs[verb] {
+                    if let FabricVerb::Read { into, .. } = &mut verbs[verb] {
                         let mut rest = &mut **into;
                         for transfer in &flight.transfers {
                             let bytes = transfer.bytes();
@@ -247,12 +254,14 @@ impl Lane {
                     }
                 }
                 What::Add(verb) => {
-                    if let (Verb::Add { found, .. }, Some(word)) = (&mut verbs[verb], word) {
+                    if let (FabricVerb::Add { found, .. }, Some(word)) = (&mut verbs[verb], word) {
                         *found = word;
                     }
                 }
                 What::Swap(verb, expected, place) => {
-                    if let (Verb::Swap { at, swap, found }, Some(word)) = (&mut verbs[verb], word) {
+                    if let (FabricVerb::Swap { at, swap, found }, Some(word)) =
+                        (&mut verbs[verb], word)
+                    {
                         *found = word;
                         if word != expected && swap.succeeds(word) {
                             client.guesses.see(*at, word);
@@ -272,11 +281,16 @@ impl Lane {
     }
 
     /// Issues verbs up to one that must wait.
-    fn issue(&mut self, client: &Client, post: u64, verbs: &[Verb<'_>]) -> Result<(), FabricError> {
+    fn issue(
+        &mut self,
+        client: &UcxClient,
+        post: u64,
+        verbs: &[FabricVerb<'_>],
+    ) -> Result<(), FabricError> {
         let node = &client.nodes[self.node];
         while let Some(&index) = self.verbs.get(self.issued) {
             let verb = &verbs[index];
-            let changes = !matches!(verb, Verb::Read { .. });
+            let changes = !matches!(verb, FabricVerb::Read { .. });
             let mut flights = self.flights.iter();
             if changes && flights.any(|flight| flight.what.is_in_the_way(verbs)) {
                 break;
@@ -308,7 +322,7 @@ impl Lane {
 }
 
 /// Orders earlier requests before later ones, if that is needed. Returns false if UCX refuses.
-fn fence(client: &Client, node: &Attached, changes: bool, post: u64) -> bool {
+fn fence(client: &UcxClient, node: &UcxAttachedNode, changes: bool, post: u64) -> bool {
     let read_by = node.read_by.get();
     let needed = node.changed.get() || read_by.is_some_and(|reader| changes || reader == post);
     if needed {
@@ -328,22 +342,22 @@ fn fence(client: &Client, node: &Attached, changes: bool, post: u64) -> bool {
 
 /// Issues a verb.
 fn fly(
-    client: &Client,
-    node: &Attached,
-    connection: &Connection,
-    verb: &Verb<'_>,
+    client: &UcxClient,
+    node: &UcxAttachedNode,
+    connection: &UcxConnection,
+    verb: &FabricVerb<'_>,
     index: usize,
     place: usize,
 ) -> (What, Vec<Transfer>) {
     let key = &node.key;
     let address = node.base + verb.address().offset();
     match verb {
-        Verb::Read { into, .. } => {
+        FabricVerb::Read { into, .. } => {
             let get = |(start, bytes)| connection.get(key, address + start, bytes as usize);
             let pieces = pieces(address, into.len() as u64).map(get);
             (What::Read(index), pieces.collect())
         }
-        Verb::Write { to, bytes } => {
+        FabricVerb::Write { to, bytes } => {
             client.guesses.note_written(*to, bytes);
             let put = |(start, length)| {
                 let part = bytes[start as usize..][..length as usize].to_vec();
@@ -352,13 +366,13 @@ fn fly(
             let pieces = pieces(address, bytes.len() as u64).map(put);
             (What::Write, pieces.collect())
         }
-        Verb::Swap { at, swap, .. } => {
+        FabricVerb::Swap { at, swap, .. } => {
             let guess = client.guesses.guess(*at, swap);
             let desired = swap.apply(guess).unwrap_or(guess);
             let swapped = connection.compare_swap(key, address, guess, desired);
             (What::Swap(index, guess, place), vec![swapped])
         }
-        Verb::Add { summand, .. } => {
+        FabricVerb::Add { summand, .. } => {
             let added = connection.add(key, address, *summand);
             (What::Add(index), vec![added])
         }

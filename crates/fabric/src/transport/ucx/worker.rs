@@ -3,7 +3,7 @@
 //!
 //! UCX is configured for a worker that one thread uses; none of these objects can leave its thread.
 
-use super::batch::Memory;
+use super::batch::UcxVerbMemory;
 use super::error::UcxError;
 use super::library::api;
 use super::sys::{self, Api, EpParams, RequestParams, Status};
@@ -24,25 +24,25 @@ use std::time::Duration;
 /// The number of all our active messages.
 const MESSAGE: u32 = 1;
 /// A UCX worker, which sends and receives, with its received messages.
-pub struct Worker {
+pub struct UcxWorker {
     api: &'static Api,
     context: sys::Context,
     worker: sys::Worker,
     /// The descriptor that becomes readable when there is progress to make, after a request for it.
     event: Option<RawFd>,
     /// The queues of callbacks. UCX has their address.
-    inbox: Box<Inbox>,
+    inbox: Box<UcxInbox>,
 }
 
 /// The events of UCX's callbacks.
 #[derive(Default)]
-struct Inbox {
-    messages: Mutex<VecDeque<Message>>,
+struct UcxInbox {
+    messages: Mutex<VecDeque<UcxMessage>>,
     arrivals: Mutex<Vec<Arrival>>,
 }
 
 /// A message, and its sender.
-pub struct Message {
+pub struct UcxMessage {
     /// The sender's connection, if it can receive a reply.
     pub from: Option<ConnectionId>,
     pub bytes: Vec<u8>,
@@ -79,15 +79,15 @@ fn check(api: &Api, action: &str, status: Status) -> Result<(), UcxError> {
     }
 }
 
-impl Worker {
+impl UcxWorker {
     /// Creates a worker, configured by the environment (`UCX_TLS` and so on).
     ///
     /// # Errors
-    /// `Library`, `Old`, `Refused`.
-    pub fn new() -> Result<Rc<Worker>, UcxError> {
+    /// `Library`, `Old`, `TierRefusal`.
+    pub fn new() -> Result<Rc<UcxWorker>, UcxError> {
         let api = api()?;
         let context = new_context(api)?;
-        let inbox = Box::new(Inbox::default());
+        let inbox = Box::new(UcxInbox::default());
         let mut worker = null_mut();
         // SAFETY: all zeros is a value of every field.
         let mut params: sys::WorkerParams = unsafe { std::mem::zeroed() };
@@ -100,7 +100,7 @@ impl Worker {
             unsafe { (api.cleanup)(context) };
             return Err(error);
         }
-        let mut created = Worker {
+        let mut created = UcxWorker {
             api,
             context,
             worker,
@@ -167,7 +167,7 @@ impl Worker {
     }
 
     /// Takes the oldest message.
-    pub fn take_message(&self) -> Option<Message> {
+    pub fn take_message(&self) -> Option<UcxMessage> {
         lock(&self.inbox.messages).pop_front()
     }
 
@@ -181,7 +181,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for UcxWorker {
     fn drop(&mut self) {
         // SAFETY: connections, listeners, memories and transfers hold the worker, so there are
         // none; the inbox is dropped after this.
@@ -250,7 +250,7 @@ fn set_defaults(api: &Api, config: sys::Config) -> Result<(), UcxError> {
     Ok(())
 }
 
-/// Receives a message for an [`Inbox`]. UCX calls it.
+/// Receives a message for a [`UcxInbox`]. UCX calls it.
 unsafe extern "C" fn on_message(
     inbox: *mut c_void,
     _header: *const c_void,
@@ -261,7 +261,7 @@ unsafe extern "C" fn on_message(
 ) -> Status {
     // SAFETY: the inbox lives as long as the worker that calls this; the parameters live during
     // the call.
-    let (inbox, params) = unsafe { (&*inbox.cast::<Inbox>(), &*params) };
+    let (inbox, params) = unsafe { (&*inbox.cast::<UcxInbox>(), &*params) };
     if params.attributes & sys::MessageParams::RENDEZVOUS != 0 {
         // Our messages are not sent this way, so it is dropped.
         return sys::OK;
@@ -274,14 +274,14 @@ unsafe extern "C" fn on_message(
     };
     let answerable = params.attributes & sys::MessageParams::REPLY_EP != 0;
     let from = answerable.then_some(ConnectionId(params.reply_ep as usize));
-    lock(&inbox.messages).push_back(Message { from, bytes });
+    lock(&inbox.messages).push_back(UcxMessage { from, bytes });
     sys::OK
 }
 
-/// Receives a request to connect for an [`Inbox`]. UCX calls it.
+/// Receives a request to connect for a [`UcxInbox`]. UCX calls it.
 unsafe extern "C" fn on_connection(request: sys::ConnectionRequest, inbox: *mut c_void) {
     // SAFETY: the inbox lives as long as the worker whose listener calls this.
-    let inbox = unsafe { &*inbox.cast::<Inbox>() };
+    let inbox = unsafe { &*inbox.cast::<UcxInbox>() };
     lock(&inbox.arrivals).push(Arrival(request));
 }
 
@@ -345,17 +345,17 @@ fn read_address(words: &[u64; 16]) -> Option<SocketAddr> {
 }
 
 /// A listener that makes a worker report the clients that want to connect.
-pub struct Listener {
-    worker: Rc<Worker>,
+pub struct UcxListener {
+    worker: Rc<UcxWorker>,
     listener: sys::Listener,
 }
 
-impl Listener {
+impl UcxListener {
     /// Listens at an address.
     ///
     /// # Errors
-    /// `Refused`.
-    pub fn new(worker: &Rc<Worker>, address: SocketAddr) -> Result<Listener, UcxError> {
+    /// `TierRefusal`.
+    pub fn new(worker: &Rc<UcxWorker>, address: SocketAddr) -> Result<UcxListener, UcxError> {
         let raw = RawAddress::new(address);
         let params = sys::ListenerParams {
             field_mask: sys::ListenerParams::ADDRESS | sys::ListenerParams::ON_CONNECTION,
@@ -370,7 +370,7 @@ impl Listener {
         let made = unsafe { (worker.api.listener_create)(worker.worker, &params, &mut listener) };
         check(worker.api, &format!("listen at {address}"), made)?;
         let worker = Rc::clone(worker);
-        Ok(Listener { worker, listener })
+        Ok(UcxListener { worker, listener })
     }
 
     /// Returns the address on which it listens, with the chosen port if none was requested.
@@ -388,7 +388,7 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
+impl Drop for UcxListener {
     fn drop(&mut self) {
         // SAFETY: the listener lives until here.
         unsafe { (self.worker.api.listener_destroy)(self.listener) };
@@ -397,18 +397,18 @@ impl Drop for Listener {
 
 /// The memory of a node, initially all zero. Others access it, and this process does by copies in
 /// the thread of its worker.
-pub struct NodeMemory {
-    worker: Rc<Worker>,
+pub struct UcxNodeMemory {
+    worker: Rc<UcxWorker>,
     handle: sys::Memory,
     map: MmapRaw,
 }
 
-impl NodeMemory {
+impl UcxNodeMemory {
     /// Maps `bytes`, which the system provides at once.
     ///
     /// # Errors
-    /// The system's error, or `Refused` within.
-    pub fn new(worker: &Rc<Worker>, bytes: usize) -> Result<NodeMemory, std::io::Error> {
+    /// The system's error, or `TierRefusal` within.
+    pub fn new(worker: &Rc<UcxWorker>, bytes: usize) -> Result<UcxNodeMemory, std::io::Error> {
         let map = MmapOptions::new().len(bytes).populate().map_anon()?;
         let map = MmapRaw::from(map);
         let mut handle = null_mut();
@@ -425,7 +425,7 @@ impl NodeMemory {
         let mapped = unsafe { (worker.api.memory_map)(worker.context, &params, &mut handle) };
         check(worker.api, "register memory", mapped).map_err(std::io::Error::other)?;
         let worker = Rc::clone(worker);
-        Ok(NodeMemory {
+        Ok(UcxNodeMemory {
             worker,
             handle,
             map,
@@ -457,7 +457,7 @@ impl NodeMemory {
     /// Returns the key that other processes need for access.
     ///
     /// # Errors
-    /// `Refused`.
+    /// `TierRefusal`.
     pub fn key(&self) -> Result<Vec<u8>, UcxError> {
         let api = self.worker.api;
         let (mut key, mut length) = (null_mut(), 0);
@@ -473,7 +473,7 @@ impl NodeMemory {
     }
 }
 
-impl Memory for NodeMemory {
+impl UcxVerbMemory for UcxNodeMemory {
     fn read(&self, offset: u64, bytes: u64, into: &mut Vec<u8>) -> bool {
         let is_there = self.has(offset, bytes);
         if is_there {
@@ -493,7 +493,7 @@ impl Memory for NodeMemory {
     }
 }
 
-impl Drop for NodeMemory {
+impl Drop for UcxNodeMemory {
     fn drop(&mut self) {
         // SAFETY: it is mapped until here. A failure leaves the memory registered, and then the
         // accesses of others fail at the mapping.
@@ -502,21 +502,21 @@ impl Drop for NodeMemory {
 }
 
 /// A connection to another worker.
-pub struct Connection {
-    worker: Rc<Worker>,
+pub struct UcxConnection {
+    worker: Rc<UcxWorker>,
     ep: sys::Ep,
     /// The flag that the connection is lost. UCX has its address until the connection is closed.
     lost: Arc<AtomicBool>,
 }
 
-impl Connection {
+impl UcxConnection {
     /// Begins to connect to the listener at an address.
     ///
     /// # Errors
-    /// `Refused`. [`is_lost`](Connection::is_lost) reports later errors.
-    pub fn connect(worker: &Rc<Worker>, address: SocketAddr) -> Result<Connection, UcxError> {
+    /// `TierRefusal`. [`is_lost`](UcxConnection::is_lost) reports later errors.
+    pub fn connect(worker: &Rc<UcxWorker>, address: SocketAddr) -> Result<UcxConnection, UcxError> {
         let raw = RawAddress::new(address);
-        Connection::create(worker, &format!("connect to {address}"), |params| {
+        UcxConnection::create(worker, &format!("connect to {address}"), |params| {
             params.field_mask |= EpParams::ADDRESS | EpParams::FLAGS;
             params.flags = EpParams::CLIENT_SERVER;
             params.address = raw.as_argument();
@@ -526,19 +526,19 @@ impl Connection {
     /// Accepts a client's connection.
     ///
     /// # Errors
-    /// `Refused`.
-    pub fn accept(worker: &Rc<Worker>, arrival: Arrival) -> Result<Connection, UcxError> {
-        Connection::create(worker, "accept a connection", |params| {
+    /// `TierRefusal`.
+    pub fn accept(worker: &Rc<UcxWorker>, arrival: Arrival) -> Result<UcxConnection, UcxError> {
+        UcxConnection::create(worker, "accept a connection", |params| {
             params.field_mask |= EpParams::REQUEST;
             params.request = arrival.0;
         })
     }
 
     fn create(
-        worker: &Rc<Worker>,
+        worker: &Rc<UcxWorker>,
         action: &str,
         complete: impl FnOnce(&mut EpParams),
-    ) -> Result<Connection, UcxError> {
+    ) -> Result<UcxConnection, UcxError> {
         let lost = Arc::new(AtomicBool::new(false));
         // SAFETY: all zeros is a value of every field.
         let mut params: EpParams = unsafe { std::mem::zeroed() };
@@ -553,7 +553,7 @@ impl Connection {
         let made = unsafe { (worker.api.ep_create)(worker.worker, &params, &mut ep) };
         check(worker.api, action, made)?;
         let worker = Rc::clone(worker);
-        Ok(Connection { worker, ep, lost })
+        Ok(UcxConnection { worker, ep, lost })
     }
 
     pub fn id(&self) -> ConnectionId {
@@ -571,18 +571,18 @@ impl Connection {
         params.mask = RequestParams::FLAGS;
         params.flags = RequestParams::REPLY | RequestParams::EAGER;
         let (data, length) = (bytes.as_ptr().cast(), bytes.len());
-        self.transfer(Payload::Bytes(bytes), |api, ep| {
+        self.transfer(UcxTransferPayload::Bytes(bytes), |api, ep| {
             // SAFETY: the connection lives, and the payload until the transfer is done.
             unsafe { (api.send)(ep, MESSAGE, null(), 0, data, length, &params) }
         })
     }
 
     /// Reads bytes of the peer's memory.
-    pub fn get(&self, key: &Rc<Key>, address: u64, bytes: usize) -> Transfer {
+    pub fn get(&self, key: &Rc<UcxRemoteKey>, address: u64, bytes: usize) -> Transfer {
         let mut buffer = vec![0_u8; bytes];
         let into = buffer.as_mut_ptr().cast();
         let params = request_params();
-        self.access(key, Payload::Bytes(buffer), |api, ep| {
+        self.access(key, UcxTransferPayload::Bytes(buffer), |api, ep| {
             // SAFETY: as in `send`; the key lives, too, and belongs to this connection's peer.
             unsafe { (api.get)(ep, into, bytes, address, key.handle, &params) }
         })
@@ -590,10 +590,10 @@ impl Connection {
 
     /// Writes bytes to the peer's memory. The transfer is done when the bytes were accepted, not
     /// when they have arrived.
-    pub fn put(&self, key: &Rc<Key>, address: u64, bytes: Vec<u8>) -> Transfer {
+    pub fn put(&self, key: &Rc<UcxRemoteKey>, address: u64, bytes: Vec<u8>) -> Transfer {
         let (from, length) = (bytes.as_ptr().cast(), bytes.len());
         let params = request_params();
-        self.access(key, Payload::Bytes(bytes), |api, ep| {
+        self.access(key, UcxTransferPayload::Bytes(bytes), |api, ep| {
             // SAFETY: as in `get`.
             unsafe { (api.put)(ep, from, length, address, key.handle, &params) }
         })
@@ -602,7 +602,7 @@ impl Connection {
     /// Swaps a word if it equals the expected one; [`Transfer::word`] returns the old word.
     pub fn compare_swap(
         &self,
-        key: &Rc<Key>,
+        key: &Rc<UcxRemoteKey>,
         address: u64,
         expected: u64,
         desired: u64,
@@ -611,18 +611,24 @@ impl Connection {
     }
 
     /// Adds to a word; [`Transfer::word`] returns the old word.
-    pub fn add(&self, key: &Rc<Key>, address: u64, summand: u64) -> Transfer {
+    pub fn add(&self, key: &Rc<UcxRemoteKey>, address: u64, summand: u64) -> Transfer {
         self.atomic(key, address, sys::ATOMIC_ADD, [summand, 0])
     }
 
-    fn atomic(&self, key: &Rc<Key>, address: u64, operation: u32, words: [u64; 2]) -> Transfer {
+    fn atomic(
+        &self,
+        key: &Rc<UcxRemoteKey>,
+        address: u64,
+        operation: u32,
+        words: [u64; 2],
+    ) -> Transfer {
         let mut words = Vec::from(words);
         let operand = words.as_mut_ptr();
         let mut params = request_params();
         params.mask = RequestParams::DATATYPE | RequestParams::REPLY_BUFFER;
         params.datatype = RequestParams::WORD;
         params.reply_buffer = operand.wrapping_add(1).cast();
-        self.access(key, Payload::Words(words), |api, ep| {
+        self.access(key, UcxTransferPayload::Words(words), |api, ep| {
             let operand = operand.cast_const().cast();
             // SAFETY: as in `get`; both words are the payload's.
             unsafe { (api.atomic)(ep, operation, operand, 1, address, key.handle, &params) }
@@ -632,7 +638,7 @@ impl Connection {
     /// Returns a transfer that is done when all earlier puts have arrived.
     pub fn flush(&self) -> Transfer {
         let params = request_params();
-        self.transfer(Payload::Nothing, |api, ep| {
+        self.transfer(UcxTransferPayload::Nothing, |api, ep| {
             // SAFETY: the connection lives.
             unsafe { (api.ep_flush)(ep, &params) }
         })
@@ -640,8 +646,8 @@ impl Connection {
 
     fn access(
         &self,
-        key: &Rc<Key>,
-        payload: Payload,
+        key: &Rc<UcxRemoteKey>,
+        payload: UcxTransferPayload,
         issue: impl FnOnce(&Api, sys::Ep) -> sys::StatusPointer,
     ) -> Transfer {
         let mut transfer = self.transfer(payload, issue);
@@ -651,7 +657,7 @@ impl Connection {
 
     fn transfer(
         &self,
-        payload: Payload,
+        payload: UcxTransferPayload,
         issue: impl FnOnce(&Api, sys::Ep) -> sys::StatusPointer,
     ) -> Transfer {
         let pointer = issue(self.worker.api, self.ep);
@@ -668,14 +674,14 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for UcxConnection {
     fn drop(&mut self) {
         // If the connection is not closed at once, its flag is never freed.
         drop(close(&self.worker, self.ep, Arc::clone(&self.lost), true));
     }
 }
 
-fn close(worker: &Rc<Worker>, ep: sys::Ep, lost: Arc<AtomicBool>, force: bool) -> Transfer {
+fn close(worker: &Rc<UcxWorker>, ep: sys::Ep, lost: Arc<AtomicBool>, force: bool) -> Transfer {
     let mut params = request_params();
     if force {
         params.mask = RequestParams::FLAGS;
@@ -683,7 +689,7 @@ fn close(worker: &Rc<Worker>, ep: sys::Ep, lost: Arc<AtomicBool>, force: bool) -
     }
     // SAFETY: the connection lives, and is not used after this.
     let pointer = unsafe { (worker.api.ep_close)(ep, &params) };
-    Transfer::new(worker, Payload::Flag(lost), pointer)
+    Transfer::new(worker, UcxTransferPayload::Flag(lost), pointer)
 }
 
 fn request_params() -> RequestParams {
@@ -696,17 +702,17 @@ fn request_params() -> RequestParams {
 const KEY_BYTES_MAX: usize = 1 << 15;
 
 /// The right of a connection to access the memory of the other end.
-pub struct Key {
-    worker: Rc<Worker>,
+pub struct UcxRemoteKey {
+    worker: Rc<UcxWorker>,
     handle: sys::RemoteKey,
 }
 
-impl Key {
+impl UcxRemoteKey {
     /// Reads the key of the memory at the other end of a connection.
     ///
     /// # Errors
-    /// `Refused`.
-    pub fn new(connection: &Connection, bytes: &[u8]) -> Result<Key, UcxError> {
+    /// `TierRefusal`.
+    pub fn new(connection: &UcxConnection, bytes: &[u8]) -> Result<UcxRemoteKey, UcxError> {
         // UCX does not receive the length of a key. The lengths in it are bytes, of 64 parts at
         // most, so UCX reads no further than this for any values.
         if bytes.len() > KEY_BYTES_MAX {
@@ -724,7 +730,7 @@ impl Key {
             unsafe { (worker.api.key_unpack)(connection.ep, padded.as_ptr().cast(), &mut handle) };
         check(worker.api, "read the key of memory", read)?;
         let worker = Rc::clone(worker);
-        Ok(Key { worker, handle })
+        Ok(UcxRemoteKey { worker, handle })
     }
 
     /// Returns true if this process's own loads and stores can access the memory at an address,
@@ -736,7 +742,7 @@ impl Key {
     }
 }
 
-impl Drop for Key {
+impl Drop for UcxRemoteKey {
     fn drop(&mut self) {
         // SAFETY: the key lives until here, and transfers in flight hold it.
         unsafe { (self.worker.api.key_destroy)(self.handle) };
@@ -745,7 +751,7 @@ impl Drop for Key {
 
 /// The memory that UCX may read and write until a transfer is done. The content of a vector stays
 /// in place when the vector is moved.
-enum Payload {
+enum UcxTransferPayload {
     Nothing,
     Bytes(Vec<u8>),
     /// An operand, and a place for the result.
@@ -757,31 +763,36 @@ enum Payload {
 /// A request in flight. If it is dropped before it is done, memory that UCX may still use is never
 /// freed.
 pub struct Transfer {
-    worker: Rc<Worker>,
-    payload: ManuallyDrop<Payload>,
-    key: Option<Rc<Key>>,
-    state: State,
+    worker: Rc<UcxWorker>,
+    payload: ManuallyDrop<UcxTransferPayload>,
+    key: Option<Rc<UcxRemoteKey>>,
+    state: UcxTransferState,
 }
 
 #[derive(Clone, Copy)]
-enum State {
+enum UcxTransferState {
     Going(*mut c_void),
     Done(Status),
 }
 
 impl Transfer {
-    fn new(worker: &Rc<Worker>, payload: Payload, pointer: sys::StatusPointer) -> Transfer {
+    fn new(
+        worker: &Rc<UcxWorker>,
+        payload: UcxTransferPayload,
+        pointer: sys::StatusPointer,
+    ) -> Transfer {
         Transfer {
             worker: Rc::clone(worker),
             payload: ManuallyDrop::new(payload),
             key: None,
-            state: sys::status_of(pointer).map_or(State::Going(pointer), State::Done),
+            state: sys::status_of(pointer)
+                .map_or(UcxTransferState::Going(pointer), UcxTransferState::Done),
         }
     }
 
-    /// Returns its result; `None` while it is in flight. [`Worker::progress`] advances it.
+    /// Returns its result; `None` while it is in flight. [`UcxWorker::progress`] advances it.
     pub fn poll(&mut self) -> Option<Result<(), Status>> {
-        if let State::Going(request) = self.state {
+        if let UcxTransferState::Going(request) = self.state {
             let api = self.worker.api;
             // SAFETY: the request is ours until it is freed, here and once.
             let status = unsafe { (api.request_status)(request) };
@@ -790,19 +801,19 @@ impl Transfer {
             }
             // SAFETY: as above.
             unsafe { (api.request_free)(request) };
-            self.state = State::Done(status);
+            self.state = UcxTransferState::Done(status);
         }
         match self.state {
-            State::Done(sys::OK) => Some(Ok(())),
-            State::Done(status) => Some(Err(status)),
-            State::Going(_) => None,
+            UcxTransferState::Done(sys::OK) => Some(Ok(())),
+            UcxTransferState::Done(status) => Some(Err(status)),
+            UcxTransferState::Going(_) => None,
         }
     }
 
     /// Returns the bytes read, once it is done; none for other transfers than reads.
     pub fn bytes(&self) -> &[u8] {
         match (&*self.payload, self.state) {
-            (Payload::Bytes(bytes), State::Done(_)) => bytes,
+            (UcxTransferPayload::Bytes(bytes), UcxTransferState::Done(_)) => bytes,
             _ => &[],
         }
     }
@@ -810,7 +821,7 @@ impl Transfer {
     /// Returns the old word, once it is done.
     pub fn word(&self) -> Option<u64> {
         match (&*self.payload, self.state) {
-            (Payload::Words(words), State::Done(_)) => words.last().copied(),
+            (UcxTransferPayload::Words(words), UcxTransferState::Done(_)) => words.last().copied(),
             _ => None,
         }
     }
@@ -820,8 +831,8 @@ impl Drop for Transfer {
     fn drop(&mut self) {
         match self.state {
             // SAFETY: UCX no longer uses the payload, which is not used after this.
-            State::Done(_) => unsafe { ManuallyDrop::drop(&mut self.payload) },
-            State::Going(request) => {
+            UcxTransferState::Done(_) => unsafe { ManuallyDrop::drop(&mut self.payload) },
+            UcxTransferState::Going(request) => {
                 std::mem::forget(self.key.take());
                 // SAFETY: the request is ours; UCX frees it when it is done. Its payload stays.
                 unsafe { (self.worker.api.request_free)(request) }

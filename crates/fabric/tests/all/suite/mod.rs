@@ -1,7 +1,7 @@
 //! The common tests of transports with several processes: memory nodes and clients are processes of
 //! their own, some of which are killed. A test program executes itself in a role.
 
-use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, MaskedSwap, NodeId, Verb};
+use nearfield_fabric::{Endpoint, FabricError, FabricVerb, GlobalAddress, MaskedSwap, NodeId};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rustix::process::{
@@ -55,24 +55,30 @@ pub fn word(endpoint: &impl Endpoint, offset: u64) -> u64 {
 }
 
 /// A process in a role. A drop kills it.
-pub struct Process(pub Child);
+pub struct RoleProcess(pub Child);
 
-impl Process {
+impl RoleProcess {
     /// Starts a process. `test` is the name of the test that plays the role.
-    pub fn start(test: &str, role: &str, name: &str, number: u64) -> Process {
-        Process::start_by(&[], test, role, name, number)
+    pub fn start(test: &str, role: &str, name: &str, number: u64) -> RoleProcess {
+        RoleProcess::start_by(&[], test, role, name, number)
     }
 
     /// Starts a process by other programs, such as `ip netns exec there`.
-    pub fn start_by(others: &[&str], test: &str, role: &str, name: &str, number: u64) -> Process {
+    pub fn start_by(
+        others: &[&str],
+        test: &str,
+        role: &str,
+        name: &str,
+        number: u64,
+    ) -> RoleProcess {
         let program = std::env::current_exe().expect("this program");
         let words: Vec<OsString> = others.iter().map(OsString::from).collect();
         let words = [words, vec![program.into()]].concat();
-        let child = Process::command(&words, test, role, name, number)
+        let child = RoleProcess::command(&words, test, role, name, number)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn();
-        Process(child.expect("this program runs"))
+        RoleProcess(child.expect("this program runs"))
     }
 
     /// Returns the command that starts the process by these words.
@@ -109,7 +115,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for RoleProcess {
     fn drop(&mut self) {
         // It may have ended by itself, so ignore an error.
         let _ = self.0.kill();
@@ -142,9 +148,9 @@ pub fn output_within(command: &mut Command, time: Duration) -> (Output, bool) {
 
 /// Runs a role in several processes at once until all have succeeded.
 pub fn run(test: &str, role: &str, name: &str, count: u64) {
-    let start = |number| Process::start(test, role, name, number);
-    let processes: Vec<Process> = (0..count).map(start).collect();
-    processes.into_iter().for_each(Process::succeeds);
+    let start = |number| RoleProcess::start(test, role, name, number);
+    let processes: Vec<RoleProcess> = (0..count).map(start).collect();
+    processes.into_iter().for_each(RoleProcess::succeeds);
 }
 
 /// The role of a process.
@@ -226,15 +232,15 @@ async fn write_with_flag(endpoint: &impl Endpoint) {
         let data = [(round % 251) as u8; 301];
         let (flag, before) = (round.to_le_bytes(), (2 * round).to_le_bytes());
         let mut verbs = [
-            Verb::Write {
+            FabricVerb::Write {
                 to: at(72),
                 bytes: &before,
             },
-            Verb::Write {
+            FabricVerb::Write {
                 to: at(4099),
                 bytes: &data,
             },
-            Verb::Write {
+            FabricVerb::Write {
                 to: at(64),
                 bytes: &flag,
             },
@@ -253,15 +259,15 @@ pub fn read_with_flag(endpoint: &impl Endpoint) {
     while seen.len() < 200 {
         assert!(begin.elapsed() < LONG, "the writer has stopped");
         let mut verbs = [
-            Verb::Read {
+            FabricVerb::Read {
                 from: at(64),
                 into: &mut flag,
             },
-            Verb::Read {
+            FabricVerb::Read {
                 from: at(4099),
                 into: &mut data,
             },
-            Verb::Read {
+            FabricVerb::Read {
                 from: at(72),
                 into: &mut after,
             },
@@ -301,11 +307,11 @@ async fn cross(endpoint: &impl Endpoint, number: u64) {
         let word = |number| at(65_536 + 128 * round + 64 * number);
         let mut seen = [0; 8];
         let mut verbs = [
-            Verb::Write {
+            FabricVerb::Write {
                 to: word(number),
                 bytes: &[1; 8],
             },
-            Verb::Read {
+            FabricVerb::Read {
                 from: word(1 - number),
                 into: &mut seen,
             },
@@ -368,35 +374,35 @@ pub async fn scenario(endpoint: &impl Endpoint, number: NodeId) {
         swap_mask: 0xff00,
     };
     let mut verbs = [
-        Verb::Add {
+        FabricVerb::Add {
             at: at(512),
             summand: 5,
             found: 0,
         },
-        Verb::Swap {
+        FabricVerb::Swap {
             at: at(512),
             swap,
             found: 0,
         },
-        Verb::compare_swap(at(512), 5, 6),
-        Verb::Add {
+        FabricVerb::compare_swap(at(512), 5, 6),
+        FabricVerb::Add {
             at: at(512),
             summand: u64::MAX,
             found: 0,
         },
     ];
     endpoint.post(&mut verbs).await.expect("a node");
-    let found = verbs.each_ref().map(Verb::found);
+    let found = verbs.each_ref().map(FabricVerb::found);
     assert_eq!(found, [Some(0), Some(5), Some(0xab05), Some(0xab05)]);
     assert_eq!(endpoint.add(at(512), 0).await, Ok(0xab04));
 
     // A post is not executed in part if a verb of it is invalid.
     let mut verbs = [
-        Verb::Write {
+        FabricVerb::Write {
             to: at(600),
             bytes: &[1],
         },
-        Verb::compare_swap(at(604), 0, 1),
+        FabricVerb::compare_swap(at(604), 0, 1),
     ];
     let misaligned = FabricError::Misaligned { address: at(604) };
     assert_eq!(endpoint.post(&mut verbs).await, Err(misaligned));

@@ -6,16 +6,16 @@ mod programs;
 mod transport;
 
 use super::by_batch::scan_by_batch;
-use super::{Bounds, Placement, fallible_reads, sealed};
+use super::{Bounds, MapPlacement, fallible_reads, sealed};
 use crate::form::MapForm;
-use nearfield_core::{Batch, Direction, Error, OrderedIndex};
+use nearfield_core::{Batch, OperationError, OrderedIndex, ScanDirection};
 use nearfield_fabric::Endpoint;
 use nearfield_fabric::membership::{EtcdMembers, MembershipError, NodeAddress};
 use nearfield_pool::chime::LeafReads;
-use nearfield_pool::filtered::{Aggregates, Filter};
-use nearfield_pool::store::{OpenError, Selection, Store, StoreOptions};
+use nearfield_pool::filtered::{ScanAggregates, ValueFilter};
+use nearfield_pool::store::{FilteredStoreRange, PoolStore, StoreOpenError, StoreOptions};
 use nearfield_radix::Entry;
-use nodes::Nodes;
+use nodes::PoolNodeSource;
 pub(crate) use programs::ProgramNodes;
 use std::fmt::Debug;
 use std::mem::discriminant;
@@ -29,42 +29,42 @@ use std::str::FromStr;
 /// The value can be parsed from the addresses of the nodes, or from those of etcd:
 ///
 /// ```
-/// use nearfield::Pool;
-/// let listed: Pool = "shm:left,shm:right".parse()?;
-/// let registered: Pool = "etcd:http://a:2379,http://b:2379".parse()?;
+/// use nearfield::PoolPlacement;
+/// let listed: PoolPlacement = "shm:left,shm:right".parse()?;
+/// let registered: PoolPlacement = "etcd:http://a:2379,http://b:2379".parse()?;
 /// # drop((listed, registered));
-/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// # Ok::<_, Box<dyn std::error::OperationError>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Pool {
-    nodes: Nodes,
+pub struct PoolPlacement {
+    nodes: PoolNodeSource,
 }
 
-impl FromStr for Pool {
+impl FromStr for PoolPlacement {
     type Err = MembershipError;
 
-    fn from_str(text: &str) -> Result<Pool, MembershipError> {
+    fn from_str(text: &str) -> Result<PoolPlacement, MembershipError> {
         if let Some(members) = text.strip_prefix("etcd:") {
-            return Ok(Pool::registered(members.parse()?, 1));
+            return Ok(PoolPlacement::registered(members.parse()?, 1));
         }
         let addresses = text.split(',').map(|address| address.trim().parse());
-        Ok(Pool::at(addresses.collect::<Result<Vec<_>, _>>()?))
+        Ok(PoolPlacement::at(addresses.collect::<Result<Vec<_>, _>>()?))
     }
 }
 
-impl Pool {
+impl PoolPlacement {
     /// Creates a placement at nodes with these addresses, all of one transport.
     ///
     /// ```
-    /// use nearfield::Pool;
+    /// use nearfield::PoolPlacement;
     /// let addresses = ["shm:left", "shm:right"].map(str::parse);
-    /// let pool = Pool::at(addresses.into_iter().collect::<Result<Vec<_>, _>>()?);
+    /// let pool = PoolPlacement::at(addresses.into_iter().collect::<Result<Vec<_>, _>>()?);
     /// # drop(pool);
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # Ok::<_, Box<dyn std::error::OperationError>>(())
     /// ```
-    pub fn at(nodes: impl IntoIterator<Item = NodeAddress>) -> Pool {
-        Pool {
-            nodes: Nodes::Listed(nodes.into_iter().collect()),
+    pub fn at(nodes: impl IntoIterator<Item = NodeAddress>) -> PoolPlacement {
+        PoolPlacement {
+            nodes: PoolNodeSource::Listed(nodes.into_iter().collect()),
         }
     }
 
@@ -72,32 +72,32 @@ impl Pool {
     /// least `count` nodes are registered, so that all processes open it on the same ones.
     ///
     /// ```
-    /// use nearfield::Pool;
+    /// use nearfield::PoolPlacement;
     ///
-    /// let pool = Pool::registered("http://a:2379,http://b:2379".parse()?, 2);
+    /// let pool = PoolPlacement::registered("http://a:2379,http://b:2379".parse()?, 2);
     /// # drop(pool);
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # Ok::<_, Box<dyn std::error::OperationError>>(())
     /// ```
-    pub fn registered(members: EtcdMembers, count: usize) -> Pool {
-        Pool {
-            nodes: Nodes::Registered(members, count.max(1)),
+    pub fn registered(members: EtcdMembers, count: usize) -> PoolPlacement {
+        PoolPlacement {
+            nodes: PoolNodeSource::Registered(members, count.max(1)),
         }
     }
 
     /// Sets the least number of nodes, if they are registered in etcd.
     ///
     /// ```
-    /// use nearfield::Pool;
+    /// use nearfield::PoolPlacement;
     ///
-    /// let pool: Pool = "etcd:http://a:2379".parse()?;
+    /// let pool: PoolPlacement = "etcd:http://a:2379".parse()?;
     /// let pool = pool.with_at_least(3);
     /// # drop(pool);
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # Ok::<_, Box<dyn std::error::OperationError>>(())
     /// ```
-    pub fn with_at_least(self, count: usize) -> Pool {
+    pub fn with_at_least(self, count: usize) -> PoolPlacement {
         match self.nodes {
-            Nodes::Registered(members, _) => Pool::registered(members, count),
-            nodes => Pool { nodes },
+            PoolNodeSource::Registered(members, _) => PoolPlacement::registered(members, count),
+            nodes => PoolPlacement { nodes },
         }
     }
 
@@ -105,16 +105,16 @@ impl Pool {
     /// started by `nearfield memory-node --listen shm:NAME`.
     ///
     /// ```
-    /// use nearfield::{Pool, WordMap};
+    /// use nearfield::{PoolPlacement, WordMap};
     ///
-    /// let builder = WordMap::builder().pool(Pool::shm(["left", "right"]));
+    /// let builder = WordMap::builder().pool(PoolPlacement::shm(["left", "right"]));
     /// # drop(builder);
     /// ```
-    pub fn shm<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Pool {
+    pub fn shm<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> PoolPlacement {
         let shm = |name: N| NodeAddress::Shm {
             name: name.as_ref().to_owned(),
         };
-        Pool::at(names.into_iter().map(shm))
+        PoolPlacement::at(names.into_iter().map(shm))
     }
 
     /// Opens the index on these nodes, or creates an empty one if there is none.
@@ -122,17 +122,17 @@ impl Pool {
         &self,
         options: &StoreOptions,
         programs: Option<ProgramNodes>,
-    ) -> Result<PoolIndex<F>, OpenError> {
+    ) -> Result<PoolMapIndex<F>, StoreOpenError> {
         let nodes = &self.nodes.addresses()?;
         let Some(first) = nodes.first() else {
-            return Err(OpenError::NoNodes);
+            return Err(StoreOpenError::NoNodes);
         };
         if let Some(other) = nodes
             .iter()
             .find(|node| discriminant(*node) != discriminant(first))
         {
             let what = format!("no transport leads to both {first} and {other}");
-            return Err(OpenError::Connect(what));
+            return Err(StoreOpenError::Connect(what));
         }
         #[cfg(target_os = "linux")]
         match first {
@@ -140,48 +140,56 @@ impl Pool {
             NodeAddress::Ucx { .. } => return transport::open_ucx(nodes, options, programs),
             _ => {}
         }
-        Err(OpenError::Connect(format!("no transport leads to {first}")))
+        Err(StoreOpenError::Connect(format!(
+            "no transport leads to {first}"
+        )))
     }
 }
 
 /// The operations of a store that a map calls, on any transport.
 trait AnyStore<F: MapForm>: OrderedIndex<F> + Debug {
-    fn count(&self) -> Result<usize, Error>;
-    fn put(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), Error>;
+    fn count(&self) -> Result<usize, OperationError>;
+    fn put(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), OperationError>;
     fn cache_bytes(&self) -> usize;
     fn leaf_reads(&self) -> LeafReads;
-    fn selection(&self, bounds: Bounds<'_, F>, filter: Filter) -> Selection;
-    fn aggregate(&self, selection: &Selection) -> Result<Aggregates, Error>;
-    fn select(&self, selection: &mut Selection) -> Result<Option<Vec<Entry<F>>>, Error>;
+    fn selection(&self, bounds: Bounds<'_, F>, filter: ValueFilter) -> FilteredStoreRange;
+    fn aggregate(&self, selection: &FilteredStoreRange) -> Result<ScanAggregates, OperationError>;
+    fn select(
+        &self,
+        selection: &mut FilteredStoreRange,
+    ) -> Result<Option<Vec<Entry<F>>>, OperationError>;
 }
 
-impl<F: MapForm, E: Endpoint + 'static> AnyStore<F> for Store<F, E> {
-    fn count(&self) -> Result<usize, Error> {
-        Store::count(self)
+impl<F: MapForm, E: Endpoint + 'static> AnyStore<F> for PoolStore<F, E> {
+    fn count(&self) -> Result<usize, OperationError> {
+        PoolStore::count(self)
     }
 
-    fn put(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), Error> {
-        Store::put(self, key, value)
+    fn put(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), OperationError> {
+        PoolStore::put(self, key, value)
     }
 
     fn cache_bytes(&self) -> usize {
-        Store::cache_bytes(self)
+        PoolStore::cache_bytes(self)
     }
 
     fn leaf_reads(&self) -> LeafReads {
-        Store::leaf_reads(self)
+        PoolStore::leaf_reads(self)
     }
 
-    fn selection(&self, bounds: Bounds<'_, F>, filter: Filter) -> Selection {
-        Store::selection(self, bounds, filter)
+    fn selection(&self, bounds: Bounds<'_, F>, filter: ValueFilter) -> FilteredStoreRange {
+        PoolStore::selection(self, bounds, filter)
     }
 
-    fn aggregate(&self, selection: &Selection) -> Result<Aggregates, Error> {
-        Store::aggregate(self, selection)
+    fn aggregate(&self, selection: &FilteredStoreRange) -> Result<ScanAggregates, OperationError> {
+        PoolStore::aggregate(self, selection)
     }
 
-    fn select(&self, selection: &mut Selection) -> Result<Option<Vec<Entry<F>>>, Error> {
-        Store::select(self, selection)
+    fn select(
+        &self,
+        selection: &mut FilteredStoreRange,
+    ) -> Result<Option<Vec<Entry<F>>>, OperationError> {
+        PoolStore::select(self, selection)
     }
 }
 
@@ -189,25 +197,25 @@ impl<F: MapForm, E: Endpoint + 'static> AnyStore<F> for Store<F, E> {
 /// dynamic dispatch is negligible.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct PoolIndex<F: MapForm> {
+pub struct PoolMapIndex<F: MapForm> {
     store: Box<dyn AnyStore<F>>,
 }
 
-impl<F: MapForm> PoolIndex<F> {
+impl<F: MapForm> PoolMapIndex<F> {
     /// Creates the index of a store. Programs run at `programs`.
     fn new<E: Endpoint + 'static>(
-        store: Store<F, E>,
+        store: PoolStore<F, E>,
         programs: Option<ProgramNodes>,
-    ) -> PoolIndex<F> {
+    ) -> PoolMapIndex<F> {
         let store = match programs {
             Some(programs) => store.with_programs(move || programs.connect()),
             None => store,
         };
         let store = Box::new(store);
-        PoolIndex { store }
+        PoolMapIndex { store }
     }
 
-    pub(crate) fn put(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), Error> {
+    pub(crate) fn put(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), OperationError> {
         self.store.put(key, value)
     }
 
@@ -220,21 +228,31 @@ impl<F: MapForm> PoolIndex<F> {
         self.store.leaf_reads()
     }
 
-    pub(crate) fn selection(&self, bounds: Bounds<'_, F>, filter: Filter) -> Selection {
+    pub(crate) fn selection(
+        &self,
+        bounds: Bounds<'_, F>,
+        filter: ValueFilter,
+    ) -> FilteredStoreRange {
         self.store.selection(bounds, filter)
     }
 
-    pub(crate) fn aggregate(&self, selection: &Selection) -> Result<Aggregates, Error> {
+    pub(crate) fn aggregate(
+        &self,
+        selection: &FilteredStoreRange,
+    ) -> Result<ScanAggregates, OperationError> {
         self.store.aggregate(selection)
     }
 
-    pub(crate) fn select(&self, selection: &mut Selection) -> Result<Option<Vec<Entry<F>>>, Error> {
+    pub(crate) fn select(
+        &self,
+        selection: &mut FilteredStoreRange,
+    ) -> Result<Option<Vec<Entry<F>>>, OperationError> {
         self.store.select(selection)
     }
 }
 
-impl<F: MapForm> OrderedIndex<F> for PoolIndex<F> {
-    fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {
+impl<F: MapForm> OrderedIndex<F> for PoolMapIndex<F> {
+    fn execute(&self, batch: &mut Batch<F>) -> Result<(), OperationError> {
         self.store.execute(batch)
     }
 
@@ -242,11 +260,15 @@ impl<F: MapForm> OrderedIndex<F> for PoolIndex<F> {
         self.store.len()
     }
 
-    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn get(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
         self.store.get(key)
     }
 
-    fn insert(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn insert(
+        &self,
+        key: F::Key<'_>,
+        value: F::Value<'_>,
+    ) -> Result<Option<F::OwnedValue>, OperationError> {
         self.store.insert(key, value)
     }
 
@@ -255,11 +277,11 @@ impl<F: MapForm> OrderedIndex<F> for PoolIndex<F> {
         key: F::Key<'_>,
         previous: Option<F::Value<'_>>,
         value: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
         self.store.update(key, previous, value)
     }
 
-    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn remove(&self, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, OperationError> {
         self.store.remove(key)
     }
 
@@ -267,33 +289,36 @@ impl<F: MapForm> OrderedIndex<F> for PoolIndex<F> {
         &self,
         key: F::Key<'_>,
         expected: F::Value<'_>,
-    ) -> Result<(bool, Option<F::OwnedValue>), Error> {
+    ) -> Result<(bool, Option<F::OwnedValue>), OperationError> {
         self.store.remove_if(key, expected)
     }
 }
 
-impl sealed::Sealed for Pool {}
+impl sealed::SealedPlacement for PoolPlacement {}
 
-impl<F: MapForm> Placement<F> for Pool {
+impl<F: MapForm> MapPlacement<F> for PoolPlacement {
     fallible_reads!(F);
     type Value<'m> = F::OwnedValue;
-    type Index = PoolIndex<F>;
+    type Index = PoolMapIndex<F>;
 
-    fn get(index: &PoolIndex<F>, key: F::Key<'_>) -> Result<Option<F::OwnedValue>, Error> {
+    fn get(
+        index: &PoolMapIndex<F>,
+        key: F::Key<'_>,
+    ) -> Result<Option<F::OwnedValue>, OperationError> {
         OrderedIndex::get(index, key)
     }
 
-    fn len(index: &PoolIndex<F>) -> Result<usize, Error> {
+    fn len(index: &PoolMapIndex<F>) -> Result<usize, OperationError> {
         index.store.count()
     }
 
     fn scan(
-        index: &PoolIndex<F>,
+        index: &PoolMapIndex<F>,
         bounds: Bounds<'_, F>,
-        direction: Direction,
+        direction: ScanDirection,
         limit: usize,
         found: impl FnMut(Entry<F>),
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, OperationError> {
         scan_by_batch(index, bounds, direction, limit, found)
     }
 }

@@ -1,7 +1,7 @@
 //! The memory nodes of a pool.
 
-use nearfield_fabric::membership::{EtcdMembers, Membership, MembershipError, NodeAddress};
-use nearfield_pool::store::OpenError;
+use nearfield_fabric::membership::{EtcdMembers, MembershipError, NodeAddress, NodeMembership};
+use nearfield_pool::store::StoreOpenError;
 use std::time::{Duration, Instant};
 
 /// The longest wait for memory nodes to register in etcd.
@@ -11,22 +11,22 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// The source of the addresses of a pool's memory nodes.
 #[derive(Clone, Debug)]
-pub enum Nodes {
+pub enum PoolNodeSource {
     /// Nodes at these addresses.
     Listed(Vec<NodeAddress>),
     /// Nodes that are registered in etcd, and their least number.
     Registered(EtcdMembers, usize),
 }
 
-impl Nodes {
+impl PoolNodeSource {
     /// Returns the addresses of the nodes. Waits until enough of them are registered.
-    pub fn addresses(&self) -> Result<Vec<NodeAddress>, OpenError> {
+    pub fn addresses(&self) -> Result<Vec<NodeAddress>, StoreOpenError> {
         let (members, count) = match self {
-            Nodes::Listed(nodes) => return Ok(nodes.clone()),
-            Nodes::Registered(members, count) => (members, *count),
+            PoolNodeSource::Listed(nodes) => return Ok(nodes.clone()),
+            PoolNodeSource::Registered(members, count) => (members, *count),
         };
-        let failed = |error: MembershipError| OpenError::Connect(error.to_string());
-        let membership = Membership::follow(members).map_err(failed)?;
+        let failed = |error: MembershipError| StoreOpenError::Connect(error.to_string());
+        let membership = NodeMembership::follow(members).map_err(failed)?;
         let began = Instant::now();
         loop {
             let nodes = membership.nodes();
@@ -39,7 +39,7 @@ impl Nodes {
             }
             if began.elapsed() > PATIENCE {
                 let numbers: Vec<_> = nodes.iter().map(|node| node.number.0).collect();
-                return Err(OpenError::Connect(format!(
+                return Err(StoreOpenError::Connect(format!(
                     "etcd knows the memory nodes of the numbers {numbers:?}, and not all of the \
                      first {count}"
                 )));

@@ -1,10 +1,10 @@
 //! Connections to memory nodes that run programs.
 
 use nearfield_offload::net::CallerSettings;
-use nearfield_offload::net::udp::Client;
+use nearfield_offload::net::udp::OffloadClient;
 use nearfield_offload::node::Tenant;
-use nearfield_offload::wire::Key;
-use nearfield_pool::filtered::Programs;
+use nearfield_offload::wire::AuthenticationKey;
+use nearfield_pool::filtered::PoolProgramExecutor;
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ pub(crate) struct ProgramNodes {
     /// The switch, or the only memory node.
     pub switch: SocketAddrV4,
     pub tenant: Tenant,
-    pub key: Key,
+    pub key: AuthenticationKey,
 }
 
 impl ProgramNodes {
     /// Returns a connection for one thread.
-    pub fn connect(&self) -> Result<Box<dyn Programs>, String> {
+    pub fn connect(&self) -> Result<Box<dyn PoolProgramExecutor>, String> {
         let change = |settings: &mut CallerSettings| settings.patience = PATIENCE;
-        let client = Client::new(self.switch, self.tenant, self.key, change);
+        let client = OffloadClient::new(self.switch, self.tenant, self.key, change);
         match client {
             Ok(client) => Ok(Box::new(client)),
             Err(error) => Err(format!("there is no way to {}: {error}", self.switch)),

@@ -1,11 +1,11 @@
 //! Transports to memory nodes.
 
-use super::{PoolIndex, ProgramNodes};
+use super::{PoolMapIndex, ProgramNodes};
 use crate::form::MapForm;
 use nearfield_fabric::membership::NodeAddress;
 use nearfield_fabric::transport::shm::ShmEndpoint;
 use nearfield_fabric::transport::ucx::UcxEndpoint;
-use nearfield_pool::store::{OpenError, Store, StoreOptions};
+use nearfield_pool::store::{PoolStore, StoreOpenError, StoreOptions};
 
 /// Returns the addresses without the names of their transports.
 fn places(nodes: &[NodeAddress]) -> Vec<String> {
@@ -24,13 +24,16 @@ pub fn open_shm<F: MapForm>(
     nodes: &[NodeAddress],
     options: &StoreOptions,
     programs: Option<ProgramNodes>,
-) -> Result<PoolIndex<F>, OpenError> {
+) -> Result<PoolMapIndex<F>, StoreOpenError> {
     let endpoint = ShmEndpoint::attach(places(nodes));
-    let endpoint = endpoint.map_err(|error| OpenError::Connect(error.to_string()))?;
+    let endpoint = endpoint.map_err(|error| StoreOpenError::Connect(error.to_string()))?;
     // Single operations lose little by prefetching.
     let endpoint = endpoint.prefetching();
     let connect = move || Ok(endpoint.clone());
-    Ok(PoolIndex::new(Store::open(connect, options)?, programs))
+    Ok(PoolMapIndex::new(
+        PoolStore::open(connect, options)?,
+        programs,
+    ))
 }
 
 /// Connects to nodes by UCX, with a connection of its own for each thread.
@@ -38,8 +41,11 @@ pub fn open_ucx<F: MapForm>(
     nodes: &[NodeAddress],
     options: &StoreOptions,
     programs: Option<ProgramNodes>,
-) -> Result<PoolIndex<F>, OpenError> {
+) -> Result<PoolMapIndex<F>, StoreOpenError> {
     let places = places(nodes);
     let connect = move || UcxEndpoint::connect(&places).map_err(|error| error.to_string());
-    Ok(PoolIndex::new(Store::open(connect, options)?, programs))
+    Ok(PoolMapIndex::new(
+        PoolStore::open(connect, options)?,
+        programs,
+    ))
 }

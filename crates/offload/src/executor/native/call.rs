@@ -1,15 +1,15 @@
 //! Calls of translated code, and its access to memory.
 //!
-//! Translated code receives a [`Context`], which holds the registers and receives the fault, and
-//! the machine. It holds no address of memory itself: for each load and store it calls [`resolve`],
-//! which checks the access as the interpreter does.
+//! Translated code receives a [`NativeContext`], which holds the registers and receives the fault,
+//! and the machine. It holds no address of memory itself: for each load and store it calls
+//! [`resolve`], which checks the access as the interpreter does.
 
 use super::TranslateError;
 use super::module::{finish, module};
-use super::translate::checked::{self, Names};
-use crate::executor::machine::{CALL_DEPTH_MAX, Fault, Machine};
-use crate::executor::memory::Memory;
-use crate::isa::Code;
+use super::translate::checked::{self, ResolverSymbols};
+use crate::executor::machine::{BpfMachine, CALL_DEPTH_MAX, ExecutionFault};
+use crate::executor::memory::InterpreterMemory;
+use crate::isa::BpfCode;
 use cranelift_jit::JITModule;
 use cranelift_module::{Linkage, Module, ModuleError};
 use std::ffi::c_void;
@@ -18,7 +18,7 @@ use std::mem::{ManuallyDrop, offset_of, transmute};
 /// The data that translated code and its caller exchange. The translation contains the offsets of
 /// these fields.
 #[repr(C)]
-pub(super) struct Context {
+pub(super) struct NativeContext {
     status: u64,
     slot: u64,
     address: u64,
@@ -30,14 +30,14 @@ pub(super) struct Context {
     frames: [[u64; 5]; CALL_DEPTH_MAX],
 }
 
-impl Context {
-    pub(super) const SLOT: i32 = offset_of!(Context, slot) as i32;
-    pub(super) const ADDRESS: i32 = offset_of!(Context, address) as i32;
-    pub(super) const BYTES: i32 = offset_of!(Context, bytes) as i32;
-    pub(super) const STATUS: i32 = offset_of!(Context, status) as i32;
-    pub(super) const BUDGET: i32 = offset_of!(Context, budget) as i32;
-    pub(super) const REGISTERS: i32 = offset_of!(Context, registers) as i32;
-    pub(super) const FRAMES: i32 = offset_of!(Context, frames) as i32;
+impl NativeContext {
+    pub(super) const SLOT: i32 = offset_of!(NativeContext, slot) as i32;
+    pub(super) const ADDRESS: i32 = offset_of!(NativeContext, address) as i32;
+    pub(super) const BYTES: i32 = offset_of!(NativeContext, bytes) as i32;
+    pub(super) const STATUS: i32 = offset_of!(NativeContext, status) as i32;
+    pub(super) const BUDGET: i32 = offset_of!(NativeContext, budget) as i32;
+    pub(super) const REGISTERS: i32 = offset_of!(NativeContext, registers) as i32;
+    pub(super) const FRAMES: i32 = offset_of!(NativeContext, frames) as i32;
     pub(super) const FRAME_BYTES: i64 = 40;
 }
 
@@ -46,19 +46,19 @@ pub(super) const ACCESS: i64 = 1;
 pub(super) const CALL_DEPTH: i64 = 2;
 pub(super) const BUDGET: i64 = 3;
 
-type Entry = extern "C" fn(*mut Context, *mut c_void) -> u64;
+type Entry = extern "C" fn(*mut NativeContext, *mut c_void) -> u64;
 
 /// Code that the processor executes. Every access is checked, as by the interpreter, so any code
 /// may run.
 ///
 /// ```
-/// use nearfield_offload::executor::{Machine, Native};
+/// use nearfield_offload::executor::{BpfMachine, Native};
 /// use nearfield_offload::isa::assemble;
 ///
 /// let code = assemble("ldxw r0, [r1+4]\n be32 r0\n exit")?;
 /// let native = Native::translate(&code)?;
 /// let mut memory = [0, 0, 0, 0, 1, 2, 3, 4];
-/// let result = native.run(&mut Machine::with_memory(&mut memory), 100);
+/// let result = native.run(&mut BpfMachine::with_memory(&mut memory), 100);
 /// assert_eq!(result, Ok(0x0102_0304));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -73,7 +73,7 @@ impl Native {
     ///
     /// # Errors
     /// See [`TranslateError`].
-    pub fn translate(code: &Code) -> Result<Native, TranslateError> {
+    pub fn translate(code: &BpfCode) -> Result<Native, TranslateError> {
         let mut module = ManuallyDrop::new(module(&[("resolve", resolve as *const u8)])?);
         let boxed = |error: ModuleError| Box::new(error);
         let pointer = module.target_config().pointer_type();
@@ -84,7 +84,7 @@ impl Native {
             .map_err(boxed)?;
         let mut context = module.make_context();
         checked::entry_signature(&mut context.func.signature, pointer);
-        let names = Names {
+        let names = ResolverSymbols {
             resolve: module.declare_func_in_func(resolve, &mut context.func),
             pointer,
         };
@@ -100,9 +100,9 @@ impl Native {
     /// calls.
     ///
     /// # Errors
-    /// See [`Fault`]. Stores before the fault stay.
-    pub fn run(&self, machine: &mut Machine<'_>, budget: u64) -> Result<u64, Fault> {
-        let mut context = Context {
+    /// See [`ExecutionFault`]. Stores before the fault stay.
+    pub fn run(&self, machine: &mut BpfMachine<'_>, budget: u64) -> Result<u64, ExecutionFault> {
+        let mut context = NativeContext {
             status: 0,
             slot: 0,
             address: 0,
@@ -115,13 +115,13 @@ impl Native {
         let result = (self.entry)(&raw mut context, (&raw mut *machine).cast());
         let slot = context.slot as usize;
         match context.status as i64 {
-            ACCESS => Err(Fault::Access {
+            ACCESS => Err(ExecutionFault::Access {
                 slot,
                 address: context.address,
                 bytes: context.bytes,
             }),
-            CALL_DEPTH => Err(Fault::CallDepth { slot }),
-            BUDGET => Err(Fault::Budget { slot }),
+            CALL_DEPTH => Err(ExecutionFault::CallDepth { slot }),
+            BUDGET => Err(ExecutionFault::Budget { slot }),
             _ => Ok(result),
         }
     }
@@ -140,7 +140,7 @@ extern "C" fn resolve(machine: *mut c_void, address: u64, bytes: u64) -> *mut u8
     // SAFETY: translated code passes the machine that `run` passed to it. `run` has borrowed it
     // exclusively and does not use it before the code returns. The lifetime of its regions is
     // longer than that borrow.
-    let machine = unsafe { &mut *machine.cast::<Machine<'_>>() };
+    let machine = unsafe { &mut *machine.cast::<BpfMachine<'_>>() };
     // The code accesses only the bytes that it requested, and only before its next call.
     machine
         .resolve(address, bytes)

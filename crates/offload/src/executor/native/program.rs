@@ -6,29 +6,34 @@
 use super::TranslateError;
 use super::module::{finish, module};
 use super::translate::{round, verified};
-use crate::executor::lane::Lane;
+use crate::executor::lane::TraversalLane;
 use crate::executor::stores::Stores;
-use crate::executor::workspace::Workspace;
-use crate::program::{Program, Window};
+use crate::executor::workspace::TraversalWorkspace;
+use crate::program::{ProgramWindow, TraversalProgram};
 use cranelift_jit::JITModule;
 use cranelift_module::Module;
 use std::mem::{ManuallyDrop, transmute};
 use std::sync::Arc;
 
 type Iteration = unsafe extern "C" fn(*mut u8, *mut u8, u64, *mut u8, u64, *mut Stores) -> u64;
-type Round = unsafe extern "C" fn(*mut Lane, *mut Lane, *mut *mut Lane, u64) -> usize;
+type Round = unsafe extern "C" fn(
+    *mut TraversalLane,
+    *mut TraversalLane,
+    *mut *mut TraversalLane,
+    u64,
+) -> usize;
 
 /// A program that the processor executes.
 ///
 /// ```
-/// use nearfield_offload::executor::{NativeProgram, Workspace};
+/// use nearfield_offload::executor::{NativeProgram, TraversalWorkspace};
 /// use nearfield_offload::isa::assemble;
-/// use nearfield_offload::program::{Declaration, Program};
+/// use nearfield_offload::program::{Declaration, TraversalProgram};
 ///
 /// let code = assemble("ldxdw r0, [r1+8]\n stxdw [r2], r0\n exit")?;
-/// let program = Program::verify(code, Declaration::scratchpad(8))?;
+/// let program = TraversalProgram::verify(code, Declaration::scratchpad(8))?;
 /// let native = NativeProgram::translate(program.into())?;
-/// let mut workspace = Workspace::new(0x5000, vec![0; 8]);
+/// let mut workspace = TraversalWorkspace::new(0x5000, vec![0; 8]);
 /// let load = native.program().node_load();
 /// workspace.node_mut(load).copy_from_slice(&7u64.to_le_bytes());
 /// assert_eq!(native.iterate(&mut workspace), 7);
@@ -39,7 +44,7 @@ pub struct NativeProgram {
     /// The owner of the memory of the code.
     module: ManuallyDrop<JITModule>,
     iteration: Iteration,
-    program: Arc<Program>,
+    program: Arc<TraversalProgram>,
     /// The loop over lanes, for a program that only reads.
     round: Option<Round>,
 }
@@ -55,14 +60,14 @@ impl NativeProgram {
     ///
     /// # Errors
     /// See [`TranslateError`].
-    pub fn translate(program: Arc<Program>) -> Result<NativeProgram, TranslateError> {
+    pub fn translate(program: Arc<TraversalProgram>) -> Result<NativeProgram, TranslateError> {
         let mut module = ManuallyDrop::new(module(&[])?);
         let pointer = module.target_config().pointer_type();
         let mut context = module.make_context();
         verified::signature(&mut context.func.signature, pointer);
         verified::translate(&program, &mut context.func);
         let mut contexts = vec![context];
-        if !program.changes_memory() && !program.accesses(Window::Allocation) {
+        if !program.changes_memory() && !program.accesses(ProgramWindow::Allocation) {
             let mut context = module.make_context();
             round::signature(&mut context.func.signature, pointer);
             round::translate(&program, &mut context.func);
@@ -85,7 +90,7 @@ impl NativeProgram {
     }
 
     /// Returns the program.
-    pub fn program(&self) -> &Arc<Program> {
+    pub fn program(&self) -> &Arc<TraversalProgram> {
         &self.program
     }
 
@@ -98,7 +103,7 @@ impl NativeProgram {
     ///
     /// # Panics
     /// The scratchpad has another length than the program declares.
-    pub fn iterate(&self, workspace: &mut Workspace) -> u64 {
+    pub fn iterate(&self, workspace: &mut TraversalWorkspace) -> u64 {
         let bytes = self.program.scratchpad_bytes();
         assert_eq!(workspace.scratchpad.len(), bytes, "the declared length");
         let start = isize::from(self.program.node_load().start);
@@ -123,9 +128,9 @@ impl NativeProgram {
 
     /// Makes one iteration of each lane, on its node in place. Makes up to `repeats` more: of the
     /// first lane while it continues, then of the next. Writes the lanes that stop to `stops`,
-    /// which must have room for all, and returns their number. [`Lane::next`] of a lane that stops
-    /// has the reason; the others are at their next nodes. Returns `None` if there is no lane, or
-    /// if the program changes memory, because such a program is not run in place.
+    /// which must have room for all, and returns their number. [`TraversalLane::next`] of a lane
+    /// that stops has the reason; the others are at their next nodes. Returns `None` if there is no
+    /// lane, or if the program changes memory, because such a program is not run in place.
     ///
     /// Other threads may change nodes meanwhile. Two loads of one field may differ then, and the
     /// bytes of a field that is not an aligned word may be of different times.
@@ -139,8 +144,8 @@ impl NativeProgram {
     #[inline]
     pub(crate) unsafe fn round(
         &self,
-        lanes: &mut [Lane],
-        stops: &mut [*mut Lane],
+        lanes: &mut [TraversalLane],
+        stops: &mut [*mut TraversalLane],
         repeats: usize,
     ) -> Option<usize> {
         let round = self.round?;

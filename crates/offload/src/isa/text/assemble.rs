@@ -1,7 +1,9 @@
 //! The assembler from text to code.
 
 use super::names;
-use crate::isa::{BuildError, Builder, Code, Instruction, Label, Operand, Register, Size};
+use crate::isa::{
+    BpfBuildError, BpfBuilder, BpfCode, Instruction, Label, Operand, OperandSize, Register,
+};
 use std::collections::HashMap;
 
 /// The reason why text does not assemble. Lines count from 1.
@@ -56,7 +58,7 @@ pub enum AssembleError {
     },
     /// The instructions do not form valid code.
     #[error(transparent)]
-    Build(#[from] BuildError),
+    Build(#[from] BpfBuildError),
 }
 
 /// Assembles a text. The module [`text`](super) lists the names of instructions.
@@ -72,7 +74,7 @@ pub enum AssembleError {
 ///
 /// # Errors
 /// See [`AssembleError`].
-pub fn assemble(text: &str) -> Result<Code, AssembleError> {
+pub fn assemble(text: &str) -> Result<BpfCode, AssembleError> {
     let mut assembler = Assembler::default();
     for (index, line) in text.lines().enumerate() {
         let code = line.split('#').next().unwrap_or_default();
@@ -89,7 +91,7 @@ pub fn assemble(text: &str) -> Result<Code, AssembleError> {
 
 #[derive(Default)]
 struct Assembler<'t> {
-    builder: Builder,
+    builder: BpfBuilder,
     labels: HashMap<&'t str, NamedLabel>,
 }
 
@@ -115,7 +117,7 @@ impl<'t> Assembler<'t> {
             "" => Vec::new(),
             operands => operands.split(',').map(str::trim).collect(),
         };
-        let line = Line {
+        let line = AssemblyLine {
             line,
             name,
             operands,
@@ -168,7 +170,7 @@ impl<'t> Assembler<'t> {
     }
 }
 
-struct Line<'t> {
+struct AssemblyLine<'t> {
     line: usize,
     name: &'t str,
     operands: Vec<&'t str>,
@@ -176,7 +178,7 @@ struct Line<'t> {
 
 type Targeted<'t> = (Instruction, Option<&'t str>);
 
-impl<'t> Line<'t> {
+impl<'t> AssemblyLine<'t> {
     /// Returns the instruction, and the target if it jumps. A distance is already in the
     /// instruction.
     fn instruction(&self) -> Result<Targeted<'t>, AssembleError> {
@@ -243,7 +245,7 @@ impl<'t> Line<'t> {
         let size = |name| names::named(&names::SIZES, name);
         if let Some(name) = self.name.strip_prefix("ldx") {
             let signed = name.strip_prefix('s').and_then(size);
-            let signed = signed.filter(|&size| size != Size::Double);
+            let signed = signed.filter(|&size| size != OperandSize::Double);
             let Some(found) = signed.or_else(|| size(name)) else {
                 return Ok(None);
             };
@@ -289,9 +291,9 @@ impl<'t> Line<'t> {
         }
         for (order, prefix) in names::ORDERS {
             let size = match self.name.strip_prefix(prefix) {
-                Some("16") => Size::Half,
-                Some("32") => Size::Word,
-                Some("64") => Size::Double,
+                Some("16") => OperandSize::Half,
+                Some("32") => OperandSize::Word,
+                Some("64") => OperandSize::Double,
                 _ => continue,
             };
             let [destination] = self.operands()?;

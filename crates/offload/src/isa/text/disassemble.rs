@@ -1,7 +1,7 @@
 //! The disassembler from code to text.
 
 use super::names;
-use crate::isa::{Code, Instruction, Operand, Width};
+use crate::isa::{BpfCode, Instruction, Operand, Width};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ use std::fmt::Write;
 /// assert_eq!(disassemble(&code), "    jeq r1, 0, L2\n    mov32 r0, r1\nL2:\n    exit\n");
 /// # Ok::<(), nearfield_offload::isa::AssembleError>(())
 /// ```
-pub fn disassemble(code: &Code) -> String {
+pub fn disassemble(code: &BpfCode) -> String {
     let count = code.instructions().len();
     let targets: BTreeSet<usize> = (0..count).filter_map(|index| code.target(index)).collect();
     let mut text = String::new();
@@ -28,7 +28,7 @@ pub fn disassemble(code: &Code) -> String {
     text
 }
 
-impl Code {
+impl BpfCode {
     /// Returns the text of one instruction; empty if there is none at the index.
     pub fn instruction_text(&self, index: usize) -> String {
         let instruction = self.instructions().get(index);
@@ -36,7 +36,7 @@ impl Code {
     }
 }
 
-fn line(code: &Code, index: usize, instruction: &Instruction) -> String {
+fn line(code: &BpfCode, index: usize, instruction: &Instruction) -> String {
     let label = code.target(index).map(|target| code.slot(target));
     let label = label.unwrap_or_default();
     match *instruction {

@@ -1,6 +1,6 @@
 //! The names that assembler and disassembler share.
 
-use crate::isa::{AluOperation, ByteOrder, Condition, Size, Width};
+use crate::isa::{AluOperation, BranchCondition, ByteOrder, OperandSize, Width};
 
 pub const ALU: [(AluOperation, &str); 14] = [
     (AluOperation::Add, "add"),
@@ -19,18 +19,18 @@ pub const ALU: [(AluOperation, &str); 14] = [
     (AluOperation::ShiftRightSigned, "arsh"),
 ];
 
-pub const CONDITIONS: [(Condition, &str); 11] = [
-    (Condition::Equal, "jeq"),
-    (Condition::NotEqual, "jne"),
-    (Condition::Greater, "jgt"),
-    (Condition::GreaterOrEqual, "jge"),
-    (Condition::Less, "jlt"),
-    (Condition::LessOrEqual, "jle"),
-    (Condition::SignedGreater, "jsgt"),
-    (Condition::SignedGreaterOrEqual, "jsge"),
-    (Condition::SignedLess, "jslt"),
-    (Condition::SignedLessOrEqual, "jsle"),
-    (Condition::SharesBits, "jset"),
+pub const CONDITIONS: [(BranchCondition, &str); 11] = [
+    (BranchCondition::Equal, "jeq"),
+    (BranchCondition::NotEqual, "jne"),
+    (BranchCondition::Greater, "jgt"),
+    (BranchCondition::GreaterOrEqual, "jge"),
+    (BranchCondition::Less, "jlt"),
+    (BranchCondition::LessOrEqual, "jle"),
+    (BranchCondition::SignedGreater, "jsgt"),
+    (BranchCondition::SignedGreaterOrEqual, "jsge"),
+    (BranchCondition::SignedLess, "jslt"),
+    (BranchCondition::SignedLessOrEqual, "jsle"),
+    (BranchCondition::SharesBits, "jset"),
 ];
 
 pub const ORDERS: [(ByteOrder, &str); 3] = [
@@ -39,19 +39,19 @@ pub const ORDERS: [(ByteOrder, &str); 3] = [
     (ByteOrder::Swapped, "bswap"),
 ];
 
-pub const SIZES: [(Size, &str); 4] = [
-    (Size::Byte, "b"),
-    (Size::Half, "h"),
-    (Size::Word, "w"),
-    (Size::Double, "dw"),
+pub const SIZES: [(OperandSize, &str); 4] = [
+    (OperandSize::Byte, "b"),
+    (OperandSize::Half, "h"),
+    (OperandSize::Word, "w"),
+    (OperandSize::Double, "dw"),
 ];
 
-pub const SIGN_EXTENSIONS: [((Size, Width), &str); 5] = [
-    ((Size::Byte, Width::W64), "movsx864"),
-    ((Size::Half, Width::W64), "movsx1664"),
-    ((Size::Word, Width::W64), "movsx3264"),
-    ((Size::Byte, Width::W32), "movsx832"),
-    ((Size::Half, Width::W32), "movsx1632"),
+pub const SIGN_EXTENSIONS: [((OperandSize, Width), &str); 5] = [
+    ((OperandSize::Byte, Width::W64), "movsx864"),
+    ((OperandSize::Half, Width::W64), "movsx1664"),
+    ((OperandSize::Word, Width::W64), "movsx3264"),
+    ((OperandSize::Byte, Width::W32), "movsx832"),
+    ((OperandSize::Half, Width::W32), "movsx1632"),
 ];
 
 pub fn named<T: Copy>(names: &[(T, &str)], name: &str) -> Option<T> {

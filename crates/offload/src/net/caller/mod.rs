@@ -2,27 +2,27 @@
 
 mod timer;
 
-use super::Sent;
+use super::OutgoingDatagram;
 use crate::node::Tenant;
-use crate::program::Program;
-use crate::traversal::{Outcome, Query, Status};
-use crate::wire::{Key, Kind, Message, Place};
+use crate::program::TraversalProgram;
+use crate::traversal::{TraversalOutcome, TraversalQuery, TraversalStatus};
+use crate::wire::{AuthenticationKey, OffloadMessage, OffloadMessageKind, ProcessAddress};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use timer::Timer;
+use timer::RetransmissionTimer;
 
 /// The settings of a caller.
 #[derive(Clone, Copy, Debug)]
 pub struct CallerSettings {
     /// The place where it receives datagrams.
-    pub place: Place,
+    pub place: ProcessAddress,
     /// The place to which it sends them: the switch, or the only memory node.
-    pub switch: Place,
+    pub switch: ProcessAddress,
     /// The tenant of its programs.
     pub tenant: Tenant,
     /// The tenant's key.
-    pub key: Key,
+    pub key: AuthenticationKey,
     /// The number of its first request. It must be above those of an earlier caller at the same
     /// place: microseconds of the clock are.
     pub first: u64,
@@ -42,7 +42,12 @@ pub struct CallerSettings {
 
 impl CallerSettings {
     /// Creates settings with the usual times.
-    pub const fn new(place: Place, switch: Place, tenant: Tenant, key: Key) -> CallerSettings {
+    pub const fn new(
+        place: ProcessAddress,
+        switch: ProcessAddress,
+        tenant: Tenant,
+        key: AuthenticationKey,
+    ) -> CallerSettings {
         CallerSettings {
             place,
             switch,
@@ -60,27 +65,27 @@ impl CallerSettings {
 
 /// The result of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct QueryCompletion {
     /// The number of the request.
     pub counter: u64,
     /// The outcome, or the reason why there is none.
-    pub outcome: Result<Outcome, CallError>,
+    pub outcome: Result<TraversalOutcome, OffloadCallError>,
 }
 
 /// The reason why the outcome of a query is unknown. Stores of its program may have taken effect or
 /// not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum CallError {
+pub enum OffloadCallError {
     /// No response has arrived, or only temporary refusals, of which this is the last.
     #[error("no memory node has answered{}", refusal(*last))]
     NoAnswer {
         /// The last refusal.
-        last: Option<Status>,
+        last: Option<TraversalStatus>,
     },
 }
 
-fn refusal(last: Option<Status>) -> String {
+fn refusal(last: Option<TraversalStatus>) -> String {
     last.map_or(String::new(), |last| {
         format!("; the last refusal was {last:?}")
     })
@@ -109,20 +114,20 @@ pub struct CallerCounters {
 
 /// The state machine of a caller.
 #[derive(Debug)]
-pub struct Caller {
+pub struct QueryCaller {
     settings: CallerSettings,
-    timer: Timer,
+    timer: RetransmissionTimer,
     next: u64,
-    calls: BTreeMap<u64, Call>,
+    calls: BTreeMap<u64, PendingQuery>,
     counters: CallerCounters,
 }
 
 /// A query without an outcome so far.
 #[derive(Debug)]
-struct Call {
-    program: Arc<Program>,
+struct PendingQuery {
+    program: Arc<TraversalProgram>,
     /// The request of the latest known state, which is sent repeatedly.
-    request: Message,
+    request: OffloadMessage,
     sent: Duration,
     repeats: u32,
     due: Duration,
@@ -130,15 +135,15 @@ struct Call {
     heard: Duration,
     /// True if the present state was refused because of its hops.
     hops_were_reset: bool,
-    last: Option<Status>,
+    last: Option<TraversalStatus>,
 }
 
-impl Caller {
+impl QueryCaller {
     /// Creates a caller without queries.
-    pub fn new(settings: CallerSettings) -> Caller {
-        Caller {
+    pub fn new(settings: CallerSettings) -> QueryCaller {
+        QueryCaller {
             settings,
-            timer: Timer::new(settings.wait_min, settings.wait_max),
+            timer: RetransmissionTimer::new(settings.wait_min, settings.wait_max),
             next: settings.first,
             calls: BTreeMap::new(),
             counters: CallerCounters::default(),
@@ -155,8 +160,8 @@ impl Caller {
         self.calls.len()
     }
 
-    /// Returns the time at which [`tick`](Caller::tick) has work to do, unless a response arrives
-    /// before.
+    /// Returns the time at which [`tick`](QueryCaller::tick) has work to do, unless a response
+    /// arrives before.
     pub fn due(&self) -> Option<Duration> {
         self.calls.values().map(|call| call.due).min()
     }
@@ -166,16 +171,16 @@ impl Caller {
     pub fn ask(
         &mut self,
         now: Duration,
-        query: &Query,
+        query: &TraversalQuery,
         iterations: u64,
-        out: &mut Vec<Sent>,
+        out: &mut Vec<OutgoingDatagram>,
     ) -> u64 {
         let counter = self.next;
         self.next += 1;
         self.counters.asked += 1;
-        let request = Message {
-            kind: Kind::Request,
-            status: Status::Done,
+        let request = OffloadMessage {
+            kind: OffloadMessageKind::Request,
+            status: TraversalStatus::Done,
             returns_to_caller: self.settings.returns_to_caller,
             hops: 0,
             caller: self.settings.place,
@@ -191,7 +196,7 @@ impl Caller {
             scratchpad: query.scratchpad.clone(),
             body: Vec::new(),
         };
-        let call = Call {
+        let call = PendingQuery {
             program: Arc::clone(&query.program),
             request,
             sent: now,
@@ -211,12 +216,12 @@ impl Caller {
         &mut self,
         now: Duration,
         datagram: &[u8],
-        out: &mut Vec<Sent>,
-    ) -> Option<Answer> {
+        out: &mut Vec<OutgoingDatagram>,
+    ) -> Option<QueryCompletion> {
         let CallerSettings {
             place, tenant, key, ..
         } = self.settings;
-        let decoded = Message::decode(datagram, |other| (other == tenant).then_some(key));
+        let decoded = OffloadMessage::decode(datagram, |other| (other == tenant).then_some(key));
         let Some(message) = decoded.ok().filter(|message| message.caller == place) else {
             self.counters.foreign += 1;
             return None;
@@ -228,21 +233,30 @@ impl Caller {
         };
         let is_further = message.visit > call.request.visit;
         let step = match (message.kind, message.status) {
-            _ if message.visit < call.request.visit => Step::Ignore,
+            _ if message.visit < call.request.visit => CallerReaction::Ignore,
             // The switch returned the request, because no node holds its address.
-            (Kind::Request, _) => Step::End(Status::NoSuchAddress),
-            (_, Status::Elsewhere) if is_further => Step::SendOn,
-            (_, Status::IterationLimit) if message.left > 0 && is_further => Step::SendOn,
-            (_, Status::HopLimit) if is_further || !call.hops_were_reset => Step::SendOn,
-            (_, Status::UnknownProgram) if is_further || call.request.body.is_empty() => {
-                Step::SendProgram
+            (OffloadMessageKind::Request, _) => CallerReaction::End(TraversalStatus::NoSuchAddress),
+            (_, TraversalStatus::Elsewhere) if is_further => CallerReaction::SendOn,
+            (_, TraversalStatus::IterationLimit) if message.left > 0 && is_further => {
+                CallerReaction::SendOn
             }
-            (_, Status::Busy | Status::StaleMap) => Step::Wait,
-            (_, Status::Elsewhere | Status::HopLimit | Status::UnknownProgram) => Step::Ignore,
-            (_, Status::IterationLimit) if message.left > 0 => Step::Ignore,
-            (_, status) => Step::End(status),
+            (_, TraversalStatus::HopLimit) if is_further || !call.hops_were_reset => {
+                CallerReaction::SendOn
+            }
+            (_, TraversalStatus::UnknownProgram) if is_further || call.request.body.is_empty() => {
+                CallerReaction::SendProgram
+            }
+            (_, TraversalStatus::Busy | TraversalStatus::StaleMap) => CallerReaction::Wait,
+            (
+                _,
+                TraversalStatus::Elsewhere
+                | TraversalStatus::HopLimit
+                | TraversalStatus::UnknownProgram,
+            ) => CallerReaction::Ignore,
+            (_, TraversalStatus::IterationLimit) if message.left > 0 => CallerReaction::Ignore,
+            (_, status) => CallerReaction::End(status),
         };
-        if matches!(step, Step::Ignore) {
+        if matches!(step, CallerReaction::Ignore) {
             self.counters.late += 1;
             return None;
         }
@@ -251,33 +265,33 @@ impl Caller {
         if call.repeats == 0 {
             self.timer.note(now.saturating_sub(call.sent));
         }
-        if let Step::End(status) = step {
+        if let CallerReaction::End(status) = step {
             let mut scratchpad = message.scratchpad;
             scratchpad.resize(call.program.scratchpad_bytes(), 0);
             self.calls.remove(&counter);
-            let outcome = Ok(Outcome {
+            let outcome = Ok(TraversalOutcome {
                 status,
                 address: message.address,
                 scratchpad,
                 iterations: message.made,
             });
-            return Some(Answer { counter, outcome });
+            return Some(QueryCompletion { counter, outcome });
         }
         if is_further {
             call.heard = now;
         }
         call.last = Some(message.status);
-        call.hops_were_reset = message.status == Status::HopLimit;
-        let waits = matches!(step, Step::Wait);
+        call.hops_were_reset = message.status == TraversalStatus::HopLimit;
+        let waits = matches!(step, CallerReaction::Wait);
         let body = match step {
-            Step::SendProgram => call.program.encode(),
+            CallerReaction::SendProgram => call.program.encode(),
             // The node that refused it for now may still need the program.
-            Step::Wait if !is_further => std::mem::take(&mut call.request.body),
+            CallerReaction::Wait if !is_further => std::mem::take(&mut call.request.body),
             _ => Vec::new(),
         };
-        call.request = Message {
-            kind: Kind::Request,
-            status: Status::Done,
+        call.request = OffloadMessage {
+            kind: OffloadMessageKind::Request,
+            status: TraversalStatus::Done,
             hops: 0,
             map_epoch: self.settings.map_epoch,
             body,
@@ -288,7 +302,7 @@ impl Caller {
             call.due = now + self.timer.wait(call.repeats);
         } else {
             match step {
-                Step::SendProgram => self.counters.with_program += 1,
+                CallerReaction::SendProgram => self.counters.with_program += 1,
                 _ => self.counters.sent_on += 1,
             }
             call.repeats = 0;
@@ -299,7 +313,11 @@ impl Caller {
 
     /// Repeats requests without a response in time, and gives up those without progress for too
     /// long. Returns one that was given up, if there is one; call it until there is none.
-    pub fn tick(&mut self, now: Duration, out: &mut Vec<Sent>) -> Option<Answer> {
+    pub fn tick(
+        &mut self,
+        now: Duration,
+        out: &mut Vec<OutgoingDatagram>,
+    ) -> Option<QueryCompletion> {
         let due = self.calls.iter().filter(|(_, call)| call.due <= now);
         let due: Vec<u64> = due.map(|(&counter, _)| counter).collect();
         for counter in due {
@@ -310,8 +328,8 @@ impl Caller {
                 let last = call.last;
                 self.calls.remove(&counter);
                 self.counters.given_up += 1;
-                let outcome = Err(CallError::NoAnswer { last });
-                return Some(Answer { counter, outcome });
+                let outcome = Err(OffloadCallError::NoAnswer { last });
+                return Some(QueryCompletion { counter, outcome });
             }
             call.repeats += 1;
             self.counters.repeated += 1;
@@ -321,7 +339,7 @@ impl Caller {
     }
 
     /// Sends the present state of a query.
-    fn send(&mut self, now: Duration, counter: u64, out: &mut Vec<Sent>) {
+    fn send(&mut self, now: Duration, counter: u64, out: &mut Vec<OutgoingDatagram>) {
         // All requests below the oldest pending one have their outcomes.
         let settled = self.calls.keys().next().copied().unwrap_or(self.next);
         let Some(call) = self.calls.get_mut(&counter) else {
@@ -331,7 +349,7 @@ impl Caller {
         call.sent = now;
         call.due = now + self.timer.wait(call.repeats);
         self.counters.sent += 1;
-        out.push(Sent {
+        out.push(OutgoingDatagram {
             to: self.settings.switch,
             datagram: call.request.encode(&self.settings.key),
         });
@@ -339,11 +357,11 @@ impl Caller {
 }
 
 /// The reaction of a caller to a message.
-enum Step {
+enum CallerReaction {
     /// No news: nothing to do.
     Ignore,
     /// The query has its outcome.
-    End(Status),
+    End(TraversalStatus),
     /// The traversal must be sent on.
     SendOn,
     /// The traversal must be sent again, with the program.

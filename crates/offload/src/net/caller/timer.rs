@@ -5,16 +5,16 @@ use std::time::Duration;
 /// The time for which a caller waits for a response before it repeats a request: the mean of the
 /// round trips, and four times their variation, as in TCP (RFC 6298).
 #[derive(Clone, Copy, Debug)]
-pub struct Timer {
+pub struct RetransmissionTimer {
     mean: Option<Duration>,
     variation: Duration,
     least: Duration,
     most: Duration,
 }
 
-impl Timer {
-    pub fn new(least: Duration, most: Duration) -> Timer {
-        Timer {
+impl RetransmissionTimer {
+    pub fn new(least: Duration, most: Duration) -> RetransmissionTimer {
+        RetransmissionTimer {
             mean: None,
             variation: Duration::ZERO,
             least,
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn waits_follow_the_round_trips_and_double() {
-        let mut timer = Timer::new(MS, MS * 1000);
+        let mut timer = RetransmissionTimer::new(MS, MS * 1000);
         assert_eq!(timer.wait(0), MS * 10);
         timer.note(MS * 20);
         assert_eq!(timer.wait(0), MS * 60);

@@ -2,7 +2,7 @@
 //! repeated request does not store again.
 
 use crate::node::Tenant;
-use crate::wire::{Message, Place};
+use crate::wire::{OffloadMessage, ProcessAddress};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
@@ -16,29 +16,29 @@ const SILENCE: Duration = Duration::from_secs(120);
 
 /// The remembered messages for all callers.
 #[derive(Debug, Default)]
-pub struct Answers {
+pub struct SentReplies {
     tenants: HashMap<Tenant, Callers>,
 }
 
 #[derive(Debug, Default)]
 struct Callers {
-    callers: HashMap<Place, Remembered>,
+    callers: HashMap<ProcessAddress, CallerReplies>,
     bytes: usize,
 }
 
 #[derive(Debug, Default)]
-struct Remembered {
+struct CallerReplies {
     /// The bound below which the caller requests no counters any more.
     settled: u64,
     heard: Duration,
     /// The pieces of work, by counter.
-    works: BTreeMap<u64, Work>,
+    works: BTreeMap<u64, ReplyRecord>,
 }
 
 /// The latest piece of work for a request. A request for a later one means that all before it are
 /// done, and that the messages after them have arrived.
 #[derive(Debug)]
-struct Work {
+struct ReplyRecord {
     visit: u32,
     /// The message that was sent, or nothing while the work is in progress.
     sent: Option<Vec<u8>>,
@@ -46,7 +46,7 @@ struct Work {
 
 /// The state of a piece of work.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found<'a> {
+pub enum ReplyProgress<'a> {
     /// The work is new, and may be executed.
     New,
     /// The work is in progress.
@@ -57,20 +57,20 @@ pub enum Found<'a> {
     Outdated,
 }
 
-impl Work {
+impl ReplyRecord {
     fn bytes(&self) -> usize {
         ENTRY_BYTES + self.sent.as_ref().map_or(0, Vec::len)
     }
 }
 
-impl Answers {
+impl SentReplies {
     /// Looks up the work of a request. Forgets the work that its caller has settled.
-    pub fn find(&mut self, now: Duration, request: &Message) -> Found<'_> {
+    pub fn find(&mut self, now: Duration, request: &OffloadMessage) -> ReplyProgress<'_> {
         let Some(callers) = self.tenants.get_mut(&request.tenant) else {
-            return Found::New;
+            return ReplyProgress::New;
         };
         let Some(caller) = callers.callers.get_mut(&request.caller) else {
-            return Found::New;
+            return ReplyProgress::New;
         };
         caller.heard = now;
         if request.settled > caller.settled {
@@ -82,19 +82,19 @@ impl Answers {
             caller.works = kept;
         }
         if request.counter < caller.settled {
-            return Found::Outdated;
+            return ReplyProgress::Outdated;
         }
         match caller.works.get(&request.counter) {
             Some(work) if request.visit <= work.visit => match &work.sent {
-                Some(datagram) => Found::Done(datagram),
-                None => Found::UnderWay,
+                Some(datagram) => ReplyProgress::Done(datagram),
+                None => ReplyProgress::UnderWay,
             },
-            _ => Found::New,
+            _ => ReplyProgress::New,
         }
     }
 
     /// Notes that new work begins. Returns false if there is no room to remember it.
-    pub fn begin(&mut self, now: Duration, request: &Message) -> bool {
+    pub fn begin(&mut self, now: Duration, request: &OffloadMessage) -> bool {
         let callers = self.tenants.entry(request.tenant).or_default();
         if callers.bytes >= TENANT_BYTES_MAX {
             callers.forget_silent(now);
@@ -105,11 +105,11 @@ impl Answers {
         let bytes = &mut callers.bytes;
         let caller = callers.callers.entry(request.caller).or_insert_with(|| {
             *bytes += ENTRY_BYTES;
-            Remembered::default()
+            CallerReplies::default()
         });
         caller.heard = now;
         caller.settled = caller.settled.max(request.settled);
-        let work = Work {
+        let work = ReplyRecord {
             visit: request.visit,
             sent: None,
         };
@@ -121,7 +121,7 @@ impl Answers {
     }
 
     /// Notes the message that was sent after the work of a request.
-    pub fn end(&mut self, request: &Message, visit: u32, datagram: &[u8]) {
+    pub fn end(&mut self, request: &OffloadMessage, visit: u32, datagram: &[u8]) {
         let Some(callers) = self.tenants.get_mut(&request.tenant) else {
             return;
         };
@@ -144,7 +144,8 @@ impl Callers {
             let is_at_work = caller.works.values().any(|work| work.sent.is_none());
             let stays = is_at_work || now.saturating_sub(caller.heard) < SILENCE;
             if !stays {
-                *bytes -= ENTRY_BYTES + caller.works.values().map(Work::bytes).sum::<usize>();
+                *bytes -=
+                    ENTRY_BYTES + caller.works.values().map(ReplyRecord::bytes).sum::<usize>();
             }
             stays
         });
@@ -155,18 +156,18 @@ impl Callers {
 mod tests {
     use super::*;
     use crate::program::ProgramHash;
-    use crate::traversal::Status;
-    use crate::wire::Kind;
+    use crate::traversal::TraversalStatus;
+    use crate::wire::OffloadMessageKind;
 
     const NOW: Duration = Duration::from_secs(1000);
 
-    fn request(tenant: u16, caller: u64, counter: u64, visit: u32, settled: u64) -> Message {
-        Message {
-            kind: Kind::Request,
-            status: Status::Done,
+    fn request(tenant: u16, caller: u64, counter: u64, visit: u32, settled: u64) -> OffloadMessage {
+        OffloadMessage {
+            kind: OffloadMessageKind::Request,
+            status: TraversalStatus::Done,
             returns_to_caller: false,
             hops: 0,
-            caller: Place(caller),
+            caller: ProcessAddress(caller),
             counter,
             settled,
             visit,
@@ -183,33 +184,42 @@ mod tests {
 
     #[test]
     fn work_is_done_once_until_it_is_settled() {
-        let mut answers = Answers::default();
+        let mut answers = SentReplies::default();
         let first = request(1, 5, 10, 0, 10);
-        assert_eq!(answers.find(NOW, &first), Found::New);
+        assert_eq!(answers.find(NOW, &first), ReplyProgress::New);
         assert!(answers.begin(NOW, &first));
-        assert_eq!(answers.find(NOW, &first), Found::UnderWay);
+        assert_eq!(answers.find(NOW, &first), ReplyProgress::UnderWay);
         answers.end(&first, 0, &[1]);
-        assert_eq!(answers.find(NOW, &first), Found::Done(&[1]));
+        assert_eq!(answers.find(NOW, &first), ReplyProgress::Done(&[1]));
         // A request of the same number by another tenant or caller is a different one.
-        assert_eq!(answers.find(NOW, &request(2, 5, 10, 0, 10)), Found::New);
-        assert_eq!(answers.find(NOW, &request(1, 6, 10, 0, 10)), Found::New);
+        assert_eq!(
+            answers.find(NOW, &request(2, 5, 10, 0, 10)),
+            ReplyProgress::New
+        );
+        assert_eq!(
+            answers.find(NOW, &request(1, 6, 10, 0, 10)),
+            ReplyProgress::New
+        );
         // The traversal returns to this node. So the first message has arrived, and the second is
         // repeated.
         let back = request(1, 5, 10, 2, 10);
-        assert_eq!(answers.find(NOW, &back), Found::New);
+        assert_eq!(answers.find(NOW, &back), ReplyProgress::New);
         assert!(answers.begin(NOW, &back));
-        assert_eq!(answers.find(NOW, &first), Found::UnderWay);
+        assert_eq!(answers.find(NOW, &first), ReplyProgress::UnderWay);
         answers.end(&back, 2, &[2, 2]);
-        assert_eq!(answers.find(NOW, &first), Found::Done(&[2, 2]));
+        assert_eq!(answers.find(NOW, &first), ReplyProgress::Done(&[2, 2]));
         // The caller has the outcome.
-        assert_eq!(answers.find(NOW, &request(1, 5, 11, 0, 11)), Found::New);
-        assert_eq!(answers.find(NOW, &first), Found::Outdated);
+        assert_eq!(
+            answers.find(NOW, &request(1, 5, 11, 0, 11)),
+            ReplyProgress::New
+        );
+        assert_eq!(answers.find(NOW, &first), ReplyProgress::Outdated);
         assert_eq!(answers.tenants[&Tenant(1)].bytes, ENTRY_BYTES);
     }
 
     #[test]
     fn a_full_tenant_is_refused_until_callers_were_silent() {
-        let mut answers = Answers::default();
+        let mut answers = SentReplies::default();
         let large = vec![0; 1 << 20];
         let mut counter = 0;
         loop {
@@ -226,14 +236,17 @@ mod tests {
         let later = NOW + SILENCE;
         assert_eq!(
             answers.find(later, &request(1, 1, 1, 0, 0)),
-            Found::Done(&large)
+            ReplyProgress::Done(&large)
         );
         assert!(answers.begin(later, &request(1, 9, 0, 0, 0)));
         // The caller that has sent a request recently is still remembered.
         assert_eq!(
             answers.find(later, &request(1, 1, 1, 0, 0)),
-            Found::Done(&large)
+            ReplyProgress::Done(&large)
         );
-        assert_eq!(answers.find(later, &request(1, 0, 0, 0, 0)), Found::New);
+        assert_eq!(
+            answers.find(later, &request(1, 0, 0, 0, 0)),
+            ReplyProgress::New
+        );
     }
 }

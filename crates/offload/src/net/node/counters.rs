@@ -1,6 +1,6 @@
 //! The counters of a memory node.
 
-use crate::traversal::Status;
+use crate::traversal::TraversalStatus;
 use std::fmt;
 
 /// Counters of a memory node since it began.
@@ -25,19 +25,19 @@ pub struct NodeCounters {
     /// Number of traversals that continued at another node.
     pub passed_on: u64,
     /// Numbers of responses by the code of their status.
-    pub answers: [u64; Status::COUNT],
+    pub answers: [u64; TraversalStatus::COUNT],
 }
 
 impl NodeCounters {
     /// Returns the number of responses with a status.
-    pub fn of(&self, status: Status) -> u64 {
+    pub fn of(&self, status: TraversalStatus) -> u64 {
         self.answers
             .get(usize::from(status.code()))
             .copied()
             .unwrap_or_default()
     }
 
-    pub(super) fn count(&mut self, status: Status) {
+    pub(super) fn count(&mut self, status: TraversalStatus) {
         if let Some(count) = self.answers.get_mut(usize::from(status.code())) {
             *count += 1;
         }
@@ -62,7 +62,7 @@ impl fmt::Display for NodeCounters {
         )?;
         let mut separator = " ";
         for (code, count) in self.answers.iter().enumerate() {
-            if let Some(status) = Status::from_code(code as u8)
+            if let Some(status) = TraversalStatus::from_code(code as u8)
                 && *count > 0
             {
                 write!(formatter, "{separator}{count} {status:?}")?;

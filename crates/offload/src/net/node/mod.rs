@@ -6,15 +6,17 @@ mod programs;
 
 pub use counters::NodeCounters;
 
-use super::Sent;
-use super::keys::Keys;
-use crate::node::{Ended, Interleaved, Job, LocalMemory, SLOTS};
-use crate::program::Program;
-use crate::traversal::{Engine, Status};
-use crate::wire::{Key, Kind, Message, MessageError, Place};
-use answers::{Answers, Found};
+use super::OutgoingDatagram;
+use super::keys::TenantKeys;
+use crate::node::{InterleavedTraversals, LocalMemory, SLOTS, TraversalEnd, TraversalJob};
+use crate::program::TraversalProgram;
+use crate::traversal::{ProgramEngine, TraversalStatus};
+use crate::wire::{
+    AuthenticationKey, MessageError, OffloadMessage, OffloadMessageKind, ProcessAddress,
+};
+use answers::{ReplyProgress, SentReplies};
 use parking_lot::FairMutex;
-use programs::Programs;
+use programs::ProgramCache;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +42,7 @@ pub struct NodeSettings {
     /// runs reach the end.
     pub hops_max: u8,
     /// The function that creates the engine of a program.
-    pub engine: fn(Arc<Program>) -> Engine,
+    pub engine: fn(Arc<TraversalProgram>) -> ProgramEngine,
 }
 
 impl Default for NodeSettings {
@@ -52,55 +54,59 @@ impl Default for NodeSettings {
             waiting_max: 1024,
             iterations_max: 1 << 16,
             hops_max: 16,
-            engine: Engine::new,
+            engine: ProgramEngine::new,
         }
     }
 }
 
 /// The state machine of a memory node.
 #[derive(Debug)]
-pub struct Node<'m> {
+pub struct OffloadNode<'m> {
     memory: &'m LocalMemory<'m>,
-    keys: Keys,
+    keys: TenantKeys,
     settings: NodeSettings,
-    interleaved: Interleaved<'m, Work>,
-    waiting: VecDeque<(Engine, Work)>,
-    programs: Programs,
-    answers: Answers,
+    interleaved: InterleavedTraversals<'m, NodeRequest>,
+    waiting: VecDeque<(ProgramEngine, NodeRequest)>,
+    programs: ProgramCache,
+    answers: SentReplies,
     counters: NodeCounters,
     turn: Option<&'m FairMutex<()>>,
 }
 
 /// A request in progress.
 #[derive(Debug)]
-struct Work {
-    request: Message,
+struct NodeRequest {
+    request: OffloadMessage,
     /// The sender: the switch, or the caller itself.
-    from: Place,
-    key: Key,
+    from: ProcessAddress,
+    key: AuthenticationKey,
     changes_memory: bool,
 }
 
-impl<'m> Node<'m> {
+impl<'m> OffloadNode<'m> {
     /// Creates a node without work.
-    pub fn new(memory: &'m LocalMemory<'m>, keys: Keys, settings: NodeSettings) -> Node<'m> {
-        Node {
+    pub fn new(
+        memory: &'m LocalMemory<'m>,
+        keys: TenantKeys,
+        settings: NodeSettings,
+    ) -> OffloadNode<'m> {
+        OffloadNode {
             memory,
             keys,
             settings,
-            interleaved: Interleaved::new(memory, settings.slots.max(1)),
+            interleaved: InterleavedTraversals::new(memory, settings.slots.max(1)),
             waiting: VecDeque::new(),
-            programs: Programs::new(settings.engine),
-            answers: Answers::default(),
+            programs: ProgramCache::new(settings.engine),
+            answers: SentReplies::default(),
             counters: NodeCounters::default(),
             turn: None,
         }
     }
 
     /// Makes the node hold `turn` while programs access its memory.
-    pub fn in_turn(self, turn: &'m FairMutex<()>) -> Node<'m> {
+    pub fn in_turn(self, turn: &'m FairMutex<()>) -> OffloadNode<'m> {
         let turn = Some(turn);
-        Node { turn, ..self }
+        OffloadNode { turn, ..self }
     }
 
     /// Replaces the memory of programs from the next turn on, including those in progress: the same
@@ -122,10 +128,16 @@ impl<'m> Node<'m> {
     }
 
     /// Receives a datagram. Appends the datagrams to send to `out`.
-    pub fn receive(&mut self, now: Duration, from: Place, datagram: &[u8], out: &mut Vec<Sent>) {
+    pub fn receive(
+        &mut self,
+        now: Duration,
+        from: ProcessAddress,
+        datagram: &[u8],
+        out: &mut Vec<OutgoingDatagram>,
+    ) {
         self.counters.received += 1;
         let mut key = None;
-        let decoded = Message::decode(datagram, |tenant| {
+        let decoded = OffloadMessage::decode(datagram, |tenant| {
             key = self.keys.get(tenant);
             key
         });
@@ -134,15 +146,15 @@ impl<'m> Node<'m> {
             (Err(MessageError::Tag { .. }), _) => return self.counters.foreign += 1,
             _ => return self.counters.malformed += 1,
         };
-        if request.kind != Kind::Request {
+        if request.kind != OffloadMessageKind::Request {
             return self.counters.unexpected += 1;
         }
         if let Err((request, status)) = self.admit(now, from, request, key, out) {
             self.counters.count(status);
             let state = (request.address, request.scratchpad.clone());
-            let answer = self.message(&request, Kind::Response, status, state);
+            let answer = self.message(&request, OffloadMessageKind::Response, status, state);
             let datagram = answer.encode(&key);
-            out.push(Sent { to: from, datagram });
+            out.push(OutgoingDatagram { to: from, datagram });
         }
     }
 
@@ -154,38 +166,38 @@ impl<'m> Node<'m> {
     fn admit(
         &mut self,
         now: Duration,
-        from: Place,
-        request: Message,
-        key: Key,
-        out: &mut Vec<Sent>,
-    ) -> Result<(), (Message, Status)> {
+        from: ProcessAddress,
+        request: OffloadMessage,
+        key: AuthenticationKey,
+        out: &mut Vec<OutgoingDatagram>,
+    ) -> Result<(), (OffloadMessage, TraversalStatus)> {
         // A repeat of finished work gets the same message as before, even if memory, epoch or map
         // have changed since.
         match self.answers.find(now, &request) {
-            Found::New => {}
-            Found::UnderWay => {
+            ReplyProgress::New => {}
+            ReplyProgress::UnderWay => {
                 self.counters.under_way += 1;
                 return Ok(());
             }
-            Found::Done(datagram) => {
+            ReplyProgress::Done(datagram) => {
                 self.counters.repeated += 1;
                 let datagram = datagram.to_vec();
-                out.push(Sent { to: from, datagram });
+                out.push(OutgoingDatagram { to: from, datagram });
                 return Ok(());
             }
-            Found::Outdated => return Err((request, Status::Outdated)),
+            ReplyProgress::Outdated => return Err((request, TraversalStatus::Outdated)),
         }
         if request.map_epoch != 0 && request.map_epoch < self.settings.epoch {
-            return Err((request, Status::MemoryLost));
+            return Err((request, TraversalStatus::MemoryLost));
         }
         if request.hops > self.settings.hops_max {
-            return Err((request, Status::HopLimit));
+            return Err((request, TraversalStatus::HopLimit));
         }
         if self.memory.ranges().find(request.address).is_none() {
-            return Err((request, Status::StaleMap));
+            return Err((request, TraversalStatus::StaleMap));
         }
         if self.waiting.len() >= self.settings.waiting_max {
-            return Err((request, Status::Busy));
+            return Err((request, TraversalStatus::Busy));
         }
         let (tenant, hash) = (request.tenant, request.program);
         let engine = match self.programs.find(tenant, hash, &request.body) {
@@ -194,10 +206,10 @@ impl<'m> Node<'m> {
         };
         let changes_memory = engine.program().changes_memory();
         if changes_memory && !self.answers.begin(now, &request) {
-            return Err((request, Status::Busy));
+            return Err((request, TraversalStatus::Busy));
         }
         self.counters.works += 1;
-        let work = Work {
+        let work = NodeRequest {
             request,
             from,
             key,
@@ -209,12 +221,12 @@ impl<'m> Node<'m> {
 
     /// Makes [iterations](NodeSettings::turn_iterations) of the traversals in flight in turn, until
     /// one ends. Appends the datagrams to send to `out`.
-    pub fn turn(&mut self, out: &mut Vec<Sent>) {
+    pub fn turn(&mut self, out: &mut Vec<OutgoingDatagram>) {
         while self.interleaved.has_room()
             && let Some((engine, mut work)) = self.waiting.pop_front()
         {
             let scratchpad = std::mem::take(&mut work.request.scratchpad);
-            let job = Job {
+            let job = TraversalJob {
                 engine: &engine,
                 tenant: work.request.tenant,
                 address: work.request.address,
@@ -230,7 +242,7 @@ impl<'m> Node<'m> {
         let turn = self.turn.map(FairMutex::lock);
         while left > 0 && ended.is_empty() && self.interleaved.active() > 0 {
             let made = self.interleaved.turn_alone(left, |end| {
-                let Ended {
+                let TraversalEnd {
                     tag,
                     status,
                     address,
@@ -250,13 +262,13 @@ impl<'m> Node<'m> {
     /// Sends the result of a traversal that ended here, or forwards one that left.
     fn end(
         &mut self,
-        work: Work,
-        status: Status,
+        work: NodeRequest,
+        status: TraversalStatus,
         state: (u64, Vec<u8>),
         iterations: u64,
-        out: &mut Vec<Sent>,
+        out: &mut Vec<OutgoingDatagram>,
     ) {
-        let Work {
+        let NodeRequest {
             mut request,
             from,
             key,
@@ -268,42 +280,42 @@ impl<'m> Node<'m> {
         request.left = request.left.saturating_sub(iterations);
         // The status has a second cause: a region of the list may be absent. Then the node itself
         // is here.
-        let leaves =
-            status == Status::NoSuchAddress && self.memory.ranges().find(state.0).is_none();
-        let goes_on = leaves || status == Status::IterationLimit && request.left > 0;
+        let leaves = status == TraversalStatus::NoSuchAddress
+            && self.memory.ranges().find(state.0).is_none();
+        let goes_on = leaves || status == TraversalStatus::IterationLimit && request.left > 0;
         // A traversal that continues is a new piece of work, here or at another node.
         request.visit = visit.saturating_add(goes_on.into());
         let (kind, status) = match (leaves, request.returns_to_caller) {
-            (true, false) => (Kind::Request, Status::Done),
-            (true, true) => (Kind::Response, Status::Elsewhere),
-            (false, _) => (Kind::Response, status),
+            (true, false) => (OffloadMessageKind::Request, TraversalStatus::Done),
+            (true, true) => (OffloadMessageKind::Response, TraversalStatus::Elsewhere),
+            (false, _) => (OffloadMessageKind::Response, status),
         };
         match kind {
-            Kind::Request => self.counters.passed_on += 1,
-            Kind::Response => self.counters.count(status),
+            OffloadMessageKind::Request => self.counters.passed_on += 1,
+            OffloadMessageKind::Response => self.counters.count(status),
         }
         let message = self.message(&request, kind, status, state);
         let datagram = message.encode(&key);
         if changes_memory {
             self.answers.end(&request, visit, &datagram);
         }
-        out.push(Sent { to: from, datagram });
+        out.push(OutgoingDatagram { to: from, datagram });
     }
 
     /// Returns the message that a request becomes.
     fn message(
         &self,
-        request: &Message,
-        kind: Kind,
-        status: Status,
+        request: &OffloadMessage,
+        kind: OffloadMessageKind,
+        status: TraversalStatus,
         (address, scratchpad): (u64, Vec<u8>),
-    ) -> Message {
-        Message {
+    ) -> OffloadMessage {
+        OffloadMessage {
             kind,
             status,
             map_epoch: match kind {
-                Kind::Request => request.map_epoch,
-                Kind::Response => self.settings.epoch,
+                OffloadMessageKind::Request => request.map_epoch,
+                OffloadMessageKind::Response => self.settings.epoch,
             },
             address,
             scratchpad,

@@ -1,8 +1,8 @@
 //! The programs that a memory node knows, ready to run.
 
 use crate::node::Tenant;
-use crate::program::{Program, ProgramHash};
-use crate::traversal::{Engine, Status};
+use crate::program::{ProgramHash, TraversalProgram};
+use crate::traversal::{ProgramEngine, TraversalStatus};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ const PROGRAMS_MAX: usize = 64;
 
 /// Programs by tenant and hash: no tenant can evict another's.
 #[derive(Debug)]
-pub struct Programs {
-    engine: fn(Arc<Program>) -> Engine,
-    tenants: HashMap<Tenant, HashMap<ProgramHash, Known>>,
+pub struct ProgramCache {
+    engine: fn(Arc<TraversalProgram>) -> ProgramEngine,
+    tenants: HashMap<Tenant, HashMap<ProgramHash, CachedProgram>>,
     uses: u64,
 }
 
 #[derive(Debug)]
-struct Known {
-    engine: Engine,
+struct CachedProgram {
+    engine: ProgramEngine,
     last_use: u64,
 }
 
-impl Programs {
-    pub fn new(engine: fn(Arc<Program>) -> Engine) -> Programs {
-        Programs {
+impl ProgramCache {
+    pub fn new(engine: fn(Arc<TraversalProgram>) -> ProgramEngine) -> ProgramCache {
+        ProgramCache {
             engine,
             tenants: HashMap::new(),
             uses: 0,
@@ -38,16 +38,16 @@ impl Programs {
         tenant: Tenant,
         hash: ProgramHash,
         body: &[u8],
-    ) -> Result<&Engine, Status> {
+    ) -> Result<&ProgramEngine, TraversalStatus> {
         self.uses += 1;
         let known = self.tenants.entry(tenant).or_default();
         if !known.contains_key(&hash) {
             if body.is_empty() {
-                return Err(Status::UnknownProgram);
+                return Err(TraversalStatus::UnknownProgram);
             }
-            let program = Program::decode(body).ok();
+            let program = TraversalProgram::decode(body).ok();
             let program = program.filter(|program| program.hash() == hash);
-            let program = program.ok_or(Status::RefusedProgram)?;
+            let program = program.ok_or(TraversalStatus::RefusedProgram)?;
             let engine = (self.engine)(program.into());
             if known.len() == PROGRAMS_MAX {
                 let oldest = known.iter().min_by_key(|(_, known)| known.last_use);
@@ -56,9 +56,11 @@ impl Programs {
                 }
             }
             let last_use = self.uses;
-            known.insert(hash, Known { engine, last_use });
+            known.insert(hash, CachedProgram { engine, last_use });
         }
-        let known = known.get_mut(&hash).ok_or(Status::UnknownProgram)?;
+        let known = known
+            .get_mut(&hash)
+            .ok_or(TraversalStatus::UnknownProgram)?;
         known.last_use = self.uses;
         Ok(&known.engine)
     }
@@ -70,14 +72,14 @@ mod tests {
     use crate::isa::assemble;
     use crate::program::Declaration;
 
-    fn program(number: usize) -> Program {
+    fn program(number: usize) -> TraversalProgram {
         let code = assemble(&format!("mov r0, {number}\n exit")).expect("code");
-        Program::verify(code, Declaration::default()).expect("a program")
+        TraversalProgram::verify(code, Declaration::default()).expect("a program")
     }
 
     #[test]
     fn programs_are_known_until_others_drive_them_out_of_the_same_tenant() {
-        let mut programs = Programs::new(Engine::Interpreter);
+        let mut programs = ProgramCache::new(ProgramEngine::Interpreter);
         let mut find = |tenant, number, with_body: bool| {
             let program = program(number);
             let body = if with_body {
@@ -89,27 +91,30 @@ mod tests {
                 .find(Tenant(tenant), program.hash(), &body)
                 .map(drop)
         };
-        assert_eq!(find(1, 0, false), Err(Status::UnknownProgram));
+        assert_eq!(find(1, 0, false), Err(TraversalStatus::UnknownProgram));
         assert_eq!(find(1, 0, true), Ok(()));
         assert_eq!(find(1, 0, false), Ok(()));
-        assert_eq!(find(2, 0, false), Err(Status::UnknownProgram));
+        assert_eq!(find(2, 0, false), Err(TraversalStatus::UnknownProgram));
         assert_eq!(find(2, 0, true), Ok(()));
         for number in 1..=PROGRAMS_MAX {
             assert_eq!(find(1, number, true), Ok(()));
         }
-        assert_eq!(find(1, 0, false), Err(Status::UnknownProgram));
+        assert_eq!(find(1, 0, false), Err(TraversalStatus::UnknownProgram));
         assert_eq!(find(2, 0, false), Ok(()));
     }
 
     #[test]
     fn bytes_with_another_hash_are_refused() {
-        let mut programs = Programs::new(Engine::Interpreter);
+        let mut programs = ProgramCache::new(ProgramEngine::Interpreter);
         let mut find = |body: &[u8]| {
             let found = programs.find(Tenant(1), program(1).hash(), body);
             found.map(drop)
         };
-        assert_eq!(find(&program(2).encode()), Err(Status::RefusedProgram));
-        assert_eq!(find(&[1, 2, 3]), Err(Status::RefusedProgram));
+        assert_eq!(
+            find(&program(2).encode()),
+            Err(TraversalStatus::RefusedProgram)
+        );
+        assert_eq!(find(&[1, 2, 3]), Err(TraversalStatus::RefusedProgram));
         assert_eq!(find(&program(1).encode()), Ok(()));
     }
 }

@@ -1,25 +1,25 @@
 //! The map from addresses to memory nodes.
 
-use crate::wire::{Announcement, Place};
+use crate::wire::{Announcement, ProcessAddress};
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
 /// A table of ranges that were given, or announced by memory nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Map {
+pub struct SwitchRangeTable {
     /// The entries in the order of their addresses; none overlap.
-    entries: Vec<Entry>,
+    entries: Vec<SwitchRangeEntry>,
     /// The epoch of the latest announcement of each node.
-    epochs: HashMap<Place, u32>,
+    epochs: HashMap<ProcessAddress, u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
+struct SwitchRangeEntry {
     start: u64,
     /// The end of the addresses (exclusive).
     end: u64,
-    node: Place,
+    node: ProcessAddress,
     /// The epoch of the announcement; without one, the entry was given, and no announcement
     /// replaces it.
     epoch: Option<u32>,
@@ -49,22 +49,22 @@ pub enum MapError {
         /// The start of the new range.
         start: u64,
         /// Its node.
-        node: Place,
+        node: ProcessAddress,
         /// The node that has it already.
-        other: Place,
+        other: ProcessAddress,
     },
 }
 
-impl Map {
+impl SwitchRangeTable {
     /// Returns the node of an address.
-    pub fn find(&self, address: u64) -> Option<Place> {
+    pub fn find(&self, address: u64) -> Option<ProcessAddress> {
         let behind = self.entries.partition_point(|entry| entry.start <= address);
         let entry = self.entries.get(behind.checked_sub(1)?)?;
         (address < entry.end).then_some(entry.node)
     }
 
     /// Returns true if a node of the map has this place.
-    pub fn has_node(&self, place: Place) -> bool {
+    pub fn has_node(&self, place: ProcessAddress) -> bool {
         self.entries.iter().any(|entry| entry.node == place)
     }
 
@@ -72,8 +72,8 @@ impl Map {
     ///
     /// # Errors
     /// See [`MapError`].
-    pub fn give(&mut self, start: u64, bytes: u64, node: Place) -> Result<(), MapError> {
-        let entry = Entry::new(start, bytes, node, None)?;
+    pub fn give(&mut self, start: u64, bytes: u64, node: ProcessAddress) -> Result<(), MapError> {
+        let entry = SwitchRangeEntry::new(start, bytes, node, None)?;
         if let Some(other) = self.entries.iter().find(|other| other.overlaps(&entry)) {
             let other = other.node;
             return Err(MapError::Overlap { start, node, other });
@@ -95,8 +95,8 @@ impl Map {
         }
         let mut entries = Vec::new();
         for &(start, bytes) in &announcement.ranges {
-            let entry = Entry::new(start, bytes, node, Some(epoch))?;
-            let stays = |other: &&Entry| {
+            let entry = SwitchRangeEntry::new(start, bytes, node, Some(epoch))?;
+            let stays = |other: &&SwitchRangeEntry| {
                 other.node != node && other.epoch.is_none_or(|known| known >= epoch)
             };
             let mut others = self.entries.iter().filter(stays).chain(&entries);
@@ -118,7 +118,7 @@ impl Map {
         Ok(*self != before)
     }
 
-    fn insert(&mut self, entry: Entry) {
+    fn insert(&mut self, entry: SwitchRangeEntry) {
         let at = self
             .entries
             .partition_point(|other| other.start < entry.start);
@@ -126,10 +126,15 @@ impl Map {
     }
 }
 
-impl Entry {
-    fn new(start: u64, bytes: u64, node: Place, epoch: Option<u32>) -> Result<Entry, MapError> {
+impl SwitchRangeEntry {
+    fn new(
+        start: u64,
+        bytes: u64,
+        node: ProcessAddress,
+        epoch: Option<u32>,
+    ) -> Result<SwitchRangeEntry, MapError> {
         match start.checked_add(bytes) {
-            Some(end) if start > 0 && bytes > 0 => Ok(Entry {
+            Some(end) if start > 0 && bytes > 0 => Ok(SwitchRangeEntry {
                 start,
                 end,
                 node,
@@ -139,16 +144,16 @@ impl Entry {
         }
     }
 
-    fn overlaps(&self, other: &Entry) -> bool {
+    fn overlaps(&self, other: &SwitchRangeEntry) -> bool {
         self.start < other.end && other.start < self.end
     }
 }
 
 /// Writes lines of ranges and nodes.
-impl fmt::Display for Map {
+impl fmt::Display for SwitchRangeTable {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for entry in &self.entries {
-            let Entry {
+            let SwitchRangeEntry {
                 start, end, node, ..
             } = entry;
             writeln!(formatter, "{start:#x}-{end:#x}={node}")?;
@@ -159,11 +164,11 @@ impl fmt::Display for Map {
 
 /// Parses entries `START-END=HOST:PORT` between commas or white space; addresses are hexadecimal
 /// with `0x`, or decimal.
-impl FromStr for Map {
+impl FromStr for SwitchRangeTable {
     type Err = MapError;
 
-    fn from_str(text: &str) -> Result<Map, MapError> {
-        let mut map = Map::default();
+    fn from_str(text: &str) -> Result<SwitchRangeTable, MapError> {
+        let mut map = SwitchRangeTable::default();
         let separates = |letter: char| letter == ',' || letter.is_whitespace();
         for text in text.split(separates).filter(|text| !text.is_empty()) {
             let wrong = || MapError::Text {
@@ -191,10 +196,10 @@ fn number(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    const A: Place = Place(1);
-    const B: Place = Place(2);
+    const A: ProcessAddress = ProcessAddress(1);
+    const B: ProcessAddress = ProcessAddress(2);
 
-    fn announcement(epoch: u32, node: Place, ranges: &[(u64, u64)]) -> Announcement {
+    fn announcement(epoch: u32, node: ProcessAddress, ranges: &[(u64, u64)]) -> Announcement {
         let ranges = ranges.to_vec();
         Announcement {
             epoch,
@@ -205,7 +210,7 @@ mod tests {
 
     #[test]
     fn the_latest_announcement_of_a_node_holds() {
-        let mut map = Map::default();
+        let mut map = SwitchRangeTable::default();
         let first = announcement(5, A, &[(0x1000, 0x1000), (0x4000, 0x1000)]);
         assert_eq!(map.take(&first), Ok(true));
         assert_eq!(map.take(&first), Ok(false));
@@ -222,7 +227,7 @@ mod tests {
 
     #[test]
     fn younger_nodes_take_over_and_others_do_not() {
-        let mut map = Map::default();
+        let mut map = SwitchRangeTable::default();
         assert_eq!(map.take(&announcement(5, A, &[(0x1000, 0x2000)])), Ok(true));
         for epoch in [4, 5] {
             let other = announcement(epoch, B, &[(0x2000, 0x1000)]);
@@ -242,7 +247,7 @@ mod tests {
 
     #[test]
     fn given_entries_stay() {
-        let mut map: Map = "0x1000-0x2000=127.0.0.1:7000,12288-16384=127.0.0.1:7001"
+        let mut map: SwitchRangeTable = "0x1000-0x2000=127.0.0.1:7000,12288-16384=127.0.0.1:7001"
             .parse()
             .expect("entries");
         let text = "0x1000-0x2000=127.0.0.1:7000\n0x3000-0x4000=127.0.0.1:7001\n";
@@ -251,12 +256,12 @@ mod tests {
         let other = announcement(u32::MAX, A, &[(0x1000, 1)]);
         assert!(matches!(map.take(&other), Err(MapError::Overlap { .. })));
         for wrong in ["x", "1-2", "1-2=x", "2-1=127.0.0.1:1", "-=127.0.0.1:1"] {
-            let wrong: Result<Map, MapError> = wrong.parse();
+            let wrong: Result<SwitchRangeTable, MapError> = wrong.parse();
             assert!(matches!(wrong, Err(MapError::Text { .. })), "{wrong:?}");
         }
-        let null: Result<Map, MapError> = "0-8=127.0.0.1:1".parse();
+        let null: Result<SwitchRangeTable, MapError> = "0-8=127.0.0.1:1".parse();
         assert_eq!(null, Err(MapError::Extent { start: 0, bytes: 8 }));
-        let twice: Result<Map, MapError> = "1-9=127.0.0.1:1 8-10=127.0.0.1:2".parse();
+        let twice: Result<SwitchRangeTable, MapError> = "1-9=127.0.0.1:1 8-10=127.0.0.1:2".parse();
         assert!(matches!(twice, Err(MapError::Overlap { .. })));
     }
 }

@@ -2,17 +2,19 @@
 
 mod map;
 
-pub use map::{Map, MapError};
+pub use map::{MapError, SwitchRangeTable};
 
-use crate::wire::{Announcement, Fields, Key, Kind, Place, count_hop};
+use crate::wire::{
+    Announcement, AuthenticationKey, DatagramFields, OffloadMessageKind, ProcessAddress, count_hop,
+};
 use std::fmt;
 
 /// The state machine of a switch.
 #[derive(Debug)]
 pub struct Switch {
-    map: Map,
+    map: SwitchRangeTable,
     /// The key that authenticates announcements; without it, none are accepted.
-    rack: Option<Key>,
+    rack: Option<AuthenticationKey>,
     counters: SwitchCounters,
 }
 
@@ -58,7 +60,7 @@ impl fmt::Display for SwitchCounters {
 
 impl Switch {
     /// Creates a switch. It accepts announcements if it has the rack's key.
-    pub fn new(map: Map, rack: Option<Key>) -> Switch {
+    pub fn new(map: SwitchRangeTable, rack: Option<AuthenticationKey>) -> Switch {
         Switch {
             map,
             rack,
@@ -67,7 +69,7 @@ impl Switch {
     }
 
     /// Returns the map.
-    pub fn map(&self) -> &Map {
+    pub fn map(&self) -> &SwitchRangeTable {
         &self.map
     }
 
@@ -81,13 +83,13 @@ impl Switch {
     ///
     /// A request that no node can take returns to its caller unchanged: the switch has no key for a
     /// new message.
-    pub fn receive(&mut self, from: Place, datagram: &mut [u8]) -> Option<Place> {
+    pub fn receive(&mut self, from: ProcessAddress, datagram: &mut [u8]) -> Option<ProcessAddress> {
         self.counters.received += 1;
         if Announcement::is_one(datagram) {
             self.learn(datagram);
             return None;
         }
-        let fields = Fields::of(datagram);
+        let fields = DatagramFields::of(datagram);
         let kind = fields.and_then(|fields| Ok((fields, fields.kind()?)));
         let Ok((fields, kind)) = kind else {
             self.counters.malformed += 1;
@@ -97,7 +99,7 @@ impl Switch {
         let to = match kind {
             // The count goes no further, so such a message might circulate for ever.
             _ if fields.hops() == u8::MAX => None,
-            Kind::Request => match self.map.find(fields.address()) {
+            OffloadMessageKind::Request => match self.map.find(fields.address()) {
                 Some(node) => {
                     self.counters.requests += 1;
                     Some(node)
@@ -109,7 +111,7 @@ impl Switch {
                 }
                 None => None,
             },
-            Kind::Response => self.map.has_node(from).then(|| {
+            OffloadMessageKind::Response => self.map.has_node(from).then(|| {
                 self.counters.responses += 1;
                 caller
             }),

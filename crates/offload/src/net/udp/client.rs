@@ -1,10 +1,10 @@
 //! Queries over UDP, one after the other.
 
 use super::{Datagrams, place, socket_towards};
-use crate::net::{CallError, Caller, CallerCounters, CallerSettings, Sent};
+use crate::net::{CallerCounters, CallerSettings, OffloadCallError, OutgoingDatagram, QueryCaller};
 use crate::node::Tenant;
-use crate::traversal::{Outcome, Query, Runner};
-use crate::wire::{DATAGRAM_BYTES_MAX, Key};
+use crate::traversal::{QueryRunner, TraversalOutcome, TraversalQuery};
+use crate::wire::{AuthenticationKey, DATAGRAM_BYTES_MAX};
 use std::io;
 use std::net::{SocketAddrV4, UdpSocket};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -14,12 +14,12 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// A caller with a socket.
 #[derive(Debug)]
-pub struct Client<S = UdpSocket> {
+pub struct OffloadClient<S = UdpSocket> {
     socket: S,
-    caller: Caller,
+    caller: QueryCaller,
     began: Instant,
     buffer: Vec<u8>,
-    out: Vec<Sent>,
+    out: Vec<OutgoingDatagram>,
 }
 
 /// The reason why there is no outcome.
@@ -28,13 +28,13 @@ pub struct Client<S = UdpSocket> {
 pub enum ClientError {
     /// The network returned none.
     #[error(transparent)]
-    Call(#[from] CallError),
+    Call(#[from] OffloadCallError),
     /// The socket is unusable.
     #[error("the socket is unusable: {0}")]
     Socket(#[from] io::Error),
 }
 
-impl Client {
+impl OffloadClient {
     /// Creates a caller with a socket of its own; `change` may change its settings.
     ///
     /// # Errors
@@ -42,24 +42,24 @@ impl Client {
     pub fn new(
         switch: SocketAddrV4,
         tenant: Tenant,
-        key: Key,
+        key: AuthenticationKey,
         change: impl FnOnce(&mut CallerSettings),
-    ) -> io::Result<Client> {
+    ) -> io::Result<OffloadClient> {
         let socket = socket_towards(switch.into())?;
         let mut settings = CallerSettings::new(place(&socket)?, switch.into(), tenant, key);
         let clock = SystemTime::now().duration_since(UNIX_EPOCH);
         settings.first = clock.unwrap_or_default().as_micros() as u64;
         change(&mut settings);
-        Ok(Client::with_socket(socket, settings))
+        Ok(OffloadClient::with_socket(socket, settings))
     }
 }
 
-impl<S: Datagrams> Client<S> {
+impl<S: Datagrams> OffloadClient<S> {
     /// Creates a caller with a socket.
-    pub fn with_socket(socket: S, settings: CallerSettings) -> Client<S> {
-        Client {
+    pub fn with_socket(socket: S, settings: CallerSettings) -> OffloadClient<S> {
+        OffloadClient {
             socket,
-            caller: Caller::new(settings),
+            caller: QueryCaller::new(settings),
             began: Instant::now(),
             buffer: vec![0; DATAGRAM_BYTES_MAX + 1],
             out: Vec::new(),
@@ -79,10 +79,14 @@ impl<S: Datagrams> Client<S> {
     }
 }
 
-impl<S: Datagrams> Runner for Client<S> {
+impl<S: Datagrams> QueryRunner for OffloadClient<S> {
     type Error = ClientError;
 
-    fn run(&mut self, query: &Query, iterations: u64) -> Result<Outcome, ClientError> {
+    fn run(
+        &mut self,
+        query: &TraversalQuery,
+        iterations: u64,
+    ) -> Result<TraversalOutcome, ClientError> {
         let now = self.began.elapsed();
         let counter = self.caller.ask(now, query, iterations, &mut self.out);
         loop {

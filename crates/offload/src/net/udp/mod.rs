@@ -3,10 +3,10 @@
 mod client;
 mod serve;
 
-pub use client::{Client, ClientError};
+pub use client::{ClientError, OffloadClient};
 pub use serve::{Announcer, serve_node, serve_switch};
 
-use crate::wire::Place;
+use crate::wire::ProcessAddress;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub trait Datagrams {
     ///
     /// # Errors
     /// The socket is unusable.
-    fn send_datagram(&self, to: Place, datagram: &[u8]) -> io::Result<()>;
+    fn send_datagram(&self, to: ProcessAddress, datagram: &[u8]) -> io::Result<()>;
 
     /// Receives a datagram, and returns its length and its sender. Waits for at most `wait`, or not
     /// at all.
@@ -28,11 +28,11 @@ pub trait Datagrams {
         &self,
         into: &mut [u8],
         wait: Option<Duration>,
-    ) -> io::Result<Option<(usize, Place)>>;
+    ) -> io::Result<Option<(usize, ProcessAddress)>>;
 }
 
 impl Datagrams for UdpSocket {
-    fn send_datagram(&self, to: Place, datagram: &[u8]) -> io::Result<()> {
+    fn send_datagram(&self, to: ProcessAddress, datagram: &[u8]) -> io::Result<()> {
         let to = SocketAddr::V4(to.into());
         // A full queue, an unreachable host and a port without a listener lose a datagram, as a
         // network does. Senders repeat it.
@@ -46,7 +46,7 @@ impl Datagrams for UdpSocket {
         &self,
         into: &mut [u8],
         wait: Option<Duration>,
-    ) -> io::Result<Option<(usize, Place)>> {
+    ) -> io::Result<Option<(usize, ProcessAddress)>> {
         self.set_nonblocking(wait.is_none())?;
         if let Some(wait) = wait {
             // Zero would mean no timeout.
@@ -75,7 +75,7 @@ impl Datagrams for UdpSocket {
 ///
 /// # Errors
 /// The socket has none.
-pub fn place(socket: &UdpSocket) -> io::Result<Place> {
+pub fn place(socket: &UdpSocket) -> io::Result<ProcessAddress> {
     match socket.local_addr()? {
         SocketAddr::V4(address) => Ok(address.into()),
         SocketAddr::V6(address) => Err(io::Error::new(
@@ -90,7 +90,7 @@ pub fn place(socket: &UdpSocket) -> io::Result<Place> {
 ///
 /// # Errors
 /// There is no route to the place.
-pub fn socket_towards(place: Place) -> io::Result<UdpSocket> {
+pub fn socket_towards(place: ProcessAddress) -> io::Result<UdpSocket> {
     let trial = UdpSocket::bind("0.0.0.0:0")?;
     trial.connect(SocketAddr::V4(place.into()))?;
     UdpSocket::bind((trial.local_addr()?.ip(), 0))

@@ -1,8 +1,8 @@
 //! The loops of switches and memory nodes, which run until they are stopped.
 
 use super::Datagrams;
-use crate::net::{Node, Switch};
-use crate::wire::{Announcement, DATAGRAM_BYTES_MAX, Key, Place};
+use crate::net::{OffloadNode, Switch};
+use crate::wire::{Announcement, AuthenticationKey, DATAGRAM_BYTES_MAX, ProcessAddress};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,9 +18,9 @@ const ANNOUNCED_EVERY: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct Announcer {
     /// The switch.
-    pub switch: Place,
+    pub switch: ProcessAddress,
     /// The key that authenticates the node.
-    pub key: Key,
+    pub key: AuthenticationKey,
     /// The announcement.
     pub announcement: Announcement,
 }
@@ -30,7 +30,7 @@ pub struct Announcer {
 /// # Errors
 /// The socket is unusable.
 pub fn serve_node(
-    node: &mut Node<'_>,
+    node: &mut OffloadNode<'_>,
     socket: &impl Datagrams,
     announcer: Option<&Announcer>,
     stop: &AtomicBool,

@@ -4,9 +4,9 @@
 //! the work of a memory pipeline, and the core is the logic pipeline. Each traversal in turn makes
 //! one iteration, on a node that was prefetched one turn before, and prefetches the next.
 //!
-//! The part of a traversal that an iteration needs is its [`Lane`]. All lanes are adjacent in
-//! memory, so that native code can run them in a loop of its own. The rest is in a slot, which does
-//! not move.
+//! The part of a traversal that an iteration needs is its [`TraversalLane`]. All lanes are adjacent
+//! in memory, so that native code can run them in a loop of its own. The rest is in a slot, which
+//! does not move.
 
 #[cfg(feature = "native")]
 #[expect(unsafe_code, reason = "runs native code on nodes where they lie")]
@@ -17,10 +17,12 @@ mod tests;
 
 use super::local::LocalMemory;
 use super::ranges::Tenant;
-use crate::executor::Lane;
-use crate::traversal::{Engine, Next, Query, Status, iterate};
+use crate::executor::TraversalLane;
+use crate::traversal::{
+    ProgramEngine, TraversalContinuation, TraversalQuery, TraversalStatus, iterate,
+};
 use nearfield_fabric::{LINE_BYTES, prefetch_line};
-use slot::Slot;
+use slot::TraversalSlot;
 
 /// Default number of traversals that a core has in flight. A core has 10 to 16 loads in flight, and
 /// a node has up to four cache lines.
@@ -28,9 +30,9 @@ pub const SLOTS: usize = 24;
 
 /// A traversal to run.
 #[derive(Debug)]
-pub struct Job<'j, T> {
+pub struct TraversalJob<'j, T> {
     /// The program, with its engine.
-    pub engine: &'j Engine,
+    pub engine: &'j ProgramEngine,
     /// The tenant of the traversal.
     pub tenant: Tenant,
     /// The address where it begins.
@@ -43,10 +45,16 @@ pub struct Job<'j, T> {
     pub tag: T,
 }
 
-impl<'j, T> Job<'j, T> {
+impl<'j, T> TraversalJob<'j, T> {
     /// Creates a job from a query.
-    pub fn new(engine: &'j Engine, tenant: Tenant, query: &'j Query, limit: u64, tag: T) -> Self {
-        Job {
+    pub fn new(
+        engine: &'j ProgramEngine,
+        tenant: Tenant,
+        query: &'j TraversalQuery,
+        limit: u64,
+        tag: T,
+    ) -> Self {
+        TraversalJob {
             engine,
             tenant,
             address: query.start,
@@ -59,11 +67,11 @@ impl<'j, T> Job<'j, T> {
 
 /// A traversal that has ended or stopped.
 #[derive(Debug)]
-pub struct Ended<'e, T> {
+pub struct TraversalEnd<'e, T> {
     /// The job's tag.
     pub tag: T,
     /// The status with which it ended.
-    pub status: Status,
+    pub status: TraversalStatus,
     /// The address where it ended.
     pub address: u64,
     /// The traversal's state.
@@ -74,16 +82,16 @@ pub struct Ended<'e, T> {
 
 /// The traversals of a core.
 #[derive(Debug)]
-pub struct Interleaved<'m, T> {
+pub struct InterleavedTraversals<'m, T> {
     memory: &'m LocalMemory<'m>,
     /// The traversals in flight. Each has a slot of its own. If native code runs the traversal,
     /// `near` is a part of `memory`, `node` points into that part, and `scratchpad` is the slot's.
-    lanes: Vec<Lane>,
-    slots: Vec<Slot<T>>,
+    lanes: Vec<TraversalLane>,
+    slots: Vec<TraversalSlot<T>>,
     /// The slots without a lane.
     free: Vec<u32>,
     /// Index and status of the lanes that ended in this turn, in their order.
-    ended: Vec<(usize, Status)>,
+    ended: Vec<(usize, TraversalStatus)>,
     /// Number of lanes, from the first one, whose nodes are prefetched.
     fetched: usize,
     capacity: usize,
@@ -95,10 +103,10 @@ pub struct Interleaved<'m, T> {
 /// together. If they are not too many, the processor has other instructions to execute meanwhile.
 const LANES: usize = 8;
 
-impl<'m, T> Interleaved<'m, T> {
+impl<'m, T> InterleavedTraversals<'m, T> {
     /// Creates a core without traversals, with room for `capacity`.
-    pub fn new(memory: &'m LocalMemory<'m>, capacity: usize) -> Interleaved<'m, T> {
-        Interleaved {
+    pub fn new(memory: &'m LocalMemory<'m>, capacity: usize) -> InterleavedTraversals<'m, T> {
+        InterleavedTraversals {
             memory,
             lanes: Vec::with_capacity(capacity),
             slots: Vec::new(),
@@ -138,13 +146,13 @@ impl<'m, T> Interleaved<'m, T> {
     /// # Errors
     /// The job, if there is no room.
     #[inline]
-    pub fn admit<'j>(&mut self, job: Job<'j, T>) -> Result<(), Job<'j, T>> {
+    pub fn admit<'j>(&mut self, job: TraversalJob<'j, T>) -> Result<(), TraversalJob<'j, T>> {
         if !self.has_room() {
             return Err(job);
         }
         let number = self.free.pop().unwrap_or(self.slots.len() as u32);
         if number as usize == self.slots.len() {
-            self.slots.push(Slot::new(job.engine));
+            self.slots.push(TraversalSlot::new(job.engine));
         }
         let lane = self.slots[number as usize].begin(self.memory, number, job);
         // A traversal that is alone has no other to wait together with, so prefetch at once.
@@ -158,15 +166,19 @@ impl<'m, T> Interleaved<'m, T> {
 
     /// Makes one iteration of each traversal. Calls `end` for those that end.
     #[inline]
-    pub fn turn(&mut self, end: impl FnMut(Ended<'_, T>)) {
+    pub fn turn(&mut self, end: impl FnMut(TraversalEnd<'_, T>)) {
         self.turn_alone(1, end);
     }
 
-    /// Makes turns like [`turn`](Interleaved::turn), but a traversal that is alone makes up to
-    /// `iterations`, and at least one: no other traversal would use the time in which its next node
-    /// is loaded. Returns the largest number of iterations that were made.
+    /// Makes turns like [`turn`](InterleavedTraversals::turn), but a traversal that is alone makes
+    /// up to `iterations`, and at least one: no other traversal would use the time in which its
+    /// next node is loaded. Returns the largest number of iterations that were made.
     #[inline]
-    pub fn turn_alone(&mut self, iterations: usize, mut end: impl FnMut(Ended<'_, T>)) -> usize {
+    pub fn turn_alone(
+        &mut self,
+        iterations: usize,
+        mut end: impl FnMut(TraversalEnd<'_, T>),
+    ) -> usize {
         let (repeats, before) = match &self.lanes[..] {
             [lane] => (iterations.saturating_sub(1), lane.left),
             _ => (0, 0),
@@ -209,7 +221,7 @@ impl<'m, T> Interleaved<'m, T> {
     fn run(&mut self, mut start: usize, behind: usize, repeats: usize) {
         while start < behind {
             let group = self.lanes[start].group;
-            let same = |lane: &&Lane| lane.group == group;
+            let same = |lane: &&TraversalLane| lane.group == group;
             let count = match group {
                 0 => 0,
                 _ => self.lanes[start..behind].iter().take_while(same).count(),
@@ -243,8 +255,8 @@ impl<'m, T> Interleaved<'m, T> {
             Ok(next) => {
                 lane.left -= 1;
                 lane.next = match next {
-                    Next::Done => 0,
-                    Next::Node(address) => address,
+                    TraversalContinuation::Done => 0,
+                    TraversalContinuation::Node(address) => address,
                 };
                 self.go_on(index);
             }
@@ -259,7 +271,7 @@ impl<'m, T> Interleaved<'m, T> {
         let slot = &mut self.slots[lane.slot as usize];
         let next = lane.next;
         if next == 0 {
-            self.ended.push((index, Status::Done));
+            self.ended.push((index, TraversalStatus::Done));
         } else {
             slot.go_to(self.memory, lane, next);
             if let Some(status) = slot.refusal {
@@ -270,7 +282,7 @@ impl<'m, T> Interleaved<'m, T> {
 }
 
 #[inline]
-fn prefetch_node(lane: &Lane) {
+fn prefetch_node(lane: &TraversalLane) {
     prefetch_line(lane.node);
     let line = LINE_BYTES as usize;
     let mut further = line - lane.node.addr() % line;

@@ -1,22 +1,22 @@
 //! Traversals that native code runs on their nodes in place.
 
-use super::{Interleaved, LANES};
-use crate::executor::Lane;
-use crate::traversal::Engine;
+use super::{InterleavedTraversals, LANES};
+use crate::executor::TraversalLane;
+use crate::traversal::ProgramEngine;
 
-impl<T> Interleaved<'_, T> {
+impl<T> InterleavedTraversals<'_, T> {
     /// Makes one iteration of lanes of one program, and up to `repeats` more while a lane
     /// continues.
     #[inline]
     pub(super) fn run_natively(&mut self, start: usize, count: usize, repeats: usize) {
         let lanes = &mut self.lanes[start..start + count];
         let slot = &self.slots[lanes[0].slot as usize];
-        let Engine::Native(native) = &slot.engine else {
+        let ProgramEngine::Native(native) = &slot.engine else {
             return;
         };
         let mut stops = [std::ptr::null_mut(); LANES];
         // SAFETY: the lanes have the same group, which is that of this program, and are not
-        // refused, so that `Slot::go_to` has sent them to nodes:
+        // refused, so that `TraversalSlot::go_to` has sent them to nodes:
         // - `near` is the part of a range of memory that contains the program's load as a
         //   whole, and `LocalMemory` has ranges of its memory only, which is borrowed longer
         //   than `self`; `node` points into that part,
@@ -26,7 +26,7 @@ impl<T> Interleaved<'_, T> {
         let stopped = unsafe { native.round(lanes, &mut stops, repeats) };
         let first = lanes.as_ptr().addr();
         for stop in &stops[..stopped.unwrap_or_default()] {
-            let index = (stop.addr() - first) / size_of::<Lane>();
+            let index = (stop.addr() - first) / size_of::<TraversalLane>();
             self.go_on(start + index);
         }
     }

@@ -1,22 +1,22 @@
 //! A slot for a traversal, with all that is not needed in each iteration.
 
-use super::{Ended, Job};
-use crate::executor::{Lane, Near, Workspace};
+use super::{TraversalEnd, TraversalJob};
+use crate::executor::{Near, TraversalLane, TraversalWorkspace};
 use crate::node::local::LocalMemory;
-use crate::node::ranges::{Permission, Tenant};
+use crate::node::ranges::{Tenant, TenantPermission};
 use crate::program::NodeLoad;
-use crate::traversal::{Engine, Status};
+use crate::traversal::{ProgramEngine, TraversalStatus};
 
 /// A slot for a traversal.
 #[derive(Debug)]
-pub struct Slot<T> {
+pub struct TraversalSlot<T> {
     /// The status that ends the traversal before its next iteration.
-    pub refusal: Option<Status>,
+    pub refusal: Option<TraversalStatus>,
     pub tenant: Tenant,
-    pub engine: Engine,
+    pub engine: ProgramEngine,
     /// The workspace. If native code does not run the traversal in place, `address` is the present
     /// one.
-    pub workspace: Workspace,
+    pub workspace: TraversalWorkspace,
     load: NodeLoad,
     group: usize,
     limit: u64,
@@ -24,13 +24,13 @@ pub struct Slot<T> {
     tag: Option<T>,
 }
 
-impl<T> Slot<T> {
-    pub fn new(engine: &Engine) -> Slot<T> {
-        let mut slot = Slot {
+impl<T> TraversalSlot<T> {
+    pub fn new(engine: &ProgramEngine) -> TraversalSlot<T> {
+        let mut slot = TraversalSlot {
             refusal: None,
             tenant: Tenant::default(),
             engine: engine.clone(),
-            workspace: Workspace::new(0, Vec::new()),
+            workspace: TraversalWorkspace::new(0, Vec::new()),
             load: NodeLoad::default(),
             group: 0,
             limit: 0,
@@ -42,7 +42,7 @@ impl<T> Slot<T> {
     }
 
     /// Prepares for the traversals of a program.
-    fn use_engine(&mut self, engine: &Engine) {
+    fn use_engine(&mut self, engine: &ProgramEngine) {
         let program = engine.program();
         self.load = program.node_load();
         self.workspace
@@ -60,7 +60,12 @@ impl<T> Slot<T> {
 
     /// Begins a job; `number` is the slot's.
     #[inline]
-    pub fn begin(&mut self, memory: &LocalMemory<'_>, number: u32, job: Job<'_, T>) -> Lane {
+    pub fn begin(
+        &mut self,
+        memory: &LocalMemory<'_>,
+        number: u32,
+        job: TraversalJob<'_, T>,
+    ) -> TraversalLane {
         if !self.engine.is_same(job.engine) {
             self.use_engine(job.engine);
         }
@@ -78,7 +83,7 @@ impl<T> Slot<T> {
         }
         self.limit = job.iterations;
         self.tag = Some(job.tag);
-        let mut lane = Lane {
+        let mut lane = TraversalLane {
             node: std::ptr::null(),
             scratchpad: self.workspace.scratchpad.as_mut_ptr(),
             left: job.iterations,
@@ -93,7 +98,7 @@ impl<T> Slot<T> {
     }
 
     /// Returns the traversal's present address.
-    pub fn address(&self, lane: &Lane) -> u64 {
+    pub fn address(&self, lane: &TraversalLane) -> u64 {
         match lane.group {
             0 => self.workspace.address,
             _ => lane.address(),
@@ -103,9 +108,9 @@ impl<T> Slot<T> {
     /// Sends the traversal to an address. Refuses it if it has no iteration left, or if the tenant
     /// has no such node here.
     #[inline]
-    pub fn go_to(&mut self, memory: &LocalMemory<'_>, lane: &mut Lane, address: u64) {
+    pub fn go_to(&mut self, memory: &LocalMemory<'_>, lane: &mut TraversalLane, address: u64) {
         let node = match self.near.find(address) {
-            _ if lane.left == 0 => Err(Status::IterationLimit),
+            _ if lane.left == 0 => Err(TraversalStatus::IterationLimit),
             Some(node) => Ok(node),
             None => self.look_up(memory, address),
         };
@@ -126,14 +131,18 @@ impl<T> Slot<T> {
 
     /// Looks a node up in the table of ranges.
     #[cold]
-    fn look_up(&mut self, memory: &LocalMemory<'_>, address: u64) -> Result<*const u8, Status> {
+    fn look_up(
+        &mut self,
+        memory: &LocalMemory<'_>,
+        address: u64,
+    ) -> Result<*const u8, TraversalStatus> {
         let start = self.load.start;
         let from = address.wrapping_add_signed(start.into());
         let bytes = self.load.bytes.max(1);
         let ranges = memory.ranges();
-        let place = ranges.translate(self.tenant, from, bytes.into(), Permission::Read)?;
+        let place = ranges.translate(self.tenant, from, bytes.into(), TenantPermission::Read)?;
         let memory = memory.words().as_ptr().cast::<u8>();
-        let range = ranges.find(from).ok_or(Status::NoSuchAddress)?;
+        let range = ranges.find(from).ok_or(TraversalStatus::NoSuchAddress)?;
         let first = range.start.wrapping_add_signed(-i64::from(start));
         let mut near = Near {
             first,
@@ -151,8 +160,12 @@ impl<T> Slot<T> {
 
     /// Returns the end of the traversal: its tag, status and results.
     #[inline]
-    pub fn end(&mut self, lane: &Lane, status: Status) -> Option<Ended<'_, T>> {
-        Some(Ended {
+    pub fn end(
+        &mut self,
+        lane: &TraversalLane,
+        status: TraversalStatus,
+    ) -> Option<TraversalEnd<'_, T>> {
+        Some(TraversalEnd {
             tag: self.tag.take()?,
             status,
             address: self.address(lane),

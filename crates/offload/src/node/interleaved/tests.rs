@@ -2,34 +2,34 @@
 
 use super::*;
 use crate::isa::assemble;
-use crate::node::{Range, Ranges};
-use crate::program::{Declaration, Program};
+use crate::node::{NodeRange, NodeRanges};
+use crate::program::{Declaration, TraversalProgram};
 use std::sync::atomic::AtomicU64;
 
 /// Slots that other tenants and programs use again keep nothing of the ones before.
 #[test]
 fn slots_keep_nothing_of_other_tenants_and_programs() {
     let words: Vec<AtomicU64> = (0..64).map(|_| AtomicU64::new(0)).collect();
-    let of = |start, tenant| Range {
+    let of = |start, tenant| NodeRange {
         offset: start - 0x1000,
-        ..Range::whole(start, 256, Tenant(tenant))
+        ..NodeRange::whole(start, 256, Tenant(tenant))
     };
-    let ranges = Ranges::new(vec![of(0x1000, 1), of(0x1100, 2)]);
+    let ranges = NodeRanges::new(vec![of(0x1000, 1), of(0x1100, 2)]);
     let memory = LocalMemory::new(&words, ranges.expect("two ranges")).expect("in memory");
     let engine = |scratchpad, text| {
         let code = assemble(text).expect("code");
-        let program = Program::verify(code, Declaration::scratchpad(scratchpad));
-        Engine::new(program.expect("a program").into())
+        let program = TraversalProgram::verify(code, Declaration::scratchpad(scratchpad));
+        ProgramEngine::new(program.expect("a program").into())
     };
     let small = engine(8, "ldxdw r0, [r1]\n exit");
     let large = engine(
         16,
         "ldxdw r0, [r1]\n ldxdw r6, [r2+8]\n stxdw [r2], r6\n exit",
     );
-    let mut interleaved = Interleaved::new(&memory, 2);
+    let mut interleaved = InterleavedTraversals::new(&memory, 2);
     let mut run = |engine, tenant, address, scratchpad: &[u8]| {
         let tenant = Tenant(tenant);
-        let job = Job {
+        let job = TraversalJob {
             engine,
             tenant,
             address,
@@ -42,21 +42,24 @@ fn slots_keep_nothing_of_other_tenants_and_programs() {
         interleaved.turn(|end| ended = Some((end.status, end.scratchpad.to_vec())));
         ended.expect("it ends at once")
     };
-    let done = |scratchpad: &[u8]| (Status::Done, scratchpad.to_vec());
+    let done = |scratchpad: &[u8]| (TraversalStatus::Done, scratchpad.to_vec());
     assert_eq!(run(&small, 1, 0x1000, &[1; 8]), done(&[1; 8]));
     assert_eq!(
         run(&small, 2, 0x1000, &[2; 8]),
-        (Status::Denied, vec![2; 8])
+        (TraversalStatus::Denied, vec![2; 8])
     );
     assert_eq!(run(&small, 2, 0x1100, &[3; 8]), done(&[3; 8]));
     assert_eq!(
         run(&small, 1, 0x1100, &[4; 8]),
-        (Status::Denied, vec![4; 8])
+        (TraversalStatus::Denied, vec![4; 8])
     );
     assert_eq!(run(&large, 1, 0x1000, &[5; 4]), done(&[0; 16]));
     assert_eq!(run(&large, 1, 0x1000, &[6; 16]), done(&[6; 16]));
     assert_eq!(run(&small, 1, 0x1000, &[7; 99]), done(&[7; 8]));
-    assert_eq!(run(&small, 1, 0x10fc, &[8; 8]), (Status::Split, vec![8; 8]));
+    assert_eq!(
+        run(&small, 1, 0x10fc, &[8; 8]),
+        (TraversalStatus::Split, vec![8; 8])
+    );
 }
 
 /// Creates a list of nodes, each with the address of the next one and a number.
@@ -79,23 +82,25 @@ fn one_that_is_alone_comes_to_the_same_end() {
     const COUNT: u64 = 50;
     let words = list(COUNT);
     let bytes = size_of_val(&words[..]) as u64;
-    let ranges = Ranges::new(vec![Range::whole(0x1000, bytes, Tenant(1))]).expect("one range");
+    let ranges =
+        NodeRanges::new(vec![NodeRange::whole(0x1000, bytes, Tenant(1))]).expect("one range");
     let memory = LocalMemory::new(&words, ranges).expect("in memory");
     let code =
         "ldxdw r0, [r1]\n ldxdw r6, [r1+8]\n ldxdw r7, [r2]\n add r7, r6\n stxdw [r2], r7\n exit";
-    let program = Program::verify(assemble(code).expect("code"), Declaration::scratchpad(8));
-    let engine = Engine::new(program.expect("a program").into());
+    let program =
+        TraversalProgram::verify(assemble(code).expect("code"), Declaration::scratchpad(8));
+    let engine = ProgramEngine::new(program.expect("a program").into());
     let sum = |until: u64| (0..until).sum::<u64>().to_le_bytes().to_vec();
     for limit in [1, 7, COUNT, COUNT + 1, u64::MAX] {
         let made = limit.min(COUNT);
         let status = match limit < COUNT {
-            true => Status::IterationLimit,
-            false => Status::Done,
+            true => TraversalStatus::IterationLimit,
+            false => TraversalStatus::Done,
         };
         for (alone, iterations) in [(true, 1), (true, 7), (true, 1000), (false, 1000)] {
-            let mut interleaved = Interleaved::new(&memory, 2);
+            let mut interleaved = InterleavedTraversals::new(&memory, 2);
             for tag in 0..if alone { 1 } else { 2 } {
-                let job = Job {
+                let job = TraversalJob {
                     engine: &engine,
                     tenant: Tenant(1),
                     address: 0x1000,

@@ -1,34 +1,34 @@
 //! Sets of numbers that a register may hold: all from a smallest to a largest one.
 
 use crate::isa::arithmetic::{alu32, alu64};
-use crate::isa::{AluOperation, Condition, Width};
+use crate::isa::{AluOperation, BranchCondition, Width};
 
 /// The numbers from `min` to `max`, without sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interval {
+pub struct UnsignedInterval {
     pub min: u64,
     pub max: u64,
 }
 
 const LOW: u64 = u32::MAX as u64;
 
-impl Interval {
+impl UnsignedInterval {
     /// The interval of all numbers.
-    pub const ALL: Interval = Interval {
+    pub const ALL: UnsignedInterval = UnsignedInterval {
         min: 0,
         max: u64::MAX,
     };
 
-    pub const fn one(value: u64) -> Interval {
-        Interval {
+    pub const fn one(value: u64) -> UnsignedInterval {
+        UnsignedInterval {
             min: value,
             max: value,
         }
     }
 
     /// Creates the interval of the numbers of `bits` bits.
-    pub const fn of_bits(bits: u32) -> Interval {
-        Interval {
+    pub const fn of_bits(bits: u32) -> UnsignedInterval {
+        UnsignedInterval {
             min: 0,
             max: u64::MAX >> (64 - bits),
         }
@@ -40,33 +40,38 @@ impl Interval {
     }
 
     /// Returns the smallest interval with all numbers of both.
-    pub fn join(self, other: Interval) -> Interval {
-        Interval {
+    pub fn join(self, other: UnsignedInterval) -> UnsignedInterval {
+        UnsignedInterval {
             min: self.min.min(other.min),
             max: self.max.max(other.max),
         }
     }
 
     /// Returns the interval of the lower 32 bits.
-    pub fn low_half(self) -> Interval {
+    pub fn low_half(self) -> UnsignedInterval {
         if self.max <= LOW {
             self
         } else if let Some(value) = self.single() {
-            Interval::one(value & LOW)
+            UnsignedInterval::one(value & LOW)
         } else {
-            Interval::of_bits(32)
+            UnsignedInterval::of_bits(32)
         }
     }
 
     /// Returns the results of an operation. The interval may contain more than the exact results,
     /// never fewer.
-    pub fn alu(self, width: Width, operation: AluOperation, other: Interval) -> Interval {
+    pub fn alu(
+        self,
+        width: Width,
+        operation: AluOperation,
+        other: UnsignedInterval,
+    ) -> UnsignedInterval {
         let (a, b) = match width {
             Width::W64 => (self, other),
             Width::W32 => (self.low_half(), other.low_half()),
         };
         if let (Some(a), Some(b)) = (a.single(), b.single()) {
-            return Interval::one(match width {
+            return UnsignedInterval::one(match width {
                 Width::W64 => alu64(operation, a, b),
                 Width::W32 => alu32(operation, a as u32, b as u32).into(),
             });
@@ -75,15 +80,20 @@ impl Interval {
             Width::W64 => 64,
             Width::W32 => 32,
         };
-        let all = Interval::of_bits(bits);
+        let all = UnsignedInterval::of_bits(bits);
         let result = a.wide(bits, operation, b).unwrap_or(all);
         if result.max > all.max { all } else { result }
     }
 
     /// Returns the results if none wraps around, otherwise `None`.
-    fn wide(self, bits: u32, operation: AluOperation, b: Interval) -> Option<Interval> {
+    fn wide(
+        self,
+        bits: u32,
+        operation: AluOperation,
+        b: UnsignedInterval,
+    ) -> Option<UnsignedInterval> {
         let a = self;
-        let interval = |min, max| Some(Interval { min, max });
+        let interval = |min, max| Some(UnsignedInterval { min, max });
         let shift = b.single().map(|shift| shift as u32 & (bits - 1));
         match operation {
             // A constant that is negative as a signed number is subtracted.
@@ -114,7 +124,7 @@ impl Interval {
             AluOperation::ShiftLeft => {
                 let shift = shift?;
                 let fits = a.max.leading_zeros() >= shift;
-                fits.then(|| Interval {
+                fits.then(|| UnsignedInterval {
                     min: a.min << shift,
                     max: a.max << shift,
                 })
@@ -137,29 +147,33 @@ impl Interval {
     /// Narrows both intervals to the numbers for which a comparison of 64 bits holds. If it cannot
     /// hold, returns them unchanged: then the code after it is not reached, and any interval is
     /// right.
-    pub fn where_holds(self, condition: Condition, other: Interval) -> (Interval, Interval) {
-        let signs = |interval: Interval| interval.max <= i64::MAX as u64;
+    pub fn where_holds(
+        self,
+        condition: BranchCondition,
+        other: UnsignedInterval,
+    ) -> (UnsignedInterval, UnsignedInterval) {
+        let signs = |interval: UnsignedInterval| interval.max <= i64::MAX as u64;
         let unsigned = signs(self) && signs(other);
         let (a, b) = match condition {
-            Condition::Equal => {
-                let both = Interval {
+            BranchCondition::Equal => {
+                let both = UnsignedInterval {
                     min: self.min.max(other.min),
                     max: self.max.min(other.max),
                 };
                 (both, both)
             }
-            Condition::NotEqual => (self.without(other), other.without(self)),
-            Condition::Less => less(self, other),
-            Condition::LessOrEqual => less_or_equal(self, other),
-            Condition::Greater => swap(less(other, self)),
-            Condition::GreaterOrEqual => swap(less_or_equal(other, self)),
-            Condition::SignedLess if unsigned => less(self, other),
-            Condition::SignedLessOrEqual if unsigned => less_or_equal(self, other),
-            Condition::SignedGreater if unsigned => swap(less(other, self)),
-            Condition::SignedGreaterOrEqual if unsigned => swap(less_or_equal(other, self)),
+            BranchCondition::NotEqual => (self.without(other), other.without(self)),
+            BranchCondition::Less => less(self, other),
+            BranchCondition::LessOrEqual => less_or_equal(self, other),
+            BranchCondition::Greater => swap(less(other, self)),
+            BranchCondition::GreaterOrEqual => swap(less_or_equal(other, self)),
+            BranchCondition::SignedLess if unsigned => less(self, other),
+            BranchCondition::SignedLessOrEqual if unsigned => less_or_equal(self, other),
+            BranchCondition::SignedGreater if unsigned => swap(less(other, self)),
+            BranchCondition::SignedGreaterOrEqual if unsigned => swap(less_or_equal(other, self)),
             _ => (self, other),
         };
-        let is_empty = |interval: Interval| interval.min > interval.max;
+        let is_empty = |interval: UnsignedInterval| interval.min > interval.max;
         if is_empty(a) || is_empty(b) {
             return (self, other);
         }
@@ -167,7 +181,7 @@ impl Interval {
     }
 
     /// Removes the number of an interval of one, if it is the smallest or largest number here.
-    fn without(self, other: Interval) -> Interval {
+    fn without(self, other: UnsignedInterval) -> UnsignedInterval {
         let mut left = self;
         if let Some(value) = other.single()
             && self.min < self.max
@@ -184,7 +198,7 @@ impl Interval {
 }
 
 /// Returns the magnitude of a single number that is negative.
-fn negative(interval: Interval, bits: u32) -> Option<u64> {
+fn negative(interval: UnsignedInterval, bits: u32) -> Option<u64> {
     let value = interval.single()?;
     let is_negative = value >> (bits - 1) & 1 == 1;
     let magnitude = match bits {
@@ -194,54 +208,54 @@ fn negative(interval: Interval, bits: u32) -> Option<u64> {
     is_negative.then_some(magnitude)
 }
 
-fn less(a: Interval, b: Interval) -> (Interval, Interval) {
+fn less(a: UnsignedInterval, b: UnsignedInterval) -> (UnsignedInterval, UnsignedInterval) {
     // No number is below zero or above the largest one. In that case nothing is left.
     let (Some(most), Some(least)) = (b.max.checked_sub(1), a.min.checked_add(1)) else {
         return (a, b);
     };
     (
-        Interval {
+        UnsignedInterval {
             min: a.min,
             max: a.max.min(most),
         },
-        Interval {
+        UnsignedInterval {
             min: b.min.max(least),
             max: b.max,
         },
     )
 }
 
-fn less_or_equal(a: Interval, b: Interval) -> (Interval, Interval) {
+fn less_or_equal(a: UnsignedInterval, b: UnsignedInterval) -> (UnsignedInterval, UnsignedInterval) {
     (
-        Interval {
+        UnsignedInterval {
             min: a.min,
             max: a.max.min(b.max),
         },
-        Interval {
+        UnsignedInterval {
             min: b.min.max(a.min),
             max: b.max,
         },
     )
 }
 
-fn swap((a, b): (Interval, Interval)) -> (Interval, Interval) {
+fn swap((a, b): (UnsignedInterval, UnsignedInterval)) -> (UnsignedInterval, UnsignedInterval) {
     (b, a)
 }
 
 /// Returns the condition that holds when `condition` does not.
-pub fn opposite(condition: Condition) -> Option<Condition> {
+pub fn opposite(condition: BranchCondition) -> Option<BranchCondition> {
     Some(match condition {
-        Condition::Equal => Condition::NotEqual,
-        Condition::NotEqual => Condition::Equal,
-        Condition::Greater => Condition::LessOrEqual,
-        Condition::GreaterOrEqual => Condition::Less,
-        Condition::Less => Condition::GreaterOrEqual,
-        Condition::LessOrEqual => Condition::Greater,
-        Condition::SignedGreater => Condition::SignedLessOrEqual,
-        Condition::SignedGreaterOrEqual => Condition::SignedLess,
-        Condition::SignedLess => Condition::SignedGreaterOrEqual,
-        Condition::SignedLessOrEqual => Condition::SignedGreater,
-        Condition::SharesBits => return None,
+        BranchCondition::Equal => BranchCondition::NotEqual,
+        BranchCondition::NotEqual => BranchCondition::Equal,
+        BranchCondition::Greater => BranchCondition::LessOrEqual,
+        BranchCondition::GreaterOrEqual => BranchCondition::Less,
+        BranchCondition::Less => BranchCondition::GreaterOrEqual,
+        BranchCondition::LessOrEqual => BranchCondition::Greater,
+        BranchCondition::SignedGreater => BranchCondition::SignedLessOrEqual,
+        BranchCondition::SignedGreaterOrEqual => BranchCondition::SignedLess,
+        BranchCondition::SignedLess => BranchCondition::SignedGreaterOrEqual,
+        BranchCondition::SignedLessOrEqual => BranchCondition::SignedGreater,
+        BranchCondition::SharesBits => return None,
     })
 }
 
@@ -266,21 +280,21 @@ mod tests {
         AluOperation::Move,
         AluOperation::ShiftRightSigned,
     ];
-    const CONDITIONS: [Condition; 10] = [
-        Condition::Equal,
-        Condition::NotEqual,
-        Condition::Greater,
-        Condition::GreaterOrEqual,
-        Condition::Less,
-        Condition::LessOrEqual,
-        Condition::SignedGreater,
-        Condition::SignedGreaterOrEqual,
-        Condition::SignedLess,
-        Condition::SignedLessOrEqual,
+    const CONDITIONS: [BranchCondition; 10] = [
+        BranchCondition::Equal,
+        BranchCondition::NotEqual,
+        BranchCondition::Greater,
+        BranchCondition::GreaterOrEqual,
+        BranchCondition::Less,
+        BranchCondition::LessOrEqual,
+        BranchCondition::SignedGreater,
+        BranchCondition::SignedGreaterOrEqual,
+        BranchCondition::SignedLess,
+        BranchCondition::SignedLessOrEqual,
     ];
 
     /// Returns intervals of a few numbers, at edges of both widths and signs.
-    fn intervals() -> Vec<Interval> {
+    fn intervals() -> Vec<UnsignedInterval> {
         let edges = [
             0,
             1,
@@ -295,10 +309,12 @@ mod tests {
         ];
         let at = |min: u64| [0, 1, 2].map(|length| (min, min.saturating_add(length)));
         let intervals = edges.into_iter().flat_map(at);
-        intervals.map(|(min, max)| Interval { min, max }).collect()
+        intervals
+            .map(|(min, max)| UnsignedInterval { min, max })
+            .collect()
     }
 
-    fn contains(interval: Interval, value: u64) -> bool {
+    fn contains(interval: UnsignedInterval, value: u64) -> bool {
         (interval.min..=interval.max).contains(&value)
     }
 
@@ -347,13 +363,19 @@ mod tests {
 
     #[test]
     fn bounds_are_kept_where_programs_need_them() {
-        let index = Interval::of_bits(5);
-        let scaled = index.alu(Width::W64, AluOperation::ShiftLeft, Interval::one(3));
-        assert_eq!(scaled, Interval { min: 0, max: 248 });
-        let (small, _) = Interval::ALL.where_holds(Condition::Less, Interval::one(7));
-        assert_eq!(small, Interval { min: 0, max: 6 });
-        let minus_one = Interval::one(u64::MAX);
-        let before = Interval { min: 1, max: 9 }.alu(Width::W64, AluOperation::Add, minus_one);
-        assert_eq!(before, Interval { min: 0, max: 8 });
+        let index = UnsignedInterval::of_bits(5);
+        let scaled = index.alu(
+            Width::W64,
+            AluOperation::ShiftLeft,
+            UnsignedInterval::one(3),
+        );
+        assert_eq!(scaled, UnsignedInterval { min: 0, max: 248 });
+        let (small, _) =
+            UnsignedInterval::ALL.where_holds(BranchCondition::Less, UnsignedInterval::one(7));
+        assert_eq!(small, UnsignedInterval { min: 0, max: 6 });
+        let minus_one = UnsignedInterval::one(u64::MAX);
+        let before =
+            UnsignedInterval { min: 1, max: 9 }.alu(Width::W64, AluOperation::Add, minus_one);
+        assert_eq!(before, UnsignedInterval { min: 0, max: 8 });
     }
 }

@@ -10,22 +10,23 @@ mod refusal;
 mod state;
 mod value;
 
-pub use refusal::{Refusal, VerifyError};
+pub use refusal::{InstructionRefusal, VerifyError};
 
-use super::program::Access;
-use super::window::{NODE_BYTES_MAX, REGION_BYTES, Window};
+use super::program::ProgramAccess;
+use super::window::{NODE_BYTES_MAX, ProgramWindow, REGION_BYTES};
 use crate::isa::{
-    AluOperation, Code, Condition, Instruction, Operand, Register, STACK_BYTES, Size, Width,
+    AluOperation, BpfCode, BranchCondition, Instruction, Operand, OperandSize, Register,
+    STACK_BYTES, Width,
 };
-use interval::{Interval, opposite};
-use state::State;
-use value::{DISTANCE_MAX, Value};
+use interval::{UnsignedInterval, opposite};
+use state::AbstractState;
+use value::{AbstractValue, DISTANCE_MAX};
 
 /// The results of the verifier.
 #[derive(Debug)]
 pub struct Findings {
     /// The access of each instruction, if it is a load or a store.
-    pub accesses: Vec<Option<Access>>,
+    pub accesses: Vec<Option<ProgramAccess>>,
     /// The bytes of the node that are accessed, counted from the current address.
     pub node: (i64, i64),
     /// Number of instructions of the longest path.
@@ -33,9 +34,9 @@ pub struct Findings {
 }
 
 /// Checks all instructions.
-pub fn verify(code: &Code, scratchpad: usize, allocates: bool) -> Result<Findings, VerifyError> {
+pub fn verify(code: &BpfCode, scratchpad: usize, allocates: bool) -> Result<Findings, VerifyError> {
     let count = code.instructions().len();
-    let mut pass = Pass {
+    let mut pass = VerifierPass {
         code,
         scratchpad: scratchpad as i64,
         states: vec![None; count],
@@ -44,7 +45,7 @@ pub fn verify(code: &Code, scratchpad: usize, allocates: bool) -> Result<Finding
         node: None,
     };
     if let Some(first) = pass.states.first_mut() {
-        *first = Some(State::new(allocates));
+        *first = Some(AbstractState::new(allocates));
     }
     let mut longest_path = 0;
     for (index, instruction) in code.instructions().iter().enumerate() {
@@ -63,25 +64,31 @@ pub fn verify(code: &Code, scratchpad: usize, allocates: bool) -> Result<Finding
     })
 }
 
-struct Pass<'c> {
-    code: &'c Code,
+struct VerifierPass<'c> {
+    code: &'c BpfCode,
     scratchpad: i64,
     /// The state known before each instruction; `None` if no path has led there so far.
-    states: Vec<Option<State>>,
+    states: Vec<Option<AbstractState>>,
     /// Number of instructions of the longest path to each instruction.
     lengths: Vec<usize>,
-    accesses: Vec<Option<Access>>,
+    accesses: Vec<Option<ProgramAccess>>,
     node: Option<(i64, i64)>,
 }
 
-impl Pass<'_> {
-    fn instruction(&mut self, index: usize, instruction: &Instruction) -> Result<(), Refusal> {
-        let mut state = self.states[index].take().ok_or(Refusal::Unreachable)?;
+impl VerifierPass<'_> {
+    fn instruction(
+        &mut self,
+        index: usize,
+        instruction: &Instruction,
+    ) -> Result<(), InstructionRefusal> {
+        let mut state = self.states[index]
+            .take()
+            .ok_or(InstructionRefusal::Unreachable)?;
         match *instruction {
-            Instruction::Call { .. } => return Err(Refusal::Call),
+            Instruction::Call { .. } => return Err(InstructionRefusal::Call),
             Instruction::Exit => {
                 return match known(&state, Register::R0)? {
-                    Value::Address { .. } => Err(Refusal::ReturnsAddress),
+                    AbstractValue::Address { .. } => Err(InstructionRefusal::ReturnsAddress),
                     _ => Ok(()),
                 };
             }
@@ -120,7 +127,7 @@ impl Pass<'_> {
             } => {
                 let value = match source {
                     Operand::Register(register) => known(&state, register)?,
-                    Operand::Immediate(value) => Value::Number(constant(value)),
+                    Operand::Immediate(value) => AbstractValue::Number(constant(value)),
                 };
                 let access = self.access(index, &state, base, offset, size, true)?;
                 store(&mut state, access, source, value)?;
@@ -135,28 +142,28 @@ impl Pass<'_> {
     fn access(
         &mut self,
         index: usize,
-        state: &State,
+        state: &AbstractState,
         base: Register,
         offset: i16,
-        size: Size,
+        size: OperandSize,
         stores: bool,
-    ) -> Result<Access, Refusal> {
-        let Value::Address { window, min, max } = known(state, base)? else {
-            return Err(Refusal::NotAnAddress { register: base });
+    ) -> Result<ProgramAccess, InstructionRefusal> {
+        let AbstractValue::Address { window, min, max } = known(state, base)? else {
+            return Err(InstructionRefusal::NotAnAddress { register: base });
         };
         let bytes = size.bytes() as i64;
         let (min, max) = (min + i64::from(offset), max + i64::from(offset));
         let (start, end) = (min, max + bytes);
         let bounds = match window {
-            Window::Node => None,
-            Window::Scratchpad => Some((0, self.scratchpad)),
-            Window::Allocation => Some((0, REGION_BYTES as i64)),
-            Window::Stack => Some((-(STACK_BYTES as i64), 0)),
+            ProgramWindow::Node => None,
+            ProgramWindow::Scratchpad => Some((0, self.scratchpad)),
+            ProgramWindow::Allocation => Some((0, REGION_BYTES as i64)),
+            ProgramWindow::Stack => Some((-(STACK_BYTES as i64), 0)),
         };
         if let Some((from, to)) = bounds
             && (start < from || end > to)
         {
-            return Err(Refusal::OutOfBounds {
+            return Err(InstructionRefusal::OutOfBounds {
                 window,
                 start,
                 end,
@@ -164,15 +171,15 @@ impl Pass<'_> {
                 to,
             });
         }
-        if window == Window::Node {
+        if window == ProgramWindow::Node {
             let (first, last) = self.node.unwrap_or((start, end));
             let (start, end) = (first.min(start), last.max(end));
             if end - start > NODE_BYTES_MAX as i64 {
-                return Err(Refusal::NodeTooLong { start, end });
+                return Err(InstructionRefusal::NodeTooLong { start, end });
             }
             self.node = Some((start, end));
         }
-        let access = Access {
+        let access = ProgramAccess {
             window,
             min,
             max,
@@ -183,17 +190,17 @@ impl Pass<'_> {
         Ok(access)
     }
 
-    fn jump(&mut self, index: usize, state: State) -> Result<(), Refusal> {
+    fn jump(&mut self, index: usize, state: AbstractState) -> Result<(), InstructionRefusal> {
         let target = self.code.target(index).unwrap_or_default();
         if target <= index {
-            return Err(Refusal::BackwardJump);
+            return Err(InstructionRefusal::BackwardJump);
         }
         self.reach(target, index, state);
         Ok(())
     }
 
     /// Notes that a path leads from one instruction to a later one.
-    fn reach(&mut self, target: usize, from: usize, state: State) {
+    fn reach(&mut self, target: usize, from: usize, state: AbstractState) {
         let length = self.lengths[from] + 1;
         // Code ends with an exit or a jump, so there is such an instruction.
         if let Some(there) = self.states.get_mut(target) {
@@ -206,55 +213,68 @@ impl Pass<'_> {
     }
 }
 
-fn constant(value: i32) -> Interval {
-    Interval::one(i64::from(value) as u64)
+fn constant(value: i32) -> UnsignedInterval {
+    UnsignedInterval::one(i64::from(value) as u64)
 }
 
 /// Returns the value of a register, which must have been written.
-fn known(state: &State, register: Register) -> Result<Value, Refusal> {
+fn known(state: &AbstractState, register: Register) -> Result<AbstractValue, InstructionRefusal> {
     match state.get(register) {
-        Value::Unknown => Err(Refusal::Uninitialised { register }),
+        AbstractValue::Unknown => Err(InstructionRefusal::Uninitialised { register }),
         value => Ok(value),
     }
 }
 
 /// Returns the interval of a register that must not hold an address.
-fn number(state: &State, register: Register) -> Result<Interval, Refusal> {
+fn number(
+    state: &AbstractState,
+    register: Register,
+) -> Result<UnsignedInterval, InstructionRefusal> {
     match known(state, register)? {
-        Value::Number(interval) => Ok(interval),
-        _ => Err(Refusal::AddressArithmetic { register }),
+        AbstractValue::Number(interval) => Ok(interval),
+        _ => Err(InstructionRefusal::AddressArithmetic { register }),
     }
 }
 
-fn loaded(state: &State, access: Access, size: Size, signed: bool) -> Result<Value, Refusal> {
-    if access.window == Window::Stack {
+fn loaded(
+    state: &AbstractState,
+    access: ProgramAccess,
+    size: OperandSize,
+    signed: bool,
+) -> Result<AbstractValue, InstructionRefusal> {
+    if access.window == ProgramWindow::Stack {
         let (min, max) = places(access);
         if let Some(value) = state.word(min, max, access.bytes) {
             return Ok(value);
         }
         if let Some(byte) = state.unwritten(min..max + access.bytes) {
             let offset = byte as i64 - STACK_BYTES as i64;
-            return Err(Refusal::UninitialisedStack { offset });
+            return Err(InstructionRefusal::UninitialisedStack { offset });
         }
     }
-    Ok(Value::Number(match signed {
-        true => Interval::ALL,
-        false => Interval::of_bits(size.bits()),
+    Ok(AbstractValue::Number(match signed {
+        true => UnsignedInterval::ALL,
+        false => UnsignedInterval::of_bits(size.bits()),
     }))
 }
 
-fn store(state: &mut State, access: Access, source: Operand, value: Value) -> Result<(), Refusal> {
+fn store(
+    state: &mut AbstractState,
+    access: ProgramAccess,
+    source: Operand,
+    value: AbstractValue,
+) -> Result<(), InstructionRefusal> {
     let (min, max) = places(access);
-    if let (Value::Address { .. }, Operand::Register(register)) = (value, source) {
-        let whole = access.window == Window::Stack
+    if let (AbstractValue::Address { .. }, Operand::Register(register)) = (value, source) {
+        let whole = access.window == ProgramWindow::Stack
             && access.bytes == 8
             && min == max
             && min.is_multiple_of(8);
         if !whole {
-            return Err(Refusal::StoresAddress { register });
+            return Err(InstructionRefusal::StoresAddress { register });
         }
     }
-    if access.window == Window::Stack {
+    if access.window == ProgramWindow::Stack {
         state.store(min, max, access.bytes, value);
     }
     Ok(())
@@ -262,13 +282,13 @@ fn store(state: &mut State, access: Access, source: Operand, value: Value) -> Re
 
 /// Returns the first and last place of an access to the stack, counted from the stack's start. For
 /// other windows the places mean nothing.
-fn places(access: Access) -> (usize, usize) {
+fn places(access: ProgramAccess) -> (usize, usize) {
     let place = |offset: i64| (offset + STACK_BYTES as i64) as usize;
     (place(access.min), place(access.max))
 }
 
 /// Applies an instruction that only changes a register.
-fn compute(state: &mut State, instruction: &Instruction) -> Result<(), Refusal> {
+fn compute(state: &mut AbstractState, instruction: &Instruction) -> Result<(), InstructionRefusal> {
     match *instruction {
         Instruction::Alu {
             width,
@@ -282,7 +302,10 @@ fn compute(state: &mut State, instruction: &Instruction) -> Result<(), Refusal> 
         Instruction::Negate { width, destination } => {
             number(state, destination)?;
             let bits = bits(width);
-            state.set(destination, Value::Number(Interval::of_bits(bits)));
+            state.set(
+                destination,
+                AbstractValue::Number(UnsignedInterval::of_bits(bits)),
+            );
         }
         Instruction::SignExtend {
             width,
@@ -292,17 +315,26 @@ fn compute(state: &mut State, instruction: &Instruction) -> Result<(), Refusal> 
         } => {
             number(state, source)?;
             let bits = bits(width);
-            state.set(destination, Value::Number(Interval::of_bits(bits)));
+            state.set(
+                destination,
+                AbstractValue::Number(UnsignedInterval::of_bits(bits)),
+            );
         }
         Instruction::Reorder {
             size, destination, ..
         } => {
             number(state, destination)?;
             let bits = size.bits();
-            state.set(destination, Value::Number(Interval::of_bits(bits)));
+            state.set(
+                destination,
+                AbstractValue::Number(UnsignedInterval::of_bits(bits)),
+            );
         }
         Instruction::LoadImmediate { destination, value } => {
-            state.set(destination, Value::Number(Interval::one(value)));
+            state.set(
+                destination,
+                AbstractValue::Number(UnsignedInterval::one(value)),
+            );
         }
         _ => {}
     }
@@ -317,60 +349,72 @@ fn bits(width: Width) -> u32 {
 }
 
 fn alu(
-    state: &State,
+    state: &AbstractState,
     width: Width,
     operation: AluOperation,
     destination: Register,
     source: Operand,
-) -> Result<Value, Refusal> {
+) -> Result<AbstractValue, InstructionRefusal> {
     let right = match source {
         Operand::Register(register) => known(state, register)?,
-        Operand::Immediate(value) => Value::Number(constant(value)),
+        Operand::Immediate(value) => AbstractValue::Number(constant(value)),
     };
     if operation == AluOperation::Move {
         return match (width, right, source) {
             (Width::W64, _, _) => Ok(right),
-            (Width::W32, Value::Number(interval), _) => Ok(Value::Number(interval.low_half())),
-            (Width::W32, _, Operand::Register(register)) => {
-                Err(Refusal::AddressArithmetic { register })
+            (Width::W32, AbstractValue::Number(interval), _) => {
+                Ok(AbstractValue::Number(interval.low_half()))
             }
-            _ => Ok(Value::NUMBER),
+            (Width::W32, _, Operand::Register(register)) => {
+                Err(InstructionRefusal::AddressArithmetic { register })
+            }
+            _ => Ok(AbstractValue::NUMBER),
         };
     }
     let left = known(state, destination)?;
-    let refused = |register| Err(Refusal::AddressArithmetic { register });
+    let refused = |register| Err(InstructionRefusal::AddressArithmetic { register });
     let source = match source {
         Operand::Register(register) => register,
         Operand::Immediate(_) => destination,
     };
     match (left, right, operation, width) {
-        (Value::Number(a), Value::Number(b), _, _) => Ok(Value::Number(a.alu(width, operation, b))),
-        (address, Value::Number(by), AluOperation::Add, Width::W64) => moved(address, by, false),
-        (Value::Number(by), address, AluOperation::Add, Width::W64) => moved(address, by, false),
-        (address, Value::Number(by), AluOperation::Subtract, Width::W64) => {
+        (AbstractValue::Number(a), AbstractValue::Number(b), _, _) => {
+            Ok(AbstractValue::Number(a.alu(width, operation, b)))
+        }
+        (address, AbstractValue::Number(by), AluOperation::Add, Width::W64) => {
+            moved(address, by, false)
+        }
+        (AbstractValue::Number(by), address, AluOperation::Add, Width::W64) => {
+            moved(address, by, false)
+        }
+        (address, AbstractValue::Number(by), AluOperation::Subtract, Width::W64) => {
             moved(address, by, true)
         }
-        (Value::Number(_), _, _, _) => refused(source),
+        (AbstractValue::Number(_), _, _, _) => refused(source),
         _ => refused(destination),
     }
 }
 
 /// Returns an address moved by a number.
-fn moved(address: Value, by: Interval, back: bool) -> Result<Value, Refusal> {
+fn moved(
+    address: AbstractValue,
+    by: UnsignedInterval,
+    back: bool,
+) -> Result<AbstractValue, InstructionRefusal> {
     let (least, most) = match by.single() {
         Some(value) => (value as i64, value as i64),
         // Seen as signed numbers, the interval must not contain both signs.
         None if by.max <= DISTANCE_MAX as u64 => (by.min as i64, by.max as i64),
-        None => return Err(Refusal::Unbounded),
+        None => return Err(InstructionRefusal::Unbounded),
     };
     if least < -DISTANCE_MAX || most > DISTANCE_MAX {
-        return Err(Refusal::Unbounded);
+        return Err(InstructionRefusal::Unbounded);
     }
     let (least, most) = if back { (-most, -least) } else { (least, most) };
-    let Value::Address { window, min, max } = address else {
-        return Ok(Value::NUMBER);
+    let AbstractValue::Address { window, min, max } = address else {
+        return Ok(AbstractValue::NUMBER);
     };
-    Ok(Value::Address {
+    Ok(AbstractValue::Address {
         window,
         min: min + least,
         max: max + most,
@@ -379,15 +423,15 @@ fn moved(address: Value, by: Interval, back: bool) -> Result<Value, Refusal> {
 
 /// Returns the state if a comparison holds.
 fn refined(
-    state: &State,
+    state: &AbstractState,
     width: Width,
-    condition: Condition,
+    condition: BranchCondition,
     left: Register,
     right: Operand,
-) -> Result<State, Refusal> {
+) -> Result<AbstractState, InstructionRefusal> {
     let interval = |register| match known(state, register)? {
-        Value::Number(interval) => Ok(interval),
-        _ => Err(Refusal::ComparesAddress {
+        AbstractValue::Number(interval) => Ok(interval),
+        _ => Err(InstructionRefusal::ComparesAddress {
             register,
             condition,
         }),
@@ -405,10 +449,10 @@ fn refined(
         };
         // Below these bounds, the halves compare as the whole numbers do.
         let most = match condition {
-            Condition::SignedGreater
-            | Condition::SignedGreaterOrEqual
-            | Condition::SignedLess
-            | Condition::SignedLessOrEqual => i32::MAX as u64,
+            BranchCondition::SignedGreater
+            | BranchCondition::SignedGreaterOrEqual
+            | BranchCondition::SignedLess
+            | BranchCondition::SignedLessOrEqual => i32::MAX as u64,
             _ => u32::MAX.into(),
         };
         if a.max > most || b.max > most {
@@ -416,11 +460,11 @@ fn refined(
         }
     }
     (a, b) = a.where_holds(condition, b);
-    refined.set(left, Value::Number(a));
+    refined.set(left, AbstractValue::Number(a));
     if let Operand::Register(register) = right
         && register != left
     {
-        refined.set(register, Value::Number(b));
+        refined.set(register, AbstractValue::Number(b));
     }
     Ok(refined)
 }

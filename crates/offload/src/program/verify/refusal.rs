@@ -1,8 +1,8 @@
 //! The reasons why the verifier refuses code.
 
 use super::value::DISTANCE_MAX;
-use crate::isa::{Condition, Register};
-use crate::program::{INSTRUCTIONS_MAX, NODE_BYTES_MAX, SCRATCHPAD_BYTES_MAX, Window};
+use crate::isa::{BranchCondition, Register};
+use crate::program::{INSTRUCTIONS_MAX, NODE_BYTES_MAX, ProgramWindow, SCRATCHPAD_BYTES_MAX};
 
 /// The reason why code is not a program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,14 +45,14 @@ pub enum VerifyError {
         /// The instruction.
         text: String,
         /// The cause.
-        refusal: Refusal,
+        refusal: InstructionRefusal,
     },
 }
 
 /// The reason why an instruction is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum InstructionRefusal {
     /// A jump does not go forward.
     #[error(
         "the jump goes back: programs have no loops, so unroll it (in C by `#pragma unroll` and a \
@@ -89,7 +89,7 @@ pub enum Refusal {
     #[error("bytes {start} to {end} are not all within {window}, which has {from} to {to}")]
     OutOfBounds {
         /// The window.
-        window: Window,
+        window: ProgramWindow,
         /// The lowest first byte.
         start: i64,
         /// The end of the highest last byte (exclusive).
@@ -125,7 +125,7 @@ pub enum Refusal {
         /// The register.
         register: Register,
         /// The comparison.
-        condition: Condition,
+        condition: BranchCondition,
     },
     /// An address is stored outside of the stack, or not as a whole aligned word.
     #[error("{register} is an address, which only a whole aligned word of the stack may hold")]

@@ -1,51 +1,57 @@
 //! The knowledge of the verifier before an instruction.
 
-use super::value::Value;
+use super::value::AbstractValue;
 use crate::isa::{Register, STACK_BYTES};
-use crate::program::Window;
+use crate::program::ProgramWindow;
 use std::ops::Range;
 
 const WORDS: usize = STACK_BYTES / 8;
 
 /// The known contents of registers and stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct State {
-    registers: [Value; 11],
+pub struct AbstractState {
+    registers: [AbstractValue; 11],
     /// The words of the stack that were stored as a whole.
-    words: [Value; WORDS],
+    words: [AbstractValue; WORDS],
     /// A bit for each byte of the stack that was written on all paths.
     written: [u64; WORDS / 8],
 }
 
-impl State {
+impl AbstractState {
     /// Creates the state at the beginning of an iteration.
-    pub fn new(allocates: bool) -> State {
-        let mut state = State {
-            registers: [Value::Unknown; 11],
-            words: [Value::Unknown; WORDS],
+    pub fn new(allocates: bool) -> AbstractState {
+        let mut state = AbstractState {
+            registers: [AbstractValue::Unknown; 11],
+            words: [AbstractValue::Unknown; WORDS],
             written: [0; WORDS / 8],
         };
-        state.set(Register::R1, Value::origin(Window::Node));
-        state.set(Register::R2, Value::origin(Window::Scratchpad));
-        state.set(Register::R3, Value::NUMBER);
+        state.set(Register::R1, AbstractValue::origin(ProgramWindow::Node));
+        state.set(
+            Register::R2,
+            AbstractValue::origin(ProgramWindow::Scratchpad),
+        );
+        state.set(Register::R3, AbstractValue::NUMBER);
         if allocates {
-            state.set(Register::R4, Value::origin(Window::Allocation));
-            state.set(Register::R5, Value::NUMBER);
+            state.set(
+                Register::R4,
+                AbstractValue::origin(ProgramWindow::Allocation),
+            );
+            state.set(Register::R5, AbstractValue::NUMBER);
         }
-        state.set(Register::R10, Value::origin(Window::Stack));
+        state.set(Register::R10, AbstractValue::origin(ProgramWindow::Stack));
         state
     }
 
-    pub fn get(&self, register: Register) -> Value {
+    pub fn get(&self, register: Register) -> AbstractValue {
         self.registers[usize::from(register.number())]
     }
 
-    pub fn set(&mut self, register: Register, value: Value) {
+    pub fn set(&mut self, register: Register, value: AbstractValue) {
         self.registers[usize::from(register.number())] = value;
     }
 
     /// Keeps what is true on both of two paths that join.
-    pub fn join(&mut self, other: &State) {
+    pub fn join(&mut self, other: &AbstractState) {
         for (value, other) in self.registers.iter_mut().zip(other.registers) {
             *value = value.join(other);
         }
@@ -55,7 +61,7 @@ impl State {
         for word in 0..WORDS {
             let (mine, other) = (self.words[word], other.words[word]);
             let joined = mine.join(other);
-            if joined == Value::Unknown && (is_address(mine) || is_address(other)) {
+            if joined == AbstractValue::Unknown && (is_address(mine) || is_address(other)) {
                 self.unwrite(word);
             }
             self.words[word] = joined;
@@ -64,13 +70,13 @@ impl State {
 
     /// Notes a store into the stack at any of the places from `min` to `max`, counted from the
     /// stack's start. `value` is the content of the whole word afterwards.
-    pub fn store(&mut self, min: usize, max: usize, bytes: usize, value: Value) {
+    pub fn store(&mut self, min: usize, max: usize, bytes: usize, value: AbstractValue) {
         for word in min / 8..(max + bytes).div_ceil(8) {
             // The remaining part of an address is not a number that a program may see.
             if is_address(self.words[word]) {
                 self.unwrite(word);
             }
-            self.words[word] = Value::Unknown;
+            self.words[word] = AbstractValue::Unknown;
         }
         if min == max {
             for byte in min..min + bytes {
@@ -83,10 +89,10 @@ impl State {
     }
 
     /// Returns the word of a load of 8 bytes, if it was stored as a whole and has a single place.
-    pub fn word(&self, min: usize, max: usize, bytes: usize) -> Option<Value> {
+    pub fn word(&self, min: usize, max: usize, bytes: usize) -> Option<AbstractValue> {
         let whole = min == max && bytes == 8 && min.is_multiple_of(8);
         let word = self.words.get(min / 8).filter(|_| whole)?;
-        (*word != Value::Unknown).then_some(*word)
+        (*word != AbstractValue::Unknown).then_some(*word)
     }
 
     /// Returns the first byte of a range of the stack that is not written, or holds a part of an
@@ -103,6 +109,6 @@ impl State {
     }
 }
 
-fn is_address(value: Value) -> bool {
-    matches!(value, Value::Address { .. })
+fn is_address(value: AbstractValue) -> bool {
+    matches!(value, AbstractValue::Address { .. })
 }

@@ -1,7 +1,7 @@
 //! The knowledge of the verifier about a register or a word of the stack.
 
-use super::interval::Interval;
-use crate::program::Window;
+use super::interval::UnsignedInterval;
+use crate::program::ProgramWindow;
 
 /// The largest distance of an address from the start of its window. Windows are much shorter; the
 /// bound keeps sums of distances from wrapping around.
@@ -9,20 +9,24 @@ pub const DISTANCE_MAX: i64 = 1 << 20;
 
 /// The content of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum AbstractValue {
     /// Nothing known: not written on some path, or not the same kind on all paths.
     Unknown,
     /// A number.
-    Number(Interval),
+    Number(UnsignedInterval),
     /// An address, from `min` to `max` bytes after the origin of a window.
-    Address { window: Window, min: i64, max: i64 },
+    Address {
+        window: ProgramWindow,
+        min: i64,
+        max: i64,
+    },
 }
 
-impl Value {
-    pub const NUMBER: Value = Value::Number(Interval::ALL);
+impl AbstractValue {
+    pub const NUMBER: AbstractValue = AbstractValue::Number(UnsignedInterval::ALL);
 
-    pub const fn origin(window: Window) -> Value {
-        Value::Address {
+    pub const fn origin(window: ProgramWindow) -> AbstractValue {
+        AbstractValue::Address {
             window,
             min: 0,
             max: 0,
@@ -30,22 +34,24 @@ impl Value {
     }
 
     /// Returns what is true of both values.
-    pub fn join(self, other: Value) -> Value {
+    pub fn join(self, other: AbstractValue) -> AbstractValue {
         match (self, other) {
-            (Value::Number(a), Value::Number(b)) => Value::Number(a.join(b)),
+            (AbstractValue::Number(a), AbstractValue::Number(b)) => {
+                AbstractValue::Number(a.join(b))
+            }
             (
-                Value::Address { window, min, max },
-                Value::Address {
+                AbstractValue::Address { window, min, max },
+                AbstractValue::Address {
                     window: other,
                     min: other_min,
                     max: other_max,
                 },
-            ) if window == other => Value::Address {
+            ) if window == other => AbstractValue::Address {
                 window,
                 min: min.min(other_min),
                 max: max.max(other_max),
             },
-            _ => Value::Unknown,
+            _ => AbstractValue::Unknown,
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The nodes of binary trees and the links between them. Null stands for no node.
 
-use crate::structures::heap::{Heap, HeapError};
+use crate::structures::heap::{HeapError, NodeHeap};
 
 /// The places of the fields that differ between kinds of trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct TreeLinkLayout {
     pub parent: u64,
     pub left: u64,
     pub right: u64,
@@ -12,16 +12,16 @@ pub struct Layout {
     pub balance: u64,
 }
 
-impl Layout {
+impl TreeLinkLayout {
     /// The red-black tree of the C++ library.
-    pub const STANDARD: Layout = Layout {
+    pub const STANDARD: TreeLinkLayout = TreeLinkLayout {
         balance: 0,
         parent: 8,
         left: 16,
         right: 24,
     };
     /// The hooks of Boost's intrusive trees.
-    pub const INTRUSIVE: Layout = Layout {
+    pub const INTRUSIVE: TreeLinkLayout = TreeLinkLayout {
         parent: 0,
         left: 8,
         right: 16,
@@ -34,23 +34,23 @@ pub const VALUE: u64 = 40;
 pub const NODE_BYTES: u64 = 48;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum ChildSide {
     Left,
     Right,
 }
 
-impl Side {
-    pub fn other(self) -> Side {
+impl ChildSide {
+    pub fn other(self) -> ChildSide {
         match self {
-            Side::Left => Side::Right,
-            Side::Right => Side::Left,
+            ChildSide::Left => ChildSide::Right,
+            ChildSide::Right => ChildSide::Left,
         }
     }
 }
 
 /// The result of removing a node, from which the tree is rebalanced.
 #[derive(Clone, Copy, Debug)]
-pub struct Gap {
+pub struct NodeRemoval {
     /// The balance of the node that was removed from its place.
     pub balance: u64,
     /// The node that took the place, or null.
@@ -62,13 +62,13 @@ pub struct Gap {
 /// A tree that is being changed.
 pub struct Links<'t, H> {
     pub heap: &'t mut H,
-    pub layout: Layout,
+    pub layout: TreeLinkLayout,
     pub root: &'t mut u64,
 }
 
 type Done = Result<(), HeapError>;
 
-impl<H: Heap> Links<'_, H> {
+impl<H: NodeHeap> Links<'_, H> {
     pub fn parent(&self, node: u64) -> Result<u64, HeapError> {
         self.heap.read(node + self.layout.parent)
     }
@@ -80,11 +80,11 @@ impl<H: Heap> Links<'_, H> {
         }
     }
 
-    pub fn child(&self, node: u64, side: Side) -> Result<u64, HeapError> {
+    pub fn child(&self, node: u64, side: ChildSide) -> Result<u64, HeapError> {
         self.heap.read(node + self.place(side))
     }
 
-    pub fn set_child(&mut self, node: u64, side: Side, child: u64) -> Done {
+    pub fn set_child(&mut self, node: u64, side: ChildSide, child: u64) -> Done {
         self.heap.write(node + self.place(side), child)
     }
 
@@ -105,10 +105,10 @@ impl<H: Heap> Links<'_, H> {
     }
 
     /// Returns the side on which a node is below its parent.
-    pub fn side(&self, node: u64, parent: u64) -> Result<Side, HeapError> {
-        Ok(match self.child(parent, Side::Left)? == node {
-            true => Side::Left,
-            false => Side::Right,
+    pub fn side(&self, node: u64, parent: u64) -> Result<ChildSide, HeapError> {
+        Ok(match self.child(parent, ChildSide::Left)? == node {
+            true => ChildSide::Left,
+            false => ChildSide::Right,
         })
     }
 
@@ -125,7 +125,7 @@ impl<H: Heap> Links<'_, H> {
     }
 
     /// Moves a node down to one side. Its child of the other side takes its place.
-    pub fn rotate(&mut self, node: u64, down: Side) -> Done {
+    pub fn rotate(&mut self, node: u64, down: ChildSide) -> Done {
         let up = self.child(node, down.other())?;
         let between = self.child(up, down)?;
         self.set_child(node, down.other(), between)?;
@@ -140,11 +140,11 @@ impl<H: Heap> Links<'_, H> {
         let node = self.heap.allocate(NODE_BYTES)?;
         self.heap.write(node + KEY, key)?;
         self.heap.write(node + VALUE, value)?;
-        let (mut parent, mut at, mut side) = (0, *self.root, Side::Left);
+        let (mut parent, mut at, mut side) = (0, *self.root, ChildSide::Left);
         while at != 0 {
             side = match key < self.key(at)? {
-                true => Side::Left,
-                false => Side::Right,
+                true => ChildSide::Left,
+                false => ChildSide::Right,
             };
             (parent, at) = (at, self.child(at, side)?);
         }
@@ -161,10 +161,10 @@ impl<H: Heap> Links<'_, H> {
         let (mut best, mut at) = (0, *self.root);
         while at != 0 {
             let side = match self.key(at)? < key {
-                true => Side::Right,
+                true => ChildSide::Right,
                 false => {
                     best = at;
-                    Side::Left
+                    ChildSide::Left
                 }
             };
             at = self.child(at, side)?;
@@ -173,11 +173,11 @@ impl<H: Heap> Links<'_, H> {
     }
 
     /// Removes a node from the tree.
-    pub fn unlink(&mut self, node: u64) -> Result<Gap, HeapError> {
-        let left = self.child(node, Side::Left)?;
-        let right = self.child(node, Side::Right)?;
+    pub fn unlink(&mut self, node: u64) -> Result<NodeRemoval, HeapError> {
+        let left = self.child(node, ChildSide::Left)?;
+        let right = self.child(node, ChildSide::Right)?;
         if left == 0 || right == 0 {
-            let gap = Gap {
+            let gap = NodeRemoval {
                 balance: self.balance(node)?,
                 child: left.max(right),
                 parent: self.parent(node)?,
@@ -187,35 +187,35 @@ impl<H: Heap> Links<'_, H> {
         }
         let mut next = right;
         loop {
-            match self.child(next, Side::Left)? {
+            match self.child(next, ChildSide::Left)? {
                 0 => break,
                 further => next = further,
             }
         }
-        let mut gap = Gap {
+        let mut gap = NodeRemoval {
             balance: self.balance(next)?,
-            child: self.child(next, Side::Right)?,
+            child: self.child(next, ChildSide::Right)?,
             parent: self.parent(next)?,
         };
         if gap.parent == node {
             gap.parent = next;
         } else {
             self.replace(next, gap.child)?;
-            self.set_child(next, Side::Right, right)?;
+            self.set_child(next, ChildSide::Right, right)?;
             self.set_parent(right, next)?;
         }
         self.replace(node, next)?;
-        self.set_child(next, Side::Left, left)?;
+        self.set_child(next, ChildSide::Left, left)?;
         self.set_parent(left, next)?;
         let balance = self.balance(node)?;
         self.set_balance(next, balance)?;
         Ok(gap)
     }
 
-    fn place(&self, side: Side) -> u64 {
+    fn place(&self, side: ChildSide) -> u64 {
         match side {
-            Side::Left => self.layout.left,
-            Side::Right => self.layout.right,
+            ChildSide::Left => self.layout.left,
+            ChildSide::Right => self.layout.right,
         }
     }
 }

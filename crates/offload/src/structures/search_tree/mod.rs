@@ -8,16 +8,16 @@ mod red_black;
 mod scapegoat;
 mod splay;
 
-use super::heap::{Heap, HeapError};
+use super::heap::{HeapError, NodeHeap};
 use super::programs::tree_lower_bound;
-use crate::program::Program;
-use crate::traversal::Query;
-use links::{KEY, Layout, Links, NODE_BYTES, VALUE};
+use crate::program::TraversalProgram;
+use crate::traversal::TraversalQuery;
+use links::{KEY, Links, NODE_BYTES, TreeLinkLayout, VALUE};
 use std::sync::Arc;
 
 /// The balancing algorithm of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Balance {
+pub enum BalanceAlgorithm {
     /// A red-black tree, balanced by colours.
     RedBlack,
     /// An AVL tree, balanced by heights.
@@ -30,7 +30,7 @@ pub enum Balance {
 
 /// The rule for equal keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keys {
+pub enum DuplicateKeyRule {
     /// No two entries with equal keys.
     Unique,
     /// Any number of entries with equal keys; they stay in the order of their insertion.
@@ -40,9 +40,9 @@ pub enum Keys {
 /// A tree of words.
 #[derive(Clone, Debug)]
 pub struct SearchTree {
-    balance: Balance,
-    keys: Keys,
-    lower_bound: Arc<Program>,
+    balance: BalanceAlgorithm,
+    keys: DuplicateKeyRule,
+    lower_bound: Arc<TraversalProgram>,
     root: u64,
     count: u64,
     /// The largest count since a scapegoat tree was rebuilt.
@@ -51,8 +51,8 @@ pub struct SearchTree {
 
 impl SearchTree {
     /// Creates a tree without entries.
-    pub fn new(balance: Balance, keys: Keys) -> SearchTree {
-        let Layout { left, right, .. } = balance.layout();
+    pub fn new(balance: BalanceAlgorithm, keys: DuplicateKeyRule) -> SearchTree {
+        let TreeLinkLayout { left, right, .. } = balance.layout();
         let place = |field: u64| field as usize;
         SearchTree {
             balance,
@@ -71,13 +71,13 @@ impl SearchTree {
     /// See [`HeapError`].
     pub fn insert(
         &mut self,
-        heap: &mut impl Heap,
+        heap: &mut impl NodeHeap,
         key: u64,
         value: u64,
     ) -> Result<bool, HeapError> {
         let (balance, keys, count) = (self.balance, self.keys, self.count + 1);
         let mut links = self.links(heap);
-        if keys == Keys::Unique {
+        if keys == DuplicateKeyRule::Unique {
             let node = links.lower_bound(key)?;
             if node != 0 && links.key(node)? == key {
                 links.heap.write(node + VALUE, value)?;
@@ -86,10 +86,10 @@ impl SearchTree {
         }
         let node = links.insert_leaf(key, value)?;
         match balance {
-            Balance::RedBlack => red_black::inserted(&mut links, node)?,
-            Balance::Avl => avl::changed(&mut links, node)?,
-            Balance::Splay => splay::splay(&mut links, node)?,
-            Balance::Scapegoat => scapegoat::inserted(&mut links, node, count)?,
+            BalanceAlgorithm::RedBlack => red_black::inserted(&mut links, node)?,
+            BalanceAlgorithm::Avl => avl::changed(&mut links, node)?,
+            BalanceAlgorithm::Splay => splay::splay(&mut links, node)?,
+            BalanceAlgorithm::Scapegoat => scapegoat::inserted(&mut links, node, count)?,
         }
         self.count = count;
         self.count_max = self.count_max.max(count);
@@ -100,7 +100,7 @@ impl SearchTree {
     ///
     /// # Errors
     /// See [`HeapError`].
-    pub fn remove(&mut self, heap: &mut impl Heap, key: u64) -> Result<bool, HeapError> {
+    pub fn remove(&mut self, heap: &mut impl NodeHeap, key: u64) -> Result<bool, HeapError> {
         let (balance, mut count_max) = (self.balance, self.count_max);
         let count = self.count.saturating_sub(1);
         let mut links = self.links(heap);
@@ -110,11 +110,13 @@ impl SearchTree {
         }
         let gap = links.unlink(node)?;
         match balance {
-            Balance::RedBlack => red_black::removed(&mut links, gap)?,
-            Balance::Avl => avl::changed(&mut links, gap.parent)?,
-            Balance::Splay if gap.parent != 0 => splay::splay(&mut links, gap.parent)?,
-            Balance::Splay => {}
-            Balance::Scapegoat => count_max = scapegoat::removed(&mut links, count, count_max)?,
+            BalanceAlgorithm::RedBlack => red_black::removed(&mut links, gap)?,
+            BalanceAlgorithm::Avl => avl::changed(&mut links, gap.parent)?,
+            BalanceAlgorithm::Splay if gap.parent != 0 => splay::splay(&mut links, gap.parent)?,
+            BalanceAlgorithm::Splay => {}
+            BalanceAlgorithm::Scapegoat => {
+                count_max = scapegoat::removed(&mut links, count, count_max)?
+            }
         }
         heap.free(node, NODE_BYTES);
         (self.count, self.count_max) = (count, count_max);
@@ -123,11 +125,11 @@ impl SearchTree {
 
     /// Returns the query for the first entry at or above a key; `None` for an empty tree. The key
     /// is in the tree if that entry has it.
-    pub fn lower_bound(&self, key: u64) -> Option<Query> {
-        (self.root != 0).then(|| Query::new(&self.lower_bound, self.root, &[key]))
+    pub fn lower_bound(&self, key: u64) -> Option<TraversalQuery> {
+        (self.root != 0).then(|| TraversalQuery::new(&self.lower_bound, self.root, &[key]))
     }
 
-    fn links<'t, H: Heap>(&'t mut self, heap: &'t mut H) -> Links<'t, H> {
+    fn links<'t, H: NodeHeap>(&'t mut self, heap: &'t mut H) -> Links<'t, H> {
         Links {
             heap,
             layout: self.balance.layout(),
@@ -136,11 +138,11 @@ impl SearchTree {
     }
 }
 
-impl Balance {
-    fn layout(self) -> Layout {
+impl BalanceAlgorithm {
+    fn layout(self) -> TreeLinkLayout {
         match self {
-            Balance::RedBlack => Layout::STANDARD,
-            _ => Layout::INTRUSIVE,
+            BalanceAlgorithm::RedBlack => TreeLinkLayout::STANDARD,
+            _ => TreeLinkLayout::INTRUSIVE,
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Red-black trees, after Cormen, Leiserson, Rivest and Stein. Null is black.
 
-use super::links::{Gap, Links, Side};
-use crate::structures::heap::{Heap, HeapError};
+use super::links::{ChildSide, Links, NodeRemoval};
+use crate::structures::heap::{HeapError, NodeHeap};
 
 const BLACK: u64 = 0;
 const RED: u64 = 1;
 
-pub fn inserted<H: Heap>(links: &mut Links<'_, H>, mut node: u64) -> Result<(), HeapError> {
+pub fn inserted<H: NodeHeap>(links: &mut Links<'_, H>, mut node: u64) -> Result<(), HeapError> {
     links.set_balance(node, RED)?;
     loop {
         let parent = links.parent(node)?;
@@ -38,16 +38,16 @@ pub fn inserted<H: Heap>(links: &mut Links<'_, H>, mut node: u64) -> Result<(), 
     links.set_balance(root, BLACK)
 }
 
-pub fn removed<H: Heap>(links: &mut Links<'_, H>, gap: Gap) -> Result<(), HeapError> {
+pub fn removed<H: NodeHeap>(links: &mut Links<'_, H>, gap: NodeRemoval) -> Result<(), HeapError> {
     if gap.balance == RED {
         return Ok(());
     }
     // All paths through `node` have one black node too few.
     let (mut node, mut parent) = (gap.child, gap.parent);
     while parent != 0 && links.balance(node)? == BLACK {
-        let side = match links.child(parent, Side::Left)? == node {
-            true => Side::Left,
-            false => Side::Right,
+        let side = match links.child(parent, ChildSide::Left)? == node {
+            true => ChildSide::Left,
+            false => ChildSide::Right,
         };
         let mut sibling = links.child(parent, side.other())?;
         if links.balance(sibling)? == RED {

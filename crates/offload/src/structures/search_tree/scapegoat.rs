@@ -1,13 +1,17 @@
 //! Scapegoat trees. No node stores its balance; a subtree that became too deep is rebuilt.
 
-use super::links::{Links, Side};
-use crate::structures::heap::{Heap, HeapError};
+use super::links::{ChildSide, Links};
+use crate::structures::heap::{HeapError, NodeHeap};
 
 /// The share of a subtree: it has at most 7 of 10 nodes of the subtree above.
 const PART: (u64, u64) = (7, 10);
 
 /// Rebuilds the lowest subtree that is too heavy on one side, if a new node is too deep.
-pub fn inserted<H: Heap>(links: &mut Links<'_, H>, node: u64, count: u64) -> Result<(), HeapError> {
+pub fn inserted<H: NodeHeap>(
+    links: &mut Links<'_, H>,
+    node: u64,
+    count: u64,
+) -> Result<(), HeapError> {
     let mut depth = 0;
     let mut at = node;
     loop {
@@ -35,7 +39,7 @@ pub fn inserted<H: Heap>(links: &mut Links<'_, H>, node: u64, count: u64) -> Res
 }
 
 /// Rebuilds the tree if it has become small. Returns the new largest count since the last rebuild.
-pub fn removed<H: Heap>(
+pub fn removed<H: NodeHeap>(
     links: &mut Links<'_, H>,
     count: u64,
     count_max: u64,
@@ -59,22 +63,22 @@ fn depth_max(count: u64) -> u64 {
     depth
 }
 
-fn in_order<H: Heap>(links: &Links<'_, H>, top: u64) -> Result<Vec<u64>, HeapError> {
+fn in_order<H: NodeHeap>(links: &Links<'_, H>, top: u64) -> Result<Vec<u64>, HeapError> {
     let (mut nodes, mut above, mut at) = (Vec::new(), Vec::new(), top);
     loop {
         while at != 0 {
             above.push(at);
-            at = links.child(at, Side::Left)?;
+            at = links.child(at, ChildSide::Left)?;
         }
         let Some(node) = above.pop() else {
             return Ok(nodes);
         };
         nodes.push(node);
-        at = links.child(node, Side::Right)?;
+        at = links.child(node, ChildSide::Right)?;
     }
 }
 
-fn rebuild<H: Heap>(links: &mut Links<'_, H>, top: u64) -> Result<(), HeapError> {
+fn rebuild<H: NodeHeap>(links: &mut Links<'_, H>, top: u64) -> Result<(), HeapError> {
     let nodes = in_order(links, top)?;
     let middle = |start: usize, end: usize| start + (end - start) / 2;
     if let Some(&root) = nodes.get(middle(0, nodes.len())) {
@@ -84,7 +88,10 @@ fn rebuild<H: Heap>(links: &mut Links<'_, H>, top: u64) -> Result<(), HeapError>
     while let Some((start, end)) = parts.pop() {
         let at = middle(start, end);
         let node = nodes[at];
-        for (side, start, end) in [(Side::Left, start, at), (Side::Right, at + 1, end)] {
+        for (side, start, end) in [
+            (ChildSide::Left, start, at),
+            (ChildSide::Right, at + 1, end),
+        ] {
             let child = match start < end {
                 true => nodes[middle(start, end)],
                 false => 0,

@@ -1,9 +1,9 @@
 //! Splay trees. Changes move the node to the root; lookups leave the tree as it is.
 
 use super::links::Links;
-use crate::structures::heap::{Heap, HeapError};
+use crate::structures::heap::{HeapError, NodeHeap};
 
-pub fn splay<H: Heap>(links: &mut Links<'_, H>, node: u64) -> Result<(), HeapError> {
+pub fn splay<H: NodeHeap>(links: &mut Links<'_, H>, node: u64) -> Result<(), HeapError> {
     loop {
         let parent = links.parent(node)?;
         if parent == 0 {

@@ -1,13 +1,13 @@
 //! Memory nodes that die in the middle of traversals, and come back without their memory.
 
-use super::world::{Faults, Planted, World};
+use super::world::{DatagramFaults, PlantedMistake, World};
 use crate::rack::{arena, rack, words};
-use nearfield_offload::node::Rack;
+use nearfield_offload::node::RackMemory;
 use nearfield_offload::structures::{
-    Arena, BPlusTree, BTree, Balance, Bimap, Entry, HashTable, Keys, List, ListKind, SearchTree,
-    entry,
+    BPlusTree, BTree, BalanceAlgorithm, Bimap, DuplicateKeyRule, ListKind, NodeArena,
+    OffloadHashTable, OffloadList, SearchTree, StructureEntry, entry,
 };
-use nearfield_offload::traversal::{Query, Status};
+use nearfield_offload::traversal::{TraversalQuery, TraversalStatus};
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -20,24 +20,24 @@ const NODES: usize = 4;
 const KEYS: u64 = 125;
 
 /// A structure of random entries.
-struct Structure {
-    find: Box<dyn Fn(u64) -> Option<Query>>,
+struct RandomStructure {
+    find: Box<dyn Fn(u64) -> Option<TraversalQuery>>,
     model: BTreeMap<u64, u64>,
     /// True if lookups find the next entry when none has the key.
     is_ordered: bool,
 }
 
-impl Structure {
-    fn expected(&self, key: u64) -> Option<Entry> {
+impl RandomStructure {
+    fn expected(&self, key: u64) -> Option<StructureEntry> {
         let found = match self.is_ordered {
             true => self.model.range(key..).next(),
             false => self.model.get_key_value(&key),
         };
-        found.map(|(&key, &value)| Entry { key, value })
+        found.map(|(&key, &value)| StructureEntry { key, value })
     }
 }
 
-type Memory<'w> = Arena<Rack<'w>>;
+type Memory<'w> = NodeArena<RackMemory<'w>>;
 
 /// Puts entries into a structure, and removes some of them again.
 fn changed<'w, S>(
@@ -58,7 +58,7 @@ fn changed<'w, S>(
 /// Number of structures that [`structure`] creates.
 const STRUCTURES: u64 = 14;
 
-fn structure(number: u64, random: &mut SmallRng, arena: &mut Memory<'_>) -> Structure {
+fn structure(number: u64, random: &mut SmallRng, arena: &mut Memory<'_>) -> RandomStructure {
     let mut keys: Vec<u64> = (0..KEYS).collect();
     keys.shuffle(random);
     keys.truncate(60);
@@ -66,16 +66,16 @@ fn structure(number: u64, random: &mut SmallRng, arena: &mut Memory<'_>) -> Stru
     let model = keys[keys.len() / 4..].iter();
     let model = model.map(|&key| (key, value(key))).collect();
     let balances = [
-        Balance::RedBlack,
-        Balance::Avl,
-        Balance::Splay,
-        Balance::Scapegoat,
+        BalanceAlgorithm::RedBlack,
+        BalanceAlgorithm::Avl,
+        BalanceAlgorithm::Splay,
+        BalanceAlgorithm::Scapegoat,
     ];
-    let find: Box<dyn Fn(u64) -> Option<Query>> = match number {
+    let find: Box<dyn Fn(u64) -> Option<TraversalQuery>> = match number {
         0 | 1 => {
             let kind = [ListKind::Doubly, ListKind::Forward][number as usize];
             let list = changed(
-                List::new(kind, arena).unwrap(),
+                OffloadList::new(kind, arena).unwrap(),
                 arena,
                 &keys,
                 |list, arena, key| list.push_front(arena, key).unwrap(),
@@ -86,7 +86,7 @@ fn structure(number: u64, random: &mut SmallRng, arena: &mut Memory<'_>) -> Stru
         2 => {
             // Few buckets make long chains.
             let table = changed(
-                HashTable::new(arena, 10).unwrap(),
+                OffloadHashTable::new(arena, 10).unwrap(),
                 arena,
                 &keys,
                 |table, arena, key| assert!(table.insert(arena, key, value(key)).unwrap()),
@@ -126,7 +126,7 @@ fn structure(number: u64, random: &mut SmallRng, arena: &mut Memory<'_>) -> Stru
         }
         _ => {
             let balance = balances[number as usize / 2 % balances.len()];
-            let kind = [Keys::Unique, Keys::Multiple][number as usize % 2];
+            let kind = [DuplicateKeyRule::Unique, DuplicateKeyRule::Multiple][number as usize % 2];
             let tree = changed(
                 SearchTree::new(balance, kind),
                 arena,
@@ -137,7 +137,7 @@ fn structure(number: u64, random: &mut SmallRng, arena: &mut Memory<'_>) -> Stru
             Box::new(move |key| tree.lower_bound(key))
         }
     };
-    Structure {
+    RandomStructure {
         find,
         model,
         is_ordered: number >= 4,
@@ -146,7 +146,7 @@ fn structure(number: u64, random: &mut SmallRng, arena: &mut Memory<'_>) -> Stru
 
 /// Counts of the results that callers received.
 #[derive(Default)]
-struct Told {
+struct LookupResultCounts {
     right: u64,
     unanswered: u64,
     lost: u64,
@@ -154,12 +154,16 @@ struct Told {
 
 /// Looks up keys of a structure while a node dies and comes back. Each result must be right, or
 /// report that there is none. Returns an error for a wrong result.
-fn look_up(seed: u64, planted: Planted, told: &mut Told) -> Result<(), String> {
+fn look_up(
+    seed: u64,
+    planted: PlantedMistake,
+    told: &mut LookupResultCounts,
+) -> Result<(), String> {
     let words = words(NODES);
     let rack = rack(&words);
     let mut random = SmallRng::seed_from_u64(seed);
     let structure = structure(seed % STRUCTURES, &mut random, &mut arena(&rack));
-    let mut world = World::new(&rack, seed, Faults::USUAL);
+    let mut world = World::new(&rack, seed, DatagramFaults::USUAL);
     world.plant(planted);
     let victim = world.random().random_range(0..NODES);
     let (death, life) = (
@@ -188,8 +192,8 @@ fn look_up(seed: u64, planted: Planted, told: &mut Told) -> Result<(), String> {
         };
         match outcome {
             Err(_) => told.unanswered += 1,
-            Ok(outcome) if outcome.status == Status::MemoryLost => told.lost += 1,
-            Ok(outcome) if outcome.status == Status::Done => {
+            Ok(outcome) if outcome.status == TraversalStatus::MemoryLost => told.lost += 1,
+            Ok(outcome) if outcome.status == TraversalStatus::Done => {
                 let (found, expected) = (entry(&outcome), structure.expected(key));
                 if found != expected {
                     return Err(format!("{found:?} instead of {expected:?}"));
@@ -208,10 +212,10 @@ fn look_up(seed: u64, planted: Planted, told: &mut Told) -> Result<(), String> {
 
 #[test]
 fn answers_are_right_or_missing_while_nodes_die() {
-    let mut all = Told::default();
+    let mut all = LookupResultCounts::default();
     seeds::each(3 * STRUCTURES, |seed| {
-        let mut told = Told::default();
-        look_up(seed, Planted::Nothing, &mut told).unwrap();
+        let mut told = LookupResultCounts::default();
+        look_up(seed, PlantedMistake::Nothing, &mut told).unwrap();
         all.right += told.right;
         all.unanswered += told.unanswered;
         all.lost += told.lost;
@@ -223,7 +227,7 @@ fn answers_are_right_or_missing_while_nodes_die() {
 /// the test notices it.
 #[test]
 fn a_node_that_hides_its_loss_is_found() {
-    let mut told = Told::default();
-    let found = (0..40).find_map(|seed| look_up(seed, Planted::SameEpoch, &mut told).err());
+    let mut told = LookupResultCounts::default();
+    let found = (0..40).find_map(|seed| look_up(seed, PlantedMistake::SameEpoch, &mut told).err());
     assert!(found.is_some());
 }

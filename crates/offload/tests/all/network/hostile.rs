@@ -1,22 +1,29 @@
 //! Bad datagrams, programs, pointers and maps lead to a typed error, or are dropped and counted.
 
 use super::once::write;
-use super::world::{Faults, KEY, SWITCH, World, keys, node_place};
+use super::world::{DatagramFaults, KEY, SWITCH, World, keys, node_place};
 use crate::rack::{NODE_BYTES, TENANT, rack, range, start, words};
 use nearfield_offload::isa::assemble;
-use nearfield_offload::net::{CallError, Caller, CallerSettings, Map, Node, NodeSettings, Switch};
-use nearfield_offload::node::{LocalMemory, Permission, Range, Ranges, Tenant};
-use nearfield_offload::program::{Declaration, Program};
+use nearfield_offload::net::{
+    CallerSettings, NodeSettings, OffloadCallError, OffloadNode, QueryCaller, Switch,
+    SwitchRangeTable,
+};
+use nearfield_offload::node::{LocalMemory, NodeRange, NodeRanges, Tenant, TenantPermission};
+use nearfield_offload::program::{Declaration, TraversalProgram};
 use nearfield_offload::structures::programs::list_find;
-use nearfield_offload::traversal::{Engine, InMemory, NodeMemory, Query, Runner, Status};
-use nearfield_offload::wire::{Announcement, Key, Kind, Message, Place};
+use nearfield_offload::traversal::{
+    InMemory, ProgramEngine, QueryRunner, TraversalMemory, TraversalQuery, TraversalStatus,
+};
+use nearfield_offload::wire::{
+    Announcement, AuthenticationKey, OffloadMessage, OffloadMessageKind, ProcessAddress,
+};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Returns a program that follows the first word of each node, and counts nodes in the scratchpad.
-fn counting() -> Arc<Program> {
+fn counting() -> Arc<TraversalProgram> {
     let code = assemble(
         "ldxdw r6, [r2]
          add r6, 1
@@ -24,7 +31,7 @@ fn counting() -> Arc<Program> {
          ldxdw r0, [r1]
          exit",
     );
-    Program::verify(code.unwrap(), Declaration::scratchpad(8))
+    TraversalProgram::verify(code.unwrap(), Declaration::scratchpad(8))
         .unwrap()
         .into()
 }
@@ -32,7 +39,7 @@ fn counting() -> Arc<Program> {
 fn settings() -> NodeSettings {
     NodeSettings {
         epoch: 1,
-        engine: Engine::Interpreter,
+        engine: ProgramEngine::Interpreter,
         ..NodeSettings::default()
     }
 }
@@ -43,10 +50,10 @@ fn circles_end_at_the_limit_of_iterations() {
     let rack = rack(&words);
     write(&rack, start(0) + 64, start(1) + 64);
     write(&rack, start(1) + 64, start(0) + 64);
-    let mut world = World::new(&rack, 1, Faults::USUAL);
+    let mut world = World::new(&rack, 1, DatagramFaults::USUAL);
     // More iterations than a node makes at once, and more hops than a switch allows.
     let outcome = world
-        .run(&Query::new(&counting(), start(0) + 64, &[0]), 501)
+        .run(&TraversalQuery::new(&counting(), start(0) + 64, &[0]), 501)
         .unwrap();
     let state = (
         outcome.status,
@@ -54,8 +61,11 @@ fn circles_end_at_the_limit_of_iterations() {
         outcome.word(0),
         outcome.iterations,
     );
-    assert_eq!(state, (Status::IterationLimit, start(1) + 64, 501, 501));
-    let refused = |node| world.node(node).counters().of(Status::HopLimit);
+    assert_eq!(
+        state,
+        (TraversalStatus::IterationLimit, start(1) + 64, 501, 501)
+    );
+    let refused = |node| world.node(node).counters().of(TraversalStatus::HopLimit);
     assert!(refused(0) + refused(1) >= 3);
     // A cycle within one node is interrupted in favour of others.
     write(&rack, start(0) + 64, start(0) + 64);
@@ -63,15 +73,15 @@ fn circles_end_at_the_limit_of_iterations() {
         iterations_max: 10,
         ..settings()
     };
-    let mut world = World::of(&rack, 1, Faults::USUAL, limited, 1, |_| {});
+    let mut world = World::of(&rack, 1, DatagramFaults::USUAL, limited, 1, |_| {});
     let outcome = world
-        .run(&Query::new(&counting(), start(0) + 64, &[0]), 501)
+        .run(&TraversalQuery::new(&counting(), start(0) + 64, &[0]), 501)
         .unwrap();
     assert_eq!(
         (outcome.status, outcome.word(0)),
-        (Status::IterationLimit, 501)
+        (TraversalStatus::IterationLimit, 501)
     );
-    assert!(world.node(0).counters().of(Status::IterationLimit) >= 51);
+    assert!(world.node(0).counters().of(TraversalStatus::IterationLimit) >= 51);
 }
 
 #[test]
@@ -81,27 +91,32 @@ fn pointers_to_nowhere_are_told_with_their_state() {
     let nowhere = [7, start(0) + NODE_BYTES, start(9), u64::MAX];
     for returns in [false, true] {
         let change = |settings: &mut CallerSettings| settings.returns_to_caller = returns;
-        let mut world = World::of(&rack, 1, Faults::USUAL, settings(), 1, change);
+        let mut world = World::of(&rack, 1, DatagramFaults::USUAL, settings(), 1, change);
         for address in nowhere {
             write(&rack, start(0) + 64, start(1) + 64);
             write(&rack, start(1) + 64, address);
             let outcome = world
-                .run(&Query::new(&counting(), start(0) + 64, &[0]), 99)
+                .run(&TraversalQuery::new(&counting(), start(0) + 64, &[0]), 99)
                 .unwrap();
             let state = (outcome.status, outcome.address, outcome.word(0));
-            assert_eq!(state, (Status::NoSuchAddress, address, 2));
+            assert_eq!(state, (TraversalStatus::NoSuchAddress, address, 2));
             let outcome = world
-                .run(&Query::new(&counting(), address, &[0]), 99)
+                .run(&TraversalQuery::new(&counting(), address, &[0]), 99)
                 .unwrap();
             assert_eq!(
                 (outcome.status, outcome.iterations),
-                (Status::NoSuchAddress, 0)
+                (TraversalStatus::NoSuchAddress, 0)
             );
         }
         // The node's bytes exceed its range.
         let last = start(1) + NODE_BYTES - 4;
-        let outcome = world.run(&Query::new(&counting(), last, &[0]), 99).unwrap();
-        assert_eq!((outcome.status, outcome.address), (Status::Split, last));
+        let outcome = world
+            .run(&TraversalQuery::new(&counting(), last, &[0]), 99)
+            .unwrap();
+        assert_eq!(
+            (outcome.status, outcome.address),
+            (TraversalStatus::Split, last)
+        );
     }
 }
 
@@ -110,16 +125,20 @@ fn a_wrong_map_sends_nothing_in_circles() {
     let words = words(2);
     let rack = rack(&words);
     write(&rack, start(0) + 64, start(1) + 64);
-    let mut world = World::new(&rack, 1, Faults::NONE);
-    let mut map = Map::default();
+    let mut world = World::new(&rack, 1, DatagramFaults::NONE);
+    let mut map = SwitchRangeTable::default();
     map.give(start(0), 2 << 32, node_place(0)).unwrap();
     world.switch = Switch::new(map, None);
-    let outcome = world.run(&Query::new(&counting(), start(0) + 64, &[0]), 99);
-    let last = Some(Status::StaleMap);
-    assert_eq!(outcome, Err(CallError::NoAnswer { last }));
-    assert!(world.node(0).counters().of(Status::StaleMap) > 1);
+    let outcome = world.run(&TraversalQuery::new(&counting(), start(0) + 64, &[0]), 99);
+    let last = Some(TraversalStatus::StaleMap);
+    assert_eq!(outcome, Err(OffloadCallError::NoAnswer { last }));
+    assert!(world.node(0).counters().of(TraversalStatus::StaleMap) > 1);
     // The map is corrected while the caller retries.
-    let counter = world.ask(0, &Query::new(&counting(), start(0) + 64, &[0]), 99);
+    let counter = world.ask(
+        0,
+        &TraversalQuery::new(&counting(), start(0) + 64, &[0]),
+        99,
+    );
     for _ in 0..20 {
         world.step();
     }
@@ -130,27 +149,30 @@ fn a_wrong_map_sends_nothing_in_circles() {
         }
         assert!(world.step());
     };
-    assert_eq!((outcome.status, outcome.word(0)), (Status::Done, 2));
+    assert_eq!(
+        (outcome.status, outcome.word(0)),
+        (TraversalStatus::Done, 2)
+    );
 }
 
 /// Two tenants share a node; each has a part, and a part that it may only read.
 #[test]
 fn programs_of_a_tenant_never_see_anothers_memory() {
     const OTHER: Tenant = Tenant(8);
-    const OTHER_KEY: Key = Key([43; 32]);
+    const OTHER_KEY: AuthenticationKey = AuthenticationKey([43; 32]);
     let words = words(1);
-    let part = |number: u64, tenant, permission| Range {
+    let part = |number: u64, tenant, permission| NodeRange {
         start: start(0) + number * 0x1000,
         bytes: 0x1000,
         offset: number * 0x1000,
         tenant,
         permission,
     };
-    let ranges = Ranges::new(vec![
-        part(1, TENANT, Permission::Write),
-        part(2, OTHER, Permission::Write),
-        part(3, TENANT, Permission::Read),
-        part(4, OTHER, Permission::Read),
+    let ranges = NodeRanges::new(vec![
+        part(1, TENANT, TenantPermission::Write),
+        part(2, OTHER, TenantPermission::Write),
+        part(3, TENANT, TenantPermission::Read),
+        part(4, OTHER, TenantPermission::Read),
     ]);
     let memory = LocalMemory::new(&words[0], ranges.unwrap()).unwrap();
     let secret = 0x5ec2_e7ed_0000_0001_u64;
@@ -162,14 +184,14 @@ fn programs_of_a_tenant_never_see_anothers_memory() {
     }
     let mut keys = keys();
     keys.insert(OTHER, OTHER_KEY);
-    let mut node = Node::new(&memory, keys, settings());
+    let mut node = OffloadNode::new(&memory, keys, settings());
     let reading = {
         let code = assemble("ldxdw r6, [r1]\n stxdw [r2], r6\n mov r0, 0\n exit");
-        Arc::new(Program::verify(code.unwrap(), Declaration::scratchpad(8)).unwrap())
+        Arc::new(TraversalProgram::verify(code.unwrap(), Declaration::scratchpad(8)).unwrap())
     };
     let writing = {
         let code = assemble("stdw [r1], 1\n mov r0, 0\n exit");
-        Arc::new(Program::verify(code.unwrap(), Declaration::scratchpad(8)).unwrap())
+        Arc::new(TraversalProgram::verify(code.unwrap(), Declaration::scratchpad(8)).unwrap())
     };
     // The tenant tries to reach the other's memory by a new allocation.
     let allocating = {
@@ -178,18 +200,22 @@ fn programs_of_a_tenant_never_see_anothers_memory() {
             scratchpad: 16,
             regions_at: Some(0),
         };
-        Arc::new(Program::verify(code, declaration).unwrap())
+        Arc::new(TraversalProgram::verify(code, declaration).unwrap())
     };
-    let here = Place(1);
+    let here = ProcessAddress(1);
     let mut first = 0;
-    let mut ask = |tenant: Tenant, key: Key, program: &Arc<Program>, part: u64, words: &[u64]| {
+    let mut ask = |tenant: Tenant,
+                   key: AuthenticationKey,
+                   program: &Arc<TraversalProgram>,
+                   part: u64,
+                   words: &[u64]| {
         let mut settings = CallerSettings::new(here, node_place(0), tenant, key);
         // Each is a new caller at the same place.
         first += 1;
         settings.first = first;
-        let mut caller = Caller::new(settings);
+        let mut caller = QueryCaller::new(settings);
         let (mut out, mut sent) = (Vec::new(), Vec::new());
-        let query = Query::new(program, start(0) + part * 0x1000, words);
+        let query = TraversalQuery::new(program, start(0) + part * 0x1000, words);
         caller.ask(Duration::ZERO, &query, 10, &mut out);
         loop {
             let datagram = out.pop()?.datagram;
@@ -211,29 +237,29 @@ fn programs_of_a_tenant_never_see_anothers_memory() {
     ] {
         assert_eq!(
             ask(tenant, key, &reading, own[0], &[0]),
-            Some((Status::Done, secret))
+            Some((TraversalStatus::Done, secret))
         );
         assert_eq!(
             ask(tenant, key, &reading, own[1], &[0]),
-            Some((Status::Done, 0))
+            Some((TraversalStatus::Done, 0))
         );
         assert_eq!(
             ask(tenant, key, &writing, own[1], &[0]),
-            Some((Status::Denied, 0))
+            Some((TraversalStatus::Denied, 0))
         );
         for other in others {
             assert_eq!(
                 ask(tenant, key, &reading, other, &[0]),
-                Some((Status::Denied, 0))
+                Some((TraversalStatus::Denied, 0))
             );
             assert_eq!(
                 ask(tenant, key, &writing, other, &[0]),
-                Some((Status::Denied, 0))
+                Some((TraversalStatus::Denied, 0))
             );
             let region = start(0) + other * 0x1000;
             let told = ask(tenant, key, &allocating, own[0], &[1, region]);
             // The list of regions is as before.
-            assert_eq!(told, Some((Status::Denied, 1)));
+            assert_eq!(told, Some((TraversalStatus::Denied, 1)));
         }
     }
     // Requests with another tenant's key, or of a tenant that does not exist, get no response.
@@ -260,14 +286,14 @@ fn refusals_have_their_status() {
         waiting_max: 2,
         ..settings()
     };
-    let mut node = Node::new(&rack.nodes()[0], keys(), small);
+    let mut node = OffloadNode::new(&rack.nodes()[0], keys(), small);
     let program = counting();
-    let request = Message {
-        kind: Kind::Request,
-        status: Status::Done,
+    let request = OffloadMessage {
+        kind: OffloadMessageKind::Request,
+        status: TraversalStatus::Done,
         returns_to_caller: false,
         hops: 0,
-        caller: Place(1),
+        caller: ProcessAddress(1),
         counter: 1,
         settled: 1,
         visit: 0,
@@ -280,15 +306,15 @@ fn refusals_have_their_status() {
         scratchpad: vec![0; 8],
         body: program.encode(),
     };
-    let mut status = |request: &Message| {
+    let mut status = |request: &OffloadMessage| {
         let mut out = Vec::new();
         node.receive(Duration::ZERO, SWITCH, &request.encode(&KEY), &mut out);
         let sent = out.pop()?;
         assert!(out.is_empty() && sent.to == SWITCH);
-        let answer = Message::decode(&sent.datagram, |_| Some(KEY)).unwrap();
+        let answer = OffloadMessage::decode(&sent.datagram, |_| Some(KEY)).unwrap();
         assert_eq!(
             (answer.kind, answer.counter),
-            (Kind::Response, request.counter)
+            (OffloadMessageKind::Response, request.counter)
         );
         assert_eq!(
             (answer.address, answer.left),
@@ -296,42 +322,42 @@ fn refusals_have_their_status() {
         );
         Some(answer.status)
     };
-    let unknown = Message {
+    let unknown = OffloadMessage {
         body: Vec::new(),
         ..request.clone()
     };
-    assert_eq!(status(&unknown), Some(Status::UnknownProgram));
-    let refused = Message {
+    assert_eq!(status(&unknown), Some(TraversalStatus::UnknownProgram));
+    let refused = OffloadMessage {
         body: vec![1, 2, 3],
         ..request.clone()
     };
-    assert_eq!(status(&refused), Some(Status::RefusedProgram));
-    let other = Message {
+    assert_eq!(status(&refused), Some(TraversalStatus::RefusedProgram));
+    let other = OffloadMessage {
         body: list_find(0, 8).encode(),
         ..request.clone()
     };
-    assert_eq!(status(&other), Some(Status::RefusedProgram));
-    let old = Message {
+    assert_eq!(status(&other), Some(TraversalStatus::RefusedProgram));
+    let old = OffloadMessage {
         hops: 129,
         ..request.clone()
     };
-    assert_eq!(status(&old), Some(Status::HopLimit));
-    let elsewhere = Message {
+    assert_eq!(status(&old), Some(TraversalStatus::HopLimit));
+    let elsewhere = OffloadMessage {
         address: start(1),
         ..request.clone()
     };
-    assert_eq!(status(&elsewhere), Some(Status::StaleMap));
+    assert_eq!(status(&elsewhere), Some(TraversalStatus::StaleMap));
     assert_eq!(status(&request), None);
     assert_eq!(status(&request), None);
-    assert_eq!(status(&request), Some(Status::Busy));
+    assert_eq!(status(&request), Some(TraversalStatus::Busy));
     let mut out = Vec::new();
     while node.has_work() {
         node.turn(&mut out);
     }
     assert_eq!(out.len(), 2);
     // A node ignores a response, and reports that memory was lost.
-    let response = Message {
-        kind: Kind::Response,
+    let response = OffloadMessage {
+        kind: OffloadMessageKind::Response,
         ..request.clone()
     };
     node.receive(
@@ -345,24 +371,27 @@ fn refusals_have_their_status() {
         epoch: 2,
         ..settings()
     };
-    let mut node = Node::new(&rack.nodes()[0], keys(), young);
+    let mut node = OffloadNode::new(&rack.nodes()[0], keys(), young);
     let mut out = Vec::new();
     node.receive(Duration::ZERO, SWITCH, &request.encode(&KEY), &mut out);
-    let answer = Message::decode(&out[0].datagram, |_| Some(KEY)).unwrap();
-    assert_eq!((answer.status, answer.map_epoch), (Status::MemoryLost, 2));
+    let answer = OffloadMessage::decode(&out[0].datagram, |_| Some(KEY)).unwrap();
+    assert_eq!(
+        (answer.status, answer.map_epoch),
+        (TraversalStatus::MemoryLost, 2)
+    );
 }
 
 #[test]
 fn a_switch_serves_its_nodes_and_no_strangers() {
-    const RACK: Key = Key([1; 32]);
-    let (node, caller, stranger) = (Place(50), Place(60), Place(70));
-    let mut switch = Switch::new(Map::default(), Some(RACK));
+    const RACK: AuthenticationKey = AuthenticationKey([1; 32]);
+    let (node, caller, stranger) = (ProcessAddress(50), ProcessAddress(60), ProcessAddress(70));
+    let mut switch = Switch::new(SwitchRangeTable::default(), Some(RACK));
     let announcement = Announcement {
         epoch: 3,
         node,
         ranges: vec![(range(0).start, range(0).bytes)],
     };
-    let mut forged = announcement.encode(&Key([2; 32]));
+    let mut forged = announcement.encode(&AuthenticationKey([2; 32]));
     assert_eq!(switch.receive(stranger, &mut forged), None);
     assert_eq!(
         (switch.counters().refused, switch.map().find(start(0))),
@@ -371,13 +400,13 @@ fn a_switch_serves_its_nodes_and_no_strangers() {
     assert_eq!(switch.receive(node, &mut announcement.encode(&RACK)), None);
     assert_eq!(switch.map().find(start(0)), Some(node));
     // A switch without a key accepts no announcement.
-    let mut plain = Switch::new(Map::default(), None);
+    let mut plain = Switch::new(SwitchRangeTable::default(), None);
     assert_eq!(plain.receive(node, &mut announcement.encode(&RACK)), None);
     assert_eq!(plain.counters().refused, 1);
-    let mut message = |kind, address, from: Place| {
-        let mut datagram = Message {
+    let mut message = |kind, address, from: ProcessAddress| {
+        let mut datagram = OffloadMessage {
             kind,
-            status: Status::Done,
+            status: TraversalStatus::Done,
             returns_to_caller: false,
             hops: 0,
             caller,
@@ -396,13 +425,31 @@ fn a_switch_serves_its_nodes_and_no_strangers() {
         .encode(&KEY);
         switch.receive(from, &mut datagram)
     };
-    assert_eq!(message(Kind::Request, start(0), caller), Some(node));
-    assert_eq!(message(Kind::Response, start(0), node), Some(caller));
-    assert_eq!(message(Kind::Request, start(1), caller), Some(caller));
-    assert_eq!(message(Kind::Request, start(1), node), Some(caller));
+    assert_eq!(
+        message(OffloadMessageKind::Request, start(0), caller),
+        Some(node)
+    );
+    assert_eq!(
+        message(OffloadMessageKind::Response, start(0), node),
+        Some(caller)
+    );
+    assert_eq!(
+        message(OffloadMessageKind::Request, start(1), caller),
+        Some(caller)
+    );
+    assert_eq!(
+        message(OffloadMessageKind::Request, start(1), node),
+        Some(caller)
+    );
     // No other sender can make the switch send something to the caller.
-    assert_eq!(message(Kind::Request, start(1), stranger), None);
-    assert_eq!(message(Kind::Response, start(0), stranger), None);
+    assert_eq!(
+        message(OffloadMessageKind::Request, start(1), stranger),
+        None
+    );
+    assert_eq!(
+        message(OffloadMessageKind::Response, start(0), stranger),
+        None
+    );
     assert_eq!(switch.counters().dropped, 2);
     for length in 0..200 {
         switch.receive(stranger, &mut vec![0xff; length]);
@@ -420,11 +467,14 @@ fn long_ways_are_repeated_in_parts() {
     for at in 0..300 {
         write(&rack, place(at), if at < 299 { place(at + 1) } else { 0 });
     }
-    let mut world = World::new(&rack, 1, Faults::USUAL);
+    let mut world = World::new(&rack, 1, DatagramFaults::USUAL);
     for _ in 0..20 {
-        let outcome = world.run(&Query::new(&counting(), place(0), &[0]), 1000);
+        let outcome = world.run(&TraversalQuery::new(&counting(), place(0), &[0]), 1000);
         let outcome = outcome.unwrap();
-        assert_eq!((outcome.status, outcome.word(0)), (Status::Done, 300));
+        assert_eq!(
+            (outcome.status, outcome.word(0)),
+            (TraversalStatus::Done, 300)
+        );
     }
 }
 
@@ -443,24 +493,24 @@ fn noise_changes_no_answer() {
         };
         write(&rack, start(node) + at * 64, next);
     }
-    let query = Query::new(&counting(), start(0), &[0]);
+    let query = TraversalQuery::new(&counting(), start(0), &[0]);
     let Ok(expected) = InMemory::new(rack.clone()).run(&query, 1000);
     assert_eq!(expected.word(0), count);
-    let mut world = World::new(&rack, 3, Faults::USUAL);
+    let mut world = World::new(&rack, 3, DatagramFaults::USUAL);
     let mut random = SmallRng::seed_from_u64(3);
-    let mut caller = Caller::new(CallerSettings::new(Place(1), SWITCH, TENANT, KEY));
+    let mut caller = QueryCaller::new(CallerSettings::new(ProcessAddress(1), SWITCH, TENANT, KEY));
     let mut out = Vec::new();
     caller.ask(Duration::ZERO, &query, 1000, &mut out);
     let real = out.pop().unwrap().datagram;
     for _ in 0..100 {
-        for to in [SWITCH, node_place(0), node_place(1), Place(1)] {
+        for to in [SWITCH, node_place(0), node_place(1), ProcessAddress(1)] {
             let mut datagram = real.clone();
             for _ in 0..random.random_range(1..4) {
                 let at = random.random_range(0..datagram.len());
                 datagram[at] = random.random();
             }
             datagram.truncate(random.random_range(0..datagram.len() + 1));
-            world.inject(Place(1), to, datagram);
+            world.inject(ProcessAddress(1), to, datagram);
         }
         assert_eq!(world.run(&query, 1000), Ok(expected.clone()));
     }

@@ -1,14 +1,16 @@
 //! Programs that store do so exactly once under all faults of datagrams.
 
-use super::world::{Faults, KEY, Planted, SWITCH, World, keys};
+use super::world::{DatagramFaults, KEY, PlantedMistake, SWITCH, World, keys};
 use crate::rack::{NODE_BYTES, TENANT, rack, range, start, words};
 use nearfield_offload::isa::assemble;
-use nearfield_offload::net::{Caller, CallerSettings, Node, NodeSettings};
-use nearfield_offload::node::Rack;
-use nearfield_offload::node::{LocalMemory, Permission, Range, Ranges, Tenant};
-use nearfield_offload::program::{Declaration, Program};
-use nearfield_offload::traversal::{Engine, NodeMemory, Query, Status};
-use nearfield_offload::wire::{Kind, Message, Place};
+use nearfield_offload::net::{CallerSettings, NodeSettings, OffloadNode, QueryCaller};
+use nearfield_offload::node::RackMemory;
+use nearfield_offload::node::{LocalMemory, NodeRange, NodeRanges, Tenant, TenantPermission};
+use nearfield_offload::program::{Declaration, TraversalProgram};
+use nearfield_offload::traversal::{
+    ProgramEngine, TraversalMemory, TraversalQuery, TraversalStatus,
+};
+use nearfield_offload::wire::{OffloadMessage, OffloadMessageKind, ProcessAddress};
 use nearfield_testkit::seeds;
 use parking_lot::FairMutex;
 use rand::RngExt;
@@ -19,7 +21,7 @@ use std::time::Duration;
 
 /// Returns a program that adds the first word of the scratchpad to the second word of each node of
 /// a list.
-pub fn adding() -> Arc<Program> {
+pub fn adding() -> Arc<TraversalProgram> {
     let code = assemble(
         "ldxdw r6, [r2]
          ldxdw r7, [r1+8]
@@ -28,14 +30,14 @@ pub fn adding() -> Arc<Program> {
          ldxdw r0, [r1]
          exit",
     );
-    Program::verify(code.unwrap(), Declaration::scratchpad(8))
+    TraversalProgram::verify(code.unwrap(), Declaration::scratchpad(8))
         .unwrap()
         .into()
 }
 
 /// Returns a program that pushes the first word of the scratchpad to the front of a list. The
 /// list's head is at the current address.
-fn pushing() -> Arc<Program> {
+fn pushing() -> Arc<TraversalProgram> {
     let code = assemble(
         "ldxdw r6, [r1]
          stxdw [r4], r6
@@ -49,21 +51,23 @@ fn pushing() -> Arc<Program> {
         scratchpad: 32,
         regions_at: Some(8),
     };
-    Program::verify(code.unwrap(), declaration).unwrap().into()
+    TraversalProgram::verify(code.unwrap(), declaration)
+        .unwrap()
+        .into()
 }
 
-pub fn write(rack: &Rack<'_>, address: u64, word: u64) {
+pub fn write(rack: &RackMemory<'_>, address: u64, word: u64) {
     rack.store(address, &word.to_le_bytes()).unwrap();
 }
 
-pub fn read(rack: &Rack<'_>, address: u64) -> u64 {
+pub fn read(rack: &RackMemory<'_>, address: u64) -> u64 {
     let mut word = [0; 8];
     rack.load(address, &mut word).unwrap();
     u64::from_le_bytes(word)
 }
 
 /// Creates some lists over all nodes. Returns the addresses of their nodes.
-fn lists(world: &mut World<'_, '_>, rack: &Rack<'_>) -> Vec<Vec<u64>> {
+fn lists(world: &mut World<'_, '_>, rack: &RackMemory<'_>) -> Vec<Vec<u64>> {
     let count = rack.nodes().len();
     (0..4)
         .map(|list| {
@@ -85,12 +89,12 @@ fn lists(world: &mut World<'_, '_>, rack: &Rack<'_>) -> Vec<Vec<u64>> {
 const CALLERS: usize = 3;
 
 /// Lets several callers add to lists at once. The error names the word that differs.
-fn add(seed: u64, nodes: usize, planted: Planted) -> Result<u64, String> {
+fn add(seed: u64, nodes: usize, planted: PlantedMistake) -> Result<u64, String> {
     let words = words(nodes);
     let rack = rack(&words);
     let settings = NodeSettings {
         epoch: 1,
-        engine: Engine::Interpreter,
+        engine: ProgramEngine::Interpreter,
         hops_max: 4,
         iterations_max: 5,
         ..NodeSettings::default()
@@ -101,7 +105,14 @@ fn add(seed: u64, nodes: usize, planted: Planted) -> Result<u64, String> {
         // No query gives up, no matter how much is lost.
         settings.patience = Duration::from_secs(600);
     };
-    let mut world = World::of(&rack, seed, Faults::HEAVY, settings, CALLERS, change);
+    let mut world = World::of(
+        &rack,
+        seed,
+        DatagramFaults::HEAVY,
+        settings,
+        CALLERS,
+        change,
+    );
     world.plant(planted);
     let lists = lists(&mut world, &rack);
     let program = adding();
@@ -112,7 +123,7 @@ fn add(seed: u64, nodes: usize, planted: Planted) -> Result<u64, String> {
         let list = &lists[world.random().random_range(0..lists.len())];
         let amount = world.random().random_range(1..1000);
         let caller = world.random().random_range(0..CALLERS);
-        let query = Query::new(&program, list[0], &[amount]);
+        let query = TraversalQuery::new(&program, list[0], &[amount]);
         let counter = world.ask(caller, &query, 1000);
         for &node in list {
             *sums.entry(node + 8).or_default() += amount;
@@ -128,7 +139,7 @@ fn add(seed: u64, nodes: usize, planted: Planted) -> Result<u64, String> {
                 };
                 let outcome = outcome.unwrap();
                 let ended = (outcome.status, outcome.iterations);
-                assert_eq!(ended, (Status::Done, iterations));
+                assert_eq!(ended, (TraversalStatus::Done, iterations));
                 false
             });
         }
@@ -152,7 +163,7 @@ fn stores_are_made_once() {
     let mut repeated = 0;
     seeds::each(40, |seed| {
         for nodes in [1, 4] {
-            repeated += add(seed, nodes, Planted::Nothing).unwrap();
+            repeated += add(seed, nodes, PlantedMistake::Nothing).unwrap();
         }
     });
     assert!(repeated > 0, "no answer was needed twice");
@@ -161,7 +172,7 @@ fn stores_are_made_once() {
 /// A canary: without the memory of replies, stores are made twice, and the test above notices it.
 #[test]
 fn a_node_that_forgets_its_answers_is_found() {
-    let found = (0..20).find_map(|seed| add(seed, 4, Planted::Forgetful).err());
+    let found = (0..20).find_map(|seed| add(seed, 4, PlantedMistake::Forgetful).err());
     assert!(found.is_some_and(|found| found.contains(" instead of ")));
 }
 
@@ -170,28 +181,31 @@ fn entries_are_put_into_lists_once() {
     seeds::each(20, |seed| {
         let words = words(1);
         let rack = rack(&words);
-        let mut world = World::new(&rack, seed, Faults::HEAVY);
+        let mut world = World::new(&rack, seed, DatagramFaults::HEAVY);
         let head = start(0) + 64;
         let program = pushing();
         for value in 1..=20 {
             let region = start(0) + 4096 + value * 256;
-            let query = Query::new(&program, head, &[value, 1, region]);
+            let query = TraversalQuery::new(&program, head, &[value, 1, region]);
             let outcome = world.run(&query, 10).unwrap();
-            assert_eq!((outcome.status, outcome.word(1)), (Status::Done, 0));
+            assert_eq!(
+                (outcome.status, outcome.word(1)),
+                (TraversalStatus::Done, 0)
+            );
         }
         // Without a region there is a status, and no effect.
         let outcome = world
-            .run(&Query::new(&program, head, &[21, 0]), 10)
+            .run(&TraversalQuery::new(&program, head, &[21, 0]), 10)
             .unwrap();
-        assert_eq!(outcome.status, Status::OutOfRegions);
+        assert_eq!(outcome.status, TraversalStatus::OutOfRegions);
         // A region that is in no memory is reported, too.
         let lost = start(0) + NODE_BYTES;
         let outcome = world
-            .run(&Query::new(&program, head, &[21, 1, lost]), 10)
+            .run(&TraversalQuery::new(&program, head, &[21, 1, lost]), 10)
             .unwrap();
         assert_eq!(
             (outcome.status, outcome.address),
-            (Status::NoSuchAddress, head)
+            (TraversalStatus::NoSuchAddress, head)
         );
         while world.step() {}
         let mut values = Vec::new();
@@ -205,9 +219,9 @@ fn entries_are_put_into_lists_once() {
 }
 
 /// Makes a node run a query. Returns the request.
-fn request(node: &mut Node<'_>, query: &Query, iterations: u64) -> Vec<u8> {
-    let settings = CallerSettings::new(Place(1), SWITCH, TENANT, KEY);
-    let mut caller = Caller::new(settings);
+fn request(node: &mut OffloadNode<'_>, query: &TraversalQuery, iterations: u64) -> Vec<u8> {
+    let settings = CallerSettings::new(ProcessAddress(1), SWITCH, TENANT, KEY);
+    let mut caller = QueryCaller::new(settings);
     let (mut sent, mut out) = (Vec::new(), Vec::new());
     caller.ask(Duration::ZERO, query, iterations, &mut sent);
     node.receive(Duration::ZERO, SWITCH, &sent[0].datagram, &mut out);
@@ -230,9 +244,10 @@ fn programs_wait_for_their_turn() {
     let rack = rack(&words);
     let address = start(0) + 64;
     let (turn, is_done) = (FairMutex::new(()), AtomicBool::new(false));
-    let mut node = Node::new(&rack.nodes()[0], keys(), NodeSettings::default()).in_turn(&turn);
+    let mut node =
+        OffloadNode::new(&rack.nodes()[0], keys(), NodeSettings::default()).in_turn(&turn);
     let mut out = Vec::new();
-    request(&mut node, &Query::new(&adding(), address, &[5]), 9);
+    request(&mut node, &TraversalQuery::new(&adding(), address, &[5]), 9);
     let held = turn.lock();
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -256,43 +271,43 @@ fn revoked_ranges_are_refused_after_one_turn() {
     let address = start(0) + 64;
     let whole = range(0);
     let others = Tenant(TENANT.0 + 1);
-    let read_only = Range {
-        permission: Permission::Read,
+    let read_only = NodeRange {
+        permission: TenantPermission::Read,
         ..whole
     };
-    let of_other = Range {
+    let of_other = NodeRange {
         tenant: others,
         ..whole
     };
-    let elsewhere = Range {
+    let elsewhere = NodeRange {
         start: start(1),
         ..whole
     };
     let circling = assemble("ldxdw r0, [r1]\n exit").unwrap();
-    let circling = Program::verify(circling, Declaration::scratchpad(8)).unwrap();
+    let circling = TraversalProgram::verify(circling, Declaration::scratchpad(8)).unwrap();
     let circling = Arc::new(circling);
     for (program, changed, status) in [
         (adding(), whole, None),
-        (adding(), read_only, Some(Status::Denied)),
-        (adding(), of_other, Some(Status::Denied)),
+        (adding(), read_only, Some(TraversalStatus::Denied)),
+        (adding(), of_other, Some(TraversalStatus::Denied)),
         (circling.clone(), read_only, None),
-        (circling.clone(), of_other, Some(Status::Denied)),
-        (circling, elsewhere, Some(Status::StaleMap)),
+        (circling.clone(), of_other, Some(TraversalStatus::Denied)),
+        (circling, elsewhere, Some(TraversalStatus::StaleMap)),
     ] {
         for slots in [1, 24] {
             let words = words(1);
             let rack = rack(&words);
             // A cycle of one node.
             rack.store(address, &address.to_le_bytes()).unwrap();
-            let changed = Ranges::new(vec![changed]).unwrap();
+            let changed = NodeRanges::new(vec![changed]).unwrap();
             let changed = LocalMemory::new(&words[0], changed).unwrap();
             let settings = NodeSettings {
                 slots,
                 ..NodeSettings::default()
             };
             let a_turn = settings.turn_iterations as u64;
-            let mut node = Node::new(&rack.nodes()[0], keys(), settings);
-            let query = Query::new(&program, address, &[5]);
+            let mut node = OffloadNode::new(&rack.nodes()[0], keys(), settings);
+            let query = TraversalQuery::new(&program, address, &[5]);
             let again = request(&mut node, &query, 1 << 16);
             let mut out = Vec::new();
             node.turn(&mut out);
@@ -307,13 +322,16 @@ fn revoked_ranges_are_refused_after_one_turn() {
             };
             assert_eq!(read(&rack, address + 8), before);
             let [sent] = &out[..] else { panic!("{out:?}") };
-            let sent = Message::decode(&sent.datagram, |_| Some(KEY)).unwrap();
+            let sent = OffloadMessage::decode(&sent.datagram, |_| Some(KEY)).unwrap();
             assert_eq!((sent.made, sent.address), (a_turn, address));
-            if status == Status::StaleMap {
+            if status == TraversalStatus::StaleMap {
                 // The traversal continues, by the switch, at the node that has the range now.
-                assert_eq!(sent.kind, Kind::Request);
+                assert_eq!(sent.kind, OffloadMessageKind::Request);
             } else {
-                assert_eq!((sent.kind, sent.status), (Kind::Response, status));
+                assert_eq!(
+                    (sent.kind, sent.status),
+                    (OffloadMessageKind::Response, status)
+                );
             }
             // A request that has stored gets the same response as before, and is not executed
             // again. Otherwise it is refused again.
@@ -327,7 +345,7 @@ fn revoked_ranges_are_refused_after_one_turn() {
             if program.changes_memory() {
                 assert_eq!(out[0].datagram, first);
             } else {
-                let sent = Message::decode(&out[0].datagram, |_| Some(KEY)).unwrap();
+                let sent = OffloadMessage::decode(&out[0].datagram, |_| Some(KEY)).unwrap();
                 assert_eq!((sent.made, sent.status), (0, status));
             }
         }

@@ -4,15 +4,17 @@
 use super::once::write;
 use super::world::{KEY, keys};
 use crate::rack::{NODE_BYTES, TENANT, arena, rack, start, words};
-use crate::structures::{ALL, ITERATIONS, Setting};
+use crate::structures::{ALL, ITERATIONS, StructureFixture};
 use nearfield_offload::net::udp::{
-    Announcer, Client, Datagrams, place, serve_node, serve_switch, socket_towards,
+    Announcer, Datagrams, OffloadClient, place, serve_node, serve_switch, socket_towards,
 };
-use nearfield_offload::net::{CallerSettings, Map, Node, NodeSettings, Switch};
-use nearfield_offload::node::Rack;
-use nearfield_offload::structures::{Balance, HashTable, Keys, SearchTree, entry};
-use nearfield_offload::traversal::{Query, Runner, Status};
-use nearfield_offload::wire::{Announcement, Key, Place};
+use nearfield_offload::net::{CallerSettings, NodeSettings, OffloadNode, Switch, SwitchRangeTable};
+use nearfield_offload::node::RackMemory;
+use nearfield_offload::structures::{
+    BalanceAlgorithm, DuplicateKeyRule, OffloadHashTable, SearchTree, entry,
+};
+use nearfield_offload::traversal::{QueryRunner, TraversalQuery, TraversalStatus};
+use nearfield_offload::wire::{Announcement, AuthenticationKey, ProcessAddress};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::cell::RefCell;
@@ -23,19 +25,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-const RACK: Key = Key([11; 32]);
+const RACK: AuthenticationKey = AuthenticationKey([11; 32]);
 
 /// A socket that loses, repeats and reorders datagrams, each with probability 1 in `one_of`.
-struct Faulty {
+struct FaultyUdpSocket {
     socket: UdpSocket,
     one_of: u32,
     random: RefCell<SmallRng>,
-    late: RefCell<Option<(Place, Vec<u8>)>>,
+    late: RefCell<Option<(ProcessAddress, Vec<u8>)>>,
 }
 
-impl Faulty {
-    fn new(socket: UdpSocket, one_of: u32, seed: u64) -> Faulty {
-        Faulty {
+impl FaultyUdpSocket {
+    fn new(socket: UdpSocket, one_of: u32, seed: u64) -> FaultyUdpSocket {
+        FaultyUdpSocket {
             socket,
             one_of,
             random: SmallRng::seed_from_u64(seed).into(),
@@ -48,8 +50,8 @@ impl Faulty {
     }
 }
 
-impl Datagrams for Faulty {
-    fn send_datagram(&self, to: Place, datagram: &[u8]) -> io::Result<()> {
+impl Datagrams for FaultyUdpSocket {
+    fn send_datagram(&self, to: ProcessAddress, datagram: &[u8]) -> io::Result<()> {
         if self.happens() {
             return Ok(());
         }
@@ -72,7 +74,7 @@ impl Datagrams for Faulty {
         &self,
         into: &mut [u8],
         wait: Option<Duration>,
-    ) -> io::Result<Option<(usize, Place)>> {
+    ) -> io::Result<Option<(usize, ProcessAddress)>> {
         self.socket.receive_datagram(into, wait)
     }
 }
@@ -81,11 +83,11 @@ impl Datagrams for Faulty {
 /// in each thread with the number of its machine: the switch is 0, nodes are from 1, and the caller
 /// is the last.
 fn over_udp(
-    rack: &Rack<'_>,
+    rack: &RackMemory<'_>,
     one_of: u32,
     at: SocketAddrV4,
     enter: impl Fn(usize) + Sync,
-    test: impl FnOnce(Client<Faulty>, bool) + Send,
+    test: impl FnOnce(OffloadClient<FaultyUdpSocket>, bool) + Send,
     returns_to_caller: bool,
 ) {
     let stop = &AtomicBool::new(false);
@@ -97,8 +99,8 @@ fn over_udp(
             enter(0);
             let socket = UdpSocket::bind(at).unwrap();
             told.send(place(&socket).unwrap()).unwrap();
-            let mut switch = Switch::new(Map::default(), Some(RACK));
-            let socket = Faulty::new(socket, one_of, 1);
+            let mut switch = Switch::new(SwitchRangeTable::default(), Some(RACK));
+            let socket = FaultyUdpSocket::new(socket, one_of, 1);
             let tell = |switch: &Switch| {
                 // No thread receives any more once all nodes are known.
                 let _ = learned.send(switch.map().to_string().lines().count());
@@ -123,8 +125,8 @@ fn over_udp(
                     epoch: 5,
                     ..NodeSettings::default()
                 };
-                let mut node = Node::new(memory, keys(), settings);
-                let socket = Faulty::new(socket, one_of, 2 + number as u64);
+                let mut node = OffloadNode::new(memory, keys(), settings);
+                let socket = FaultyUdpSocket::new(socket, one_of, 2 + number as u64);
                 serve_node(&mut node, &socket, Some(&announcer), stop).unwrap();
             });
         }
@@ -137,7 +139,8 @@ fn over_udp(
             let mut settings = CallerSettings::new(here, switch_place, TENANT, KEY);
             settings.map_epoch = 5;
             settings.returns_to_caller = returns_to_caller;
-            let client = Client::with_socket(Faulty::new(socket, one_of, 77), settings);
+            let client =
+                OffloadClient::with_socket(FaultyUdpSocket::new(socket, one_of, 77), settings);
             test(client, one_of > 0);
         });
         let result = caller.join();
@@ -153,8 +156,8 @@ fn operations(one_of: u32, at: SocketAddrV4, enter: impl Fn(usize) + Sync, retur
     let words = words(4);
     let rack = rack(&words);
     let mut arena = arena(&rack);
-    let mut tree = SearchTree::new(Balance::Avl, Keys::Unique);
-    let mut table = HashTable::new(&mut arena, 64).unwrap();
+    let mut tree = SearchTree::new(BalanceAlgorithm::Avl, DuplicateKeyRule::Unique);
+    let mut table = OffloadHashTable::new(&mut arena, 64).unwrap();
     let mut model = BTreeMap::new();
     let mut random = SmallRng::seed_from_u64(5);
     for _ in 0..300 {
@@ -170,21 +173,21 @@ fn operations(one_of: u32, at: SocketAddrV4, enter: impl Fn(usize) + Sync, retur
         write(&rack, address, list.get(at + 1).copied().unwrap_or(0));
     }
     let adding = super::once::adding();
-    let test = |mut client: Client<Faulty>, has_faults: bool| {
+    let test = |mut client: OffloadClient<FaultyUdpSocket>, has_faults: bool| {
         for number in 0..300 {
             let key = random.random_range(0..1000);
             let outcome = client.run(&tree.lower_bound(key).unwrap(), 1000).unwrap();
             let found = entry(&outcome).map(|entry| (entry.key, entry.value));
             let expected = model.range(key..).next().map(|(&key, &value)| (key, value));
-            assert_eq!((outcome.status, found), (Status::Done, expected));
+            assert_eq!((outcome.status, found), (TraversalStatus::Done, expected));
             let outcome = client.run(&table.find(key), 1000).unwrap();
             let found = entry(&outcome).map(|entry| entry.value);
             assert_eq!(found, model.get(&key).copied());
             if number % 10 == 0 {
                 let outcome = client
-                    .run(&Query::new(&adding, list[0], &[3]), 100)
+                    .run(&TraversalQuery::new(&adding, list[0], &[3]), 100)
                     .unwrap();
-                assert_eq!(outcome.status, Status::Done);
+                assert_eq!(outcome.status, TraversalStatus::Done);
             }
         }
         let counters = client.counters();
@@ -203,10 +206,10 @@ fn structures(one_of: u32, at: SocketAddrV4, enter: impl Fn(usize) + Sync) {
     for nodes in [1, 4] {
         let words = words(nodes);
         let rack = rack(&words);
-        let test = |mut client: Client<Faulty>, has_faults: bool| {
+        let test = |mut client: OffloadClient<FaultyUdpSocket>, has_faults: bool| {
             for (seed, test) in ALL.iter().enumerate() {
-                let afar = |query: &Query| client.run(query, ITERATIONS).unwrap();
-                test(&mut Setting::new(&rack, seed as u64, afar).with_fewer_steps());
+                let afar = |query: &TraversalQuery| client.run(query, ITERATIONS).unwrap();
+                test(&mut StructureFixture::new(&rack, seed as u64, afar).with_fewer_steps());
             }
             let counters = client.counters();
             assert!(!has_faults || counters.repeated > 0, "{counters:?}");

@@ -3,58 +3,59 @@
 
 use crate::rack::{NODE_BYTES, TENANT, start};
 use nearfield_offload::net::{
-    Answer, CallError, Caller, CallerSettings, Keys, Map, Node, NodeSettings, Sent, Switch,
+    CallerSettings, NodeSettings, OffloadCallError, OffloadNode, OutgoingDatagram, QueryCaller,
+    QueryCompletion, Switch, SwitchRangeTable, TenantKeys,
 };
-use nearfield_offload::node::Rack;
-use nearfield_offload::traversal::{Engine, Outcome, Query};
-use nearfield_offload::wire::{Key, Place};
+use nearfield_offload::node::RackMemory;
+use nearfield_offload::traversal::{ProgramEngine, TraversalOutcome, TraversalQuery};
+use nearfield_offload::wire::{AuthenticationKey, ProcessAddress};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-pub const KEY: Key = Key([42; 32]);
-pub const SWITCH: Place = Place(1000);
+pub const KEY: AuthenticationKey = AuthenticationKey([42; 32]);
+pub const SWITCH: ProcessAddress = ProcessAddress(1000);
 /// Time of a turn of all traversals of a node.
 const TURN: Duration = Duration::from_micros(1);
 
-pub fn node_place(node: usize) -> Place {
-    Place(2000 + node as u64)
+pub fn node_place(node: usize) -> ProcessAddress {
+    ProcessAddress(2000 + node as u64)
 }
 
-fn caller_place(caller: usize) -> Place {
-    Place(1 + caller as u64)
+fn caller_place(caller: usize) -> ProcessAddress {
+    ProcessAddress(1 + caller as u64)
 }
 
-pub fn keys() -> Keys {
-    let mut keys = Keys::new();
+pub fn keys() -> TenantKeys {
+    let mut keys = TenantKeys::new();
     keys.insert(TENANT, KEY);
     keys
 }
 
 /// Probabilities of the faults of datagrams.
 #[derive(Clone, Copy)]
-pub struct Faults {
+pub struct DatagramFaults {
     pub loss: f64,
     pub duplication: f64,
     /// Probability of a delay of up to 20 ms, which puts a datagram after others and after repeats.
     pub delay: f64,
 }
 
-impl Faults {
-    pub const NONE: Faults = Faults {
+impl DatagramFaults {
+    pub const NONE: DatagramFaults = DatagramFaults {
         loss: 0.0,
         duplication: 0.0,
         delay: 0.0,
     };
     /// Faults of 1 % each, as in the worst networks.
-    pub const USUAL: Faults = Faults {
+    pub const USUAL: DatagramFaults = DatagramFaults {
         loss: 0.01,
         duplication: 0.01,
         delay: 0.01,
     };
-    pub const HEAVY: Faults = Faults {
+    pub const HEAVY: DatagramFaults = DatagramFaults {
         loss: 0.15,
         duplication: 0.15,
         delay: 0.15,
@@ -63,7 +64,7 @@ impl Faults {
 
 /// Planted mistakes, which tests must notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Planted {
+pub enum PlantedMistake {
     Nothing,
     /// Nodes forget the replies that they have sent.
     Forgetful,
@@ -71,32 +72,35 @@ pub enum Planted {
     SameEpoch,
 }
 
-enum Event {
-    Deliver { from: Place, sent: Sent },
+enum WorldEvent {
+    Deliver {
+        from: ProcessAddress,
+        sent: OutgoingDatagram,
+    },
     Turn(usize),
 }
 
 /// The simulated processes and the network between them.
 pub struct World<'r, 'w> {
-    rack: &'r Rack<'w>,
+    rack: &'r RackMemory<'w>,
     settings: NodeSettings,
-    nodes: Vec<Option<Node<'r>>>,
+    nodes: Vec<Option<OffloadNode<'r>>>,
     has_turn: Vec<bool>,
     epochs: Vec<u32>,
     pub switch: Switch,
-    pub callers: Vec<Caller>,
-    answers: HashMap<(usize, u64), Result<Outcome, CallError>>,
+    pub callers: Vec<QueryCaller>,
+    answers: HashMap<(usize, u64), Result<TraversalOutcome, OffloadCallError>>,
     now: Duration,
-    events: BTreeMap<(Duration, u64), Event>,
+    events: BTreeMap<(Duration, u64), WorldEvent>,
     sequence: u64,
     random: SmallRng,
-    faults: Faults,
-    planted: Planted,
+    faults: DatagramFaults,
+    planted: PlantedMistake,
 }
 
 /// Creates the map of a rack.
-pub fn map(nodes: usize) -> Map {
-    let mut map = Map::default();
+pub fn map(nodes: usize) -> SwitchRangeTable {
+    let mut map = SwitchRangeTable::default();
     for node in 0..nodes {
         map.give(start(node), NODE_BYTES, node_place(node)).unwrap();
     }
@@ -104,19 +108,19 @@ pub fn map(nodes: usize) -> Map {
 }
 
 impl<'r, 'w> World<'r, 'w> {
-    pub fn new(rack: &'r Rack<'w>, seed: u64, faults: Faults) -> World<'r, 'w> {
+    pub fn new(rack: &'r RackMemory<'w>, seed: u64, faults: DatagramFaults) -> World<'r, 'w> {
         let settings = NodeSettings {
             epoch: 1,
-            engine: Engine::Interpreter,
+            engine: ProgramEngine::Interpreter,
             ..NodeSettings::default()
         };
         World::of(rack, seed, faults, settings, 1, |_| {})
     }
 
     pub fn of(
-        rack: &'r Rack<'w>,
+        rack: &'r RackMemory<'w>,
         seed: u64,
-        faults: Faults,
+        faults: DatagramFaults,
         settings: NodeSettings,
         callers: usize,
         change: impl Fn(&mut CallerSettings),
@@ -125,7 +129,7 @@ impl<'r, 'w> World<'r, 'w> {
             let mut settings = CallerSettings::new(caller_place(caller), SWITCH, TENANT, KEY);
             (settings.map_epoch, settings.first) = (1, 1_000_000);
             change(&mut settings);
-            Caller::new(settings)
+            QueryCaller::new(settings)
         };
         let count = rack.nodes().len();
         // Nodes die, and datagrams arrive, between any two iterations, or only between longer
@@ -140,7 +144,7 @@ impl<'r, 'w> World<'r, 'w> {
             nodes: rack
                 .nodes()
                 .iter()
-                .map(|memory| Some(Node::new(memory, keys(), settings)))
+                .map(|memory| Some(OffloadNode::new(memory, keys(), settings)))
                 .collect(),
             has_turn: vec![false; count],
             epochs: vec![settings.epoch; count],
@@ -152,11 +156,11 @@ impl<'r, 'w> World<'r, 'w> {
             sequence: 0,
             random: SmallRng::seed_from_u64(seed),
             faults,
-            planted: Planted::Nothing,
+            planted: PlantedMistake::Nothing,
         }
     }
 
-    pub fn plant(&mut self, planted: Planted) {
+    pub fn plant(&mut self, planted: PlantedMistake) {
         self.planted = planted;
     }
 
@@ -164,7 +168,7 @@ impl<'r, 'w> World<'r, 'w> {
         &mut self.random
     }
 
-    pub fn node(&self, node: usize) -> &Node<'r> {
+    pub fn node(&self, node: usize) -> &OffloadNode<'r> {
         self.nodes[node].as_ref().unwrap()
     }
 
@@ -178,21 +182,21 @@ impl<'r, 'w> World<'r, 'w> {
 
     /// Restarts a node with empty memory.
     pub fn revive(&mut self, node: usize) {
-        if self.planted != Planted::SameEpoch {
+        if self.planted != PlantedMistake::SameEpoch {
             self.epochs[node] += 1;
         }
         self.nodes[node] = Some(self.fresh(node));
     }
 
-    fn fresh(&self, node: usize) -> Node<'r> {
+    fn fresh(&self, node: usize) -> OffloadNode<'r> {
         let settings = NodeSettings {
             epoch: self.epochs[node],
             ..self.settings
         };
-        Node::new(&self.rack.nodes()[node], keys(), settings)
+        OffloadNode::new(&self.rack.nodes()[node], keys(), settings)
     }
 
-    pub fn ask(&mut self, caller: usize, query: &Query, iterations: u64) -> u64 {
+    pub fn ask(&mut self, caller: usize, query: &TraversalQuery, iterations: u64) -> u64 {
         let mut out = Vec::new();
         let counter = self.callers[caller].ask(self.now, query, iterations, &mut out);
         self.send(caller_place(caller), out);
@@ -200,7 +204,11 @@ impl<'r, 'w> World<'r, 'w> {
     }
 
     /// Sends a query and waits for its outcome.
-    pub fn run(&mut self, query: &Query, iterations: u64) -> Result<Outcome, CallError> {
+    pub fn run(
+        &mut self,
+        query: &TraversalQuery,
+        iterations: u64,
+    ) -> Result<TraversalOutcome, OffloadCallError> {
         let counter = self.ask(0, query, iterations);
         loop {
             if let Some(outcome) = self.answers.remove(&(0, counter)) {
@@ -211,18 +219,22 @@ impl<'r, 'w> World<'r, 'w> {
     }
 
     /// Returns the outcome of a query, if it has arrived.
-    pub fn answer(&mut self, caller: usize, counter: u64) -> Option<Result<Outcome, CallError>> {
+    pub fn answer(
+        &mut self,
+        caller: usize,
+        counter: u64,
+    ) -> Option<Result<TraversalOutcome, OffloadCallError>> {
         self.answers.remove(&(caller, counter))
     }
 
     /// Sends a datagram that no process here has made.
-    pub fn inject(&mut self, from: Place, to: Place, datagram: Vec<u8>) {
-        self.send(from, vec![Sent { to, datagram }]);
+    pub fn inject(&mut self, from: ProcessAddress, to: ProcessAddress, datagram: Vec<u8>) {
+        self.send(from, vec![OutgoingDatagram { to, datagram }]);
     }
 
-    fn send(&mut self, from: Place, out: Vec<Sent>) {
+    fn send(&mut self, from: ProcessAddress, out: Vec<OutgoingDatagram>) {
         for sent in out {
-            let Faults {
+            let DatagramFaults {
                 loss,
                 duplication,
                 delay,
@@ -238,19 +250,19 @@ impl<'r, 'w> World<'r, 'w> {
                 }
                 let at = self.now + Duration::from_micros(micros);
                 let sent = sent.clone();
-                self.at(at, Event::Deliver { from, sent });
+                self.at(at, WorldEvent::Deliver { from, sent });
             }
         }
     }
 
-    fn at(&mut self, when: Duration, event: Event) {
+    fn at(&mut self, when: Duration, event: WorldEvent) {
         self.sequence += 1;
         self.events.insert((when, self.sequence), event);
     }
 
     /// Handles the next event. Returns false if there is none.
     pub fn step(&mut self) -> bool {
-        let due = self.callers.iter().filter_map(Caller::due).min();
+        let due = self.callers.iter().filter_map(QueryCaller::due).min();
         let next = self.events.first_key_value().map(|(&(when, _), _)| when);
         match (next, due) {
             (None, None) => return false,
@@ -278,27 +290,27 @@ impl<'r, 'w> World<'r, 'w> {
         }
     }
 
-    fn answered(&mut self, caller: usize, answer: Answer) {
+    fn answered(&mut self, caller: usize, answer: QueryCompletion) {
         let before = self
             .answers
             .insert((caller, answer.counter), answer.outcome);
         assert_eq!(before, None, "two answers to one query");
     }
 
-    fn event(&mut self, event: Event) {
+    fn event(&mut self, event: WorldEvent) {
         let (from, mut sent) = match event {
-            Event::Deliver { from, sent } => (from, sent),
-            Event::Turn(node) => return self.turn(node),
+            WorldEvent::Deliver { from, sent } => (from, sent),
+            WorldEvent::Turn(node) => return self.turn(node),
         };
         let mut out = Vec::new();
         if sent.to == SWITCH {
             if let Some(to) = self.switch.receive(from, &mut sent.datagram) {
-                out.push(Sent { to, ..sent });
+                out.push(OutgoingDatagram { to, ..sent });
             }
             self.send(SWITCH, out);
         } else if sent.to.0 >= node_place(0).0 {
             let number = (sent.to.0 - node_place(0).0) as usize;
-            if self.planted == Planted::Forgetful
+            if self.planted == PlantedMistake::Forgetful
                 && self.nodes[number]
                     .as_ref()
                     .is_some_and(|node| !node.has_work())
@@ -325,10 +337,10 @@ impl<'r, 'w> World<'r, 'w> {
     }
 
     fn plan_turn(&mut self, node: usize) {
-        let has_work = self.nodes[node].as_ref().is_some_and(Node::has_work);
+        let has_work = self.nodes[node].as_ref().is_some_and(OffloadNode::has_work);
         if has_work && !self.has_turn[node] {
             self.has_turn[node] = true;
-            self.at(self.now + TURN, Event::Turn(node));
+            self.at(self.now + TURN, WorldEvent::Turn(node));
         }
     }
 

@@ -2,7 +2,7 @@
 //! prediction come first.
 
 use crate::structures::skip_list;
-use nearfield_hardware::Time;
+use nearfield_hardware::VirtualTime;
 use std::collections::HashMap;
 
 /// Number of heights of a module that are changed in a batch if the idle time of modules is
@@ -78,14 +78,14 @@ impl Adjustment {
 
 /// Returns the time of a task in the last round: the time of modules divided by the number of tasks
 /// of the fullest one.
-pub fn per_task(worked: Time, most: u64) -> Time {
-    Time::from_picoseconds(worked.as_picoseconds() / most.max(1))
+pub fn per_task(worked: VirtualTime, most: u64) -> VirtualTime {
+    VirtualTime::from_picoseconds(worked.as_picoseconds() / most.max(1))
 }
 
 /// Returns the number of heights of a module that are changed in a batch: as many as fit in the
 /// idle time of modules, at the time of two tasks each. It is fixed for a device that does not
 /// report times.
-pub fn budget(idle: Time, per_task: Time) -> u64 {
+pub fn budget(idle: VirtualTime, per_task: VirtualTime) -> u64 {
     match per_task.as_picoseconds() {
         0 => AT_ONCE,
         each => (idle.as_picoseconds() / (2 * each)).max(1),
@@ -128,11 +128,11 @@ mod tests {
 
     #[test]
     fn as_many_are_changed_as_fit_where_modules_have_nothing_to_do() {
-        let microseconds = |count: u64| Time::from_nanoseconds(count * 1000);
+        let microseconds = |count: u64| VirtualTime::from_nanoseconds(count * 1000);
         let each = per_task(microseconds(1000), 100);
         assert_eq!(each, microseconds(10));
         assert_eq!(budget(microseconds(300), each), 15);
-        assert_eq!(budget(Time::ZERO, each), 1);
-        assert_eq!(budget(microseconds(300), Time::ZERO), AT_ONCE);
+        assert_eq!(budget(VirtualTime::ZERO, each), 1);
+        assert_eq!(budget(microseconds(300), VirtualTime::ZERO), AT_ONCE);
     }
 }

@@ -2,20 +2,20 @@
 
 /// The remaining capacity of the levels of a module's list of subranges.
 #[derive(Debug)]
-pub struct Room {
+pub struct LevelCapacities {
     levels: Vec<u64>,
 }
 
-impl Room {
+impl LevelCapacities {
     /// Creates the capacities for this many subranges and classes. Level l has room for a quarter
     /// more towers than a skip list has there, that is, for 1.25 · 2^-(l+1) of all; the lowest
     /// level has room for all.
-    pub fn new(subranges: u64, classes: usize) -> Room {
+    pub fn new(subranges: u64, classes: usize) -> LevelCapacities {
         let level = |level: usize| match level {
             0 => u64::MAX,
             _ => (1.25 * subranges as f64 * 0.5_f64.powi(level as i32 + 1)).ceil() as u64,
         };
-        Room {
+        LevelCapacities {
             levels: (0..classes.max(1)).map(level).collect(),
         }
     }
@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn levels_are_filled_up_and_then_the_second_best_is_taken() {
         // Of 16 subranges: 5 in level 1, 3 in level 2, 2 in level 3.
-        let mut room = Room::new(16, 4);
+        let mut room = LevelCapacities::new(16, 4);
         let scores = [0.1, 0.2, 0.4, 0.3];
         let chosen: Vec<usize> = (0..12).map(|_| room.choose(&scores)).collect();
         // Once both are full, level 1 and then level 0 are chosen.
@@ -58,9 +58,9 @@ mod tests {
 
     #[test]
     fn a_second_best_that_is_full_gives_to_what_is_below_it() {
-        let mut room = Room::new(16, 4);
+        let mut room = LevelCapacities::new(16, 4);
         let chosen: Vec<usize> = (0..9).map(|_| room.choose(&[0.0, 0.9, 0.0, 1.0])).collect();
         assert_eq!(chosen, [3, 3, 1, 1, 1, 1, 1, 0, 0]);
-        assert_eq!(Room::new(16, 4).choose(&[]), 0);
+        assert_eq!(LevelCapacities::new(16, 4).choose(&[]), 0);
     }
 }

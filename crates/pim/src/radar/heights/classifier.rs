@@ -1,19 +1,21 @@
 //! The classifier, which derives heights from the demand of batches.
 
-use super::Window;
+use super::LearningWindow;
 use super::adjustment::{Adjustment, budget, per_task};
-use super::capacities::Room;
-use super::history::{History, Requested, sample};
-use super::predictor::{Predictor, Sample, Scale};
+use super::capacities::LevelCapacities;
+use super::history::{HotnessHistory, SubrangeRequests, sample};
+use super::predictor::{HotnessSample, HotnessScale, Predictor};
 use super::thresholds::{Curve, class};
-use super::timeline::{Phase, Reading, Report, Timeline};
-use super::trainer::{Close, Closed, Done, Job, Trainer};
-use crate::device::Counters;
-use crate::dispatch::directory::{Directory, Place};
+use super::timeline::{CounterReading, HeightReport, RadarPhase, Timeline};
+use super::trainer::{
+    Close, HeightTrainer, HeightTrainingJob, HeightTrainingResult, WindowPrediction,
+};
+use crate::device::DeviceCounters;
+use crate::dispatch::directory::{PartitionDirectory, PartitionPlace};
 use crate::dispatch::plan::NOBODY;
-use crate::dispatch::task::Task;
+use crate::dispatch::task::ModuleTask;
 use crate::structures::skip_list::{self, HEIGHT_MAX};
-use nearfield_hardware::Time;
+use nearfield_hardware::VirtualTime;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -23,10 +25,10 @@ use std::time::{Duration, Instant};
 /// the end of a window O(s) more for s subranges in all.
 #[derive(Debug)]
 pub struct Classifier {
-    window: Window,
+    window: LearningWindow,
     /// The trainer; `None` after it has ended.
-    trainer: Option<Trainer>,
-    history: History,
+    trainer: Option<HeightTrainer>,
+    history: HotnessHistory,
     adjustment: Adjustment,
     /// Number of batches so far.
     batch: u64,
@@ -37,44 +39,44 @@ pub struct Classifier {
     /// Hotness of the samples of the window so far.
     hotness: Vec<u32>,
     /// The subranges whose classes are being predicted, and the prediction once it is known.
-    asked: Option<Vec<Requested>>,
-    closed: Option<Closed>,
+    asked: Option<Vec<SubrangeRequests>>,
+    closed: Option<WindowPrediction>,
     /// Number of jobs given to the trainer whose results have not arrived.
     given: u64,
     timeline: Timeline,
-    stage: Stage,
+    stage: ClassifierProgress,
     adjusted: u64,
     waited: Duration,
 }
 
 /// The progress of a batch.
 #[derive(Debug)]
-struct Stage {
+struct ClassifierProgress {
     /// The times at which the batch began, its round began, and the round ended.
     begun: Instant,
     sent: Instant,
     answered: Instant,
     /// Readings of the device at the beginning of the batch and of its round.
-    at_begin: Reading,
-    at_round: Reading,
+    at_begin: CounterReading,
+    at_round: CounterReading,
     /// Idle time of all modules in the last batch, and the time of a task in its round.
-    idle: Time,
-    per_task: Time,
+    idle: VirtualTime,
+    per_task: VirtualTime,
     /// Number of tasks of the fullest module, and of heights of the module with most changes.
     most_tasks: u64,
     most_heights: u64,
 }
 
 impl Classifier {
-    pub fn new(window: Window, predictor: Box<dyn Predictor>) -> Classifier {
+    pub fn new(window: LearningWindow, predictor: Box<dyn Predictor>) -> Classifier {
         let now = Instant::now();
         Classifier {
-            window: Window {
+            window: LearningWindow {
                 batches: window.batches.max(1),
                 ..window
             },
-            trainer: Some(Trainer::new(predictor)),
-            history: History::new(window.batches),
+            trainer: Some(HeightTrainer::new(predictor)),
+            history: HotnessHistory::new(window.batches),
             adjustment: Adjustment::default(),
             batch: 0,
             curve: None,
@@ -85,14 +87,14 @@ impl Classifier {
             closed: None,
             given: 0,
             timeline: Timeline::new(),
-            stage: Stage {
+            stage: ClassifierProgress {
                 begun: now,
                 sent: now,
                 answered: now,
-                at_begin: Reading::default(),
-                at_round: Reading::default(),
-                idle: Time::ZERO,
-                per_task: Time::ZERO,
+                at_begin: CounterReading::default(),
+                at_round: CounterReading::default(),
+                idle: VirtualTime::ZERO,
+                per_task: VirtualTime::ZERO,
                 most_tasks: 0,
                 most_heights: 0,
             },
@@ -102,20 +104,20 @@ impl Classifier {
     }
 
     /// Records the beginning of a batch.
-    pub fn begin(&mut self, counters: &Counters) {
+    pub fn begin(&mut self, counters: &DeviceCounters) {
         self.stage.begun = Instant::now();
-        self.stage.at_begin = Reading::of(counters);
+        self.stage.at_begin = CounterReading::of(counters);
     }
 
     /// Prepares a batch before it is sent, given its tasks by partition and its new partitions.
     /// Adds tasks that change heights before the batch, and gives the trainer its samples.
     pub fn before_round(
         &mut self,
-        tasks: impl Iterator<Item = Place>,
+        tasks: impl Iterator<Item = PartitionPlace>,
         built: impl Iterator<Item = u64>,
-        directory: &Directory,
+        directory: &PartitionDirectory,
         inputs: &mut [Vec<u64>],
-        counters: &Counters,
+        counters: &DeviceCounters,
     ) {
         built.for_each(|start| self.adjustment.forget(start));
         let modules = inputs.len().saturating_sub(1);
@@ -134,7 +136,7 @@ impl Classifier {
                 && let Some(load) = loads.get_mut(partition.module)
             {
                 *load += u64::from(hotness);
-                requested.push(Requested {
+                requested.push(SubrangeRequests {
                     start: directory.start(place),
                     last: partition.last,
                     keys: partition.count,
@@ -145,7 +147,7 @@ impl Classifier {
         self.stage.most_tasks = loads.into_iter().max().unwrap_or(0);
         self.learn(&requested, directory, modules);
         self.stage.sent = Instant::now();
-        self.stage.at_round = Reading::of(counters);
+        self.stage.at_round = CounterReading::of(counters);
     }
 
     /// Records the end of the round.
@@ -154,30 +156,35 @@ impl Classifier {
     }
 
     /// Records the end of a batch.
-    pub fn end(&mut self, counters: &Counters) {
-        let now = Reading::of(counters);
+    pub fn end(&mut self, counters: &DeviceCounters) {
+        let now = CounterReading::of(counters);
         let (stage, line, batch) = (&mut self.stage, &mut self.timeline, self.batch);
         let adjusting = 2 * stage.per_task.as_picoseconds() * stage.most_heights;
-        let adjusting = Time::from_picoseconds(adjusting);
+        let adjusting = VirtualTime::from_picoseconds(adjusting);
         let device = [&stage.at_begin, &stage.at_round, &now];
-        line.modelled(batch, [device[0], device[1]], Phase::Prepare, Time::ZERO);
-        line.modelled(batch, [device[1], device[2]], Phase::Merge, adjusting);
-        line.measured(batch, Phase::Prepare, (stage.begun, stage.sent));
-        line.measured(batch, Phase::Modules, (stage.sent, stage.answered));
-        line.measured(batch, Phase::Merge, (stage.answered, Instant::now()));
+        line.modelled(
+            batch,
+            [device[0], device[1]],
+            RadarPhase::Prepare,
+            VirtualTime::ZERO,
+        );
+        line.modelled(batch, [device[1], device[2]], RadarPhase::Merge, adjusting);
+        line.measured(batch, RadarPhase::Prepare, (stage.begun, stage.sent));
+        line.measured(batch, RadarPhase::Modules, (stage.sent, stage.answered));
+        line.measured(batch, RadarPhase::Merge, (stage.answered, Instant::now()));
         let (worked, _) = now.since(&stage.at_round);
         stage.per_task = per_task(worked, stage.most_tasks + 2 * stage.most_heights);
         (_, stage.idle) = now.since(&stage.at_begin);
         self.batch += 1;
-        while let Some(done) = self.trainer.as_ref().and_then(Trainer::done) {
+        while let Some(done) = self.trainer.as_ref().and_then(HeightTrainer::done) {
             self.note(done);
         }
     }
 
     /// Waits until the trainer has done its jobs, and returns the report.
-    pub fn report(&mut self) -> Report {
+    pub fn report(&mut self) -> HeightReport {
         while self.given > 0 && self.wait() {}
-        Report {
+        HeightReport {
             adjusted: self.adjusted,
             waited: self.waited,
             is_learning: self.trainer.is_some(),
@@ -188,7 +195,7 @@ impl Classifier {
     /// Waits for the trainer's next result. Returns false if the trainer has ended.
     fn wait(&mut self) -> bool {
         let begin = Instant::now();
-        let done = self.trainer.as_ref().and_then(Trainer::wait);
+        let done = self.trainer.as_ref().and_then(HeightTrainer::wait);
         self.waited += begin.elapsed();
         match done {
             Some(done) => self.note(done),
@@ -202,22 +209,23 @@ impl Classifier {
     }
 
     /// Records a result of the trainer.
-    fn note(&mut self, done: Done) {
+    fn note(&mut self, done: HeightTrainingResult) {
         self.given = self.given.saturating_sub(1);
         let batch = done.accuracy.batch;
         if done.accuracy.samples > 0 {
             self.timeline.accuracy(done.accuracy);
-            self.timeline.measured(batch, Phase::Train, done.trained);
+            self.timeline
+                .measured(batch, RadarPhase::Train, done.trained);
         }
         if let Some(closed) = done.closed {
             self.timeline
-                .measured(batch, Phase::Predict, closed.predicted);
+                .measured(batch, RadarPhase::Predict, closed.predicted);
             self.closed = Some(closed);
         }
     }
 
     /// Waits for the predictions if a window has ended, and decides which heights will change.
-    fn conclude(&mut self, directory: &Directory, modules: usize) {
+    fn conclude(&mut self, directory: &PartitionDirectory, modules: usize) {
         if self.asked.is_none() {
             return;
         }
@@ -238,8 +246,8 @@ impl Classifier {
         }
         let room = counts
             .into_iter()
-            .map(|count| Room::new(count, self.classes));
-        let mut room: Vec<Room> = room.collect();
+            .map(|count| LevelCapacities::new(count, self.classes));
+        let mut room: Vec<LevelCapacities> = room.collect();
         let scores = closed.scores.chunks(self.classes.max(1));
         let scores: HashMap<u64, &[f32]> = asked
             .iter()
@@ -270,7 +278,7 @@ impl Classifier {
     }
 
     /// Adds tasks that change heights, as many as modules have time for.
-    fn adjust(&mut self, directory: &Directory, inputs: &mut [Vec<u64>]) {
+    fn adjust(&mut self, directory: &PartitionDirectory, inputs: &mut [Vec<u64>]) {
         let budget = budget(self.stage.idle, self.stage.per_task);
         let mut told = vec![0; inputs.len()];
         for (module, start, height) in self.adjustment.take(budget) {
@@ -279,7 +287,7 @@ impl Classifier {
                 .is_some_and(|(found, partition)| (found, partition.module) == (start, module));
             if let (true, Some(words)) = (is_there, inputs.get_mut(module)) {
                 let height = height as u64;
-                Task::Height { start, height }.encode(0, NOBODY, words);
+                ModuleTask::Height { start, height }.encode(0, NOBODY, words);
                 told[module] += 1;
                 self.adjusted += 1;
             }
@@ -288,24 +296,29 @@ impl Classifier {
     }
 
     /// Samples the requested subranges of a batch, and gives the samples to the trainer.
-    fn learn(&mut self, requested: &[Requested], directory: &Directory, modules: usize) {
+    fn learn(
+        &mut self,
+        requested: &[SubrangeRequests],
+        directory: &PartitionDirectory,
+        modules: usize,
+    ) {
         let batch = self.batch;
         let sampled = sample(requested, self.window.samples, batch);
         let hotness = sampled.iter().map(|subrange| subrange.hotness);
         self.hotness.extend(hotness.clone());
-        let mut job = Job {
+        let mut job = HeightTrainingJob {
             batch,
-            scale: Scale {
+            scale: HotnessScale {
                 classes: self.classes,
                 thresholds: Vec::new(),
                 mean: self.mean,
             },
-            ..Job::default()
+            ..HeightTrainingJob::default()
         };
         // At the first batch there are no features to predict from, and no thresholds of hotness.
         if let Some(curve) = &self.curve {
             job.scale.thresholds = curve.thresholds(self.classes);
-            let samples = sampled.iter().map(|subrange| Sample {
+            let samples = sampled.iter().map(|subrange| HotnessSample {
                 sequence: self.history.before(subrange.start, batch, subrange.keys),
                 label: class(f64::from(subrange.hotness), &job.scale.thresholds),
             });
@@ -347,7 +360,7 @@ impl Classifier {
 }
 
 /// Returns the number of classes: the number of levels of a skip list of a module's subranges.
-fn classes(directory: &Directory, modules: usize) -> usize {
+fn classes(directory: &PartitionDirectory, modules: usize) -> usize {
     let each = directory.len().div_ceil(modules.max(1)).max(1);
     (each.next_power_of_two().trailing_zeros() as usize).clamp(2, HEIGHT_MAX)
 }

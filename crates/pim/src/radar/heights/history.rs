@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 /// A subrange with requests in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Requested {
+pub struct SubrangeRequests {
     /// First and last key of the subrange.
     pub start: u64,
     pub last: u64,
@@ -18,7 +18,7 @@ pub struct Requested {
 
 /// The history of each subrange: its features in the last batches with requests for it.
 #[derive(Debug)]
-pub struct History {
+pub struct HotnessHistory {
     /// Number of batches of a window.
     window: u64,
     records: HashMap<u64, Record>,
@@ -28,9 +28,9 @@ pub struct History {
 /// of the batches n, n + [`STEPS`] and so on.
 type Record = [Option<(u64, Features)>; STEPS];
 
-impl History {
-    pub fn new(window: u64) -> History {
-        History {
+impl HotnessHistory {
+    pub fn new(window: u64) -> HotnessHistory {
+        HotnessHistory {
             window: window.max(1),
             records: HashMap::new(),
         }
@@ -89,12 +89,13 @@ impl History {
     }
 
     /// Records the requests of a batch, which are in the order of keys.
-    pub fn note(&mut self, batch: u64, requested: &[Requested]) {
+    pub fn note(&mut self, batch: u64, requested: &[SubrangeRequests]) {
         for (number, subrange) in requested.iter().enumerate() {
             let left = number.checked_sub(1).and_then(|left| requested.get(left));
             let right = requested.get(number + 1);
-            let meet =
-                |one: &Requested, other: &Requested| one.last.checked_add(1) == Some(other.start);
+            let meet = |one: &SubrangeRequests, other: &SubrangeRequests| {
+                one.last.checked_add(1) == Some(other.start)
+            };
             let before = self.records.get(&subrange.start);
             let before = before.copied().unwrap_or_default();
             let features = Features {
@@ -125,7 +126,7 @@ impl History {
 }
 
 /// Returns at most `count` of a batch's requests, chosen by their hashes, in order.
-pub fn sample(requested: &[Requested], count: usize, batch: u64) -> Vec<Requested> {
+pub fn sample(requested: &[SubrangeRequests], count: usize, batch: u64) -> Vec<SubrangeRequests> {
     let mut chosen = requested.to_vec();
     if count < chosen.len() {
         let seed = mix(batch + 1);
@@ -140,8 +141,8 @@ pub fn sample(requested: &[Requested], count: usize, batch: u64) -> Vec<Requeste
 mod tests {
     use super::*;
 
-    fn requested(start: u64, hotness: u32) -> Requested {
-        Requested {
+    fn requested(start: u64, hotness: u32) -> SubrangeRequests {
+        SubrangeRequests {
             start,
             last: start + 9,
             keys: start * 2,
@@ -151,7 +152,7 @@ mod tests {
 
     #[test]
     fn sequences_say_what_was_and_what_was_not() {
-        let mut history = History::new(2);
+        let mut history = HotnessHistory::new(2);
         history.note(0, &[requested(0, 5), requested(10, 6), requested(30, 7)]);
         history.note(3, &[requested(10, 8)]);
         let hotness = |start, batch| history.before(start, batch, 1).map(|step| step.hotness);
@@ -181,7 +182,8 @@ mod tests {
 
     #[test]
     fn a_sample_is_the_same_for_the_same_batch_and_another_for_another() {
-        let all: Vec<Requested> = (0..1000).map(|number| requested(number * 10, 1)).collect();
+        let all: Vec<SubrangeRequests> =
+            (0..1000).map(|number| requested(number * 10, 1)).collect();
         let one = sample(&all, 100, 7);
         assert_eq!(one.len(), 100);
         assert!(one.is_sorted_by_key(|subrange| subrange.start));

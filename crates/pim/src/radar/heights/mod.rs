@@ -39,8 +39,8 @@ mod timeline;
 mod trainer;
 
 pub use features::{Features, INPUTS, STEPS, Sequence};
-pub use predictor::{LastWindow, Predictor, Sample, Scale, Share, best};
-pub use timeline::{Accuracy, Clock, Phase, Report, Span};
+pub use predictor::{FrequencyPredictor, HotnessSample, HotnessScale, LastWindow, Predictor, best};
+pub use timeline::{Accuracy, HeightReport, PhaseSpan, RadarPhase, SpanClock};
 
 pub(super) use classifier::Classifier;
 
@@ -51,9 +51,9 @@ pub enum Heights {
     #[default]
     None,
     /// Heights predicted by [`LastWindow`].
-    LastWindow(Window),
-    /// Heights predicted by [`Share`].
-    Share(Window),
+    LastWindow(LearningWindow),
+    /// Heights predicted by [`FrequencyPredictor`].
+    Share(LearningWindow),
 }
 
 impl Heights {
@@ -62,29 +62,29 @@ impl Heights {
         match self {
             Heights::None => None,
             Heights::LastWindow(window) => Some(Classifier::new(window, Box::new(LastWindow))),
-            Heights::Share(window) => Some(Classifier::new(window, Box::new(Share))),
+            Heights::Share(window) => Some(Classifier::new(window, Box::new(FrequencyPredictor))),
         }
     }
 }
 
 /// The parameters of learning: the number of samples, and the time between predictions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct LearningWindow {
     /// Greatest number of subranges of a batch that are sampled. The paper's figure, 8 thousand, is
     /// the greatest for which its training fits into the time of modules.
     pub samples: usize,
     /// Number of batches of a window. Each batch is used once for training. The paper finds no gain
     /// above 4.
     pub batches: u64,
-    /// True if the classes of [`LastWindow`] or [`Share`] are used when these were right more often
-    /// in the window than the predictor. An insufficiently trained model predicts that all
-    /// subranges are cold, and a list without levels is slow. Not in the paper.
+    /// True if the classes of [`LastWindow`] or [`FrequencyPredictor`] are used when these were
+    /// right more often in the window than the predictor. An insufficiently trained model predicts
+    /// that all subranges are cold, and a list without levels is slow. Not in the paper.
     pub falls_back: bool,
 }
 
-impl Default for Window {
-    fn default() -> Window {
-        Window {
+impl Default for LearningWindow {
+    fn default() -> LearningWindow {
+        LearningWindow {
             samples: 8192,
             batches: 4,
             falls_back: true,

@@ -5,7 +5,7 @@ use super::thresholds::class;
 
 /// The features of a subrange before a batch, and its class in that batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub struct HotnessSample {
     /// The features in the batches before.
     pub sequence: Sequence,
     /// The class in this batch.
@@ -14,7 +14,7 @@ pub struct Sample {
 
 /// The current meaning of classes.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Scale {
+pub struct HotnessScale {
     /// Number of classes, at most [`HEIGHT_MAX`](crate::structures::skip_list::HEIGHT_MAX).
     pub classes: usize,
     /// Least hotness in a batch of a subrange of class 1, 2 and so on.
@@ -27,11 +27,11 @@ pub struct Scale {
 /// it, that of the trainer.
 pub trait Predictor: Send {
     /// Learns from the samples of a batch, in one epoch.
-    fn train(&mut self, samples: &[Sample], scale: &Scale);
+    fn train(&mut self, samples: &[HotnessSample], scale: &HotnessScale);
 
     /// Returns a score for each class of each subrange, one subrange after the other. A greater
     /// score means a likelier class.
-    fn scores(&mut self, sequences: &[Sequence], scale: &Scale) -> Vec<f32>;
+    fn scores(&mut self, sequences: &[Sequence], scale: &HotnessScale) -> Vec<f32>;
 }
 
 /// Returns the class with the greatest score; of equal ones, the lowest class.
@@ -61,9 +61,9 @@ fn mean(sequence: &Sequence) -> f64 {
 pub struct LastWindow;
 
 impl Predictor for LastWindow {
-    fn train(&mut self, _: &[Sample], _: &Scale) {}
+    fn train(&mut self, _: &[HotnessSample], _: &HotnessScale) {}
 
-    fn scores(&mut self, sequences: &[Sequence], scale: &Scale) -> Vec<f32> {
+    fn scores(&mut self, sequences: &[Sequence], scale: &HotnessScale) -> Vec<f32> {
         let classes = sequences
             .iter()
             .map(|sequence| class(mean(sequence), &scale.thresholds));
@@ -76,12 +76,12 @@ impl Predictor for LastWindow {
 /// A predictor of the best height in a skip list whose keys are requested as often as in the last
 /// batch: log2 of the frequency relative to the average.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Share;
+pub struct FrequencyPredictor;
 
-impl Predictor for Share {
-    fn train(&mut self, _: &[Sample], _: &Scale) {}
+impl Predictor for FrequencyPredictor {
+    fn train(&mut self, _: &[HotnessSample], _: &HotnessScale) {}
 
-    fn scores(&mut self, sequences: &[Sequence], scale: &Scale) -> Vec<f32> {
+    fn scores(&mut self, sequences: &[Sequence], scale: &HotnessScale) -> Vec<f32> {
         let class = |last: &Features| {
             let share = f64::from(last.hotness) / scale.mean;
             // Without requests the class is the lowest, because of log2 of zero.
@@ -106,7 +106,7 @@ mod tests {
     }
 
     fn classes(predictor: &mut dyn Predictor, hotness: &[[u32; STEPS]]) -> Vec<usize> {
-        let scale = Scale {
+        let scale = HotnessScale {
             classes: 4,
             thresholds: vec![10.0, 20.0, 40.0],
             mean: 10.0,
@@ -132,6 +132,6 @@ mod tests {
             [0, 0, 0, 39],
             [0, 0, 0, 9999],
         ];
-        assert_eq!(classes(&mut Share, &hotness), [0, 0, 1, 2, 3]);
+        assert_eq!(classes(&mut FrequencyPredictor, &hotness), [0, 0, 1, 2, 3]);
     }
 }

@@ -1,7 +1,7 @@
 //! The timeline of batches (RADAR, Fig. 7), and the accuracy of predictions.
 
-use crate::device::Counters;
-use nearfield_hardware::Time;
+use crate::device::DeviceCounters;
+use nearfield_hardware::VirtualTime;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ const KEPT: usize = 1 << 14;
 
 /// A phase of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Phase {
+pub enum RadarPhase {
     /// The host looks up the partitions of operations, and plans.
     Prepare,
     /// Data are transferred to modules.
@@ -34,22 +34,22 @@ pub enum Phase {
 
 /// The clock of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Clock {
+pub enum SpanClock {
     /// The clock of the modelled device.
     Modelled,
-    /// The real clock. Rounds are measured as a whole, as [`Phase::Modules`].
+    /// The real clock. Rounds are measured as a whole, as [`RadarPhase::Modules`].
     Measured,
 }
 
 /// The time of a phase of a batch, in nanoseconds since the index was created.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Span {
+pub struct PhaseSpan {
     /// The number of the observed batch.
     pub batch: u64,
     /// The phase.
-    pub phase: Phase,
+    pub phase: RadarPhase,
     /// The clock. Spans of different clocks cannot be compared.
-    pub clock: Clock,
+    pub clock: SpanClock,
     /// Start of the span.
     pub from_ns: f64,
     /// End of the span.
@@ -68,17 +68,17 @@ pub struct Accuracy {
     pub predictor: usize,
     /// Number predicted correctly by [`LastWindow`](super::LastWindow).
     pub last_window: usize,
-    /// Number predicted correctly by [`Share`](super::Share).
+    /// Number predicted correctly by [`FrequencyPredictor`](super::FrequencyPredictor).
     pub share: usize,
 }
 
 /// A report on heights so far.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Report {
+pub struct HeightReport {
     /// Accuracies of the last batches, in order.
     pub accuracy: Vec<Accuracy>,
     /// The spans of the last batches.
-    pub spans: Vec<Span>,
+    pub spans: Vec<PhaseSpan>,
     /// Number of height changes that were sent to modules.
     pub adjusted: u64,
     /// Time that batches waited for the model.
@@ -89,17 +89,17 @@ pub struct Report {
 
 /// A reading of a device's counters.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Reading {
-    scatter: Time,
-    launch: Time,
-    kernel: Time,
-    gather: Time,
-    host: Time,
+pub struct CounterReading {
+    scatter: VirtualTime,
+    launch: VirtualTime,
+    kernel: VirtualTime,
+    gather: VirtualTime,
+    host: VirtualTime,
 }
 
-impl Reading {
-    pub fn of(counters: &Counters) -> Reading {
-        Reading {
+impl CounterReading {
+    pub fn of(counters: &DeviceCounters) -> CounterReading {
+        CounterReading {
             scatter: counters.transfer - counters.gather,
             launch: counters.launch,
             kernel: counters.kernel,
@@ -109,9 +109,10 @@ impl Reading {
     }
 
     /// Returns the time that modules worked, and the time that none worked, since another reading.
-    pub fn since(&self, before: &Reading) -> (Time, Time) {
-        let idle =
-            |reading: &Reading| reading.scatter + reading.launch + reading.gather + reading.host;
+    pub fn since(&self, before: &CounterReading) -> (VirtualTime, VirtualTime) {
+        let idle = |reading: &CounterReading| {
+            reading.scatter + reading.launch + reading.gather + reading.host
+        };
         (self.kernel - before.kernel, idle(self) - idle(before))
     }
 }
@@ -121,7 +122,7 @@ impl Reading {
 pub struct Timeline {
     origin: Instant,
     modelled: f64,
-    spans: VecDeque<Span>,
+    spans: VecDeque<PhaseSpan>,
     accuracy: VecDeque<Accuracy>,
 }
 
@@ -142,20 +143,20 @@ impl Timeline {
         self.accuracy.push_back(accuracy);
     }
 
-    fn push(&mut self, span: Span) {
+    fn push(&mut self, span: PhaseSpan) {
         if self.spans.len() == KEPT {
             self.spans.pop_front();
         }
         self.spans.push_back(span);
     }
 
-    pub fn measured(&mut self, batch: u64, phase: Phase, (from, to): (Instant, Instant)) {
+    pub fn measured(&mut self, batch: u64, phase: RadarPhase, (from, to): (Instant, Instant)) {
         let since = |instant: Instant| instant.duration_since(self.origin).as_nanos() as f64;
         let (from_ns, to_ns) = (since(from), since(to));
-        self.push(Span {
+        self.push(PhaseSpan {
             batch,
             phase,
-            clock: Clock::Measured,
+            clock: SpanClock::Measured,
             from_ns,
             to_ns,
         });
@@ -166,19 +167,20 @@ impl Timeline {
     pub fn modelled(
         &mut self,
         batch: u64,
-        [before, after]: [&Reading; 2],
-        host: Phase,
-        adjusting: Time,
+        [before, after]: [&CounterReading; 2],
+        host: RadarPhase,
+        adjusting: VirtualTime,
     ) {
-        let length = |of: fn(&Reading) -> Time| (of(after) - of(before)).as_nanoseconds();
+        let length =
+            |of: fn(&CounterReading) -> VirtualTime| (of(after) - of(before)).as_nanoseconds();
         let own = (host, length(|reading| reading.host));
         let round = [
-            (Phase::Scatter, length(|reading| reading.scatter)),
-            (Phase::Launch, length(|reading| reading.launch)),
-            (Phase::Modules, length(|reading| reading.kernel)),
-            (Phase::Gather, length(|reading| reading.gather)),
+            (RadarPhase::Scatter, length(|reading| reading.scatter)),
+            (RadarPhase::Launch, length(|reading| reading.launch)),
+            (RadarPhase::Modules, length(|reading| reading.kernel)),
+            (RadarPhase::Gather, length(|reading| reading.gather)),
         ];
-        let is_first = host == Phase::Prepare;
+        let is_first = host == RadarPhase::Prepare;
         let first = is_first.then_some(own);
         let last = (!is_first).then_some(own);
         for (phase, length) in first.into_iter().chain(round).chain(last) {
@@ -186,18 +188,18 @@ impl Timeline {
             if length <= 0.0 {
                 continue;
             }
-            let clock = Clock::Modelled;
+            let clock = SpanClock::Modelled;
             let adjusting = adjusting.as_nanoseconds().min(length);
-            if phase == Phase::Modules && adjusting > 0.0 {
-                self.push(Span {
+            if phase == RadarPhase::Modules && adjusting > 0.0 {
+                self.push(PhaseSpan {
                     batch,
-                    phase: Phase::Adjust,
+                    phase: RadarPhase::Adjust,
                     clock,
                     from_ns,
                     to_ns: from_ns + adjusting,
                 });
             }
-            self.push(Span {
+            self.push(PhaseSpan {
                 batch,
                 phase,
                 clock,
@@ -208,11 +210,11 @@ impl Timeline {
         }
     }
 
-    pub fn report(&self) -> Report {
-        Report {
+    pub fn report(&self) -> HeightReport {
+        HeightReport {
             accuracy: self.accuracy.iter().copied().collect(),
             spans: self.spans.iter().copied().collect(),
-            ..Report::default()
+            ..HeightReport::default()
         }
     }
 }

@@ -5,7 +5,9 @@
 //! jobs in order, so its results depend only on the jobs, not on timing.
 
 use super::features::Sequence;
-use super::predictor::{LastWindow, Predictor, Sample, Scale, Share, best};
+use super::predictor::{
+    FrequencyPredictor, HotnessSample, HotnessScale, LastWindow, Predictor, best,
+};
 use super::thresholds::Curve;
 use super::timeline::Accuracy;
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -15,10 +17,10 @@ use std::time::Instant;
 
 /// The samples of a batch to learn from.
 #[derive(Debug, Default)]
-pub struct Job {
+pub struct HeightTrainingJob {
     pub batch: u64,
-    pub samples: Vec<Sample>,
-    pub scale: Scale,
+    pub samples: Vec<HotnessSample>,
+    pub scale: HotnessScale,
     /// The predictions to make at the end of a window.
     pub close: Option<Close>,
 }
@@ -41,16 +43,16 @@ pub struct Close {
 
 /// The result of a job.
 #[derive(Debug)]
-pub struct Done {
+pub struct HeightTrainingResult {
     pub accuracy: Accuracy,
     /// Start and end of the training.
     pub trained: (Instant, Instant),
-    pub closed: Option<Closed>,
+    pub closed: Option<WindowPrediction>,
 }
 
 /// The state at the start of the next window.
 #[derive(Debug)]
-pub struct Closed {
+pub struct WindowPrediction {
     /// Start and end of the prediction.
     pub predicted: (Instant, Instant),
     /// Scores of each class for each subrange, one subrange after the other.
@@ -60,16 +62,16 @@ pub struct Closed {
 }
 
 /// The trainer's thread. Dropping the value ends it after its last job.
-pub struct Trainer {
+pub struct HeightTrainer {
     /// The queue of jobs; `None` only while the trainer is dropped.
-    jobs: Option<Sender<Job>>,
-    done: Receiver<Done>,
+    jobs: Option<Sender<HeightTrainingJob>>,
+    done: Receiver<HeightTrainingResult>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Trainer {
-    pub fn new(mut predictor: Box<dyn Predictor>) -> Trainer {
-        let (jobs, given): (Sender<Job>, Receiver<Job>) = unbounded();
+impl HeightTrainer {
+    pub fn new(mut predictor: Box<dyn Predictor>) -> HeightTrainer {
+        let (jobs, given): (Sender<HeightTrainingJob>, Receiver<HeightTrainingJob>) = unbounded();
         let (found, done) = unbounded();
         let work = move || {
             let mut right = [0; 3];
@@ -80,7 +82,7 @@ impl Trainer {
                 }
             }
         };
-        Trainer {
+        HeightTrainer {
             jobs: Some(jobs),
             done,
             thread: Some(std::thread::spawn(work)),
@@ -89,29 +91,29 @@ impl Trainer {
 
     /// Gives the trainer a job. Returns false if the thread has ended because its predictor
     /// panicked.
-    pub fn give(&self, job: Job) -> bool {
+    pub fn give(&self, job: HeightTrainingJob) -> bool {
         let sent = self.jobs.as_ref().map(|jobs| jobs.send(job).is_ok());
         sent == Some(true)
     }
 
     /// Returns the next result, if there is one already.
-    pub fn done(&self) -> Option<Done> {
+    pub fn done(&self) -> Option<HeightTrainingResult> {
         self.done.try_recv().ok()
     }
 
     /// Waits for the next result and returns it; `None` if the thread has ended.
-    pub fn wait(&self) -> Option<Done> {
+    pub fn wait(&self) -> Option<HeightTrainingResult> {
         self.done.recv().ok()
     }
 }
 
-impl fmt::Debug for Trainer {
+impl fmt::Debug for HeightTrainer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Trainer").finish_non_exhaustive()
     }
 }
 
-impl Drop for Trainer {
+impl Drop for HeightTrainer {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
@@ -123,8 +125,12 @@ impl Drop for Trainer {
 
 /// Predicts the samples and learns from them. If a window ends, also predicts the classes, by the
 /// predictor that was `right` most often in the window if falling back is allowed.
-fn learn(predictor: &mut dyn Predictor, right: &mut [usize; 3], job: Job) -> Done {
-    let Job {
+fn learn(
+    predictor: &mut dyn Predictor,
+    right: &mut [usize; 3],
+    job: HeightTrainingJob,
+) -> HeightTrainingResult {
+    let HeightTrainingJob {
         batch,
         samples,
         scale,
@@ -145,7 +151,7 @@ fn learn(predictor: &mut dyn Predictor, right: &mut [usize; 3], job: Job) -> Don
         samples: samples.len(),
         predictor: count(predictor),
         last_window: count(&mut LastWindow),
-        share: count(&mut Share),
+        share: count(&mut FrequencyPredictor),
     };
     if !samples.is_empty() {
         predictor.train(&samples, &scale);
@@ -159,27 +165,27 @@ fn learn(predictor: &mut dyn Predictor, right: &mut [usize; 3], job: Job) -> Don
         let begin = Instant::now();
         let curve = Curve::fit(close.hotness, close.former.as_ref()).or(close.former);
         let thresholds = curve.map_or_else(Vec::new, |curve| curve.thresholds(close.classes));
-        let scale = Scale {
+        let scale = HotnessScale {
             classes: close.classes,
             thresholds,
             mean: close.mean,
         };
         let [own, last_window, share] = std::mem::take(right);
-        let (mut former, mut even) = (LastWindow, Share);
+        let (mut former, mut even) = (LastWindow, FrequencyPredictor);
         let chosen: &mut dyn Predictor = match close.falls_back {
             true if last_window > own && last_window >= share => &mut former,
             true if share > own => &mut even,
             _ => predictor,
         };
         let scores = chosen.scores(&close.sequences, &scale);
-        Closed {
+        WindowPrediction {
             predicted: (begin, Instant::now()),
             scores,
             classes: close.classes,
             curve,
         }
     });
-    Done {
+    HeightTrainingResult {
         accuracy,
         trained,
         closed,

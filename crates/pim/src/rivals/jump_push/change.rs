@@ -6,18 +6,18 @@
 //! several times. If a module still fails, no further change is written, so that all reachable
 //! towers stay reachable.
 
-use super::host::{Host, Inputs};
-use super::program::Tasks;
-use super::search::Search;
-use super::task::Task;
-use super::tower::{ENTRY_WORDS, LINK_WORDS, Link, Pointer, height, home, words};
-use crate::device::Device;
+use super::host::{Inputs, JumpPushHost};
+use super::program::JumpPushProgram;
+use super::search::JumpPushSearch;
+use super::task::JumpPushTask;
+use super::tower::{ENTRY_WORDS, LINK_WORDS, Pointer, TowerLink, height, home, words};
+use crate::device::ModuleDevice;
 use crate::structures::skip_list;
-use nearfield_core::Error;
+use nearfield_core::OperationError;
 
 /// The change of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum TowerAction {
     /// No change.
     Keep,
     /// The key is present, and gets a value.
@@ -30,27 +30,27 @@ pub enum Action {
 
 /// A key that is written.
 #[derive(Clone, Debug)]
-pub struct Change {
+pub struct TowerChange {
     pub key: u64,
     /// Number of the query that searched for the greatest key below it, with the path up to its
     /// height.
     pub query: usize,
-    pub action: Action,
+    pub action: TowerAction,
     /// The tower of the key.
     pub tower: Pointer,
     /// Index of the links of a tower that is removed.
     links: usize,
     /// The reason of a failure. If there was no room, the key is absent; otherwise its state is
     /// unknown.
-    pub error: Option<Error>,
+    pub error: Option<OperationError>,
 }
 
-impl Change {
-    pub fn new(key: u64, query: usize) -> Change {
-        Change {
+impl TowerChange {
+    pub fn new(key: u64, query: usize) -> TowerChange {
+        TowerChange {
             key,
             query,
-            action: Action::Keep,
+            action: TowerAction::Keep,
             tower: Pointer::NULL,
             links: 0,
             error: None,
@@ -62,64 +62,64 @@ impl Change {
     }
 
     fn inserts(&self) -> bool {
-        matches!(self.action, Action::Insert(_)) && self.error.is_none()
+        matches!(self.action, TowerAction::Insert(_)) && self.error.is_none()
     }
 
     fn removes(&self) -> bool {
-        self.action == Action::Remove && self.error.is_none()
+        self.action == TowerAction::Remove && self.error.is_none()
     }
 }
 
 /// A link to set.
 #[derive(Clone, Copy, Debug)]
-struct Setting {
+struct TowerLinkUpdate {
     tower: Pointer,
     level: usize,
-    link: Link,
+    link: TowerLink,
     /// Number of the change that needs it.
     change: usize,
 }
 
 /// The work for the changes of a batch, which are in the order of their keys.
-pub struct Changing<'c, D> {
-    host: &'c mut Host<D>,
-    search: &'c Search,
-    changes: &'c mut [Change],
+pub struct TowerBatchUpdate<'c, D> {
+    host: &'c mut JumpPushHost<D>,
+    search: &'c JumpPushSearch,
+    changes: &'c mut [TowerChange],
     /// Links of towers that are removed, for each level.
-    links: Vec<Link>,
+    links: Vec<TowerLink>,
     /// Numbers of changes with new towers that will not be part of the list.
     unused: Vec<usize>,
 }
 
-fn unreachable(what: impl Into<String>) -> Error {
-    Error::Unreachable { what: what.into() }
+fn unreachable(what: impl Into<String>) -> OperationError {
+    OperationError::Unreachable { what: what.into() }
 }
 
-fn full(key: u64, what: &str) -> Error {
-    Error::OutOfMemory {
+fn full(key: u64, what: &str) -> OperationError {
+    OperationError::OutOfMemory {
         what: format!("key {key:#x}: {what} has no room"),
     }
 }
 
-impl<'c, D: Device> Changing<'c, D> {
+impl<'c, D: ModuleDevice> TowerBatchUpdate<'c, D> {
     /// Makes the changes, and records an error in each that was not made.
     ///
     /// # Errors
     /// A round was refused, and nothing was done.
     pub fn run(
-        host: &'c mut Host<D>,
-        search: &'c Search,
-        changes: &'c mut [Change],
-    ) -> Result<(), Error> {
+        host: &'c mut JumpPushHost<D>,
+        search: &'c JumpPushSearch,
+        changes: &'c mut [TowerChange],
+    ) -> Result<(), OperationError> {
         if let Some(what) = &host.broken {
             for change in changes.iter_mut() {
-                if change.action != Action::Keep && change.error.is_none() {
+                if change.action != TowerAction::Keep && change.error.is_none() {
                     change.error = Some(unreachable(what));
                 }
             }
             return Ok(());
         }
-        let mut changing = Changing {
+        let mut changing = TowerBatchUpdate {
             host,
             search,
             changes,
@@ -137,23 +137,23 @@ impl<'c, D: Device> Changing<'c, D> {
     }
 
     /// Reads the links of towers that are removed.
-    fn look(&mut self) -> Result<(), Error> {
+    fn look(&mut self) -> Result<(), OperationError> {
         let mut inputs = self.host.inputs();
         for change in self.changes.iter().filter(|change| change.removes()) {
             let (at, levels) = (change.tower.at(), change.levels(self.host.levels));
-            inputs.add(change.tower.module(), &Task::Visit { at, levels });
+            inputs.add(change.tower.module(), &JumpPushTask::Visit { at, levels });
         }
         if inputs.is_empty() {
             return Ok(());
         }
-        let mut answers = self.host.round(Tasks, inputs)?;
+        let mut answers = self.host.round(JumpPushProgram, inputs)?;
         for change in self.changes.iter_mut().filter(|change| change.removes()) {
             let count = words(change.levels(self.host.levels));
             match answers.take(change.tower.module(), count) {
                 Ok(words) => {
                     change.links = self.links.len();
                     let links = words[ENTRY_WORDS..].chunks_exact(LINK_WORDS);
-                    let links = links.map(|pair| Link::from_words(pair[0], pair[1]));
+                    let links = links.map(|pair| TowerLink::from_words(pair[0], pair[1]));
                     self.links.extend(links);
                 }
                 Err(error) => change.error = Some(unreachable(error.to_string())),
@@ -163,25 +163,28 @@ impl<'c, D: Device> Changing<'c, D> {
     }
 
     /// Builds towers for keys that are inserted.
-    fn make(&mut self) -> Result<(), Error> {
+    fn make(&mut self) -> Result<(), OperationError> {
         let modules = self.host.device.modules();
         let mut inputs = self.host.inputs();
         let mut links = Vec::new();
         for change in self.changes.iter().filter(|change| change.inserts()) {
-            if let Action::Insert(value) = change.action {
+            if let TowerAction::Insert(value) = change.action {
                 links.clear();
                 let levels = change.levels(self.host.levels);
                 for step in self.search.path(change.query).iter().take(levels) {
                     links.extend([step.right.key, step.right.tower.word()]);
                 }
                 let (key, links) = (change.key, &links[..]);
-                inputs.add(home(key, modules), &Task::Make { key, value, links });
+                inputs.add(
+                    home(key, modules),
+                    &JumpPushTask::Make { key, value, links },
+                );
             }
         }
         if inputs.is_empty() {
             return Ok(());
         }
-        let mut answers = self.host.round(Tasks, inputs)?;
+        let mut answers = self.host.round(JumpPushProgram, inputs)?;
         for change in self.changes.iter_mut().filter(|change| change.inserts()) {
             let module = home(change.key, modules);
             match answers.take(module, 1).map(|words| words[0]) {
@@ -211,13 +214,13 @@ impl<'c, D: Device> Changing<'c, D> {
         let mut inputs = self.host.inputs();
         for module in 0..modules {
             for &number in &upper {
-                let Change { key, tower, .. } = self.changes[number];
+                let TowerChange { key, tower, .. } = self.changes[number];
                 let task = match self.changes[number].inserts() {
-                    true => Task::Raise {
+                    true => JumpPushTask::Raise {
                         key,
                         tower: tower.word(),
                     },
-                    false => Task::Sink { key },
+                    false => JumpPushTask::Sink { key },
                 };
                 inputs.add(module, &task);
             }
@@ -239,7 +242,7 @@ impl<'c, D: Device> Changing<'c, D> {
         for module in 0..modules {
             for &number in &upper {
                 let change = &mut self.changes[number];
-                let raises = matches!(change.action, Action::Insert(_));
+                let raises = matches!(change.action, TowerAction::Insert(_));
                 let error = match answers.take(module, usize::from(raises)) {
                     Ok([0]) => full(change.key, "a copy of the upper part"),
                     Ok(_) => continue,
@@ -276,7 +279,7 @@ impl<'c, D: Device> Changing<'c, D> {
         for module in 0..modules {
             for &number in &undone {
                 let key = self.changes[number].key;
-                inputs.add(module, &Task::Sink { key });
+                inputs.add(module, &JumpPushTask::Sink { key });
             }
         }
         let sunk = self.host.insist(inputs).and_then(|mut answers| {
@@ -291,14 +294,14 @@ impl<'c, D: Device> Changing<'c, D> {
     }
 
     /// Returns the links to set, of new towers and of old ones.
-    fn plan(&self) -> (Vec<Setting>, Vec<Setting>) {
+    fn plan(&self) -> (Vec<TowerLinkUpdate>, Vec<TowerLinkUpdate>) {
         let (mut new, mut old) = (Vec::new(), Vec::new());
         let changes = self.changes.iter().enumerate();
         let changes = changes.filter(|(_, change)| change.inserts() || change.removes());
         let mut numbers: Vec<usize> = changes.map(|(number, _)| number).collect();
         for level in 0..self.host.levels {
             numbers.retain(|&number| height(self.changes[number].key) > level);
-            let mut gap: Option<Gap> = None;
+            let mut gap: Option<TowerGap> = None;
             for &number in &numbers {
                 let change = &self.changes[number];
                 let step = self.search.path(change.query)[level];
@@ -308,7 +311,7 @@ impl<'c, D: Device> Changing<'c, D> {
                         former
                             .iter()
                             .for_each(|gap| gap.close(level, &mut new, &mut old));
-                        Gap {
+                        TowerGap {
                             last_old: step.node,
                             before: step.node,
                             is_new: false,
@@ -319,11 +322,11 @@ impl<'c, D: Device> Changing<'c, D> {
                     }
                 };
                 if change.inserts() {
-                    let link = Link {
+                    let link = TowerLink {
                         key: change.key,
                         tower: change.tower,
                     };
-                    Gap { next: link, ..here }.close(level, &mut new, &mut old);
+                    TowerGap { next: link, ..here }.close(level, &mut new, &mut old);
                     here.before = change.tower;
                     here.is_new = true;
                     here.has = step.right;
@@ -341,14 +344,14 @@ impl<'c, D: Device> Changing<'c, D> {
     }
 
     /// Sets links and, if `sets`, values of old towers.
-    fn link(&mut self, settings: &[Setting], sets: bool) {
+    fn link(&mut self, settings: &[TowerLinkUpdate], sets: bool) {
         let mut inputs = self.host.inputs();
         // After a failure nothing new is linked.
         let settings = if self.host.broken.is_some() {
             for change in self.changes.iter_mut() {
                 if change.inserts() || change.removes() {
                     let what = self.host.broken.clone().unwrap_or_default();
-                    change.error = Some(Error::Unknown { what });
+                    change.error = Some(OperationError::Unknown { what });
                 }
             }
             &[]
@@ -357,11 +360,14 @@ impl<'c, D: Device> Changing<'c, D> {
         };
         for setting in settings {
             let (at, level, link) = (setting.tower.at(), setting.level, setting.link);
-            inputs.add(setting.tower.module(), &Task::Link { at, level, link });
+            inputs.add(
+                setting.tower.module(),
+                &JumpPushTask::Link { at, level, link },
+            );
         }
         let changes = if sets { &self.changes[..] } else { &[] };
         for change in changes {
-            if let (Action::Set(value), None) = (change.action, &change.error) {
+            if let (TowerAction::Set(value), None) = (change.action, &change.error) {
                 add_set(&mut inputs, change.tower, value);
             }
         }
@@ -371,7 +377,7 @@ impl<'c, D: Device> Changing<'c, D> {
         let mut answers = self.host.insist(inputs);
         let mut check = |tower: Pointer| match &mut answers {
             Ok(answers) => answers.take(tower.module(), 0).map(|_| ()),
-            Err(error) => Err(Error::Unknown {
+            Err(error) => Err(OperationError::Unknown {
                 what: error.to_string(),
             }),
         };
@@ -382,7 +388,7 @@ impl<'c, D: Device> Changing<'c, D> {
             }
         }
         for change in self.changes.iter_mut().filter(|_| sets) {
-            if let (Action::Set(_), None) = (change.action, &change.error)
+            if let (TowerAction::Set(_), None) = (change.action, &change.error)
                 && let Err(error) = check(change.tower)
             {
                 change.error = Some(error);
@@ -411,11 +417,11 @@ impl<'c, D: Device> Changing<'c, D> {
         for change in gone {
             let levels = change.levels(levels);
             let at = change.tower.at();
-            inputs.add(change.tower.module(), &Task::Free { at, levels });
+            inputs.add(change.tower.module(), &JumpPushTask::Free { at, levels });
             bytes += words(levels) as u64 * 8;
         }
         // If the round fails, memory is lost, but nothing else.
-        if self.host.round(Tasks, inputs).is_ok() {
+        if self.host.round(JumpPushProgram, inputs).is_ok() {
             self.host.bytes = self.host.bytes.saturating_sub(bytes);
         }
     }
@@ -423,12 +429,12 @@ impl<'c, D: Device> Changing<'c, D> {
 
 fn add_set(inputs: &mut Inputs, tower: Pointer, value: u64) {
     let at = tower.at();
-    inputs.add(tower.module(), &Task::Set { at, value });
+    inputs.add(tower.module(), &JumpPushTask::Set { at, value });
 }
 
 /// A gap at one level: consecutive old towers that are removed, and new ones between them.
 #[derive(Clone, Copy, Debug)]
-struct Gap {
+struct TowerGap {
     /// The last old tower, even if it is removed.
     last_old: Pointer,
     /// The last tower that stays or is new.
@@ -436,16 +442,16 @@ struct Gap {
     /// True if `before` is new.
     is_new: bool,
     /// The current link of `before`.
-    has: Link,
+    has: TowerLink,
     /// The next old tower.
-    next: Link,
+    next: TowerLink,
     change: usize,
 }
 
-impl Gap {
+impl TowerGap {
     /// Links the last tower to the next one.
-    fn close(&self, level: usize, new: &mut Vec<Setting>, old: &mut Vec<Setting>) {
-        let setting = Setting {
+    fn close(&self, level: usize, new: &mut Vec<TowerLinkUpdate>, old: &mut Vec<TowerLinkUpdate>) {
+        let setting = TowerLinkUpdate {
             tower: self.before,
             level,
             link: self.next,

@@ -1,21 +1,21 @@
 //! The host, and its rounds.
 
-use super::options::Options;
-use super::program::Tasks;
-use super::task::Task;
+use super::options::JumpPushOptions;
+use super::program::JumpPushProgram;
+use super::task::JumpPushTask;
 use super::tower::{Pointer, lower_levels, words};
-use crate::device::{Answered, Device, Program};
+use crate::device::{Answered, ModuleDevice, ModuleProgram};
 use crate::dispatch::plan::{refused, unknown};
-use nearfield_core::Error;
+use nearfield_core::OperationError;
 use nearfield_hardware::modules::HostWork;
 
 /// Number of tries of a step without which the list would be inconsistent.
 const TRIES: usize = 4;
 
 #[derive(Debug)]
-pub struct Host<D> {
+pub struct JumpPushHost<D> {
     pub device: D,
-    pub options: Options,
+    pub options: JumpPushOptions,
     /// Number of levels of the lower part.
     pub levels: usize,
     /// The first tower of the lower part, which has no key; null before it is built.
@@ -38,7 +38,7 @@ pub struct Inputs(Vec<Vec<u64>>);
 
 /// The outputs of a round, which are taken piece by piece from each module's.
 #[derive(Debug)]
-pub struct Answers {
+pub struct JumpPushOutputs {
     answered: Vec<Answered>,
     taken: Vec<u32>,
 }
@@ -49,7 +49,7 @@ impl Inputs {
     }
 
     /// Adds a task for an existing module.
-    pub fn add(&mut self, module: usize, task: &Task<'_>) {
+    pub fn add(&mut self, module: usize, task: &JumpPushTask<'_>) {
         if let Some(words) = self.0.get_mut(module) {
             task.encode(words);
         }
@@ -71,18 +71,18 @@ impl Inputs {
     }
 }
 
-impl Answers {
-    fn new(answered: Vec<Answered>) -> Answers {
+impl JumpPushOutputs {
+    fn new(answered: Vec<Answered>) -> JumpPushOutputs {
         let taken = vec![0; answered.len()];
-        Answers { answered, taken }
+        JumpPushOutputs { answered, taken }
     }
 
     /// Takes the next words of a module.
     ///
     /// # Errors
     /// The module failed.
-    pub fn take(&mut self, module: usize, count: usize) -> Result<&[u64], Error> {
-        let missing = || Error::Unknown {
+    pub fn take(&mut self, module: usize, count: usize) -> Result<&[u64], OperationError> {
+        let missing = || OperationError::Unknown {
             what: format!("module {module} has not answered"),
         };
         let answered = self.answered.get(module).ok_or_else(missing)?;
@@ -103,9 +103,9 @@ impl Answers {
     }
 }
 
-impl<D: Device> Host<D> {
-    pub fn new(device: D, options: Options) -> Host<D> {
-        Host {
+impl<D: ModuleDevice> JumpPushHost<D> {
+    pub fn new(device: D, options: JumpPushOptions) -> JumpPushHost<D> {
+        JumpPushHost {
             levels: lower_levels(device.modules()),
             device,
             options,
@@ -126,10 +126,14 @@ impl<D: Device> Host<D> {
     ///
     /// # Errors
     /// The round was refused, and nothing was done.
-    pub fn round(&mut self, program: impl Program, inputs: Inputs) -> Result<Answers, Error> {
+    pub fn round(
+        &mut self,
+        program: impl ModuleProgram,
+        inputs: Inputs,
+    ) -> Result<JumpPushOutputs, OperationError> {
         self.work.words += inputs.words();
         let answered = self.device.round(program, inputs.0);
-        let answers = Answers::new(answered.map_err(|error| refused(&error))?);
+        let answers = JumpPushOutputs::new(answered.map_err(|error| refused(&error))?);
         self.work.words += answers.words();
         Ok(answers)
     }
@@ -138,11 +142,11 @@ impl<D: Device> Host<D> {
     ///
     /// # Errors
     /// The round was refused each time, and nothing was done.
-    pub fn insist(&mut self, mut inputs: Inputs) -> Result<Answers, Error> {
-        let mut result = self.round(Tasks, inputs.clone());
+    pub fn insist(&mut self, mut inputs: Inputs) -> Result<JumpPushOutputs, OperationError> {
+        let mut result = self.round(JumpPushProgram, inputs.clone());
         for _ in 1..TRIES {
             match &mut result {
-                Err(_) => result = self.round(Tasks, inputs.clone()),
+                Err(_) => result = self.round(JumpPushProgram, inputs.clone()),
                 Ok(answers) => {
                     let pairs = inputs.0.iter_mut().zip(&answers.answered);
                     for (input, answered) in pairs {
@@ -153,7 +157,7 @@ impl<D: Device> Host<D> {
                     if answers.answered.iter().all(Result::is_ok) {
                         break;
                     }
-                    let Ok(again) = self.round(Tasks, inputs.clone()) else {
+                    let Ok(again) = self.round(JumpPushProgram, inputs.clone()) else {
                         continue;
                     };
                     for (answered, again) in answers.answered.iter_mut().zip(again.answered) {
@@ -171,7 +175,7 @@ impl<D: Device> Host<D> {
     ///
     /// # Errors
     /// Its module has no room, or failed.
-    pub fn begin(&mut self) -> Result<(), Error> {
+    pub fn begin(&mut self) -> Result<(), OperationError> {
         if !self.head.is_null() {
             return Ok(());
         }
@@ -180,16 +184,16 @@ impl<D: Device> Host<D> {
         let (key, value) = (0, 0);
         inputs.add(
             0,
-            &Task::Make {
+            &JumpPushTask::Make {
                 key,
                 value,
                 links: &links,
             },
         );
-        let at = self.round(Tasks, inputs)?.take(0, 1)?[0];
+        let at = self.round(JumpPushProgram, inputs)?.take(0, 1)?[0];
         if at == 0 {
             let what = "the first module has no room for the first tower".to_owned();
-            return Err(Error::OutOfMemory { what });
+            return Err(OperationError::OutOfMemory { what });
         }
         self.head = Pointer::new(0, at as u32);
         self.bytes += words(self.levels) as u64 * 8;

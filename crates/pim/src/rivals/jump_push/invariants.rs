@@ -1,13 +1,13 @@
 //! The invariants of the list.
 
-use super::host::Host;
-use super::task::Task;
-use super::tower::{ENTRY_WORDS, LINK_WORDS, Link, Pointer, height, home, words};
-use crate::device::Device;
+use super::host::JumpPushHost;
+use super::task::JumpPushTask;
+use super::tower::{ENTRY_WORDS, LINK_WORDS, Pointer, TowerLink, height, home, words};
+use crate::device::ModuleDevice;
 use crate::structures::skip_list;
 use std::collections::{HashMap, HashSet};
 
-impl<D: Device> Host<D> {
+impl<D: ModuleDevice> JumpPushHost<D> {
     /// Reads the whole list, and checks levels, modules and copies.
     ///
     /// # Panics
@@ -23,19 +23,19 @@ impl<D: Device> Host<D> {
         }
         let (levels, modules) = (self.levels, self.device.modules());
         let mut towers = self.read_all();
-        let mut tails: Vec<Link> = towers.remove(&self.head).expect("the first tower").1;
+        let mut tails: Vec<TowerLink> = towers.remove(&self.head).expect("the first tower").1;
         let (mut count, mut bytes) = (0, words(levels) as u64 * 8);
         let mut upper = Vec::new();
         let mut last = None;
         while !tails[0].tower.is_null() {
-            let Link { key, tower } = tails[0];
+            let TowerLink { key, tower } = tails[0];
             assert_eq!(tower.module(), home(key, modules), "where {key:#x} lies");
             assert!(last < Some(key), "{key:#x} is in its place");
             let (found, links) = towers.remove(&tower).expect("a tower");
             assert_eq!(found, key, "the key that a link leads to");
             bytes += words(links.len()) as u64 * 8;
             for (level, link) in links.into_iter().enumerate() {
-                assert_eq!(tails[level], Link { key, tower }, "level {level}");
+                assert_eq!(tails[level], TowerLink { key, tower }, "level {level}");
                 tails[level] = link;
             }
             if height(key) > levels {
@@ -54,7 +54,7 @@ impl<D: Device> Host<D> {
         for module in 0..modules {
             let mut inputs = self.inputs();
             let (from, to, limit, descends) = (0, u64::MAX, u64::MAX, false);
-            let task = Task::List {
+            let task = JumpPushTask::List {
                 from,
                 to,
                 limit,
@@ -71,7 +71,7 @@ impl<D: Device> Host<D> {
 
     /// Returns keys and links of all towers, by their addresses. Takes a round for each step from
     /// the first tower.
-    fn read_all(&mut self) -> HashMap<Pointer, (u64, Vec<Link>)> {
+    fn read_all(&mut self) -> HashMap<Pointer, (u64, Vec<TowerLink>)> {
         let mut towers = HashMap::new();
         let mut next = vec![(self.head, self.levels)];
         let mut seen = HashSet::from([self.head]);
@@ -79,15 +79,15 @@ impl<D: Device> Host<D> {
             let mut inputs = self.inputs();
             for &(tower, levels) in &next {
                 let at = tower.at();
-                inputs.add(tower.module(), &Task::Visit { at, levels });
+                inputs.add(tower.module(), &JumpPushTask::Visit { at, levels });
             }
             let mut answers = self.insist(inputs).expect("a round");
             for (tower, levels) in std::mem::take(&mut next) {
                 let words = answers.take(tower.module(), words(levels));
                 let words = words.expect("an answer");
                 let links = words[ENTRY_WORDS..].chunks_exact(LINK_WORDS);
-                let links = links.map(|pair| Link::from_words(pair[0], pair[1]));
-                let links: Vec<Link> = links.collect();
+                let links = links.map(|pair| TowerLink::from_words(pair[0], pair[1]));
+                let links: Vec<TowerLink> = links.collect();
                 let behind = links.iter().filter(|link| !link.tower.is_null());
                 let behind = behind.filter(|link| seen.insert(link.tower));
                 next.extend(behind.map(|link| (link.tower, height(link.key).min(self.levels))));

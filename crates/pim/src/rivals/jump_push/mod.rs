@@ -40,40 +40,40 @@ mod search;
 mod task;
 mod tower;
 
-pub use options::Options;
+pub use options::JumpPushOptions;
 
-use crate::device::Device;
-use host::Host;
-use nearfield_core::{Batch, Error, OrderedIndex, Words};
-use run::Run;
+use crate::device::ModuleDevice;
+use host::JumpPushHost;
+use nearfield_core::{Batch, OperationError, OrderedIndex, Words};
+use run::JumpPushRun;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// An ordered index that is one skip list over all modules.
 ///
 /// If a module fails while it must change links, and fails again in all retries, the index becomes
-/// read-only: writes fail with [`Error::Unreachable`].
+/// read-only: writes fail with [`OperationError::Unreachable`].
 ///
 /// ```
 /// use nearfield_core::OrderedIndex;
-/// use nearfield_hardware::modules::Preset;
+/// use nearfield_hardware::modules::ModulePreset;
 /// use nearfield_pim::device::Model;
-/// use nearfield_pim::rivals::jump_push::{JumpPush, Options};
+/// use nearfield_pim::rivals::jump_push::{JumpPush, JumpPushOptions};
 ///
-/// let model = Model::new(64, Preset::UpmemMeasured.parameters());
-/// let index = JumpPush::new(model, Options::default());
+/// let model = Model::new(64, ModulePreset::UpmemMeasured.parameters());
+/// let index = JumpPush::new(model, JumpPushOptions::default());
 /// assert_eq!(index.insert(7, 70), Ok(None));
 /// assert_eq!(index.get(7), Ok(Some(70)));
 /// ```
 #[derive(Debug)]
 pub struct JumpPush<D> {
-    host: Mutex<Host<D>>,
+    host: Mutex<JumpPushHost<D>>,
 }
 
-impl<D: Device> JumpPush<D> {
+impl<D: ModuleDevice> JumpPush<D> {
     /// Creates an empty index in the modules of a device, of which there must be at least one.
-    pub fn new(device: D, options: Options) -> JumpPush<D> {
+    pub fn new(device: D, options: JumpPushOptions) -> JumpPush<D> {
         JumpPush {
-            host: Mutex::new(Host::new(device, options)),
+            host: Mutex::new(JumpPushHost::new(device, options)),
         }
     }
 
@@ -83,7 +83,7 @@ impl<D: Device> JumpPush<D> {
     }
 
     /// Returns the number of nodes that the host has read so far for several queries at once; 0
-    /// without [`pulls`](Options::pulls).
+    /// without [`pulls`](JumpPushOptions::pulls).
     pub fn pulled(&self) -> u64 {
         self.lock().pulled
     }
@@ -94,21 +94,21 @@ impl<D: Device> JumpPush<D> {
         self.lock().bytes
     }
 
-    fn lock(&self) -> MutexGuard<'_, Host<D>> {
+    fn lock(&self) -> MutexGuard<'_, JumpPushHost<D>> {
         // A panic does not leave a link half set.
         self.host.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<D: Device + Send> OrderedIndex<Words> for JumpPush<D> {
-    fn execute(&self, batch: &mut Batch<Words>) -> Result<(), Error> {
+impl<D: ModuleDevice + Send> OrderedIndex<Words> for JumpPush<D> {
+    fn execute(&self, batch: &mut Batch<Words>) -> Result<(), OperationError> {
         let host = &mut *self.lock();
         let (input, mut output) = batch.begin()?;
         let operations = input.operations();
         let mut start = 0;
         while start < operations.len() {
             let end = run::end(operations, start);
-            if let Err(error) = Run::execute(host, input, &mut output, start..end) {
+            if let Err(error) = JumpPushRun::execute(host, input, &mut output, start..end) {
                 if start == 0 {
                     host.tell();
                     return Err(error);

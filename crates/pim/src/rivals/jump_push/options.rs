@@ -2,7 +2,7 @@
 
 /// The treatment of queries in the lower part. By default it is as published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct JumpPushOptions {
     /// True for push-pull: if two or more queries that are adjacent in the order of keys are at one
     /// node, the host reads the node and decides for all of them, instead of sending each to it.
     pub pulls: bool,
@@ -11,12 +11,12 @@ pub struct Options {
     pub descends: bool,
 }
 
-impl Options {
+impl JumpPushOptions {
     /// Creates the options of the push-pull variant.
-    pub fn push_pull() -> Options {
-        Options {
+    pub fn push_pull() -> JumpPushOptions {
+        JumpPushOptions {
             pulls: true,
-            ..Options::default()
+            ..JumpPushOptions::default()
         }
     }
 }

@@ -1,27 +1,27 @@
 //! The programs of modules.
 
-use super::task::{Task, Way};
-use super::tower::{ENTRY_WORDS, LINK_WORDS, Link, words};
-use crate::device::{Fault, Meter, Module, Program};
+use super::task::{JumpPushTask, QueryStepMode};
+use super::tower::{ENTRY_WORDS, LINK_WORDS, TowerLink, words};
+use crate::device::{Module, ModuleProgram, ProgramFault, WorkMeter};
 use crate::dispatch::kernel::INSTRUCTIONS_PER_TASK;
-use crate::structures::list::List;
-use crate::structures::skip_list::{INSTRUCTIONS_PER_KEY, SkipList};
+use crate::structures::list::OrderedKeyList;
+use crate::structures::skip_list::{INSTRUCTIONS_PER_KEY, PimSkipList};
 
 /// A program that searches the upper part for each word of its input. It outputs the address of the
 /// lower levels of the tower with the greatest key at or below it, or 0 if there is none.
 pub struct Floors;
 
-impl Program for Floors {
-    fn run<M: Meter>(
+impl ModuleProgram for Floors {
+    fn run<M: WorkMeter>(
         &self,
         module: &mut Module<'_, M>,
         input: &[u64],
         output: &mut Vec<u64>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ProgramFault> {
         if input.is_empty() {
             return Ok(());
         }
-        let upper = SkipList::of_root(module)?;
+        let upper = PimSkipList::of_root(module)?;
         for (number, &key) in input.iter().enumerate() {
             module.begin(number);
             module.instructions(INSTRUCTIONS_PER_TASK);
@@ -32,23 +32,23 @@ impl Program for Floors {
 }
 
 /// The program that executes the tasks of its input.
-pub struct Tasks;
+pub struct JumpPushProgram;
 
-impl Program for Tasks {
-    fn run<M: Meter>(
+impl ModuleProgram for JumpPushProgram {
+    fn run<M: WorkMeter>(
         &self,
         module: &mut Module<'_, M>,
         mut input: &[u64],
         output: &mut Vec<u64>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ProgramFault> {
         let words = input.len();
         for number in 0.. {
             let Some(&value) = input.first() else {
                 break;
             };
             let word = words - input.len();
-            let Some(task) = Task::decode(&mut input) else {
-                return Err(Fault::Input { word, value });
+            let Some(task) = JumpPushTask::decode(&mut input) else {
+                return Err(ProgramFault::Input { word, value });
             };
             module.begin(number);
             module.instructions(INSTRUCTIONS_PER_TASK);
@@ -58,24 +58,24 @@ impl Program for Tasks {
     }
 }
 
-fn work<M: Meter>(module: &mut Module<'_, M>, task: &Task<'_>, output: &mut Vec<u64>) {
+fn work<M: WorkMeter>(module: &mut Module<'_, M>, task: &JumpPushTask<'_>, output: &mut Vec<u64>) {
     match *task {
-        Task::Step {
+        JumpPushTask::Step {
             at,
             level,
             key,
             way,
         } => step(module, at, level, key, way, output),
-        Task::Look { at, level } => {
+        JumpPushTask::Look { at, level } => {
             let link = link(module, at, level);
             output.extend([link.key, link.tower.word()]);
         }
-        Task::Fetch { at } => output.extend_from_slice(module.read(at, ENTRY_WORDS)),
-        Task::Visit { at, levels } => {
+        JumpPushTask::Fetch { at } => output.extend_from_slice(module.read(at, ENTRY_WORDS)),
+        JumpPushTask::Visit { at, levels } => {
             module.hop();
             output.extend_from_slice(module.read(at, words(levels)));
         }
-        Task::Make { key, value, links } => {
+        JumpPushTask::Make { key, value, links } => {
             let made = module.allocate(ENTRY_WORDS + links.len());
             if let Ok(at) = made {
                 let mut tower = Vec::with_capacity(ENTRY_WORDS + links.len());
@@ -85,23 +85,23 @@ fn work<M: Meter>(module: &mut Module<'_, M>, task: &Task<'_>, output: &mut Vec<
             }
             output.push(made.map_or(0, u64::from));
         }
-        Task::Link { at, level, link } => {
+        JumpPushTask::Link { at, level, link } => {
             module.write(place(at, level), &[link.key, link.tower.word()]);
         }
-        Task::Set { at, value } => module.write(at + 1, &[value]),
-        Task::Free { at, levels } => module.free(at, words(levels)),
-        Task::Raise { key, tower } => {
+        JumpPushTask::Set { at, value } => module.write(at + 1, &[value]),
+        JumpPushTask::Free { at, levels } => module.free(at, words(levels)),
+        JumpPushTask::Raise { key, tower } => {
             let raised =
-                SkipList::of_root(module).and_then(|upper| upper.insert(module, key, tower));
+                PimSkipList::of_root(module).and_then(|upper| upper.insert(module, key, tower));
             output.push(raised.is_ok().into());
         }
-        Task::Sink { key } => {
+        JumpPushTask::Sink { key } => {
             // If there is no room for the first tower, there is no upper part.
-            if let Ok(upper) = SkipList::of_root(module) {
+            if let Ok(upper) = PimSkipList::of_root(module) {
                 upper.remove(module, key);
             }
         }
-        Task::List {
+        JumpPushTask::List {
             from,
             to,
             limit,
@@ -116,20 +116,20 @@ fn place(at: u32, level: usize) -> u32 {
 }
 
 /// Copies the link of a level, and counts the comparison of its key with the searched one.
-fn link<M: Meter>(module: &mut Module<'_, M>, at: u32, level: usize) -> Link {
+fn link<M: WorkMeter>(module: &mut Module<'_, M>, at: u32, level: usize) -> TowerLink {
     module.instructions(INSTRUCTIONS_PER_KEY);
     module.compare();
     let words = module.read(place(at, level), LINK_WORDS);
-    Link::from_words(words[0], words[1])
+    TowerLink::from_words(words[0], words[1])
 }
 
 /// Advances a query to the right or down.
-fn step<M: Meter>(
+fn step<M: WorkMeter>(
     module: &mut Module<'_, M>,
     at: u32,
     level: usize,
     key: u64,
-    way: Way,
+    way: QueryStepMode,
     output: &mut Vec<u64>,
 ) {
     let first = output.len();
@@ -154,7 +154,7 @@ fn step<M: Meter>(
 }
 
 /// Lists the entries of the upper part from one key to another.
-fn list<M: Meter>(
+fn list<M: WorkMeter>(
     module: &mut Module<'_, M>,
     (from, to): (u64, u64),
     limit: usize,
@@ -163,7 +163,7 @@ fn list<M: Meter>(
 ) {
     let first = output.len();
     output.push(0);
-    let Ok(upper) = SkipList::of_root(module) else {
+    let Ok(upper) = PimSkipList::of_root(module) else {
         return;
     };
     let mut count = 0;

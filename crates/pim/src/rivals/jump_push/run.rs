@@ -7,14 +7,16 @@
 //! earlier operation removes, so an ordered operation after a remove begins a new run. A batch in
 //! which both alternate takes one search for each run.
 
-use super::change::{Action, Change, Changing};
-use super::host::Host;
-use super::scan::{self, Range, Scanned};
-use super::search::{Query, Search};
+use super::change::{TowerAction, TowerBatchUpdate, TowerChange};
+use super::host::JumpPushHost;
+use super::scan::{self, JumpPushRange, Scanned};
+use super::search::{JumpPushQuery, JumpPushSearch};
 use super::tower::{Pointer, height};
-use crate::device::Device;
+use crate::device::ModuleDevice;
 use nearfield_core::plan::inclusive;
-use nearfield_core::{Direction, Error, Input, Operation, Output, Words};
+use nearfield_core::{
+    BatchInput, BatchOutput, IndexOperation, OperationError, ScanDirection, Words,
+};
 use std::collections::BTreeMap;
 
 /// The purpose of a search.
@@ -28,17 +30,17 @@ enum For {
 
 /// A searched key.
 #[derive(Clone, Copy, Debug)]
-struct Item {
+struct SearchedKey {
     key: u64,
     strict: bool,
     what: For,
 }
 
 /// Consecutive operations.
-pub struct Run<'b> {
-    input: Input<'b, Words>,
+pub struct JumpPushRun<'b> {
+    input: BatchInput<'b, Words>,
     positions: std::ops::Range<usize>,
-    items: Vec<Item>,
+    items: Vec<SearchedKey>,
     /// Operations on keys that are written, sorted by key and position.
     points: Vec<(u64, u32)>,
     has_ordered: bool,
@@ -46,26 +48,26 @@ pub struct Run<'b> {
 
 /// The state of a key after the writes of a run so far.
 #[derive(Clone, Debug)]
-enum Written {
+enum WrittenKeyState {
     Value(u64),
     /// The key is absent, and was absent before.
     Nothing,
-    Unknown(Error),
+    Unknown(OperationError),
 }
 
-type Overlay = BTreeMap<u64, Written>;
+type Overlay = BTreeMap<u64, WrittenKeyState>;
 
 /// The result of a search.
-struct Found {
-    search: Search,
+struct RunSearchResult {
+    search: JumpPushSearch,
     entries: Vec<Option<(u64, u64)>>,
     /// The ranges of scans, by query.
-    ranges: Vec<(usize, Range)>,
+    ranges: Vec<(usize, JumpPushRange)>,
     scanned: Vec<Scanned>,
 }
 
 /// Returns the end of the run that begins at an operation.
-pub fn end(operations: &[Operation<Words>], start: usize) -> usize {
+pub fn end(operations: &[IndexOperation<Words>], start: usize) -> usize {
     let mut removes = false;
     let rest = operations.iter().enumerate().skip(start);
     for (position, operation) in rest {
@@ -74,24 +76,24 @@ pub fn end(operations: &[Operation<Words>], start: usize) -> usize {
         }
         removes |= matches!(
             operation,
-            Operation::Remove { .. } | Operation::RemoveIf { .. }
+            IndexOperation::Remove { .. } | IndexOperation::RemoveIf { .. }
         );
     }
     operations.len()
 }
 
-impl<'b> Run<'b> {
+impl<'b> JumpPushRun<'b> {
     /// Executes the operations at some positions.
     ///
     /// # Errors
     /// An error means that nothing was done.
-    pub fn execute<D: Device>(
-        host: &mut Host<D>,
-        input: Input<'b, Words>,
-        output: &mut Output<'_, Words>,
+    pub fn execute<D: ModuleDevice>(
+        host: &mut JumpPushHost<D>,
+        input: BatchInput<'b, Words>,
+        output: &mut BatchOutput<'_, Words>,
         positions: std::ops::Range<usize>,
-    ) -> Result<(), Error> {
-        let mut run = Run {
+    ) -> Result<(), OperationError> {
+        let mut run = JumpPushRun {
             input,
             positions,
             items: Vec::new(),
@@ -108,32 +110,32 @@ impl<'b> Run<'b> {
         let found = run.find(host, &changes)?;
         run.decide(host, &found, &mut changes);
         if !changes.is_empty() {
-            Changing::run(host, &found.search, &mut changes)?;
+            TowerBatchUpdate::run(host, &found.search, &mut changes)?;
         }
         run.answer(output, &found, &changes);
         Ok(())
     }
 
-    fn operation(&self, position: u32) -> &'b Operation<Words> {
+    fn operation(&self, position: u32) -> &'b IndexOperation<Words> {
         &self.input.operations()[position as usize]
     }
 
     /// Returns the keys to search for, and those that are written.
-    fn gather<D: Device>(
+    fn gather<D: ModuleDevice>(
         &mut self,
-        host: &mut Host<D>,
-        output: &mut Output<'_, Words>,
-    ) -> Vec<Change> {
+        host: &mut JumpPushHost<D>,
+        output: &mut BatchOutput<'_, Words>,
+    ) -> Vec<TowerChange> {
         let operations = &self.input.operations()[self.positions.clone()];
-        let writes = operations.iter().any(Operation::is_write);
+        let writes = operations.iter().any(IndexOperation::is_write);
         self.items.reserve(operations.len());
         for (operation, position) in operations.iter().zip(self.positions.start as u32..) {
             let (key, strict) = match *operation {
-                Operation::Refused => continue,
-                Operation::Get { key } if !writes => (key, false),
-                Operation::Predecessor { key } => (key, false),
-                Operation::Successor { key } => (key, true),
-                Operation::Scan { .. } => match self.range(position) {
+                IndexOperation::Refused => continue,
+                IndexOperation::Get { key } if !writes => (key, false),
+                IndexOperation::Predecessor { key } => (key, false),
+                IndexOperation::Successor { key } => (key, true),
+                IndexOperation::Scan { .. } => match self.range(position) {
                     Some(range) if range.descends => (range.to, false),
                     Some(range) => (range.from, true),
                     None => {
@@ -141,18 +143,18 @@ impl<'b> Run<'b> {
                         continue;
                     }
                 },
-                Operation::Get { key }
-                | Operation::Insert { key, .. }
-                | Operation::Update { key, .. }
-                | Operation::Remove { key }
-                | Operation::RemoveIf { key, .. } => {
+                IndexOperation::Get { key }
+                | IndexOperation::Insert { key, .. }
+                | IndexOperation::Update { key, .. }
+                | IndexOperation::Remove { key }
+                | IndexOperation::RemoveIf { key, .. } => {
                     self.points.push((key, position));
                     continue;
                 }
             };
             self.has_ordered |= operation.is_ordered();
             let what = For::Read(position);
-            self.items.push(Item { key, strict, what });
+            self.items.push(SearchedKey { key, strict, what });
         }
         host.work.sorted += self.points.len() as u64;
         self.points.sort_unstable();
@@ -168,12 +170,12 @@ impl<'b> Run<'b> {
             if positions.clone().any(is_write) {
                 let what = For::Change(changes.len() as u32);
                 let strict = true;
-                items.push(Item { key, strict, what });
-                changes.push(Change::new(key, 0));
+                items.push(SearchedKey { key, strict, what });
+                changes.push(TowerChange::new(key, 0));
                 written.extend_from_slice(group);
             } else {
                 let strict = false;
-                items.extend(positions.map(|position| Item {
+                items.extend(positions.map(|position| SearchedKey {
                     key,
                     strict,
                     what: For::Read(position),
@@ -185,8 +187,8 @@ impl<'b> Run<'b> {
     }
 
     /// Returns the range of a scan; `None` if it is empty.
-    fn range(&self, position: u32) -> Option<Range> {
-        let Operation::Scan {
+    fn range(&self, position: u32) -> Option<JumpPushRange> {
+        let IndexOperation::Scan {
             range,
             limit,
             direction,
@@ -195,37 +197,41 @@ impl<'b> Run<'b> {
             return None;
         };
         let (from, to) = inclusive(self.input.range(range)).filter(|_| limit > 0)?;
-        Some(Range {
+        Some(JumpPushRange {
             from,
             to,
             limit: limit.into(),
-            descends: direction == Direction::Descending,
+            descends: direction == ScanDirection::Descending,
         })
     }
 
     /// Searches, and reads the towers found.
-    fn find<D: Device>(&self, host: &mut Host<D>, changes: &[Change]) -> Result<Found, Error> {
+    fn find<D: ModuleDevice>(
+        &self,
+        host: &mut JumpPushHost<D>,
+        changes: &[TowerChange],
+    ) -> Result<RunSearchResult, OperationError> {
         host.begin()?;
         let queries = self.items.iter().map(|item| {
             let recorded = match item.what {
                 For::Change(change) => height(changes[change as usize].key).min(host.levels),
                 For::Read(position) => match self.operation(position) {
-                    Operation::Scan { .. } => host.levels,
-                    Operation::Successor { .. } => 1,
+                    IndexOperation::Scan { .. } => host.levels,
+                    IndexOperation::Successor { .. } => 1,
                     _ => 0,
                 },
             };
-            Query::new(item.key, item.strict, recorded)
+            JumpPushQuery::new(item.key, item.strict, recorded)
         });
-        let mut search = Search::run(host, queries.collect())?;
+        let mut search = JumpPushSearch::run(host, queries.collect())?;
         let head = host.head;
         let entries = search.fetch(host, |search, query| {
             let right = || search.path(query).first().map(|step| step.right);
             let tower = match self.items[query].what {
                 For::Change(_) => right().filter(|right| right.key == self.items[query].key),
                 For::Read(position) => match self.operation(position) {
-                    Operation::Scan { .. } => None,
-                    Operation::Successor { .. } => right(),
+                    IndexOperation::Scan { .. } => None,
+                    IndexOperation::Successor { .. } => right(),
                     _ => {
                         let node = search.queries[query].node;
                         return if node == head { Pointer::NULL } else { node };
@@ -246,7 +252,7 @@ impl<'b> Run<'b> {
             true => Vec::new(),
             false => scan::run(host, &search, &ranges)?,
         };
-        Ok(Found {
+        Ok(RunSearchResult {
             search,
             entries,
             ranges,
@@ -255,7 +261,12 @@ impl<'b> Run<'b> {
     }
 
     /// Sets the new states of the written keys.
-    fn decide<D: Device>(&self, host: &mut Host<D>, found: &Found, changes: &mut [Change]) {
+    fn decide<D: ModuleDevice>(
+        &self,
+        host: &mut JumpPushHost<D>,
+        found: &RunSearchResult,
+        changes: &mut [TowerChange],
+    ) {
         for (query, item) in self.items.iter().enumerate() {
             if let For::Change(change) = item.what {
                 changes[change as usize].query = query;
@@ -273,10 +284,10 @@ impl<'b> Run<'b> {
             }
             let after = self.replay(group, before, false, |_, _, _| ());
             change.action = match (before, after) {
-                (None, Some(value)) => Action::Insert(value),
-                (Some(_), None) => Action::Remove,
-                (Some(before), Some(value)) if before != value => Action::Set(value),
-                _ => Action::Keep,
+                (None, Some(value)) => TowerAction::Insert(value),
+                (Some(_), None) => TowerAction::Remove,
+                (Some(before), Some(value)) if before != value => TowerAction::Set(value),
+                _ => TowerAction::Keep,
             };
         }
         host.work.probes += changes.len() as u64;
@@ -294,14 +305,16 @@ impl<'b> Run<'b> {
     ) -> Option<u64> {
         for &(_, position) in group {
             let after = match *self.operation(position) {
-                Operation::Insert { value, .. } => Some(value),
-                Operation::Update {
+                IndexOperation::Insert { value, .. } => Some(value),
+                IndexOperation::Update {
                     value: after,
                     previous,
                     ..
                 } if self.input.previous(previous) == value => Some(after),
-                Operation::Remove { .. } => None,
-                Operation::RemoveIf { previous, .. } if self.input.previous(previous) == value => {
+                IndexOperation::Remove { .. } => None,
+                IndexOperation::RemoveIf { previous, .. }
+                    if self.input.previous(previous) == value =>
+                {
                     None
                 }
                 _ => value,
@@ -317,20 +330,25 @@ impl<'b> Run<'b> {
     }
 
     /// Writes the outcomes.
-    fn answer(&self, output: &mut Output<'_, Words>, found: &Found, changes: &[Change]) {
+    fn answer(
+        &self,
+        output: &mut BatchOutput<'_, Words>,
+        found: &RunSearchResult,
+        changes: &[TowerChange],
+    ) {
         let keeps_log = self.has_ordered && !changes.is_empty();
-        let mut log: Vec<(u32, u64, Written)> = Vec::new();
+        let mut log: Vec<(u32, u64, WrittenKeyState)> = Vec::new();
         let groups = self.points.chunk_by(|one, next| one.0 == next.0);
         for (change, group) in changes.iter().zip(groups) {
             let key = change.key;
             let before = found.entries[change.query].map(|entry| entry.1);
-            let is_full =
-                before.is_none() && matches!(change.error, Some(Error::OutOfMemory { .. }));
+            let is_full = before.is_none()
+                && matches!(change.error, Some(OperationError::OutOfMemory { .. }));
             if let (Some(error), false) = (&change.error, is_full) {
                 for &(_, position) in group {
                     output.fail(position as usize, error.clone());
                     if keeps_log {
-                        log.push((position, key, Written::Unknown(error.clone())));
+                        log.push((position, key, WrittenKeyState::Unknown(error.clone())));
                     }
                 }
                 continue;
@@ -340,7 +358,8 @@ impl<'b> Run<'b> {
                 match (self.operation(position), after, &change.error) {
                     (_, None, Some(error)) => return output.fail(place, error.clone()),
                     (
-                        Operation::Update { previous, .. } | Operation::RemoveIf { previous, .. },
+                        IndexOperation::Update { previous, .. }
+                        | IndexOperation::RemoveIf { previous, .. },
                         ..,
                     ) => {
                         let applied = self.input.previous(*previous) == value;
@@ -349,7 +368,9 @@ impl<'b> Run<'b> {
                     _ => output.value(place, key, value),
                 }
                 if keeps_log && self.operation(position).is_write() {
-                    let after = after.flatten().map_or(Written::Nothing, Written::Value);
+                    let after = after
+                        .flatten()
+                        .map_or(WrittenKeyState::Nothing, WrittenKeyState::Value);
                     log.push((position, key, after));
                 }
             });
@@ -360,9 +381,9 @@ impl<'b> Run<'b> {
     /// Writes the outcomes of reads, from the searches in the list and from earlier writes.
     fn answer_reads(
         &self,
-        output: &mut Output<'_, Words>,
-        found: &Found,
-        mut log: Vec<(u32, u64, Written)>,
+        output: &mut BatchOutput<'_, Words>,
+        found: &RunSearchResult,
+        mut log: Vec<(u32, u64, WrittenKeyState)>,
     ) {
         let reads = self.items.iter().enumerate();
         let reads = reads.filter_map(|(query, item)| match item.what {
@@ -388,11 +409,11 @@ impl<'b> Run<'b> {
             }
             let entry = found.entries[query];
             match *self.operation(position) {
-                Operation::Get { key } => {
+                IndexOperation::Get { key } => {
                     let value = entry.filter(|entry| entry.0 == key).map(|entry| entry.1);
                     output.value(place, key, value);
                 }
-                Operation::Predecessor { key } => {
+                IndexOperation::Predecessor { key } => {
                     let least = entry.map_or(0, |entry| entry.0);
                     let mut written = overlay.range(least..=key).rev();
                     match first(&mut written, entry) {
@@ -400,7 +421,7 @@ impl<'b> Run<'b> {
                         Err(error) => output.fail(place, error),
                     }
                 }
-                Operation::Successor { key } => {
+                IndexOperation::Successor { key } => {
                     let greatest = entry.map_or(u64::MAX, |entry| entry.0);
                     match first(&mut overlay.range(key..=greatest), entry) {
                         Ok(entry) => output.entry(place, entry),
@@ -414,8 +435,8 @@ impl<'b> Run<'b> {
 
     fn answer_scan(
         &self,
-        output: &mut Output<'_, Words>,
-        found: &Found,
+        output: &mut BatchOutput<'_, Words>,
+        found: &RunSearchResult,
         place: usize,
         query: usize,
         overlay: &Overlay,
@@ -427,7 +448,7 @@ impl<'b> Run<'b> {
         else {
             return;
         };
-        match scanned.as_ref().map_err(Error::clone) {
+        match scanned.as_ref().map_err(OperationError::clone) {
             Ok(entries) if overlay.is_empty() => {
                 output.entries(place, entries.iter().copied());
             }
@@ -442,14 +463,14 @@ impl<'b> Run<'b> {
 
 /// Returns the first entry of the writes or, without one, that of the list.
 fn first<'o>(
-    written: &mut impl Iterator<Item = (&'o u64, &'o Written)>,
+    written: &mut impl Iterator<Item = (&'o u64, &'o WrittenKeyState)>,
     entry: Option<(u64, u64)>,
-) -> Result<Option<(u64, u64)>, Error> {
+) -> Result<Option<(u64, u64)>, OperationError> {
     for (&key, written) in written {
         match written {
-            Written::Value(value) => return Ok(Some((key, *value))),
-            Written::Unknown(error) => return Err(error.clone()),
-            Written::Nothing => {}
+            WrittenKeyState::Value(value) => return Ok(Some((key, *value))),
+            WrittenKeyState::Unknown(error) => return Err(error.clone()),
+            WrittenKeyState::Nothing => {}
         }
     }
     Ok(entry)
@@ -459,12 +480,12 @@ fn first<'o>(
 fn merge(
     entries: &[(u64, u64)],
     overlay: &Overlay,
-    range: Range,
-) -> Result<Vec<(u64, u64)>, Error> {
+    range: JumpPushRange,
+) -> Result<Vec<(u64, u64)>, OperationError> {
     let mut found = entries.iter().copied().peekable();
     let mut merged = Vec::with_capacity(entries.len());
     let (mut up, mut down);
-    let written: &mut dyn Iterator<Item = (&u64, &Written)> = if range.descends {
+    let written: &mut dyn Iterator<Item = (&u64, &WrittenKeyState)> = if range.descends {
         down = overlay.range(range.from..=range.to).rev();
         &mut down
     } else {
@@ -487,12 +508,12 @@ fn merge(
             break;
         }
         match written {
-            Written::Value(value) => {
+            WrittenKeyState::Value(value) => {
                 merged.push((key, *value));
                 found.next_if(|entry| entry.0 == key);
             }
-            Written::Unknown(error) => return Err(error.clone()),
-            Written::Nothing => {}
+            WrittenKeyState::Unknown(error) => return Err(error.clone()),
+            WrittenKeyState::Nothing => {}
         }
     }
     merged.extend(found);

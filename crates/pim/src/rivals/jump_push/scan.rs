@@ -6,17 +6,17 @@
 //! of the number of towers. Keys are known one round before their towers are read. So a scan that
 //! knows as many keys as it may return drops all later ones.
 
-use super::host::Host;
-use super::program::Tasks;
-use super::search::Search;
-use super::task::Task;
-use super::tower::{ENTRY_WORDS, LINK_WORDS, Link, Pointer, words};
-use crate::device::Device;
-use nearfield_core::Error;
+use super::host::JumpPushHost;
+use super::program::JumpPushProgram;
+use super::search::JumpPushSearch;
+use super::task::JumpPushTask;
+use super::tower::{ENTRY_WORDS, LINK_WORDS, Pointer, TowerLink, words};
+use crate::device::ModuleDevice;
+use nearfield_core::OperationError;
 
 /// A range of keys, both ends included, with a limit of at least one entry.
 #[derive(Clone, Copy, Debug)]
-pub struct Range {
+pub struct JumpPushRange {
     pub from: u64,
     pub to: u64,
     pub limit: u64,
@@ -26,7 +26,7 @@ pub struct Range {
 
 /// A tower to read.
 #[derive(Clone, Copy, Debug)]
-struct Visit {
+struct TowerRead {
     tower: Pointer,
     /// The key of the tower, if it is known.
     key: Option<u64>,
@@ -45,37 +45,37 @@ struct Ask {
 
 /// A scan in progress.
 #[derive(Debug)]
-struct Scan {
-    range: Range,
+struct JumpPushScan {
+    range: JumpPushRange,
     /// Number of the query whose path leads to the start of the scan.
     query: usize,
     entries: Vec<(u64, u64)>,
-    visits: Vec<Visit>,
+    visits: Vec<TowerRead>,
     ask: Option<Ask>,
     /// For descending scans, the node from which on everything was read, and the least key that was
     /// read.
     begin: Pointer,
     least: u64,
     level: usize,
-    error: Option<Error>,
+    error: Option<OperationError>,
 }
 
 /// The result of a scan: entries in its direction.
-pub type Scanned = Result<Vec<(u64, u64)>, Error>;
+pub type Scanned = Result<Vec<(u64, u64)>, OperationError>;
 
 /// Reads ranges. The query of each must have recorded its whole path: to the greatest key below the
 /// range or, for descending scans, to the greatest key within or below it.
 ///
 /// # Errors
 /// A round was refused.
-pub fn run<D: Device>(
-    host: &mut Host<D>,
-    search: &Search,
-    ranges: &[(usize, Range)],
-) -> Result<Vec<Scanned>, Error> {
-    let mut scans: Vec<Scan> = Vec::with_capacity(ranges.len());
+pub fn run<D: ModuleDevice>(
+    host: &mut JumpPushHost<D>,
+    search: &JumpPushSearch,
+    ranges: &[(usize, JumpPushRange)],
+) -> Result<Vec<Scanned>, OperationError> {
+    let mut scans: Vec<JumpPushScan> = Vec::with_capacity(ranges.len());
     for &(query, range) in ranges {
-        scans.push(Scan::begin(host.levels, search, query, range));
+        scans.push(JumpPushScan::begin(host.levels, search, query, range));
     }
     let modules = host.device.modules();
     loop {
@@ -85,7 +85,7 @@ pub fn run<D: Device>(
                 scan.go_left(host.head, search);
             }
             if let Some(Ask { from, to, limit }) = scan.ask {
-                let task = Task::List {
+                let task = JumpPushTask::List {
                     from,
                     to,
                     limit,
@@ -95,13 +95,13 @@ pub fn run<D: Device>(
             }
             for visit in &scan.visits {
                 let (at, levels) = (visit.tower.at(), visit.levels);
-                inputs.add(visit.tower.module(), &Task::Visit { at, levels });
+                inputs.add(visit.tower.module(), &JumpPushTask::Visit { at, levels });
             }
         }
         if inputs.is_empty() {
             break;
         }
-        let mut answers = host.round(Tasks, inputs)?;
+        let mut answers = host.round(JumpPushProgram, inputs)?;
         for (number, scan) in scans.iter_mut().enumerate() {
             if let Some(ask) = scan.ask.take() {
                 let module = number % modules;
@@ -110,7 +110,7 @@ pub fn run<D: Device>(
                 let listed = listed.map(|words| {
                     let pairs = words.chunks_exact(2);
                     pairs
-                        .map(|pair| Link::from_words(pair[0], pair[1]))
+                        .map(|pair| TowerLink::from_words(pair[0], pair[1]))
                         .collect()
                 });
                 match listed {
@@ -134,12 +134,17 @@ pub fn run<D: Device>(
     for scan in &scans {
         host.work.sorted += scan.entries.len() as u64;
     }
-    Ok(scans.into_iter().map(Scan::finish).collect())
+    Ok(scans.into_iter().map(JumpPushScan::finish).collect())
 }
 
-impl Scan {
-    fn begin(levels: usize, search: &Search, query: usize, range: Range) -> Scan {
-        let mut scan = Scan {
+impl JumpPushScan {
+    fn begin(
+        levels: usize,
+        search: &JumpPushSearch,
+        query: usize,
+        range: JumpPushRange,
+    ) -> JumpPushScan {
+        let mut scan = JumpPushScan {
             range,
             query,
             entries: Vec::new(),
@@ -160,14 +165,14 @@ impl Scan {
             let wanted = range.limit.saturating_mul(2).next_power_of_two();
             scan.level = (wanted.trailing_zeros() as usize).min(levels - 1);
             scan.begin = path[scan.level].node;
-            scan.visits.push(Visit {
+            scan.visits.push(TowerRead {
                 tower: scan.begin,
                 key: None,
                 levels: scan.level + 1,
                 last: range.to,
             });
         } else if range.limit >> levels > 0 && top.right.precedes(range.to, false) {
-            let Range { from, to, .. } = range;
+            let JumpPushRange { from, to, .. } = range;
             let limit = scan.towers_wanted(levels);
             scan.ask = Some(Ask { from, to, limit });
         } else {
@@ -182,8 +187,8 @@ impl Scan {
     }
 
     /// Follows the links of the path at all levels.
-    fn follow_path(&mut self, search: &Search, last: u64) {
-        let links: Vec<Link> = search
+    fn follow_path(&mut self, search: &JumpPushSearch, last: u64) {
+        let links: Vec<TowerLink> = search
             .path(self.query)
             .iter()
             .map(|step| step.right)
@@ -194,14 +199,14 @@ impl Scan {
 
     /// Follows links from the highest level down. Each is followed up to the key of the one above,
     /// the highest up to `last`.
-    fn follow(&mut self, links: &[Link], last: u64) {
+    fn follow(&mut self, links: &[TowerLink], last: u64) {
         let mut last = last.min(self.range.to);
         for (level, link) in links.iter().enumerate().rev() {
             if last < self.range.from {
                 return;
             }
             if link.precedes(last, false) {
-                self.visits.push(Visit {
+                self.visits.push(TowerRead {
                     tower: link.tower,
                     key: Some(link.key),
                     levels: level + 1,
@@ -216,7 +221,7 @@ impl Scan {
     }
 
     /// Takes the entry and the links from the words of a tower.
-    fn read(&mut self, visit: Visit, words: &[u64], is_head: bool) {
+    fn read(&mut self, visit: TowerRead, words: &[u64], is_head: bool) {
         let (key, value) = (words[0], words[1]);
         if !is_head {
             self.least = self.least.min(key);
@@ -225,15 +230,15 @@ impl Scan {
             }
         }
         let links = words[ENTRY_WORDS..].chunks_exact(LINK_WORDS);
-        let links: Vec<Link> = links
-            .map(|pair| Link::from_words(pair[0], pair[1]))
+        let links: Vec<TowerLink> = links
+            .map(|pair| TowerLink::from_words(pair[0], pair[1]))
             .collect();
         self.follow(&links, visit.last);
     }
 
     /// Drops the keys after the wanted number of keys, and the towers after these.
     fn forget(&mut self) {
-        let Range { limit, .. } = self.range;
+        let JumpPushRange { limit, .. } = self.range;
         if limit > (self.entries.len() + self.visits.len()) as u64 {
             return;
         }
@@ -254,7 +259,7 @@ impl Scan {
         } else {
             self.range.to = *known.select_nth_unstable(last).1;
         }
-        let Range { from, to, .. } = self.range;
+        let JumpPushRange { from, to, .. } = self.range;
         self.entries.retain(|&(key, _)| (from..=to).contains(&key));
         let descends = self.range.descends;
         self.visits.retain(|visit| match visit.key {
@@ -265,8 +270,8 @@ impl Scan {
 
     /// Lets a descending scan continue farther left after it has read everything from a node on, if
     /// it wants more entries and there may be more.
-    fn go_left(&mut self, head: Pointer, search: &Search) {
-        let Range {
+    fn go_left(&mut self, head: Pointer, search: &JumpPushSearch) {
+        let JumpPushRange {
             from,
             limit,
             descends,
@@ -295,7 +300,7 @@ impl Scan {
 
     fn enter_left(&mut self, tower: Pointer, key: Option<u64>, levels: usize, last: u64) {
         self.begin = tower;
-        self.visits.push(Visit {
+        self.visits.push(TowerRead {
             tower,
             key,
             levels,
@@ -309,8 +314,8 @@ impl Scan {
         levels: usize,
         head: Pointer,
         ask: Ask,
-        mut upper: Vec<Link>,
-        search: &Search,
+        mut upper: Vec<TowerLink>,
+        search: &JumpPushSearch,
     ) {
         if self.range.descends {
             if upper.is_empty() && ask.from > 0 {
@@ -336,7 +341,7 @@ impl Scan {
         } else {
             let mut last = Some(self.range.to);
             while let (Some(to), Some(link)) = (last, upper.pop()) {
-                self.visits.push(Visit {
+                self.visits.push(TowerRead {
                     tower: link.tower,
                     key: Some(link.key),
                     levels,

@@ -5,12 +5,12 @@
 //! the paths of two keys share a node at a level, all keys between them go down from it, too. So
 //! the searches of these keys begin below it, at most 16 of them at each node.
 
-use super::host::Host;
-use super::program::{Floors, Tasks};
-use super::task::{Task, Way};
-use super::tower::{ENTRY_WORDS, LINK_WORDS, Link, Pointer};
-use crate::device::Device;
-use nearfield_core::Error;
+use super::host::JumpPushHost;
+use super::program::{Floors, JumpPushProgram};
+use super::task::{JumpPushTask, QueryStepMode};
+use super::tower::{ENTRY_WORDS, LINK_WORDS, Pointer, TowerLink};
+use crate::device::ModuleDevice;
+use nearfield_core::OperationError;
 use std::collections::HashMap;
 
 /// Distance of keys with recorded paths: fewer than this many keys lie between two (as published).
@@ -18,7 +18,7 @@ const APART_MIN: usize = 16;
 
 /// A search for a key.
 #[derive(Clone, Copy, Debug)]
-pub struct Query {
+pub struct JumpPushQuery {
     pub key: u64,
     /// True if it searches for the greatest key below its own, not at or below it.
     pub strict: bool,
@@ -37,24 +37,24 @@ pub struct Query {
 /// The step of a path at one level: the node from which a query went down, and its right neighbour,
 /// which was too far.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Step {
+pub struct TowerPathStep {
     pub node: Pointer,
-    pub right: Link,
+    pub right: TowerLink,
 }
 
 /// The queries in the order of their keys, of equal keys the strict ones first, with their paths
 /// and errors.
 #[derive(Debug, Default)]
-pub struct Search {
-    pub queries: Vec<Query>,
-    steps: Vec<Step>,
-    errors: HashMap<u32, Error>,
+pub struct JumpPushSearch {
+    pub queries: Vec<JumpPushQuery>,
+    steps: Vec<TowerPathStep>,
+    errors: HashMap<u32, OperationError>,
 }
 
-impl Query {
+impl JumpPushQuery {
     /// Creates a query for a key that records `recorded` levels of its path.
-    pub fn new(key: u64, strict: bool, recorded: usize) -> Query {
-        Query {
+    pub fn new(key: u64, strict: bool, recorded: usize) -> JumpPushQuery {
+        JumpPushQuery {
             key,
             strict,
             failed: false,
@@ -66,15 +66,18 @@ impl Query {
     }
 }
 
-impl Search {
+impl JumpPushSearch {
     /// Searches for sorted keys.
     ///
     /// # Errors
     /// A round was refused.
-    pub fn run<D: Device>(host: &mut Host<D>, queries: Vec<Query>) -> Result<Search, Error> {
-        let mut search = Search {
+    pub fn run<D: ModuleDevice>(
+        host: &mut JumpPushHost<D>,
+        queries: Vec<JumpPushQuery>,
+    ) -> Result<JumpPushSearch, OperationError> {
+        let mut search = JumpPushSearch {
             queries,
-            ..Search::default()
+            ..JumpPushSearch::default()
         };
         let count = search.queries.len();
         let mut steps = 0;
@@ -85,7 +88,7 @@ impl Search {
             query.path = steps;
             steps += u32::from(query.recorded);
         }
-        search.steps = vec![Step::default(); steps as usize];
+        search.steps = vec![TowerPathStep::default(); steps as usize];
         search.search_upper(host)?;
         let mut apart = APART_MIN;
         while apart * 2 < count {
@@ -112,25 +115,28 @@ impl Search {
     }
 
     /// Returns the path of a query from level 0 on.
-    pub fn path(&self, query: usize) -> &[Step] {
-        let Query { path, recorded, .. } = self.queries[query];
+    pub fn path(&self, query: usize) -> &[TowerPathStep] {
+        let JumpPushQuery { path, recorded, .. } = self.queries[query];
         &self.steps[path as usize..][..recorded.into()]
     }
 
     /// Returns the error of a query that failed.
-    pub fn error(&self, query: usize) -> Option<&Error> {
+    pub fn error(&self, query: usize) -> Option<&OperationError> {
         self.errors.get(&(query as u32))
     }
 
     /// Records that a query failed.
-    pub fn fail(&mut self, query: usize, error: Error) {
+    pub fn fail(&mut self, query: usize, error: OperationError) {
         self.queries[query].failed = true;
         self.errors.insert(query as u32, error);
     }
 
     /// Finds the node of the lower part at which each query begins. Each module searches the same
     /// number of queries.
-    fn search_upper<D: Device>(&mut self, host: &mut Host<D>) -> Result<(), Error> {
+    fn search_upper<D: ModuleDevice>(
+        &mut self,
+        host: &mut JumpPushHost<D>,
+    ) -> Result<(), OperationError> {
         let modules = host.device.modules();
         let each = self.queries.len().div_ceil(modules).max(1);
         let mut inputs = host.inputs();
@@ -159,7 +165,12 @@ impl Search {
     /// Lets queries begin at the lowest node that the paths of their neighbours share. The
     /// neighbours are the nearest queries at positions divisible by `apart`; for a query at such a
     /// position, those at positions divisible by twice that.
-    fn begin<D: Device>(&mut self, host: &mut Host<D>, queries: &[u32], apart: usize) {
+    fn begin<D: ModuleDevice>(
+        &mut self,
+        host: &mut JumpPushHost<D>,
+        queries: &[u32],
+        apart: usize,
+    ) {
         for &query in queries {
             let query = query as usize;
             let (before, behind) = match query % apart {
@@ -182,7 +193,7 @@ impl Search {
             if common == host.levels {
                 continue;
             }
-            let Query { path, recorded, .. } = self.queries[query];
+            let JumpPushQuery { path, recorded, .. } = self.queries[query];
             self.queries[query].node = self.steps[before + common].node;
             self.queries[query].left = common as u8;
             // The steps above are those of both neighbours.
@@ -193,7 +204,11 @@ impl Search {
     }
 
     /// Advances queries by one step in each round, until all have ended.
-    fn push<D: Device>(&mut self, host: &mut Host<D>, mut active: Vec<u32>) -> Result<(), Error> {
+    fn push<D: ModuleDevice>(
+        &mut self,
+        host: &mut JumpPushHost<D>,
+        mut active: Vec<u32>,
+    ) -> Result<(), OperationError> {
         let options = host.options;
         let mut groups: Vec<u32> = Vec::new();
         loop {
@@ -216,10 +231,10 @@ impl Search {
                 let (level, at) = (usize::from(query.left) - 1, query.node.at());
                 let task = if group.len() > 1 {
                     host.pulled += 1;
-                    Task::Look { at, level }
+                    JumpPushTask::Look { at, level }
                 } else {
                     let (key, way) = (query.key, self.way(query, options.descends));
-                    Task::Step {
+                    JumpPushTask::Step {
                         at,
                         level,
                         key,
@@ -228,7 +243,7 @@ impl Search {
                 };
                 inputs.add(query.node.module(), &task);
             }
-            let mut answers = host.round(Tasks, inputs)?;
+            let mut answers = host.round(JumpPushProgram, inputs)?;
             let mut rest = &active[..];
             for &group in &groups {
                 let (group, others) = rest.split_at(group as usize);
@@ -241,7 +256,7 @@ impl Search {
                     let moved = word.and_then(|word| {
                         for _ in 0..if way.recorded { word >> 56 } else { 0 } {
                             let words = answers.take(module, LINK_WORDS)?;
-                            self.go_down(query, Link::from_words(words[0], words[1]));
+                            self.go_down(query, TowerLink::from_words(words[0], words[1]));
                         }
                         if !way.recorded {
                             self.queries[query].left -= (word >> 56) as u8;
@@ -258,9 +273,9 @@ impl Search {
                 host.work.words += group.len() as u64;
                 match answers.take(module, LINK_WORDS) {
                     Ok(words) => {
-                        let right = Link::from_words(words[0], words[1]);
+                        let right = TowerLink::from_words(words[0], words[1]);
                         for &query in group {
-                            let Query { key, strict, .. } = self.queries[query as usize];
+                            let JumpPushQuery { key, strict, .. } = self.queries[query as usize];
                             if right.precedes(key, strict) {
                                 self.queries[query as usize].node = right.tower;
                             } else {
@@ -278,8 +293,8 @@ impl Search {
         }
     }
 
-    fn way(&self, query: Query, descends: bool) -> Way {
-        Way {
+    fn way(&self, query: JumpPushQuery, descends: bool) -> QueryStepMode {
+        QueryStepMode {
             strict: query.strict,
             recorded: query.recorded >= query.left || descends && query.recorded > 0,
             descends,
@@ -287,8 +302,8 @@ impl Search {
     }
 
     /// Records that a query went down, because `right` was too far.
-    fn go_down(&mut self, query: usize, right: Link) {
-        let Query {
+    fn go_down(&mut self, query: usize, right: TowerLink) {
+        let JumpPushQuery {
             path,
             recorded,
             node,
@@ -297,7 +312,7 @@ impl Search {
         } = self.queries[query];
         *left -= 1;
         if *left < recorded {
-            self.steps[path as usize + usize::from(*left)] = Step { node, right };
+            self.steps[path as usize + usize::from(*left)] = TowerPathStep { node, right };
         }
     }
 
@@ -306,11 +321,11 @@ impl Search {
     ///
     /// # Errors
     /// The round was refused.
-    pub fn fetch<D: Device>(
+    pub fn fetch<D: ModuleDevice>(
         &mut self,
-        host: &mut Host<D>,
-        wanted: impl Fn(&Search, usize) -> Pointer,
-    ) -> Result<Vec<Option<(u64, u64)>>, Error> {
+        host: &mut JumpPushHost<D>,
+        wanted: impl Fn(&JumpPushSearch, usize) -> Pointer,
+    ) -> Result<Vec<Option<(u64, u64)>>, OperationError> {
         let mut inputs = host.inputs();
         let pulls = host.options.pulls;
         let mut towers: Vec<Pointer> = Vec::with_capacity(self.queries.len());
@@ -325,7 +340,7 @@ impl Search {
             was_pulled = is_again;
             towers.push(tower);
             if !is_again && !tower.is_null() {
-                inputs.add(tower.module(), &Task::Fetch { at: tower.at() });
+                inputs.add(tower.module(), &JumpPushTask::Fetch { at: tower.at() });
             }
         }
         let mut entries: Vec<Option<(u64, u64)>> = Vec::with_capacity(towers.len());
@@ -333,7 +348,7 @@ impl Search {
             entries.resize(towers.len(), None);
             return Ok(entries);
         }
-        let mut answers = host.round(Tasks, inputs)?;
+        let mut answers = host.round(JumpPushProgram, inputs)?;
         for (query, &tower) in towers.iter().enumerate() {
             let again = query
                 .checked_sub(1)

@@ -6,11 +6,11 @@
 //!
 //! A module outputs the results of its tasks in order, so results need no tags.
 
-use super::tower::{LINK_WORDS, Link};
+use super::tower::{LINK_WORDS, TowerLink};
 
 /// A task for a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Task<'w> {
+pub enum JumpPushTask<'w> {
     /// A step of a query.
     ///
     /// The result is one word: the number of levels it has gone down 8, the right neighbour to
@@ -24,7 +24,7 @@ pub enum Task<'w> {
         /// The searched key.
         key: u64,
         /// The way in which the query moves.
-        way: Way,
+        way: QueryStepMode,
     },
     /// A read of the link of a level.
     Look {
@@ -61,7 +61,7 @@ pub enum Task<'w> {
         /// The level.
         level: usize,
         /// The new right neighbour.
-        link: Link,
+        link: TowerLink,
     },
     /// A change of a value, without a result.
     Set {
@@ -106,7 +106,7 @@ pub enum Task<'w> {
 
 /// The way in which a query moves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Way {
+pub struct QueryStepMode {
     /// True if the query searches for the greatest key below its own, not at or below it.
     pub strict: bool,
     /// True if its path is recorded.
@@ -136,11 +136,11 @@ fn header(kind: u64, level: usize, flags: u64, at: u32) -> u64 {
     kind | (level as u64) << 8 | flags << 16 | u64::from(at) << 32
 }
 
-impl<'w> Task<'w> {
+impl<'w> JumpPushTask<'w> {
     /// Appends the encoded task to the input of a module.
     pub fn encode(&self, words: &mut Vec<u64>) {
         match *self {
-            Task::Step {
+            JumpPushTask::Step {
                 at,
                 level,
                 key,
@@ -152,22 +152,24 @@ impl<'w> Task<'w> {
                     | flag(way.descends, DESCENDS);
                 words.extend([header(STEP, level, flags, at), key]);
             }
-            Task::Look { at, level } => words.push(header(LOOK, level, 0, at)),
-            Task::Fetch { at } => words.push(header(FETCH, 0, 0, at)),
-            Task::Visit { at, levels } => words.push(header(VISIT, levels, 0, at)),
-            Task::Make { key, value, links } => {
+            JumpPushTask::Look { at, level } => words.push(header(LOOK, level, 0, at)),
+            JumpPushTask::Fetch { at } => words.push(header(FETCH, 0, 0, at)),
+            JumpPushTask::Visit { at, levels } => words.push(header(VISIT, levels, 0, at)),
+            JumpPushTask::Make { key, value, links } => {
                 let levels = links.len() / LINK_WORDS;
                 words.extend([header(MAKE, levels, 0, 0), key, value]);
                 words.extend_from_slice(links);
             }
-            Task::Link { at, level, link } => {
+            JumpPushTask::Link { at, level, link } => {
                 words.extend([header(LINK, level, 0, at), link.key, link.tower.word()]);
             }
-            Task::Set { at, value } => words.extend([header(SET, 0, 0, at), value]),
-            Task::Free { at, levels } => words.push(header(FREE, levels, 0, at)),
-            Task::Raise { key, tower } => words.extend([header(RAISE, 0, 0, 0), key, tower]),
-            Task::Sink { key } => words.extend([header(SINK, 0, 0, 0), key]),
-            Task::List {
+            JumpPushTask::Set { at, value } => words.extend([header(SET, 0, 0, at), value]),
+            JumpPushTask::Free { at, levels } => words.push(header(FREE, levels, 0, at)),
+            JumpPushTask::Raise { key, tower } => {
+                words.extend([header(RAISE, 0, 0, 0), key, tower])
+            }
+            JumpPushTask::Sink { key } => words.extend([header(SINK, 0, 0, 0), key]),
+            JumpPushTask::List {
                 from,
                 to,
                 limit,
@@ -180,18 +182,18 @@ impl<'w> Task<'w> {
     }
 
     /// Decodes the first task and removes it from `words`. Returns `None` if it is invalid.
-    pub fn decode(words: &mut &'w [u64]) -> Option<Task<'w>> {
+    pub fn decode(words: &mut &'w [u64]) -> Option<JumpPushTask<'w>> {
         let (&first, rest): (&u64, &'w [u64]) = words.split_first()?;
         let (kind, level, flags) = (first & 0xff, (first >> 8 & 0xff) as usize, first >> 16);
         let at = (first >> 32) as u32;
-        let (task, rest): (Task<'w>, &'w [u64]) = match (kind, rest) {
+        let (task, rest): (JumpPushTask<'w>, &'w [u64]) = match (kind, rest) {
             (STEP, &[key, ref rest @ ..]) => {
-                let way = Way {
+                let way = QueryStepMode {
                     strict: flags & STRICT != 0,
                     recorded: flags & RECORDED != 0,
                     descends: flags & DESCENDS != 0,
                 };
-                let task = Task::Step {
+                let task = JumpPushTask::Step {
                     at,
                     level,
                     key,
@@ -199,24 +201,24 @@ impl<'w> Task<'w> {
                 };
                 (task, rest)
             }
-            (LOOK, rest) => (Task::Look { at, level }, rest),
-            (FETCH, rest) => (Task::Fetch { at }, rest),
-            (VISIT, rest) => (Task::Visit { at, levels: level }, rest),
+            (LOOK, rest) => (JumpPushTask::Look { at, level }, rest),
+            (FETCH, rest) => (JumpPushTask::Fetch { at }, rest),
+            (VISIT, rest) => (JumpPushTask::Visit { at, levels: level }, rest),
             (MAKE, &[key, value, ref rest @ ..]) => {
                 let (links, rest) = rest.split_at_checked(level * LINK_WORDS)?;
-                (Task::Make { key, value, links }, rest)
+                (JumpPushTask::Make { key, value, links }, rest)
             }
             (LINK, &[key, tower, ref rest @ ..]) => {
-                let link = Link::from_words(key, tower);
-                (Task::Link { at, level, link }, rest)
+                let link = TowerLink::from_words(key, tower);
+                (JumpPushTask::Link { at, level, link }, rest)
             }
-            (SET, &[value, ref rest @ ..]) => (Task::Set { at, value }, rest),
-            (FREE, rest) => (Task::Free { at, levels: level }, rest),
-            (RAISE, &[key, tower, ref rest @ ..]) => (Task::Raise { key, tower }, rest),
-            (SINK, &[key, ref rest @ ..]) => (Task::Sink { key }, rest),
+            (SET, &[value, ref rest @ ..]) => (JumpPushTask::Set { at, value }, rest),
+            (FREE, rest) => (JumpPushTask::Free { at, levels: level }, rest),
+            (RAISE, &[key, tower, ref rest @ ..]) => (JumpPushTask::Raise { key, tower }, rest),
+            (SINK, &[key, ref rest @ ..]) => (JumpPushTask::Sink { key }, rest),
             (ASCEND | DESCEND, &[from, to, limit, ref rest @ ..]) => {
                 let descends = kind == DESCEND;
-                let task = Task::List {
+                let task = JumpPushTask::List {
                     from,
                     to,
                     limit,
@@ -238,42 +240,42 @@ mod tests {
 
     #[test]
     fn tasks_come_back_as_they_were() {
-        let way = Way {
+        let way = QueryStepMode {
             strict: true,
             recorded: false,
             descends: true,
         };
         let (at, level, key) = (u32::MAX, 11, u64::MAX);
-        let link = Link {
+        let link = TowerLink {
             key: 5,
             tower: Pointer::new(7, 8),
         };
-        let list = |descends| Task::List {
+        let list = |descends| JumpPushTask::List {
             from: 0,
             to: u64::MAX,
             limit: 9,
             descends,
         };
         let tasks = [
-            Task::Step {
+            JumpPushTask::Step {
                 at,
                 level,
                 key,
                 way,
             },
-            Task::Look { at, level },
-            Task::Fetch { at },
-            Task::Visit { at, levels: 12 },
-            Task::Make {
+            JumpPushTask::Look { at, level },
+            JumpPushTask::Fetch { at },
+            JumpPushTask::Visit { at, levels: 12 },
+            JumpPushTask::Make {
                 key,
                 value: 3,
                 links: &[1, 2, 3, 4],
             },
-            Task::Link { at, level, link },
-            Task::Set { at, value: 4 },
-            Task::Free { at, levels: 3 },
-            Task::Raise { key, tower: 6 },
-            Task::Sink { key },
+            JumpPushTask::Link { at, level, link },
+            JumpPushTask::Set { at, value: 4 },
+            JumpPushTask::Free { at, levels: 3 },
+            JumpPushTask::Raise { key, tower: 6 },
+            JumpPushTask::Sink { key },
             list(true),
             list(false),
         ];
@@ -281,12 +283,12 @@ mod tests {
         tasks.iter().for_each(|task| task.encode(&mut words));
         let rest = &mut &words[..];
         for task in tasks {
-            assert_eq!(Task::decode(rest), Some(task));
+            assert_eq!(JumpPushTask::decode(rest), Some(task));
         }
         assert!(rest.is_empty());
-        assert_eq!(Task::decode(&mut &[0_u64][..]), None);
+        assert_eq!(JumpPushTask::decode(&mut &[0_u64][..]), None);
         assert_eq!(
-            Task::decode(&mut &[header(MAKE, 2, 0, 0), 1, 2, 3][..]),
+            JumpPushTask::decode(&mut &[header(MAKE, 2, 0, 0), 1, 2, 3][..]),
             None
         );
     }

@@ -57,17 +57,17 @@ impl Pointer {
 
 /// The right neighbour of a tower at one level; null if there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Link {
+pub struct TowerLink {
     /// The key of the neighbour; without meaning if there is none.
     pub key: u64,
     /// The address of the neighbour.
     pub tower: Pointer,
 }
 
-impl Link {
+impl TowerLink {
     /// Creates a link from the two words of a message or a bank.
-    pub fn from_words(key: u64, tower: u64) -> Link {
-        Link {
+    pub fn from_words(key: u64, tower: u64) -> TowerLink {
+        TowerLink {
             key,
             tower: Pointer::from_word(tower),
         }

@@ -10,13 +10,13 @@ const PROMOTION_BITS: u32 = 4;
 
 /// The address of a word of a module's bank; 0 stands for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Address(pub u64);
+pub(super) struct ModuleAddress(pub u64);
 
-impl Address {
-    pub const NONE: Address = Address(0);
+impl ModuleAddress {
+    pub const NONE: ModuleAddress = ModuleAddress(0);
 
-    pub const fn new(module: usize, local: u32) -> Address {
-        Address((module as u64) << 32 | local as u64)
+    pub const fn new(module: usize, local: u32) -> ModuleAddress {
+        ModuleAddress((module as u64) << 32 | local as u64)
     }
 
     pub const fn module(self) -> usize {

@@ -1,35 +1,39 @@
 //! Checks of the content of all modules.
 
-use super::address::{Address, height, place};
+use super::address::{ModuleAddress, height, place};
 use super::round::Outbox;
-use super::search::Pulled;
-use super::task::Kind;
-use super::{Host, Memory};
-use crate::device::Device;
+use super::search::PulledChunk;
+use super::task::ChunkTaskKind;
+use super::{PimTreeHost, PimTreeMemory};
+use crate::device::ModuleDevice;
 use crate::dispatch::plan::unknown;
-use nearfield_core::Error;
+use nearfield_core::OperationError;
 
 /// The address of a chunk of level 1, and the bound and the entries of its shadow.
-type Copied = (Address, u64, Vec<(u64, u64)>);
+type Copied = (ModuleAddress, u64, Vec<(u64, u64)>);
 
-impl<D: Device> Host<D> {
+impl<D: ModuleDevice> PimTreeHost<D> {
     /// Returns the memory of all parts.
     ///
     /// # Errors
     /// A module failed.
-    pub(super) fn memory(&mut self) -> Result<Memory, Error> {
+    pub(super) fn memory(&mut self) -> Result<PimTreeMemory, OperationError> {
         let modules = self.modules();
         let mut outbox = Outbox::new(modules);
-        outbox.item(0, Kind::UpperRange, &[0, u64::MAX, u32::MAX.into()]);
+        outbox.item(
+            0,
+            ChunkTaskKind::UpperRange,
+            &[0, u64::MAX, u32::MAX.into()],
+        );
         for module in 0..modules {
-            outbox.item(module, Kind::Measure, &[0]);
+            outbox.item(module, ChunkTaskKind::Measure, &[0]);
         }
         let mut inbox = self.round(outbox)?;
-        let mut memory = Memory::default();
+        let mut memory = PimTreeMemory::default();
         let count = inbox.word(0).map_err(|error| unknown(&error))? as usize;
         let words = inbox.take(0, 2 * count).map_err(|error| unknown(&error))?;
-        let chunks = words.chunks_exact(2).map(|chunk| Address(chunk[1]));
-        let chunks: Vec<Address> = chunks.collect();
+        let chunks = words.chunks_exact(2).map(|chunk| ModuleAddress(chunk[1]));
+        let chunks: Vec<ModuleAddress> = chunks.collect();
         for module in 0..modules {
             let parts = inbox.take(module, 4).map_err(|error| unknown(&error))?;
             memory.data += parts[0];
@@ -39,7 +43,11 @@ impl<D: Device> Host<D> {
         }
         let mut outbox = Outbox::new(modules);
         for chunk in &chunks {
-            outbox.item(chunk.module(), Kind::Measure, &[chunk.local().into()]);
+            outbox.item(
+                chunk.module(),
+                ChunkTaskKind::Measure,
+                &[chunk.local().into()],
+            );
         }
         let mut inbox = self.round(outbox)?;
         for chunk in chunks {
@@ -65,15 +73,15 @@ impl<D: Device> Host<D> {
         let mut outbox = Outbox::new(modules);
         for module in 0..modules {
             let all = [0, u64::MAX, u32::MAX.into()];
-            outbox.item(module, Kind::UpperRange, &all);
+            outbox.item(module, ChunkTaskKind::UpperRange, &all);
         }
         let mut inbox = self.round(outbox).expect("a round");
-        let mut upper: Vec<(u64, Address)> = Vec::new();
+        let mut upper: Vec<(u64, ModuleAddress)> = Vec::new();
         for module in 0..modules {
             let count = inbox.word(module).expect("an answer") as usize;
             let words = inbox.take(module, 2 * count).expect("an answer");
             let words = words.chunks_exact(2);
-            let found = words.map(|chunk| (chunk[0], Address(chunk[1])));
+            let found = words.map(|chunk| (chunk[0], ModuleAddress(chunk[1])));
             let found: Vec<_> = found.collect();
             assert!(module == 0 || found == upper, "modules disagree");
             upper = found;
@@ -86,11 +94,19 @@ impl<D: Device> Host<D> {
     }
 
     /// Checks the chunks of a level, and returns their entries.
-    fn check_level(&mut self, level: usize, chunks: &[(u64, Address)]) -> Vec<(u64, Address)> {
+    fn check_level(
+        &mut self,
+        level: usize,
+        chunks: &[(u64, ModuleAddress)],
+    ) -> Vec<(u64, ModuleAddress)> {
         let modules = self.modules();
         let mut outbox = Outbox::new(modules);
         for (first, chunk) in chunks {
-            let kind = [Kind::Pull, Kind::Pull, Kind::PullDeep][level];
+            let kind = [
+                ChunkTaskKind::Pull,
+                ChunkTaskKind::Pull,
+                ChunkTaskKind::PullDeep,
+            ][level];
             let item = [chunk.local().into(), 0];
             outbox.item(chunk.module(), kind, &item[..kind.words()]);
             assert_eq!(chunk.module(), place(*first, level, modules));
@@ -100,7 +116,8 @@ impl<D: Device> Host<D> {
         let mut copies = Vec::new();
         for (number, &(first, chunk)) in chunks.iter().enumerate() {
             let module = chunk.module();
-            let mut content = Pulled::take_unsorted(&mut inbox, module, level).expect("an answer");
+            let mut content =
+                PulledChunk::take_unsorted(&mut inbox, module, level).expect("an answer");
             assert_eq!(content.first, first);
             let bound = chunks.get(number + 1).map_or(0, |next| next.0);
             assert_eq!(
@@ -154,11 +171,11 @@ impl<D: Device> Host<D> {
     fn check_copies(&mut self, copies: Vec<Copied>) {
         let mut outbox = Outbox::new(self.modules());
         for (of, ..) in &copies {
-            outbox.item(of.module(), Kind::Pull, &[of.local().into()]);
+            outbox.item(of.module(), ChunkTaskKind::Pull, &[of.local().into()]);
         }
         let mut inbox = self.round(outbox).expect("a round");
         for (of, bound, entries) in copies {
-            let original = Pulled::take(&mut inbox, of.module(), 1).expect("an answer");
+            let original = PulledChunk::take(&mut inbox, of.module(), 1).expect("an answer");
             let found = original.entries.iter().map(|&(key, to, _)| (key, to.0));
             assert_eq!(found.collect::<Vec<_>>(), entries, "a shadow differs");
             assert_eq!(original.bound, bound);
@@ -166,15 +183,15 @@ impl<D: Device> Host<D> {
     }
 
     /// Checks data nodes.
-    fn check_data(&mut self, entries: &[(u64, Address)]) {
+    fn check_data(&mut self, entries: &[(u64, ModuleAddress)]) {
         let modules = self.modules();
         let mut outbox = Outbox::new(modules);
         for &(key, node) in entries {
             assert_eq!(node.module(), place(key, 0, modules));
-            outbox.item(node.module(), Kind::Fetch, &[node.local().into()]);
+            outbox.item(node.module(), ChunkTaskKind::Fetch, &[node.local().into()]);
         }
         for &(key, node) in entries {
-            outbox.item(node.module(), Kind::Probe, &[key]);
+            outbox.item(node.module(), ChunkTaskKind::Probe, &[key]);
         }
         let mut inbox = self.round(outbox).expect("a round");
         let nodes = entries.iter().map(|&(key, node)| {

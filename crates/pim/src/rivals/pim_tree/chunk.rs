@@ -10,8 +10,8 @@
 //! arrays, and compares all keys. Source: the published program (`dpu/bnode.h`); ours copies the
 //! three arrays from the bank at once.
 
-use super::address::Address;
-use crate::device::{Fault, Meter, Module};
+use super::address::ModuleAddress;
+use crate::device::{Module, ProgramFault, WorkMeter};
 
 /// Number of entries in a block.
 const WIDTH: usize = 16;
@@ -28,29 +28,29 @@ const INSTRUCTIONS_PER_KEY: u64 = 6;
 
 /// A chunk, by the address of its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Chunk(pub u32);
+pub(super) struct PimTreeChunk(pub u32);
 
 /// A chunk's entry for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct PimTreeEntry {
     pub key: u64,
     /// The data node of the key, or its chunk one level lower.
-    pub address: Address,
+    pub address: ModuleAddress,
     /// The copy of that chunk in this module, for entries of level 2.
     pub shadow: u32,
 }
 
-impl Entry {
-    pub const NONE: Entry = Entry {
+impl PimTreeEntry {
+    pub const NONE: PimTreeEntry = PimTreeEntry {
         key: 0,
-        address: Address::NONE,
+        address: ModuleAddress::NONE,
         shadow: 0,
     };
 }
 
 /// A change of a chunk.
 #[derive(Debug, Default)]
-pub(super) struct Change<'w> {
+pub(super) struct ChunkChange<'w> {
     /// The key from which on entries are dropped.
     pub truncate: Option<u64>,
     pub bound: Option<u64>,
@@ -64,7 +64,7 @@ pub(super) struct Change<'w> {
 
 /// A chunk's header.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Header {
+pub(super) struct PimTreeHeader {
     pub level: usize,
     pub first: u64,
     pub bound: u64,
@@ -73,7 +73,7 @@ pub(super) struct Header {
     block: u32,
 }
 
-impl Header {
+impl PimTreeHeader {
     /// Returns true if a key is in the chunk's range.
     pub fn covers(&self, key: u64) -> bool {
         key >= self.first && (self.bound == 0 || key < self.bound)
@@ -85,18 +85,18 @@ impl Header {
     }
 }
 
-impl Chunk {
+impl PimTreeChunk {
     /// Creates a chunk without entries, with room for `capacity` of them.
     ///
     /// # Errors
-    /// `Full` if the bank has no room.
-    pub fn create<M: Meter>(
+    /// `BankFull` if the bank has no room.
+    pub fn create<M: WorkMeter>(
         module: &mut Module<'_, M>,
         level: usize,
         first: u64,
         capacity: usize,
-    ) -> Result<Chunk, Fault> {
-        let chunk = Chunk(module.allocate(HEADER_WORDS)?);
+    ) -> Result<PimTreeChunk, ProgramFault> {
+        let chunk = PimTreeChunk(module.allocate(HEADER_WORDS)?);
         module.write(chunk.0, &[MARK << 32 | level as u64, first, 0, 0, 0, 0]);
         match chunk.reserve(module, capacity.max(1)) {
             Ok(()) => Ok(chunk),
@@ -108,11 +108,11 @@ impl Chunk {
     }
 
     /// Reads the header. Returns `None` if there is no chunk.
-    pub fn header<M: Meter>(self, module: &mut Module<'_, M>) -> Option<Header> {
+    pub fn header<M: WorkMeter>(self, module: &mut Module<'_, M>) -> Option<PimTreeHeader> {
         module.hop();
         module.instructions(INSTRUCTIONS_PER_BLOCK);
         let words = module.read(self.0, HEADER_WORDS);
-        (words[0] >> 32 == MARK).then(|| Header {
+        (words[0] >> 32 == MARK).then(|| PimTreeHeader {
             level: words[0] as u32 as usize,
             first: words[1],
             bound: words[2],
@@ -122,7 +122,7 @@ impl Chunk {
         })
     }
 
-    fn set<M: Meter>(self, module: &mut Module<'_, M>, header: &Header) {
+    fn set<M: WorkMeter>(self, module: &mut Module<'_, M>, header: &PimTreeHeader) {
         let words = [
             header.bound,
             header.count as u64,
@@ -135,8 +135,12 @@ impl Chunk {
     /// Makes room for `more` entries.
     ///
     /// # Errors
-    /// `Full` if the bank has no room. The blocks allocated so far stay with the chunk.
-    pub fn reserve<M: Meter>(self, module: &mut Module<'_, M>, more: usize) -> Result<(), Fault> {
+    /// `BankFull` if the bank has no room. The blocks allocated so far stay with the chunk.
+    pub fn reserve<M: WorkMeter>(
+        self,
+        module: &mut Module<'_, M>,
+        more: usize,
+    ) -> Result<(), ProgramFault> {
         let Some(mut header) = self.header(module) else {
             return Ok(());
         };
@@ -163,9 +167,9 @@ impl Chunk {
 
     /// Copies the blocks one by one, and passes the addresses of those in use with their numbers of
     /// entries to `work`.
-    fn each<M: Meter>(
+    fn each<M: WorkMeter>(
         module: &mut Module<'_, M>,
-        header: &Header,
+        header: &PimTreeHeader,
         mut work: impl FnMut(&Module<'_, M>, u32, usize),
     ) {
         let (mut block, mut left) = (header.block, header.count);
@@ -182,17 +186,20 @@ impl Chunk {
     }
 
     /// Returns an entry of a block that was copied.
-    fn entry<M: Meter>(module: &Module<'_, M>, block: u32, number: usize) -> Entry {
+    fn entry<M: WorkMeter>(module: &Module<'_, M>, block: u32, number: usize) -> PimTreeEntry {
         let words = module.peek(block, BLOCK_WORDS);
-        Entry {
+        PimTreeEntry {
             key: words[1 + number],
-            address: Address(words[ARRAY_WORDS + 1 + number]),
+            address: ModuleAddress(words[ARRAY_WORDS + 1 + number]),
             shadow: words[2 * ARRAY_WORDS + 1 + number] as u32,
         }
     }
 
     /// Returns all entries.
-    pub fn entries<M: Meter>(module: &mut Module<'_, M>, header: &Header) -> Vec<Entry> {
+    pub fn entries<M: WorkMeter>(
+        module: &mut Module<'_, M>,
+        header: &PimTreeHeader,
+    ) -> Vec<PimTreeEntry> {
         let mut entries = Vec::with_capacity(header.count);
         Self::each(module, header, |module, block, here| {
             entries.extend((0..here).map(|number| Self::entry(module, block, number)));
@@ -203,12 +210,12 @@ impl Chunk {
     /// Finds for each key the entry with the greatest key at or below it or, if `above`, with the
     /// least key at or above it. The result is `None` if there is none. Finds nothing if some of
     /// `keys` are outside the chunk's range.
-    pub fn search<M: Meter>(
+    pub fn search<M: WorkMeter>(
         module: &mut Module<'_, M>,
-        header: &Header,
+        header: &PimTreeHeader,
         keys: &[u64],
         above: bool,
-        found: &mut Vec<Option<Entry>>,
+        found: &mut Vec<Option<PimTreeEntry>>,
     ) {
         found.clear();
         found.resize(keys.len(), None);
@@ -240,23 +247,23 @@ impl Chunk {
     /// repeated.
     ///
     /// # Errors
-    /// `Full` if not enough room was reserved, and the bank has none.
-    pub fn change<M: Meter>(
+    /// `BankFull` if not enough room was reserved, and the bank has none.
+    pub fn change<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
-        change: &Change<'_>,
-    ) -> Result<(), Fault> {
+        change: &ChunkChange<'_>,
+    ) -> Result<(), ProgramFault> {
         let Some(mut header) = self.header(module) else {
             return Ok(());
         };
-        let dropped = |entry: &Entry| {
+        let dropped = |entry: &PimTreeEntry| {
             change.truncate.is_some_and(|from| entry.key >= from)
                 || change.removes.contains(&entry.key)
         };
         let words = if change.is_wide { 3 } else { 2 };
-        let adds = change.adds.chunks_exact(words).map(|add| Entry {
+        let adds = change.adds.chunks_exact(words).map(|add| PimTreeEntry {
             key: add[0],
-            address: Address(add[1]),
+            address: ModuleAddress(add[1]),
             shadow: add.get(2).map_or(0, |&shadow| shadow as u32),
         });
         if change.truncate.is_none() && change.removes.is_empty() && !change.is_again {
@@ -267,10 +274,10 @@ impl Chunk {
             for entry in &mut entries {
                 if dropped(entry) {
                     Self::free_shadow(module, entry.shadow);
-                    entry.address = Address::NONE;
+                    entry.address = ModuleAddress::NONE;
                 }
             }
-            entries.retain(|entry| entry.address != Address::NONE);
+            entries.retain(|entry| entry.address != ModuleAddress::NONE);
             for add in adds {
                 match entries.iter_mut().find(|entry| entry.key == add.key) {
                     Some(entry) => *entry = add,
@@ -289,12 +296,12 @@ impl Chunk {
     }
 
     /// Appends entries.
-    fn append<M: Meter>(
+    fn append<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
-        header: &mut Header,
-        entries: impl ExactSizeIterator<Item = Entry>,
-    ) -> Result<(), Fault> {
+        header: &mut PimTreeHeader,
+        entries: impl ExactSizeIterator<Item = PimTreeEntry>,
+    ) -> Result<(), ProgramFault> {
         if header.blocks * WIDTH < header.count + entries.len() {
             self.set(module, header);
             self.reserve(module, entries.len())?;
@@ -321,7 +328,7 @@ impl Chunk {
     }
 
     /// Frees all empty blocks except one.
-    fn trim<M: Meter>(self, module: &mut Module<'_, M>, header: &mut Header) {
+    fn trim<M: WorkMeter>(self, module: &mut Module<'_, M>, header: &mut PimTreeHeader) {
         let wanted = header.count.div_ceil(WIDTH).max(1);
         let mut last = header.block;
         for _ in 1..wanted.min(header.blocks) {
@@ -337,17 +344,17 @@ impl Chunk {
         header.blocks = header.blocks.min(wanted);
     }
 
-    fn free_shadow<M: Meter>(module: &mut Module<'_, M>, shadow: u32) {
+    fn free_shadow<M: WorkMeter>(module: &mut Module<'_, M>, shadow: u32) {
         if shadow != 0
-            && let Some(header) = Chunk(shadow).header(module)
+            && let Some(header) = PimTreeChunk(shadow).header(module)
         {
-            Chunk(shadow).free(module, header.first);
+            PimTreeChunk(shadow).free(module, header.first);
         }
     }
 
     /// Frees the chunk with its shadows, if there is a chunk at the address that begins with
     /// `first`.
-    pub fn free<M: Meter>(self, module: &mut Module<'_, M>, first: u64) {
+    pub fn free<M: WorkMeter>(self, module: &mut Module<'_, M>, first: u64) {
         let Some(header) = self.header(module) else {
             return;
         };

@@ -1,26 +1,26 @@
 //! The execution of a plan in modules: first the steps that can fail because a module has no room,
 //! then the rest in one round.
 
-use super::address::{Address, LEVELS, height, place};
-use super::plan::{Child, Level, Outcome};
-use super::prepare::{Plan, Wish, Wishes};
-use super::round::{Inbox, Outbox};
-use super::task::{BOUNDS, Kind, TRUNCATES, WIDE};
-use super::{Garbage, Host};
-use crate::device::Device;
+use super::address::{LEVELS, ModuleAddress, height, place};
+use super::plan::{ChunkChild, Level, PlannedChunk};
+use super::prepare::{PimTreePlan, Wish, Wishes};
+use super::round::{Outbox, PimTreeInbox};
+use super::task::{BOUNDS, ChunkTaskKind, TRUNCATES, WIDE};
+use super::{Garbage, PimTreeHost};
+use crate::device::ModuleDevice;
 use crate::dispatch::plan::unknown;
-use nearfield_core::Error;
+use nearfield_core::OperationError;
 use std::collections::HashSet;
 
 /// The addresses of all new nodes.
 #[derive(Default)]
-struct Places {
+struct NewNodeAddresses {
     /// New data nodes, by the numbers of wishes.
-    data: Vec<Address>,
+    data: Vec<ModuleAddress>,
     /// Chunks of all outcomes, for each level.
-    chunks: [Vec<Address>; LEVELS],
+    chunks: [Vec<ModuleAddress>; LEVELS],
     /// New shadows, in the order of the plan.
-    shadows: Vec<Address>,
+    shadows: Vec<ModuleAddress>,
 }
 
 /// The part that could not be prepared.
@@ -33,7 +33,7 @@ enum Cause {
     Tall,
 }
 
-impl<D: Device> Host<D> {
+impl<D: ModuleDevice> PimTreeHost<D> {
     /// Makes room in all modules concerned, and then makes all changes in one round.
     ///
     /// # Errors
@@ -41,9 +41,9 @@ impl<D: Device> Host<D> {
     pub(super) fn carry_out(
         &mut self,
         wishes: &mut Wishes<'_>,
-        plan: Plan,
-    ) -> Result<(), Option<Error>> {
-        let mut places = Places::default();
+        plan: PimTreePlan,
+    ) -> Result<(), Option<OperationError>> {
+        let mut places = NewNodeAddresses::default();
         if !plan.levels.is_empty() {
             let outbox = self.requests(wishes, &plan);
             let inbox = self.round(outbox)?;
@@ -89,23 +89,25 @@ impl<D: Device> Host<D> {
     }
 
     /// Returns the requests that need room.
-    fn requests(&self, wishes: &Wishes<'_>, plan: &Plan) -> Outbox {
+    fn requests(&self, wishes: &Wishes<'_>, plan: &PimTreePlan) -> Outbox {
         let modules = self.modules();
         let mut outbox = Outbox::new(modules);
         for (_, wish) in wishes.live().filter(|(_, wish)| wish.comes()) {
             let item = [wish.key, wish.after.unwrap_or(0)];
-            outbox.item(place(wish.key, 0, modules), Kind::NewData, &item);
+            outbox.item(place(wish.key, 0, modules), ChunkTaskKind::NewData, &item);
         }
         for (level, planned) in plan.levels.iter().enumerate() {
             for outcome in &planned.outcomes {
                 let more = outcome.adds.len() as u64;
                 let (kind, first, chunk) = match outcome.address {
-                    Some(chunk) => (Kind::Reserve, u64::from(chunk.local()), chunk),
-                    None => (Kind::NewChunk, level as u64, Address::NONE),
+                    Some(chunk) => (ChunkTaskKind::Reserve, u64::from(chunk.local()), chunk),
+                    None => (ChunkTaskKind::NewChunk, level as u64, ModuleAddress::NONE),
                 };
                 match (kind, more) {
-                    (Kind::Reserve, 0) => {}
-                    (Kind::Reserve, _) => outbox.item(chunk.module(), kind, &[first, more]),
+                    (ChunkTaskKind::Reserve, 0) => {}
+                    (ChunkTaskKind::Reserve, _) => {
+                        outbox.item(chunk.module(), kind, &[first, more])
+                    }
                     _ => {
                         let module = place(outcome.first, level, modules);
                         outbox.item(module, kind, &[first, outcome.first, more]);
@@ -116,24 +118,24 @@ impl<D: Device> Host<D> {
                     && let Some(home) = outcome.address.and_then(|chunk| plan.homes.get(&chunk))
                 {
                     let item = [home.local().into(), more];
-                    outbox.item(home.module(), Kind::Reserve, &item);
+                    outbox.item(home.module(), ChunkTaskKind::Reserve, &item);
                 }
             }
         }
         for shadow in &plan.shadows {
             let module = self.module_of(&plan.levels[2].outcomes[shadow.of], 2);
             let item = [1, shadow.first, shadow.entries.len() as u64];
-            outbox.item(module, Kind::NewChunk, &item);
+            outbox.item(module, ChunkTaskKind::NewChunk, &item);
         }
         let upper = rises(plan).count() as u64;
         for module in (0..modules).filter(|_| upper > 0) {
-            outbox.item(module, Kind::ReserveUpper, &[upper]);
+            outbox.item(module, ChunkTaskKind::ReserveUpper, &[upper]);
         }
         outbox
     }
 
     /// Returns the module that stores a chunk, or will store it.
-    fn module_of(&self, outcome: &Outcome, level: usize) -> usize {
+    fn module_of(&self, outcome: &PlannedChunk, level: usize) -> usize {
         match outcome.address {
             Some(chunk) => chunk.module(),
             None => place(outcome.first, level, self.modules()),
@@ -144,9 +146,9 @@ impl<D: Device> Host<D> {
     fn take(
         &self,
         wishes: &Wishes<'_>,
-        plan: &Plan,
-        mut inbox: Inbox,
-        places: &mut Places,
+        plan: &PimTreePlan,
+        mut inbox: PimTreeInbox,
+        places: &mut NewNodeAddresses,
     ) -> Vec<Cause> {
         let modules = self.modules();
         let mut causes = Vec::new();
@@ -154,11 +156,11 @@ impl<D: Device> Host<D> {
             let local = inbox.word(module).unwrap_or(0);
             if local == 0 {
                 causes.push(cause);
-                return Address::NONE;
+                return ModuleAddress::NONE;
             }
-            Address::new(module, local as u32)
+            ModuleAddress::new(module, local as u32)
         };
-        places.data = vec![Address::NONE; wishes.all.len()];
+        places.data = vec![ModuleAddress::NONE; wishes.all.len()];
         for (number, wish) in wishes.live().filter(|(_, wish)| wish.comes()) {
             places.data[number] = answer(place(wish.key, 0, modules), Cause::Data(number));
         }
@@ -199,7 +201,7 @@ impl<D: Device> Host<D> {
     }
 
     /// Marks the prepared nodes as unused, so that modules free them.
-    fn give_up(&mut self, plan: &Plan, places: &Places, wishes: &Wishes<'_>) {
+    fn give_up(&mut self, plan: &PimTreePlan, places: &NewNodeAddresses, wishes: &Wishes<'_>) {
         let data = places.data.iter().zip(wishes.all);
         let data = data.map(|(&node, wish)| Garbage::Data(node, wish.key));
         let mut garbage: Vec<Garbage> = data.collect();
@@ -211,19 +213,21 @@ impl<D: Device> Host<D> {
         let shadows = plan.shadows.iter().zip(&places.shadows);
         garbage.extend(shadows.map(|(shadow, &chunk)| Garbage::Chunk(chunk, shadow.first)));
         garbage.retain(|garbage| match garbage {
-            Garbage::Chunk(address, _) | Garbage::Data(address, _) => *address != Address::NONE,
+            Garbage::Chunk(address, _) | Garbage::Data(address, _) => {
+                *address != ModuleAddress::NONE
+            }
         });
         self.garbage.extend(garbage);
     }
 
     /// Returns the tasks that make the changes, once there is room for them.
-    fn orders(&self, wishes: &Wishes<'_>, plan: &Plan, places: &Places) -> Outbox {
+    fn orders(&self, wishes: &Wishes<'_>, plan: &PimTreePlan, places: &NewNodeAddresses) -> Outbox {
         let modules = self.modules();
         let mut outbox = Outbox::new(modules);
-        let child = |level: usize, child: Child| match child {
-            Child::At(address) => address,
-            Child::Data(number) => places.data[number as usize],
-            Child::Chunk(number) => places.chunks[level - 1][number as usize],
+        let child = |level: usize, child: ChunkChild| match child {
+            ChunkChild::At(address) => address,
+            ChunkChild::Data(number) => places.data[number as usize],
+            ChunkChild::Chunk(number) => places.chunks[level - 1][number as usize],
         };
         let mut shadows = places.shadows.iter();
         for (level, planned) in plan.levels.iter().enumerate() {
@@ -250,27 +254,27 @@ impl<D: Device> Host<D> {
             }
             for &(chunk, first) in &planned.freed {
                 let item = [chunk.local().into(), first];
-                outbox.item(chunk.module(), Kind::FreeChunk, &item);
+                outbox.item(chunk.module(), ChunkTaskKind::FreeChunk, &item);
             }
         }
         for (shadow, &chunk) in plan.shadows.iter().zip(&places.shadows) {
             let entries = shadow.entries.iter();
             let adds: Vec<[u64; 3]> = entries.map(|&(key, to)| [key, child(1, to).0, 0]).collect();
-            let outcome = Outcome {
+            let outcome = PlannedChunk {
                 bound: Some(shadow.bound),
-                ..Outcome::new(None, shadow.first)
+                ..PlannedChunk::new(None, shadow.first)
             };
             change(&mut outbox, chunk, &outcome, &adds, false);
         }
         for (number, wish) in wishes.live() {
             let module = place(wish.key, 0, modules);
             match wish.after {
-                None => outbox.item(module, Kind::Delete, &[wish.key]),
+                None => outbox.item(module, ChunkTaskKind::Delete, &[wish.key]),
                 Some(_) if wish.comes() => {
                     let node = places.data[number].local();
-                    outbox.item(module, Kind::Put, &[node.into()]);
+                    outbox.item(module, ChunkTaskKind::Put, &[node.into()]);
                 }
-                Some(value) => outbox.item(module, Kind::Set, &[wish.key, value]),
+                Some(value) => outbox.item(module, ChunkTaskKind::Set, &[wish.key, value]),
             }
         }
         if let Some(Level { above, .. }) = plan.levels.get(2) {
@@ -278,15 +282,15 @@ impl<D: Device> Host<D> {
             for module in (0..modules).filter(|_| !above.is_empty()) {
                 for &(key, outcome) in above {
                     match outcome {
-                        None => outbox.item(module, Kind::UpperRemove, &[key]),
+                        None => outbox.item(module, ChunkTaskKind::UpperRemove, &[key]),
                         Some(number) => {
                             let chunk = places.chunks[2][number as usize];
-                            outbox.item(module, Kind::UpperInsert, &[key, chunk.0]);
+                            outbox.item(module, ChunkTaskKind::UpperInsert, &[key, chunk.0]);
                         }
                     }
                 }
                 if rises {
-                    outbox.item(module, Kind::Release, &[0]);
+                    outbox.item(module, ChunkTaskKind::Release, &[0]);
                 }
             }
         }
@@ -297,9 +301,9 @@ impl<D: Device> Host<D> {
     fn doubt(
         &self,
         wishes: &mut Wishes<'_>,
-        plan: &Plan,
-        places: &Places,
-        inbox: &Inbox,
+        plan: &PimTreePlan,
+        places: &NewNodeAddresses,
+        inbox: &PimTreeInbox,
         failed: &HashSet<usize>,
     ) {
         let modules = self.modules();
@@ -307,7 +311,7 @@ impl<D: Device> Host<D> {
         if let Some(level) = plan.levels.first() {
             for (outcome, chunk) in level.outcomes.iter().zip(&places.chunks[0]) {
                 for &(_, to) in &outcome.adds {
-                    if let Child::Data(number) = to {
+                    if let ChunkChild::Data(number) = to {
                         lowest[number as usize] = chunk.module();
                     }
                 }
@@ -334,15 +338,15 @@ impl<D: Device> Host<D> {
     ///
     /// # Errors
     /// There is no room, or a module failed.
-    pub(super) fn build(&mut self) -> Result<(), Error> {
+    pub(super) fn build(&mut self) -> Result<(), OperationError> {
         let modules = self.modules();
         let mut outbox = Outbox::new(modules);
         let at = [0, 1, 2, 2].map(|level| place(0, level, modules));
         for (module, level) in at.into_iter().zip([0, 1, 2, 1]) {
-            outbox.item(module, Kind::NewChunk, &[level, 0, 1]);
+            outbox.item(module, ChunkTaskKind::NewChunk, &[level, 0, 1]);
         }
         for module in 0..modules {
-            outbox.item(module, Kind::ReserveUpper, &[1]);
+            outbox.item(module, ChunkTaskKind::ReserveUpper, &[1]);
         }
         let mut inbox = self.round(outbox)?;
         let mut full = Vec::new();
@@ -353,7 +357,7 @@ impl<D: Device> Host<D> {
             } else if word == Ok(0) {
                 full.push(no_room());
             }
-            Address::new(module, word.map_or(0, |word| word as u32))
+            ModuleAddress::new(module, word.map_or(0, |word| word as u32))
         };
         let chunks = at.map(&mut take);
         (0..modules).for_each(|module| _ = take(module));
@@ -365,14 +369,14 @@ impl<D: Device> Host<D> {
         }
         let mut outbox = Outbox::new(modules);
         let [lowest, middle, upper, shadow] = chunks;
-        let outcome = Outcome::new(None, 0);
+        let outcome = PlannedChunk::new(None, 0);
         change(&mut outbox, middle, &outcome, &[[0, lowest.0, 0]], false);
         change(&mut outbox, shadow, &outcome, &[[0, lowest.0, 0]], false);
         let entry = [0, middle.0, shadow.local().into()];
         change(&mut outbox, upper, &outcome, &[entry], true);
         for module in 0..modules {
-            outbox.item(module, Kind::UpperInsert, &[0, upper.0]);
-            outbox.item(module, Kind::Release, &[0]);
+            outbox.item(module, ChunkTaskKind::UpperInsert, &[0, upper.0]);
+            outbox.item(module, ChunkTaskKind::Release, &[0]);
         }
         let copies = outbox.inputs.clone();
         match self.round(outbox) {
@@ -394,7 +398,7 @@ impl<D: Device> Host<D> {
 }
 
 /// Returns the keys that enter the upper part.
-fn rises(plan: &Plan) -> impl Iterator<Item = u64> {
+fn rises(plan: &PimTreePlan) -> impl Iterator<Item = u64> {
     let above = plan
         .levels
         .get(2)
@@ -403,8 +407,8 @@ fn rises(plan: &Plan) -> impl Iterator<Item = u64> {
     above.filter_map(|&(key, outcome)| outcome.map(|_| key))
 }
 
-fn no_room() -> Error {
-    Error::OutOfMemory {
+fn no_room() -> OperationError {
+    OperationError::OutOfMemory {
         what: "a module has no room for a chunk".to_owned(),
     }
 }
@@ -412,12 +416,17 @@ fn no_room() -> Error {
 /// Adds the task that changes a chunk.
 fn change(
     outbox: &mut Outbox,
-    chunk: Address,
-    outcome: &Outcome,
+    chunk: ModuleAddress,
+    outcome: &PlannedChunk,
     adds: &[[u64; 3]],
     is_wide: bool,
 ) {
-    let words = outbox.at(chunk.module(), Kind::Change, adds.len(), chunk.local());
+    let words = outbox.at(
+        chunk.module(),
+        ChunkTaskKind::Change,
+        adds.len(),
+        chunk.local(),
+    );
     let bit = |is_set: bool, bit: u64| if is_set { bit } else { 0 };
     words.push(
         outcome.removes.len() as u64
@@ -434,7 +443,7 @@ fn change(
 
 /// Finds the wishes that made the preparation fail, and rejects them. If only tall keys are the
 /// cause, chunks whose first key is removed also stay from now on.
-fn blame(wishes: &mut Wishes<'_>, plan: &Plan, causes: Vec<Cause>) {
+fn blame(wishes: &mut Wishes<'_>, plan: &PimTreePlan, causes: Vec<Cause>) {
     let mut blamed = HashSet::new();
     let mut is_tall = false;
     for cause in causes {
@@ -442,7 +451,7 @@ fn blame(wishes: &mut Wishes<'_>, plan: &Plan, causes: Vec<Cause>) {
             Cause::Data(number) => _ = blamed.insert(wishes.all[number].key),
             Cause::Lowest(number) => {
                 let adds = plan.levels[0].outcomes[number].adds.iter();
-                let own = adds.filter(|(_, to)| matches!(to, Child::Data(_)));
+                let own = adds.filter(|(_, to)| matches!(to, ChunkChild::Data(_)));
                 let before = blamed.len();
                 blamed.extend(own.map(|&(key, _)| key));
                 is_tall |= blamed.len() == before;
@@ -454,7 +463,7 @@ fn blame(wishes: &mut Wishes<'_>, plan: &Plan, causes: Vec<Cause>) {
     for (place, wish) in wishes.errors.iter_mut().zip(wishes.all) {
         if place.is_none() && (blamed.contains(&wish.key) || tall(wish)) {
             let what = format!("key {:#x}: its modules have no room", wish.key);
-            *place = Some(Error::OutOfMemory { what });
+            *place = Some(OperationError::OutOfMemory { what });
         }
     }
     wishes.stay |= is_tall;

@@ -45,37 +45,39 @@ mod search;
 mod task;
 mod upper;
 
-use crate::device::Device;
+use crate::device::ModuleDevice;
 use crate::dispatch::plan::refused;
-use address::Address;
-use nearfield_core::{Batch, Error, Input, Operation, OrderedIndex, Output, Words};
+use address::ModuleAddress;
+use nearfield_core::{
+    Batch, BatchInput, BatchOutput, IndexOperation, OperationError, OrderedIndex, Words,
+};
 use nearfield_hardware::modules::HostWork;
-use program::Tasks;
-use round::{Inbox, Outbox};
+use program::PimTreeProgram;
+use round::{Outbox, PimTreeInbox};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use task::Kind;
+use task::ChunkTaskKind;
 
 /// An ordered index with nodes in modules by hashes of their keys.
 ///
 /// ```
 /// use nearfield_core::OrderedIndex;
-/// use nearfield_hardware::modules::Preset;
+/// use nearfield_hardware::modules::ModulePreset;
 /// use nearfield_pim::device::Model;
 /// use nearfield_pim::rivals::pim_tree::PimTree;
 ///
-/// let index = PimTree::new(Model::new(64, Preset::UpmemMeasured.parameters()));
+/// let index = PimTree::new(Model::new(64, ModulePreset::UpmemMeasured.parameters()));
 /// assert_eq!(index.insert(7, 70), Ok(None));
 /// assert_eq!(index.get(7), Ok(Some(70)));
 /// ```
 #[derive(Debug)]
 pub struct PimTree<D> {
-    host: Mutex<Host<D>>,
+    host: Mutex<PimTreeHost<D>>,
 }
 
 #[derive(Debug)]
-struct Host<D> {
+struct PimTreeHost<D> {
     device: D,
     /// Number of keys.
     count: usize,
@@ -96,14 +98,14 @@ struct Host<D> {
 #[derive(Clone, Copy, Debug)]
 enum Garbage {
     /// A chunk and its first key.
-    Chunk(Address, u64),
+    Chunk(ModuleAddress, u64),
     /// A data node and its key.
-    Data(Address, u64),
+    Data(ModuleAddress, u64),
 }
 
 /// The memory of the index in modules, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
+pub struct PimTreeMemory {
     /// Bytes of data nodes.
     pub data: u64,
     /// Bytes of hash tables.
@@ -116,18 +118,18 @@ pub struct Memory {
     pub upper: u64,
 }
 
-impl Memory {
+impl PimTreeMemory {
     /// Returns the sum.
     pub fn total(&self) -> u64 {
         self.data + self.tables + self.chunks + self.shadows + self.upper
     }
 }
 
-impl<D: Device> PimTree<D> {
+impl<D: ModuleDevice> PimTree<D> {
     /// Creates an empty index in the modules of a device.
     pub fn new(device: D) -> PimTree<D> {
         PimTree {
-            host: Mutex::new(Host {
+            host: Mutex::new(PimTreeHost {
                 device,
                 count: 0,
                 is_built: false,
@@ -155,17 +157,17 @@ impl<D: Device> PimTree<D> {
     ///
     /// # Errors
     /// A module failed.
-    pub fn memory_bytes(&self) -> Result<Memory, Error> {
+    pub fn memory_bytes(&self) -> Result<PimTreeMemory, OperationError> {
         self.lock().memory()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Host<D>> {
+    fn lock(&self) -> MutexGuard<'_, PimTreeHost<D>> {
         self.host.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<D: Device + Send> OrderedIndex<Words> for PimTree<D> {
-    fn execute(&self, batch: &mut Batch<Words>) -> Result<(), Error> {
+impl<D: ModuleDevice + Send> OrderedIndex<Words> for PimTree<D> {
+    fn execute(&self, batch: &mut Batch<Words>) -> Result<(), OperationError> {
         self.lock().execute(batch)
     }
 
@@ -180,7 +182,7 @@ impl<D: Device + Send> OrderedIndex<Words> for PimTree<D> {
 
 /// The kind of operations that are executed together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Run {
+enum PimTreeRun {
     /// Gets, and operations that depend on the order of keys.
     Reads,
     /// Operations on single keys.
@@ -188,12 +190,12 @@ enum Run {
 }
 
 /// Returns the longest run that begins at `start`.
-fn run(operations: &[Operation<Words>], start: usize) -> (Run, Range<usize>) {
+fn run(operations: &[IndexOperation<Words>], start: usize) -> (PimTreeRun, Range<usize>) {
     let mut run = None;
     for (number, operation) in operations.iter().enumerate().skip(start) {
         let other = match operation {
-            operation if operation.is_write() => Run::Points,
-            operation if operation.is_ordered() => Run::Reads,
+            operation if operation.is_write() => PimTreeRun::Points,
+            operation if operation.is_ordered() => PimTreeRun::Reads,
             // These operations belong to runs of either kind.
             _ => continue,
         };
@@ -201,25 +203,25 @@ fn run(operations: &[Operation<Words>], start: usize) -> (Run, Range<usize>) {
             return (other.before(), start..number);
         }
     }
-    (run.unwrap_or(Run::Points), start..operations.len())
+    (run.unwrap_or(PimTreeRun::Points), start..operations.len())
 }
 
-impl Run {
+impl PimTreeRun {
     /// Returns the other kind.
-    fn before(self) -> Run {
+    fn before(self) -> PimTreeRun {
         match self {
-            Run::Reads => Run::Points,
-            Run::Points => Run::Reads,
+            PimTreeRun::Reads => PimTreeRun::Points,
+            PimTreeRun::Points => PimTreeRun::Reads,
         }
     }
 }
 
-impl<D: Device> Host<D> {
+impl<D: ModuleDevice> PimTreeHost<D> {
     fn modules(&self) -> usize {
         self.device.modules()
     }
 
-    fn execute(&mut self, batch: &mut Batch<Words>) -> Result<(), Error> {
+    fn execute(&mut self, batch: &mut Batch<Words>) -> Result<(), OperationError> {
         let (input, mut output) = batch.begin()?;
         let operations = input.operations();
         let mut start = 0;
@@ -231,7 +233,7 @@ impl<D: Device> Host<D> {
                 Err(error) if start == 0 => return Err(error),
                 Err(error) => {
                     for number in range.clone() {
-                        if !matches!(operations[number], Operation::Refused) {
+                        if !matches!(operations[number], IndexOperation::Refused) {
                             output.fail(number, error.clone());
                         }
                     }
@@ -249,14 +251,14 @@ impl<D: Device> Host<D> {
     /// Its first round was refused, and nothing was done.
     fn run(
         &mut self,
-        input: Input<'_, Words>,
-        output: &mut Output<'_, Words>,
-        run: Run,
+        input: BatchInput<'_, Words>,
+        output: &mut BatchOutput<'_, Words>,
+        run: PimTreeRun,
         range: Range<usize>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), OperationError> {
         match run {
-            Run::Points => self.points(input, output, range),
-            Run::Reads => self.reads(input, output, range),
+            PimTreeRun::Points => self.points(input, output, range),
+            PimTreeRun::Reads => self.reads(input, output, range),
         }
     }
 
@@ -264,11 +266,11 @@ impl<D: Device> Host<D> {
     ///
     /// # Errors
     /// The round was refused, and nothing was done.
-    fn round(&mut self, mut outbox: Outbox) -> Result<Inbox, Error> {
+    fn round(&mut self, mut outbox: Outbox) -> Result<PimTreeInbox, OperationError> {
         for (&module, words) in &self.again {
-            let mut before = vec![Kind::Again.header(1, 0), 1];
+            let mut before = vec![ChunkTaskKind::Again.header(1, 0), 1];
             before.extend_from_slice(words);
-            before.extend([Kind::Again.header(1, 0), 0]);
+            before.extend([ChunkTaskKind::Again.header(1, 0), 0]);
             before.append(&mut outbox.inputs[module]);
             outbox.inputs[module] = before;
         }
@@ -276,21 +278,29 @@ impl<D: Device> Host<D> {
             let (module, words) = match garbage {
                 Garbage::Chunk(chunk, first) => (
                     chunk.module(),
-                    [Kind::FreeChunk.header(1, 0), chunk.local().into(), first],
+                    [
+                        ChunkTaskKind::FreeChunk.header(1, 0),
+                        chunk.local().into(),
+                        first,
+                    ],
                 ),
                 Garbage::Data(node, key) => (
                     node.module(),
-                    [Kind::FreeData.header(1, 0), node.local().into(), key],
+                    [
+                        ChunkTaskKind::FreeData.header(1, 0),
+                        node.local().into(),
+                        key,
+                    ],
                 ),
             };
             outbox.inputs[module].splice(0..0, words);
         }
         if outbox.is_empty() {
-            return Ok(Inbox::new(vec![Ok(Vec::new()); self.modules()]));
+            return Ok(PimTreeInbox::new(vec![Ok(Vec::new()); self.modules()]));
         }
         let words = outbox.words();
-        let answered = self.device.round(Tasks, outbox.inputs);
-        let inbox = Inbox::new(answered.map_err(|error| refused(&error))?);
+        let answered = self.device.round(PimTreeProgram, outbox.inputs);
+        let inbox = PimTreeInbox::new(answered.map_err(|error| refused(&error))?);
         // The list is cleared even if a module failed: the blocks are unused, so at most their
         // memory is lost.
         self.garbage.clear();

@@ -1,14 +1,14 @@
 //! The plan of changes to a level's chunks for inserted and removed keys.
 
-use super::address::Address;
-use super::search::Pulled;
+use super::address::ModuleAddress;
+use super::search::PulledChunk;
 use std::ops::Range;
 
 /// The child of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Child {
+pub(super) enum ChunkChild {
     /// An existing child.
-    At(Address),
+    At(ModuleAddress),
     /// The data node of an inserted key, by its number.
     Data(u32),
     /// A new chunk of the level below, by its number among the outcomes there.
@@ -17,10 +17,10 @@ pub(super) enum Child {
 
 /// A key that enters a level, or leaves it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
+pub(super) struct LevelKeyChange {
     pub key: u64,
     /// The new child; `None` if the key is removed.
-    pub child: Option<Child>,
+    pub child: Option<ChunkChild>,
     /// True if the key begins a chunk of this level.
     pub is_tall: bool,
     /// Number of the chunk concerned.
@@ -29,29 +29,29 @@ pub(super) struct Turn {
 
 /// A chunk that gains or loses keys, or that takes another's entries.
 #[derive(Debug)]
-pub(super) struct Touched {
-    pub address: Address,
+pub(super) struct AffectedChunk {
+    pub address: ModuleAddress,
     /// The content, needed only if the chunk is divided or removed.
-    pub content: Option<Pulled>,
+    pub content: Option<PulledChunk>,
 }
 
 /// The change of a chunk, or a new chunk.
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub(super) struct PlannedChunk {
     /// The address; `None` if the chunk is new.
-    pub address: Option<Address>,
+    pub address: Option<ModuleAddress>,
     /// The first key of a new chunk.
     pub first: u64,
     /// The key from which on entries move to other chunks.
     pub truncate: Option<u64>,
     pub bound: Option<u64>,
     pub removes: Vec<u64>,
-    pub adds: Vec<(u64, Child)>,
+    pub adds: Vec<(u64, ChunkChild)>,
 }
 
-impl Outcome {
-    pub fn new(address: Option<Address>, first: u64) -> Outcome {
-        Outcome {
+impl PlannedChunk {
+    pub fn new(address: Option<ModuleAddress>, first: u64) -> PlannedChunk {
+        PlannedChunk {
             address,
             first,
             truncate: None,
@@ -70,9 +70,9 @@ impl Outcome {
 /// The changes of a level.
 #[derive(Debug, Default)]
 pub(super) struct Level {
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<PlannedChunk>,
     /// Chunks that are removed, with their first keys.
-    pub freed: Vec<(Address, u64)>,
+    pub freed: Vec<(ModuleAddress, u64)>,
     /// Keys that enter the next level, with the numbers of their chunks' outcomes, and keys that
     /// leave it.
     pub above: Vec<(u64, Option<u32>)>,
@@ -90,7 +90,7 @@ impl Level {
     ///
     /// # Errors
     /// `Orphan` if there is no chunk to the left of a removed one.
-    pub fn plan(touched: &[Touched], turns: &[Turn]) -> Result<Level, Orphan> {
+    pub fn plan(touched: &[AffectedChunk], turns: &[LevelKeyChange]) -> Result<Level, Orphan> {
         let mut level = Level::default();
         let mut start = 0;
         for (number, chunk) in touched.iter().enumerate() {
@@ -103,11 +103,11 @@ impl Level {
     }
 
     /// Returns the outcome that currently receives entries.
-    fn last(&mut self, key: u64) -> Result<&mut Outcome, Orphan> {
+    fn last(&mut self, key: u64) -> Result<&mut PlannedChunk, Orphan> {
         self.outcomes.last_mut().ok_or(Orphan(key))
     }
 
-    fn turn(&mut self, chunk: &Touched, turns: &[Turn]) -> Result<(), Orphan> {
+    fn turn(&mut self, chunk: &AffectedChunk, turns: &[LevelKeyChange]) -> Result<(), Orphan> {
         let goes = turns
             .iter()
             .find(|turn| turn.is_tall && turn.child.is_none());
@@ -116,7 +116,9 @@ impl Level {
                 self.freed.push((chunk.address, turn.key));
                 self.above.push((turn.key, None));
             }
-            None => self.outcomes.push(Outcome::new(Some(chunk.address), 0)),
+            None => self
+                .outcomes
+                .push(PlannedChunk::new(Some(chunk.address), 0)),
         }
         let own = self.outcomes.len().wrapping_sub(1);
         let Some(content) = &chunk.content else {
@@ -140,7 +142,9 @@ impl Level {
             {
                 entries.next();
                 if has_moved {
-                    self.last(entry)?.adds.push((entry, Child::At(address)));
+                    self.last(entry)?
+                        .adds
+                        .push((entry, ChunkChild::At(address)));
                 }
                 continue;
             }
@@ -165,7 +169,7 @@ impl Level {
                         }
                         self.above
                             .push((turn.key, Some(self.outcomes.len() as u32)));
-                        self.outcomes.push(Outcome::new(None, turn.key));
+                        self.outcomes.push(PlannedChunk::new(None, turn.key));
                     }
                     self.last(turn.key)?.adds.push((turn.key, child));
                 }
@@ -180,10 +184,12 @@ impl Level {
 
 /// Numbers the chunks to which keys lead. Returns the number of each key's chunk, and for each
 /// chunk the range of its keys.
-pub(super) fn chunks_of(chunks: impl Iterator<Item = Address>) -> (Vec<usize>, Vec<Range<usize>>) {
+pub(super) fn chunks_of(
+    chunks: impl Iterator<Item = ModuleAddress>,
+) -> (Vec<usize>, Vec<Range<usize>>) {
     let mut of: Vec<usize> = Vec::new();
     let mut ranges: Vec<Range<usize>> = Vec::new();
-    let mut last = Address::NONE;
+    let mut last = ModuleAddress::NONE;
     for (number, chunk) in chunks.enumerate() {
         match ranges.last_mut() {
             Some(range) if chunk == last => range.end = number + 1,
@@ -199,14 +205,14 @@ pub(super) fn chunks_of(chunks: impl Iterator<Item = Address>) -> (Vec<usize>, V
 mod tests {
     use super::*;
 
-    fn at(key: u64) -> (u64, Address, u32) {
-        (key, Address(key * 10), 0)
+    fn at(key: u64) -> (u64, ModuleAddress, u32) {
+        (key, ModuleAddress(key * 10), 0)
     }
 
-    fn chunk(address: u64, bound: u64, keys: &[u64]) -> Touched {
-        Touched {
-            address: Address(address),
-            content: Some(Pulled {
+    fn chunk(address: u64, bound: u64, keys: &[u64]) -> AffectedChunk {
+        AffectedChunk {
+            address: ModuleAddress(address),
+            content: Some(PulledChunk {
                 first: keys[0],
                 bound,
                 entries: keys.iter().map(|&key| at(key)).collect(),
@@ -214,10 +220,10 @@ mod tests {
         }
     }
 
-    fn turn(chunk: usize, key: u64, comes: bool, is_tall: bool) -> Turn {
-        Turn {
+    fn turn(chunk: usize, key: u64, comes: bool, is_tall: bool) -> LevelKeyChange {
+        LevelKeyChange {
             key,
-            child: comes.then_some(Child::Data(key as u32)),
+            child: comes.then_some(ChunkChild::Data(key as u32)),
             is_tall,
             chunk,
         }
@@ -234,7 +240,7 @@ mod tests {
             turn(1, 65, true, true),
         ];
         let level = Level::plan(&touched, &turns).expect("a plan");
-        assert_eq!(level.freed, [(Address(2), 50)]);
+        assert_eq!(level.freed, [(ModuleAddress(2), 50)]);
         assert_eq!(
             level.above,
             [(25, Some(1)), (50, None), (65, Some(2))],
@@ -268,7 +274,7 @@ mod tests {
         }
         let level = Level::plan(&touched, &[turn(0, 5, true, true)]).expect("a plan");
         assert_eq!((level.outcomes.len(), level.above.len()), (1, 0));
-        assert_eq!(level.outcomes[0].adds, [(5, Child::Data(5))]);
+        assert_eq!(level.outcomes[0].adds, [(5, ChunkChild::Data(5))]);
         assert_eq!((level.outcomes[0].bound, level.filled), (None, 1));
     }
 }

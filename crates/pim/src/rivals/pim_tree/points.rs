@@ -1,26 +1,26 @@
 //! Operations on single keys.
 
-use super::Host;
+use super::PimTreeHost;
 use super::address::place;
 use super::prepare::Wish;
 use super::round::Outbox;
-use super::task::Kind;
-use crate::device::Device;
+use super::task::ChunkTaskKind;
+use crate::device::ModuleDevice;
 use crate::dispatch::plan::unknown;
-use nearfield_core::plan::{Before, fold, write_outcome};
-use nearfield_core::{Error, Input, Operation, Output, Words};
+use nearfield_core::plan::{InitialKeyState, fold, write_outcome};
+use nearfield_core::{BatchInput, BatchOutput, IndexOperation, OperationError, Words};
 use std::ops::Range;
 
 /// The operations on a key, in order.
-struct Group {
+struct KeyOperationGroup {
     key: u64,
     /// The range of the operations among all, which are sorted by key.
     range: Range<usize>,
     /// The request to the module of the key.
-    kind: Kind,
+    kind: ChunkTaskKind,
 }
 
-impl<D: Device> Host<D> {
+impl<D: ModuleDevice> PimTreeHost<D> {
     /// Executes gets, inserts, updates and removes. One round reads the keys, and sets values that
     /// need no new nodes; further rounds change nodes.
     ///
@@ -28,10 +28,10 @@ impl<D: Device> Host<D> {
     /// The first round was refused, and nothing was done.
     pub(super) fn points(
         &mut self,
-        input: Input<'_, Words>,
-        output: &mut Output<'_, Words>,
+        input: BatchInput<'_, Words>,
+        output: &mut BatchOutput<'_, Words>,
         range: Range<usize>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), OperationError> {
         let operations = input.operations();
         let keys = range.filter_map(|number| Some((operations[number].point_key()?, number)));
         let mut sorted: Vec<(u64, usize)> = keys.collect();
@@ -43,17 +43,21 @@ impl<D: Device> Host<D> {
         }
         let modules = self.modules();
         let mut outbox = Outbox::new(modules);
-        let kinds = [Kind::Probe, Kind::Set, Kind::Swap];
+        let kinds = [
+            ChunkTaskKind::Probe,
+            ChunkTaskKind::Set,
+            ChunkTaskKind::Swap,
+        ];
         for kind in kinds {
             for group in groups.iter().filter(|group| group.kind == kind) {
                 let (key, module) = (group.key, place(group.key, 0, modules));
                 match (kind, operations[sorted[group.range.start].1]) {
-                    (Kind::Set, Operation::Insert { value, .. }) => {
+                    (ChunkTaskKind::Set, IndexOperation::Insert { value, .. }) => {
                         outbox.item(module, kind, &[key, value]);
                     }
                     (
-                        Kind::Swap,
-                        Operation::Update {
+                        ChunkTaskKind::Swap,
+                        IndexOperation::Update {
                             value, previous, ..
                         },
                     ) => {
@@ -78,11 +82,16 @@ impl<D: Device> Host<D> {
                     }
                 };
                 let numbers = &sorted[group.range.clone()];
-                let after = fold(&input, positions(numbers), Before::of(before), |_| {});
+                let after = fold(
+                    &input,
+                    positions(numbers),
+                    InitialKeyState::of(before),
+                    |_| {},
+                );
                 let after = after.value(&input, before);
                 let is_done = match kind {
-                    Kind::Probe => after == before,
-                    Kind::Set => before.is_some(),
+                    ChunkTaskKind::Probe => after == before,
+                    ChunkTaskKind::Set => before.is_some(),
                     _ => true,
                 };
                 if is_done {
@@ -115,19 +124,21 @@ impl<D: Device> Host<D> {
 }
 
 /// Combines the operations on each key, and chooses the requests to their modules.
-fn groups(input: Input<'_, Words>, sorted: &[(u64, usize)]) -> Vec<Group> {
+fn groups(input: BatchInput<'_, Words>, sorted: &[(u64, usize)]) -> Vec<KeyOperationGroup> {
     let operations = input.operations();
     let mut groups = Vec::with_capacity(sorted.len());
     let mut start = 0;
     for same in sorted.chunk_by(|one, other| one.0 == other.0) {
         let kind = match (same, operations[same[0].1]) {
-            (&[_], Operation::Insert { .. }) => Kind::Set,
-            (&[_], Operation::Update { previous, .. }) if input.previous(previous).is_some() => {
-                Kind::Swap
+            (&[_], IndexOperation::Insert { .. }) => ChunkTaskKind::Set,
+            (&[_], IndexOperation::Update { previous, .. })
+                if input.previous(previous).is_some() =>
+            {
+                ChunkTaskKind::Swap
             }
-            _ => Kind::Probe,
+            _ => ChunkTaskKind::Probe,
         };
-        groups.push(Group {
+        groups.push(KeyOperationGroup {
             key: same[0].0,
             range: start..start + same.len(),
             kind,
@@ -143,17 +154,22 @@ fn positions(numbers: &[(u64, usize)]) -> impl Iterator<Item = usize> + '_ {
 
 /// Writes the outcomes of the operations on a key that had the value `before`.
 fn answer(
-    input: &Input<'_, Words>,
-    output: &mut Output<'_, Words>,
+    input: &BatchInput<'_, Words>,
+    output: &mut BatchOutput<'_, Words>,
     numbers: &[(u64, usize)],
     before: Option<u64>,
 ) {
-    fold(input, positions(numbers), Before::of(before), |met| {
-        write_outcome(input, output, met, before);
-    });
+    fold(
+        input,
+        positions(numbers),
+        InitialKeyState::of(before),
+        |met| {
+            write_outcome(input, output, met, before);
+        },
+    );
 }
 
-fn fail(output: &mut Output<'_, Words>, numbers: &[(u64, usize)], error: &Error) {
+fn fail(output: &mut BatchOutput<'_, Words>, numbers: &[(u64, usize)], error: &OperationError) {
     for &(_, number) in numbers {
         output.fail(number, error.clone());
     }

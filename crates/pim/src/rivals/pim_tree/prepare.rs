@@ -1,14 +1,14 @@
 //! The preparation of inserts and removes: the changes of their chunks.
 
-use super::Host;
-use super::address::{Address, LEVELS, height};
-use super::plan::{Child, Level, Touched, Turn, chunks_of};
+use super::PimTreeHost;
+use super::address::{LEVELS, ModuleAddress, height};
+use super::plan::{AffectedChunk, ChunkChild, Level, LevelKeyChange, chunks_of};
 use super::round::Outbox;
-use super::search::{Path, Pulled, lost};
-use super::task::Kind;
-use crate::device::Device;
+use super::search::{ChunkPath, PulledChunk, lost};
+use super::task::ChunkTaskKind;
+use crate::device::ModuleDevice;
 use crate::dispatch::plan::unknown;
-use nearfield_core::Error;
+use nearfield_core::OperationError;
 use std::collections::{HashMap, HashSet};
 
 /// The old and the new value of a key.
@@ -33,7 +33,7 @@ impl Wish {
 pub(super) struct Wishes<'w> {
     pub all: &'w [Wish],
     /// The error of each rejected change.
-    pub errors: Vec<Option<Error>>,
+    pub errors: Vec<Option<OperationError>>,
     /// True if chunks whose first key is removed stay without it, because there is no room to merge
     /// them.
     pub stay: bool,
@@ -62,7 +62,7 @@ impl Wishes<'_> {
     }
 
     /// Rejects the wishes for which `of` returns true, unless they have failed already.
-    pub fn fail(&mut self, error: &Error, of: impl Fn(&Wish) -> bool) {
+    pub fn fail(&mut self, error: &OperationError, of: impl Fn(&Wish) -> bool) {
         for (wish, place) in self.all.iter().zip(&mut self.errors) {
             if place.is_none() && of(wish) {
                 *place = Some(error.clone());
@@ -72,40 +72,40 @@ impl Wishes<'_> {
 }
 
 /// A key whose chunks are searched.
-struct Probe {
+struct ChunkProbe {
     key: u64,
     /// The highest level whose chunk is wanted.
     reach: usize,
 }
 
 /// A copy of a chunk of level 1 for the module of a present or future chunk of level 2.
-pub(super) struct Shadow {
+pub(super) struct ChunkShadow {
     /// Number of the outcome of level 2.
     pub of: usize,
     pub first: u64,
     pub bound: u64,
-    pub entries: Vec<(u64, Child)>,
+    pub entries: Vec<(u64, ChunkChild)>,
 }
 
 /// The work to do in modules.
 #[derive(Default)]
-pub(super) struct Plan {
+pub(super) struct PimTreePlan {
     pub levels: Vec<Level>,
     /// Shadows of the new entries of chunks of level 2, in their order.
-    pub shadows: Vec<Shadow>,
+    pub shadows: Vec<ChunkShadow>,
     /// Addresses of the shadows of chunks of level 1 that change and stay.
-    pub homes: HashMap<Address, Address>,
+    pub homes: HashMap<ModuleAddress, ModuleAddress>,
     /// Chunks of level 0 of wishes that insert or remove a key, by the numbers of the wishes.
-    pub lowest: Vec<Address>,
+    pub lowest: Vec<ModuleAddress>,
 }
 
 /// The content of shadows, as bounds and entries.
-type Copies = HashMap<Address, (u64, Vec<(u64, Address)>)>;
+type Copies = HashMap<ModuleAddress, (u64, Vec<(u64, ModuleAddress)>)>;
 
-impl<D: Device> Host<D> {
+impl<D: ModuleDevice> PimTreeHost<D> {
     /// Executes wishes, which must be in the order of their keys. Returns the errors of those that
     /// failed.
-    pub(super) fn grant(&mut self, all: &[Wish]) -> Vec<Option<Error>> {
+    pub(super) fn grant(&mut self, all: &[Wish]) -> Vec<Option<OperationError>> {
         let mut wishes = Wishes {
             all,
             errors: vec![None; all.len()],
@@ -134,9 +134,9 @@ impl<D: Device> Host<D> {
     /// # Errors
     /// A failure was recorded in `wishes`, and the rest must be tried again; or, if there is an
     /// error, all are rejected.
-    fn prepare(&mut self, wishes: &mut Wishes<'_>) -> Result<(), Option<Error>> {
+    fn prepare(&mut self, wishes: &mut Wishes<'_>) -> Result<(), Option<OperationError>> {
         let probes = probes(wishes);
-        let mut plan = Plan::default();
+        let mut plan = PimTreePlan::default();
         if !probes.is_empty() {
             let keys: Vec<u64> = probes.iter().map(|probe| probe.key).collect();
             let paths = self.locate(&keys, |number| probes[number].reach > 0)?;
@@ -149,21 +149,21 @@ impl<D: Device> Host<D> {
     fn plan(
         &mut self,
         wishes: &mut Wishes<'_>,
-        probes: &[Probe],
+        probes: &[ChunkProbe],
         keys: &[u64],
-        paths: &[Path],
-    ) -> Result<Plan, Option<Error>> {
-        let mut plan = Plan::default();
+        paths: &[ChunkPath],
+    ) -> Result<PimTreePlan, Option<OperationError>> {
+        let mut plan = PimTreePlan::default();
         // For each level, the numbers of the chunks of the probes that reach it.
         let mut places = Vec::new();
-        let mut all_touched: Vec<Vec<Touched>> = Vec::new();
+        let mut all_touched: Vec<Vec<AffectedChunk>> = Vec::new();
         for level in 0..LEVELS {
             let here: Vec<usize> = (0..probes.len())
                 .filter(|&number| probes[number].reach >= level)
                 .collect();
             let chunks = here.iter().map(|&number| paths[number].chunks[level]);
             let (of, ranges) = chunks_of(chunks);
-            let touched = ranges.iter().map(|range| Touched {
+            let touched = ranges.iter().map(|range| AffectedChunk {
                 address: paths[here[range.start]].chunks[level],
                 content: None,
             });
@@ -171,7 +171,7 @@ impl<D: Device> Host<D> {
             if level == 1 {
                 for &number in &here {
                     let path = &paths[number];
-                    let home = Address::new(path.chunks[2].module(), path.shadow);
+                    let home = ModuleAddress::new(path.chunks[2].module(), path.shadow);
                     plan.homes.insert(path.chunks[1], home);
                 }
             }
@@ -183,12 +183,12 @@ impl<D: Device> Host<D> {
         }
         let copies = self.contents(wishes, keys, &places, &mut all_touched)?;
         // The inserted and removed keys of a level, with their children and heights.
-        let mut turns: Vec<(u64, Option<Child>, u8)> = Vec::new();
+        let mut turns: Vec<(u64, Option<ChunkChild>, u8)> = Vec::new();
         for (number, wish) in wishes.changing() {
-            let child = wish.comes().then_some(Child::Data(number as u32));
+            let child = wish.comes().then_some(ChunkChild::Data(number as u32));
             turns.push((wish.key, child, wishes.height(wish)));
         }
-        plan.lowest = vec![Address::NONE; wishes.all.len()];
+        plan.lowest = vec![ModuleAddress::NONE; wishes.all.len()];
         let numbers = wishes.changing().map(|(number, _)| number);
         let at = positions(keys, turns.iter().map(|turn| turn.0));
         for (number, &at) in numbers.zip(&at) {
@@ -196,33 +196,34 @@ impl<D: Device> Host<D> {
         }
         for (level, touched) in all_touched.iter().enumerate() {
             let at = positions(keys, turns.iter().map(|turn| turn.0));
-            let turns_here = turns
-                .iter()
-                .zip(at)
-                .map(|(&(key, child, height), at)| Turn {
-                    key,
-                    child,
-                    is_tall: usize::from(height) > level,
-                    chunk: places[level][at],
-                });
+            let turns_here =
+                turns
+                    .iter()
+                    .zip(at)
+                    .map(|(&(key, child, height), at)| LevelKeyChange {
+                        key,
+                        child,
+                        is_tall: usize::from(height) > level,
+                        chunk: places[level][at],
+                    });
             let planned = Level::plan(touched, &turns_here.collect::<Vec<_>>());
             let planned = planned.map_err(|orphan| Some(lost(orphan.0)))?;
             let above = planned.above.iter();
             turns = above
-                .map(|&(key, outcome)| (key, outcome.map(Child::Chunk), height(key)))
+                .map(|&(key, outcome)| (key, outcome.map(ChunkChild::Chunk), height(key)))
                 .collect();
             plan.levels.push(planned);
         }
         plan.shadows = shadows(&plan.levels, &copies).map_err(|key| Some(lost(key)))?;
-        let at = |child: &Child| match child {
-            Child::At(address) => Some(*address),
+        let at = |child: &ChunkChild| match child {
+            ChunkChild::At(address) => Some(*address),
             _ => None,
         };
         let adds = plan.levels[2]
             .outcomes
             .iter()
             .flat_map(|outcome| &outcome.adds);
-        let moved: HashSet<Address> = adds.filter_map(|(_, child)| at(child)).collect();
+        let moved: HashSet<ModuleAddress> = adds.filter_map(|(_, child)| at(child)).collect();
         plan.homes.retain(|chunk, _| !moved.contains(chunk));
         Ok(plan)
     }
@@ -234,8 +235,8 @@ impl<D: Device> Host<D> {
         wishes: &mut Wishes<'_>,
         keys: &[u64],
         places: &[Vec<usize>],
-        touched: &mut [Vec<Touched>],
-    ) -> Result<Copies, Option<Error>> {
+        touched: &mut [Vec<AffectedChunk>],
+    ) -> Result<Copies, Option<OperationError>> {
         // Level, number, and least changed key that begins a chunk, of each wanted chunk.
         let mut wanted: Vec<(usize, usize, u64)> = Vec::new();
         let mut probe = 0;
@@ -255,8 +256,8 @@ impl<D: Device> Host<D> {
             let chunk = touched[level][number].address;
             let local = u64::from(chunk.local());
             match level {
-                2 => outbox.item(chunk.module(), Kind::PullDeep, &[local, from]),
-                _ => outbox.item(chunk.module(), Kind::Pull, &[local]),
+                2 => outbox.item(chunk.module(), ChunkTaskKind::PullDeep, &[local, from]),
+                _ => outbox.item(chunk.module(), ChunkTaskKind::Pull, &[local]),
             }
         }
         if wanted.is_empty() {
@@ -269,13 +270,13 @@ impl<D: Device> Host<D> {
             let place = &mut touched[level][number];
             let module = place.address.module();
             let mut read = || {
-                let mut content = Pulled::take_unsorted(&mut inbox, module, level)?;
+                let mut content = PulledChunk::take_unsorted(&mut inbox, module, level)?;
                 if level == 2 {
                     for &(_, chunk, _) in content.entries.iter().filter(|entry| entry.0 >= from) {
                         let head = inbox.take(module, 2)?;
                         let (bound, count) = (head[0], head[1] as usize);
                         let words = inbox.take(module, 2 * count)?.chunks_exact(2);
-                        let entries = words.map(|entry| (entry[0], Address(entry[1])));
+                        let entries = words.map(|entry| (entry[0], ModuleAddress(entry[1])));
                         copies.insert(chunk, (bound, entries.collect()));
                     }
                 }
@@ -315,19 +316,19 @@ fn positions(keys: &[u64], some: impl Iterator<Item = u64>) -> Vec<usize> {
 
 /// Returns the keys whose chunks must be known: the changed ones, and for removed chunks the last
 /// key before them.
-fn probes(wishes: &Wishes<'_>) -> Vec<Probe> {
-    let mut probes: Vec<Probe> = Vec::new();
+fn probes(wishes: &Wishes<'_>) -> Vec<ChunkProbe> {
+    let mut probes: Vec<ChunkProbe> = Vec::new();
     for (_, wish) in wishes.changing() {
         let height = usize::from(wishes.height(wish));
         if wish.goes() && height > 0 {
             let (key, reach) = (wish.key - 1, height - 1);
             match probes.last_mut() {
                 Some(last) if last.key == key => last.reach = last.reach.max(reach),
-                _ => probes.push(Probe { key, reach }),
+                _ => probes.push(ChunkProbe { key, reach }),
             }
         }
         let reach = height.min(LEVELS - 1);
-        probes.push(Probe {
+        probes.push(ChunkProbe {
             key: wish.key,
             reach,
         });
@@ -342,10 +343,10 @@ fn probes(wishes: &Wishes<'_>) -> Vec<Probe> {
 fn known(
     wishes: &mut Wishes<'_>,
     keys: &[u64],
-    paths: Vec<Result<Path, Error>>,
-) -> Result<Vec<Path>, Option<Error>> {
+    paths: Vec<Result<ChunkPath, OperationError>>,
+) -> Result<Vec<ChunkPath>, Option<OperationError>> {
     let mut known = Vec::with_capacity(paths.len());
-    let mut lost: HashMap<u64, Error> = HashMap::new();
+    let mut lost: HashMap<u64, OperationError> = HashMap::new();
     for (path, &key) in paths.into_iter().zip(keys) {
         match path {
             Ok(path) => known.push(path),
@@ -370,7 +371,7 @@ fn known(
 ///
 /// # Errors
 /// The first key of a shadow whose content is unknown.
-fn shadows(levels: &[Level], copies: &Copies) -> Result<Vec<Shadow>, u64> {
+fn shadows(levels: &[Level], copies: &Copies) -> Result<Vec<ChunkShadow>, u64> {
     let lower = &levels[1].outcomes;
     let existing = lower
         .iter()
@@ -380,11 +381,11 @@ fn shadows(levels: &[Level], copies: &Copies) -> Result<Vec<Shadow>, u64> {
     for (of, outcome) in levels[2].outcomes.iter().enumerate() {
         for &(first, child) in &outcome.adds {
             let (bound, entries) = match child {
-                Child::Chunk(number) => {
+                ChunkChild::Chunk(number) => {
                     let lower = &lower[number as usize];
                     (lower.bound.unwrap_or(0), lower.adds.clone())
                 }
-                Child::At(chunk) => {
+                ChunkChild::At(chunk) => {
                     let (bound, entries) = copies.get(&chunk).ok_or(first)?;
                     let change = existing.get(&chunk);
                     let stays = |key: u64| {
@@ -394,7 +395,7 @@ fn shadows(levels: &[Level], copies: &Copies) -> Result<Vec<Shadow>, u64> {
                         })
                     };
                     let entries = entries.iter().filter(|entry| stays(entry.0));
-                    let entries = entries.map(|&(key, address)| (key, Child::At(address)));
+                    let entries = entries.map(|&(key, address)| (key, ChunkChild::At(address)));
                     let mut entries: Vec<_> = entries.collect();
                     let mut bound = *bound;
                     if let Some(change) = change {
@@ -403,9 +404,9 @@ fn shadows(levels: &[Level], copies: &Copies) -> Result<Vec<Shadow>, u64> {
                     }
                     (bound, entries)
                 }
-                Child::Data(_) => return Err(first),
+                ChunkChild::Data(_) => return Err(first),
             };
-            shadows.push(Shadow {
+            shadows.push(ChunkShadow {
                 of,
                 first,
                 bound,

@@ -1,12 +1,12 @@
 //! The program of modules.
 
-use super::address::{Address, height};
-use super::chunk::{Change, Chunk, Entry, Header};
-use super::task::{BOUNDS, Kind, LEFT, LOST, TRUNCATES, WIDE};
+use super::address::{ModuleAddress, height};
+use super::chunk::{ChunkChange, PimTreeChunk, PimTreeEntry, PimTreeHeader};
+use super::task::{BOUNDS, ChunkTaskKind, LEFT, LOST, TRUNCATES, WIDE};
 use super::upper::{self, Upper};
-use crate::device::{Fault, Meter, Module, Program};
+use crate::device::{Module, ModuleProgram, ProgramFault, WorkMeter};
 use crate::dispatch::kernel::INSTRUCTIONS_PER_TASK;
-use crate::structures::hash_table::{self, Table};
+use crate::structures::hash_table::{self, PimHashTable};
 
 /// Number of words of a data node: key, value and height.
 const DATA_WORDS: usize = 3;
@@ -15,27 +15,27 @@ const DATA_WORDS: usize = 3;
 const INSTRUCTIONS_PER_KEY: u64 = 20;
 
 /// The program that executes tasks.
-pub(super) struct Tasks;
+pub(super) struct PimTreeProgram;
 
 /// The parts of a module. The processor keeps their headers.
-struct Parts {
+struct PimTreeModule {
     upper: Upper,
-    table: Table,
+    table: PimHashTable,
     /// The results of a search in a chunk, kept to reuse the memory.
-    found: Vec<Option<Entry>>,
+    found: Vec<Option<PimTreeEntry>>,
     /// True if the following tasks may have been executed already.
     is_again: bool,
     /// Number of data nodes that are not in the table yet.
     coming: u64,
 }
 
-impl Program for Tasks {
-    fn run<M: Meter>(
+impl ModuleProgram for PimTreeProgram {
+    fn run<M: WorkMeter>(
         &self,
         module: &mut Module<'_, M>,
         input: &[u64],
         output: &mut Vec<u64>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ProgramFault> {
         if input.is_empty() {
             return Ok(());
         }
@@ -44,9 +44,9 @@ impl Program for Tasks {
             module.set_root(root.into());
         }
         let root = module.root() as u32;
-        let mut parts = Parts {
+        let mut parts = PimTreeModule {
             upper: Upper(root),
-            table: Table::at(root + upper::HEADER_WORDS as u32),
+            table: PimHashTable::at(root + upper::HEADER_WORDS as u32),
             found: Vec::new(),
             is_again: false,
             coming: 0,
@@ -54,17 +54,17 @@ impl Program for Tasks {
         let mut number = 0;
         let mut rest = input;
         while let Some((&header, behind)) = rest.split_first() {
-            let unknown = Fault::Input {
+            let unknown = ProgramFault::Input {
                 word: input.len() - rest.len(),
                 value: header,
             };
-            let Some((kind, count, at)) = Kind::split(header) else {
+            let Some((kind, count, at)) = ChunkTaskKind::split(header) else {
                 return Err(unknown);
             };
             rest = behind;
             let words = match kind {
-                Kind::Change => change_words(rest, count),
-                Kind::Path => Some(count + 1),
+                ChunkTaskKind::Change => change_words(rest, count),
+                ChunkTaskKind::Path => Some(count + 1),
                 kind => count.checked_mul(kind.words()),
             };
             let Some((items, behind)) = words.and_then(|words| rest.split_at_checked(words)) else {
@@ -82,7 +82,7 @@ impl Program for Tasks {
                 module.begin(number);
                 module.instructions(INSTRUCTIONS_PER_TASK + count as u64 * INSTRUCTIONS_PER_KEY);
                 number += 1;
-                parts.at_chunk(module, kind, Chunk(at), items, output)?;
+                parts.at_chunk(module, kind, PimTreeChunk(at), items, output)?;
             }
         }
         Ok(())
@@ -97,34 +97,34 @@ fn change_words(words: &[u64], count: usize) -> Option<usize> {
     Some(1 + has(TRUNCATES) + has(BOUNDS) + flags as u32 as usize + entries)
 }
 
-impl Parts {
+impl PimTreeModule {
     /// Executes a task that does not belong to one chunk.
-    fn item<M: Meter>(
+    fn item<M: WorkMeter>(
         &mut self,
         module: &mut Module<'_, M>,
-        kind: Kind,
+        kind: ChunkTaskKind,
         item: &[u64],
         output: &mut Vec<u64>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ProgramFault> {
         match (kind, item) {
-            (Kind::Probe, &[key]) => _ = self.probe(module, key, output),
-            (Kind::Set, &[key, value]) => {
+            (ChunkTaskKind::Probe, &[key]) => _ = self.probe(module, key, output),
+            (ChunkTaskKind::Set, &[key, value]) => {
                 if let Some((node, _)) = self.probe(module, key, output) {
                     module.write(node + 1, &[value]);
                 }
             }
-            (Kind::Swap, &[key, previous, value]) => {
+            (ChunkTaskKind::Swap, &[key, previous, value]) => {
                 if let Some((node, before)) = self.probe(module, key, output)
                     && before == previous
                 {
                     module.write(node + 1, &[value]);
                 }
             }
-            (Kind::Upper, &[key]) => {
+            (ChunkTaskKind::Upper, &[key]) => {
                 let chunk = self.upper.floor(module, key);
                 output.push(chunk.map_or(LOST, |chunk| chunk.0));
             }
-            (Kind::UpperRange, &[from, to, wanted]) => {
+            (ChunkTaskKind::UpperRange, &[from, to, wanted]) => {
                 let mut found = Vec::new();
                 let (limit, descends) = (wanted as u32 as usize, wanted >> 32 != 0);
                 self.upper
@@ -132,54 +132,56 @@ impl Parts {
                 output.push(found.len() as u64);
                 output.extend(found.iter().flat_map(|&(key, chunk)| [key, chunk]));
             }
-            (Kind::Fetch, &[node]) => {
+            (ChunkTaskKind::Fetch, &[node]) => {
                 module.hop();
                 output.extend_from_slice(module.read(node as u32, 2));
             }
-            (Kind::Pull, &[chunk]) => _ = pull(module, Chunk(chunk as u32), output),
-            (Kind::PullDeep, &[chunk, from]) => {
-                for entry in pull(module, Chunk(chunk as u32), output) {
+            (ChunkTaskKind::Pull, &[chunk]) => _ = pull(module, PimTreeChunk(chunk as u32), output),
+            (ChunkTaskKind::PullDeep, &[chunk, from]) => {
+                for entry in pull(module, PimTreeChunk(chunk as u32), output) {
                     if entry.key >= from {
                         shadow(module, entry, output);
                     }
                 }
             }
-            (Kind::NewData, &[key, value]) => {
+            (ChunkTaskKind::NewData, &[key, value]) => {
                 let node = self.new_data(module, key, value);
                 output.push(node.map_or(0, u64::from));
             }
-            (Kind::NewChunk, &[level, first, capacity]) => {
-                let chunk = Chunk::create(module, level as usize, first, capacity as usize);
+            (ChunkTaskKind::NewChunk, &[level, first, capacity]) => {
+                let chunk = PimTreeChunk::create(module, level as usize, first, capacity as usize);
                 output.push(chunk.map_or(0, |chunk| chunk.0.into()));
             }
-            (Kind::Reserve, &[chunk, more]) => {
-                let reserved = Chunk(chunk as u32).reserve(module, more as usize);
+            (ChunkTaskKind::Reserve, &[chunk, more]) => {
+                let reserved = PimTreeChunk(chunk as u32).reserve(module, more as usize);
                 output.push(reserved.is_ok().into());
             }
-            (Kind::ReserveUpper, &[more]) => {
+            (ChunkTaskKind::ReserveUpper, &[more]) => {
                 let reserved = self.upper.reserve(module, more);
                 output.push(reserved.is_ok().into());
             }
-            (Kind::FreeChunk, &[chunk, first]) => Chunk(chunk as u32).free(module, first),
-            (Kind::FreeData, &[node, key]) => {
+            (ChunkTaskKind::FreeChunk, &[chunk, first]) => {
+                PimTreeChunk(chunk as u32).free(module, first)
+            }
+            (ChunkTaskKind::FreeData, &[node, key]) => {
                 if module.read(node as u32, 1)[0] == key {
                     module.free(node as u32, DATA_WORDS);
                 }
             }
-            (Kind::Put, &[node]) => {
+            (ChunkTaskKind::Put, &[node]) => {
                 let key = module.read(node as u32, 1)[0];
                 self.table.put(module, key, node as u32)?;
             }
-            (Kind::Delete, &[key]) => {
+            (ChunkTaskKind::Delete, &[key]) => {
                 if let Some(node) = self.table.remove(module, key) {
                     module.free(node, DATA_WORDS);
                 }
             }
-            (Kind::UpperInsert, &[key, chunk]) => self.upper.insert(module, key, chunk)?,
-            (Kind::UpperRemove, &[key]) => self.upper.remove(module, key),
-            (Kind::Release, _) => self.upper.release(module),
-            (Kind::Again, _) => self.is_again = item != [0],
-            (Kind::Measure, &[0]) => {
+            (ChunkTaskKind::UpperInsert, &[key, chunk]) => self.upper.insert(module, key, chunk)?,
+            (ChunkTaskKind::UpperRemove, &[key]) => self.upper.remove(module, key),
+            (ChunkTaskKind::Release, _) => self.upper.release(module),
+            (ChunkTaskKind::Again, _) => self.is_again = item != [0],
+            (ChunkTaskKind::Measure, &[0]) => {
                 let (keys, slots) = self.table.size(module);
                 let data = keys * DATA_WORDS as u64 * 8;
                 output.extend([
@@ -189,16 +191,16 @@ impl Parts {
                     module.used_bytes(),
                 ]);
             }
-            (Kind::Measure, &[chunk]) => {
-                let header = Chunk(chunk as u32).header(module);
+            (ChunkTaskKind::Measure, &[chunk]) => {
+                let header = PimTreeChunk(chunk as u32).header(module);
                 let entries =
-                    header.map_or_else(Vec::new, |header| Chunk::entries(module, &header));
+                    header.map_or_else(Vec::new, |header| PimTreeChunk::entries(module, &header));
                 let shadows = entries.iter().filter(|entry| entry.shadow != 0);
-                let headers = shadows.filter_map(|entry| Chunk(entry.shadow).header(module));
+                let headers = shadows.filter_map(|entry| PimTreeChunk(entry.shadow).header(module));
                 output.push(headers.map(|header| header.bytes()).sum());
             }
             _ => {
-                return Err(Fault::Input {
+                return Err(ProgramFault::Input {
                     word: 0,
                     value: kind.header(1, 0),
                 });
@@ -208,7 +210,7 @@ impl Parts {
     }
 
     /// Looks up a key, outputs its entry, and returns its node and value.
-    fn probe<M: Meter>(
+    fn probe<M: WorkMeter>(
         &self,
         module: &mut Module<'_, M>,
         key: u64,
@@ -222,12 +224,12 @@ impl Parts {
     }
 
     /// Creates a data node, and makes room for it in the table.
-    fn new_data<M: Meter>(
+    fn new_data<M: WorkMeter>(
         &mut self,
         module: &mut Module<'_, M>,
         key: u64,
         value: u64,
-    ) -> Result<u32, Fault> {
+    ) -> Result<u32, ProgramFault> {
         let node = module.allocate(DATA_WORDS)?;
         if let Err(fault) = self.table.reserve(module, self.coming + 1) {
             module.free(node, DATA_WORDS);
@@ -239,22 +241,24 @@ impl Parts {
     }
 
     /// Executes a task of one chunk.
-    fn at_chunk<M: Meter>(
+    fn at_chunk<M: WorkMeter>(
         &mut self,
         module: &mut Module<'_, M>,
-        kind: Kind,
-        chunk: Chunk,
+        kind: ChunkTaskKind,
+        chunk: PimTreeChunk,
         items: &[u64],
         output: &mut Vec<u64>,
-    ) -> Result<(), Fault> {
-        if kind == Kind::Change {
+    ) -> Result<(), ProgramFault> {
+        if kind == ChunkTaskKind::Change {
             return change(module, chunk, items, self.is_again);
         }
         let header = chunk.header(module);
         match (kind, items) {
-            (Kind::Search, keys) => self.search(module, header, keys, 0, output),
-            (Kind::Path, [paths, keys @ ..]) => self.search(module, header, keys, *paths, output),
-            (Kind::Floor, keys) => {
+            (ChunkTaskKind::Search, keys) => self.search(module, header, keys, 0, output),
+            (ChunkTaskKind::Path, [paths, keys @ ..]) => {
+                self.search(module, header, keys, *paths, output)
+            }
+            (ChunkTaskKind::Floor, keys) => {
                 self.find(module, header, keys, false);
                 let first = header.map_or(0, |header| header.first);
                 for (found, &key) in self.found.iter().zip(keys) {
@@ -268,7 +272,7 @@ impl Parts {
                     }
                 }
             }
-            (Kind::Ceiling, keys) => {
+            (ChunkTaskKind::Ceiling, keys) => {
                 self.find(module, header, keys, true);
                 let bound = header.map_or(0, |header| header.bound);
                 for (found, &key) in self.found.iter().zip(keys) {
@@ -281,10 +285,10 @@ impl Parts {
                     }
                 }
             }
-            (Kind::Range, &[from, to]) => {
+            (ChunkTaskKind::Range, &[from, to]) => {
                 let header = header.filter(|_| from <= to);
                 let mut entries =
-                    header.map_or_else(Vec::new, |header| Chunk::entries(module, &header));
+                    header.map_or_else(Vec::new, |header| PimTreeChunk::entries(module, &header));
                 module.instructions(entries.len() as u64 * INSTRUCTIONS_PER_KEY);
                 entries.iter().for_each(|_| module.compare());
                 // Above level 0, the entry that leads to the first key may have a lesser key.
@@ -303,7 +307,7 @@ impl Parts {
                 );
             }
             _ => {
-                return Err(Fault::Input {
+                return Err(ProgramFault::Input {
                     word: 0,
                     value: kind.header(items.len(), chunk.0),
                 });
@@ -313,16 +317,16 @@ impl Parts {
     }
 
     /// Searches keys in a chunk. Keys outside its range find nothing.
-    fn find<M: Meter>(
+    fn find<M: WorkMeter>(
         &mut self,
         module: &mut Module<'_, M>,
-        header: Option<Header>,
+        header: Option<PimTreeHeader>,
         keys: &[u64],
         above: bool,
     ) {
         match header {
             Some(header) => {
-                Chunk::search(module, &header, keys, above, &mut self.found);
+                PimTreeChunk::search(module, &header, keys, above, &mut self.found);
                 for (found, &key) in self.found.iter_mut().zip(keys) {
                     *found = found.filter(|_| header.covers(key));
                 }
@@ -336,10 +340,10 @@ impl Parts {
 
     /// Finds the chunks of level 0 of keys, from a chunk of level 2 by its shadows, or from a chunk
     /// of level 1.
-    fn search<M: Meter>(
+    fn search<M: WorkMeter>(
         &mut self,
         module: &mut Module<'_, M>,
-        header: Option<Header>,
+        header: Option<PimTreeHeader>,
         keys: &[u64],
         paths: u64,
         output: &mut Vec<u64>,
@@ -350,9 +354,9 @@ impl Parts {
         let mut start = 0;
         for group in upper.chunk_by(|one, other| one == other) {
             let here = &keys[start..start + group.len()];
-            let via = group[0].unwrap_or(Entry::NONE);
+            let via = group[0].unwrap_or(PimTreeEntry::NONE);
             if is_upper {
-                let shadow = Chunk(via.shadow);
+                let shadow = PimTreeChunk(via.shadow);
                 let header = match via.shadow {
                     0 => None,
                     _ => shadow.header(module),
@@ -375,12 +379,16 @@ impl Parts {
 }
 
 /// Outputs the content of a chunk, and returns its entries.
-fn pull<M: Meter>(module: &mut Module<'_, M>, chunk: Chunk, output: &mut Vec<u64>) -> Vec<Entry> {
+fn pull<M: WorkMeter>(
+    module: &mut Module<'_, M>,
+    chunk: PimTreeChunk,
+    output: &mut Vec<u64>,
+) -> Vec<PimTreeEntry> {
     let Some(header) = chunk.header(module) else {
         output.extend([0, 0, 0]);
         return Vec::new();
     };
-    let entries = Chunk::entries(module, &header);
+    let entries = PimTreeChunk::entries(module, &header);
     output.extend([header.first, header.bound, entries.len() as u64]);
     for entry in &entries {
         output.extend([entry.key, entry.address.0]);
@@ -392,29 +400,29 @@ fn pull<M: Meter>(module: &mut Module<'_, M>, chunk: Chunk, output: &mut Vec<u64
 }
 
 /// Outputs the content of an entry's shadow.
-fn shadow<M: Meter>(module: &mut Module<'_, M>, entry: Entry, output: &mut Vec<u64>) {
+fn shadow<M: WorkMeter>(module: &mut Module<'_, M>, entry: PimTreeEntry, output: &mut Vec<u64>) {
     let header = match entry.shadow {
         0 => None,
-        shadow => Chunk(shadow).header(module),
+        shadow => PimTreeChunk(shadow).header(module),
     };
     let Some(header) = header else {
         output.extend([0, 0]);
         return;
     };
-    let entries = Chunk::entries(module, &header);
+    let entries = PimTreeChunk::entries(module, &header);
     output.extend([header.bound, entries.len() as u64]);
-    for Entry { key, address, .. } in entries {
+    for PimTreeEntry { key, address, .. } in entries {
         output.extend([key, address.0]);
     }
 }
 
 /// Changes a chunk as encoded in `words`.
-fn change<M: Meter>(
+fn change<M: WorkMeter>(
     module: &mut Module<'_, M>,
-    chunk: Chunk,
+    chunk: PimTreeChunk,
     words: &[u64],
     is_again: bool,
-) -> Result<(), Fault> {
+) -> Result<(), ProgramFault> {
     let mut rest = words;
     let mut next = || {
         let (&first, behind) = rest.split_first()?;
@@ -422,10 +430,10 @@ fn change<M: Meter>(
         Some(first)
     };
     let flags = next().unwrap_or(0);
-    let mut change = Change {
+    let mut change = ChunkChange {
         is_wide: flags & WIDE != 0,
         is_again,
-        ..Change::default()
+        ..ChunkChange::default()
     };
     if flags & TRUNCATES != 0 {
         change.truncate = next();
@@ -439,6 +447,6 @@ fn change<M: Meter>(
 }
 
 /// Returns an address from a word that a module has sent.
-pub(super) fn address(word: u64) -> Option<Address> {
-    (word != LOST && word != 0).then_some(Address(word))
+pub(super) fn address(word: u64) -> Option<ModuleAddress> {
+    (word != LOST && word != 0).then_some(ModuleAddress(word))
 }

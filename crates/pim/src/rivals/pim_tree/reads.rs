@@ -1,47 +1,52 @@
 //! Predecessors and successors.
 
-use super::Host;
+use super::PimTreeHost;
 use super::address::place;
 use super::round::Outbox;
-use super::search::{Neighbour, Side};
-use super::task::Kind;
-use crate::device::Device;
+use super::search::{Neighbour, NeighbourSide};
+use super::task::ChunkTaskKind;
+use crate::device::ModuleDevice;
 use crate::dispatch::plan::unknown;
-use nearfield_core::{Error, Input, Operation, Output, Words};
+use nearfield_core::{BatchInput, BatchOutput, IndexOperation, OperationError, Words};
 use std::ops::Range;
 
 /// The result of a key's search.
-type Found = Result<Option<(u64, u64)>, Error>;
+type Found = Result<Option<(u64, u64)>, OperationError>;
 
 /// A wanted entry, and the number of the operation that wants it.
-type Owned = ((u64, Side), usize);
+type Owned = ((u64, NeighbourSide), usize);
 
-impl<D: Device> Host<D> {
+impl<D: ModuleDevice> PimTreeHost<D> {
     /// Executes predecessors and successors, which do not affect each other.
     ///
     /// # Errors
     /// The first round was refused.
     pub(super) fn reads(
         &mut self,
-        input: Input<'_, Words>,
-        output: &mut Output<'_, Words>,
+        input: BatchInput<'_, Words>,
+        output: &mut BatchOutput<'_, Words>,
         range: Range<usize>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), OperationError> {
         let operations = input.operations();
         self.points(input, output, range.clone())?;
         let mut sorted: Vec<Owned> = Vec::new();
         let mut scans = Vec::new();
         for number in range {
             match operations[number] {
-                Operation::Predecessor { key } => sorted.push(((key, Side::Below), number)),
-                Operation::Successor { key } => sorted.push(((key, Side::Above), number)),
-                Operation::Scan { .. } => scans.push(number),
+                IndexOperation::Predecessor { key } => {
+                    sorted.push(((key, NeighbourSide::Below), number))
+                }
+                IndexOperation::Successor { key } => {
+                    sorted.push(((key, NeighbourSide::Above), number))
+                }
+                IndexOperation::Scan { .. } => scans.push(number),
                 _ => {}
             }
         }
         sorted.sort_unstable();
         self.sorted(sorted.len());
-        let mut wanted: Vec<(u64, Side)> = sorted.iter().map(|&(wanted, _)| wanted).collect();
+        let mut wanted: Vec<(u64, NeighbourSide)> =
+            sorted.iter().map(|&(wanted, _)| wanted).collect();
         wanted.dedup();
         let found = self.beside(&wanted)?;
         let mut at = 0;
@@ -58,12 +63,12 @@ impl<D: Device> Host<D> {
     }
 
     /// Returns the neighbours of keys, which must be sorted.
-    fn beside(&mut self, wanted: &[(u64, Side)]) -> Result<Vec<Found>, Error> {
+    fn beside(&mut self, wanted: &[(u64, NeighbourSide)]) -> Result<Vec<Found>, OperationError> {
         let mut found: Vec<Found> = vec![Ok(None); wanted.len()];
         if !self.is_built {
             return Ok(found);
         }
-        let mut open: Vec<(u64, Side)> = wanted.to_vec();
+        let mut open: Vec<(u64, NeighbourSide)> = wanted.to_vec();
         let mut owners: Vec<usize> = (0..wanted.len()).collect();
         while !open.is_empty() {
             let keys: Vec<u64> = open.iter().map(|&(key, _)| key).collect();
@@ -80,11 +85,11 @@ impl<D: Device> Host<D> {
     /// remain: for entries to the left or right of chunks whose first key was removed.
     fn fetch(
         &mut self,
-        open: &[(u64, Side)],
+        open: &[(u64, NeighbourSide)],
         owners: &[usize],
         neighbours: Vec<Neighbour>,
         found: &mut [Found],
-    ) -> Result<Vec<Owned>, Error> {
+    ) -> Result<Vec<Owned>, OperationError> {
         let modules = self.modules();
         let mut outbox = Outbox::new(modules);
         let mut asked = Neighbour::None;
@@ -94,11 +99,11 @@ impl<D: Device> Host<D> {
             }
             match *neighbour {
                 Neighbour::At(node) => {
-                    outbox.item(node.module(), Kind::Fetch, &[node.local().into()]);
+                    outbox.item(node.module(), ChunkTaskKind::Fetch, &[node.local().into()]);
                 }
                 // The first key of the chunk to the right, which usually has a data node.
-                Neighbour::Of(key) if side == Side::Above => {
-                    outbox.item(place(key, 0, modules), Kind::Probe, &[key]);
+                Neighbour::Of(key) if side == NeighbourSide::Above => {
+                    outbox.item(place(key, 0, modules), ChunkTaskKind::Probe, &[key]);
                 }
                 _ => continue,
             }
@@ -113,7 +118,7 @@ impl<D: Device> Host<D> {
             found[owner] = match neighbour {
                 Neighbour::None => Ok(None),
                 Neighbour::Lost(error) => Err(error),
-                Neighbour::Of(key) if side == Side::Below => {
+                Neighbour::Of(key) if side == NeighbourSide::Below => {
                     left.push(((key, side), owner));
                     continue;
                 }

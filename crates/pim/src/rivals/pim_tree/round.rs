@@ -1,6 +1,6 @@
 //! The host's view of rounds: tasks by module, and their results in the same order.
 
-use super::task::{COUNT_MAX, Kind};
+use super::task::{COUNT_MAX, ChunkTaskKind};
 use crate::device::{Answered, ModuleError};
 
 /// Tasks for all modules.
@@ -23,10 +23,10 @@ impl Outbox {
     }
 
     /// Adds an item to the task of its kind that is being written, or to a new one.
-    pub fn item(&mut self, module: usize, kind: Kind, words: &[u64]) {
+    pub fn item(&mut self, module: usize, kind: ChunkTaskKind, words: &[u64]) {
         let input = &mut self.inputs[module];
         let open = &mut self.open[module];
-        let former = input.get(*open).copied().and_then(Kind::split);
+        let former = input.get(*open).copied().and_then(ChunkTaskKind::split);
         match former {
             Some((same, count, _)) if same == kind && count < COUNT_MAX => {
                 input[*open] = kind.header(count + 1, 0);
@@ -40,7 +40,13 @@ impl Outbox {
     }
 
     /// Adds a task with this many items at a chunk, and returns the buffer for its words.
-    pub fn at(&mut self, module: usize, kind: Kind, count: usize, chunk: u32) -> &mut Vec<u64> {
+    pub fn at(
+        &mut self,
+        module: usize,
+        kind: ChunkTaskKind,
+        count: usize,
+        chunk: u32,
+    ) -> &mut Vec<u64> {
         self.open[module] = CLOSED;
         let input = &mut self.inputs[module];
         input.push(kind.header(count, chunk));
@@ -59,15 +65,15 @@ impl Outbox {
 
 /// The outputs of all modules, each of which is read from its beginning.
 #[derive(Debug)]
-pub(super) struct Inbox {
+pub(super) struct PimTreeInbox {
     answered: Vec<Answered>,
     at: Vec<usize>,
 }
 
-impl Inbox {
-    pub fn new(answered: Vec<Answered>) -> Inbox {
+impl PimTreeInbox {
+    pub fn new(answered: Vec<Answered>) -> PimTreeInbox {
         let at = vec![0; answered.len()];
-        Inbox { answered, at }
+        PimTreeInbox { answered, at }
     }
 
     /// Returns the next words of a module.
@@ -89,7 +95,7 @@ impl Inbox {
     /// Returns the next word of a module.
     ///
     /// # Errors
-    /// As for [`take`](Inbox::take).
+    /// As for [`take`](PimTreeInbox::take).
     pub fn word(&mut self, module: usize) -> Result<u64, ModuleError> {
         self.take(module, 1).map(|words| words[0])
     }

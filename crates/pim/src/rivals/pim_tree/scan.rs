@@ -3,14 +3,16 @@
 //! A scan with a limit reads at each level as many chunks as will probably have enough entries, and
 //! continues after them if they have not.
 
-use super::Host;
-use super::address::Address;
+use super::PimTreeHost;
+use super::address::ModuleAddress;
 use super::round::Outbox;
-use super::task::Kind;
-use crate::device::Device;
+use super::task::ChunkTaskKind;
+use crate::device::ModuleDevice;
 use crate::dispatch::plan::unknown;
 use nearfield_core::plan::inclusive;
-use nearfield_core::{Direction, Error, Input, Operation, Output, Words};
+use nearfield_core::{
+    BatchInput, BatchOutput, IndexOperation, OperationError, ScanDirection, Words,
+};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -18,7 +20,7 @@ use std::ops::Range;
 const PULLED: usize = 32;
 
 /// A scan in progress.
-struct Cursor {
+struct PimTreeScan {
     /// Number of the operation.
     number: usize,
     /// The rest of the range; `None` if nothing is left.
@@ -27,14 +29,14 @@ struct Cursor {
     wanted: usize,
     descends: bool,
     found: Vec<(u64, u64)>,
-    error: Option<Error>,
+    error: Option<OperationError>,
     /// Chunks of the current level, nearest first.
-    chunks: Vec<Address>,
+    chunks: Vec<ModuleAddress>,
     /// The key from which the range continues after these chunks.
     next: Option<u64>,
 }
 
-impl Cursor {
+impl PimTreeScan {
     fn is_open(&self) -> bool {
         self.rest.is_some() && self.wanted > 0 && self.error.is_none()
     }
@@ -47,7 +49,7 @@ impl Cursor {
 
     /// Sets the chunks to read next, given with their first keys. Those beyond the wanted number
     /// are left for later.
-    fn enter(&mut self, level: usize, children: Vec<(u64, Address)>) {
+    fn enter(&mut self, level: usize, children: Vec<(u64, ModuleAddress)>) {
         let wanted = self.chunks_wanted(level);
         self.chunks.clear();
         for (number, &(first, chunk)) in children.iter().enumerate() {
@@ -88,20 +90,20 @@ impl Cursor {
 
 /// The entries read from chunks, in the order of keys within each chunk.
 #[derive(Default)]
-struct Answers {
-    entries: Vec<(u64, Address)>,
-    of: HashMap<Address, Result<Range<usize>, Error>>,
+struct ChunkScanResults {
+    entries: Vec<(u64, ModuleAddress)>,
+    of: HashMap<ModuleAddress, Result<Range<usize>, OperationError>>,
 }
 
-impl Answers {
+impl ChunkScanResults {
     /// Returns the entries of a chunk between two keys; at levels with chunks below, also the one
     /// that leads to the first.
     fn slice(
         &self,
-        chunk: Address,
+        chunk: ModuleAddress,
         (from, to): (u64, u64),
         level: usize,
-    ) -> Result<Range<usize>, Error> {
+    ) -> Result<Range<usize>, OperationError> {
         let Some(range) = self.of.get(&chunk) else {
             return Ok(0..0);
         };
@@ -119,19 +121,19 @@ impl Answers {
     }
 }
 
-impl<D: Device> Host<D> {
+impl<D: ModuleDevice> PimTreeHost<D> {
     /// Executes scans: in five rounds, and five more while a scan has not reached its limit or end.
     ///
     /// # Errors
     /// A round was refused.
     pub(super) fn scans(
         &mut self,
-        input: Input<'_, Words>,
-        output: &mut Output<'_, Words>,
+        input: BatchInput<'_, Words>,
+        output: &mut BatchOutput<'_, Words>,
         numbers: &[usize],
-    ) -> Result<(), Error> {
+    ) -> Result<(), OperationError> {
         let cursors = numbers.iter().filter_map(|&number| {
-            let Operation::Scan {
+            let IndexOperation::Scan {
                 range,
                 limit,
                 direction,
@@ -139,19 +141,19 @@ impl<D: Device> Host<D> {
             else {
                 return None;
             };
-            Some(Cursor {
+            Some(PimTreeScan {
                 number,
                 rest: inclusive(input.range(range)),
                 wanted: limit as usize,
-                descends: direction == Direction::Descending,
+                descends: direction == ScanDirection::Descending,
                 found: Vec::new(),
                 error: None,
                 chunks: Vec::new(),
                 next: None,
             })
         });
-        let mut cursors: Vec<Cursor> = cursors.collect();
-        while self.is_built && cursors.iter().any(Cursor::is_open) {
+        let mut cursors: Vec<PimTreeScan> = cursors.collect();
+        while self.is_built && cursors.iter().any(PimTreeScan::is_open) {
             self.uppers_of(&mut cursors)?;
             for level in [2, 1] {
                 let answers = self.range_round(&cursors)?;
@@ -172,16 +174,16 @@ impl<D: Device> Host<D> {
     }
 
     /// Finds the chunks of level 2. Each module gets some of the scans.
-    fn uppers_of(&mut self, cursors: &mut [Cursor]) -> Result<(), Error> {
+    fn uppers_of(&mut self, cursors: &mut [PimTreeScan]) -> Result<(), OperationError> {
         let modules = self.modules();
         let mut outbox = Outbox::new(modules);
-        let open = |cursor: &&mut Cursor| cursor.is_open();
+        let open = |cursor: &&mut PimTreeScan| cursor.is_open();
         for (number, cursor) in cursors.iter_mut().filter(open).enumerate() {
             let (from, to) = cursor.range();
             let wanted = (cursor.chunks_wanted(2) + 1).min(u32::MAX as usize) as u64;
             let wanted = wanted | u64::from(cursor.descends) << 32;
             let item = [from, to, wanted];
-            outbox.item(number % modules, Kind::UpperRange, &item);
+            outbox.item(number % modules, ChunkTaskKind::UpperRange, &item);
         }
         let mut inbox = self.round(outbox)?;
         for (number, cursor) in cursors.iter_mut().filter(open).enumerate() {
@@ -192,7 +194,7 @@ impl<D: Device> Host<D> {
             match chunks {
                 Ok(words) => {
                     let chunks = words.chunks_exact(2);
-                    let chunks = chunks.map(|chunk| (chunk[0], Address(chunk[1])));
+                    let chunks = chunks.map(|chunk| (chunk[0], ModuleAddress(chunk[1])));
                     cursor.enter(2, chunks.collect());
                 }
                 Err(error) => cursor.error = Some(unknown(&error)),
@@ -202,8 +204,8 @@ impl<D: Device> Host<D> {
     }
 
     /// Reads the wanted part of each chunk of a level.
-    fn range_round(&mut self, cursors: &[Cursor]) -> Result<Answers, Error> {
-        let mut wanted: Vec<(Address, u64, u64)> = Vec::new();
+    fn range_round(&mut self, cursors: &[PimTreeScan]) -> Result<ChunkScanResults, OperationError> {
+        let mut wanted: Vec<(ModuleAddress, u64, u64)> = Vec::new();
         for cursor in cursors.iter().filter(|cursor| cursor.is_open()) {
             let (from, to) = cursor.range();
             wanted.extend(cursor.chunks.iter().map(|&chunk| (chunk, from, to)));
@@ -221,11 +223,11 @@ impl<D: Device> Host<D> {
                 self.pulled += 1;
                 (from, to) = (0, u64::MAX);
             }
-            let words = outbox.at(chunk.module(), Kind::Range, 2, chunk.local());
+            let words = outbox.at(chunk.module(), ChunkTaskKind::Range, 2, chunk.local());
             words.extend([from, to]);
         }
         let mut inbox = self.round(outbox)?;
-        let mut answers = Answers::default();
+        let mut answers = ChunkScanResults::default();
         for same in wanted.chunk_by(|one, other| one.0 == other.0) {
             let chunk = same[0].0;
             let module = chunk.module();
@@ -236,7 +238,7 @@ impl<D: Device> Host<D> {
             let range = match words {
                 Ok(words) => {
                     let words = words.chunks_exact(2);
-                    let entries = words.map(|entry| (entry[0], Address(entry[1])));
+                    let entries = words.map(|entry| (entry[0], ModuleAddress(entry[1])));
                     answers.entries.extend(entries);
                     answers.entries[start..].sort_unstable();
                     Ok(start..answers.entries.len())
@@ -251,7 +253,11 @@ impl<D: Device> Host<D> {
 
     /// Reads the data nodes that scans want from chunks of level 0, each once, and passes them to
     /// the scans.
-    fn entries_of(&mut self, cursors: &mut [Cursor], answers: &Answers) -> Result<(), Error> {
+    fn entries_of(
+        &mut self,
+        cursors: &mut [PimTreeScan],
+        answers: &ChunkScanResults,
+    ) -> Result<(), OperationError> {
         let mut is_wanted = vec![false; answers.entries.len()];
         let mut slices: Vec<(usize, Vec<usize>)> = Vec::new();
         for (number, cursor) in cursors.iter_mut().enumerate() {
@@ -274,11 +280,11 @@ impl<D: Device> Host<D> {
         let wanted: Vec<usize> = (0..is_wanted.len()).filter(|&at| is_wanted[at]).collect();
         for &at in &wanted {
             let node = answers.entries[at].1;
-            outbox.item(node.module(), Kind::Fetch, &[node.local().into()]);
+            outbox.item(node.module(), ChunkTaskKind::Fetch, &[node.local().into()]);
         }
         let mut inbox = self.round(outbox)?;
         let mut values: Vec<Option<u64>> = vec![None; is_wanted.len()];
-        let mut lost: Option<Error> = None;
+        let mut lost: Option<OperationError> = None;
         for at in wanted {
             match inbox.take(answers.entries[at].1.module(), 2) {
                 Ok(words) => values[at] = Some(words[1]),
@@ -301,7 +307,7 @@ impl<D: Device> Host<D> {
 }
 
 /// Moves a scan from chunks of a level to those of the next lower level.
-fn descend(cursor: &mut Cursor, answers: &Answers, level: usize) {
+fn descend(cursor: &mut PimTreeScan, answers: &ChunkScanResults, level: usize) {
     let mut children = Vec::new();
     for chunk in std::mem::take(&mut cursor.chunks) {
         match answers.slice(chunk, cursor.range(), level) {

@@ -4,14 +4,14 @@
 //! most of them are *pulled*: the host reads their entries and searches them itself. Source:
 //! PIM-tree (VLDB 2022), section 4.
 
-use super::Host;
-use super::address::Address;
+use super::PimTreeHost;
+use super::address::ModuleAddress;
 use super::program::address;
-use super::round::{Inbox, Outbox};
-use super::task::{Kind, LEFT};
-use crate::device::{Device, ModuleError};
+use super::round::{Outbox, PimTreeInbox};
+use super::task::{ChunkTaskKind, LEFT};
+use crate::device::{ModuleDevice, ModuleError};
 use crate::dispatch::plan::unknown;
-use nearfield_core::Error;
+use nearfield_core::OperationError;
 use std::ops::Range;
 
 /// Multiple of the average load of a module from which on chunks are pulled.
@@ -23,16 +23,16 @@ const PUSHED: usize = 32;
 
 /// The path of a key: the chunk of each level that includes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Path {
+pub(super) struct ChunkPath {
     /// Chunks of levels 0, 1 and 2; that of level 1 only if the whole path was wanted.
-    pub chunks: [Address; 3],
+    pub chunks: [ModuleAddress; 3],
     /// Address of the copy of the chunk of level 1, in the module of that of level 2.
     pub shadow: u32,
 }
 
 /// The side of a wanted neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Side {
+pub(super) enum NeighbourSide {
     /// The greatest key at or below it.
     Below,
     /// The least key at or above it.
@@ -45,51 +45,55 @@ pub(super) enum Neighbour {
     /// No neighbour.
     None,
     /// The data node of the neighbour.
-    At(Address),
+    At(ModuleAddress),
     /// The same neighbour as that of another key.
     Of(u64),
     /// A neighbour in a module that failed.
-    Lost(Error),
+    Lost(OperationError),
 }
 
 /// A chunk that was pulled.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pulled {
+pub(super) struct PulledChunk {
     pub first: u64,
     pub bound: u64,
     /// Entries in the order of keys: key, address and, for level 2, shadow.
-    pub entries: Vec<(u64, Address, u32)>,
+    pub entries: Vec<(u64, ModuleAddress, u32)>,
 }
 
-impl Pulled {
+impl PulledChunk {
     /// Takes the content of a chunk of a level from a module's output.
     ///
     /// # Errors
     /// The module failed.
-    pub fn take(inbox: &mut Inbox, module: usize, level: usize) -> Result<Pulled, ModuleError> {
+    pub fn take(
+        inbox: &mut PimTreeInbox,
+        module: usize,
+        level: usize,
+    ) -> Result<PulledChunk, ModuleError> {
         let mut pulled = Self::take_unsorted(inbox, module, level)?;
         pulled.entries.sort_unstable();
         Ok(pulled)
     }
 
-    /// Takes the content as [`take`](Pulled::take) does, with unsorted entries.
+    /// Takes the content as [`take`](PulledChunk::take) does, with unsorted entries.
     ///
     /// # Errors
-    /// As for [`take`](Pulled::take).
+    /// As for [`take`](PulledChunk::take).
     pub fn take_unsorted(
-        inbox: &mut Inbox,
+        inbox: &mut PimTreeInbox,
         module: usize,
         level: usize,
-    ) -> Result<Pulled, ModuleError> {
+    ) -> Result<PulledChunk, ModuleError> {
         let head = inbox.take(module, 3)?;
         let (first, bound, count) = (head[0], head[1], head[2] as usize);
         let words = if level == 2 { 3 } else { 2 };
         let entries = inbox.take(module, count * words)?.chunks_exact(words);
         let entries = entries.map(|entry| {
             let shadow = entry.get(2).map_or(0, |&shadow| shadow as u32);
-            (entry[0], Address(entry[1]), shadow)
+            (entry[0], ModuleAddress(entry[1]), shadow)
         });
-        Ok(Pulled {
+        Ok(PulledChunk {
             first,
             bound,
             entries: entries.collect(),
@@ -97,7 +101,7 @@ impl Pulled {
     }
 
     /// Returns the entry with the greatest key at or below `key`, if `key` is in the chunk's range.
-    fn floor(&self, key: u64) -> Option<(u64, Address, u32)> {
+    fn floor(&self, key: u64) -> Option<(u64, ModuleAddress, u32)> {
         let behind = self.entries.partition_point(|entry| entry.0 <= key);
         let found = self.entries.get(behind.checked_sub(1)?)?;
         self.covers(key).then_some(*found)
@@ -110,15 +114,18 @@ impl Pulled {
 
 /// Returns the error of a key that is not in the chunk to which its parent leads, because the state
 /// of a module is unknown.
-pub(super) fn lost(key: u64) -> Error {
-    Error::Unknown {
+pub(super) fn lost(key: u64) -> OperationError {
+    OperationError::Unknown {
         what: format!("key {key:#x}: the way to it was lost as a module has come to nothing"),
     }
 }
 
 /// Returns the ranges of adjacent items that go to the same chunk.
-fn groups<T>(items: &[T], chunk: impl Fn(&T) -> Option<Address>) -> Vec<(Address, Range<usize>)> {
-    let mut groups: Vec<(Address, Range<usize>)> = Vec::new();
+fn groups<T>(
+    items: &[T],
+    chunk: impl Fn(&T) -> Option<ModuleAddress>,
+) -> Vec<(ModuleAddress, Range<usize>)> {
+    let mut groups: Vec<(ModuleAddress, Range<usize>)> = Vec::new();
     for (number, item) in items.iter().enumerate() {
         match (chunk(item), groups.last_mut()) {
             (Some(chunk), Some((last, range))) if *last == chunk && range.end == number => {
@@ -131,9 +138,9 @@ fn groups<T>(items: &[T], chunk: impl Fn(&T) -> Option<Address>) -> Vec<(Address
     groups
 }
 
-impl<D: Device> Host<D> {
+impl<D: ModuleDevice> PimTreeHost<D> {
     /// Returns true if the imbalance of modules is so great that pulling chunks pays off.
-    fn is_biased(&self, groups: &[(Address, Range<usize>)]) -> bool {
+    fn is_biased(&self, groups: &[(ModuleAddress, Range<usize>)]) -> bool {
         let modules = self.modules();
         let mut loads = vec![0; modules];
         for (chunk, range) in groups {
@@ -152,18 +159,18 @@ impl<D: Device> Host<D> {
         &mut self,
         keys: &[u64],
         whole: impl Fn(usize) -> bool,
-    ) -> Result<Vec<Result<Path, Error>>, Error> {
+    ) -> Result<Vec<Result<ChunkPath, OperationError>>, OperationError> {
         let mut paths = self.uppers(keys)?;
         let chunk = |level: usize| {
-            move |path: &Result<Path, Error>| {
+            move |path: &Result<ChunkPath, OperationError>| {
                 let address = path.as_ref().ok()?.chunks[level];
-                (address != Address::NONE).then_some(address)
+                (address != ModuleAddress::NONE).then_some(address)
             }
         };
         let mut upper = groups(&paths, chunk(2));
         let is_biased = self.is_biased(&upper);
         if is_biased {
-            let hot = |group: &(Address, Range<usize>)| group.1.len() > PULLED;
+            let hot = |group: &(ModuleAddress, Range<usize>)| group.1.len() > PULLED;
             let pulled: Vec<_> = upper.iter().filter(|&group| hot(group)).cloned().collect();
             upper.retain(|group| !hot(group));
             self.pull_into(keys, &mut paths, &pulled, 2)?;
@@ -182,7 +189,11 @@ impl<D: Device> Host<D> {
                 start = part.end;
                 let bits = part.clone().filter(|&number| whole(number));
                 let bits = bits.fold(0, |bits, number| bits | 1_u64 << (number - part.start));
-                let kind = if bits == 0 { Kind::Search } else { Kind::Path };
+                let kind = if bits == 0 {
+                    ChunkTaskKind::Search
+                } else {
+                    ChunkTaskKind::Path
+                };
                 let words = outbox.at(chunk.module(), kind, part.len(), chunk.local());
                 if bits != 0 {
                     words.push(bits);
@@ -194,10 +205,19 @@ impl<D: Device> Host<D> {
         let (mut pulled, mut cold) = (Vec::new(), Vec::new());
         for (chunk, range) in lower {
             if range.len() > PULLED {
-                outbox.item(chunk.module(), Kind::Pull, &[chunk.0 & u64::from(u32::MAX)]);
+                outbox.item(
+                    chunk.module(),
+                    ChunkTaskKind::Pull,
+                    &[chunk.0 & u64::from(u32::MAX)],
+                );
                 pulled.push((chunk, range));
             } else {
-                let words = outbox.at(chunk.module(), Kind::Search, range.len(), chunk.local());
+                let words = outbox.at(
+                    chunk.module(),
+                    ChunkTaskKind::Search,
+                    range.len(),
+                    chunk.local(),
+                );
                 words.extend_from_slice(&keys[range.clone()]);
                 cold.push((chunk, range));
             }
@@ -209,15 +229,15 @@ impl<D: Device> Host<D> {
         for (chunk, range, what) in order {
             let module = chunk.module();
             match what {
-                Asked::Pushed(bits) => {
+                ChunkRequest::Pushed(bits) => {
                     for (place, number) in range.enumerate() {
                         let is_whole = bits >> place & 1 == 1;
                         let found = inbox.take(module, if is_whole { 3 } else { 1 });
                         settle(&mut paths[number], keys[number], found, is_whole);
                     }
                 }
-                Asked::Pulled => {
-                    let content = Pulled::take(&mut inbox, module, 1);
+                ChunkRequest::Pulled => {
+                    let content = PulledChunk::take(&mut inbox, module, 1);
                     self.pulled += 1;
                     self.searched(range.len());
                     descend(keys, &mut paths, range, &content, 1);
@@ -230,20 +250,20 @@ impl<D: Device> Host<D> {
     /// Returns the requests in the order of the modules' results.
     fn pull_order(
         &self,
-        pushed: Vec<(Address, Range<usize>, u64)>,
-        cold: Vec<(Address, Range<usize>)>,
-        pulled: Vec<(Address, Range<usize>)>,
-    ) -> Vec<(Address, Range<usize>, Asked)> {
+        pushed: Vec<(ModuleAddress, Range<usize>, u64)>,
+        cold: Vec<(ModuleAddress, Range<usize>)>,
+        pulled: Vec<(ModuleAddress, Range<usize>)>,
+    ) -> Vec<(ModuleAddress, Range<usize>, ChunkRequest)> {
         let mut order: Vec<_> = pushed
             .into_iter()
-            .map(|(chunk, range, bits)| (chunk, range, Asked::Pushed(bits)))
+            .map(|(chunk, range, bits)| (chunk, range, ChunkRequest::Pushed(bits)))
             .collect();
         let lower = cold
             .into_iter()
-            .map(|(chunk, range)| (chunk, range, Asked::Pushed(0)));
+            .map(|(chunk, range)| (chunk, range, ChunkRequest::Pushed(0)));
         let pulled = pulled
             .into_iter()
-            .map(|(chunk, range)| (chunk, range, Asked::Pulled));
+            .map(|(chunk, range)| (chunk, range, ChunkRequest::Pulled));
         let start = order.len();
         order.extend(lower);
         order.extend(pulled);
@@ -253,12 +273,15 @@ impl<D: Device> Host<D> {
 
     /// Finds the chunks of level 2. Every module knows them, so each module searches its share of
     /// the keys.
-    fn uppers(&mut self, keys: &[u64]) -> Result<Vec<Result<Path, Error>>, Error> {
+    fn uppers(
+        &mut self,
+        keys: &[u64],
+    ) -> Result<Vec<Result<ChunkPath, OperationError>>, OperationError> {
         let modules = self.modules();
         let each = keys.len().div_ceil(modules).max(1);
         let mut outbox = Outbox::new(modules);
         for (module, keys) in keys.chunks(each).enumerate() {
-            let words = outbox.at(module, Kind::Upper, keys.len(), 0);
+            let words = outbox.at(module, ChunkTaskKind::Upper, keys.len(), 0);
             words.extend_from_slice(keys);
         }
         let mut inbox = self.round(outbox)?;
@@ -266,8 +289,8 @@ impl<D: Device> Host<D> {
         for (number, &key) in keys.iter().enumerate() {
             let found = inbox.word(number / each);
             paths.push(match found.map(address) {
-                Ok(Some(chunk)) => Ok(Path {
-                    chunks: [Address::NONE, Address::NONE, chunk],
+                Ok(Some(chunk)) => Ok(ChunkPath {
+                    chunks: [ModuleAddress::NONE, ModuleAddress::NONE, chunk],
                     shadow: 0,
                 }),
                 Ok(None) => Err(lost(key)),
@@ -281,21 +304,21 @@ impl<D: Device> Host<D> {
     fn pull_into(
         &mut self,
         keys: &[u64],
-        paths: &mut [Result<Path, Error>],
-        groups: &[(Address, Range<usize>)],
+        paths: &mut [Result<ChunkPath, OperationError>],
+        groups: &[(ModuleAddress, Range<usize>)],
         level: usize,
-    ) -> Result<(), Error> {
+    ) -> Result<(), OperationError> {
         if groups.is_empty() {
             return Ok(());
         }
         let mut outbox = Outbox::new(self.modules());
         for (chunk, _) in groups {
-            outbox.item(chunk.module(), Kind::Pull, &[chunk.local().into()]);
+            outbox.item(chunk.module(), ChunkTaskKind::Pull, &[chunk.local().into()]);
         }
         let mut inbox = self.round(outbox)?;
         self.pulled += groups.len() as u64;
         for (chunk, range) in groups {
-            let content = Pulled::take(&mut inbox, chunk.module(), level);
+            let content = PulledChunk::take(&mut inbox, chunk.module(), level);
             self.searched(range.len());
             descend(keys, paths, range.clone(), &content, level);
         }
@@ -305,23 +328,28 @@ impl<D: Device> Host<D> {
     /// Finds the data nodes of neighbours, from chunks of level 0. Takes one round.
     ///
     /// # Errors
-    /// As for [`locate`](Host::locate).
+    /// As for [`locate`](PimTreeHost::locate).
     pub(super) fn neighbours(
         &mut self,
-        wanted: &[(u64, Side)],
-        paths: &[Result<Path, Error>],
-    ) -> Result<Vec<Neighbour>, Error> {
-        let lowest = |path: &Result<Path, Error>| path.as_ref().ok().map(|path| path.chunks[0]);
+        wanted: &[(u64, NeighbourSide)],
+        paths: &[Result<ChunkPath, OperationError>],
+    ) -> Result<Vec<Neighbour>, OperationError> {
+        let lowest = |path: &Result<ChunkPath, OperationError>| {
+            path.as_ref().ok().map(|path| path.chunks[0])
+        };
         let groups = groups(paths, lowest);
         let is_biased = self.is_biased(&groups);
         let mut outbox = Outbox::new(self.modules());
         for (chunk, range) in &groups {
             if is_biased && range.len() > PULLED {
-                outbox.item(chunk.module(), Kind::Pull, &[chunk.local().into()]);
+                outbox.item(chunk.module(), ChunkTaskKind::Pull, &[chunk.local().into()]);
                 continue;
             }
             for part in wanted[range.clone()].chunks(PUSHED) {
-                for (side, kind) in [(Side::Below, Kind::Floor), (Side::Above, Kind::Ceiling)] {
+                for (side, kind) in [
+                    (NeighbourSide::Below, ChunkTaskKind::Floor),
+                    (NeighbourSide::Above, ChunkTaskKind::Ceiling),
+                ] {
                     let keys = part.iter().filter(|wanted| wanted.1 == side);
                     let count = keys.clone().count();
                     if count > 0 {
@@ -345,7 +373,7 @@ impl<D: Device> Host<D> {
             if is_biased && range.len() > PULLED {
                 self.pulled += 1;
                 self.searched(range.len());
-                let content = Pulled::take(&mut inbox, module, 0);
+                let content = PulledChunk::take(&mut inbox, module, 0);
                 for number in range {
                     found[number] = match &content {
                         Ok(content) => beside(content, wanted[number]),
@@ -356,7 +384,7 @@ impl<D: Device> Host<D> {
             }
             let mut start = range.start;
             for part in wanted[range].chunks(PUSHED) {
-                for side in [Side::Below, Side::Above] {
+                for side in [NeighbourSide::Below, NeighbourSide::Above] {
                     for (number, &(key, of)) in (start..).zip(part) {
                         if of == side {
                             found[number] = neighbour(&mut inbox, module, key, side);
@@ -371,7 +399,7 @@ impl<D: Device> Host<D> {
 }
 
 /// A request to a chunk.
-enum Asked {
+enum ChunkRequest {
     /// A search of keys, with a bit for each whose whole path is wanted.
     Pushed(u64),
     /// A read of the whole content.
@@ -380,7 +408,7 @@ enum Asked {
 
 /// Records a module's search result for a key.
 fn settle(
-    path: &mut Result<Path, Error>,
+    path: &mut Result<ChunkPath, OperationError>,
     key: u64,
     found: Result<&[u64], ModuleError>,
     is_whole: bool,
@@ -393,7 +421,7 @@ fn settle(
             Some(chunk) => {
                 known.chunks[0] = chunk;
                 if is_whole {
-                    known.chunks[1] = Address(words[1]);
+                    known.chunks[1] = ModuleAddress(words[1]);
                     known.shadow = words[2] as u32;
                 }
             }
@@ -406,9 +434,9 @@ fn settle(
 /// Searches a pulled chunk of a level.
 fn descend(
     keys: &[u64],
-    paths: &mut [Result<Path, Error>],
+    paths: &mut [Result<ChunkPath, OperationError>],
     range: Range<usize>,
-    content: &Result<Pulled, ModuleError>,
+    content: &Result<PulledChunk, ModuleError>,
     level: usize,
 ) {
     for number in range {
@@ -429,17 +457,17 @@ fn descend(
 }
 
 /// Returns the neighbour of a key in a pulled chunk of level 0.
-fn beside(content: &Pulled, (key, side): (u64, Side)) -> Neighbour {
+fn beside(content: &PulledChunk, (key, side): (u64, NeighbourSide)) -> Neighbour {
     if !content.covers(key) {
         return Neighbour::Lost(lost(key));
     }
     let entries = &content.entries;
     match side {
-        Side::Below => match content.floor(key) {
+        NeighbourSide::Below => match content.floor(key) {
             Some((_, node, _)) => Neighbour::At(node),
             None => left_of(content.first),
         },
-        Side::Above => {
+        NeighbourSide::Above => {
             let found = entries.get(entries.partition_point(|entry| entry.0 < key));
             match found {
                 Some(&(_, node, _)) => Neighbour::At(node),
@@ -463,11 +491,11 @@ fn right_of(bound: u64) -> Neighbour {
 }
 
 /// Reads a module's result for the neighbour of a key.
-fn neighbour(inbox: &mut Inbox, module: usize, key: u64, side: Side) -> Neighbour {
+fn neighbour(inbox: &mut PimTreeInbox, module: usize, key: u64, side: NeighbourSide) -> Neighbour {
     let found = inbox.word(module).and_then(|word| match (word, side) {
-        (0, Side::Below) => Ok(Neighbour::None),
-        (LEFT, Side::Below) => inbox.word(module).map(left_of),
-        (0, Side::Above) => inbox.word(module).map(right_of),
+        (0, NeighbourSide::Below) => Ok(Neighbour::None),
+        (LEFT, NeighbourSide::Below) => inbox.word(module).map(left_of),
+        (0, NeighbourSide::Above) => inbox.word(module).map(right_of),
         (word, _) => Ok(address(word).map_or_else(|| Neighbour::Lost(lost(key)), Neighbour::At)),
     });
     found.unwrap_or_else(|error| Neighbour::Lost(unknown(&error)))

@@ -9,14 +9,14 @@
 /// A kind of task, described by its items and, after a colon, its result for each item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Kind {
+pub(super) enum ChunkTaskKind {
     /// Keys: 1 if it is present, else 0; and its value.
     Probe,
     /// Keys and values: sets the value if the key is present; the result is that of
-    /// [`Probe`](Kind::Probe).
+    /// [`ChunkProbe`](ChunkTaskKind::Probe).
     Set,
     /// Keys, their expected values, and new values: sets a value if the old one is the expected
-    /// one; the result is that of [`Probe`](Kind::Probe).
+    /// one; the result is that of [`ChunkProbe`](ChunkTaskKind::Probe).
     Swap,
     /// Keys: the chunk of level 2.
     Upper,
@@ -27,7 +27,8 @@ pub(super) enum Kind {
     /// Keys of the chunk: the chunk of level 0, found by the shadows of level 2.
     Search,
     /// A word with a bit for each key whose whole path is wanted, and keys: the result of
-    /// [`Search`](Kind::Search), and for a set bit the chunk of level 1 and its shadow.
+    /// [`JumpPushSearch`](ChunkTaskKind::Search), and for a set bit the chunk of level 1 and its
+    /// shadow.
     Path,
     /// Keys of the chunk: the data node of the greatest key at or below it; 0 if there is none, or
     /// [`LEFT`] and the first key of the chunk.
@@ -40,9 +41,9 @@ pub(super) enum Kind {
     /// Chunks: first key, bound, number of entries, and key, address and, for level 2, shadow of
     /// each.
     Pull,
-    /// Chunks of level 2 with keys: the result of [`Pull`](Kind::Pull). After that, for the shadow
-    /// of each entry at or after the key, its bound, its number of entries, and key and address of
-    /// each.
+    /// Chunks of level 2 with keys: the result of [`Pull`](ChunkTaskKind::Pull). After that, for
+    /// the shadow of each entry at or after the key, its bound, its number of entries, and key and
+    /// address of each.
     PullDeep,
     /// The first and the last key (two items): the number of entries of the chunk in this range,
     /// and key and address of each.
@@ -81,34 +82,34 @@ pub(super) enum Kind {
 }
 
 /// All kinds, by number.
-const KINDS: [Kind; 27] = [
-    Kind::Probe,
-    Kind::Set,
-    Kind::Swap,
-    Kind::Upper,
-    Kind::UpperRange,
-    Kind::Search,
-    Kind::Path,
-    Kind::Floor,
-    Kind::Ceiling,
-    Kind::Fetch,
-    Kind::Pull,
-    Kind::PullDeep,
-    Kind::Range,
-    Kind::NewData,
-    Kind::NewChunk,
-    Kind::Reserve,
-    Kind::ReserveUpper,
-    Kind::Change,
-    Kind::FreeChunk,
-    Kind::FreeData,
-    Kind::Put,
-    Kind::Delete,
-    Kind::UpperInsert,
-    Kind::UpperRemove,
-    Kind::Release,
-    Kind::Again,
-    Kind::Measure,
+const KINDS: [ChunkTaskKind; 27] = [
+    ChunkTaskKind::Probe,
+    ChunkTaskKind::Set,
+    ChunkTaskKind::Swap,
+    ChunkTaskKind::Upper,
+    ChunkTaskKind::UpperRange,
+    ChunkTaskKind::Search,
+    ChunkTaskKind::Path,
+    ChunkTaskKind::Floor,
+    ChunkTaskKind::Ceiling,
+    ChunkTaskKind::Fetch,
+    ChunkTaskKind::Pull,
+    ChunkTaskKind::PullDeep,
+    ChunkTaskKind::Range,
+    ChunkTaskKind::NewData,
+    ChunkTaskKind::NewChunk,
+    ChunkTaskKind::Reserve,
+    ChunkTaskKind::ReserveUpper,
+    ChunkTaskKind::Change,
+    ChunkTaskKind::FreeChunk,
+    ChunkTaskKind::FreeData,
+    ChunkTaskKind::Put,
+    ChunkTaskKind::Delete,
+    ChunkTaskKind::UpperInsert,
+    ChunkTaskKind::UpperRemove,
+    ChunkTaskKind::Release,
+    ChunkTaskKind::Again,
+    ChunkTaskKind::Measure,
 ];
 
 /// The result in place of a data node if the nearest key is in a chunk to the left.
@@ -119,33 +120,34 @@ pub(super) const LOST: u64 = u64::MAX - 1;
 /// Greatest number of items of a task.
 pub(super) const COUNT_MAX: usize = (1 << 24) - 1;
 
-/// Bits in the first word of a [`Kind::Change`], next to the number of keys to remove.
+/// Bits in the first word of a [`ChunkTaskKind::Change`], next to the number of keys to remove.
 pub(super) const TRUNCATES: u64 = 1 << 32;
 pub(super) const BOUNDS: u64 = 1 << 33;
 pub(super) const WIDE: u64 = 1 << 34;
 
-impl Kind {
+impl ChunkTaskKind {
     pub const fn header(self, count: usize, at: u32) -> u64 {
         self as u64 | (count as u64) << 8 | (at as u64) << 32
     }
 
     /// Returns the kind, the count and the address of the chunk.
-    pub fn split(header: u64) -> Option<(Kind, usize, u32)> {
+    pub fn split(header: u64) -> Option<(ChunkTaskKind, usize, u32)> {
         let kind = KINDS.get(usize::from(header as u8))?;
         Some((*kind, (header as u32 >> 8) as usize, (header >> 32) as u32))
     }
 
-    /// Returns the number of words of an item; items of [`Kind::Change`] have their own count.
+    /// Returns the number of words of an item; items of [`ChunkTaskKind::Change`] have their own
+    /// count.
     pub const fn words(self) -> usize {
         match self {
-            Kind::Set
-            | Kind::NewData
-            | Kind::PullDeep
-            | Kind::Reserve
-            | Kind::FreeChunk
-            | Kind::FreeData
-            | Kind::UpperInsert => 2,
-            Kind::Swap | Kind::UpperRange | Kind::NewChunk => 3,
+            ChunkTaskKind::Set
+            | ChunkTaskKind::NewData
+            | ChunkTaskKind::PullDeep
+            | ChunkTaskKind::Reserve
+            | ChunkTaskKind::FreeChunk
+            | ChunkTaskKind::FreeData
+            | ChunkTaskKind::UpperInsert => 2,
+            ChunkTaskKind::Swap | ChunkTaskKind::UpperRange | ChunkTaskKind::NewChunk => 3,
             _ => 1,
         }
     }
@@ -161,8 +163,8 @@ mod tests {
             assert_eq!(kind as usize, number);
             let header = kind.header(COUNT_MAX - number, u32::MAX - 7);
             let split = Some((kind, COUNT_MAX - number, u32::MAX - 7));
-            assert_eq!(Kind::split(header), split);
+            assert_eq!(ChunkTaskKind::split(header), split);
         }
-        assert_eq!(Kind::split(KINDS.len() as u64), None);
+        assert_eq!(ChunkTaskKind::split(KINDS.len() as u64), None);
     }
 }

@@ -10,8 +10,8 @@
 //! frees a node when it is empty, not when it is less than half full: keys reach this level at
 //! random, so there are only few nodes.
 
-use super::address::Address;
-use crate::device::{Fault, Meter, Module};
+use super::address::ModuleAddress;
+use crate::device::{Module, ProgramFault, WorkMeter};
 
 const WIDTH: usize = 16;
 const KEYS: u32 = 4;
@@ -29,35 +29,35 @@ pub(super) const HEADER_WORDS: usize = 5;
 pub(super) struct Upper(pub u32);
 
 /// A node that was copied.
-struct Node {
+struct UpperNodeCopy {
     is_leaf: bool,
     keys: Vec<u64>,
     children: Vec<u64>,
 }
 
 impl Upper {
-    fn word<M: Meter>(self, module: &Module<'_, M>, number: u32) -> u64 {
+    fn word<M: WorkMeter>(self, module: &Module<'_, M>, number: u32) -> u64 {
         module.peek(self.0 + number, 1)[0]
     }
 
     /// Returns the number of bytes of the tree and of its spare nodes.
-    pub fn bytes<M: Meter>(self, module: &Module<'_, M>) -> u64 {
+    pub fn bytes<M: WorkMeter>(self, module: &Module<'_, M>) -> u64 {
         let nodes = self.word(module, 2) + self.word(module, 3);
         nodes * NODE_WORDS as u64 * 8
     }
 
-    fn load<M: Meter>(module: &mut Module<'_, M>, at: u32) -> Node {
+    fn load<M: WorkMeter>(module: &mut Module<'_, M>, at: u32) -> UpperNodeCopy {
         module.instructions(INSTRUCTIONS_PER_NODE);
         let words = module.read(at, NODE_WORDS);
         let count = words[0] as u32 as usize;
-        Node {
+        UpperNodeCopy {
             is_leaf: words[0] >> 32 == 1,
             keys: words[KEYS as usize..][..count].to_vec(),
             children: words[CHILDREN as usize..][..count].to_vec(),
         }
     }
 
-    fn store<M: Meter>(module: &mut Module<'_, M>, at: u32, node: &Node) {
+    fn store<M: WorkMeter>(module: &mut Module<'_, M>, at: u32, node: &UpperNodeCopy) {
         let mut words = [0; NODE_WORDS];
         words[0] = node.keys.len() as u64 | u64::from(node.is_leaf) << 32;
         words[KEYS as usize..][..node.keys.len()].copy_from_slice(&node.keys);
@@ -66,7 +66,11 @@ impl Upper {
     }
 
     /// Returns the chunk of the greatest key at or below `key`, if there is one.
-    pub fn floor<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<Address> {
+    pub fn floor<M: WorkMeter>(
+        self,
+        module: &mut Module<'_, M>,
+        key: u64,
+    ) -> Option<ModuleAddress> {
         let mut at = self.word(module, 0) as u32;
         while at != 0 {
             module.hop();
@@ -82,7 +86,7 @@ impl Upper {
             }
             module.instructions(count as u64 * INSTRUCTIONS_PER_KEY);
             if is_leaf {
-                return Some(Address(child));
+                return Some(ModuleAddress(child));
             }
             at = child as u32;
         }
@@ -91,7 +95,7 @@ impl Upper {
 
     /// Finds the keys and chunks from the greatest key at or below `from` up to `to`, at most
     /// `limit` of them, in order from the end where counting begins.
-    pub fn range<M: Meter>(
+    pub fn range<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
         (from, to): (u64, u64),
@@ -105,7 +109,7 @@ impl Upper {
         }
     }
 
-    fn range_in<M: Meter>(
+    fn range_in<M: WorkMeter>(
         module: &mut Module<'_, M>,
         at: u32,
         (from, to): (u64, u64),
@@ -141,8 +145,12 @@ impl Upper {
     /// half must be filled before the next split, at every level.
     ///
     /// # Errors
-    /// `Full` if the bank has no room.
-    pub fn reserve<M: Meter>(self, module: &mut Module<'_, M>, more: u64) -> Result<(), Fault> {
+    /// `BankFull` if the bank has no room.
+    pub fn reserve<M: WorkMeter>(
+        self,
+        module: &mut Module<'_, M>,
+        more: u64,
+    ) -> Result<(), ProgramFault> {
         let (levels, nodes) = (self.word(module, 1), self.word(module, 2));
         let wanted = (more * (levels + 2)).min((8 * nodes + more).div_ceil(7) + levels + 4);
         while self.word(module, 3) < wanted {
@@ -155,7 +163,7 @@ impl Upper {
     }
 
     /// Frees the spare nodes.
-    pub fn release<M: Meter>(self, module: &mut Module<'_, M>) {
+    pub fn release<M: WorkMeter>(self, module: &mut Module<'_, M>) {
         while let node @ 1.. = self.word(module, 4) {
             let next = module.read(node as u32 + 1, 1)[0];
             module.free(node as u32, NODE_WORDS);
@@ -164,7 +172,7 @@ impl Upper {
     }
 
     /// Returns a new node, a spare one if there is one.
-    fn node<M: Meter>(self, module: &mut Module<'_, M>) -> Result<u32, Fault> {
+    fn node<M: WorkMeter>(self, module: &mut Module<'_, M>) -> Result<u32, ProgramFault> {
         let node = match self.word(module, 4) {
             0 => module.allocate(NODE_WORDS)?,
             spare => {
@@ -180,17 +188,17 @@ impl Upper {
     /// Sets the chunk of a key.
     ///
     /// # Errors
-    /// `Full` if the bank has no room, and none was [reserved](Upper::reserve).
-    pub fn insert<M: Meter>(
+    /// `BankFull` if the bank has no room, and none was [reserved](Upper::reserve).
+    pub fn insert<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
         key: u64,
         chunk: u64,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ProgramFault> {
         let root = match self.word(module, 0) as u32 {
             0 => {
                 let root = self.node(module)?;
-                let node = Node {
+                let node = UpperNodeCopy {
                     is_leaf: true,
                     keys: Vec::new(),
                     children: Vec::new(),
@@ -206,7 +214,7 @@ impl Upper {
         };
         let top = self.node(module)?;
         let first = Self::load(module, root).keys[0];
-        let node = Node {
+        let node = UpperNodeCopy {
             is_leaf: false,
             keys: vec![first, split],
             children: vec![root.into(), right.into()],
@@ -219,13 +227,13 @@ impl Upper {
 
     /// Inserts a key below a node. If the node was split, returns the first key and the address of
     /// the new node.
-    fn insert_in<M: Meter>(
+    fn insert_in<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
         at: u32,
         key: u64,
         child: u64,
-    ) -> Result<Option<(u64, u32)>, Fault> {
+    ) -> Result<Option<(u64, u32)>, ProgramFault> {
         let mut node = Self::load(module, at);
         let slot = node.keys.partition_point(|&other| other <= key);
         let (key, child) = if node.is_leaf {
@@ -248,7 +256,7 @@ impl Upper {
         let mut divided = None;
         if node.keys.len() > WIDTH {
             let half = node.keys.len() / 2;
-            let other = Node {
+            let other = UpperNodeCopy {
                 is_leaf: node.is_leaf,
                 keys: node.keys.split_off(half),
                 children: node.children.split_off(half),
@@ -262,7 +270,7 @@ impl Upper {
     }
 
     /// Removes a key, which must not be the least.
-    pub fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: u64) {
+    pub fn remove<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) {
         let root = self.word(module, 0) as u32;
         if root == 0 {
             return;
@@ -278,14 +286,14 @@ impl Upper {
         }
     }
 
-    fn give<M: Meter>(self, module: &mut Module<'_, M>, node: u32) {
+    fn give<M: WorkMeter>(self, module: &mut Module<'_, M>, node: u32) {
         module.free(node, NODE_WORDS);
         module.write(self.0 + 2, &[self.word(module, 2) - 1]);
     }
 
     /// Removes a key below a node. Returns the node's new first key for its parent, or `None` if
     /// the node is empty and was freed.
-    fn remove_in<M: Meter>(self, module: &mut Module<'_, M>, at: u32, key: u64) -> Option<u64> {
+    fn remove_in<M: WorkMeter>(self, module: &mut Module<'_, M>, at: u32, key: u64) -> Option<u64> {
         let mut node = Self::load(module, at);
         let behind = node.keys.partition_point(|&other| other <= key);
         let Some(slot) = behind.checked_sub(1) else {
@@ -314,20 +322,20 @@ impl Upper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Device, Program, Workers};
+    use crate::device::{ModuleDevice, ModuleProgram, Workers};
     use rand::rngs::SmallRng;
     use rand::{RngExt, SeedableRng};
     use std::collections::BTreeMap;
 
-    struct Random;
+    struct RandomUpperProgram;
 
-    impl Program for Random {
-        fn run<M: Meter>(
+    impl ModuleProgram for RandomUpperProgram {
+        fn run<M: WorkMeter>(
             &self,
             module: &mut Module<'_, M>,
             input: &[u64],
             _: &mut Vec<u64>,
-        ) -> Result<(), Fault> {
+        ) -> Result<(), ProgramFault> {
             let upper = Upper(module.allocate(HEADER_WORDS)?);
             let random = &mut SmallRng::seed_from_u64(input[0]);
             let mut map = BTreeMap::from([(0, 7)]);
@@ -381,7 +389,7 @@ mod tests {
     fn the_upper_part_does_what_a_map_does() {
         let mut device = Workers::new(10, 1 << 20, 2);
         let inputs = (0..10).map(|seed| vec![seed]).collect();
-        for output in device.round(Random, inputs).expect("a round") {
+        for output in device.round(RandomUpperProgram, inputs).expect("a round") {
             output.expect("no fault");
         }
     }

@@ -1,8 +1,8 @@
 //! Splits, merges and construction of blocks.
 
-use super::node::{INNER_WORDS, KEYS, LEAF_WORDS, Node};
-use super::{Blocks, Step};
-use crate::device::{Fault, Meter, Module};
+use super::node::{BlockTreeNode, INNER_WORDS, KEYS, LEAF_WORDS};
+use super::{PimBlockTree, Step};
+use crate::device::{Module, ProgramFault, WorkMeter};
 use crate::structures::list::Entry;
 
 /// Greatest number of keys of two blocks together that are merged.
@@ -11,7 +11,10 @@ const MERGED_MAX: usize = KEYS * 3 / 4;
 const BUILT: usize = KEYS * 7 / 8;
 
 /// Allocates blocks of these lengths, all or none.
-fn allocate<M: Meter>(module: &mut Module<'_, M>, lengths: &[usize]) -> Result<Vec<u32>, Fault> {
+fn allocate<M: WorkMeter>(
+    module: &mut Module<'_, M>,
+    lengths: &[usize],
+) -> Result<Vec<u32>, ProgramFault> {
     let mut blocks = Vec::with_capacity(lengths.len());
     for &words in lengths {
         match module.allocate(words) {
@@ -27,16 +30,16 @@ fn allocate<M: Meter>(module: &mut Module<'_, M>, lengths: &[usize]) -> Result<V
     Ok(blocks)
 }
 
-impl Blocks {
+impl PimBlockTree {
     /// Splits the full leaf of a key, and the full blocks above it, so that the key has room.
     ///
     /// # Errors
-    /// `Full` if the bank has no room. Nothing changes.
-    pub(super) fn split_for<M: Meter>(
+    /// `BankFull` if the bank has no room. Nothing changes.
+    pub(super) fn split_for<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
         key: u64,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ProgramFault> {
         let path = self.path(module, key);
         let full = |&&(node, _): &&Step| node.count(module) == KEYS;
         let mut from = path.len() - path.iter().rev().take_while(full).count();
@@ -61,8 +64,8 @@ impl Blocks {
                 let Some(at) = blocks.next() else {
                     return Ok(());
                 };
-                Node::fill(module, at, content.is_leaf, &content.entries);
-                Node::fill(module, self.root, false, &[(0, at.into())]);
+                BlockTreeNode::fill(module, at, content.is_leaf, &content.entries);
+                BlockTreeNode::fill(module, self.root, false, &[(0, at.into())]);
                 self.split_child(module, root, key, blocks.next())
             }
         };
@@ -74,13 +77,13 @@ impl Blocks {
 
     /// Splits the full child to which a key belongs, below a block that has room. Returns the part
     /// to which the key then belongs.
-    fn split_child<M: Meter>(
+    fn split_child<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
-        above: Node,
+        above: BlockTreeNode,
         key: u64,
         fresh: Option<u32>,
-    ) -> Node {
+    ) -> BlockTreeNode {
         let place = above.rank(module, key);
         let child = above.below(module, place);
         let Some(fresh) = fresh else {
@@ -89,16 +92,16 @@ impl Blocks {
         let content = child.content(module);
         let (low, high) = content.entries.split_at(content.entries.len() / 2);
         let bound = high.first().map_or(key, |&(key, _)| key);
-        Node::fill(module, fresh, content.is_leaf, high);
-        Node::fill(module, child.at(), content.is_leaf, low);
+        BlockTreeNode::fill(module, fresh, content.is_leaf, high);
+        BlockTreeNode::fill(module, child.at(), content.is_leaf, low);
         let mut entries = above.content(module).entries;
         entries.insert(place + 1, (bound, fresh.into()));
-        Node::fill(module, above.at(), false, &entries);
-        Node::visit(module, if key < bound { child.at() } else { fresh })
+        BlockTreeNode::fill(module, above.at(), false, &entries);
+        BlockTreeNode::visit(module, if key < bound { child.at() } else { fresh })
     }
 
     /// Merges blocks with few keys with a neighbour where both fit, from the leaf of a key upwards.
-    pub(super) fn merge_at<M: Meter>(self, module: &mut Module<'_, M>, key: u64) {
+    pub(super) fn merge_at<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) {
         let mut path = self.path(module, key);
         while let (Some((node, _)), Some(&(above, place))) = (path.pop(), path.last()) {
             let count = node.count(module);
@@ -108,24 +111,24 @@ impl Blocks {
         }
         // Finally the root: if it has one child, it takes over the child's content.
         loop {
-            let root = Node::visit(module, self.root);
+            let root = BlockTreeNode::visit(module, self.root);
             if root.is_leaf(module) || root.count(module) > 1 {
                 return;
             }
             let child = root.below(module, 0);
             let content = child.content(module);
             child.free(module, false);
-            Node::fill(module, self.root, content.is_leaf, &content.entries);
+            BlockTreeNode::fill(module, self.root, content.is_leaf, &content.entries);
         }
     }
 
     /// Merges a block with a neighbour. Returns false if none has room.
-    fn merge<M: Meter>(
+    fn merge<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
-        node: Node,
+        node: BlockTreeNode,
         count: usize,
-        above: Node,
+        above: BlockTreeNode,
         place: usize,
     ) -> bool {
         let mut around = above.content(module).entries;
@@ -134,7 +137,7 @@ impl Blocks {
             node.free(module, false);
             // If the parent is empty now, it is merged next.
             let is_leaf = around.is_empty() && above.at() == self.root;
-            Node::fill(module, above.at(), is_leaf, &around);
+            BlockTreeNode::fill(module, above.at(), is_leaf, &around);
             return true;
         }
         for left in [place.checked_sub(1), Some(place)].into_iter().flatten() {
@@ -142,8 +145,8 @@ impl Blocks {
             else {
                 continue;
             };
-            let one = Node::visit(module, one as u32);
-            let other = Node::visit(module, other as u32);
+            let one = BlockTreeNode::visit(module, one as u32);
+            let other = BlockTreeNode::visit(module, other as u32);
             if one.count(module) + other.count(module) > MERGED_MAX {
                 continue;
             }
@@ -155,23 +158,23 @@ impl Blocks {
             }
             content.entries.append(&mut behind);
             other.free(module, false);
-            Node::fill(module, one.at(), content.is_leaf, &content.entries);
+            BlockTreeNode::fill(module, one.at(), content.is_leaf, &content.entries);
             around.remove(left + 1);
-            Node::fill(module, above.at(), false, &around);
+            BlockTreeNode::fill(module, above.at(), false, &around);
             return true;
         }
         false
     }
 
     /// Builds an empty tree of entries in ascending order.
-    pub(super) fn append<M: Meter>(
+    pub(super) fn append<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
         entries: impl IntoIterator<Item = Entry>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ProgramFault> {
         let entries: Vec<Entry> = entries.into_iter().collect();
         if entries.len() <= KEYS {
-            Node::fill(module, self.root, true, &entries);
+            BlockTreeNode::fill(module, self.root, true, &entries);
             return Ok(());
         }
         let mut level: Vec<Entry> = Vec::new();
@@ -185,7 +188,7 @@ impl Blocks {
             let blocks = blocks.inspect_err(|_| {
                 if !is_leaf {
                     for &(_, child) in &below {
-                        let child = Node::visit(module, child as u32);
+                        let child = BlockTreeNode::visit(module, child as u32);
                         self.free_below(module, child);
                     }
                 }
@@ -194,13 +197,13 @@ impl Blocks {
             for (part, at) in blocks.into_iter().enumerate() {
                 let (own, others) = rest.split_at(rest.len() / (parts - part));
                 rest = others;
-                Node::fill(module, at, is_leaf, own);
+                BlockTreeNode::fill(module, at, is_leaf, own);
                 level.push((own.first().map_or(0, |&(key, _)| key), at.into()));
             }
             below = std::mem::take(&mut level);
             is_leaf = false;
         }
-        Node::fill(module, self.root, false, &below);
+        BlockTreeNode::fill(module, self.root, false, &below);
         Ok(())
     }
 }

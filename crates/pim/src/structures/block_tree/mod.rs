@@ -18,24 +18,24 @@ mod node;
 #[cfg(test)]
 mod tests;
 
-use crate::device::{Fault, Meter, Module};
-use crate::structures::list::{Entry, List};
-use node::{KEYS, Node, ROOT_WORDS};
+use crate::device::{Module, ProgramFault, WorkMeter};
+use crate::structures::list::{Entry, OrderedKeyList};
+use node::{BlockTreeNode, KEYS, ROOT_WORDS};
 
 /// A tree, by the address of its root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Blocks {
+pub struct PimBlockTree {
     root: u32,
 }
 
 /// A node of a path from the root, with the number of the child that comes next; in a leaf, the
 /// number of the entry.
-type Step = (Node, usize);
+type Step = (BlockTreeNode, usize);
 
-impl Blocks {
+impl PimBlockTree {
     /// Returns the leaf that a key belongs to.
-    fn leaf<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Node {
-        let mut node = Node::visit(module, self.root);
+    fn leaf<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) -> BlockTreeNode {
+        let mut node = BlockTreeNode::visit(module, self.root);
         while !node.is_leaf(module) {
             let child = node.rank(module, key);
             node = node.below(module, child);
@@ -44,7 +44,13 @@ impl Blocks {
     }
 
     /// Removes the entry at a place of a leaf; `key` is its key.
-    fn remove_at<M: Meter>(self, module: &mut Module<'_, M>, leaf: Node, place: usize, key: u64) {
+    fn remove_at<M: WorkMeter>(
+        self,
+        module: &mut Module<'_, M>,
+        leaf: BlockTreeNode,
+        place: usize,
+        key: u64,
+    ) {
         leaf.remove(module, place);
         if leaf.at() != self.root && leaf.is_sparse(module) {
             self.merge_at(module, key);
@@ -52,9 +58,9 @@ impl Blocks {
     }
 
     /// Returns the path from the root to a key, or to the first entry after it.
-    fn path<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Vec<Step> {
+    fn path<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) -> Vec<Step> {
         let mut path = Vec::with_capacity(4);
-        let mut node = Node::visit(module, self.root);
+        let mut node = BlockTreeNode::visit(module, self.root);
         while !node.is_leaf(module) {
             let child = node.rank(module, key);
             path.push((node, child));
@@ -66,7 +72,7 @@ impl Blocks {
     }
 
     /// Advances a path to the first entry of the next leaf. Returns false if there is none.
-    fn next<M: Meter>(module: &mut Module<'_, M>, path: &mut Vec<Step>) -> bool {
+    fn next<M: WorkMeter>(module: &mut Module<'_, M>, path: &mut Vec<Step>) -> bool {
         path.pop();
         while let Some((node, child)) = path.pop() {
             if child + 1 < node.count(module) {
@@ -84,7 +90,7 @@ impl Blocks {
     }
 
     /// Returns the greatest entry before the leaf of a path.
-    fn before<M: Meter>(module: &mut Module<'_, M>, mut path: Vec<Step>) -> Option<Entry> {
+    fn before<M: WorkMeter>(module: &mut Module<'_, M>, mut path: Vec<Step>) -> Option<Entry> {
         path.pop();
         while let Some((node, child)) = path.pop() {
             let Some(before) = child.checked_sub(1) else {
@@ -102,7 +108,7 @@ impl Blocks {
     }
 
     /// Frees the blocks below a node, and the node itself unless it is the root.
-    fn free_below<M: Meter>(self, module: &mut Module<'_, M>, node: Node) {
+    fn free_below<M: WorkMeter>(self, module: &mut Module<'_, M>, node: BlockTreeNode) {
         if !node.is_leaf(module) {
             for child in 0..node.count(module) {
                 let below = node.below(module, child);
@@ -113,22 +119,22 @@ impl Blocks {
     }
 }
 
-impl List for Blocks {
-    fn new<M: Meter>(module: &mut Module<'_, M>) -> Result<Blocks, Fault> {
+impl OrderedKeyList for PimBlockTree {
+    fn new<M: WorkMeter>(module: &mut Module<'_, M>) -> Result<PimBlockTree, ProgramFault> {
         let root = module.allocate(ROOT_WORDS)?;
-        Node::new_leaf(module, root);
-        Ok(Blocks { root })
+        BlockTreeNode::new_leaf(module, root);
+        Ok(PimBlockTree { root })
     }
 
-    fn at(head: u32) -> Blocks {
-        Blocks { root: head }
+    fn at(head: u32) -> PimBlockTree {
+        PimBlockTree { root: head }
     }
 
     fn head(self) -> u32 {
         self.root
     }
 
-    fn fetch<M: Meter>(module: &Module<'_, M>, wanted: &mut Vec<(u32, u64)>) {
+    fn fetch<M: WorkMeter>(module: &Module<'_, M>, wanted: &mut Vec<(u32, u64)>) {
         while !wanted.is_empty() {
             // These reads are independent, so the processor waits for all of them together.
             for &(at, _) in wanted.iter() {
@@ -144,18 +150,18 @@ impl List for Blocks {
         }
     }
 
-    fn get<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
+    fn get<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
         let leaf = self.leaf(module, key);
         let place = leaf.find(module, key).ok()?;
         Some(leaf.value(module, place))
     }
 
-    fn insert<M: Meter>(
+    fn insert<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
         key: u64,
         value: u64,
-    ) -> Result<Option<u64>, Fault> {
+    ) -> Result<Option<u64>, ProgramFault> {
         let leaf = self.leaf(module, key);
         match leaf.find(module, key) {
             Ok(place) => {
@@ -178,13 +184,13 @@ impl List for Blocks {
         }
     }
 
-    fn update<M: Meter>(
+    fn update<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
         key: u64,
         previous: Option<u64>,
         value: Option<u64>,
-    ) -> Result<Option<u64>, Fault> {
+    ) -> Result<Option<u64>, ProgramFault> {
         let leaf = self.leaf(module, key);
         let Ok(place) = leaf.find(module, key) else {
             if let (None, Some(value)) = (previous, value) {
@@ -202,7 +208,7 @@ impl List for Blocks {
         Ok(Some(before))
     }
 
-    fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
+    fn remove<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
         let leaf = self.leaf(module, key);
         let place = leaf.find(module, key).ok()?;
         let value = leaf.value(module, place);
@@ -210,7 +216,7 @@ impl List for Blocks {
         Some(value)
     }
 
-    fn floor<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<Entry> {
+    fn floor<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) -> Option<Entry> {
         let leaf = self.leaf(module, key);
         let place = match leaf.find(module, key) {
             Ok(place) => Some(place),
@@ -221,12 +227,12 @@ impl List for Blocks {
             None if leaf.at() == self.root => None,
             None => {
                 let path = self.path(module, key);
-                Blocks::before(module, path)
+                PimBlockTree::before(module, path)
             }
         }
     }
 
-    fn walk<M: Meter>(
+    fn walk<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
         from: u64,
@@ -241,22 +247,22 @@ impl List for Blocks {
                     return;
                 }
             }
-            if !Blocks::next(module, &mut path) {
+            if !PimBlockTree::next(module, &mut path) {
                 return;
             }
         }
     }
 
-    fn build<M: Meter>(
+    fn build<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
         entries: impl IntoIterator<Item = Entry>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ProgramFault> {
         self.append(module, entries)
     }
 
-    fn free<M: Meter>(self, module: &mut Module<'_, M>) {
-        let root = Node::visit(module, self.root);
+    fn free<M: WorkMeter>(self, module: &mut Module<'_, M>) {
+        let root = BlockTreeNode::visit(module, self.root);
         self.free_below(module, root);
     }
 }

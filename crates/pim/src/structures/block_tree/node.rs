@@ -1,6 +1,6 @@
 //! A block of a tree.
 
-use crate::device::{Meter, Module};
+use crate::device::{Module, WorkMeter};
 use crate::structures::list::Entry;
 use std::hint::black_box;
 
@@ -28,47 +28,47 @@ const INSTRUCTIONS_PER_KEY: u64 = 8;
 
 /// A block whose keys were copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Node(u32);
+pub(super) struct BlockTreeNode(u32);
 
 /// The content of a block that moves: keys, and values or children.
-pub(super) struct Content {
+pub(super) struct BlockTreeContent {
     pub is_leaf: bool,
     pub entries: Vec<Entry>,
 }
 
-impl Node {
+impl BlockTreeNode {
     /// Copies the keys of a block.
-    pub fn visit<M: Meter>(module: &mut Module<'_, M>, at: u32) -> Node {
+    pub fn visit<M: WorkMeter>(module: &mut Module<'_, M>, at: u32) -> BlockTreeNode {
         module.instructions(INSTRUCTIONS_PER_BLOCK);
         module.hop();
         module.read(at, REST_AT as usize);
-        Node(at)
+        BlockTreeNode(at)
     }
 
     /// Turns a block into an empty leaf.
-    pub fn new_leaf<M: Meter>(module: &mut Module<'_, M>, at: u32) -> Node {
+    pub fn new_leaf<M: WorkMeter>(module: &mut Module<'_, M>, at: u32) -> BlockTreeNode {
         module.write(at, &[LEAF]);
-        Node(at)
+        BlockTreeNode(at)
     }
 
     pub fn at(self) -> u32 {
         self.0
     }
 
-    pub fn is_leaf<M: Meter>(self, module: &Module<'_, M>) -> bool {
+    pub fn is_leaf<M: WorkMeter>(self, module: &Module<'_, M>) -> bool {
         module.peek(self.0, 1)[0] & LEAF != 0
     }
 
-    pub fn count<M: Meter>(self, module: &Module<'_, M>) -> usize {
+    pub fn count<M: WorkMeter>(self, module: &Module<'_, M>) -> usize {
         module.peek(self.0, 1)[0] as u32 as usize
     }
 
-    pub fn is_sparse<M: Meter>(self, module: &Module<'_, M>) -> bool {
+    pub fn is_sparse<M: WorkMeter>(self, module: &Module<'_, M>) -> bool {
         self.count(module) < SPARSE
     }
 
     /// Returns the place of a key in a leaf, or the place where it would be inserted.
-    pub fn find<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Result<usize, usize> {
+    pub fn find<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) -> Result<usize, usize> {
         let count = self.count(module);
         let found = module.peek(self.0 + KEYS_AT, count).binary_search(&key);
         compared(module, count);
@@ -76,7 +76,7 @@ impl Node {
     }
 
     /// Returns the number of the child to which a key belongs.
-    pub fn rank<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> usize {
+    pub fn rank<M: WorkMeter>(self, module: &mut Module<'_, M>, key: u64) -> usize {
         let others = self.count(module).saturating_sub(1);
         let bounds = module.peek(self.0 + KEYS_AT + 1, others);
         let rank = bounds.partition_point(|&bound| bound <= key);
@@ -85,26 +85,26 @@ impl Node {
     }
 
     /// Copies the keys of a child.
-    pub fn below<M: Meter>(self, module: &mut Module<'_, M>, child: usize) -> Node {
+    pub fn below<M: WorkMeter>(self, module: &mut Module<'_, M>, child: usize) -> BlockTreeNode {
         let word = module.read(self.0 + REST_AT + child as u32 / 2, 1)[0];
-        Node::visit(module, (word >> (child % 2 * 32)) as u32)
+        BlockTreeNode::visit(module, (word >> (child % 2 * 32)) as u32)
     }
 
-    pub fn value<M: Meter>(self, module: &mut Module<'_, M>, place: usize) -> u64 {
+    pub fn value<M: WorkMeter>(self, module: &mut Module<'_, M>, place: usize) -> u64 {
         module.read(self.0 + REST_AT + place as u32, 1)[0]
     }
 
-    pub fn set_value<M: Meter>(self, module: &mut Module<'_, M>, place: usize, value: u64) {
+    pub fn set_value<M: WorkMeter>(self, module: &mut Module<'_, M>, place: usize, value: u64) {
         module.write(self.0 + REST_AT + place as u32, &[value]);
     }
 
-    pub fn entry<M: Meter>(self, module: &mut Module<'_, M>, place: usize) -> Entry {
+    pub fn entry<M: WorkMeter>(self, module: &mut Module<'_, M>, place: usize) -> Entry {
         let value = self.value(module, place);
         (self.peek(module, place).0, value)
     }
 
     /// Copies the values of a leaf from place `from` on.
-    pub fn read_values<M: Meter>(self, module: &mut Module<'_, M>, from: usize) {
+    pub fn read_values<M: WorkMeter>(self, module: &mut Module<'_, M>, from: usize) {
         let count = self.count(module);
         if from < count {
             module.read(self.0 + REST_AT + from as u32, count - from);
@@ -112,7 +112,7 @@ impl Node {
     }
 
     /// Returns an entry that was copied.
-    pub fn peek<M: Meter>(self, module: &Module<'_, M>, place: usize) -> Entry {
+    pub fn peek<M: WorkMeter>(self, module: &Module<'_, M>, place: usize) -> Entry {
         let (key, value) = (KEYS_AT + place as u32, REST_AT + place as u32);
         (
             module.peek(self.0 + key, 1)[0],
@@ -121,7 +121,13 @@ impl Node {
     }
 
     /// Inserts into a leaf that has room.
-    pub fn insert<M: Meter>(self, module: &mut Module<'_, M>, place: usize, key: u64, value: u64) {
+    pub fn insert<M: WorkMeter>(
+        self,
+        module: &mut Module<'_, M>,
+        place: usize,
+        key: u64,
+        value: u64,
+    ) {
         let count = self.count(module);
         for (at, word) in [(KEYS_AT, key), (REST_AT, value)] {
             let mut words = [0; KEYS + 1];
@@ -139,7 +145,7 @@ impl Node {
     }
 
     /// Removes from a leaf.
-    pub fn remove<M: Meter>(self, module: &mut Module<'_, M>, place: usize) {
+    pub fn remove<M: WorkMeter>(self, module: &mut Module<'_, M>, place: usize) {
         let count = self.count(module);
         let behind = count - place - 1;
         if behind > 0 {
@@ -156,13 +162,13 @@ impl Node {
         self.set_count(module, count - 1);
     }
 
-    fn set_count<M: Meter>(self, module: &mut Module<'_, M>, count: usize) {
+    fn set_count<M: WorkMeter>(self, module: &mut Module<'_, M>, count: usize) {
         let kind = module.peek(self.0, 1)[0] & LEAF;
         module.write(self.0, &[kind | count as u64]);
     }
 
     /// Returns the content of a block whose keys were copied.
-    pub fn content<M: Meter>(self, module: &mut Module<'_, M>) -> Content {
+    pub fn content<M: WorkMeter>(self, module: &mut Module<'_, M>) -> BlockTreeContent {
         let (is_leaf, count) = (self.is_leaf(module), self.count(module));
         let keys = module.peek(self.0 + KEYS_AT, count).to_vec();
         let words = if is_leaf { count } else { count.div_ceil(2) };
@@ -173,11 +179,16 @@ impl Node {
         };
         let keys = keys.into_iter().enumerate();
         let entries = keys.map(|(place, key)| (key, second(place))).collect();
-        Content { is_leaf, entries }
+        BlockTreeContent { is_leaf, entries }
     }
 
     /// Overwrites a block with at most [`KEYS`] entries.
-    pub fn fill<M: Meter>(module: &mut Module<'_, M>, at: u32, is_leaf: bool, entries: &[Entry]) {
+    pub fn fill<M: WorkMeter>(
+        module: &mut Module<'_, M>,
+        at: u32,
+        is_leaf: bool,
+        entries: &[Entry],
+    ) {
         let mut words = [0; LEAF_WORDS];
         words[0] = entries.len() as u64 | if is_leaf { LEAF } else { 0 };
         for (place, &(key, second)) in entries.iter().enumerate() {
@@ -199,7 +210,7 @@ impl Node {
     }
 
     /// Frees a block.
-    pub fn free<M: Meter>(self, module: &mut Module<'_, M>, is_root: bool) {
+    pub fn free<M: WorkMeter>(self, module: &mut Module<'_, M>, is_root: bool) {
         let words = match (is_root, self.is_leaf(module)) {
             (true, _) => ROOT_WORDS,
             (false, true) => LEAF_WORDS,
@@ -210,7 +221,7 @@ impl Node {
 }
 
 /// Prefetches the keys of a block, on a processor with caches.
-pub(super) fn fetch_keys<M: Meter>(module: &Module<'_, M>, at: u32) {
+pub(super) fn fetch_keys<M: WorkMeter>(module: &Module<'_, M>, at: u32) {
     let keys = module.peek(at, REST_AT as usize);
     let lines = keys.iter().step_by(WORDS_PER_LINE);
     black_box(lines.fold(0, |all, word| all ^ word));
@@ -218,8 +229,8 @@ pub(super) fn fetch_keys<M: Meter>(module: &Module<'_, M>, at: u32) {
 
 /// Returns the child to which a key belongs, in a block whose keys were prefetched. Returns `None`
 /// for a leaf, and prefetches the value.
-pub(super) fn fetch_child<M: Meter>(module: &Module<'_, M>, at: u32, key: u64) -> Option<u32> {
-    let node = Node(at);
+pub(super) fn fetch_child<M: WorkMeter>(module: &Module<'_, M>, at: u32, key: u64) -> Option<u32> {
+    let node = BlockTreeNode(at);
     let keys = module.peek(at + KEYS_AT, node.count(module));
     if node.is_leaf(module) {
         let place = keys.partition_point(|&other| other < key).min(KEYS - 1);
@@ -233,7 +244,7 @@ pub(super) fn fetch_child<M: Meter>(module: &Module<'_, M>, at: u32, key: u64) -
 }
 
 /// Counts the cost of finding a place among sorted keys.
-fn compared<M: Meter>(module: &mut Module<'_, M>, keys: usize) {
+fn compared<M: WorkMeter>(module: &mut Module<'_, M>, keys: usize) {
     let looks = usize::BITS - keys.leading_zeros();
     for _ in 0..looks {
         module.compare();

@@ -1,29 +1,29 @@
 //! Comparison of trees with maps, and tests of their memory and time.
 
 use super::*;
-use crate::device::{Device, Model, Program};
-use nearfield_hardware::modules::Preset;
+use crate::device::{Model, ModuleDevice, ModuleProgram};
+use nearfield_hardware::modules::ModulePreset;
 
-impl crate::structures::list::testing::Liftable for Blocks {}
+impl crate::structures::list::testing::Liftable for PimBlockTree {}
 
 #[test]
 fn a_tree_does_what_a_map_does() {
-    crate::structures::list::testing::does_what_a_map_does::<Blocks>();
+    crate::structures::list::testing::does_what_a_map_does::<PimBlockTree>();
 }
 
 /// A program that fills a bank until it has no room, and then reads all entries whose insertion
 /// succeeded.
 struct Fill;
 
-impl Program for Fill {
-    fn run<M: Meter>(
+impl ModuleProgram for Fill {
+    fn run<M: WorkMeter>(
         &self,
         module: &mut Module<'_, M>,
         _: &[u64],
         output: &mut Vec<u64>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ProgramFault> {
         let key = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let tree = Blocks::new(module)?;
+        let tree = PimBlockTree::new(module)?;
         let mut stored = 0;
         while tree.insert(module, key(stored), stored).is_ok() {
             stored += 1;
@@ -47,9 +47,9 @@ impl Program for Fill {
 
 #[test]
 fn a_full_bank_refuses_and_loses_nothing() {
-    let parameters = nearfield_hardware::modules::Parameters {
+    let parameters = nearfield_hardware::modules::ModuleParameters {
         bank_bytes: 1 << 20,
-        ..Preset::UpmemMeasured.parameters()
+        ..ModulePreset::UpmemMeasured.parameters()
     };
     let mut model = Model::new(1, parameters);
     let answered = model.round(Fill, vec![vec![]]).expect("a round");
@@ -67,16 +67,16 @@ fn a_full_bank_refuses_and_loses_nothing() {
 }
 
 /// A program that builds a tree of this many keys, then reads each.
-struct Reads(u64);
+struct BlockReadsProgram(u64);
 
-impl Program for Reads {
-    fn run<M: Meter>(
+impl ModuleProgram for BlockReadsProgram {
+    fn run<M: WorkMeter>(
         &self,
         module: &mut Module<'_, M>,
         input: &[u64],
         _: &mut Vec<u64>,
-    ) -> Result<(), Fault> {
-        let tree = Blocks::of_root(module)?;
+    ) -> Result<(), ProgramFault> {
+        let tree = PimBlockTree::of_root(module)?;
         if input.is_empty() {
             tree.build(module, (0..self.0).map(|number| (number * 3, number)))?;
         }
@@ -94,11 +94,15 @@ impl Program for Reads {
 #[test]
 fn a_get_takes_two_copies_a_level() {
     for (keys, levels) in [(30, 1), (700, 2), (15_000, 3)] {
-        let mut model = Model::new(1, Preset::UpmemMeasured.parameters());
-        model.round(Reads(keys), vec![vec![]]).expect("built");
+        let mut model = Model::new(1, ModulePreset::UpmemMeasured.parameters());
+        model
+            .round(BlockReadsProgram(keys), vec![vec![]])
+            .expect("built");
         let built = model.counters().work;
         let numbers: Vec<u64> = (0..keys).collect();
-        model.round(Reads(keys), vec![numbers]).expect("read");
+        model
+            .round(BlockReadsProgram(keys), vec![numbers])
+            .expect("read");
         let work = model.counters().work;
         assert_eq!(work.hops - built.hops, 2 * keys * levels, "{keys}");
         assert_eq!(work.reads - built.reads, 4 * keys * levels, "{keys}");

@@ -8,32 +8,32 @@
 
 use super::Rolex;
 use super::options::Hopscotch;
-use super::table::Table;
+use super::table::RolexModelTable;
 use crate::error::PoolError;
-use crate::hopscotch::{self, Lookup};
+use crate::hopscotch::{self, NeighborhoodLookup};
 use crate::index::Entry;
-use crate::layout::{self, Leaf, Segments, Slots, Versions};
-use nearfield_fabric::{Endpoint, GlobalAddress, NodeId, Verb};
+use crate::layout::{self, LeafSlotRange, NodeSegments, PoolLeaf, Versions};
+use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress, NodeId};
 use std::ops::RangeInclusive;
 
 /// A leaf with some known slots, and its address.
-pub(super) struct Part {
+pub(super) struct RolexLeafPart {
     pub address: GlobalAddress,
-    pub leaf: Leaf,
-    pub known: Slots,
+    pub leaf: PoolLeaf,
+    pub known: LeafSlotRange,
 }
 
 /// The leaf to which a key belongs.
-pub(super) struct Found {
+pub(super) struct RolexHopscotchChain {
     /// Its number.
     pub number: u64,
     /// The neighborhoods of the key in the leaf and in its synonyms, as far as they are known.
-    pub chain: Vec<Part>,
+    pub chain: Vec<RolexLeafPart>,
 }
 
-impl Part {
+impl RolexLeafPart {
     /// Returns the segments that were read of it.
-    fn segments(&self) -> Segments {
+    fn segments(&self) -> NodeSegments {
         self.leaf.layout().with_metadata(self.known)
     }
 
@@ -69,12 +69,14 @@ impl<E: Endpoint> Rolex<E> {
             let mut absent = Some(Vec::new());
             for part in &found.chain {
                 match hopscotch::lookup(&part.leaf, key) {
-                    Lookup::Found(slot) => return Ok(Some(part.leaf.value(slot).to_vec())),
-                    Lookup::Absent => {
+                    NeighborhoodLookup::Found(slot) => {
+                        return Ok(Some(part.leaf.value(slot).to_vec()));
+                    }
+                    NeighborhoodLookup::Absent => {
                         let versions = part.leaf.entry_versions(part.known.first());
                         absent.iter_mut().for_each(|all| all.push(versions));
                     }
-                    Lookup::Moved => absent = None,
+                    NeighborhoodLookup::Moved => absent = None,
                 }
             }
             if self.hopscotch_follow(hopscotch, &mut found, key).await? {
@@ -97,7 +99,7 @@ impl<E: Endpoint> Rolex<E> {
         &self,
         hopscotch: &Hopscotch,
         key: &[u8],
-    ) -> Result<Found, PoolError> {
+    ) -> Result<RolexHopscotchChain, PoolError> {
         let table = self.table().await?;
         let candidates = self.narrow(&table, key).await?;
         let known = self.node.synonyms.of_key(key, &candidates);
@@ -122,17 +124,17 @@ impl<E: Endpoint> Rolex<E> {
         if known.is_some_and(|(of, _)| of == number) {
             chain.extend(synonyms);
         }
-        Ok(Found { number, chain })
+        Ok(RolexHopscotchChain { number, chain })
     }
 
     /// Reads the neighborhood of a key in one more synonym. Returns false if there is none.
     pub(super) async fn hopscotch_follow(
         &self,
         hopscotch: &Hopscotch,
-        found: &mut Found,
+        found: &mut RolexHopscotchChain,
         key: &[u8],
     ) -> Result<bool, PoolError> {
-        let Some(synonym) = found.chain.last().and_then(Part::synonym) else {
+        let Some(synonym) = found.chain.last().and_then(RolexLeafPart::synonym) else {
             return Ok(false);
         };
         let wanted = [(synonym, neighborhood(hopscotch, key))];
@@ -144,7 +146,7 @@ impl<E: Endpoint> Rolex<E> {
     }
 
     /// Notes the synonyms of a leaf for the compute node.
-    pub(super) fn hopscotch_note(&self, found: &Found) {
+    pub(super) fn hopscotch_note(&self, found: &RolexHopscotchChain) {
         let synonyms = found.chain[1..].iter().map(|part| part.address);
         let bound = if found.number == 0 {
             &[]
@@ -159,19 +161,19 @@ impl<E: Endpoint> Rolex<E> {
     pub(super) async fn read_parts(
         &self,
         hopscotch: &Hopscotch,
-        wanted: &[(GlobalAddress, Slots)],
-    ) -> Result<Vec<Part>, PoolError> {
+        wanted: &[(GlobalAddress, LeafSlotRange)],
+    ) -> Result<Vec<RolexLeafPart>, PoolError> {
         let layout = hopscotch.layout;
-        let segments: Vec<Segments> = wanted
+        let segments: Vec<NodeSegments> = wanted
             .iter()
             .map(|&(_, slots)| layout.with_metadata(slots))
             .collect();
-        let buffers = |segments: &Segments| -> Vec<Vec<u8>> {
+        let buffers = |segments: &NodeSegments| -> Vec<Vec<u8>> {
             let lengths = segments.iter().map(|segment| segment.wire().len());
             lengths.map(|length| vec![0; length]).collect()
         };
         let mut buffers: Vec<_> = segments.iter().map(buffers).collect();
-        let mut leaves: Vec<Option<Leaf>> = vec![None; wanted.len()];
+        let mut leaves: Vec<Option<PoolLeaf>> = vec![None; wanted.len()];
         while leaves.iter().any(Option::is_none) {
             let mut verbs = Vec::new();
             for (number, buffers) in buffers.iter_mut().enumerate() {
@@ -180,12 +182,12 @@ impl<E: Endpoint> Rolex<E> {
                 }
                 for (segment, into) in segments[number].iter().zip(buffers) {
                     let from = wanted[number].0.plus(segment.wire().start as u64);
-                    verbs.push(Verb::Read { from, into });
+                    verbs.push(FabricVerb::Read { from, into });
                 }
             }
             self.endpoint.post(&mut verbs).await?;
             for (number, leaf) in leaves.iter_mut().enumerate() {
-                let mut read = Leaf::new(layout);
+                let mut read = PoolLeaf::new(layout);
                 let wire: Vec<&[u8]> = buffers[number].iter().map(Vec::as_slice).collect();
                 if leaf.is_none() && read.decode(&segments[number], &wire).is_ok() {
                     *leaf = Some(read);
@@ -193,7 +195,7 @@ impl<E: Endpoint> Rolex<E> {
             }
         }
         let parts = wanted.iter().zip(leaves.into_iter().flatten());
-        let parts = parts.map(|(&(address, known), leaf)| Part {
+        let parts = parts.map(|(&(address, known), leaf)| RolexLeafPart {
             address,
             leaf,
             known,
@@ -234,12 +236,12 @@ impl<E: Endpoint> Rolex<E> {
     async fn hopscotch_chains(
         &self,
         hopscotch: &Hopscotch,
-        table: &Table,
+        table: &RolexModelTable,
         leaves: RangeInclusive<u64>,
         after: &[u8],
-    ) -> Result<Vec<Vec<Part>>, PoolError> {
+    ) -> Result<Vec<Vec<RolexLeafPart>>, PoolError> {
         let span = hopscotch.layout.span();
-        let whole = |address| (address, Slots::new(0, span, span));
+        let whole = |address| (address, LeafSlotRange::new(0, span, span));
         let known = self.node.synonyms.of_leaves(after, &leaves);
         // The leaf of each wanted address, counted from the first one.
         let mut owners: Vec<usize> = (0..(leaves.end() - leaves.start() + 1) as usize).collect();
@@ -251,7 +253,7 @@ impl<E: Endpoint> Rolex<E> {
             owners.extend(synonyms.iter().map(|_| (leaf - leaves.start()) as usize));
             wanted.extend(synonyms.iter().map(|&address| whole(address)));
         }
-        let mut chains: Vec<Vec<Part>> = owners.iter().map(|_| Vec::new()).collect();
+        let mut chains: Vec<Vec<RolexLeafPart>> = owners.iter().map(|_| Vec::new()).collect();
         chains.truncate((leaves.end() - leaves.start() + 1) as usize);
         while !wanted.is_empty() {
             let mut read = self.read_parts(hopscotch, &wanted).await?;
@@ -268,7 +270,7 @@ impl<E: Endpoint> Rolex<E> {
             }
             (owners, wanted) = (Vec::new(), Vec::new());
             for (owner, chain) in chains.iter().enumerate() {
-                if let Some(synonym) = chain.last().and_then(Part::synonym) {
+                if let Some(synonym) = chain.last().and_then(RolexLeafPart::synonym) {
                     owners.push(owner);
                     wanted.push(whole(synonym));
                 }
@@ -289,9 +291,9 @@ impl<E: Endpoint> Rolex<E> {
         let mut rest: Vec<&Entry> = entries.iter().collect();
         let mut leaves = Vec::new();
         while leaves.is_empty() || !rest.is_empty() {
-            let mut leaf = Leaf::new(hopscotch.layout);
+            let mut leaf = PoolLeaf::new(hopscotch.layout);
             rest.retain(|(key, value)| {
-                let all = Slots::new(layout::home(key, span), span, span);
+                let all = LeafSlotRange::new(layout::home(key, span), span, span);
                 hopscotch::insert(&mut leaf, all, key, value).is_err()
             });
             leaves.push(leaf);
@@ -318,7 +320,7 @@ impl<E: Endpoint> Rolex<E> {
 
 impl Hopscotch {
     /// Returns the bytes of a fully known leaf, and its lock word.
-    pub fn image(&self, leaf: &Leaf) -> Vec<u8> {
+    pub fn image(&self, leaf: &PoolLeaf) -> Vec<u8> {
         let mut bytes = leaf.encode(&self.layout.whole()).concat();
         bytes.resize(self.layout.lock_offset(), 0);
         bytes.extend(self.words.of_leaf(leaf).to_bits().to_le_bytes());
@@ -327,7 +329,7 @@ impl Hopscotch {
 }
 
 /// Returns the slots of a leaf in which a key may be.
-pub(super) fn neighborhood(hopscotch: &Hopscotch, key: &[u8]) -> Slots {
+pub(super) fn neighborhood(hopscotch: &Hopscotch, key: &[u8]) -> LeafSlotRange {
     let home = layout::home(key, hopscotch.layout.span());
     hopscotch.layout.neighborhood_slots(home)
 }

@@ -5,17 +5,17 @@
 //! knows how much an insert must read. The lock words of synonym leaves are not used.
 
 use super::Rolex;
-use super::hopscotch::{Found, Part, neighborhood};
+use super::hopscotch::{RolexHopscotchChain, RolexLeafPart, neighborhood};
 use super::options::Hopscotch;
 use crate::coordination::Leader;
 use crate::error::PoolError;
-use crate::hopscotch::{self, Lookup};
-use crate::layout::{self, Leaf, LockWord, Segments, Slots};
-use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
+use crate::hopscotch::{self, NeighborhoodLookup};
+use crate::layout::{self, LeafSlotRange, LockWord, NodeSegments, PoolLeaf};
+use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress};
 
 /// A lock that is held.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct RolexLeafLock {
     at: GlobalAddress,
     /// The former word.
     word: LockWord,
@@ -38,9 +38,11 @@ impl<E: Endpoint> Rolex<E> {
             Some(near)
         } else if hopscotch.vacancy_piggyback {
             let range = hopscotch.words.hop_range(held.word, near.first());
-            range.map(|range| Slots::new(near.first(), range.count().max(near.count()), span))
+            range.map(|range| {
+                LeafSlotRange::new(near.first(), range.count().max(near.count()), span)
+            })
         } else {
-            Some(Slots::new(near.first(), span, span))
+            Some(LeafSlotRange::new(near.first(), span, span))
         };
         self.hopscotch_reread(hopscotch, &mut found, key, range.unwrap_or(near))
             .await?;
@@ -76,15 +78,15 @@ impl<E: Endpoint> Rolex<E> {
     async fn place(
         &self,
         hopscotch: &Hopscotch,
-        held: Held,
-        found: &mut Found,
-        range: Option<Slots>,
+        held: RolexLeafLock,
+        found: &mut RolexHopscotchChain,
+        range: Option<LeafSlotRange>,
         key: &[u8],
         value: &[u8],
     ) -> Result<(), PoolError> {
         let span = hopscotch.layout.span();
         let home = layout::home(key, span);
-        let all = Slots::new(home, span, span);
+        let all = LeafSlotRange::new(home, span, span);
         for number in 0..found.chain.len() {
             let is_first = number == 0;
             if is_first && range.is_none() && found.chain.len() > 1 {
@@ -120,7 +122,7 @@ impl<E: Endpoint> Rolex<E> {
             }
         }
         let address = self.allocate(held.at.node()).await?;
-        let mut leaf = Leaf::new(hopscotch.layout);
+        let mut leaf = PoolLeaf::new(hopscotch.layout);
         // An empty leaf always has room.
         let inserted = hopscotch::insert(&mut leaf, all, key, value);
         debug_assert!(inserted.is_ok());
@@ -129,7 +131,7 @@ impl<E: Endpoint> Rolex<E> {
         found.chain[last].leaf.set_sibling(address);
         found.chain[last].leaf.count_node_write();
         let known = all;
-        found.chain.push(Part {
+        found.chain.push(RolexLeafPart {
             address,
             leaf,
             known,
@@ -176,15 +178,15 @@ impl<E: Endpoint> Rolex<E> {
     async fn hopscotch_lock(
         &self,
         hopscotch: &Hopscotch,
-        found: &Found,
-    ) -> Result<Held, PoolError> {
+        found: &RolexHopscotchChain,
+    ) -> Result<RolexLeafLock, PoolError> {
         let offset = hopscotch.layout.lock_offset() as u64;
         let at = found.chain[0].address.plus(offset);
         let word = LockWord::from_bits(self.acquire(at).await?);
-        Ok(Held { at, word })
+        Ok(RolexLeafLock { at, word })
     }
 
-    fn hopscotch_unlock(&self, held: Held, word: LockWord) -> Result<(), PoolError> {
+    fn hopscotch_unlock(&self, held: RolexLeafLock, word: LockWord) -> Result<(), PoolError> {
         debug_assert!(!word.is_locked());
         let bytes = word.to_bits().to_le_bytes();
         Ok(self.endpoint.write_unsignalled(held.at, &bytes)?)
@@ -195,9 +197,9 @@ impl<E: Endpoint> Rolex<E> {
     async fn hopscotch_reread(
         &self,
         hopscotch: &Hopscotch,
-        found: &mut Found,
+        found: &mut RolexHopscotchChain,
         key: &[u8],
-        range: Slots,
+        range: LeafSlotRange,
     ) -> Result<(), PoolError> {
         let mut wanted: Vec<_> = found
             .chain
@@ -216,8 +218,8 @@ impl<E: Endpoint> Rolex<E> {
     /// one node.
     async fn hopscotch_write(
         &self,
-        held: Held,
-        changed: &[(&Part, Segments)],
+        held: RolexLeafLock,
+        changed: &[(&RolexLeafPart, NodeSegments)],
         word: LockWord,
     ) -> Result<(), PoolError> {
         debug_assert!(!word.is_locked());
@@ -230,20 +232,20 @@ impl<E: Endpoint> Rolex<E> {
         for (address, segments, wire) in &images {
             for (segment, bytes) in segments.iter().zip(wire) {
                 let to = address.plus(segment.wire().start as u64);
-                verbs.push(Verb::Write { to, bytes });
+                verbs.push(FabricVerb::Write { to, bytes });
             }
         }
         let (to, bytes) = (held.at, &word[..]);
-        verbs.push(Verb::Write { to, bytes });
+        verbs.push(FabricVerb::Write { to, bytes });
         Ok(self.endpoint.post(&mut verbs).await?)
     }
 }
 
 /// Returns the position of a key in a chain and its slot there.
-fn position(chain: &[Part], key: &[u8]) -> Option<(usize, usize)> {
+fn position(chain: &[RolexLeafPart], key: &[u8]) -> Option<(usize, usize)> {
     let mut slots = chain.iter().enumerate().filter_map(|(number, part)| {
         match hopscotch::lookup(&part.leaf, key) {
-            Lookup::Found(slot) => Some((number, slot)),
+            NeighborhoodLookup::Found(slot) => Some((number, slot)),
             _ => None,
         }
     });

@@ -15,7 +15,9 @@
 //! ([`versions`]).
 
 use crate::layout::versions::{self, Objects, wire_offset};
-use crate::layout::{Geometry, Segment, Torn, allocation_bytes, is_empty_key, lock_offset};
+use crate::layout::{
+    Geometry, NodeSegment, TornNodeError, allocation_bytes, is_empty_key, lock_offset,
+};
 use nearfield_fabric::{GlobalAddress, LINE_BYTES};
 use std::ops::Range;
 
@@ -28,23 +30,23 @@ const HOLLOW: u64 = 1;
 /// The layout of the leaves of an index: sizes and offsets in bytes.
 ///
 /// ```
-/// use nearfield_pool::rivals::rolex::{LeafLayout, Options};
+/// use nearfield_pool::rivals::rolex::{RolexLeafLayout, RolexOptions};
 /// use nearfield_pool::layout::versions::Objects;
-/// let leaf = LeafLayout::new(Options::default().geometry);
+/// let leaf = RolexLeafLayout::new(RolexOptions::default().geometry);
 /// assert_eq!((leaf.decoded_bytes(), leaf.wire_bytes()), (281, 285));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeafLayout {
+pub struct RolexLeafLayout {
     key_bytes: usize,
     entry_bytes: usize,
     span: usize,
 }
 
-impl LeafLayout {
+impl RolexLeafLayout {
     /// Creates the layout for these sizes of keys, values and leaves.
-    pub fn new(geometry: Geometry) -> LeafLayout {
+    pub fn new(geometry: Geometry) -> RolexLeafLayout {
         let shape = geometry.shape();
-        LeafLayout {
+        RolexLeafLayout {
             key_bytes: shape.key_bytes,
             entry_bytes: ENTRY_KEY + shape.key_bytes + shape.value_bytes,
             span: shape.leaf_span,
@@ -81,8 +83,8 @@ impl LeafLayout {
         allocation_bytes(self.wire_bytes()).next_multiple_of(LINE_BYTES as usize)
     }
 
-    fn whole(&self) -> Segment {
-        Segment::new(0..self.decoded_bytes())
+    fn whole(&self) -> NodeSegment {
+        NodeSegment::new(0..self.decoded_bytes())
     }
 
     fn entry(&self, slot: usize) -> Range<usize> {
@@ -91,7 +93,7 @@ impl LeafLayout {
     }
 }
 
-impl Objects for LeafLayout {
+impl Objects for RolexLeafLayout {
     fn decoded_bytes(&self) -> usize {
         HEADER_BYTES + self.span * self.entry_bytes
     }
@@ -114,24 +116,24 @@ impl Objects for LeafLayout {
 
 /// The decoded bytes of a leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Leaf {
-    layout: LeafLayout,
+pub(super) struct RolexLeaf {
+    layout: RolexLeafLayout,
     bytes: Vec<u8>,
 }
 
-impl Leaf {
+impl RolexLeaf {
     /// Creates a leaf without entries and without a synonym.
-    pub fn new(layout: LeafLayout) -> Leaf {
+    pub fn new(layout: RolexLeafLayout) -> RolexLeaf {
         let bytes = vec![0; layout.decoded_bytes()];
-        Leaf { layout, bytes }
+        RolexLeaf { layout, bytes }
     }
 
     /// Decodes a leaf.
     ///
     /// # Errors
     /// A write intervened: read it again.
-    pub fn decode(layout: LeafLayout, wire: &[u8]) -> Result<Leaf, Torn> {
-        let mut leaf = Leaf::new(layout);
+    pub fn decode(layout: RolexLeafLayout, wire: &[u8]) -> Result<RolexLeaf, TornNodeError> {
+        let mut leaf = RolexLeaf::new(layout);
         let whole = layout.whole();
         whole.decode(&layout, wire, &mut leaf.bytes, &mut None)?;
         Ok(leaf)
@@ -236,13 +238,13 @@ impl Leaf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rivals::rolex::Options;
+    use crate::rivals::rolex::RolexOptions;
     use nearfield_fabric::NodeId;
 
     #[test]
     fn the_bound_stays_when_its_key_is_removed() {
-        let layout = LeafLayout::new(Options::default().geometry);
-        let mut leaf = Leaf::new(layout);
+        let layout = RolexLeafLayout::new(RolexOptions::default().geometry);
+        let mut leaf = RolexLeaf::new(layout);
         let synonym = GlobalAddress::new(NodeId(3), 640);
         leaf.put(0, &[7; 8], &[1; 8]);
         leaf.put(1, &[9; 8], &[2; 8]);
@@ -263,18 +265,22 @@ mod tests {
 
     #[test]
     fn a_leaf_comes_back_from_the_wire_unless_a_line_is_of_another_write() {
-        let layout = LeafLayout::new(Options::default().geometry);
-        let mut leaf = Leaf::new(layout);
+        let layout = RolexLeafLayout::new(RolexOptions::default().geometry);
+        let mut leaf = RolexLeaf::new(layout);
         (0..16).for_each(|slot| leaf.put(slot, &[slot as u8 + 1; 8], &[slot as u8; 8]));
         let before = leaf.encode();
-        assert_eq!(Leaf::decode(layout, &before), Ok(leaf.clone()));
+        assert_eq!(RolexLeaf::decode(layout, &before), Ok(leaf.clone()));
         leaf.count_write();
         let after = leaf.encode();
         for line in 0..after.len().div_ceil(64) {
             let mut torn = after.clone();
             let range = 64 * line..after.len().min(64 * line + 64);
             torn[range.clone()].copy_from_slice(&before[range]);
-            assert_eq!(Leaf::decode(layout, &torn), Err(Torn::Node), "line {line}");
+            assert_eq!(
+                RolexLeaf::decode(layout, &torn),
+                Err(TornNodeError::Node),
+                "line {line}"
+            );
         }
     }
 }

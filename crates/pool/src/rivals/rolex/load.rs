@@ -2,9 +2,9 @@
 //! keys.
 
 use super::Rolex;
-use super::leaf::Leaf;
-use super::model::{Trainer, prefix};
-use super::table::{HEADER_BYTES, Table, leaves_per_extent};
+use super::leaf::RolexLeaf;
+use super::model::{RolexModelTrainer, prefix};
+use super::table::{HEADER_BYTES, RolexModelTable, leaves_per_extent};
 use crate::error::PoolError;
 use crate::index::Entry;
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
@@ -68,7 +68,7 @@ impl<E: Endpoint> Rolex<E> {
             bytes: Vec::new(),
             addresses: Vec::new(),
         };
-        let mut trainer = Trainer::new(options.error);
+        let mut trainer = RolexModelTrainer::new(options.error);
         let mut group: Vec<Entry> = Vec::new();
         let mut last = Vec::new();
         for (position, (key, value)) in entries.into_iter().enumerate() {
@@ -93,7 +93,7 @@ impl<E: Endpoint> Rolex<E> {
         extents.push(&leaf).await?;
         extents.write().await?;
 
-        let table = Table::new(options, trainer.finish(), extents.addresses);
+        let table = RolexModelTable::new(options, trainer.finish(), extents.addresses);
         let bytes = table.encode(options);
         let address = self.endpoint.allocate(nodes[0], bytes.len() as u64).await?;
         self.endpoint.write(address, &bytes).await?;
@@ -106,7 +106,7 @@ impl<E: Endpoint> Rolex<E> {
         if let Some(hopscotch) = &self.hopscotch {
             return self.hopscotch_image(hopscotch, node, entries).await;
         }
-        let mut leaf = Leaf::new(self.leaves);
+        let mut leaf = RolexLeaf::new(self.leaves);
         for (slot, (key, value)) in entries.iter().enumerate() {
             leaf.put(slot, key, value);
         }
@@ -115,7 +115,7 @@ impl<E: Endpoint> Rolex<E> {
 
     /// Returns the table, which the first client of a compute node reads from remote memory in
     /// three round trips.
-    pub(super) async fn table(&self) -> Result<Arc<Table>, PoolError> {
+    pub(super) async fn table(&self) -> Result<Arc<RolexModelTable>, PoolError> {
         if let Some(table) = self.node.table.get() {
             return Ok(Arc::clone(table));
         }
@@ -128,10 +128,11 @@ impl<E: Endpoint> Rolex<E> {
         }
         let mut header = [0; HEADER_BYTES];
         self.endpoint.read(address, &mut header).await?;
-        let length = Table::encoded_bytes(&header, options).ok_or(PoolError::NoIndex { root })?;
+        let length =
+            RolexModelTable::encoded_bytes(&header, options).ok_or(PoolError::NoIndex { root })?;
         let mut bytes = vec![0; length];
         self.endpoint.read(address, &mut bytes).await?;
-        let table = Arc::new(Table::decode(&bytes, options));
+        let table = Arc::new(RolexModelTable::decode(&bytes, options));
         // Another client may have been faster, with the same table.
         Ok(Arc::clone(self.node.table.get_or_init(|| table)))
     }

@@ -1,33 +1,33 @@
 //! Reads of leaves: those that may have a key, and their synonyms.
 
 use super::hopscotch::neighborhood;
-use super::leaf::Leaf;
-use super::table::Table;
+use super::leaf::RolexLeaf;
+use super::table::RolexModelTable;
 use super::{Rolex, SCAN_LEAVES};
 use crate::error::PoolError;
 use crate::index::Entry;
-use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
+use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress};
 use std::ops::RangeInclusive;
 
 /// A leaf, and its address.
-pub(super) struct Placed {
+pub(super) struct RolexRemoteLeaf {
     pub address: GlobalAddress,
-    pub leaf: Leaf,
+    pub leaf: RolexLeaf,
 }
 
 /// The leaf to which a key belongs.
-pub(super) struct Located {
+pub(super) struct RolexLeafChain {
     /// Its number.
     pub number: u64,
     /// The leaf, and its synonyms as far as they are known.
-    pub chain: Vec<Placed>,
+    pub chain: Vec<RolexRemoteLeaf>,
     /// The leaves to the right that were read with it.
-    right: Vec<Placed>,
+    right: Vec<RolexRemoteLeaf>,
 }
 
 impl<E: Endpoint> Rolex<E> {
     /// Reads the leaf to which a key belongs.
-    pub(super) async fn locate(&self, key: &[u8]) -> Result<Located, PoolError> {
+    pub(super) async fn locate(&self, key: &[u8]) -> Result<RolexLeafChain, PoolError> {
         let table = self.table().await?;
         let candidates = self.narrow(&table, key).await?;
         let known = self.node.synonyms.of_key(key, &candidates);
@@ -51,7 +51,7 @@ impl<E: Endpoint> Rolex<E> {
         if known.is_some_and(|(of, _)| of == number) {
             chain.extend(synonyms);
         }
-        Ok(Located {
+        Ok(RolexLeafChain {
             number,
             chain,
             right,
@@ -62,7 +62,7 @@ impl<E: Endpoint> Rolex<E> {
     /// returns the only one, found by bisection with a round trip for each step.
     pub(super) async fn narrow(
         &self,
-        table: &Table,
+        table: &RolexModelTable,
         key: &[u8],
     ) -> Result<RangeInclusive<u64>, PoolError> {
         let candidates = table.candidates(key);
@@ -90,7 +90,7 @@ impl<E: Endpoint> Rolex<E> {
     /// its position in the chain and its slot.
     pub(super) async fn find(
         &self,
-        located: &mut Located,
+        located: &mut RolexLeafChain,
         key: &[u8],
     ) -> Result<Option<(usize, usize)>, PoolError> {
         let mut next = 0;
@@ -111,7 +111,11 @@ impl<E: Endpoint> Rolex<E> {
 
     /// Reads the leaf and its synonyms again, all of them unless a key is found. The caller holds
     /// the lock.
-    pub(super) async fn reread(&self, located: &mut Located, key: &[u8]) -> Result<(), PoolError> {
+    pub(super) async fn reread(
+        &self,
+        located: &mut RolexLeafChain,
+        key: &[u8],
+    ) -> Result<(), PoolError> {
         let addresses: Vec<_> = located.chain.iter().map(|placed| placed.address).collect();
         located.chain = self.read_leaves(&addresses).await?;
         self.find(located, key).await?;
@@ -120,8 +124,13 @@ impl<E: Endpoint> Rolex<E> {
 
     /// Reads one more synonym of each of consecutive leaves, from number `first` on, that has one
     /// more. Returns false if none has.
-    async fn follow(&self, first: u64, chains: &mut [Vec<Placed>]) -> Result<bool, PoolError> {
-        let next = |chain: &Vec<Placed>| chain.last().and_then(|placed| placed.leaf.synonym());
+    async fn follow(
+        &self,
+        first: u64,
+        chains: &mut [Vec<RolexRemoteLeaf>],
+    ) -> Result<bool, PoolError> {
+        let next =
+            |chain: &Vec<RolexRemoteLeaf>| chain.last().and_then(|placed| placed.leaf.synonym());
         let missing: Vec<usize> = (0..chains.len())
             .filter(|&number| next(&chains[number]).is_some())
             .collect();
@@ -138,7 +147,7 @@ impl<E: Endpoint> Rolex<E> {
     }
 
     /// Notes the synonyms of a leaf for the compute node.
-    pub(super) fn note_synonyms(&self, leaf: u64, chain: &[Placed]) {
+    pub(super) fn note_synonyms(&self, leaf: u64, chain: &[RolexRemoteLeaf]) {
         let bound = if leaf == 0 {
             &[]
         } else {
@@ -157,26 +166,29 @@ impl<E: Endpoint> Rolex<E> {
     }
 
     /// Reads leaves in one round trip, and again those that were written meanwhile.
-    async fn read_leaves(&self, addresses: &[GlobalAddress]) -> Result<Vec<Placed>, PoolError> {
+    async fn read_leaves(
+        &self,
+        addresses: &[GlobalAddress],
+    ) -> Result<Vec<RolexRemoteLeaf>, PoolError> {
         let bytes = self.leaves.wire_bytes();
         let mut buffer = vec![0; addresses.len() * bytes];
-        let mut leaves: Vec<Option<Leaf>> = vec![None; addresses.len()];
+        let mut leaves: Vec<Option<RolexLeaf>> = vec![None; addresses.len()];
         while leaves.iter().any(Option::is_none) {
             let missing = addresses.iter().zip(&leaves);
             let missing = missing.zip(buffer.chunks_exact_mut(bytes));
             let missing = missing.filter(|((_, leaf), _)| leaf.is_none());
-            let mut verbs: Vec<Verb<'_>> = missing
-                .map(|((&from, _), into)| Verb::Read { from, into })
+            let mut verbs: Vec<FabricVerb<'_>> = missing
+                .map(|((&from, _), into)| FabricVerb::Read { from, into })
                 .collect();
             self.endpoint.post(&mut verbs).await?;
             for (leaf, wire) in leaves.iter_mut().zip(buffer.chunks_exact(bytes)) {
                 if leaf.is_none() {
-                    *leaf = Leaf::decode(self.leaves, wire).ok();
+                    *leaf = RolexLeaf::decode(self.leaves, wire).ok();
                 }
             }
         }
         let placed = addresses.iter().zip(leaves.into_iter().flatten());
-        let placed = placed.map(|(&address, leaf)| Placed { address, leaf });
+        let placed = placed.map(|(&address, leaf)| RolexRemoteLeaf { address, leaf });
         Ok(placed.collect())
     }
 
@@ -209,10 +221,10 @@ impl<E: Endpoint> Rolex<E> {
     /// Reads leaves with keys that are all greater than `after`, and their known synonyms.
     async fn read_chains(
         &self,
-        table: &Table,
+        table: &RolexModelTable,
         leaves: RangeInclusive<u64>,
         after: &[u8],
-    ) -> Result<Vec<Vec<Placed>>, PoolError> {
+    ) -> Result<Vec<Vec<RolexRemoteLeaf>>, PoolError> {
         let known = self.node.synonyms.of_leaves(after, &leaves);
         let first = *leaves.start();
         let mut addresses: Vec<_> = leaves.map(|leaf| table.address(leaf)).collect();
@@ -250,18 +262,18 @@ pub(super) fn gather<'c>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rivals::rolex::{LeafLayout, Options};
+    use crate::rivals::rolex::{RolexLeafLayout, RolexOptions};
 
     #[test]
     fn a_key_that_was_read_in_two_leaves_is_gathered_once() {
-        let layout = LeafLayout::new(Options::default().geometry);
+        let layout = RolexLeafLayout::new(RolexOptions::default().geometry);
         let leaf = |keys: &[u8]| {
-            let mut leaf = Leaf::new(layout);
+            let mut leaf = RolexLeaf::new(layout);
             for (slot, &key) in keys.iter().enumerate() {
                 leaf.put(slot, &[key; 8], &[0; 8]);
             }
             let address = GlobalAddress::NULL;
-            Placed { address, leaf }
+            RolexRemoteLeaf { address, leaf }
         };
         let chain = [leaf(&[5, 9, 2]), leaf(&[7, 9])];
         let gathered = |from: u8, count| {

@@ -23,8 +23,8 @@
 //!   that finds it in none of the leaves has proved that it was absent at some time meanwhile, in
 //!   any order of the reads.
 //!
-//! With [`Leaves::Hopscotch`] leaves are CHIME's, and clients read only neighborhoods: the steps of
-//! its figure 15b except for the last one, speculative reads.
+//! With [`RolexLeafKind::Hopscotch`] leaves are CHIME's, and clients read only neighborhoods: the
+//! steps of its figure 15b except for the last one, speculative reads.
 //!
 //! # Differences from the public implementations
 //!
@@ -51,16 +51,16 @@ mod synonyms;
 mod table;
 mod write;
 
-use crate::coordination::{Leader, Write};
+use crate::coordination::{CombinedWrite, Leader};
 use crate::error::PoolError;
-use crate::index::{self, Entry, PoolIndex};
-use nearfield_fabric::{Arena, Endpoint, GlobalAddress, LINE_BYTES, NodeId};
+use crate::index::{self, Entry, PoolIndexClient};
+use nearfield_fabric::{Endpoint, FabricArena, GlobalAddress, LINE_BYTES, NodeId};
 use std::sync::Arc;
 
-pub use leaf::LeafLayout;
-pub use model::{Models, Trainer, prefix};
+pub use leaf::RolexLeafLayout;
+pub use model::{Models, RolexModelTrainer, prefix};
 use options::Hopscotch;
-pub use options::{ComputeNode, Leaves, Options};
+pub use options::{RolexComputeNode, RolexLeafKind, RolexOptions};
 
 /// The size of a client's chunks of a node for synonym leaves, in bytes.
 const CHUNK_BYTES: u64 = 1 << 14;
@@ -74,10 +74,10 @@ pub struct Rolex<E> {
     root: GlobalAddress,
     /// One arena for each node: a synonym leaf is on the node of its leaf, so that verbs to both
     /// take effect in order.
-    arenas: Vec<(NodeId, Arena)>,
-    node: Arc<ComputeNode>,
+    arenas: Vec<(NodeId, FabricArena)>,
+    node: Arc<RolexComputeNode>,
     /// The layout of leaves that are arrays.
-    leaves: LeafLayout,
+    leaves: RolexLeafLayout,
     /// The layout of leaves that are hash tables.
     hopscotch: Option<Hopscotch>,
 }
@@ -88,12 +88,13 @@ impl<E: Endpoint> Rolex<E> {
     /// open the index. Meanwhile it keeps at most one piece of 64 KiB and the models.
     ///
     /// # Errors
-    /// `Key` and `Value` for an invalid entry, `Unsorted`, `Lines`, and the nodes' errors.
+    /// `AuthenticationKey` and `Value` for an invalid entry, `Unsorted`, `Lines`, and the nodes'
+    /// errors.
     pub async fn load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         endpoint: E,
         nodes: &[NodeId],
         root: GlobalAddress,
-        node: Arc<ComputeNode>,
+        node: Arc<RolexComputeNode>,
         entries: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Rolex<E>, PoolError> {
         let rolex = Rolex::open(endpoint, nodes, root, node)?;
@@ -110,7 +111,7 @@ impl<E: Endpoint> Rolex<E> {
         endpoint: E,
         nodes: &[NodeId],
         root: GlobalAddress,
-        node: Arc<ComputeNode>,
+        node: Arc<RolexComputeNode>,
     ) -> Result<Rolex<E>, PoolError> {
         let nothing: [(Vec<u8>, Vec<u8>); 0] = [];
         Rolex::load(endpoint, nodes, root, node, nothing).await
@@ -124,18 +125,18 @@ impl<E: Endpoint> Rolex<E> {
         endpoint: E,
         nodes: &[NodeId],
         root: GlobalAddress,
-        node: Arc<ComputeNode>,
+        node: Arc<RolexComputeNode>,
     ) -> Result<Rolex<E>, PoolError> {
         let atomic = endpoint.atomic_bytes();
         if atomic < LINE_BYTES {
             return Err(PoolError::Lines { atomic });
         }
-        let arena = |&node| (node, Arena::new(&[node], CHUNK_BYTES));
+        let arena = |&node| (node, FabricArena::new(&[node], CHUNK_BYTES));
         Ok(Rolex {
             endpoint,
             root,
             arenas: nodes.iter().map(arena).collect(),
-            leaves: LeafLayout::new(node.options.geometry),
+            leaves: RolexLeafLayout::new(node.options.geometry),
             hopscotch: node.options.hopscotch(),
             node,
         })
@@ -147,7 +148,7 @@ impl<E: Endpoint> Rolex<E> {
     }
 
     /// Returns the state that it shares with the other clients of its compute node.
-    pub fn compute_node(&self) -> &ComputeNode {
+    pub fn compute_node(&self) -> &RolexComputeNode {
         &self.node
     }
 
@@ -161,7 +162,7 @@ impl<E: Endpoint> Rolex<E> {
     }
 
     /// Does a write, or lets another client of the compute node do it with its own.
-    async fn write(&self, key: &[u8], write: Write) -> Result<Option<Vec<u8>>, PoolError> {
+    async fn write(&self, key: &[u8], write: CombinedWrite) -> Result<Option<Vec<u8>>, PoolError> {
         let lead = async |leader: &mut Leader<'_>| {
             if let Some(hopscotch) = &self.hopscotch {
                 return self.hopscotch_put(hopscotch, key, leader).await;
@@ -185,7 +186,7 @@ impl<E: Endpoint> Rolex<E> {
 }
 
 /// The costs assume cached models, and keys with a prefix that few others have.
-impl<E: Endpoint> PoolIndex for Rolex<E> {
+impl<E: Endpoint> PoolIndexClient for Rolex<E> {
     /// Reads in one round trip, which fetches three or four leaves; one more for each synonym leaf
     /// on the route to the key that the compute node does not know.
     async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
@@ -199,14 +200,14 @@ impl<E: Endpoint> PoolIndex for Rolex<E> {
     async fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
-        self.write(key, Write::Insert(value.to_vec())).await
+        self.write(key, CombinedWrite::Insert(value.to_vec())).await
     }
 
-    /// Writes at the cost of an insert; for an absent key, of [`get`](PoolIndex::get).
+    /// Writes at the cost of an insert; for an absent key, of [`get`](PoolIndexClient::get).
     async fn update(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
-        self.write(key, Write::Update(value.to_vec())).await
+        self.write(key, CombinedWrite::Update(value.to_vec())).await
     }
 
     /// Removes at the cost of an update.

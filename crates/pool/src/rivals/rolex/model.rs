@@ -22,7 +22,7 @@ pub fn prefix(key: &[u8]) -> u64 {
 /// A line: the rank of its first key, and the increase of the rank when the prefix increases by
 /// one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Line {
+pub(super) struct RolexModelLine {
     /// The prefix of its first key.
     pub first: u64,
     /// The rank of that key.
@@ -34,7 +34,7 @@ pub(super) struct Line {
 /// Lines over the prefixes of all loaded keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Models {
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<RolexModelLine>,
     pub(super) loaded: u64,
     pub(super) error: u64,
 }
@@ -50,8 +50,8 @@ impl Models {
     /// for prefixes with a vertical line. Takes time logarithmic in the number of lines.
     ///
     /// ```
-    /// use nearfield_pool::rivals::rolex::Trainer;
-    /// let mut trainer = Trainer::new(16);
+    /// use nearfield_pool::rivals::rolex::RolexModelTrainer;
+    /// let mut trainer = RolexModelTrainer::new(16);
     /// (0..1000).for_each(|key| trainer.push(10 * key));
     /// let models = trainer.finish();
     /// assert_eq!((models.lines(), models.ranks(5005)), (1, 483..=517));
@@ -85,20 +85,20 @@ impl Models {
 /// A trainer of lines over prefixes in ascending order, in constant time for each and without
 /// keeping them: a line grows as long as one slope serves all its keys.
 #[derive(Clone, Debug)]
-pub struct Trainer {
+pub struct RolexModelTrainer {
     error: u64,
-    lines: Vec<Line>,
+    lines: Vec<RolexModelLine>,
     /// The last line, with its minimum and maximum slope.
-    open: Option<(Line, f64, f64)>,
+    open: Option<(RolexModelLine, f64, f64)>,
     /// The last prefix, its first rank, and the number of its keys.
     ties: Option<(u64, u64, u64)>,
     pushed: u64,
 }
 
-impl Trainer {
+impl RolexModelTrainer {
     /// Creates an empty model whose predictions will be wrong by at most `error`.
-    pub fn new(error: u32) -> Trainer {
-        Trainer {
+    pub fn new(error: u32) -> RolexModelTrainer {
+        RolexModelTrainer {
             error: u64::from(error),
             lines: Vec::new(),
             open: None,
@@ -136,7 +136,7 @@ impl Trainer {
         let Some((prefix, rank, count)) = ties else {
             return;
         };
-        let mut line = Line {
+        let mut line = RolexModelLine {
             first: prefix,
             rank,
             slope: f64::INFINITY,
@@ -186,13 +186,13 @@ mod tests {
 
     #[test]
     fn nothing_was_loaded() {
-        let models = Trainer::new(4).finish();
+        let models = RolexModelTrainer::new(4).finish();
         assert_eq!((models.lines(), models.ranks(77)), (0, 0..=0));
     }
 
     #[test]
     fn many_keys_of_one_prefix_have_a_vertical_line() {
-        let mut trainer = Trainer::new(2);
+        let mut trainer = RolexModelTrainer::new(2);
         let prefixes = [1, 2, 3, 9, 9, 9, 9, 9, 9, 20];
         prefixes.into_iter().for_each(|prefix| trainer.push(prefix));
         let models = trainer.finish();

@@ -1,16 +1,18 @@
 //! The options, and the state that the clients of a compute node share.
 
 use super::synonyms::Synonyms;
-use super::table::Table;
-use crate::coordination::Delegation;
-use crate::layout::{Geometry, LeafLayout as HopscotchLayout, LockWordLayout, Shape, Validation};
-use crate::rivals::rolex::leaf::LeafLayout;
+use super::table::RolexModelTable;
+use crate::coordination::ClientCoordination;
+use crate::layout::{
+    Geometry, LockWordLayout, PoolIndexShape, PoolLeafLayout as HopscotchLayout, Validation,
+};
+use crate::rivals::rolex::leaf::RolexLeafLayout;
 use nearfield_fabric::LINE_BYTES;
 use std::sync::{Arc, OnceLock};
 
 /// The arrangement of entries in leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leaves {
+pub enum RolexLeafKind {
     /// Arrays in no order; a leaf is read and written as a whole. Source: ROLEX.
     Arrays,
     /// Hopscotch hash tables, which clients read by neighborhoods and write by entries, and which
@@ -26,12 +28,12 @@ pub enum Leaves {
 /// The options. The default is CHIME's comparison (SOSP 2024): leaves of 16 entries, an error of
 /// 16, and a budget of 100 MB for a compute node.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct RolexOptions {
     /// The sizes of keys, values and leaves, and for hopscotch leaves of neighborhoods. The others
     /// are ignored.
     pub geometry: Geometry,
     /// The arrangement of entries in leaves.
-    pub leaves: Leaves,
+    pub leaves: RolexLeafKind,
     /// Number of positions by which a prediction may be wrong. A larger error gives fewer lines and
     /// longer reads: leaves with twice as many entries and 3 are read.
     pub error: u32,
@@ -46,15 +48,15 @@ pub struct Options {
     pub combines_writes: bool,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        let shape = Shape {
+impl Default for RolexOptions {
+    fn default() -> RolexOptions {
+        let shape = PoolIndexShape {
             leaf_span: 16,
-            ..Shape::default()
+            ..PoolIndexShape::default()
         };
-        Options {
+        RolexOptions {
             geometry: Geometry::new(shape).unwrap_or_default(),
-            leaves: Leaves::Arrays,
+            leaves: RolexLeafKind::Arrays,
             error: 16,
             cache_bytes: 100_000_000,
             delegates_reads: false,
@@ -72,12 +74,12 @@ pub(super) struct Hopscotch {
     pub vacancy_piggyback: bool,
 }
 
-impl Options {
+impl RolexOptions {
     pub(super) fn hopscotch(&self) -> Option<Hopscotch> {
-        let Leaves::Hopscotch { vacancy_piggyback } = self.leaves else {
+        let RolexLeafKind::Hopscotch { vacancy_piggyback } = self.leaves else {
             return None;
         };
-        let shape = Shape {
+        let shape = PoolIndexShape {
             validation: Validation::Fences,
             ..*self.geometry.shape()
         };
@@ -94,9 +96,9 @@ impl Options {
     pub(super) fn keys_per_leaf(&self) -> usize {
         let span = self.geometry.shape().leaf_span;
         match self.leaves {
-            Leaves::Arrays => span,
+            RolexLeafKind::Arrays => span,
             // Fuller leaves have no room for some of the keys.
-            Leaves::Hopscotch { .. } => (span * 3 / 4).max(1),
+            RolexLeafKind::Hopscotch { .. } => (span * 3 / 4).max(1),
         }
     }
 
@@ -104,7 +106,7 @@ impl Options {
     /// lines.
     pub(super) fn stride_bytes(&self) -> usize {
         match self.hopscotch() {
-            None => LeafLayout::new(self.geometry).stride_bytes(),
+            None => RolexLeafLayout::new(self.geometry).stride_bytes(),
             Some(hopscotch) => {
                 let bytes = hopscotch.layout.allocation_bytes();
                 bytes.next_multiple_of(LINE_BYTES as usize)
@@ -116,18 +118,18 @@ impl Options {
 /// The state that the clients of one compute node share: the models, which the first of them reads
 /// from remote memory, the addresses of known synonym leaves, and their coordination.
 #[derive(Debug)]
-pub struct ComputeNode {
-    pub(super) options: Options,
-    pub(super) table: OnceLock<Arc<Table>>,
+pub struct RolexComputeNode {
+    pub(super) options: RolexOptions,
+    pub(super) table: OnceLock<Arc<RolexModelTable>>,
     pub(super) synonyms: Synonyms,
-    pub(super) delegation: Delegation,
+    pub(super) delegation: ClientCoordination,
 }
 
-impl ComputeNode {
+impl RolexComputeNode {
     /// Creates a compute node that knows nothing yet.
-    pub fn new(options: Options) -> ComputeNode {
-        ComputeNode {
-            delegation: Delegation::new(options.delegates_reads, options.combines_writes),
+    pub fn new(options: RolexOptions) -> RolexComputeNode {
+        RolexComputeNode {
+            delegation: ClientCoordination::new(options.delegates_reads, options.combines_writes),
             options,
             table: OnceLock::new(),
             synonyms: Synonyms::default(),
@@ -136,7 +138,7 @@ impl ComputeNode {
 
     /// Copies the models and synonyms of another compute node of the same index and options. It
     /// keeps its own models if it has some.
-    pub fn learn_from(&self, other: &ComputeNode) {
+    pub fn learn_from(&self, other: &RolexComputeNode) {
         if let Some(table) = other.table.get() {
             self.table.get_or_init(|| Arc::clone(table));
         }
@@ -146,7 +148,7 @@ impl ComputeNode {
     /// Returns the bytes of all that is cached.
     pub fn cache_bytes(&self) -> usize {
         let table = self.table.get().map_or(0, |table| table.kept_bytes());
-        size_of::<ComputeNode>() + table + self.synonyms.bytes()
+        size_of::<RolexComputeNode>() + table + self.synonyms.bytes()
     }
 
     /// Returns the bytes of models and of the addresses of leaves, without synonym leaves.

@@ -15,11 +15,11 @@ pub(super) type Known = (u64, Arc<[GlobalAddress]>);
 /// becomes wrong; there may be further synonyms.
 #[derive(Debug, Default)]
 pub(super) struct Synonyms {
-    known: RwLock<Kept>,
+    known: RwLock<RolexSynonymMap>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Kept {
+struct RolexSynonymMap {
     /// Synonyms by the bound of their leaf. The first leaf's bound is the empty string.
     by_bound: BTreeMap<Box<[u8]>, Known>,
     bytes: usize,
@@ -66,7 +66,7 @@ impl Synonyms {
     /// than `budget`.
     pub fn note(&self, bound: &[u8], leaf: u64, addresses: Vec<GlobalAddress>, budget: usize) {
         let mut kept = self.known.write();
-        let Kept { by_bound, bytes } = &mut *kept;
+        let RolexSynonymMap { by_bound, bytes } = &mut *kept;
         let cost = bytes_of(bound, addresses.len());
         match by_bound.entry(bound.into()) {
             Entry::Occupied(mut entry) => {

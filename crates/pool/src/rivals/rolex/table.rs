@@ -10,9 +10,9 @@
 //! are on the nodes in turn. So a client computes the address of a leaf, and keeps no pointers to
 //! leaves.
 
-use super::model::{Line, Models, prefix};
-use super::options::{Leaves, Options};
-use crate::layout::Metadata;
+use super::model::{Models, RolexModelLine, prefix};
+use super::options::{RolexLeafKind, RolexOptions};
+use crate::layout::LeafMetadataPosition;
 use nearfield_fabric::GlobalAddress;
 use std::ops::RangeInclusive;
 
@@ -26,7 +26,7 @@ pub(super) const HEADER_BYTES: usize = HEADER_WORDS * 8;
 
 /// The models, and the addresses of the leaves.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Table {
+pub(super) struct RolexModelTable {
     models: Models,
     extents: Vec<GlobalAddress>,
     keys_per_leaf: u64,
@@ -35,13 +35,17 @@ pub(super) struct Table {
 }
 
 /// Returns the number of leaves of an extent.
-pub(super) fn leaves_per_extent(options: &Options) -> usize {
+pub(super) fn leaves_per_extent(options: &RolexOptions) -> usize {
     (EXTENT_BYTES / options.stride_bytes()).max(1)
 }
 
-impl Table {
-    pub fn new(options: &Options, models: Models, extents: Vec<GlobalAddress>) -> Table {
-        Table {
+impl RolexModelTable {
+    pub fn new(
+        options: &RolexOptions,
+        models: Models,
+        extents: Vec<GlobalAddress>,
+    ) -> RolexModelTable {
+        RolexModelTable {
             models,
             extents,
             keys_per_leaf: options.keys_per_leaf() as u64,
@@ -74,13 +78,13 @@ impl Table {
 
     /// Returns its bytes at a compute node.
     pub fn kept_bytes(&self) -> usize {
-        size_of::<Table>()
-            + self.models.lines.capacity() * size_of::<Line>()
+        size_of::<RolexModelTable>()
+            + self.models.lines.capacity() * size_of::<RolexModelLine>()
             + self.extents.capacity() * size_of::<GlobalAddress>()
     }
 
     /// Returns its bytes in remote memory.
-    pub fn encode(&self, options: &Options) -> Vec<u8> {
+    pub fn encode(&self, options: &RolexOptions) -> Vec<u8> {
         let header = [self.models.lines.len() as u64, self.extents.len() as u64];
         let lines = self.models.lines.iter();
         let lines = lines.flat_map(|line| [line.first, line.rank, line.slope.to_bits()]);
@@ -92,7 +96,7 @@ impl Table {
 
     /// Reads the number of bytes of the whole table from the header. Returns `None` if it is not a
     /// table of an index with these sizes.
-    pub fn encoded_bytes(header: &[u8], options: &Options) -> Option<usize> {
+    pub fn encoded_bytes(header: &[u8], options: &RolexOptions) -> Option<usize> {
         let header = words(header);
         let [.., loaded, lines, extents] = header[..HEADER_WORDS] else {
             return None;
@@ -102,11 +106,11 @@ impl Table {
     }
 
     /// Decodes a table from all its bytes. The header must have been checked.
-    pub fn decode(bytes: &[u8], options: &Options) -> Table {
+    pub fn decode(bytes: &[u8], options: &RolexOptions) -> RolexModelTable {
         let words = words(bytes);
         let (header, rest) = words.split_at(HEADER_WORDS);
         let (lines, extents) = rest.split_at(header[HEADER_WORDS - 2] as usize * LINE_WORDS);
-        let line = |words: &[u64]| Line {
+        let line = |words: &[u64]| RolexModelLine {
             first: words[0],
             rank: words[1],
             slope: f64::from_bits(words[2]),
@@ -117,18 +121,18 @@ impl Table {
             error: u64::from(options.error),
         };
         let extents = extents.iter().map(|&word| GlobalAddress::from_bits(word));
-        Table::new(options, models, extents.collect())
+        RolexModelTable::new(options, models, extents.collect())
     }
 }
 
 /// Returns the words of the header that must be equal for all clients, and the number of loaded
 /// keys.
-fn sizes(options: &Options, loaded: u64) -> [u64; HEADER_WORDS - 2] {
+fn sizes(options: &RolexOptions, loaded: u64) -> [u64; HEADER_WORDS - 2] {
     let shape = options.geometry.shape();
     let kind = match (options.leaves, shape.metadata) {
-        (Leaves::Arrays, _) => 0,
-        (Leaves::Hopscotch { .. }, Metadata::Single) => 1,
-        (Leaves::Hopscotch { .. }, Metadata::Replicated) => 2,
+        (RolexLeafKind::Arrays, _) => 0,
+        (RolexLeafKind::Hopscotch { .. }, LeafMetadataPosition::Single) => 1,
+        (RolexLeafKind::Hopscotch { .. }, LeafMetadataPosition::Replicated) => 2,
     };
     [
         MAGIC,
@@ -154,39 +158,49 @@ fn words(bytes: &[u8]) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::Trainer;
+    use super::super::model::RolexModelTrainer;
     use super::*;
     use nearfield_fabric::NodeId;
 
     #[test]
     fn a_table_comes_back_and_one_of_other_sizes_is_none() {
-        let options = Options::default();
-        let mut trainer = Trainer::new(options.error);
+        let options = RolexOptions::default();
+        let mut trainer = RolexModelTrainer::new(options.error);
         (0..10_000_u64).for_each(|number| trainer.push(number * number));
         let extents = [64, 1 << 40].map(|offset| GlobalAddress::new(NodeId(2), offset));
-        let table = Table::new(&options, trainer.finish(), extents.into());
+        let table = RolexModelTable::new(&options, trainer.finish(), extents.into());
         assert!(table.models.lines() > 2);
         let bytes = table.encode(&options);
         let header = &bytes[..HEADER_BYTES];
-        assert_eq!(Table::encoded_bytes(header, &options), Some(bytes.len()));
-        assert_eq!(Table::decode(&bytes, &options), table);
-        let other = Options {
+        assert_eq!(
+            RolexModelTable::encoded_bytes(header, &options),
+            Some(bytes.len())
+        );
+        assert_eq!(RolexModelTable::decode(&bytes, &options), table);
+        let other = RolexOptions {
             error: 17,
             ..options.clone()
         };
-        assert_eq!(Table::encoded_bytes(header, &other), None);
-        assert_eq!(Table::encoded_bytes(&[0; HEADER_BYTES], &options), None);
+        assert_eq!(RolexModelTable::encoded_bytes(header, &other), None);
+        assert_eq!(
+            RolexModelTable::encoded_bytes(&[0; HEADER_BYTES], &options),
+            None
+        );
     }
 
     #[test]
     fn addresses_of_leaves_are_computed() {
-        let options = Options::default();
+        let options = RolexOptions::default();
         assert_eq!(
             (options.stride_bytes(), leaves_per_extent(&options)),
             (320, 204)
         );
         let extents = [4096, 1 << 20].map(|offset| GlobalAddress::new(NodeId(1), offset));
-        let table = Table::new(&options, Trainer::new(16).finish(), extents.into());
+        let table = RolexModelTable::new(
+            &options,
+            RolexModelTrainer::new(16).finish(),
+            extents.into(),
+        );
         assert_eq!(table.address(0).offset(), 4096);
         assert_eq!(table.address(203).offset(), 4096 + 203 * 320);
         assert_eq!(table.address(205).offset(), (1 << 20) + 320);

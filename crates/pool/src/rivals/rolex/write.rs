@@ -1,12 +1,12 @@
 //! Changes of a leaf or its synonyms under the lock of the leaf.
 
 use super::Rolex;
-use super::leaf::Leaf;
-use super::locate::{Located, Placed};
+use super::leaf::RolexLeaf;
+use super::locate::{RolexLeafChain, RolexRemoteLeaf};
 use crate::coordination::Leader;
 use crate::error::PoolError;
 use nearfield_fabric::recovery::lease::HELD_BIT;
-use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, MaskedSwap, NodeId, Verb};
+use nearfield_fabric::{Endpoint, FabricError, FabricVerb, GlobalAddress, MaskedSwap, NodeId};
 use std::time::Duration;
 
 /// Delay until a client tries a held lock again: about a round trip.
@@ -16,7 +16,7 @@ impl<E: Endpoint> Rolex<E> {
     /// Writes a key into its leaf and returns the old value.
     pub(super) async fn put(
         &self,
-        mut located: Located,
+        mut located: RolexLeafChain,
         key: &[u8],
         leader: &mut Leader<'_>,
     ) -> Result<Option<Vec<u8>>, PoolError> {
@@ -46,11 +46,11 @@ impl<E: Endpoint> Rolex<E> {
                 return Err(error.into());
             }
         };
-        let mut leaf = Leaf::new(self.leaves);
+        let mut leaf = RolexLeaf::new(self.leaves);
         leaf.put(0, key, &value);
         let last = chain.len() - 1;
         chain[last].leaf.set_synonym(address);
-        chain.push(Placed { address, leaf });
+        chain.push(RolexRemoteLeaf { address, leaf });
         self.write_back(lock, &mut chain[last..]).await?;
         self.note_synonyms(located.number, chain);
         Ok(None)
@@ -59,7 +59,7 @@ impl<E: Endpoint> Rolex<E> {
     /// Removes a key from its leaf and returns its value.
     pub(super) async fn take(
         &self,
-        mut located: Located,
+        mut located: RolexLeafChain,
         key: &[u8],
     ) -> Result<Option<Vec<u8>>, PoolError> {
         let lock = self.lock(&mut located, key).await?;
@@ -77,7 +77,11 @@ impl<E: Endpoint> Rolex<E> {
 
     /// Takes the lock of a leaf, reads the leaf and its synonyms again as far as a key may be
     /// there, and returns the address of the lock.
-    async fn lock(&self, located: &mut Located, key: &[u8]) -> Result<GlobalAddress, PoolError> {
+    async fn lock(
+        &self,
+        located: &mut RolexLeafChain,
+        key: &[u8],
+    ) -> Result<GlobalAddress, PoolError> {
         let at = located.chain[0].address;
         let at = at.plus(self.leaves.lock_offset() as u64);
         self.acquire(at).await?;
@@ -95,7 +99,7 @@ impl<E: Endpoint> Rolex<E> {
         };
         loop {
             let found = 0;
-            let mut verbs = [Verb::Swap { at, swap, found }];
+            let mut verbs = [FabricVerb::Swap { at, swap, found }];
             self.endpoint.post(&mut verbs).await?;
             let found = verbs[0].found().filter(|&found| swap.succeeds(found));
             if let Some(found) = found {
@@ -114,7 +118,7 @@ impl<E: Endpoint> Rolex<E> {
     async fn write_back(
         &self,
         lock: GlobalAddress,
-        changed: &mut [Placed],
+        changed: &mut [RolexRemoteLeaf],
     ) -> Result<(), PoolError> {
         changed
             .iter_mut()
@@ -124,9 +128,9 @@ impl<E: Endpoint> Rolex<E> {
             .map(|placed| (placed.address, placed.leaf.encode()))
             .collect();
         let writes = images.iter().map(|(to, bytes)| (*to, &**bytes));
-        let mut verbs: Vec<Verb<'_>> = writes
+        let mut verbs: Vec<FabricVerb<'_>> = writes
             .chain([(lock, &[0; 8][..])])
-            .map(|(to, bytes)| Verb::Write { to, bytes })
+            .map(|(to, bytes)| FabricVerb::Write { to, bytes })
             .collect();
         Ok(self.endpoint.post(&mut verbs).await?)
     }
@@ -141,7 +145,10 @@ impl<E: Endpoint> Rolex<E> {
 }
 
 /// Returns the first position in a chain for which `slot` returns a slot, and that slot.
-fn position(chain: &[Placed], slot: impl Fn(&Leaf) -> Option<usize>) -> Option<(usize, usize)> {
+fn position(
+    chain: &[RolexRemoteLeaf],
+    slot: impl Fn(&RolexLeaf) -> Option<usize>,
+) -> Option<(usize, usize)> {
     let mut slots = chain
         .iter()
         .enumerate()

@@ -11,9 +11,11 @@
 //! table. The public implementation of SMART counts 8n + 9 and does not count the tree in which it
 //! finds nodes.
 
-use super::layout::{Child, Header, Node, NodeType, Slot, pack, slot_offset};
-use super::place::{Place, Position};
-use super::table::Table;
+use super::layout::{
+    NodeType, SmartNode, SmartNodeHeader, SmartSlot, SmartSlotChild, pack, slot_offset,
+};
+use super::place::{SmartRoutePart, SmartSlotPosition};
+use super::table::SmartCacheTable;
 use nearfield_fabric::GlobalAddress;
 use parking_lot::RwLock;
 use std::collections::VecDeque;
@@ -21,21 +23,21 @@ use std::collections::VecDeque;
 /// Internal nodes that clients of one compute node have read. A route through them begins at the
 /// root, so a node is useful only while those above it are cached.
 #[derive(Debug)]
-pub struct Cache {
+pub struct SmartNodeCache {
     budget_bytes: usize,
-    kept: RwLock<Kept>,
+    kept: RwLock<SmartCacheState>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Kept {
+struct SmartCacheState {
     /// The root's slot, once it is known.
-    root: Option<Position>,
+    root: Option<SmartSlotPosition>,
     ring: VecDeque<u64>,
     /// The number of the first word of the ring; numbers wrap modulo 2^32.
     first: u32,
     /// Number of words of nodes that were written again elsewhere.
     dead_words: usize,
-    table: Table,
+    table: SmartCacheTable,
 }
 
 const ADDRESS_BITS: u32 = 48;
@@ -65,7 +67,7 @@ fn words(first: u64) -> usize {
 }
 
 /// Returns the first word of a node.
-fn first_word(packed: u64, header: Header, room: usize) -> u64 {
+fn first_word(packed: u64, header: SmartNodeHeader, room: usize) -> u64 {
     let has_header = if header.has_prefix() { HAS_HEADER } else { 0 };
     let node_type = header.node_type().bits();
     packed | (room as u64) << ROOM_SHIFT | node_type << TYPE_SHIFT | has_header
@@ -77,17 +79,17 @@ fn room(slots: usize) -> usize {
     slots.next_multiple_of((slots / 8).max(1)).min(256)
 }
 
-impl Cache {
+impl SmartNodeCache {
     /// Creates an empty cache with a budget of `budget_bytes`.
-    pub fn new(budget_bytes: usize) -> Cache {
-        Cache {
+    pub fn new(budget_bytes: usize) -> SmartNodeCache {
+        SmartNodeCache {
             budget_bytes,
             kept: RwLock::default(),
         }
     }
 
     /// Copies the nodes of another cache, which has the same budget.
-    pub fn learn_from(&self, other: &Cache) {
+    pub fn learn_from(&self, other: &SmartNodeCache) {
         let kept = other.kept.read().clone();
         *self.kept.write() = kept;
     }
@@ -98,19 +100,19 @@ impl Cache {
     }
 
     /// Returns the place to which a key leads, as far as it is cached.
-    pub fn walk(&self, key: &[u8]) -> Place {
+    pub fn walk(&self, key: &[u8]) -> SmartRoutePart {
         let kept = self.kept.read();
         let Some(mut position) = kept.root else {
-            return Place::Root;
+            return SmartRoutePart::Root;
         };
-        while let Child::Node(address, _) = position.slot.child() {
+        while let SmartSlotChild::Node(address, _) = position.slot.child() {
             let Some(index) = kept.find(address) else {
                 break;
             };
             let header = kept.header(index);
             let (depth, is_whole) = header.agreement(key, position.depth);
             let Some(&partial) = key.get(depth).filter(|_| is_whole) else {
-                return Place::Beside {
+                return SmartRoutePart::Beside {
                     position,
                     header,
                     agree: depth,
@@ -119,13 +121,13 @@ impl Cache {
             let mut slots = kept.slots(index).enumerate();
             let found = slots.find(|(_, slot)| !slot.is_unused() && slot.partial() == partial);
             let Some((number, slot)) = found else {
-                return Place::Node {
+                return SmartRoutePart::Node {
                     address,
                     node_type: header.node_type(),
                     depth,
                 };
             };
-            position = Position {
+            position = SmartSlotPosition {
                 holder: address,
                 at: address.plus(slot_offset(number)),
                 slot,
@@ -133,19 +135,19 @@ impl Cache {
                 is_fresh: false,
             };
         }
-        Place::Slot(position)
+        SmartRoutePart::Slot(position)
     }
 
     /// Returns the root's slot as far as it is cached.
-    pub fn root(&self) -> Option<Position> {
+    pub fn root(&self) -> Option<SmartSlotPosition> {
         self.kept.read().root
     }
 
     /// Returns a cached node, with the slots that were in use, and unused ones.
-    pub fn node(&self, address: GlobalAddress) -> Option<Node> {
+    pub fn node(&self, address: GlobalAddress) -> Option<SmartNode> {
         let kept = self.kept.read();
         let index = kept.find(address)?;
-        Some(Node {
+        Some(SmartNode {
             reverse: GlobalAddress::NULL,
             header: kept.header(index),
             slots: kept.slots(index).collect(),
@@ -153,7 +155,7 @@ impl Cache {
     }
 
     /// Stores a node that was read, in place of its former content.
-    pub fn keep(&self, address: GlobalAddress, node: &Node) {
+    pub fn keep(&self, address: GlobalAddress, node: &SmartNode) {
         // Slots behind an unused one may have been read later than it.
         let in_use = node.first_unused().unwrap_or(node.slots.len());
         let slots = node.slots.get(..in_use).unwrap_or_default();
@@ -169,10 +171,10 @@ impl Cache {
     }
 
     /// Sets a slot that was read or written alone: the root's, or one of a cached node.
-    pub fn set(&self, position: &Position) {
+    pub fn set(&self, position: &SmartSlotPosition) {
         let mut kept = self.kept.write();
         if position.holder.is_null() {
-            kept.root = Some(Position {
+            kept.root = Some(SmartSlotPosition {
                 is_fresh: false,
                 ..*position
             });
@@ -189,9 +191,11 @@ impl Cache {
     }
 }
 
-impl Kept {
+impl SmartCacheState {
     fn bytes(&self) -> usize {
-        size_of::<Cache>() + 8 * self.ring.capacity() + self.table.bytes(self.table.places())
+        size_of::<SmartNodeCache>()
+            + 8 * self.ring.capacity()
+            + self.table.bytes(self.table.places())
     }
 
     fn find(&self, address: GlobalAddress) -> Option<usize> {
@@ -209,22 +213,22 @@ impl Kept {
         self.ring[self.index(place)] & ((1 << ADDRESS_BITS) - 1)
     }
 
-    fn header(&self, index: usize) -> Header {
+    fn header(&self, index: usize) -> SmartNodeHeader {
         let first = self.ring[index];
         if first & HAS_HEADER == 0 {
-            Header::new(0, NodeType::from_bits(first >> TYPE_SHIFT & 0x1f), &[])
+            SmartNodeHeader::new(0, NodeType::from_bits(first >> TYPE_SHIFT & 0x1f), &[])
         } else {
-            Header::from_word(self.ring[index + 1])
+            SmartNodeHeader::from_word(self.ring[index + 1])
         }
     }
 
-    fn slots(&self, index: usize) -> impl Iterator<Item = Slot> {
+    fn slots(&self, index: usize) -> impl Iterator<Item = SmartSlot> {
         let first = self.ring[index];
         let range = self.ring.range(index + head(first)..index + words(first));
-        range.map(|&word| Slot::from_word(word))
+        range.map(|&word| SmartSlot::from_word(word))
     }
 
-    fn overwrite(&mut self, index: usize, header: Header, slots: &[Slot]) {
+    fn overwrite(&mut self, index: usize, header: SmartNodeHeader, slots: &[SmartSlot]) {
         let first = self.ring[index];
         let place = self.packed(self.first.wrapping_add(index as u32));
         // A node keeps its prefix, so its header stays in place.
@@ -291,7 +295,7 @@ impl Kept {
 
     /// Rebuilds the table with this many places.
     fn rebuild(&mut self, places: usize) {
-        let mut table = Table::of(places);
+        let mut table = SmartCacheTable::of(places);
         let mut index = 0;
         while index < self.ring.len() {
             if self.ring[index] & DEAD == 0 {
@@ -304,7 +308,13 @@ impl Kept {
     }
 
     /// Appends a node, once older ones have been evicted, if there is room.
-    fn append(&mut self, address: GlobalAddress, header: Header, slots: &[Slot], budget: usize) {
+    fn append(
+        &mut self,
+        address: GlobalAddress,
+        header: SmartNodeHeader,
+        slots: &[SmartSlot],
+        budget: usize,
+    ) {
         let first = first_word(pack(address), header, room(slots.len()));
         let length = words(first);
         while !self.make_room(length, budget) {
@@ -327,7 +337,7 @@ impl Kept {
         let needed = self.ring.len() + length;
         let places = self.table.places_for_one_more();
         let table = self.table.bytes(places);
-        let left = budget.saturating_sub(size_of::<Cache>() + table) / 8;
+        let left = budget.saturating_sub(size_of::<SmartNodeCache>() + table) / 8;
         let left = left.min(WORDS_MAX);
         if needed > self.ring.capacity() {
             if needed > left {
@@ -354,22 +364,22 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use std::collections::HashMap;
 
-    fn node(number: u64, slots: usize) -> (GlobalAddress, Node) {
+    fn node(number: u64, slots: usize) -> (GlobalAddress, SmartNode) {
         let address = unpack(number + 16);
-        let slot = |at: usize| Slot::leaf(at as u8, unpack(number * 300 + at as u64));
-        let node = Node {
+        let slot = |at: usize| SmartSlot::leaf(at as u8, unpack(number * 300 + at as u64));
+        let node = SmartNode {
             reverse: GlobalAddress::new(NodeId(0), 64),
             header: if number.is_multiple_of(3) {
-                Header::new(number as usize, NodeType::SMALLEST, b"abc")
+                SmartNodeHeader::new(number as usize, NodeType::SMALLEST, b"abc")
             } else {
-                Header::new(0, NodeType::SMALLEST, &[])
+                SmartNodeHeader::new(0, NodeType::SMALLEST, &[])
             },
             slots: (0..slots).map(slot).collect(),
         };
         (address, node)
     }
 
-    fn check(cache: &Cache) {
+    fn check(cache: &SmartNodeCache) {
         let kept = cache.kept.read();
         assert!(kept.bytes() <= cache.budget_bytes);
         let (mut index, mut live, mut dead) = (0, 0, 0);
@@ -389,8 +399,8 @@ mod tests {
     #[test]
     fn the_oldest_make_room_and_the_others_are_as_they_were_kept_last() {
         for budget in [3_000, 30_000, usize::MAX] {
-            let cache = Cache::new(budget);
-            let mut model: HashMap<GlobalAddress, (u64, Node)> = HashMap::new();
+            let cache = SmartNodeCache::new(budget);
+            let mut model: HashMap<GlobalAddress, (u64, SmartNode)> = HashMap::new();
             let random = &mut SmallRng::seed_from_u64(5);
             for step in 0..20_000 {
                 let slots = 1 + random.random_range(0..16_usize).pow(2).min(255);
@@ -417,7 +427,7 @@ mod tests {
             assert_eq!(count == 300, budget == usize::MAX);
             assert!(count > 0);
         }
-        let none = Cache::new(0);
+        let none = SmartNodeCache::new(0);
         let (address, kept) = node(1, 4);
         none.keep(address, &kept);
         assert!(none.node(address).is_none());
@@ -425,7 +435,7 @@ mod tests {
 
     #[test]
     fn nodes_go_in_the_order_in_which_they_came() {
-        let cache = Cache::new(2_000);
+        let cache = SmartNodeCache::new(2_000);
         let mut gone = 0;
         for number in 0..500 {
             let (address, kept) = node(number, 3);

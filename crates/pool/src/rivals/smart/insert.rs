@@ -1,22 +1,24 @@
 //! Inserts: setting the value of a key, whether it exists or not.
 
 use super::Smart;
-use super::layout::{HEADER_OFFSET, Header, Leaf, Node, NodeType, Slot, slot_offset};
-use super::place::{End, Place, Position};
+use super::layout::{
+    HEADER_OFFSET, NodeType, SmartLeaf, SmartNode, SmartNodeHeader, SmartSlot, slot_offset,
+};
+use super::place::{SmartRouteEnd, SmartRoutePart, SmartSlotPosition};
 use super::split::Below;
 use crate::coordination::Leader;
 use crate::error::PoolError;
-use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
+use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress};
 
 /// A leaf for the key that is being inserted, which no other client knows.
-pub struct NewLeaf<'k> {
+pub struct SmartNewLeaf<'k> {
     pub address: GlobalAddress,
     pub key: &'k [u8],
     value: Vec<u8>,
 }
 
 /// Result of a try to insert the key; if it failed, the place from which to search again.
-pub type Tried = Result<(), Place>;
+pub type Tried = Result<(), SmartRoutePart>;
 
 impl<E: Endpoint> Smart<E> {
     /// Inserts a key; returns the old value.
@@ -30,7 +32,7 @@ impl<E: Endpoint> Smart<E> {
         let mut place = self.cache().walk(key);
         loop {
             let end = self.follow(key, place).await?;
-            if let End::Leaf(position, address, leaf) = &end
+            if let SmartRouteEnd::Leaf(position, address, leaf) = &end
                 && leaf.valid
                 && *leaf.key == *key
             {
@@ -43,7 +45,7 @@ impl<E: Endpoint> Smart<E> {
                 }
                 let mut position = *position;
                 self.refresh(&mut position).await?;
-                place = Place::Slot(position);
+                place = SmartRoutePart::Slot(position);
                 continue;
             }
             let address = match unused {
@@ -57,21 +59,21 @@ impl<E: Endpoint> Smart<E> {
             // If the key exists when its slot is taken, this value is given up, and the leader
             // closes once more. An insert always writes a value.
             let value = leader.close(None).unwrap_or_default();
-            let new = NewLeaf {
+            let new = SmartNewLeaf {
                 address,
                 key,
                 value,
             };
             let tried = match end {
-                End::Leaf(position, _, leaf) if leaf.valid => {
+                SmartRouteEnd::Leaf(position, _, leaf) if leaf.valid => {
                     let below = Below::Leaf(&leaf.key);
                     self.split(position, below, &new).await?
                 }
                 // A leaf whose key was removed counts as empty.
-                End::Vacant(position) | End::Leaf(position, ..) => {
+                SmartRouteEnd::Vacant(position) | SmartRouteEnd::Leaf(position, ..) => {
                     self.fill(position, &new).await?
                 }
-                End::Beside {
+                SmartRouteEnd::Beside {
                     position,
                     header,
                     agree,
@@ -79,7 +81,7 @@ impl<E: Endpoint> Smart<E> {
                     let below = Below::Node(header, agree);
                     self.split(position, below, &new).await?
                 }
-                End::Node {
+                SmartRouteEnd::Node {
                     address,
                     node,
                     depth,
@@ -93,17 +95,21 @@ impl<E: Endpoint> Smart<E> {
     }
 
     /// Puts a leaf into a slot that has no child.
-    async fn fill(&self, position: Position, new: &NewLeaf<'_>) -> Result<Tried, PoolError> {
+    async fn fill(
+        &self,
+        position: SmartSlotPosition,
+        new: &SmartNewLeaf<'_>,
+    ) -> Result<Tried, PoolError> {
         let bytes = self.new_leaf(new, position.at);
         let mut writes = self.leaf_writes(new.address, &bytes);
         self.endpoint.post(&mut writes).await?;
-        let slot = Slot::leaf(position.slot.partial(), new.address);
+        let slot = SmartSlot::leaf(position.slot.partial(), new.address);
         self.swing(position, slot).await
     }
 
     /// Creates the bytes of a new leaf for the slot at `reverse`.
-    pub(super) fn new_leaf(&self, new: &NewLeaf<'_>, reverse: GlobalAddress) -> Vec<u8> {
-        self.leaves.encode(&Leaf {
+    pub(super) fn new_leaf(&self, new: &SmartNewLeaf<'_>, reverse: GlobalAddress) -> Vec<u8> {
+        self.leaves.encode(&SmartLeaf {
             reverse,
             valid: true,
             key: new.key.into(),
@@ -115,20 +121,24 @@ impl<E: Endpoint> Smart<E> {
     /// Swaps a slot to another child, if it is unchanged. The new child was written before.
     pub(super) async fn swing(
         &self,
-        mut position: Position,
-        slot: Slot,
+        mut position: SmartSlotPosition,
+        slot: SmartSlot,
     ) -> Result<Tried, PoolError> {
         let (before, after) = (position.slot.to_word(), slot.to_word());
         let found = self.endpoint.compare_swap(position.at, before, after);
         let found = found.await?;
         let swung = found == before;
-        position.slot = if swung { slot } else { Slot::from_word(found) };
+        position.slot = if swung {
+            slot
+        } else {
+            SmartSlot::from_word(found)
+        };
         position.is_fresh = true;
         self.remember(&position);
         Ok(if swung {
             Ok(())
         } else {
-            Err(Place::Slot(position))
+            Err(SmartRoutePart::Slot(position))
         })
     }
 
@@ -138,12 +148,12 @@ impl<E: Endpoint> Smart<E> {
     async fn add(
         &self,
         holder: GlobalAddress,
-        mut node: Node,
+        mut node: SmartNode,
         depth: usize,
-        new: &NewLeaf<'_>,
+        new: &SmartNewLeaf<'_>,
     ) -> Result<Tried, PoolError> {
         let partial = new.key.get(depth).copied().unwrap_or_default();
-        let slot = Slot::leaf(partial, new.address);
+        let slot = SmartSlot::leaf(partial, new.address);
         let mut number = node.first_unused().unwrap_or(node.slots.len());
         let at = |number| holder.plus(slot_offset(number));
         let bytes = self.new_leaf(new, at(number));
@@ -151,7 +161,7 @@ impl<E: Endpoint> Smart<E> {
         self.endpoint.post(&mut writes).await?;
         while number < node.slots.len() {
             let found = self.endpoint.compare_swap(at(number), 0, slot.to_word());
-            let found = Slot::from_word(found.await?);
+            let found = SmartSlot::from_word(found.await?);
             if found.is_unused() {
                 if let Some(taken) = node.slots.get_mut(number) {
                     *taken = slot;
@@ -163,7 +173,7 @@ impl<E: Endpoint> Smart<E> {
                 *taken = found;
             }
             if found.partial() == partial {
-                return Ok(Err(Place::Slot(Position {
+                return Ok(Err(SmartRoutePart::Slot(SmartSlotPosition {
                     holder,
                     at: at(number),
                     slot: found,
@@ -183,12 +193,12 @@ impl<E: Endpoint> Smart<E> {
     async fn grow(
         &self,
         holder: GlobalAddress,
-        mut node: Node,
+        mut node: SmartNode,
         depth: usize,
-        slot: Slot,
+        slot: SmartSlot,
     ) -> Result<Tried, PoolError> {
         let from = node.header.node_type();
-        let again = |node_type: NodeType| Place::Node {
+        let again = |node_type: NodeType| SmartRoutePart::Node {
             address: holder,
             node_type,
             depth,
@@ -198,19 +208,19 @@ impl<E: Endpoint> Smart<E> {
             return Ok(Err(again(from)));
         };
         let number = node.slots.len();
-        let growth = Header::growth(from, to);
+        let growth = SmartNodeHeader::growth(from, to);
         let mut verbs = [
-            Verb::Swap {
+            FabricVerb::Swap {
                 at: holder.plus(HEADER_OFFSET),
                 swap: growth,
                 found: 0,
             },
-            Verb::compare_swap(holder.plus(slot_offset(number)), 0, slot.to_word()),
+            FabricVerb::compare_swap(holder.plus(slot_offset(number)), 0, slot.to_word()),
             // A later reader reads all slots at once. If the slot has another child by then, it
             // stays.
-            Verb::Swap {
+            FabricVerb::Swap {
                 at: node.reverse,
-                swap: Slot::growth(holder, from, to),
+                swap: SmartSlot::growth(holder, from, to),
                 found: 0,
             },
         ];
@@ -219,7 +229,7 @@ impl<E: Endpoint> Smart<E> {
             return Ok(Err(again(to)));
         }
         if let Some(grown) = growth.apply(node.header.to_word()) {
-            node.header = Header::from_word(grown);
+            node.header = SmartNodeHeader::from_word(grown);
         }
         node.slots.push(slot);
         self.cache().keep(holder, &node);

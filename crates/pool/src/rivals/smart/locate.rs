@@ -1,8 +1,10 @@
 //! The route of a key: through the cache as far as possible, then by reading nodes.
 
 use super::Smart;
-use super::layout::{Child, Leaf, Node, NodeType, Slot, decode_slots, slot_offset};
-use super::place::{End, Place, Position};
+use super::layout::{
+    NodeType, SmartLeaf, SmartNode, SmartSlot, SmartSlotChild, decode_slots, slot_offset,
+};
+use super::place::{SmartRouteEnd, SmartRoutePart, SmartSlotPosition};
 use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress};
 use std::time::Duration;
@@ -14,33 +16,37 @@ pub const BACK_OFF_MAX: Duration = Duration::from_micros(64);
 
 impl<E: Endpoint> Smart<E> {
     /// Follows the route of a key from a place to its end. Nodes that it reads are cached.
-    pub(super) async fn follow(&self, key: &[u8], mut place: Place) -> Result<End, PoolError> {
+    pub(super) async fn follow(
+        &self,
+        key: &[u8],
+        mut place: SmartRoutePart,
+    ) -> Result<SmartRouteEnd, PoolError> {
         loop {
             let position = match place {
-                Place::Root => {
-                    let mut position = Position {
+                SmartRoutePart::Root => {
+                    let mut position = SmartSlotPosition {
                         holder: GlobalAddress::NULL,
                         at: self.root,
-                        slot: Slot::default(),
+                        slot: SmartSlot::default(),
                         depth: 0,
                         is_fresh: true,
                     };
                     self.refresh(&mut position).await?;
                     position
                 }
-                Place::Slot(position) => position,
-                Place::Beside {
+                SmartRoutePart::Slot(position) => position,
+                SmartRoutePart::Beside {
                     position,
                     header,
                     agree,
                 } => {
-                    return Ok(End::Beside {
+                    return Ok(SmartRouteEnd::Beside {
                         position,
                         header,
                         agree,
                     });
                 }
-                Place::Node {
+                SmartRoutePart::Node {
                     address,
                     node_type,
                     depth,
@@ -49,7 +55,7 @@ impl<E: Endpoint> Smart<E> {
                     match slot_of(&node, address, key, depth) {
                         Some(position) => position,
                         None => {
-                            return Ok(End::Node {
+                            return Ok(SmartRouteEnd::Node {
                                 address,
                                 node,
                                 depth,
@@ -59,28 +65,28 @@ impl<E: Endpoint> Smart<E> {
                 }
             };
             let (address, node_type) = match position.slot.child() {
-                Child::None => return Ok(End::Vacant(position)),
-                Child::Leaf(address) => {
+                SmartSlotChild::None => return Ok(SmartRouteEnd::Vacant(position)),
+                SmartSlotChild::Leaf(address) => {
                     let leaf = self.read_leaf(address).await?;
-                    return Ok(End::Leaf(position, address, leaf));
+                    return Ok(SmartRouteEnd::Leaf(position, address, leaf));
                 }
-                Child::Node(address, node_type) => (address, node_type),
+                SmartSlotChild::Node(address, node_type) => (address, node_type),
             };
             // It is enough that the prefix agrees, even if the slot no longer leads to the node:
             // the node covers the key.
             let node = self.read_node(address, node_type).await?;
             let (depth, is_whole) = node.header.agreement(key, position.depth);
             if !is_whole {
-                return Ok(End::Beside {
+                return Ok(SmartRouteEnd::Beside {
                     position,
                     header: node.header,
                     agree: depth,
                 });
             }
             match slot_of(&node, address, key, depth) {
-                Some(position) => place = Place::Slot(position),
+                Some(position) => place = SmartRoutePart::Slot(position),
                 None => {
-                    return Ok(End::Node {
+                    return Ok(SmartRouteEnd::Node {
                         address,
                         node,
                         depth,
@@ -91,10 +97,13 @@ impl<E: Endpoint> Smart<E> {
     }
 
     /// Reads a slot once more, and updates the cache. Returns true if it is unchanged.
-    pub(super) async fn refresh(&self, position: &mut Position) -> Result<bool, PoolError> {
+    pub(super) async fn refresh(
+        &self,
+        position: &mut SmartSlotPosition,
+    ) -> Result<bool, PoolError> {
         let mut word = [0; 8];
         self.endpoint.read(position.at, &mut word).await?;
-        let slot = Slot::from_word(u64::from_le_bytes(word));
+        let slot = SmartSlot::from_word(u64::from_le_bytes(word));
         let same = slot == position.slot;
         position.slot = slot;
         position.is_fresh = true;
@@ -103,7 +112,7 @@ impl<E: Endpoint> Smart<E> {
     }
 
     /// Caches a slot that was read or written while the operation ran.
-    pub(super) fn remember(&self, position: &Position) {
+    pub(super) fn remember(&self, position: &SmartSlotPosition) {
         if !position.slot.is_unused() {
             self.cache().set(position);
         }
@@ -114,10 +123,10 @@ impl<E: Endpoint> Smart<E> {
         &self,
         address: GlobalAddress,
         expected: NodeType,
-    ) -> Result<Node, PoolError> {
-        let mut bytes = vec![0; Node::bytes(expected.slots())];
+    ) -> Result<SmartNode, PoolError> {
+        let mut bytes = vec![0; SmartNode::bytes(expected.slots())];
         self.endpoint.read(address, &mut bytes).await?;
-        let mut node = Node::decode(&bytes);
+        let mut node = SmartNode::decode(&bytes);
         self.complete(address, &mut node).await?;
         self.cache().keep(address, &node);
         Ok(node)
@@ -127,7 +136,7 @@ impl<E: Endpoint> Smart<E> {
     pub(super) async fn complete(
         &self,
         address: GlobalAddress,
-        node: &mut Node,
+        node: &mut SmartNode,
     ) -> Result<(), PoolError> {
         let (known, all) = (node.slots.len(), node.header.node_type().slots());
         if known < all {
@@ -140,7 +149,7 @@ impl<E: Endpoint> Smart<E> {
     }
 
     /// Reads a leaf, repeatedly until no write intervenes.
-    pub(super) async fn read_leaf(&self, address: GlobalAddress) -> Result<Leaf, PoolError> {
+    pub(super) async fn read_leaf(&self, address: GlobalAddress) -> Result<SmartLeaf, PoolError> {
         let mut bytes = vec![0; self.leaves.bytes()];
         loop {
             self.endpoint.read(address, &mut bytes).await?;
@@ -152,9 +161,14 @@ impl<E: Endpoint> Smart<E> {
 }
 
 /// Returns the slot of a key in a node that was just read.
-fn slot_of(node: &Node, holder: GlobalAddress, key: &[u8], depth: usize) -> Option<Position> {
+fn slot_of(
+    node: &SmartNode,
+    holder: GlobalAddress,
+    key: &[u8],
+    depth: usize,
+) -> Option<SmartSlotPosition> {
     let (number, slot) = node.find(*key.get(depth)?)?;
-    Some(Position {
+    Some(SmartSlotPosition {
         holder,
         at: holder.plus(slot_offset(number)),
         slot,

@@ -1,11 +1,11 @@
 //! Writes of a leaf in place, under its lock.
 
 use super::Smart;
-use super::layout::{DEAD, LOCKED, Leaf};
+use super::layout::{DEAD, LOCKED, SmartLeaf};
 use super::locate::{BACK_OFF, BACK_OFF_MAX};
 use crate::coordination::Leader;
 use crate::error::PoolError;
-use nearfield_fabric::{Endpoint, GlobalAddress, MaskedSwap, Verb};
+use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress, MaskedSwap};
 use std::time::Duration;
 
 /// Maximum age of a read whose version proves that it is current. Versions recur after 64 writes;
@@ -34,7 +34,7 @@ impl<E: Endpoint> Smart<E> {
     pub(super) async fn replace_in(
         &self,
         address: GlobalAddress,
-        read: &Leaf,
+        read: &SmartLeaf,
         leader: &mut Leader<'_>,
         began: Duration,
     ) -> Result<Option<Vec<u8>>, PoolError> {
@@ -60,9 +60,9 @@ impl<E: Endpoint> Smart<E> {
     pub(super) async fn lock(
         &self,
         address: GlobalAddress,
-        read: &Leaf,
+        read: &SmartLeaf,
         began: Duration,
-    ) -> Result<Option<Leaf>, PoolError> {
+    ) -> Result<Option<SmartLeaf>, PoolError> {
         if read.lock & LOCKED == 0 {
             let swap = self.leaves.lock_swap(read.lock, !0);
             let mut verbs = [self.lock_verb(address, swap)];
@@ -84,7 +84,7 @@ impl<E: Endpoint> Smart<E> {
         loop {
             let mut verbs = [
                 self.lock_verb(address, swap),
-                Verb::Read {
+                FabricVerb::Read {
                     from: address,
                     into: &mut bytes,
                 },
@@ -106,8 +106,8 @@ impl<E: Endpoint> Smart<E> {
         }
     }
 
-    fn lock_verb(&self, leaf: GlobalAddress, swap: MaskedSwap) -> Verb<'static> {
-        Verb::Swap {
+    fn lock_verb(&self, leaf: GlobalAddress, swap: MaskedSwap) -> FabricVerb<'static> {
+        FabricVerb::Swap {
             at: leaf.plus(self.leaves.lock_word_offset()),
             swap,
             found: 0,
@@ -115,12 +115,16 @@ impl<E: Endpoint> Smart<E> {
     }
 
     /// Returns the writes of a leaf, the lock last.
-    pub(super) fn leaf_writes<'b>(&self, to: GlobalAddress, bytes: &'b [u8]) -> Vec<Verb<'b>> {
+    pub(super) fn leaf_writes<'b>(
+        &self,
+        to: GlobalAddress,
+        bytes: &'b [u8],
+    ) -> Vec<FabricVerb<'b>> {
         let parts = self.leaves.write(self.endpoint.atomic_bytes());
         [parts.first, parts.last]
             .into_iter()
             .filter(|part| !part.is_empty())
-            .map(|part| Verb::Write {
+            .map(|part| FabricVerb::Write {
                 to: to.plus(part.start as u64),
                 bytes: bytes.get(part).unwrap_or_default(),
             })

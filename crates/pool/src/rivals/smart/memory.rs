@@ -2,7 +2,7 @@
 
 use super::layout::{ALIGNMENT, NODE_BYTES};
 use crate::error::PoolError;
-use nearfield_fabric::{Arena, Endpoint, GlobalAddress, NodeId};
+use nearfield_fabric::{Endpoint, FabricArena, GlobalAddress, NodeId};
 use std::cell::RefCell;
 
 /// Number of nodes that are allocated and cleared at once, at most, and within an eighth of a
@@ -13,18 +13,18 @@ const NODE_STRIDE: u64 = NODE_BYTES.next_multiple_of(ALIGNMENT);
 /// The memory of one client. It reuses memory that it has allocated and not used, because another
 /// client was first; used memory is never freed.
 #[derive(Debug)]
-pub struct Memory {
-    arena: Arena,
+pub struct SmartClientMemory {
+    arena: FabricArena,
     nodes_at_once: u64,
     /// Nodes that are cleared, except for the slots that a node has initially.
     nodes: RefCell<Vec<GlobalAddress>>,
     leaves: RefCell<Vec<GlobalAddress>>,
 }
 
-impl Memory {
-    pub fn new(nodes: &[NodeId], chunk_bytes: u64) -> Memory {
-        Memory {
-            arena: Arena::aligned(nodes, chunk_bytes, ALIGNMENT),
+impl SmartClientMemory {
+    pub fn new(nodes: &[NodeId], chunk_bytes: u64) -> SmartClientMemory {
+        SmartClientMemory {
+            arena: FabricArena::aligned(nodes, chunk_bytes, ALIGNMENT),
             nodes_at_once: (chunk_bytes / 8 / NODE_STRIDE).clamp(1, NODES_AT_ONCE),
             nodes: RefCell::default(),
             leaves: RefCell::default(),

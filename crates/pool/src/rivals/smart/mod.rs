@@ -2,10 +2,10 @@
 //! own. A search reads only its entry; in exchange a compute node caches the address of each entry.
 //! A rival of the [tree](crate::chime), in its best configuration.
 //!
-//! Internal nodes ([`Header`], [`Slot`]) have 4 to 256 slots, in no order, and memory for 256, so
-//! that they grow in place. They are never locked: a swap of its word takes a slot, always the
-//! first unused one. When a new key differs from a slot's child, a swap puts a new node between
-//! them. Leaves are locked and written in place.
+//! Internal nodes ([`SmartNodeHeader`], [`SmartSlot`]) have 4 to 256 slots, in no order, and memory
+//! for 256, so that they grow in place. They are never locked: a swap of its word takes a slot,
+//! always the first unused one. When a new key differs from a slot's child, a swap puts a new node
+//! between them. Leaves are locked and written in place.
 //!
 //! # Linearizability
 //!
@@ -27,7 +27,7 @@
 //! - The lock's byte has a version of 6 bits, so that an update takes the lock with the value that
 //!   it has read, and knows the old value without reading again.
 //! - A write without notification repairs reverse pointers, where an atomic is used there: no
-//!   result of operations on keys depends on them ([`Scan::Cached`] does).
+//!   result of operations on keys depends on them ([`SmartScanGuarantee::Cached`] does).
 //! - A node's prefix is not shortened when a node is put above it, because the header has the depth
 //!   at which the prefix begins. This saves an atomic.
 //! - A node's type grows before the first slot of the new part is taken, in the same post, not
@@ -36,8 +36,8 @@
 //! - Keys can be removed, unlike in the public implementation. A removed leaf's memory and its slot
 //!   are not reclaimed; the same partial key uses the slot again. Locks of clients that die stay
 //!   held, as there.
-//! - [`Scan::Complete`] reads nodes again; the published [`Scan::Cached`] misses entries that its
-//!   cache does not know.
+//! - [`SmartScanGuarantee::Complete`] reads nodes again; the published
+//!   [`SmartScanGuarantee::Cached`] misses entries that its cache does not know.
 
 mod cache;
 mod insert;
@@ -53,15 +53,15 @@ mod split;
 mod table;
 
 pub use layout::{
-    ALIGNMENT, Child, HEADER_OFFSET, Header, LeafLayout, LeafWrite, NODE_BYTES, NODES, NodeType,
-    PREFIX_BYTES, Slot, slot_offset,
+    ALIGNMENT, HEADER_OFFSET, LeafWrite, NODE_BYTES, NODES, NodeType, PREFIX_BYTES,
+    SmartLeafLayout, SmartNodeHeader, SmartSlot, SmartSlotChild, slot_offset,
 };
 
-use crate::coordination::{Delegation, Leader, Write};
+use crate::coordination::{ClientCoordination, CombinedWrite, Leader};
 use crate::error::PoolError;
-use crate::index::{self, Entry, PoolIndex};
-use cache::Cache;
-use memory::Memory;
+use crate::index::{self, Entry, PoolIndexClient};
+use cache::SmartNodeCache;
+use memory::SmartClientMemory;
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ pub const UNLIMITED: usize = usize::MAX;
 
 /// The guarantee of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scan {
+pub enum SmartScanGuarantee {
     /// All entries that existed during the whole scan: cached nodes name the leaves to read, and
     /// are read again in the same post.
     Complete,
@@ -85,7 +85,7 @@ pub enum Scan {
 
 /// The options. The default is the paper's: keys and values of 8 bytes.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct SmartOptions {
     /// The length of every key, in bytes: 1 to 4,096.
     pub key_bytes: usize,
     /// The length of every value, in bytes: 0 to 65,536.
@@ -95,7 +95,7 @@ pub struct Options {
     /// The size of a client's chunks of a memory node, in bytes.
     pub chunk_bytes: u64,
     /// The guarantee of scans.
-    pub scan: Scan,
+    pub scan: SmartScanGuarantee,
     /// True if one client of a compute node reads a key for all clients that want it (read
     /// delegation).
     pub delegates_reads: bool,
@@ -104,14 +104,14 @@ pub struct Options {
     pub combines_writes: bool,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for SmartOptions {
+    fn default() -> SmartOptions {
+        SmartOptions {
             key_bytes: 8,
             value_bytes: 8,
             cache_bytes: 100 << 20,
             chunk_bytes: 1 << 20,
-            scan: Scan::Complete,
+            scan: SmartScanGuarantee::Complete,
             delegates_reads: true,
             combines_writes: true,
         }
@@ -121,18 +121,18 @@ impl Default for Options {
 /// The state that the clients of one compute node share: the cache of one tree, and their
 /// coordination.
 #[derive(Debug)]
-pub struct ComputeNode {
-    options: Options,
-    cache: Cache,
-    delegation: Delegation,
+pub struct SmartComputeNode {
+    options: SmartOptions,
+    cache: SmartNodeCache,
+    delegation: ClientCoordination,
 }
 
-impl ComputeNode {
+impl SmartComputeNode {
     /// Creates a compute node with an empty cache.
     ///
     /// # Errors
     /// `Sizes`.
-    pub fn new(options: Options) -> Result<ComputeNode, PoolError> {
+    pub fn new(options: SmartOptions) -> Result<SmartComputeNode, PoolError> {
         let (key_bytes, value_bytes) = (options.key_bytes, options.value_bytes);
         if !(1..=KEY_BYTES_MAX).contains(&key_bytes) || value_bytes > VALUE_BYTES_MAX {
             return Err(PoolError::Sizes {
@@ -142,20 +142,20 @@ impl ComputeNode {
                 value_bytes_max: VALUE_BYTES_MAX,
             });
         }
-        Ok(ComputeNode {
-            cache: Cache::new(options.cache_bytes),
-            delegation: Delegation::new(options.delegates_reads, options.combines_writes),
+        Ok(SmartComputeNode {
+            cache: SmartNodeCache::new(options.cache_bytes),
+            delegation: ClientCoordination::new(options.delegates_reads, options.combines_writes),
             options,
         })
     }
 
     /// Returns its options.
-    pub fn options(&self) -> &Options {
+    pub fn options(&self) -> &SmartOptions {
         &self.options
     }
 
     /// Copies the cache of another compute node of the same options.
-    pub fn learn_from(&self, other: &ComputeNode) {
+    pub fn learn_from(&self, other: &SmartComputeNode) {
         self.cache.learn_from(&other.cache);
     }
 
@@ -170,9 +170,9 @@ impl ComputeNode {
 pub struct Smart<E> {
     endpoint: E,
     root: GlobalAddress,
-    node: Arc<ComputeNode>,
-    memory: Memory,
-    leaves: LeafLayout,
+    node: Arc<SmartComputeNode>,
+    memory: SmartClientMemory,
+    leaves: SmartLeafLayout,
 }
 
 impl<E: Endpoint> Smart<E> {
@@ -180,15 +180,15 @@ impl<E: Endpoint> Smart<E> {
     /// allocated memory. One client calls this before others open the tree.
     ///
     /// # Errors
-    /// `Node`, and the nodes' errors.
+    /// `SmartNode`, and the nodes' errors.
     pub async fn create(
         endpoint: E,
         nodes: &[NodeId],
         root: GlobalAddress,
-        node: Arc<ComputeNode>,
+        node: Arc<SmartComputeNode>,
     ) -> Result<Smart<E>, PoolError> {
         let tree = Smart::open(endpoint, nodes, root, node)?;
-        let nothing = Slot::default().to_word().to_le_bytes();
+        let nothing = SmartSlot::default().to_word().to_le_bytes();
         tree.endpoint.write(root, &nothing).await?;
         Ok(tree)
     }
@@ -196,12 +196,12 @@ impl<E: Endpoint> Smart<E> {
     /// Opens a tree that was created with keys and values of the same lengths.
     ///
     /// # Errors
-    /// `Node`.
+    /// `SmartNode`.
     pub fn open(
         endpoint: E,
         nodes: &[NodeId],
         root: GlobalAddress,
-        node: Arc<ComputeNode>,
+        node: Arc<SmartComputeNode>,
     ) -> Result<Smart<E>, PoolError> {
         if let Some(&beyond) = nodes.iter().find(|node| node.0 >= NODES) {
             return Err(PoolError::Node {
@@ -213,8 +213,8 @@ impl<E: Endpoint> Smart<E> {
         Ok(Smart {
             endpoint,
             root,
-            memory: Memory::new(nodes, options.chunk_bytes),
-            leaves: LeafLayout::new(options.key_bytes, options.value_bytes),
+            memory: SmartClientMemory::new(nodes, options.chunk_bytes),
+            leaves: SmartLeafLayout::new(options.key_bytes, options.value_bytes),
             node,
         })
     }
@@ -225,15 +225,17 @@ impl<E: Endpoint> Smart<E> {
     }
 
     /// Does a write, or lets another client of the compute node do it with its own.
-    async fn write(&self, key: &[u8], write: Write) -> Result<Option<Vec<u8>>, PoolError> {
+    async fn write(&self, key: &[u8], write: CombinedWrite) -> Result<Option<Vec<u8>>, PoolError> {
         let lead = async |leader: &mut Leader<'_>| match leader.write() {
-            Write::Insert(_) | Write::Put(_) => self.put(key, leader).await,
-            Write::Update(_) | Write::Overwrite(_) => self.replace(key, leader).await,
+            CombinedWrite::Insert(_) | CombinedWrite::Put(_) => self.put(key, leader).await,
+            CombinedWrite::Update(_) | CombinedWrite::Overwrite(_) => {
+                self.replace(key, leader).await
+            }
         };
         self.node.delegation.write(key, write, lead).await
     }
 
-    fn cache(&self) -> &Cache {
+    fn cache(&self) -> &SmartNodeCache {
         &self.node.cache
     }
 
@@ -248,7 +250,7 @@ impl<E: Endpoint> Smart<E> {
 
 /// The round trips assume that all internal nodes are cached, and that there are no concurrent
 /// writers.
-impl<E: Endpoint> PoolIndex for Smart<E> {
+impl<E: Endpoint> PoolIndexClient for Smart<E> {
     /// Reads in one round trip for an existing key, two or three if the cache is out of date, two
     /// for an absent key.
     async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
@@ -261,14 +263,14 @@ impl<E: Endpoint> PoolIndex for Smart<E> {
     async fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
-        self.write(key, Write::Insert(value.to_vec())).await
+        self.write(key, CombinedWrite::Insert(value.to_vec())).await
     }
 
     /// Writes in three round trips.
     async fn update(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
-        self.write(key, Write::Update(value.to_vec())).await
+        self.write(key, CombinedWrite::Update(value.to_vec())).await
     }
 
     /// Removes in three round trips, or four if the leaf and the slot that leads to it are on

@@ -1,17 +1,17 @@
 //! The place to which a key leads.
 
-use super::layout::{Header, Leaf, Node, NodeType, Slot};
+use super::layout::{NodeType, SmartLeaf, SmartNode, SmartNodeHeader, SmartSlot};
 use nearfield_fabric::GlobalAddress;
 
 /// A slot on the route of a key.
 #[derive(Clone, Copy, Debug)]
-pub struct Position {
+pub struct SmartSlotPosition {
     /// The node of the slot; null for the root's slot, which is in no node.
     pub holder: GlobalAddress,
     /// The address of the slot.
     pub at: GlobalAddress,
     /// Its content.
-    pub slot: Slot,
+    pub slot: SmartSlot,
     /// Number of bytes of the key that lead to it, including its own partial key.
     pub depth: usize,
     /// True if it was read during the operation. The content of a cached slot may be old.
@@ -20,11 +20,11 @@ pub struct Position {
 
 /// The known part of the route of a key.
 #[derive(Clone, Copy, Debug)]
-pub enum Place {
+pub enum SmartRoutePart {
     /// No part is known.
     Root,
     /// The route to a slot with an unknown child.
-    Slot(Position),
+    Slot(SmartSlotPosition),
     /// The route to a node that has, or had, no slot for the next byte of the key.
     Node {
         address: GlobalAddress,
@@ -33,8 +33,8 @@ pub enum Place {
     },
     /// The route to a slot with a node whose prefix the key does not have.
     Beside {
-        position: Position,
-        header: Header,
+        position: SmartSlotPosition,
+        header: SmartNodeHeader,
         /// Number of bytes of the key that agree.
         agree: usize,
     },
@@ -42,22 +42,22 @@ pub enum Place {
 
 /// The end of the route of a key.
 #[derive(Debug)]
-pub enum End {
+pub enum SmartRouteEnd {
     /// A slot without a child.
-    Vacant(Position),
+    Vacant(SmartSlotPosition),
     /// A leaf, of this key or another.
-    Leaf(Position, GlobalAddress, Leaf),
+    Leaf(SmartSlotPosition, GlobalAddress, SmartLeaf),
     /// A slot with a node whose prefix the key does not have.
     Beside {
-        position: Position,
-        header: Header,
+        position: SmartSlotPosition,
+        header: SmartNodeHeader,
         /// Number of bytes of the key that agree.
         agree: usize,
     },
     /// A node that had no slot for the byte of the key at `depth` when it was read.
     Node {
         address: GlobalAddress,
-        node: Node,
+        node: SmartNode,
         depth: usize,
     },
 }

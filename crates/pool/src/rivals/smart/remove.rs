@@ -1,9 +1,9 @@
 //! Removal of a key.
 
 use super::Smart;
-use super::layout::{DEAD, Slot};
+use super::layout::{DEAD, SmartSlot};
 use crate::error::PoolError;
-use nearfield_fabric::{Endpoint, Verb};
+use nearfield_fabric::{Endpoint, FabricVerb};
 
 impl<E: Endpoint> Smart<E> {
     /// Removes a key; returns its value. It is gone once its leaf is marked. The slot is made
@@ -22,21 +22,22 @@ impl<E: Endpoint> Smart<E> {
         leaf.valid = false;
         let bytes = self.leaves.encode(&leaf);
         let mut position = found.position;
-        let vacant = Slot::vacant(position.slot.partial());
-        let clear = Verb::compare_swap(position.at, position.slot.to_word(), vacant.to_word());
+        let vacant = SmartSlot::vacant(position.slot.partial());
+        let clear =
+            FabricVerb::compare_swap(position.at, position.slot.to_word(), vacant.to_word());
         let mut verbs = self.leaf_writes(found.address, &bytes);
         let cleared = if position.at.node() == found.address.node() {
             // Both are done in order, in one post.
             verbs.push(clear);
             self.endpoint.post(&mut verbs).await?;
-            verbs.last().and_then(Verb::found)
+            verbs.last().and_then(FabricVerb::found)
         } else {
             self.endpoint.post(&mut verbs).await?;
             let mut clear = [clear];
             self.endpoint.post(&mut clear).await?;
             clear[0].found()
         };
-        let before = Slot::from_word(cleared.unwrap_or_default());
+        let before = SmartSlot::from_word(cleared.unwrap_or_default());
         position.slot = if before == position.slot {
             vacant
         } else {

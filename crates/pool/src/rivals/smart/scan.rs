@@ -1,11 +1,11 @@
 //! Reads of entries in the order of their keys.
 
-use super::layout::{Child, Leaf, Node, NodeType, Slot, slot_offset};
-use super::place::Position;
-use super::{Scan, Smart};
+use super::layout::{NodeType, SmartLeaf, SmartNode, SmartSlot, SmartSlotChild, slot_offset};
+use super::place::SmartSlotPosition;
+use super::{Smart, SmartScanGuarantee};
 use crate::error::PoolError;
 use crate::index::Entry;
-use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
+use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress};
 use std::collections::HashMap;
 
 /// Number of leaves that are read in one post at most.
@@ -13,8 +13,8 @@ const BATCH: usize = 1024;
 
 /// A slot whose keys the scan returns.
 #[derive(Clone, Copy, Debug)]
-struct Item {
-    position: Position,
+struct SmartScanSlot {
+    position: SmartSlotPosition,
     /// True if some of its keys may be less than the first wanted one.
     is_bounded: bool,
 }
@@ -40,21 +40,21 @@ impl Want {
 }
 
 /// The known state of an item's child.
-enum Known {
+enum SmartScanChild {
     /// The slot has no child.
     Nothing,
     Entry(Entry),
     /// A node at an address; true if its slots were read by this scan.
-    Node(GlobalAddress, Node, bool),
+    Node(GlobalAddress, SmartNode, bool),
     Unknown(Want),
 }
 
 /// The nodes and leaves read in this scan.
 #[derive(Default)]
 struct Images {
-    leaves: HashMap<GlobalAddress, Leaf>,
-    nodes: HashMap<GlobalAddress, Node>,
-    slots: HashMap<GlobalAddress, Slot>,
+    leaves: HashMap<GlobalAddress, SmartLeaf>,
+    nodes: HashMap<GlobalAddress, SmartNode>,
+    slots: HashMap<GlobalAddress, SmartSlot>,
 }
 
 impl<E: Endpoint> Smart<E> {
@@ -74,14 +74,14 @@ impl<E: Endpoint> Smart<E> {
         let mut images = Images::default();
         let root = self.cache().root();
         let mut wants = match self.node.options.scan {
-            Scan::Complete => self.predict(from, count.min(BATCH)),
-            Scan::Cached => Vec::new(),
+            SmartScanGuarantee::Complete => self.predict(from, count.min(BATCH)),
+            SmartScanGuarantee::Cached => Vec::new(),
         };
-        if root.is_none() || self.node.options.scan == Scan::Complete {
+        if root.is_none() || self.node.options.scan == SmartScanGuarantee::Complete {
             wants.push(Want::Slot(self.root));
         }
         self.fetch(&wants, &mut images).await?;
-        let mut position = Position {
+        let mut position = SmartSlotPosition {
             holder: GlobalAddress::NULL,
             at: self.root,
             slot: root.map(|root| root.slot).unwrap_or_default(),
@@ -94,7 +94,7 @@ impl<E: Endpoint> Smart<E> {
             self.remember(&position);
         }
         // The stack has the first ones last.
-        let mut stack = vec![Item {
+        let mut stack = vec![SmartScanSlot {
             position,
             is_bounded: true,
         }];
@@ -106,17 +106,17 @@ impl<E: Endpoint> Smart<E> {
                 && let Some(mut item) = stack.pop()
             {
                 match self.known(&mut item, &images) {
-                    Known::Nothing => {}
-                    Known::Entry((key, _)) if *key < *from => {}
-                    Known::Entry(entry) => {
+                    SmartScanChild::Nothing => {}
+                    SmartScanChild::Entry((key, _)) if *key < *from => {}
+                    SmartScanChild::Entry(entry) => {
                         expected += 1;
                         opened.push(item);
                         found.push(entry);
                     }
-                    Known::Node(address, node, is_fresh) => {
+                    SmartScanChild::Node(address, node, is_fresh) => {
                         stack.extend(open(&item, address, &node, is_fresh, from));
                     }
-                    Known::Unknown(want) => {
+                    SmartScanChild::Unknown(want) => {
                         expected += want.entries();
                         opened.push(item);
                         wants.push(want);
@@ -138,21 +138,21 @@ impl<E: Endpoint> Smart<E> {
     /// nodes that lead to them.
     fn predict(&self, from: &[u8], count: usize) -> Vec<Want> {
         let (mut wants, mut leaves) = (Vec::new(), 0);
-        let root = self.cache().root().map(|position| Item {
+        let root = self.cache().root().map(|position| SmartScanSlot {
             position,
             is_bounded: true,
         });
-        let mut stack: Vec<Item> = root.into_iter().collect();
+        let mut stack: Vec<SmartScanSlot> = root.into_iter().collect();
         while leaves < count
             && let Some(item) = stack.pop()
         {
             match item.position.slot.child() {
-                Child::None => {}
-                Child::Leaf(address) => {
+                SmartSlotChild::None => {}
+                SmartSlotChild::Leaf(address) => {
                     wants.push(Want::Leaf(address));
                     leaves += 1;
                 }
-                Child::Node(address, node_type) => {
+                SmartSlotChild::Node(address, node_type) => {
                     if let Some(node) = self.cache().node(address) {
                         wants.push(Want::Node(address, node.header.node_type()));
                         stack.extend(open(&item, address, &node, false, from));
@@ -168,7 +168,7 @@ impl<E: Endpoint> Smart<E> {
     }
 
     /// Returns the known child of an item, whose slot may have been read again.
-    fn known(&self, item: &mut Item, images: &Images) -> Known {
+    fn known(&self, item: &mut SmartScanSlot, images: &Images) -> SmartScanChild {
         let position = &mut item.position;
         if !position.is_fresh
             && let Some(&slot) = images.slots.get(&position.at)
@@ -178,38 +178,38 @@ impl<E: Endpoint> Smart<E> {
             self.remember(position);
         }
         match position.slot.child() {
-            Child::None => Known::Nothing,
-            Child::Leaf(address) => {
+            SmartSlotChild::None => SmartScanChild::Nothing,
+            SmartSlotChild::Leaf(address) => {
                 let Some(leaf) = images.leaves.get(&address) else {
-                    return Known::Unknown(Want::Leaf(address));
+                    return SmartScanChild::Unknown(Want::Leaf(address));
                 };
                 // The reverse check: it is the only proof that a cached slot still leads directly
                 // to the leaf.
                 let agrees = leaf.valid && leaf.reverse == position.at;
                 if !position.is_fresh && !agrees {
-                    return Known::Unknown(Want::Slot(position.at));
+                    return SmartScanChild::Unknown(Want::Slot(position.at));
                 }
                 if !leaf.valid {
-                    return Known::Nothing;
+                    return SmartScanChild::Nothing;
                 }
-                Known::Entry((leaf.key.to_vec(), leaf.value.clone()))
+                SmartScanChild::Entry((leaf.key.to_vec(), leaf.value.clone()))
             }
-            Child::Node(address, node_type) => match images.nodes.get(&address) {
+            SmartSlotChild::Node(address, node_type) => match images.nodes.get(&address) {
                 Some(node) => {
                     let all = node.header.node_type();
                     if node.slots.len() < all.slots() {
-                        return Known::Unknown(Want::Node(address, all));
+                        return SmartScanChild::Unknown(Want::Node(address, all));
                     }
-                    Known::Node(address, node.clone(), true)
+                    SmartScanChild::Node(address, node.clone(), true)
                 }
                 None => {
                     let cached = match self.node.options.scan {
-                        Scan::Cached => self.cache().node(address),
-                        Scan::Complete => None,
+                        SmartScanGuarantee::Cached => self.cache().node(address),
+                        SmartScanGuarantee::Complete => None,
                     };
                     match cached {
-                        Some(node) => Known::Node(address, node, false),
-                        None => Known::Unknown(Want::Node(address, node_type)),
+                        Some(node) => SmartScanChild::Node(address, node, false),
+                        None => SmartScanChild::Unknown(Want::Node(address, node_type)),
                     }
                 }
             },
@@ -220,13 +220,13 @@ impl<E: Endpoint> Smart<E> {
     async fn fetch(&self, wants: &[Want], images: &mut Images) -> Result<(), PoolError> {
         let place = |want: &Want| match *want {
             Want::Leaf(address) => (address, self.leaves.bytes()),
-            Want::Node(address, node_type) => (address, Node::bytes(node_type.slots())),
+            Want::Node(address, node_type) => (address, SmartNode::bytes(node_type.slots())),
             Want::Slot(address) => (address, 8),
         };
         let mut buffers: Vec<Vec<u8>> = wants.iter().map(|want| vec![0; place(want).1]).collect();
         let reads = wants.iter().zip(&mut buffers);
-        let mut verbs: Vec<Verb<'_>> = reads
-            .map(|(want, into)| Verb::Read {
+        let mut verbs: Vec<FabricVerb<'_>> = reads
+            .map(|(want, into)| FabricVerb::Read {
                 from: place(want).0,
                 into,
             })
@@ -243,13 +243,13 @@ impl<E: Endpoint> Smart<E> {
                     images.leaves.extend(leaf.map(|leaf| (address, leaf)));
                 }
                 Want::Node(address, _) => {
-                    let node = Node::decode(bytes);
+                    let node = SmartNode::decode(bytes);
                     self.cache().keep(address, &node);
                     images.nodes.insert(address, node);
                 }
                 Want::Slot(address) => {
                     let word = bytes[..].try_into().map_or(0, u64::from_le_bytes);
-                    images.slots.insert(address, Slot::from_word(word));
+                    images.slots.insert(address, SmartSlot::from_word(word));
                 }
             }
         }
@@ -259,7 +259,13 @@ impl<E: Endpoint> Smart<E> {
 
 /// Returns the slots of a node that may lead to keys from `from` on, those with the least keys
 /// last.
-fn open(item: &Item, holder: GlobalAddress, node: &Node, is_fresh: bool, from: &[u8]) -> Vec<Item> {
+fn open(
+    item: &SmartScanSlot,
+    holder: GlobalAddress,
+    node: &SmartNode,
+    is_fresh: bool,
+    from: &[u8],
+) -> Vec<SmartScanSlot> {
     let start = item.position.depth;
     let prefix: Vec<u8> = node.header.prefix_from(start).collect();
     let depth = start + prefix.len();
@@ -272,10 +278,10 @@ fn open(item: &Item, holder: GlobalAddress, node: &Node, is_fresh: bool, from: &
         }
     }
     let slots = node.slots.iter().copied().enumerate();
-    let mut items: Vec<Item> = slots
+    let mut items: Vec<SmartScanSlot> = slots
         .filter(|(_, slot)| !slot.is_unused() && least.is_none_or(|least| slot.partial() >= least))
-        .map(|(number, slot)| Item {
-            position: Position {
+        .map(|(number, slot)| SmartScanSlot {
+            position: SmartSlotPosition {
                 holder,
                 at: holder.plus(slot_offset(number)),
                 slot,

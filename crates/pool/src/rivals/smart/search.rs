@@ -1,16 +1,16 @@
 //! Reads of the value of a key.
 
 use super::Smart;
-use super::layout::Leaf;
-use super::place::{End, Place, Position};
+use super::layout::SmartLeaf;
+use super::place::{SmartRouteEnd, SmartRoutePart, SmartSlotPosition};
 use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress};
 
 /// A leaf with the wanted key, valid when it was read.
-pub struct Found {
-    pub position: Position,
+pub struct SmartLeafMatch {
+    pub position: SmartSlotPosition,
     pub address: GlobalAddress,
-    pub leaf: Leaf,
+    pub leaf: SmartLeaf,
 }
 
 impl<E: Endpoint> Smart<E> {
@@ -20,7 +20,7 @@ impl<E: Endpoint> Smart<E> {
     }
 
     /// Finds the leaf of a key, or returns `None` if there was none at some time while this ran.
-    pub(super) async fn find(&self, key: &[u8]) -> Result<Option<Found>, PoolError> {
+    pub(super) async fn find(&self, key: &[u8]) -> Result<Option<SmartLeafMatch>, PoolError> {
         self.find_from(key, self.cache().walk(key)).await
     }
 
@@ -28,22 +28,22 @@ impl<E: Endpoint> Smart<E> {
     pub(super) async fn find_from(
         &self,
         key: &[u8],
-        mut place: Place,
-    ) -> Result<Option<Found>, PoolError> {
+        mut place: SmartRoutePart,
+    ) -> Result<Option<SmartLeafMatch>, PoolError> {
         loop {
             let mut position = match self.follow(key, place).await? {
-                End::Leaf(position, address, leaf) if leaf.valid && *leaf.key == *key => {
-                    return Ok(Some(Found {
+                SmartRouteEnd::Leaf(position, address, leaf) if leaf.valid && *leaf.key == *key => {
+                    return Ok(Some(SmartLeafMatch {
                         position,
                         address,
                         leaf,
                     }));
                 }
                 // The nodes were read while the operation ran, so the key is absent.
-                End::Node { .. } => return Ok(None),
-                End::Vacant(position) | End::Leaf(position, ..) | End::Beside { position, .. } => {
-                    position
-                }
+                SmartRouteEnd::Node { .. } => return Ok(None),
+                SmartRouteEnd::Vacant(position)
+                | SmartRouteEnd::Leaf(position, ..)
+                | SmartRouteEnd::Beside { position, .. } => position,
             };
             if position.is_fresh {
                 return Ok(None);
@@ -53,7 +53,7 @@ impl<E: Endpoint> Smart<E> {
             if self.refresh(&mut position).await? {
                 return Ok(None);
             }
-            place = Place::Slot(position);
+            place = SmartRoutePart::Slot(position);
         }
     }
 }

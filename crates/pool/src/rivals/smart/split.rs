@@ -1,18 +1,20 @@
 //! Splits: putting a node above a leaf or a node from which a key differs.
 
 use super::Smart;
-use super::insert::{NewLeaf, Tried};
-use super::layout::{Child, Header, Node, NodeType, PREFIX_BYTES, Slot, slot_offset};
-use super::place::Position;
+use super::insert::{SmartNewLeaf, Tried};
+use super::layout::{
+    NodeType, PREFIX_BYTES, SmartNode, SmartNodeHeader, SmartSlot, SmartSlotChild, slot_offset,
+};
+use super::place::SmartSlotPosition;
 use crate::error::PoolError;
-use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
+use nearfield_fabric::{Endpoint, FabricVerb, GlobalAddress};
 
 /// The current child of the slot.
 pub enum Below<'b> {
     /// A leaf with another key.
     Leaf(&'b [u8]),
     /// A node with another prefix, and the number of bytes of the key that agree.
-    Node(Header, usize),
+    Node(SmartNodeHeader, usize),
 }
 
 impl<E: Endpoint> Smart<E> {
@@ -21,9 +23,9 @@ impl<E: Endpoint> Smart<E> {
     /// prefix and one slot.
     pub(super) async fn split(
         &self,
-        position: Position,
+        position: SmartSlotPosition,
         below: Below<'_>,
-        new: &NewLeaf<'_>,
+        new: &SmartNewLeaf<'_>,
     ) -> Result<Tried, PoolError> {
         let (agree, other) = match below {
             Below::Leaf(other) => {
@@ -40,7 +42,7 @@ impl<E: Endpoint> Smart<E> {
         let partials = [other, new.key.get(agree).copied()].map(Option::unwrap_or_default);
         let [below, own] = [
             position.slot.under(partials[0]),
-            Slot::leaf(partials[1], new.address),
+            SmartSlot::leaf(partials[1], new.address),
         ];
         let (nodes, last) = self.chain(position, new.key, agree, [below, own]).await?;
         let moved_to = last.plus(slot_offset(0));
@@ -49,17 +51,18 @@ impl<E: Endpoint> Smart<E> {
         let addresses = nodes.iter().map(|(address, _)| *address);
         let mut writes = self.leaf_writes(new.address, &leaf);
         for (to, bytes) in addresses.clone().zip(&images) {
-            writes.push(Verb::Write { to, bytes });
+            writes.push(FabricVerb::Write { to, bytes });
         }
         self.endpoint.post(&mut writes).await?;
         let first = addresses.clone().next().unwrap_or(last);
-        let slot = Slot::node(position.slot.partial(), first, NodeType::SMALLEST);
+        let slot = SmartSlot::node(position.slot.partial(), first, NodeType::SMALLEST);
         let tried = self.swing(position, slot).await?;
         if tried.is_err() {
             self.memory.nodes_unused(addresses);
             return Ok(tried);
         }
-        if let Child::Leaf(moved) | Child::Node(moved, _) = position.slot.child() {
+        if let SmartSlotChild::Leaf(moved) | SmartSlotChild::Node(moved, _) = position.slot.child()
+        {
             let reverse = moved_to.to_bits().to_le_bytes();
             self.endpoint.write_unsignalled(moved, &reverse)?;
         }
@@ -73,12 +76,12 @@ impl<E: Endpoint> Smart<E> {
     /// The last one, whose address is returned too, has two slots.
     async fn chain(
         &self,
-        position: Position,
+        position: SmartSlotPosition,
         key: &[u8],
         agree: usize,
-        slots: [Slot; 2],
-    ) -> Result<(Vec<(GlobalAddress, Node)>, GlobalAddress), PoolError> {
-        let mut nodes: Vec<(GlobalAddress, Node)> = Vec::new();
+        slots: [SmartSlot; 2],
+    ) -> Result<(Vec<(GlobalAddress, SmartNode)>, GlobalAddress), PoolError> {
+        let mut nodes: Vec<(GlobalAddress, SmartNode)> = Vec::new();
         let (mut depth, mut reverse) = (position.depth, position.at);
         loop {
             let address = self.memory.node(&self.endpoint).await?;
@@ -86,14 +89,14 @@ impl<E: Endpoint> Smart<E> {
             let prefix = key.get(depth..end).unwrap_or_default();
             if let Some((_, above)) = nodes.last_mut() {
                 let partial = key.get(depth - 1).copied().unwrap_or_default();
-                above.slots = vec![Slot::node(partial, address, NodeType::SMALLEST)];
+                above.slots = vec![SmartSlot::node(partial, address, NodeType::SMALLEST)];
             }
             let is_last = end == agree;
             nodes.push((
                 address,
-                Node {
+                SmartNode {
                     reverse,
-                    header: Header::new(depth, NodeType::SMALLEST, prefix),
+                    header: SmartNodeHeader::new(depth, NodeType::SMALLEST, prefix),
                     slots: if is_last { slots.into() } else { Vec::new() },
                 },
             ));

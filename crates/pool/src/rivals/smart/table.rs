@@ -2,17 +2,17 @@
 
 /// Places by packed addresses: open addressing, with linear probing.
 #[derive(Clone, Debug, Default)]
-pub struct Table {
+pub struct SmartCacheTable {
     places: Vec<u32>,
     used: usize,
 }
 
 const NO_PLACE: u32 = u32::MAX;
 
-impl Table {
+impl SmartCacheTable {
     /// Creates an empty table of this many places.
-    pub fn of(places: usize) -> Table {
-        Table {
+    pub fn of(places: usize) -> SmartCacheTable {
+        SmartCacheTable {
             places: vec![NO_PLACE; places],
             used: 0,
         }

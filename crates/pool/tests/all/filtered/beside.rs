@@ -2,13 +2,17 @@
 
 use super::rack::{ROOT, rack, served};
 use nearfield_fabric::transport::shm::ShmEndpoint;
-use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb, Work};
-use nearfield_offload::node::Rack;
-use nearfield_offload::traversal::{InMemory, Outcome, Query, Runner, Status};
-use nearfield_pool::chime::{ComputeNode, Locks, Options, Tree};
-use nearfield_pool::filtered::{Aggregates, Filter, ScanRange};
-use nearfield_pool::layout::Shape;
-use nearfield_pool::{PoolError, PoolIndex};
+use nearfield_fabric::{
+    ClientProcessorWork, Endpoint, FabricError, FabricVerb, GlobalAddress, NodeId,
+};
+use nearfield_offload::node::RackMemory;
+use nearfield_offload::traversal::{
+    InMemory, QueryRunner, TraversalOutcome, TraversalQuery, TraversalStatus,
+};
+use nearfield_pool::chime::{ChimeComputeNode, ChimeLockKind, ChimeOptions, ChimeTree};
+use nearfield_pool::filtered::{PoolScanRange, ScanAggregates, ValueFilter};
+use nearfield_pool::layout::PoolIndexShape;
+use nearfield_pool::{PoolError, PoolIndexClient};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::cell::RefCell;
@@ -21,7 +25,7 @@ use std::time::Duration;
 
 /// An endpoint with posts that begin when they are polled a second time. `lines` is true if lines
 /// are atomic, as posts are here, and as over UCX.
-pub struct Turns {
+pub struct DelayedPostEndpoint {
     pub endpoint: ShmEndpoint,
     pub lines: bool,
 }
@@ -35,7 +39,7 @@ async fn pause() {
     .await;
 }
 
-impl Endpoint for Turns {
+impl Endpoint for DelayedPostEndpoint {
     fn nodes(&self) -> Vec<NodeId> {
         self.endpoint.nodes()
     }
@@ -44,7 +48,7 @@ impl Endpoint for Turns {
         if self.lines { 64 } else { 8 }
     }
 
-    async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
+    async fn post(&self, verbs: &mut [FabricVerb<'_>]) -> Result<(), FabricError> {
         pause().await;
         if self.lines {
             return self.endpoint.post(verbs).await;
@@ -72,7 +76,7 @@ impl Endpoint for Turns {
         self.endpoint.free(address, bytes).await
     }
 
-    async fn charge(&self, work: Work) {
+    async fn charge(&self, work: ClientProcessorWork) {
         self.endpoint.charge(work).await;
     }
 
@@ -88,9 +92,9 @@ impl Endpoint for Turns {
 type Task<'t> = Pin<Box<dyn Future<Output = ()> + 't>>;
 
 /// A writer that makes a step whenever it is polled, forever.
-pub struct Writer<'w>(RefCell<Task<'w>>);
+pub struct InterleavedWriter<'w>(RefCell<Task<'w>>);
 
-impl Writer<'_> {
+impl InterleavedWriter<'_> {
     fn step(&self) {
         let mut context = Context::from_waker(Waker::noop());
         let is_over = self.0.borrow_mut().as_mut().poll(&mut context).is_ready();
@@ -112,15 +116,19 @@ impl Writer<'_> {
 
 /// Programs with steps of the writer between their iterations.
 struct Beside<'b, 'w> {
-    memory: InMemory<Rack<'b>>,
-    writer: &'b Writer<'w>,
+    memory: InMemory<RackMemory<'b>>,
+    writer: &'b InterleavedWriter<'w>,
     random: SmallRng,
 }
 
-impl Runner for Beside<'_, '_> {
+impl QueryRunner for Beside<'_, '_> {
     type Error = Infallible;
 
-    fn run(&mut self, query: &Query, iterations: u64) -> Result<Outcome, Infallible> {
+    fn run(
+        &mut self,
+        query: &TraversalQuery,
+        iterations: u64,
+    ) -> Result<TraversalOutcome, Infallible> {
         let mut query = query.clone();
         let mut made = 0;
         loop {
@@ -130,9 +138,9 @@ impl Runner for Beside<'_, '_> {
                 }
             }
             let some = self.random.random_range(1..6).min(iterations - made);
-            let mut outcome = Runner::run(&mut self.memory, &query, some)?;
+            let mut outcome = QueryRunner::run(&mut self.memory, &query, some)?;
             made += outcome.iterations;
-            if outcome.status != Status::IterationLimit || made == iterations {
+            if outcome.status != TraversalStatus::IterationLimit || made == iterations {
                 outcome.iterations = made;
                 return Ok(outcome);
             }
@@ -152,7 +160,7 @@ fn key(number: u64) -> [u8; 8] {
 
 /// Writes forever. Every other key stays. Of the keys between them most come and go, in waves, so
 /// that leaves are divided and merged; some have one value or another.
-async fn write(tree: &Tree<Turns>, seed: u64) -> Result<(), PoolError> {
+async fn write(tree: &ChimeTree<DelayedPostEndpoint>, seed: u64) -> Result<(), PoolError> {
     let mut random = SmallRng::seed_from_u64(seed);
     for wave in 0.. {
         for _ in 0..60 {
@@ -173,12 +181,12 @@ async fn write(tree: &Tree<Turns>, seed: u64) -> Result<(), PoolError> {
 
 /// Aggregates while a writer works. Returns the number of leaves that programs have read, or the
 /// error that it found.
-pub fn run(seed: u64, options: Options, lines: bool) -> Result<u64, String> {
+pub fn run(seed: u64, options: ChimeOptions, lines: bool) -> Result<u64, String> {
     let (nodes, endpoint) = served(1 + (seed % 2) as u16 * 3);
     let rack = rack(&nodes);
     let ids = endpoint.nodes();
-    let options = Options {
-        shape: Shape {
+    let options = ChimeOptions {
+        shape: PoolIndexShape {
             leaf_span: 16,
             internal_span: 8,
             neighborhood: 8,
@@ -187,14 +195,14 @@ pub fn run(seed: u64, options: Options, lines: bool) -> Result<u64, String> {
         hotspot_bytes: 1 << 12,
         cache_bytes: 1 << 20,
         retired_bytes: 1,
-        locks: Locks::Leased(Duration::from_secs(5)),
+        locks: ChimeLockKind::Leased(Duration::from_secs(5)),
         ..options
     };
-    let turns = || Turns {
+    let turns = || DelayedPostEndpoint {
         endpoint: endpoint.clone(),
         lines,
     };
-    let compute_node = || Arc::new(ComputeNode::new(options).expect("options"));
+    let compute_node = || Arc::new(ChimeComputeNode::new(options).expect("options"));
     let done = |future: Task<'_>| {
         let mut future = future;
         let mut context = Context::from_waker(Waker::noop());
@@ -202,9 +210,9 @@ pub fn run(seed: u64, options: Options, lines: bool) -> Result<u64, String> {
     };
     let (made, opened) = (RefCell::new(None), RefCell::new(None));
     done(Box::pin(async {
-        let tree = Tree::create(turns(), &ids, ROOT, compute_node()).await;
+        let tree = ChimeTree::create(turns(), &ids, ROOT, compute_node()).await;
         made.replace(Some(tree.expect("a tree")));
-        let tree = Tree::open(turns(), &ids, ROOT, compute_node()).await;
+        let tree = ChimeTree::open(turns(), &ids, ROOT, compute_node()).await;
         opened.replace(Some(tree.expect("the tree")));
     }));
     let (writing, reading) = (made.take().expect("made"), opened.take().expect("opened"));
@@ -215,8 +223,8 @@ pub fn run(seed: u64, options: Options, lines: bool) -> Result<u64, String> {
             writing.insert(&key(at), &value).await.expect("room");
         }
     }));
-    let stable: Aggregates = (0..STABLE).map(|number| LEAST + number).collect();
-    let writer = Writer(RefCell::new(Box::pin(async {
+    let stable: ScanAggregates = (0..STABLE).map(|number| LEAST + number).collect();
+    let writer = InterleavedWriter(RefCell::new(Box::pin(async {
         write(&writing, seed).await.expect("the nodes are served");
     })));
     let mut programs = Beside {
@@ -224,9 +232,9 @@ pub fn run(seed: u64, options: Options, lines: bool) -> Result<u64, String> {
         writer: &writer,
         random: SmallRng::seed_from_u64(seed ^ 0xabcd),
     };
-    let range = ScanRange::new(&key(0), &key(u64::MAX));
-    let stays = Filter::between(LEAST..2 * LEAST);
-    let torn = Filter::between(ENDS[0] + 1..ENDS[1]);
+    let range = PoolScanRange::new(&key(0), &key(u64::MAX));
+    let stays = ValueFilter::between(LEAST..2 * LEAST);
+    let torn = ValueFilter::between(ENDS[0] + 1..ENDS[1]);
     let mut expected = Vec::new();
     for number in 0..STABLE {
         let value = (LEAST + number).to_le_bytes().to_vec();
@@ -256,7 +264,7 @@ pub fn run(seed: u64, options: Options, lines: bool) -> Result<u64, String> {
             return Err(format!("round {round}: other entries than those that stay"));
         }
         // An alternating key never counts twice.
-        let ends = Filter::between(ENDS[0]..=ENDS[1]);
+        let ends = ValueFilter::between(ENDS[0]..=ENDS[1]);
         let found = writer.beside(reading.aggregate(&range, &ends, Some(&mut programs)));
         if found.map_err(|error| error.to_string())?.count > STABLE {
             return Err(format!("round {round}: keys are there twice"));

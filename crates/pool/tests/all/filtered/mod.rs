@@ -7,13 +7,13 @@ mod network;
 mod rack;
 
 use nearfield_fabric::Endpoint;
-use nearfield_offload::traversal::{InMemory, Outcome, Query};
-use nearfield_pool::PoolIndex;
-use nearfield_pool::chime::{ComputeNode, Options, Tree};
-use nearfield_pool::filtered::{Aggregates, Filter, Programs, ScanRange};
-use nearfield_pool::layout::Shape;
+use nearfield_offload::traversal::{InMemory, TraversalOutcome, TraversalQuery};
+use nearfield_pool::PoolIndexClient;
+use nearfield_pool::chime::{ChimeComputeNode, ChimeOptions, ChimeTree};
+use nearfield_pool::filtered::{PoolProgramExecutor, PoolScanRange, ScanAggregates, ValueFilter};
+use nearfield_pool::layout::PoolIndexShape;
 use nearfield_testkit::stop::AtEnd;
-use network::Network;
+use network::PoolTestNetwork;
 use rack::{ROOT, rack, served};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -39,18 +39,18 @@ fn key(number: u64) -> [u8; 8] {
 }
 
 /// Returns both kinds of hopscotch leaves, of two sizes.
-fn options(seed: u64) -> Options {
+fn options(seed: u64) -> ChimeOptions {
     let options = match seed % 2 {
-        0 => Options::nearfield(),
-        _ => Options {
+        0 => ChimeOptions::nearfield(),
+        _ => ChimeOptions {
             // In shared memory, CHIME's locks have leases, too.
-            locks: Options::nearfield().locks,
-            ..Options::chime()
+            locks: ChimeOptions::nearfield().locks,
+            ..ChimeOptions::chime()
         },
     };
     let (leaf_span, internal_span) = if seed % 4 < 2 { (64, 64) } else { (16, 8) };
-    Options {
-        shape: Shape {
+    ChimeOptions {
+        shape: PoolIndexShape {
             leaf_span,
             internal_span,
             ..options.shape
@@ -61,7 +61,7 @@ fn options(seed: u64) -> Options {
     }
 }
 
-fn random_filter(random: &mut SmallRng) -> Filter {
+fn random_filter(random: &mut SmallRng) -> ValueFilter {
     let mut value = || match random.random_range(0..4) {
         0 => 0,
         1 => u64::MAX,
@@ -70,17 +70,17 @@ fn random_filter(random: &mut SmallRng) -> Filter {
     };
     let (one, other) = (value(), value());
     match random.random_range(0..7) {
-        0 => Filter::ALL,
-        1 => Filter::at_least(one),
-        2 => Filter::at_most(one),
-        3 => Filter::equal_to(one),
-        4 => Filter::other_than(one),
-        _ => Filter::between((Bound::Included(one), Bound::Excluded(other))),
+        0 => ValueFilter::ALL,
+        1 => ValueFilter::at_least(one),
+        2 => ValueFilter::at_most(one),
+        3 => ValueFilter::equal_to(one),
+        4 => ValueFilter::other_than(one),
+        _ => ValueFilter::between((Bound::Included(one), Bound::Excluded(other))),
     }
 }
 
 /// Compares random contents, ranges and filters, by programs and without, on one node and on four.
-fn agree(seed: u64, programs: &mut dyn Programs, tree: &Tree<impl Endpoint>) {
+fn agree(seed: u64, programs: &mut dyn PoolProgramExecutor, tree: &ChimeTree<impl Endpoint>) {
     let mut random = SmallRng::seed_from_u64(seed);
     let mut model = BTreeMap::new();
     let most = [300, 5_000, u64::MAX][(seed % 3) as usize];
@@ -114,8 +114,8 @@ fn agree(seed: u64, programs: &mut dyn Programs, tree: &Tree<impl Endpoint>) {
                 .map(|(&number, &value)| (number, value))
                 .filter(|(_, value)| filter.matches(*value))
                 .collect();
-            let range = ScanRange::new(&key(low), &key(high));
-            let aggregates: Aggregates = expected.iter().map(|(_, value)| *value).collect();
+            let range = PoolScanRange::new(&key(low), &key(high));
+            let aggregates: ScanAggregates = expected.iter().map(|(_, value)| *value).collect();
             let found = block_on(tree.aggregate(&range, &filter, Some(programs)));
             assert_eq!(
                 found.as_ref(),
@@ -147,10 +147,10 @@ fn programs_agree_with_a_btree_map_through_a_network_with_faults() {
     for seed in 0..seeds {
         let (nodes, endpoint) = served(if seed % 3 == 0 { 1 } else { 4 });
         let rack = rack(&nodes);
-        let compute_node = Arc::new(ComputeNode::new(options(seed)).expect("options"));
+        let compute_node = Arc::new(ChimeComputeNode::new(options(seed)).expect("options"));
         let ids = endpoint.nodes();
-        let tree = block_on(Tree::create(endpoint, &ids, ROOT, compute_node)).expect("a tree");
-        let mut network = Network::new(&rack, 0.01, seed);
+        let tree = block_on(ChimeTree::create(endpoint, &ids, ROOT, compute_node)).expect("a tree");
+        let mut network = PoolTestNetwork::new(&rack, 0.01, seed);
         agree(seed, &mut network, &tree);
         let reads = tree.leaf_reads();
         assert!(reads.at_nodes > 100 && reads.refused == 0, "{reads:?}");
@@ -165,9 +165,9 @@ fn programs_see_whole_leaves_beside_writers_in_other_threads() {
     const STABLE: u64 = 2_000;
     let (nodes, endpoint) = served(2);
     let rack = rack(&nodes);
-    let compute_node = Arc::new(ComputeNode::new(options(0)).expect("options"));
+    let compute_node = Arc::new(ChimeComputeNode::new(options(0)).expect("options"));
     let ids = &endpoint.nodes();
-    let tree = Tree::create(endpoint.clone(), ids, ROOT, compute_node.clone());
+    let tree = ChimeTree::create(endpoint.clone(), ids, ROOT, compute_node.clone());
     let tree = block_on(tree).expect("a tree");
     for number in 1..=STABLE {
         let (key, value) = (key(4 * number), (1_000 + number).to_le_bytes());
@@ -178,7 +178,7 @@ fn programs_see_whole_leaves_beside_writers_in_other_threads() {
         for thread in 0..2 {
             let (endpoint, compute_node) = (endpoint.clone(), compute_node.clone());
             scope.spawn(move || {
-                let tree = block_on(Tree::open(endpoint, ids, ROOT, compute_node));
+                let tree = block_on(ChimeTree::open(endpoint, ids, ROOT, compute_node));
                 let tree = tree.expect("the tree");
                 let mut random = SmallRng::seed_from_u64(thread);
                 while !stop.load(Ordering::Relaxed) {
@@ -193,12 +193,12 @@ fn programs_see_whole_leaves_beside_writers_in_other_threads() {
             });
         }
         let stopping = AtEnd(stop);
-        let expected: Aggregates = (1..=STABLE).map(|number| 1_000 + number).collect();
-        let range = ScanRange::new(&key(0), &key(u64::MAX));
+        let expected: ScanAggregates = (1..=STABLE).map(|number| 1_000 + number).collect();
+        let range = PoolScanRange::new(&key(0), &key(u64::MAX));
         let mut programs = InMemory::new(rack);
         let results: Vec<_> = (0..100)
             .map(|_| {
-                let filter = Filter::at_least(1_000);
+                let filter = ValueFilter::at_least(1_000);
                 block_on(tree.aggregate(&range, &filter, Some(&mut programs)))
             })
             .collect();
@@ -228,15 +228,15 @@ fn nothing_is_missed_or_met_twice_beside_a_writer() {
 #[test]
 fn refused_programs_are_replaced_by_reads() {
     struct Deaf;
-    impl Programs for Deaf {
-        fn run(&mut self, _: &Query, _: u64) -> Result<Outcome, String> {
+    impl PoolProgramExecutor for Deaf {
+        fn run(&mut self, _: &TraversalQuery, _: u64) -> Result<TraversalOutcome, String> {
             Err("nobody is there".to_owned())
         }
     }
     let (_nodes, endpoint) = served(1);
-    let compute_node = Arc::new(ComputeNode::new(options(0)).expect("options"));
+    let compute_node = Arc::new(ChimeComputeNode::new(options(0)).expect("options"));
     let ids = endpoint.nodes();
-    let tree = block_on(Tree::create(endpoint, &ids, ROOT, compute_node)).expect("a tree");
+    let tree = block_on(ChimeTree::create(endpoint, &ids, ROOT, compute_node)).expect("a tree");
     agree(1, &mut Deaf, &tree);
     let reads = tree.leaf_reads();
     assert!(

@@ -2,42 +2,43 @@
 
 use super::rack::TENANT;
 use nearfield_offload::net::{
-    CallError, Caller, CallerSettings, Keys, Map, Node, NodeSettings, Sent, Switch,
+    CallerSettings, NodeSettings, OffloadCallError, OffloadNode, OutgoingDatagram, QueryCaller,
+    Switch, SwitchRangeTable, TenantKeys,
 };
-use nearfield_offload::node::Rack;
-use nearfield_offload::traversal::{Outcome, Query, Runner};
-use nearfield_offload::wire::{Key, Place};
+use nearfield_offload::node::RackMemory;
+use nearfield_offload::traversal::{QueryRunner, TraversalOutcome, TraversalQuery};
+use nearfield_offload::wire::{AuthenticationKey, ProcessAddress};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-const KEY: Key = Key([9; 32]);
-const CALLER: Place = Place(1);
-const SWITCH: Place = Place(2);
+const KEY: AuthenticationKey = AuthenticationKey([9; 32]);
+const CALLER: ProcessAddress = ProcessAddress(1);
+const SWITCH: ProcessAddress = ProcessAddress(2);
 const FIRST_NODE: u64 = 100;
 
-pub struct Network<'n> {
-    nodes: Vec<Node<'n>>,
+pub struct PoolTestNetwork<'n> {
+    nodes: Vec<OffloadNode<'n>>,
     switch: Switch,
-    caller: Caller,
+    caller: QueryCaller,
     /// Share of datagrams that are lost, and of those that arrive twice, and late.
     faults: f64,
     random: SmallRng,
     now: Duration,
     sent: u64,
     /// Datagrams in flight, by the time at which they arrive.
-    under_way: BTreeMap<(Duration, u64), (Place, Sent)>,
+    under_way: BTreeMap<(Duration, u64), (ProcessAddress, OutgoingDatagram)>,
 }
 
-impl<'n> Network<'n> {
-    pub fn new(rack: &'n Rack<'n>, faults: f64, seed: u64) -> Network<'n> {
-        let mut keys = Keys::new();
+impl<'n> PoolTestNetwork<'n> {
+    pub fn new(rack: &'n RackMemory<'n>, faults: f64, seed: u64) -> PoolTestNetwork<'n> {
+        let mut keys = TenantKeys::new();
         keys.insert(TENANT, KEY);
-        let mut map = Map::default();
+        let mut map = SwitchRangeTable::default();
         for (node, memory) in (FIRST_NODE..).zip(rack.nodes()) {
             for range in memory.ranges().iter() {
-                map.give(range.start, range.bytes, Place(node))
+                map.give(range.start, range.bytes, ProcessAddress(node))
                     .expect("no overlap");
             }
         }
@@ -46,11 +47,11 @@ impl<'n> Network<'n> {
             turn_iterations: 1,
             ..NodeSettings::default()
         };
-        let node = |memory| Node::new(memory, keys.clone(), settings);
-        Network {
+        let node = |memory| OffloadNode::new(memory, keys.clone(), settings);
+        PoolTestNetwork {
             nodes: rack.nodes().iter().map(node).collect(),
             switch: Switch::new(map, None),
-            caller: Caller::new(CallerSettings::new(CALLER, SWITCH, TENANT, KEY)),
+            caller: QueryCaller::new(CallerSettings::new(CALLER, SWITCH, TENANT, KEY)),
             faults,
             random: SmallRng::seed_from_u64(seed),
             now: Duration::ZERO,
@@ -63,7 +64,7 @@ impl<'n> Network<'n> {
         self.caller.counters().repeated
     }
 
-    fn send(&mut self, from: Place, out: Vec<Sent>) {
+    fn send(&mut self, from: ProcessAddress, out: Vec<OutgoingDatagram>) {
         for sent in out {
             if self.random.random_bool(self.faults) {
                 continue;
@@ -88,16 +89,20 @@ impl<'n> Network<'n> {
                 self.nodes[node].turn(&mut out);
                 has_turned = true;
             }
-            self.send(Place(FIRST_NODE + node as u64), out);
+            self.send(ProcessAddress(FIRST_NODE + node as u64), out);
         }
         has_turned
     }
 }
 
-impl Runner for Network<'_> {
-    type Error = CallError;
+impl QueryRunner for PoolTestNetwork<'_> {
+    type Error = OffloadCallError;
 
-    fn run(&mut self, query: &Query, iterations: u64) -> Result<Outcome, CallError> {
+    fn run(
+        &mut self,
+        query: &TraversalQuery,
+        iterations: u64,
+    ) -> Result<TraversalOutcome, OffloadCallError> {
         let mut out = Vec::new();
         let counter = self.caller.ask(self.now, query, iterations, &mut out);
         self.send(CALLER, out);
@@ -117,11 +122,11 @@ impl Runner for Network<'_> {
                     CALLER => self.caller.receive(self.now, &sent.datagram, &mut out),
                     SWITCH => {
                         if let Some(to) = self.switch.receive(from, &mut sent.datagram) {
-                            out.push(Sent { to, ..sent });
+                            out.push(OutgoingDatagram { to, ..sent });
                         }
                         None
                     }
-                    Place(node) => {
+                    ProcessAddress(node) => {
                         let node = &mut self.nodes[(node - FIRST_NODE) as usize];
                         node.receive(self.now, from, &sent.datagram, &mut out);
                         None

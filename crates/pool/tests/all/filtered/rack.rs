@@ -3,7 +3,9 @@
 use nearfield_fabric::transport::shm::ShmEndpoint;
 use nearfield_fabric::{GlobalAddress, NodeId};
 use nearfield_fabric_testkit::ShmNodes;
-use nearfield_offload::node::{LocalMemory, Permission, Rack, Range, Ranges, Tenant};
+use nearfield_offload::node::{
+    LocalMemory, NodeRange, NodeRanges, RackMemory, Tenant, TenantPermission,
+};
 
 pub const TENANT: Tenant = Tenant(3);
 
@@ -17,16 +19,16 @@ pub fn served(nodes: u16) -> (ShmNodes, ShmEndpoint) {
 }
 
 /// Returns the memory of all nodes, which programs only read.
-pub fn rack(nodes: &ShmNodes) -> Rack<'_> {
+pub fn rack(nodes: &ShmNodes) -> RackMemory<'_> {
     let memories = nodes.words().enumerate().map(|(number, words)| {
         let start = GlobalAddress::new(NodeId(number as u16), 4096).to_bits();
-        let range = Range {
+        let range = NodeRange {
             offset: 4096,
-            permission: Permission::Read,
-            ..Range::whole(start, size_of_val(words) as u64 - 4096, TENANT)
+            permission: TenantPermission::Read,
+            ..NodeRange::whole(start, size_of_val(words) as u64 - 4096, TENANT)
         };
-        let ranges = Ranges::new(vec![range]).expect("one range");
+        let ranges = NodeRanges::new(vec![range]).expect("one range");
         LocalMemory::new(words, ranges).expect("it lies in memory")
     });
-    Rack::new(memories.collect(), TENANT)
+    RackMemory::new(memories.collect(), TENANT)
 }

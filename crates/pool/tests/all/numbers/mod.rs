@@ -3,7 +3,7 @@
 
 use nearfield_fabric::{FabricError, GlobalAddress, NodeId};
 use nearfield_fabric_testkit::RemoteIndex;
-use nearfield_pool::{PoolError, PoolIndex};
+use nearfield_pool::{PoolError, PoolIndexClient};
 
 /// The address of the root of an index.
 pub const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
@@ -17,7 +17,7 @@ pub fn fabric(error: PoolError) -> FabricError {
 }
 
 /// An index with keys that stand for numbers, and with values that are a repeated number.
-pub struct Numbers<I> {
+pub struct NumberKeyIndex<I> {
     index: I,
     value_bytes: usize,
     key: Box<dyn Fn(u64) -> Vec<u8>>,
@@ -25,14 +25,14 @@ pub struct Numbers<I> {
     told: fn(PoolError) -> FabricError,
 }
 
-impl<I: PoolIndex> Numbers<I> {
+impl<I: PoolIndexClient> NumberKeyIndex<I> {
     pub fn new(
         index: I,
         value_bytes: usize,
         key: impl Fn(u64) -> Vec<u8> + 'static,
         told: fn(PoolError) -> FabricError,
-    ) -> Numbers<I> {
-        Numbers {
+    ) -> NumberKeyIndex<I> {
+        NumberKeyIndex {
             index,
             value_bytes,
             key: Box::new(key),
@@ -62,7 +62,7 @@ impl<I: PoolIndex> Numbers<I> {
     }
 }
 
-impl<I: PoolIndex> RemoteIndex for Numbers<I> {
+impl<I: PoolIndexClient> RemoteIndex for NumberKeyIndex<I> {
     async fn get(&self, key: u64) -> Result<Option<u64>, FabricError> {
         self.answer(self.index.get(&(self.key)(key)).await)
     }

@@ -3,12 +3,12 @@
 use super::slow::Slow;
 use crate::numbers::ROOT;
 use nearfield_fabric::NodeId;
-use nearfield_pool::chime::{Speculation, Tree};
-use nearfield_pool::layout::{Arrangement, Geometry, Shape};
-use nearfield_pool::rivals::rolex::{Leaves, Rolex};
+use nearfield_pool::chime::{ChimeTree, Speculation};
+use nearfield_pool::layout::{Arrangement, Geometry, PoolIndexShape};
+use nearfield_pool::rivals::rolex::{Rolex, RolexLeafKind};
 use nearfield_pool::rivals::smart::Smart;
 use nearfield_pool::rivals::{rolex, smart};
-use nearfield_pool::{PoolError, PoolIndex, chime};
+use nearfield_pool::{PoolError, PoolIndexClient, chime};
 use std::sync::Arc;
 
 /// The first key of a plan, behind some of the keys that a learned index is loaded with.
@@ -20,9 +20,9 @@ pub fn key(number: u64) -> [u8; 8] {
 }
 
 /// An index, and the shared state of its clients.
-pub trait Kind: Clone + 'static {
+pub trait SharedIndexKind: Clone + 'static {
     type Node: 'static;
-    type Index: PoolIndex + 'static;
+    type Index: PoolIndexClient + 'static;
 
     fn compute_node(&self) -> Arc<Self::Node>;
 
@@ -41,22 +41,22 @@ pub trait Kind: Clone + 'static {
     ) -> Result<Self::Index, PoolError>;
 }
 
-fn small() -> Shape {
-    Shape {
+fn small() -> PoolIndexShape {
+    PoolIndexShape {
         leaf_span: 8,
         internal_span: 4,
         neighborhood: 4,
-        ..Shape::default()
+        ..PoolIndexShape::default()
     }
 }
 
 #[derive(Clone, Debug)]
-pub struct Trees(pub chime::Options);
+pub struct SharedChimeIndex(pub chime::ChimeOptions);
 
-impl Trees {
-    fn small(options: chime::Options) -> Trees {
-        Trees(chime::Options {
-            shape: Shape {
+impl SharedChimeIndex {
+    fn small(options: chime::ChimeOptions) -> SharedChimeIndex {
+        SharedChimeIndex(chime::ChimeOptions {
+            shape: PoolIndexShape {
                 arrangement: options.shape.arrangement,
                 ..small()
             },
@@ -66,24 +66,24 @@ impl Trees {
         })
     }
 
-    pub fn chime() -> Trees {
-        Trees::small(chime::Options::chime())
+    pub fn chime() -> SharedChimeIndex {
+        SharedChimeIndex::small(chime::ChimeOptions::chime())
     }
 
-    pub fn sherman() -> Trees {
-        Trees::small(chime::Options::sherman())
+    pub fn sherman() -> SharedChimeIndex {
+        SharedChimeIndex::small(chime::ChimeOptions::sherman())
     }
 
-    pub fn nearfield() -> Trees {
-        Trees::small(chime::Options {
+    pub fn nearfield() -> SharedChimeIndex {
+        SharedChimeIndex::small(chime::ChimeOptions {
             // Runs are too short for the gate to decide.
             speculation: Speculation::Always,
-            ..chime::Options::nearfield()
+            ..chime::ChimeOptions::nearfield()
         })
     }
 
-    pub fn sharing(Trees(options): Trees, shares: bool) -> Trees {
-        Trees(chime::Options {
+    pub fn sharing(SharedChimeIndex(options): SharedChimeIndex, shares: bool) -> SharedChimeIndex {
+        SharedChimeIndex(chime::ChimeOptions {
             delegates_reads: shares,
             combines_writes: shares,
             ..options
@@ -91,93 +91,97 @@ impl Trees {
     }
 
     /// Returns a kind in which each client does its own operations, so that they compete for locks.
-    pub fn queueing(kind: Trees, hand_overs: Option<u32>) -> Trees {
-        let Trees(options) = Trees::sharing(kind, false);
-        Trees(chime::Options {
+    pub fn queueing(kind: SharedChimeIndex, hand_overs: Option<u32>) -> SharedChimeIndex {
+        let SharedChimeIndex(options) = SharedChimeIndex::sharing(kind, false);
+        SharedChimeIndex(chime::ChimeOptions {
             hand_overs,
             ..options
         })
     }
 
     /// Returns the kinds that dead clients do not stop.
-    pub fn leased() -> Vec<Trees> {
-        let ours = Trees::nearfield();
-        let apart = [None, Some(8)].map(|times| Trees::queueing(ours.clone(), times));
+    pub fn leased() -> Vec<SharedChimeIndex> {
+        let ours = SharedChimeIndex::nearfield();
+        let apart = [None, Some(8)].map(|times| SharedChimeIndex::queueing(ours.clone(), times));
         [ours].into_iter().chain(apart).collect()
     }
 
-    pub fn all() -> Vec<Trees> {
-        let sherman = Trees::sherman();
+    pub fn all() -> Vec<SharedChimeIndex> {
+        let sherman = SharedChimeIndex::sherman();
         assert_eq!(sherman.0.shape.arrangement, Arrangement::Unordered);
-        let spinning = [Trees::chime(), sherman];
-        let mut all = Trees::leased();
+        let spinning = [SharedChimeIndex::chime(), sherman];
+        let mut all = SharedChimeIndex::leased();
         for times in [None, Some(1), Some(8)] {
-            all.extend(spinning.clone().map(|kind| Trees::queueing(kind, times)));
+            all.extend(
+                spinning
+                    .clone()
+                    .map(|kind| SharedChimeIndex::queueing(kind, times)),
+            );
         }
-        let read_at_once = Trees(chime::Options {
+        let read_at_once = SharedChimeIndex(chime::ChimeOptions {
             lock_and_read: true,
-            ..Trees::queueing(Trees::chime(), Some(8)).0
+            ..SharedChimeIndex::queueing(SharedChimeIndex::chime(), Some(8)).0
         });
         all.extend(spinning.into_iter().chain([read_at_once]));
         all
     }
 }
 
-impl Kind for Trees {
-    type Node = chime::ComputeNode;
-    type Index = Tree<Slow>;
+impl SharedIndexKind for SharedChimeIndex {
+    type Node = chime::ChimeComputeNode;
+    type Index = ChimeTree<Slow>;
 
-    fn compute_node(&self) -> Arc<chime::ComputeNode> {
-        Arc::new(chime::ComputeNode::new(self.0).expect("sizes"))
+    fn compute_node(&self) -> Arc<chime::ChimeComputeNode> {
+        Arc::new(chime::ChimeComputeNode::new(self.0).expect("sizes"))
     }
 
     async fn create(
         &self,
         endpoint: Slow,
         nodes: &[NodeId],
-        node: Arc<chime::ComputeNode>,
-    ) -> Result<Tree<Slow>, PoolError> {
-        Tree::create(endpoint, nodes, ROOT, node).await
+        node: Arc<chime::ChimeComputeNode>,
+    ) -> Result<ChimeTree<Slow>, PoolError> {
+        ChimeTree::create(endpoint, nodes, ROOT, node).await
     }
 
     async fn open(
         &self,
         endpoint: Slow,
         nodes: &[NodeId],
-        node: Arc<chime::ComputeNode>,
-    ) -> Result<Tree<Slow>, PoolError> {
-        Tree::open(endpoint, nodes, ROOT, node).await
+        node: Arc<chime::ChimeComputeNode>,
+    ) -> Result<ChimeTree<Slow>, PoolError> {
+        ChimeTree::open(endpoint, nodes, ROOT, node).await
     }
 }
 
 #[derive(Clone, Debug)]
-pub struct Radix(smart::Options);
+pub struct SharedSmartIndex(smart::SmartOptions);
 
-impl Radix {
-    pub fn new(shares: bool) -> Radix {
-        Radix(smart::Options {
+impl SharedSmartIndex {
+    pub fn new(shares: bool) -> SharedSmartIndex {
+        SharedSmartIndex(smart::SmartOptions {
             cache_bytes: 1 << 20,
             chunk_bytes: 1 << 14,
             delegates_reads: shares,
             combines_writes: shares,
-            ..smart::Options::default()
+            ..smart::SmartOptions::default()
         })
     }
 }
 
-impl Kind for Radix {
-    type Node = smart::ComputeNode;
+impl SharedIndexKind for SharedSmartIndex {
+    type Node = smart::SmartComputeNode;
     type Index = Smart<Slow>;
 
-    fn compute_node(&self) -> Arc<smart::ComputeNode> {
-        Arc::new(smart::ComputeNode::new(self.0.clone()).expect("sizes"))
+    fn compute_node(&self) -> Arc<smart::SmartComputeNode> {
+        Arc::new(smart::SmartComputeNode::new(self.0.clone()).expect("sizes"))
     }
 
     async fn create(
         &self,
         endpoint: Slow,
         nodes: &[NodeId],
-        node: Arc<smart::ComputeNode>,
+        node: Arc<smart::SmartComputeNode>,
     ) -> Result<Smart<Slow>, PoolError> {
         Smart::create(endpoint, nodes, ROOT, node).await
     }
@@ -186,63 +190,63 @@ impl Kind for Radix {
         &self,
         endpoint: Slow,
         nodes: &[NodeId],
-        node: Arc<smart::ComputeNode>,
+        node: Arc<smart::SmartComputeNode>,
     ) -> Result<Smart<Slow>, PoolError> {
         Smart::open(endpoint, nodes, ROOT, node)
     }
 }
 
 #[derive(Clone, Debug)]
-pub struct Learned(rolex::Options);
+pub struct SharedRolexIndex(rolex::RolexOptions);
 
-impl Learned {
-    fn new(leaf_span: usize, leaves: Leaves) -> Learned {
-        let shape = Shape {
+impl SharedRolexIndex {
+    fn new(leaf_span: usize, leaves: RolexLeafKind) -> SharedRolexIndex {
+        let shape = PoolIndexShape {
             leaf_span,
             ..small()
         };
-        Learned(rolex::Options {
+        SharedRolexIndex(rolex::RolexOptions {
             geometry: Geometry::new(shape).expect("sizes"),
             leaves,
             error: 1,
             delegates_reads: true,
             combines_writes: true,
-            ..rolex::Options::default()
+            ..rolex::RolexOptions::default()
         })
     }
 
-    pub fn arrays() -> Learned {
-        Learned::new(4, Leaves::Arrays)
+    pub fn arrays() -> SharedRolexIndex {
+        SharedRolexIndex::new(4, RolexLeafKind::Arrays)
     }
 
-    pub fn sharing(Learned(options): Learned, shares: bool) -> Learned {
-        Learned(rolex::Options {
+    pub fn sharing(SharedRolexIndex(options): SharedRolexIndex, shares: bool) -> SharedRolexIndex {
+        SharedRolexIndex(rolex::RolexOptions {
             delegates_reads: shares,
             combines_writes: shares,
             ..options
         })
     }
 
-    pub fn all() -> [Learned; 2] {
+    pub fn all() -> [SharedRolexIndex; 2] {
         let vacancy_piggyback = true;
-        let tables = Leaves::Hopscotch { vacancy_piggyback };
-        [Learned::arrays(), Learned::new(8, tables)]
+        let tables = RolexLeafKind::Hopscotch { vacancy_piggyback };
+        [SharedRolexIndex::arrays(), SharedRolexIndex::new(8, tables)]
     }
 }
 
-impl Kind for Learned {
-    type Node = rolex::ComputeNode;
+impl SharedIndexKind for SharedRolexIndex {
+    type Node = rolex::RolexComputeNode;
     type Index = Rolex<Slow>;
 
-    fn compute_node(&self) -> Arc<rolex::ComputeNode> {
-        Arc::new(rolex::ComputeNode::new(self.0.clone()))
+    fn compute_node(&self) -> Arc<rolex::RolexComputeNode> {
+        Arc::new(rolex::RolexComputeNode::new(self.0.clone()))
     }
 
     async fn create(
         &self,
         endpoint: Slow,
         nodes: &[NodeId],
-        node: Arc<rolex::ComputeNode>,
+        node: Arc<rolex::RolexComputeNode>,
     ) -> Result<Rolex<Slow>, PoolError> {
         let entries = (1..=LOADED).map(|key| ((key * 100).to_be_bytes(), [1; 8]));
         Rolex::load(endpoint, nodes, ROOT, node, entries).await
@@ -252,7 +256,7 @@ impl Kind for Learned {
         &self,
         endpoint: Slow,
         nodes: &[NodeId],
-        node: Arc<rolex::ComputeNode>,
+        node: Arc<rolex::RolexComputeNode>,
     ) -> Result<Rolex<Slow>, PoolError> {
         Rolex::open(endpoint, nodes, ROOT, node)
     }

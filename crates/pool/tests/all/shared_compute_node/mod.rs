@@ -5,16 +5,18 @@
 mod kinds;
 mod slow;
 
-use self::kinds::{Kind, Learned, Radix, Trees};
+use self::kinds::{SharedChimeIndex, SharedIndexKind, SharedRolexIndex, SharedSmartIndex};
 use self::slow::{Slow, Slowness};
-use crate::numbers::{Numbers, ROOT, fabric};
-use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
+use crate::numbers::{NumberKeyIndex, ROOT, fabric};
+use nearfield_fabric::transport::sim::{Delivery, FabricSimulation, SimEndpoint};
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId};
-use nearfield_fabric_testkit::{Failure, Fault, Plan, RemoteIndex, System, check, run};
-use nearfield_hardware::network::Preset;
-use nearfield_pool::chime::Options;
-use nearfield_pool::layout::{Geometry, Leaf, LeafLayout, LockWord, LockWordLayout};
-use nearfield_pool::{PoolError, PoolIndex};
+use nearfield_fabric_testkit::{
+    RemoteIndex, RemoteIndexFactory, RemoteRunFailure, RemoteRunPlan, SimEndpointFault, check, run,
+};
+use nearfield_hardware::network::NetworkPreset;
+use nearfield_pool::chime::ChimeOptions;
+use nearfield_pool::layout::{Geometry, LockWord, LockWordLayout, PoolLeaf, PoolLeafLayout};
+use nearfield_pool::{PoolError, PoolIndexClient};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::pin;
@@ -26,10 +28,10 @@ use std::time::Duration;
 const VALUE_BYTES: usize = 8;
 
 /// Clients on several compute nodes, by turns.
-struct Together<K: Kind> {
+struct Together<K: SharedIndexKind> {
     kind: K,
     count: u32,
-    fault: Fault,
+    fault: SimEndpointFault,
     /// True if clients pause after a read: then there is time for others to write and to arrive.
     is_slow: bool,
     /// True if clients give operations up now and then.
@@ -37,12 +39,12 @@ struct Together<K: Kind> {
     compute_nodes: RefCell<Vec<Arc<K::Node>>>,
 }
 
-impl<K: Kind> Together<K> {
+impl<K: SharedIndexKind> Together<K> {
     fn new(kind: K) -> Together<K> {
         Together {
             kind,
             count: 2,
-            fault: Fault::None,
+            fault: SimEndpointFault::None,
             is_slow: true,
             gives_up: false,
             compute_nodes: RefCell::default(),
@@ -50,8 +52,8 @@ impl<K: Kind> Together<K> {
     }
 }
 
-struct Client<I> {
-    index: Numbers<I>,
+struct SharedNodeClient<I> {
+    index: NumberKeyIndex<I>,
     endpoint: SimEndpoint,
     gives_up: bool,
     operations: Cell<u32>,
@@ -69,7 +71,7 @@ fn told(error: PoolError) -> FabricError {
 /// The error of an operation that may have been done or not.
 const UNKNOWN: FabricError = FabricError::NodeLost { node: NodeId(0) };
 
-impl<I> Client<I> {
+impl<I> SharedNodeClient<I> {
     /// Returns the result, unless the operation is dropped.
     async fn answer(
         &self,
@@ -91,7 +93,7 @@ impl<I> Client<I> {
     }
 }
 
-impl<I: PoolIndex> RemoteIndex for Client<I> {
+impl<I: PoolIndexClient> RemoteIndex for SharedNodeClient<I> {
     async fn get(&self, key: u64) -> Result<Option<u64>, FabricError> {
         self.answer(self.index.get(key)).await
     }
@@ -117,8 +119,8 @@ impl<I: PoolIndex> RemoteIndex for Client<I> {
     }
 }
 
-impl<K: Kind> System for Together<K> {
-    type Index = Client<K::Index>;
+impl<K: SharedIndexKind> RemoteIndexFactory for Together<K> {
+    type Index = SharedNodeClient<K::Index>;
 
     fn create(
         &self,
@@ -129,7 +131,7 @@ impl<K: Kind> System for Together<K> {
         self.compute_nodes.replace(compute_nodes.collect());
         let (kind, node) = (self.kind.clone(), self.kind.compute_node());
         async move {
-            let endpoint = Slow::new(endpoint, Slowness::new(false, Fault::None));
+            let endpoint = Slow::new(endpoint, Slowness::new(false, SimEndpointFault::None));
             let made = kind.create(endpoint, &nodes, node).await;
             made.map(drop).map_err(fabric)
         }
@@ -147,8 +149,8 @@ impl<K: Kind> System for Together<K> {
             let nodes = endpoint.nodes();
             let index = kind.open(slow, &nodes, node).await.map_err(fabric)?;
             let key = |number| kinds::key(number).to_vec();
-            Ok(Client {
-                index: Numbers::new(index, VALUE_BYTES, key, told),
+            Ok(SharedNodeClient {
+                index: NumberKeyIndex::new(index, VALUE_BYTES, key, told),
                 endpoint,
                 gives_up,
                 operations: Cell::new(0),
@@ -158,20 +160,20 @@ impl<K: Kind> System for Together<K> {
 }
 
 /// Returns a plan of many clients on few keys.
-fn few() -> Plan {
-    Plan {
+fn few() -> RemoteRunPlan {
+    RemoteRunPlan {
         node_bytes: 4 << 20,
         clients: 8,
         keys: 2,
         updating: 0.3,
-        ..Plan::default()
+        ..RemoteRunPlan::default()
     }
 }
 
 /// Returns a plan with one key that is inserted, removed, and mostly updated: it may exist soon
 /// after updates have found it absent.
-fn one() -> Plan {
-    Plan {
+fn one() -> RemoteRunPlan {
+    RemoteRunPlan {
         clients: 10,
         operations: 16,
         keys: 1,
@@ -182,8 +184,8 @@ fn one() -> Plan {
 }
 
 /// Returns a plan with enough keys for nodes to be divided.
-fn many() -> Plan {
-    Plan {
+fn many() -> RemoteRunPlan {
+    RemoteRunPlan {
         nodes: 2,
         node_bytes: 4 << 20,
         operations: 30,
@@ -195,7 +197,7 @@ fn many() -> Plan {
 
 #[test]
 fn trees_are_linearizable() {
-    for kind in Trees::all() {
+    for kind in SharedChimeIndex::all() {
         let system = Together::new(kind);
         check(40, &few(), &system);
         check(10, &many(), &system);
@@ -204,17 +206,17 @@ fn trees_are_linearizable() {
 
 #[test]
 fn keys_that_are_overwritten_together_hold_the_last_value() {
-    for kind in Trees::leased() {
+    for kind in SharedChimeIndex::leased() {
         let system = Together::new(kind);
         for plan in [few(), one(), many()] {
-            let plan = Plan {
+            let plan = RemoteRunPlan {
                 removing: 0.1,
                 updating: 0.8,
                 overwriting: 0.7,
                 ..plan
             };
             check(40, &plan, &system);
-            let dying = Plan { dying: 0.4, ..plan };
+            let dying = RemoteRunPlan { dying: 0.4, ..plan };
             check(40, &dying, &system);
         }
     }
@@ -222,11 +224,11 @@ fn keys_that_are_overwritten_together_hold_the_last_value() {
 
 #[test]
 fn ours_is_linearizable_whoever_dies() {
-    for kind in Trees::leased() {
+    for kind in SharedChimeIndex::leased() {
         let system = Together::new(kind);
         check(
             60,
-            &Plan {
+            &RemoteRunPlan {
                 dying: 0.5,
                 ..few()
             },
@@ -234,7 +236,7 @@ fn ours_is_linearizable_whoever_dies() {
         );
         check(
             20,
-            &Plan {
+            &RemoteRunPlan {
                 dying: 0.5,
                 ..many()
             },
@@ -245,7 +247,7 @@ fn ours_is_linearizable_whoever_dies() {
 
 #[test]
 fn ours_is_linearizable_whatever_is_given_up() {
-    for kind in Trees::leased() {
+    for kind in SharedChimeIndex::leased() {
         let system = Together {
             gives_up: true,
             ..Together::new(kind)
@@ -253,7 +255,7 @@ fn ours_is_linearizable_whatever_is_given_up() {
         check(40, &few(), &system);
         check(
             20,
-            &Plan {
+            &RemoteRunPlan {
                 dying: 0.3,
                 ..few()
             },
@@ -264,7 +266,7 @@ fn ours_is_linearizable_whatever_is_given_up() {
 
 #[test]
 fn smart_is_linearizable() {
-    let system = Together::new(Radix::new(true));
+    let system = Together::new(SharedSmartIndex::new(true));
     check(100, &few(), &system);
     check(300, &one(), &system);
     check(30, &many(), &system);
@@ -272,7 +274,7 @@ fn smart_is_linearizable() {
 
 #[test]
 fn rolex_is_linearizable() {
-    for kind in Learned::all() {
+    for kind in SharedRolexIndex::all() {
         let system = Together::new(kind);
         check(60, &few(), &system);
         check(150, &one(), &system);
@@ -280,26 +282,35 @@ fn rolex_is_linearizable() {
     }
 }
 
-fn is_found<K: Kind>(kind: K, fault: Fault) -> bool {
+fn is_found<K: SharedIndexKind>(kind: K, fault: SimEndpointFault) -> bool {
     let system = Together {
         fault,
         ..Together::new(kind)
     };
     let failure = (0..300).find_map(|seed| run(seed, &few(), &system).err());
-    matches!(failure, Some(Failure::NotLinearizable { .. }))
+    matches!(failure, Some(RemoteRunFailure::NotLinearizable { .. }))
 }
 
 /// Combining hides no fault between compute nodes.
 #[test]
 fn faults_are_found() {
-    assert!(is_found(Trees::chime(), Fault::NoLocks));
-    assert!(is_found(Trees::chime(), Fault::LastFirst));
-    assert!(is_found(Learned::arrays(), Fault::NoLocks));
+    assert!(is_found(
+        SharedChimeIndex::chime(),
+        SimEndpointFault::NoLocks
+    ));
+    assert!(is_found(
+        SharedChimeIndex::chime(),
+        SimEndpointFault::LastFirst
+    ));
+    assert!(is_found(
+        SharedRolexIndex::arrays(),
+        SimEndpointFault::NoLocks
+    ));
 }
 
 /// Runs sixteen clients that do 200 operations each on one key; returns the verbs of each
 /// operation.
-fn verbs<K: Kind>(kind: K, count: u32, writes: bool) -> f64 {
+fn verbs<K: SharedIndexKind>(kind: K, count: u32, writes: bool) -> f64 {
     const CLIENTS: u32 = 16;
     const OPERATIONS: u32 = 200;
     let system = Together {
@@ -307,8 +318,8 @@ fn verbs<K: Kind>(kind: K, count: u32, writes: bool) -> f64 {
         is_slow: false,
         ..Together::new(kind)
     };
-    let network = Preset::ConnectX6.parameters();
-    let mut simulation = Simulation::new(1, network, Delivery::Whole);
+    let network = NetworkPreset::ConnectX6.parameters();
+    let mut simulation = FabricSimulation::new(1, network, Delivery::Whole);
     let nodes = vec![simulation.add_node(8 << 20)];
     let created = system.create(simulation.endpoint(0), nodes);
     simulation.spawn(0, async { created.await.expect("made") });
@@ -342,7 +353,7 @@ fn verbs<K: Kind>(kind: K, count: u32, writes: bool) -> f64 {
 
 /// Checks that of sixteen clients of one compute node, about one in a round does the operations of
 /// all.
-fn pays<K: Kind>(name: &str, kind: impl Fn(bool) -> K) {
+fn pays<K: SharedIndexKind>(name: &str, kind: impl Fn(bool) -> K) {
     for writes in [false, true] {
         let apart = verbs(kind(false), 1, writes);
         let together = verbs(kind(true), 1, writes);
@@ -353,13 +364,15 @@ fn pays<K: Kind>(name: &str, kind: impl Fn(bool) -> K) {
 
 #[test]
 fn clients_that_share_post_a_fraction_of_the_verbs() {
-    pays("CHIME", |shares| Trees::sharing(Trees::chime(), shares));
-    pays("Nearfield", |shares| {
-        Trees::sharing(Trees::nearfield(), shares)
+    pays("CHIME", |shares| {
+        SharedChimeIndex::sharing(SharedChimeIndex::chime(), shares)
     });
-    pays("SMART", Radix::new);
+    pays("Nearfield", |shares| {
+        SharedChimeIndex::sharing(SharedChimeIndex::nearfield(), shares)
+    });
+    pays("SMART", SharedSmartIndex::new);
     pays("ROLEX", |shares| {
-        Learned::sharing(Learned::arrays(), shares)
+        SharedRolexIndex::sharing(SharedRolexIndex::arrays(), shares)
     });
 }
 
@@ -369,14 +382,14 @@ fn clients_that_share_post_a_fraction_of_the_verbs() {
 #[test]
 fn clients_that_queue_take_locks_once_or_not_at_all() {
     let kinds = [
-        ("CHIME", Trees::chime(), 3.0, 16.0 / 9.0),
-        ("Sherman", Trees::sherman(), 3.0, 16.0 / 9.0),
-        ("Nearfield", Trees::nearfield(), 1.5, 0.0),
+        ("CHIME", SharedChimeIndex::chime(), 3.0, 16.0 / 9.0),
+        ("Sherman", SharedChimeIndex::sherman(), 3.0, 16.0 / 9.0),
+        ("Nearfield", SharedChimeIndex::nearfield(), 1.5, 0.0),
     ];
     for (name, kind, fewer, saved) in kinds {
         let hand_overs = [None, Some(0), Some(8)];
         let [apart, queued, passed] =
-            hand_overs.map(|times| verbs(Trees::queueing(kind.clone(), times), 1, true));
+            hand_overs.map(|times| verbs(SharedChimeIndex::queueing(kind.clone(), times), 1, true));
         eprintln!("{name}: {apart:.2} verbs an update, {queued:.2} queued, {passed:.2} passed on");
         assert!(queued < apart / fewer, "{name}: {queued} of {apart}");
         let found = queued - passed;
@@ -391,13 +404,13 @@ fn a_lock_that_is_passed_on_says_what_is_there() {
         let system = Together {
             count: 1,
             is_slow: false,
-            ..Together::new(Trees(Options {
+            ..Together::new(SharedChimeIndex(ChimeOptions {
                 hand_overs,
-                ..Options::chime()
+                ..ChimeOptions::chime()
             }))
         };
-        let network = Preset::ConnectX6.parameters();
-        let mut simulation = Simulation::new(1, network, Delivery::Whole);
+        let network = NetworkPreset::ConnectX6.parameters();
+        let mut simulation = FabricSimulation::new(1, network, Delivery::Whole);
         let nodes = vec![simulation.add_node(8 << 20)];
         let created = system.create(simulation.endpoint(0), nodes);
         simulation.spawn(0, async { created.await.expect("made") });
@@ -415,8 +428,8 @@ fn a_lock_that_is_passed_on_says_what_is_there() {
         assert_eq!(simulation.run(), 0);
         let endpoint = simulation.endpoint(0);
         simulation.spawn(0, async move {
-            let geometry = Geometry::new(Options::chime().shape).expect("sizes");
-            let layout = LeafLayout::new(geometry);
+            let geometry = Geometry::new(ChimeOptions::chime().shape).expect("sizes");
+            let layout = PoolLeafLayout::new(geometry);
             let word = async |from| {
                 let mut word = [0; 8];
                 endpoint.read(from, &mut word).await.expect("read");
@@ -428,7 +441,7 @@ fn a_lock_that_is_passed_on_says_what_is_there() {
             let at = GlobalAddress::new(NodeId(0), root & ((1 << 48) - 1));
             let mut wire = vec![0; layout.wire_bytes()];
             endpoint.read(at, &mut wire).await.expect("read");
-            let mut leaf = Leaf::new(layout);
+            let mut leaf = PoolLeaf::new(layout);
             leaf.decode(&layout.whole(), &[&wire]).expect("whole");
             assert_eq!(leaf.occupied().count(), 32);
             let found = word(at.plus(layout.lock_offset() as u64)).await;

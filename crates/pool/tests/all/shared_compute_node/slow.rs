@@ -1,25 +1,27 @@
 //! An endpoint that pauses after reads, and may have a fault.
 
 use nearfield_fabric::transport::sim::SimEndpoint;
-use nearfield_fabric::{Endpoint, FabricError, Verb};
-use nearfield_fabric_testkit::{Fault, Faulty, Interference, Planted};
+use nearfield_fabric::{Endpoint, FabricError, FabricVerb};
+use nearfield_fabric_testkit::{
+    FaultInterference, FaultySimEndpoint, Interference, SimEndpointFault,
+};
 use std::cell::Cell;
 use std::time::Duration;
 
-pub type Slow = Faulty<Slowness>;
+pub type Slow = FaultySimEndpoint<Slowness>;
 
 #[derive(Debug)]
 pub struct Slowness {
     is_slow: bool,
-    planted: Planted,
+    planted: FaultInterference,
     posts: Cell<u32>,
 }
 
 impl Slowness {
-    pub fn new(is_slow: bool, fault: Fault) -> Slowness {
+    pub fn new(is_slow: bool, fault: SimEndpointFault) -> Slowness {
         Slowness {
             is_slow,
-            planted: Planted::new(fault),
+            planted: FaultInterference::new(fault),
             posts: Cell::new(0),
         }
     }
@@ -29,7 +31,7 @@ impl Interference for Slowness {
     async fn post(
         &self,
         endpoint: &SimEndpoint,
-        verbs: &mut [Verb<'_>],
+        verbs: &mut [FabricVerb<'_>],
     ) -> Result<(), FabricError> {
         self.planted.post(endpoint, verbs).await?;
         if self.is_slow {

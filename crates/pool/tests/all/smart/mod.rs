@@ -1,10 +1,10 @@
 //! The shared part of SMART's suites: trees for the testkit, and faulty endpoints.
 
-use super::numbers::{Numbers, ROOT, fabric};
+use super::numbers::{NumberKeyIndex, ROOT, fabric};
 use nearfield_fabric::transport::sim::SimEndpoint;
-use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
-use nearfield_fabric_testkit::{Faulty, Interference, System};
-use nearfield_pool::rivals::smart::{ComputeNode, LeafLayout, Options, Smart};
+use nearfield_fabric::{Endpoint, FabricError, FabricVerb, GlobalAddress, NodeId};
+use nearfield_fabric_testkit::{FaultySimEndpoint, Interference, RemoteIndexFactory};
+use nearfield_pool::rivals::smart::{Smart, SmartComputeNode, SmartLeafLayout, SmartOptions};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A fault of the endpoint with which the tree must fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum SmartEndpointFault {
     None,
     /// Checksums of leaves match any content.
     NoChecksums,
@@ -28,18 +28,18 @@ pub enum Fault {
     Forgets,
 }
 
-pub struct Way {
-    fault: Fault,
-    leaf: LeafLayout,
+pub struct SmartInterference {
+    fault: SmartEndpointFault,
+    leaf: SmartLeafLayout,
     words: RefCell<HashMap<GlobalAddress, [u8; 8]>>,
     writes: Cell<u32>,
 }
 
-impl Way {
-    pub fn new(fault: Fault, options: &Options) -> Way {
-        Way {
+impl SmartInterference {
+    pub fn new(fault: SmartEndpointFault, options: &SmartOptions) -> SmartInterference {
+        SmartInterference {
             fault,
-            leaf: LeafLayout::new(options.key_bytes, options.value_bytes),
+            leaf: SmartLeafLayout::new(options.key_bytes, options.value_bytes),
             words: RefCell::default(),
             writes: Cell::new(0),
         }
@@ -50,13 +50,13 @@ impl Way {
         self.words.borrow_mut().clear();
     }
 
-    fn is_slot(verb: &Verb<'_>) -> bool {
-        matches!(verb, Verb::Swap { swap, .. } if swap.compare_mask == u64::MAX)
+    fn is_slot(verb: &FabricVerb<'_>) -> bool {
+        matches!(verb, FabricVerb::Swap { swap, .. } if swap.compare_mask == u64::MAX)
     }
 
     /// Falsifies the bytes read.
-    fn falsify(&self, verb: &mut Verb<'_>) {
-        let Verb::Read { from, into } = verb else {
+    fn falsify(&self, verb: &mut FabricVerb<'_>) {
+        let FabricVerb::Read { from, into } = verb else {
             return;
         };
         let is_leaf = into.len() == self.leaf.bytes();
@@ -67,43 +67,45 @@ impl Way {
             into[..8].copy_from_slice(first);
         };
         match self.fault {
-            Fault::NoChecksums if is_leaf => {
+            SmartEndpointFault::NoChecksums if is_leaf => {
                 let version = into[self.leaf.lock_offset()] & !3;
                 let seed = u64::from(version) << 8 | u64::from(into[8]);
                 let sum = xxh3_64_with_seed(&into[17..self.leaf.lock_offset()], seed);
                 into[9..17].copy_from_slice(&sum.to_le_bytes());
             }
-            Fault::NoReverse if is_leaf => keep_first(into),
+            SmartEndpointFault::NoReverse if is_leaf => keep_first(into),
             // The root's slot is 0 initially.
-            Fault::StaleSlots if into.len() == 8 && into[..] != [0; 8] => keep_first(into),
+            SmartEndpointFault::StaleSlots if into.len() == 8 && into[..] != [0; 8] => {
+                keep_first(into)
+            }
             _ => {}
         }
     }
 }
 
-impl Interference for Way {
+impl Interference for SmartInterference {
     async fn post(
         &self,
         endpoint: &SimEndpoint,
-        verbs: &mut [Verb<'_>],
+        verbs: &mut [FabricVerb<'_>],
     ) -> Result<(), FabricError> {
-        if self.fault == Fault::NoSwaps
+        if self.fault == SmartEndpointFault::NoSwaps
             && let [verb] = &mut verbs[..]
-            && Way::is_slot(verb)
-            && let Verb::Swap { at, swap, found } = verb
+            && SmartInterference::is_slot(verb)
+            && let FabricVerb::Swap { at, swap, found } = verb
         {
             *found = swap.expected;
             return endpoint.write(*at, &swap.desired.to_le_bytes()).await;
         }
-        if self.fault == Fault::NoLocks
-            && let [Verb::Swap { swap, found, .. }] = verbs
+        if self.fault == SmartEndpointFault::NoLocks
+            && let [FabricVerb::Swap { swap, found, .. }] = verbs
             && swap.compare_mask != u64::MAX
         {
             *found = swap.expected;
             return Ok(());
         }
-        if self.fault == Fault::Forgets
-            && let [Verb::Write { .. }, ..] = verbs
+        if self.fault == SmartEndpointFault::Forgets
+            && let [FabricVerb::Write { .. }, ..] = verbs
         {
             let count = self.writes.replace(self.writes.get() + 1);
             if count % 8 == 7 {
@@ -120,7 +122,7 @@ impl Interference for Way {
 
 /// The keys that numbers stand for.
 #[derive(Clone, Copy, Debug)]
-pub enum Keys {
+pub enum SmartTestKeys {
     /// Keys that differ in the last two bytes, with ten values of each: nodes grow.
     Wide,
     /// Keys of which each byte is one of two: nodes are put above nodes, at all depths.
@@ -129,11 +131,11 @@ pub enum Keys {
     Long,
 }
 
-impl Keys {
+impl SmartTestKeys {
     pub fn bytes(self) -> usize {
         match self {
-            Keys::Wide | Keys::Deep => 8,
-            Keys::Long => 300,
+            SmartTestKeys::Wide | SmartTestKeys::Deep => 8,
+            SmartTestKeys::Long => 300,
         }
     }
 
@@ -141,11 +143,11 @@ impl Keys {
         let mut key = vec![1; self.bytes()];
         let last = key.len() - 1;
         match self {
-            Keys::Wide => {
+            SmartTestKeys::Wide => {
                 key[last] = (number % 10) as u8;
                 key[last - 1] = (number / 10) as u8;
             }
-            Keys::Deep | Keys::Long => {
+            SmartTestKeys::Deep | SmartTestKeys::Long => {
                 let apart = key.len() / 8;
                 // The least bit decides first, so that neighbours differ early.
                 for bit in 0..8 {
@@ -157,42 +159,42 @@ impl Keys {
     }
 }
 
-pub struct Trees {
-    pub options: Options,
-    pub keys: Keys,
-    pub fault: Fault,
+pub struct SmartIndexFactory {
+    pub options: SmartOptions,
+    pub keys: SmartTestKeys,
+    pub fault: SmartEndpointFault,
     /// True if all clients are on one compute node; otherwise each has its own.
     pub is_shared: bool,
-    shared: RefCell<Option<Arc<ComputeNode>>>,
+    shared: RefCell<Option<Arc<SmartComputeNode>>>,
 }
 
-impl Trees {
-    pub fn new(keys: Keys) -> Trees {
-        Trees {
-            options: Options {
+impl SmartIndexFactory {
+    pub fn new(keys: SmartTestKeys) -> SmartIndexFactory {
+        SmartIndexFactory {
+            options: SmartOptions {
                 key_bytes: keys.bytes(),
                 value_bytes: 8,
                 cache_bytes: 1 << 20,
                 chunk_bytes: 1 << 14,
-                ..Options::default()
+                ..SmartOptions::default()
             },
             keys,
-            fault: Fault::None,
+            fault: SmartEndpointFault::None,
             is_shared: false,
             shared: RefCell::default(),
         }
     }
 }
 
-impl System for Trees {
-    type Index = Numbers<Smart<Faulty<Way>>>;
+impl RemoteIndexFactory for SmartIndexFactory {
+    type Index = NumberKeyIndex<Smart<FaultySimEndpoint<SmartInterference>>>;
 
     fn create(
         &self,
         endpoint: SimEndpoint,
         nodes: Vec<NodeId>,
     ) -> impl Future<Output = Result<(), FabricError>> + 'static {
-        let node = ComputeNode::new(self.options.clone()).map(Arc::new);
+        let node = SmartComputeNode::new(self.options.clone()).map(Arc::new);
         let node = node.expect("options");
         self.shared.replace(Some(Arc::clone(&node)));
         async move {
@@ -206,15 +208,16 @@ impl System for Trees {
         endpoint: SimEndpoint,
     ) -> impl Future<Output = Result<Self::Index, FabricError>> + 'static {
         let nodes = endpoint.nodes();
-        let own = || ComputeNode::new(self.options.clone()).map(Arc::new);
+        let own = || SmartComputeNode::new(self.options.clone()).map(Arc::new);
         let shared = self.shared.borrow().clone().filter(|_| self.is_shared);
         let node = shared.unwrap_or_else(|| own().expect("options"));
-        let endpoint = Faulty::new(endpoint, Way::new(self.fault, &self.options));
+        let endpoint =
+            FaultySimEndpoint::new(endpoint, SmartInterference::new(self.fault, &self.options));
         let (keys, value_bytes) = (self.keys, self.options.value_bytes);
         async move {
             let tree = Smart::open(endpoint, &nodes, ROOT, node).map_err(fabric)?;
             let key = move |number| keys.key(number);
-            Ok(Numbers::new(tree, value_bytes, key, fabric))
+            Ok(NumberKeyIndex::new(tree, value_bytes, key, fabric))
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Changes of a block in place, under its latch.
 
-use super::header::Latch;
+use super::header::StringBlockLatch;
 use super::{
-    Candidates, Entry, GRANULE_BYTES, PRINT_WORDS, Parts, Strings, below, fingerprint, header,
-    racing,
+    Entry, FingerprintCandidates, GRANULE_BYTES, PRINT_WORDS, StringBlock, StringEntryParts, below,
+    fingerprint, header, racing,
 };
-use crate::change::{Altered, Change};
-use crate::leaf::Known;
-use crate::memory::Memory;
+use crate::change::{LeafChangeResult, RadixKeyChange};
+use crate::leaf::LeafWalkContext;
+use crate::memory::RadixMemory;
 use crate::node::Ref;
 use crossbeam_epoch::Guard;
 use nearfield_core::packed::{PackedLengths, packed_length};
@@ -20,7 +20,7 @@ const LOST_PART: usize = 8;
 /// Takes the latch of a block, after waiting for others, if it is `needed`: see
 /// [`latching`](crate::latching). Only under the lock of the node above.
 #[inline]
-pub fn latch(memory: &Memory, leaf: Ref, needed: bool) -> Latch<'_> {
+pub fn latch(memory: &RadixMemory, leaf: Ref, needed: bool) -> StringBlockLatch<'_> {
     header(memory, leaf).latch(needed)
 }
 
@@ -33,36 +33,36 @@ pub fn latch(memory: &Memory, leaf: Ref, needed: bool) -> Latch<'_> {
 /// another block.
 #[inline]
 pub fn alter<'v>(
-    memory: &Memory,
+    memory: &RadixMemory,
     leaf: Ref,
     key: &[u8],
-    known: Known<Candidates>,
+    known: LeafWalkContext<FingerprintCandidates>,
     guard: &Guard,
-    decide: &mut impl FnMut(Option<&[u8]>) -> Change<&'v [u8]>,
-) -> Altered {
+    decide: &mut impl FnMut(Option<&[u8]>) -> RadixKeyChange<&'v [u8]>,
+) -> LeafChangeResult {
     let Some(_latch) = header(memory, leaf).try_latch() else {
-        return Altered::Not;
+        return LeafChangeResult::Not;
     };
-    let block = Strings::latched(memory, leaf, guard);
+    let block = StringBlock::latched(memory, leaf, guard);
     if block.is_dead() {
-        return Altered::Not;
+        return LeafChangeResult::Not;
     }
     let candidates = block.candidates_again(key, known.prepared);
     if let Some((position, parts)) = block.find(key, candidates) {
         return match decide(Some(parts.value())) {
-            Change::Keep => Altered::InPlace,
-            Change::Set(value) if block.set(position, value) => Altered::InPlace,
-            Change::Set(_) | Change::Remove => Altered::Not,
+            RadixKeyChange::Keep => LeafChangeResult::InPlace,
+            RadixKeyChange::Set(value) if block.set(position, value) => LeafChangeResult::InPlace,
+            RadixKeyChange::Set(_) | RadixKeyChange::Remove => LeafChangeResult::Not,
         };
     }
     if !block.has_slot() || known.skipped && !block.has_prefix(key, known.depth) {
-        return Altered::Not;
+        return LeafChangeResult::Not;
     }
-    let Change::Set(value) = decide(None) else {
-        return Altered::InPlace;
+    let RadixKeyChange::Set(value) = decide(None) else {
+        return LeafChangeResult::InPlace;
     };
     if !block.has_room(key, value) {
-        return Altered::Not;
+        return LeafChangeResult::Not;
     }
     // The keys agree in the bytes before the depth, which no thread changes, unless the node had
     // already been removed.
@@ -71,18 +71,24 @@ pub fn alter<'v>(
         false => block.rank_behind(key, known.depth),
     };
     block.insert(candidates.print, (key, value), rank);
-    Altered::Inserted
+    LeafChangeResult::Inserted
 }
 
 /// Sets the value at a position in place. Returns false if there is no room. Only under the latch.
-pub fn set(memory: &Memory, leaf: Ref, position: usize, value: &[u8], guard: &Guard) -> bool {
-    Strings::latched(memory, leaf, guard).set(position, value)
+pub fn set(memory: &RadixMemory, leaf: Ref, position: usize, value: &[u8], guard: &Guard) -> bool {
+    StringBlock::latched(memory, leaf, guard).set(position, value)
 }
 
-/// Adds an entry of an absent key, for which there [is room](Strings::has_room_for_key). All keys
-/// agree in the bytes before a depth. Only under the latch.
-pub fn insert(memory: &Memory, leaf: Ref, (key, value): Entry<'_>, depth: usize, guard: &Guard) {
-    let block = Strings::latched(memory, leaf, guard);
+/// Adds an entry of an absent key, for which there [is room](StringBlock::has_room_for_key). All
+/// keys agree in the bytes before a depth. Only under the latch.
+pub fn insert(
+    memory: &RadixMemory,
+    leaf: Ref,
+    (key, value): Entry<'_>,
+    depth: usize,
+    guard: &Guard,
+) {
+    let block = StringBlock::latched(memory, leaf, guard);
     block.insert(
         fingerprint(key),
         (key, value),
@@ -91,16 +97,16 @@ pub fn insert(memory: &Memory, leaf: Ref, (key, value): Entry<'_>, depth: usize,
 }
 
 /// Removes the entry at a position. Only under the latch.
-pub fn remove(memory: &Memory, leaf: Ref, position: usize, guard: &Guard) {
-    Strings::latched(memory, leaf, guard).remove(position);
+pub fn remove(memory: &RadixMemory, leaf: Ref, position: usize, guard: &Guard) {
+    StringBlock::latched(memory, leaf, guard).remove(position);
 }
 
 /// Marks a block as replaced. Only under the latch, and before it is unlinked.
-pub fn mark_dead(memory: &Memory, leaf: Ref) {
+pub fn mark_dead(memory: &RadixMemory, leaf: Ref) {
     header(memory, leaf).retire();
 }
 
-impl Strings<'_> {
+impl StringBlock<'_> {
     /// Returns the length of the block.
     #[inline]
     pub(super) fn length(self) -> usize {
@@ -180,7 +186,7 @@ impl Strings<'_> {
     /// Puts an entry with a longer value after the others, if there is room and not too much would
     /// be lost. A block whose values become shorter is copied, so that the space it leaves becomes
     /// free as a whole.
-    fn set_behind(self, position: usize, parts: Parts<'_>, value: &[u8]) -> bool {
+    fn set_behind(self, position: usize, parts: StringEntryParts<'_>, value: &[u8]) -> bool {
         let key = parts.key;
         let lost = usize::from(self.lost().load(Ordering::Relaxed)) + parts.length();
         let is_shorter = value.len() < parts.value_length;

@@ -1,14 +1,14 @@
 //! Creation and freeing of blocks.
 
-use super::header::Header;
-use super::state::State;
+use super::header::StringBlockHeader;
+use super::state::StringBlockState;
 use super::{
-    BLOCK_MAX, Entry, GRANULE_BYTES, GRANULES_MAX, JUMPS_AT, LOST_AT, OFFSETS_AT, Outside,
-    PRINT_WORDS, PRINTS_AT, STRINGS_MAX, Strings, below, fingerprint, header,
+    BLOCK_MAX, Entry, GRANULE_BYTES, GRANULES_MAX, JUMPS_AT, LOST_AT, OFFSETS_AT, OutsideEntry,
+    PRINT_WORDS, PRINTS_AT, STRINGS_MAX, StringBlock, below, fingerprint, header,
 };
-use crate::memory::Memory;
+use crate::memory::RadixMemory;
 use crate::node::Ref;
-use nearfield_core::Error;
+use nearfield_core::OperationError;
 use nearfield_core::packed::{PackedLengths, packed_length};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -21,7 +21,7 @@ const STEP_GRANULES: usize = 8;
 const COPIED_BYTES: usize = 48;
 
 /// Number of granules of a block whose entry is stored outside.
-const OUTSIDE_GRANULES: usize = (PRINTS_AT + size_of::<Outside>()).div_ceil(GRANULE_BYTES);
+const OUTSIDE_GRANULES: usize = (PRINTS_AT + size_of::<OutsideEntry>()).div_ceil(GRANULE_BYTES);
 
 /// Returns the length of a block in bytes.
 fn block_length(slots: usize, entries: usize) -> usize {
@@ -47,16 +47,23 @@ pub fn joins(entries: &[Entry<'_>], count_max: usize) -> bool {
 }
 
 /// Creates a block of entries that [fit](fits), which no other thread can reach yet.
-pub fn create(memory: &Memory, entries: &[Entry<'_>]) -> Result<Ref, Error> {
+pub fn create(memory: &RadixMemory, entries: &[Entry<'_>]) -> Result<Ref, OperationError> {
     create_as(memory, entries, false)
 }
 
 /// Creates a block like [`create`], if more entries are likely to follow.
-pub fn create_with_room(memory: &Memory, entries: &[Entry<'_>]) -> Result<Ref, Error> {
+pub fn create_with_room(
+    memory: &RadixMemory,
+    entries: &[Entry<'_>],
+) -> Result<Ref, OperationError> {
     create_as(memory, entries, true)
 }
 
-fn create_as(memory: &Memory, entries: &[Entry<'_>], room: bool) -> Result<Ref, Error> {
+fn create_as(
+    memory: &RadixMemory,
+    entries: &[Entry<'_>],
+    room: bool,
+) -> Result<Ref, OperationError> {
     let length = entries_length(entries);
     if block_length(entries.len(), length) > BLOCK_MAX {
         return create_outside(memory, length, entries[0]);
@@ -72,16 +79,16 @@ fn create_as(memory: &Memory, entries: &[Entry<'_>], room: bool) -> Result<Ref, 
 /// `None` if one block has no room for them. Only under the latch of the old block. If entries have
 /// become shorter, more are likely to become so: such a block gets no spare room.
 pub fn create_edited(
-    memory: &Memory,
-    old: Strings<'_>,
+    memory: &RadixMemory,
+    old: StringBlock<'_>,
     at: usize,
     behind: usize,
     entry: Entry<'_>,
-) -> Option<Result<Ref, Error>> {
+) -> Option<Result<Ref, OperationError>> {
     if old.state.is_outside() {
         return None;
     }
-    let edited = Edited::new(old, at, behind, entry);
+    let edited = StringBlockEdit::new(old, at, behind, entry);
     let (count, length) = (edited.count(), edited.length());
     if count > STRINGS_MAX || block_length(count, length) > BLOCK_MAX {
         return None;
@@ -89,7 +96,7 @@ pub fn create_edited(
     if at == behind && !old.has_lost() {
         return Some(create_longer(memory, old, count, length).inspect(|&leaf| {
             let header = header(memory, leaf);
-            let new = Strings::with(memory, leaf, header, header.lock.now());
+            let new = StringBlock::with(memory, leaf, header, header.lock.now());
             new.insert(fingerprint(entry.0), entry, at);
         }));
     }
@@ -104,11 +111,11 @@ pub fn create_edited(
 /// Creates a copy of a block with room for `count` entries of `length` bytes. Its entries keep the
 /// arrangement of the old block: putting them in order would take longer.
 fn create_longer(
-    memory: &Memory,
-    old: Strings<'_>,
+    memory: &RadixMemory,
+    old: StringBlock<'_>,
     count: usize,
     length: usize,
-) -> Result<Ref, Error> {
+) -> Result<Ref, OperationError> {
     let mut new = NewBlock::allocate(memory, count, length, true)?;
     new.copy_prints(old, 0);
     new.copy_run(old, 0..old.count(), old.first_offset()..old.state.end());
@@ -118,7 +125,7 @@ fn create_longer(
 
 /// Creates a copy of a block. Only under the latch of the old block. The copy has no room for more
 /// entries if some have been removed or have become shorter.
-pub fn create_copy(memory: &Memory, old: Strings<'_>) -> Result<Ref, Error> {
+pub fn create_copy(memory: &RadixMemory, old: StringBlock<'_>) -> Result<Ref, OperationError> {
     if old.state.is_outside() {
         return create(memory, &[old.entry(0)]);
     }
@@ -132,7 +139,7 @@ pub fn create_copy(memory: &Memory, old: Strings<'_>) -> Result<Ref, Error> {
 }
 
 /// Returns the length of a block in granules.
-pub fn granules(memory: &Memory, leaf: Ref) -> usize {
+pub fn granules(memory: &RadixMemory, leaf: Ref) -> usize {
     let state = header(memory, leaf).state();
     match state.is_outside() {
         true => OUTSIDE_GRANULES,
@@ -146,17 +153,17 @@ pub fn granules(memory: &Memory, leaf: Ref) -> usize {
 /// blocks have no room for them, or if all keys have the same byte. Only under the latch of the old
 /// block.
 pub fn create_divided(
-    memory: &Memory,
-    old: Strings<'_>,
+    memory: &RadixMemory,
+    old: StringBlock<'_>,
     (at, behind): (usize, usize),
     entry: Entry<'_>,
     depth: usize,
     wanted: impl FnOnce(usize) -> usize,
-) -> Option<Result<(u8, [Ref; 2]), Error>> {
+) -> Option<Result<(u8, [Ref; 2]), OperationError>> {
     if old.state.is_outside() {
         return None;
     }
-    let edited = Edited::new(old, at, behind, entry);
+    let edited = StringBlockEdit::new(old, at, behind, entry);
     let count = edited.count();
     let byte = |i: usize| edited.key(i).get(depth).copied().unwrap_or_default();
     let divides = |i: usize| i > 0 && i < count && byte(i - 1) != byte(i);
@@ -187,8 +194,8 @@ pub fn create_divided(
 
 /// The entries of a latched block, which are stored inside it, with an entry in place of those at
 /// positions `at..behind`.
-struct Edited<'e> {
-    old: Strings<'e>,
+struct StringBlockEdit<'e> {
+    old: StringBlock<'e>,
     at: usize,
     behind: usize,
     entry: Entry<'e>,
@@ -197,9 +204,14 @@ struct Edited<'e> {
     replaced: usize,
 }
 
-impl<'e> Edited<'e> {
-    fn new(old: Strings<'e>, at: usize, behind: usize, entry: Entry<'e>) -> Edited<'e> {
-        Edited {
+impl<'e> StringBlockEdit<'e> {
+    fn new(
+        old: StringBlock<'e>,
+        at: usize,
+        behind: usize,
+        entry: Entry<'e>,
+    ) -> StringBlockEdit<'e> {
+        StringBlockEdit {
             old,
             at,
             behind,
@@ -257,11 +269,11 @@ impl NewBlock {
     /// Allocates memory for a block of `count` entries of `length` bytes, with spare room if `room`
     /// is true.
     fn allocate(
-        memory: &Memory,
+        memory: &RadixMemory,
         count: usize,
         length: usize,
         room: bool,
-    ) -> Result<NewBlock, Error> {
+    ) -> Result<NewBlock, OperationError> {
         let wanted = block_length(count, length);
         let mut granules = wanted.div_ceil(GRANULE_BYTES);
         if room {
@@ -319,7 +331,7 @@ impl NewBlock {
     }
 
     /// Adds the entries at some positions.
-    fn copy_edited(&mut self, edited: &Edited<'_>, range: Range<usize>) {
+    fn copy_edited(&mut self, edited: &StringBlockEdit<'_>, range: Range<usize>) {
         let before = range.start.min(edited.at)..range.end.min(edited.at);
         self.copy(edited.old, before);
         if range.contains(&edited.at) {
@@ -332,7 +344,7 @@ impl NewBlock {
     }
 
     /// Adds entries of another block, which is latched.
-    fn copy(&mut self, old: Strings<'_>, range: Range<usize>) {
+    fn copy(&mut self, old: StringBlock<'_>, range: Range<usize>) {
         if range.is_empty() {
             return;
         }
@@ -367,7 +379,7 @@ impl NewBlock {
     }
 
     /// Adds the fingerprints of another block, starting at a position.
-    fn copy_prints(&mut self, old: Strings<'_>, from: usize) {
+    fn copy_prints(&mut self, old: StringBlock<'_>, from: usize) {
         let mut prints = [0; 2 * STRINGS_MAX];
         for (word, prints) in prints.chunks_exact_mut(8).take(PRINT_WORDS).enumerate() {
             let word = old.print_word(word).load(Ordering::Relaxed);
@@ -380,7 +392,7 @@ impl NewBlock {
 
     /// Adds entries of another block, which is latched and stores them in the given bytes, in their
     /// existing arrangement.
-    fn copy_run(&mut self, old: Strings<'_>, positions: Range<usize>, bytes: Range<usize>) {
+    fn copy_run(&mut self, old: StringBlock<'_>, positions: Range<usize>, bytes: Range<usize>) {
         let count = positions.len();
         assert!(self.count + count <= self.slots, "more entries than slots");
         let moved = self.end.wrapping_sub(bytes.start) as u16;
@@ -399,7 +411,7 @@ impl NewBlock {
     }
 
     fn finish(self, jumps: u32) -> Ref {
-        let state = State::inside(self.granules, self.slots, self.count, self.end);
+        let state = StringBlockState::inside(self.granules, self.slots, self.count, self.end);
         write_header(self.start, state);
         // SAFETY: the leaf has room for them after the header, and no other thread can reach it.
         unsafe {
@@ -414,28 +426,32 @@ impl NewBlock {
 
 /// Creates a block of an entry that is stored in its own allocation.
 #[cold]
-fn create_outside(memory: &Memory, length: usize, entry: Entry<'_>) -> Result<Ref, Error> {
+fn create_outside(
+    memory: &RadixMemory,
+    length: usize,
+    entry: Entry<'_>,
+) -> Result<Ref, OperationError> {
     let leaf = memory.allocate_leaf(OUTSIDE_GRANULES)?;
     let entry = write_outside(memory, length, entry)
         .inspect_err(|_| memory.free_leaf(leaf, OUTSIDE_GRANULES))?;
     let start = memory.leaf_address(leaf);
-    let outside = Outside { entry, length };
+    let outside = OutsideEntry { entry, length };
     // SAFETY: the leaf has room for it after the header, aligned, and no other thread can reach it.
-    unsafe { start.add(PRINTS_AT).cast::<Outside>().write(outside) };
-    write_header(start, State::outside());
+    unsafe { start.add(PRINTS_AT).cast::<OutsideEntry>().write(outside) };
+    write_header(start, StringBlockState::outside());
     Ok(leaf)
 }
 
 fn write_outside(
-    memory: &Memory,
+    memory: &RadixMemory,
     length: usize,
     (key, value): Entry<'_>,
-) -> Result<*mut u8, Error> {
+) -> Result<*mut u8, OperationError> {
     memory.take_outside(length)?;
     let mut bytes = Vec::new();
     if let Err(error) = bytes.try_reserve_exact(length) {
         memory.free_outside(length);
-        return Err(Error::OutOfMemory {
+        return Err(OperationError::OutOfMemory {
             what: format!("an entry of {length} bytes: {error}"),
         });
     }
@@ -446,9 +462,13 @@ fn write_outside(
 }
 
 /// Writes the header of a block that no other thread can reach.
-fn write_header(start: *mut u8, state: State) {
+fn write_header(start: *mut u8, state: StringBlockState) {
     // SAFETY: leaves begin with room for a header, aligned, and no other thread can reach this one.
-    unsafe { start.cast::<Header>().write(Header::new(state)) };
+    unsafe {
+        start
+            .cast::<StringBlockHeader>()
+            .write(StringBlockHeader::new(state))
+    };
 }
 
 /// Frees a block.
@@ -456,15 +476,15 @@ fn write_header(start: *mut u8, state: State) {
 /// # Safety
 /// No other thread may hold a reference to the block's keys or values, and the block is freed only
 /// once.
-pub unsafe fn free(memory: &Memory, leaf: Ref) {
+pub unsafe fn free(memory: &RadixMemory, leaf: Ref) {
     let state = header(memory, leaf).state();
     if !state.is_outside() {
         return memory.free_leaf(leaf, state.granules());
     }
     // SAFETY: written by `create_outside`, and unchanged since.
-    let Outside { entry, length } = unsafe {
+    let OutsideEntry { entry, length } = unsafe {
         let behind = memory.leaf_address(leaf).add(PRINTS_AT);
-        behind.cast::<Outside>().read()
+        behind.cast::<OutsideEntry>().read()
     };
     // SAFETY: `write_outside` has created the pointer from a boxed slice of this length, and the
     // caller promises that this is its only and last use.

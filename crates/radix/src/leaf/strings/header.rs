@@ -1,14 +1,14 @@
 //! The header of a block: its version, which shows readers that the block has changed, and its
 //! state, which includes the latch that excludes other writers.
 
-use super::state::State;
+use super::state::StringBlockState;
 use crate::lock::{VersionLock, pause};
 use crate::primitive::{AtomicU32, Ordering};
 
 /// The beginning of every block.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Header {
+pub struct StringBlockHeader {
     /// The lock whose version readers validate.
     pub lock: VersionLock,
     state: AtomicU32,
@@ -16,15 +16,15 @@ pub struct Header {
 
 /// Guard that keeps other threads from changing a block.
 #[derive(Debug)]
-pub struct Latch<'m> {
-    header: &'m Header,
+pub struct StringBlockLatch<'m> {
+    header: &'m StringBlockHeader,
     taken: bool,
 }
 
-impl Header {
+impl StringBlockHeader {
     /// Creates the header of a block that no other thread can reach.
-    pub fn new(state: State) -> Header {
-        Header {
+    pub fn new(state: StringBlockState) -> StringBlockHeader {
+        StringBlockHeader {
             lock: VersionLock::new(),
             state: AtomicU32::new(state.0),
         }
@@ -32,27 +32,27 @@ impl Header {
 
     /// Returns the state of the block. Entries that it counts have been written.
     #[inline]
-    pub fn state(&self) -> State {
-        State(self.state.load(Ordering::Acquire))
+    pub fn state(&self) -> StringBlockState {
+        StringBlockState(self.state.load(Ordering::Acquire))
     }
 
     /// Takes the latch, if no other thread holds it.
     #[inline]
-    pub fn try_latch(&self) -> Option<Latch<'_>> {
+    pub fn try_latch(&self) -> Option<StringBlockLatch<'_>> {
         let state = self.state.load(Ordering::Relaxed);
-        let free = state & State::LATCHED == 0
+        let free = state & StringBlockState::LATCHED == 0
             && self
                 .state
                 .compare_exchange(
                     state,
-                    state | State::LATCHED,
+                    state | StringBlockState::LATCHED,
                     Ordering::Acquire,
                     Ordering::Relaxed,
                 )
                 .is_ok();
         // Created only if this thread holds it: dropping it would release the latch of another
         // thread.
-        free.then(|| Latch {
+        free.then(|| StringBlockLatch {
             header: self,
             taken: true,
         })
@@ -61,11 +61,11 @@ impl Header {
     /// Takes the latch, after waiting for others, if it is `needed`: see
     /// [`latching`](crate::latching).
     #[inline]
-    pub fn latch(&self, needed: bool) -> Latch<'_> {
+    pub fn latch(&self, needed: bool) -> StringBlockLatch<'_> {
         let mut waits = 0;
         loop {
             if !needed {
-                return Latch {
+                return StringBlockLatch {
                     header: self,
                     taken: false,
                 };
@@ -86,10 +86,10 @@ impl Header {
     }
 
     /// Sets the number of entries and the offset of their end. Only within a
-    /// [change](Header::change).
+    /// [change](StringBlockHeader::change).
     #[inline]
     pub fn set(&self, count: usize, end: usize) {
-        let now = State(self.state.load(Ordering::Relaxed));
+        let now = StringBlockState(self.state.load(Ordering::Relaxed));
         // Pairs with the load of a reader that follows the offsets of entries.
         self.state.store(now.with(count, end).0, Ordering::Release);
     }
@@ -100,14 +100,14 @@ impl Header {
     }
 }
 
-impl Drop for Latch<'_> {
+impl Drop for StringBlockLatch<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.taken {
             let state = self.header.state.load(Ordering::Relaxed);
             self.header
                 .state
-                .store(state & !State::LATCHED, Ordering::Release);
+                .store(state & !StringBlockState::LATCHED, Ordering::Release);
         }
     }
 }

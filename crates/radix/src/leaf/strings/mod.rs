@@ -14,8 +14,8 @@
 //!
 //! # Changes in place
 //!
-//! The header's [state](state::State) has the block's *latch*, which excludes other writers. A
-//! change is made between two versions of the lock, so that readers notice it:
+//! The header's [state](state::StringBlockState) has the block's *latch*, which excludes other
+//! writers. A change is made between two versions of the lock, so that readers notice it:
 //!
 //! | change | in place if |
 //! |---|---|
@@ -58,19 +58,19 @@ pub use create::{
     create, create_copy, create_divided, create_edited, create_with_room, fits, free, granules,
     joins,
 };
-pub use header::Latch;
-pub use read::{Found, any_key, copy_to, read};
+pub use header::StringBlockLatch;
+pub use read::{StringBlockValue, any_key, copy_to, read};
 pub use report::{apart, bytes, report};
 pub use scan::{entries, write_entries};
 
 use crate::lock::Version;
-use crate::memory::Memory;
+use crate::memory::RadixMemory;
 use crate::node::{Ref, equal_16};
 use crossbeam_epoch::Guard;
-use header::Header;
+use header::StringBlockHeader;
 use nearfield_core::packed::unpack;
 use nearfield_core::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
-use state::State;
+use state::StringBlockState;
 use std::hash::{BuildHasher, Hasher};
 use std::hint::select_unpredictable;
 use std::marker::PhantomData;
@@ -116,12 +116,12 @@ const _: () = assert!(MAX_KEY_BYTES + MAX_VALUE_BYTES < u32::MAX as usize);
 /// An entry that no thread changes.
 pub type Entry<'g> = (&'g [u8], &'g [u8]);
 
-const _: () = assert!(size_of::<Header>() == PRINTS_AT);
+const _: () = assert!(size_of::<StringBlockHeader>() == PRINTS_AT);
 
 /// The content after the header of a block whose entry is stored outside.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-struct Outside {
+struct OutsideEntry {
     entry: *mut u8,
     length: usize,
 }
@@ -130,14 +130,14 @@ struct Outside {
 /// offset of the entry at the first position. They are valid for one version of a block; the
 /// default is valid for none.
 #[derive(Clone, Copy, Debug)]
-pub struct Candidates {
+pub struct FingerprintCandidates {
     positions: u32,
     version: Version,
     first: u16,
     print: u8,
 }
 
-impl Candidates {
+impl FingerprintCandidates {
     /// Returns true if there are no candidates.
     #[inline]
     pub fn is_empty(self) -> bool {
@@ -145,9 +145,9 @@ impl Candidates {
     }
 }
 
-impl Default for Candidates {
+impl Default for FingerprintCandidates {
     fn default() -> Self {
-        Candidates {
+        FingerprintCandidates {
             positions: 0,
             version: Version::NEVER,
             first: 0,
@@ -158,22 +158,22 @@ impl Default for Candidates {
 
 /// A block at one version.
 #[derive(Clone, Copy, Debug)]
-pub struct Strings<'g> {
+pub struct StringBlock<'g> {
     start: *mut u8,
-    state: State,
+    state: StringBlockState,
     version: Version,
     guard: PhantomData<&'g Guard>,
 }
 
 /// The places of the parts of an entry.
 #[derive(Clone, Copy, Debug)]
-struct Parts<'g> {
+struct StringEntryParts<'g> {
     key: &'g [u8],
     value: NonNull<u8>,
     value_length: usize,
 }
 
-impl<'g> Parts<'g> {
+impl<'g> StringEntryParts<'g> {
     /// Returns the length of the whole entry.
     fn length(self) -> usize {
         nearfield_core::packed::packed_length(self.key.len(), self.value_length)
@@ -203,32 +203,37 @@ fn below(count: usize) -> u32 {
 }
 
 #[inline]
-fn header(memory: &Memory, leaf: Ref) -> &Header {
+fn header(memory: &RadixMemory, leaf: Ref) -> &StringBlockHeader {
     // SAFETY: only `create` makes leaf references, within the leaf region, which is mapped as long
     // as `memory`; granules are aligned to 16. The header is written before the leaf is linked, and
     // is atomic.
-    unsafe { &*memory.leaf_address(leaf).cast::<Header>() }
+    unsafe { &*memory.leaf_address(leaf).cast::<StringBlockHeader>() }
 }
 
-impl<'g> Strings<'g> {
+impl<'g> StringBlock<'g> {
     /// Reads a block that was found under `guard`, at an instant at which no thread changes it.
-    /// Everything read from it must be [validated](Strings::is_unchanged).
+    /// Everything read from it must be [validated](StringBlock::is_unchanged).
     #[inline]
-    pub fn at(memory: &'g Memory, leaf: Ref, _guard: &'g Guard) -> Strings<'g> {
-        let header: &'g Header = header(memory, leaf);
+    pub fn at(memory: &'g RadixMemory, leaf: Ref, _guard: &'g Guard) -> StringBlock<'g> {
+        let header: &'g StringBlockHeader = header(memory, leaf);
         Self::with(memory, leaf, header, header.lock.read())
     }
 
     /// Returns a block that the caller has latched, or that no other thread can reach.
     #[inline]
-    pub fn latched(memory: &'g Memory, leaf: Ref, _guard: &'g Guard) -> Strings<'g> {
-        let header: &'g Header = header(memory, leaf);
+    pub fn latched(memory: &'g RadixMemory, leaf: Ref, _guard: &'g Guard) -> StringBlock<'g> {
+        let header: &'g StringBlockHeader = header(memory, leaf);
         Self::with(memory, leaf, header, header.lock.now())
     }
 
     #[inline]
-    fn with(memory: &'g Memory, leaf: Ref, header: &'g Header, version: Version) -> Strings<'g> {
-        Strings {
+    fn with(
+        memory: &'g RadixMemory,
+        leaf: Ref,
+        header: &'g StringBlockHeader,
+        version: Version,
+    ) -> StringBlock<'g> {
+        StringBlock {
             start: memory.leaf_address(leaf),
             state: header.state(),
             version,
@@ -237,7 +242,7 @@ impl<'g> Strings<'g> {
     }
 
     #[inline]
-    fn header(&self) -> &'g Header {
+    fn header(&self) -> &'g StringBlockHeader {
         // SAFETY: as in `header`; the region is mapped during 'g.
         unsafe { &*self.start.cast() }
     }
@@ -300,15 +305,15 @@ impl<'g> Strings<'g> {
     }
 
     #[inline]
-    fn outside(self) -> Outside {
+    fn outside(self) -> OutsideEntry {
         debug_assert!(self.state.is_outside());
         // SAFETY: written after the header before the leaf was linked, and unchanged since.
-        unsafe { self.start.add(PRINTS_AT).cast::<Outside>().read() }
+        unsafe { self.start.add(PRINTS_AT).cast::<OutsideEntry>().read() }
     }
 
     /// Returns the entry at a position below the count.
     #[inline]
-    fn parts(self, position: usize) -> Parts<'g> {
+    fn parts(self, position: usize) -> StringEntryParts<'g> {
         match self.state.is_outside() {
             true => self.parts_outside(),
             false => self.parts_at(self.offset(position)),
@@ -316,12 +321,12 @@ impl<'g> Strings<'g> {
     }
 
     #[cold]
-    fn parts_outside(self) -> Parts<'g> {
-        let Outside { entry, length } = self.outside();
+    fn parts_outside(self) -> StringEntryParts<'g> {
+        let OutsideEntry { entry, length } = self.outside();
         // SAFETY: the entry has this many bytes, which never change: a block whose entry is stored
         // outside is replaced to change it. They are freed after the guard is gone.
         let (key, value, _) = unpack(unsafe { std::slice::from_raw_parts(entry, length) });
-        Parts {
+        StringEntryParts {
             key,
             value: NonNull::from(value).cast(),
             value_length: value.len(),
@@ -330,7 +335,7 @@ impl<'g> Strings<'g> {
 
     /// Returns the entry at an offset.
     #[inline]
-    fn parts_at(self, offset: usize) -> Parts<'g> {
+    fn parts_at(self, offset: usize) -> StringEntryParts<'g> {
         // SAFETY: offsets are those of entries, which had been written completely before. An
         // entry's lengths and key never change until the leaf is freed, which is after all guards
         // under which it could be read are gone; the one of `at` lives for 'g.
@@ -341,7 +346,7 @@ impl<'g> Strings<'g> {
             if key == 255 || value == 255 {
                 (key, value, at) = long_lengths(start);
             }
-            Parts {
+            StringEntryParts {
                 key: std::slice::from_raw_parts(start.add(at), key),
                 value: NonNull::new_unchecked(start.add(at + key)),
                 value_length: value,
@@ -382,7 +387,7 @@ impl<'g> Strings<'g> {
 
     /// Returns the entries that may have a key.
     #[inline(always)]
-    pub fn candidates(self, key: &[u8]) -> Candidates {
+    pub fn candidates(self, key: &[u8]) -> FingerprintCandidates {
         let print = fingerprint(key);
         let positions = match self.state.is_outside() {
             true => below(self.count()),
@@ -401,7 +406,7 @@ impl<'g> Strings<'g> {
                 .slot(positions.trailing_zeros() as usize)
                 .load(Ordering::Acquire),
         };
-        Candidates {
+        FingerprintCandidates {
             positions,
             version: self.version,
             first,
@@ -411,7 +416,11 @@ impl<'g> Strings<'g> {
 
     /// Returns the prepared candidates if the block has not changed since, and new ones otherwise.
     #[inline]
-    fn candidates_again(self, key: &[u8], prepared: Candidates) -> Candidates {
+    fn candidates_again(
+        self,
+        key: &[u8],
+        prepared: FingerprintCandidates,
+    ) -> FingerprintCandidates {
         match prepared.version == self.version {
             true => prepared,
             false => self.candidates(key),
@@ -420,7 +429,11 @@ impl<'g> Strings<'g> {
 
     /// Returns the position of a key and its parts.
     #[inline(always)]
-    fn find(self, key: &[u8], candidates: Candidates) -> Option<(usize, Parts<'g>)> {
+    fn find(
+        self,
+        key: &[u8],
+        candidates: FingerprintCandidates,
+    ) -> Option<(usize, StringEntryParts<'g>)> {
         let mut positions = candidates.positions;
         let mut parts = match positions {
             0 => return None,
@@ -450,7 +463,7 @@ impl<'g> Strings<'g> {
     /// Returns the addresses of the first entry that may have a key, and of the end of its value,
     /// if that is short: for prefetching, because half of all entries span two lines.
     #[inline]
-    pub fn likely(self, key: &[u8], candidates: Candidates) -> [*const u8; 2] {
+    pub fn likely(self, key: &[u8], candidates: FingerprintCandidates) -> [*const u8; 2] {
         let first = self
             .start
             .cast_const()
@@ -462,7 +475,7 @@ impl<'g> Strings<'g> {
     /// prefetching: as many as entries have on average. Of an entry outside, returns the first
     /// lines.
     #[inline]
-    pub fn likely_rest(self, candidates: Candidates) -> impl Iterator<Item = *const u8> {
+    pub fn likely_rest(self, candidates: FingerprintCandidates) -> impl Iterator<Item = *const u8> {
         let (mut first, mut length) = (self.start.cast_const(), 0);
         if self.state.is_outside() {
             let outside = self.outside();
@@ -635,15 +648,15 @@ unsafe fn long_lengths(start: *const u8) -> (usize, usize, usize) {
 /// the block.
 #[inline(always)]
 pub fn prepare<'g>(
-    memory: &'g Memory,
+    memory: &'g RadixMemory,
     leaf: Ref,
     key: &[u8],
     guard: &'g Guard,
-) -> (Strings<'g>, Candidates) {
-    let block = Strings::latched(memory, leaf, guard);
+) -> (StringBlock<'g>, FingerprintCandidates) {
+    let block = StringBlock::latched(memory, leaf, guard);
     let candidates = block.candidates(key);
     match !block.version.is_locked() && block.is_unchanged() {
         true => (block, candidates),
-        false => (block, Candidates::default()),
+        false => (block, FingerprintCandidates::default()),
     }
 }

@@ -1,7 +1,7 @@
 //! Reads of single values of a block.
 
-use super::{Candidates, Parts, SHORT_MAX, Strings, header, racing};
-use crate::memory::Memory;
+use super::{FingerprintCandidates, SHORT_MAX, StringBlock, StringEntryParts, header, racing};
+use crate::memory::RadixMemory;
 use crate::node::Ref;
 use crossbeam_epoch::Guard;
 use std::marker::PhantomData;
@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 // Adjacent numbers, which stay in registers. As an enum, it was written in parts and read as a
 // whole, and gets took a fifth more time.
 #[derive(Debug)]
-pub struct Found<'g> {
+pub struct StringBlockValue<'g> {
     copy: [u64; SHORT_MAX / 8],
     start: NonNull<u8>,
     length: usize,
@@ -21,7 +21,7 @@ pub struct Found<'g> {
     guard: PhantomData<&'g Guard>,
 }
 
-impl Found<'_> {
+impl StringBlockValue<'_> {
     /// Returns the value.
     #[inline]
     pub fn value(&self) -> &[u8] {
@@ -41,25 +41,25 @@ impl Found<'_> {
     ///
     /// # Safety
     /// The result is not used after the guard under which the value was found.
-    pub unsafe fn kept(self) -> Found<'static> {
-        Found {
+    pub unsafe fn kept(self) -> StringBlockValue<'static> {
+        StringBlockValue {
             guard: PhantomData,
             ..self
         }
     }
 }
 
-impl<'g> Parts<'g> {
+impl<'g> StringEntryParts<'g> {
     /// Returns a copy of the value, or a value outside itself. Must be validated.
     #[inline]
-    pub(super) fn found(self, is_outside: bool) -> Found<'g> {
+    pub(super) fn found(self, is_outside: bool) -> StringBlockValue<'g> {
         let copy = match self.value_length <= SHORT_MAX {
             // SAFETY: the value has this many bytes, which change only by `racing::store`.
             true => unsafe { racing::load_short(self.value.as_ptr(), self.value_length) },
             false => [0; 2],
         };
         let is_copied = self.value_length > SHORT_MAX && !is_outside;
-        Found {
+        StringBlockValue {
             copy,
             start: self.value,
             length: self.value_length,
@@ -105,17 +105,17 @@ impl<'g> Parts<'g> {
 /// that `take` has read is valid. Returns its last result, and true if the block was dead.
 #[inline(always)]
 fn take<'g, R>(
-    memory: &'g Memory,
+    memory: &'g RadixMemory,
     leaf: Ref,
     key: &[u8],
-    prepared: Candidates,
+    prepared: FingerprintCandidates,
     _guard: &'g Guard,
-    mut take: impl FnMut(Parts<'g>, bool) -> R,
+    mut take: impl FnMut(StringEntryParts<'g>, bool) -> R,
 ) -> (Option<R>, bool) {
     let header = header(memory, leaf);
     // At the version for which the candidates are valid: if the block still has it, nothing has
     // changed since they were found.
-    let mut block = Strings::with(memory, leaf, header, prepared.version);
+    let mut block = StringBlock::with(memory, leaf, header, prepared.version);
     let mut candidates = prepared;
     loop {
         let found = block.find(key, candidates);
@@ -123,7 +123,7 @@ fn take<'g, R>(
         if block.is_unchanged() {
             return (taken, block.is_dead());
         }
-        block = Strings::with(memory, leaf, header, header.lock.read());
+        block = StringBlock::with(memory, leaf, header, header.lock.read());
         candidates = block.candidates(key);
     }
 }
@@ -131,23 +131,23 @@ fn take<'g, R>(
 /// Reads the value of a key. Also returns true if the block was dead.
 #[inline(always)]
 pub fn read<'g>(
-    memory: &'g Memory,
+    memory: &'g RadixMemory,
     leaf: Ref,
     key: &[u8],
-    prepared: Candidates,
+    prepared: FingerprintCandidates,
     guard: &'g Guard,
-) -> (Option<Found<'g>>, bool) {
-    take(memory, leaf, key, prepared, guard, Parts::found)
+) -> (Option<StringBlockValue<'g>>, bool) {
+    take(memory, leaf, key, prepared, guard, StringEntryParts::found)
 }
 
 /// Appends a copy of a key's value to `bytes`, if the key is there. Returns true if it is, and true
 /// if the block was dead.
 #[inline(always)]
 pub fn copy_to(
-    memory: &Memory,
+    memory: &RadixMemory,
     leaf: Ref,
     key: &[u8],
-    prepared: Candidates,
+    prepared: FingerprintCandidates,
     guard: &Guard,
     bytes: &mut Vec<u8>,
 ) -> (bool, bool) {
@@ -164,9 +164,9 @@ pub fn copy_to(
 }
 
 /// Returns some key of a block; `None` if it is dead or empty.
-pub fn any_key<'g>(memory: &'g Memory, leaf: Ref, guard: &'g Guard) -> Option<&'g [u8]> {
+pub fn any_key<'g>(memory: &'g RadixMemory, leaf: Ref, guard: &'g Guard) -> Option<&'g [u8]> {
     loop {
-        let block = Strings::at(memory, leaf, guard);
+        let block = StringBlock::at(memory, leaf, guard);
         let first = (block.count() > 0).then(|| block.key(0));
         if block.is_unchanged() {
             return first.filter(|_| !block.is_dead());

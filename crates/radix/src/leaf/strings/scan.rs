@@ -1,12 +1,12 @@
 //! Reads of the entries of a block in order.
 
 use super::racing::{self, CHUNKS_BYTES};
-use super::{BLOCK_MAX, STRINGS_MAX, Strings, below};
-use crate::leaf::Scan;
-use crate::memory::Memory;
+use super::{BLOCK_MAX, STRINGS_MAX, StringBlock, below};
+use crate::leaf::RadixScanRange;
+use crate::memory::RadixMemory;
 use crate::node::Ref;
 use crossbeam_epoch::Guard;
-use nearfield_core::{Bytes, Direction, EntriesWriter};
+use nearfield_core::{ByteStrings, EntriesWriter, ScanDirection};
 use std::mem::MaybeUninit;
 use std::ops::{Bound, ControlFlow, Range};
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ const COPY_BYTES: usize = BLOCK_MAX + CHUNKS_BYTES;
 /// copied one by one.
 const PARTS_MAX: u32 = 2;
 
-impl Strings<'_> {
+impl StringBlock<'_> {
     /// Copies the entries at positions below the count, in order. Returns the number of bytes. Must
     /// be validated.
     #[inline]
@@ -97,15 +97,15 @@ impl Strings<'_> {
 /// each value is one that its key had at about that time.
 #[inline]
 pub fn entries<'g>(
-    memory: &'g Memory,
+    memory: &'g RadixMemory,
     leaf: Ref,
-    direction: Direction,
+    direction: ScanDirection,
     guard: &'g Guard,
     mut visit: impl FnMut(&'g [u8], &[u8]) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let mut offsets = [0; STRINGS_MAX];
     let block = loop {
-        let block = Strings::at(memory, leaf, guard);
+        let block = StringBlock::at(memory, leaf, guard);
         if !block.state.is_outside() {
             for (position, offset) in offsets[..block.count()].iter_mut().enumerate() {
                 *offset = block.offset(position);
@@ -118,8 +118,8 @@ pub fn entries<'g>(
     let mut copy = [MaybeUninit::<u8>::uninit(); BLOCK_MAX];
     for i in 0..block.count() {
         let position = match direction {
-            Direction::Ascending => i,
-            Direction::Descending => block.count() - 1 - i,
+            ScanDirection::Ascending => i,
+            ScanDirection::Descending => block.count() - 1 - i,
         };
         let parts = match block.state.is_outside() {
             true => block.parts_outside(),
@@ -151,15 +151,15 @@ pub fn entries<'g>(
 /// last one. Breaks when the scan is complete.
 #[inline]
 pub fn write_entries<'g>(
-    memory: &'g Memory,
+    memory: &'g RadixMemory,
     leaf: Ref,
-    scan: &Scan<&'g [u8]>,
+    scan: &RadixScanRange<&'g [u8]>,
     last: &mut Option<&'g [u8]>,
     guard: &'g Guard,
-    writer: &mut EntriesWriter<'_, Bytes>,
+    writer: &mut EntriesWriter<'_, ByteStrings>,
 ) -> ControlFlow<()> {
     loop {
-        let block = Strings::at(memory, leaf, guard);
+        let block = StringBlock::at(memory, leaf, guard);
         let (mut first, mut behind) = (0, block.count());
         let is_next = |position| scan.is_next(*last, block.key(position));
         if let Some(last) = *last {

@@ -1,13 +1,13 @@
 use super::*;
-use crate::change::{Altered, Change};
-use crate::leaf::{Known, Scan};
-use crate::node::Kind;
-use nearfield_core::{Batch, Bytes, Direction};
+use crate::change::{LeafChangeResult, RadixKeyChange};
+use crate::leaf::{LeafWalkContext, RadixScanRange};
+use crate::node::NodeRefKind;
+use nearfield_core::{Batch, ByteStrings, ScanDirection};
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::AtomicBool;
 
-fn memory() -> Memory {
-    Memory::new(usize::MAX, GRANULE_BYTES, GRANULES_MAX).expect("address space")
+fn memory() -> RadixMemory {
+    RadixMemory::new(usize::MAX, GRANULE_BYTES, GRANULES_MAX).expect("address space")
 }
 
 type Owned = (Vec<u8>, Vec<u8>);
@@ -20,15 +20,15 @@ fn borrowed(entries: &[Owned]) -> Vec<Entry<'_>> {
 }
 
 /// Checks all entries of a block, read one by one, by a scan and by their keys.
-fn assert_has(memory: &Memory, leaf: Ref, expected: &[Owned]) {
+fn assert_has(memory: &RadixMemory, leaf: Ref, expected: &[Owned]) {
     let guard = crossbeam_epoch::pin();
-    for direction in [Direction::Ascending, Direction::Descending] {
+    for direction in [ScanDirection::Ascending, ScanDirection::Descending] {
         let mut read: Vec<Owned> = Vec::new();
         let _ = entries(memory, leaf, direction, &guard, |key, value| {
             read.push((key.to_vec(), value.to_vec()));
             ControlFlow::Continue(())
         });
-        if direction == Direction::Descending {
+        if direction == ScanDirection::Descending {
             read.reverse();
         }
         assert_eq!(read, expected);
@@ -45,7 +45,7 @@ fn assert_has(memory: &Memory, leaf: Ref, expected: &[Owned]) {
             assert_eq!(written, expected[first.min(behind)..behind]);
         }
     }
-    let block = Strings::latched(memory, leaf, &guard);
+    let block = StringBlock::latched(memory, leaf, &guard);
     assert_eq!(block.count(), expected.len());
     for (i, (key, value)) in expected.iter().enumerate() {
         assert_eq!(block.position(key), Some(i));
@@ -60,27 +60,27 @@ fn assert_has(memory: &Memory, leaf: Ref, expected: &[Owned]) {
             let behind = [&key[..], b"0"].concat();
             assert_eq!(block.rank_behind(&behind, shared), block.rank(&behind));
         }
-        let (found, dead) = read(memory, leaf, key, Candidates::default(), &guard);
+        let (found, dead) = read(memory, leaf, key, FingerprintCandidates::default(), &guard);
         assert!(!dead && found.expect("a value").value() == value);
     }
 }
 
 /// Returns the entries that an ascending scan writes.
-fn written(memory: &Memory, leaf: Ref, from: Bound<&[u8]>, limit: usize) -> Vec<Owned> {
+fn written(memory: &RadixMemory, leaf: Ref, from: Bound<&[u8]>, limit: usize) -> Vec<Owned> {
     let guard = crossbeam_epoch::pin();
-    let mut batch = Batch::<Bytes>::new();
+    let mut batch = Batch::<ByteStrings>::new();
     batch.scan(
         Bound::Unbounded,
         Bound::Unbounded,
         limit as u32,
-        Direction::Ascending,
+        ScanDirection::Ascending,
     );
     let (_, mut output) = batch.begin().expect("a batch");
     let mut writer = output.begin_entries(0);
-    let scan = Scan {
+    let scan = RadixScanRange {
         from,
         to: Bound::Unbounded,
-        direction: Direction::Ascending,
+        direction: ScanDirection::Ascending,
         limit,
     };
     let _ = write_entries(memory, leaf, &scan, &mut None, &guard, &mut writer);
@@ -91,14 +91,16 @@ fn written(memory: &Memory, leaf: Ref, from: Bound<&[u8]>, limit: usize) -> Vec<
 
 /// Returns the knowledge of a walk that has come from a node in use.
 fn known_of(
-    memory: &Memory,
+    memory: &RadixMemory,
     skipped: bool,
     depth: usize,
-    prepared: Candidates,
-) -> Known<Candidates> {
-    let parent = memory.allocate_inner(Kind::Node4, depth).expect("memory");
+    prepared: FingerprintCandidates,
+) -> LeafWalkContext<FingerprintCandidates> {
+    let parent = memory
+        .allocate_inner(NodeRefKind::Node4, depth)
+        .expect("memory");
     memory.lock(parent).revive();
-    Known {
+    LeafWalkContext {
         skipped,
         parent,
         depth,
@@ -122,7 +124,7 @@ fn every_entry_is_found_and_no_other() {
         assert_has(&memory, leaf, &all);
         for key in [&b""[..], b"key 00 ", &number(count)] {
             assert!(
-                read(&memory, leaf, key, Candidates::default(), &guard)
+                read(&memory, leaf, key, FingerprintCandidates::default(), &guard)
                     .0
                     .is_none()
             );
@@ -154,7 +156,7 @@ fn a_block_is_what_its_changes_have_made_of_it() {
             let key = number(random(40) + 480);
             let lengths = [8, 8, 8, 0, 16, 17, 300];
             let value = vec![random(256) as u8; lengths[random(lengths.len())]];
-            let block = Strings::latched(&memory, leaf, &guard);
+            let block = StringBlock::latched(&memory, leaf, &guard);
             let found = model.binary_search_by(|entry| entry.0.cmp(&key));
             assert_eq!(block.position(&key), found.ok());
             let (at, behind) = match found {
@@ -185,7 +187,16 @@ fn a_block_is_what_its_changes_have_made_of_it() {
             assert_eq!(copy.is_some(), fits(&borrowed(&edited)), "{edited:?}");
             if let Some(copy) = copy {
                 mark_dead(&memory, leaf);
-                assert!(read(&memory, leaf, &key, Candidates::default(), &guard).1);
+                assert!(
+                    read(
+                        &memory,
+                        leaf,
+                        &key,
+                        FingerprintCandidates::default(),
+                        &guard
+                    )
+                    .1
+                );
                 leaf = copy.expect("memory");
                 model = edited;
                 copied += 1;
@@ -193,7 +204,7 @@ fn a_block_is_what_its_changes_have_made_of_it() {
             assert_has(&memory, leaf, &model);
         }
         assert_has(&memory, leaf, &model);
-        let block = Strings::latched(&memory, leaf, &guard);
+        let block = StringBlock::latched(&memory, leaf, &guard);
         for (key, _) in &model {
             assert!(block.all_keys().any(|other| other == key));
         }
@@ -212,22 +223,22 @@ fn what_was_prepared_serves_one_version() {
     let key = number(8);
     let (_, prepared) = prepare(&memory, leaf, &key, &guard);
     assert_ne!(prepared.version, Version::NEVER);
-    let set = &mut |_: Option<&[u8]>| Change::Set(&b"new"[..]);
-    let known = known_of(&memory, false, 0, Candidates::default());
+    let set = &mut |_: Option<&[u8]>| RadixKeyChange::Set(&b"new"[..]);
+    let known = known_of(&memory, false, 0, FingerprintCandidates::default());
     assert_eq!(
         alter(&memory, leaf, &number(1), known, &guard, set),
-        Altered::Inserted
+        LeafChangeResult::Inserted
     );
     // The key is at another position now.
     let (found, _) = read(&memory, leaf, &key, prepared, &guard);
     assert_eq!(found.expect("a value").value(), b"12345678");
     let set = &mut |value: Option<&[u8]>| {
         assert_eq!(value, Some(&b"12345678"[..]));
-        Change::Set(&b"87654321"[..])
+        RadixKeyChange::Set(&b"87654321"[..])
     };
     let again = known_of(&memory, false, 0, prepared);
     let altered = alter(&memory, leaf, &key, again, &guard, set);
-    assert_eq!(altered, Altered::InPlace);
+    assert_eq!(altered, LeafChangeResult::InPlace);
     let (found, _) = read(&memory, leaf, &key, prepared, &guard);
     assert_eq!(found.expect("a value").value(), b"87654321");
 }
@@ -238,26 +249,29 @@ fn only_what_a_block_has_room_for_is_altered_in_it() {
     let guard = crossbeam_epoch::pin();
     let all: Vec<Owned> = vec![(number(1), b"1".to_vec()), (number(3), b"3".to_vec())];
     let leaf = create(&memory, &borrowed(&all)).expect("memory");
-    let alter = |key: &[u8], belongs: bool, change: Change<&'static [u8]>| {
-        let known = known_of(&memory, !belongs, 7, Candidates::default());
+    let alter = |key: &[u8], belongs: bool, change: RadixKeyChange<&'static [u8]>| {
+        let known = known_of(&memory, !belongs, 7, FingerprintCandidates::default());
         alter(&memory, leaf, key, known, &guard, &mut |_| change)
     };
-    let set = Change::Set(&b"x"[..]);
-    let longer = Change::Set(&[1; 30][..]);
-    assert_eq!(alter(&number(2), true, longer), Altered::Not);
-    assert_eq!(alter(&number(2), false, set), Altered::Not);
-    assert_eq!(alter(&number(1), true, Change::Remove), Altered::Not);
+    let set = RadixKeyChange::Set(&b"x"[..]);
+    let longer = RadixKeyChange::Set(&[1; 30][..]);
+    assert_eq!(alter(&number(2), true, longer), LeafChangeResult::Not);
+    assert_eq!(alter(&number(2), false, set), LeafChangeResult::Not);
     assert_eq!(
-        alter(&number(1), true, Change::Set(&[1; 900])),
-        Altered::Not
+        alter(&number(1), true, RadixKeyChange::Remove),
+        LeafChangeResult::Not
     );
-    assert_eq!(alter(&number(1), false, set), Altered::InPlace);
+    assert_eq!(
+        alter(&number(1), true, RadixKeyChange::Set(&[1; 900])),
+        LeafChangeResult::Not
+    );
+    assert_eq!(alter(&number(1), false, set), LeafChangeResult::InPlace);
     let held = latch(&memory, leaf, true);
-    assert_eq!(alter(&number(1), true, set), Altered::Not);
+    assert_eq!(alter(&number(1), true, set), LeafChangeResult::Not);
     drop(held);
     assert_has(&memory, leaf, &[(number(1), b"x".to_vec()), all[1].clone()]);
     mark_dead(&memory, leaf);
-    assert_eq!(alter(&number(1), true, set), Altered::Not);
+    assert_eq!(alter(&number(1), true, set), LeafChangeResult::Not);
 }
 
 #[test]
@@ -280,7 +294,7 @@ fn a_long_entry_is_kept_outside() {
 
 /// Reads a long value by `read`, at most `times` times, while another thread sets it in place.
 /// Returns true if a mixture of two values was read.
-fn reads_a_mixture(times: usize, read: impl Fn(&Memory, Ref, &Guard) -> Vec<u8>) -> bool {
+fn reads_a_mixture(times: usize, read: impl Fn(&RadixMemory, Ref, &Guard) -> Vec<u8>) -> bool {
     const KEY: &[u8] = b"key";
     const LENGTH: usize = 600;
     let memory = memory();
@@ -290,13 +304,13 @@ fn reads_a_mixture(times: usize, read: impl Fn(&Memory, Ref, &Guard) -> Vec<u8>)
         scope.spawn(|| {
             let guard = crossbeam_epoch::pin();
             let mut byte = 0_u8;
-            let known = known_of(&memory, false, 0, Candidates::default());
+            let known = known_of(&memory, false, 0, FingerprintCandidates::default());
             while !ended.load(Ordering::Relaxed) {
                 byte = byte.wrapping_add(1);
                 let value = [byte; LENGTH];
-                let decide = &mut |_: Option<&[u8]>| Change::Set(&value[..]);
+                let decide = &mut |_: Option<&[u8]>| RadixKeyChange::Set(&value[..]);
                 let altered = alter(&memory, leaf, KEY, known, &guard, decide);
-                assert_eq!(altered, Altered::InPlace);
+                assert_eq!(altered, LeafChangeResult::InPlace);
                 begun.store(true, Ordering::Relaxed);
             }
         });
@@ -317,21 +331,33 @@ fn reads_a_mixture(times: usize, read: impl Fn(&Memory, Ref, &Guard) -> Vec<u8>)
 fn a_long_value_is_read_whole_while_it_is_set() {
     const READS: usize = 50_000;
     assert!(!reads_a_mixture(READS, |memory, leaf, guard| {
-        let (found, _) = read(memory, leaf, b"key", Candidates::default(), guard);
+        let (found, _) = read(
+            memory,
+            leaf,
+            b"key",
+            FingerprintCandidates::default(),
+            guard,
+        );
         found.expect("a value").value().to_vec()
     }));
     assert!(!reads_a_mixture(READS, |memory, leaf, guard| {
         let mut bytes = b"before".to_vec();
-        let none = Candidates::default();
+        let none = FingerprintCandidates::default();
         assert!(copy_to(memory, leaf, b"key", none, guard, &mut bytes).0);
         bytes.split_off(6)
     }));
     assert!(!reads_a_mixture(READS, |memory, leaf, guard| {
         let mut bytes = Vec::new();
-        let _ = entries(memory, leaf, Direction::Descending, guard, |_, value| {
-            bytes.extend_from_slice(value);
-            ControlFlow::Continue(())
-        });
+        let _ = entries(
+            memory,
+            leaf,
+            ScanDirection::Descending,
+            guard,
+            |_, value| {
+                bytes.extend_from_slice(value);
+                ControlFlow::Continue(())
+            },
+        );
         bytes
     }));
 }
@@ -341,7 +367,7 @@ fn a_long_value_is_read_whole_while_it_is_set() {
 #[test]
 fn canary_a_long_value_that_is_not_validated_is_caught() {
     assert!(reads_a_mixture(usize::MAX, |memory, leaf, guard| {
-        let block = Strings::latched(memory, leaf, guard);
+        let block = StringBlock::latched(memory, leaf, guard);
         let mut bytes = Vec::new();
         block.parts(0).append_to(&mut bytes, false);
         bytes
@@ -356,11 +382,11 @@ fn a_key_is_put_in_order_below_a_node_that_has_been_removed() {
     let entry = |key: &str| (key.as_bytes().to_vec(), b"value".to_vec());
     let mut all = vec![entry("a same"), entry("c same")];
     let leaf = create_with_room(&memory, &borrowed(&all)).expect("memory");
-    let known = known_of(&memory, false, 2, Candidates::default());
+    let known = known_of(&memory, false, 2, FingerprintCandidates::default());
     memory.lock(known.parent).retire_alone();
-    let set = &mut |_: Option<&[u8]>| Change::Set(&b"value"[..]);
+    let set = &mut |_: Option<&[u8]>| RadixKeyChange::Set(&b"value"[..]);
     let altered = alter(&memory, leaf, b"b same", known, &guard, set);
-    assert_eq!(altered, Altered::Inserted);
+    assert_eq!(altered, LeafChangeResult::Inserted);
     all.insert(1, entry("b same"));
     assert_has(&memory, leaf, &all);
 }

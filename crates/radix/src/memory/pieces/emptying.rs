@@ -2,14 +2,14 @@
 //!
 //! Each span has some free units, and no piece moves by itself. So a map that has grown takes more
 //! memory than it uses. A thread that owns spans from which it takes nothing can copy their pieces
-//! elsewhere: [`take_sparse`](Pieces::take_sparse) chooses the spans,
-//! [`next_piece`](Pieces::next_piece) finds their pieces, and
-//! [`release_emptied`](Pieces::release_emptied) ends the emptying.
+//! elsewhere: [`take_sparse`](PieceAllocator::take_sparse) chooses the spans,
+//! [`next_piece`](PieceAllocator::next_piece) finds their pieces, and
+//! [`release_emptied`](PieceAllocator::release_emptied) ends the emptying.
 //!
 //! Neighbouring spans are emptied together, because the system has memory in huge pages.
 
-use super::{Pieces, Region};
-use crate::memory::span::{SPAN_UNITS, Span};
+use super::{PieceAllocator, ReservedRegion};
+use crate::memory::span::{PieceSpan, SPAN_UNITS};
 use std::sync::atomic::Ordering;
 
 /// Number of neighbouring spans that are emptied together: two MiB of blocks of byte strings.
@@ -27,9 +27,9 @@ const SPARSE_UNITS: usize = SPAN_UNITS / 16 * 15;
 const SCATTERED_FROM: usize = 1 << 20;
 const SCATTERED_PART: usize = 16;
 
-impl Pieces {
+impl PieceAllocator {
     /// Returns true if enough of the memory is free for emptying spans to pay.
-    pub fn is_scattered(&self, region: &Region) -> bool {
+    pub fn is_scattered(&self, region: &ReservedRegion) -> bool {
         let taken = self.bytes_taken(region);
         let free = taken.saturating_sub(self.live_units(region) * region.stride());
         free > SCATTERED_FROM + taken / SCATTERED_PART
@@ -38,7 +38,7 @@ impl Pieces {
     /// Takes spans to empty, and those that are empty. The caller then owns them. Pieces that were
     /// taken earlier may not be visible to other threads until all threads that take pieces have
     /// been unpinned.
-    pub fn take_sparse(&self, region: &Region) -> Vec<u32> {
+    pub fn take_sparse(&self, region: &ReservedRegion) -> Vec<u32> {
         let count = self.count(region);
         // The mean use of the spans of a group that have any. Spans from which a thread takes
         // pieces are not available: choosing a group in which no other span is in use would be
@@ -46,7 +46,7 @@ impl Pieces {
         let mean = |group: usize| {
             let spans = (group * GROUP..(group + 1) * GROUP).map(|span| self.span(span as u32));
             let free = spans.filter(|span| !span.is_owned());
-            let used = free.map(Span::used).filter(|&used| used > 0);
+            let used = free.map(PieceSpan::used).filter(|&used| used > 0);
             let (count, sum) = used.fold((0, 0), |(count, sum), used| (count + 1, sum + used));
             usize::checked_div(sum, count)
         };
@@ -95,9 +95,9 @@ impl Pieces {
     /// and returns the number of bytes. The other spans return to use.
     ///
     /// # Safety
-    /// The spans come from [`take_sparse`](Pieces::take_sparse), and no thread may hold a reference
-    /// to a freed piece.
-    pub unsafe fn release_emptied(&self, region: &Region, spans: &[u32]) -> usize {
+    /// The spans come from [`take_sparse`](PieceAllocator::take_sparse), and no thread may hold a
+    /// reference to a freed piece.
+    pub unsafe fn release_emptied(&self, region: &ReservedRegion, spans: &[u32]) -> usize {
         let mut given_back = Vec::with_capacity(spans.len());
         for &index in spans {
             let span = self.span(index);

@@ -19,11 +19,11 @@
 
 mod emptying;
 
-use super::region::Region;
-use super::span::{PIECE_UNITS_MAX, SPAN_UNITS, Span};
-use super::stripes::Stripes;
+use super::region::ReservedRegion;
+use super::span::{PIECE_UNITS_MAX, PieceSpan, SPAN_UNITS};
+use super::stripes::StripedState;
 use crate::prefetch::prefetch;
-use nearfield_core::Error;
+use nearfield_core::OperationError;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -62,11 +62,11 @@ const GIVEN_BACK_PART: usize = 32;
 
 /// The pieces of a region; see the [module](self).
 #[derive(Debug)]
-pub struct Pieces {
-    /// A [`Span`] for each [`SPAN_UNITS`] units of the region that these pieces belong to.
-    spans: Region,
-    stripes: Stripes<Own>,
-    shared: Mutex<Box<Shared>>,
+pub struct PieceAllocator {
+    /// A [`PieceSpan`] for each [`SPAN_UNITS`] units of the region that these pieces belong to.
+    spans: ReservedRegion,
+    stripes: StripedState<Own>,
+    shared: Mutex<Box<SharedSpans>>,
     /// True if a span was ever ripe.
     has_ripe: AtomicBool,
     /// True if there are enough spans for each class to have its own.
@@ -81,11 +81,11 @@ pub struct Pieces {
 }
 
 /// The spans that a stripe owns, by class.
-type Own = [Open; CLASSES];
+type Own = [StripeSpan; CLASSES];
 
 /// A span that a stripe owns, if any.
 #[derive(Debug, Default)]
-struct Open {
+struct StripeSpan {
     span: Option<u32>,
     /// The span's holes when it was opened, in the order of their addresses. Pieces have been taken
     /// from the beginning of some.
@@ -105,20 +105,23 @@ struct Hole {
 
 /// The spans that all stripes share.
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedSpans {
     /// The ripe spans by the class that they have served, in the order in which they became ripe.
     ripe: [VecDeque<u32>; CLASSES],
     /// The spans without memory, all of whose units are free. They are ripe.
     given_back: Vec<u32>,
 }
 
-impl Pieces {
+impl PieceAllocator {
     /// Creates the pieces of a region.
-    pub fn new(region: &Region, small_bytes: usize) -> Result<Pieces, Error> {
+    pub fn new(
+        region: &ReservedRegion,
+        small_bytes: usize,
+    ) -> Result<PieceAllocator, OperationError> {
         let count = region.capacity() / SPAN_UNITS as u64;
-        Ok(Pieces {
-            spans: Region::reserve(size_of::<Span>(), count.max(1), small_bytes)?,
-            stripes: Stripes::new(Own::default),
+        Ok(PieceAllocator {
+            spans: ReservedRegion::reserve(size_of::<PieceSpan>(), count.max(1), small_bytes)?,
+            stripes: StripedState::new(Own::default),
             shared: Mutex::default(),
             has_ripe: AtomicBool::new(false),
             has_classes: AtomicBool::new(false),
@@ -129,7 +132,7 @@ impl Pieces {
     }
 
     #[inline]
-    fn span(&self, index: u32) -> &Span {
+    fn span(&self, index: u32) -> &PieceSpan {
         // SAFETY: indices come from `new_span`, are below `count`, or are those of spans that hold
         // a piece: all below the capacity of `spans`, which is mapped as long as `self` and begins
         // on a page, so that spans, whose size is a multiple of their alignment, are aligned. They
@@ -142,10 +145,10 @@ impl Pieces {
     /// given number of bytes may be taken from the system.
     pub fn allocate(
         &self,
-        region: &Region,
+        region: &ReservedRegion,
         units: usize,
-        grow: impl FnOnce(usize) -> Result<(), Error>,
-    ) -> Result<u32, Error> {
+        grow: impl FnOnce(usize) -> Result<(), OperationError>,
+    ) -> Result<u32, OperationError> {
         debug_assert!((1..=PIECE_UNITS_MAX).contains(&units));
         let mut own = self.stripes.lock();
         let class = self.class(units);
@@ -166,7 +169,7 @@ impl Pieces {
 
     /// Takes a piece from a span that a stripe owns.
     #[inline]
-    fn take(&self, region: &Region, own: &mut Open, units: usize) -> Option<u32> {
+    fn take(&self, region: &ReservedRegion, own: &mut StripeSpan, units: usize) -> Option<u32> {
         let span = own.span?;
         let fits = |hole: &Hole| usize::from(hole.units) >= units;
         let position = own.first + own.holes[own.first..].iter().position(fits)?;
@@ -187,7 +190,7 @@ impl Pieces {
     /// Prefetches the lines of a piece that may be taken from a hole soon. Freed memory is out of
     /// the cache by now, and will be written.
     #[inline]
-    fn prefetch(&self, region: &Region, span: u32, hole: &Hole, units: usize) {
+    fn prefetch(&self, region: &ReservedRegion, span: u32, hole: &Hole, units: usize) {
         let first = region.address(span * SPAN_UNITS as u32 + u32::from(hole.at));
         for line in 0..(units * region.stride()).div_ceil(LINE) {
             prefetch(first.cast_const().wrapping_add(line * LINE));
@@ -196,7 +199,7 @@ impl Pieces {
 
     /// Assigns an acquired span to a stripe that has none, for pieces of about `units` units. Lists
     /// a hole with room, if there is one.
-    fn open(&self, region: &Region, own: &mut Open, span: u32, units: usize) {
+    fn open(&self, region: &ReservedRegion, own: &mut StripeSpan, span: u32, units: usize) {
         own.span = Some(span);
         own.first = 0;
         own.units_min = match self.has_classes.load(Ordering::Relaxed) {
@@ -219,7 +222,7 @@ impl Pieces {
     }
 
     /// Releases the span of a stripe, which then rests.
-    fn leave(&self, own: &mut Open) {
+    fn leave(&self, own: &mut StripeSpan) {
         own.holes.clear();
         own.first = 0;
         if let Some(span) = own.span.take()
@@ -233,12 +236,12 @@ impl Pieces {
     #[cold]
     fn allocate_elsewhere(
         &self,
-        region: &Region,
+        region: &ReservedRegion,
         own: &mut Own,
         class: usize,
         units: usize,
-        grow: impl FnOnce(usize) -> Result<(), Error>,
-    ) -> Result<u32, Error> {
+        grow: impl FnOnce(usize) -> Result<(), OperationError>,
+    ) -> Result<u32, OperationError> {
         self.leave(&mut own[class]);
         for _ in 0..RIPE_TRIED {
             let Some(span) = self.ripe_span(class) else {
@@ -266,7 +269,13 @@ impl Pieces {
     }
 
     /// Takes a piece from a span that has been acquired for a stripe, which has none of the class.
-    fn take_from(&self, region: &Region, span: u32, own: &mut Open, units: usize) -> Option<u32> {
+    fn take_from(
+        &self,
+        region: &ReservedRegion,
+        span: u32,
+        own: &mut StripeSpan,
+        units: usize,
+    ) -> Option<u32> {
         self.open(region, own, span, units);
         let piece = self.take(region, own, units);
         if piece.is_none() {
@@ -285,7 +294,7 @@ impl Pieces {
         // The holes of the one after this will be listed.
         if let Some(&coming) = shared.ripe[class].back() {
             let first = self.spans.address(coming).cast_const();
-            for line in 0..size_of::<Span>() / LINE {
+            for line in 0..size_of::<PieceSpan>() / LINE {
                 prefetch(first.wrapping_add(line * LINE));
             }
         }
@@ -329,9 +338,9 @@ impl Pieces {
     /// Returns a new span that no stripe uses, with memory.
     fn new_span(
         &self,
-        region: &Region,
-        grow: impl FnOnce(usize) -> Result<(), Error>,
-    ) -> Result<u32, Error> {
+        region: &ReservedRegion,
+        grow: impl FnOnce(usize) -> Result<(), OperationError>,
+    ) -> Result<u32, OperationError> {
         let bytes = SPAN_UNITS * region.stride();
         let mut shared = self.shared();
         if let Some(&span) = shared.given_back.last() {
@@ -341,7 +350,7 @@ impl Pieces {
             return Ok(span);
         }
         drop(shared);
-        grow(bytes + size_of::<Span>())?;
+        grow(bytes + size_of::<PieceSpan>())?;
         match region.take(SPAN_UNITS as u32) {
             // Only spans are taken from the region, so that each begins at a multiple.
             Some((first, units)) if units as usize == SPAN_UNITS => {
@@ -359,7 +368,7 @@ impl Pieces {
     }
 
     /// Returns the number of spans that have been taken from the region.
-    fn count(&self, region: &Region) -> usize {
+    fn count(&self, region: &ReservedRegion) -> usize {
         let units = region.bytes_taken() / region.stride();
         (units / SPAN_UNITS).min(self.spans.capacity() as usize)
     }
@@ -368,7 +377,13 @@ impl Pieces {
     /// from those of this or another stripe. Stripes whose lock is held are skipped, because the
     /// caller holds its own.
     #[cold]
-    fn search(&self, region: &Region, own: &mut Own, class: usize, units: usize) -> Option<u32> {
+    fn search(
+        &self,
+        region: &ReservedRegion,
+        own: &mut Own,
+        class: usize,
+        units: usize,
+    ) -> Option<u32> {
         for _ in 0..SEARCHED_MAX {
             let any = (class..CLASSES).chain(0..class);
             let Some(span) = any.into_iter().find_map(|class| self.ripe_span(class)) else {
@@ -391,7 +406,7 @@ impl Pieces {
                 return Some(piece);
             }
         }
-        let take = |open: &mut Open| {
+        let take = |open: &mut StripeSpan| {
             let span = open.span?;
             self.take(region, open, units).or_else(|| {
                 // Pieces may have been freed since it was opened.
@@ -422,25 +437,25 @@ impl Pieces {
         let (span, at) = (first / SPAN_UNITS as u32, first as usize % SPAN_UNITS);
         let span = self.spans.address(span).cast_const();
         prefetch(span);
-        prefetch(span.wrapping_add(Span::offset_of(at)));
+        prefetch(span.wrapping_add(PieceSpan::offset_of(at)));
     }
 
     /// Returns the number of units in use.
-    pub fn live_units(&self, region: &Region) -> usize {
+    pub fn live_units(&self, region: &ReservedRegion) -> usize {
         let count = self.count(region);
         (0..count as u32).map(|span| self.span(span).used()).sum()
     }
 
     /// Returns the number of bytes taken from the system for spans and their descriptions, and not
     /// given back.
-    pub fn bytes_taken(&self, region: &Region) -> usize {
+    pub fn bytes_taken(&self, region: &ReservedRegion) -> usize {
         let (all, given_back) = (self.count(region), self.given_back.load(Ordering::Relaxed));
         let bytes = SPAN_UNITS * region.stride();
-        all.saturating_sub(given_back) * bytes + all * size_of::<Span>()
+        all.saturating_sub(given_back) * bytes + all * size_of::<PieceSpan>()
     }
 
     /// Returns true if it is worth searching for free spans to give back.
-    pub fn may_give_back(&self, region: &Region) -> bool {
+    pub fn may_give_back(&self, region: &ReservedRegion) -> bool {
         let emptied = self.emptied.load(Ordering::Relaxed) * SPAN_UNITS * region.stride();
         emptied >= GIVEN_BACK_FROM && emptied >= self.bytes_taken(region) / GIVEN_BACK_PART
     }
@@ -450,7 +465,7 @@ impl Pieces {
     ///
     /// # Safety
     /// No thread may hold a reference to a freed piece.
-    pub unsafe fn give_back(&self, region: &Region) -> usize {
+    pub unsafe fn give_back(&self, region: &ReservedRegion) -> usize {
         let bytes = SPAN_UNITS * region.stride();
         self.emptied.store(0, Ordering::Relaxed);
         let mut shared = self.shared();
@@ -465,7 +480,7 @@ impl Pieces {
         if free < GIVEN_BACK_FROM || free < self.bytes_taken(region) / GIVEN_BACK_PART {
             return 0;
         }
-        let Shared { ripe, given_back } = &mut **shared;
+        let SharedSpans { ripe, given_back } = &mut **shared;
         let before = given_back.len();
         for ripe in ripe {
             ripe.retain(|&span| {
@@ -486,7 +501,7 @@ impl Pieces {
         count * bytes
     }
 
-    fn shared(&self) -> MutexGuard<'_, Box<Shared>> {
+    fn shared(&self) -> MutexGuard<'_, Box<SharedSpans>> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

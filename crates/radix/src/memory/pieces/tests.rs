@@ -3,12 +3,12 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 const UNIT: usize = 16;
-const SPAN_BYTES: usize = SPAN_UNITS * UNIT + size_of::<Span>();
+const SPAN_BYTES: usize = SPAN_UNITS * UNIT + size_of::<PieceSpan>();
 
 /// Pieces of a separate region. Each piece has its number in all its bytes.
-struct Memory {
-    region: Region,
-    pieces: Pieces,
+struct PieceTestRegion {
+    region: ReservedRegion,
+    pieces: PieceAllocator,
     /// Number of requested bytes, and their limit.
     taken: AtomicUsize,
     limit: usize,
@@ -16,17 +16,17 @@ struct Memory {
 
 /// A piece in use.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct AllocatedPiece {
     first: u32,
     units: usize,
     content: u8,
 }
 
-impl Memory {
-    fn new(limit: usize) -> Memory {
-        let region = Region::reserve(UNIT, 1 << 24, 0).expect("address space");
-        let pieces = Pieces::new(&region, 0).expect("address space");
-        Memory {
+impl PieceTestRegion {
+    fn new(limit: usize) -> PieceTestRegion {
+        let region = ReservedRegion::reserve(UNIT, 1 << 24, 0).expect("address space");
+        let pieces = PieceAllocator::new(&region, 0).expect("address space");
+        PieceTestRegion {
             region,
             pieces,
             taken: AtomicUsize::new(0),
@@ -34,7 +34,7 @@ impl Memory {
         }
     }
 
-    fn grow(&self, bytes: usize) -> Result<(), Error> {
+    fn grow(&self, bytes: usize) -> Result<(), OperationError> {
         let taken = self.taken.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if taken <= self.limit {
             return Ok(());
@@ -43,7 +43,7 @@ impl Memory {
         Err(self.region.full())
     }
 
-    fn allocate(&self, units: usize, content: u8) -> Result<Piece, Error> {
+    fn allocate(&self, units: usize, content: u8) -> Result<AllocatedPiece, OperationError> {
         let grow = |bytes| self.grow(bytes);
         let first = self.pieces.allocate(&self.region, units, grow)?;
         // SAFETY: the piece belongs to this caller, and has this length.
@@ -52,7 +52,7 @@ impl Memory {
                 .address(first)
                 .write_bytes(content, units * UNIT)
         };
-        Ok(Piece {
+        Ok(AllocatedPiece {
             first,
             units,
             content,
@@ -60,7 +60,7 @@ impl Memory {
     }
 
     /// Frees a piece, after checking that no other thread has written to it.
-    fn free(&self, piece: Piece) {
+    fn free(&self, piece: AllocatedPiece) {
         let address = self.region.address(piece.first).cast_const();
         // SAFETY: the piece belongs to this caller, has this length, and is initialized.
         let bytes = unsafe { std::slice::from_raw_parts(address, piece.units * UNIT) };
@@ -86,9 +86,9 @@ impl Memory {
 #[test]
 fn pieces_do_not_overlap_and_are_accounted_for() {
     for (seed, units_max) in [(1, 1), (2, 8), (3, PIECE_UNITS_MAX), (4, PIECE_UNITS_MAX)] {
-        let memory = Memory::new(usize::MAX);
+        let memory = PieceTestRegion::new(usize::MAX);
         let mut rng = SmallRng::seed_from_u64(seed);
-        let (mut pieces, mut live) = (Vec::<Piece>::new(), 0);
+        let (mut pieces, mut live) = (Vec::<AllocatedPiece>::new(), 0);
         let mut taken_max = 0;
         for step in 0..60_000 {
             let grows = step / 10_000 % 2 == 0;
@@ -129,10 +129,10 @@ fn pieces_do_not_overlap_and_are_accounted_for() {
 /// one.
 #[test]
 fn what_pieces_leave_that_grow_serves_longer_ones() {
-    let memory = Memory::new(usize::MAX);
+    let memory = PieceTestRegion::new(usize::MAX);
     let mut rng = SmallRng::seed_from_u64(5);
     let allocate = |units| memory.allocate(units, units as u8).expect("memory");
-    let mut pieces: Vec<Piece> = (0..10_000).map(|_| allocate(8)).collect();
+    let mut pieces: Vec<AllocatedPiece> = (0..10_000).map(|_| allocate(8)).collect();
     for _ in 0..400_000 {
         let i = rng.random_range(0..pieces.len());
         let old = pieces[i];
@@ -152,8 +152,8 @@ fn what_pieces_leave_that_grow_serves_longer_ones() {
 #[test]
 fn threads_free_what_others_have_allocated() {
     const THREADS: usize = 4;
-    let memory = Memory::new(usize::MAX);
-    let shared: Mutex<Vec<Piece>> = Mutex::default();
+    let memory = PieceTestRegion::new(usize::MAX);
+    let shared: Mutex<Vec<AllocatedPiece>> = Mutex::default();
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let (memory, shared) = (&memory, &shared);
@@ -186,7 +186,7 @@ fn threads_free_what_others_have_allocated() {
 /// All freed memory is found when no more memory may be taken, by any thread.
 #[test]
 fn the_limit_is_kept_and_all_below_it_is_used() {
-    let memory = Memory::new(8 * SPAN_BYTES);
+    let memory = PieceTestRegion::new(8 * SPAN_BYTES);
     let mut rng = SmallRng::seed_from_u64(6);
     for round in 0..20 {
         let units = rng.random_range(1..=PIECE_UNITS_MAX);
@@ -219,9 +219,9 @@ fn the_limit_is_kept_and_all_below_it_is_used() {
 
 #[test]
 fn memory_of_free_spans_is_given_back_and_used_again() {
-    let memory = Memory::new(usize::MAX);
+    let memory = PieceTestRegion::new(usize::MAX);
     let allocate = |content| memory.allocate(40, content).expect("memory");
-    let mut pieces: Vec<Piece> = (0..10_000).map(|_| allocate(1)).collect();
+    let mut pieces: Vec<AllocatedPiece> = (0..10_000).map(|_| allocate(1)).collect();
     let taken = memory.pieces.bytes_taken(&memory.region);
     // SAFETY: no piece is referred to.
     assert_eq!(unsafe { memory.pieces.give_back(&memory.region) }, 0);
@@ -246,8 +246,8 @@ fn memory_of_free_spans_is_given_back_and_used_again() {
 #[test]
 fn sparse_spans_are_found_beside_one_that_is_owned() {
     const SPANS: u32 = 96;
-    let memory = Memory::new(usize::MAX);
-    let span_of = |piece: &Piece| piece.first / SPAN_UNITS as u32;
+    let memory = PieceTestRegion::new(usize::MAX);
+    let span_of = |piece: &AllocatedPiece| piece.first / SPAN_UNITS as u32;
     let mut pieces = vec![memory.allocate(64, 1).expect("memory")];
     while span_of(pieces.last().expect("one")) < SPANS - 1 {
         pieces.push(memory.allocate(64, 1).expect("memory"));

@@ -26,7 +26,7 @@ mod tree;
 use super::index::Rival;
 use olc::LockCoupling;
 use rowex::Rowex;
-use tree::Tree;
+use tree::ArtTree;
 
 /// The adaptive radix tree with optimistic lock coupling (Leis et al., DaMoN 2016).
 ///
@@ -37,12 +37,12 @@ use tree::Tree;
 /// let index = Art::<Words>::new();
 /// index.insert(1, 10)?;
 /// assert_eq!(index.get(1)?, Some(10));
-/// # Ok::<(), nearfield_core::Error>(())
+/// # Ok::<(), nearfield_core::OperationError>(())
 /// ```
 pub type Art<F> = Rival<F, OlcTree<F>>;
 
 /// The design of [`Art`].
-pub type OlcTree<F> = Tree<F, LockCoupling>;
+pub type OlcTree<F> = ArtTree<F, LockCoupling>;
 
 /// The adaptive radix tree with ROWEX, read-optimized write exclusion (Leis et al., DaMoN 2016):
 /// readers neither lock, nor validate, nor restart.
@@ -54,9 +54,9 @@ pub type OlcTree<F> = Tree<F, LockCoupling>;
 /// let index = ArtRowex::<Words>::new();
 /// index.insert(1, 10)?;
 /// assert_eq!(index.get(1)?, Some(10));
-/// # Ok::<(), nearfield_core::Error>(())
+/// # Ok::<(), nearfield_core::OperationError>(())
 /// ```
 pub type ArtRowex<F> = Rival<F, RowexTree<F>>;
 
 /// The design of [`ArtRowex`].
-pub type RowexTree<F> = Tree<F, Rowex>;
+pub type RowexTree<F> = ArtTree<F, Rowex>;

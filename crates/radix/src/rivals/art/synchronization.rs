@@ -1,10 +1,10 @@
 //! The interface in which the synchronizations of the tree differ.
 
-use super::node::{Found, Kind, Node, Tagged};
+use super::node::{ArtNode, ArtNodeKind, ArtSearchResult, ArtTaggedPointer};
 use super::tree::Parent;
-use crate::counters::Probe;
+use crate::counters::RadixProbe;
 use crate::lock::Version;
-use crate::rivals::leaf::{Leaf, RivalForm};
+use crate::rivals::leaf::{RivalForm, RivalLeaf};
 use crate::rivals::scan::{Restart, Symbol};
 use crossbeam_epoch::Guard;
 
@@ -18,39 +18,44 @@ pub trait Synchronization: Send + Sync + 'static {
 
     /// Finds the leaf of a key below the root.
     fn leaf<'g, F: RivalForm>(
-        root: Node<'g>,
+        root: ArtNode<'g>,
         key: &[u8],
         guard: &'g Guard,
-        probe: &mut impl Probe,
-    ) -> Option<Leaf<'g, F>>;
+        probe: &mut impl RadixProbe,
+    ) -> Option<RivalLeaf<'g, F>>;
 
     /// Adds the children of a node for a scan, in any order.
     fn children<'g>(
-        node: Node<'g>,
-        probe: &mut impl Probe,
-        children: &mut Vec<(Symbol, Tagged)>,
+        node: ArtNode<'g>,
+        probe: &mut impl RadixProbe,
+        children: &mut Vec<(Symbol, ArtTaggedPointer)>,
     ) -> Result<(), Restart>;
 
     /// Finds the child of a symbol.
-    fn find(node: Node<'_>, symbol: Symbol) -> Found;
+    fn find(node: ArtNode<'_>, symbol: Symbol) -> ArtSearchResult;
 
     /// Checks that everything that a writer has read since it took a version is valid.
-    fn check(node: Node<'_>, version: Version) -> Result<(), Restart>;
+    fn check(node: ArtNode<'_>, version: Version) -> Result<(), Restart>;
 
     /// Locks the parent of a node that is locked.
-    fn lock_parent(parent: Parent<'_>, probe: &mut impl Probe) -> Result<(), Restart>;
+    fn lock_parent(parent: Parent<'_>, probe: &mut impl RadixProbe) -> Result<(), Restart>;
 
     /// Returns the number of children, except that of the key that ends at the node, under the
     /// lock.
-    fn count(node: Node<'_>) -> usize;
+    fn count(node: ArtNode<'_>) -> usize;
 
     /// Returns the kind of the node that must replace a node before a child can be added; `None` if
     /// there is room. The result is true at the version at which the writer locks.
-    fn outgrown(node: Node<'_>) -> Option<Kind>;
+    fn outgrown(node: ArtNode<'_>) -> Option<ArtNodeKind>;
 
     /// Adds a child, for which there is room, under the lock.
-    fn insert(node: Node<'_>, symbol: Symbol, child: Tagged, probe: &mut impl Probe);
+    fn insert(
+        node: ArtNode<'_>,
+        symbol: Symbol,
+        child: ArtTaggedPointer,
+        probe: &mut impl RadixProbe,
+    );
 
     /// Removes a child that is present, under the lock.
-    fn remove(node: Node<'_>, symbol: Symbol, slot: u32, probe: &mut impl Probe);
+    fn remove(node: ArtNode<'_>, symbol: Symbol, slot: u32, probe: &mut impl RadixProbe);
 }

@@ -34,7 +34,7 @@ use super::swapping::SwapTree;
 /// let index = Heart::<Words>::new();
 /// index.insert(1, 10)?;
 /// assert_eq!(index.get(1)?, Some(10));
-/// # Ok::<(), nearfield_core::Error>(())
+/// # Ok::<(), nearfield_core::OperationError>(())
 /// ```
 pub type Heart<F> = Rival<F, HeartTree<F>>;
 
@@ -45,14 +45,14 @@ pub type HeartTree<F> = SwapTree<F, true, false>;
 mod tests {
     use super::*;
     use nearfield_core::Words;
-    use nearfield_testkit::concurrent::{self, Config};
+    use nearfield_testkit::concurrent::{self, ConcurrentTestConfig};
 
     /// Values are not part of the word that is swapped if they are written in place.
     #[test]
     fn canary_values_that_are_not_swapped_are_caught() {
         let caught = (0..200).any(|seed| {
             let index = Rival::<Words, SwapTree<Words, true, true>>::new();
-            concurrent::run(&index, seed, &Config::default()).is_err()
+            concurrent::run(&index, seed, &ConcurrentTestConfig::default()).is_err()
         });
         assert!(caught, "no violation in 200 runs");
     }

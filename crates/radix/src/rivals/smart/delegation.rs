@@ -6,13 +6,13 @@
 //! together, with one walk and at most one write.
 
 use super::SmartTree;
-use super::lock::{Lock, Request};
-use crate::change::Change;
-use crate::counters::Probe;
-use crate::rivals::leaf::{Leaf, RivalForm};
+use super::lock::{DelegationLock, DelegationLockRequest};
+use crate::change::RadixKeyChange;
+use crate::counters::RadixProbe;
+use crate::rivals::leaf::{RivalForm, RivalLeaf};
 use crossbeam_epoch::Guard;
 use crossbeam_utils::CachePadded;
-use nearfield_core::Form;
+use nearfield_core::EntryForm;
 use std::cell::Cell;
 use std::hash::BuildHasher;
 use std::ptr::{NonNull, null_mut};
@@ -25,21 +25,21 @@ const TOGETHER_MAX: usize = 32;
 
 /// The table; see the [module](self).
 #[derive(Debug)]
-pub struct Delegation {
-    locks: Box<[CachePadded<Lock<Wanted>>]>,
+pub struct DelegationLockTable {
+    locks: Box<[CachePadded<DelegationLock<DelegatedKeyOperation>>]>,
 }
 
-impl Default for Delegation {
+impl Default for DelegationLockTable {
     fn default() -> Self {
-        Delegation {
+        DelegationLockTable {
             locks: (0..LOCKS).map(|_| CachePadded::default()).collect(),
         }
     }
 }
 
-impl Delegation {
+impl DelegationLockTable {
     #[inline]
-    fn lock(&self, key: &[u8]) -> &Lock<Wanted> {
+    fn lock(&self, key: &[u8]) -> &DelegationLock<DelegatedKeyOperation> {
         let hash = foldhash::fast::FixedState::default().hash_one(key);
         &self.locks[hash as usize % LOCKS]
     }
@@ -47,7 +47,7 @@ impl Delegation {
 
 /// An operation for another thread to execute.
 #[derive(Debug)]
-struct Wanted {
+struct DelegatedKeyOperation {
     key: NonNull<[u8]>,
     /// A `&mut Decide` of the tree's form, or null for a read.
     decide: *mut (),
@@ -56,8 +56,11 @@ struct Wanted {
 }
 
 /// The decision of a writer, which any thread may execute.
-type Decide<'c, 'v, F> =
-    dyn for<'a> FnMut(Option<<F as Form>::Value<'a>>) -> Change<<F as Form>::Value<'v>> + Send + 'c;
+type Decide<'c, 'v, F> = dyn for<'a> FnMut(
+        Option<<F as EntryForm>::Value<'a>>,
+    ) -> RadixKeyChange<<F as EntryForm>::Value<'v>>
+    + Send
+    + 'c;
 
 impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
     /// Finds the leaf of a key, or lets the thread that holds the key's lock find it.
@@ -65,14 +68,14 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
         &'g self,
         key: &[u8],
         guard: &'g Guard,
-        probe: &mut impl Probe,
-    ) -> Option<Leaf<'g, F>> {
+        probe: &mut impl RadixProbe,
+    ) -> Option<RivalLeaf<'g, F>> {
         let lock = self.delegation.lock(key);
         let request = request(key, null_mut());
         if !lock.try_take() && wait(lock, &request, probe) {
             let leaf = NonNull::new(request.wanted.leaf.get())?;
             // SAFETY: the leaf was found in the tree after this thread was pinned.
-            return Some(unsafe { Leaf::from_address(leaf) });
+            return Some(unsafe { RivalLeaf::from_address(leaf) });
         }
         probe.lock(0);
         let found = self.tree.find(key, guard, probe);
@@ -85,8 +88,8 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
         &self,
         key: &[u8],
         guard: &Guard,
-        probe: &mut impl Probe,
-        decide: &mut (impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>> + Send),
+        probe: &mut impl RadixProbe,
+        decide: &mut (impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>> + Send),
     ) {
         let lock = self.delegation.lock(key);
         if !lock.try_take() {
@@ -107,21 +110,28 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
     /// Executes the requests that other threads have left at a lock that the caller holds, and
     /// frees it.
     #[inline]
-    fn serve(&self, lock: &Lock<Wanted>, guard: &Guard, probe: &mut impl Probe) {
+    fn serve(
+        &self,
+        lock: &DelegationLock<DelegatedKeyOperation>,
+        guard: &Guard,
+        probe: &mut impl RadixProbe,
+    ) {
         lock.serve(|requests| self.execute_left(requests, guard, probe));
     }
 
     #[cold]
     fn execute_left(
         &self,
-        mut requests: Vec<&Request<Wanted>>,
+        mut requests: Vec<&DelegationLockRequest<DelegatedKeyOperation>>,
         guard: &Guard,
-        probe: &mut impl Probe,
+        probe: &mut impl RadixProbe,
     ) {
         while let Some(first) = requests.first() {
             // SAFETY: the key belongs to the waiting thread, which does not continue before its
             // request is done.
-            let key_of = |request: &Request<Wanted>| unsafe { request.wanted.key.as_ref() };
+            let key_of = |request: &DelegationLockRequest<DelegatedKeyOperation>| unsafe {
+                request.wanted.key.as_ref()
+            };
             let key = key_of(first);
             let mut together = Vec::new();
             requests.retain(|&request| {
@@ -134,7 +144,7 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
             self.execute_together(key, &together, guard, probe);
             // Finished only now: `requests` no longer contains them, so they are not read after
             // their threads continue.
-            together.into_iter().for_each(Request::finish);
+            together.into_iter().for_each(DelegationLockRequest::finish);
         }
     }
 
@@ -142,9 +152,9 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
     fn execute_together(
         &self,
         key: &[u8],
-        requests: &[&Request<Wanted>],
+        requests: &[&DelegationLockRequest<DelegatedKeyOperation>],
         guard: &Guard,
-        probe: &mut impl Probe,
+        probe: &mut impl RadixProbe,
     ) {
         probe.duplicates(requests.len() as u64);
         if requests
@@ -165,22 +175,22 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
             request.wanted.leaf.set(address);
             !request.wanted.decide.is_null()
         });
-        let writes: Vec<&Request<Wanted>> = writes.copied().collect();
+        let writes: Vec<&DelegationLockRequest<DelegatedKeyOperation>> = writes.copied().collect();
         self.tree
             .change(key, guard, probe, &mut |before: Option<F::Value<'_>>| {
-                let mut after: Change<F::Value<'_>> = Change::Keep;
+                let mut after: RadixKeyChange<F::Value<'_>> = RadixKeyChange::Keep;
                 for request in &writes {
                     // SAFETY: it is such a pointer, to a closure that the waiting thread lends
                     // until the request is done; any thread may call the closure.
                     let decide =
                         unsafe { &mut **request.wanted.decide.cast::<&mut Decide<'_, '_, F>>() };
                     let now = match after {
-                        Change::Keep => before.map(F::shorten_value),
-                        Change::Set(value) => Some(F::shorten_value(value)),
-                        Change::Remove => None,
+                        RadixKeyChange::Keep => before.map(F::shorten_value),
+                        RadixKeyChange::Set(value) => Some(F::shorten_value(value)),
+                        RadixKeyChange::Remove => None,
                     };
                     match decide(now) {
-                        Change::Keep => {}
+                        RadixKeyChange::Keep => {}
                         change => after = change,
                     }
                 }
@@ -191,13 +201,17 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
 
 /// Leaves a request and waits until it is done; returns false if the lock was taken instead.
 #[cold]
-fn wait(lock: &Lock<Wanted>, request: &Request<Wanted>, probe: &mut impl Probe) -> bool {
+fn wait(
+    lock: &DelegationLock<DelegatedKeyOperation>,
+    request: &DelegationLockRequest<DelegatedKeyOperation>,
+    probe: &mut impl RadixProbe,
+) -> bool {
     probe.wait();
     lock.wait(request)
 }
 
-fn request(key: &[u8], decide: *mut ()) -> Request<Wanted> {
-    Request::new(Wanted {
+fn request(key: &[u8], decide: *mut ()) -> DelegationLockRequest<DelegatedKeyOperation> {
+    DelegationLockRequest::new(DelegatedKeyOperation {
         key: NonNull::from(key),
         decide,
         leaf: Cell::new(null_mut()),

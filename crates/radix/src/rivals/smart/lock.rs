@@ -14,21 +14,21 @@ use std::ptr::{NonNull, null_mut, without_provenance_mut};
 
 /// The lock; see the [module](self).
 #[derive(Debug)]
-pub struct Lock<R>(AtomicPtr<Request<R>>);
+pub struct DelegationLock<R>(AtomicPtr<DelegationLockRequest<R>>);
 
 /// A request for another thread to execute an operation.
 #[derive(Debug)]
-pub struct Request<R> {
+pub struct DelegationLockRequest<R> {
     /// The operation.
     pub wanted: R,
-    before: Cell<*mut Request<R>>,
+    before: Cell<*mut DelegationLockRequest<R>>,
     done: AtomicBool,
 }
 
-impl<R> Request<R> {
+impl<R> DelegationLockRequest<R> {
     /// Creates a request that has not been left yet.
     pub fn new(wanted: R) -> Self {
-        Request {
+        DelegationLockRequest {
             wanted,
             before: Cell::new(null_mut()),
             done: AtomicBool::new(false),
@@ -43,17 +43,17 @@ impl<R> Request<R> {
 }
 
 /// Returns the word of a lock that is taken, without requests. No request has this address.
-fn taken<R>() -> *mut Request<R> {
+fn taken<R>() -> *mut DelegationLockRequest<R> {
     without_provenance_mut(1)
 }
 
-impl<R> Default for Lock<R> {
+impl<R> Default for DelegationLock<R> {
     fn default() -> Self {
-        Lock(AtomicPtr::new(null_mut()))
+        DelegationLock(AtomicPtr::new(null_mut()))
     }
 }
 
-impl<R> Lock<R> {
+impl<R> DelegationLock<R> {
     /// Takes the lock if it is free.
     #[inline]
     pub fn try_take(&self) -> bool {
@@ -67,7 +67,7 @@ impl<R> Lock<R> {
     /// Leaves a request and waits until it is done. Returns false if the lock was free by now, and
     /// was taken instead.
     #[cold]
-    pub fn wait(&self, request: &Request<R>) -> bool {
+    pub fn wait(&self, request: &DelegationLockRequest<R>) -> bool {
         if !self.leave(request) {
             return false;
         }
@@ -79,7 +79,7 @@ impl<R> Lock<R> {
     }
 
     /// Leaves a request, or takes the lock if it is free. Returns true if the request was left.
-    fn leave(&self, request: &Request<R>) -> bool {
+    fn leave(&self, request: &DelegationLockRequest<R>) -> bool {
         let mut last = self.0.load(Ordering::Relaxed);
         loop {
             let next = match last.is_null() {
@@ -98,10 +98,11 @@ impl<R> Lock<R> {
     }
 
     /// Makes `execute` process the requests that other threads have left at a lock that the caller
-    /// holds, the oldest first, and frees the lock. `execute` [finishes](Request::finish) each
-    /// request once, and uses none that it has finished.
+    /// holds, the oldest first, and frees the lock. `execute`
+    /// [finishes](DelegationLockRequest::finish) each request once, and uses none that it has
+    /// finished.
     #[inline]
-    pub fn serve(&self, mut execute: impl FnMut(Vec<&Request<R>>)) {
+    pub fn serve(&self, mut execute: impl FnMut(Vec<&DelegationLockRequest<R>>)) {
         while let Some(last) = self.free() {
             execute(requests(last));
         }
@@ -109,7 +110,7 @@ impl<R> Lock<R> {
 
     /// Frees the lock if there is no request; otherwise returns the last one.
     #[inline]
-    fn free(&self) -> Option<NonNull<Request<R>>> {
+    fn free(&self) -> Option<NonNull<DelegationLockRequest<R>>> {
         let (success, failure) = (Ordering::Release, Ordering::Relaxed);
         let freed = self
             .0
@@ -123,13 +124,13 @@ impl<R> Lock<R> {
 
 /// Returns all requests up to the last one, the oldest first.
 #[cold]
-fn requests<'r, R>(last: NonNull<Request<R>>) -> Vec<&'r Request<R>> {
+fn requests<'r, R>(last: NonNull<DelegationLockRequest<R>>) -> Vec<&'r DelegationLockRequest<R>> {
     let mut requests = Vec::new();
     let mut next = last.as_ptr();
     while next != taken() {
         // SAFETY: the thread that has left a request waits until it is finished, which the caller
         // does after its last use.
-        let request: &Request<R> = unsafe { &*next };
+        let request: &DelegationLockRequest<R> = unsafe { &*next };
         requests.push(request);
         next = request.before.get();
     }

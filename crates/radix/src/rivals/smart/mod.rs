@@ -21,15 +21,15 @@
 mod delegation;
 mod lock;
 
-use super::design::Design;
+use super::design::RivalDesign;
 use super::index::Rival;
-use super::leaf::{Leaf, RivalForm};
+use super::leaf::{RivalForm, RivalLeaf};
 use super::swapping::SwapTree;
-use crate::change::Change;
-use crate::counters::Probe;
+use crate::change::RadixKeyChange;
+use crate::counters::RadixProbe;
 use crossbeam_epoch::Guard;
-use delegation::Delegation;
-use nearfield_core::Direction;
+use delegation::DelegationLockTable;
+use nearfield_core::ScanDirection;
 use std::ops::{Bound, ControlFlow};
 
 /// SMART for memory that threads share.
@@ -41,7 +41,7 @@ use std::ops::{Bound, ControlFlow};
 /// let index = Smart::<Words>::new();
 /// index.insert(1, 10)?;
 /// assert_eq!(index.get(1)?, Some(10));
-/// # Ok::<(), nearfield_core::Error>(())
+/// # Ok::<(), nearfield_core::OperationError>(())
 /// ```
 pub type Smart<F> = Rival<F, SmartTree<F>>;
 
@@ -49,25 +49,25 @@ pub type Smart<F> = Rival<F, SmartTree<F>>;
 #[derive(Debug)]
 pub struct SmartTree<F: RivalForm, const DELEGATES: bool = true> {
     tree: SwapTree<F, false, true>,
-    delegation: Delegation,
+    delegation: DelegationLockTable,
 }
 
 impl<F: RivalForm, const DELEGATES: bool> Default for SmartTree<F, DELEGATES> {
     fn default() -> Self {
         SmartTree {
             tree: SwapTree::default(),
-            delegation: Delegation::default(),
+            delegation: DelegationLockTable::default(),
         }
     }
 }
 
-impl<F: RivalForm, const DELEGATES: bool> Design<F> for SmartTree<F, DELEGATES> {
+impl<F: RivalForm, const DELEGATES: bool> RivalDesign<F> for SmartTree<F, DELEGATES> {
     #[inline]
     fn read<R>(
         &self,
         key: F::Key<'_>,
         guard: &Guard,
-        probe: &mut impl Probe,
+        probe: &mut impl RadixProbe,
         read: impl FnOnce(F::Value<'_>) -> R,
     ) -> Option<R> {
         let key = F::bytes(key);
@@ -82,8 +82,8 @@ impl<F: RivalForm, const DELEGATES: bool> Design<F> for SmartTree<F, DELEGATES> 
         &self,
         key: F::Key<'_>,
         guard: &Guard,
-        probe: &mut impl Probe,
-        decide: &mut (impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>> + Send),
+        probe: &mut impl RadixProbe,
+        decide: &mut (impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>> + Send),
     ) {
         let key = F::bytes(key);
         match DELEGATES {
@@ -95,10 +95,10 @@ impl<F: RivalForm, const DELEGATES: bool> Design<F> for SmartTree<F, DELEGATES> 
     fn scan<'g>(
         &'g self,
         from: Bound<&'g [u8]>,
-        direction: Direction,
+        direction: ScanDirection,
         guard: &'g Guard,
-        probe: &mut impl Probe,
-        visit: impl FnMut(Leaf<'g, F>) -> ControlFlow<()>,
+        probe: &mut impl RadixProbe,
+        visit: impl FnMut(RivalLeaf<'g, F>) -> ControlFlow<()>,
     ) {
         self.tree.scan(from, direction, guard, probe, visit);
     }
@@ -116,14 +116,14 @@ impl<F: RivalForm, const DELEGATES: bool> Design<F> for SmartTree<F, DELEGATES> 
 mod tests {
     use super::*;
     use nearfield_core::Words;
-    use nearfield_testkit::concurrent::{self, Config};
+    use nearfield_testkit::concurrent::{self, ConcurrentTestConfig};
 
     /// Without local locks, two threads change one value at a time.
     #[test]
     fn canary_operations_without_local_locks_are_caught() {
         let caught = (0..200).any(|seed| {
             let index = Rival::<Words, SmartTree<Words, false>>::new();
-            concurrent::run(&index, seed, &Config::default()).is_err()
+            concurrent::run(&index, seed, &ConcurrentTestConfig::default()).is_err()
         });
         assert!(caught, "no violation in 200 runs");
     }

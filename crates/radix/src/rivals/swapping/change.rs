@@ -1,21 +1,21 @@
 //! Changes of a key, present or not, by swaps of slots.
 
 use super::SwapTree;
-use super::node::{Node, Place, Size, Slots, WINDOW};
-use super::slot::Slot;
-use crate::change::Change;
-use crate::counters::Probe;
+use super::node::{SwapNode, SwapNodeSize, SwapNodeSlots, SwapSlotPlace, WINDOW};
+use super::slot::SwapSlot;
+use crate::change::RadixKeyChange;
+use crate::counters::RadixProbe;
 use crate::lock::pause;
-use crate::rivals::leaf::{Leaf, NewLeaf, RivalForm};
-use crate::rivals::scan::{Child, Restart, Symbol, symbol};
+use crate::rivals::leaf::{NewRivalLeaf, RivalForm, RivalLeaf};
+use crate::rivals::scan::{Restart, RivalChild, Symbol, symbol};
 use crossbeam_epoch::Guard;
 use std::sync::atomic::Ordering;
 
 /// A key's place in the node that covers it.
 #[derive(Clone, Copy, Debug)]
-struct Spot<'g> {
+struct SwapKeyPosition<'g> {
     symbol: Symbol,
-    place: Place<'g>,
+    place: SwapSlotPlace<'g>,
     level: usize,
 }
 
@@ -25,8 +25,8 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
         &self,
         key: &[u8],
         guard: &Guard,
-        probe: &mut impl Probe,
-        decide: &mut (impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>> + ?Sized),
+        probe: &mut impl RadixProbe,
+        decide: &mut (impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>> + ?Sized),
     ) {
         let mut waits = 0;
         loop {
@@ -46,11 +46,11 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
         &'g self,
         key: &[u8],
         guard: &'g Guard,
-        probe: &mut impl Probe,
-        decide: &mut (impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>> + ?Sized),
+        probe: &mut impl RadixProbe,
+        decide: &mut (impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>> + ?Sized),
     ) -> Result<i64, Restart> {
-        let mut node: Node<'g, APART> = self.root;
-        let mut parent: Option<Place<'g>> = None;
+        let mut node: SwapNode<'g, APART> = self.root;
+        let mut parent: Option<SwapSlotPlace<'g>> = None;
         let mut level = 0;
         loop {
             let (depth, mut compared) = (level, 0);
@@ -59,10 +59,10 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
                 compared = bytes;
                 if let Some(at) = parting {
                     node.report(None, None, true, compared, probe);
-                    let Change::Set(value) = decide(None) else {
+                    let RadixKeyChange::Set(value) = decide(None) else {
                         return Ok(0);
                     };
-                    let leaf = NewLeaf::new(key, value);
+                    let leaf = NewRivalLeaf::new(key, value);
                     self.put_above(above, node, depth, at, leaf, probe)?;
                     return Ok(1);
                 }
@@ -76,7 +76,7 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
             };
             node.report(symbol, place, level != depth, compared, probe);
             let Some(place) = place else {
-                let Change::Set(_) = decide(None) else {
+                let RadixKeyChange::Set(_) = decide(None) else {
                     return Ok(0);
                 };
                 self.replace(parent, node, slots, symbol, guard, probe);
@@ -85,22 +85,22 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
             // SAFETY: the child belonged to the node at an instant since the guard was pinned; a
             // thread that unlinks it afterwards does not free it during 'g.
             let leaf = match unsafe { place.slot.child::<F, APART>() } {
-                Some(Child::Node(child)) => {
+                Some(RivalChild::Node(child)) => {
                     parent = Some(place);
                     node = child;
                     level += 1;
                     continue;
                 }
-                Some(Child::Leaf(leaf)) => Some(leaf),
+                Some(RivalChild::Leaf(leaf)) => Some(leaf),
                 None => None,
             };
-            let spot = Spot {
+            let spot = SwapKeyPosition {
                 symbol,
                 place,
                 level,
             };
             let changed = self.change_spot(spot, leaf, key, guard, probe, decide);
-            let is_frozen = Slot(place.at.load(Ordering::Relaxed)).is_frozen();
+            let is_frozen = SwapSlot(place.at.load(Ordering::Relaxed)).is_frozen();
             if changed.is_err() && is_frozen || changed == Ok(-1) && shrinks::<APART>(slots) {
                 self.replace(parent, node, slots, symbol, guard, probe);
             }
@@ -111,50 +111,50 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
     /// Changes the leaf, or the absence of one, at the place of a key.
     fn change_spot<'v>(
         &self,
-        spot: Spot<'_>,
-        found: Option<Leaf<'_, F>>,
+        spot: SwapKeyPosition<'_>,
+        found: Option<RivalLeaf<'_, F>>,
         key: &[u8],
         guard: &Guard,
-        probe: &mut impl Probe,
-        decide: &mut (impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>> + ?Sized),
+        probe: &mut impl RadixProbe,
+        decide: &mut (impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>> + ?Sized),
     ) -> Result<i64, Restart> {
         let symbol = spot.symbol;
         if let Some(leaf) = found {
             probe.node(leaf.visit());
         }
         let present = found.filter(|leaf| leaf.key() == key);
-        match (decide(present.map(Leaf::value)), present, found) {
-            (Change::Keep, ..) | (Change::Remove, None, _) => Ok(0),
-            (Change::Set(value), None, None) => {
-                let leaf = NewLeaf::<F>::new(key, value);
+        match (decide(present.map(RivalLeaf::value)), present, found) {
+            (RadixKeyChange::Keep, ..) | (RadixKeyChange::Remove, None, _) => Ok(0),
+            (RadixKeyChange::Set(value), None, None) => {
+                let leaf = NewRivalLeaf::<F>::new(key, value);
                 leaf.written(probe);
                 self.swap_in(spot, leaf, probe)?;
                 Ok(1)
             }
-            (Change::Set(value), None, Some(other)) => {
-                let leaf = NewLeaf::new(key, value);
+            (RadixKeyChange::Set(value), None, Some(other)) => {
+                let leaf = NewRivalLeaf::new(key, value);
                 self.put_between(spot, other, leaf, probe)?;
                 Ok(1)
             }
-            (Change::Set(value), Some(leaf), _) => {
+            (RadixKeyChange::Set(value), Some(leaf), _) => {
                 // Setting a value in place requires that writers of a key exclude each other.
                 if IN_PLACE && leaf.set(value) {
                     let bytes = F::value_bytes(value) as u32;
                     probe.write(leaf.address().as_ptr().addr(), bytes);
                     return Ok(0);
                 }
-                let new = NewLeaf::<F>::new(key, value);
+                let new = NewRivalLeaf::<F>::new(key, value);
                 new.written(probe);
                 self.swap_in(spot, new, probe)?;
                 // SAFETY: the slot now has another leaf.
                 unsafe { leaf.retire(guard) };
                 Ok(0)
             }
-            (Change::Remove, Some(leaf), _) => {
+            (RadixKeyChange::Remove, Some(leaf), _) => {
                 let empty = match symbol {
-                    Some(byte) => Slot::vacant(byte),
+                    Some(byte) => SwapSlot::vacant(byte),
                     // No other symbol could use this place.
-                    None => Slot::UNUSED,
+                    None => SwapSlot::UNUSED,
                 };
                 if !spot.place.swap(empty, probe) {
                     return Err(Restart);
@@ -169,11 +169,11 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
     /// Swaps a new leaf into a place.
     fn swap_in(
         &self,
-        spot: Spot<'_>,
-        leaf: NewLeaf<F>,
-        probe: &mut impl Probe,
+        spot: SwapKeyPosition<'_>,
+        leaf: NewRivalLeaf<F>,
+        probe: &mut impl RadixProbe,
     ) -> Result<(), Restart> {
-        let slot = Slot::leaf(spot.symbol.unwrap_or(0), leaf.leaf());
+        let slot = SwapSlot::leaf(spot.symbol.unwrap_or(0), leaf.leaf());
         match spot.place.swap(slot, probe) {
             true => {
                 leaf.into_address();
@@ -186,37 +186,37 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
     /// Replaces a leaf with a node that leads to it and to the leaf of another key.
     fn put_between(
         &self,
-        spot: Spot<'_>,
-        old: Leaf<'_, F>,
-        new: NewLeaf<F>,
-        probe: &mut impl Probe,
+        spot: SwapKeyPosition<'_>,
+        old: RivalLeaf<'_, F>,
+        new: NewRivalLeaf<F>,
+        probe: &mut impl RadixProbe,
     ) -> Result<(), Restart> {
         let key = new.leaf().key();
         let depth = spot.level + 1;
         let rest = key[depth..].iter().zip(&old.key()[depth..]);
         let level = depth + rest.take_while(|(a, b)| a == b).count();
-        let node = Node::<APART>::new(Size::S4, level, &key[depth..level]);
+        let node = SwapNode::<APART>::new(SwapNodeSize::S4, level, &key[depth..level]);
         let old_symbol = symbol(old.key(), level);
-        node.put(old_symbol, Slot::leaf(old_symbol.unwrap_or(0), old));
+        node.put(old_symbol, SwapSlot::leaf(old_symbol.unwrap_or(0), old));
         self.publish(spot.place, spot.symbol, (node, depth), new, probe)
     }
 
     /// Inserts a node above another one from whose prefix a key differs at a level.
     fn put_above(
         &self,
-        above: Place<'_>,
-        below: Node<'_, APART>,
+        above: SwapSlotPlace<'_>,
+        below: SwapNode<'_, APART>,
         depth: usize,
         level: usize,
-        leaf: NewLeaf<F>,
-        probe: &mut impl Probe,
+        leaf: NewRivalLeaf<F>,
+        probe: &mut impl RadixProbe,
     ) -> Result<(), Restart> {
         let prefix = below.prefix();
         let begin = below.level() - prefix.len();
         let prefix_of_new = &prefix[depth - begin..level - begin];
-        let node = Node::<APART>::new(Size::S4, level, prefix_of_new);
+        let node = SwapNode::<APART>::new(SwapNodeSize::S4, level, prefix_of_new);
         let byte = prefix[level - begin];
-        node.put(Some(byte), Slot::node(byte, below, level + 1));
+        node.put(Some(byte), SwapSlot::node(byte, below, level + 1));
         let byte = Some(above.slot.byte());
         self.publish(above, byte, (node, depth), leaf, probe)
     }
@@ -225,20 +225,20 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
     /// lead.
     fn publish(
         &self,
-        place: Place<'_>,
+        place: SwapSlotPlace<'_>,
         symbol_of_place: Symbol,
-        (node, depth): (Node<'static, APART>, usize),
-        leaf: NewLeaf<F>,
-        probe: &mut impl Probe,
+        (node, depth): (SwapNode<'static, APART>, usize),
+        leaf: NewRivalLeaf<F>,
+        probe: &mut impl RadixProbe,
     ) -> Result<(), Restart> {
         leaf.written(probe);
         let leaf_symbol = symbol(leaf.leaf().key(), node.level());
         node.put(
             leaf_symbol,
-            Slot::leaf(leaf_symbol.unwrap_or(0), leaf.leaf()),
+            SwapSlot::leaf(leaf_symbol.unwrap_or(0), leaf.leaf()),
         );
         node.written(probe);
-        let slot = Slot::node(symbol_of_place.unwrap_or(0), node, depth);
+        let slot = SwapSlot::node(symbol_of_place.unwrap_or(0), node, depth);
         if place.swap(slot, probe) {
             leaf.into_address();
             return Ok(());
@@ -252,22 +252,22 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
     /// slot for a symbol. If another thread is quicker, this has no effect.
     fn replace(
         &self,
-        parent: Option<Place<'_>>,
-        node: Node<'_, APART>,
-        slots: Slots<'_>,
+        parent: Option<SwapSlotPlace<'_>>,
+        node: SwapNode<'_, APART>,
+        slots: SwapNodeSlots<'_>,
         wanted: Symbol,
         guard: &Guard,
-        probe: &mut impl Probe,
+        probe: &mut impl RadixProbe,
     ) {
         // The root has a slot for each byte.
         let Some(parent) = parent else { return };
-        let freeze = Slot::UNUSED.frozen().0;
+        let freeze = SwapSlot::UNUSED.frozen().0;
         let frozen = slots.words().iter().map(|word| {
-            let slot = Slot(word.fetch_or(freeze, Ordering::AcqRel));
+            let slot = SwapSlot(word.fetch_or(freeze, Ordering::AcqRel));
             slot.under(slot.byte())
         });
         // Slots that lead to nothing are dropped.
-        let live: Vec<Slot> = frozen.filter(|slot| !slot.is_empty()).collect();
+        let live: Vec<SwapSlot> = frozen.filter(|slot| !slot.is_empty()).collect();
         if APART {
             let new = filled(slots.size(), &live, wanted);
             new.written(probe);
@@ -279,11 +279,11 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
             }
             return;
         }
-        let end = Slot(node.end().fetch_or(freeze, Ordering::AcqRel));
+        let end = SwapSlot(node.end().fetch_or(freeze, Ordering::AcqRel));
         let end = end.under(end.byte());
         let mut size = size_for(slots.size(), live.len());
         let copy = loop {
-            let copy = Node::<APART>::new(size, node.level(), node.prefix());
+            let copy = SwapNode::<APART>::new(size, node.level(), node.prefix());
             let mut all = live.iter().map(|&slot| (Some(slot.byte()), slot));
             let ends = end.is_empty() || copy.put(None, end);
             if ends
@@ -310,18 +310,18 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
 
 /// Returns true if enough slots lead to nothing for a smaller number to suffice. Nodes whose slots
 /// follow them do not shrink.
-fn shrinks<const APART: bool>(slots: Slots<'_>) -> bool {
+fn shrinks<const APART: bool>(slots: SwapNodeSlots<'_>) -> bool {
     let words = slots.words();
     let live = || {
         words
             .iter()
-            .filter(|word| !Slot(word.load(Ordering::Relaxed)).is_empty())
+            .filter(|word| !SwapSlot(word.load(Ordering::Relaxed)).is_empty())
     };
     APART && words.len() > WINDOW && live().count() < words.len() / 4
 }
 
 /// Returns the size for `live` children that have left slots of size `left`.
-fn size_for(left: Size, live: usize) -> Size {
+fn size_for(left: SwapNodeSize, live: usize) -> SwapNodeSize {
     match live {
         _ if live > left.slots() / 2 => left.doubled(),
         _ if live < left.slots() / 4 => left.halved(),
@@ -330,11 +330,11 @@ fn size_for(left: Size, live: usize) -> Size {
 }
 
 /// Creates slots that are stored apart for children, and for a symbol.
-fn filled<'g>(left: Size, live: &[Slot], wanted: Symbol) -> Slots<'g> {
+fn filled<'g>(left: SwapNodeSize, live: &[SwapSlot], wanted: Symbol) -> SwapNodeSlots<'g> {
     let mut size = size_for(left, live.len());
     loop {
-        let slots = Slots::new(size);
-        let put = |slot: &Slot| match slots.find(slot.byte()) {
+        let slots = SwapNodeSlots::new(size);
+        let put = |slot: &SwapSlot| match slots.find(slot.byte()) {
             Some(place) if place.slot.is_unused() => {
                 place.at.store(slot.0, Ordering::Relaxed);
                 true

@@ -1,10 +1,10 @@
 //! The destruction of a tree, and its invariants.
 
 use super::SwapTree;
-use super::node::Node;
-use super::slot::Slot;
+use super::node::SwapNode;
+use super::slot::SwapSlot;
 use crate::rivals::leaf::RivalForm;
-use crate::rivals::scan::{Child, Symbol, symbol};
+use crate::rivals::scan::{RivalChild, Symbol, symbol};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, IN_PLACE> {
@@ -14,7 +14,7 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
     /// If an invariant is broken. Call it only while no thread writes.
     pub fn check(&self) {
         let mut entries = 0;
-        let mut to_check: Vec<(Node<'_, APART>, Vec<u8>)> = vec![(self.root, Vec::new())];
+        let mut to_check: Vec<(SwapNode<'_, APART>, Vec<u8>)> = vec![(self.root, Vec::new())];
         while let Some((node, mut path)) = to_check.pop() {
             let begin = node.level() - node.prefix().len();
             assert!(begin <= path.len(), "a path that is too short");
@@ -34,12 +34,12 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
                 // SAFETY: no thread writes, so nothing is freed.
                 match unsafe { slot.child::<F, APART>() } {
                     None => {}
-                    Some(Child::Leaf(leaf)) => {
+                    Some(RivalChild::Leaf(leaf)) => {
                         entries += 1;
                         assert_eq!(leaf.key().get(..path.len()), Some(&path[..]));
                         assert_eq!(symbol(leaf.key(), path.len()), byte);
                     }
-                    Some(Child::Node(below)) => {
+                    Some(RivalChild::Node(below)) => {
                         let mut path = path.clone();
                         path.push(byte.expect("keys that end have no node"));
                         assert_eq!(slot.has_prefix(), below.level() > path.len());
@@ -60,8 +60,8 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> Drop for SwapTree<F,
                 // SAFETY: the tree is no longer shared; nothing in it was retired.
                 match unsafe { slot.child::<F, APART>() } {
                     // SAFETY: nothing else leads to the leaf, and `node` is freed below.
-                    Some(Child::Leaf(leaf)) => unsafe { leaf.free() },
-                    Some(Child::Node(below)) => nodes.push(below),
+                    Some(RivalChild::Leaf(leaf)) => unsafe { leaf.free() },
+                    Some(RivalChild::Node(below)) => nodes.push(below),
                     None => {}
                 }
             }
@@ -72,8 +72,10 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> Drop for SwapTree<F,
 }
 
 /// Returns all slots, with the symbols to which used ones belong.
-fn slots<'g, const APART: bool>(node: Node<'g, APART>) -> impl Iterator<Item = (Symbol, Slot)> {
-    let load = |word: &AtomicU64| Slot(word.load(Ordering::Relaxed));
+fn slots<'g, const APART: bool>(
+    node: SwapNode<'g, APART>,
+) -> impl Iterator<Item = (Symbol, SwapSlot)> {
+    let load = |word: &AtomicU64| SwapSlot(word.load(Ordering::Relaxed));
     let words = node.slots().words().iter();
     let slots = words.map(move |word| (Some(load(word).byte()), load(word)));
     slots.chain([(None, load(node.end()))])

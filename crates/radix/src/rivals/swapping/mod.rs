@@ -24,15 +24,15 @@ mod node;
 mod slot;
 mod walk;
 
-use super::design::Design;
+use super::design::RivalDesign;
 use super::entries::EntryCount;
-use super::leaf::{Leaf, RivalForm};
+use super::leaf::{RivalForm, RivalLeaf};
 use super::scan;
-use crate::change::Change;
-use crate::counters::Probe;
+use crate::change::RadixKeyChange;
+use crate::counters::RadixProbe;
 use crossbeam_epoch::Guard;
-use nearfield_core::Direction;
-use node::{Node, Size};
+use nearfield_core::ScanDirection;
+use node::{SwapNode, SwapNodeSize};
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
 
@@ -40,7 +40,7 @@ use std::ops::{Bound, ControlFlow};
 #[derive(Debug)]
 pub struct SwapTree<F: RivalForm, const APART: bool, const IN_PLACE: bool> {
     /// The root, which has 256 slots and is never replaced.
-    root: Node<'static, APART>,
+    root: SwapNode<'static, APART>,
     pub entries: EntryCount,
     form: PhantomData<F>,
 }
@@ -62,14 +62,14 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> Default
 {
     fn default() -> Self {
         SwapTree {
-            root: Node::new(Size::S256, 0, &[]),
+            root: SwapNode::new(SwapNodeSize::S256, 0, &[]),
             entries: EntryCount::default(),
             form: PhantomData,
         }
     }
 }
 
-impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> Design<F>
+impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> RivalDesign<F>
     for SwapTree<F, APART, IN_PLACE>
 {
     #[inline]
@@ -77,7 +77,7 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> Design<F>
         &self,
         key: F::Key<'_>,
         guard: &Guard,
-        probe: &mut impl Probe,
+        probe: &mut impl RadixProbe,
         read: impl FnOnce(F::Value<'_>) -> R,
     ) -> Option<R> {
         let key = F::bytes(key);
@@ -89,8 +89,8 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> Design<F>
         &self,
         key: F::Key<'_>,
         guard: &Guard,
-        probe: &mut impl Probe,
-        decide: &mut (impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>> + Send),
+        probe: &mut impl RadixProbe,
+        decide: &mut (impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>> + Send),
     ) {
         self.change(F::bytes(key).as_ref(), guard, probe, decide);
     }
@@ -98,10 +98,10 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> Design<F>
     fn scan<'g>(
         &'g self,
         from: Bound<&'g [u8]>,
-        direction: Direction,
+        direction: ScanDirection,
         guard: &'g Guard,
-        probe: &mut impl Probe,
-        visit: impl FnMut(Leaf<'g, F>) -> ControlFlow<()>,
+        probe: &mut impl RadixProbe,
+        visit: impl FnMut(RivalLeaf<'g, F>) -> ControlFlow<()>,
     ) {
         scan::scan(self, from, direction, guard, probe, visit);
     }

@@ -16,8 +16,8 @@
 //! the number of slots, or one of the next positions, with wraparound. With 256 slots, it is
 //! exactly at that position.
 
-use super::slot::Slot;
-use crate::counters::{Probe, Visit, Visited};
+use super::slot::SwapSlot;
+use crate::counters::{RadixNodeVisit, RadixProbe, VisitedNodeKind};
 use crate::rivals::scan::Symbol;
 use crossbeam_epoch::Guard;
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
@@ -34,7 +34,7 @@ pub const WINDOW: usize = 8;
 /// The number of slots of a node: 4, doubled up to six times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Size {
+pub enum SwapNodeSize {
     /// Size of 4 slots, and so on.
     S4,
     S8,
@@ -45,7 +45,7 @@ pub enum Size {
     S256,
 }
 
-impl Size {
+impl SwapNodeSize {
     /// Returns the number of slots.
     #[inline]
     pub const fn slots(self) -> usize {
@@ -54,26 +54,26 @@ impl Size {
 
     /// Returns the size whose number is `bits`.
     #[inline]
-    pub fn from_bits(bits: u8) -> Size {
+    pub fn from_bits(bits: u8) -> SwapNodeSize {
         match bits {
-            0 => Size::S4,
-            1 => Size::S8,
-            2 => Size::S16,
-            3 => Size::S32,
-            4 => Size::S64,
-            5 => Size::S128,
-            _ => Size::S256,
+            0 => SwapNodeSize::S4,
+            1 => SwapNodeSize::S8,
+            2 => SwapNodeSize::S16,
+            3 => SwapNodeSize::S32,
+            4 => SwapNodeSize::S64,
+            5 => SwapNodeSize::S128,
+            _ => SwapNodeSize::S256,
         }
     }
 
     /// Returns twice as many slots, up to the maximum.
-    pub fn doubled(self) -> Size {
-        Size::from_bits(self as u8 + 1)
+    pub fn doubled(self) -> SwapNodeSize {
+        SwapNodeSize::from_bits(self as u8 + 1)
     }
 
     /// Returns half as many slots, down to the minimum.
-    pub fn halved(self) -> Size {
-        Size::from_bits((self as u8).saturating_sub(1))
+    pub fn halved(self) -> SwapNodeSize {
+        SwapNodeSize::from_bits((self as u8).saturating_sub(1))
     }
 
     /// Returns the layout of slots.
@@ -100,7 +100,7 @@ impl Size {
 /// The header; see the [module](self).
 #[derive(Debug)]
 #[repr(C)]
-pub struct Header {
+pub struct SwapNodeHeader {
     end: AtomicU64,
     /// The address of slots that are stored apart, with their size in the lowest bits.
     apart: AtomicU64,
@@ -109,34 +109,34 @@ pub struct Header {
     prefix: [u8; STORED],
 }
 
-const _: () = assert!(size_of::<Header>() == 32);
+const _: () = assert!(size_of::<SwapNodeHeader>() == 32);
 
 /// The offset of the slots in a node.
-const SLOTS_OFFSET: usize = size_of::<Header>();
+const SLOTS_OFFSET: usize = size_of::<SwapNodeHeader>();
 
 /// A node that is not freed during 'g.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Node<'g, const APART: bool> {
-    header: NonNull<Header>,
+pub struct SwapNode<'g, const APART: bool> {
+    header: NonNull<SwapNodeHeader>,
     /// The number of slots, if they are not stored apart.
-    size: Size,
-    lives: PhantomData<&'g Header>,
+    size: SwapNodeSize,
+    lives: PhantomData<&'g SwapNodeHeader>,
 }
 
 /// The result of a search in a node: the byte's place, or one that it could take.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'g> {
+pub struct SwapSlotPlace<'g> {
     /// The word.
     pub at: &'g AtomicU64,
     /// The content of the word.
-    pub slot: Slot,
+    pub slot: SwapSlot,
     /// The address of the word, for events.
     pub address: usize,
 }
 
-impl Place<'_> {
+impl SwapSlotPlace<'_> {
     /// Changes the slot, unless another thread has changed or frozen it.
-    pub fn swap(&self, slot: Slot, probe: &mut impl Probe) -> bool {
+    pub fn swap(&self, slot: SwapSlot, probe: &mut impl RadixProbe) -> bool {
         if self.slot.is_frozen() {
             return false;
         }
@@ -150,15 +150,15 @@ impl Place<'_> {
     }
 }
 
-impl<'g, const APART: bool> Node<'g, APART> {
+impl<'g, const APART: bool> SwapNode<'g, APART> {
     /// Creates a node from its address.
     ///
     /// # Safety
-    /// It was made by [`new`](Node::new) with this size, and is not freed during 'g.
+    /// It was made by [`new`](SwapNode::new) with this size, and is not freed during 'g.
     #[inline]
-    pub unsafe fn from_address(header: NonNull<Header>, size: Size) -> Self {
+    pub unsafe fn from_address(header: NonNull<SwapNodeHeader>, size: SwapNodeSize) -> Self {
         let lives = PhantomData;
-        Node {
+        SwapNode {
             header,
             size,
             lives,
@@ -167,14 +167,14 @@ impl<'g, const APART: bool> Node<'g, APART> {
 
     /// Creates a node whose keys share the first `level` bytes, the last of which are `prefix`. The
     /// caller owns it until it is part of a tree.
-    pub fn new(size: Size, level: usize, prefix: &[u8]) -> Self {
+    pub fn new(size: SwapNodeSize, level: usize, prefix: &[u8]) -> Self {
         let inside = if APART { 0 } else { size.slots() };
-        let layout = Size::node_layout(inside, prefix.len());
+        let layout = SwapNodeSize::node_layout(inside, prefix.len());
         // SAFETY: the layout of a node is never empty.
         let Some(header) = NonNull::new(unsafe { alloc(layout) }) else {
             handle_alloc_error(layout)
         };
-        let header = header.cast::<Header>();
+        let header = header.cast::<SwapNodeHeader>();
         let mut stored = [0; STORED];
         let in_header = prefix.len().min(STORED);
         stored[..in_header].copy_from_slice(&prefix[..in_header]);
@@ -182,7 +182,7 @@ impl<'g, const APART: bool> Node<'g, APART> {
         // SAFETY: the layout has room for the header, the slots after it, aligned, and a prefix
         // that is longer than the header's part; no other thread can reach the memory.
         unsafe {
-            header.write(Header {
+            header.write(SwapNodeHeader {
                 end: AtomicU64::new(0),
                 apart: AtomicU64::new(apart),
                 level: level as u16,
@@ -199,7 +199,7 @@ impl<'g, const APART: bool> Node<'g, APART> {
             }
         }
         let lives = PhantomData;
-        Node {
+        SwapNode {
             header,
             size,
             lives,
@@ -211,7 +211,7 @@ impl<'g, const APART: bool> Node<'g, APART> {
     /// # Safety
     /// No thread uses the node or can still find it.
     pub unsafe fn free(self) {
-        let layout = Size::node_layout(self.slots_inside(), self.prefix().len());
+        let layout = SwapNodeSize::node_layout(self.slots_inside(), self.prefix().len());
         // SAFETY: both were allocated with these layouts, and the caller is the only user.
         unsafe {
             if APART {
@@ -231,7 +231,7 @@ impl<'g, const APART: bool> Node<'g, APART> {
             let header = NonNull::new(with_exposed_provenance_mut(address));
             if let Some(header) = header {
                 // SAFETY: all guards under which the node could be found have been dropped.
-                unsafe { Node::<APART>::from_address(header, size).free() }
+                unsafe { SwapNode::<APART>::from_address(header, size).free() }
             }
         };
         // SAFETY: the closure owns all that it uses; a node may be freed by any thread.
@@ -240,7 +240,7 @@ impl<'g, const APART: bool> Node<'g, APART> {
 
     /// Returns the number of its slots; slots that are stored apart have their own size.
     #[inline]
-    pub fn size(self) -> Size {
+    pub fn size(self) -> SwapNodeSize {
         self.size
     }
 
@@ -266,7 +266,7 @@ impl<'g, const APART: bool> Node<'g, APART> {
     }
 
     /// Returns its address.
-    pub fn address(self) -> NonNull<Header> {
+    pub fn address(self) -> NonNull<SwapNodeHeader> {
         self.header
     }
 
@@ -277,7 +277,7 @@ impl<'g, const APART: bool> Node<'g, APART> {
     }
 
     #[inline]
-    fn header(self) -> &'g Header {
+    fn header(self) -> &'g SwapNodeHeader {
         // SAFETY: the node is not freed during 'g; its mutable parts are atomic.
         unsafe { self.header.as_ref() }
     }
@@ -290,16 +290,16 @@ impl<'g, const APART: bool> Node<'g, APART> {
 
     /// Returns all current slots, except that of the key that ends here.
     #[inline]
-    pub fn slots(self) -> Slots<'g> {
+    pub fn slots(self) -> SwapNodeSlots<'g> {
         if APART {
-            return Slots::of_word(self.header().apart.load(Ordering::Acquire));
+            return SwapNodeSlots::of_word(self.header().apart.load(Ordering::Acquire));
         }
         // SAFETY: the number of slots given by the size follows the header.
         let slots = unsafe {
             let slots = self.header.add(1).cast();
             NonNull::slice_from_raw_parts(slots, self.size.slots()).as_ref()
         };
-        Slots { word: 0, slots }
+        SwapNodeSlots { word: 0, slots }
     }
 
     /// Returns the word of the key that ends here.
@@ -310,7 +310,7 @@ impl<'g, const APART: bool> Node<'g, APART> {
 
     /// Replaces slots that are stored apart with others, unless another thread has already done so.
     /// Retires the slots that are no longer used.
-    pub fn exchange(self, old: Slots<'_>, new: Slots<'_>, guard: &Guard) -> bool {
+    pub fn exchange(self, old: SwapNodeSlots<'_>, new: SwapNodeSlots<'_>, guard: &Guard) -> bool {
         let apart = &self.header().apart;
         let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
         let exchanged = apart.compare_exchange(old.word, new.word, success, failure);
@@ -349,12 +349,12 @@ impl<'g, const APART: bool> Node<'g, APART> {
 
     /// Returns the place of a symbol, or one that it could take; `None` if there is neither.
     #[inline]
-    pub fn find(self, symbol: Symbol) -> Option<Place<'g>> {
+    pub fn find(self, symbol: Symbol) -> Option<SwapSlotPlace<'g>> {
         let Some(byte) = symbol else {
             let at = self.end();
-            return Some(Place {
+            return Some(SwapSlotPlace {
                 at,
-                slot: Slot(at.load(Ordering::Acquire)),
+                slot: SwapSlot(at.load(Ordering::Acquire)),
                 address: self.number(),
             });
         };
@@ -362,7 +362,7 @@ impl<'g, const APART: bool> Node<'g, APART> {
     }
 
     /// Adds a slot to a node that no other thread can reach; returns false if there is no place.
-    pub fn put(self, symbol: Symbol, slot: Slot) -> bool {
+    pub fn put(self, symbol: Symbol, slot: SwapSlot) -> bool {
         match self.find(symbol) {
             Some(place) if place.slot.is_unused() => {
                 place.at.store(slot.0, Ordering::Relaxed);
@@ -379,10 +379,10 @@ impl<'g, const APART: bool> Node<'g, APART> {
     pub fn report(
         self,
         symbol: Symbol,
-        place: Option<Place<'g>>,
+        place: Option<SwapSlotPlace<'g>>,
         has_prefix: bool,
         compared: usize,
-        probe: &mut impl Probe,
+        probe: &mut impl RadixProbe,
     ) {
         // Finding the slots would be useless.
         if !probe.listens() {
@@ -392,14 +392,14 @@ impl<'g, const APART: bool> Node<'g, APART> {
         let has_head = APART || has_prefix || symbol.is_none();
         let slot = place.map_or(0, |place| place.address);
         let inside = !APART && symbol.is_some() && slot != 0;
-        probe.node(Visit {
+        probe.node(RadixNodeVisit {
             address: self.number(),
-            kind: Visited::Inner {
+            kind: VisitedNodeKind::Inner {
                 slots: self.slots().slots.len() as u16,
             },
             bytes: self.bytes(),
             head_bytes: if has_head {
-                size_of::<Header>() as u32
+                size_of::<SwapNodeHeader>() as u32
             } else {
                 0
             },
@@ -413,7 +413,7 @@ impl<'g, const APART: bool> Node<'g, APART> {
     }
 
     /// Reports all bytes of a new node as written.
-    pub fn written(self, probe: &mut impl Probe) {
+    pub fn written(self, probe: &mut impl RadixProbe) {
         probe.write(self.number(), self.bytes());
         if APART {
             self.slots().written(probe);
@@ -422,32 +422,32 @@ impl<'g, const APART: bool> Node<'g, APART> {
 
     /// Returns the size of the node in bytes, without slots that are stored apart.
     pub fn bytes(self) -> u32 {
-        Size::node_layout(self.slots_inside(), self.prefix().len()).size() as u32
+        SwapNodeSize::node_layout(self.slots_inside(), self.prefix().len()).size() as u32
     }
 }
 
 /// The slots of a node.
 #[derive(Clone, Copy, Debug)]
-pub struct Slots<'g> {
+pub struct SwapNodeSlots<'g> {
     /// The word that refers to them, if they are stored apart.
     word: u64,
     slots: &'g [AtomicU64],
 }
 
-impl<'g> Slots<'g> {
+impl<'g> SwapNodeSlots<'g> {
     /// Creates slots that are stored apart, which the caller owns.
-    pub fn new(size: Size) -> Self {
+    pub fn new(size: SwapNodeSize) -> Self {
         Self::of_word(new_slots(size))
     }
 
     #[inline]
     fn of_word(word: u64) -> Self {
-        let size = Size::from_bits((word & 0x7) as u8);
+        let size = SwapNodeSize::from_bits((word & 0x7) as u8);
         let address = with_exposed_provenance_mut::<AtomicU64>((word & !0x7) as usize);
         // SAFETY: a header with slots apart has had such a word since it was created; a thread that
         // removes the slots from it does not free them while this thread is pinned.
         let slots = unsafe { std::slice::from_raw_parts(address, size.slots()) };
-        Slots { word, slots }
+        SwapNodeSlots { word, slots }
     }
 
     /// Returns the words.
@@ -456,13 +456,13 @@ impl<'g> Slots<'g> {
     }
 
     /// Returns their number.
-    pub fn size(self) -> Size {
-        Size::from_bits((self.slots.len().trailing_zeros() - 2) as u8)
+    pub fn size(self) -> SwapNodeSize {
+        SwapNodeSize::from_bits((self.slots.len().trailing_zeros() - 2) as u8)
     }
 
     /// Returns the place of a byte, or one that it could take.
     #[inline]
-    pub fn find(self, byte: u8) -> Option<Place<'g>> {
+    pub fn find(self, byte: u8) -> Option<SwapSlotPlace<'g>> {
         let slots = self.slots;
         let window = match slots.len() {
             256 => 1,
@@ -470,9 +470,9 @@ impl<'g> Slots<'g> {
         };
         for i in 0..window {
             let at = &slots[(usize::from(byte) + i) & (slots.len() - 1)];
-            let slot = Slot(at.load(Ordering::Acquire));
+            let slot = SwapSlot(at.load(Ordering::Acquire));
             if slot.is_of(byte) || slot.is_unused() {
-                return Some(Place {
+                return Some(SwapSlotPlace {
                     at,
                     slot,
                     address: std::ptr::from_ref(at).addr(),
@@ -483,7 +483,7 @@ impl<'g> Slots<'g> {
     }
 
     /// Reports all slots as written.
-    pub fn written(self, probe: &mut impl Probe) {
+    pub fn written(self, probe: &mut impl RadixProbe) {
         probe.write(self.slots.as_ptr().addr(), 8 * self.slots.len() as u32);
     }
 
@@ -498,7 +498,7 @@ impl<'g> Slots<'g> {
 }
 
 /// Allocates unused slots; returns their word.
-fn new_slots(size: Size) -> u64 {
+fn new_slots(size: SwapNodeSize) -> u64 {
     let layout = size.layout();
     // SAFETY: there are at least four slots. Zeros are unused slots.
     let slots = unsafe { alloc_zeroed(layout) };
@@ -514,7 +514,7 @@ fn new_slots(size: Size) -> u64 {
 /// # Safety
 /// They were allocated, and no thread uses them or can still find them.
 unsafe fn free_slots(word: u64) {
-    let size = Size::from_bits((word & 0x7) as u8);
+    let size = SwapNodeSize::from_bits((word & 0x7) as u8);
     // SAFETY: promised by the caller; the size is that of their allocation.
     unsafe {
         dealloc(

@@ -7,9 +7,9 @@
 //!   └──────────────────────────┴───────────┴────────┘
 //! ```
 
-use super::node::{Node, Size};
-use crate::rivals::leaf::{Leaf, RivalForm};
-use crate::rivals::scan::Child;
+use super::node::{SwapNode, SwapNodeSize};
+use crate::rivals::leaf::{RivalForm, RivalLeaf};
+use crate::rivals::scan::RivalChild;
 use std::ptr::{NonNull, with_exposed_provenance_mut};
 
 const ADDRESS_SHIFT: u32 = 16;
@@ -25,53 +25,53 @@ const SIZE_MASK: u64 = 0x7;
 
 /// The content of a slot.
 ///
-/// An unused slot is zero, except for the mark of a [frozen](Slot::is_frozen) one. A used one
+/// An unused slot is zero, except for the mark of a [frozen](SwapSlot::is_frozen) one. A used one
 /// belongs to its byte as long as its node is part of the tree, even while it leads to nothing. So
 /// no byte has two slots of a node, although writers take slots without a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot(pub u64);
+pub struct SwapSlot(pub u64);
 
-impl Slot {
+impl SwapSlot {
     /// The content of a slot that was never used.
-    pub const UNUSED: Slot = Slot(0);
+    pub const UNUSED: SwapSlot = SwapSlot(0);
 
     /// Returns a slot that belongs to a byte and leads to nothing.
-    pub fn vacant(byte: u8) -> Slot {
-        Slot(USED | u64::from(byte))
+    pub fn vacant(byte: u8) -> SwapSlot {
+        SwapSlot(USED | u64::from(byte))
     }
 
     /// Returns a slot that leads to a leaf.
-    pub fn leaf<F: RivalForm>(byte: u8, leaf: Leaf<'_, F>) -> Slot {
-        Slot::vacant(byte).with(leaf.address(), LEAF)
+    pub fn leaf<F: RivalForm>(byte: u8, leaf: RivalLeaf<'_, F>) -> SwapSlot {
+        SwapSlot::vacant(byte).with(leaf.address(), LEAF)
     }
 
     /// Returns a slot that leads to a node, from a path of `depth` bytes.
-    pub fn node<const APART: bool>(byte: u8, node: Node<'_, APART>, depth: usize) -> Slot {
+    pub fn node<const APART: bool>(byte: u8, node: SwapNode<'_, APART>, depth: usize) -> SwapSlot {
         let prefix = if node.level() > depth { PREFIX } else { 0 };
         let size = (node.size() as u64) << SIZE_SHIFT;
-        Slot::vacant(byte).with(node.address().cast(), size | prefix)
+        SwapSlot::vacant(byte).with(node.address().cast(), size | prefix)
     }
 
-    fn with(self, address: NonNull<u8>, kind: u64) -> Slot {
+    fn with(self, address: NonNull<u8>, kind: u64) -> SwapSlot {
         let address = address.as_ptr().expose_provenance() as u64;
         debug_assert!(address >> 48 == 0, "an address of more than 48 bits");
-        Slot(self.0 | address << ADDRESS_SHIFT | kind)
+        SwapSlot(self.0 | address << ADDRESS_SHIFT | kind)
     }
 
     /// Returns the same child under another byte, not frozen.
-    pub fn under(self, byte: u8) -> Slot {
-        Slot(self.0 & !0xff & !FROZEN | u64::from(byte))
+    pub fn under(self, byte: u8) -> SwapSlot {
+        SwapSlot(self.0 & !0xff & !FROZEN | u64::from(byte))
     }
 
     /// Returns the same slot with another node, which has the same prefix.
-    pub fn leading_to<const APART: bool>(self, node: Node<'_, APART>) -> Slot {
+    pub fn leading_to<const APART: bool>(self, node: SwapNode<'_, APART>) -> SwapSlot {
         let size = (node.size() as u64) << SIZE_SHIFT;
-        Slot::vacant(self.byte()).with(node.address().cast(), size | self.0 & PREFIX)
+        SwapSlot::vacant(self.byte()).with(node.address().cast(), size | self.0 & PREFIX)
     }
 
     /// Returns the same slot, frozen.
-    pub fn frozen(self) -> Slot {
-        Slot(self.0 | FROZEN)
+    pub fn frozen(self) -> SwapSlot {
+        SwapSlot(self.0 | FROZEN)
     }
 
     /// Returns true if its node is being replaced.
@@ -118,16 +118,16 @@ impl Slot {
     #[inline]
     pub unsafe fn child<'g, F: RivalForm, const APART: bool>(
         self,
-    ) -> Option<Child<'g, F, Node<'g, APART>>> {
+    ) -> Option<RivalChild<'g, F, SwapNode<'g, APART>>> {
         let address = (self.0 >> ADDRESS_SHIFT) as usize;
         let address = NonNull::new(with_exposed_provenance_mut::<u8>(address))?;
         // SAFETY: promised by the caller.
         Some(unsafe {
             match self.0 & LEAF != 0 {
-                true => Child::Leaf(Leaf::from_address(address)),
+                true => RivalChild::Leaf(RivalLeaf::from_address(address)),
                 false => {
-                    let size = Size::from_bits((self.0 >> SIZE_SHIFT & SIZE_MASK) as u8);
-                    Child::Node(Node::from_address(address.cast(), size))
+                    let size = SwapNodeSize::from_bits((self.0 >> SIZE_SHIFT & SIZE_MASK) as u8);
+                    RivalChild::Node(SwapNode::from_address(address.cast(), size))
                 }
             }
         })

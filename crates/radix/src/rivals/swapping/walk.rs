@@ -1,11 +1,11 @@
 //! Walks down to a key, and walks in order.
 
 use super::SwapTree;
-use super::node::Node;
-use super::slot::Slot;
-use crate::counters::Probe;
-use crate::rivals::leaf::{Leaf, RivalForm};
-use crate::rivals::scan::{Child, Children, Ordered, Restart, symbol};
+use super::node::SwapNode;
+use super::slot::SwapSlot;
+use crate::counters::RadixProbe;
+use crate::rivals::leaf::{RivalForm, RivalLeaf};
+use crate::rivals::scan::{Children, OrderedRivalTree, Restart, RivalChild, symbol};
 use crossbeam_epoch::Guard;
 use std::sync::atomic::Ordering;
 
@@ -16,9 +16,9 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
         &'g self,
         key: &[u8],
         _guard: &'g Guard,
-        probe: &mut impl Probe,
-    ) -> Option<Leaf<'g, F>> {
-        let mut node: Node<'g, APART> = self.root;
+        probe: &mut impl RadixProbe,
+    ) -> Option<RivalLeaf<'g, F>> {
+        let mut node: SwapNode<'g, APART> = self.root;
         let (mut depth, mut has_prefix) = (0, false);
         loop {
             let mut compared = 0;
@@ -38,11 +38,11 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
             // SAFETY: the child belonged to the node at an instant since the guard was pinned; a
             // thread that unlinks it afterwards does not free it during 'g.
             match unsafe { slot.child::<F, APART>() }? {
-                Child::Leaf(leaf) => {
+                RivalChild::Leaf(leaf) => {
                     probe.node(leaf.visit());
                     return (leaf.key() == key).then_some(leaf);
                 }
-                Child::Node(child) => {
+                RivalChild::Node(child) => {
                     node = child;
                     has_prefix = slot.has_prefix();
                     depth += 1;
@@ -52,30 +52,30 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
     }
 }
 
-impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> Ordered<F>
+impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> OrderedRivalTree<F>
     for SwapTree<F, APART, IN_PLACE>
 {
     type Node<'g>
-        = Node<'g, APART>
+        = SwapNode<'g, APART>
     where
         Self: 'g;
 
-    fn root<'g>(&'g self, _guard: &'g Guard) -> Node<'g, APART> {
+    fn root<'g>(&'g self, _guard: &'g Guard) -> SwapNode<'g, APART> {
         self.root
     }
 
     fn expand<'g>(
         &'g self,
-        node: Node<'g, APART>,
+        node: SwapNode<'g, APART>,
         _depth: usize,
         _guard: &'g Guard,
-        probe: &mut impl Probe,
-        children: &mut Children<'g, F, Node<'g, APART>>,
+        probe: &mut impl RadixProbe,
+        children: &mut Children<'g, F, SwapNode<'g, APART>>,
     ) -> Result<usize, Restart> {
         node.report(None, None, true, 0, probe);
-        let end = Slot(node.end().load(Ordering::Acquire));
+        let end = SwapSlot(node.end().load(Ordering::Acquire));
         let words = node.slots().words().iter();
-        let slots = words.map(|word| Slot(word.load(Ordering::Acquire)));
+        let slots = words.map(|word| SwapSlot(word.load(Ordering::Acquire)));
         let slots = slots.map(|slot| (Some(slot.byte()), slot));
         for (byte, slot) in slots.chain([(None, end)]) {
             // SAFETY: the child belonged to the node at an instant since the guard was pinned; a
@@ -90,7 +90,7 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> Ordered<F>
 
     fn path<'g>(
         &'g self,
-        node: Node<'g, APART>,
+        node: SwapNode<'g, APART>,
         depth: usize,
         _guard: &'g Guard,
     ) -> Result<&'g [u8], Restart> {

@@ -1,14 +1,14 @@
 //! Commands that count and find bits.
 
 use super::super::string::{clamped_part, part};
-use crate::command::{Answer, Call, integer, is};
+use crate::command::{Answer, CommandCall, integer, is};
 use crate::error::CommandError;
 use crate::number::parse_integer;
 use std::ops::Range;
 
 /// A range of bits or bytes of a string.
 #[derive(Clone, Copy, Debug)]
-struct Selection {
+struct BitRange {
     start: i64,
     /// The last position. `None` selects all to the end, as if zeros followed the string.
     end: Option<i64>,
@@ -16,17 +16,17 @@ struct Selection {
     in_bits: bool,
 }
 
-impl Selection {
+impl BitRange {
     /// The selection of all bits.
-    const ALL: Selection = Selection {
+    const ALL: BitRange = BitRange {
         start: 0,
         end: None,
         in_bits: false,
     };
 
     /// Parses `start end [BYTE | BIT]`.
-    fn parse(start: &[u8], end: &[u8], unit: Option<&[u8]>) -> Result<Selection, CommandError> {
-        Ok(Selection {
+    fn parse(start: &[u8], end: &[u8], unit: Option<&[u8]>) -> Result<BitRange, CommandError> {
+        Ok(BitRange {
             start: integer(start)?,
             end: Some(integer(end)?),
             in_bits: unit.map_or(Ok(false), is_in_bits)?,
@@ -55,19 +55,19 @@ fn is_in_bits(unit: &[u8]) -> Result<bool, CommandError> {
     }
 }
 
-pub(super) fn bitcount(call: &mut Call<'_>) -> Answer {
+pub(super) fn bitcount(call: &mut CommandCall<'_>) -> Answer {
     let selection = match *call.rest(2) {
-        [] => Selection::ALL,
+        [] => BitRange::ALL,
         // As in Valkey. In Redis a single word is an error.
         [start] => {
             let start = parse_integer(start).ok_or(CommandError::Syntax)?;
-            Selection {
+            BitRange {
                 start,
-                ..Selection::ALL
+                ..BitRange::ALL
             }
         }
-        [start, end] => Selection::parse(start, end, None)?,
-        [start, end, unit] => Selection::parse(start, end, Some(unit))?,
+        [start, end] => BitRange::parse(start, end, None)?,
+        [start, end, unit] => BitRange::parse(start, end, Some(unit))?,
         _ => return Err(CommandError::Syntax),
     };
     let count = call.keys.read_string(call.args[1], |value| {
@@ -78,7 +78,7 @@ pub(super) fn bitcount(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-pub(super) fn bitpos(call: &mut Call<'_>) -> Answer {
+pub(super) fn bitpos(call: &mut CommandCall<'_>) -> Answer {
     let bit = match parse_integer(call.args[2]) {
         Some(0) => false,
         Some(1) => true,
@@ -88,16 +88,16 @@ pub(super) fn bitpos(call: &mut Call<'_>) -> Answer {
         None => return Err(CommandError::NotInteger),
     };
     let selection = match *call.rest(3) {
-        [] => Selection::ALL,
-        [start] => Selection {
+        [] => BitRange::ALL,
+        [start] => BitRange {
             start: integer(start)?,
-            ..Selection::ALL
+            ..BitRange::ALL
         },
-        [start, end] => Selection::parse(start, end, None)?,
+        [start, end] => BitRange::parse(start, end, None)?,
         // As in Redis, the unit is read before the end.
         [start, end, unit] => {
             let (start, in_bits) = (integer(start)?, is_in_bits(unit)?);
-            Selection {
+            BitRange {
                 start,
                 end: Some(integer(end)?),
                 in_bits,

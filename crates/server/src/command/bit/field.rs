@@ -1,13 +1,13 @@
 //! Commands on integers of any width within a string.
 
 use super::{locate, position};
-use crate::command::{Answer, Call, integer, is};
+use crate::command::{Answer, CommandCall, integer, is};
 use crate::error::CommandError;
 use crate::keyspace::Class;
 
 /// The type and place of an integer.
 #[derive(Clone, Copy, Debug)]
-struct Field {
+struct BitField {
     signed: bool,
     /// The width in bits, from 1 to 64, or 63 without a sign.
     width: u32,
@@ -25,21 +25,21 @@ enum Overflow {
 
 /// The change to a field.
 #[derive(Clone, Copy, Debug)]
-enum Change {
+enum BitFieldChange {
     None,
     Set(i64),
     Add(i64),
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Operation {
-    field: Field,
-    change: Change,
+struct BitFieldOperation {
+    field: BitField,
+    change: BitFieldChange,
     overflow: Overflow,
 }
 
-impl Field {
-    fn parse(kind: &[u8], place: &[u8]) -> Result<Field, CommandError> {
+impl BitField {
+    fn parse(kind: &[u8], place: &[u8]) -> Result<BitField, CommandError> {
         let error = CommandError::text(
             "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not \
              supported but i64 is.",
@@ -59,7 +59,7 @@ impl Field {
             [b'#', number @ ..] => (number, u64::from(width)),
             number => (number, 1),
         };
-        Ok(Field {
+        Ok(BitField {
             signed,
             width,
             position: position(place, factor, u64::from(width))?,
@@ -125,13 +125,13 @@ impl Field {
     }
 }
 
-impl Operation {
+impl BitFieldOperation {
     /// Returns the value to be written and the value of the reply, or `None` if it does not fit.
     fn apply(self, old: i64) -> Option<(i64, i64)> {
         let field = self.field;
         match self.change {
-            Change::None => Some((old, old)),
-            Change::Set(value) => {
+            BitFieldChange::None => Some((old, old)),
+            BitFieldChange::Set(value) => {
                 // An unsigned field takes a negative number as a large one, as in Redis.
                 let value = if field.signed {
                     let (_, greatest) = field.range();
@@ -149,7 +149,7 @@ impl Operation {
                 };
                 Some((field.fit(value, self.overflow)?, old))
             }
-            Change::Add(summand) => {
+            BitFieldChange::Add(summand) => {
                 let sum = i128::from(old) + i128::from(summand);
                 let new = field.fit(sum, self.overflow)?;
                 Some((new, new))
@@ -158,7 +158,7 @@ impl Operation {
     }
 }
 
-fn parse(words: &[&[u8]]) -> Result<Vec<Operation>, CommandError> {
+fn parse(words: &[&[u8]]) -> Result<Vec<BitFieldOperation>, CommandError> {
     let mut operations = Vec::new();
     let mut overflow = Overflow::Wrap;
     let mut rest = words;
@@ -166,15 +166,15 @@ fn parse(words: &[&[u8]]) -> Result<Vec<Operation>, CommandError> {
         let (field, change, after) = match *rest {
             [] => return Ok(operations),
             [name, kind, place, ref after @ ..] if is(name, "get") => {
-                (Field::parse(kind, place)?, Change::None, after)
+                (BitField::parse(kind, place)?, BitFieldChange::None, after)
             }
             [name, kind, place, value, ref after @ ..] if is(name, "set") => {
-                let field = Field::parse(kind, place)?;
-                (field, Change::Set(integer(value)?), after)
+                let field = BitField::parse(kind, place)?;
+                (field, BitFieldChange::Set(integer(value)?), after)
             }
             [name, kind, place, value, ref after @ ..] if is(name, "incrby") => {
-                let field = Field::parse(kind, place)?;
-                (field, Change::Add(integer(value)?), after)
+                let field = BitField::parse(kind, place)?;
+                (field, BitFieldChange::Add(integer(value)?), after)
             }
             [name, how, ref after @ ..] if is(name, "overflow") => {
                 overflow = match how {
@@ -190,7 +190,7 @@ fn parse(words: &[&[u8]]) -> Result<Vec<Operation>, CommandError> {
             }
             _ => return Err(CommandError::Syntax),
         };
-        operations.push(Operation {
+        operations.push(BitFieldOperation {
             field,
             change,
             overflow,
@@ -199,9 +199,9 @@ fn parse(words: &[&[u8]]) -> Result<Vec<Operation>, CommandError> {
     }
 }
 
-pub(super) fn bitfield_ro(call: &mut Call<'_>) -> Answer {
+pub(super) fn bitfield_ro(call: &mut CommandCall<'_>) -> Answer {
     let operations = parse(call.rest(2))?;
-    let reads = |operation: &Operation| matches!(operation.change, Change::None);
+    let reads = |operation: &BitFieldOperation| matches!(operation.change, BitFieldChange::None);
     if !operations.iter().all(reads) {
         return Err(CommandError::text(
             "ERR BITFIELD_RO only supports the GET subcommand",
@@ -210,7 +210,7 @@ pub(super) fn bitfield_ro(call: &mut Call<'_>) -> Answer {
     read(call, &operations)
 }
 
-fn read(call: &mut Call<'_>, operations: &[Operation]) -> Answer {
+fn read(call: &mut CommandCall<'_>, operations: &[BitFieldOperation]) -> Answer {
     let reply = &mut *call.reply;
     call.keys.read_string(call.args[1], |value| {
         let value = value.unwrap_or_default();
@@ -221,10 +221,10 @@ fn read(call: &mut Call<'_>, operations: &[Operation]) -> Answer {
     })
 }
 
-pub(super) fn bitfield(call: &mut Call<'_>) -> Answer {
+pub(super) fn bitfield(call: &mut CommandCall<'_>) -> Answer {
     let key = call.args[1];
     let operations = parse(call.rest(2))?;
-    let writes = |operation: &&Operation| !matches!(operation.change, Change::None);
+    let writes = |operation: &&BitFieldOperation| !matches!(operation.change, BitFieldChange::None);
     let Some(end) = operations
         .iter()
         .filter(writes)

@@ -5,47 +5,47 @@ mod field;
 mod operation;
 
 use super::string::STRING_BYTES_MAX;
-use super::{Answer, Call, Command, Group};
+use super::{Answer, CommandCall, CommandDefinition, CommandGroup};
 use crate::error::CommandError;
 use crate::keyspace::Class;
 use crate::number::parse_integer;
 
-const GROUP: Group = Group::String;
+const GROUP: CommandGroup = CommandGroup::String;
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[
-    Command::new("setbit", 4, setbit)
+pub const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("setbit", 4, setbit)
         .grows()
         .key(1)
         .categories(&["bitmap"])
         .about(GROUP, "2.2.0", "O(1)")
         .summary("Sets or clears a bit of a string."),
-    Command::new("getbit", 3, getbit)
+    CommandDefinition::new("getbit", 3, getbit)
         .reads()
         .fast()
         .key(1)
         .categories(&["bitmap"])
         .about(GROUP, "2.2.0", "O(1)")
         .summary("Returns a bit of a string."),
-    Command::new("bitcount", -2, count::bitcount)
+    CommandDefinition::new("bitcount", -2, count::bitcount)
         .reads()
         .key(1)
         .categories(&["bitmap"])
         .about(GROUP, "2.6.0", "O(N) for N bytes")
         .summary("Counts the bits of a string that are set."),
-    Command::new("bitpos", -3, count::bitpos)
+    CommandDefinition::new("bitpos", -3, count::bitpos)
         .reads()
         .key(1)
         .categories(&["bitmap"])
         .about(GROUP, "2.8.7", "O(N) for N bytes")
         .summary("Finds the first bit of a string that is set, or clear."),
-    Command::new("bitop", -4, operation::bitop)
+    CommandDefinition::new("bitop", -4, operation::bitop)
         .grows()
         .keys_at(2, -1, 1)
         .categories(&["bitmap"])
         .about(GROUP, "2.6.0", "O(N) for N bytes")
         .summary("Combines strings bit by bit and stores the result."),
-    Command::new("bitfield", -2, field::bitfield)
+    CommandDefinition::new("bitfield", -2, field::bitfield)
         .grows()
         .key(1)
         .categories(&["bitmap"])
@@ -55,7 +55,7 @@ pub const COMMANDS: &[Command] = &[
             "A key that only operations which failed have created (OVERFLOW FAIL) counts \
              as changed: it is logged, and WATCH notices it.",
         ),
-    Command::new("bitfield_ro", -2, field::bitfield_ro)
+    CommandDefinition::new("bitfield_ro", -2, field::bitfield_ro)
         .reads()
         .fast()
         .key(1)
@@ -83,14 +83,14 @@ fn locate(position: u64) -> (usize, u8) {
 }
 
 /// Checks that there is room for a string to become `length` bytes long.
-fn check_growth(call: &mut Call<'_>, key: &[u8], length: usize) -> Answer {
+fn check_growth(call: &mut CommandCall<'_>, key: &[u8], length: usize) -> Answer {
     let present = call
         .keys
         .read_string(key, |value| value.map_or(0, <[u8]>::len))?;
     call.check_room(length.saturating_sub(present))
 }
 
-fn setbit(call: &mut Call<'_>) -> Answer {
+fn setbit(call: &mut CommandCall<'_>) -> Answer {
     let key = call.args[1];
     let (byte, bit) = locate(position(call.args[2], 1, 1)?);
     let set = match call.args[3] {
@@ -120,7 +120,7 @@ fn setbit(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn getbit(call: &mut Call<'_>) -> Answer {
+fn getbit(call: &mut CommandCall<'_>) -> Answer {
     let (byte, bit) = locate(position(call.args[2], 1, 1)?);
     let is_set = call.keys.read_string(call.args[1], |value| {
         let byte = value.and_then(|value| value.get(byte));

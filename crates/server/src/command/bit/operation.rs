@@ -1,12 +1,12 @@
 //! Bitwise operations on strings.
 
 use crate::command::parts::different;
-use crate::command::{Answer, Call, is};
+use crate::command::{Answer, CommandCall, is};
 use crate::error::CommandError;
 use crate::keyspace::Class;
 use crate::steps;
 
-pub(super) fn bitop(call: &mut Call<'_>) -> Answer {
+pub(super) fn bitop(call: &mut CommandCall<'_>) -> Answer {
     let (name, target, sources) = (call.args[1], call.args[2], call.rest(3));
     // A key that is named twice changes nothing, except for XOR.
     let once: Vec<(&[u8], bool)> = different(sources)
@@ -58,7 +58,7 @@ fn odd<'k>(sources: &[&'k [u8]]) -> Vec<(&'k [u8], bool)> {
 /// Combines the strings of sources, one at a time. Sources that are `false` count as zeros of the
 /// same length.
 fn combined(
-    call: &mut Call<'_>,
+    call: &mut CommandCall<'_>,
     sources: &[(&[u8], bool)],
     combine: impl Fn(u8, u8) -> u8,
 ) -> Result<Vec<u8>, CommandError> {

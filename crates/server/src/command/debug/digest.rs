@@ -3,10 +3,10 @@
 //! Ordered data are *mixed* into a digest: their SHA-1 is combined with the digest by XOR, and the
 //! digest is replaced by the SHA-1 of the result. Unordered data are only combined.
 
-use crate::command::{Answer, Call};
+use crate::command::{Answer, CommandCall};
 use crate::error::CommandError;
-use crate::keyspace::{DATABASES, Found, Keys};
-use crate::object::{Kind, Object, StreamId};
+use crate::keyspace::{DATABASES, DatabaseKeys, KeyMetadata};
+use crate::object::{RedisType, StoredObject, StreamId};
 use sha1::{Digest as _, Sha1};
 use std::fmt::Write;
 use std::ops::Bound;
@@ -14,9 +14,9 @@ use std::ops::Bound;
 const BYTES: usize = 20;
 
 #[derive(Clone, Copy, Default)]
-struct Digest([u8; BYTES]);
+struct DebugDigest([u8; BYTES]);
 
-impl Digest {
+impl DebugDigest {
     /// Adds unordered data.
     fn combine(&mut self, bytes: &[u8]) {
         let hash: [u8; BYTES] = Sha1::digest(bytes).into();
@@ -29,8 +29,8 @@ impl Digest {
         self.0 = Sha1::digest(self.0).into();
     }
 
-    fn of_pair(first: &[u8], second: &[u8]) -> Digest {
-        let mut digest = Digest::default();
+    fn of_pair(first: &[u8], second: &[u8]) -> DebugDigest {
+        let mut digest = DebugDigest::default();
         digest.mix(first);
         digest.mix(second);
         digest
@@ -45,20 +45,20 @@ impl Digest {
     }
 }
 
-pub(super) fn all(call: &mut Call<'_>) -> Answer {
-    let mut digest = Digest::default();
+pub(super) fn all(call: &mut CommandCall<'_>) -> Answer {
+    let mut digest = DebugDigest::default();
     let before = call.keys.database_number();
     for number in 0..DATABASES {
         call.keys.select(number);
         let bounds = (Bound::Unbounded, Bound::Unbounded);
         let names = call.keys.range(bounds)?.map(|entry| Ok(entry?.0.to_vec()));
-        let names: Vec<_> = names.collect::<Result<_, nearfield::Error>>()?;
+        let names: Vec<_> = names.collect::<Result<_, nearfield::OperationError>>()?;
         if !names.is_empty() {
             digest.mix(&(number as u32).to_be_bytes());
         }
         for name in names {
             if let Some(found) = call.keys.peek(&name)? {
-                let mut of_key = Digest::default();
+                let mut of_key = DebugDigest::default();
                 of_key.mix(&name);
                 add_value(&mut call.keys, &name, &found, &mut of_key)?;
                 digest.combine(&of_key.0);
@@ -70,10 +70,10 @@ pub(super) fn all(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-pub(super) fn values(call: &mut Call<'_>) -> Answer {
+pub(super) fn values(call: &mut CommandCall<'_>) -> Answer {
     call.reply.array(call.rest(2).len());
     for &key in call.rest(2) {
-        let mut digest = Digest::default();
+        let mut digest = DebugDigest::default();
         if let Some(found) = call.keys.peek(key)? {
             add_value(&mut call.keys, key, &found, &mut digest)?;
         }
@@ -83,25 +83,25 @@ pub(super) fn values(call: &mut Call<'_>) -> Answer {
 }
 
 /// Returns the number of a type in Redis.
-fn type_number(kind: Kind) -> u32 {
+fn type_number(kind: RedisType) -> u32 {
     match kind {
-        Kind::String => 0,
-        Kind::List => 1,
-        Kind::Set => 2,
-        Kind::SortedSet => 3,
-        Kind::Hash => 4,
-        Kind::Stream => 6,
+        RedisType::String => 0,
+        RedisType::List => 1,
+        RedisType::Set => 2,
+        RedisType::SortedSet => 3,
+        RedisType::Hash => 4,
+        RedisType::Stream => 6,
     }
 }
 
 fn add_value(
-    keys: &mut Keys<'_>,
+    keys: &mut DatabaseKeys<'_>,
     key: &[u8],
-    found: &Found,
-    digest: &mut Digest,
+    found: &KeyMetadata,
+    digest: &mut DebugDigest,
 ) -> Result<(), CommandError> {
     digest.mix(&type_number(found.kind).to_be_bytes());
-    if found.kind == Kind::String {
+    if found.kind == RedisType::String {
         let value = keys.string(key)?.unwrap_or_default();
         digest.mix(&value);
     } else {
@@ -113,21 +113,21 @@ fn add_value(
     Ok(())
 }
 
-fn add_object(object: &Object, digest: &mut Digest) {
+fn add_object(object: &StoredObject, digest: &mut DebugDigest) {
     match object {
-        Object::Text(text) => digest.mix(text.bytes()),
-        Object::List(list) => list.iter().for_each(|element| digest.mix(element)),
-        Object::Set(set) => set.iter().for_each(|member| digest.combine(&member)),
-        Object::Hash(hash) => hash.iter().for_each(|(field, value)| {
-            digest.combine(&Digest::of_pair(field, value).0);
+        StoredObject::Text(text) => digest.mix(text.bytes()),
+        StoredObject::List(list) => list.iter().for_each(|element| digest.mix(element)),
+        StoredObject::Set(set) => set.iter().for_each(|member| digest.combine(&member)),
+        StoredObject::Hash(hash) => hash.iter().for_each(|(field, value)| {
+            digest.combine(&DebugDigest::of_pair(field, value).0);
         }),
-        Object::SortedSet(sorted_set) => {
+        StoredObject::SortedSet(sorted_set) => {
             for (member, score) in sorted_set.range(0..sorted_set.len(), false) {
                 let score = seventeen_digits(score);
-                digest.combine(&Digest::of_pair(member, score.as_bytes()).0);
+                digest.combine(&DebugDigest::of_pair(member, score.as_bytes()).0);
             }
         }
-        Object::Stream(stream) => {
+        StoredObject::Stream(stream) => {
             for entry in stream.range(StreamId::MIN, StreamId::MAX, false) {
                 let StreamId { ms, seq } = entry.id;
                 digest.mix(format!("{ms}.{seq}").as_bytes());

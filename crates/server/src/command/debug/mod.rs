@@ -6,25 +6,25 @@ mod protocol;
 use super::generic::{encoding, payload};
 use super::help::help;
 use super::persistence::{debug_loadaof, debug_reload};
-use super::{Answer, Call, Command, Flags, Group, integer, is};
+use super::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags, integer, is};
 use crate::config::memory;
 use crate::error::CommandError;
 use crate::keyspace::Class;
 use crate::number::{parse_double, parse_integer};
-use crate::singly::Reason;
+use crate::singly::SequentialReason;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-const GROUP: Group = Group::Server;
+const GROUP: CommandGroup = CommandGroup::Server;
 const ADMIN: Flags = Flags(Flags::ADMIN.0 | Flags::NOSCRIPT.0 | Flags::PROTECTED.0);
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[Command::container("debug", SUBCOMMANDS)
+pub const COMMANDS: &[CommandDefinition] = &[CommandDefinition::container("debug", SUBCOMMANDS)
     .flag(Flags::ADMIN)
     .about(GROUP, "1.0.0", "")
     .summary("Is for tests.")];
 
-const SUBCOMMANDS: &[Command] = &[
+const SUBCOMMANDS: &[CommandDefinition] = &[
     free("change-repl-id", 2, change_replication_id)
         .summary("Would change the identity of the data, of which replicas are told.")
         .differs("nothing is changed, as there are no replicas"),
@@ -74,16 +74,24 @@ const SUBCOMMANDS: &[Command] = &[
 ];
 
 /// Creates a subcommand that needs no keys.
-const fn free(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -> Command {
-    Command::new(name, arity, run)
+const fn free(
+    name: &'static str,
+    arity: i32,
+    run: fn(&mut CommandCall<'_>) -> Answer,
+) -> CommandDefinition {
+    CommandDefinition::new(name, arity, run)
         .flag(ADMIN)
         .flag(Flags::NO_PHASE)
         .about(GROUP, "1.0.0", "O(1)")
 }
 
 /// Creates a subcommand that needs the keyspace for itself.
-const fn exclusive(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -> Command {
-    Command::new(name, arity, run)
+const fn exclusive(
+    name: &'static str,
+    arity: i32,
+    run: fn(&mut CommandCall<'_>) -> Answer,
+) -> CommandDefinition {
+    CommandDefinition::new(name, arity, run)
         .flag(ADMIN)
         .flag(Flags::EXCLUSIVE)
         .about(GROUP, "1.0.0", "O(N) for N keys")
@@ -97,24 +105,24 @@ pub(super) fn unknown(subcommand: &[u8]) -> CommandError {
     ))
 }
 
-fn change_replication_id(call: &mut Call<'_>) -> Answer {
+fn change_replication_id(call: &mut CommandCall<'_>) -> Answer {
     call.reply.ok();
     Ok(())
 }
 
 /// Replies with an error. Tests of clients use it for errors that are hard to provoke.
-fn error(call: &mut Call<'_>) -> Answer {
+fn error(call: &mut CommandCall<'_>) -> Answer {
     call.reply.line(b'-', call.args[2]);
     Ok(())
 }
 
-fn log(call: &mut Call<'_>) -> Answer {
+fn log(call: &mut CommandCall<'_>) -> Answer {
     tracing::warn!("DEBUG LOG: {}", String::from_utf8_lossy(call.args[2]));
     call.reply.ok();
     Ok(())
 }
 
-fn object(call: &mut Call<'_>) -> Answer {
+fn object(call: &mut CommandCall<'_>) -> Answer {
     const LRU_CLOCK_BITS: u32 = 24;
     let key = call.args[2];
     let Some(encoding) = encoding(&mut call.keys, key)? else {
@@ -134,7 +142,7 @@ fn object(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn populate(call: &mut Call<'_>) -> Answer {
+fn populate(call: &mut CommandCall<'_>) -> Answer {
     const UNCHECKED_BYTES_MAX: usize = 1 << 20;
     /// The memory that a key takes in addition to its name and value.
     const KEY_BYTES: usize = 64;
@@ -184,7 +192,7 @@ fn populate(call: &mut Call<'_>) -> Answer {
 }
 
 /// Stops `POPULATE` if its keys exceed the memory limit, or if the server must stop.
-fn check_populating(call: &mut Call<'_>) -> Answer {
+fn check_populating(call: &mut CommandCall<'_>) -> Answer {
     let limit = call.server.eviction.limit_bytes();
     let is_full = || call.server.used_bytes(call.keys.databases()) > limit;
     if limit != 0 && is_full() {
@@ -196,7 +204,7 @@ fn check_populating(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn listpack(call: &mut Call<'_>) -> Answer {
+fn listpack(call: &mut CommandCall<'_>) -> Answer {
     match encoding(&mut call.keys, call.args[2])? {
         None => Err(CommandError::text("ERR no such key")),
         Some("listpack") => {
@@ -207,12 +215,12 @@ fn listpack(call: &mut Call<'_>) -> Answer {
     }
 }
 
-fn pause_cron(call: &mut Call<'_>) -> Answer {
+fn pause_cron(call: &mut CommandCall<'_>) -> Answer {
     call.reply.ok();
     Ok(())
 }
 
-fn reply_buffer(call: &mut Call<'_>) -> Answer {
+fn reply_buffer(call: &mut CommandCall<'_>) -> Answer {
     let value = call.args[3];
     match call.args[2] {
         word if is(word, "peak-reset-time") => {
@@ -227,7 +235,7 @@ fn reply_buffer(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn packed_threshold(call: &mut Call<'_>) -> Answer {
+fn packed_threshold(call: &mut CommandCall<'_>) -> Answer {
     const BYTES_MAX: u64 = 4 << 30;
     let bytes = std::str::from_utf8(call.args[2]).ok().and_then(memory);
     match bytes {
@@ -241,16 +249,16 @@ fn packed_threshold(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn set_active_expire(call: &mut Call<'_>) -> Answer {
+fn set_active_expire(call: &mut CommandCall<'_>) -> Answer {
     // An argument that does not parse counts as 0, as in Redis.
     let is_on = parse_integer(call.args[2]).unwrap_or(0) != 0;
     call.server.expires_actively.store(is_on, Ordering::Relaxed);
-    call.server.singly.set(Reason::LazyExpiry, !is_on);
+    call.server.singly.set(SequentialReason::LazyExpiry, !is_on);
     call.reply.ok();
     Ok(())
 }
 
-fn sleep(call: &mut Call<'_>) -> Answer {
+fn sleep(call: &mut CommandCall<'_>) -> Answer {
     const SECONDS_MAX: f64 = 3600.0;
     // An argument that does not parse counts as 0, as in Redis.
     let seconds = parse_double(call.args[2]).filter(|seconds| seconds.is_finite());
@@ -267,7 +275,7 @@ fn sleep(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn show_help(call: &mut Call<'_>) -> Answer {
+fn show_help(call: &mut CommandCall<'_>) -> Answer {
     help(
         call,
         &[

@@ -1,6 +1,6 @@
 //! `DEBUG PROTOCOL`: a reply of each type, to test parsers.
 
-use crate::command::{Answer, Call};
+use crate::command::{Answer, CommandCall};
 use crate::error::CommandError;
 use crate::resp::Protocol;
 
@@ -13,7 +13,7 @@ const DOUBLE: f64 = 3.141;
 const BEHIND_ATTRIBUTE: &[u8] = b"Some real reply following the attribute";
 const BEHIND_PUSH: &[u8] = b"Some real reply following the push reply";
 
-pub(super) fn protocol(call: &mut Call<'_>) -> Answer {
+pub(super) fn protocol(call: &mut CommandCall<'_>) -> Answer {
     let reply = &mut *call.reply;
     let is_resp3 = reply.protocol() == Protocol::Resp3;
     let name = call.args[2].to_ascii_lowercase();

@@ -1,11 +1,11 @@
 //! The command that copies a key.
 
 use super::{SAME_OBJECT, database_number};
-use crate::command::{Answer, Call, is};
+use crate::command::{Answer, CommandCall, is};
 use crate::error::CommandError;
 use crate::keyspace::Class;
 
-pub(super) fn copy(call: &mut Call<'_>) -> Answer {
+pub(super) fn copy(call: &mut CommandCall<'_>) -> Answer {
     let (source, target) = (call.args[1], call.args[2]);
     let own = call.keys.database_number();
     let (mut other, mut replace) = (own, false);

@@ -1,14 +1,14 @@
 //! Commands on values as payloads, which other servers accept, too.
 
-use crate::command::{Answer, Call, is};
+use crate::command::{Answer, CommandCall, is};
 use crate::error::CommandError;
 use crate::keyspace::snapshot::value::put;
-use crate::keyspace::{Class, Found, Keys};
-use crate::object::Object;
-use crate::rdb::{self, Error, Value};
+use crate::keyspace::{Class, DatabaseKeys, KeyMetadata};
+use crate::object::StoredObject;
+use crate::rdb::{self, RdbError, RdbValue};
 use hashbrown::HashSet;
 
-pub(super) fn dump(call: &mut Call<'_>) -> Answer {
+pub(super) fn dump(call: &mut CommandCall<'_>) -> Answer {
     let payload = payload(&mut call.keys, call.args[1])?;
     call.reply.bulk_or_null(payload.as_deref());
     Ok(())
@@ -16,7 +16,7 @@ pub(super) fn dump(call: &mut Call<'_>) -> Answer {
 
 /// Returns the payload of a key's value, or `None` if there is no key.
 pub(in crate::command) fn payload(
-    keys: &mut Keys<'_>,
+    keys: &mut DatabaseKeys<'_>,
     key: &[u8],
 ) -> Result<Option<Vec<u8>>, CommandError> {
     let Some(found) = keys.find(key)? else {
@@ -25,68 +25,72 @@ pub(in crate::command) fn payload(
     let dialect = keys.keyspace().snapshot.dialect();
     Ok(match value(keys, key, &found)? {
         // All fields have expired.
-        Value::TimedHash(fields) if fields.is_empty() => None,
+        RdbValue::TimedHash(fields) if fields.is_empty() => None,
         value => Some(rdb::dump(&value, dialect)),
     })
 }
 
-fn value(keys: &mut Keys<'_>, key: &[u8], found: &Found) -> Result<Value, CommandError> {
+fn value(
+    keys: &mut DatabaseKeys<'_>,
+    key: &[u8],
+    found: &KeyMetadata,
+) -> Result<RdbValue, CommandError> {
     let value = keys.read_object(key, found, |object| match object {
-        Object::Stream(stream) => Value::Stream(Box::new(stream.parts().into_owned())),
-        Object::Text(text) => Value::String(text.bytes().to_vec()),
-        Object::List(list) => Value::List(list.iter().map(<[u8]>::to_vec).collect()),
-        Object::Hash(hash) => {
+        StoredObject::Stream(stream) => RdbValue::Stream(Box::new(stream.parts().into_owned())),
+        StoredObject::Text(text) => RdbValue::String(text.bytes().to_vec()),
+        StoredObject::List(list) => RdbValue::List(list.iter().map(<[u8]>::to_vec).collect()),
+        StoredObject::Hash(hash) => {
             let pairs = hash.iter();
             let pairs = pairs.map(|(field, value)| (field.to_vec(), value.to_vec()));
             if !hash.has_times() {
-                return Value::Hash(pairs.collect());
+                return RdbValue::Hash(pairs.collect());
             }
             let timed = pairs.map(|(field, value)| {
                 let time_ms = hash.expires_at_ms(&field);
                 (field, value, time_ms)
             });
-            Value::TimedHash(timed.collect())
+            RdbValue::TimedHash(timed.collect())
         }
-        Object::Set(set) => Value::Set(set.iter().map(|member| member.to_vec()).collect()),
-        Object::SortedSet(sorted_set) => {
+        StoredObject::Set(set) => RdbValue::Set(set.iter().map(|member| member.to_vec()).collect()),
+        StoredObject::SortedSet(sorted_set) => {
             // Redis reads members fastest in the order of descending scores.
             let members = sorted_set.range(0..sorted_set.len(), true);
             let pair = |(member, score): (&[u8], f64)| (member.to_vec(), score);
-            Value::SortedSet(members.map(pair).collect())
+            RdbValue::SortedSet(members.map(pair).collect())
         }
     })?;
     match value {
         Some(value) => Ok(value),
-        None => Ok(Value::String(keys.string(key)?.unwrap_or_default())),
+        None => Ok(RdbValue::String(keys.string(key)?.unwrap_or_default())),
     }
 }
 
 /// Returns true if a member or field is in a container twice, which no server writes.
-fn has_duplicates(value: &Value) -> bool {
+fn has_duplicates(value: &RdbValue) -> bool {
     fn any<'v>(names: impl ExactSizeIterator<Item = &'v Vec<u8>>) -> bool {
         let length = names.len();
         names.collect::<HashSet<_>>().len() < length
     }
     match value {
-        Value::String(_) | Value::List(_) | Value::Stream(_) => false,
-        Value::Set(members) => any(members.iter()),
-        Value::Hash(fields) => any(fields.iter().map(|(field, _)| field)),
-        Value::TimedHash(fields) => any(fields.iter().map(|(field, ..)| field)),
-        Value::SortedSet(members) => any(members.iter().map(|(member, _)| member)),
+        RdbValue::String(_) | RdbValue::List(_) | RdbValue::Stream(_) => false,
+        RdbValue::Set(members) => any(members.iter()),
+        RdbValue::Hash(fields) => any(fields.iter().map(|(field, _)| field)),
+        RdbValue::TimedHash(fields) => any(fields.iter().map(|(field, ..)| field)),
+        RdbValue::SortedSet(members) => any(members.iter().map(|(member, _)| member)),
     }
 }
 
 /// The options of `RESTORE`.
 #[derive(Clone, Copy, Debug, Default)]
-struct Options {
+struct RestoreOptions {
     replace: bool,
     /// True if the time to live counts from 1970.
     absolute: bool,
 }
 
-impl Options {
-    fn parse(words: &[&[u8]]) -> Result<Options, CommandError> {
-        let mut options = Options::default();
+impl RestoreOptions {
+    fn parse(words: &[&[u8]]) -> Result<RestoreOptions, CommandError> {
+        let mut options = RestoreOptions::default();
         let mut words = words.iter();
         while let Some(word) = words.next() {
             if is(word, "replace") {
@@ -118,9 +122,9 @@ impl Options {
 /// The number of bytes of version and checksum, which each payload ends with.
 const FOOTER_BYTES: usize = 10;
 
-pub(super) fn restore(call: &mut Call<'_>) -> Answer {
+pub(super) fn restore(call: &mut CommandCall<'_>) -> Answer {
     let (key, payload) = (call.args[1], call.args[3]);
-    let options = Options::parse(call.rest(4))?;
+    let options = RestoreOptions::parse(call.rest(4))?;
     let present = call.keys.exists(key)?;
     if present && !options.replace {
         return Err(CommandError::text(
@@ -133,11 +137,11 @@ pub(super) fn restore(call: &mut Call<'_>) -> Answer {
     let bad_data = CommandError::text("ERR Bad data format");
     let value = match rdb::restore_within(payload, call.room()) {
         Ok(value) => value,
-        Err(Error::NoRoom { length, .. }) => {
+        Err(RdbError::NoRoom { length, .. }) => {
             let bytes = usize::try_from(length).unwrap_or(usize::MAX);
             return Err(CommandError::LacksRoom(bytes));
         }
-        Err(Error::UnknownVersion { .. } | Error::ChecksumMismatch { .. }) => {
+        Err(RdbError::UnknownVersion { .. } | RdbError::ChecksumMismatch { .. }) => {
             return Err(bad_footer());
         }
         Err(_) if payload.len() < FOOTER_BYTES => return Err(bad_footer()),

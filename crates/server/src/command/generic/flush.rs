@@ -1,27 +1,27 @@
 //! Commands on whole databases.
 
-use crate::command::{Answer, Call, is};
+use crate::command::{Answer, CommandCall, is};
 use crate::error::CommandError;
 use crate::keyspace::{DATABASES, Database, flushed};
 use crate::number::parse_integer;
 use std::ops::Range;
 
-pub(super) fn dbsize(call: &mut Call<'_>) -> Answer {
+pub(super) fn dbsize(call: &mut CommandCall<'_>) -> Answer {
     let count = call.keys.database().len()?;
     call.reply.count(count);
     Ok(())
 }
 
-pub(super) fn flushdb(call: &mut Call<'_>) -> Answer {
+pub(super) fn flushdb(call: &mut CommandCall<'_>) -> Answer {
     let own = call.keys.database_number();
     flush(call, own..own + 1)
 }
 
-pub(super) fn flushall(call: &mut Call<'_>) -> Answer {
+pub(super) fn flushall(call: &mut CommandCall<'_>) -> Answer {
     flush(call, 0..DATABASES)
 }
 
-fn flush(call: &mut Call<'_>, numbers: Range<usize>) -> Answer {
+fn flush(call: &mut CommandCall<'_>, numbers: Range<usize>) -> Answer {
     match *call.rest(1) {
         [] => {}
         // In both cases many keys are freed in the background.
@@ -53,7 +53,7 @@ fn flush(call: &mut Call<'_>, numbers: Range<usize>) -> Answer {
 
 /// Marks the watched keys of database `number` as changed if they exist there or in database
 /// `other`, which replaces it.
-fn touch_watched(call: &mut Call<'_>, number: usize, other: usize) {
+fn touch_watched(call: &mut CommandCall<'_>, number: usize, other: usize) {
     for key in call.server.watches.keys_of(number) {
         let databases = call.keys.databases();
         let has_key = |number| -> bool {
@@ -66,7 +66,7 @@ fn touch_watched(call: &mut Call<'_>, number: usize, other: usize) {
     }
 }
 
-pub(super) fn swapdb(call: &mut Call<'_>) -> Answer {
+pub(super) fn swapdb(call: &mut CommandCall<'_>) -> Answer {
     let number = |position: usize, error| {
         let number = parse_integer(call.args[position]).and_then(|value| i32::try_from(value).ok());
         number.ok_or(CommandError::text(error))
@@ -92,7 +92,7 @@ pub(super) fn swapdb(call: &mut Call<'_>) -> Answer {
 
 /// Wakes the clients that wait for keys of a database which was replaced or emptied, so that they
 /// check their keys again.
-pub(in crate::command) fn wake_waiting(call: &mut Call<'_>, number: usize) {
+pub(in crate::command) fn wake_waiting(call: &mut CommandCall<'_>, number: usize) {
     let own = call.keys.database_number();
     call.keys.select(number);
     for key in call.server.blocked.keys_of(number) {

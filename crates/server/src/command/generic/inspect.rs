@@ -1,23 +1,23 @@
 //! Commands that show how values are represented.
 
 use super::GROUP;
-use crate::command::{Answer, Call, Command, Flags};
+use crate::command::{Answer, CommandCall, CommandDefinition, Flags};
 use crate::error::CommandError;
-use crate::keyspace::Keys;
+use crate::keyspace::DatabaseKeys;
 use crate::keyspace::record::INLINE_BYTES_MAX;
 use crate::number::parse_integer;
-use crate::object::Kind;
+use crate::object::RedisType;
 use crate::object::node::counts;
 
 /// The subcommands of `OBJECT`.
-pub(super) const SUBCOMMANDS: &[Command] = &[
-    Command::new("encoding", 3, encoding)
+pub(super) const SUBCOMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("encoding", 3, encoding)
         .looks()
         .key(2)
         .part(counts)
         .about(GROUP, "2.2.3", "O(1)")
         .summary("Returns how the value of a key is stored."),
-    Command::new("freq", 3, freq)
+    CommandDefinition::new("freq", 3, freq)
         .looks()
         .key(2)
         .about(GROUP, "4.0.0", "O(1)")
@@ -26,7 +26,7 @@ pub(super) const SUBCOMMANDS: &[Command] = &[
             "The answer is an estimate, which keys may share, under policies that need \
              it: 5 for a key that was used once, up to 19, and 0 if it was not used of late.",
         ),
-    Command::new("idletime", 3, idletime)
+    CommandDefinition::new("idletime", 3, idletime)
         .looks()
         .key(2)
         .about(GROUP, "2.2.3", "O(1)")
@@ -35,13 +35,13 @@ pub(super) const SUBCOMMANDS: &[Command] = &[
             "The time is kept in a table that keys may share, so that the answer may be \
              too low.",
         ),
-    Command::new("refcount", 3, refcount)
+    CommandDefinition::new("refcount", 3, refcount)
         .looks()
         .key(2)
         .about(GROUP, "2.2.3", "O(1)")
         .summary("Returns how many refer to the value of a key.")
         .differs("The answer is 1, also for small integers, which Redis shares."),
-    Command::new("tier", 3, tier)
+    CommandDefinition::new("tier", 3, tier)
         .looks()
         .key(2)
         .flag(Flags::OWN)
@@ -51,7 +51,7 @@ pub(super) const SUBCOMMANDS: &[Command] = &[
             "not in Redis: memory, compressed or file, memory+file if parts lie in both, or \
              null if there is no key",
         ),
-    Command::new("help", 2, help)
+    CommandDefinition::new("help", 2, help)
         .about(GROUP, "6.2.0", "O(1)")
         .summary("Returns what the subcommands do."),
 ];
@@ -61,7 +61,7 @@ const EMBEDDED_BYTES_MAX: usize = 44;
 /// The longest string that Redis converts to an integer.
 const INTEGER_BYTES_MAX: usize = 20;
 
-fn encoding(call: &mut Call<'_>) -> Answer {
+fn encoding(call: &mut CommandCall<'_>) -> Answer {
     let name = encoding_of(&mut call.keys, call.args[2])?;
     call.reply.bulk_or_null(name.map(str::as_bytes));
     Ok(())
@@ -70,13 +70,13 @@ fn encoding(call: &mut Call<'_>) -> Answer {
 /// Returns the name of the form in which the value of a key is stored, or `None` if there is no
 /// key.
 pub(in crate::command) fn encoding_of(
-    keys: &mut Keys<'_>,
+    keys: &mut DatabaseKeys<'_>,
     key: &[u8],
 ) -> Result<Option<&'static str>, CommandError> {
     let Some(found) = keys.peek(key)? else {
         return Ok(None);
     };
-    if found.kind != Kind::String {
+    if found.kind != RedisType::String {
         let limits = keys.limits();
         return keys.read_object(key, &found, |object| object.encoding(&limits));
     }
@@ -95,7 +95,7 @@ pub(in crate::command) fn encoding_of(
 }
 
 /// Returns true if the key exists. Otherwise replies null.
-fn is_there(call: &mut Call<'_>) -> Result<bool, CommandError> {
+fn is_there(call: &mut CommandCall<'_>) -> Result<bool, CommandError> {
     let is_there = call.keys.exists(call.args[2])?;
     if !is_there {
         call.reply.null();
@@ -103,7 +103,7 @@ fn is_there(call: &mut Call<'_>) -> Result<bool, CommandError> {
     Ok(is_there)
 }
 
-fn freq(call: &mut Call<'_>) -> Answer {
+fn freq(call: &mut CommandCall<'_>) -> Answer {
     if is_there(call)? {
         if call.server.eviction.policy().is_lfu() {
             let (database, key) = (call.keys.database_number(), call.arg(2)?);
@@ -120,7 +120,7 @@ fn freq(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn idletime(call: &mut Call<'_>) -> Answer {
+fn idletime(call: &mut CommandCall<'_>) -> Answer {
     if is_there(call)? {
         if call.server.eviction.policy().is_lfu() {
             return Err(CommandError::text(
@@ -136,14 +136,14 @@ fn idletime(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn refcount(call: &mut Call<'_>) -> Answer {
+fn refcount(call: &mut CommandCall<'_>) -> Answer {
     if is_there(call)? {
         call.reply.integer(1);
     }
     Ok(())
 }
 
-fn tier(call: &mut Call<'_>) -> Answer {
+fn tier(call: &mut CommandCall<'_>) -> Answer {
     let key = call.args[2];
     if call.keys.peek(key)?.is_none() {
         call.reply.null();
@@ -160,7 +160,7 @@ fn tier(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn help(call: &mut Call<'_>) -> Answer {
+fn help(call: &mut CommandCall<'_>) -> Answer {
     const LINES: [&str; 15] = [
         "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "ENCODING <key>",

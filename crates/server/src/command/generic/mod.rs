@@ -12,72 +12,75 @@ pub(super) use dump::payload;
 pub(super) use flush::wake_waiting;
 pub(super) use inspect::encoding_of as encoding;
 
-use super::{Answer, Call, Command, Flags, Group, Planned, Touch, small_integer};
+use super::{
+    Answer, CommandCall, CommandDefinition, CommandGroup, Flags, PlannedCommand, Touch,
+    small_integer,
+};
 use crate::error::CommandError;
 use crate::keyspace::Class;
 
-const GROUP: Group = Group::Generic;
+const GROUP: CommandGroup = CommandGroup::Generic;
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[
-    Command::planned("del", -2, Touch::Remove, del)
+pub const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::planned("del", -2, Touch::Remove, del)
         .writes()
         .flag(Flags::KEY_BY_KEY)
         .keys_at(1, -1, 1)
         .about(GROUP, "1.0.0", "O(N log M) for N keys of M")
         .summary("Deletes one or more keys."),
-    Command::planned("unlink", -2, Touch::Remove, del)
+    CommandDefinition::planned("unlink", -2, Touch::Remove, del)
         .writes()
         .flag(Flags::KEY_BY_KEY)
         .fast()
         .keys_at(1, -1, 1)
         .about(GROUP, "4.0.0", "O(N log M) for N keys of M")
         .summary("Deletes one or more keys, and frees what they held later. DEL does the same."),
-    Command::planned("exists", -2, Touch::Read, exists)
+    CommandDefinition::planned("exists", -2, Touch::Read, exists)
         .looks()
         .fast()
         .keys_at(1, -1, 1)
         .about(GROUP, "1.0.0", "O(N) for N keys")
         .summary("Counts how many of the keys are there."),
-    Command::planned("touch", -2, Touch::Read, exists)
+    CommandDefinition::planned("touch", -2, Touch::Read, exists)
         .reads()
         .fast()
         .keys_at(1, -1, 1)
         .about(GROUP, "3.2.1", "O(N) for N keys")
         .summary("Counts how many of the keys are there, which counts as use of them."),
-    Command::planned("type", 2, Touch::Read, kind)
+    CommandDefinition::planned("type", 2, Touch::Read, kind)
         .looks()
         .fast()
         .key(1)
         .about(GROUP, "1.0.0", "O(1)")
         .summary("Returns the type of a key."),
-    Command::new("rename", 3, rename)
+    CommandDefinition::new("rename", 3, rename)
         .unshared()
         .slowly_grows()
         .keys_at(1, 2, 1)
         .about(GROUP, "1.0.0", "O(log N)")
         .summary("Renames a key, and replaces what has the new name."),
-    Command::new("renamenx", 3, renamenx)
+    CommandDefinition::new("renamenx", 3, renamenx)
         .unshared()
         .slowly_grows()
         .fast()
         .keys_at(1, 2, 1)
         .about(GROUP, "1.0.0", "O(log N)")
         .summary("Renames a key if none has the new name."),
-    Command::new("copy", -3, copy::copy)
+    CommandDefinition::new("copy", -3, copy::copy)
         .grows()
         .flag(Flags::PASSES_ON)
         .keys_at(1, 2, 1)
         .about(GROUP, "6.2.0", "O(N) for the N elements of the value")
         .summary("Copies a key to another."),
-    Command::new("move", 3, r#move)
+    CommandDefinition::new("move", 3, r#move)
         .unshared()
         .slowly_grows()
         .fast()
         .key(1)
         .about(GROUP, "1.0.0", "O(log N)")
         .summary("Moves a key to another database."),
-    Command::new("randomkey", 1, random::randomkey)
+    CommandDefinition::new("randomkey", 1, random::randomkey)
         .reads()
         .about(GROUP, "1.0.0", "O(log N)")
         .summary("Returns a key by chance.")
@@ -85,7 +88,7 @@ pub const COMMANDS: &[Command] = &[
             "Not all keys are as probable as each other: chance decides at each byte where \
              keys differ, as an ordered index does not know how many keys lie behind each.",
         ),
-    Command::new("keys", 2, scan::keys)
+    CommandDefinition::new("keys", 2, scan::keys)
         .reads()
         .flag(Flags::EXCLUSIVE)
         .categories(&["dangerous"])
@@ -95,7 +98,7 @@ pub const COMMANDS: &[Command] = &[
             "O(N) for N keys that begin as the pattern does",
         )
         .summary("Returns all keys that match a pattern, in the order of their bytes."),
-    Command::new("scan", -2, scan::scan)
+    CommandDefinition::new("scan", -2, scan::scan)
         .reads()
         .about(
             GROUP,
@@ -109,15 +112,15 @@ pub const COMMANDS: &[Command] = &[
              forgets when there are more than 65,536, or all when it starts, and answers \
              an error to them. At most 100,000 keys are visited at once, whatever COUNT says.",
         ),
-    Command::container("object", inspect::SUBCOMMANDS)
+    CommandDefinition::container("object", inspect::SUBCOMMANDS)
         .about(GROUP, "2.2.3", "Depends on subcommand.")
         .summary("Tells how a key is represented."),
-    Command::new("dump", 2, dump::dump)
+    CommandDefinition::new("dump", 2, dump::dump)
         .looks()
         .key(1)
         .about(GROUP, "2.6.0", "O(N) for the N elements of the value")
         .summary("Returns the value of a key in the form that RESTORE takes."),
-    Command::new("restore", -4, dump::restore)
+    CommandDefinition::new("restore", -4, dump::restore)
         .grows()
         .key(1)
         .categories(&["dangerous"])
@@ -127,7 +130,7 @@ pub const COMMANDS: &[Command] = &[
             "IDLETIME and FREQ are checked and ignored: how keys are used is not stored \
              with them. Values of modules are refused.",
         ),
-    Command::new("sort", -2, sort::sort)
+    CommandDefinition::new("sort", -2, sort::sort)
         .unshared()
         .grows()
         .keys_found(sort::keys_of_sort)
@@ -136,7 +139,7 @@ pub const COMMANDS: &[Command] = &[
         .about(GROUP, "1.0.0", "O(N log N) for N elements")
         .summary("Sorts the elements of a list, set or sorted set, and may store the result.")
         .differs("With ALPHA elements are compared byte by byte, whatever the locale."),
-    Command::new("sort_ro", -2, sort::sort_ro)
+    CommandDefinition::new("sort_ro", -2, sort::sort_ro)
         .unshared()
         .reads()
         .key(1)
@@ -145,51 +148,51 @@ pub const COMMANDS: &[Command] = &[
         .about(GROUP, "7.0.0", "O(N log N) for N elements")
         .summary("Sorts the elements of a list, set or sorted set.")
         .differs("With ALPHA elements are compared byte by byte, whatever the locale."),
-    Command::new("wait", 3, wait)
+    CommandDefinition::new("wait", 3, wait)
         .flag(Flags::BLOCKING)
         .about(GROUP, "3.0.0", "O(1)")
         .summary("Waits until replicas have what the client has written.")
         .differs("There are no replicas: the answer is 0, at once."),
-    Command::new("dbsize", 1, flush::dbsize)
+    CommandDefinition::new("dbsize", 1, flush::dbsize)
         .reads()
         .fast()
-        .about(Group::Server, "1.0.0", "O(1)")
+        .about(CommandGroup::Server, "1.0.0", "O(1)")
         .summary("Returns the number of keys in the database."),
-    Command::new("flushdb", -1, flush::flushdb)
+    CommandDefinition::new("flushdb", -1, flush::flushdb)
         .writes()
         .flag(Flags::EXCLUSIVE)
         .categories(&["dangerous"])
         .about(
-            Group::Server,
+            CommandGroup::Server,
             "1.0.0",
             "O(1), and O(N) for N keys beside other commands",
         )
         .summary("Removes all keys from the database."),
-    Command::new("flushall", -1, flush::flushall)
+    CommandDefinition::new("flushall", -1, flush::flushall)
         .writes()
         .flag(Flags::EXCLUSIVE)
         .categories(&["dangerous"])
         .about(
-            Group::Server,
+            CommandGroup::Server,
             "1.0.0",
             "O(1), and O(N) for N keys beside other commands",
         )
         .summary("Removes all keys from all databases."),
-    Command::new("swapdb", 3, flush::swapdb)
+    CommandDefinition::new("swapdb", 3, flush::swapdb)
         .unshared()
         .writes()
         .fast()
         .flag(Flags::EXCLUSIVE)
         .categories(&["dangerous"])
         .about(
-            Group::Server,
+            CommandGroup::Server,
             "4.0.0",
             "O(N) for N keys that clients watch or wait for",
         )
         .summary("Exchanges the keys of two databases."),
 ];
 
-fn del(planned: &mut Planned<'_>) -> Answer {
+fn del(planned: &mut PlannedCommand<'_>) -> Answer {
     let mut count = 0;
     for position in 0..planned.keys() {
         if planned.remove(position)? {
@@ -201,7 +204,7 @@ fn del(planned: &mut Planned<'_>) -> Answer {
     Ok(())
 }
 
-fn exists(planned: &mut Planned<'_>) -> Answer {
+fn exists(planned: &mut PlannedCommand<'_>) -> Answer {
     let mut count = 0;
     for position in 0..planned.keys() {
         count += i64::from(planned.find(position)?.is_some());
@@ -210,7 +213,7 @@ fn exists(planned: &mut Planned<'_>) -> Answer {
     Ok(())
 }
 
-fn kind(planned: &mut Planned<'_>) -> Answer {
+fn kind(planned: &mut PlannedCommand<'_>) -> Answer {
     let found = planned.find(0)?;
     planned
         .reply
@@ -218,7 +221,7 @@ fn kind(planned: &mut Planned<'_>) -> Answer {
     Ok(())
 }
 
-fn rename(call: &mut Call<'_>) -> Answer {
+fn rename(call: &mut CommandCall<'_>) -> Answer {
     let (source, target) = (call.args[1], call.args[2]);
     if !call.keys.exists(source)? {
         return Err(CommandError::NoSuchKey);
@@ -228,7 +231,7 @@ fn rename(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn rename_present(call: &mut Call<'_>, source: &[u8], target: &[u8]) -> Answer {
+fn rename_present(call: &mut CommandCall<'_>, source: &[u8], target: &[u8]) -> Answer {
     if source == target {
         return Ok(());
     }
@@ -239,7 +242,7 @@ fn rename_present(call: &mut Call<'_>, source: &[u8], target: &[u8]) -> Answer {
     Ok(())
 }
 
-fn renamenx(call: &mut Call<'_>) -> Answer {
+fn renamenx(call: &mut CommandCall<'_>) -> Answer {
     let (source, target) = (call.args[1], call.args[2]);
     if !call.keys.exists(source)? {
         return Err(CommandError::NoSuchKey);
@@ -253,7 +256,7 @@ fn renamenx(call: &mut Call<'_>) -> Answer {
 }
 
 /// Parses an argument as the number of a database.
-fn database_number(call: &Call<'_>, argument: &[u8]) -> Result<usize, CommandError> {
+fn database_number(call: &CommandCall<'_>, argument: &[u8]) -> Result<usize, CommandError> {
     let number = usize::try_from(small_integer(argument)?).ok();
     number
         .filter(|&number| number < call.server.config.hot.databases())
@@ -264,7 +267,7 @@ fn database_number(call: &Call<'_>, argument: &[u8]) -> Result<usize, CommandErr
 const SAME_OBJECT: CommandError =
     CommandError::text("ERR source and destination objects are the same");
 
-fn r#move(call: &mut Call<'_>) -> Answer {
+fn r#move(call: &mut CommandCall<'_>) -> Answer {
     let key = call.args[1];
     let source = call.keys.database_number();
     let target = database_number(call, call.args[2])?;
@@ -289,7 +292,7 @@ fn r#move(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn wait(call: &mut Call<'_>) -> Answer {
+fn wait(call: &mut CommandCall<'_>) -> Answer {
     call.integer(1)?;
     let timeout = call
         .integer(2)

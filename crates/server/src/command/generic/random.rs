@@ -1,17 +1,17 @@
 //! The command that returns a random key.
 
-use crate::command::{Answer, Call};
+use crate::command::{Answer, CommandCall};
 use crate::glob::end_of_prefix;
-use crate::keyspace::record::Record;
-use crate::keyspace::{Index, Keys};
-use nearfield::Error;
+use crate::keyspace::record::ValueRecord;
+use crate::keyspace::{DatabaseIndex, DatabaseKeys};
+use nearfield::OperationError;
 use rand::RngExt;
 use std::ops::Bound;
 
 /// The number of attempts to find a key that has not expired.
 const ATTEMPTS: usize = 100;
 
-pub(super) fn randomkey(call: &mut Call<'_>) -> Answer {
+pub(super) fn randomkey(call: &mut CommandCall<'_>) -> Answer {
     let mut chosen = alive(&call.keys)?;
     if chosen.is_none() {
         // If nearly all keys have expired, the first that has not is returned.
@@ -23,7 +23,7 @@ pub(super) fn randomkey(call: &mut Call<'_>) -> Answer {
 }
 
 /// Returns a random key that has not expired, if one is found within some attempts.
-fn alive(keys: &Keys<'_>) -> Result<Option<Vec<u8>>, Error> {
+fn alive(keys: &DatabaseKeys<'_>) -> Result<Option<Vec<u8>>, OperationError> {
     let Some(entries) = keys.database().entries() else {
         return Ok(None);
     };
@@ -32,7 +32,7 @@ fn alive(keys: &Keys<'_>) -> Result<Option<Vec<u8>>, Error> {
             return Ok(None);
         };
         let stored = entries.get(&key)?;
-        if stored.is_some_and(|stored| !keys.is_over(Record::parse(&stored).expires_at_ms)) {
+        if stored.is_some_and(|stored| !keys.is_over(ValueRecord::parse(&stored).expires_at_ms)) {
             return Ok(Some(key));
         }
     }
@@ -41,7 +41,7 @@ fn alive(keys: &Keys<'_>) -> Result<Option<Vec<u8>>, Error> {
 
 /// Chooses a key: at each position where the keys with the same prefix differ, the next byte is
 /// chosen at random.
-fn choose(entries: &Index) -> Result<Option<Vec<u8>>, Error> {
+fn choose(entries: &DatabaseIndex) -> Result<Option<Vec<u8>>, OperationError> {
     let mut random = rand::rng();
     let mut prefix = Vec::new();
     loop {

@@ -1,10 +1,10 @@
 //! Commands that visit all keys.
 
 use crate::command::parts::{SCANNED_MAX, cursor};
-use crate::command::{Answer, Call, integer, is};
+use crate::command::{Answer, CommandCall, integer, is};
 use crate::error::CommandError;
 use crate::glob;
-use crate::keyspace::{KeyBounds, Record};
+use crate::keyspace::{KeyBounds, ValueRecord};
 use std::ops::Bound;
 
 /// Returns the range of keys that begin with `prefix`; `end` is the end of that range.
@@ -13,7 +13,7 @@ fn with_prefix<'k>(prefix: &'k [u8], end: Option<&'k [u8]>) -> KeyBounds<'k> {
     (Bound::Included(prefix), end)
 }
 
-pub(super) fn keys(call: &mut Call<'_>) -> Answer {
+pub(super) fn keys(call: &mut CommandCall<'_>) -> Answer {
     let pattern = call.args[1];
     let prefix = glob::prefix(pattern);
     let end = glob::end_of_prefix(&prefix);
@@ -33,7 +33,7 @@ pub(super) fn keys(call: &mut Call<'_>) -> Answer {
 /// The default number of keys that a call visits.
 const COUNT: usize = 10;
 
-pub(super) fn scan(call: &mut Call<'_>) -> Answer {
+pub(super) fn scan(call: &mut CommandCall<'_>) -> Answer {
     let cursor = cursor(call.args[1])?;
     let mut pattern: &[u8] = b"*";
     let mut wanted: Option<&[u8]> = None;
@@ -77,7 +77,7 @@ pub(super) fn scan(call: &mut Call<'_>) -> Answer {
     let (mut found, mut visited, mut last) = (Vec::new(), 0, None);
     for entry in call.keys.range(bounds)?.take(limit) {
         let (key, stored) = entry?;
-        let kind = Record::parse(&stored).kind.name();
+        let kind = ValueRecord::parse(&stored).kind.name();
         let is_wanted = wanted.is_none_or(|wanted| is(wanted, kind));
         if is_wanted && glob::matches_bounded(pattern, &key) {
             found.push(key.clone());

@@ -3,17 +3,17 @@
 
 use super::super::hash::one_field;
 use super::super::string::part;
-use crate::command::{Answer, Call, find, integer, is};
+use crate::command::{Answer, CommandCall, find, integer, is};
 use crate::error::CommandError;
-use crate::keyspace::{Class, Keys};
+use crate::keyspace::{Class, DatabaseKeys};
 use crate::number::parse_double;
-use crate::object::{Container, Hash, Kind, List, Object};
-use nearfield_tiers::Heap;
+use crate::object::{Container, Hash, ListObject, RedisType, StoredObject};
+use nearfield_tiers::AccountedHeap;
 use std::cmp::Ordering;
 
 /// The options of `SORT`.
 #[derive(Debug, Default)]
-struct Options<'c> {
+struct SortOptions<'c> {
     descending: bool,
     /// True if elements are compared as bytes, false if as numbers.
     by_bytes: bool,
@@ -30,15 +30,15 @@ fn denied(option: &str) -> CommandError {
     ))
 }
 
-impl<'c> Options<'c> {
+impl<'c> SortOptions<'c> {
     /// Parses the options. `any_key` is true if the client may read every key: patterns reach keys
     /// that are not among the arguments.
     fn parse(
         words: &[&'c [u8]],
         may_store: bool,
         any_key: bool,
-    ) -> Result<Options<'c>, CommandError> {
-        let mut options = Options::default();
+    ) -> Result<SortOptions<'c>, CommandError> {
+        let mut options = SortOptions::default();
         let mut rest = words;
         loop {
             rest = match *rest {
@@ -116,30 +116,30 @@ pub(super) fn keys_of_sort(args: &[&[u8]]) -> Vec<usize> {
     keys
 }
 
-pub(super) fn sort(call: &mut Call<'_>) -> Answer {
-    let options = Options::parse(call.rest(2), true, may_look_up_any_key(call))?;
+pub(super) fn sort(call: &mut CommandCall<'_>) -> Answer {
+    let options = SortOptions::parse(call.rest(2), true, may_look_up_any_key(call))?;
     sort_with(call, options)
 }
 
-pub(super) fn sort_ro(call: &mut Call<'_>) -> Answer {
-    let options = Options::parse(call.rest(2), false, may_look_up_any_key(call))?;
+pub(super) fn sort_ro(call: &mut CommandCall<'_>) -> Answer {
+    let options = SortOptions::parse(call.rest(2), false, may_look_up_any_key(call))?;
     sort_with(call, options)
 }
 
 /// Returns true if the client may reach any key by the patterns of this command.
-fn may_look_up_any_key(call: &Call<'_>) -> bool {
+fn may_look_up_any_key(call: &CommandCall<'_>) -> bool {
     let name = call.args.first().copied().unwrap_or_default();
     let acl = &call.server.acl;
     find(name).is_some_and(|command| call.client.may_read_all_keys_by(acl, command, call.args))
 }
 
-fn sort_with(call: &mut Call<'_>, mut options: Options<'_>) -> Answer {
+fn sort_with(call: &mut CommandCall<'_>, mut options: SortOptions<'_>) -> Answer {
     let (elements, kind) = elements(&mut call.keys, call.args[1])?;
     let is_pattern = |pattern: &[u8]| pattern.contains(&b'*');
     let mut in_order = options.by.is_some_and(|pattern| !is_pattern(pattern));
     if in_order {
         options.by = None;
-        if kind == Some(Kind::Set) && options.store.is_some() {
+        if kind == Some(RedisType::Set) && options.store.is_some() {
             // A set has no order, but the stored result must not depend on chance.
             (in_order, options.by_bytes) = (false, true);
         }
@@ -147,13 +147,13 @@ fn sort_with(call: &mut Call<'_>, mut options: Options<'_>) -> Answer {
     let sorted = if in_order {
         let mut elements = elements;
         // The members of a set have no order that could be reversed.
-        if options.descending && kind != Some(Kind::Set) {
+        if options.descending && kind != Some(RedisType::Set) {
             elements.reverse();
         }
         elements
     } else {
         let mut elements = elements;
-        if kind == Some(Kind::Set) {
+        if kind == Some(RedisType::Set) {
             // Elements of the same weight must not be in a random order either.
             elements.sort_unstable();
         }
@@ -189,7 +189,7 @@ const ANSWER_BYTES: usize = 32;
 /// Calls `visit` with each part of the result, until it returns false: for each element, the
 /// element itself or, if there are patterns in `get`, the value that each of them yields.
 fn each_answer(
-    keys: &mut Keys<'_>,
+    keys: &mut DatabaseKeys<'_>,
     elements: &[Vec<u8>],
     get: &[&[u8]],
     mut visit: impl FnMut(Option<&[u8]>) -> bool,
@@ -207,7 +207,7 @@ fn each_answer(
     Ok(())
 }
 
-fn store(call: &mut Call<'_>, target: &[u8], answers: &[Option<Vec<u8>>]) -> Answer {
+fn store(call: &mut CommandCall<'_>, target: &[u8], answers: &[Option<Vec<u8>>]) -> Answer {
     if answers.is_empty() {
         if call.keys.exists(target)? {
             call.keys.remove(target)?;
@@ -216,7 +216,7 @@ fn store(call: &mut Call<'_>, target: &[u8], answers: &[Option<Vec<u8>>]) -> Ans
         return Ok(());
     }
     let limits = call.keys.limits();
-    let mut list = List::create(&call.keys.keyspace().heap);
+    let mut list = ListObject::create(&call.keys.keyspace().heap);
     for answer in answers {
         list.push_back(&limits, answer.as_deref().unwrap_or_default());
     }
@@ -226,15 +226,20 @@ fn store(call: &mut Call<'_>, target: &[u8], answers: &[Option<Vec<u8>>]) -> Ans
 }
 
 /// Returns the elements of an object, and its type.
-fn elements(keys: &mut Keys<'_>, key: &[u8]) -> Result<(Vec<Vec<u8>>, Option<Kind>), CommandError> {
+fn elements(
+    keys: &mut DatabaseKeys<'_>,
+    key: &[u8],
+) -> Result<(Vec<Vec<u8>>, Option<RedisType>), CommandError> {
     let Some(found) = keys.find(key)? else {
         return Ok((Vec::new(), None));
     };
     let elements = keys.read_object(key, &found, |object| match object {
-        Object::List(list) => Some(list.iter().map(<[u8]>::to_vec).collect()),
-        Object::Set(set) => Some(set.iter().map(|member| member.to_vec()).collect()),
-        Object::SortedSet(set) => Some(set.iter().map(|(member, _)| member.to_vec()).collect()),
-        Object::Text(_) | Object::Hash(_) | Object::Stream(_) => None,
+        StoredObject::List(list) => Some(list.iter().map(<[u8]>::to_vec).collect()),
+        StoredObject::Set(set) => Some(set.iter().map(|member| member.to_vec()).collect()),
+        StoredObject::SortedSet(set) => {
+            Some(set.iter().map(|(member, _)| member.to_vec()).collect())
+        }
+        StoredObject::Text(_) | StoredObject::Hash(_) | StoredObject::Stream(_) => None,
     })?;
     let elements = elements.flatten().ok_or(CommandError::WrongType)?;
     Ok((elements, Some(found.kind)))
@@ -251,9 +256,9 @@ enum Weight {
 }
 
 fn sorted(
-    keys: &mut Keys<'_>,
+    keys: &mut DatabaseKeys<'_>,
     elements: Vec<Vec<u8>>,
-    options: &Options<'_>,
+    options: &SortOptions<'_>,
 ) -> Result<Vec<Vec<u8>>, CommandError> {
     let mut weighed = Vec::with_capacity(elements.len());
     for element in elements {
@@ -297,7 +302,7 @@ fn number(text: &[u8]) -> Result<f64, CommandError> {
 /// Returns the value of the key, or of the field of a hash, that `pattern` names for an element:
 /// the element replaces the first star, and a field's name follows `->`.
 fn look_up(
-    keys: &mut Keys<'_>,
+    keys: &mut DatabaseKeys<'_>,
     pattern: &[u8],
     element: &[u8],
 ) -> Result<Option<Vec<u8>>, CommandError> {
@@ -325,7 +330,7 @@ fn look_up(
             let args: [&[u8]; 3] = [b"HGET", &key, field];
             let mut keys = keys.nested();
             keys.touch(one_field, &args);
-            keys.read::<Hash<Heap>, _>(&key, |hash| {
+            keys.read::<Hash<AccountedHeap>, _>(&key, |hash| {
                 hash.and_then(|hash| hash.get(field)).map(<[u8]>::to_vec)
             })
         }

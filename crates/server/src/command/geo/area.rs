@@ -1,19 +1,19 @@
 //! The areas that are searched, and the cells of the grid that cover them.
 
-use super::cell::{Cell, Extent, Place, STEPS_MAX, degrees_of, longitude_degrees_of};
+use super::cell::{Extent, GeoCell, GeoPoint, STEPS_MAX, degrees_of, longitude_degrees_of};
 
 /// An area around a middle, with a form that bounds the distance from it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Area {
-    pub(super) middle: Place,
-    pub(super) form: Form,
+pub(super) struct GeoArea {
+    pub(super) middle: GeoPoint,
+    pub(super) form: GeoAreaShape,
     /// The metres of the unit of lengths.
     pub(super) unit_m: f64,
 }
 
 /// The form of an area, in units.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Form {
+pub(super) enum GeoAreaShape {
     Circle { radius: f64 },
     Box { width: f64, height: f64 },
 }
@@ -34,21 +34,21 @@ const AROUND: [(i32, i32); 9] = [
     (-1, -1),
 ];
 
-impl Area {
+impl GeoArea {
     /// Returns the metres from the middle to a place, or `None` if the place is not within the
     /// area.
-    pub(super) fn distance_within(&self, place: Place) -> Option<f64> {
+    pub(super) fn distance_within(&self, place: GeoPoint) -> Option<f64> {
         match self.form {
-            Form::Circle { radius } => {
+            GeoAreaShape::Circle { radius } => {
                 let distance = self.middle.distance(place);
                 (distance <= radius * self.unit_m).then_some(distance)
             }
-            Form::Box { width, height } => {
+            GeoAreaShape::Box { width, height } => {
                 let (width, height) = (width * self.unit_m, height * self.unit_m);
                 if place.distance_north(self.middle) > height / 2.0 {
                     return None;
                 }
-                let beside = Place {
+                let beside = GeoPoint {
                     latitude: place.latitude,
                     ..self.middle
                 };
@@ -59,12 +59,12 @@ impl Area {
     }
 
     /// Returns the cells that cover the area, each once, in the order in which they are searched.
-    pub(super) fn cells(&self) -> Vec<Cell> {
+    pub(super) fn cells(&self) -> Vec<GeoCell> {
         let extent = self.extent();
         let mut steps = self.steps();
-        let mut cell = Cell::of(self.middle, steps);
+        let mut cell = GeoCell::of(self.middle, steps);
         // Cells become lower towards the poles, so the neighbors may not reach far enough.
-        let reaches = |cell: Cell| {
+        let reaches = |cell: GeoCell| {
             cell.beside(0, 1).extent().north >= extent.north
                 && cell.beside(0, -1).extent().south <= extent.south
                 && cell.beside(1, 0).extent().east >= extent.east
@@ -72,7 +72,7 @@ impl Area {
         };
         if steps > 1 && !reaches(cell) {
             steps -= 1;
-            cell = Cell::of(self.middle, steps);
+            cell = GeoCell::of(self.middle, steps);
         }
         let inner = cell.extent();
         // If there are only two cells in a direction, both neighbors are the same cell.
@@ -84,7 +84,7 @@ impl Area {
                     || east > 0 && inner.east > extent.east)
         };
         let around = AROUND.iter().filter(|it| is_needed(it));
-        let mut cells: Vec<Cell> = around
+        let mut cells: Vec<GeoCell> = around
             .map(|&(east, north)| cell.beside(east, north))
             .collect();
         // In a grid of few cells some neighbors are the same.
@@ -101,15 +101,15 @@ impl Area {
     /// Returns half of the area's width and height, in metres.
     fn reach(&self) -> (f64, f64) {
         let (width, height) = match self.form {
-            Form::Circle { radius } => (radius, radius),
-            Form::Box { width, height } => (width / 2.0, height / 2.0),
+            GeoAreaShape::Circle { radius } => (radius, radius),
+            GeoAreaShape::Box { width, height } => (width / 2.0, height / 2.0),
         };
         (width * self.unit_m, height * self.unit_m)
     }
 
     /// Returns the extent of the area.
     fn extent(&self) -> Extent {
-        let Place {
+        let GeoPoint {
             longitude,
             latitude,
         } = self.middle;
@@ -134,8 +134,8 @@ impl Area {
     fn steps(&self) -> u32 {
         let (width, height) = self.reach();
         let mut metres = match self.form {
-            Form::Circle { .. } => width,
-            Form::Box { .. } => (width * width + height * height).sqrt(),
+            GeoAreaShape::Circle { .. } => width,
+            GeoAreaShape::Box { .. } => (width * width + height * height).sqrt(),
         };
         if metres == 0.0 {
             return STEPS_MAX;

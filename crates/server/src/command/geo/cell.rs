@@ -17,14 +17,14 @@ const EARTH_RADIUS_M: f64 = 6_372_797.560_856;
 
 /// A place, in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Place {
+pub(super) struct GeoPoint {
     pub(super) longitude: f64,
     pub(super) latitude: f64,
 }
 
 /// A cell after some steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cell {
+pub(super) struct GeoCell {
     row: u32,
     column: u32,
     steps: u32,
@@ -39,7 +39,7 @@ pub(super) struct Extent {
     pub(super) north: f64,
 }
 
-impl Place {
+impl GeoPoint {
     /// Returns true if the grid contains the place.
     pub(super) fn is_on_grid(self) -> bool {
         (-LONGITUDE_MAX..=LONGITUDE_MAX).contains(&self.longitude)
@@ -47,10 +47,10 @@ impl Place {
     }
 
     /// Returns the place of a score: the middle of its cell.
-    pub(super) fn of_score(score: f64) -> Place {
-        let extent = Cell::of_number(number_of(score), STEPS_MAX).extent();
+    pub(super) fn of_score(score: f64) -> GeoPoint {
+        let extent = GeoCell::of_number(number_of(score), STEPS_MAX).extent();
         let middle = |one: f64, other: f64, limit: f64| ((one + other) / 2.0).clamp(-limit, limit);
-        Place {
+        GeoPoint {
             longitude: middle(extent.west, extent.east, LONGITUDE_MAX),
             latitude: middle(extent.south, extent.north, LATITUDE_MAX),
         }
@@ -58,14 +58,14 @@ impl Place {
 
     /// Returns the score of the place.
     pub(super) fn score(self) -> f64 {
-        Cell::of(self, STEPS_MAX).number() as f64
+        GeoCell::of(self, STEPS_MAX).number() as f64
     }
 
     /// Returns the place as a geohash of eleven characters, in the standard's grid. The last
     /// character is always `0`, because scores have two bits fewer than it needs.
     pub(super) fn geohash(self) -> [u8; 11] {
         const ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
-        let number = Cell::within(self, STEPS_MAX, 90.0).number();
+        let number = GeoCell::within(self, STEPS_MAX, 90.0).number();
         let mut text = [b'0'; 11];
         for (at, byte) in text.iter_mut().take(10).enumerate() {
             let digit = number >> (52 - 5 * (at + 1)) & 31;
@@ -75,7 +75,7 @@ impl Place {
     }
 
     /// Returns the distance to another place on a sphere, in metres.
-    pub(super) fn distance(self, other: Place) -> f64 {
+    pub(super) fn distance(self, other: GeoPoint) -> f64 {
         let half = |one: f64, other: f64| ((radians(other) - radians(one)) / 2.0).sin();
         let across = half(self.longitude, other.longitude);
         if across == 0.0 {
@@ -88,7 +88,7 @@ impl Place {
     }
 
     /// Returns the distance to another place's latitude, in metres.
-    pub(super) fn distance_north(self, other: Place) -> f64 {
+    pub(super) fn distance_north(self, other: GeoPoint) -> f64 {
         EARTH_RADIUS_M * (radians(other.latitude) - radians(self.latitude)).abs()
     }
 }
@@ -107,18 +107,18 @@ pub(super) fn longitude_degrees_of(metres: f64, latitude: f64) -> f64 {
     metres / EARTH_RADIUS_M / radians(latitude).cos() / (PI / 180.0)
 }
 
-impl Cell {
+impl GeoCell {
     /// Returns the cell of a place.
-    pub(super) fn of(place: Place, steps: u32) -> Cell {
-        Cell::within(place, steps, LATITUDE_MAX)
+    pub(super) fn of(place: GeoPoint, steps: u32) -> GeoCell {
+        GeoCell::within(place, steps, LATITUDE_MAX)
     }
 
     /// Returns the cell of a place in a grid that reaches to another latitude. A place at the
     /// grid's end is in a cell after the last one, as in Redis.
-    fn within(place: Place, steps: u32, latitude_max: f64) -> Cell {
+    fn within(place: GeoPoint, steps: u32, latitude_max: f64) -> GeoCell {
         let cells = f64::from(1_u32 << steps);
         let at = |degrees: f64, limit: f64| ((degrees + limit) / (2.0 * limit) * cells) as u32;
-        Cell {
+        GeoCell {
             row: at(place.latitude, latitude_max),
             column: at(place.longitude, LONGITUDE_MAX),
             steps,
@@ -126,8 +126,8 @@ impl Cell {
     }
 
     /// Returns the cell of a number.
-    fn of_number(number: u64, steps: u32) -> Cell {
-        Cell {
+    fn of_number(number: u64, steps: u32) -> GeoCell {
+        GeoCell {
             row: every_second(number),
             column: every_second(number >> 1),
             steps,
@@ -160,9 +160,9 @@ impl Cell {
 
     /// Returns the cell that is `east` columns to the east and `north` rows to the north. The grid
     /// wraps around.
-    pub(super) fn beside(self, east: i32, north: i32) -> Cell {
+    pub(super) fn beside(self, east: i32, north: i32) -> GeoCell {
         let mask = u32::MAX >> (32 - self.steps);
-        Cell {
+        GeoCell {
             row: self.row.wrapping_add_signed(north) & mask,
             column: self.column.wrapping_add_signed(east) & mask,
             ..self
@@ -219,11 +219,11 @@ mod tests {
     use rand::rngs::SmallRng;
     use rand::{RngExt, SeedableRng};
 
-    const PALERMO: Place = Place {
+    const PALERMO: GeoPoint = GeoPoint {
         longitude: 13.361389,
         latitude: 38.115556,
     };
-    const CATANIA: Place = Place {
+    const CATANIA: GeoPoint = GeoPoint {
         longitude: 15.087269,
         latitude: 37.502669,
     };
@@ -232,7 +232,7 @@ mod tests {
     fn scores_and_distances_are_those_of_the_documentation_of_redis() {
         assert_eq!(PALERMO.score(), 3_479_099_956_230_698.0);
         assert_eq!(CATANIA.score(), 3_479_447_370_796_909.0);
-        let stored = [PALERMO, CATANIA].map(|place| Place::of_score(place.score()));
+        let stored = [PALERMO, CATANIA].map(|place| GeoPoint::of_score(place.score()));
         let metres = stored[0].distance(stored[1]);
         assert_eq!(format!("{metres:.4}"), "166274.1516");
         assert_eq!(&stored[0].geohash(), b"sqc8b49rny0");
@@ -243,14 +243,14 @@ mod tests {
     fn a_place_lies_in_its_cells_and_each_cell_in_the_one_before() {
         let mut random = SmallRng::seed_from_u64(1);
         for _ in 0..10_000 {
-            let place = Place {
+            let place = GeoPoint {
                 longitude: random.random_range(-180.0..180.0),
                 latitude: random.random_range(-LATITUDE_MAX..LATITUDE_MAX),
             };
             let score = place.score();
             for steps in 1..=STEPS_MAX {
-                let cell = Cell::of(place, steps);
-                assert_eq!(Cell::of_number(cell.number(), steps), cell);
+                let cell = GeoCell::of(place, steps);
+                assert_eq!(GeoCell::of_number(cell.number(), steps), cell);
                 let (first, end) = cell.scores();
                 assert!(first <= score && score < end, "{place:?} {steps}");
                 let Extent {
@@ -263,7 +263,7 @@ mod tests {
                 assert!((south..=north).contains(&place.latitude));
                 assert_eq!(cell.beside(1, -1).beside(-1, 1), cell);
             }
-            assert!(Place::of_score(score).distance(place) < 0.6);
+            assert!(GeoPoint::of_score(score).distance(place) < 0.6);
         }
     }
 }

@@ -5,67 +5,67 @@ mod cell;
 mod query;
 mod search;
 
-use super::sorted_set::{self, Options};
-use super::{Answer, Call, Command, Group, Planned, Touch, is};
+use super::sorted_set::{self, ZaddOptions};
+use super::{Answer, CommandCall, CommandDefinition, CommandGroup, PlannedCommand, Touch, is};
 use crate::error::CommandError;
 use crate::number::parse_double;
 use crate::object::SortedSet;
-use crate::resp::Reply;
-use cell::Place;
-use nearfield_tiers::Heap;
+use crate::resp::RespReply;
+use cell::GeoPoint;
+use nearfield_tiers::AccountedHeap;
 
-const GROUP: Group = Group::Geo;
+const GROUP: CommandGroup = CommandGroup::Geo;
 const EACH: &str = "O(1) for each member";
 const SEARCH: &str = "O(N + log M) for N members in the cells around the area, of M";
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[
-    Command::planned("geoadd", -5, Touch::Change, geoadd)
+pub const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::planned("geoadd", -5, Touch::Change, geoadd)
         .grows()
         .key(1)
         .about(GROUP, "3.2.0", "O(log N) for each member")
         .summary("Adds members that are places, or moves them."),
-    Command::new("geohash", -2, geohash)
+    CommandDefinition::new("geohash", -2, geohash)
         .reads()
         .key(1)
         .about(GROUP, "3.2.0", EACH)
         .summary("Returns places as geohashes."),
-    Command::new("geopos", -2, geopos)
+    CommandDefinition::new("geopos", -2, geopos)
         .reads()
         .key(1)
         .about(GROUP, "3.2.0", EACH)
         .summary("Returns the longitudes and latitudes of places."),
-    Command::new("geodist", -4, geodist)
+    CommandDefinition::new("geodist", -4, geodist)
         .reads()
         .key(1)
         .about(GROUP, "3.2.0", "O(1)")
         .summary("Returns the distance between two places."),
-    Command::new("geosearch", -7, search::geosearch)
+    CommandDefinition::new("geosearch", -7, search::geosearch)
         .reads()
         .key(1)
         .about(GROUP, "6.2.0", SEARCH)
         .summary("Returns the places within a circle or a box."),
-    Command::new("geosearchstore", -8, search::geosearchstore)
+    CommandDefinition::new("geosearchstore", -8, search::geosearchstore)
         .grows()
         .keys_at(1, 2, 1)
         .about(GROUP, "6.2.0", SEARCH)
         .summary("Stores the places within a circle or a box."),
-    Command::new("georadius", -6, search::georadius)
+    CommandDefinition::new("georadius", -6, search::georadius)
         .grows()
         .keys_found(query::keys)
         .about(GROUP, "3.2.0", SEARCH)
         .summary("Returns or stores the places within a circle around a place."),
-    Command::new("georadiusbymember", -5, search::georadiusbymember)
+    CommandDefinition::new("georadiusbymember", -5, search::georadiusbymember)
         .grows()
         .keys_found(query::keys)
         .about(GROUP, "3.2.0", SEARCH)
         .summary("Returns or stores the places within a circle around a member."),
-    Command::new("georadius_ro", -6, search::georadius_ro)
+    CommandDefinition::new("georadius_ro", -6, search::georadius_ro)
         .reads()
         .key(1)
         .about(GROUP, "3.2.10", SEARCH)
         .summary("Returns the places within a circle around a place."),
-    Command::new("georadiusbymember_ro", -5, search::georadiusbymember_ro)
+    CommandDefinition::new("georadiusbymember_ro", -5, search::georadiusbymember_ro)
         .reads()
         .key(1)
         .about(GROUP, "3.2.10", SEARCH)
@@ -73,9 +73,9 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 /// Parses a longitude and a latitude.
-fn place([longitude, latitude]: [&[u8]; 2]) -> Result<Place, CommandError> {
+fn place([longitude, latitude]: [&[u8]; 2]) -> Result<GeoPoint, CommandError> {
     let degrees = |text| parse_double(text).ok_or(CommandError::NotFloat);
-    let place = Place {
+    let place = GeoPoint {
         longitude: degrees(longitude)?,
         latitude: degrees(latitude)?,
     };
@@ -98,18 +98,18 @@ fn unit_m(name: &[u8]) -> Result<f64, CommandError> {
 }
 
 /// Writes a distance in the form of Redis.
-fn distance(reply: &mut Reply, units: f64) {
+fn distance(reply: &mut RespReply, units: f64) {
     reply.bulk(format!("{units:.4}").as_bytes());
 }
 
-fn longitude_and_latitude(reply: &mut Reply, place: Place) {
+fn longitude_and_latitude(reply: &mut RespReply, place: GeoPoint) {
     reply.array(2);
     reply.plain_double(place.longitude);
     reply.plain_double(place.latitude);
 }
 
-fn geoadd(planned: &mut Planned<'_>) -> Answer {
-    let (mut options, mut arguments) = (Options::default(), planned.rest(2));
+fn geoadd(planned: &mut PlannedCommand<'_>) -> Answer {
+    let (mut options, mut arguments) = (ZaddOptions::default(), planned.rest(2));
     while let [option, rest @ ..] = arguments {
         let option = match option {
             _ if is(option, "nx") => &mut options.absent,
@@ -134,40 +134,47 @@ fn geoadd(planned: &mut Planned<'_>) -> Answer {
 }
 
 /// Replies with a value for each member's place. `absent` writes the value of a missing member.
-fn each(call: &mut Call<'_>, write: fn(&mut Reply, Place), absent: fn(&mut Reply)) -> Answer {
+fn each(
+    call: &mut CommandCall<'_>,
+    write: fn(&mut RespReply, GeoPoint),
+    absent: fn(&mut RespReply),
+) -> Answer {
     let members = call.rest(2);
     let reply = &mut *call.reply;
-    call.keys.read::<SortedSet<Heap>, _>(call.args[1], |set| {
-        reply.array(members.len());
-        for member in members {
-            match set.and_then(|set| set.score(member)) {
-                Some(score) => write(reply, Place::of_score(score)),
-                None => absent(reply),
+    call.keys
+        .read::<SortedSet<AccountedHeap>, _>(call.args[1], |set| {
+            reply.array(members.len());
+            for member in members {
+                match set.and_then(|set| set.score(member)) {
+                    Some(score) => write(reply, GeoPoint::of_score(score)),
+                    None => absent(reply),
+                }
             }
-        }
-    })
+        })
 }
 
-fn geohash(call: &mut Call<'_>) -> Answer {
-    let write = |reply: &mut Reply, place: Place| reply.bulk(&place.geohash());
-    each(call, write, Reply::null)
+fn geohash(call: &mut CommandCall<'_>) -> Answer {
+    let write = |reply: &mut RespReply, place: GeoPoint| reply.bulk(&place.geohash());
+    each(call, write, RespReply::null)
 }
 
-fn geopos(call: &mut Call<'_>) -> Answer {
-    each(call, longitude_and_latitude, Reply::null_array)
+fn geopos(call: &mut CommandCall<'_>) -> Answer {
+    each(call, longitude_and_latitude, RespReply::null_array)
 }
 
-fn geodist(call: &mut Call<'_>) -> Answer {
+fn geodist(call: &mut CommandCall<'_>) -> Answer {
     let unit_m = match *call.rest(4) {
         [] => 1.0,
         [unit] => unit_m(unit)?,
         _ => return Err(CommandError::Syntax),
     };
     let (one, other) = (call.args[2], call.args[3]);
-    let metres = call.keys.read::<SortedSet<Heap>, _>(call.args[1], |set| {
-        let place = |member| Some(Place::of_score(set?.score(member)?));
-        Some(place(one)?.distance(place(other)?))
-    })?;
+    let metres = call
+        .keys
+        .read::<SortedSet<AccountedHeap>, _>(call.args[1], |set| {
+            let place = |member| Some(GeoPoint::of_score(set?.score(member)?));
+            Some(place(one)?.distance(place(other)?))
+        })?;
     match metres {
         Some(metres) => distance(call.reply, metres / unit_m),
         None => call.reply.null(),

@@ -1,17 +1,17 @@
 //! The arguments of a geospatial search.
 
-use super::area::{Area, Form};
-use super::cell::Place;
+use super::area::{GeoArea, GeoAreaShape};
+use super::cell::GeoPoint;
 use super::{place, unit_m};
 use crate::command::{integer, is};
 use crate::error::{CommandError, shown};
 use crate::number::parse_double;
 use crate::object::SortedSet;
-use nearfield_tiers::Heap;
+use nearfield_tiers::AccountedHeap;
 
 /// The kinds of commands that search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum GeoSearchKind {
     /// A search in a circle around a place.
     Radius { may_store: bool },
     /// A search in a circle around a member.
@@ -22,13 +22,13 @@ pub(super) enum Kind {
 
 /// The parsed arguments of a search.
 #[derive(Debug, Default)]
-pub(super) struct Query<'a> {
+pub(super) struct GeoSearchQuery<'a> {
     /// The area, or `None` if its middle is a member of a missing key.
-    pub(super) area: Option<Area>,
+    pub(super) area: Option<GeoArea>,
     pub(super) distances: bool,
     pub(super) scores: bool,
     pub(super) places: bool,
-    pub(super) order: Option<Order>,
+    pub(super) order: Option<GeoSearchOrder>,
     /// The largest number of members in the reply; `None` for all.
     pub(super) count: Option<usize>,
     /// True if the first members that are found suffice.
@@ -39,7 +39,7 @@ pub(super) struct Query<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum GeoSearchOrder {
     Nearest,
     Farthest,
 }
@@ -49,18 +49,21 @@ type Words<'a> = &'a [&'a [u8]];
 /// The middle and the form, as far as they were given. A member of a missing key is a middle
 /// without a place.
 #[derive(Debug, Default)]
-struct Parts {
-    member: Option<Option<Place>>,
-    place: Option<Place>,
-    circle: Option<(Form, f64)>,
-    rectangle: Option<(Form, f64)>,
+struct GeoSearchParts {
+    member: Option<Option<GeoPoint>>,
+    place: Option<GeoPoint>,
+    circle: Option<(GeoAreaShape, f64)>,
+    rectangle: Option<(GeoAreaShape, f64)>,
 }
 
 /// Returns the place of a member, or `None` if the key does not exist.
-fn place_of(set: Option<&SortedSet<Heap>>, member: &[u8]) -> Result<Option<Place>, CommandError> {
+fn place_of(
+    set: Option<&SortedSet<AccountedHeap>>,
+    member: &[u8],
+) -> Result<Option<GeoPoint>, CommandError> {
     let Some(set) = set else { return Ok(None) };
     match set.score(member) {
-        Some(score) => Ok(Some(Place::of_score(score))),
+        Some(score) => Ok(Some(GeoPoint::of_score(score))),
         None => Err(CommandError::text(
             "ERR could not decode requested zset member",
         )),
@@ -72,21 +75,21 @@ fn length(text: &[u8], no_number: &'static str) -> Result<f64, CommandError> {
     parse_double(text).ok_or(CommandError::text(no_number))
 }
 
-fn circle([radius, unit]: [&[u8]; 2]) -> Result<(Form, f64), CommandError> {
+fn circle([radius, unit]: [&[u8]; 2]) -> Result<(GeoAreaShape, f64), CommandError> {
     let radius = length(radius, "ERR need numeric radius")?;
     if radius < 0.0 {
         return Err(CommandError::text("ERR radius cannot be negative"));
     }
-    Ok((Form::Circle { radius }, unit_m(unit)?))
+    Ok((GeoAreaShape::Circle { radius }, unit_m(unit)?))
 }
 
-fn rectangle([width, height, unit]: [&[u8]; 3]) -> Result<(Form, f64), CommandError> {
+fn rectangle([width, height, unit]: [&[u8]; 3]) -> Result<(GeoAreaShape, f64), CommandError> {
     let width = length(width, "ERR need numeric width")?;
     let height = length(height, "ERR need numeric height")?;
     if width < 0.0 || height < 0.0 {
         return Err(CommandError::text("ERR height or width cannot be negative"));
     }
-    Ok((Form::Box { width, height }, unit_m(unit)?))
+    Ok((GeoAreaShape::Box { width, height }, unit_m(unit)?))
 }
 
 /// Returns the positions of the keys of `GEORADIUS` and `GEORADIUSBYMEMBER`: the key that is
@@ -101,21 +104,27 @@ pub(super) fn keys(args: &[&[u8]]) -> Vec<usize> {
     std::iter::once(1).chain(targets).collect()
 }
 
-impl<'a> Query<'a> {
+impl<'a> GeoSearchQuery<'a> {
     /// Parses the arguments of a command, including its name. `set` is the set to be searched.
     pub(super) fn parse(
-        kind: Kind,
+        kind: GeoSearchKind,
         args: Words<'a>,
-        set: Option<&SortedSet<Heap>>,
-    ) -> Result<Query<'a>, CommandError> {
-        let (mut query, mut parts) = (Query::default(), Parts::default());
+        set: Option<&SortedSet<AccountedHeap>>,
+    ) -> Result<GeoSearchQuery<'a>, CommandError> {
+        let (mut query, mut parts) = (GeoSearchQuery::default(), GeoSearchParts::default());
         let options = match (kind, args) {
-            (Kind::Radius { .. }, &[_, _, longitude, latitude, radius, unit, ref options @ ..]) => {
+            (
+                GeoSearchKind::Radius { .. },
+                &[_, _, longitude, latitude, radius, unit, ref options @ ..],
+            ) => {
                 parts.place = Some(place([longitude, latitude])?);
                 parts.circle = Some(circle([radius, unit])?);
                 options
             }
-            (Kind::RadiusByMember { .. }, &[_, _, member, radius, unit, ref options @ ..]) => {
+            (
+                GeoSearchKind::RadiusByMember { .. },
+                &[_, _, member, radius, unit, ref options @ ..],
+            ) => {
                 let place = place_of(set, member)?;
                 parts.member = Some(place);
                 if place.is_some() {
@@ -123,8 +132,8 @@ impl<'a> Query<'a> {
                 }
                 options
             }
-            (Kind::Search { stores: false }, [_, _, options @ ..]) => options,
-            (Kind::Search { stores: true }, &[_, target, _, ref options @ ..]) => {
+            (GeoSearchKind::Search { stores: false }, [_, _, options @ ..]) => options,
+            (GeoSearchKind::Search { stores: true }, &[_, target, _, ref options @ ..]) => {
                 query.target = Some(target);
                 options
             }
@@ -134,7 +143,7 @@ impl<'a> Query<'a> {
         query.check(kind, args, &parts)?;
         let middle = parts.place.or(parts.member.flatten());
         let form = parts.circle.or(parts.rectangle);
-        query.area = middle.zip(form).map(|(middle, (form, unit_m))| Area {
+        query.area = middle.zip(form).map(|(middle, (form, unit_m))| GeoArea {
             middle,
             form,
             unit_m,
@@ -144,10 +153,10 @@ impl<'a> Query<'a> {
 
     fn parse_options(
         &mut self,
-        kind: Kind,
+        kind: GeoSearchKind,
         mut options: Words<'a>,
-        parts: &mut Parts,
-        set: Option<&SortedSet<Heap>>,
+        parts: &mut GeoSearchParts,
+        set: Option<&SortedSet<AccountedHeap>>,
     ) -> Result<(), CommandError> {
         while let [option, rest @ ..] = options {
             let simple = match option {
@@ -161,10 +170,10 @@ impl<'a> Query<'a> {
                 *simple = true;
                 rest
             } else if is(option, "asc") {
-                self.order = Some(Order::Nearest);
+                self.order = Some(GeoSearchOrder::Nearest);
                 rest
             } else if is(option, "desc") {
-                self.order = Some(Order::Farthest);
+                self.order = Some(GeoSearchOrder::Farthest);
                 rest
             } else if let (true, [count, rest @ ..]) = (is(option, "count"), rest) {
                 let count = usize::try_from(integer(count)?).ok();
@@ -182,44 +191,45 @@ impl<'a> Query<'a> {
     /// Parses an option that only some of the commands have. Returns the arguments after it.
     fn parse_of_kind(
         &mut self,
-        kind: Kind,
+        kind: GeoSearchKind,
         option: &[u8],
         rest: Words<'a>,
-        parts: &mut Parts,
-        set: Option<&SortedSet<Heap>>,
+        parts: &mut GeoSearchParts,
+        set: Option<&SortedSet<AccountedHeap>>,
     ) -> Result<Words<'a>, CommandError> {
         match (kind, rest) {
             (
-                Kind::Radius { may_store: true } | Kind::RadiusByMember { may_store: true },
+                GeoSearchKind::Radius { may_store: true }
+                | GeoSearchKind::RadiusByMember { may_store: true },
                 &[target, ref rest @ ..],
             ) if is(option, "store") || is(option, "storedist") => {
                 self.target = Some(target);
                 self.stores_distances = is(option, "storedist");
                 Ok(rest)
             }
-            (Kind::Search { stores: true }, rest) if is(option, "storedist") => {
+            (GeoSearchKind::Search { stores: true }, rest) if is(option, "storedist") => {
                 self.stores_distances = true;
                 Ok(rest)
             }
-            (Kind::Search { .. }, [member, rest @ ..])
+            (GeoSearchKind::Search { .. }, [member, rest @ ..])
                 if is(option, "frommember") && parts.place.is_none() =>
             {
                 parts.member = Some(place_of(set, member)?);
                 Ok(rest)
             }
-            (Kind::Search { .. }, &[longitude, latitude, ref rest @ ..])
+            (GeoSearchKind::Search { .. }, &[longitude, latitude, ref rest @ ..])
                 if is(option, "fromlonlat") && parts.member.is_none() =>
             {
                 parts.place = Some(place([longitude, latitude])?);
                 Ok(rest)
             }
-            (Kind::Search { .. }, &[radius, unit, ref rest @ ..])
+            (GeoSearchKind::Search { .. }, &[radius, unit, ref rest @ ..])
                 if is(option, "byradius") && parts.rectangle.is_none() =>
             {
                 parts.circle = Some(circle([radius, unit])?);
                 Ok(rest)
             }
-            (Kind::Search { .. }, &[width, height, unit, ref rest @ ..])
+            (GeoSearchKind::Search { .. }, &[width, height, unit, ref rest @ ..])
                 if is(option, "bybox") && parts.circle.is_none() =>
             {
                 parts.rectangle = Some(rectangle([width, height, unit])?);
@@ -230,8 +240,13 @@ impl<'a> Query<'a> {
     }
 
     /// Refuses options that exclude each other.
-    fn check(&self, kind: Kind, args: Words<'_>, parts: &Parts) -> Result<(), CommandError> {
-        let is_search = matches!(kind, Kind::Search { .. });
+    fn check(
+        &self,
+        kind: GeoSearchKind,
+        args: Words<'_>,
+        parts: &GeoSearchParts,
+    ) -> Result<(), CommandError> {
+        let is_search = matches!(kind, GeoSearchKind::Search { .. });
         if self.target.is_some() && (self.distances || self.scores || self.places) {
             let what = match is_search {
                 true => "GEOSEARCHSTORE",

@@ -1,38 +1,38 @@
 //! The search for places within an area: in the ranges of scores of the cells that cover it.
 
-use super::cell::Place;
-use super::query::{Kind, Order, Query};
+use super::cell::GeoPoint;
+use super::query::{GeoSearchKind, GeoSearchOrder, GeoSearchQuery};
 use super::{distance, longitude_and_latitude};
 use crate::command::sorted_set_range::store;
-use crate::command::{Answer, Call};
+use crate::command::{Answer, CommandCall};
 use crate::error::CommandError;
 use crate::object::{Container, SortedSet};
-use crate::resp::Reply;
-use nearfield_tiers::Heap;
+use crate::resp::RespReply;
+use nearfield_tiers::AccountedHeap;
 use std::ops::Bound;
 
-pub(super) fn georadius(call: &mut Call<'_>) -> Answer {
-    search(call, 1, Kind::Radius { may_store: true })
+pub(super) fn georadius(call: &mut CommandCall<'_>) -> Answer {
+    search(call, 1, GeoSearchKind::Radius { may_store: true })
 }
 
-pub(super) fn georadius_ro(call: &mut Call<'_>) -> Answer {
-    search(call, 1, Kind::Radius { may_store: false })
+pub(super) fn georadius_ro(call: &mut CommandCall<'_>) -> Answer {
+    search(call, 1, GeoSearchKind::Radius { may_store: false })
 }
 
-pub(super) fn georadiusbymember(call: &mut Call<'_>) -> Answer {
-    search(call, 1, Kind::RadiusByMember { may_store: true })
+pub(super) fn georadiusbymember(call: &mut CommandCall<'_>) -> Answer {
+    search(call, 1, GeoSearchKind::RadiusByMember { may_store: true })
 }
 
-pub(super) fn georadiusbymember_ro(call: &mut Call<'_>) -> Answer {
-    search(call, 1, Kind::RadiusByMember { may_store: false })
+pub(super) fn georadiusbymember_ro(call: &mut CommandCall<'_>) -> Answer {
+    search(call, 1, GeoSearchKind::RadiusByMember { may_store: false })
 }
 
-pub(super) fn geosearch(call: &mut Call<'_>) -> Answer {
-    search(call, 1, Kind::Search { stores: false })
+pub(super) fn geosearch(call: &mut CommandCall<'_>) -> Answer {
+    search(call, 1, GeoSearchKind::Search { stores: false })
 }
 
-pub(super) fn geosearchstore(call: &mut Call<'_>) -> Answer {
-    search(call, 2, Kind::Search { stores: true })
+pub(super) fn geosearchstore(call: &mut CommandCall<'_>) -> Answer {
+    search(call, 2, GeoSearchKind::Search { stores: true })
 }
 
 /// A member within the area.
@@ -40,21 +40,21 @@ pub(super) fn geosearchstore(call: &mut Call<'_>) -> Answer {
 struct Hit {
     member: Vec<u8>,
     score: f64,
-    place: Place,
+    place: GeoPoint,
     /// The distance from the middle, in the unit of the area.
     distance: f64,
 }
 
 /// Searches the key that is argument `source`.
-fn search(call: &mut Call<'_>, source: usize, kind: Kind) -> Answer {
+fn search(call: &mut CommandCall<'_>, source: usize, kind: GeoSearchKind) -> Answer {
     let args = call.args;
-    let (query, hits) = call
-        .keys
-        .read::<SortedSet<Heap>, _>(call.arg(source)?, |set| {
-            let query = Query::parse(kind, args, set)?;
-            let hits = set.map_or_else(Vec::new, |set| find(&query, set));
-            Ok::<_, CommandError>((query, hits))
-        })??;
+    let (query, hits) =
+        call.keys
+            .read::<SortedSet<AccountedHeap>, _>(call.arg(source)?, |set| {
+                let query = GeoSearchQuery::parse(kind, args, set)?;
+                let hits = set.map_or_else(Vec::new, |set| find(&query, set));
+                Ok::<_, CommandError>((query, hits))
+            })??;
     let Some(target) = query.target else {
         answer(call.reply, &query, &hits);
         return Ok(());
@@ -70,8 +70,8 @@ fn search(call: &mut Call<'_>, source: usize, kind: Kind) -> Answer {
         result.insert(&limits, &hit.member, score);
     }
     let event = match kind {
-        Kind::Search { .. } => "geosearchstore",
-        Kind::Radius { .. } | Kind::RadiusByMember { .. } => "georadiusstore",
+        GeoSearchKind::Search { .. } => "geosearchstore",
+        GeoSearchKind::Radius { .. } | GeoSearchKind::RadiusByMember { .. } => "georadiusstore",
     };
     store(call, target, result, event)?;
     call.reply.count(hits.len());
@@ -79,7 +79,7 @@ fn search(call: &mut Call<'_>, source: usize, kind: Kind) -> Answer {
 }
 
 /// Returns the requested members in the requested order.
-fn find(query: &Query<'_>, set: &SortedSet<Heap>) -> Vec<Hit> {
+fn find(query: &GeoSearchQuery<'_>, set: &SortedSet<AccountedHeap>) -> Vec<Hit> {
     let Some(area) = &query.area else {
         return Vec::new();
     };
@@ -92,7 +92,7 @@ fn find(query: &Query<'_>, set: &SortedSet<Heap>) -> Vec<Hit> {
         set.range(ranks, false)
     });
     let hits = members.filter_map(|(member, score)| {
-        let place = Place::of_score(score);
+        let place = GeoPoint::of_score(score);
         let distance = area.distance_within(place)? / area.unit_m;
         Some((member, score, place, distance))
     });
@@ -107,16 +107,20 @@ fn find(query: &Query<'_>, set: &SortedSet<Heap>) -> Vec<Hit> {
         .collect();
     // The nearest members are kept, unless any will do.
     let is_cut = query.count.is_some() && !query.any;
-    match query.order.or(is_cut.then_some(Order::Nearest)) {
-        Some(Order::Nearest) => hits.sort_by(|one, other| one.distance.total_cmp(&other.distance)),
-        Some(Order::Farthest) => hits.sort_by(|one, other| other.distance.total_cmp(&one.distance)),
+    match query.order.or(is_cut.then_some(GeoSearchOrder::Nearest)) {
+        Some(GeoSearchOrder::Nearest) => {
+            hits.sort_by(|one, other| one.distance.total_cmp(&other.distance))
+        }
+        Some(GeoSearchOrder::Farthest) => {
+            hits.sort_by(|one, other| other.distance.total_cmp(&one.distance))
+        }
         None => {}
     }
     hits.truncate(most);
     hits
 }
 
-fn answer(reply: &mut Reply, query: &Query<'_>, hits: &[Hit]) {
+fn answer(reply: &mut RespReply, query: &GeoSearchQuery<'_>, hits: &[Hit]) {
     reply.array(hits.len());
     let parts = [query.distances, query.scores, query.places];
     let parts = parts.iter().filter(|is_wanted| **is_wanted).count();

@@ -1,12 +1,12 @@
 //! `PFDEBUG`: the form of a HyperLogLog, for tests.
 
 use super::registers::REGISTERS;
-use super::value::{self, Form};
-use super::{Answer, Call, is, sparse};
+use super::value::{self, HyperLogLogForm};
+use super::{Answer, CommandCall, is, sparse};
 use crate::error::{CommandError, shown};
 use std::fmt::Write;
 
-pub(super) fn pfdebug(call: &mut Call<'_>) -> Answer {
+pub(super) fn pfdebug(call: &mut CommandCall<'_>) -> Answer {
     let (subcommand, key) = (call.args[1], call.args[2]);
     let value = call.keys.string(key)?;
     let value = value.ok_or(CommandError::text("ERR The specified key does not exist"))?;
@@ -26,10 +26,10 @@ pub(super) fn pfdebug(call: &mut Call<'_>) -> Answer {
 }
 
 /// Replies with the registers, and converts the value to the dense form.
-fn registers(call: &mut Call<'_>, mut value: Vec<u8>, form: Form) -> Answer {
+fn registers(call: &mut CommandCall<'_>, mut value: Vec<u8>, form: HyperLogLogForm) -> Answer {
     let mut registers = [0; REGISTERS];
     value::merge(&value, form, &mut registers)?;
-    if form == Form::Sparse {
+    if form == HyperLogLogForm::Sparse {
         store_dense(call, &mut value)?;
     }
     call.reply.array(registers.len());
@@ -41,8 +41,8 @@ fn registers(call: &mut Call<'_>, mut value: Vec<u8>, form: Form) -> Answer {
 
 /// Replies with the runs of a sparse form: `z` and `Z` for empty registers, in one byte and in two,
 /// and `v` for registers with a rank.
-fn runs(call: &mut Call<'_>, value: Vec<u8>, form: Form) -> Answer {
-    if form != Form::Sparse {
+fn runs(call: &mut CommandCall<'_>, value: Vec<u8>, form: HyperLogLogForm) -> Answer {
+    if form != HyperLogLogForm::Sparse {
         return Err(CommandError::text("ERR HLL encoding is not sparse"));
     }
     let mut text = String::new();
@@ -60,24 +60,25 @@ fn runs(call: &mut Call<'_>, value: Vec<u8>, form: Form) -> Answer {
     Ok(())
 }
 
-fn name_form(call: &mut Call<'_>, _: Vec<u8>, form: Form) -> Answer {
+fn name_form(call: &mut CommandCall<'_>, _: Vec<u8>, form: HyperLogLogForm) -> Answer {
     call.reply.simple(match form {
-        Form::Dense => "dense",
-        Form::Sparse => "sparse",
+        HyperLogLogForm::Dense => "dense",
+        HyperLogLogForm::Sparse => "sparse",
     });
     Ok(())
 }
 
-fn make_dense(call: &mut Call<'_>, mut value: Vec<u8>, form: Form) -> Answer {
-    if form == Form::Sparse {
+fn make_dense(call: &mut CommandCall<'_>, mut value: Vec<u8>, form: HyperLogLogForm) -> Answer {
+    if form == HyperLogLogForm::Sparse {
         store_dense(call, &mut value)?;
     }
-    call.reply.integer(i64::from(form == Form::Sparse));
+    call.reply
+        .integer(i64::from(form == HyperLogLogForm::Sparse));
     Ok(())
 }
 
 /// Stores the dense form. As in Redis, clients that watch the key are not notified.
-fn store_dense(call: &mut Call<'_>, value: &mut Vec<u8>) -> Answer {
+fn store_dense(call: &mut CommandCall<'_>, value: &mut Vec<u8>) -> Answer {
     let key = call.args[2];
     value::make_dense(value)?;
     let expires_at_ms = call.keys.read_string_and_expiry(key, |_, expiry| expiry)?;

@@ -6,25 +6,27 @@ mod sparse;
 mod value;
 
 use super::parts::different;
-use super::{Answer, Call, Command, Flags, Group, Planned, Touch, is};
+use super::{
+    Answer, CommandCall, CommandDefinition, CommandGroup, Flags, PlannedCommand, Touch, is,
+};
 use crate::error::CommandError;
 use crate::keyspace::Class;
-use crate::object::Text;
+use crate::object::HeapBytes;
 use crate::steps;
 use registers::{REGISTERS, estimate, place};
-use value::Form;
+use value::HyperLogLogForm;
 
-const GROUP: Group = Group::HyperLogLog;
+const GROUP: CommandGroup = CommandGroup::HyperLogLog;
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[
-    Command::planned("pfadd", -2, Touch::Change, pfadd)
+pub const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::planned("pfadd", -2, Touch::Change, pfadd)
         .grows()
         .fast()
         .key(1)
         .about(GROUP, "2.8.9", "O(1) for each element")
         .summary("Gives elements to a HyperLogLog. Creates the key if it is not there."),
-    Command::new("pfcount", -2, pfcount)
+    CommandDefinition::new("pfcount", -2, pfcount)
         .reads()
         .flag(Flags::MAY_CHANGE)
         .keys_at(1, -1, 1)
@@ -34,18 +36,18 @@ pub const COMMANDS: &[Command] = &[
             "Does not keep the number in the value, and counts each time, while the log or the \
              snapshot cannot be written, and for keys in a pool.",
         ),
-    Command::new("pfmerge", -2, pfmerge)
+    CommandDefinition::new("pfmerge", -2, pfmerge)
         .grows()
         .keys_at(1, -1, 1)
         .about(GROUP, "2.8.9", "O(N) for N keys")
         .summary("Gives a HyperLogLog the elements of others."),
-    Command::new("pfdebug", 3, debug::pfdebug)
+    CommandDefinition::new("pfdebug", 3, debug::pfdebug)
         .grows()
         .flag(Flags::ADMIN)
         .key(2)
         .about(GROUP, "2.8.9", "O(1)")
         .summary("Shows the form of a HyperLogLog, for tests."),
-    Command::new("pfselftest", 1, pfselftest)
+    CommandDefinition::new("pfselftest", 1, pfselftest)
         .flag(Flags::ADMIN)
         .about(GROUP, "2.8.9", "O(1)")
         .summary("Checks the estimate on elements whose number is known."),
@@ -62,28 +64,28 @@ impl From<Corrupt> for CommandError {
 }
 
 /// A value to which elements will be added.
-enum Found {
+enum PfaddTarget {
     /// A dense value, which is changed in place if the elements change it.
     Dense { changes: bool },
     /// A copy of a sparse value.
     Sparse(Vec<u8>),
 }
 
-fn pfadd(planned: &mut Planned<'_>) -> Answer {
+fn pfadd(planned: &mut PlannedCommand<'_>) -> Answer {
     let elements = planned.rest(2);
     let (found, expires_at_ms) = planned.read_string(0, |_, value, expiry| {
         let found = value.map(|value| match value::form(value)? {
-            Form::Dense => Ok::<_, CommandError>(Found::Dense {
+            HyperLogLogForm::Dense => Ok::<_, CommandError>(PfaddTarget::Dense {
                 // Most elements of a value that already has many change nothing.
                 changes: value::changes_dense(value, elements),
             }),
-            Form::Sparse => Ok(Found::Sparse(value.to_vec())),
+            HyperLogLogForm::Sparse => Ok(PfaddTarget::Sparse(value.to_vec())),
         });
         (found, expiry)
     })?;
     let is_changed = match found.transpose()? {
-        Some(Found::Dense { changes: false }) => false,
-        Some(Found::Dense { changes: true }) => planned.edit_string(0, |text| {
+        Some(PfaddTarget::Dense { changes: false }) => false,
+        Some(PfaddTarget::Dense { changes: true }) => planned.edit_string(0, |text| {
             let value = text.extend_to(value::DENSE_BYTES);
             let is_changed = value::add_dense(value, elements) > 0;
             value::set_stale(value);
@@ -92,7 +94,7 @@ fn pfadd(planned: &mut Planned<'_>) -> Answer {
         found => {
             let sparse_max = planned.limits().hyperloglog_sparse_bytes_max;
             let (mut is_changed, mut value) = match found {
-                Some(Found::Sparse(value)) => (false, value),
+                Some(PfaddTarget::Sparse(value)) => (false, value),
                 _ => (true, value::empty()),
             };
             for element in elements {
@@ -112,7 +114,7 @@ fn pfadd(planned: &mut Planned<'_>) -> Answer {
     Ok(())
 }
 
-fn pfcount(call: &mut Call<'_>) -> Answer {
+fn pfcount(call: &mut CommandCall<'_>) -> Answer {
     let count = match *call.rest(1) {
         [key] => {
             let (count, is_kept) = call.keys.read_string(key, |value| match value {
@@ -137,11 +139,11 @@ fn pfcount(call: &mut Call<'_>) -> Answer {
 }
 
 /// Writes the number of elements into a value, as Redis does. This change is logged.
-fn keep_count(call: &mut Call<'_>, key: &[u8], count: u64) -> Answer {
+fn keep_count(call: &mut CommandCall<'_>, key: &[u8], count: u64) -> Answer {
     if call.keys.is_shared() || call.server.refuses_writes() {
         return Ok(());
     }
-    let keep = |text: &mut Text| value::keep_count(text.extend_to(0), count);
+    let keep = |text: &mut HeapBytes| value::keep_count(text.extend_to(0), count);
     call.keys.edit_string(key, keep)?;
     call.keys.changed(key, Class::Unnamed, "");
     Ok(())
@@ -149,10 +151,10 @@ fn keep_count(call: &mut Call<'_>, key: &[u8], count: u64) -> Answer {
 
 /// Raises registers to those of a key, if it exists. Returns the form of that value.
 fn merge(
-    call: &mut Call<'_>,
+    call: &mut CommandCall<'_>,
     key: &[u8],
     into: &mut registers::Registers,
-) -> Result<Option<Form>, CommandError> {
+) -> Result<Option<HyperLogLogForm>, CommandError> {
     steps::count(1);
     call.keys.read_string(key, |value| {
         let Some(value) = value else { return Ok(None) };
@@ -162,10 +164,10 @@ fn merge(
     })?
 }
 
-fn pfmerge(call: &mut Call<'_>) -> Answer {
+fn pfmerge(call: &mut CommandCall<'_>) -> Answer {
     let (target, mut registers, mut is_dense) = (call.args[1], [0; REGISTERS], false);
     for key in different(call.rest(1)) {
-        is_dense |= merge(call, key, &mut registers)? == Some(Form::Dense);
+        is_dense |= merge(call, key, &mut registers)? == Some(HyperLogLogForm::Dense);
     }
     let sparse_max = call.keys.limits().hyperloglog_sparse_bytes_max;
     let (value, expires_at_ms) = call
@@ -185,7 +187,7 @@ fn pfmerge(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn pfselftest(call: &mut Call<'_>) -> Answer {
+fn pfselftest(call: &mut CommandCall<'_>) -> Answer {
     /// The largest relative error: five times the standard error.
     const ERROR_MAX: f64 = 5.0 * 0.0081;
     const SPARSE_MAX: usize = 3000;

@@ -22,14 +22,14 @@ const MERGED_RUNS: usize = 5;
 
 /// Consecutive registers of one rank; the rank of empty ones is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct HyperLogLogRun {
     pub(super) rank: u8,
     pub(super) length: usize,
 }
 
 /// The effect of a change on a sparse form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum HyperLogLogUpdate {
     /// No effect, because the register has that rank or a higher one.
     None,
     Done,
@@ -37,13 +37,13 @@ pub(super) enum Change {
     TooLarge,
 }
 
-impl Run {
+impl HyperLogLogRun {
     /// Reads the run at the beginning of `bytes`, and the number of bytes that it takes.
-    fn read(bytes: &[u8]) -> Option<(Run, usize)> {
+    fn read(bytes: &[u8]) -> Option<(HyperLogLogRun, usize)> {
         match *bytes {
             [byte, ..] if byte & 0x80 != 0 => {
                 let (rank, length) = (byte >> 2 & 31, usize::from(byte & 3));
-                let run = Run {
+                let run = HyperLogLogRun {
                     rank: rank + 1,
                     length: length + 1,
                 };
@@ -51,14 +51,14 @@ impl Run {
             }
             [high, low, ..] if high & 0x40 != 0 => {
                 let length = usize::from(high & 63) << 8 | usize::from(low);
-                let run = Run {
+                let run = HyperLogLogRun {
                     rank: 0,
                     length: length + 1,
                 };
                 Some((run, 2))
             }
             [byte, ..] if byte & 0x40 == 0 => {
-                let run = Run {
+                let run = HyperLogLogRun {
                     rank: 0,
                     length: usize::from(byte) + 1,
                 };
@@ -71,16 +71,16 @@ impl Run {
     fn write(self, out: &mut Vec<u8>) {
         let length = self.length.wrapping_sub(1);
         match self {
-            Run { length: 0, .. } => {}
-            Run {
+            HyperLogLogRun { length: 0, .. } => {}
+            HyperLogLogRun {
                 rank: 0,
                 length: SHORT_GAP_MAX..,
             } => match self.length {
                 SHORT_GAP_MAX => out.push(length as u8),
                 _ => out.extend([0x40 | (length >> 8) as u8, length as u8]),
             },
-            Run { rank: 0, .. } => out.push(length as u8),
-            Run { rank, .. } => out.push(0x80 | (rank - 1) << 2 | length as u8),
+            HyperLogLogRun { rank: 0, .. } => out.push(length as u8),
+            HyperLogLogRun { rank, .. } => out.push(0x80 | (rank - 1) << 2 | length as u8),
         }
     }
 }
@@ -88,7 +88,7 @@ impl Run {
 /// Returns the form of registers that are all empty.
 pub(super) fn empty() -> Vec<u8> {
     let mut bytes = Vec::new();
-    let all = Run {
+    let all = HyperLogLogRun {
         rank: 0,
         length: GAP_MAX,
     };
@@ -100,7 +100,7 @@ pub(super) fn empty() -> Vec<u8> {
 ///
 /// # Errors
 /// The runs have more or fewer registers than a HyperLogLog.
-pub(super) fn runs(bytes: &[u8]) -> Result<Vec<(usize, Run)>, Corrupt> {
+pub(super) fn runs(bytes: &[u8]) -> Result<Vec<(usize, HyperLogLogRun)>, Corrupt> {
     let (mut runs, mut first, mut read) = (Vec::new(), 0, 0);
     for (run, length) in parse(bytes) {
         first += run.length;
@@ -119,9 +119,9 @@ pub(super) fn runs(bytes: &[u8]) -> Result<Vec<(usize, Run)>, Corrupt> {
 
 /// Returns the runs of a form, each with the number of bytes that it takes. Their number is not
 /// checked. Ends before bytes that are not a run.
-pub(super) fn parse(mut bytes: &[u8]) -> impl Iterator<Item = (Run, usize)> {
+pub(super) fn parse(mut bytes: &[u8]) -> impl Iterator<Item = (HyperLogLogRun, usize)> {
     std::iter::from_fn(move || {
-        let (run, length) = Run::read(bytes)?;
+        let (run, length) = HyperLogLogRun::read(bytes)?;
         bytes = bytes.get(length..).unwrap_or_default();
         Some((run, length))
     })
@@ -137,14 +137,14 @@ pub(super) fn raise(
     start: usize,
     (index, rank): (usize, u8),
     bytes_max: usize,
-) -> Result<Change, Corrupt> {
+) -> Result<HyperLogLogUpdate, Corrupt> {
     if rank > RANK_MAX {
-        return Ok(Change::TooLarge);
+        return Ok(HyperLogLogUpdate::TooLarge);
     }
     let (mut first, mut at, mut before) = (0, start, start);
     let (run, length) = loop {
         let rest = bytes.get(at..).unwrap_or_default();
-        let (run, length) = Run::read(rest).ok_or(Corrupt)?;
+        let (run, length) = HyperLogLogRun::read(rest).ok_or(Corrupt)?;
         if index < first + run.length {
             break (run, length);
         }
@@ -153,17 +153,17 @@ pub(super) fn raise(
         first += run.length;
     };
     if run.rank >= rank {
-        return Ok(Change::None);
+        return Ok(HyperLogLogUpdate::None);
     }
     let mut divided = Vec::with_capacity(5);
     let behind = first + run.length - index - 1;
     for part in [
-        Run {
+        HyperLogLogRun {
             length: index - first,
             ..run
         },
-        Run { rank, length: 1 },
-        Run {
+        HyperLogLogRun { rank, length: 1 },
+        HyperLogLogRun {
             length: behind,
             ..run
         },
@@ -172,26 +172,26 @@ pub(super) fn raise(
     }
     let grows = divided.len() > length;
     if grows && bytes.len() + divided.len() - length > bytes_max {
-        return Ok(Change::TooLarge);
+        return Ok(HyperLogLogUpdate::TooLarge);
     }
     bytes.splice(at..at + length, divided);
     merge(bytes, before);
-    Ok(Change::Done)
+    Ok(HyperLogLogUpdate::Done)
 }
 
 /// Merges neighbors of equal rank among the next few runs.
 fn merge(bytes: &mut Vec<u8>, mut at: usize) {
     for _ in 0..MERGED_RUNS {
-        let run = bytes.get(at..).and_then(Run::read);
+        let run = bytes.get(at..).and_then(HyperLogLogRun::read);
         let Some((run, length)) = run else { return };
         if run.rank > 0
-            && let Some((next, _)) = bytes.get(at + 1..).and_then(Run::read)
+            && let Some((next, _)) = bytes.get(at + 1..).and_then(HyperLogLogRun::read)
             && next.rank == run.rank
             && next.length + run.length <= RANKED_MAX
         {
             let mut merged = Vec::new();
             let length = next.length + run.length;
-            Run { length, ..run }.write(&mut merged);
+            HyperLogLogRun { length, ..run }.write(&mut merged);
             bytes.splice(at..at + 2, merged);
         } else {
             at += length;
@@ -219,7 +219,7 @@ mod tests {
                 let rank = random.random_range(1..=4);
                 let change = raise(&mut bytes, 0, (index, rank), usize::MAX).unwrap();
                 let is_raised = registers[index] < rank;
-                assert_eq!(change == Change::Done, is_raised);
+                assert_eq!(change == HyperLogLogUpdate::Done, is_raised);
                 registers[index] = registers[index].max(rank);
                 let runs = runs(&bytes).unwrap().into_iter();
                 let read: Vec<u8> = runs
@@ -238,7 +238,10 @@ mod tests {
         let mut short = vec![0x80];
         assert!(raise(&mut short, 0, (1, 1), usize::MAX).is_err());
         let change = raise(&mut empty(), 0, (1, RANK_MAX + 1), usize::MAX);
-        assert_eq!(change, Ok(Change::TooLarge));
-        assert_eq!(raise(&mut empty(), 0, (1, 1), 3), Ok(Change::TooLarge));
+        assert_eq!(change, Ok(HyperLogLogUpdate::TooLarge));
+        assert_eq!(
+            raise(&mut empty(), 0, (1, 1), 3),
+            Ok(HyperLogLogUpdate::TooLarge)
+        );
     }
 }

@@ -6,7 +6,7 @@
 
 use super::Corrupt;
 use super::registers::{REGISTERS, Registers, estimate, place};
-use super::sparse::{self, Change};
+use super::sparse::{self, HyperLogLogUpdate};
 use crate::error::CommandError;
 
 const MAGIC: &[u8] = b"HYLL";
@@ -22,7 +22,7 @@ pub(super) const DENSE_BYTES: usize = HEADER_BYTES + REGISTERS * REGISTER_BITS /
 
 /// The form of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum HyperLogLogForm {
     Dense,
     Sparse,
 }
@@ -31,11 +31,11 @@ pub(super) enum Form {
 ///
 /// # Errors
 /// The string is not a HyperLogLog.
-pub(super) fn form(value: &[u8]) -> Result<Form, CommandError> {
+pub(super) fn form(value: &[u8]) -> Result<HyperLogLogForm, CommandError> {
     let is_whole = value.len() >= HEADER_BYTES && value.starts_with(MAGIC);
     match value.get(MAGIC.len()) {
-        Some(&SPARSE) if is_whole => Ok(Form::Sparse),
-        Some(&DENSE) if is_whole && value.len() == DENSE_BYTES => Ok(Form::Dense),
+        Some(&SPARSE) if is_whole => Ok(HyperLogLogForm::Sparse),
+        Some(&DENSE) if is_whole && value.len() == DENSE_BYTES => Ok(HyperLogLogForm::Dense),
         _ => Err(CommandError::text(
             "WRONGTYPE Key is not a valid HyperLogLog string value.",
         )),
@@ -117,9 +117,9 @@ pub(super) fn raise(
 ) -> Result<bool, Corrupt> {
     if value.get(MAGIC.len()) == Some(&SPARSE) {
         match sparse::raise(value, HEADER_BYTES, (index, rank), sparse_max)? {
-            Change::None => return Ok(false),
-            Change::Done => return Ok(true),
-            Change::TooLarge => make_dense(value)?,
+            HyperLogLogUpdate::None => return Ok(false),
+            HyperLogLogUpdate::Done => return Ok(true),
+            HyperLogLogUpdate::TooLarge => make_dense(value)?,
         }
     }
     Ok(raise_dense(value, index, rank))
@@ -150,19 +150,23 @@ pub(super) fn make_dense(value: &mut Vec<u8>) -> Result<(), Corrupt> {
 ///
 /// # Errors
 /// The sparse form is invalid.
-pub(super) fn merge(value: &[u8], form: Form, into: &mut Registers) -> Result<(), Corrupt> {
+pub(super) fn merge(
+    value: &[u8],
+    form: HyperLogLogForm,
+    into: &mut Registers,
+) -> Result<(), Corrupt> {
     let mut raise = |index: usize, rank: u8| {
         if let Some(register) = into.get_mut(index) {
             *register = rank.max(*register);
         }
     };
     match form {
-        Form::Dense => {
+        HyperLogLogForm::Dense => {
             for index in 0..REGISTERS {
                 raise(index, dense_register(value, index));
             }
         }
-        Form::Sparse => {
+        HyperLogLogForm::Sparse => {
             for (first, run) in sparse::runs(body(value))? {
                 (first..first + run.length).for_each(|index| raise(index, run.rank));
             }
@@ -175,7 +179,7 @@ pub(super) fn merge(value: &[u8], form: Form, into: &mut Registers) -> Result<()
 ///
 /// # Errors
 /// The sparse form is invalid.
-pub(super) fn counted(value: &[u8], form: Form) -> Result<(u64, bool), CommandError> {
+pub(super) fn counted(value: &[u8], form: HyperLogLogForm) -> Result<(u64, bool), CommandError> {
     let kept = value.get(COUNT).and_then(|bytes| bytes.try_into().ok());
     let kept = kept.map_or(u64::MAX, u64::from_le_bytes);
     if kept >> 63 == 0 {

@@ -1,15 +1,15 @@
 //! Commands that add entries or remove single ones.
 
 use super::GROUP;
-use super::id::{Written, new_id, strict};
+use super::id::{StreamIdArgument, new_id, strict};
 use super::trim::TrimArguments;
-use crate::command::{Answer, Call, Command, is};
+use crate::command::{Answer, CommandCall, CommandDefinition, is};
 use crate::error::CommandError;
 use crate::keyspace::Class;
-use crate::object::{Stream, StreamId};
+use crate::object::{StreamId, StreamObject};
 
-pub(super) const COMMANDS: &[Command] = &[
-    Command::new("xadd", -5, xadd)
+pub(super) const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("xadd", -5, xadd)
         .grows()
         .fast()
         .key(1)
@@ -19,13 +19,13 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1), and O(N) for N entries that are trimmed",
         )
         .summary("Appends an entry to a stream. Creates the key if it is not there."),
-    Command::new("xdel", -3, xdel)
+    CommandDefinition::new("xdel", -3, xdel)
         .writes()
         .fast()
         .key(1)
         .about(GROUP, "5.0.0", "O(log N) for each identifier")
         .summary("Deletes entries of a stream."),
-    Command::new("xsetid", -3, xsetid)
+    CommandDefinition::new("xsetid", -3, xsetid)
         .grows()
         .fast()
         .key(1)
@@ -46,24 +46,28 @@ const EXHAUSTED: CommandError = CommandError::text(
 const TOO_LARGE: CommandError = CommandError::text("ERR Elements are too large to be stored");
 
 /// Returns the identifier of the next entry of a stream.
-fn choose(written: Option<Written>, last: StreamId, now_ms: u64) -> Result<StreamId, CommandError> {
+fn choose(
+    written: Option<StreamIdArgument>,
+    last: StreamId,
+    now_ms: u64,
+) -> Result<StreamId, CommandError> {
     if last == StreamId::MAX {
         return Err(EXHAUSTED);
     }
     let id = match written {
         None if now_ms > last.ms => StreamId { ms: now_ms, seq: 0 },
         None => last.next().ok_or(NOT_GREATER)?,
-        Some(Written::Next(ms)) if ms == last.ms => {
+        Some(StreamIdArgument::Next(ms)) if ms == last.ms => {
             let seq = last.seq.checked_add(1).ok_or(NOT_GREATER)?;
             StreamId { ms, seq }
         }
-        Some(Written::Next(ms) | Written::Time(ms)) => StreamId { ms, seq: 0 },
-        Some(Written::Whole(id)) => id,
+        Some(StreamIdArgument::Next(ms) | StreamIdArgument::Time(ms)) => StreamId { ms, seq: 0 },
+        Some(StreamIdArgument::Whole(id)) => id,
     };
     if id > last { Ok(id) } else { Err(NOT_GREATER) }
 }
 
-fn xadd(call: &mut Call<'_>) -> Answer {
+fn xadd(call: &mut CommandCall<'_>) -> Answer {
     let (arguments, at) = TrimArguments::parse(call, true)?;
     let fields = call.rest(at + 1);
     if fields.len() < 2 || fields.len() % 2 == 1 {
@@ -74,8 +78,8 @@ fn xadd(call: &mut Call<'_>) -> Answer {
         id => Some(new_id(id)?),
     };
     let is_zero = match written {
-        Some(Written::Whole(id)) => id == StreamId::MIN,
-        Some(Written::Time(ms)) => ms == 0,
+        Some(StreamIdArgument::Whole(id)) => id == StreamId::MIN,
+        Some(StreamIdArgument::Time(ms)) => ms == 0,
         _ => false,
     };
     if is_zero {
@@ -95,7 +99,7 @@ fn xadd(call: &mut Call<'_>) -> Answer {
         return Err(TOO_LARGE);
     }
     let (now_ms, trim) = (call.keys.now_ms(), arguments.trim);
-    let added = call.keys.edit::<Stream, _>(key, |stream, limits| {
+    let added = call.keys.edit::<StreamObject, _>(key, |stream, limits| {
         let id = choose(written, stream.last_id(), now_ms)?;
         if bytes > crate::object::stream::ENTRY_BYTES_MAX {
             return Err(TOO_LARGE);
@@ -123,10 +127,10 @@ fn xadd(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn xdel(call: &mut Call<'_>) -> Answer {
+fn xdel(call: &mut CommandCall<'_>) -> Answer {
     let key = call.args[1];
     let ids = || call.args[2..].iter().map(|id| strict(id, 0));
-    let deleted = call.keys.edit_present::<Stream, _>(key, |stream| {
+    let deleted = call.keys.edit_present::<StreamObject, _>(key, |stream| {
         let ids = ids().collect::<Result<Vec<_>, _>>()?;
         Ok::<_, CommandError>(ids.into_iter().filter(|&id| stream.delete(id)).count())
     })?;
@@ -138,7 +142,7 @@ fn xdel(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn xsetid(call: &mut Call<'_>) -> Answer {
+fn xsetid(call: &mut CommandCall<'_>) -> Answer {
     let (key, id) = (call.args[1], strict(call.args[2], 0)?);
     let (mut added, mut max_deleted) = (None, None);
     let mut words = call.rest(3);
@@ -164,7 +168,7 @@ fn xsetid(call: &mut Call<'_>) -> Answer {
     if !words.is_empty() {
         return Err(CommandError::Syntax);
     }
-    let set = call.keys.edit_present::<Stream, _>(key, |stream| {
+    let set = call.keys.edit_present::<StreamObject, _>(key, |stream| {
         let progress = stream.progress();
         let text = CommandError::text;
         if id < progress.max_deleted {

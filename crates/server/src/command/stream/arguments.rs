@@ -1,7 +1,7 @@
 //! The arguments of commands that read new entries.
 
 use crate::command::arguments::Words;
-use crate::command::{Call, integer, is};
+use crate::command::{CommandCall, integer, is};
 use crate::error::CommandError;
 
 /// Returns the positions of the keys: the first half of the arguments after `STREAMS`.
@@ -28,7 +28,7 @@ pub(super) fn keys(args: &[&[u8]]) -> Vec<usize> {
 }
 
 /// The arguments of `XREAD` and `XREADGROUP`.
-pub(super) struct Arguments<'a> {
+pub(super) struct XreadArguments<'a> {
     pub group: Option<(&'a [u8], &'a [u8])>,
     pub count: Option<usize>,
     pub block_ms: Option<u64>,
@@ -41,9 +41,12 @@ pub(super) struct Arguments<'a> {
 ///
 /// # Errors
 /// The arguments are not those of the command.
-pub(super) fn parse<'a>(call: &Call<'a>, for_group: bool) -> Result<Arguments<'a>, CommandError> {
+pub(super) fn parse<'a>(
+    call: &CommandCall<'a>,
+    for_group: bool,
+) -> Result<XreadArguments<'a>, CommandError> {
     let args = call.args;
-    let mut parsed = Arguments {
+    let mut parsed = XreadArguments {
         group: None,
         count: None,
         block_ms: None,

@@ -4,16 +4,16 @@ use super::GROUP;
 use super::group::{no_key_or_group, read_text, text};
 use super::id::{start, strict};
 use super::range::{put_entry, put_id};
-use crate::command::{Answer, Call, Command, integer, is};
+use crate::command::{Answer, CommandCall, CommandDefinition, integer, is};
 use crate::error::CommandError;
 use crate::keyspace::{Class, Effects};
 use crate::number::parse_integer;
-use crate::object::stream::{Group, Pending};
-use crate::object::{Stream, StreamId};
-use crate::resp::Reply;
+use crate::object::stream::{ConsumerGroup, PendingStreamEntry};
+use crate::object::{StreamId, StreamObject};
+use crate::resp::RespReply;
 
-pub(super) const COMMANDS: &[Command] = &[
-    Command::new("xclaim", -6, xclaim)
+pub(super) const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("xclaim", -6, xclaim)
         .slowly_grows()
         .fast()
         .key(1)
@@ -23,7 +23,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log N) for each identifier, and N that are pending",
         )
         .summary("Gives entries that are pending to another consumer."),
-    Command::new("xautoclaim", -6, xautoclaim)
+    CommandDefinition::new("xautoclaim", -6, xautoclaim)
         .slowly_grows()
         .fast()
         .key(1)
@@ -35,7 +35,7 @@ pub(super) const COMMANDS: &[Command] = &[
 const ATTEMPTS: usize = 10;
 
 /// The options of a claim.
-struct Claim {
+struct StreamClaimOptions {
     idle_ms: i64,
     now_ms: i64,
     delivered_ms: i64,
@@ -47,7 +47,7 @@ struct Claim {
 
 /// The effects of a claim, to be logged.
 #[derive(Default)]
-struct Done {
+struct StreamClaimEffects {
     created: bool,
     claimed: Vec<(StreamId, u64)>,
     /// Entries that are deleted, so that no consumer can have them.
@@ -56,14 +56,14 @@ struct Done {
     advanced: Option<(StreamId, Option<u64>)>,
 }
 
-impl Claim {
+impl StreamClaimOptions {
     /// Finds or creates the consumer, which exists from now on even if it claims nothing.
-    fn begin(&self, group: &mut Group, consumer: &[u8]) -> (u32, Done) {
+    fn begin(&self, group: &mut ConsumerGroup, consumer: &[u8]) -> (u32, StreamClaimEffects) {
         let (number, created) = group.find_or_create(consumer, self.now_ms);
         group.see(number, self.now_ms);
-        let done = Done {
+        let done = StreamClaimEffects {
             created,
-            ..Done::default()
+            ..StreamClaimEffects::default()
         };
         (number, done)
     }
@@ -72,11 +72,11 @@ impl Claim {
     /// Returns true if it was claimed.
     fn take(
         &self,
-        stream: &mut Stream,
+        stream: &mut StreamObject,
         (group, consumer): (&[u8], u32),
         id: StreamId,
-        reply: &mut Reply,
-        done: &mut Done,
+        reply: &mut RespReply,
+        done: &mut StreamClaimEffects,
     ) -> bool {
         let is_there = stream.get(id).is_some();
         let Some(group) = stream.group_mut(group) else {
@@ -106,7 +106,7 @@ impl Claim {
         group.see_active(consumer, self.now_ms.max(self.delivered_ms));
         let counted = before.wrapping_add(u64::from(!self.only_ids));
         let deliveries = self.deliveries.unwrap_or(counted);
-        group.set_pending(Pending {
+        group.set_pending(PendingStreamEntry {
             id,
             consumer,
             delivered_ms: self.delivered_ms,
@@ -120,7 +120,7 @@ impl Claim {
         true
     }
 
-    fn log(&self, call: &mut Call<'_>, done: &Done) {
+    fn log(&self, call: &mut CommandCall<'_>, done: &StreamClaimEffects) {
         let (key, group, consumer) = (call.args[1], call.args[2], call.args[3]);
         if done.created {
             call.keys
@@ -160,10 +160,11 @@ impl Claim {
 }
 
 /// Checks that the group exists.
-fn check_group(call: &mut Call<'_>) -> Answer {
+fn check_group(call: &mut CommandCall<'_>) -> Answer {
     let (key, name) = (call.args[1], call.args[2]);
-    let has_group = |stream: Option<&Stream>| stream.is_some_and(|it| it.group(name).is_some());
-    match call.keys.read::<Stream, _>(key, has_group)? {
+    let has_group =
+        |stream: Option<&StreamObject>| stream.is_some_and(|it| it.group(name).is_some());
+    match call.keys.read::<StreamObject, _>(key, has_group)? {
         true => Ok(()),
         false => Err(no_key_or_group(key, name)),
     }
@@ -177,8 +178,8 @@ fn idle_ms(argument: &[u8], name: &str) -> Result<i64, CommandError> {
 }
 
 /// Parses the options of `XCLAIM` after the identifiers.
-fn options(words: &[&[u8]], idle_ms: i64, now_ms: i64) -> Result<Claim, CommandError> {
-    let mut claim = Claim {
+fn options(words: &[&[u8]], idle_ms: i64, now_ms: i64) -> Result<StreamClaimOptions, CommandError> {
+    let mut claim = StreamClaimOptions {
         idle_ms,
         now_ms,
         delivered_ms: -1,
@@ -222,7 +223,7 @@ fn options(words: &[&[u8]], idle_ms: i64, now_ms: i64) -> Result<Claim, CommandE
     Ok(claim)
 }
 
-fn xclaim(call: &mut Call<'_>) -> Answer {
+fn xclaim(call: &mut CommandCall<'_>) -> Answer {
     check_group(call)?;
     let (key, name, consumer) = (call.args[1], call.args[2], call.args[3]);
     let now_ms = call.keys.now_ms() as i64;
@@ -232,7 +233,7 @@ fn xclaim(call: &mut Call<'_>) -> Answer {
     let ids: Vec<StreamId> = ids.collect();
     let claim = options(&words[ids.len()..], idle_ms, now_ms)?;
     let reply = &mut *call.reply;
-    let done = call.keys.edit_present::<Stream, _>(key, |stream| {
+    let done = call.keys.edit_present::<StreamObject, _>(key, |stream| {
         let group = stream.group_mut(name)?;
         let (consumer, mut done) = claim.begin(group, consumer);
         if claim.last_id > group.last_id {
@@ -252,10 +253,10 @@ fn xclaim(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn xautoclaim(call: &mut Call<'_>) -> Answer {
+fn xautoclaim(call: &mut CommandCall<'_>) -> Answer {
     let (key, name, consumer) = (call.args[1], call.args[2], call.args[3]);
     let now_ms = call.keys.now_ms() as i64;
-    let mut claim = Claim {
+    let mut claim = StreamClaimOptions {
         idle_ms: idle_ms(call.args[4], "XAUTOCLAIM")?,
         now_ms,
         delivered_ms: now_ms,
@@ -283,7 +284,7 @@ fn xautoclaim(call: &mut Call<'_>) -> Answer {
     }
     check_group(call)?;
     let reply = &mut *call.reply;
-    let done = call.keys.edit_present::<Stream, _>(key, |stream| {
+    let done = call.keys.edit_present::<StreamObject, _>(key, |stream| {
         let group = stream.group_mut(name)?;
         let (consumer, mut done) = claim.begin(group, consumer);
         // One more than is visited, at which the next call continues.

@@ -4,16 +4,16 @@ use super::GROUP;
 use super::id::{any, strict};
 use crate::carried;
 use crate::command::help::help;
-use crate::command::{Answer, Call, Command, integer, is};
+use crate::command::{Answer, CommandCall, CommandDefinition, integer, is};
 use crate::error::{CommandError, shown};
 use crate::keyspace::Class;
-use crate::object::{Container, Stream, StreamId};
+use crate::object::{Container, StreamId, StreamObject};
 
-pub(super) const COMMANDS: &[Command] = &[
-    Command::container("xgroup", SUBCOMMANDS)
+pub(super) const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::container("xgroup", SUBCOMMANDS)
         .about(GROUP, "5.0.0", "Depends on subcommand.")
         .summary("A container for commands about groups of consumers."),
-    Command::new("xack", -4, xack)
+    CommandDefinition::new("xack", -4, xack)
         .writes()
         .fast()
         .key(1)
@@ -21,18 +21,18 @@ pub(super) const COMMANDS: &[Command] = &[
         .summary("Acknowledges entries that consumers of a group have been given."),
 ];
 
-const SUBCOMMANDS: &[Command] = &[
-    Command::new("create", -5, create)
+const SUBCOMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("create", -5, create)
         .grows()
         .key(2)
         .about(GROUP, "5.0.0", "O(1)")
         .summary("Creates a group of consumers."),
-    Command::new("createconsumer", 5, create_consumer)
+    CommandDefinition::new("createconsumer", 5, create_consumer)
         .grows()
         .key(2)
         .about(GROUP, "6.2.0", "O(log N) for N consumers")
         .summary("Creates a consumer of a group."),
-    Command::new("delconsumer", 5, delete_consumer)
+    CommandDefinition::new("delconsumer", 5, delete_consumer)
         .writes()
         .key(2)
         .about(
@@ -41,16 +41,16 @@ const SUBCOMMANDS: &[Command] = &[
             "O(N log M) for N of M entries that are pending",
         )
         .summary("Deletes a consumer of a group, with what it has not acknowledged."),
-    Command::new("destroy", 4, destroy)
+    CommandDefinition::new("destroy", 4, destroy)
         .writes()
         .key(2)
         .about(GROUP, "5.0.0", "O(N) for N entries that are pending")
         .summary("Deletes a group of consumers."),
-    Command::new("help", 2, about)
+    CommandDefinition::new("help", 2, about)
         .flag(crate::command::Flags(crate::command::Flags::LOADING.0))
         .about(GROUP, "5.0.0", "O(1)")
         .summary("Returns a text about the subcommands."),
-    Command::new("setid", -5, set_id)
+    CommandDefinition::new("setid", -5, set_id)
         .writes()
         .key(2)
         .about(GROUP, "5.0.0", "O(1)")
@@ -84,7 +84,7 @@ pub(super) fn text(name: &[u8]) -> String {
 }
 
 /// Returns the error of arguments that no subcommand takes.
-pub(super) fn wrong_subcommand(call: &Call<'_>) -> CommandError {
+pub(super) fn wrong_subcommand(call: &CommandCall<'_>) -> CommandError {
     let name = call.args[0].to_ascii_uppercase();
     let (name, word) = (String::from_utf8_lossy(&name), shown(call.args[1]));
     CommandError::owned(format!(
@@ -93,21 +93,21 @@ pub(super) fn wrong_subcommand(call: &Call<'_>) -> CommandError {
 }
 
 /// The options of `XGROUP CREATE` and `XGROUP SETID`.
-struct Options {
+struct XgroupOptions {
     creates_key: bool,
     read: Option<u64>,
 }
 
-impl Options {
+impl XgroupOptions {
     /// Returns the read counter of a group, at most the number of entries ever added.
-    fn read_of(&self, stream: &Stream) -> Option<u64> {
+    fn read_of(&self, stream: &StreamObject) -> Option<u64> {
         let added = stream.progress().entries_added;
         self.read.map(|read| read.min(added))
     }
 }
 
-fn options(call: &Call<'_>, may_create: bool) -> Result<Options, CommandError> {
-    let mut options = Options {
+fn options(call: &CommandCall<'_>, may_create: bool) -> Result<XgroupOptions, CommandError> {
+    let mut options = XgroupOptions {
         creates_key: false,
         read: None,
     };
@@ -133,11 +133,11 @@ fn options(call: &Call<'_>, may_create: bool) -> Result<Options, CommandError> {
     }
 }
 
-fn create(call: &mut Call<'_>) -> Answer {
+fn create(call: &mut CommandCall<'_>) -> Answer {
     let options = options(call, true)?;
     let (key, name, id) = (call.args[2], call.args[3], call.args[4]);
     let kind = call.keys.kind(key)?;
-    if kind.is_some_and(|kind| kind != Stream::KIND) {
+    if kind.is_some_and(|kind| kind != StreamObject::KIND) {
         return Err(CommandError::WrongType);
     }
     if kind.is_none() && !options.creates_key {
@@ -148,7 +148,7 @@ fn create(call: &mut Call<'_>) -> Answer {
     } else {
         Some(strict(id, 0)?)
     };
-    let created = call.keys.edit::<Stream, _>(key, |stream, _| {
+    let created = call.keys.edit::<StreamObject, _>(key, |stream, _| {
         let id = id.unwrap_or(stream.last_id());
         let read = options.read_of(stream);
         let is_new = stream.create_group(name, id, read);
@@ -183,18 +183,18 @@ pub(super) fn read_text(read: Option<u64>) -> String {
 
 /// Calls `edit` with the stream of a group, which must exist.
 fn with_group<R>(
-    call: &mut Call<'_>,
-    edit: impl FnOnce(&mut Stream) -> R,
+    call: &mut CommandCall<'_>,
+    edit: impl FnOnce(&mut StreamObject) -> R,
 ) -> Result<R, CommandError> {
     let (key, name) = (call.args[2], call.args[3]);
-    let edited = call.keys.edit_present::<Stream, _>(key, |stream| {
+    let edited = call.keys.edit_present::<StreamObject, _>(key, |stream| {
         stream.group(name)?;
         Some(edit(stream))
     })?;
     edited.ok_or(NO_KEY)?.ok_or_else(|| no_group(name, key))
 }
 
-fn set_id(call: &mut Call<'_>) -> Answer {
+fn set_id(call: &mut CommandCall<'_>) -> Answer {
     let options = options(call, false)?;
     let (key, name, id) = (call.args[2], call.args[3], call.args[4]);
     let set = with_group(call, |stream| {
@@ -213,11 +213,11 @@ fn set_id(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn destroy(call: &mut Call<'_>) -> Answer {
+fn destroy(call: &mut CommandCall<'_>) -> Answer {
     let (key, name) = (call.args[2], call.args[3]);
     let removed = call
         .keys
-        .edit_present::<Stream, _>(key, |stream| stream.remove_group(name))?;
+        .edit_present::<StreamObject, _>(key, |stream| stream.remove_group(name))?;
     let removed = removed.ok_or(NO_KEY)?;
     if removed {
         call.keys
@@ -227,7 +227,7 @@ fn destroy(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn create_consumer(call: &mut Call<'_>) -> Answer {
+fn create_consumer(call: &mut CommandCall<'_>) -> Answer {
     let (key, name, consumer) = (call.args[2], call.args[3], call.args[4]);
     let now_ms = match call.keys.now_ms() {
         // A log is replayed, and it does not have the time.
@@ -246,7 +246,7 @@ fn create_consumer(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn delete_consumer(call: &mut Call<'_>) -> Answer {
+fn delete_consumer(call: &mut CommandCall<'_>) -> Answer {
     let (key, name, consumer) = (call.args[2], call.args[3], call.args[4]);
     let pending = with_group(call, |stream| {
         stream.group_mut(name)?.remove_consumer(consumer)
@@ -259,7 +259,7 @@ fn delete_consumer(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn about(call: &mut Call<'_>) -> Answer {
+fn about(call: &mut CommandCall<'_>) -> Answer {
     help(
         call,
         &[
@@ -282,10 +282,10 @@ fn about(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn xack(call: &mut Call<'_>) -> Answer {
+fn xack(call: &mut CommandCall<'_>) -> Answer {
     let (key, name) = (call.args[1], call.args[2]);
     let ids = call.args[3..].iter().map(|id| strict(id, 0));
-    let acknowledged = call.keys.edit_present::<Stream, _>(key, |stream| {
+    let acknowledged = call.keys.edit_present::<StreamObject, _>(key, |stream| {
         let Some(group) = stream.group_mut(name) else {
             return Ok(0);
         };

@@ -45,7 +45,7 @@ fn number(text: &[u8]) -> Option<u64> {
 
 /// A written identifier: both numbers, or a time alone, or a time with `*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum StreamIdArgument {
     /// A whole identifier.
     Whole(StreamId),
     /// `ms`, without a second number.
@@ -54,22 +54,22 @@ pub enum Written {
     Next(u64),
 }
 
-fn written(argument: &[u8]) -> Result<Written, CommandError> {
+fn written(argument: &[u8]) -> Result<StreamIdArgument, CommandError> {
     if argument.len() > LENGTH_MAX {
         return Err(INVALID);
     }
     // Redis reads a text up to its first zero byte.
     let text = argument.split(|&byte| byte == 0).next().unwrap_or_default();
     match text.iter().position(|&byte| byte == b'-') {
-        None => number(text).map(Written::Time).ok_or(INVALID),
+        None => number(text).map(StreamIdArgument::Time).ok_or(INVALID),
         Some(at) => {
             let ms = number(&text[..at]).ok_or(INVALID)?;
             let seq = &text[at + 1..];
             if seq == b"*" {
-                return Ok(Written::Next(ms));
+                return Ok(StreamIdArgument::Next(ms));
             }
             let seq = number(seq).ok_or(INVALID)?;
-            Ok(Written::Whole(StreamId { ms, seq }))
+            Ok(StreamIdArgument::Whole(StreamId { ms, seq }))
         }
     }
 }
@@ -78,7 +78,7 @@ fn written(argument: &[u8]) -> Result<Written, CommandError> {
 ///
 /// # Errors
 /// The argument does not parse.
-pub fn new_id(argument: &[u8]) -> Result<Written, CommandError> {
+pub fn new_id(argument: &[u8]) -> Result<StreamIdArgument, CommandError> {
     written(argument)
 }
 
@@ -88,9 +88,9 @@ pub fn new_id(argument: &[u8]) -> Result<Written, CommandError> {
 /// The argument does not parse.
 pub fn strict(argument: &[u8], seq: u64) -> Result<StreamId, CommandError> {
     match written(argument)? {
-        Written::Whole(id) => Ok(id),
-        Written::Time(ms) => Ok(StreamId { ms, seq }),
-        Written::Next(_) => Err(INVALID),
+        StreamIdArgument::Whole(id) => Ok(id),
+        StreamIdArgument::Time(ms) => Ok(StreamId { ms, seq }),
+        StreamIdArgument::Next(_) => Err(INVALID),
     }
 }
 
@@ -165,7 +165,7 @@ mod tests {
         ] {
             assert_eq!(strict(text, 9).ok(), expected, "{}", text.escape_ascii());
         }
-        assert_eq!(new_id(b"7-*"), Ok(Written::Next(7)));
+        assert_eq!(new_id(b"7-*"), Ok(StreamIdArgument::Next(7)));
         assert_eq!(start(b"(5-3").ok(), id(5, 4));
         assert_eq!(end(b"(5-0").ok(), id(4, u64::MAX));
         assert_eq!(end(b"(0-0"), Err(INVALID_END));

@@ -4,32 +4,33 @@ use super::GROUP;
 use super::group::{text, wrong_subcommand};
 use super::range::{put_entry, put_id};
 use crate::command::help::help;
-use crate::command::{Answer, Call, Command, Flags, integer, is};
+use crate::command::{Answer, CommandCall, CommandDefinition, Flags, integer, is};
 use crate::error::CommandError;
-use crate::object::stream::{Entry, Group, NEVER_ACTIVE, Progress};
-use crate::object::{Stream, StreamId};
-use crate::resp::Reply;
+use crate::object::stream::{ConsumerGroup, NEVER_ACTIVE, StreamCounters, StreamEntry};
+use crate::object::{StreamId, StreamObject};
+use crate::resp::RespReply;
 
-pub(super) const COMMANDS: &[Command] = &[Command::container("xinfo", SUBCOMMANDS)
-    .about(GROUP, "5.0.0", "Depends on subcommand.")
-    .summary("A container for commands that tell facts about streams.")];
+pub(super) const COMMANDS: &[CommandDefinition] =
+    &[CommandDefinition::container("xinfo", SUBCOMMANDS)
+        .about(GROUP, "5.0.0", "Depends on subcommand.")
+        .summary("A container for commands that tell facts about streams.")];
 
-const SUBCOMMANDS: &[Command] = &[
-    Command::new("consumers", 4, consumers)
+const SUBCOMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("consumers", 4, consumers)
         .reads()
         .key(2)
         .about(GROUP, "5.0.0", "O(N) for N consumers")
         .summary("Returns facts about the consumers of a group."),
-    Command::new("groups", 3, groups)
+    CommandDefinition::new("groups", 3, groups)
         .reads()
         .key(2)
         .about(GROUP, "5.0.0", "O(N) for N groups")
         .summary("Returns facts about the groups of a stream."),
-    Command::new("help", 2, about)
+    CommandDefinition::new("help", 2, about)
         .flag(Flags::LOADING)
         .about(GROUP, "5.0.0", "O(1)")
         .summary("Returns a text about the subcommands."),
-    Command::new("stream", -3, stream)
+    CommandDefinition::new("stream", -3, stream)
         .reads()
         .key(2)
         .about(GROUP, "5.0.0", "O(N) for N nodes")
@@ -39,14 +40,17 @@ const SUBCOMMANDS: &[Command] = &[
 /// The default number of entries that `FULL` shows.
 const USUAL_COUNT: usize = 10;
 
-fn read(call: &mut Call<'_>, put: impl FnOnce(&mut Reply, &Stream) -> Answer) -> Answer {
+fn read(
+    call: &mut CommandCall<'_>,
+    put: impl FnOnce(&mut RespReply, &StreamObject) -> Answer,
+) -> Answer {
     let reply = &mut *call.reply;
-    call.keys.read::<Stream, _>(call.args[2], |stream| {
+    call.keys.read::<StreamObject, _>(call.args[2], |stream| {
         put(reply, stream.ok_or(CommandError::NoSuchKey)?)
     })?
 }
 
-fn consumers(call: &mut Call<'_>) -> Answer {
+fn consumers(call: &mut CommandCall<'_>) -> Answer {
     let (key, name, now_ms) = (call.args[2], call.args[3], call.keys.now_ms() as i64);
     read(call, |reply, stream| {
         let Some(group) = stream.group(name) else {
@@ -74,7 +78,7 @@ fn consumers(call: &mut Call<'_>) -> Answer {
     })
 }
 
-fn put_number(reply: &mut Reply, number: Option<i64>) {
+fn put_number(reply: &mut RespReply, number: Option<i64>) {
     match number {
         Some(number) => reply.integer(number),
         None => reply.null(),
@@ -82,7 +86,7 @@ fn put_number(reply: &mut Reply, number: Option<i64>) {
 }
 
 /// Replies with the progress of a group.
-fn put_progress(reply: &mut Reply, group: &Group, progress: &Progress) {
+fn put_progress(reply: &mut RespReply, group: &ConsumerGroup, progress: &StreamCounters) {
     reply.bulk(b"last-delivered-id");
     put_id(reply, group.last_id);
     reply.bulk(b"entries-read");
@@ -91,7 +95,7 @@ fn put_progress(reply: &mut Reply, group: &Group, progress: &Progress) {
     put_number(reply, group.lag(progress));
 }
 
-fn groups(call: &mut Call<'_>) -> Answer {
+fn groups(call: &mut CommandCall<'_>) -> Answer {
     read(call, |reply, stream| {
         let progress = stream.progress();
         reply.array(stream.groups().len());
@@ -109,7 +113,7 @@ fn groups(call: &mut Call<'_>) -> Answer {
     })
 }
 
-fn stream(call: &mut Call<'_>) -> Answer {
+fn stream(call: &mut CommandCall<'_>) -> Answer {
     if call.args.len() > 3 {
         // A missing key, or one of another type, is reported before invalid options.
         read(call, |_, _| Ok(()))?;
@@ -149,10 +153,10 @@ fn stream(call: &mut Call<'_>) -> Answer {
     })
 }
 
-fn put_edges(reply: &mut Reply, stream: &Stream) {
+fn put_edges(reply: &mut RespReply, stream: &StreamObject) {
     reply.bulk(b"groups");
     reply.count(stream.groups().len());
-    let mut edge = |name: &str, entry: Option<Entry<'_>>| {
+    let mut edge = |name: &str, entry: Option<StreamEntry<'_>>| {
         reply.bulk(name.as_bytes());
         match entry {
             Some(entry) => put_entry(reply, &entry),
@@ -163,7 +167,7 @@ fn put_edges(reply: &mut Reply, stream: &Stream) {
     edge("last-entry", stream.last());
 }
 
-fn put_all(reply: &mut Reply, stream: &Stream, progress: &Progress, count: usize) {
+fn put_all(reply: &mut RespReply, stream: &StreamObject, progress: &StreamCounters, count: usize) {
     reply.bulk(b"entries");
     let (mark, mut length) = (reply.begin(), 0);
     for entry in stream
@@ -217,7 +221,7 @@ fn put_all(reply: &mut Reply, stream: &Stream, progress: &Progress, count: usize
     }
 }
 
-fn about(call: &mut Call<'_>) -> Answer {
+fn about(call: &mut CommandCall<'_>) -> Answer {
     help(
         call,
         &[

@@ -11,12 +11,12 @@ mod range;
 mod read;
 mod trim;
 
-use super::{Command, Group};
+use super::{CommandDefinition, CommandGroup};
 
-const GROUP: Group = Group::Stream;
+const GROUP: CommandGroup = CommandGroup::Stream;
 
 /// The families' rows of the command table.
-pub const COMMANDS: &[&[Command]] = &[
+pub const COMMANDS: &[&[CommandDefinition]] = &[
     add::COMMANDS,
     trim::COMMANDS,
     range::COMMANDS,

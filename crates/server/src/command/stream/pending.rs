@@ -4,20 +4,21 @@ use super::GROUP;
 use super::group::no_key_or_group;
 use super::id::{end, start};
 use super::range::put_id;
-use crate::command::{Answer, Call, Command, integer, is};
+use crate::command::{Answer, CommandCall, CommandDefinition, integer, is};
 use crate::error::CommandError;
-use crate::object::stream::{Group, Pending};
-use crate::object::{Stream, StreamId};
-use crate::resp::Reply;
+use crate::object::stream::{ConsumerGroup, PendingStreamEntry};
+use crate::object::{StreamId, StreamObject};
+use crate::resp::RespReply;
 
-pub(super) const COMMANDS: &[Command] = &[Command::new("xpending", -3, xpending)
-    .reads()
-    .key(1)
-    .about(GROUP, "5.0.0", "O(N) for N entries that are looked at")
-    .summary("Returns what consumers of a group have not acknowledged.")];
+pub(super) const COMMANDS: &[CommandDefinition] =
+    &[CommandDefinition::new("xpending", -3, xpending)
+        .reads()
+        .key(1)
+        .about(GROUP, "5.0.0", "O(N) for N entries that are looked at")
+        .summary("Returns what consumers of a group have not acknowledged.")];
 
 /// The arguments of the longer form of the command.
-struct Search<'a> {
+struct XpendingQuery<'a> {
     idle_ms: i64,
     first: StreamId,
     last: StreamId,
@@ -25,8 +26,8 @@ struct Search<'a> {
     consumer: Option<&'a [u8]>,
 }
 
-impl<'a> Search<'a> {
-    fn parse(words: &'a [&'a [u8]]) -> Result<Option<Search<'a>>, CommandError> {
+impl<'a> XpendingQuery<'a> {
+    fn parse(words: &'a [&'a [u8]]) -> Result<Option<XpendingQuery<'a>>, CommandError> {
         let (idle_ms, words) = match words {
             [] => return Ok(None),
             [_] | [_, _] => return Err(CommandError::Syntax),
@@ -38,7 +39,7 @@ impl<'a> Search<'a> {
             return Err(CommandError::Syntax);
         };
         let count = integer(count)?.max(0);
-        Ok(Some(Search {
+        Ok(Some(XpendingQuery {
             idle_ms,
             count: count as usize,
             first: start(first)?,
@@ -47,8 +48,8 @@ impl<'a> Search<'a> {
         }))
     }
 
-    fn put(&self, reply: &mut Reply, group: &Group, now_ms: i64) {
-        let pending: &mut dyn Iterator<Item = &Pending> = match self.consumer {
+    fn put(&self, reply: &mut RespReply, group: &ConsumerGroup, now_ms: i64) {
+        let pending: &mut dyn Iterator<Item = &PendingStreamEntry> = match self.consumer {
             None => &mut group.pending_from(self.first),
             Some(name) => match group.find(name) {
                 Some(number) => &mut group.pending_of(number, self.first),
@@ -56,8 +57,8 @@ impl<'a> Search<'a> {
             },
         };
         let (mark, mut length) = (reply.begin(), 0);
-        let idle = |it: &Pending| now_ms.saturating_sub(it.delivered_ms);
-        let is_wanted = |it: &&Pending| self.idle_ms == 0 || idle(it) >= self.idle_ms;
+        let idle = |it: &PendingStreamEntry| now_ms.saturating_sub(it.delivered_ms);
+        let is_wanted = |it: &&PendingStreamEntry| self.idle_ms == 0 || idle(it) >= self.idle_ms;
         let pending = pending.take_while(|it| it.id <= self.last);
         for it in pending.filter(is_wanted).take(self.count) {
             reply.array(4);
@@ -72,11 +73,11 @@ impl<'a> Search<'a> {
     }
 }
 
-fn xpending(call: &mut Call<'_>) -> Answer {
-    let search = Search::parse(call.rest(3))?;
+fn xpending(call: &mut CommandCall<'_>) -> Answer {
+    let search = XpendingQuery::parse(call.rest(3))?;
     let (key, name, now_ms) = (call.args[1], call.args[2], call.keys.now_ms() as i64);
     let reply = &mut *call.reply;
-    call.keys.read::<Stream, _>(key, |stream| {
+    call.keys.read::<StreamObject, _>(key, |stream| {
         let group = stream.and_then(|stream| stream.group(name));
         let group = group.ok_or_else(|| no_key_or_group(key, name))?;
         match &search {
@@ -87,7 +88,7 @@ fn xpending(call: &mut Call<'_>) -> Answer {
     })?
 }
 
-fn put_summary(reply: &mut Reply, group: &Group) {
+fn put_summary(reply: &mut RespReply, group: &ConsumerGroup) {
     reply.array(4);
     reply.count(group.pending_count());
     let first = group.pending_from(StreamId::MIN).next();

@@ -2,25 +2,25 @@
 
 use super::GROUP;
 use super::id::{end, start};
-use crate::command::{Answer, Call, Command, integer, is};
+use crate::command::{Answer, CommandCall, CommandDefinition, integer, is};
 use crate::error::CommandError;
-use crate::object::stream::Entry;
-use crate::object::{Stream, StreamId};
-use crate::resp::Reply;
+use crate::object::stream::StreamEntry;
+use crate::object::{StreamId, StreamObject};
+use crate::resp::RespReply;
 
-pub(super) const COMMANDS: &[Command] = &[
-    Command::new("xlen", 2, xlen)
+pub(super) const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("xlen", 2, xlen)
         .reads()
         .fast()
         .key(1)
         .about(GROUP, "5.0.0", "O(1)")
         .summary("Returns the number of entries of a stream."),
-    Command::new("xrange", -4, |call| range(call, false))
+    CommandDefinition::new("xrange", -4, |call| range(call, false))
         .reads()
         .key(1)
         .about(GROUP, "5.0.0", "O(log N + M) for M entries of N")
         .summary("Returns the entries between two identifiers."),
-    Command::new("xrevrange", -4, |call| range(call, true))
+    CommandDefinition::new("xrevrange", -4, |call| range(call, true))
         .reads()
         .key(1)
         .about(GROUP, "5.0.0", "O(log N + M) for M entries of N")
@@ -28,12 +28,12 @@ pub(super) const COMMANDS: &[Command] = &[
 ];
 
 /// Replies with an identifier.
-pub(super) fn put_id(reply: &mut Reply, id: StreamId) {
+pub(super) fn put_id(reply: &mut RespReply, id: StreamId) {
     reply.bulk(id.to_string().as_bytes());
 }
 
 /// Replies with an entry: its identifier, and its fields and values.
-pub(super) fn put_entry(reply: &mut Reply, entry: &Entry<'_>) {
+pub(super) fn put_entry(reply: &mut RespReply, entry: &StreamEntry<'_>) {
     reply.array(2);
     put_id(reply, entry.id);
     reply.array(2 * entry.len());
@@ -43,13 +43,13 @@ pub(super) fn put_entry(reply: &mut Reply, entry: &Entry<'_>) {
     });
 }
 
-fn xlen(call: &mut Call<'_>) -> Answer {
-    let len = |stream: Option<&Stream>| stream.map_or(0, Stream::len);
+fn xlen(call: &mut CommandCall<'_>) -> Answer {
+    let len = |stream: Option<&StreamObject>| stream.map_or(0, StreamObject::len);
     call.reply.count(call.keys.read(call.args[1], len)?);
     Ok(())
 }
 
-fn range(call: &mut Call<'_>, reverse: bool) -> Answer {
+fn range(call: &mut CommandCall<'_>, reverse: bool) -> Answer {
     let (first, last) = match reverse {
         false => (call.args[2], call.args[3]),
         true => (call.args[3], call.args[2]),
@@ -69,7 +69,7 @@ fn range(call: &mut Call<'_>, reverse: bool) -> Answer {
         return Err(CommandError::Syntax);
     }
     let reply = &mut *call.reply;
-    call.keys.read::<Stream, _>(call.args[1], |stream| {
+    call.keys.read::<StreamObject, _>(call.args[1], |stream| {
         let Some(stream) = stream else {
             reply.array(0);
             return;

@@ -2,28 +2,28 @@
 //! there are some.
 
 use super::GROUP;
-use super::arguments::{Arguments, keys, parse};
+use super::arguments::{XreadArguments, keys, parse};
 use super::claim::log_delivery;
 use super::group::{read_text, text};
 use super::id::strict;
 use super::range::{put_entry, put_id};
 use crate::blocking::WaitLine;
-use crate::command::{Answer, Call, Command, Flags};
+use crate::command::{Answer, CommandCall, CommandDefinition, Flags};
 use crate::error::CommandError;
 use crate::keyspace::Class;
-use crate::object::stream::Pending;
-use crate::object::{Container, Stream, StreamId};
+use crate::object::stream::PendingStreamEntry;
+use crate::object::{Container, StreamId, StreamObject};
 use crate::resp::reply::Mark;
-use crate::resp::{Protocol, Reply};
+use crate::resp::{Protocol, RespReply};
 
-pub(super) const COMMANDS: &[Command] = &[
-    Command::new("xread", -4, xread)
+pub(super) const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("xread", -4, xread)
         .reads()
         .flag(WAITS)
         .keys_found(keys)
         .about(GROUP, "5.0.0", "O(N) for N entries")
         .summary("Returns the entries of streams behind others. Waits until there are any."),
-    Command::new("xreadgroup", -7, xreadgroup)
+    CommandDefinition::new("xreadgroup", -7, xreadgroup)
         .slowly_grows()
         .flag(WAITS)
         .keys_found(keys)
@@ -51,7 +51,7 @@ enum From {
     Undelivered,
 }
 
-fn xread(call: &mut Call<'_>) -> Answer {
+fn xread(call: &mut CommandCall<'_>) -> Answer {
     let arguments = parse(call, false)?;
     let mut from = Vec::with_capacity(arguments.keys.len());
     for (&key, &word) in arguments.keys.iter().zip(arguments.from) {
@@ -72,11 +72,11 @@ fn xread(call: &mut Call<'_>) -> Answer {
     let (mark, mut served) = (call.reply.begin(), 0);
     for (&key, from) in arguments.keys.iter().zip(&mut from) {
         let reply = &mut *call.reply;
-        call.keys.read::<Stream, _>(key, |stream| {
-            let last = stream.map_or(StreamId::MIN, Stream::last_id);
+        call.keys.read::<StreamObject, _>(key, |stream| {
+            let last = stream.map_or(StreamId::MIN, StreamObject::last_id);
             let start = match *from {
                 From::Behind(behind) => behind.next(),
-                From::Last => stream.and_then(Stream::last).map(|entry| entry.id),
+                From::Last => stream.and_then(StreamObject::last).map(|entry| entry.id),
                 From::New | From::Undelivered => None,
             };
             if !matches!(from, From::Behind(_)) {
@@ -136,28 +136,28 @@ fn xread(call: &mut Call<'_>) -> Answer {
 }
 
 /// Begins the entries of one stream: a pair of RESP2's array, or of RESP3's map.
-fn begin_stream(reply: &mut Reply, key: &[u8]) {
+fn begin_stream(reply: &mut RespReply, key: &[u8]) {
     if reply.protocol() == Protocol::Resp2 {
         reply.array(2);
     }
     reply.bulk(key);
 }
 
-fn end_streams(reply: &mut Reply, mark: Mark, count: usize) {
+fn end_streams(reply: &mut RespReply, mark: Mark, count: usize) {
     match reply.protocol() {
         Protocol::Resp2 => reply.end_array(mark, count),
         Protocol::Resp3 => reply.end_map(mark, count),
     }
 }
 
-fn check_type(call: &mut Call<'_>, key: &[u8]) -> Answer {
+fn check_type(call: &mut CommandCall<'_>, key: &[u8]) -> Answer {
     match call.keys.kind(key)? {
-        Some(kind) if kind != Stream::KIND => Err(CommandError::WrongType),
+        Some(kind) if kind != StreamObject::KIND => Err(CommandError::WrongType),
         _ => Ok(()),
     }
 }
 
-fn xreadgroup(call: &mut Call<'_>) -> Answer {
+fn xreadgroup(call: &mut CommandCall<'_>) -> Answer {
     let arguments = parse(call, true)?;
     let Some((group, _)) = arguments.group else {
         return Err(CommandError::Syntax);
@@ -166,8 +166,8 @@ fn xreadgroup(call: &mut Call<'_>) -> Answer {
     for (&key, &word) in arguments.keys.iter().zip(arguments.from) {
         check_type(call, key)?;
         let has_group =
-            |stream: Option<&Stream>| stream.is_some_and(|it| it.group(group).is_some());
-        if !call.keys.read::<Stream, _>(key, has_group)? {
+            |stream: Option<&StreamObject>| stream.is_some_and(|it| it.group(group).is_some());
+        if !call.keys.read::<StreamObject, _>(key, has_group)? {
             let (key, group) = (text(key), text(group));
             return Err(CommandError::owned(format!(
                 "NOGROUP No such key '{key}' or consumer group '{group}' in XREADGROUP with GROUP \
@@ -212,20 +212,20 @@ fn xreadgroup(call: &mut Call<'_>) -> Answer {
 
 /// The changes to a group, to be logged.
 #[derive(Default)]
-struct Delivered {
+struct StreamDeliveryEffects {
     created: bool,
     /// True if there is a reply, though it may be empty.
     served: bool,
     /// The entries that are pending from now on, or were delivered again.
-    pending: Vec<Pending>,
+    pending: Vec<PendingStreamEntry>,
     /// The group's last identifier and the number of entries read, if they have changed.
     advanced: Option<(StreamId, Option<u64>)>,
 }
 
 /// Replies with the entries of one stream for a consumer. Returns true if there is such a reply.
 fn serve(
-    call: &mut Call<'_>,
-    arguments: &Arguments<'_>,
+    call: &mut CommandCall<'_>,
+    arguments: &XreadArguments<'_>,
     key: &[u8],
     from: From,
 ) -> Result<bool, CommandError> {
@@ -235,15 +235,15 @@ fn serve(
     let now_ms = call.keys.now_ms() as i64;
     let limit = arguments.count.unwrap_or(usize::MAX);
     let reply = &mut *call.reply;
-    let delivered = call.keys.edit_present::<Stream, _>(key, |stream| {
+    let delivered = call.keys.edit_present::<StreamObject, _>(key, |stream| {
         let progress = stream.progress();
         let last_id = stream.group(name)?.last_id;
         let has_new = stream.last().is_some_and(|last| last.id > last_id);
         let (number, created) = stream.group_mut(name)?.find_or_create(consumer, now_ms);
         stream.group_mut(name)?.see(number, now_ms);
-        let mut delivered = Delivered {
+        let mut delivered = StreamDeliveryEffects {
             created,
-            ..Delivered::default()
+            ..StreamDeliveryEffects::default()
         };
         if from == From::Undelivered && !has_new {
             return Some(delivered);
@@ -275,7 +275,7 @@ fn serve(
             if arguments.no_ack {
                 continue;
             }
-            let pending = Pending {
+            let pending = PendingStreamEntry {
                 id,
                 consumer: number,
                 delivered_ms: now_ms,
@@ -301,13 +301,13 @@ fn serve(
 /// Replies with the entries after `behind` that a consumer has not acknowledged. Returns those of
 /// them that were delivered again.
 fn put_history(
-    reply: &mut Reply,
-    stream: &Stream,
+    reply: &mut RespReply,
+    stream: &StreamObject,
     group: &[u8],
     consumer: u32,
     behind: StreamId,
     limit: usize,
-) -> Vec<Pending> {
+) -> Vec<PendingStreamEntry> {
     let (mark, mut length) = (reply.begin(), 0);
     let mut again = Vec::new();
     if let Some((group, start)) = stream.group(group).zip(behind.next()) {
@@ -332,7 +332,12 @@ fn put_history(
 }
 
 /// Logs the deliveries.
-fn log(call: &mut Call<'_>, key: &[u8], arguments: &Arguments<'_>, delivered: &Delivered) {
+fn log(
+    call: &mut CommandCall<'_>,
+    key: &[u8],
+    arguments: &XreadArguments<'_>,
+    delivered: &StreamDeliveryEffects,
+) {
     let Some((group, consumer)) = arguments.group else {
         return;
     };

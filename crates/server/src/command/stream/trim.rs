@@ -2,13 +2,13 @@
 
 use super::GROUP;
 use super::id::any;
-use crate::command::{Answer, Call, Command, integer, is};
+use crate::command::{Answer, CommandCall, CommandDefinition, integer, is};
 use crate::error::CommandError;
 use crate::keyspace::Class;
-use crate::object::Stream;
-use crate::object::stream::{Bound, Trim};
+use crate::object::StreamObject;
+use crate::object::stream::{Trim, TrimBound};
 
-pub(super) const COMMANDS: &[Command] = &[Command::new("xtrim", -4, xtrim)
+pub(super) const COMMANDS: &[CommandDefinition] = &[CommandDefinition::new("xtrim", -4, xtrim)
     .writes()
     .key(1)
     .about(GROUP, "5.0.0", "O(N) for N entries that are removed")
@@ -37,7 +37,10 @@ pub(super) struct TrimArguments {
 impl TrimArguments {
     /// Parses the options after the key, and returns the position after them: that of the
     /// identifier of `XADD`.
-    pub fn parse(call: &Call<'_>, is_add: bool) -> Result<(TrimArguments, usize), CommandError> {
+    pub fn parse(
+        call: &CommandCall<'_>,
+        is_add: bool,
+    ) -> Result<(TrimArguments, usize), CommandError> {
         let args = call.args;
         let (mut bound, mut is_approximate, mut limit) = (None, false, None);
         let mut only_present = false;
@@ -60,11 +63,11 @@ impl TrimArguments {
                 }
                 at += 1;
                 bound = Some(match is_len {
-                    true => Bound::Len(not_negative(
+                    true => TrimBound::Len(not_negative(
                         args[at],
                         "ERR The MAXLEN argument must be >= 0.",
                     )?),
-                    false => Bound::Id(any(args[at], 0)?),
+                    false => TrimBound::Id(any(args[at], 0)?),
                 });
             } else if is(word, "limit") && has_more {
                 at += 1;
@@ -130,13 +133,13 @@ fn not_negative(argument: &[u8], refused: &'static str) -> Result<u64, CommandEr
     u64::try_from(integer(argument)?).map_err(|_| CommandError::text(refused))
 }
 
-fn xtrim(call: &mut Call<'_>) -> Answer {
+fn xtrim(call: &mut CommandCall<'_>) -> Answer {
     let (arguments, _) = TrimArguments::parse(call, false)?;
     let key = call.args[1];
     let Some(trim) = arguments.trim else {
         return Err(TRIM_WITHOUT_STRATEGY);
     };
-    let trimmed = call.keys.edit_present::<Stream, _>(key, |stream| {
+    let trimmed = call.keys.edit_present::<StreamObject, _>(key, |stream| {
         let trimmed = stream.trim(&trim);
         (trimmed, stream.len())
     })?;

@@ -1,32 +1,32 @@
 //! Commands on numbers in strings.
 
-use crate::command::{Answer, Planned};
+use crate::command::{Answer, PlannedCommand};
 use crate::error::CommandError;
 use crate::keyspace::Class;
 use crate::long_double::LongDouble;
 use crate::number::parse_integer;
 
-pub(super) fn incr(planned: &mut Planned<'_>) -> Answer {
+pub(super) fn incr(planned: &mut PlannedCommand<'_>) -> Answer {
     add(planned, 1)
 }
 
-pub(super) fn decr(planned: &mut Planned<'_>) -> Answer {
+pub(super) fn decr(planned: &mut PlannedCommand<'_>) -> Answer {
     add(planned, -1)
 }
 
-pub(super) fn incrby(planned: &mut Planned<'_>) -> Answer {
+pub(super) fn incrby(planned: &mut PlannedCommand<'_>) -> Answer {
     let summand = planned.integer(2)?;
     add(planned, summand)
 }
 
-pub(super) fn decrby(planned: &mut Planned<'_>) -> Answer {
+pub(super) fn decrby(planned: &mut PlannedCommand<'_>) -> Answer {
     match planned.integer(2)?.checked_neg() {
         Some(summand) => add(planned, summand),
         None => Err(CommandError::text("ERR decrement would overflow")),
     }
 }
 
-fn add(planned: &mut Planned<'_>, summand: i64) -> Answer {
+fn add(planned: &mut PlannedCommand<'_>, summand: i64) -> Answer {
     let (value, expires_at_ms) = planned.read_string(0, |_, value, expires_at_ms| {
         let value = match value {
             Some(value) => parse_integer(value).ok_or(CommandError::NotInteger)?,
@@ -47,7 +47,7 @@ fn add(planned: &mut Planned<'_>, summand: i64) -> Answer {
     Ok(())
 }
 
-pub(super) fn incrbyfloat(planned: &mut Planned<'_>) -> Answer {
+pub(super) fn incrbyfloat(planned: &mut PlannedCommand<'_>) -> Answer {
     let (value, expires_at_ms) = planned.read_string(0, |_, value, expires_at_ms| {
         let value = LongDouble::parse(value.unwrap_or(b"0")).ok_or(CommandError::NotFloat)?;
         Ok::<_, CommandError>((value, expires_at_ms))

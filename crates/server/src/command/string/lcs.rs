@@ -1,22 +1,22 @@
 //! The command that finds the longest common subsequence of two strings.
 
-use crate::command::{Answer, Call, integer, is};
+use crate::command::{Answer, CommandCall, integer, is};
 use crate::error::CommandError;
 use crate::steps;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The options for the reply.
 #[derive(Clone, Copy, Debug, Default)]
-struct Options {
+struct LcsOptions {
     length_only: bool,
     positions: bool,
     with_lengths: bool,
     run_min: i64,
 }
 
-impl Options {
-    fn parse(words: &[&[u8]]) -> Result<Options, CommandError> {
-        let mut options = Options::default();
+impl LcsOptions {
+    fn parse(words: &[&[u8]]) -> Result<LcsOptions, CommandError> {
+        let mut options = LcsOptions::default();
         let mut words = words.iter();
         while let Some(word) = words.next() {
             if is(word, "len") {
@@ -46,7 +46,7 @@ impl Options {
 const TABLE_BYTES_MAX: u64 = 512 << 20;
 
 /// Refuses strings that would take too long to compare, as Redis does.
-fn check_lengths(call: &Call<'_>, lengths: [usize; 2]) -> Answer {
+fn check_lengths(call: &CommandCall<'_>, lengths: [usize; 2]) -> Answer {
     let limit = call.server.config.hot.argument_bytes_max.load(Relaxed);
     let pairs = lengths
         .map(|length| length as u128 + 1)
@@ -66,14 +66,14 @@ fn check_lengths(call: &Call<'_>, lengths: [usize; 2]) -> Answer {
 /// common bytes backwards.
 ///
 /// A row is computed from the one before with a few operations on words of 64 columns (Hyyrö 2004).
-struct Table {
+struct LcsTable {
     rows: Vec<u64>,
     words: usize,
     length: usize,
 }
 
-impl Table {
-    fn fill(one: &[u8], two: &[u8], with_rows: bool) -> Table {
+impl LcsTable {
+    fn fill(one: &[u8], two: &[u8], with_rows: bool) -> LcsTable {
         const NONE: usize = usize::MAX;
         let words = two.len().div_ceil(64);
         // For each byte of the first string, a mask of its positions in the second one.
@@ -114,7 +114,7 @@ impl Table {
         }
         // After the last column no bit is ever 0, because no byte is there.
         let length = row.iter().map(|word| word.count_zeros() as usize).sum();
-        Table {
+        LcsTable {
             rows,
             words,
             length,
@@ -151,7 +151,7 @@ struct RunOfBytes {
     length: usize,
 }
 
-pub(super) fn lcs(call: &mut Call<'_>) -> Answer {
+pub(super) fn lcs(call: &mut CommandCall<'_>) -> Answer {
     let strings = |error| match error {
         CommandError::WrongType => {
             CommandError::text("ERR The specified keys must contain string values")
@@ -163,11 +163,11 @@ pub(super) fn lcs(call: &mut Call<'_>) -> Answer {
         let read = |value: Option<&[u8]>| value.map_or(0, <[u8]>::len);
         *length = call.keys.read_string(key, read).map_err(strings)?;
     }
-    let options = Options::parse(call.rest(3))?;
+    let options = LcsOptions::parse(call.rest(3))?;
     check_lengths(call, lengths)?;
     let one = call.keys.string(call.args[1])?.unwrap_or_default();
     let two = call.keys.string(call.args[2])?.unwrap_or_default();
-    let table = Table::fill(&one, &two, !options.length_only);
+    let table = LcsTable::fill(&one, &two, !options.length_only);
     if options.length_only {
         call.reply.count(table.length);
         return Ok(());
@@ -258,7 +258,7 @@ mod tests {
                     .collect()
             };
             let (one, two) = (some(), some());
-            let table = Table::fill(&one, &two, true);
+            let table = LcsTable::fill(&one, &two, true);
             let mut walked = Vec::new();
             table.walk_back(&one, &two, |row, column| walked.push((row, column)));
             assert_eq!(walked, walked_plainly(&one, &two), "{one:?} {two:?}");

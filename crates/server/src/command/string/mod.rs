@@ -4,25 +4,27 @@ mod counter;
 mod lcs;
 mod options;
 
-use super::{Answer, Call, Command, Flags, Group, Planned, Touch, Usual};
+use super::{
+    Answer, CommandCall, CommandDefinition, CommandGroup, Flags, PlannedCommand, Touch, Usual,
+};
 use crate::error::CommandError;
 use crate::keyspace::Class;
 
-const GROUP: Group = Group::String;
+const GROUP: CommandGroup = CommandGroup::String;
 
 /// The longest string, in bytes.
 pub(super) const STRING_BYTES_MAX: usize = 512 << 20;
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[
-    Command::planned("get", 2, Touch::Read, get)
+pub const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::planned("get", 2, Touch::Read, get)
         .usually(Usual::Read)
         .reads()
         .fast()
         .key(1)
         .about(GROUP, "1.0.0", "O(1)")
         .summary("Returns the string value of a key."),
-    Command::planned("set", -3, Touch::Set, options::set)
+    CommandDefinition::planned("set", -3, Touch::Set, options::set)
         .usually(Usual::Set)
         .grows()
         .key(1)
@@ -32,122 +34,122 @@ pub const COMMANDS: &[Command] = &[
             "Keys are 64 KiB long at most, and 8 bytes less if they expire: longer ones \
              are refused by the index, for strings and all other types.",
         ),
-    Command::planned("setnx", 3, Touch::Change, setnx)
+    CommandDefinition::planned("setnx", 3, Touch::Change, setnx)
         .grows()
         .fast()
         .key(1)
         .about(GROUP, "1.0.0", "O(1)")
         .summary("Sets the string value of a key that is not there."),
-    Command::planned("setex", 4, Touch::Change, options::setex)
+    CommandDefinition::planned("setex", 4, Touch::Change, options::setex)
         .grows()
         .key(1)
         .about(GROUP, "2.0.0", "O(log N)")
         .summary("Sets the string value of a key and how many seconds it has."),
-    Command::planned("psetex", 4, Touch::Change, options::psetex)
+    CommandDefinition::planned("psetex", 4, Touch::Change, options::psetex)
         .grows()
         .key(1)
         .about(GROUP, "2.6.0", "O(log N)")
         .summary("Sets the string value of a key and how many milliseconds it has."),
-    Command::planned("getset", 3, Touch::Change, getset)
+    CommandDefinition::planned("getset", 3, Touch::Change, getset)
         .grows()
         .fast()
         .key(1)
         .about(GROUP, "1.0.0", "O(1)")
         .summary("Sets the string value of a key and returns the previous one."),
-    Command::planned("getdel", 2, Touch::Change, getdel)
+    CommandDefinition::planned("getdel", 2, Touch::Change, getdel)
         .writes()
         .fast()
         .key(1)
         .about(GROUP, "6.2.0", "O(1)")
         .summary("Returns the string value of a key and deletes the key."),
-    Command::planned("delifeq", 3, Touch::Change, options::delifeq)
+    CommandDefinition::planned("delifeq", 3, Touch::Change, options::delifeq)
         .writes()
         .fast()
         .key(1)
         .about(GROUP, "9.0.0", "O(1)")
         .summary("Deletes a key that holds a string."),
-    Command::planned("getex", -2, Touch::Change, options::getex)
+    CommandDefinition::planned("getex", -2, Touch::Change, options::getex)
         .slowly_grows()
         .fast()
         .key(1)
         .about(GROUP, "6.2.0", "O(1)")
         .summary("Returns the string value of a key and changes when it expires."),
-    Command::planned("mget", -2, Touch::Read, mget)
+    CommandDefinition::planned("mget", -2, Touch::Read, mget)
         .reads()
         .fast()
         .keys_at(1, -1, 1)
         .about(GROUP, "1.0.0", "O(N) for N keys")
         .summary("Returns the string values of keys."),
-    Command::planned("mset", -3, Touch::Set, mset)
+    CommandDefinition::planned("mset", -3, Touch::Set, mset)
         .grows()
         .flag(Flags::KEY_BY_KEY)
         .keys_at(1, -1, 2)
         .about(GROUP, "1.0.1", "O(N) for N keys")
         .summary("Sets the string values of keys."),
-    Command::planned("msetnx", -3, Touch::Change, msetnx)
+    CommandDefinition::planned("msetnx", -3, Touch::Change, msetnx)
         .unshared()
         .grows()
         .keys_at(1, -1, 2)
         .about(GROUP, "1.0.1", "O(N) for N keys")
         .summary("Sets the string values of keys if none of them is there."),
-    Command::planned("incr", 2, Touch::Change, counter::incr)
+    CommandDefinition::planned("incr", 2, Touch::Change, counter::incr)
         .grows()
         .fast()
         .key(1)
         .about(GROUP, "1.0.0", "O(1)")
         .summary("Adds one to the integer value of a key."),
-    Command::planned("decr", 2, Touch::Change, counter::decr)
+    CommandDefinition::planned("decr", 2, Touch::Change, counter::decr)
         .grows()
         .fast()
         .key(1)
         .about(GROUP, "1.0.0", "O(1)")
         .summary("Subtracts one from the integer value of a key."),
-    Command::planned("incrby", 3, Touch::Change, counter::incrby)
+    CommandDefinition::planned("incrby", 3, Touch::Change, counter::incrby)
         .grows()
         .fast()
         .key(1)
         .about(GROUP, "1.0.0", "O(1)")
         .summary("Adds an integer to the integer value of a key."),
-    Command::planned("decrby", 3, Touch::Change, counter::decrby)
+    CommandDefinition::planned("decrby", 3, Touch::Change, counter::decrby)
         .grows()
         .fast()
         .key(1)
         .about(GROUP, "1.0.0", "O(1)")
         .summary("Subtracts an integer from the integer value of a key."),
-    Command::planned("incrbyfloat", 3, Touch::Change, counter::incrbyfloat)
+    CommandDefinition::planned("incrbyfloat", 3, Touch::Change, counter::incrbyfloat)
         .grows()
         .fast()
         .key(1)
         .about(GROUP, "2.6.0", "O(1)")
         .summary("Adds a number to the numeric value of a key."),
-    Command::new("append", 3, append)
+    CommandDefinition::new("append", 3, append)
         .grows()
         .fast()
         .key(1)
         .about(GROUP, "2.0.0", "O(1)")
         .summary("Appends to the string value of a key."),
-    Command::planned("strlen", 2, Touch::Read, strlen)
+    CommandDefinition::planned("strlen", 2, Touch::Read, strlen)
         .reads()
         .fast()
         .key(1)
         .about(GROUP, "2.2.0", "O(1)")
         .summary("Returns the length of the string value of a key."),
-    Command::planned("getrange", 4, Touch::Read, getrange)
+    CommandDefinition::planned("getrange", 4, Touch::Read, getrange)
         .reads()
         .key(1)
         .about(GROUP, "2.4.0", "O(N) for N bytes")
         .summary("Returns a part of the string value of a key."),
-    Command::planned("substr", 4, Touch::Read, getrange)
+    CommandDefinition::planned("substr", 4, Touch::Read, getrange)
         .reads()
         .key(1)
         .about(GROUP, "1.0.0", "O(N) for N bytes")
         .summary("Returns a part of the string value of a key."),
-    Command::new("setrange", 4, setrange)
+    CommandDefinition::new("setrange", 4, setrange)
         .grows()
         .key(1)
         .about(GROUP, "2.2.0", "O(N) for N bytes")
         .summary("Overwrites a part of the string value of a key."),
-    Command::new("lcs", -3, lcs::lcs)
+    CommandDefinition::new("lcs", -3, lcs::lcs)
         .reads()
         .keys_at(1, 2, 1)
         .about(GROUP, "7.0.0", "O(N*M) for strings of N and M bytes")
@@ -162,11 +164,11 @@ pub(super) fn check_length(length: usize) -> Answer {
     Ok(())
 }
 
-fn get(planned: &mut Planned<'_>) -> Answer {
+fn get(planned: &mut PlannedCommand<'_>) -> Answer {
     planned.read_string(0, |reply, value, _| reply.bulk_or_null(value))
 }
 
-fn setnx(planned: &mut Planned<'_>) -> Answer {
+fn setnx(planned: &mut PlannedCommand<'_>) -> Answer {
     let free = planned.peek(0)?.is_none();
     if free {
         set_plain(planned, 0, planned.args[2])?;
@@ -175,12 +177,12 @@ fn setnx(planned: &mut Planned<'_>) -> Answer {
     Ok(())
 }
 
-fn getset(planned: &mut Planned<'_>) -> Answer {
+fn getset(planned: &mut PlannedCommand<'_>) -> Answer {
     get(planned)?;
     set_plain(planned, 0, planned.args[2])
 }
 
-fn getdel(planned: &mut Planned<'_>) -> Answer {
+fn getdel(planned: &mut PlannedCommand<'_>) -> Answer {
     get(planned)?;
     if planned.remove(0)? {
         planned.changed(0, Class::Generic, "del");
@@ -188,7 +190,7 @@ fn getdel(planned: &mut Planned<'_>) -> Answer {
     Ok(())
 }
 
-fn mget(planned: &mut Planned<'_>) -> Answer {
+fn mget(planned: &mut PlannedCommand<'_>) -> Answer {
     let count = planned.keys();
     planned.reply.array(count);
     for position in 0..count {
@@ -207,14 +209,14 @@ fn mget(planned: &mut Planned<'_>) -> Answer {
 
 /// Sets a key to a string that does not expire.
 #[inline]
-fn set_plain(planned: &mut Planned<'_>, position: usize, value: &[u8]) -> Answer {
+fn set_plain(planned: &mut PlannedCommand<'_>, position: usize, value: &[u8]) -> Answer {
     planned.set_string(position, value, None)?;
     planned.changed(position, Class::String, "set");
     Ok(())
 }
 
 /// Refuses arguments that are not pairs of a key and a value.
-fn check_pairs(planned: &Planned<'_>, name: &'static str) -> Answer {
+fn check_pairs(planned: &PlannedCommand<'_>, name: &'static str) -> Answer {
     if planned.args.len().is_multiple_of(2) {
         return Err(CommandError::WrongArity(name.into()));
     }
@@ -222,21 +224,21 @@ fn check_pairs(planned: &Planned<'_>, name: &'static str) -> Answer {
 }
 
 /// Sets each key to the argument after it.
-fn set_all(planned: &mut Planned<'_>) -> Answer {
+fn set_all(planned: &mut PlannedCommand<'_>) -> Answer {
     for position in 0..planned.keys() {
         set_plain(planned, position, planned.arg(2 + 2 * position)?)?;
     }
     Ok(())
 }
 
-fn mset(planned: &mut Planned<'_>) -> Answer {
+fn mset(planned: &mut PlannedCommand<'_>) -> Answer {
     check_pairs(planned, "mset")?;
     set_all(planned)?;
     planned.reply.ok();
     Ok(())
 }
 
-fn msetnx(planned: &mut Planned<'_>) -> Answer {
+fn msetnx(planned: &mut PlannedCommand<'_>) -> Answer {
     check_pairs(planned, "msetnx")?;
     for position in 0..planned.keys() {
         if planned.peek(position)?.is_some() {
@@ -249,7 +251,7 @@ fn msetnx(planned: &mut Planned<'_>) -> Answer {
     Ok(())
 }
 
-fn append(call: &mut Call<'_>) -> Answer {
+fn append(call: &mut CommandCall<'_>) -> Answer {
     let (key, addition) = (call.args[1], call.args[2]);
     let length = if call.keys.exists(key)? {
         call.keys.edit_string(key, |text| {
@@ -267,7 +269,7 @@ fn append(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn strlen(planned: &mut Planned<'_>) -> Answer {
+fn strlen(planned: &mut PlannedCommand<'_>) -> Answer {
     planned.read_string(0, |reply, value, _| {
         reply.count(value.map_or(0, <[u8]>::len))
     })
@@ -295,7 +297,7 @@ pub(super) fn clamped_part(length: usize, start: i64, end: i64) -> std::ops::Ran
     start..end.max(start)
 }
 
-fn getrange(planned: &mut Planned<'_>) -> Answer {
+fn getrange(planned: &mut PlannedCommand<'_>) -> Answer {
     let (start, end) = (planned.integer(2)?, planned.integer(3)?);
     planned.read_string(0, |reply, value, _| {
         let value = value.unwrap_or_default();
@@ -304,7 +306,7 @@ fn getrange(planned: &mut Planned<'_>) -> Answer {
     })
 }
 
-fn setrange(call: &mut Call<'_>) -> Answer {
+fn setrange(call: &mut CommandCall<'_>) -> Answer {
     let (key, offset, value) = (call.args[1], call.integer(2)?, call.args[3]);
     let Ok(offset) = usize::try_from(offset) else {
         return Err(CommandError::text("ERR offset is out of range"));

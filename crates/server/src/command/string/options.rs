@@ -1,14 +1,14 @@
 //! `SET` and `GETEX` with their options.
 
-use super::super::expiry::{Time, expire_at};
+use super::super::expiry::{ExpiryTimeUnit, expire_at};
 use super::{get, set_plain};
-use crate::command::{Answer, Planned, is};
+use crate::command::{Answer, PlannedCommand, is};
 use crate::error::CommandError;
 use crate::keyspace::Class;
 
 /// The options of `SET` or `GETEX`.
 #[derive(Clone, Copy, Debug, Default)]
-struct Options<'c> {
+struct SetGetexOptions<'c> {
     /// True if the key must not exist.
     absent: bool,
     /// True if the key must exist.
@@ -22,31 +22,31 @@ struct Options<'c> {
     /// True if the expiry is removed.
     persist: bool,
     /// The new expiry.
-    expiry: Option<(Time, &'c [u8])>,
+    expiry: Option<(ExpiryTimeUnit, &'c [u8])>,
 }
 
 /// The command that options belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Of {
+enum SetGetexCommand {
     Set,
     GetEx,
 }
 
-impl<'c> Options<'c> {
+impl<'c> SetGetexOptions<'c> {
     fn has_no_condition(&self) -> bool {
         !self.absent && !self.present && self.equal.is_none()
     }
 
-    fn parse(of: Of, words: &[&'c [u8]]) -> Result<Options<'c>, CommandError> {
-        let mut options = Options::default();
+    fn parse(of: SetGetexCommand, words: &[&'c [u8]]) -> Result<SetGetexOptions<'c>, CommandError> {
+        let mut options = SetGetexOptions::default();
         let mut words = words.iter();
         while let Some(word) = words.next() {
-            let set = of == Of::Set;
+            let set = of == SetGetexCommand::Set;
             let time = match () {
-                () if is(word, "ex") => Some(Time::IN_SECONDS),
-                () if is(word, "px") => Some(Time::IN_MILLISECONDS),
-                () if is(word, "exat") => Some(Time::AT_SECONDS),
-                () if is(word, "pxat") => Some(Time::AT_MILLISECONDS),
+                () if is(word, "ex") => Some(ExpiryTimeUnit::IN_SECONDS),
+                () if is(word, "px") => Some(ExpiryTimeUnit::IN_MILLISECONDS),
+                () if is(word, "exat") => Some(ExpiryTimeUnit::AT_SECONDS),
+                () if is(word, "pxat") => Some(ExpiryTimeUnit::AT_MILLISECONDS),
                 () => None,
             };
             if let Some(time) = time {
@@ -78,14 +78,14 @@ impl<'c> Options<'c> {
     }
 }
 
-pub(super) fn set(planned: &mut Planned<'_>) -> Answer {
+pub(super) fn set(planned: &mut PlannedCommand<'_>) -> Answer {
     let value = planned.args[2];
     if planned.args.len() == 3 {
         set_plain(planned, 0, value)?;
         planned.reply.ok();
         return Ok(());
     }
-    let options = Options::parse(Of::Set, planned.rest(3))?;
+    let options = SetGetexOptions::parse(SetGetexCommand::Set, planned.rest(3))?;
     let mut expires_at_ms = match options.expiry {
         Some((time, argument)) => Some(time.parse(argument, planned.now_ms(), "set")?),
         None => None,
@@ -120,7 +120,7 @@ pub(super) fn set(planned: &mut Planned<'_>) -> Answer {
     Ok(())
 }
 
-pub(super) fn delifeq(planned: &mut Planned<'_>) -> Answer {
+pub(super) fn delifeq(planned: &mut PlannedCommand<'_>) -> Answer {
     let equal = planned.args[2];
     let is_equal = planned.read_string(0, |_, value, _| value == Some(equal))?;
     if is_equal {
@@ -132,15 +132,15 @@ pub(super) fn delifeq(planned: &mut Planned<'_>) -> Answer {
     Ok(())
 }
 
-pub(super) fn setex(planned: &mut Planned<'_>) -> Answer {
-    set_expiring(planned, Time::IN_SECONDS, "setex")
+pub(super) fn setex(planned: &mut PlannedCommand<'_>) -> Answer {
+    set_expiring(planned, ExpiryTimeUnit::IN_SECONDS, "setex")
 }
 
-pub(super) fn psetex(planned: &mut Planned<'_>) -> Answer {
-    set_expiring(planned, Time::IN_MILLISECONDS, "psetex")
+pub(super) fn psetex(planned: &mut PlannedCommand<'_>) -> Answer {
+    set_expiring(planned, ExpiryTimeUnit::IN_MILLISECONDS, "psetex")
 }
 
-fn set_expiring(planned: &mut Planned<'_>, time: Time, name: &str) -> Answer {
+fn set_expiring(planned: &mut PlannedCommand<'_>, time: ExpiryTimeUnit, name: &str) -> Answer {
     let value = planned.args[3];
     let expires_at_ms = Some(time.parse(planned.args[2], planned.now_ms(), name)?);
     planned.set_string(0, value, expires_at_ms)?;
@@ -152,7 +152,7 @@ fn set_expiring(planned: &mut Planned<'_>, time: Time, name: &str) -> Answer {
 }
 
 /// Logs the command in a form that has the same effect at any time of replay.
-fn log_set(planned: &mut Planned<'_>, value: &[u8], expires_at_ms: Option<u64>) {
+fn log_set(planned: &mut PlannedCommand<'_>, value: &[u8], expires_at_ms: Option<u64>) {
     let key = planned.key(0);
     match expires_at_ms {
         Some(time) => {
@@ -164,8 +164,8 @@ fn log_set(planned: &mut Planned<'_>, value: &[u8], expires_at_ms: Option<u64>) 
     }
 }
 
-pub(super) fn getex(planned: &mut Planned<'_>) -> Answer {
-    let options = Options::parse(Of::GetEx, planned.rest(2))?;
+pub(super) fn getex(planned: &mut PlannedCommand<'_>) -> Answer {
+    let options = SetGetexOptions::parse(SetGetexCommand::GetEx, planned.rest(2))?;
     get(planned)?;
     let Some(found) = planned.peek(0)? else {
         return Ok(());

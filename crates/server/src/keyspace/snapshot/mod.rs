@@ -11,12 +11,13 @@
 //!             cursor     saved        SET b 2:  b is behind it; nothing to do
 //! ```
 //!
-//! The hook is in [`Keys`](crate::keyspace::Keys), in every function that changes a key, so that no
-//! command can bypass it: whatever its flags, within transactions and scripts, and when a key
-//! expires. While a snapshot is taken, commands that write are executed in the exclusive phase (it
-//! is an [`Observer`]); a slice runs in the shared phase, in parallel with reads. The two exclude
-//! each other by the lock around `Running`, which is also held where a read finds an expired key
-//! and deletes it in the shared phase. The order of locks is phase first, then this lock.
+//! The hook is in [`DatabaseKeys`](crate::keyspace::DatabaseKeys), in every function that changes a
+//! key, so that no command can bypass it: whatever its flags, within transactions and scripts, and
+//! when a key expires. While a snapshot is taken, commands that write are executed in the exclusive
+//! phase (it is a [`WriteObserver`]); a slice runs in the shared phase, in parallel with reads.
+//! The two exclude each other by the lock around `RunningSnapshot`, which is also held where a read
+//! finds an expired key and deletes it in the shared phase. The order of locks is phase first, then
+//! this lock.
 //!
 //! A command that changes databases as a whole (`FLUSHALL`, `SWAPDB`) first has all keys ahead of
 //! the cursor written, however long that takes.
@@ -29,13 +30,13 @@
 mod output;
 pub mod value;
 
-use crate::disk::{Disk, DiskFile};
-use crate::keyspace::{Database, Databases, Keyspace, Observer, Payload, Record};
-use crate::object::Kind;
-use crate::rdb::{Attributes, Dialect, Error, Writer};
+use crate::disk::{PersistenceDisk, PersistenceFile};
+use crate::keyspace::{Database, Databases, Keyspace, RecordPayload, ValueRecord, WriteObserver};
+use crate::object::RedisType;
+use crate::rdb::{Attributes, Dialect, RdbError, RdbWriter};
 use hashbrown::HashSet;
-use nearfield_tiers::Heap;
-use output::Output;
+use nearfield_tiers::AccountedHeap;
+use output::SnapshotBuffer;
 use parking_lot::Mutex;
 use std::io;
 use std::ops::Bound;
@@ -52,7 +53,7 @@ const SLICE_KEYS: usize = 256;
 /// The slot of a keyspace for the snapshot that is being taken.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    running: Mutex<Option<Running>>,
+    running: Mutex<Option<RunningSnapshot>>,
     /// True if files and payloads are for Valkey.
     for_valkey: AtomicBool,
     /// Number of keys that the snapshot has written.
@@ -60,9 +61,9 @@ pub struct Snapshot {
 }
 
 /// A snapshot that is being taken.
-struct Running {
-    writer: Writer<Output>,
-    output: Output,
+struct RunningSnapshot {
+    writer: RdbWriter<SnapshotBuffer>,
+    output: SnapshotBuffer,
     /// The database of the entry that was written last.
     selected: Option<usize>,
     /// The database of the cursor. All keys of lesser databases are written, and of this one those
@@ -74,7 +75,7 @@ struct Running {
     keys: u64,
 }
 
-impl std::fmt::Debug for Running {
+impl std::fmt::Debug for RunningSnapshot {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("Running")
@@ -86,7 +87,7 @@ impl std::fmt::Debug for Running {
 
 /// The result of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct SnapshotSummary {
     /// Number of keys in the file.
     pub keys: u64,
     /// Length of the file.
@@ -124,7 +125,7 @@ impl Snapshot {
         database: &Database,
         key: &[u8],
     ) {
-        if keyspace.is_observed_by(Observer::Snapshot) {
+        if keyspace.is_observed_by(WriteObserver::Snapshot) {
             self.save(keyspace, number, database, key);
         }
     }
@@ -142,7 +143,7 @@ impl Snapshot {
 
     /// Writes all keys ahead of the cursor. Must be called before databases are changed as a whole.
     pub fn before_all_change(&self, keyspace: &Keyspace, databases: &Databases) {
-        if !keyspace.is_observed_by(Observer::Snapshot) {
+        if !keyspace.is_observed_by(WriteObserver::Snapshot) {
             return;
         }
         let mut running = self.running.lock();
@@ -155,7 +156,7 @@ impl Snapshot {
         }
     }
 
-    fn slice(&self, keyspace: &Keyspace) -> Result<bool, Error> {
+    fn slice(&self, keyspace: &Keyspace) -> Result<bool, RdbError> {
         let databases = keyspace.share();
         match self.running.lock().as_mut() {
             Some(running) => running.slice(keyspace, &databases),
@@ -164,14 +165,14 @@ impl Snapshot {
     }
 }
 
-impl Running {
-    fn new(output: Output, dialect: Dialect) -> Result<Running, Error> {
-        let mut writer = Writer::with_dialect(output.clone(), dialect)?;
+impl RunningSnapshot {
+    fn new(output: SnapshotBuffer, dialect: Dialect) -> Result<RunningSnapshot, RdbError> {
+        let mut writer = RdbWriter::with_dialect(output.clone(), dialect)?;
         let ctime = crate::clock::now_ms() / 1000;
         writer.aux(b"redis-ver", b"7.0.15")?;
         writer.aux(b"redis-bits", b"64")?;
         writer.aux(b"ctime", ctime.to_string().as_bytes())?;
-        Ok(Running {
+        Ok(RunningSnapshot {
             writer,
             output,
             selected: None,
@@ -183,7 +184,7 @@ impl Running {
     }
 
     /// Writes the codes of libraries of functions, which come before all keys.
-    fn functions(&mut self, codes: &[Arc<[u8]>]) -> Result<(), Error> {
+    fn functions(&mut self, codes: &[Arc<[u8]>]) -> Result<(), RdbError> {
         codes.iter().try_for_each(|code| self.writer.function(code))
     }
 
@@ -193,7 +194,7 @@ impl Running {
         number: usize,
         database: &Database,
         key: &[u8],
-    ) -> Result<(), Error> {
+    ) -> Result<(), RdbError> {
         let passed = self.after.as_deref().is_some_and(|after| key <= after);
         if number < self.database || (number == self.database && passed) {
             return Ok(());
@@ -215,7 +216,7 @@ impl Running {
     }
 
     /// Writes some keys. Returns true if there are no more.
-    fn slice(&mut self, keyspace: &Keyspace, databases: &Databases) -> Result<bool, Error> {
+    fn slice(&mut self, keyspace: &Keyspace, databases: &Databases) -> Result<bool, RdbError> {
         let began = Instant::now();
         let mut count = 0;
         while let Some(database) = databases.get(self.database) {
@@ -232,7 +233,7 @@ impl Running {
                     let number = self.database;
                     let saved = self.saved.get_mut(number);
                     if !saved.is_some_and(|saved| saved.remove(&*key)) {
-                        self.write(keyspace, number, &key, Record::parse(&stored))?;
+                        self.write(keyspace, number, &key, ValueRecord::parse(&stored))?;
                     }
                     last = Some(key.to_vec());
                     count += 1;
@@ -260,8 +261,8 @@ impl Running {
         keyspace: &Keyspace,
         number: usize,
         key: &[u8],
-        record: Record<'_>,
-    ) -> Result<(), Error> {
+        record: ValueRecord<'_>,
+    ) -> Result<(), RdbError> {
         if self.selected != Some(number) {
             self.writer.select(number as u64)?;
             self.selected = Some(number);
@@ -274,21 +275,21 @@ impl Running {
         let written = &keyspace.snapshot.written_keys;
         written.store(self.keys, Ordering::Relaxed);
         let writer = &mut self.writer;
-        let unread = |unread| Error::unreadable(keyspace.unread(key, &unread));
+        let unread = |unread| RdbError::unreadable(keyspace.unread(key, &unread));
         match record.payload {
-            Payload::Inline(value) => writer.string(key, value, attributes),
-            Payload::InSlot(slot) => match &*keyspace.slots.open(slot) {
+            RecordPayload::Inline(value) => writer.string(key, value, attributes),
+            RecordPayload::InSlot(slot) => match &*keyspace.slots.open(slot) {
                 Some(object) => value::write(writer, key, object, attributes, unread),
                 None => unreachable!("the slot of a key holds its object"),
             },
             // A value that cannot be read fails the snapshot: the log or the previous snapshot
             // still has it.
-            Payload::InTier(place) if record.kind == Kind::String => keyspace
+            RecordPayload::InTier(place) if record.kind == RedisType::String => keyspace
                 .read_place(key, place, |value| writer.string(key, value, attributes))
-                .map_err(Error::unreadable)?,
-            Payload::InTier(place) => {
-                let object = keyspace.thaw(key, record.kind, place, &Heap::new());
-                let object = object.map_err(Error::unreadable)?;
+                .map_err(RdbError::unreadable)?,
+            RecordPayload::InTier(place) => {
+                let object = keyspace.thaw(key, record.kind, place, &AccountedHeap::new());
+                let object = object.map_err(RdbError::unreadable)?;
                 value::write(writer, key, &object, attributes, unread)
             }
         }
@@ -304,22 +305,22 @@ impl Running {
 /// Those of the disk, or `Interrupted` because `interrupted` returned true.
 pub fn take(
     keyspace: &Keyspace,
-    disk: &dyn Disk,
+    disk: &dyn PersistenceDisk,
     path: &Path,
     at_instant: impl FnOnce() -> Vec<Arc<[u8]>>,
     interrupted: impl Fn() -> bool,
-) -> io::Result<Taken> {
+) -> io::Result<SnapshotSummary> {
     let file = disk.create(path)?;
-    let output = Output::default();
+    let output = SnapshotBuffer::default();
     let mut changes = 0;
     let begin = || {
         // Declared first, so that it is dropped after the phase.
         let mut running =
-            Running::new(output.clone(), keyspace.snapshot.dialect()).map_err(into_io)?;
+            RunningSnapshot::new(output.clone(), keyspace.snapshot.dialect()).map_err(into_io)?;
         let databases = keyspace.exclude();
         running.functions(&at_instant()).map_err(into_io)?;
         *keyspace.snapshot.running.lock() = Some(running);
-        keyspace.set_observed(Observer::Snapshot, true);
+        keyspace.set_observed(WriteObserver::Snapshot, true);
         changes = keyspace.changes.load(Ordering::Relaxed);
         drop(databases);
         io::Result::Ok(())
@@ -338,7 +339,7 @@ pub fn take(
     };
     let end = |failed: bool| {
         let databases = keyspace.exclude();
-        keyspace.set_observed(Observer::Snapshot, false);
+        keyspace.set_observed(WriteObserver::Snapshot, false);
         let running = keyspace.snapshot.running.lock().take();
         drop(databases);
         match running {
@@ -352,7 +353,7 @@ pub fn take(
         let keys = end(written.is_err())?;
         written.map(|()| keys)
     })?;
-    Ok(Taken {
+    Ok(SnapshotSummary {
         keys,
         bytes,
         changes,
@@ -368,29 +369,29 @@ pub fn take_exclusively(
     keyspace: &Keyspace,
     databases: &Databases,
     functions: &[Arc<[u8]>],
-    disk: &dyn Disk,
+    disk: &dyn PersistenceDisk,
     path: &Path,
-) -> io::Result<Taken> {
+) -> io::Result<SnapshotSummary> {
     let file = disk.create(path)?;
-    let output = Output::default();
+    let output = SnapshotBuffer::default();
     let (keys, bytes) = drained(&output, &*file, || {
         let mut running =
-            Running::new(output.clone(), keyspace.snapshot.dialect()).map_err(into_io)?;
+            RunningSnapshot::new(output.clone(), keyspace.snapshot.dialect()).map_err(into_io)?;
         running.functions(functions).map_err(into_io)?;
         while !running.slice(keyspace, databases).map_err(into_io)? {
             output.wait_for_room();
         }
         running.finish().map_err(into_io)
     })?;
-    Ok(Taken {
+    Ok(SnapshotSummary {
         keys,
         bytes,
         changes: keyspace.changes.load(Ordering::Relaxed),
     })
 }
 
-impl Running {
-    fn finish(self) -> Result<u64, Error> {
+impl RunningSnapshot {
+    fn finish(self) -> Result<u64, RdbError> {
         self.writer.finish()?;
         Ok(self.keys)
     }
@@ -398,8 +399,8 @@ impl Running {
 
 /// Runs `produce` while another thread writes the output to `file`, and syncs the file.
 fn drained(
-    output: &Output,
-    file: &dyn DiskFile,
+    output: &SnapshotBuffer,
+    file: &dyn PersistenceFile,
     produce: impl FnOnce() -> io::Result<u64>,
 ) -> io::Result<(u64, u64)> {
     std::thread::scope(|scope| {
@@ -423,9 +424,9 @@ fn drained(
     })
 }
 
-fn into_io(error: Error) -> io::Error {
+fn into_io(error: RdbError) -> io::Error {
     match error {
-        Error::Io { source, .. } => source,
+        RdbError::Io { source, .. } => source,
         error => io::Error::other(error),
     }
 }

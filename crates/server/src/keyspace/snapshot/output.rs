@@ -2,7 +2,7 @@
 //! these threads wait while it is full, because a key's bytes must not be lost while a disk is
 //! slow.
 
-use crate::disk::{DiskFile, write_all};
+use crate::disk::{PersistenceFile, write_all};
 use parking_lot::{Condvar, Mutex};
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -14,13 +14,13 @@ const CHANGE_BYTES: usize = 64 << 20;
 
 /// A buffer that one thread empties into a file. Clones are the same buffer.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Output {
-    shared: Arc<Shared>,
+pub(super) struct SnapshotBuffer {
+    shared: Arc<SharedSnapshotBuffer>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedSnapshotBuffer {
+    state: Mutex<SnapshotBufferState>,
     /// Signalled when there is something to write, or the end was reached.
     filled: Condvar,
     /// Signalled when something was written.
@@ -28,15 +28,15 @@ struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SnapshotBufferState {
     buffer: Vec<u8>,
     ended: bool,
     failed: Option<io::Error>,
 }
 
-impl Output {
+impl SnapshotBuffer {
     /// Writes the content of the buffer to `file` until the end. Returns the number of bytes.
-    pub fn drain_to(&self, file: &dyn DiskFile) -> io::Result<u64> {
+    pub fn drain_to(&self, file: &dyn PersistenceFile) -> io::Result<u64> {
         let mut chunk = Vec::new();
         let mut written = 0;
         loop {
@@ -97,7 +97,7 @@ impl Output {
     }
 }
 
-impl Write for Output {
+impl Write for SnapshotBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.shared.state.lock();
         if let Some(error) = &state.failed {

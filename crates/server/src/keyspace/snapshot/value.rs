@@ -1,9 +1,11 @@
 //! The conversion of values between the keyspace and snapshots.
 
 use crate::error::CommandError;
-use crate::keyspace::Keys;
-use crate::object::{Container, Hash, List, Object, Set, SortedSet, Stream, Unread};
-use crate::rdb::{Attributes, Error, Value, Writer};
+use crate::keyspace::DatabaseKeys;
+use crate::object::{
+    ColdNodeError, Container, Hash, ListObject, Set, SortedSet, StoredObject, StreamObject,
+};
+use crate::rdb::{Attributes, RdbError, RdbValue, RdbWriter};
 use std::io::Write;
 
 /// Writes the object of a key.
@@ -11,20 +13,20 @@ use std::io::Write;
 /// # Errors
 /// Those of the writer; `unread` creates one from a node that cannot be read.
 pub fn write<W: Write>(
-    writer: &mut Writer<W>,
+    writer: &mut RdbWriter<W>,
     key: &[u8],
-    object: &Object,
+    object: &StoredObject,
     attributes: Attributes,
-    unread: impl Fn(Unread) -> Error,
-) -> Result<(), Error> {
+    unread: impl Fn(ColdNodeError) -> RdbError,
+) -> Result<(), RdbError> {
     let count = object.len() as u64;
     match object {
-        Object::Text(text) => writer.string(key, text.bytes(), attributes),
-        Object::List(list) => {
+        StoredObject::Text(text) => writer.string(key, text.bytes(), attributes),
+        StoredObject::List(list) => {
             writer.begin_list(key, count, attributes)?;
             list.visit(unread, |element| writer.element(element))
         }
-        Object::Hash(hash) => match hash.soonest_ms() {
+        StoredObject::Hash(hash) => match hash.soonest_ms() {
             None => {
                 writer.begin_hash(key, count, attributes)?;
                 hash.visit(unread, |field, value, _| {
@@ -39,12 +41,12 @@ pub fn write<W: Write>(
                 })
             }
         },
-        Object::Set(set) => {
+        StoredObject::Set(set) => {
             writer.begin_set(key, count, attributes)?;
             set.iter().try_for_each(|member| writer.element(&member))
         }
-        Object::Stream(stream) => writer.stream(key, &stream.parts(), attributes),
-        Object::SortedSet(sorted_set) => {
+        StoredObject::Stream(stream) => writer.stream(key, &stream.parts(), attributes),
+        StoredObject::SortedSet(sorted_set) => {
             writer.begin_sorted_set(key, count, attributes)?;
             // Redis reads falling scores fastest.
             let mut members = sorted_set.range(0..sorted_set.len(), true);
@@ -61,29 +63,29 @@ pub fn write<W: Write>(
 /// # Errors
 /// The value does not fit the keyspace.
 pub fn put(
-    keys: &mut Keys<'_>,
+    keys: &mut DatabaseKeys<'_>,
     key: &[u8],
-    value: Value,
+    value: RdbValue,
     expires_at_ms: Option<u64>,
 ) -> Result<(), CommandError> {
     let (limits, heap) = (keys.limits(), &keys.keyspace().heap);
     let object = match value {
-        Value::String(value) => return keys.set_string(key, &value, expires_at_ms),
-        Value::List(elements) => {
-            let mut list = List::create(heap);
+        RdbValue::String(value) => return keys.set_string(key, &value, expires_at_ms),
+        RdbValue::List(elements) => {
+            let mut list = ListObject::create(heap);
             for element in &elements {
                 list.push_back(&limits, element);
             }
             list.wrap()
         }
-        Value::Hash(fields) => {
+        RdbValue::Hash(fields) => {
             let mut hash = Hash::create(heap);
             for (field, value) in &fields {
                 hash.set(&limits, field, value);
             }
             hash.wrap()
         }
-        Value::TimedHash(fields) => {
+        RdbValue::TimedHash(fields) => {
             let mut hash = Hash::create(heap);
             for (field, value, time_ms) in &fields {
                 hash.set(&limits, field, value);
@@ -91,21 +93,21 @@ pub fn put(
             }
             hash.wrap()
         }
-        Value::Set(members) => {
+        RdbValue::Set(members) => {
             let mut set = Set::create(heap);
             for member in &members {
                 set.add(&limits, member);
             }
             set.wrap()
         }
-        Value::SortedSet(members) => {
+        RdbValue::SortedSet(members) => {
             let mut sorted_set = SortedSet::create(heap);
             for (member, score) in &members {
                 sorted_set.insert(&limits, member, *score);
             }
             sorted_set.wrap()
         }
-        Value::Stream(parts) => match Stream::of_parts(&parts, heap) {
+        RdbValue::Stream(parts) => match StreamObject::of_parts(&parts, heap) {
             Some(stream) => stream.wrap(),
             None => {
                 return Err(CommandError::text(

@@ -2,8 +2,8 @@
 //!
 //! # From commands to a batch
 //!
-//! [`Round::add`] copies each request into the batch. The batch's operations refer to the keys and
-//! values in that copy. [`Round::execute`] then
+//! [`CommandRound::add`] copies each request into the batch. The batch's operations refer to the
+//! keys and values in that copy. [`CommandRound::execute`] then
 //!
 //! 1. chooses a phase of the keyspace. Commands that change several keys, and searches for the
 //!    nearest key, need the exclusive phase, because single reads hold no stripe and would see half
@@ -39,22 +39,23 @@
 
 mod pending;
 
-use crate::client::Client;
-use crate::command::{Batchables, Planned, Touch, Usual, batchables};
+use crate::client::ClientSession;
+use crate::command::{Batchables, PlannedCommand, Touch, Usual, batchables};
 use crate::error::CommandError;
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
-use crate::execute::{Executor, Tally};
+use crate::execute::{CommandTally, Executor};
 use crate::keyspace::record::{HEAD_BYTES_MAX, PLAIN_STRING, is_plain};
-use crate::keyspace::stripes::{StripeSet, Stripes};
+use crate::keyspace::stripes::{KeyStripes, StripeSet};
 use crate::keyspace::{
-    Database, Databases, Folded, InBatch, Index, Keyspace, Ledger, Outside, Record,
+    BatchEffects, BatchValueChanges, Database, DatabaseIndex, Databases, InBatch, Keyspace,
+    Outside, ValueRecord,
 };
-use crate::resp::repeated::Head;
-use crate::resp::{Parser, Reply, RequestLimits, encode};
-use crate::server::Server;
-use nearfield::{Batch, Bytes, Direction, Outcome};
-use nearfield_core::Span;
-use pending::{Kind, Needs, Sent};
+use crate::resp::repeated::RequestHead;
+use crate::resp::{Parser, RequestLimits, RespReply, encode};
+use crate::server::ServerCore;
+use nearfield::{Batch, ByteStrings, OperationOutcome, ScanDirection};
+use nearfield_core::ArenaSpan;
+use pending::{BatchCommandKind, BatchCommands, Needs};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -62,29 +63,29 @@ use std::time::Instant;
 
 /// Commands that are executed as one batch, and the connections that sent them.
 #[derive(Debug)]
-pub struct Round {
+pub struct CommandRound {
     names: &'static Batchables,
     /// The database of all commands of the batch.
     database: usize,
-    sent: Sent,
+    sent: BatchCommands,
     /// The outcome of each command, in the same order, once they are completed.
-    told: Vec<Told>,
+    told: Vec<CommandOutputRanges>,
     needs: Needs,
     /// Number of operations of all commands.
     operations: usize,
-    tallies: Vec<Tally>,
+    tallies: Vec<CommandTally>,
     /// The index of the tally of the last command.
     tally: usize,
     /// The head of the last request, if the next one may be recognized by it.
-    head: Option<Head>,
-    batch: Batch<Bytes>,
-    folded: Folded,
-    writes: Batch<Bytes>,
+    head: Option<RequestHead>,
+    batch: Batch<ByteStrings>,
+    folded: BatchValueChanges,
+    writes: Batch<ByteStrings>,
     /// Slots and places that belong to replaced records, each with its get.
     retired: Vec<(u32, Outside)>,
     /// The gets of keys that another server has changed meanwhile.
     conflicts: Vec<u32>,
-    ledger: Ledger,
+    ledger: BatchEffects,
     /// Uses of keys since the last sample of the keys that are used most.
     uses: u32,
     /// True if other servers change the same keys.
@@ -93,7 +94,7 @@ pub struct Round {
 
 /// The ranges of a command's parts in the reply and in the log.
 #[derive(Clone, Debug, Default)]
-struct Told {
+struct CommandOutputRanges {
     reply: Range<usize>,
     log: Range<usize>,
     /// True if the command has changed an object in place, which cannot be taken back.
@@ -120,7 +121,7 @@ const ROOM_BYTES_LOW: usize = 64 << 20;
 
 /// The outcome of adding a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Added {
+pub enum BatchAdmission {
     /// The command is part of the batch.
     Yes,
     /// The command can be part of the next batch only.
@@ -130,23 +131,23 @@ pub enum Added {
 }
 
 /// The clients of a round, and their replies.
-pub trait Clients {
+pub trait RoundClients {
     /// Returns the client of a connection, and the buffer for its replies.
-    fn client(&mut self, connection: u32) -> (&mut Client, &mut Reply);
+    fn client(&mut self, connection: u32) -> (&mut ClientSession, &mut RespReply);
 }
 
-impl Round {
+impl CommandRound {
     /// Creates a round of a server. `is_shared` is true if other servers share its keys.
-    pub fn new(is_shared: bool) -> Round {
+    pub fn new(is_shared: bool) -> CommandRound {
         // Of a value that a command replaces without reading it, only the references to slots and
         // places are needed.
         let mut batch = Batch::new();
         batch.cut_replaced(HEAD_BYTES_MAX);
         let writes = batch.clone();
-        Round {
+        CommandRound {
             names: batchables(),
             database: 0,
-            sent: Sent::default(),
+            sent: BatchCommands::default(),
             told: Vec::new(),
             needs: Needs::default(),
             operations: 0,
@@ -154,11 +155,11 @@ impl Round {
             tally: 0,
             head: None,
             batch,
-            folded: Folded::default(),
+            folded: BatchValueChanges::default(),
             writes,
             retired: Vec::new(),
             conflicts: Vec::new(),
-            ledger: Ledger::default(),
+            ledger: BatchEffects::default(),
             uses: 0,
             is_shared,
         }
@@ -184,7 +185,8 @@ impl Round {
         let (keys, writes) = (kind.keys as usize, kind.writes);
         let words = &mut self.sent.words;
         let (before, start) = (words.len(), self.batch.staged_end());
-        let word = |place: Range<usize>| words.push(Span::new(start + place.start, place.len()));
+        let word =
+            |place: Range<usize>| words.push(ArenaSpan::new(start + place.start, place.len()));
         let end = head.find(bytes, limits, word);
         let request = end.and_then(|end| self.batch.stage(bytes.get(..end)?).ok());
         let Some(request) = request else {
@@ -210,16 +212,16 @@ impl Round {
         }
     }
 
-    /// Adds the first request of a round, as [`add`](Round::add) does, and notes it as the client's
-    /// last command. Returns true if it was added.
+    /// Adds the first request of a round, as [`add`](CommandRound::add) does, and notes it as the
+    /// client's last command. Returns true if it was added.
     pub fn add_first(
         &mut self,
         connection: u32,
-        client: &Client,
+        client: &ClientSession,
         parser: &Parser,
         bytes: &[u8],
     ) -> bool {
-        let is_added = self.add(connection, client.database, parser, bytes) == Added::Yes;
+        let is_added = self.add(connection, client.database, parser, bytes) == BatchAdmission::Yes;
         is_added && {
             self.note_and_has_room(client);
             true
@@ -234,7 +236,7 @@ impl Round {
         database: usize,
         parser: &Parser,
         bytes: &[u8],
-    ) -> Added {
+    ) -> BatchAdmission {
         let count = parser.argument_count();
         let name = parser.argument(bytes, 0);
         // Clients mostly send the same command again. The kind of the last one applies to it.
@@ -249,20 +251,20 @@ impl Round {
         };
         let words = self.sent.words.len();
         let Some(request) = self.copy(parser, bytes) else {
-            return Added::Never;
+            return BatchAdmission::Never;
         };
         if let Some(kind) = new {
             self.database = database;
             self.needs.add(&kind);
             self.tally = self.tally_of(kind.batchable.number);
-            self.head = Head::of(bytes, parser.places());
+            self.head = RequestHead::of(bytes, parser.places());
             self.sent.begin_kind(kind);
         }
         self.count(keys, writes, request.len());
-        let request = Span::new(request.start, request.len());
+        let request = ArenaSpan::new(request.start, request.len());
         self.sent.push(connection, request, words, self.operations);
         self.operations += keys;
-        Added::Yes
+        BatchAdmission::Yes
     }
 
     /// Copies a request into the batch, in the form of the log, and notes its words. Returns the
@@ -278,7 +280,7 @@ impl Round {
             return None;
         }
         let start = self.batch.stage(bytes).ok()?.start();
-        let word = |place: &Range<usize>| Span::new(start + place.start, place.len());
+        let word = |place: &Range<usize>| ArenaSpan::new(start + place.start, place.len());
         self.sent.words.extend(places.iter().map(word));
         Some(start..start + bytes.len())
     }
@@ -296,7 +298,7 @@ impl Round {
         let mut end = staged + encode::head_bytes(words.len());
         for word in words {
             let start = end + encode::head_bytes(word.len());
-            self.sent.words.push(Span::new(start, word.len()));
+            self.sent.words.push(ArenaSpan::new(start, word.len()));
             end = start + word.len() + encode::LINE_END.len();
         }
         Some(staged..end)
@@ -304,15 +306,20 @@ impl Round {
 
     /// Returns the kind of a command with `count` words, including its name, before its words are
     /// added. Returns the reason if it cannot be added.
-    fn begin(&self, database: usize, name: &[u8], count: usize) -> Result<Kind, Added> {
-        let (batchable, name) = self.names.find(name).ok_or(Added::Never)?;
+    fn begin(
+        &self,
+        database: usize,
+        name: &[u8],
+        count: usize,
+    ) -> Result<BatchCommandKind, BatchAdmission> {
+        let (batchable, name) = self.names.find(name).ok_or(BatchAdmission::Never)?;
         let command = batchable.command;
         if !command.accepts(count) || self.is_shared && !command.is_for_pools() {
-            return Err(Added::Never);
+            return Err(BatchAdmission::Never);
         }
-        let kind = Kind::new(batchable, name, count);
+        let kind = BatchCommandKind::new(batchable, name, count);
         if kind.keys as usize > OPERATIONS_MAX || count > WORDS_MAX {
-            return Err(Added::Never);
+            return Err(BatchAdmission::Never);
         }
         let (several, fold) = (kind.keys > 1, kind.folds());
         if self.is_shared && (fold || self.needs.fold) && (several || self.needs.several) {
@@ -320,8 +327,8 @@ impl Round {
             // would then be done in part. A command that only reads would run again, and see the
             // effects of later commands of its connection on the other keys.
             return Err(match self.sent.is_empty() {
-                true => Added::Never,
-                false => Added::Later,
+                true => BatchAdmission::Never,
+                false => BatchAdmission::Later,
             });
         }
         if !self.sent.is_empty()
@@ -329,14 +336,14 @@ impl Round {
                 || kind.writes && self.needs.nearest
                 || kind.is_nearest() && self.needs.writes)
         {
-            return Err(Added::Later);
+            return Err(BatchAdmission::Later);
         }
         Ok(kind)
     }
 
     /// Notes the last command, which this client sent. Returns true if there is room for more.
     #[inline]
-    pub fn note_and_has_room(&self, client: &Client) -> bool {
+    pub fn note_and_has_room(&self, client: &ClientSession) -> bool {
         let last = self.tallies.get(self.tally).map(|tally| tally.number);
         client.shared.listed.note(last);
         self.counts_and_has_room(client)
@@ -344,7 +351,7 @@ impl Round {
 
     /// Counts the last command, which this client sent. Returns true if there is room for more.
     #[inline]
-    pub fn counts_and_has_room(&self, client: &Client) -> bool {
+    pub fn counts_and_has_room(&self, client: &ClientSession) -> bool {
         client.shared.listed.count_command();
         !self.is_full()
     }
@@ -355,7 +362,7 @@ impl Round {
         if let Some(place) = tallies.position(|tally| tally.number == number) {
             return place;
         }
-        self.tallies.push(Tally {
+        self.tallies.push(CommandTally {
             number,
             calls: 0,
             operations: 0,
@@ -369,7 +376,7 @@ impl Round {
         &mut self,
         executor: &mut Executor<'_>,
         now_ms: u64,
-        clients: &mut impl Clients,
+        clients: &mut impl RoundClients,
     ) {
         if self.sent.is_empty() {
             return;
@@ -404,7 +411,7 @@ impl Round {
         &mut self,
         executor: &Executor<'_>,
         now_ms: u64,
-        clients: &mut impl Clients,
+        clients: &mut impl RoundClients,
     ) -> bool {
         let server = executor.server();
         let locks = self.needs.writes || self.needs.several;
@@ -438,7 +445,7 @@ impl Round {
         executor: &Executor<'_>,
         databases: &Databases,
         now_ms: u64,
-        clients: &mut impl Clients,
+        clients: &mut impl RoundClients,
     ) -> bool {
         let server = executor.server();
         let keyspace = &server.keyspace;
@@ -513,7 +520,7 @@ impl Round {
 
     /// Adds the operations of all commands to the batch, and returns the stripes that they need. If
     /// `prefixed`, stored keys begin with the byte before them.
-    fn plan(&mut self, stripes: &Stripes, prefixed: bool) -> StripeSet {
+    fn plan(&mut self, stripes: &KeyStripes, prefixed: bool) -> StripeSet {
         let mut set = StripeSet::default();
         if self.needs.fold {
             self.folded.clear();
@@ -551,8 +558,8 @@ impl Round {
                         let direction =
                             direction(&self.sent.words_of(&self.batch, (pending, kind)));
                         match direction {
-                            Direction::Ascending => self.batch.successor_staged(stored_key),
-                            Direction::Descending => self.batch.predecessor_staged(stored_key),
+                            ScanDirection::Ascending => self.batch.successor_staged(stored_key),
+                            ScanDirection::Descending => self.batch.predecessor_staged(stored_key),
                         }
                     }
                 };
@@ -564,10 +571,10 @@ impl Round {
     /// Completes the commands, one after the other.
     fn complete(
         &mut self,
-        server: &Server,
+        server: &ServerCore,
         database: &Database,
         now_ms: u64,
-        clients: &mut impl Clients,
+        clients: &mut impl RoundClients,
     ) {
         self.told.clear();
         let batch = &self.batch;
@@ -579,7 +586,7 @@ impl Round {
             let reply = clients.client(pending.connection).1;
             let writes = kind.writes;
             if !writes && reply.is_cut() {
-                self.told.push(Told::default());
+                self.told.push(CommandOutputRanges::default());
                 continue;
             }
             if room < ROOM_BYTES_LOW {
@@ -625,7 +632,8 @@ impl Round {
                         now_ms,
                         part: (kind.batchable.command.part, args),
                     };
-                    let mut planned = Planned::in_batch(args, kind.step as usize, keys, reply);
+                    let mut planned =
+                        PlannedCommand::in_batch(args, kind.step as usize, keys, reply);
                     (kind.batchable.plan.complete)(&mut planned)
                 }
             };
@@ -652,7 +660,7 @@ impl Round {
             }
             let reply = start..reply.len();
             let in_place = self.ledger.in_place;
-            self.told.push(Told {
+            self.told.push(CommandOutputRanges {
                 reply,
                 log,
                 in_place,
@@ -667,8 +675,8 @@ impl Round {
         &mut self,
         keyspace: &Keyspace,
         database: &Database,
-        entries: &Index,
-        clients: &mut impl Clients,
+        entries: &DatabaseIndex,
+        clients: &mut impl RoundClients,
     ) {
         self.writes.clear();
         let gets = self
@@ -690,20 +698,21 @@ impl Round {
             }
             let error = match (&executed, self.writes.outcome(position)) {
                 (Err(error), _) => error.clone(),
-                (_, Outcome::Failed(error)) => {
+                (_, OperationOutcome::Failed(error)) => {
                     entries.own_error(error, self.folded.key(&self.batch, get))
                 }
-                (_, Outcome::Updated { applied: false, .. }) => {
+                (_, OperationOutcome::Updated { applied: false, .. }) => {
                     self.conflicts.push(get);
                     continue;
                 }
                 _ => {
                     let key = self.folded.key(&self.batch, get);
-                    let old = old.map(Record::parse);
+                    let old = old.map(ValueRecord::parse);
                     let before = old.and_then(|old| old.note());
-                    let after = now.and_then(|now| Record::parse(now).note());
-                    let outside = |record: Option<Record<'_>>| record.and_then(|it| it.outside());
-                    let (given_up, made) = (outside(old), outside(now.map(Record::parse)));
+                    let after = now.and_then(|now| ValueRecord::parse(now).note());
+                    let outside =
+                        |record: Option<ValueRecord<'_>>| record.and_then(|it| it.outside());
+                    let (given_up, made) = (outside(old), outside(now.map(ValueRecord::parse)));
                     if let Some(given_up) = given_up.filter(|_| given_up != made) {
                         self.retired.push((get, given_up));
                     }
@@ -728,7 +737,7 @@ impl Round {
         }
         if !failed.is_empty() {
             for &(get, _) in &failed {
-                let outside = |stored: Option<&[u8]>| Record::parse(stored?).outside();
+                let outside = |stored: Option<&[u8]>| ValueRecord::parse(stored?).outside();
                 let old = outside(self.batch.value(get as usize));
                 let made = outside(self.folded.now(get));
                 keyspace.retire(made.filter(|_| made != old));
@@ -744,7 +753,7 @@ impl Round {
         &mut self,
         executor: &mut Executor<'_>,
         now_ms: u64,
-        clients: &mut impl Clients,
+        clients: &mut impl RoundClients,
     ) {
         let conflicts = std::mem::take(&mut self.conflicts);
         let mut answers = Vec::new();
@@ -756,7 +765,7 @@ impl Round {
             });
             if is_met && !told.reply.is_empty() {
                 let (client, reply) = clients.client(pending.connection);
-                let mut answer = Reply::new(reply.protocol());
+                let mut answer = RespReply::new(reply.protocol());
                 let words = self.sent.words_of(&self.batch, (pending, kind));
                 executor.run(client, &words, now_ms, &mut answer);
                 answers.push((pending.connection, told.reply.clone(), answer));
@@ -772,7 +781,7 @@ impl Round {
     /// Replaces the replies of commands by errors where the index has refused to write a key, given
     /// by its get, and removes these commands from the log.
     #[cold]
-    fn take_back(&mut self, failed: &[(u32, CommandError)], clients: &mut impl Clients) {
+    fn take_back(&mut self, failed: &[(u32, CommandError)], clients: &mut impl RoundClients) {
         // From the last one to the first, so that earlier ranges stay valid.
         for ((pending, kind), told) in self.sent.iter().zip(&self.told).rev() {
             let operations = pending.operations(kind);
@@ -793,7 +802,7 @@ impl Round {
     }
 
     /// Notes the uses of the keys, and the memory that the writes may take.
-    fn note_uses(&mut self, server: &Server) {
+    fn note_uses(&mut self, server: &ServerCore) {
         if self.needs.writes {
             let Needs {
                 written_keys,
@@ -828,7 +837,12 @@ impl Round {
     }
 
     /// Executes the commands one by one, with all side effects of commands outside of batches.
-    fn execute_singly(&self, executor: &mut Executor<'_>, now_ms: u64, clients: &mut impl Clients) {
+    fn execute_singly(
+        &self,
+        executor: &mut Executor<'_>,
+        now_ms: u64,
+        clients: &mut impl RoundClients,
+    ) {
         for (pending, kind) in self.sent.iter() {
             let (client, reply) = clients.client(pending.connection);
             if kind.writes || !reply.is_cut() {
@@ -841,12 +855,12 @@ impl Round {
 
 /// Stores the old record of a key again, because its new expiry time cannot be noted.
 #[cold]
-fn put_back(database: &Database, entries: &Index, key: &[u8], old: Option<&[u8]>) {
+fn put_back(database: &Database, entries: &DatabaseIndex, key: &[u8], old: Option<&[u8]>) {
     let put_back = match old {
         None => entries.remove(key).map(drop),
         Some(old) => entries
             .insert(key, old)
-            .and_then(|_| database.note_expiry(key, None, Record::parse(old).note())),
+            .and_then(|_| database.note_expiry(key, None, ValueRecord::parse(old).note())),
     };
     if let Err(error) = put_back {
         tracing::warn!("a key whose time is not noted is left: {error}");
@@ -854,7 +868,7 @@ fn put_back(database: &Database, entries: &Index, key: &[u8], old: Option<&[u8]>
 }
 
 /// Replaces the reply at a range of `reply` by the one that `write` writes.
-fn replace(reply: &mut Reply, answer: &Range<usize>, write: impl FnOnce(&mut Reply)) {
+fn replace(reply: &mut RespReply, answer: &Range<usize>, write: impl FnOnce(&mut RespReply)) {
     let behind = reply.bytes().get(answer.end..).map(<[u8]>::to_vec);
     reply.truncate(answer.start);
     write(reply);
@@ -864,11 +878,11 @@ fn replace(reply: &mut Reply, answer: &Range<usize>, write: impl FnOnce(&mut Rep
 /// Replies that a command has failed, and counts that.
 #[cold]
 fn refuse(
-    server: &Server,
-    tallies: &mut [Tally],
+    server: &ServerCore,
+    tallies: &mut [CommandTally],
     number: usize,
     error: &CommandError,
-    reply: &mut Reply,
+    reply: &mut RespReply,
 ) {
     let mut tallies = tallies.iter_mut();
     if let Some(tally) = tallies.find(|tally| tally.number == number) {

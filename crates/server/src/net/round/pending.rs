@@ -1,28 +1,28 @@
 //! The commands of a batch, before they are executed.
 
-use crate::command::{Batchable, Flags, Group, NAME_BYTES_MAX, Touch, Usual, packed};
-use nearfield::{Batch, Bytes};
-use nearfield_core::Span;
+use crate::command::{Batchable, CommandGroup, Flags, NAME_BYTES_MAX, Touch, Usual, packed};
+use nearfield::{Batch, ByteStrings};
+use nearfield_core::ArenaSpan;
 use smallvec::SmallVec;
 use std::ops::Range;
 
 /// A command of a batch, before it is executed.
 #[derive(Clone, Copy, Debug)]
-pub struct Pending {
+pub struct BatchCommand {
     pub connection: u32,
-    /// The number of the command's [`Kind`].
+    /// The number of the command's [`BatchCommandKind`].
     pub kind: u32,
     /// The index of the command's name among the words of all commands.
     pub words: u32,
     /// The index of its first operation.
     pub first: u32,
     /// The request, in the batch.
-    pub request: Span,
+    pub request: ArenaSpan,
 }
 
 /// The common properties of consecutive commands with the same name and number of words.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
+pub struct BatchCommandKind {
     pub batchable: &'static Batchable,
     pub touch: Touch,
     /// The name as it was sent.
@@ -70,7 +70,7 @@ fn grows(flags: Flags) -> bool {
 
 impl Needs {
     /// Adds the needs of a command, except the counts of writes.
-    pub fn add(&mut self, kind: &Kind) {
+    pub fn add(&mut self, kind: &BatchCommandKind) {
         let several = kind.keys > 1;
         self.nearest |= kind.is_nearest();
         self.several |= several;
@@ -83,17 +83,17 @@ impl Needs {
 
 /// The commands of a batch, in their order.
 #[derive(Debug, Default)]
-pub struct Sent {
-    kinds: Vec<Kind>,
-    commands: Vec<Pending>,
+pub struct BatchCommands {
+    kinds: Vec<BatchCommandKind>,
+    commands: Vec<BatchCommand>,
     /// The spans of the words of all commands in the batch, including the names.
-    pub words: Vec<Span>,
+    pub words: Vec<ArenaSpan>,
 }
 
 /// The words of a command, its name first.
 pub type Arguments<'w> = SmallVec<[&'w [u8]; 16]>;
 
-impl Sent {
+impl BatchCommands {
     /// Returns the number of commands.
     #[inline]
     pub fn len(&self) -> usize {
@@ -114,19 +114,19 @@ impl Sent {
 
     /// Returns the last kind that was added.
     #[inline]
-    pub fn last_kind(&self) -> Option<&Kind> {
+    pub fn last_kind(&self) -> Option<&BatchCommandKind> {
         self.kinds.last()
     }
 
     /// Begins a kind, to which commands that are added from now on belong.
-    pub fn begin_kind(&mut self, kind: Kind) {
+    pub fn begin_kind(&mut self, kind: BatchCommandKind) {
         self.kinds.push(kind);
     }
 
     /// Adds a command of the last kind, with its first word and its first operation.
     #[inline]
-    pub fn push(&mut self, connection: u32, request: Span, words: usize, first: usize) {
-        self.commands.push(Pending {
+    pub fn push(&mut self, connection: u32, request: ArenaSpan, words: usize, first: usize) {
+        self.commands.push(BatchCommand {
             connection,
             kind: self.kinds.len() as u32 - 1,
             words: words as u32,
@@ -136,61 +136,68 @@ impl Sent {
     }
 
     /// Returns the command at a position.
-    pub fn get(&self, position: usize) -> Option<(&Pending, &Kind)> {
+    pub fn get(&self, position: usize) -> Option<(&BatchCommand, &BatchCommandKind)> {
         let pending = self.commands.get(position)?;
         Some((pending, self.kinds.get(pending.kind as usize)?))
     }
 
     /// Returns all commands.
     #[inline]
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Pending, &Kind)> + ExactSizeIterator {
+    pub fn iter(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = (&BatchCommand, &BatchCommandKind)> + ExactSizeIterator
+    {
         let commands = self.commands.iter();
         commands.map(|pending| (pending, &self.kinds[pending.kind as usize]))
     }
 
     /// Returns the span of a word.
     #[inline]
-    pub fn word(&self, number: usize) -> Span {
+    pub fn word(&self, number: usize) -> ArenaSpan {
         self.words.get(number).copied().unwrap_or_default()
     }
 
     /// Returns the words of a command, its name first.
     pub fn words_of<'b>(
         &self,
-        batch: &'b Batch<Bytes>,
-        (pending, kind): (&Pending, &Kind),
+        batch: &'b Batch<ByteStrings>,
+        (pending, kind): (&BatchCommand, &BatchCommandKind),
     ) -> Arguments<'b> {
         let words = self.words.get(pending.words(kind)).unwrap_or_default();
         words.iter().map(|&word| batch.staged(word)).collect()
     }
 }
 
-impl Pending {
+impl BatchCommand {
     /// Returns the range of the command's words among those of all commands.
     #[inline]
-    pub fn words(&self, kind: &Kind) -> Range<usize> {
+    pub fn words(&self, kind: &BatchCommandKind) -> Range<usize> {
         let first = self.words as usize;
         first..first + kind.words as usize
     }
 
     /// Returns the indices of the words that are the command's keys.
     #[inline]
-    pub fn keys(&self, kind: &Kind) -> impl Iterator<Item = usize> + use<> {
+    pub fn keys(&self, kind: &BatchCommandKind) -> impl Iterator<Item = usize> + use<> {
         let first = self.words as usize + 1;
         let step = kind.step as usize;
         (0..kind.keys as usize).map(move |key| first + key * step)
     }
 
     /// Returns the range of the command's operations.
-    pub fn operations(&self, kind: &Kind) -> Range<usize> {
+    pub fn operations(&self, kind: &BatchCommandKind) -> Range<usize> {
         let first = self.first as usize;
         first..first + kind.keys as usize
     }
 }
 
-impl Kind {
+impl BatchCommandKind {
     /// Creates the kind of commands with `words` words that were sent as `name`.
-    pub fn new(batchable: &'static Batchable, name: [u8; NAME_BYTES_MAX], words: usize) -> Kind {
+    pub fn new(
+        batchable: &'static Batchable,
+        name: [u8; NAME_BYTES_MAX],
+        words: usize,
+    ) -> BatchCommandKind {
         let command = batchable.command;
         let (keys, step) = command.keys.count(words);
         let touch = batchable.plan.touch(words, keys);
@@ -198,9 +205,14 @@ impl Kind {
         let writes = command.flags.has(Flags::WRITE);
         let reads_object = matches!(
             command.spec.group,
-            Group::List | Group::Hash | Group::Set | Group::SortedSet | Group::Geo | Group::Stream
+            CommandGroup::List
+                | CommandGroup::Hash
+                | CommandGroup::Set
+                | CommandGroup::SortedSet
+                | CommandGroup::Geo
+                | CommandGroup::Stream
         );
-        Kind {
+        BatchCommandKind {
             batchable,
             touch,
             name,

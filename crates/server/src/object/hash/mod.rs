@@ -9,40 +9,41 @@ mod timed;
 pub use due::{DueNote, FieldNote, FieldNotes};
 pub use timed::FIELD_TIME_MS_MAX;
 
-use super::Limits;
-use super::frozen::Source;
-use super::node::Unread;
-use super::packed::{Packed, Pairs};
-use super::table::{Ids, Table};
+use super::ObjectLimits;
+use super::frozen::FrozenReader;
+use super::node::ColdNodeError;
+use super::packed::{PackedStrings, Pairs};
+use super::table::{ByteStringTable, Ids};
 use crate::steps;
 use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box;
-use nearfield_tiers::Heap;
+use nearfield_tiers::AccountedHeap;
 use rand::{Rng, RngExt};
-use timed::Timed;
+use timed::TimedHash;
 
 /// Fields with values, both byte strings, in no particular order.
 ///
 /// A small hash is packed; the complexities given here are those of large ones. Values of a large
-/// hash may be in cold tiers, each separately. Only the [lent](super::Parted::lend) ones can be
-/// read then.
+/// hash may be in cold tiers, each separately. Only the [lent](super::TieredObject::lend) ones can
+/// be read then.
 ///
 /// Fields may expire. Most methods do not see expired fields, which stay until
 /// [`take_due`](Hash::take_due). The time that decides this is set by [`at`](Hash::at).
 pub struct Hash<A: Allocator> {
-    form: Form<A>,
+    form: HashForm<A>,
 }
 
-enum Form<A: Allocator> {
+enum HashForm<A: Allocator> {
     /// Fields and values alternating.
-    Small(Packed<A>),
-    Large(Box<Table<A>, A>),
+    Small(PackedStrings<A>),
+    Large(Box<ByteStringTable<A>, A>),
     /// Either of the other forms, and the times at which some fields expire.
-    Timed(Box<Timed<A>, A>),
+    Timed(Box<TimedHash<A>, A>),
 }
 
 // Hashes without times must not pay memory for those with times.
-const _: () = assert!(size_of::<Form<Heap>>() == size_of::<Packed<Heap>>());
+const _: () =
+    assert!(size_of::<HashForm<AccountedHeap>>() == size_of::<PackedStrings<AccountedHeap>>());
 
 /// The tags of the forms of a frozen hash.
 const SMALL: u8 = 0;
@@ -53,16 +54,16 @@ impl<A: Allocator + Clone> Hash<A> {
     /// Creates an empty hash.
     pub fn new_in(heap: A) -> Self {
         Hash {
-            form: Form::Small(Packed::new_in(heap)),
+            form: HashForm::Small(PackedStrings::new_in(heap)),
         }
     }
 
     /// Returns the number of fields, including those that are not seen.
     pub fn len(&self) -> usize {
         match &self.form {
-            Form::Small(packed) => packed.len() / 2,
-            Form::Large(table) => table.len(),
-            Form::Timed(timed) => timed.fields.len(),
+            HashForm::Small(packed) => packed.len() / 2,
+            HashForm::Large(table) => table.len(),
+            HashForm::Timed(timed) => timed.fields.len(),
         }
     }
 
@@ -75,10 +76,10 @@ impl<A: Allocator + Clone> Hash<A> {
     /// with fields that expire, as in Redis.
     pub fn encoding(&self) -> &'static str {
         match &self.form {
-            Form::Small(_) => "listpack",
-            Form::Large(_) => "hashtable",
-            Form::Timed(timed) => match &timed.fields.form {
-                Form::Small(_) => "listpackex",
+            HashForm::Small(_) => "listpack",
+            HashForm::Large(_) => "hashtable",
+            HashForm::Timed(timed) => match &timed.fields.form {
+                HashForm::Small(_) => "listpackex",
                 _ => "hashtable",
             },
         }
@@ -87,9 +88,9 @@ impl<A: Allocator + Clone> Hash<A> {
     /// Returns the bytes taken from the heap, in constant time.
     pub fn memory_bytes(&self) -> usize {
         match &self.form {
-            Form::Small(packed) => packed.memory_bytes(),
-            Form::Large(table) => size_of::<Table<A>>() + table.memory_bytes(),
-            Form::Timed(timed) => timed.memory_bytes(),
+            HashForm::Small(packed) => packed.memory_bytes(),
+            HashForm::Large(table) => size_of::<ByteStringTable<A>>() + table.memory_bytes(),
+            HashForm::Timed(timed) => timed.memory_bytes(),
         }
     }
 
@@ -97,12 +98,12 @@ impl<A: Allocator + Clone> Hash<A> {
     pub fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> Hash<B> {
         Hash {
             form: match &self.form {
-                Form::Small(packed) => Form::Small(packed.rebuild_in(heap)),
-                Form::Large(table) => {
-                    Form::Large(Box::new_in(table.rebuild_in(heap.clone()), heap))
+                HashForm::Small(packed) => HashForm::Small(packed.rebuild_in(heap)),
+                HashForm::Large(table) => {
+                    HashForm::Large(Box::new_in(table.rebuild_in(heap.clone()), heap))
                 }
-                Form::Timed(timed) => {
-                    Form::Timed(Box::new_in(timed.rebuild_in(heap.clone()), heap))
+                HashForm::Timed(timed) => {
+                    HashForm::Timed(Box::new_in(timed.rebuild_in(heap.clone()), heap))
                 }
             },
         }
@@ -111,15 +112,15 @@ impl<A: Allocator + Clone> Hash<A> {
     /// Appends the hash as [`thaw`](Hash::thaw) reads it: a byte for its form, and its content.
     pub(super) fn freeze(&self, out: &mut Vec<u8>) {
         match &self.form {
-            Form::Small(packed) => {
+            HashForm::Small(packed) => {
                 out.push(SMALL);
                 packed.freeze(out);
             }
-            Form::Large(table) => {
+            HashForm::Large(table) => {
                 out.push(LARGE);
                 table.freeze(out);
             }
-            Form::Timed(timed) => {
+            HashForm::Timed(timed) => {
                 out.push(TIMED);
                 timed.freeze(out);
             }
@@ -127,14 +128,17 @@ impl<A: Allocator + Clone> Hash<A> {
     }
 
     /// Reads a frozen hash.
-    pub(super) fn thaw(source: &mut Source<'_>, heap: A) -> Option<Self> {
+    pub(super) fn thaw(source: &mut FrozenReader<'_>, heap: A) -> Option<Self> {
         let form = match source.byte()? {
             SMALL => {
-                let packed = Packed::thaw(source, heap)?;
-                Form::Small(Some(packed).filter(|it| it.len().is_multiple_of(2))?)
+                let packed = PackedStrings::thaw(source, heap)?;
+                HashForm::Small(Some(packed).filter(|it| it.len().is_multiple_of(2))?)
             }
-            LARGE => Form::Large(Box::new_in(Table::thaw(source, heap.clone())?, heap)),
-            TIMED => Form::Timed(Box::new_in(Timed::thaw(source, heap.clone())?, heap)),
+            LARGE => HashForm::Large(Box::new_in(
+                ByteStringTable::thaw(source, heap.clone())?,
+                heap,
+            )),
+            TIMED => HashForm::Timed(Box::new_in(TimedHash::thaw(source, heap.clone())?, heap)),
             _ => return None,
         };
         Some(Hash { form })
@@ -143,34 +147,34 @@ impl<A: Allocator + Clone> Hash<A> {
     /// Returns the value of `field`. Expected constant time, like all operations on one field.
     pub fn get(&self, field: &[u8]) -> Option<&[u8]> {
         match &self.form {
-            Form::Small(packed) => packed.find_pair(field).map(|(_, value)| value),
-            Form::Large(table) => table.get(field),
-            Form::Timed(timed) if timed.sees(field) => timed.fields.get(field),
-            Form::Timed(_) => None,
+            HashForm::Small(packed) => packed.find_pair(field).map(|(_, value)| value),
+            HashForm::Large(table) => table.get(field),
+            HashForm::Timed(timed) if timed.sees(field) => timed.fields.get(field),
+            HashForm::Timed(_) => None,
         }
     }
 
     /// Returns the length of `field`'s value in bytes.
     pub fn value_len(&self, field: &[u8]) -> Option<usize> {
         match &self.form {
-            Form::Small(packed) => packed.find_pair(field).map(|(_, value)| value.len()),
-            Form::Large(table) => table.find(field).map(|id| table.value_len(id)),
-            Form::Timed(timed) if timed.sees(field) => timed.fields.value_len(field),
-            Form::Timed(_) => None,
+            HashForm::Small(packed) => packed.find_pair(field).map(|(_, value)| value.len()),
+            HashForm::Large(table) => table.find(field).map(|id| table.value_len(id)),
+            HashForm::Timed(timed) if timed.sees(field) => timed.fields.value_len(field),
+            HashForm::Timed(_) => None,
         }
     }
 
     /// Returns true if `field` has a value.
     pub fn contains(&self, field: &[u8]) -> bool {
         match &self.form {
-            Form::Small(packed) => packed.find_pair(field).is_some(),
-            Form::Large(table) => table.find(field).is_some(),
-            Form::Timed(timed) => timed.sees(field) && timed.fields.contains(field),
+            HashForm::Small(packed) => packed.find_pair(field).is_some(),
+            HashForm::Large(table) => table.find(field).is_some(),
+            HashForm::Timed(timed) => timed.sees(field) && timed.fields.contains(field),
         }
     }
 
     /// Sets the value of `field`, which then never expires. Returns true if it had no value before.
-    pub fn set(&mut self, limits: &Limits, field: &[u8], value: &[u8]) -> bool {
+    pub fn set(&mut self, limits: &ObjectLimits, field: &[u8], value: &[u8]) -> bool {
         let is_new = self.set_value(limits, field, value);
         self.forget_time(field);
         is_new
@@ -178,12 +182,12 @@ impl<A: Allocator + Clone> Hash<A> {
 
     /// Sets the value of `field` like [`set`](Hash::set), but keeps the time at which the field
     /// expires.
-    pub fn set_value(&mut self, limits: &Limits, field: &[u8], value: &[u8]) -> bool {
-        if let Form::Timed(timed) = &mut self.form {
+    pub fn set_value(&mut self, limits: &ObjectLimits, field: &[u8], value: &[u8]) -> bool {
+        if let HashForm::Timed(timed) = &mut self.form {
             return timed.fields.set_value(limits, field, value);
         }
         let is_small = field.len().max(value.len()) <= limits.hash_bytes_max;
-        if let Form::Small(packed) = &mut self.form
+        if let HashForm::Small(packed) = &mut self.form
             && is_small
         {
             if let Some((position, _)) = packed.find_pair(field) {
@@ -200,19 +204,19 @@ impl<A: Allocator + Clone> Hash<A> {
     }
 
     /// Returns the table of the large form, to which the hash is converted if necessary.
-    fn table(&mut self) -> &mut Table<A> {
-        if let Form::Small(packed) = &self.form {
-            let mut table = Table::new_in(packed.heap().clone());
+    fn table(&mut self) -> &mut ByteStringTable<A> {
+        if let HashForm::Small(packed) = &self.form {
+            let mut table = ByteStringTable::new_in(packed.heap().clone());
             for (_, field, value) in packed.pairs() {
                 table.insert(field, value);
             }
             let heap = packed.heap().clone();
-            self.form = Form::Large(Box::new_in(table, heap));
+            self.form = HashForm::Large(Box::new_in(table, heap));
         }
         match &mut self.form {
-            Form::Large(table) => table,
-            Form::Timed(timed) => timed.fields.table(),
-            Form::Small(_) => unreachable!("the form has just been made large"),
+            HashForm::Large(table) => table,
+            HashForm::Timed(timed) => timed.fields.table(),
+            HashForm::Small(_) => unreachable!("the form has just been made large"),
         }
     }
 
@@ -220,9 +224,9 @@ impl<A: Allocator + Clone> Hash<A> {
     pub fn remove(&mut self, field: &[u8]) -> bool {
         self.forget_time(field);
         match &mut self.form {
-            Form::Timed(timed) => timed.fields.remove(field),
-            Form::Large(table) => table.remove(field),
-            Form::Small(packed) => match packed.find_pair(field) {
+            HashForm::Timed(timed) => timed.fields.remove(field),
+            HashForm::Large(table) => table.remove(field),
+            HashForm::Small(packed) => match packed.find_pair(field) {
                 None => false,
                 Some((position, _)) => {
                     packed.remove(position, 2);
@@ -233,20 +237,20 @@ impl<A: Allocator + Clone> Hash<A> {
     }
 
     /// Returns all fields and values.
-    pub fn iter(&self) -> Fields<'_, A> {
+    pub fn iter(&self) -> HashFields<'_, A> {
         let (form, timed) = self.parts();
         let walk = match form {
-            Form::Large(table) => Walk::Large(table, table.iter()),
-            Form::Small(packed) => Walk::Small(packed.pairs()),
-            Form::Timed(_) => unreachable!("what is beside times has none"),
+            HashForm::Large(table) => HashWalk::Large(table, table.iter()),
+            HashForm::Small(packed) => HashWalk::Small(packed.pairs()),
+            HashForm::Timed(_) => unreachable!("what is beside times has none"),
         };
-        Fields { walk, timed }
+        HashFields { walk, timed }
     }
 
     /// Returns the form that has the fields, and the times if some fields are not seen.
-    fn parts(&self) -> (&Form<A>, Option<&Timed<A>>) {
+    fn parts(&self) -> (&HashForm<A>, Option<&TimedHash<A>>) {
         match &self.form {
-            Form::Timed(timed) => {
+            HashForm::Timed(timed) => {
                 let says = Some(&**timed).filter(|timed| timed.over() > 0);
                 (&timed.fields.form, says)
             }
@@ -258,11 +262,11 @@ impl<A: Allocator + Clone> Hash<A> {
     pub fn fields(&self) -> impl Iterator<Item = &[u8]> {
         let (form, timed) = self.parts();
         let (packed, table) = match form {
-            Form::Small(packed) => (Some(packed), None),
-            Form::Large(table) => (None, Some(table)),
-            Form::Timed(_) => (None, None),
+            HashForm::Small(packed) => (Some(packed), None),
+            HashForm::Large(table) => (None, Some(table)),
+            HashForm::Timed(_) => (None, None),
         };
-        let packed = packed.into_iter().flat_map(Packed::pairs);
+        let packed = packed.into_iter().flat_map(PackedStrings::pairs);
         let table = table.into_iter().flat_map(|table| {
             let key = |id| table.key(id);
             table.iter().map(key)
@@ -278,10 +282,10 @@ impl<A: Allocator + Clone> Hash<A> {
     /// seen.
     pub fn random_field(&self, random: &mut impl Rng) -> Option<&[u8]> {
         match &self.form {
-            Form::Small(_) => self.random(random).map(|(field, _)| field),
-            Form::Large(table) => table.random(random).map(|id| table.key(id)),
-            Form::Timed(timed) if timed.over() == 0 => timed.fields.random_field(random),
-            Form::Timed(_) => self.fields().nth(self.seen_index(random)?),
+            HashForm::Small(_) => self.random(random).map(|(field, _)| field),
+            HashForm::Large(table) => table.random(random).map(|id| table.key(id)),
+            HashForm::Timed(timed) if timed.over() == 0 => timed.fields.random_field(random),
+            HashForm::Timed(_) => self.fields().nth(self.seen_index(random)?),
         }
     }
 
@@ -300,37 +304,37 @@ impl<A: Allocator + Clone> Hash<A> {
     /// The error of `visit`, or a value cannot be read.
     pub fn visit<E>(
         &self,
-        unread: impl Fn(Unread) -> E,
+        unread: impl Fn(ColdNodeError) -> E,
         mut visit: impl FnMut(&[u8], &[u8], Option<u64>) -> Result<(), E>,
     ) -> Result<(), E> {
         let form = match &self.form {
-            Form::Timed(timed) => &timed.fields.form,
+            HashForm::Timed(timed) => &timed.fields.form,
             form => form,
         };
         let mut visit = |field: &[u8], value: &[u8]| visit(field, value, self.expires_at_ms(field));
         match form {
-            Form::Small(packed) => packed
+            HashForm::Small(packed) => packed
                 .pairs()
                 .try_for_each(|(_, field, value)| visit(field, value)),
-            Form::Large(table) => table.iter().try_for_each(|id| {
+            HashForm::Large(table) => table.iter().try_for_each(|id| {
                 table.visit_value(id, &unread, |value| visit(table.key(id), value))
             }),
-            Form::Timed(_) => Ok(()),
+            HashForm::Timed(_) => Ok(()),
         }
     }
 
     /// Returns a random field, all with equal probability, and its value.
     pub fn random(&self, random: &mut impl Rng) -> Option<(&[u8], &[u8])> {
         match &self.form {
-            Form::Small(packed) if packed.is_empty() => None,
-            Form::Small(packed) => {
+            HashForm::Small(packed) if packed.is_empty() => None,
+            HashForm::Small(packed) => {
                 let index = random.random_range(0..packed.len() / 2);
                 let mut pairs = packed.pairs_between(index, index + 1);
                 pairs.next().map(|(_, field, value)| (field, value))
             }
-            Form::Large(table) => table.random(random).map(|id| table.pair(id)),
-            Form::Timed(timed) if timed.over() == 0 => timed.fields.random(random),
-            Form::Timed(_) => self.iter().nth(self.seen_index(random)?),
+            HashForm::Large(table) => table.random(random).map(|id| table.pair(id)),
+            HashForm::Timed(timed) if timed.over() == 0 => timed.fields.random(random),
+            HashForm::Timed(_) => self.iter().nth(self.seen_index(random)?),
         }
     }
 
@@ -344,17 +348,17 @@ impl<A: Allocator + Clone> Hash<A> {
             }
         };
         match form {
-            Form::Small(packed) => {
+            HashForm::Small(packed) => {
                 for (_, field, value) in packed.pairs() {
                     visit(field, value);
                 }
                 0
             }
-            Form::Large(table) => table.scan(cursor, count, |id| {
+            HashForm::Large(table) => table.scan(cursor, count, |id| {
                 let (field, value) = table.pair(id);
                 visit(field, value);
             }),
-            Form::Timed(_) => 0,
+            HashForm::Timed(_) => 0,
         }
     }
 
@@ -367,25 +371,25 @@ impl<A: Allocator + Clone> Hash<A> {
             }
         };
         match form {
-            Form::Small(_) => self.scan(cursor, count, |field, _| visit(field)),
-            Form::Large(table) => table.scan(cursor, count, |id| visit(table.key(id))),
-            Form::Timed(_) => 0,
+            HashForm::Small(_) => self.scan(cursor, count, |field, _| visit(field)),
+            HashForm::Large(table) => table.scan(cursor, count, |id| visit(table.key(id))),
+            HashForm::Timed(_) => 0,
         }
     }
 
-    fn large(&self) -> Option<&Table<A>> {
+    fn large(&self) -> Option<&ByteStringTable<A>> {
         match &self.form {
-            Form::Small(_) => None,
-            Form::Large(table) => Some(table),
-            Form::Timed(timed) => timed.fields.large(),
+            HashForm::Small(_) => None,
+            HashForm::Large(table) => Some(table),
+            HashForm::Timed(timed) => timed.fields.large(),
         }
     }
 
-    fn large_mut(&mut self) -> Option<&mut Table<A>> {
+    fn large_mut(&mut self) -> Option<&mut ByteStringTable<A>> {
         match &mut self.form {
-            Form::Small(_) => None,
-            Form::Large(table) => Some(table),
-            Form::Timed(timed) => timed.fields.large_mut(),
+            HashForm::Small(_) => None,
+            HashForm::Large(table) => Some(table),
+            HashForm::Timed(timed) => timed.fields.large_mut(),
         }
     }
 
@@ -398,33 +402,33 @@ impl<A: Allocator + Clone> Hash<A> {
     /// Panics unless the parts agree. For tests.
     pub fn check_invariants(&self) {
         match &self.form {
-            Form::Small(packed) => packed.check_invariants(),
-            Form::Large(table) => table.check_invariants(),
-            Form::Timed(timed) => timed.check_invariants(),
+            HashForm::Small(packed) => packed.check_invariants(),
+            HashForm::Large(table) => table.check_invariants(),
+            HashForm::Timed(timed) => timed.check_invariants(),
         }
     }
 }
 
 /// Fields and values of a [`Hash`](struct@Hash).
-pub struct Fields<'a, A: Allocator> {
-    walk: Walk<'a, A>,
+pub struct HashFields<'a, A: Allocator> {
+    walk: HashWalk<'a, A>,
     /// The times that decide which fields are seen, if not all are.
-    timed: Option<&'a Timed<A>>,
+    timed: Option<&'a TimedHash<A>>,
 }
 
-enum Walk<'a, A: Allocator> {
+enum HashWalk<'a, A: Allocator> {
     Small(Pairs<'a>),
-    Large(&'a Table<A>, Ids<'a>),
+    Large(&'a ByteStringTable<A>, Ids<'a>),
 }
 
-impl<'a, A: Allocator + Clone> Iterator for Fields<'a, A> {
+impl<'a, A: Allocator + Clone> Iterator for HashFields<'a, A> {
     type Item = (&'a [u8], &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let (field, value) = match &mut self.walk {
-                Walk::Small(pairs) => pairs.next().map(|(_, field, value)| (field, value)),
-                Walk::Large(table, ids) => ids.next().map(|id| table.pair(id)),
+                HashWalk::Small(pairs) => pairs.next().map(|(_, field, value)| (field, value)),
+                HashWalk::Large(table, ids) => ids.next().map(|id| table.pair(id)),
             }?;
             if self.timed.is_none_or(|timed| timed.sees(field)) {
                 return Some((field, value));

@@ -1,9 +1,9 @@
 use super::*;
-use crate::object::frozen::Source;
-use crate::object::node::{Met, Part, Parted};
+use crate::object::frozen::FrozenReader;
+use crate::object::node::{Met, ObjectPart, TieredObject};
 use crate::object::testing::{bytes, cold, for_each_seed};
-use nearfield_tiers::Heap;
-use nearfield_tiers::cold::Cold;
+use nearfield_tiers::AccountedHeap;
+use nearfield_tiers::cold::ColdTiers;
 use rand::rngs::SmallRng;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[test]
 fn behaves_like_a_map() {
     for_each_seed(60, |random| {
-        let (heap, limits) = (Heap::new(), Limits::default());
+        let (heap, limits) = (AccountedHeap::new(), ObjectLimits::default());
         let mut hash = Hash::new_in(heap.clone());
         let mut model = BTreeMap::new();
         let length_max = [3, 8, 70][random.random_range(0..3)];
@@ -62,17 +62,17 @@ fn behaves_like_a_map() {
 
 #[test]
 fn the_form_changes_where_the_limits_say() {
-    let limits = Limits {
+    let limits = ObjectLimits {
         hash_entries_max: 128,
-        ..Limits::default()
+        ..ObjectLimits::default()
     };
-    let mut hash = Hash::new_in(Heap::new());
+    let mut hash = Hash::new_in(AccountedHeap::new());
     for field in 0..128_u8 {
         hash.set(&limits, &[field], &[0; 64]);
     }
     hash.set(&limits, &[0], &[1; 64]);
     assert_eq!(hash.encoding(), "listpack");
-    let mut other = hash.rebuild_in(Heap::new());
+    let mut other = hash.rebuild_in(AccountedHeap::new());
     hash.set(&limits, &[128], b"");
     assert_eq!((hash.encoding(), hash.len()), ("hashtable", 129));
     other.set(&limits, &[0], &[1; 65]);
@@ -80,7 +80,7 @@ fn the_form_changes_where_the_limits_say() {
 }
 
 /// Moves values out of memory, and some back.
-fn shuffle(hash: &mut Hash<Heap>, cold: &Arc<Cold>, random: &mut SmallRng) {
+fn shuffle(hash: &mut Hash<AccountedHeap>, cold: &Arc<ColdTiers>, random: &mut SmallRng) {
     for (number, place) in hash.nodes() {
         if random.random_bool(0.7) {
             continue;
@@ -116,13 +116,13 @@ fn text(random: &mut SmallRng) -> Vec<u8> {
 #[test]
 fn values_in_cold_tiers_change_nothing_and_only_those_of_the_part_are_read() {
     for_each_seed(60, |random| {
-        let (heap, cold) = (Heap::new(), cold());
-        let limits = Limits {
+        let (heap, cold) = (AccountedHeap::new(), cold());
+        let limits = ObjectLimits {
             hash_entries_max: 4,
-            ..Limits::default()
+            ..ObjectLimits::default()
         };
         let mut hash = Hash::new_in(heap.clone());
-        let mut plain = Hash::new_in(Heap::new());
+        let mut plain = Hash::new_in(AccountedHeap::new());
         let removes = [0.1, 0.5, 0.9][random.random_range(0..3)];
         let length_max = [2, 4][random.random_range(0..2)];
         for step in 0..400 {
@@ -131,7 +131,7 @@ fn values_in_cold_tiers_change_nothing_and_only_those_of_the_part_are_read() {
             let some = || fields.iter().map(Vec::as_slice).collect();
             let field = fields[0].as_slice();
             let mut met = Met::new();
-            let counts = |hash: &Hash<Heap>| {
+            let counts = |hash: &Hash<AccountedHeap>| {
                 let len = |field: &Vec<u8>| (hash.contains(field), hash.value_len(field));
                 let lens: Vec<_> = fields.iter().map(len).collect();
                 (hash.len(), hash.encoding(), lens)
@@ -141,7 +141,9 @@ fn values_in_cold_tiers_change_nothing_and_only_those_of_the_part_are_read() {
             assert!(hash.fields().eq(plain.fields()));
             match random.random_range(0..6) {
                 0 => {
-                    let is_lent = hash.lend(&Part::Fields(some()), true, &mut met).unwrap();
+                    let is_lent = hash
+                        .lend(&ObjectPart::Fields(some()), true, &mut met)
+                        .unwrap();
                     for field in &fields {
                         assert_eq!(hash.get(field), plain.get(field));
                     }
@@ -149,12 +151,12 @@ fn values_in_cold_tiers_change_nothing_and_only_those_of_the_part_are_read() {
                     hash.end_loan();
                 }
                 1 => {
-                    let part = Part::Step {
+                    let part = ObjectPart::Step {
                         cursor: step,
                         count: 3,
                     };
                     hash.lend(&part, true, &mut met).unwrap();
-                    let scan = |hash: &Hash<Heap>| {
+                    let scan = |hash: &Hash<AccountedHeap>| {
                         let mut seen = Vec::new();
                         let next = hash.scan(step, 3, |field, value| {
                             seen.push((field.to_vec(), value.to_vec()));
@@ -166,16 +168,16 @@ fn values_in_cold_tiers_change_nothing_and_only_those_of_the_part_are_read() {
                     hash.end_loan();
                 }
                 2 => {
-                    hash.lend(&Part::All, false, &mut met).unwrap();
+                    hash.lend(&ObjectPart::All, false, &mut met).unwrap();
                     assert!(hash.iter().eq(plain.iter()));
-                    let other = Heap::new();
+                    let other = AccountedHeap::new();
                     let copy = hash.rebuild_in(other.clone());
                     assert!(copy.iter().eq(plain.iter()) && !copy.is_parted());
                     assert_eq!(copy.memory_bytes(), other.used_bytes());
                     hash.end_loan();
                 }
                 3 => {
-                    hash.warm(&Part::Fields(some()), &limits, &mut |_, _| ())
+                    hash.warm(&ObjectPart::Fields(some()), &limits, &mut |_, _| ())
                         .unwrap();
                     for field in &fields {
                         assert_eq!(hash.get(field), plain.get(field));
@@ -224,9 +226,13 @@ fn values_in_cold_tiers_change_nothing_and_only_those_of_the_part_are_read() {
 }
 
 /// Creates a hash of large values, each in the cold tier if `is_cold` returns true for its number.
-fn hash_of(count: u32, cold: &Arc<Cold>, is_cold: impl Fn(u32) -> bool) -> Hash<Heap> {
-    let limits = Limits::default();
-    let mut hash = Hash::new_in(Heap::new());
+fn hash_of(
+    count: u32,
+    cold: &Arc<ColdTiers>,
+    is_cold: impl Fn(u32) -> bool,
+) -> Hash<AccountedHeap> {
+    let limits = ObjectLimits::default();
+    let mut hash = Hash::new_in(AccountedHeap::new());
     for number in 0..count {
         hash.set(&limits, &number.to_le_bytes(), &[number as u8; 1000]);
     }
@@ -244,10 +250,10 @@ fn hash_of(count: u32, cold: &Arc<Cold>, is_cold: impl Fn(u32) -> bool) -> Hash<
 
 #[test]
 fn a_value_that_was_changed_meanwhile_does_not_move() {
-    let (limits, cold) = (Limits::default(), cold());
+    let (limits, cold) = (ObjectLimits::default(), cold());
     let mut hash = hash_of(1000, &cold, |number| number == 1);
     let nodes: Vec<u64> = hash.nodes().into_iter().map(|(number, _)| number).collect();
-    let copy = |hash: &Hash<Heap>, node| {
+    let copy = |hash: &Hash<AccountedHeap>, node| {
         let mut value = Vec::new();
         let copied = hash.copy_node(node, 0, &mut value).unwrap();
         if let Some(place) = copied.place() {
@@ -296,7 +302,7 @@ fn memory_is_freed_as_values_move() {
 fn the_walk_is_told_how_often_values_were_used() {
     let cold = cold();
     let mut hash = hash_of(100, &cold, |number| number % 2 == 0);
-    let uses = |hash: &mut Hash<Heap>| {
+    let uses = |hash: &mut Hash<AccountedHeap>| {
         let mut uses = Vec::new();
         let mut next = Some(0);
         while let Some(from) = next {
@@ -304,16 +310,16 @@ fn the_walk_is_told_how_often_values_were_used() {
         }
         uses
     };
-    let use_fields = |hash: &mut Hash<Heap>| {
+    let use_fields = |hash: &mut Hash<AccountedHeap>| {
         for number in [3_u32, 4, 4] {
             let field = number.to_le_bytes();
-            let part = Part::Fields([field.as_slice()].into_iter().collect());
+            let part = ObjectPart::Fields([field.as_slice()].into_iter().collect());
             hash.lend(&part, true, &mut Met::new()).unwrap();
             hash.end_loan();
         }
         let field = 5_u32.to_le_bytes();
-        let part = Part::Replaced([field.as_slice()].into_iter().collect());
-        hash.warm(&part, &Limits::default(), &mut |_, _| ())
+        let part = ObjectPart::Replaced([field.as_slice()].into_iter().collect());
+        hash.warm(&part, &ObjectLimits::default(), &mut |_, _| ())
             .unwrap();
     };
     uses(&mut hash);
@@ -328,7 +334,7 @@ fn the_walk_is_told_how_often_values_were_used() {
 type Timed = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
 
 /// Compares everything that can be seen of a hash at a time.
-fn check_timed(hash: &mut Hash<Heap>, model: &Timed, now_ms: u64, random: &mut SmallRng) {
+fn check_timed(hash: &mut Hash<AccountedHeap>, model: &Timed, now_ms: u64, random: &mut SmallRng) {
     hash.at(now_ms);
     hash.check_invariants();
     let seen = model
@@ -375,11 +381,11 @@ fn check_timed(hash: &mut Hash<Heap>, model: &Timed, now_ms: u64, random: &mut S
 fn fields_expire_as_in_a_map_with_times() {
     for_each_seed(60, |random| {
         let (heap, limits) = (
-            Heap::new(),
-            Limits {
+            AccountedHeap::new(),
+            ObjectLimits {
                 hash_entries_max: 20,
                 sorted_set_entries_max: 10,
-                ..Limits::default()
+                ..ObjectLimits::default()
             },
         );
         let notes = Arc::new(FieldNotes::default());
@@ -440,8 +446,8 @@ fn fields_expire_as_in_a_map_with_times() {
                 check_timed(&mut hash, &model, now_ms, random);
                 let mut frozen = Vec::new();
                 hash.freeze(&mut frozen);
-                let other = Heap::new();
-                let thawed = Hash::thaw(&mut Source::new(&frozen), other.clone());
+                let other = AccountedHeap::new();
+                let thawed = Hash::thaw(&mut FrozenReader::new(&frozen), other.clone());
                 check_timed(&mut thawed.unwrap(), &model, now_ms, random);
                 check_timed(&mut hash.rebuild_in(other.clone()), &model, now_ms, random);
                 assert_eq!(
@@ -457,7 +463,7 @@ fn fields_expire_as_in_a_map_with_times() {
 
 #[test]
 fn a_hash_without_times_takes_no_more_memory() {
-    let (heap, limits) = (Heap::new(), Limits::default());
+    let (heap, limits) = (AccountedHeap::new(), ObjectLimits::default());
     let mut hash = Hash::new_in(heap.clone());
     hash.set(&limits, b"field", b"value");
     let before = hash.memory_bytes();

@@ -2,9 +2,9 @@
 //! take no more memory, and a field without a time takes no more in one of these.
 
 use super::due::{FieldNote, FieldNotes};
-use super::{Form, Hash, Limits};
-use crate::object::frozen::Source;
-use crate::object::packed::Packed;
+use super::{Hash, HashForm, ObjectLimits};
+use crate::object::frozen::FrozenReader;
+use crate::object::packed::PackedStrings;
 use crate::object::sorted_set::SortedSet;
 use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub const FIELD_TIME_MS_MAX: u64 = (1 << 46) - 1;
 
 /// Fields and values, and the times at which some of the fields expire.
-pub(super) struct Timed<A: Allocator> {
+pub(super) struct TimedHash<A: Allocator> {
     /// All fields, including expired ones. This hash itself has no times.
     pub(super) fields: Hash<A>,
     /// The fields that expire, at least one, with their times.
@@ -26,15 +26,15 @@ pub(super) struct Timed<A: Allocator> {
     note: Option<FieldNote>,
 }
 
-impl<A: Allocator + Clone> Timed<A> {
+impl<A: Allocator + Clone> TimedHash<A> {
     /// Returns the bytes taken from the heap.
     pub(super) fn memory_bytes(&self) -> usize {
-        size_of::<Timed<A>>() + self.fields.memory_bytes() + self.times.memory_bytes()
+        size_of::<TimedHash<A>>() + self.fields.memory_bytes() + self.times.memory_bytes()
     }
 
     /// Creates a copy, which has no note.
-    pub(super) fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> Timed<B> {
-        Timed {
+    pub(super) fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> TimedHash<B> {
+        TimedHash {
             fields: self.fields.rebuild_in(heap.clone()),
             times: self.times.rebuild_in(heap),
             now_ms: self.now_ms,
@@ -47,14 +47,15 @@ impl<A: Allocator + Clone> Timed<A> {
         self.times.freeze(out);
     }
 
-    pub(super) fn thaw(source: &mut Source<'_>, heap: A) -> Option<Self> {
+    pub(super) fn thaw(source: &mut FrozenReader<'_>, heap: A) -> Option<Self> {
         let fields = Hash::thaw(source, heap.clone())?;
         let times = SortedSet::thaw(source, heap)?;
         let is_time = |time: f64| time.fract() == 0.0 && (0.0..=MAX).contains(&time);
         let fits = |(field, time): (&[u8], f64)| is_time(time) && fields.contains(field);
-        let is_good =
-            !matches!(fields.form, Form::Timed(_)) && !times.is_empty() && times.iter().all(fits);
-        is_good.then_some(Timed {
+        let is_good = !matches!(fields.form, HashForm::Timed(_))
+            && !times.is_empty()
+            && times.iter().all(fits);
+        is_good.then_some(TimedHash {
             fields,
             times,
             now_ms: 0,
@@ -91,7 +92,7 @@ impl<A: Allocator + Clone> Timed<A> {
 
     /// Panics unless the parts agree.
     pub(super) fn check_invariants(&self) {
-        assert!(!matches!(self.fields.form, Form::Timed(_)));
+        assert!(!matches!(self.fields.form, HashForm::Timed(_)));
         self.fields.check_invariants();
         self.times.check_invariants();
         assert!(!self.times.is_empty());
@@ -107,14 +108,14 @@ const MAX: f64 = FIELD_TIME_MS_MAX as f64;
 impl<A: Allocator + Clone> Hash<A> {
     /// Returns true if there are fields that expire.
     pub fn has_times(&self) -> bool {
-        matches!(self.form, Form::Timed(_))
+        matches!(self.form, HashForm::Timed(_))
     }
 
     /// Sets the current time. Fields whose time is not after `now_ms` are then seen only by
     /// [`len`](Hash::len), [`is_empty`](Hash::is_empty) and [`visit`](Hash::visit).
     #[inline]
     pub fn at(&mut self, now_ms: u64) {
-        if let Form::Timed(timed) = &mut self.form {
+        if let HashForm::Timed(timed) = &mut self.form {
             timed.now_ms = now_ms;
         }
     }
@@ -122,7 +123,7 @@ impl<A: Allocator + Clone> Hash<A> {
     /// Returns the number of fields that are seen. Logarithmic.
     pub fn seen_len(&self) -> usize {
         match &self.form {
-            Form::Timed(timed) => self.len() - timed.over(),
+            HashForm::Timed(timed) => self.len() - timed.over(),
             _ => self.len(),
         }
     }
@@ -130,7 +131,7 @@ impl<A: Allocator + Clone> Hash<A> {
     /// Returns the time at which `field` expires, in milliseconds since 1970.
     pub fn expires_at_ms(&self, field: &[u8]) -> Option<u64> {
         match &self.form {
-            Form::Timed(timed) => timed.expires_at_ms(field),
+            HashForm::Timed(timed) => timed.expires_at_ms(field),
             _ => None,
         }
     }
@@ -138,14 +139,14 @@ impl<A: Allocator + Clone> Hash<A> {
     /// Returns the time at which the first field expires, in milliseconds since 1970.
     pub fn soonest_ms(&self) -> Option<u64> {
         match &self.form {
-            Form::Timed(timed) => timed.soonest_ms(),
+            HashForm::Timed(timed) => timed.soonest_ms(),
             _ => None,
         }
     }
 
     /// Changes the time at which `field` expires, at most to [`FIELD_TIME_MS_MAX`]. The field must
     /// exist.
-    pub fn set_time(&mut self, limits: &Limits, field: &[u8], time_ms: Option<u64>) {
+    pub fn set_time(&mut self, limits: &ObjectLimits, field: &[u8], time_ms: Option<u64>) {
         debug_assert!(self.contains(field));
         match time_ms {
             Some(time_ms) => {
@@ -159,7 +160,7 @@ impl<A: Allocator + Clone> Hash<A> {
     /// Removes fields whose time is not after `now_ms`, at most `limit` of them, in the order of
     /// their times. Returns them.
     pub fn take_due(&mut self, now_ms: u64, limit: usize) -> Vec<Vec<u8>> {
-        let Form::Timed(timed) = &mut self.form else {
+        let HashForm::Timed(timed) = &mut self.form else {
             return Vec::new();
         };
         let until = Bound::Included(now_ms as f64);
@@ -177,7 +178,7 @@ impl<A: Allocator + Clone> Hash<A> {
 
     /// Ensures that the hash of `key` has a note among `notes`, if any of its fields expires.
     pub fn note_in(&mut self, notes: &Arc<FieldNotes>, key: &[u8]) {
-        if let Form::Timed(timed) = &mut self.form
+        if let HashForm::Timed(timed) = &mut self.form
             && let Some(soonest) = timed.soonest_ms()
             && !timed
                 .note
@@ -190,25 +191,25 @@ impl<A: Allocator + Clone> Hash<A> {
 
     /// Removes the note of the hash.
     pub fn forget_note(&mut self) {
-        if let Form::Timed(timed) = &mut self.form {
+        if let HashForm::Timed(timed) = &mut self.form {
             timed.note = None;
         }
     }
 
     /// Makes `field` never expire.
     pub(super) fn forget_time(&mut self, field: &[u8]) {
-        if let Form::Timed(timed) = &mut self.form {
+        if let HashForm::Timed(timed) = &mut self.form {
             timed.times.remove(field);
             self.leave_times();
         }
     }
 
     /// Returns the form with times, to which the hash is converted if necessary.
-    fn timed(&mut self) -> &mut Timed<A> {
+    fn timed(&mut self) -> &mut TimedHash<A> {
         if !self.has_times() {
             let heap = self.heap().clone();
-            let empty = Form::Small(Packed::new_in(heap.clone()));
-            let timed = Timed {
+            let empty = HashForm::Small(PackedStrings::new_in(heap.clone()));
+            let timed = TimedHash {
                 fields: Hash {
                     form: std::mem::replace(&mut self.form, empty),
                 },
@@ -216,30 +217,30 @@ impl<A: Allocator + Clone> Hash<A> {
                 now_ms: 0,
                 note: None,
             };
-            self.form = Form::Timed(Box::new_in(timed, heap));
+            self.form = HashForm::Timed(Box::new_in(timed, heap));
         }
         match &mut self.form {
-            Form::Timed(timed) => timed,
+            HashForm::Timed(timed) => timed,
             _ => unreachable!("the form has just been made one with times"),
         }
     }
 
     /// Returns to the form without times if no field expires any more.
     fn leave_times(&mut self) {
-        if !matches!(&self.form, Form::Timed(timed) if timed.times.is_empty()) {
+        if !matches!(&self.form, HashForm::Timed(timed) if timed.times.is_empty()) {
             return;
         }
-        let empty = Form::Small(Packed::new_in(self.heap().clone()));
-        if let Form::Timed(timed) = std::mem::replace(&mut self.form, empty) {
+        let empty = HashForm::Small(PackedStrings::new_in(self.heap().clone()));
+        if let HashForm::Timed(timed) = std::mem::replace(&mut self.form, empty) {
             self.form = Box::into_inner(timed).fields.form;
         }
     }
 
     fn heap(&self) -> &A {
         match &self.form {
-            Form::Small(packed) => packed.heap(),
-            Form::Large(table) => Box::allocator(table),
-            Form::Timed(timed) => Box::allocator(timed),
+            HashForm::Small(packed) => packed.heap(),
+            HashForm::Large(table) => Box::allocator(table),
+            HashForm::Timed(timed) => Box::allocator(timed),
         }
     }
 }

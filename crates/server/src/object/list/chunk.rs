@@ -1,14 +1,14 @@
 //! The chunks of a list, which are its nodes: each is in memory or in a cold tier.
 
-use super::super::frozen::Source;
-use super::super::node::{Away, Copied, Seen, Unread, next_number};
-use super::super::packed::Packed;
+use super::super::frozen::FrozenReader;
+use super::super::node::{Away, ColdNodeError, ObjectNodeCopy, ObjectNodeUse, next_number};
+use super::super::packed::PackedStrings;
 use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box;
 use nearfield_tiers::ReadError;
 
 /// Packed elements, at least one.
-pub(super) struct Chunk<A: Allocator> {
+pub(super) struct ListChunk<A: Allocator> {
     number: u64,
     /// Number of changes of the elements and moves.
     version: u32,
@@ -18,24 +18,24 @@ pub(super) struct Chunk<A: Allocator> {
 }
 
 enum Body<A: Allocator> {
-    Here(Packed<A>),
-    Cold(Box<Cold<A>, A>),
+    Here(PackedStrings<A>),
+    Cold(Box<ColdListChunk<A>, A>),
 }
 
 /// A chunk in a cold tier, and the facts that must be known of it without reading it.
-struct Cold<A: Allocator> {
+struct ColdListChunk<A: Allocator> {
     away: Away,
     len: u32,
     byte_len: u32,
     /// The bytes given to the tier.
     bytes: u32,
     /// A copy for the running command.
-    lent: Option<Packed<A>>,
+    lent: Option<PackedStrings<A>>,
 }
 
-impl<A: Allocator + Clone> Chunk<A> {
-    pub(super) fn new(elements: Packed<A>) -> Self {
-        Chunk {
+impl<A: Allocator + Clone> ListChunk<A> {
+    pub(super) fn new(elements: PackedStrings<A>) -> Self {
+        ListChunk {
             number: next_number(),
             version: 0,
             uses: 0,
@@ -63,8 +63,8 @@ impl<A: Allocator + Clone> Chunk<A> {
         match &self.body {
             Body::Here(elements) => elements.memory_bytes(),
             Body::Cold(cold) => {
-                let lent = cold.lent.as_ref().map_or(0, Packed::memory_bytes);
-                size_of::<Cold<A>>() + lent
+                let lent = cold.lent.as_ref().map_or(0, PackedStrings::memory_bytes);
+                size_of::<ColdListChunk<A>>() + lent
             }
         }
     }
@@ -90,7 +90,7 @@ impl<A: Allocator + Clone> Chunk<A> {
     }
 
     /// Returns the elements, if they are in memory or lent.
-    pub(super) fn here(&self) -> Option<&Packed<A>> {
+    pub(super) fn here(&self) -> Option<&PackedStrings<A>> {
         match &self.body {
             Body::Here(elements) => Some(elements),
             Body::Cold(cold) => cold.lent.as_ref(),
@@ -99,7 +99,7 @@ impl<A: Allocator + Clone> Chunk<A> {
 
     /// Returns the elements of a chunk in the part that the command touches.
     #[inline]
-    pub(super) fn elements(&self) -> &Packed<A> {
+    pub(super) fn elements(&self) -> &PackedStrings<A> {
         match self.here() {
             Some(elements) => elements,
             None => unreachable!("a command reads no other part than it has said"),
@@ -108,7 +108,7 @@ impl<A: Allocator + Clone> Chunk<A> {
 
     /// Returns the elements, to be changed.
     #[inline]
-    pub(super) fn change(&mut self) -> &mut Packed<A> {
+    pub(super) fn change(&mut self) -> &mut PackedStrings<A> {
         self.version = self.version.wrapping_add(1);
         match &mut self.body {
             Body::Here(elements) => elements,
@@ -117,7 +117,7 @@ impl<A: Allocator + Clone> Chunk<A> {
     }
 
     /// Reads a copy of a chunk from a cold tier.
-    pub(super) fn read(away: &Away, heap: &A) -> Result<Packed<A>, Unread> {
+    pub(super) fn read(away: &Away, heap: &A) -> Result<PackedStrings<A>, ColdNodeError> {
         let mut frozen = Vec::new();
         away.read(&mut frozen)?;
         thaw(&frozen, heap).ok_or_else(|| away.unread(ReadError::Damaged))
@@ -125,7 +125,7 @@ impl<A: Allocator + Clone> Chunk<A> {
 
     /// Brings the chunk into memory and returns the bytes that it takes there; 0 if it was in
     /// memory.
-    pub(super) fn warm(&mut self, heap: &A) -> Result<usize, Unread> {
+    pub(super) fn warm(&mut self, heap: &A) -> Result<usize, ColdNodeError> {
         let Body::Cold(cold) = &self.body else {
             return Ok(0);
         };
@@ -137,7 +137,7 @@ impl<A: Allocator + Clone> Chunk<A> {
     }
 
     /// Lends the chunk to the running command, if it is not in memory.
-    pub(super) fn lend(&mut self, heap: &A) -> Result<(), Unread> {
+    pub(super) fn lend(&mut self, heap: &A) -> Result<(), ColdNodeError> {
         if let Body::Cold(cold) = &mut self.body
             && cold.lent.is_none()
         {
@@ -164,8 +164,8 @@ impl<A: Allocator + Clone> Chunk<A> {
     }
 
     /// Returns the facts for the mover, and resets the number of uses.
-    pub(super) fn see(&mut self) -> Seen {
-        Seen {
+    pub(super) fn see(&mut self) -> ObjectNodeUse {
+        ObjectNodeUse {
             number: self.number,
             place: self.away().map(Away::place),
             bytes: match &self.body {
@@ -177,8 +177,8 @@ impl<A: Allocator + Clone> Chunk<A> {
     }
 
     /// Returns the current state of the chunk, found at `index`.
-    pub(super) fn copied(&self, index: usize) -> Copied {
-        Copied {
+    pub(super) fn copied(&self, index: usize) -> ObjectNodeCopy {
+        ObjectNodeCopy {
             number: self.number,
             version: self.version,
             index,
@@ -187,13 +187,13 @@ impl<A: Allocator + Clone> Chunk<A> {
     }
 
     /// Returns true if the chunk is as it was when it was copied.
-    pub(super) fn is_same(&self, copied: &Copied) -> bool {
+    pub(super) fn is_same(&self, copied: &ObjectNodeCopy) -> bool {
         (self.number, self.version) == (copied.number, copied.version)
     }
 
     /// Moves the chunk, of which `frozen` is a copy, to a cold tier.
     pub(super) fn put_away(&mut self, away: Away, frozen: &[u8], heap: &A) {
-        let cold = Cold {
+        let cold = ColdListChunk {
             away,
             len: self.len() as u32,
             byte_len: self.byte_len() as u32,
@@ -217,8 +217,8 @@ impl<A: Allocator + Clone> Chunk<A> {
     }
 }
 
-fn thaw<A: Allocator + Clone>(frozen: &[u8], heap: &A) -> Option<Packed<A>> {
-    let mut source = Source::new(frozen);
-    let elements = Packed::thaw(&mut source, heap.clone())?;
+fn thaw<A: Allocator + Clone>(frozen: &[u8], heap: &A) -> Option<PackedStrings<A>> {
+    let mut source = FrozenReader::new(frozen);
+    let elements = PackedStrings::thaw(&mut source, heap.clone())?;
     (source.left() == 0 && !elements.is_empty()).then_some(elements)
 }

@@ -9,35 +9,35 @@ pub(super) mod ring;
 #[cfg(test)]
 mod tests;
 
-use super::frozen::{Source, put_number};
-use super::packed::{Elements, Packed, packed_bytes};
-use super::{ChunkLimit, Limits};
+use super::frozen::{FrozenReader, put_number};
+use super::packed::{Elements, PackedStrings, packed_bytes};
+use super::{ChunkLimit, ObjectLimits};
 use allocator_api2::alloc::Allocator;
-use chunk::Chunk;
-use ring::Ring;
+use chunk::ListChunk;
+use ring::SlotRing;
 
 /// A sequence of byte strings.
 ///
 /// Pushing and popping take amortized constant time. Finding an index takes a walk over the chunks
 /// from the nearer end, and over the elements of one chunk.
-pub struct List<A: Allocator> {
+pub struct ListObject<A: Allocator> {
     /// The chunks, none of which is empty.
-    chunks: Ring<Chunk<A>, A>,
+    chunks: SlotRing<ListChunk<A>, A>,
     len: usize,
 }
 
 /// Returns true if an element may be added to a chunk. An element that is larger than a chunk gets
 /// its own.
-fn has_room<A: Allocator + Clone>(chunk: &Chunk<A>, limit: ChunkLimit, element: &[u8]) -> bool {
+fn has_room<A: Allocator + Clone>(chunk: &ListChunk<A>, limit: ChunkLimit, element: &[u8]) -> bool {
     chunk.len() < limit.entries_max
         && chunk.byte_len() + packed_bytes(element.len()) <= limit.bytes_max
 }
 
-impl<A: Allocator + Clone> List<A> {
+impl<A: Allocator + Clone> ListObject<A> {
     /// Creates an empty list, which takes no memory yet.
     pub fn new_in(heap: A) -> Self {
-        List {
-            chunks: Ring::new_in(heap),
+        ListObject {
+            chunks: SlotRing::new_in(heap),
             len: 0,
         }
     }
@@ -54,9 +54,9 @@ impl<A: Allocator + Clone> List<A> {
 
     /// Returns the name of the form: `listpack` for a single chunk within the limits, else
     /// `quicklist`.
-    pub fn encoding(&self, limits: &Limits) -> &'static str {
+    pub fn encoding(&self, limits: &ObjectLimits) -> &'static str {
         let limit = limits.list_chunk;
-        let fits = |chunk: &Chunk<A>| {
+        let fits = |chunk: &ListChunk<A>| {
             chunk.byte_len() <= limit.bytes_max && chunk.len() <= limit.entries_max
         };
         if self.chunks.len() <= 1 && self.chunks.iter().all(fits) {
@@ -68,22 +68,22 @@ impl<A: Allocator + Clone> List<A> {
 
     /// Returns the bytes taken from the heap. Linear in the chunks.
     pub fn memory_bytes(&self) -> usize {
-        let chunks: usize = self.chunks.iter().map(Chunk::memory_bytes).sum();
+        let chunks: usize = self.chunks.iter().map(ListChunk::memory_bytes).sum();
         self.chunks.memory_bytes() + chunks
     }
 
     /// Creates a copy that takes its memory from `heap`.
-    pub fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> List<B> {
-        let mut copy = List::new_in(heap.clone());
+    pub fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> ListObject<B> {
+        let mut copy = ListObject::new_in(heap.clone());
         for chunk in self.chunks.iter() {
             let elements = chunk.elements().rebuild_in(heap.clone());
-            copy.chunks.push_back(Chunk::new(elements));
+            copy.chunks.push_back(ListChunk::new(elements));
         }
         copy.len = self.len;
         copy
     }
 
-    /// Appends the list as [`thaw`](List::thaw) reads it: its chunks after their number.
+    /// Appends the list as [`thaw`](ListObject::thaw) reads it: its chunks after their number.
     pub(super) fn freeze(&self, out: &mut Vec<u8>) {
         put_number(out, self.chunks.len());
         for chunk in self.chunks.iter() {
@@ -92,30 +92,30 @@ impl<A: Allocator + Clone> List<A> {
     }
 
     /// Reads a frozen list.
-    pub(super) fn thaw(source: &mut Source<'_>, heap: A) -> Option<Self> {
-        let mut list = List::new_in(heap.clone());
+    pub(super) fn thaw(source: &mut FrozenReader<'_>, heap: A) -> Option<Self> {
+        let mut list = ListObject::new_in(heap.clone());
         for _ in 0..source.count()? {
-            let chunk = Packed::thaw(source, heap.clone())?;
+            let chunk = PackedStrings::thaw(source, heap.clone())?;
             if chunk.is_empty() {
                 return None;
             }
             list.len += chunk.len();
-            list.chunks.push_back(Chunk::new(chunk));
+            list.chunks.push_back(ListChunk::new(chunk));
         }
         Some(list)
     }
 
     /// Creates a chunk for one element. The first chunk grows as needed; a list that has several
     /// will probably fill the next one, too.
-    fn begin_chunk(&self, limit: ChunkLimit, element: &[u8]) -> Packed<A> {
+    fn begin_chunk(&self, limit: ChunkLimit, element: &[u8]) -> PackedStrings<A> {
         let is_full_soon = self.chunks.len() > 0 && limit.entries_max == usize::MAX;
         let bytes = if is_full_soon { limit.bytes_max } else { 0 };
         let bytes = bytes.max(packed_bytes(element.len()));
-        Packed::with_capacity_in(bytes, self.chunks.heap().clone())
+        PackedStrings::with_capacity_in(bytes, self.chunks.heap().clone())
     }
 
     /// Appends an element.
-    pub fn push_back(&mut self, limits: &Limits, element: &[u8]) {
+    pub fn push_back(&mut self, limits: &ObjectLimits, element: &[u8]) {
         let limit = limits.list_chunk;
         self.len += 1;
         if let Some(chunk) = self.chunks.last_mut()
@@ -126,11 +126,11 @@ impl<A: Allocator + Clone> List<A> {
         }
         let mut chunk = self.begin_chunk(limit, element);
         chunk.push_back(element);
-        self.chunks.push_back(Chunk::new(chunk));
+        self.chunks.push_back(ListChunk::new(chunk));
     }
 
     /// Puts an element before all others.
-    pub fn push_front(&mut self, limits: &Limits, element: &[u8]) {
+    pub fn push_front(&mut self, limits: &ObjectLimits, element: &[u8]) {
         let limit = limits.list_chunk;
         self.len += 1;
         if let Some(chunk) = self.chunks.get_mut(0)
@@ -141,7 +141,7 @@ impl<A: Allocator + Clone> List<A> {
         }
         let mut chunk = self.begin_chunk(limit, element);
         chunk.push_front(element);
-        self.chunks.push_front(Chunk::new(chunk));
+        self.chunks.push_front(ListChunk::new(chunk));
     }
 
     /// Returns the first element.
@@ -216,7 +216,7 @@ impl<A: Allocator + Clone> List<A> {
     /// end.
     fn find_chunk(&self, index: usize) -> (usize, usize) {
         debug_assert!(index < self.len);
-        let lens = |number| self.chunks.get(number).map_or(0, Chunk::len);
+        let lens = |number| self.chunks.get(number).map_or(0, ListChunk::len);
         if index < self.len / 2 {
             let (mut number, mut left) = (0, index);
             while left >= lens(number) {
@@ -233,7 +233,7 @@ impl<A: Allocator + Clone> List<A> {
         (number, index - begin)
     }
 
-    fn chunk_mut(&mut self, number: usize) -> &mut Chunk<A> {
+    fn chunk_mut(&mut self, number: usize) -> &mut ListChunk<A> {
         match self.chunks.get_mut(number) {
             Some(chunk) => chunk,
             None => unreachable!("chunks are asked for that were found"),
@@ -250,7 +250,7 @@ impl<A: Allocator + Clone> List<A> {
     }
 
     /// Replaces element `index`. Returns true if it exists.
-    pub fn set(&mut self, limits: &Limits, index: usize, element: &[u8]) -> bool {
+    pub fn set(&mut self, limits: &ObjectLimits, index: usize, element: &[u8]) -> bool {
         if index >= self.len {
             return false;
         }
@@ -271,7 +271,7 @@ impl<A: Allocator + Clone> List<A> {
 
     /// Inserts an element before that at `index`, or at the end if `index` is the number of
     /// elements.
-    pub fn insert(&mut self, limits: &Limits, index: usize, element: &[u8]) {
+    pub fn insert(&mut self, limits: &ObjectLimits, index: usize, element: &[u8]) {
         if index == 0 {
             return self.push_front(limits, element);
         }
@@ -290,7 +290,7 @@ impl<A: Allocator + Clone> List<A> {
         // The full chunk is split, so that the new element comes between two chunks.
         let mut number = number;
         if within > 0 {
-            let tail = Chunk::new(chunk.change().split_off(within));
+            let tail = ListChunk::new(chunk.change().split_off(within));
             number += 1;
             self.chunks.insert(number, tail);
         }
@@ -304,18 +304,19 @@ impl<A: Allocator + Clone> List<A> {
         {
             chunk.change().push_front(element);
         } else {
-            let mut chunk = Packed::new_in(self.chunks.heap().clone());
+            let mut chunk = PackedStrings::new_in(self.chunks.heap().clone());
             chunk.push_back(element);
-            self.chunks.insert(number, Chunk::new(chunk));
+            self.chunks.insert(number, ListChunk::new(chunk));
         }
     }
 
     /// Returns the index of the first element that equals another. Chunks in cold tiers are
-    /// skipped: [`Part::First`](super::Part::First) brings the chunk with the element into memory.
+    /// skipped: [`ObjectPart::First`](super::ObjectPart::First) brings the chunk with the element
+    /// into memory.
     fn index_of(&self, element: &[u8]) -> Option<usize> {
         let mut before = 0;
         for chunk in self.chunks.iter() {
-            let mut elements = chunk.here().into_iter().flat_map(Packed::iter);
+            let mut elements = chunk.here().into_iter().flat_map(PackedStrings::iter);
             if let Some(index) = elements.position(|other| other == element) {
                 return Some(before + index);
             }
@@ -325,7 +326,7 @@ impl<A: Allocator + Clone> List<A> {
     }
 
     /// Inserts an element before the first one that equals `pivot`. Returns true if there is one.
-    pub fn insert_before(&mut self, limits: &Limits, pivot: &[u8], element: &[u8]) -> bool {
+    pub fn insert_before(&mut self, limits: &ObjectLimits, pivot: &[u8], element: &[u8]) -> bool {
         let index = self.index_of(pivot);
         index.is_some_and(|index| {
             self.insert(limits, index, element);
@@ -334,7 +335,7 @@ impl<A: Allocator + Clone> List<A> {
     }
 
     /// Inserts an element after the first one that equals `pivot`. Returns true if there is one.
-    pub fn insert_after(&mut self, limits: &Limits, pivot: &[u8], element: &[u8]) -> bool {
+    pub fn insert_after(&mut self, limits: &ObjectLimits, pivot: &[u8], element: &[u8]) -> bool {
         let index = self.index_of(pivot);
         index.is_some_and(|index| {
             self.insert(limits, index + 1, element);
@@ -344,8 +345,8 @@ impl<A: Allocator + Clone> List<A> {
 
     /// Removes elements that equal `element`, and returns their number: the first `count`, the last
     /// `-count` if it is negative, or all if it is 0. Linear. Chunks in cold tiers are skipped:
-    /// [`Part::Each`](super::Part::Each) brings those with such elements into memory.
-    pub fn remove(&mut self, limits: &Limits, count: i64, element: &[u8]) -> usize {
+    /// [`ObjectPart::Each`](super::ObjectPart::Each) brings those with such elements into memory.
+    pub fn remove(&mut self, limits: &ObjectLimits, count: i64, element: &[u8]) -> usize {
         let mut left = match count {
             0 => usize::MAX,
             _ => usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX),
@@ -359,7 +360,7 @@ impl<A: Allocator + Clone> List<A> {
                 step
             };
             let chunk = self.chunk_mut(number);
-            let found = chunk.here().into_iter().flat_map(Packed::iter);
+            let found = chunk.here().into_iter().flat_map(PackedStrings::iter);
             let found = found.filter(|other| *other == element).count();
             let here = found.min(left);
             if here == 0 {
@@ -438,7 +439,7 @@ impl<A: Allocator + Clone> List<A> {
         if index < self.len {
             let (number, within) = self.find_chunk(index);
             iter.number = number;
-            if let Some(chunk) = self.chunks.get(number).map(Chunk::elements) {
+            if let Some(chunk) = self.chunks.get(number).map(ListChunk::elements) {
                 iter.elements = if reverse {
                     chunk.iter_until(chunk.position(within + 1))
                 } else {
@@ -452,17 +453,20 @@ impl<A: Allocator + Clone> List<A> {
     /// Panics unless the chunks are consistent. For tests.
     pub fn check_invariants(&self) {
         for chunk in self.chunks.iter() {
-            chunk.here().into_iter().for_each(Packed::check_invariants);
+            chunk
+                .here()
+                .into_iter()
+                .for_each(PackedStrings::check_invariants);
             assert!(chunk.len() > 0);
         }
-        let len: usize = self.chunks.iter().map(Chunk::len).sum();
+        let len: usize = self.chunks.iter().map(ListChunk::len).sum();
         assert_eq!(len, self.len);
     }
 }
 
-/// Elements of a [`List`] in one of the two directions.
+/// Elements of a [`ListObject`] in one of the two directions.
 pub struct Iter<'a, A: Allocator> {
-    chunks: &'a Ring<Chunk<A>, A>,
+    chunks: &'a SlotRing<ListChunk<A>, A>,
     number: usize,
     elements: Elements<'a>,
     reverse: bool,

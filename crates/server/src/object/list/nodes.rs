@@ -1,13 +1,16 @@
 //! A list whose chunks are in several tiers.
 
-use super::super::node::{Away, Copied, Met, Part, Parted, Seen, Unread, WHOLE_BYTES_MAX};
+use super::super::node::{
+    Away, ColdNodeError, Met, ObjectNodeCopy, ObjectNodeUse, ObjectPart, TieredObject,
+    WHOLE_BYTES_MAX,
+};
 use super::super::packed::packed_bytes;
-use super::super::{ChunkLimit, Damaged, Kind, Limits};
-use super::List;
-use super::chunk::Chunk;
+use super::super::{ChunkLimit, FrozenObjectError, ObjectLimits, RedisType};
+use super::ListObject;
+use super::chunk::ListChunk;
 use allocator_api2::alloc::Allocator;
-use nearfield_tiers::Place;
-use nearfield_tiers::cold::Cold;
+use nearfield_tiers::ColdPlace;
+use nearfield_tiers::cold::ColdTiers;
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,12 +18,12 @@ use std::sync::Arc;
 /// Ranges of the indexes of chunks.
 type Numbers = SmallVec<[Range<usize>; 2]>;
 
-impl<A: Allocator + Clone> List<A> {
+impl<A: Allocator + Clone> ListObject<A> {
     /// Returns true if it has several chunks, so that they may be in several tiers, or if its only
     /// remaining chunk is in a cold one.
     #[inline]
     pub fn has_nodes(&self) -> bool {
-        self.chunks.len() > 1 || self.chunks.get(0).is_some_and(Chunk::is_cold)
+        self.chunks.len() > 1 || self.chunks.get(0).is_some_and(ListChunk::is_cold)
     }
 
     /// Returns the chunk of an element by its index, negative from the end; the first or last one
@@ -32,15 +35,15 @@ impl<A: Allocator + Clone> List<A> {
     }
 
     /// Returns the chunks of a part that the numbers of elements alone determine.
-    fn touched(&self, part: &Part<'_>) -> Numbers {
+    fn touched(&self, part: &ObjectPart<'_>) -> Numbers {
         let mut numbers = Numbers::new();
         if self.is_empty() {
             return numbers;
         }
         let all = 0..self.chunks.len();
         match *part {
-            Part::All | Part::First(_) | Part::Each(..) => numbers.push(all),
-            Part::Ends { front, back } => {
+            ObjectPart::All | ObjectPart::First(_) | ObjectPart::Each(..) => numbers.push(all),
+            ObjectPart::Ends { front, back } => {
                 let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
                 if front > 0 {
                     numbers.push(0..self.chunk_of(count(front) - 1) + 1);
@@ -50,24 +53,27 @@ impl<A: Allocator + Clone> List<A> {
                     numbers.push(self.chunk_of(count(first))..all.end);
                 }
             }
-            Part::Range(start, stop) => {
+            ObjectPart::Range(start, stop) => {
                 let (start, stop) = (self.chunk_of(start), self.chunk_of(stop));
                 numbers.push(start..(stop + 1).max(start));
             }
-            Part::Cuts(start, stop) => {
+            ObjectPart::Cuts(start, stop) => {
                 for index in [start, stop] {
                     let number = self.chunk_of(index);
                     numbers.push(number..number + 1);
                 }
             }
-            Part::Around(index) => numbers.push(beside(self.chunk_of(index), &all)),
-            Part::Counts | Part::Fields(_) | Part::Replaced(_) | Part::Step { .. } => {}
+            ObjectPart::Around(index) => numbers.push(beside(self.chunk_of(index), &all)),
+            ObjectPart::Counts
+            | ObjectPart::Fields(_)
+            | ObjectPart::Replaced(_)
+            | ObjectPart::Step { .. } => {}
         }
         numbers
     }
 
     /// Returns the first chunk that has an element, and its neighbours.
-    fn first_with(&self, element: &[u8]) -> Result<Numbers, Unread> {
+    fn first_with(&self, element: &[u8]) -> Result<Numbers, ColdNodeError> {
         for (number, chunk) in self.chunks.iter().enumerate() {
             if self.count_in(chunk, element)? > 0 {
                 return Ok([beside(number, &(0..self.chunks.len()))]
@@ -78,14 +84,19 @@ impl<A: Allocator + Clone> List<A> {
         Ok(Numbers::new())
     }
 
-    /// Returns the chunks that [`remove`](List::remove) takes elements from, and those that it then
-    /// merges, exactly as if all were in memory.
-    fn each_with(&self, count: i64, element: &[u8], limit: ChunkLimit) -> Result<Numbers, Unread> {
+    /// Returns the chunks that [`remove`](ListObject::remove) takes elements from, and those that
+    /// it then merges, exactly as if all were in memory.
+    fn each_with(
+        &self,
+        count: i64,
+        element: &[u8],
+        limit: ChunkLimit,
+    ) -> Result<Numbers, ColdNodeError> {
         let mut found = self
             .chunks
             .iter()
             .map(|chunk| self.count_in(chunk, element))
-            .collect::<Result<Vec<usize>, Unread>>()?;
+            .collect::<Result<Vec<usize>, ColdNodeError>>()?;
         let mut left = match count {
             0 => usize::MAX,
             _ => usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX),
@@ -129,9 +140,11 @@ impl<A: Allocator + Clone> List<A> {
     }
 
     /// Returns the number of elements of a chunk that equal another. Moves nothing.
-    fn count_in(&self, chunk: &Chunk<A>, element: &[u8]) -> Result<usize, Unread> {
+    fn count_in(&self, chunk: &ListChunk<A>, element: &[u8]) -> Result<usize, ColdNodeError> {
         let read = match chunk.away() {
-            Some(away) if chunk.here().is_none() => Some(Chunk::read(away, self.chunks.heap())?),
+            Some(away) if chunk.here().is_none() => {
+                Some(ListChunk::read(away, self.chunks.heap())?)
+            }
             _ => None,
         };
         let elements = read.as_ref().or(chunk.here());
@@ -145,14 +158,14 @@ impl<A: Allocator + Clone> List<A> {
     /// The error of `visit`, or a chunk cannot be read.
     pub fn visit<E>(
         &self,
-        unread: impl Fn(Unread) -> E,
+        unread: impl Fn(ColdNodeError) -> E,
         mut visit: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         for chunk in self.chunks.iter() {
             match (chunk.here(), chunk.away()) {
                 (Some(elements), _) => elements.iter().try_for_each(&mut visit)?,
                 (None, Some(away)) => {
-                    let elements = Chunk::read(away, self.chunks.heap()).map_err(&unread)?;
+                    let elements = ListChunk::read(away, self.chunks.heap()).map_err(&unread)?;
                     elements.iter().try_for_each(&mut visit)?;
                 }
                 (None, None) => {}
@@ -172,7 +185,7 @@ impl<A: Allocator + Clone> List<A> {
     }
 }
 
-impl<A: Allocator + Clone> Parted for List<A> {
+impl<A: Allocator + Clone> TieredObject for ListObject<A> {
     fn is_attended(&self) -> bool {
         true
     }
@@ -182,17 +195,22 @@ impl<A: Allocator + Clone> Parted for List<A> {
     }
 
     fn is_parted(&self) -> bool {
-        self.chunks.iter().any(Chunk::is_cold)
+        self.chunks.iter().any(ListChunk::is_cold)
     }
 
-    fn places(&self, part: &Part<'_>, visit: &mut dyn FnMut(Place)) {
+    fn places(&self, part: &ObjectPart<'_>, visit: &mut dyn FnMut(ColdPlace)) {
         for number in self.touched(part).into_iter().flatten() {
-            let away = self.chunks.get(number).and_then(Chunk::away);
+            let away = self.chunks.get(number).and_then(ListChunk::away);
             away.into_iter().for_each(|away| visit(away.place()));
         }
     }
 
-    fn lend(&mut self, part: &Part<'_>, is_use: bool, met: &mut Met) -> Result<bool, Unread> {
+    fn lend(
+        &mut self,
+        part: &ObjectPart<'_>,
+        is_use: bool,
+        met: &mut Met,
+    ) -> Result<bool, ColdNodeError> {
         let heap = self.chunks.heap().clone();
         let mut is_lent = false;
         for number in self.touched(part).into_iter().flatten() {
@@ -219,14 +237,14 @@ impl<A: Allocator + Clone> Parted for List<A> {
 
     fn warm(
         &mut self,
-        part: &Part<'_>,
-        limits: &Limits,
-        warmed: &mut dyn FnMut(Place, usize),
-    ) -> Result<(), Unread> {
+        part: &ObjectPart<'_>,
+        limits: &ObjectLimits,
+        warmed: &mut dyn FnMut(ColdPlace, usize),
+    ) -> Result<(), ColdNodeError> {
         let limit = limits.list_chunk;
         let numbers = match part {
-            Part::First(element) => self.first_with(element)?,
-            Part::Each(count, element) => self.each_with(*count, element, limit)?,
+            ObjectPart::First(element) => self.first_with(element)?,
+            ObjectPart::Each(count, element) => self.each_with(*count, element, limit)?,
             part => self.touched(part),
         };
         let heap = self.chunks.heap().clone();
@@ -240,7 +258,12 @@ impl<A: Allocator + Clone> Parted for List<A> {
         Ok(())
     }
 
-    fn see(&mut self, from: usize, count: usize, visit: &mut dyn FnMut(Seen)) -> Option<usize> {
+    fn see(
+        &mut self,
+        from: usize,
+        count: usize,
+        visit: &mut dyn FnMut(ObjectNodeUse),
+    ) -> Option<usize> {
         let end = from.saturating_add(count).min(self.chunks.len());
         for number in from..end {
             visit(self.chunk_mut(number).see());
@@ -248,22 +271,22 @@ impl<A: Allocator + Clone> Parted for List<A> {
         (end < self.chunks.len()).then_some(end)
     }
 
-    fn nodes(&self) -> Vec<(u64, Option<Place>)> {
-        let place = |chunk: &Chunk<A>| chunk.away().map(Away::place);
+    fn nodes(&self) -> Vec<(u64, Option<ColdPlace>)> {
+        let place = |chunk: &ListChunk<A>| chunk.away().map(Away::place);
         let chunks = self.chunks.iter();
         chunks.map(|chunk| (chunk.number(), place(chunk))).collect()
     }
 
     fn cold_bytes(&self) -> usize {
-        self.chunks.iter().map(Chunk::cold_bytes).sum()
+        self.chunks.iter().map(ListChunk::cold_bytes).sum()
     }
 
     fn cold_tiers(&self, visit: &mut dyn FnMut(usize)) {
-        let places = self.chunks.iter().filter_map(Chunk::away);
+        let places = self.chunks.iter().filter_map(ListChunk::away);
         places.for_each(|away| visit(away.place().tier()));
     }
 
-    fn copy_node(&self, number: u64, hint: usize, out: &mut Vec<u8>) -> Option<Copied> {
+    fn copy_node(&self, number: u64, hint: usize, out: &mut Vec<u8>) -> Option<ObjectNodeCopy> {
         let index = self.find_node(number, hint)?;
         let chunk = self.chunks.get(index)?;
         if !chunk.is_cold() {
@@ -274,11 +297,11 @@ impl<A: Allocator + Clone> Parted for List<A> {
 
     fn move_node(
         &mut self,
-        copied: &Copied,
-        to: Option<Place>,
-        cold: &Arc<Cold>,
+        copied: &ObjectNodeCopy,
+        to: Option<ColdPlace>,
+        cold: &Arc<ColdTiers>,
         frozen: &[u8],
-    ) -> Result<bool, Damaged> {
+    ) -> Result<bool, FrozenObjectError> {
         let heap = self.chunks.heap().clone();
         let index = self.find_node(copied.number, copied.index);
         let chunk = index.and_then(|index| self.chunks.get_mut(index));
@@ -287,7 +310,9 @@ impl<A: Allocator + Clone> Parted for List<A> {
         };
         match to {
             Some(place) => chunk.put_away(Away::new(cold, place), frozen, &heap),
-            None if !chunk.put_here(frozen, &heap) => return Err(Damaged(Kind::List)),
+            None if !chunk.put_here(frozen, &heap) => {
+                return Err(FrozenObjectError(RedisType::List));
+            }
             None => {}
         }
         Ok(true)

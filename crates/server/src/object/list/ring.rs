@@ -8,16 +8,16 @@ const SLOTS_MIN: usize = 1;
 
 /// A ring of slots. The elements are in consecutive slots, and the last slot is followed by the
 /// first.
-pub(in crate::object) struct Ring<T, A: Allocator> {
+pub(in crate::object) struct SlotRing<T, A: Allocator> {
     slots: Vec<Option<T>, A>,
     /// The slot of the first element.
     first: usize,
     len: usize,
 }
 
-impl<T, A: Allocator> Ring<T, A> {
+impl<T, A: Allocator> SlotRing<T, A> {
     pub(in crate::object) fn new_in(heap: A) -> Self {
-        Ring {
+        SlotRing {
             slots: Vec::new_in(heap),
             first: 0,
             len: 0,

@@ -1,8 +1,8 @@
 use super::*;
-use crate::object::node::{Met, Part, Parted};
+use crate::object::node::{Met, ObjectPart, TieredObject};
 use crate::object::testing::{bytes, cold, for_each_seed};
-use nearfield_tiers::Heap;
-use nearfield_tiers::cold::Cold;
+use nearfield_tiers::AccountedHeap;
+use nearfield_tiers::cold::ColdTiers;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 use std::collections::VecDeque;
@@ -31,12 +31,12 @@ fn remove(model: &mut VecDeque<Vec<u8>>, count: i64, element: &[u8]) -> usize {
 #[test]
 fn behaves_like_a_deque() {
     for_each_seed(80, |random| {
-        let heap = Heap::new();
-        let limits = Limits {
+        let heap = AccountedHeap::new();
+        let limits = ObjectLimits {
             list_chunk: ChunkLimit::from_setting([-2, -1, 4, 100][random.random_range(0..4)]),
-            ..Limits::default()
+            ..ObjectLimits::default()
         };
-        let mut list = List::new_in(heap.clone());
+        let mut list = ListObject::new_in(heap.clone());
         let mut model = VecDeque::new();
         let length_max = [2, 100, 2000, 10_000][random.random_range(0..4)];
         let mut pushes = 4;
@@ -112,7 +112,7 @@ fn behaves_like_a_deque() {
                 assert_eq!(list.iter_back_from(index).count(), 0);
             }
         }
-        let other = Heap::new();
+        let other = AccountedHeap::new();
         let copy = list.rebuild_in(other.clone());
         copy.check_invariants();
         assert!(copy.iter().eq(model.iter()));
@@ -124,8 +124,8 @@ fn behaves_like_a_deque() {
 
 #[test]
 fn the_form_changes_where_the_limits_say() {
-    let limits = Limits::default();
-    let mut list = List::new_in(Heap::new());
+    let limits = ObjectLimits::default();
+    let mut list = ListObject::new_in(AccountedHeap::new());
     // Each takes 103 bytes.
     for _ in 0..8192 / 103 {
         list.push_front(&limits, &[0; 101]);
@@ -135,13 +135,13 @@ fn the_form_changes_where_the_limits_say() {
     assert_eq!(list.encoding(&limits), "quicklist");
     list.trim(5, 15);
     assert_eq!(list.encoding(&limits), "listpack");
-    let mut large = List::new_in(Heap::new());
+    let mut large = ListObject::new_in(AccountedHeap::new());
     large.push_back(&limits, &[0; 10_000]);
     assert_eq!(large.encoding(&limits), "quicklist");
 }
 
 /// Moves chunks out of memory, and some back.
-fn shuffle(list: &mut List<Heap>, cold: &Arc<Cold>, random: &mut SmallRng) {
+fn shuffle(list: &mut ListObject<AccountedHeap>, cold: &Arc<ColdTiers>, random: &mut SmallRng) {
     for (number, place) in list.nodes() {
         if random.random_bool(0.6) {
             continue;
@@ -168,13 +168,13 @@ fn shuffle(list: &mut List<Heap>, cold: &Arc<Cold>, random: &mut SmallRng) {
 }
 
 /// Returns the number of chunks in a cold tier.
-fn cold_nodes(list: &List<Heap>) -> usize {
+fn cold_nodes(list: &ListObject<AccountedHeap>) -> usize {
     list.nodes().iter().filter(|node| node.1.is_some()).count()
 }
 
 /// Returns what must be equal in two lists of which one has chunks in cold tiers, including the
 /// sizes of the chunks.
-fn form(list: &List<Heap>) -> Vec<(usize, usize)> {
+fn form(list: &ListObject<AccountedHeap>) -> Vec<(usize, usize)> {
     let chunks = list.chunks.iter();
     chunks
         .map(|chunk| (chunk.len(), chunk.byte_len()))
@@ -184,13 +184,13 @@ fn form(list: &List<Heap>) -> Vec<(usize, usize)> {
 #[test]
 fn chunks_in_cold_tiers_change_nothing_and_only_those_of_the_part_are_read() {
     for_each_seed(60, |random| {
-        let (heap, cold) = (Heap::new(), cold());
-        let limits = Limits {
+        let (heap, cold) = (AccountedHeap::new(), cold());
+        let limits = ObjectLimits {
             list_chunk: ChunkLimit::from_setting([3, 8, -1][random.random_range(0..3)]),
-            ..Limits::default()
+            ..ObjectLimits::default()
         };
-        let mut list = List::new_in(heap.clone());
-        let mut plain = List::new_in(Heap::new());
+        let mut list = ListObject::new_in(heap.clone());
+        let mut plain = ListObject::new_in(AccountedHeap::new());
         for _ in 0..300 {
             shuffle(&mut list, &cold, random);
             let element = bytes(random, 1000);
@@ -199,14 +199,14 @@ fn chunks_in_cold_tiers_change_nothing_and_only_those_of_the_part_are_read() {
             let (first, last) = (index as i64, random.random_range(0..=plain.len() as i64));
             let draw = random.random_range(0..14);
             let part = match draw {
-                0 => Part::Ends { front: 1, back: 0 },
-                1 => Part::Ends { front: 0, back: 5 },
-                2 => Part::Around(first),
-                3 => Part::First(&pivot),
-                4 => Part::Each(last % 4 - 2, &pivot),
-                5 => Part::Cuts(first, last),
-                6 => Part::Range(first, last),
-                _ => Part::Ends { front: 1, back: 1 },
+                0 => ObjectPart::Ends { front: 1, back: 0 },
+                1 => ObjectPart::Ends { front: 0, back: 5 },
+                2 => ObjectPart::Around(first),
+                3 => ObjectPart::First(&pivot),
+                4 => ObjectPart::Each(last % 4 - 2, &pivot),
+                5 => ObjectPart::Cuts(first, last),
+                6 => ObjectPart::Range(first, last),
+                _ => ObjectPart::Ends { front: 1, back: 1 },
             };
             if draw == 6 {
                 let mut met = Met::new();
@@ -260,11 +260,11 @@ fn chunks_in_cold_tiers_change_nothing_and_only_those_of_the_part_are_read() {
 
 #[test]
 fn a_chunk_that_was_changed_meanwhile_does_not_move() {
-    let (limits, cold) = (Limits::default(), cold());
-    let mut list = List::new_in(Heap::new());
+    let (limits, cold) = (ObjectLimits::default(), cold());
+    let mut list = ListObject::new_in(AccountedHeap::new());
     (0..3).for_each(|_| list.push_back(&limits, &[b'x'; 6000]));
     let numbers: Vec<u64> = list.nodes().into_iter().map(|(number, _)| number).collect();
-    let copy = |list: &List<Heap>, number| {
+    let copy = |list: &ListObject<AccountedHeap>, number| {
         let mut frozen = Vec::new();
         let copied = list.copy_node(number, 0, &mut frozen).unwrap();
         (copied, cold.put(1, &[&frozen]).unwrap()[0], frozen)

@@ -14,7 +14,10 @@ mod node;
 
 use allocator_api2::alloc::Allocator;
 use allocator_api2::vec::Vec;
-use node::{INNER_CHILDREN, Inner, LEAF_ENTRIES, Leaf, NONE, Slot, equals, partition};
+use node::{
+    INNER_CHILDREN, LEAF_ENTRIES, NONE, RankedTreeInner, RankedTreeLeaf, RankedTreeSlot, equals,
+    partition,
+};
 
 /// The fill below which a node gives its entries away or gets some.
 const LEAF_ENTRIES_MIN: usize = LEAF_ENTRIES / 3;
@@ -36,8 +39,8 @@ const LEVELS_MAX: usize = 12;
 ///
 /// There are at most 2^32 - 1 entries, and scores are never NaN.
 pub struct RankedTree<A: Allocator> {
-    leaves: Vec<Leaf, A>,
-    inners: Vec<Inner, A>,
+    leaves: Vec<RankedTreeLeaf, A>,
+    inners: Vec<RankedTreeInner, A>,
     root: u32,
     /// Levels of inner nodes: with none, the root is a leaf.
     levels: u32,
@@ -48,13 +51,13 @@ pub struct RankedTree<A: Allocator> {
 
 /// The position of an entry in the tree. Any change invalidates it.
 #[derive(Clone, Copy, Debug)]
-pub struct Spot {
+pub struct RankedTreePosition {
     leaf: u32,
     index: u32,
 }
 
 /// The facts about an entry that is searched.
-pub struct Known<F: Fn(u32) -> bool> {
+pub struct RankedSearchKey<F: Fn(u32) -> bool> {
     /// Its score.
     pub score: f64,
     /// Its id.
@@ -65,7 +68,7 @@ pub struct Known<F: Fn(u32) -> bool> {
 
 /// The path to a position in a leaf: the inner nodes from the root on, each with the index of the
 /// child at which the path continues.
-struct Path {
+struct RankedTreePath {
     steps: [(u32, u32); LEVELS_MAX],
     leaf: u32,
     index: usize,
@@ -96,7 +99,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
         tree.leaves.reserve_exact(len.div_ceil(LEAF_ENTRIES_BUILT));
         for count in even_parts(len, LEAF_ENTRIES_BUILT) {
             let child = tree.leaves.len() as u32;
-            let mut leaf = Leaf::EMPTY;
+            let mut leaf = RankedTreeLeaf::EMPTY;
             for entry in entries.by_ref().take(count) {
                 leaf.insert(leaf.len(), entry);
             }
@@ -132,7 +135,8 @@ impl<A: Allocator + Clone> RankedTree<A> {
 
     /// Returns the bytes taken from the heap.
     pub fn memory_bytes(&self) -> usize {
-        self.leaves.capacity() * size_of::<Leaf>() + self.inners.capacity() * size_of::<Inner>()
+        self.leaves.capacity() * size_of::<RankedTreeLeaf>()
+            + self.inners.capacity() * size_of::<RankedTreeInner>()
     }
 
     /// Returns the number of entries before a position: those with a lesser score, and of those
@@ -144,12 +148,12 @@ impl<A: Allocator + Clone> RankedTree<A> {
     }
 
     /// Returns the number of entries before one of the tree. Logarithmic.
-    pub fn rank_of(&self, entry: Known<impl Fn(u32) -> bool>) -> Option<usize> {
+    pub fn rank_of(&self, entry: RankedSearchKey<impl Fn(u32) -> bool>) -> Option<usize> {
         let path = self.path_to(entry)?;
         Some(self.rank_of_path(&path))
     }
 
-    fn rank_of_path(&self, path: &Path) -> usize {
+    fn rank_of_path(&self, path: &RankedTreePath) -> usize {
         let steps = path.steps[..self.levels as usize].iter();
         let passed = steps.map(|(number, index)| {
             let counts = &self.inners[*number as usize].counts;
@@ -159,10 +163,10 @@ impl<A: Allocator + Clone> RankedTree<A> {
     }
 
     /// Returns the entry with `rank` entries before it. Logarithmic.
-    pub fn seek(&self, rank: usize) -> Option<Spot> {
+    pub fn seek(&self, rank: usize) -> Option<RankedTreePosition> {
         (rank < self.len()).then(|| {
             let path = self.path_to_rank(rank);
-            Spot {
+            RankedTreePosition {
                 leaf: path.leaf,
                 index: path.index as u32,
             }
@@ -171,25 +175,25 @@ impl<A: Allocator + Clone> RankedTree<A> {
 
     /// Returns score and id of the entry at `spot`.
     #[inline]
-    pub fn entry(&self, spot: Spot) -> (f64, u32) {
+    pub fn entry(&self, spot: RankedTreePosition) -> (f64, u32) {
         self.leaves[spot.leaf as usize].entry(spot.index as usize)
     }
 
     /// Returns the position of the next entry.
     #[inline]
-    pub fn next(&self, mut spot: Spot) -> Option<Spot> {
+    pub fn next(&self, mut spot: RankedTreePosition) -> Option<RankedTreePosition> {
         let leaf = &self.leaves[spot.leaf as usize];
         spot.index += 1;
         if spot.index == leaf.len {
             let (leaf, index) = (leaf.next, 0);
-            spot = Spot { leaf, index };
+            spot = RankedTreePosition { leaf, index };
         }
         (spot.leaf != NONE).then_some(spot)
     }
 
     /// Returns the position of the entry before.
     #[inline]
-    pub fn previous(&self, mut spot: Spot) -> Option<Spot> {
+    pub fn previous(&self, mut spot: RankedTreePosition) -> Option<RankedTreePosition> {
         if spot.index == 0 {
             spot.leaf = self.leaves[spot.leaf as usize].previous;
             if spot.leaf == NONE {
@@ -242,7 +246,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
     }
 
     /// Removes an entry. Returns true if it was present. Logarithmic.
-    pub fn remove(&mut self, entry: Known<impl Fn(u32) -> bool>) -> bool {
+    pub fn remove(&mut self, entry: RankedSearchKey<impl Fn(u32) -> bool>) -> bool {
         let path = self.path_to(entry);
         path.is_some_and(|path| {
             self.remove_at(path);
@@ -259,7 +263,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
     /// [`RankedTree::rank`]. Logarithmic, and cheap if it passes no other entry.
     pub fn replace(
         &mut self,
-        entry: Known<impl Fn(u32) -> bool>,
+        entry: RankedSearchKey<impl Fn(u32) -> bool>,
         score: f64,
         is_before: impl Fn(u32) -> bool,
     ) {
@@ -279,7 +283,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
         self.insert(score, is_before, id);
     }
 
-    fn remove_at(&mut self, path: Path) -> (f64, u32) {
+    fn remove_at(&mut self, path: RankedTreePath) -> (f64, u32) {
         let leaf = &mut self.leaves[path.leaf as usize];
         let entry = leaf.remove(path.index);
         let mut is_small = leaf.len() < LEAF_ENTRIES_MIN;
@@ -323,7 +327,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
 
     /// Returns the path to a position: the end of the leaf that holds the last entry before it, or
     /// the beginning of the first leaf.
-    fn path(&self, score: f64, is_before: &impl Fn(u32) -> bool) -> Path {
+    fn path(&self, score: f64, is_before: &impl Fn(u32) -> bool) -> RankedTreePath {
         let mut path = self.path_to_leaf(score, is_before);
         if path.leaf != NONE {
             let leaf = &self.leaves[path.leaf as usize];
@@ -334,7 +338,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
     }
 
     /// Returns the path to an entry. In the leaf it is found by its id, without reading a member.
-    fn path_to(&self, entry: Known<impl Fn(u32) -> bool>) -> Option<Path> {
+    fn path_to(&self, entry: RankedSearchKey<impl Fn(u32) -> bool>) -> Option<RankedTreePath> {
         let mut path = self.path_to_leaf(entry.score, &entry.is_not_behind);
         let leaf = self.leaves.get(path.leaf as usize)?;
         let equal = equals(&leaf.scores[..leaf.len()], entry.score);
@@ -343,7 +347,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
         Some(path)
     }
 
-    fn path_to_leaf(&self, score: f64, is_before: &impl Fn(u32) -> bool) -> Path {
+    fn path_to_leaf(&self, score: f64, is_before: &impl Fn(u32) -> bool) -> RankedTreePath {
         let mut path = self.begin_path();
         for step in 0..self.levels as usize {
             let inner = &self.inners[path.leaf as usize];
@@ -354,7 +358,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
         path
     }
 
-    fn path_to_rank(&self, rank: usize) -> Path {
+    fn path_to_rank(&self, rank: usize) -> RankedTreePath {
         let (mut path, mut left) = (self.begin_path(), rank);
         for step in 0..self.levels as usize {
             let inner = &self.inners[path.leaf as usize];
@@ -369,8 +373,8 @@ impl<A: Allocator + Clone> RankedTree<A> {
         path
     }
 
-    fn begin_path(&self) -> Path {
-        Path {
+    fn begin_path(&self) -> RankedTreePath {
+        RankedTreePath {
             steps: [(NONE, 0); LEVELS_MAX],
             leaf: self.root,
             index: 0,
@@ -378,7 +382,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
     }
 
     /// Returns the parent's slot for node `child`, which has `levels` levels of inner nodes.
-    fn slot_of(&self, child: u32, levels: u32) -> Slot {
+    fn slot_of(&self, child: u32, levels: u32) -> RankedTreeSlot {
         let (score, id, count) = if levels == 0 {
             let leaf = &self.leaves[child as usize];
             (leaf.scores[0], leaf.ids[0], leaf.len)
@@ -386,7 +390,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
             let inner = &self.inners[child as usize];
             (inner.scores[0], inner.ids[0], inner.count())
         };
-        Slot {
+        RankedTreeSlot {
             score,
             id,
             count,
@@ -402,7 +406,12 @@ impl<A: Allocator + Clone> RankedTree<A> {
     }
 
     /// Inserts an entry and returns the leaf, if any, that was split off after it.
-    fn insert_in_leaf(&mut self, number: u32, index: usize, entry: (f64, u32)) -> Option<Slot> {
+    fn insert_in_leaf(
+        &mut self,
+        number: u32,
+        index: usize,
+        entry: (f64, u32),
+    ) -> Option<RankedTreeSlot> {
         let leaf = &mut self.leaves[number as usize];
         if leaf.len() < LEAF_ENTRIES {
             leaf.insert(index, entry);
@@ -435,9 +444,9 @@ impl<A: Allocator + Clone> RankedTree<A> {
         &mut self,
         number: u32,
         index: usize,
-        slot: Slot,
+        slot: RankedTreeSlot,
         level: u32,
-    ) -> Option<Slot> {
+    ) -> Option<RankedTreeSlot> {
         let inner = &mut self.inners[number as usize];
         if inner.len() < INNER_CHILDREN {
             inner.insert(index, slot);
@@ -462,7 +471,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
     }
 
     /// Returns true if the last leaf is below a child of a node at `level`.
-    fn is_last(&self, slot: Slot, level: u32) -> bool {
+    fn is_last(&self, slot: RankedTreeSlot, level: u32) -> bool {
         let mut child = slot.child;
         for _ in 1..level {
             let inner = &self.inners[child as usize];
@@ -536,19 +545,19 @@ impl<A: Allocator + Clone> RankedTree<A> {
     fn take_leaf(&mut self) -> u32 {
         if let Some(leaf) = self.leaves.get_mut(self.free_leaf as usize) {
             let number = std::mem::replace(&mut self.free_leaf, leaf.next);
-            *leaf = Leaf::EMPTY;
+            *leaf = RankedTreeLeaf::EMPTY;
             return number;
         }
-        push_node(&mut self.leaves, Leaf::EMPTY)
+        push_node(&mut self.leaves, RankedTreeLeaf::EMPTY)
     }
 
     fn take_inner(&mut self) -> u32 {
         if let Some(inner) = self.inners.get_mut(self.free_inner as usize) {
             let number = std::mem::replace(&mut self.free_inner, inner.children[0]);
-            *inner = Inner::EMPTY;
+            *inner = RankedTreeInner::EMPTY;
             return number;
         }
-        push_node(&mut self.inners, Inner::EMPTY)
+        push_node(&mut self.inners, RankedTreeInner::EMPTY)
     }
 
     fn free_node(&mut self, number: u32, levels: u32) {
@@ -603,7 +612,13 @@ impl<A: Allocator + Clone> RankedTree<A> {
         assert!(entries.windows(2).all(|two| before(two[0], two[1])));
     }
 
-    fn check_node(&self, slot: Slot, levels: u32, last: bool, chain: &mut std::vec::Vec<u32>) {
+    fn check_node(
+        &self,
+        slot: RankedTreeSlot,
+        levels: u32,
+        last: bool,
+        chain: &mut std::vec::Vec<u32>,
+    ) {
         assert_eq!(slot, self.slot_of(slot.child, levels));
         assert!(slot.count > 0);
         if levels == 0 {
@@ -621,10 +636,10 @@ impl<A: Allocator + Clone> RankedTree<A> {
     }
 }
 
-impl Path {
+impl RankedTreePath {
     /// Continues at child `index` of `inner`, the node that was reached in `step` steps.
     #[inline]
-    fn descend(&mut self, step: usize, inner: &Inner, index: usize) {
+    fn descend(&mut self, step: usize, inner: &RankedTreeInner, index: usize) {
         self.steps[step] = (self.leaf, index as u32);
         self.leaf = inner.children[index];
     }
@@ -659,16 +674,16 @@ fn even_parts(total: usize, part_max: usize) -> impl Iterator<Item = usize> {
 mod tests {
     use super::*;
     use crate::object::testing::for_each_seed;
-    use nearfield_tiers::Heap;
+    use nearfield_tiers::AccountedHeap;
     use rand::RngExt;
 
     fn is_before(a: (f64, u32), b: (f64, u32)) -> bool {
         a.0 < b.0 || a.0 == b.0 && a.1 < b.1
     }
 
-    fn known((score, id): (f64, u32)) -> Known<impl Fn(u32) -> bool> {
+    fn known((score, id): (f64, u32)) -> RankedSearchKey<impl Fn(u32) -> bool> {
         let is_not_behind = move |other| other <= id;
-        Known {
+        RankedSearchKey {
             score,
             id,
             is_not_behind,
@@ -678,7 +693,7 @@ mod tests {
     #[test]
     fn behaves_like_a_sorted_vector() {
         for_each_seed(40, |random| {
-            let heap = Heap::new();
+            let heap = AccountedHeap::new();
             let mut tree = RankedTree::new_in(heap.clone());
             let mut model: std::vec::Vec<(f64, u32)> = std::vec::Vec::new();
             let scores = [2, 50, 100_000][random.random_range(0..3)];

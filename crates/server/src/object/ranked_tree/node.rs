@@ -13,7 +13,7 @@ pub(super) const NONE: u32 = u32::MAX;
 
 /// Entries in order, and the neighbouring leaves.
 #[derive(Clone)]
-pub(super) struct Leaf {
+pub(super) struct RankedTreeLeaf {
     pub(super) scores: [f64; LEAF_ENTRIES],
     pub(super) ids: [u32; LEAF_ENTRIES],
     pub(super) len: u32,
@@ -25,7 +25,7 @@ pub(super) struct Leaf {
 /// The slots of a node's children: the first entry of each, the number of entries below it, and its
 /// number.
 #[derive(Clone)]
-pub(super) struct Inner {
+pub(super) struct RankedTreeInner {
     pub(super) scores: [f64; INNER_CHILDREN],
     pub(super) ids: [u32; INNER_CHILDREN],
     pub(super) counts: [u32; INNER_CHILDREN],
@@ -36,7 +36,7 @@ pub(super) struct Inner {
 
 /// A child as its parent knows it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Slot {
+pub(super) struct RankedTreeSlot {
     pub(super) score: f64,
     pub(super) id: u32,
     pub(super) count: u32,
@@ -75,8 +75,8 @@ fn shift<T: Copy>(array: &mut [T], from: usize, to: usize, target: usize) {
     array.copy_within(from..to, target);
 }
 
-impl Leaf {
-    pub(super) const EMPTY: Leaf = Leaf {
+impl RankedTreeLeaf {
+    pub(super) const EMPTY: RankedTreeLeaf = RankedTreeLeaf {
         scores: [0.0; LEAF_ENTRIES],
         ids: [0; LEAF_ENTRIES],
         len: 0,
@@ -110,7 +110,7 @@ impl Leaf {
     }
 
     /// Moves the entries from `at` on to the front of `right`, before its own.
-    pub(super) fn move_right(&mut self, at: usize, right: &mut Leaf) {
+    pub(super) fn move_right(&mut self, at: usize, right: &mut RankedTreeLeaf) {
         let (count, old) = (self.len() - at, right.len());
         shift(&mut right.scores, 0, old, count);
         shift(&mut right.ids, 0, old, count);
@@ -121,7 +121,7 @@ impl Leaf {
     }
 
     /// Moves the first `count` entries of `right` behind the own ones.
-    pub(super) fn move_left(&mut self, right: &mut Leaf, count: usize) {
+    pub(super) fn move_left(&mut self, right: &mut RankedTreeLeaf, count: usize) {
         let (at, old) = (self.len(), right.len());
         self.scores[at..at + count].copy_from_slice(&right.scores[..count]);
         self.ids[at..at + count].copy_from_slice(&right.ids[..count]);
@@ -132,8 +132,8 @@ impl Leaf {
     }
 }
 
-impl Inner {
-    pub(super) const EMPTY: Inner = Inner {
+impl RankedTreeInner {
+    pub(super) const EMPTY: RankedTreeInner = RankedTreeInner {
         scores: [0.0; INNER_CHILDREN],
         ids: [0; INNER_CHILDREN],
         counts: [0; INNER_CHILDREN],
@@ -145,8 +145,8 @@ impl Inner {
         self.len as usize
     }
 
-    pub(super) fn slot(&self, index: usize) -> Slot {
-        Slot {
+    pub(super) fn slot(&self, index: usize) -> RankedTreeSlot {
+        RankedTreeSlot {
             score: self.scores[index],
             id: self.ids[index],
             count: self.counts[index],
@@ -154,7 +154,7 @@ impl Inner {
         }
     }
 
-    pub(super) fn set(&mut self, index: usize, slot: Slot) {
+    pub(super) fn set(&mut self, index: usize, slot: RankedTreeSlot) {
         self.scores[index] = slot.score;
         self.ids[index] = slot.id;
         self.counts[index] = slot.count;
@@ -174,13 +174,13 @@ impl Inner {
         shift(&mut self.children, from, len, target);
     }
 
-    fn copy(&mut self, at: usize, source: &Inner, from: usize, count: usize) {
+    fn copy(&mut self, at: usize, source: &RankedTreeInner, from: usize, count: usize) {
         for index in 0..count {
             self.set(at + index, source.slot(from + index));
         }
     }
 
-    pub(super) fn insert(&mut self, index: usize, slot: Slot) {
+    pub(super) fn insert(&mut self, index: usize, slot: RankedTreeSlot) {
         self.shift(index, index + 1);
         self.set(index, slot);
         self.len += 1;
@@ -191,8 +191,8 @@ impl Inner {
         self.len -= 1;
     }
 
-    /// Works like [`Leaf::move_right`].
-    pub(super) fn move_right(&mut self, at: usize, right: &mut Inner) {
+    /// Works like [`RankedTreeLeaf::move_right`].
+    pub(super) fn move_right(&mut self, at: usize, right: &mut RankedTreeInner) {
         let count = self.len() - at;
         right.shift(0, count);
         right.copy(0, self, at, count);
@@ -200,8 +200,8 @@ impl Inner {
         self.len = at as u32;
     }
 
-    /// Works like [`Leaf::move_left`].
-    pub(super) fn move_left(&mut self, right: &mut Inner, count: usize) {
+    /// Works like [`RankedTreeLeaf::move_left`].
+    pub(super) fn move_left(&mut self, right: &mut RankedTreeInner, count: usize) {
         self.copy(self.len(), right, 0, count);
         self.len += count as u32;
         right.shift(count, 0);

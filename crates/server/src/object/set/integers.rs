@@ -1,6 +1,6 @@
 //! Sorted integers of two, four or eight bytes each, as the widest of them needs.
 
-use crate::object::frozen::{Source, put_bytes};
+use crate::object::frozen::{FrozenReader, put_bytes};
 use allocator_api2::alloc::Allocator;
 use allocator_api2::vec::Vec;
 
@@ -69,7 +69,7 @@ impl<A: Allocator + Clone> Integers<A> {
         put_bytes(out, &self.bytes);
     }
 
-    pub(super) fn thaw(source: &mut Source<'_>, heap: A) -> Option<Self> {
+    pub(super) fn thaw(source: &mut FrozenReader<'_>, heap: A) -> Option<Self> {
         let width = usize::from(source.byte().filter(|width| [2, 4, 8].contains(width))?);
         let integers = source.bytes()?;
         let mut bytes = Vec::with_capacity_in(integers.len(), heap);

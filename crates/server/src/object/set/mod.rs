@@ -4,10 +4,10 @@ mod integers;
 #[cfg(test)]
 mod tests;
 
-use super::Limits;
-use super::frozen::Source;
-use super::packed::{Elements, Packed};
-use super::table::{Ids, Table};
+use super::ObjectLimits;
+use super::frozen::FrozenReader;
+use super::packed::{Elements, PackedStrings};
+use super::table::{ByteStringTable, Ids};
 use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box;
 use integers::Integers;
@@ -20,19 +20,19 @@ use std::ops::Deref;
 /// A small set is packed, or sorted integers if all its members are integers; the complexities
 /// given here are those of large ones.
 pub struct Set<A: Allocator> {
-    form: Form<A>,
+    form: SetForm<A>,
 }
 
-enum Form<A: Allocator> {
+enum SetForm<A: Allocator> {
     Integers(Integers<A>),
-    Small(Packed<A>),
+    Small(PackedStrings<A>),
     /// The table of the members; all values are empty.
-    Large(Box<Table<A>, A>),
+    Large(Box<ByteStringTable<A>, A>),
 }
 
 /// A member of a [`Set`]: bytes in the set, or the text of an integer.
 #[derive(Clone, Copy)]
-pub enum Member<'a> {
+pub enum SetMember<'a> {
     /// Bytes in the set.
     Bytes(&'a [u8]),
     /// The text of an integer.
@@ -57,33 +57,33 @@ impl From<i64> for Decimal {
     }
 }
 
-impl Deref for Member<'_> {
+impl Deref for SetMember<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
         match self {
-            Member::Bytes(bytes) => bytes,
-            Member::Integer(decimal) => &decimal.text[..usize::from(decimal.len)],
+            SetMember::Bytes(bytes) => bytes,
+            SetMember::Integer(decimal) => &decimal.text[..usize::from(decimal.len)],
         }
     }
 }
 
-impl PartialEq for Member<'_> {
+impl PartialEq for SetMember<'_> {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-impl Eq for Member<'_> {}
+impl Eq for SetMember<'_> {}
 
-impl Hash for Member<'_> {
+impl Hash for SetMember<'_> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         (**self).hash(hasher);
     }
 }
 
-fn integer<'a>(integer: i64) -> Member<'a> {
-    Member::Integer(integer.into())
+fn integer<'a>(integer: i64) -> SetMember<'a> {
+    SetMember::Integer(integer.into())
 }
 
 /// The tags of the forms of a frozen set.
@@ -95,24 +95,24 @@ impl<A: Allocator + Clone> Set<A> {
     /// Creates an empty set.
     pub fn new_in(heap: A) -> Self {
         Set {
-            form: Form::Integers(Integers::new_in(heap)),
+            form: SetForm::Integers(Integers::new_in(heap)),
         }
     }
 
     fn heap(&self) -> &A {
         match &self.form {
-            Form::Integers(integers) => integers.heap(),
-            Form::Small(packed) => packed.heap(),
-            Form::Large(table) => table.heap(),
+            SetForm::Integers(integers) => integers.heap(),
+            SetForm::Small(packed) => packed.heap(),
+            SetForm::Large(table) => table.heap(),
         }
     }
 
     /// Returns the number of members.
     pub fn len(&self) -> usize {
         match &self.form {
-            Form::Integers(integers) => integers.len(),
-            Form::Small(packed) => packed.len(),
-            Form::Large(table) => table.len(),
+            SetForm::Integers(integers) => integers.len(),
+            SetForm::Small(packed) => packed.len(),
+            SetForm::Large(table) => table.len(),
         }
     }
 
@@ -124,18 +124,18 @@ impl<A: Allocator + Clone> Set<A> {
     /// Returns the name of the form: `intset`, `listpack` or `hashtable`.
     pub fn encoding(&self) -> &'static str {
         match &self.form {
-            Form::Integers(_) => "intset",
-            Form::Small(_) => "listpack",
-            Form::Large(_) => "hashtable",
+            SetForm::Integers(_) => "intset",
+            SetForm::Small(_) => "listpack",
+            SetForm::Large(_) => "hashtable",
         }
     }
 
     /// Returns the bytes taken from the heap, in constant time.
     pub fn memory_bytes(&self) -> usize {
         match &self.form {
-            Form::Integers(integers) => integers.memory_bytes(),
-            Form::Small(packed) => packed.memory_bytes(),
-            Form::Large(table) => size_of::<Table<A>>() + table.memory_bytes(),
+            SetForm::Integers(integers) => integers.memory_bytes(),
+            SetForm::Small(packed) => packed.memory_bytes(),
+            SetForm::Large(table) => size_of::<ByteStringTable<A>>() + table.memory_bytes(),
         }
     }
 
@@ -143,10 +143,10 @@ impl<A: Allocator + Clone> Set<A> {
     pub fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> Set<B> {
         Set {
             form: match &self.form {
-                Form::Integers(integers) => Form::Integers(integers.rebuild_in(heap)),
-                Form::Small(packed) => Form::Small(packed.rebuild_in(heap)),
-                Form::Large(table) => {
-                    Form::Large(Box::new_in(table.rebuild_in(heap.clone()), heap))
+                SetForm::Integers(integers) => SetForm::Integers(integers.rebuild_in(heap)),
+                SetForm::Small(packed) => SetForm::Small(packed.rebuild_in(heap)),
+                SetForm::Large(table) => {
+                    SetForm::Large(Box::new_in(table.rebuild_in(heap.clone()), heap))
                 }
             },
         }
@@ -155,15 +155,15 @@ impl<A: Allocator + Clone> Set<A> {
     /// Appends the set as [`thaw`](Set::thaw) reads it: a byte for its form, and its content.
     pub(super) fn freeze(&self, out: &mut Vec<u8>) {
         match &self.form {
-            Form::Integers(integers) => {
+            SetForm::Integers(integers) => {
                 out.push(INTEGERS);
                 integers.freeze(out);
             }
-            Form::Small(packed) => {
+            SetForm::Small(packed) => {
                 out.push(SMALL);
                 packed.freeze(out);
             }
-            Form::Large(table) => {
+            SetForm::Large(table) => {
                 out.push(LARGE);
                 table.freeze(out);
             }
@@ -171,11 +171,14 @@ impl<A: Allocator + Clone> Set<A> {
     }
 
     /// Reads a frozen set.
-    pub(super) fn thaw(source: &mut Source<'_>, heap: A) -> Option<Self> {
+    pub(super) fn thaw(source: &mut FrozenReader<'_>, heap: A) -> Option<Self> {
         let form = match source.byte()? {
-            INTEGERS => Form::Integers(Integers::thaw(source, heap)?),
-            SMALL => Form::Small(Packed::thaw(source, heap)?),
-            LARGE => Form::Large(Box::new_in(Table::thaw(source, heap.clone())?, heap)),
+            INTEGERS => SetForm::Integers(Integers::thaw(source, heap)?),
+            SMALL => SetForm::Small(PackedStrings::thaw(source, heap)?),
+            LARGE => SetForm::Large(Box::new_in(
+                ByteStringTable::thaw(source, heap.clone())?,
+                heap,
+            )),
             _ => return None,
         };
         Some(Set { form })
@@ -185,17 +188,17 @@ impl<A: Allocator + Clone> Set<A> {
     /// member.
     pub fn contains(&self, member: &[u8]) -> bool {
         match &self.form {
-            Form::Integers(integers) => {
+            SetForm::Integers(integers) => {
                 integers::parse(member).is_some_and(|integer| integers.find(integer).is_ok())
             }
-            Form::Small(packed) => packed.iter().any(|other| other == member),
-            Form::Large(table) => table.find(member).is_some(),
+            SetForm::Small(packed) => packed.iter().any(|other| other == member),
+            SetForm::Large(table) => table.find(member).is_some(),
         }
     }
 
     /// Adds `member`. Returns true if it was absent.
-    pub fn add(&mut self, limits: &Limits, member: &[u8]) -> bool {
-        if let Form::Integers(integers) = &mut self.form {
+    pub fn add(&mut self, limits: &ObjectLimits, member: &[u8]) -> bool {
+        if let SetForm::Integers(integers) = &mut self.form {
             match integers::parse(member) {
                 Some(integer) => {
                     let Err(index) = integers.find(integer) else {
@@ -210,7 +213,7 @@ impl<A: Allocator + Clone> Set<A> {
                 None => self.pack(limits),
             }
         }
-        if let Form::Small(packed) = &mut self.form {
+        if let SetForm::Small(packed) = &mut self.form {
             if packed.iter().any(|other| other == member) {
                 return false;
             }
@@ -222,39 +225,39 @@ impl<A: Allocator + Clone> Set<A> {
             self.make_large();
         }
         match &mut self.form {
-            Form::Large(table) => !table.insert(member, b"").1,
+            SetForm::Large(table) => !table.insert(member, b"").1,
             _ => unreachable!("the smaller forms have been dealt with"),
         }
     }
 
     /// Converts the set to the packed form, or to the large one if the members are too many or too
     /// long.
-    fn pack(&mut self, limits: &Limits) {
-        let fits = |member: Member<'_>| member.len() <= limits.set_bytes_max;
+    fn pack(&mut self, limits: &ObjectLimits) {
+        let fits = |member: SetMember<'_>| member.len() <= limits.set_bytes_max;
         if self.len() >= limits.set_entries_max || !self.iter().all(fits) {
             self.make_large();
             return;
         }
-        let mut packed = Packed::new_in(self.heap().clone());
+        let mut packed = PackedStrings::new_in(self.heap().clone());
         for member in self.iter() {
             packed.push_back(&member);
         }
-        self.form = Form::Small(packed);
+        self.form = SetForm::Small(packed);
     }
 
     fn make_large(&mut self) {
         let heap = self.heap().clone();
-        let mut table = Table::new_in(heap.clone());
+        let mut table = ByteStringTable::new_in(heap.clone());
         for member in self.iter() {
             table.insert(&member, b"");
         }
-        self.form = Form::Large(Box::new_in(table, heap));
+        self.form = SetForm::Large(Box::new_in(table, heap));
     }
 
     /// Removes `member`. Returns true if it was present.
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match &mut self.form {
-            Form::Integers(integers) => {
+            SetForm::Integers(integers) => {
                 let found = integers::parse(member).map(|integer| integers.find(integer));
                 let Some(Ok(index)) = found else {
                     return false;
@@ -262,7 +265,7 @@ impl<A: Allocator + Clone> Set<A> {
                 integers.remove(index);
                 true
             }
-            Form::Small(packed) => {
+            SetForm::Small(packed) => {
                 let mut elements = packed.iter();
                 loop {
                     let position = elements.position();
@@ -276,7 +279,7 @@ impl<A: Allocator + Clone> Set<A> {
                     }
                 }
             }
-            Form::Large(table) => table.remove(member),
+            SetForm::Large(table) => table.remove(member),
         }
     }
 
@@ -288,29 +291,29 @@ impl<A: Allocator + Clone> Set<A> {
     /// Returns all members.
     pub fn iter(&self) -> Members<'_, A> {
         Members(match &self.form {
-            Form::Integers(integers) => Walk::Integers(integers, 0),
-            Form::Small(packed) => Walk::Small(packed.iter()),
-            Form::Large(table) => Walk::Large(table, table.iter()),
+            SetForm::Integers(integers) => SetWalk::Integers(integers, 0),
+            SetForm::Small(packed) => SetWalk::Small(packed.iter()),
+            SetForm::Large(table) => SetWalk::Large(table, table.iter()),
         })
     }
 
     /// Returns a random member, all with equal probability.
-    pub fn random(&self, random: &mut impl Rng) -> Option<Member<'_>> {
+    pub fn random(&self, random: &mut impl Rng) -> Option<SetMember<'_>> {
         if self.is_empty() {
             return None;
         }
         match &self.form {
-            Form::Integers(integers) => {
+            SetForm::Integers(integers) => {
                 let index = random.random_range(0..integers.len());
                 Some(integer(integers.get(index)))
             }
-            Form::Small(packed) => {
+            SetForm::Small(packed) => {
                 let index = random.random_range(0..packed.len());
-                packed.get(index).map(Member::Bytes)
+                packed.get(index).map(SetMember::Bytes)
             }
-            Form::Large(table) => {
+            SetForm::Large(table) => {
                 let id = table.random(random)?;
-                Some(Member::Bytes(table.key(id)))
+                Some(SetMember::Bytes(table.key(id)))
             }
         }
     }
@@ -325,7 +328,7 @@ impl<A: Allocator + Clone> Set<A> {
     /// Visits about `count` members and returns the next cursor; 0 begins and ends an iteration. A
     /// member that is present during the whole iteration is visited at least once.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&[u8])) -> u64 {
-        if let Form::Large(table) = &self.form {
+        if let SetForm::Large(table) = &self.form {
             return table.scan(cursor, count, |id| visit(table.key(id)));
         }
         for member in self.iter() {
@@ -337,34 +340,34 @@ impl<A: Allocator + Clone> Set<A> {
     /// Panics unless the parts agree. For tests.
     pub fn check_invariants(&self) {
         match &self.form {
-            Form::Integers(integers) => integers.check_invariants(),
-            Form::Small(packed) => packed.check_invariants(),
-            Form::Large(table) => table.check_invariants(),
+            SetForm::Integers(integers) => integers.check_invariants(),
+            SetForm::Small(packed) => packed.check_invariants(),
+            SetForm::Large(table) => table.check_invariants(),
         }
     }
 }
 
 /// Members of a [`Set`].
-pub struct Members<'a, A: Allocator>(Walk<'a, A>);
+pub struct Members<'a, A: Allocator>(SetWalk<'a, A>);
 
-enum Walk<'a, A: Allocator> {
+enum SetWalk<'a, A: Allocator> {
     Integers(&'a Integers<A>, usize),
     Small(Elements<'a>),
-    Large(&'a Table<A>, Ids<'a>),
+    Large(&'a ByteStringTable<A>, Ids<'a>),
 }
 
 impl<'a, A: Allocator + Clone> Iterator for Members<'a, A> {
-    type Item = Member<'a>;
+    type Item = SetMember<'a>;
 
-    fn next(&mut self) -> Option<Member<'a>> {
+    fn next(&mut self) -> Option<SetMember<'a>> {
         match &mut self.0 {
-            Walk::Integers(integers, index) if *index < integers.len() => {
+            SetWalk::Integers(integers, index) if *index < integers.len() => {
                 *index += 1;
                 Some(integer(integers.get(*index - 1)))
             }
-            Walk::Integers(..) => None,
-            Walk::Small(elements) => elements.next().map(Member::Bytes),
-            Walk::Large(table, ids) => ids.next().map(|id| Member::Bytes(table.key(id))),
+            SetWalk::Integers(..) => None,
+            SetWalk::Small(elements) => elements.next().map(SetMember::Bytes),
+            SetWalk::Large(table, ids) => ids.next().map(|id| SetMember::Bytes(table.key(id))),
         }
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::object::testing::{bytes, for_each_seed};
-use nearfield_tiers::Heap;
+use nearfield_tiers::AccountedHeap;
 use rand::rngs::SmallRng;
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ fn member(random: &mut SmallRng, kind: u32) -> Vec<u8> {
 #[test]
 fn behaves_like_a_set() {
     for_each_seed(100, |random| {
-        let (heap, limits) = (Heap::new(), Limits::default());
+        let (heap, limits) = (AccountedHeap::new(), ObjectLimits::default());
         let mut set = Set::new_in(heap.clone());
         let mut model = BTreeSet::new();
         let kind = random.random_range(0..4);
@@ -68,15 +68,15 @@ fn behaves_like_a_set() {
 
 #[test]
 fn the_form_changes_where_the_limits_say() {
-    let limits = Limits::default();
+    let limits = ObjectLimits::default();
     let with = |count: i64| {
-        let mut set = Set::new_in(Heap::new());
+        let mut set = Set::new_in(AccountedHeap::new());
         for integer in 0..count {
             set.add(&limits, integer.to_string().as_bytes());
         }
         set
     };
-    let after = |mut set: Set<Heap>, member: &[u8]| {
+    let after = |mut set: Set<AccountedHeap>, member: &[u8]| {
         assert!(set.add(&limits, member));
         set.encoding()
     };
@@ -91,9 +91,9 @@ fn the_form_changes_where_the_limits_say() {
 
 #[test]
 fn every_member_is_as_likely_as_another() {
-    let limits = Limits::default();
+    let limits = ObjectLimits::default();
     for count in [20, 300, 600] {
-        let mut set = Set::new_in(Heap::new());
+        let mut set = Set::new_in(AccountedHeap::new());
         for integer in 0..3 * count {
             set.add(&limits, integer.to_string().as_bytes());
         }

@@ -6,12 +6,12 @@ use std::ops::Bound;
 /// with `behind_equals` also those that are equal.
 #[derive(Clone, Copy)]
 pub(super) struct Edge<'a> {
-    at: At<'a>,
+    at: SortedSetPosition<'a>,
     behind_equals: bool,
 }
 
 #[derive(Clone, Copy)]
-enum At<'a> {
+enum SortedSetPosition<'a> {
     Start,
     End,
     Score(f64),
@@ -23,7 +23,7 @@ impl<'a> Edge<'a> {
     /// Creates the edge before the entry of this score and member.
     pub(super) fn before(score: f64, member: &'a [u8]) -> Self {
         Edge {
-            at: At::Member(Some(score), member),
+            at: SortedSetPosition::Member(Some(score), member),
             behind_equals: false,
         }
     }
@@ -31,43 +31,43 @@ impl<'a> Edge<'a> {
     /// Creates the edge after the entry of this score and member.
     pub(super) fn behind(score: f64, member: &'a [u8]) -> Self {
         Edge {
-            at: At::Member(Some(score), member),
+            at: SortedSetPosition::Member(Some(score), member),
             behind_equals: true,
         }
     }
 
     /// Creates the edge at which the scores from `min` on begin.
     pub(super) fn from_score(min: Bound<f64>) -> Self {
-        Self::start(min.map(At::Score))
+        Self::start(min.map(SortedSetPosition::Score))
     }
 
     /// Creates the edge at which the scores up to `max` end.
     pub(super) fn to_score(max: Bound<f64>) -> Self {
-        Self::end(max.map(At::Score))
+        Self::end(max.map(SortedSetPosition::Score))
     }
 
     /// Creates the edge at which the members from `min` on begin.
     pub(super) fn from_member(min: Bound<&'a [u8]>) -> Self {
-        Self::start(min.map(|member| At::Member(None, member)))
+        Self::start(min.map(|member| SortedSetPosition::Member(None, member)))
     }
 
     /// Creates the edge at which the members up to `max` end.
     pub(super) fn to_member(max: Bound<&'a [u8]>) -> Self {
-        Self::end(max.map(|member| At::Member(None, member)))
+        Self::end(max.map(|member| SortedSetPosition::Member(None, member)))
     }
 
-    fn start(bound: Bound<At<'a>>) -> Self {
+    fn start(bound: Bound<SortedSetPosition<'a>>) -> Self {
         let (at, behind_equals) = match bound {
-            Bound::Unbounded => (At::Start, false),
+            Bound::Unbounded => (SortedSetPosition::Start, false),
             Bound::Included(at) => (at, false),
             Bound::Excluded(at) => (at, true),
         };
         Edge { at, behind_equals }
     }
 
-    fn end(bound: Bound<At<'a>>) -> Self {
+    fn end(bound: Bound<SortedSetPosition<'a>>) -> Self {
         let (at, behind_equals) = match bound {
-            Bound::Unbounded => (At::End, false),
+            Bound::Unbounded => (SortedSetPosition::End, false),
             Bound::Included(at) => (at, true),
             Bound::Excluded(at) => (at, false),
         };
@@ -77,8 +77,8 @@ impl<'a> Edge<'a> {
     /// Returns the rank of the edge among `len` entries, if it is known without reading them.
     pub(super) fn known_rank(&self, len: usize) -> Option<usize> {
         match self.at {
-            At::Start => Some(0),
-            At::End => Some(len),
+            SortedSetPosition::Start => Some(0),
+            SortedSetPosition::End => Some(len),
             _ => None,
         }
     }
@@ -89,10 +89,10 @@ impl<'a> Edge<'a> {
     #[inline]
     pub(super) fn score(&self, common: f64) -> f64 {
         match self.at {
-            At::Start => f64::NEG_INFINITY,
-            At::End => f64::INFINITY,
-            At::Score(score) => score,
-            At::Member(score, _) => score.unwrap_or(common),
+            SortedSetPosition::Start => f64::NEG_INFINITY,
+            SortedSetPosition::End => f64::INFINITY,
+            SortedSetPosition::Score(score) => score,
+            SortedSetPosition::Member(score, _) => score.unwrap_or(common),
         }
     }
 
@@ -101,11 +101,11 @@ impl<'a> Edge<'a> {
     #[inline]
     pub(super) fn is_behind<'m>(&self, member: impl FnOnce() -> &'m [u8]) -> bool {
         match self.at {
-            At::Start => false,
-            At::End => true,
-            At::Score(_) => self.behind_equals,
-            At::Member(_, at) if self.behind_equals => member() <= at,
-            At::Member(_, at) => member() < at,
+            SortedSetPosition::Start => false,
+            SortedSetPosition::End => true,
+            SortedSetPosition::Score(_) => self.behind_equals,
+            SortedSetPosition::Member(_, at) if self.behind_equals => member() <= at,
+            SortedSetPosition::Member(_, at) => member() < at,
         }
     }
 }

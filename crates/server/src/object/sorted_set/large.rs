@@ -2,35 +2,38 @@
 
 use super::edge::Edge;
 use super::{decode, encode, is_before, thawed_score};
-use crate::object::frozen::{Source, put_number};
-use crate::object::packed::Packed;
-use crate::object::ranked_tree::{Known, RankedTree, Spot};
-use crate::object::table::Table;
+use crate::object::frozen::{FrozenReader, put_number};
+use crate::object::packed::PackedStrings;
+use crate::object::ranked_tree::{RankedSearchKey, RankedTree, RankedTreePosition};
+use crate::object::table::ByteStringTable;
 use allocator_api2::alloc::Allocator;
 use std::ops::Range;
 
 /// A table in which each member's value is its score, and a tree that orders ids of one score by
 /// member.
 pub(super) struct Large<A: Allocator> {
-    pub(super) members: Table<A>,
+    pub(super) members: ByteStringTable<A>,
     pub(super) tree: RankedTree<A>,
 }
 
 /// Returns the function that the tree calls for an id whose score is that of the edge.
 #[inline]
-fn is_behind<A: Allocator + Clone>(members: &Table<A>, edge: Edge<'_>) -> impl Fn(u32) -> bool {
+fn is_behind<A: Allocator + Clone>(
+    members: &ByteStringTable<A>,
+    edge: Edge<'_>,
+) -> impl Fn(u32) -> bool {
     move |id| edge.is_behind(|| members.key(id))
 }
 
 /// Returns the entry of a member with this id, for a search in the tree.
 fn known<'a, A: Allocator + Clone>(
-    members: &'a Table<A>,
+    members: &'a ByteStringTable<A>,
     member: &'a [u8],
     id: u32,
-) -> Known<impl Fn(u32) -> bool> {
+) -> RankedSearchKey<impl Fn(u32) -> bool> {
     let score = decode(members.value(id));
     let is_not_behind = is_behind(members, Edge::behind(score, member));
-    Known {
+    RankedSearchKey {
         score,
         id,
         is_not_behind,
@@ -44,7 +47,7 @@ const AHEAD: usize = 10;
 /// cache misses of all of them overlap.
 pub(super) struct LargeEntries<'a, A: Allocator> {
     large: &'a Large<A>,
-    next: Option<Spot>,
+    next: Option<RankedTreePosition>,
     ahead: [(&'a [u8], f64); AHEAD],
     /// The entries of `ahead` that have not been returned yet.
     ready: Range<usize>,
@@ -84,9 +87,9 @@ impl<'a, A: Allocator + Clone> LargeEntries<'a, A> {
 }
 
 impl<A: Allocator + Clone> Large<A> {
-    pub(super) fn from_packed(packed: &Packed<A>) -> Self {
+    pub(super) fn from_packed(packed: &PackedStrings<A>) -> Self {
         let heap = packed.heap().clone();
-        let mut members = Table::new_in(heap.clone());
+        let mut members = ByteStringTable::new_in(heap.clone());
         let entries = packed.pairs().map(|(_, member, score)| {
             let (id, _) = members.insert(member, score);
             (decode(score), id)
@@ -116,8 +119,8 @@ impl<A: Allocator + Clone> Large<A> {
             .for_each(|(_, id)| put_number(out, id as usize));
     }
 
-    pub(super) fn thaw(source: &mut Source<'_>, heap: A) -> Option<Self> {
-        let members = Table::thaw(source, heap.clone())?;
+    pub(super) fn thaw(source: &mut FrozenReader<'_>, heap: A) -> Option<Self> {
+        let members = ByteStringTable::thaw(source, heap.clone())?;
         let lives = |id: u32| members.is_element(id);
         let mut entries: Vec<(f64, u32)> = Vec::with_capacity(members.len());
         for _ in 0..members.len() {

@@ -6,9 +6,9 @@ mod large;
 #[cfg(test)]
 mod tests;
 
-use super::Limits;
-use super::frozen::Source;
-use super::packed::{Packed, Pairs};
+use super::ObjectLimits;
+use super::frozen::FrozenReader;
+use super::packed::{PackedStrings, Pairs};
 use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box;
 use edge::Edge;
@@ -22,12 +22,12 @@ use std::ops::{Bound, Range, RangeBounds};
 /// at the least score. To visit the members between bounds, ask for the range of their ranks first;
 /// it also gives their number.
 pub struct SortedSet<A: Allocator> {
-    form: Form<A>,
+    form: SortedSetForm<A>,
 }
 
-enum Form<A: Allocator> {
+enum SortedSetForm<A: Allocator> {
     /// Members and scores alternating, sorted.
-    Small(Packed<A>),
+    Small(PackedStrings<A>),
     Large(Box<Large<A>, A>),
 }
 
@@ -44,7 +44,7 @@ fn decode(bytes: &[u8]) -> f64 {
 }
 
 /// Returns the number of pairs before an edge.
-fn rank_in(packed: &Packed<impl Allocator + Clone>, edge: Edge<'_>) -> usize {
+fn rank_in(packed: &PackedStrings<impl Allocator + Clone>, edge: Edge<'_>) -> usize {
     let first = packed.pairs().next();
     let score = edge.score(first.map_or(0.0, |(_, _, score)| decode(score)));
     let entries = packed
@@ -60,7 +60,7 @@ fn rank_in(packed: &Packed<impl Allocator + Clone>, edge: Edge<'_>) -> usize {
 /// Returns the first run of members within bounds, from the first that reaches `min`, or backwards
 /// from the last that reaches `max`.
 fn walk_members(
-    packed: &Packed<impl Allocator + Clone>,
+    packed: &PackedStrings<impl Allocator + Clone>,
     min: Bound<&[u8]>,
     max: Bound<&[u8]>,
     reverse: bool,
@@ -98,7 +98,7 @@ fn walk_members(
     start..start + run.count()
 }
 
-fn insert_in(packed: &mut Packed<impl Allocator + Clone>, member: &[u8], score: f64) {
+fn insert_in(packed: &mut PackedStrings<impl Allocator + Clone>, member: &[u8], score: f64) {
     let rank = rank_in(packed, Edge::before(score, member));
     let position = packed.position(2 * rank);
     // A zero is stored without its sign here, as in small sorted sets of Redis.
@@ -122,7 +122,7 @@ fn is_before((score, member): (f64, &[u8]), (other, other_member): (f64, &[u8]))
 }
 
 /// Returns true if the elements are sorted members and scores alternating.
-fn is_sorted(packed: &Packed<impl Allocator + Clone>) -> bool {
+fn is_sorted(packed: &PackedStrings<impl Allocator + Clone>) -> bool {
     let mut before: Option<(f64, &[u8])> = None;
     let mut elements = packed.iter();
     while let Some(member) = elements.next() {
@@ -142,21 +142,21 @@ impl<A: Allocator + Clone> SortedSet<A> {
     /// Creates an empty set.
     pub fn new_in(heap: A) -> Self {
         SortedSet {
-            form: Form::Small(Packed::new_in(heap)),
+            form: SortedSetForm::Small(PackedStrings::new_in(heap)),
         }
     }
 
     /// Creates an empty set in the form that `members` of up to `longest` bytes will need, so that
     /// it is never converted.
-    pub fn with_room_in(heap: A, limits: &Limits, members: usize, longest: usize) -> Self {
-        let packed = Packed::new_in(heap.clone());
+    pub fn with_room_in(heap: A, limits: &ObjectLimits, members: usize, longest: usize) -> Self {
+        let packed = PackedStrings::new_in(heap.clone());
         let is_small =
             members <= limits.sorted_set_entries_max && longest <= limits.sorted_set_bytes_max;
         SortedSet {
             form: if is_small {
-                Form::Small(packed)
+                SortedSetForm::Small(packed)
             } else {
-                Form::Large(Box::new_in(Large::from_packed(&packed), heap))
+                SortedSetForm::Large(Box::new_in(Large::from_packed(&packed), heap))
             },
         }
     }
@@ -164,8 +164,8 @@ impl<A: Allocator + Clone> SortedSet<A> {
     /// Returns the number of members.
     pub fn len(&self) -> usize {
         match &self.form {
-            Form::Small(packed) => packed.len() / 2,
-            Form::Large(large) => large.members.len(),
+            SortedSetForm::Small(packed) => packed.len() / 2,
+            SortedSetForm::Large(large) => large.members.len(),
         }
     }
 
@@ -177,16 +177,16 @@ impl<A: Allocator + Clone> SortedSet<A> {
     /// Returns the name of the form: `listpack` or `skiplist`.
     pub fn encoding(&self) -> &'static str {
         match &self.form {
-            Form::Small(_) => "listpack",
-            Form::Large(_) => "skiplist",
+            SortedSetForm::Small(_) => "listpack",
+            SortedSetForm::Large(_) => "skiplist",
         }
     }
 
     /// Returns the bytes taken from the heap, in constant time.
     pub fn memory_bytes(&self) -> usize {
         match &self.form {
-            Form::Small(packed) => packed.memory_bytes(),
-            Form::Large(large) => {
+            SortedSetForm::Small(packed) => packed.memory_bytes(),
+            SortedSetForm::Large(large) => {
                 size_of::<Large<A>>() + large.members.memory_bytes() + large.tree.memory_bytes()
             }
         }
@@ -196,9 +196,9 @@ impl<A: Allocator + Clone> SortedSet<A> {
     pub fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> SortedSet<B> {
         SortedSet {
             form: match &self.form {
-                Form::Small(packed) => Form::Small(packed.rebuild_in(heap)),
-                Form::Large(large) => {
-                    Form::Large(Box::new_in(large.rebuild_in(heap.clone()), heap))
+                SortedSetForm::Small(packed) => SortedSetForm::Small(packed.rebuild_in(heap)),
+                SortedSetForm::Large(large) => {
+                    SortedSetForm::Large(Box::new_in(large.rebuild_in(heap.clone()), heap))
                 }
             },
         }
@@ -207,11 +207,11 @@ impl<A: Allocator + Clone> SortedSet<A> {
     /// Appends the set as [`thaw`](SortedSet::thaw) reads it: a byte for its form, and its content.
     pub(super) fn freeze(&self, out: &mut Vec<u8>) {
         match &self.form {
-            Form::Small(packed) => {
+            SortedSetForm::Small(packed) => {
                 out.push(SMALL);
                 packed.freeze(out);
             }
-            Form::Large(large) => {
+            SortedSetForm::Large(large) => {
                 out.push(LARGE);
                 large.freeze(out);
             }
@@ -219,24 +219,24 @@ impl<A: Allocator + Clone> SortedSet<A> {
     }
 
     /// Reads a frozen set.
-    pub(super) fn thaw(source: &mut Source<'_>, heap: A) -> Option<Self> {
+    pub(super) fn thaw(source: &mut FrozenReader<'_>, heap: A) -> Option<Self> {
         let form = match source.byte()? {
             SMALL => {
-                let packed = Packed::thaw(source, heap)?;
-                Form::Small(Some(packed).filter(is_sorted)?)
+                let packed = PackedStrings::thaw(source, heap)?;
+                SortedSetForm::Small(Some(packed).filter(is_sorted)?)
             }
-            LARGE => Form::Large(Box::new_in(Large::thaw(source, heap.clone())?, heap)),
+            LARGE => SortedSetForm::Large(Box::new_in(Large::thaw(source, heap.clone())?, heap)),
             _ => return None,
         };
         Some(SortedSet { form })
     }
 
     /// Sets the score of `member` and returns the previous one. Logarithmic.
-    pub fn insert(&mut self, limits: &Limits, member: &[u8], score: f64) -> Option<f64> {
+    pub fn insert(&mut self, limits: &ObjectLimits, member: &[u8], score: f64) -> Option<f64> {
         debug_assert!(!score.is_nan());
         let packed = match &mut self.form {
-            Form::Large(large) => return large.insert(member, score),
-            Form::Small(packed) => packed,
+            SortedSetForm::Large(large) => return large.insert(member, score),
+            SortedSetForm::Small(packed) => packed,
         };
         let old = packed.find_pair(member);
         let old = old.map(|(position, score)| (position, decode(score)));
@@ -248,7 +248,7 @@ impl<A: Allocator + Clone> SortedSet<A> {
             && packed.len() / 2 <= limits.sorted_set_entries_max;
         if old.is_none() && !is_small {
             let large = Large::from_packed(packed);
-            self.form = Form::Large(Box::new_in(large, packed.heap().clone()));
+            self.form = SortedSetForm::Large(Box::new_in(large, packed.heap().clone()));
         }
         old.map(|(_, score)| score)
     }
@@ -256,8 +256,8 @@ impl<A: Allocator + Clone> SortedSet<A> {
     /// Removes `member` and returns its score. Logarithmic.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         match &mut self.form {
-            Form::Large(large) => large.remove(member),
-            Form::Small(packed) => {
+            SortedSetForm::Large(large) => large.remove(member),
+            SortedSetForm::Small(packed) => {
                 let (position, score) = packed.find_pair(member)?;
                 let score = decode(score);
                 packed.remove(position, 2);
@@ -269,16 +269,20 @@ impl<A: Allocator + Clone> SortedSet<A> {
     /// Returns the score of `member`. Expected constant time.
     pub fn score(&self, member: &[u8]) -> Option<f64> {
         match &self.form {
-            Form::Small(packed) => packed.find_pair(member).map(|(_, score)| decode(score)),
-            Form::Large(large) => large.members.get(member).map(decode),
+            SortedSetForm::Small(packed) => {
+                packed.find_pair(member).map(|(_, score)| decode(score))
+            }
+            SortedSetForm::Large(large) => large.members.get(member).map(decode),
         }
     }
 
     /// Returns the number of members before `member`, or after it if `reverse`. Logarithmic.
     pub fn rank(&self, member: &[u8], reverse: bool) -> Option<usize> {
         let rank = match &self.form {
-            Form::Large(large) => large.rank_of(member)?,
-            Form::Small(packed) => packed.pairs().position(|(_, other, _)| other == member)?,
+            SortedSetForm::Large(large) => large.rank_of(member)?,
+            SortedSetForm::Small(packed) => {
+                packed.pairs().position(|(_, other, _)| other == member)?
+            }
         };
         Some(if reverse { self.len() - 1 - rank } else { rank })
     }
@@ -286,8 +290,8 @@ impl<A: Allocator + Clone> SortedSet<A> {
     fn edge_rank(&self, edge: Edge<'_>) -> usize {
         match (edge.known_rank(self.len()), &self.form) {
             (Some(rank), _) => rank,
-            (None, Form::Small(packed)) => rank_in(packed, edge),
-            (None, Form::Large(large)) => large.rank(edge),
+            (None, SortedSetForm::Small(packed)) => rank_in(packed, edge),
+            (None, SortedSetForm::Large(large)) => large.rank(edge),
         }
     }
 
@@ -308,8 +312,10 @@ impl<A: Allocator + Clone> SortedSet<A> {
     /// as in Redis. Logarithmic.
     pub fn lex_ranks(&self, min: Bound<&[u8]>, max: Bound<&[u8]>, reverse: bool) -> Range<usize> {
         match &self.form {
-            Form::Small(packed) => walk_members(packed, min, max, reverse),
-            Form::Large(_) => self.edge_ranks(Edge::from_member(min), Edge::to_member(max)),
+            SortedSetForm::Small(packed) => walk_members(packed, min, max, reverse),
+            SortedSetForm::Large(_) => {
+                self.edge_ranks(Edge::from_member(min), Edge::to_member(max))
+            }
         }
     }
 
@@ -320,17 +326,17 @@ impl<A: Allocator + Clone> SortedSet<A> {
 
     /// Returns members and scores of a range of ranks, which is cut at the number of members; from
     /// its end if `reverse`. Logarithmic to begin with, then constant for each.
-    pub fn range(&self, ranks: Range<usize>, reverse: bool) -> Entries<'_, A> {
+    pub fn range(&self, ranks: Range<usize>, reverse: bool) -> SortedSetEntries<'_, A> {
         let end = ranks.end.min(self.len());
         let start = ranks.start.min(end);
         let walk = match &self.form {
-            Form::Small(packed) => Walk::Small(packed.pairs_between(start, end)),
-            Form::Large(large) => {
+            SortedSetForm::Small(packed) => SortedSetWalk::Small(packed.pairs_between(start, end)),
+            SortedSetForm::Large(large) => {
                 let first = if reverse { end.wrapping_sub(1) } else { start };
-                Walk::Large(large.entries_from(first))
+                SortedSetWalk::Large(large.entries_from(first))
             }
         };
-        Entries {
+        SortedSetEntries {
             walk,
             left: end - start,
             reverse,
@@ -338,7 +344,7 @@ impl<A: Allocator + Clone> SortedSet<A> {
     }
 
     /// Returns all members and scores in order.
-    pub fn iter(&self) -> Entries<'_, A> {
+    pub fn iter(&self) -> SortedSetEntries<'_, A> {
         self.range(0..self.len(), false)
     }
 
@@ -354,8 +360,8 @@ impl<A: Allocator + Clone> SortedSet<A> {
         let count = end - start;
         match &mut self.form {
             _ if count == 0 => {}
-            Form::Large(large) => large.remove_ranks(start, count, visit),
-            Form::Small(packed) => {
+            SortedSetForm::Large(large) => large.remove_ranks(start, count, visit),
+            SortedSetForm::Small(packed) => {
                 for (_, member, score) in packed.pairs_between(start, end) {
                     visit(member, decode(score));
                 }
@@ -386,9 +392,9 @@ impl<A: Allocator + Clone> SortedSet<A> {
     /// Returns a random member, all with equal probability.
     pub fn random(&self, random: &mut impl Rng) -> Option<(&[u8], f64)> {
         match &self.form {
-            Form::Small(packed) if packed.is_empty() => None,
-            Form::Small(_) => self.by_rank(random.random_range(0..self.len())),
-            Form::Large(large) => {
+            SortedSetForm::Small(packed) if packed.is_empty() => None,
+            SortedSetForm::Small(_) => self.by_rank(random.random_range(0..self.len())),
+            SortedSetForm::Large(large) => {
                 let (member, score) = large.members.pair(large.members.random(random)?);
                 Some((member, decode(score)))
             }
@@ -399,13 +405,13 @@ impl<A: Allocator + Clone> SortedSet<A> {
     /// member that is present during the whole iteration is visited at least once.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&[u8], f64)) -> u64 {
         match &self.form {
-            Form::Small(packed) => {
+            SortedSetForm::Small(packed) => {
                 for (_, member, score) in packed.pairs() {
                     visit(member, decode(score));
                 }
                 0
             }
-            Form::Large(large) => large.members.scan(cursor, count, |id| {
+            SortedSetForm::Large(large) => large.members.scan(cursor, count, |id| {
                 let (member, score) = large.members.pair(id);
                 visit(member, decode(score));
             }),
@@ -415,8 +421,8 @@ impl<A: Allocator + Clone> SortedSet<A> {
     /// Panics unless the parts agree. For tests.
     pub fn check_invariants(&self) {
         match &self.form {
-            Form::Large(large) => large.check_invariants(),
-            Form::Small(packed) => {
+            SortedSetForm::Large(large) => large.check_invariants(),
+            SortedSetForm::Small(packed) => {
                 packed.check_invariants();
                 for (rank, (_, member, score)) in packed.pairs().enumerate() {
                     assert_eq!(rank_in(packed, Edge::before(decode(score), member)), rank);
@@ -427,8 +433,8 @@ impl<A: Allocator + Clone> SortedSet<A> {
 }
 
 /// Members and scores of a [`SortedSet`] in one of the two directions.
-pub struct Entries<'a, A: Allocator> {
-    walk: Walk<'a, A>,
+pub struct SortedSetEntries<'a, A: Allocator> {
+    walk: SortedSetWalk<'a, A>,
     left: usize,
     reverse: bool,
 }
@@ -437,20 +443,20 @@ pub struct Entries<'a, A: Allocator> {
     clippy::large_enum_variant,
     reason = "it lives on the stack, where a box would cost more than the room"
 )]
-enum Walk<'a, A: Allocator> {
+enum SortedSetWalk<'a, A: Allocator> {
     Small(Pairs<'a>),
     Large(LargeEntries<'a, A>),
 }
 
-impl<'a, A: Allocator + Clone> Iterator for Entries<'a, A> {
+impl<'a, A: Allocator + Clone> Iterator for SortedSetEntries<'a, A> {
     type Item = (&'a [u8], f64);
 
     fn next(&mut self) -> Option<Self::Item> {
         let left = self.left;
         self.left = left.checked_sub(1)?;
         match &mut self.walk {
-            Walk::Large(entries) => entries.next(left, self.reverse),
-            Walk::Small(pairs) => {
+            SortedSetWalk::Large(entries) => entries.next(left, self.reverse),
+            SortedSetWalk::Small(pairs) => {
                 let pair = if self.reverse {
                     pairs.next_back()
                 } else {
@@ -466,4 +472,4 @@ impl<'a, A: Allocator + Clone> Iterator for Entries<'a, A> {
     }
 }
 
-impl<A: Allocator + Clone> ExactSizeIterator for Entries<'_, A> {}
+impl<A: Allocator + Clone> ExactSizeIterator for SortedSetEntries<'_, A> {}

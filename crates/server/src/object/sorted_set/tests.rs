@@ -1,6 +1,6 @@
 use super::*;
 use crate::object::testing::{bytes, for_each_seed};
-use nearfield_tiers::Heap;
+use nearfield_tiers::AccountedHeap;
 use rand::rngs::SmallRng;
 use std::cmp::Ordering;
 
@@ -46,7 +46,12 @@ fn ranks_where(model: &Model, is_within: impl Fn(&(Vec<u8>, f64)) -> bool) -> Ra
     start..start + model.iter().filter(|entry| is_within(entry)).count()
 }
 
-fn check_ranges(set: &SortedSet<Heap>, model: &Model, random: &mut SmallRng, distinct: i32) {
+fn check_ranges(
+    set: &SortedSet<AccountedHeap>,
+    model: &Model,
+    random: &mut SmallRng,
+    distinct: i32,
+) {
     let (min, max) = (score(random, distinct), score(random, distinct));
     let (min, max) = (bound(random, min), bound(random, max));
     let found = set.score_ranks(min, max);
@@ -76,8 +81,8 @@ fn check_ranges(set: &SortedSet<Heap>, model: &Model, random: &mut SmallRng, dis
 #[test]
 fn behaves_like_a_sorted_vector() {
     for_each_seed(60, |random| {
-        let heap = Heap::new();
-        let limits = Limits::default();
+        let heap = AccountedHeap::new();
+        let limits = ObjectLimits::default();
         let mut set = SortedSet::new_in(heap.clone());
         let mut model = Model::new();
         let distinct = [1, 5, 100_000][random.random_range(0..3)];
@@ -130,7 +135,7 @@ fn behaves_like_a_sorted_vector() {
                 set.check_invariants();
             }
             if step % 500 == 250 {
-                let other = Heap::new();
+                let other = AccountedHeap::new();
                 let copy = set.rebuild_in(other.clone());
                 copy.check_invariants();
                 assert_eq!(copy.memory_bytes(), other.used_bytes());
@@ -145,8 +150,8 @@ fn behaves_like_a_sorted_vector() {
 
 #[test]
 fn a_drained_set_gives_its_memory_back() {
-    let limits = Limits::default();
-    let mut set = SortedSet::new_in(Heap::new());
+    let limits = ObjectLimits::default();
+    let mut set = SortedSet::new_in(AccountedHeap::new());
     for member in 0..100_000_u32 {
         let score = f64::from(member.wrapping_mul(0x9e37_79b9));
         set.insert(&limits, &member.to_le_bytes(), score);

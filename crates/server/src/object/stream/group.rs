@@ -2,14 +2,14 @@
 //! them.
 
 use super::StreamId;
-use super::progress::Progress;
-use super::sorted::{Identified, Sorted};
+use super::progress::StreamCounters;
+use super::sorted::{StreamIdElement, StreamIdMap};
 use allocator_api2::vec::Vec;
-use nearfield_tiers::Heap;
+use nearfield_tiers::AccountedHeap;
 
 /// An entry that was delivered to a consumer and not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingStreamEntry {
     /// The entry's identifier. The entry may be deleted.
     pub id: StreamId,
     /// The number of the consumer that has it.
@@ -20,7 +20,7 @@ pub struct Pending {
     pub deliveries: u64,
 }
 
-impl Identified for Pending {
+impl StreamIdElement for PendingStreamEntry {
     fn id(&self) -> StreamId {
         self.id
     }
@@ -28,12 +28,12 @@ impl Identified for Pending {
 
 /// A consumer of a group.
 pub struct Consumer {
-    name: Vec<u8, Heap>,
+    name: Vec<u8, AccountedHeap>,
     /// The time of its last request, in ms since 1970.
     pub seen_ms: i64,
     /// The time at which it last received an entry, in ms since 1970; `None` if it never did.
     pub active_ms: Option<i64>,
-    pending: Sorted<StreamId>,
+    pending: StreamIdMap<StreamId>,
 }
 
 impl Consumer {
@@ -49,33 +49,38 @@ impl Consumer {
 }
 
 /// A group of consumers. Each entry goes to one of them.
-pub struct Group {
-    name: Vec<u8, Heap>,
+pub struct ConsumerGroup {
+    name: Vec<u8, AccountedHeap>,
     /// The last identifier that was delivered.
     pub last_id: StreamId,
     /// Number of entries that have been read, of all that were ever added; `None` if unknown.
     pub entries_read: Option<u64>,
-    pending: Sorted<Pending>,
+    pending: StreamIdMap<PendingStreamEntry>,
     /// The consumers by their numbers.
-    consumers: Vec<Option<Consumer>, Heap>,
+    consumers: Vec<Option<Consumer>, AccountedHeap>,
     /// The consumers' numbers in the order of their names.
-    order: Vec<u32, Heap>,
+    order: Vec<u32, AccountedHeap>,
 }
 
 /// Copies bytes into a heap.
-fn copied(bytes: &[u8], heap: &Heap) -> Vec<u8, Heap> {
+fn copied(bytes: &[u8], heap: &AccountedHeap) -> Vec<u8, AccountedHeap> {
     let mut copy = Vec::with_capacity_in(bytes.len(), heap.clone());
     copy.extend_from_slice(bytes);
     copy
 }
 
-impl Group {
-    pub(super) fn new(name: &[u8], last_id: StreamId, read: Option<u64>, heap: &Heap) -> Group {
-        Group {
+impl ConsumerGroup {
+    pub(super) fn new(
+        name: &[u8],
+        last_id: StreamId,
+        read: Option<u64>,
+        heap: &AccountedHeap,
+    ) -> ConsumerGroup {
+        ConsumerGroup {
             name: copied(name, heap),
             last_id,
             entries_read: read,
-            pending: Sorted::new_in(heap.clone()),
+            pending: StreamIdMap::new_in(heap.clone()),
             consumers: Vec::new_in(heap.clone()),
             order: Vec::new_in(heap.clone()),
         }
@@ -132,7 +137,7 @@ impl Group {
             name: copied(name, &heap),
             seen_ms: now_ms,
             active_ms: None,
-            pending: Sorted::new_in(heap),
+            pending: StreamIdMap::new_in(heap),
         };
         let free = self.consumers.iter().position(Option::is_none);
         let number = free.unwrap_or(self.consumers.len());
@@ -184,29 +189,33 @@ impl Group {
     }
 
     /// Returns the pending entries from an identifier on.
-    pub fn pending_from(&self, id: StreamId) -> impl Iterator<Item = &Pending> {
+    pub fn pending_from(&self, id: StreamId) -> impl Iterator<Item = &PendingStreamEntry> {
         self.pending.iter_from(id)
     }
 
     /// Returns the pending entries of one consumer from an identifier on.
-    pub fn pending_of(&self, number: u32, id: StreamId) -> impl Iterator<Item = &Pending> {
+    pub fn pending_of(
+        &self,
+        number: u32,
+        id: StreamId,
+    ) -> impl Iterator<Item = &PendingStreamEntry> {
         let consumer = self.consumer(number).into_iter();
         let ids = consumer.flat_map(move |consumer| consumer.pending.iter_from(id));
         ids.filter_map(|&id| self.pending.get(id))
     }
 
     /// Returns the last pending entry.
-    pub fn last_pending(&self) -> Option<&Pending> {
+    pub fn last_pending(&self) -> Option<&PendingStreamEntry> {
         self.pending.last()
     }
 
     /// Returns a pending entry.
-    pub fn pending(&self, id: StreamId) -> Option<&Pending> {
+    pub fn pending(&self, id: StreamId) -> Option<&PendingStreamEntry> {
         self.pending.get(id)
     }
 
     /// Sets the consumer and the time of delivery of an entry.
-    pub fn set_pending(&mut self, pending: Pending) {
+    pub fn set_pending(&mut self, pending: PendingStreamEntry) {
         let old = self.pending.get(pending.id).map(|old| old.consumer);
         if let Some(old) = old.filter(|&old| old != pending.consumer)
             && let Some(consumer) = self.consumer_mut(old)
@@ -233,7 +242,7 @@ impl Group {
     }
 
     /// Notes the first delivery of an entry of a stream.
-    pub fn advance(&mut self, id: StreamId, stream: &Progress) {
+    pub fn advance(&mut self, id: StreamId, stream: &StreamCounters) {
         if id <= self.last_id {
             return;
         }
@@ -246,7 +255,7 @@ impl Group {
     }
 
     /// Returns the number of entries that are still to deliver; `None` if unknown.
-    pub fn lag(&self, stream: &Progress) -> Option<i64> {
+    pub fn lag(&self, stream: &StreamCounters) -> Option<i64> {
         let added = stream.entries_added as i64;
         // Entries that are deleted before the first one are never delivered.
         let is_before = self.last_id.max(stream.max_deleted) < stream.first_id;
@@ -272,8 +281,8 @@ impl Group {
             + consumers
     }
 
-    pub(super) fn rebuild_in(&self, heap: &Heap) -> Group {
-        let mut copy = Group::new(&self.name, self.last_id, self.entries_read, heap);
+    pub(super) fn rebuild_in(&self, heap: &AccountedHeap) -> ConsumerGroup {
+        let mut copy = ConsumerGroup::new(&self.name, self.last_id, self.entries_read, heap);
         copy.pending = self.pending.rebuild_in(heap);
         for consumer in &self.consumers {
             let consumer = consumer.as_ref().map(|it| Consumer {

@@ -6,11 +6,11 @@
 //! ```
 //!
 //! Nodes in this form take as much memory as those of Redis, and are written to snapshots
-//! unchanged. The nodes of snapshots are checked when they are read (`Node::parse`).
+//! unchanged. The nodes of snapshots are checked when they are read (`StreamNode::parse`).
 
 use crate::number::parse_integer;
 use allocator_api2::vec::Vec;
-use nearfield_tiers::Heap;
+use nearfield_tiers::AccountedHeap;
 
 /// Number of bytes before the first element.
 pub(super) const HEAD_BYTES: usize = 6;
@@ -20,40 +20,40 @@ const INTEGER_BYTES_MAX: usize = 20;
 
 /// An element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Element<'a> {
+pub(super) enum ListpackElement<'a> {
     Integer(i64),
     Bytes(&'a [u8]),
 }
 
-impl<'a> Element<'a> {
+impl<'a> ListpackElement<'a> {
     /// Returns the element as the text that was appended.
     pub fn text<'t>(&self, digits: &'t mut itoa::Buffer) -> &'t [u8]
     where
         'a: 't,
     {
         match *self {
-            Element::Integer(integer) => digits.format(integer).as_bytes(),
-            Element::Bytes(bytes) => bytes,
+            ListpackElement::Integer(integer) => digits.format(integer).as_bytes(),
+            ListpackElement::Bytes(bytes) => bytes,
         }
     }
 
     /// Returns the element, if it is an integer.
     pub fn integer(&self) -> Option<i64> {
         match *self {
-            Element::Integer(integer) => Some(integer),
-            Element::Bytes(_) => None,
+            ListpackElement::Integer(integer) => Some(integer),
+            ListpackElement::Bytes(_) => None,
         }
     }
 }
 
 /// Reads the element at `at`. Returns it and the position of the next one; `None` at the end.
-pub(super) fn read(bytes: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
+pub(super) fn read(bytes: &[u8], at: usize) -> Option<(ListpackElement<'_>, usize)> {
     let rest = bytes.get(at..)?;
     let (&form, rest) = rest.split_first()?;
-    let integer = |value: i64, size: usize| Some((Element::Integer(value), size));
+    let integer = |value: i64, size: usize| Some((ListpackElement::Integer(value), size));
     let string = |head: usize, length: usize| {
         let body = rest.get(head..head + length)?;
-        Some((Element::Bytes(body), head + length))
+        Some((ListpackElement::Bytes(body), head + length))
     };
     let next = rest.first().copied();
     let (element, size) = match form {
@@ -101,7 +101,7 @@ pub(super) fn end(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 /// Reads the element at `at`, if the length after it is right.
-pub(super) fn read_checked(bytes: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
+pub(super) fn read_checked(bytes: &[u8], at: usize) -> Option<(ListpackElement<'_>, usize)> {
     let (element, next) = read(bytes, at)?;
     let mut length = next - at;
     length -= (1..=5).find(|&count| count < length && groups(length - count) == count)?;
@@ -135,13 +135,13 @@ fn write_length(length: usize, out: &mut [u8; 5]) -> usize {
 }
 
 /// An encoded integer.
-struct Coded {
+struct ListpackInteger {
     bytes: [u8; 10],
     length: usize,
 }
 
-impl Coded {
-    fn new(integer: i64) -> Coded {
+impl ListpackInteger {
+    fn new(integer: i64) -> ListpackInteger {
         let mut bytes = [0; 10];
         let mut put = |form: u8, rest: &[u8]| {
             bytes[0] = form;
@@ -162,7 +162,7 @@ impl Coded {
         };
         // No integer is long enough for a length of two bytes.
         bytes[length] = length as u8;
-        Coded {
+        ListpackInteger {
             bytes,
             length: length + 1,
         }
@@ -175,26 +175,26 @@ impl Coded {
 
 /// A listpack that grows.
 pub(super) struct Listpack {
-    block: Vec<u8, Heap>,
+    block: Vec<u8, AccountedHeap>,
 }
 
 impl Listpack {
     /// Creates a listpack without elements.
-    pub fn new_in(heap: Heap) -> Listpack {
+    pub fn new_in(heap: AccountedHeap) -> Listpack {
         let mut block = Vec::new_in(heap);
         block.extend_from_slice(&[HEAD_BYTES as u8 + 1, 0, 0, 0, 0, 0, END]);
         Listpack { block }
     }
 
     /// Copies bytes, which must be a listpack.
-    pub fn copy_in(bytes: &[u8], heap: Heap) -> Listpack {
+    pub fn copy_in(bytes: &[u8], heap: AccountedHeap) -> Listpack {
         let mut block = Vec::with_capacity_in(bytes.len(), heap);
         block.extend_from_slice(bytes);
         Listpack { block }
     }
 
     /// Returns the heap that it takes its memory from.
-    pub fn heap(&self) -> Heap {
+    pub fn heap(&self) -> AccountedHeap {
         self.block.allocator().clone()
     }
 
@@ -213,9 +213,9 @@ impl Listpack {
 
     /// Begins to append elements. The block grows to `usual_bytes` at most, if the elements fit
     /// into that.
-    pub fn append(&mut self, usual_bytes: usize) -> Appending<'_> {
+    pub fn append(&mut self, usual_bytes: usize) -> ListpackAppender<'_> {
         self.block.pop();
-        Appending {
+        ListpackAppender {
             listpack: self,
             usual_bytes,
             count: 0,
@@ -236,7 +236,7 @@ impl Listpack {
         let Some((_, next)) = read(&self.block, at) else {
             return;
         };
-        let coded = Coded::new(integer);
+        let coded = ListpackInteger::new(integer);
         let (old, new) = (next - at, coded.length);
         let end = self.block.len();
         if new > old {
@@ -250,13 +250,13 @@ impl Listpack {
 }
 
 /// The elements that are being appended to a listpack.
-pub(super) struct Appending<'l> {
+pub(super) struct ListpackAppender<'l> {
     listpack: &'l mut Listpack,
     usual_bytes: usize,
     count: usize,
 }
 
-impl Appending<'_> {
+impl ListpackAppender<'_> {
     fn put(&mut self, bytes: &[u8]) {
         let block = &mut self.listpack.block;
         let (capacity, needed) = (block.capacity(), block.len() + bytes.len() + 1);
@@ -268,7 +268,7 @@ impl Appending<'_> {
     }
 
     pub fn integer(&mut self, integer: i64) {
-        self.put(Coded::new(integer).bytes());
+        self.put(ListpackInteger::new(integer).bytes());
         self.count += 1;
     }
 

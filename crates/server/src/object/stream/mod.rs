@@ -18,39 +18,39 @@ pub mod testing;
 mod tests;
 mod trim;
 
-pub use group::{Consumer, Group, Pending};
+pub use group::{Consumer, ConsumerGroup, PendingStreamEntry};
 pub use id::StreamId;
-pub use node::Entry;
+pub use node::StreamEntry;
 pub use parts::{ConsumerParts, GroupParts, NEVER_ACTIVE, StreamParts};
-pub use progress::Progress;
-pub use trim::{Bound, Trim};
+pub use progress::StreamCounters;
+pub use trim::{Trim, TrimBound};
 
-use super::Limits;
-use super::list::ring::Ring;
+use super::ObjectLimits;
+use super::list::ring::SlotRing;
 use allocator_api2::vec::Vec;
-use nearfield_tiers::Heap;
-use node::Node;
+use nearfield_tiers::AccountedHeap;
+use node::StreamNode;
 
 /// The maximum number of bytes of an entry's fields and values together.
 pub const ENTRY_BYTES_MAX: usize = 1 << 30;
 
 /// Entries in the order of their identifiers, and groups of consumers.
-pub struct Stream {
+pub struct StreamObject {
     /// The nodes, each with at least one entry that is not deleted.
-    nodes: Ring<Node, Heap>,
+    nodes: SlotRing<StreamNode, AccountedHeap>,
     len: u64,
     last_id: StreamId,
     max_deleted: StreamId,
     entries_added: u64,
     /// The groups in the order of their names.
-    groups: Vec<Group, Heap>,
+    groups: Vec<ConsumerGroup, AccountedHeap>,
 }
 
-impl Stream {
+impl StreamObject {
     /// Creates an empty stream.
-    pub fn new_in(heap: Heap) -> Stream {
-        Stream {
-            nodes: Ring::new_in(heap.clone()),
+    pub fn new_in(heap: AccountedHeap) -> StreamObject {
+        StreamObject {
+            nodes: SlotRing::new_in(heap.clone()),
             len: 0,
             last_id: StreamId::MIN,
             max_deleted: StreamId::MIN,
@@ -75,8 +75,8 @@ impl Stream {
     }
 
     /// Returns the counters and bounds of the entries that it ever had.
-    pub fn progress(&self) -> Progress {
-        Progress {
+    pub fn progress(&self) -> StreamCounters {
+        StreamCounters {
             len: self.len,
             first_id: self.first().map_or(StreamId::MIN, |entry| entry.id),
             last_id: self.last_id,
@@ -98,7 +98,7 @@ impl Stream {
 
     /// Appends an entry of `words`, which are fields and values. Its identifier must be greater
     /// than the last one.
-    pub fn append(&mut self, limits: &Limits, id: StreamId, words: &[&[u8]]) {
+    pub fn append(&mut self, limits: &ObjectLimits, id: StreamId, words: &[&[u8]]) {
         debug_assert!(id > self.last_id);
         let bytes: usize = words.iter().map(|word| word.len()).sum();
         let usual_bytes = match limits.stream_node_bytes_max {
@@ -107,7 +107,7 @@ impl Stream {
         };
         let entries_max = limits.stream_node_entries_max as u64;
         let heap = self.groups.allocator().clone();
-        let is_full = |node: &Node| {
+        let is_full = |node: &StreamNode| {
             node.bytes().len() + bytes >= usual_bytes
                 || entries_max > 0 && node.total() >= entries_max
         };
@@ -117,7 +117,7 @@ impl Stream {
                 if let Some(last) = last {
                     last.shrink();
                 }
-                let mut node = Node::begin(id, words, usual_bytes, heap);
+                let mut node = StreamNode::begin(id, words, usual_bytes, heap);
                 node.append(id, words, usual_bytes);
                 self.nodes.push_back(node);
             }
@@ -201,17 +201,17 @@ impl Stream {
     }
 
     /// Returns the groups, in the order of their names.
-    pub fn groups(&self) -> &[Group] {
+    pub fn groups(&self) -> &[ConsumerGroup] {
         &self.groups
     }
 
     /// Returns the group of a name.
-    pub fn group(&self, name: &[u8]) -> Option<&Group> {
+    pub fn group(&self, name: &[u8]) -> Option<&ConsumerGroup> {
         self.groups.get(self.group_place(name).ok()?)
     }
 
     /// Returns the group of a name, to be changed.
-    pub fn group_mut(&mut self, name: &[u8]) -> Option<&mut Group> {
+    pub fn group_mut(&mut self, name: &[u8]) -> Option<&mut ConsumerGroup> {
         let at = self.group_place(name).ok()?;
         self.groups.get_mut(at)
     }
@@ -223,7 +223,7 @@ impl Stream {
         };
         let heap = self.groups.allocator().clone();
         self.groups
-            .insert(at, Group::new(name, last_id, read, &heap));
+            .insert(at, ConsumerGroup::new(name, last_id, read, &heap));
         true
     }
 
@@ -240,22 +240,22 @@ impl Stream {
 
     /// Returns the bytes taken from the heap. Linear in nodes and consumers.
     pub fn memory_bytes(&self) -> usize {
-        let nodes: usize = self.nodes.iter().map(Node::memory_bytes).sum();
-        let groups: usize = self.groups.iter().map(Group::memory_bytes).sum();
-        let heads = self.groups.capacity() * size_of::<Group>();
+        let nodes: usize = self.nodes.iter().map(StreamNode::memory_bytes).sum();
+        let groups: usize = self.groups.iter().map(ConsumerGroup::memory_bytes).sum();
+        let heads = self.groups.capacity() * size_of::<ConsumerGroup>();
         self.nodes.memory_bytes() + nodes + heads + groups
     }
 
     /// Returns the number of nodes, groups, consumers and pending entries, all of which are freed
     /// with the stream.
     pub fn parts_to_free(&self) -> usize {
-        let of_group = |group: &Group| 1 + group.consumer_count() + group.pending_count();
+        let of_group = |group: &ConsumerGroup| 1 + group.consumer_count() + group.pending_count();
         self.node_count() + self.groups.iter().map(of_group).sum::<usize>()
     }
 
     /// Creates a copy that takes its memory from `heap`.
-    pub fn rebuild_in(&self, heap: Heap) -> Stream {
-        let mut copy = Stream::new_in(heap.clone());
+    pub fn rebuild_in(&self, heap: AccountedHeap) -> StreamObject {
+        let mut copy = StreamObject::new_in(heap.clone());
         for node in self.nodes.iter() {
             copy.nodes.push_back(node.rebuild_in(heap.clone()));
         }

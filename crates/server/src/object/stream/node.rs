@@ -10,13 +10,15 @@
 //! entry is marked by a flag.
 
 use super::StreamId;
-use super::listpack::{Element, HEAD_BYTES, Listpack, end, is_end, read, read_checked, small};
-use nearfield_tiers::Heap;
+use super::listpack::{
+    HEAD_BYTES, Listpack, ListpackElement, end, is_end, read, read_checked, small,
+};
+use nearfield_tiers::AccountedHeap;
 
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
 
-pub(super) struct Node {
+pub(super) struct StreamNode {
     /// The first entry's identifier, to which those of the entries are differences.
     pub(super) first: StreamId,
     listpack: Listpack,
@@ -35,7 +37,7 @@ struct Master {
 
 /// An entry, and its position.
 #[derive(Clone, Copy)]
-pub struct Entry<'a> {
+pub struct StreamEntry<'a> {
     /// The identifier of the entry.
     pub id: StreamId,
     pub(super) is_deleted: bool,
@@ -49,7 +51,7 @@ pub struct Entry<'a> {
     shared_at: Option<usize>,
 }
 
-impl Entry<'_> {
+impl StreamEntry<'_> {
     /// Returns the number of fields.
     pub fn len(&self) -> usize {
         self.fields as usize
@@ -97,10 +99,15 @@ fn skip(bytes: &[u8], mut at: usize, count: i64) -> Option<usize> {
     Some(at)
 }
 
-impl Node {
+impl StreamNode {
     /// Creates a node whose master entry has the fields of `words`, which are fields and values. It
     /// has no entry yet.
-    pub(super) fn begin(first: StreamId, words: &[&[u8]], usual_bytes: usize, heap: Heap) -> Node {
+    pub(super) fn begin(
+        first: StreamId,
+        words: &[&[u8]],
+        usual_bytes: usize,
+        heap: AccountedHeap,
+    ) -> StreamNode {
         let mut listpack = Listpack::new_in(heap);
         let mut appending = listpack.append(usual_bytes);
         appending.integer(0);
@@ -109,7 +116,7 @@ impl Node {
         words.iter().step_by(2).for_each(|it| appending.string(it));
         appending.integer(0);
         appending.finish();
-        Node { first, listpack }
+        StreamNode { first, listpack }
     }
 
     /// Appends an entry of `words`, which are fields and values.
@@ -189,9 +196,9 @@ impl Node {
     }
 
     /// Returns all entries, including deleted ones.
-    pub(super) fn entries(&self) -> Entries<'_> {
+    pub(super) fn entries(&self) -> StreamNodeEntries<'_> {
         let master = self.master();
-        Entries {
+        StreamNodeEntries {
             first: self.first,
             bytes: self.bytes(),
             at: master.map_or(usize::MAX, |it| it.entries_at),
@@ -221,17 +228,17 @@ impl Node {
     }
 
     /// Creates a copy in another heap.
-    pub(super) fn rebuild_in(&self, heap: Heap) -> Node {
-        Node {
+    pub(super) fn rebuild_in(&self, heap: AccountedHeap) -> StreamNode {
+        StreamNode {
             first: self.first,
             listpack: Listpack::copy_in(self.bytes(), heap),
         }
     }
 
     /// Reads a node from untrusted bytes: `None` if they are not a node.
-    pub(super) fn parse(first: StreamId, bytes: &[u8], heap: Heap) -> Option<Node> {
+    pub(super) fn parse(first: StreamId, bytes: &[u8], heap: AccountedHeap) -> Option<StreamNode> {
         let order = check(first, bytes)?;
-        let mut node = Node {
+        let mut node = StreamNode {
             first,
             listpack: Listpack::copy_in(bytes, heap),
         };
@@ -245,13 +252,15 @@ impl Node {
     pub(super) fn forget_deleted(&mut self) {
         let heap = self.listpack.heap();
         let usual_bytes = self.bytes().len();
-        let mut kept: Option<Node> = None;
+        let mut kept: Option<StreamNode> = None;
         for entry in self.entries().filter(|entry| !entry.is_deleted) {
             let mut words = Vec::with_capacity(2 * entry.len());
             entry.for_each(|field, value| words.extend([field.to_vec(), value.to_vec()]));
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-            kept.get_or_insert_with(|| Node::begin(self.first, &words, usual_bytes, heap.clone()))
-                .append(entry.id, &words, usual_bytes);
+            kept.get_or_insert_with(|| {
+                StreamNode::begin(self.first, &words, usual_bytes, heap.clone())
+            })
+            .append(entry.id, &words, usual_bytes);
         }
         if let Some(kept) = kept {
             *self = kept;
@@ -277,7 +286,7 @@ fn check(first: StreamId, bytes: &[u8]) -> Option<DeletedEntries> {
     }
     let announced = u16::from_le_bytes(*bytes.get(4..)?.first_chunk()?);
     let mut count = 0_usize;
-    let mut next = |at: &mut usize| -> Option<Element<'_>> {
+    let mut next = |at: &mut usize| -> Option<ListpackElement<'_>> {
         let (element, next) = read_checked(bytes, *at)?;
         *at = next;
         count += 1;
@@ -347,7 +356,7 @@ fn check(first: StreamId, bytes: &[u8]) -> Option<DeletedEntries> {
 }
 
 /// The entries of a node, in their order.
-pub(super) struct Entries<'a> {
+pub(super) struct StreamNodeEntries<'a> {
     first: StreamId,
     bytes: &'a [u8],
     at: usize,
@@ -356,7 +365,7 @@ pub(super) struct Entries<'a> {
 }
 
 /// The beginning of an entry.
-struct Head {
+struct StreamEntryHead {
     flags: i64,
     id: StreamId,
     /// Number of fields, and the position of the first field or, with the master entry's fields,
@@ -367,9 +376,9 @@ struct Head {
     next: usize,
 }
 
-impl<'a> Entries<'a> {
+impl<'a> StreamNodeEntries<'a> {
     #[inline]
-    fn head(&self) -> Option<Head> {
+    fn head(&self) -> Option<StreamEntryHead> {
         let bytes = self.bytes;
         let (flags, next) = integer(bytes, self.at)?;
         let (ms, next) = integer(bytes, next)?;
@@ -386,7 +395,7 @@ impl<'a> Entries<'a> {
         let elements = if same { fields } else { 2 * fields };
         // The number of the entry's elements is stored after them.
         let next = skip(bytes, fields_at, elements + 1)?;
-        Some(Head {
+        Some(StreamEntryHead {
             flags,
             id,
             fields,
@@ -396,7 +405,7 @@ impl<'a> Entries<'a> {
     }
 
     /// Returns the entries from `start` on.
-    pub(super) fn from(mut self, start: StreamId) -> Entries<'a> {
+    pub(super) fn from(mut self, start: StreamId) -> StreamNodeEntries<'a> {
         if start > self.first {
             while let Some(head) = self.head().filter(|head| head.id < start) {
                 self.at = head.next;
@@ -406,14 +415,14 @@ impl<'a> Entries<'a> {
     }
 }
 
-impl<'a> Iterator for Entries<'a> {
-    type Item = Entry<'a>;
+impl<'a> Iterator for StreamNodeEntries<'a> {
+    type Item = StreamEntry<'a>;
 
-    fn next(&mut self) -> Option<Entry<'a>> {
+    fn next(&mut self) -> Option<StreamEntry<'a>> {
         let (head, at) = (self.head()?, self.at);
         self.at = head.next;
         let same = head.flags & SAME_FIELDS != 0;
-        Some(Entry {
+        Some(StreamEntry {
             id: head.id,
             is_deleted: head.flags & DELETED != 0,
             at,

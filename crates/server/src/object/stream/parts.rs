@@ -1,10 +1,10 @@
 //! The parts of a stream, for snapshots and cold tiers.
 
-use super::group::{Group, Pending};
-use super::node::Node;
-use super::{Stream, StreamId};
-use crate::object::frozen::{Source, put_bytes, put_number};
-use nearfield_tiers::Heap;
+use super::group::{ConsumerGroup, PendingStreamEntry};
+use super::node::StreamNode;
+use super::{StreamId, StreamObject};
+use crate::object::frozen::{FrozenReader, put_bytes, put_number};
+use nearfield_tiers::AccountedHeap;
 use std::borrow::Cow;
 
 /// The parts of a stream.
@@ -54,7 +54,7 @@ pub struct ConsumerParts {
     pub pending: Vec<StreamId>,
 }
 
-impl Stream {
+impl StreamObject {
     /// Returns the parts of the stream. Entries are borrowed, groups copied.
     pub fn parts(&self) -> StreamParts<'_> {
         let progress = self.progress();
@@ -75,10 +75,10 @@ impl Stream {
     ///
     /// The entries take precedence over the counters, because Redis has written files with another
     /// number of entries or last identifier: these are corrected.
-    pub fn of_parts(parts: &StreamParts<'_>, heap: &Heap) -> Option<Stream> {
-        let mut stream = Stream::new_in(heap.clone());
+    pub fn of_parts(parts: &StreamParts<'_>, heap: &AccountedHeap) -> Option<StreamObject> {
+        let mut stream = StreamObject::new_in(heap.clone());
         for (first, bytes) in &parts.nodes {
-            let node = Node::parse(*first, bytes, heap.clone())?;
+            let node = StreamNode::parse(*first, bytes, heap.clone())?;
             // Redis has no node with deleted entries only, and neither does this server.
             if node.live() == 0 {
                 continue;
@@ -107,7 +107,7 @@ impl Stream {
     }
 }
 
-fn group_parts(group: &Group) -> GroupParts {
+fn group_parts(group: &ConsumerGroup) -> GroupParts {
     let pending = group.pending_from(StreamId::MIN);
     let consumers = group.consumers().map(|(number, consumer)| ConsumerParts {
         name: consumer.name().to_vec(),
@@ -129,8 +129,8 @@ fn group_parts(group: &Group) -> GroupParts {
     }
 }
 
-fn group_of_parts(parts: &GroupParts, heap: &Heap) -> Option<Group> {
-    let mut group = Group::new(&parts.name, parts.last_id, parts.entries_read, heap);
+fn group_of_parts(parts: &GroupParts, heap: &AccountedHeap) -> Option<ConsumerGroup> {
+    let mut group = ConsumerGroup::new(&parts.name, parts.last_id, parts.entries_read, heap);
     let mut owners = std::collections::BTreeMap::new();
     for consumer in &parts.consumers {
         let (number, is_new) = group.find_or_create(&consumer.name, consumer.seen_ms);
@@ -150,7 +150,7 @@ fn group_of_parts(parts: &GroupParts, heap: &Heap) -> Option<Group> {
     }
     for &(id, delivered_ms, deliveries) in &parts.pending {
         let consumer = owners.remove(&id)?;
-        group.set_pending(Pending {
+        group.set_pending(PendingStreamEntry {
             id,
             consumer,
             delivered_ms,
@@ -180,7 +180,7 @@ impl StreamParts<'_> {
     /// Corrects the number of entries and the first and last identifiers. Returns `None` if the
     /// parts do not fit together.
     pub fn correct(&mut self) -> Option<()> {
-        let stream = Stream::of_parts(self, &Heap::new())?;
+        let stream = StreamObject::of_parts(self, &AccountedHeap::new())?;
         self.len = stream.len;
         self.first_id = stream.progress().first_id;
         self.last_id = stream.last_id;
@@ -195,17 +195,17 @@ fn put_id(out: &mut Vec<u8>, id: StreamId) {
     out.extend_from_slice(&id.to_bytes());
 }
 
-fn id(source: &mut Source<'_>) -> Option<StreamId> {
+fn id(source: &mut FrozenReader<'_>) -> Option<StreamId> {
     let bytes = source.take(16)?;
     Some(StreamId::from_bytes(bytes.try_into().ok()?))
 }
 
-fn i64_of(source: &mut Source<'_>) -> Option<i64> {
+fn i64_of(source: &mut FrozenReader<'_>) -> Option<i64> {
     Some(i64::from_le_bytes(source.take(8)?.try_into().ok()?))
 }
 
-impl Stream {
-    /// Appends the stream as [`thaw`](Stream::thaw) reads it.
+impl StreamObject {
+    /// Appends the stream as [`thaw`](StreamObject::thaw) reads it.
     pub(in crate::object) fn freeze(&self, out: &mut Vec<u8>) {
         let parts = self.parts();
         put_number(out, parts.nodes.len());
@@ -241,7 +241,10 @@ impl Stream {
     }
 
     /// Reads a frozen stream.
-    pub(in crate::object) fn thaw(source: &mut Source<'_>, heap: &Heap) -> Option<Stream> {
+    pub(in crate::object) fn thaw(
+        source: &mut FrozenReader<'_>,
+        heap: &AccountedHeap,
+    ) -> Option<StreamObject> {
         let mut parts = StreamParts::default();
         for _ in 0..source.count()? {
             let first = id(source)?;
@@ -276,7 +279,8 @@ impl Stream {
             }
             parts.groups.push(group);
         }
-        let is_exact = |stream: &Stream| stream.len == parts.len && stream.last_id == parts.last_id;
-        Stream::of_parts(&parts, heap).filter(is_exact)
+        let is_exact =
+            |stream: &StreamObject| stream.len == parts.len && stream.last_id == parts.last_id;
+        StreamObject::of_parts(&parts, heap).filter(is_exact)
     }
 }

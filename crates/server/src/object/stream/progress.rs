@@ -4,7 +4,7 @@ use super::StreamId;
 
 /// The counters and bounds of the entries that a stream ever had.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress {
+pub struct StreamCounters {
     /// Number of entries.
     pub len: u64,
     /// The identifier of the first entry; `0-0` if there is none.
@@ -17,7 +17,7 @@ pub struct Progress {
     pub entries_added: u64,
 }
 
-impl Progress {
+impl StreamCounters {
     /// Returns true if all entries exist that were ever added from `id` on. None of these was
     /// trimmed, because `id` is not before the first entry.
     pub fn is_whole_from(&self, id: StreamId) -> bool {

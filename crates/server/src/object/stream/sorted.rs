@@ -4,32 +4,32 @@
 
 use super::StreamId;
 use allocator_api2::vec::Vec;
-use nearfield_tiers::Heap;
+use nearfield_tiers::AccountedHeap;
 
 /// The maximum number of elements of a chunk.
 const CHUNK_ELEMENTS: usize = 128;
 
 /// An element that has an identifier.
-pub(super) trait Identified: Copy {
+pub(super) trait StreamIdElement: Copy {
     fn id(&self) -> StreamId;
 }
 
-impl Identified for StreamId {
+impl StreamIdElement for StreamId {
     fn id(&self) -> StreamId {
         *self
     }
 }
 
 /// Elements by their identifiers, each of which occurs once.
-pub(super) struct Sorted<T> {
+pub(super) struct StreamIdMap<T> {
     /// The chunks, none of which is empty.
-    chunks: Vec<Vec<T, Heap>, Heap>,
+    chunks: Vec<Vec<T, AccountedHeap>, AccountedHeap>,
     len: usize,
 }
 
-impl<T: Identified> Sorted<T> {
-    pub fn new_in(heap: Heap) -> Sorted<T> {
-        Sorted {
+impl<T: StreamIdElement> StreamIdMap<T> {
+    pub fn new_in(heap: AccountedHeap) -> StreamIdMap<T> {
+        StreamIdMap {
             chunks: Vec::new_in(heap),
             len: 0,
         }
@@ -41,13 +41,14 @@ impl<T: Identified> Sorted<T> {
 
     pub fn memory_bytes(&self) -> usize {
         let chunks: usize = self.chunks.iter().map(Vec::capacity).sum();
-        self.chunks.capacity() * size_of::<Vec<T, Heap>>() + chunks * size_of::<T>()
+        self.chunks.capacity() * size_of::<Vec<T, AccountedHeap>>() + chunks * size_of::<T>()
     }
 
     /// Returns the chunk that an identifier belongs to, and the index in it of the first element
     /// that is not less.
     fn place(&self, id: StreamId) -> (usize, usize) {
-        let starts_after = |chunk: &Vec<T, Heap>| chunk.first().is_some_and(|it| it.id() <= id);
+        let starts_after =
+            |chunk: &Vec<T, AccountedHeap>| chunk.first().is_some_and(|it| it.id() <= id);
         let chunk = self.chunks.partition_point(starts_after).saturating_sub(1);
         let elements = self.chunks.get(chunk).map_or(&[][..], |it| &it[..]);
         (chunk, elements.partition_point(|it| it.id() < id))
@@ -129,8 +130,8 @@ impl<T: Identified> Sorted<T> {
         self.chunks.last()?.last()
     }
 
-    pub fn rebuild_in(&self, heap: &Heap) -> Sorted<T> {
-        let mut copy = Sorted::new_in(heap.clone());
+    pub fn rebuild_in(&self, heap: &AccountedHeap) -> StreamIdMap<T> {
+        let mut copy = StreamIdMap::new_in(heap.clone());
         self.iter().for_each(|element| copy.set(*element));
         copy
     }

@@ -1,9 +1,9 @@
 //! Random streams for tests.
 
-use super::{Pending, Stream, StreamId, Trim, trim::Bound};
-use crate::object::Limits;
+use super::{PendingStreamEntry, StreamId, StreamObject, Trim, trim::TrimBound};
+use crate::object::ObjectLimits;
 use crate::object::testing::bytes;
-use nearfield_tiers::Heap;
+use nearfield_tiers::AccountedHeap;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
@@ -20,13 +20,13 @@ pub fn words(random: &mut SmallRng) -> Vec<Vec<u8>> {
 }
 
 /// Creates a stream of random entries, some of which are deleted, and groups.
-pub fn made(random: &mut SmallRng, heap: &Heap) -> Stream {
-    let limits = Limits {
+pub fn made(random: &mut SmallRng, heap: &AccountedHeap) -> StreamObject {
+    let limits = ObjectLimits {
         stream_node_bytes_max: 1 << random.random_range(6..13),
         stream_node_entries_max: random.random_range(0..10),
-        ..Limits::default()
+        ..ObjectLimits::default()
     };
-    let mut stream = Stream::new_in(heap.clone());
+    let mut stream = StreamObject::new_in(heap.clone());
     let mut ids = Vec::new();
     for _ in 0..random.random_range(0..40) {
         let last = stream.last_id();
@@ -44,7 +44,7 @@ pub fn made(random: &mut SmallRng, heap: &Heap) -> Stream {
     }
     if random.random_bool(0.2) {
         stream.trim(&Trim {
-            bound: Bound::Len(random.random_range(0..40)),
+            bound: TrimBound::Len(random.random_range(0..40)),
             is_approximate: false,
             limit: 0,
         });
@@ -64,7 +64,7 @@ pub fn made(random: &mut SmallRng, heap: &Heap) -> Stream {
             if random.random_bool(0.5) {
                 group.see_active(consumer, random.random::<i64>() >> 1);
             }
-            group.set_pending(Pending {
+            group.set_pending(PendingStreamEntry {
                 id,
                 consumer,
                 delivered_ms: random.random::<i64>() >> 1,

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 
 type Model = BTreeMap<StreamId, std::vec::Vec<std::vec::Vec<u8>>>;
 
-fn seen(entry: &Entry<'_>) -> (StreamId, std::vec::Vec<std::vec::Vec<u8>>) {
+fn seen(entry: &StreamEntry<'_>) -> (StreamId, std::vec::Vec<std::vec::Vec<u8>>) {
     let mut words = std::vec::Vec::new();
     entry.for_each(|field, value| words.extend([field.to_vec(), value.to_vec()]));
     (entry.id, words)
 }
 
-fn check(stream: &Stream, model: &Model) {
+fn check(stream: &StreamObject, model: &Model) {
     stream.check_invariants();
     assert_eq!(stream.len(), model.len());
     let all = |reverse| stream.range(StreamId::MIN, StreamId::MAX, reverse);
@@ -24,13 +24,13 @@ fn check(stream: &Stream, model: &Model) {
 #[test]
 fn random_changes_leave_what_they_leave_in_a_tree() {
     for_each_seed(200, |random| {
-        let heap = Heap::new();
-        let limits = Limits {
+        let heap = AccountedHeap::new();
+        let limits = ObjectLimits {
             stream_node_bytes_max: 1 << random.random_range(6..13),
             stream_node_entries_max: random.random_range(0..10),
-            ..Limits::default()
+            ..ObjectLimits::default()
         };
-        let (mut stream, mut model) = (Stream::new_in(heap.clone()), Model::new());
+        let (mut stream, mut model) = (StreamObject::new_in(heap.clone()), Model::new());
         for _ in 0..150 {
             let last = stream.last_id();
             let near = StreamId {
@@ -64,8 +64,8 @@ fn random_changes_leave_what_they_leave_in_a_tree() {
                 }
                 _ => {
                     let bound = match random.random_bool(0.5) {
-                        true => Bound::Len(random.random_range(0..=model.len() as u64 + 1)),
-                        false => Bound::Id(id),
+                        true => TrimBound::Len(random.random_range(0..=model.len() as u64 + 1)),
+                        false => TrimBound::Id(id),
                     };
                     let is_approximate = random.random_bool(0.3);
                     let trim = Trim {
@@ -75,8 +75,8 @@ fn random_changes_leave_what_they_leave_in_a_tree() {
                     };
                     let trimmed = stream.trim(&trim) as usize;
                     let goes = match bound {
-                        Bound::Len(len) => model.len().saturating_sub(len as usize),
-                        Bound::Id(id) => model.range(..id).count(),
+                        TrimBound::Len(len) => model.len().saturating_sub(len as usize),
+                        TrimBound::Id(id) => model.range(..id).count(),
                     };
                     assert!(trimmed == goes || is_approximate && trimmed < goes);
                     (0..trimmed).for_each(|_| drop(model.pop_first()));
@@ -84,7 +84,7 @@ fn random_changes_leave_what_they_leave_in_a_tree() {
             }
         }
         check(&stream, &model);
-        let copy = stream.rebuild_in(Heap::new());
+        let copy = stream.rebuild_in(AccountedHeap::new());
         check(&copy, &model);
         assert_eq!(stream.memory_bytes(), heap.used_bytes());
         drop(stream);
@@ -95,18 +95,18 @@ fn random_changes_leave_what_they_leave_in_a_tree() {
 #[test]
 fn parts_make_the_same_stream_and_changed_parts_none_or_another() {
     for_each_seed(200, |random| {
-        let heap = Heap::new();
+        let heap = AccountedHeap::new();
         let stream = made(random, &heap);
         assert_eq!(stream.memory_bytes(), heap.used_bytes());
         let mut parts = stream.parts().into_owned();
-        let again = Stream::of_parts(&parts, &heap);
+        let again = StreamObject::of_parts(&parts, &heap);
         assert_eq!(again.map(|it| it.parts().into_owned()), Some(parts.clone()));
         for (_, bytes) in &mut parts.nodes {
             let bytes = bytes.to_mut();
             let at = random.random_range(0..bytes.len());
             bytes[at] ^= 1 << random.random_range(0..8);
         }
-        if let Some(stream) = Stream::of_parts(&parts, &heap) {
+        if let Some(stream) = StreamObject::of_parts(&parts, &heap) {
             stream.check_invariants();
         }
     });
@@ -115,8 +115,8 @@ fn parts_make_the_same_stream_and_changed_parts_none_or_another() {
 #[test]
 fn what_is_pending_is_found_by_group_and_by_consumer() {
     for_each_seed(100, |random| {
-        let heap = Heap::new();
-        let mut group = Group::new(b"g", StreamId::MIN, None, &heap);
+        let heap = AccountedHeap::new();
+        let mut group = ConsumerGroup::new(b"g", StreamId::MIN, None, &heap);
         let mut model = BTreeMap::new();
         for _ in 0..1500 {
             let id = StreamId {
@@ -133,7 +133,7 @@ fn what_is_pending_is_found_by_group_and_by_consumer() {
                 }
                 1..60 => {
                     let (consumer, _) = group.find_or_create(&name, 0);
-                    group.set_pending(Pending {
+                    group.set_pending(PendingStreamEntry {
                         id,
                         consumer,
                         delivered_ms: 0,

@@ -1,10 +1,10 @@
 //! The removal of the oldest entries.
 
-use super::{Stream, StreamId};
+use super::{StreamId, StreamObject};
 
 /// The entries that are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bound {
+pub enum TrimBound {
     /// The oldest entries, so that this many are left.
     Len(u64),
     /// The entries before an identifier.
@@ -15,7 +15,7 @@ pub enum Bound {
 #[derive(Clone, Copy, Debug)]
 pub struct Trim {
     /// The entries to remove.
-    pub bound: Bound,
+    pub bound: TrimBound,
     /// True if only whole nodes are removed, so that some entries may be left that are outside of
     /// the bound.
     pub is_approximate: bool,
@@ -24,7 +24,7 @@ pub struct Trim {
     pub limit: u64,
 }
 
-impl Stream {
+impl StreamObject {
     /// Removes the oldest entries, and returns their number. Constant time for each node that is
     /// removed as a whole, and linear in one node.
     pub fn trim(&mut self, trim: &Trim) -> u64 {
@@ -32,14 +32,14 @@ impl Stream {
         while let Some(node) = self.nodes.get(0) {
             let live = node.live();
             let removed = before - self.len;
-            if matches!(trim.bound, Bound::Len(len) if self.len <= len)
+            if matches!(trim.bound, TrimBound::Len(len) if self.len <= len)
                 || (trim.limit > 0 && removed + live > trim.limit)
             {
                 break;
             }
             let goes_whole = match trim.bound {
-                Bound::Len(len) => self.len - live >= len,
-                Bound::Id(id) => node.last_id() < id,
+                TrimBound::Len(len) => self.len - live >= len,
+                TrimBound::Id(id) => node.last_id() < id,
             };
             if goes_whole {
                 self.nodes.pop_front();
@@ -54,16 +54,16 @@ impl Stream {
         before - self.len
     }
 
-    fn trim_first_node(&mut self, bound: Bound) {
+    fn trim_first_node(&mut self, bound: TrimBound) {
         let Some(node) = self.nodes.get_mut(0) else {
             return;
         };
         let live = node.entries().filter(|entry| !entry.is_deleted);
         let count = match bound {
-            Bound::Len(len) => (self.len - len) as usize,
-            Bound::Id(_) => usize::MAX,
+            TrimBound::Len(len) => (self.len - len) as usize,
+            TrimBound::Id(_) => usize::MAX,
         };
-        let goes = |id: StreamId| !matches!(bound, Bound::Id(least) if id >= least);
+        let goes = |id: StreamId| !matches!(bound, TrimBound::Id(least) if id >= least);
         let places = live.take(count).take_while(|entry| goes(entry.id));
         let places: Vec<usize> = places.map(|entry| entry.at).collect();
         if !places.is_empty() {

@@ -8,24 +8,25 @@
 //!   └────┘                └─────────────────────┘            └─────────────────────────────────┘
 //! ```
 //!
-//! An element keeps its id while it lives, except that [`Table::compact`] closes the gaps between
-//! ids without a change of their order. So other structures may refer to elements by four bytes, a
-//! cursor into the ids walks the table while it changes, and a random id is a random element. The
-//! blob begins with its id, so that a sweep of a page finds the entries that refer to it.
+//! An element keeps its id while it lives, except that [`ByteStringTable::compact`] closes the gaps
+//! between ids without a change of their order. So other structures may refer to elements by four
+//! bytes, a cursor into the ids walks the table while it changes, and a random id is a random
+//! element. The blob begins with its id, so that a sweep of a page finds the entries that refer to
+//! it.
 
 mod nodes;
 #[cfg(test)]
 mod tests;
 
-use super::arena::{Arena, LOCATION_BITS, Location};
+use super::arena::{BlobArena, LOCATION_BITS, Location};
 use super::bytes::{read_varint, varint_bytes, write_varint};
-use super::frozen::{Source, put_bytes, put_number};
+use super::frozen::{FrozenReader, put_bytes, put_number};
 use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
-use nodes::Nodes;
+use nodes::TableTierState;
 use rand::{Rng, RngExt};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::LazyLock;
@@ -55,16 +56,16 @@ const SCAN_GAPS: usize = 10;
 /// A map from keys to values, both byte strings, whose elements have ids.
 ///
 /// Operations on one element take expected constant time, amortized if they change the table.
-pub struct Table<A: Allocator> {
+pub struct ByteStringTable<A: Allocator> {
     entries: Vec<u64, A>,
     ids: HashTable<u32, A>,
-    arena: Arena<A>,
+    arena: BlobArena<A>,
     /// The first free id; each free entry holds the next.
     free: u32,
     /// The bytes of all values, in all tiers.
     value_bytes: usize,
     /// The facts about the values for the mover, once it has visited them.
-    nodes: Option<Box<Nodes<A>, A>>,
+    nodes: Option<Box<TableTierState<A>, A>>,
 }
 
 /// Returns the hash of `key`. Each process draws its own seeds, so that no client can choose keys
@@ -112,19 +113,19 @@ fn relocated(entry: u64, location: Location) -> u64 {
 }
 
 /// The positions of the parts of a blob.
-struct Layout {
+struct TableBlobLayout {
     key: usize,
     value: usize,
     end: usize,
 }
 
 #[inline]
-fn layout(blob: &[u8]) -> Layout {
+fn layout(blob: &[u8]) -> TableBlobLayout {
     let (key_length, at) = read_varint(blob, ID_BYTES);
     let (value_length, key) = read_varint(blob, at);
     let value = key + key_length;
     let end = value + value_length;
-    Layout { key, value, end }
+    TableBlobLayout { key, value, end }
 }
 
 fn blob_bytes(key: usize, value: usize) -> usize {
@@ -144,13 +145,13 @@ fn write_blob(blob: &mut [u8], id: u32, key: &[u8], value: &[u8]) {
     blob[at..at + value.len()].copy_from_slice(value);
 }
 
-impl<A: Allocator + Clone> Table<A> {
+impl<A: Allocator + Clone> ByteStringTable<A> {
     /// Creates an empty table, which takes no memory yet.
     pub fn new_in(heap: A) -> Self {
-        Table {
+        ByteStringTable {
             entries: Vec::new_in(heap.clone()),
             ids: HashTable::new_in(heap.clone()),
-            arena: Arena::new_in(heap),
+            arena: BlobArena::new_in(heap),
             free: NONE,
             value_bytes: 0,
             nodes: None,
@@ -182,8 +183,8 @@ impl<A: Allocator + Clone> Table<A> {
 
     /// Creates a copy that takes its memory from `heap`. Its ids are compact and in the order of
     /// those here, so a cursor of a scan stays valid. Values in cold tiers must be lent.
-    pub fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> Table<B> {
-        let mut copy = Table::new_in(heap);
+    pub fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> ByteStringTable<B> {
+        let mut copy = ByteStringTable::new_in(heap);
         copy.entries.reserve_exact(self.len());
         copy.ids
             .reserve(self.len(), |_| unreachable!("the table of ids is empty"));
@@ -194,8 +195,8 @@ impl<A: Allocator + Clone> Table<A> {
         copy
     }
 
-    /// Appends the elements as [`thaw`](Table::thaw) reads them: the number of ids, the first free
-    /// one, and for each id its key and value, or the next free id.
+    /// Appends the elements as [`thaw`](ByteStringTable::thaw) reads them: the number of ids, the
+    /// first free one, and for each id its key and value, or the next free id.
     pub fn freeze(&self, out: &mut std::vec::Vec<u8>) {
         let link = |id: u32| if id == NONE { 0 } else { id as usize + 1 };
         put_number(out, self.entries.len());
@@ -214,13 +215,13 @@ impl<A: Allocator + Clone> Table<A> {
     }
 
     /// Reads frozen elements. Each gets the id that it had.
-    pub fn thaw(source: &mut Source<'_>, heap: A) -> Option<Self> {
-        let link = |source: &mut Source<'_>, ids: usize| match source.number()? {
+    pub fn thaw(source: &mut FrozenReader<'_>, heap: A) -> Option<Self> {
+        let link = |source: &mut FrozenReader<'_>, ids: usize| match source.number()? {
             0 => Some(NONE),
             id => (id <= ids).then(|| id as u32 - 1),
         };
         let ids = source.count().filter(|&ids| ids < NONE as usize)?;
-        let mut table = Table::new_in(heap);
+        let mut table = ByteStringTable::new_in(heap);
         let first_free = link(source, ids)?;
         table.entries.reserve_exact(ids);
         let mut free_ids = 0;
@@ -390,7 +391,7 @@ impl<A: Allocator + Clone> Table<A> {
         let (key_length, old_bytes) = (old.value - old.key, old.end);
         let bytes = blob_bytes(key_length, value.len());
         let key = blob[old.key..old.value].to_vec();
-        if Arena::<A>::is_same_size(old_bytes, bytes) {
+        if BlobArena::<A>::is_same_size(old_bytes, bytes) {
             write_blob(blob, id, &key, value);
             return;
         }
@@ -551,12 +552,12 @@ impl<A: Allocator + Clone> Table<A> {
             let blob = &block[offset..];
             let (id, bytes) = (id_of(blob), layout(blob).end);
             let entry = self.entries.get(id as usize).copied().unwrap_or(FREE);
-            if entry & FREE == 0 && location(entry) == Arena::<A>::location(page, offset) {
+            if entry & FREE == 0 && location(entry) == BlobArena::<A>::location(page, offset) {
                 let new = self.arena.place(bytes);
                 self.arena.blob_mut(new)[..bytes].copy_from_slice(&blob[..bytes]);
                 self.entries[id as usize] = relocated(entry, new);
             }
-            offset += Arena::<A>::stride(bytes);
+            offset += BlobArena::<A>::stride(bytes);
         }
         self.arena.vacate(page);
     }
@@ -568,7 +569,7 @@ impl<A: Allocator + Clone> Table<A> {
             value_bytes += self.value_len(id);
             let blob = self.blob(id);
             assert_eq!(id_of(blob), id);
-            bytes += Arena::<A>::stride(layout(blob).end);
+            bytes += BlobArena::<A>::stride(layout(blob).end);
             assert_eq!(self.find(self.key(id)), Some(id));
             assert_eq!(tag(self.entries[id as usize]), tag_of(self.key(id)));
         }
@@ -585,7 +586,7 @@ impl<A: Allocator + Clone> Table<A> {
     }
 }
 
-/// Ids of the elements of a [`Table`], ascending.
+/// Ids of the elements of a [`ByteStringTable`], ascending.
 #[derive(Clone)]
 pub struct Ids<'a> {
     entries: &'a [u64],

@@ -3,24 +3,24 @@
 //! Keys, ids and the order of ids stay as they are. The blob of an element whose value is in a cold
 //! tier has a [`Stub`] instead. Commands that read such a value have it lent before.
 
-use super::super::node::{Copied, Met, Part, Seen, Unread};
-use super::{COLD, Table, hash_of, layout, location, spread, tag, tag_in};
+use super::super::node::{ColdNodeError, Met, ObjectNodeCopy, ObjectNodeUse, ObjectPart};
+use super::{ByteStringTable, COLD, hash_of, layout, location, spread, tag, tag_in};
 use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 use hashbrown::HashMap;
-use nearfield_tiers::cold::Cold;
+use nearfield_tiers::cold::ColdTiers;
 use nearfield_tiers::keep::MOVED_BYTES_MIN;
-use nearfield_tiers::{Place, ReadError};
+use nearfield_tiers::{ColdPlace, ReadError};
 use std::sync::Arc;
 
 /// The facts about the values of a table, once the mover has visited them.
-pub(super) struct Nodes<A: Allocator> {
+pub(super) struct TableTierState<A: Allocator> {
     /// Number of commands that have used each value since the mover's last visit, by id; values
     /// beyond the end were not used.
     uses: Vec<u8, A>,
     /// The cold tiers of the places; `None` before the first value has moved.
-    cold: Option<Arc<Cold>>,
+    cold: Option<Arc<ColdTiers>>,
     /// Number of values in each cold tier, by its number.
     counts: std::vec::Vec<usize>,
     /// The bytes of all these values.
@@ -29,9 +29,9 @@ pub(super) struct Nodes<A: Allocator> {
     lent: HashMap<u32, std::vec::Vec<u8>>,
 }
 
-impl<A: Allocator> Nodes<A> {
+impl<A: Allocator> TableTierState<A> {
     fn new_in(heap: A) -> Self {
-        Nodes {
+        TableTierState {
             uses: Vec::new_in(heap),
             cold: None,
             counts: std::vec::Vec::new(),
@@ -82,7 +82,7 @@ impl<A: Allocator> Nodes<A> {
 /// The reference that the blob of an element has instead of a value that is in a cold tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stub {
-    place: Place,
+    place: ColdPlace,
     /// The length of the value.
     bytes: usize,
 }
@@ -103,7 +103,7 @@ impl Stub {
         let (place, length) = bytes.split_at(size_of::<u64>());
         match (place.try_into(), length.try_into()) {
             (Ok(place), Ok(length)) => Stub {
-                place: Place::from_bits(u64::from_le_bytes(place)),
+                place: ColdPlace::from_bits(u64::from_le_bytes(place)),
                 bytes: u32::from_le_bytes(length) as usize,
             },
             _ => unreachable!("a stub has so many bytes"),
@@ -117,7 +117,7 @@ fn node_of(key: &[u8]) -> u64 {
     hash_of(key) | 1
 }
 
-impl<A: Allocator> Table<A> {
+impl<A: Allocator> ByteStringTable<A> {
     fn stub_in(&self, entry: u64) -> Option<Stub> {
         if entry & COLD == 0 {
             return None;
@@ -128,7 +128,7 @@ impl<A: Allocator> Table<A> {
     }
 }
 
-impl<A: Allocator> Drop for Table<A> {
+impl<A: Allocator> Drop for ByteStringTable<A> {
     fn drop(&mut self) {
         let Some(nodes) = &self.nodes else { return };
         let Some(cold) = nodes.cold.as_ref().filter(|_| self.has_cold()) else {
@@ -139,7 +139,7 @@ impl<A: Allocator> Drop for Table<A> {
     }
 }
 
-impl<A: Allocator> Table<A> {
+impl<A: Allocator> ByteStringTable<A> {
     /// Returns true if a value is in a cold tier.
     pub fn has_cold(&self) -> bool {
         let nodes = self.nodes.as_ref();
@@ -147,7 +147,7 @@ impl<A: Allocator> Table<A> {
     }
 }
 
-impl<A: Allocator + Clone> Table<A> {
+impl<A: Allocator + Clone> ByteStringTable<A> {
     /// Returns true if values are large enough to move each separately instead of all with their
     /// keys.
     pub fn has_large_values(&self) -> bool {
@@ -193,9 +193,9 @@ impl<A: Allocator + Clone> Table<A> {
         }
     }
 
-    fn nodes_mut(&mut self) -> &mut Nodes<A> {
+    fn nodes_mut(&mut self) -> &mut TableTierState<A> {
         let heap = self.heap().clone();
-        let create = || Box::new_in(Nodes::new_in(heap.clone()), heap.clone());
+        let create = || Box::new_in(TableTierState::new_in(heap.clone()), heap.clone());
         self.nodes.get_or_insert_with(create)
     }
 
@@ -227,7 +227,7 @@ impl<A: Allocator + Clone> Table<A> {
     }
 
     /// Moves the value of an element to a place of a cold tier.
-    fn put_away(&mut self, id: u32, cold: &Arc<Cold>, place: Place) {
+    fn put_away(&mut self, id: u32, cold: &Arc<ColdTiers>, place: ColdPlace) {
         let bytes = self.value_len(id);
         let page = self.arena.page_of(location(self.entries[id as usize]));
         self.give_up_place(id);
@@ -243,7 +243,7 @@ impl<A: Allocator + Clone> Table<A> {
         }
     }
 
-    fn read_stub(&self, stub: Stub) -> Result<std::vec::Vec<u8>, Unread> {
+    fn read_stub(&self, stub: Stub) -> Result<std::vec::Vec<u8>, ColdNodeError> {
         let mut value = std::vec::Vec::with_capacity(stub.bytes);
         let place = stub.place;
         let cold = self.nodes.as_ref().and_then(|nodes| nodes.cold.as_ref());
@@ -256,15 +256,17 @@ impl<A: Allocator + Clone> Table<A> {
             Ok(()) => Err(ReadError::Damaged),
             Err(why) => Err(why),
         }
-        .map_err(|why| Unread { place, why })
+        .map_err(|why| ColdNodeError { place, why })
     }
 
     /// Returns the ids of the elements whose values a command on this part reads.
-    fn touched(&self, part: &Part<'_>) -> std::vec::Vec<u32> {
+    fn touched(&self, part: &ObjectPart<'_>) -> std::vec::Vec<u32> {
         match part {
-            Part::All => self.iter().collect(),
-            Part::Fields(fields) => fields.iter().filter_map(|field| self.find(field)).collect(),
-            Part::Step { cursor, count } => {
+            ObjectPart::All => self.iter().collect(),
+            ObjectPart::Fields(fields) => {
+                fields.iter().filter_map(|field| self.find(field)).collect()
+            }
+            ObjectPart::Step { cursor, count } => {
                 let mut ids = std::vec::Vec::new();
                 self.scan(*cursor, *count, |id| ids.push(id));
                 ids
@@ -274,7 +276,7 @@ impl<A: Allocator + Clone> Table<A> {
     }
 
     /// Visits the places of values in cold tiers that a command on this part must read.
-    pub fn places(&self, part: &Part<'_>, visit: &mut dyn FnMut(Place)) {
+    pub fn places(&self, part: &ObjectPart<'_>, visit: &mut dyn FnMut(ColdPlace)) {
         if self.has_cold() {
             let stubs = self
                 .touched(part)
@@ -285,13 +287,18 @@ impl<A: Allocator + Clone> Table<A> {
     }
 
     /// Lends the values of a part to a command that reads them, until
-    /// [`end_loan`](Table::end_loan).
+    /// [`end_loan`](ByteStringTable::end_loan).
     ///
     /// # Errors
     /// A value cannot be read.
-    pub fn lend(&mut self, part: &Part<'_>, is_use: bool, met: &mut Met) -> Result<bool, Unread> {
+    pub fn lend(
+        &mut self,
+        part: &ObjectPart<'_>,
+        is_use: bool,
+        met: &mut Met,
+    ) -> Result<bool, ColdNodeError> {
         // A scan over all elements does not count as a use of any.
-        let is_use = is_use && !matches!(part, Part::Step { .. });
+        let is_use = is_use && !matches!(part, ObjectPart::Step { .. });
         let mut is_lent = false;
         for id in self.touched(part) {
             if is_use {
@@ -325,10 +332,10 @@ impl<A: Allocator + Clone> Table<A> {
     /// A value cannot be read.
     pub fn warm(
         &mut self,
-        part: &Part<'_>,
-        warmed: &mut dyn FnMut(Place, usize),
-    ) -> Result<(), Unread> {
-        if let Part::Replaced(fields) = part {
+        part: &ObjectPart<'_>,
+        warmed: &mut dyn FnMut(ColdPlace, usize),
+    ) -> Result<(), ColdNodeError> {
+        if let ObjectPart::Replaced(fields) = part {
             for field in fields {
                 self.find(field).into_iter().for_each(|id| self.touch(id));
             }
@@ -351,7 +358,7 @@ impl<A: Allocator + Clone> Table<A> {
     pub fn visit_value<E>(
         &self,
         id: u32,
-        unread: impl Fn(Unread) -> E,
+        unread: impl Fn(ColdNodeError) -> E,
         visit: impl FnOnce(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         match self.stub(id) {
@@ -361,7 +368,12 @@ impl<A: Allocator + Clone> Table<A> {
     }
 
     /// Shows the mover values from an id on, and returns the next id; `None` if there are no more.
-    pub fn see(&mut self, from: usize, count: usize, visit: &mut dyn FnMut(Seen)) -> Option<usize> {
+    pub fn see(
+        &mut self,
+        from: usize,
+        count: usize,
+        visit: &mut dyn FnMut(ObjectNodeUse),
+    ) -> Option<usize> {
         self.nodes_mut();
         let end = from.saturating_add(count).min(self.entries.len());
         for id in from..end {
@@ -370,7 +382,7 @@ impl<A: Allocator + Clone> Table<A> {
             }
             let uses = self.nodes_mut().uses.get_mut(id).map(std::mem::take);
             let id = id as u32;
-            visit(Seen {
+            visit(ObjectNodeUse {
                 number: node_of(self.key(id)),
                 place: self.stub(id).map(|stub| stub.place),
                 bytes: self.value_len(id),
@@ -397,7 +409,7 @@ impl<A: Allocator + Clone> Table<A> {
 
     /// Returns the numbers of the values that are large enough to move, or have moved, and the
     /// places of those in cold tiers.
-    pub fn nodes(&self) -> std::vec::Vec<(u64, Option<Place>)> {
+    pub fn nodes(&self) -> std::vec::Vec<(u64, Option<ColdPlace>)> {
         let moves = |&id: &u32| self.is_cold(id) || self.value_len(id) >= MOVED_BYTES_MIN;
         let node = |id| {
             let place = self.stub(id).map(|stub| stub.place);
@@ -416,13 +428,13 @@ impl<A: Allocator + Clone> Table<A> {
 
     /// Begins to move a value: appends it to `out` if it is in memory. The result has its place
     /// otherwise.
-    pub fn copy_node(&self, number: u64, out: &mut std::vec::Vec<u8>) -> Option<Copied> {
+    pub fn copy_node(&self, number: u64, out: &mut std::vec::Vec<u8>) -> Option<ObjectNodeCopy> {
         let id = self.find_node(number)?;
         let place = self.stub(id).map(|stub| stub.place);
         if place.is_none() {
             out.extend_from_slice(self.value(id));
         }
-        Some(Copied {
+        Some(ObjectNodeCopy {
             number,
             version: 0,
             index: id as usize,
@@ -434,9 +446,9 @@ impl<A: Allocator + Clone> Table<A> {
     /// meanwhile: it is unchanged if its bytes are, or its place, which must have been held.
     pub fn move_node(
         &mut self,
-        copied: &Copied,
-        to: Option<Place>,
-        cold: &Arc<Cold>,
+        copied: &ObjectNodeCopy,
+        to: Option<ColdPlace>,
+        cold: &Arc<ColdTiers>,
         value: &[u8],
     ) -> bool {
         let Some(id) = self.find_node(copied.number) else {

@@ -1,13 +1,13 @@
 use super::*;
 use crate::object::testing::{bytes, for_each_seed};
-use nearfield_tiers::Heap;
+use nearfield_tiers::AccountedHeap;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
 fn behaves_like_a_map() {
     for_each_seed(60, |random| {
-        let heap = Heap::new();
-        let mut table = Table::new_in(heap.clone());
+        let heap = AccountedHeap::new();
+        let mut table = ByteStringTable::new_in(heap.clone());
         let mut model = BTreeMap::new();
         let lengths = [3, 8, 40, 20_000];
         let key_max = lengths[random.random_range(0..3)];
@@ -39,7 +39,7 @@ fn behaves_like_a_map() {
                 table.check_invariants();
             }
         }
-        let other = Heap::new();
+        let other = AccountedHeap::new();
         let copy = table.rebuild_in(other.clone());
         copy.check_invariants();
         assert_eq!(copy.memory_bytes(), other.used_bytes());
@@ -56,7 +56,7 @@ fn behaves_like_a_map() {
 #[test]
 fn a_scan_misses_nothing_that_stays() {
     for_each_seed(100, |random| {
-        let mut table = Table::new_in(Heap::new());
+        let mut table = ByteStringTable::new_in(AccountedHeap::new());
         let stay: BTreeSet<u32> = (0..random.random_range(1..300)).map(|i| i * 7).collect();
         let mut others: u32 = random.random_range(0..3000);
         for key in 0..others.max(2100) {
@@ -85,7 +85,7 @@ fn a_scan_misses_nothing_that_stays() {
                 }
             }
             if random.random_range(0..10) == 0 {
-                table = table.rebuild_in(Heap::new());
+                table = table.rebuild_in(AccountedHeap::new());
             }
         }
         assert_eq!(missing, BTreeSet::new());
@@ -94,7 +94,7 @@ fn a_scan_misses_nothing_that_stays() {
 
 #[test]
 fn dead_bytes_do_not_pile_up() {
-    let mut table = Table::new_in(Heap::new());
+    let mut table = ByteStringTable::new_in(AccountedHeap::new());
     for round in 0..200_usize {
         for key in 0..100_u32 {
             table.insert(

@@ -5,8 +5,8 @@
 //! entry:  form, integer or bytes   its length, for walking backward
 //! ```
 
-use super::slice::Slice;
-use crate::rdb::error::Error;
+use super::slice::RdbPackedReader;
+use crate::rdb::error::RdbError;
 use crate::rdb::source::decimal;
 
 const END: u8 = 0xff;
@@ -16,8 +16,8 @@ pub(in crate::rdb) fn read(
     bytes: &[u8],
     offset: u64,
     elements: &mut Vec<Vec<u8>>,
-) -> Result<(), Error> {
-    let mut slice = Slice::new("listpack", bytes, offset);
+) -> Result<(), RdbError> {
+    let mut slice = RdbPackedReader::new("listpack", bytes, offset);
     slice.total()?;
     let announced = u16::from_le_bytes(slice.array()?);
     let before = elements.len();
@@ -34,7 +34,7 @@ pub(in crate::rdb) fn read(
     slice.finish(announced, elements.len() - before)
 }
 
-fn entry(form: u8, slice: &mut Slice<'_>) -> Result<Vec<u8>, Error> {
+fn entry(form: u8, slice: &mut RdbPackedReader<'_>) -> Result<Vec<u8>, RdbError> {
     let bytes = match form {
         0..0x80 => return Ok(decimal(form)),
         0x80..0xc0 => usize::from(form & 0x3f),
@@ -56,7 +56,7 @@ fn entry(form: u8, slice: &mut Slice<'_>) -> Result<Vec<u8>, Error> {
 
 /// Reads the length after an entry, and checks it to detect damage that moved a boundary. It is
 /// written in groups of 7 bits, the highest first, and all except the first have the top bit set.
-fn check_length(length: usize, slice: &mut Slice<'_>) -> Result<(), Error> {
+fn check_length(length: usize, slice: &mut RdbPackedReader<'_>) -> Result<(), RdbError> {
     // These are Redis's own limits, which leave the greatest number of each size to the next one.
     let groups = match length {
         0..=127 => 1,

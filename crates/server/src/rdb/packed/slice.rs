@@ -1,14 +1,14 @@
 //! The bytes of a packed value, read from the front.
 
-use crate::rdb::error::Error;
+use crate::rdb::error::RdbError;
 
-pub(super) struct Slice<'a> {
+pub(super) struct RdbPackedReader<'a> {
     what: &'static str,
     rest: &'a [u8],
     offset: u64,
 }
 
-impl<'a> Slice<'a> {
+impl<'a> RdbPackedReader<'a> {
     /// Creates a slice of `bytes` at `offset` of the file; `what` names them in errors.
     pub fn new(what: &'static str, bytes: &'a [u8], offset: u64) -> Self {
         Self {
@@ -24,8 +24,8 @@ impl<'a> Slice<'a> {
     }
 
     /// Creates an error for a `length` that does not fit.
-    pub fn bad_length(&self, length: u64) -> Error {
-        Error::BadLength {
+    pub fn bad_length(&self, length: u64) -> RdbError {
+        RdbError::BadLength {
             what: self.what,
             length,
             offset: self.offset,
@@ -33,63 +33,63 @@ impl<'a> Slice<'a> {
     }
 
     /// Creates an error for an unknown form `found`.
-    pub fn bad_encoding(&self, found: u8) -> Error {
-        Error::BadEncoding {
+    pub fn bad_encoding(&self, found: u8) -> RdbError {
+        RdbError::BadEncoding {
             what: self.what,
             found: found.into(),
             offset: self.offset,
         }
     }
 
-    pub fn take(&mut self, count: usize) -> Result<&'a [u8], Error> {
+    pub fn take(&mut self, count: usize) -> Result<&'a [u8], RdbError> {
         let taken = self.rest.split_at_checked(count);
         let (taken, rest) = taken.ok_or_else(|| self.bad_length(count as u64))?;
         self.rest = rest;
         Ok(taken)
     }
 
-    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], RdbError> {
         let taken = self.rest.split_first_chunk();
         let (taken, rest) = taken.ok_or_else(|| self.bad_length(N as u64))?;
         self.rest = rest;
         Ok(*taken)
     }
 
-    pub fn u8(&mut self) -> Result<u8, Error> {
+    pub fn u8(&mut self) -> Result<u8, RdbError> {
         Ok(u8::from_le_bytes(self.array()?))
     }
 
-    pub fn u32(&mut self) -> Result<u32, Error> {
+    pub fn u32(&mut self) -> Result<u32, RdbError> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
     /// Reads a number of bytes, which is a `u32`.
-    pub fn size(&mut self) -> Result<usize, Error> {
+    pub fn size(&mut self) -> Result<usize, RdbError> {
         let size = self.u32()?;
         usize::try_from(size).map_err(|_| self.bad_length(size.into()))
     }
 
-    pub fn i16(&mut self) -> Result<i16, Error> {
+    pub fn i16(&mut self) -> Result<i16, RdbError> {
         Ok(i16::from_le_bytes(self.array()?))
     }
 
     /// Reads an integer of three bytes.
-    pub fn i24(&mut self) -> Result<i32, Error> {
+    pub fn i24(&mut self) -> Result<i32, RdbError> {
         let [low, middle, high] = self.array()?;
         // Moved into the upper bytes and back down, which extends the sign.
         Ok(i32::from_le_bytes([0, low, middle, high]) >> 8)
     }
 
-    pub fn i32(&mut self) -> Result<i32, Error> {
+    pub fn i32(&mut self) -> Result<i32, RdbError> {
         Ok(i32::from_le_bytes(self.array()?))
     }
 
-    pub fn i64(&mut self) -> Result<i64, Error> {
+    pub fn i64(&mut self) -> Result<i64, RdbError> {
         Ok(i64::from_le_bytes(self.array()?))
     }
 
     /// Reads the total number of bytes, which must be right.
-    pub fn total(&mut self) -> Result<(), Error> {
+    pub fn total(&mut self) -> Result<(), RdbError> {
         let length = self.remaining();
         let total = self.size()?;
         if total == length {
@@ -101,7 +101,7 @@ impl<'a> Slice<'a> {
 
     /// Refuses bytes after the end, and a wrong number of elements. A number that did not fit into
     /// its 16 bits is stored as all ones.
-    pub fn finish(&self, announced: u16, found: usize) -> Result<(), Error> {
+    pub fn finish(&self, announced: u16, found: usize) -> Result<(), RdbError> {
         if self.remaining() > 0 {
             return Err(self.bad_length(self.remaining() as u64));
         }

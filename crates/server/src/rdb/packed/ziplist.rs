@@ -5,8 +5,8 @@
 //! entry:  length of the entry before it   form, integer or bytes
 //! ```
 
-use super::slice::Slice;
-use crate::rdb::error::Error;
+use super::slice::RdbPackedReader;
+use crate::rdb::error::RdbError;
 use crate::rdb::source::decimal;
 
 const END: u8 = 0xff;
@@ -18,8 +18,8 @@ pub(in crate::rdb) fn read(
     bytes: &[u8],
     offset: u64,
     elements: &mut Vec<Vec<u8>>,
-) -> Result<(), Error> {
-    let mut slice = Slice::new("ziplist", bytes, offset);
+) -> Result<(), RdbError> {
+    let mut slice = RdbPackedReader::new("ziplist", bytes, offset);
     slice.total()?;
     slice.u32()?;
     let announced = u16::from_le_bytes(slice.array()?);
@@ -43,7 +43,7 @@ pub(in crate::rdb) fn read(
     slice.finish(announced, elements.len() - before)
 }
 
-fn entry(slice: &mut Slice<'_>) -> Result<Vec<u8>, Error> {
+fn entry(slice: &mut RdbPackedReader<'_>) -> Result<Vec<u8>, RdbError> {
     let form = slice.u8()?;
     let bytes = match form {
         0..0x40 => form.into(),

@@ -5,8 +5,8 @@
 //! ```
 
 use super::Pairs;
-use super::slice::Slice;
-use crate::rdb::error::Error;
+use super::slice::RdbPackedReader;
+use crate::rdb::error::RdbError;
 
 const END: u8 = 0xff;
 /// The marker of a large number. For a length: it follows in four bytes. For the number of fields:
@@ -14,8 +14,8 @@ const END: u8 = 0xff;
 const LONG: u8 = 0xfe;
 
 /// Returns the fields and values of the zipmap `bytes`, which is at `offset`.
-pub(in crate::rdb) fn read(bytes: &[u8], offset: u64) -> Result<Pairs, Error> {
-    let mut slice = Slice::new("zipmap", bytes, offset);
+pub(in crate::rdb) fn read(bytes: &[u8], offset: u64) -> Result<Pairs, RdbError> {
+    let mut slice = RdbPackedReader::new("zipmap", bytes, offset);
     let announced = slice.u8()?;
     let mut fields = Vec::new();
     while let Some(length) = length(&mut slice)? {
@@ -37,7 +37,7 @@ pub(in crate::rdb) fn read(bytes: &[u8], offset: u64) -> Result<Pairs, Error> {
 }
 
 /// Reads the length of the next string, or `None` at the end.
-fn length(slice: &mut Slice<'_>) -> Result<Option<usize>, Error> {
+fn length(slice: &mut RdbPackedReader<'_>) -> Result<Option<usize>, RdbError> {
     Ok(match slice.u8()? {
         END => None,
         LONG => Some(slice.size()?),

@@ -5,8 +5,8 @@ use super::made::{
     entry, file, items, listpack, random_attributes, random_value, string, write, ziplist,
 };
 use crate::rdb::{
-    Attributes, Dialect, Error, Item, Reader, Unsupported, Value, checksum, dump, restore,
-    restore_functions, restore_within,
+    Attributes, Dialect, RdbError, RdbItem, RdbReader, RdbUnsupportedPolicy, RdbValue, checksum,
+    dump, restore, restore_functions, restore_within,
 };
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -84,11 +84,11 @@ fn sealed(mut file: Vec<u8>) -> Vec<u8> {
 #[test]
 fn every_prefix_is_cut_off() {
     let whole = sealed(samples());
-    assert!(items(&whole, Unsupported::Skip).is_ok());
+    assert!(items(&whole, RdbUnsupportedPolicy::Skip).is_ok());
     for length in 0..whole.len() {
-        let error = items(&whole[..length], Unsupported::Skip).unwrap_err();
+        let error = items(&whole[..length], RdbUnsupportedPolicy::Skip).unwrap_err();
         assert!(
-            matches!(error, Error::Truncated { offset } if offset == length as u64),
+            matches!(error, RdbError::Truncated { offset } if offset == length as u64),
             "{length} bytes: {error}"
         );
     }
@@ -97,12 +97,12 @@ fn every_prefix_is_cut_off() {
 #[test]
 fn every_flipped_byte_is_found() {
     let whole = sealed(samples());
-    let right = items(&whole, Unsupported::Skip).unwrap();
+    let right = items(&whole, RdbUnsupportedPolicy::Skip).unwrap();
     for position in 0..whole.len() {
         for flip in [0x01, 0x10, 0x80, 0xff] {
             let mut damaged = whole.clone();
             damaged[position] ^= flip;
-            let Ok(read) = items(&damaged, Unsupported::Skip) else {
+            let Ok(read) = items(&damaged, RdbUnsupportedPolicy::Skip) else {
                 continue;
             };
             // The flip turned version 12 into 2, whose files have no checksum.
@@ -113,10 +113,10 @@ fn every_flipped_byte_is_found() {
     let mut damaged = whole.clone();
     // The flip hits the code of the library, which only the checksum protects.
     damaged[17] ^= 1;
-    let error = items(&damaged, Unsupported::Skip).unwrap_err();
+    let error = items(&damaged, RdbUnsupportedPolicy::Skip).unwrap_err();
     let trailer = whole.len() as u64 - 8;
     assert!(
-        matches!(error, Error::ChecksumMismatch { offset, .. } if offset == trailer),
+        matches!(error, RdbError::ChecksumMismatch { offset, .. } if offset == trailer),
         "{error}"
     );
 }
@@ -124,13 +124,13 @@ fn every_flipped_byte_is_found() {
 #[test]
 fn damage_without_a_checksum_is_survived() {
     let whole = samples();
-    assert!(items(&whole, Unsupported::Skip).is_ok());
+    assert!(items(&whole, RdbUnsupportedPolicy::Skip).is_ok());
     for position in 0..whole.len() - 8 {
         for byte in 0..=255 {
             let mut damaged = whole.clone();
             damaged[position] = byte;
             // A value and an error are both right, because the reader cannot tell.
-            let _ = items(&damaged, Unsupported::Skip);
+            let _ = items(&damaged, RdbUnsupportedPolicy::Skip);
         }
     }
     for seed in 0..3000 {
@@ -140,7 +140,7 @@ fn damage_without_a_checksum_is_survived() {
             let position = random.random_range(9..damaged.len());
             damaged[position] = random.random();
         }
-        let _ = items(&damaged, Unsupported::Skip);
+        let _ = items(&damaged, RdbUnsupportedPolicy::Skip);
     }
 }
 
@@ -157,18 +157,18 @@ fn damaged_files_of_our_own_are_refused() {
             )
         })
         .collect();
-    written.push(Item::End);
+    written.push(RdbItem::End);
     let whole = write(&written).unwrap();
     for _ in 0..500 {
         let position = random.random_range(0..whole.len());
         let mut damaged = whole.clone();
         damaged[position] ^= random.random_range(1..=255);
         assert!(
-            items(&damaged, Unsupported::Refuse).is_err(),
+            items(&damaged, RdbUnsupportedPolicy::Refuse).is_err(),
             "byte {position}"
         );
         assert!(
-            items(&whole[..position], Unsupported::Refuse).is_err(),
+            items(&whole[..position], RdbUnsupportedPolicy::Refuse).is_err(),
             "{position} bytes"
         );
     }
@@ -186,7 +186,7 @@ fn lengths_are_not_believed() {
             0, 1, 2, 3, 4, 5, 7, 9, 10, 11, 14, 15, 16, 17, 18, 19, 20, 21, 24,
         ] {
             let body = [&[type_byte, 1, b'k'], length, b"\x01a\x01b"].concat();
-            for unsupported in [Unsupported::Refuse, Unsupported::Skip] {
+            for unsupported in [RdbUnsupportedPolicy::Refuse, RdbUnsupportedPolicy::Skip] {
                 assert!(
                     items(&file(&body), unsupported).is_err(),
                     "type {type_byte}"
@@ -195,9 +195,9 @@ fn lengths_are_not_believed() {
         }
         // The length of the decompressed form of 3 bytes.
         let body = [b"\x00\x01k\xc3\x03", length, b"\x01ab"].concat();
-        let error = items(&file(&body), Unsupported::Refuse).unwrap_err();
+        let error = items(&file(&body), RdbUnsupportedPolicy::Refuse).unwrap_err();
         assert!(
-            matches!(error, Error::BadCompression { offset: 12, .. }),
+            matches!(error, RdbError::BadCompression { offset: 12, .. }),
             "{error}"
         );
     }
@@ -205,7 +205,7 @@ fn lengths_are_not_believed() {
 
 #[test]
 fn payloads_are_checked() {
-    let value = Value::Hash(vec![(b"f".to_vec(), b"v".to_vec())]);
+    let value = RdbValue::Hash(vec![(b"f".to_vec(), b"v".to_vec())]);
     let whole = dump(&value, Dialect::Redis);
     for length in 0..whole.len() {
         assert!(restore(&whole[..length]).is_err(), "{length} bytes");
@@ -222,12 +222,12 @@ fn payloads_are_checked() {
         restore(&sealed(b"\x04\x01\x01f\x01v\x0c\x00")).unwrap(),
         value
     );
-    type Check = fn(&Error) -> bool;
+    type Check = fn(&RdbError) -> bool;
     let wrong: [(&[u8], Check); 6] = [
         (b"\x04\x01\x01f\x01v\x0d\x00", |error| {
             matches!(
                 error,
-                Error::UnknownVersion {
+                RdbError::UnknownVersion {
                     version: 13,
                     offset: 6,
                     ..
@@ -237,7 +237,7 @@ fn payloads_are_checked() {
         (b"\x04\x01\x01f\x01v?\x0a\x00", |error| {
             matches!(
                 error,
-                Error::BadLength {
+                RdbError::BadLength {
                     length: 1,
                     offset: 6,
                     ..
@@ -245,16 +245,16 @@ fn payloads_are_checked() {
             )
         }),
         (b"\x04\x00\x0a\x00", |error| {
-            matches!(error, Error::EmptyContainer { .. })
+            matches!(error, RdbError::EmptyContainer { .. })
         }),
         (b"\x04\x01\x01f\x0a\x00", |error| {
-            matches!(error, Error::Truncated { offset: 4 })
+            matches!(error, RdbError::Truncated { offset: 4 })
         }),
         (b"\x07\x00\x0a\x00", |error| {
-            matches!(error, Error::Unsupported { type_byte: 7, .. })
+            matches!(error, RdbError::Unsupported { type_byte: 7, .. })
         }),
         (b"\x0a\x00", |error| {
-            matches!(error, Error::Truncated { offset: 0 })
+            matches!(error, RdbError::Truncated { offset: 0 })
         }),
     ];
     for (body, expected) in wrong {
@@ -264,24 +264,27 @@ fn payloads_are_checked() {
     // Five bytes say that they expand to 265.
     let expands = sealed(b"\x00\xc3\x05\x41\x09\x00a\xe0\xff\x00\x0a\x00");
     let restored = restore_within(&expands, 265).unwrap();
-    assert_eq!(restored, Value::String(vec![b'a'; 265]));
+    assert_eq!(restored, RdbValue::String(vec![b'a'; 265]));
     let refused = restore_within(&expands, 264);
-    assert!(matches!(refused, Err(Error::NoRoom { length: 265, .. })));
+    assert!(matches!(refused, Err(RdbError::NoRoom { length: 265, .. })));
     let expands = sealed(b"\xf5\xc3\x05\x80\x05\x00\x00\x00\x00a\xe0\xff\x00\x0a\x00");
     let refused = restore_functions(&expands);
-    assert!(matches!(refused, Err(Error::NoRoom { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(RdbError::NoRoom { .. })),
+        "{refused:?}"
+    );
     // A missing checksum is a wrong one.
     let unsummed = [b"\x04\x01\x01f\x01v\x0a\x00".as_slice(), &[0; 8]].concat();
     assert!(matches!(
         restore(&unsummed),
-        Err(Error::ChecksumMismatch { stored: 0, .. })
+        Err(RdbError::ChecksumMismatch { stored: 0, .. })
     ));
 }
 
 /// An input that fails at the second read.
-struct Broken<'a>(Option<&'a [u8]>);
+struct BrokenRdbInput<'a>(Option<&'a [u8]>);
 
-impl Read for Broken<'_> {
+impl Read for BrokenRdbInput<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let bytes = self.0.take().ok_or(io::ErrorKind::ConnectionReset)?;
         buffer[..bytes.len()].copy_from_slice(bytes);
@@ -293,15 +296,15 @@ impl Read for Broken<'_> {
 fn a_failing_source_is_told_from_a_short_one() {
     let whole = write(&[entry(
         b"k".to_vec(),
-        Value::String(b"v".to_vec()),
+        RdbValue::String(b"v".to_vec()),
         Attributes::default(),
     )]);
     let whole = whole.unwrap();
     let part = &whole[..whole.len() - 10];
-    let reader = Reader::new(Broken(Some(part)), Unsupported::Refuse).unwrap();
+    let reader = RdbReader::new(BrokenRdbInput(Some(part)), RdbUnsupportedPolicy::Refuse).unwrap();
     let error = reader.collect::<Result<Vec<_>, _>>().unwrap_err();
     assert!(
-        matches!(&error, Error::Io { source, offset }
+        matches!(&error, RdbError::Io { source, offset }
             if source.kind() == io::ErrorKind::ConnectionReset && *offset == part.len() as u64),
         "{error}"
     );

@@ -2,9 +2,11 @@
 
 use super::made::{file, items, listpack, string, value, ziplist};
 use crate::rdb::format::kind;
-use crate::rdb::sink::Sink;
-use crate::rdb::source::Source;
-use crate::rdb::{Dialect, Error, Item, Reader, Unsupported, Value, dump, restore};
+use crate::rdb::sink::RdbSink;
+use crate::rdb::source::RdbSource;
+use crate::rdb::{
+    Dialect, RdbError, RdbItem, RdbReader, RdbUnsupportedPolicy, RdbValue, dump, restore,
+};
 
 fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
@@ -23,17 +25,18 @@ fn lengths_take_the_shortest_form() {
         (u64::MAX, &[0x81, 255, 255, 255, 255, 255, 255, 255, 255]),
     ];
     for (length, form) in forms {
-        let mut sink = Sink::new(Vec::new());
+        let mut sink = RdbSink::new(Vec::new());
         sink.length(*length).unwrap();
         let written = sink.finish().unwrap();
         assert_eq!(&written[..written.len() - 8], *form, "{length}");
-        assert_eq!(Source::new(*form).length().unwrap(), *length);
+        assert_eq!(RdbSource::new(*form).length().unwrap(), *length);
     }
     for form in [0x82, 0xbf, 0xc0] {
         let bytes: &[u8] = &[form; 9];
-        let error = Source::new(bytes).length().unwrap_err();
+        let error = RdbSource::new(bytes).length().unwrap_err();
+        let expected = u64::from(form);
         assert!(
-            matches!(error, Error::BadEncoding { offset: 0, found, .. } if found == u64::from(form))
+            matches!(error, RdbError::BadEncoding { offset: 0, found, .. } if found == expected)
         );
     }
 }
@@ -58,14 +61,14 @@ fn strings_take_the_form_of_redis() {
         ("1.0", b"\x031.0"),
     ];
     for (text, form) in forms {
-        let mut sink = Sink::new(Vec::new());
+        let mut sink = RdbSink::new(Vec::new());
         sink.string(text.as_bytes()).unwrap();
         let written = sink.finish().unwrap();
         assert_eq!(&written[..written.len() - 8], *form, "{text}");
-        let mut source = Source::new(*form);
+        let mut source = RdbSource::new(*form);
         assert_eq!(source.string().unwrap(), text.as_bytes());
         assert_eq!(source.offset(), form.len() as u64);
-        let mut source = Source::new(*form);
+        let mut source = RdbSource::new(*form);
         source.skip_string().unwrap();
         assert_eq!(source.offset(), form.len() as u64);
     }
@@ -74,14 +77,14 @@ fn strings_take_the_form_of_redis() {
 #[test]
 fn compressed_strings_are_restored() {
     let body = b"\xc3\x05\x40\x64\x00a\xe0\x5a\x00";
-    assert_eq!(value(0, body).unwrap(), Value::String(vec![b'a'; 100]));
-    let mut source = Source::new(&body[..]);
+    assert_eq!(value(0, body).unwrap(), RdbValue::String(vec![b'a'; 100]));
+    let mut source = RdbSource::new(&body[..]);
     source.skip_string().unwrap();
     assert_eq!(source.offset(), body.len() as u64);
     let wrong_length = b"\xc3\x05\x40\x65\x00a\xe0\x5a\x00";
     assert!(matches!(
         value(0, wrong_length),
-        Err(Error::BadCompression {
+        Err(RdbError::BadCompression {
             length: 101,
             offset: 12
         })
@@ -89,7 +92,7 @@ fn compressed_strings_are_restored() {
     let unknown = b"\xc4\x05";
     assert!(matches!(
         value(0, unknown),
-        Err(Error::BadEncoding {
+        Err(RdbError::BadEncoding {
             found: 4,
             offset: 12,
             ..
@@ -99,11 +102,11 @@ fn compressed_strings_are_restored() {
 
 #[test]
 fn plain_containers_are_read() {
-    let list = Value::List(texts(&["a", "-5", "a"]));
+    let list = RdbValue::List(texts(&["a", "-5", "a"]));
     assert_eq!(value(1, b"\x03\x01a\xc0\xfb\x01a").unwrap(), list);
-    let set = Value::Set(texts(&["a", "b"]));
+    let set = RdbValue::Set(texts(&["a", "b"]));
     assert_eq!(value(2, b"\x02\x01a\x01b").unwrap(), set);
-    let hash = Value::Hash(vec![(b"f".to_vec(), b"v".to_vec())]);
+    let hash = RdbValue::Hash(vec![(b"f".to_vec(), b"v".to_vec())]);
     assert_eq!(value(4, b"\x01\x01f\x01v").unwrap(), hash);
     let of_text = b"\x04\x01a\x041e-3\x01b\xfe\x01c\xff\x01d\x02-7";
     let scores = [
@@ -115,10 +118,10 @@ fn plain_containers_are_read() {
     let members = scores.map(|(member, score)| (member.as_bytes().to_vec(), score));
     assert_eq!(
         value(3, of_text).unwrap(),
-        Value::SortedSet(members.to_vec())
+        RdbValue::SortedSet(members.to_vec())
     );
     let binary = [b"\x01\x01a", 1.5_f64.to_le_bytes().as_slice()].concat();
-    let member = Value::SortedSet(vec![(b"a".to_vec(), 1.5)]);
+    let member = RdbValue::SortedSet(vec![(b"a".to_vec(), 1.5)]);
     assert_eq!(value(5, &binary).unwrap(), member);
 }
 
@@ -127,7 +130,7 @@ fn scores_are_numbers() {
     let not_a_number = [b"\x01\x01a", f64::NAN.to_le_bytes().as_slice()].concat();
     assert!(matches!(
         value(5, &not_a_number),
-        Err(Error::BadScore { offset: 15, .. })
+        Err(RdbError::BadScore { offset: 15, .. })
     ));
     for body in [
         &b"\x01\x01a\xfd"[..],
@@ -136,14 +139,14 @@ fn scores_are_numbers() {
         b"\x01\x01a\x00",
     ] {
         assert!(
-            matches!(value(3, body), Err(Error::BadScore { offset: 15, .. })),
+            matches!(value(3, body), Err(RdbError::BadScore { offset: 15, .. })),
             "{body:?}"
         );
     }
     let packed = string(&listpack(&[b"\x81a", b"\x81x"]));
     assert!(matches!(
         value(17, &packed),
-        Err(Error::BadScore { offset: 12, .. })
+        Err(RdbError::BadScore { offset: 12, .. })
     ));
 }
 
@@ -201,7 +204,7 @@ fn listpacks_hold_every_form() {
     let packed = string(&listpack(entries));
     assert_eq!(
         value(kind::SET_LISTPACK, &packed).unwrap(),
-        Value::Set(expected.clone())
+        RdbValue::Set(expected.clone())
     );
     let pairs = expected.len() / 2;
     let pairs_of_entries = string(&listpack(&entries[..2 * pairs]));
@@ -210,10 +213,10 @@ fn listpacks_hold_every_form() {
         .map(|pair| (pair[0].clone(), pair[1].clone()))
         .collect();
     let hash = value(kind::HASH_LISTPACK, &pairs_of_entries).unwrap();
-    assert_eq!(hash, Value::Hash(pairs));
+    assert_eq!(hash, RdbValue::Hash(pairs));
     assert!(matches!(
         value(kind::HASH_LISTPACK, &packed),
-        Err(Error::BadLength {
+        Err(RdbError::BadLength {
             length: 19,
             offset: 12,
             ..
@@ -233,7 +236,7 @@ fn entries_of_listpacks_have_lengths_behind_them() {
         let element = vec![b'e'; length];
         let packed = string(&listpack(&[&[form, element.clone()].concat()]));
         let read = value(kind::SET_LISTPACK, &packed).unwrap();
-        assert!(read == Value::Set(vec![element]), "{length}");
+        assert!(read == RdbValue::Set(vec![element]), "{length}");
     }
 }
 
@@ -273,7 +276,7 @@ fn ziplists_hold_every_form() {
     let packed = string(&ziplist(entries));
     assert_eq!(
         value(kind::LIST_ZIPLIST, &packed).unwrap(),
-        Value::List(expected.clone())
+        RdbValue::List(expected.clone())
     );
     let pairs: Vec<_> = expected
         .chunks_exact(2)
@@ -281,13 +284,13 @@ fn ziplists_hold_every_form() {
         .collect();
     assert_eq!(
         value(kind::HASH_ZIPLIST, &packed).unwrap(),
-        Value::Hash(pairs)
+        RdbValue::Hash(pairs)
     );
     let twice = [b"\x02", packed.as_slice(), &packed].concat();
     let doubled = [expected.clone(), expected].concat();
     assert_eq!(
         value(kind::LIST_OF_ZIPLISTS, &twice).unwrap(),
-        Value::List(doubled)
+        RdbValue::List(doubled)
     );
 }
 
@@ -308,7 +311,7 @@ fn packed_scores_are_integers_or_text() {
         b"\x851e+20",
     ]);
     let read = value(kind::SORTED_SET_LISTPACK, &string(&packed)).unwrap();
-    assert_eq!(read, Value::SortedSet(expected.clone()));
+    assert_eq!(read, RdbValue::SortedSet(expected.clone()));
     let packed = ziplist(&[
         b"\x01a",
         b"\xf4",
@@ -320,18 +323,18 @@ fn packed_scores_are_integers_or_text() {
         b"\x051e+20",
     ]);
     let read = value(kind::SORTED_SET_ZIPLIST, &string(&packed)).unwrap();
-    assert_eq!(read, Value::SortedSet(expected));
+    assert_eq!(read, RdbValue::SortedSet(expected));
 }
 
 #[test]
 fn nodes_of_lists_are_plain_or_packed() {
     let packed = string(&listpack(&[b"\x81a", b"\x05"]));
     let body = [b"\x03\x02", packed.as_slice(), b"\x01\x03big\x02", &packed].concat();
-    let expected = Value::List(texts(&["a", "5", "big", "a", "5"]));
+    let expected = RdbValue::List(texts(&["a", "5", "big", "a", "5"]));
     assert_eq!(value(kind::LIST_OF_LISTPACKS, &body).unwrap(), expected);
     assert!(matches!(
         value(kind::LIST_OF_LISTPACKS, b"\x01\x03\x00"),
-        Err(Error::BadEncoding {
+        Err(RdbError::BadEncoding {
             what: "form of a node",
             found: 3,
             offset: 13
@@ -352,7 +355,7 @@ fn intsets_hold_integers_of_three_sizes() {
     for (bytes, members) in sets {
         assert_eq!(
             value(11, &string(bytes)).unwrap(),
-            Value::Set(texts(members))
+            RdbValue::Set(texts(members))
         );
     }
     for bytes in [
@@ -364,7 +367,7 @@ fn intsets_hold_integers_of_three_sizes() {
     ] {
         let error = value(11, &string(bytes)).unwrap_err();
         assert!(
-            matches!(error, Error::BadLength { offset: 12, .. }),
+            matches!(error, RdbError::BadLength { offset: 12, .. }),
             "{bytes:?}: {error}"
         );
     }
@@ -378,10 +381,10 @@ fn zipmaps_may_hold_unused_bytes() {
         (b"f".to_vec(), b"v".to_vec()),
         (b"long".to_vec(), vec![b'v'; 300]),
     ];
-    assert_eq!(value(9, &string(&bytes)).unwrap(), Value::Hash(expected));
+    assert_eq!(value(9, &string(&bytes)).unwrap(), RdbValue::Hash(expected));
     assert!(matches!(
         value(9, &string(b"\x01\x01f\xff")),
-        Err(Error::BadEncoding {
+        Err(RdbError::BadEncoding {
             what: "zipmap",
             found: 255,
             offset: 12
@@ -393,7 +396,7 @@ fn zipmaps_may_hold_unused_bytes() {
         b"\x01\x01f\x01\x00v\xff!",
     ] {
         assert!(
-            matches!(value(9, &string(bytes)), Err(Error::BadLength { .. })),
+            matches!(value(9, &string(bytes)), Err(RdbError::BadLength { .. })),
             "{bytes:?}"
         );
     }
@@ -417,7 +420,7 @@ fn contradictions_in_packed_values_are_found() {
         assert!(
             matches!(
                 error,
-                Error::BadLength { offset: 12, .. } | Error::BadEncoding { offset: 12, .. }
+                RdbError::BadLength { offset: 12, .. } | RdbError::BadEncoding { offset: 12, .. }
             ),
             "{byte} at {position}: {error}"
         );
@@ -439,7 +442,7 @@ fn contradictions_in_packed_values_are_found() {
         assert!(
             matches!(
                 error,
-                Error::BadLength { offset: 12, .. } | Error::BadEncoding { offset: 12, .. }
+                RdbError::BadLength { offset: 12, .. } | RdbError::BadEncoding { offset: 12, .. }
             ),
             "{byte} at {position}: {error}"
         );
@@ -449,7 +452,7 @@ fn contradictions_in_packed_values_are_found() {
     untold[4..6].copy_from_slice(&[255, 255]);
     assert_eq!(
         value(20, &string(&untold)).unwrap(),
-        Value::Set(texts(&["ab", "5"]))
+        RdbValue::Set(texts(&["ab", "5"]))
     );
 }
 
@@ -459,16 +462,16 @@ fn times_and_uses_belong_to_the_next_key() {
         \xfd\x02\x00\x00\x00\xf8\x40\xc8\x00\x01b\x01x\
         \xf9\x07\xfc\xff\xff\xff\xff\xff\xff\xff\xff\x00\x01c\x01x\
         \xfc\xfe\xff\xff\xff\xff\xff\xff\xff\x00\x01d\x01x";
-    let entry = |key: &[u8], expires_at_ms, idle_s, frequency| Item::Entry {
+    let entry = |key: &[u8], expires_at_ms, idle_s, frequency| RdbItem::Entry {
         key: key.to_vec(),
-        value: Value::String(b"x".to_vec()),
+        value: RdbValue::String(b"x".to_vec()),
         expires_at_ms,
         idle_s,
         frequency,
     };
     let expected = [
-        Item::Select(3),
-        Item::ResizeDb {
+        RdbItem::Select(3),
+        RdbItem::ResizeDb {
             keys: 2,
             expires: 1,
         },
@@ -476,24 +479,30 @@ fn times_and_uses_belong_to_the_next_key() {
         entry(b"b", Some(2000), Some(200), None),
         entry(b"c", None, None, Some(7)),
         entry(b"d", Some(0), None, None),
-        Item::End,
+        RdbItem::End,
     ];
-    assert_eq!(items(&file(body), Unsupported::Refuse).unwrap(), expected);
+    assert_eq!(
+        items(&file(body), RdbUnsupportedPolicy::Refuse).unwrap(),
+        expected
+    );
 }
 
 #[test]
 fn what_stands_beside_keys_is_read() {
     let body = b"\xfa\x09redis-ver\x057.4.0\xf5\x04code\xf4\x05\x01\x00\xfe\x00";
     let expected = [
-        Item::Aux(b"redis-ver".to_vec(), b"7.4.0".to_vec()),
-        Item::Function(b"code".to_vec()),
-        Item::Select(0),
-        Item::End,
+        RdbItem::Aux(b"redis-ver".to_vec(), b"7.4.0".to_vec()),
+        RdbItem::Function(b"code".to_vec()),
+        RdbItem::Select(0),
+        RdbItem::End,
     ];
-    assert_eq!(items(&file(body), Unsupported::Refuse).unwrap(), expected);
+    assert_eq!(
+        items(&file(body), RdbUnsupportedPolicy::Refuse).unwrap(),
+        expected
+    );
     assert!(matches!(
-        items(&file(b"\xf6\x00"), Unsupported::Skip),
-        Err(Error::Unsupported {
+        items(&file(b"\xf6\x00"), RdbUnsupportedPolicy::Skip),
+        Err(RdbError::Unsupported {
             type_byte: 246,
             offset: 9,
             ..
@@ -512,22 +521,26 @@ fn versions_1_to_12_of_redis_and_80_of_valkey_are_read() {
     ] {
         let head = [name.as_bytes(), version.as_bytes()].concat();
         let file = [&head, &b"\xff"[..], &vec![0; trailer]].concat();
-        let mut reader = Reader::new(file.as_slice(), Unsupported::Refuse).unwrap();
+        let mut reader = RdbReader::new(file.as_slice(), RdbUnsupportedPolicy::Refuse).unwrap();
         assert_eq!(reader.version(), version.parse::<u32>().unwrap());
-        assert_eq!(reader.next().unwrap().unwrap(), Item::End);
+        assert_eq!(reader.next().unwrap().unwrap(), RdbItem::End);
         assert_eq!(reader.offset(), file.len() as u64);
     }
-    let begin = |header: &[u8]| Reader::new(header, Unsupported::Refuse).err().unwrap();
+    let begin = |header: &[u8]| {
+        RdbReader::new(header, RdbUnsupportedPolicy::Refuse)
+            .err()
+            .unwrap()
+    };
     for version in [0, 13, 9999] {
         let error = begin(format!("REDIS{version:04}").as_bytes());
         assert!(
-            matches!(error, Error::UnknownVersion { version: v, offset: 5, .. } if v == version)
+            matches!(error, RdbError::UnknownVersion { version: v, offset: 5, .. } if v == version)
         );
     }
     for version in [12, 79, 81] {
         let error = begin(format!("VALKEY{version:03}").as_bytes());
         assert!(
-            matches!(error, Error::UnknownVersion { version: v, offset: 6, .. } if v == version)
+            matches!(error, RdbError::UnknownVersion { version: v, offset: 6, .. } if v == version)
         );
     }
     for header in [
@@ -538,11 +551,17 @@ fn versions_1_to_12_of_redis_and_80_of_valkey_are_read() {
         "VALKEY+80",
     ] {
         assert!(
-            matches!(begin(header.as_bytes()), Error::BadMagic { offset: 0, .. }),
+            matches!(
+                begin(header.as_bytes()),
+                RdbError::BadMagic { offset: 0, .. }
+            ),
             "{header}"
         );
     }
-    assert!(matches!(begin(b"REDIS001"), Error::Truncated { offset: 8 }));
+    assert!(matches!(
+        begin(b"REDIS001"),
+        RdbError::Truncated { offset: 8 }
+    ));
 }
 
 /// Returns a module's value, and hashes in the forms of release candidates, after a key.
@@ -568,7 +587,7 @@ fn hashes_whose_fields_expire_are_read_as_others_write_them() {
         \x01\xff";
     assert_eq!(
         value(25, of_redis).unwrap(),
-        Value::TimedHash(vec![
+        RdbValue::TimedHash(vec![
             field("a", "5", Some(1_900_000_000_499)),
             field("c", "3", None),
             field("d", "4", None),
@@ -581,19 +600,19 @@ fn hashes_whose_fields_expire_are_read_as_others_write_them() {
         field("b", "y", None),
         field("c", "z", Some(1255)),
     ];
-    assert_eq!(value(24, counted).unwrap(), Value::TimedHash(expected));
+    assert_eq!(value(24, counted).unwrap(), RdbValue::TimedHash(expected));
     let none = b"\0\0\0\0\0\0\0\0\x01\x00\x01b\x01y";
-    let plain = Value::Hash(vec![(b"b".to_vec(), b"y".to_vec())]);
+    let plain = RdbValue::Hash(vec![(b"b".to_vec(), b"y".to_vec())]);
     assert_eq!(value(24, none).unwrap(), plain);
     let of_valkey = b"\x16\x01k\x02\x01a\xc0\x05\xf39\xd3`\xba\x01\x00\x00\x01b\xc0\x05\xff\xff\
         \xff\xff\xff\xff\xff\xff\xff\0\0\0\0\0\0\0\0";
     let file = [b"VALKEY080", &of_valkey[..]].concat();
-    let read = items(&file, Unsupported::Refuse).unwrap();
-    let times = Value::TimedHash(vec![
+    let read = items(&file, RdbUnsupportedPolicy::Refuse).unwrap();
+    let times = RdbValue::TimedHash(vec![
         field("a", "5", Some(1_900_000_000_499)),
         field("b", "5", None),
     ]);
-    assert!(matches!(&read[..], [Item::Entry { value, .. }, Item::End] if *value == times));
+    assert!(matches!(&read[..], [RdbItem::Entry { value, .. }, RdbItem::End] if *value == times));
 }
 
 /// The fuzzer found this: Redis's form holds later times than Valkey's.
@@ -602,7 +621,7 @@ fn times_that_no_date_reaches_come_back_in_every_form() {
     let read = value(24, b"\xff\xff\xff\xff\xff\xff\xff\xff\x01\x01\x01a\x01x").unwrap();
     let latest = Some(i64::MAX as u64);
     let expected = vec![(b"a".to_vec(), b"x".to_vec(), latest)];
-    assert_eq!(read, Value::TimedHash(expected));
+    assert_eq!(read, RdbValue::TimedHash(expected));
     for dialect in [Dialect::Redis, Dialect::Valkey] {
         assert_eq!(restore(&dump(&read, dialect)).unwrap(), read);
     }
@@ -613,23 +632,23 @@ fn the_unsupported_is_refused_or_skipped() {
     for (type_byte, body) in unsupported_values() {
         let behind = b"\x00\x01k\x01v";
         let file = file(&[&[type_byte, 4][..], b"name", &body, behind].concat());
-        let error = items(&file, Unsupported::Refuse).unwrap_err();
+        let error = items(&file, RdbUnsupportedPolicy::Refuse).unwrap_err();
         assert!(
-            matches!(&error, Error::Unsupported { key, type_byte: found, offset: 9, .. }
+            matches!(&error, RdbError::Unsupported { key, type_byte: found, offset: 9, .. }
                 if key == "name" && *found == type_byte),
             "{error}"
         );
-        let mut reader = Reader::new(file.as_slice(), Unsupported::Skip).unwrap();
+        let mut reader = RdbReader::new(file.as_slice(), RdbUnsupportedPolicy::Skip).unwrap();
         let read: Result<Vec<_>, _> = reader.by_ref().collect();
         let read = read.unwrap_or_else(|error| panic!("type {type_byte}: {error}"));
-        assert!(matches!(&read[..], [Item::Entry { key, .. }, Item::End] if key == b"k"));
+        assert!(matches!(&read[..], [RdbItem::Entry { key, .. }, RdbItem::End] if key == b"k"));
         assert_eq!(reader.skipped(), 1);
     }
     // The value of an old module does not mark its end.
     let opaque = file(b"\x06\x04name\x00");
     assert!(matches!(
-        items(&opaque, Unsupported::Skip),
-        Err(Error::Unsupported {
+        items(&opaque, RdbUnsupportedPolicy::Skip),
+        Err(RdbError::Unsupported {
             type_byte: 6,
             offset: 9,
             ..
@@ -637,17 +656,20 @@ fn the_unsupported_is_refused_or_skipped() {
     ));
     let aux = file(b"\xf7\x81MODULEID\x02\x01\x05\x02hi\x00");
     assert!(matches!(
-        items(&aux, Unsupported::Refuse),
-        Err(Error::Unsupported {
+        items(&aux, RdbUnsupportedPolicy::Refuse),
+        Err(RdbError::Unsupported {
             type_byte: 247,
             offset: 9,
             ..
         })
     ));
-    assert_eq!(items(&aux, Unsupported::Skip).unwrap(), [Item::End]);
+    assert_eq!(
+        items(&aux, RdbUnsupportedPolicy::Skip).unwrap(),
+        [RdbItem::End]
+    );
     assert!(matches!(
         value(8, b""),
-        Err(Error::BadEncoding {
+        Err(RdbError::BadEncoding {
             found: 8,
             offset: 9,
             ..
@@ -655,7 +677,7 @@ fn the_unsupported_is_refused_or_skipped() {
     ));
     assert!(matches!(
         value(26, b""),
-        Err(Error::BadEncoding {
+        Err(RdbError::BadEncoding {
             found: 26,
             offset: 9,
             ..
@@ -671,7 +693,7 @@ fn keys_of_empty_containers_are_passed_over() {
     }
     body.extend_from_slice(b"\x00\x01s\x00");
     let file = file(&body);
-    let mut reader = Reader::new(file.as_slice(), Unsupported::Refuse).unwrap();
+    let mut reader = RdbReader::new(file.as_slice(), RdbUnsupportedPolicy::Refuse).unwrap();
     let read: Result<Vec<_>, _> = reader.by_ref().collect();
     assert_eq!(read.unwrap().len(), 2);
     assert_eq!(reader.empty(), 5);
@@ -712,7 +734,7 @@ fn streams_are_read_in_their_three_forms() {
     let unread = b"\x81\xff\xff\xff\xff\xff\xff\xff\xff";
     let read = |type_byte: u8, body: &[u8]| {
         let file = file(&[&[type_byte, 4][..], b"name", body].concat());
-        items(&file, Unsupported::Refuse)
+        items(&file, RdbUnsupportedPolicy::Refuse)
     };
     for (type_byte, body, added, entries_read) in [
         (15, stream(b"", b"", b""), 1, Some(1)),
@@ -725,8 +747,8 @@ fn streams_are_read_in_their_three_forms() {
         ),
     ] {
         let items = read(type_byte, &body).unwrap();
-        let Some(Item::Entry {
-            value: Value::Stream(parts),
+        let Some(RdbItem::Entry {
+            value: RdbValue::Stream(parts),
             ..
         }) = items.first()
         else {
@@ -752,12 +774,12 @@ fn streams_are_read_in_their_three_forms() {
             let mut body = sound.clone();
             body[at] ^= 1 << bit;
             if let Err(error) = read(19, &body) {
-                assert!(!matches!(error, Error::Io { .. }), "{error}");
+                assert!(!matches!(error, RdbError::Io { .. }), "{error}");
             }
         }
     }
     let mut orphan = sound.clone();
     let last = orphan.len() - 1;
     orphan[last] ^= 1;
-    assert!(matches!(read(19, &orphan), Err(Error::BadLength { .. })));
+    assert!(matches!(read(19, &orphan), Err(RdbError::BadLength { .. })));
 }

@@ -2,7 +2,9 @@
 
 use crate::object::stream::NEVER_ACTIVE;
 use crate::object::stream::testing::made;
-use crate::rdb::{Attributes, Error, Item, Reader, TimedField, Unsupported, Value, Writer};
+use crate::rdb::{
+    Attributes, RdbError, RdbItem, RdbReader, RdbUnsupportedPolicy, RdbValue, RdbWriter, TimedField,
+};
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt};
 
@@ -72,21 +74,21 @@ pub fn file(body: &[u8]) -> Vec<u8> {
 }
 
 /// Reads the value of type `type_byte` that `body` holds.
-pub fn value(type_byte: u8, body: &[u8]) -> Result<Value, Error> {
+pub fn value(type_byte: u8, body: &[u8]) -> Result<RdbValue, RdbError> {
     let file = file(&[&[type_byte, 1, b'k'], body].concat());
-    let mut reader = Reader::new(file.as_slice(), Unsupported::Refuse)?;
+    let mut reader = RdbReader::new(file.as_slice(), RdbUnsupportedPolicy::Refuse)?;
     let item = reader.next().unwrap()?;
-    let Item::Entry { key, value, .. } = item else {
+    let RdbItem::Entry { key, value, .. } = item else {
         panic!("{item:?} in place of an entry");
     };
     assert_eq!(key, b"k");
-    assert_eq!(reader.next().unwrap()?, Item::End);
+    assert_eq!(reader.next().unwrap()?, RdbItem::End);
     assert!(reader.next().is_none());
     Ok(value)
 }
 
-pub fn items(file: &[u8], unsupported: Unsupported) -> Result<Vec<Item>, Error> {
-    Reader::new(file, unsupported)?.collect()
+pub fn items(file: &[u8], unsupported: RdbUnsupportedPolicy) -> Result<Vec<RdbItem>, RdbError> {
+    RdbReader::new(file, unsupported)?.collect()
 }
 
 /// Returns a string of one of the lengths and kinds between which forms change.
@@ -122,7 +124,7 @@ fn random_score(random: &mut impl Rng) -> f64 {
 }
 
 /// Returns a value that is not an empty container.
-pub fn random_value(random: &mut SmallRng) -> Value {
+pub fn random_value(random: &mut SmallRng) -> RdbValue {
     let count = 1 + (random.random_range(0..300) >> random.random_range(0..9));
     match random.random_range(0..7) {
         6 => {
@@ -136,27 +138,27 @@ pub fn random_value(random: &mut SmallRng) -> Value {
                 .collect();
             // A hash in which no field expires would be a plain one.
             fields[0].2 = Some(1);
-            Value::TimedHash(fields)
+            RdbValue::TimedHash(fields)
         }
         4 => {
-            let stream = made(random, &nearfield_tiers::Heap::new());
+            let stream = made(random, &nearfield_tiers::AccountedHeap::new());
             let mut parts = stream.parts().into_owned();
             for consumer in parts.groups.iter_mut().flat_map(|it| &mut it.consumers) {
                 // Only the time of the last request is written.
                 consumer.active_ms = Some(consumer.seen_ms).filter(|&time| time != NEVER_ACTIVE);
             }
-            Value::Stream(Box::new(parts))
+            RdbValue::Stream(Box::new(parts))
         }
-        0 => Value::String(random_string(random)),
-        1 => Value::List((0..count).map(|_| random_string(random)).collect()),
-        2 => Value::Set((0..count).map(|_| random_string(random)).collect()),
+        0 => RdbValue::String(random_string(random)),
+        1 => RdbValue::List((0..count).map(|_| random_string(random)).collect()),
+        2 => RdbValue::Set((0..count).map(|_| random_string(random)).collect()),
         3 => {
             let fields = (0..count).map(|_| (random_string(random), random_string(random)));
-            Value::Hash(fields.collect())
+            RdbValue::Hash(fields.collect())
         }
         _ => {
             let members = (0..count).map(|_| (random_string(random), random_score(random)));
-            Value::SortedSet(members.collect())
+            RdbValue::SortedSet(members.collect())
         }
     }
 }
@@ -171,8 +173,8 @@ pub fn random_attributes(random: &mut SmallRng) -> Attributes {
     }
 }
 
-pub fn entry(key: Vec<u8>, value: Value, attributes: Attributes) -> Item {
-    Item::Entry {
+pub fn entry(key: Vec<u8>, value: RdbValue, attributes: Attributes) -> RdbItem {
+    RdbItem::Entry {
         key,
         value,
         expires_at_ms: attributes.expires_at_ms,
@@ -182,15 +184,15 @@ pub fn entry(key: Vec<u8>, value: Value, attributes: Attributes) -> Item {
 }
 
 /// Writes `items` through the calls that take one element each.
-pub fn write(items: &[Item]) -> Result<Vec<u8>, Error> {
-    let mut writer = Writer::new(Vec::new())?;
+pub fn write(items: &[RdbItem]) -> Result<Vec<u8>, RdbError> {
+    let mut writer = RdbWriter::new(Vec::new())?;
     for item in items {
         match item {
-            Item::Aux(key, value) => writer.aux(key, value)?,
-            Item::Function(code) => writer.function(code)?,
-            Item::Select(database) => writer.select(*database)?,
-            Item::ResizeDb { keys, expires } => writer.resize(*keys, *expires)?,
-            Item::Entry {
+            RdbItem::Aux(key, value) => writer.aux(key, value)?,
+            RdbItem::Function(code) => writer.function(code)?,
+            RdbItem::Select(database) => writer.select(*database)?,
+            RdbItem::ResizeDb { keys, expires } => writer.resize(*keys, *expires)?,
+            RdbItem::Entry {
                 key,
                 value,
                 expires_at_ms,
@@ -204,40 +206,40 @@ pub fn write(items: &[Item]) -> Result<Vec<u8>, Error> {
                 };
                 write_by_element(&mut writer, key, value, attributes)?;
             }
-            Item::End => {}
+            RdbItem::End => {}
         }
     }
     writer.finish()
 }
 
 fn write_by_element(
-    writer: &mut Writer<Vec<u8>>,
+    writer: &mut RdbWriter<Vec<u8>>,
     key: &[u8],
-    value: &Value,
+    value: &RdbValue,
     attributes: Attributes,
-) -> Result<(), Error> {
+) -> Result<(), RdbError> {
     match value {
-        Value::String(bytes) => writer.string(key, bytes, attributes)?,
-        Value::List(elements) => {
+        RdbValue::String(bytes) => writer.string(key, bytes, attributes)?,
+        RdbValue::List(elements) => {
             writer.begin_list(key, elements.len() as u64, attributes)?;
             elements
                 .iter()
                 .try_for_each(|element| writer.element(element))?;
         }
-        Value::Set(members) => {
+        RdbValue::Set(members) => {
             writer.begin_set(key, members.len() as u64, attributes)?;
             members
                 .iter()
                 .try_for_each(|member| writer.element(member))?;
         }
-        Value::Hash(fields) => {
+        RdbValue::Hash(fields) => {
             writer.begin_hash(key, fields.len() as u64, attributes)?;
             for (field, value) in fields {
                 writer.element(field)?;
                 writer.element(value)?;
             }
         }
-        Value::TimedHash(fields) => {
+        RdbValue::TimedHash(fields) => {
             let soonest = fields.iter().filter_map(|(_, _, time_ms)| *time_ms).min();
             let count = fields.len() as u64;
             writer.begin_timed_hash(key, count, soonest.unwrap_or(0), attributes)?;
@@ -245,8 +247,8 @@ fn write_by_element(
                 writer.timed_field(field, value, *time_ms)?;
             }
         }
-        Value::Stream(parts) => writer.stream(key, parts, attributes)?,
-        Value::SortedSet(members) => {
+        RdbValue::Stream(parts) => writer.stream(key, parts, attributes)?,
+        RdbValue::SortedSet(members) => {
             writer.begin_sorted_set(key, members.len() as u64, attributes)?;
             for (member, score) in members {
                 writer.element(member)?;

@@ -2,23 +2,24 @@
 
 use super::made::{entry, items, random_attributes, random_string, random_value, write};
 use crate::rdb::{
-    Attributes, Dialect, Error, Item, Reader, Unsupported, Value, Writer, dump, restore,
+    Attributes, Dialect, RdbError, RdbItem, RdbReader, RdbUnsupportedPolicy, RdbValue, RdbWriter,
+    dump, restore,
 };
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::io::{self, Read, Write};
 
-fn random_items(seed: u64) -> Vec<Item> {
+fn random_items(seed: u64) -> Vec<RdbItem> {
     let mut random = SmallRng::seed_from_u64(seed);
     let random = &mut random;
     let mut items = vec![
-        Item::Aux(b"redis-ver".to_vec(), random_string(random)),
-        Item::Function(random_string(random)),
+        RdbItem::Aux(b"redis-ver".to_vec(), random_string(random)),
+        RdbItem::Function(random_string(random)),
     ];
     for database in 0..random.random_range(0..3) {
-        items.push(Item::Select(database));
+        items.push(RdbItem::Select(database));
         let keys = random.random_range(0..20);
-        items.push(Item::ResizeDb {
+        items.push(RdbItem::ResizeDb {
             keys,
             expires: random.random(),
         });
@@ -31,7 +32,7 @@ fn random_items(seed: u64) -> Vec<Item> {
             ));
         }
     }
-    items.push(Item::End);
+    items.push(RdbItem::End);
     items
 }
 
@@ -41,18 +42,18 @@ fn random_files_come_back() {
         let written = random_items(seed);
         let file = write(&written).unwrap();
         assert!(
-            items(&file, Unsupported::Refuse).unwrap() == written,
+            items(&file, RdbUnsupportedPolicy::Refuse).unwrap() == written,
             "seed {seed}"
         );
         // Writing value by value makes the same file as element by element.
-        let mut writer = Writer::new(Vec::new()).unwrap();
+        let mut writer = RdbWriter::new(Vec::new()).unwrap();
         for item in &written {
             match item {
-                Item::Aux(key, value) => writer.aux(key, value).unwrap(),
-                Item::Function(code) => writer.function(code).unwrap(),
-                Item::Select(database) => writer.select(*database).unwrap(),
-                Item::ResizeDb { keys, expires } => writer.resize(*keys, *expires).unwrap(),
-                Item::Entry {
+                RdbItem::Aux(key, value) => writer.aux(key, value).unwrap(),
+                RdbItem::Function(code) => writer.function(code).unwrap(),
+                RdbItem::Select(database) => writer.select(*database).unwrap(),
+                RdbItem::ResizeDb { keys, expires } => writer.resize(*keys, *expires).unwrap(),
+                RdbItem::Entry {
                     key,
                     value,
                     expires_at_ms,
@@ -67,7 +68,7 @@ fn random_files_come_back() {
                     };
                     writer.entry(key, value, attributes).unwrap();
                 }
-                Item::End => {}
+                RdbItem::End => {}
             }
         }
         assert!(writer.finish().unwrap() == file, "seed {seed}");
@@ -104,7 +105,9 @@ fn a_slow_source_changes_nothing() {
         let written = random_items(seed);
         let file = write(&written).unwrap();
         let drops = Drops(&file, SmallRng::seed_from_u64(seed));
-        let read: Result<Vec<_>, _> = Reader::new(drops, Unsupported::Refuse).unwrap().collect();
+        let read: Result<Vec<_>, _> = RdbReader::new(drops, RdbUnsupportedPolicy::Refuse)
+            .unwrap()
+            .collect();
         assert!(read.unwrap() == written, "seed {seed}");
     }
 }
@@ -112,19 +115,19 @@ fn a_slow_source_changes_nothing() {
 #[test]
 fn the_version_is_chosen() {
     for version in 10..=12 {
-        let file = Writer::with_version(Vec::new(), version)
+        let file = RdbWriter::with_version(Vec::new(), version)
             .unwrap()
             .finish()
             .unwrap();
         assert!(file.starts_with(format!("REDIS00{version}").as_bytes()));
-        let reader = Reader::new(file.as_slice(), Unsupported::Refuse).unwrap();
+        let reader = RdbReader::new(file.as_slice(), RdbUnsupportedPolicy::Refuse).unwrap();
         assert_eq!(reader.version(), version);
     }
     for version in [0, 9, 13] {
-        let error = Writer::with_version(Vec::new(), version).err().unwrap();
+        let error = RdbWriter::with_version(Vec::new(), version).err().unwrap();
         assert!(matches!(
             error,
-            Error::UnknownVersion {
+            RdbError::UnknownVersion {
                 oldest: 10,
                 newest: 12,
                 ..
@@ -136,10 +139,10 @@ fn the_version_is_chosen() {
 #[test]
 fn the_number_of_elements_is_kept() {
     let attributes = Attributes::default();
-    let mut writer = Writer::new(Vec::new()).unwrap();
+    let mut writer = RdbWriter::new(Vec::new()).unwrap();
     assert!(matches!(
         writer.element(b"a"),
-        Err(Error::OutOfPlace {
+        Err(RdbError::OutOfPlace {
             call: "element",
             remaining: 0,
             offset: 9
@@ -147,18 +150,18 @@ fn the_number_of_elements_is_kept() {
     ));
     assert!(matches!(
         writer.score(1.0),
-        Err(Error::OutOfPlace { call: "score", .. })
+        Err(RdbError::OutOfPlace { call: "score", .. })
     ));
     writer.begin_hash(b"h", 1, attributes).unwrap();
     assert!(matches!(
         writer.score(1.0),
-        Err(Error::OutOfPlace { remaining: 2, .. })
+        Err(RdbError::OutOfPlace { remaining: 2, .. })
     ));
     writer.element(b"f").unwrap();
     // The number of elements left is odd, but a hash needs no score.
     assert!(matches!(
         writer.score(1.0),
-        Err(Error::OutOfPlace { remaining: 1, .. })
+        Err(RdbError::OutOfPlace { remaining: 1, .. })
     ));
     for result in [
         writer.select(1),
@@ -170,29 +173,29 @@ fn the_number_of_elements_is_kept() {
     ] {
         assert!(matches!(
             result,
-            Err(Error::OutOfPlace { remaining: 1, .. })
+            Err(RdbError::OutOfPlace { remaining: 1, .. })
         ));
     }
     writer.element(b"v").unwrap();
     assert!(matches!(
         writer.element(b"a"),
-        Err(Error::OutOfPlace { .. })
+        Err(RdbError::OutOfPlace { .. })
     ));
     writer.begin_sorted_set(b"z", 1, attributes).unwrap();
     assert!(matches!(
         writer.score(1.0),
-        Err(Error::OutOfPlace { remaining: 2, .. })
+        Err(RdbError::OutOfPlace { remaining: 2, .. })
     ));
     writer.element(b"m").unwrap();
     assert!(matches!(
         writer.element(b"m"),
-        Err(Error::OutOfPlace { remaining: 1, .. })
+        Err(RdbError::OutOfPlace { remaining: 1, .. })
     ));
     writer.score(1.0).unwrap();
     writer.begin_set(b"s", 1, attributes).unwrap();
     assert!(matches!(
         writer.finish(),
-        Err(Error::OutOfPlace {
+        Err(RdbError::OutOfPlace {
             call: "finish",
             remaining: 1,
             ..
@@ -203,19 +206,19 @@ fn the_number_of_elements_is_kept() {
 #[test]
 fn what_is_not_a_number_is_no_score() {
     let attributes = Attributes::default();
-    let mut writer = Writer::new(Vec::new()).unwrap();
-    let value = Value::SortedSet(vec![(b"m".to_vec(), f64::NAN)]);
+    let mut writer = RdbWriter::new(Vec::new()).unwrap();
+    let value = RdbValue::SortedSet(vec![(b"m".to_vec(), f64::NAN)]);
     let error = writer.entry(b"z", &value, attributes).unwrap_err();
     assert!(
-        matches!(error, Error::BadScore { offset: 15, .. }),
+        matches!(error, RdbError::BadScore { offset: 15, .. }),
         "{error}"
     );
 }
 
 /// An output that takes this many bytes and then fails.
-struct Full(usize);
+struct FullRdbOutput(usize);
 
-impl Write for Full {
+impl Write for FullRdbOutput {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         if self.0 == 0 {
             return Err(io::ErrorKind::StorageFull.into());
@@ -233,16 +236,16 @@ impl Write for Full {
 #[test]
 fn a_full_disk_is_told() {
     let attributes = Attributes::default();
-    let mut writer = Writer::new(Full(100)).unwrap();
+    let mut writer = RdbWriter::new(FullRdbOutput(100)).unwrap();
     let error = writer
         .string(b"k", &[b'v'; 100_000], attributes)
         .unwrap_err();
     assert!(
-        matches!(&error, Error::Io { source, .. }
+        matches!(&error, RdbError::Io { source, .. }
         if source.kind() == io::ErrorKind::StorageFull),
         "{error}"
     );
-    let mut writer = Writer::new(Full(30)).unwrap();
+    let mut writer = RdbWriter::new(FullRdbOutput(30)).unwrap();
     writer.string(b"k", &[b'v'; 100], attributes).unwrap();
-    assert!(matches!(writer.finish(), Err(Error::Io { .. })));
+    assert!(matches!(writer.finish(), Err(RdbError::Io { .. })));
 }

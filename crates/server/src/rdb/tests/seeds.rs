@@ -1,6 +1,6 @@
 //! Tests that the seed inputs of fuzzing hold what their names say.
 
-use crate::rdb::{Item, Reader, Unsupported, Value};
+use crate::rdb::{RdbItem, RdbReader, RdbUnsupportedPolicy, RdbValue};
 use std::path::Path;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/rdb");
@@ -20,11 +20,11 @@ fn there_is_a_stream_of_each_form() {
         assert_eq!((choice >> 2, choice % 4), (type_byte, 3), "{name}");
         let head = [&b"REDIS0012"[..], &[type_byte, 1, b'k']].concat();
         let file = [&head, body, b"\xff", &[0; 8]].concat();
-        let reader = Reader::new(file.as_slice(), Unsupported::Refuse).unwrap();
+        let reader = RdbReader::new(file.as_slice(), RdbUnsupportedPolicy::Refuse).unwrap();
         let items: Result<Vec<_>, _> = reader.collect();
         let items = items.unwrap_or_else(|error| panic!("{name}: {error}"));
-        let Some(Item::Entry {
-            value: Value::Stream(parts),
+        let Some(RdbItem::Entry {
+            value: RdbValue::Stream(parts),
             ..
         }) = items.first()
         else {

@@ -1,17 +1,17 @@
 //! The decoder from JSON to values of Lua.
 
-use super::{DEPTH_MAX, Settings};
+use super::{CjsonSettings, DEPTH_MAX};
 use crate::script::failure::{look, raise};
 use crate::script::raw::BYTES_UNTIL_LOOK;
 use mlua::{Lua, Result, Table, Value};
 
 /// Decodes the value of a JSON text.
-pub fn decode(lua: &Lua, text: &[u8], settings: &Settings) -> Result<Value> {
+pub fn decode(lua: &Lua, text: &[u8], settings: &CjsonSettings) -> Result<Value> {
     // A text in UTF-16 or UTF-32 would begin like this.
     if matches!(text, [0, ..] | [_, 0, ..]) {
         return Err(raise(lua, "JSON parser does not support UTF-16 or UTF-32"));
     }
-    let mut decoder = Decoder {
+    let mut decoder = CjsonDecoder {
         lua,
         settings,
         text,
@@ -59,7 +59,7 @@ impl Token {
 }
 
 /// A table that is being read.
-enum Open {
+enum CjsonOpenTable {
     Array { table: Table, length: i64 },
     Object { table: Table, key: Vec<u8> },
 }
@@ -67,14 +67,14 @@ enum Open {
 /// A token and its position.
 type Placed = (usize, Token);
 
-struct Decoder<'d> {
+struct CjsonDecoder<'d> {
     lua: &'d Lua,
-    settings: &'d Settings,
+    settings: &'d CjsonSettings,
     text: &'d [u8],
     at: usize,
 }
 
-impl Decoder<'_> {
+impl CjsonDecoder<'_> {
     fn unexpected(&self, expected: &str, (at, token): &Placed) -> mlua::Error {
         let (found, position) = (token.name(), at + 1);
         raise(
@@ -191,7 +191,7 @@ impl Decoder<'_> {
 
     /// Reads a value and all within it. It does not recurse, because values may be nested deeply.
     fn value(&mut self) -> Result<Value> {
-        let mut open: Vec<Open> = Vec::new();
+        let mut open: Vec<CjsonOpenTable> = Vec::new();
         let mut token = self.next();
         let mut looked_at = 0;
         loop {
@@ -213,13 +213,13 @@ impl Decoder<'_> {
                         Token::ArrayEnd if is_array => Value::Table(table),
                         Token::ObjectEnd if !is_array => Value::Table(table),
                         _ if is_array => {
-                            open.push(Open::Array { table, length: 0 });
+                            open.push(CjsonOpenTable::Array { table, length: 0 });
                             token = next;
                             continue;
                         }
                         _ => {
                             let key = self.key(next)?;
-                            open.push(Open::Object { table, key });
+                            open.push(CjsonOpenTable::Object { table, key });
                             token = self.next();
                             continue;
                         }
@@ -234,7 +234,7 @@ impl Decoder<'_> {
                 };
                 let next = self.next();
                 let table = match last {
-                    Open::Array { table, length } => {
+                    CjsonOpenTable::Array { table, length } => {
                         *length += 1;
                         table.raw_set(*length, value)?;
                         match next.1 {
@@ -243,7 +243,7 @@ impl Decoder<'_> {
                             _ => return Err(self.unexpected("comma or array end", &next)),
                         }
                     }
-                    Open::Object { table, key } => {
+                    CjsonOpenTable::Object { table, key } => {
                         table.raw_set(self.lua.create_string(&key)?, value)?;
                         match next.1 {
                             Token::Comma => {

@@ -3,7 +3,7 @@
 //! It traverses the values on Lua's stack, because `mlua` can hold only some values of a large
 //! table at once. The text grows in Lua's memory, so that it counts towards the limit.
 
-use super::{DEPTH_MAX, Invalid, Settings};
+use super::{CjsonSettings, DEPTH_MAX, Invalid};
 use crate::script::convert::whole;
 use crate::script::failure::raise;
 use crate::script::guard;
@@ -30,7 +30,7 @@ enum EncodeFault {
 type Outcome<T> = std::result::Result<T, EncodeFault>;
 
 /// Encodes a value as JSON.
-pub fn encode(lua: &Lua, value: &Value, settings: &Settings) -> Result<LuaString> {
+pub fn encode(lua: &Lua, value: &Value, settings: &CjsonSettings) -> Result<LuaString> {
     let mut fault = None;
     // SAFETY: the closure runs protected, and an error skips nothing that must be dropped. It
     // leaves one string, or none and a fault.
@@ -86,7 +86,7 @@ const PLACES: c_int = 3;
 /// The encoder of a value on the top of the stack. It has nothing that must be dropped.
 struct Encoder<'e> {
     state: *mut lua_State,
-    settings: &'e Settings,
+    settings: &'e CjsonSettings,
     block: GrowingBlock,
     /// Work since the last check of the verdict.
     passed: usize,

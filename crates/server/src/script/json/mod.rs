@@ -4,7 +4,7 @@ mod decode;
 #[expect(unsafe_code, reason = "values are written from Lua's stack")]
 mod encode;
 
-use super::arguments::Arguments;
+use super::arguments::LuaArguments;
 use super::failure::raise;
 use mlua::{Lua, MultiValue, Result, Table, Value};
 use parking_lot::Mutex;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// The settings that scripts may change; as in Redis, for all scripts from then on.
 #[derive(Clone, Debug)]
-pub(super) struct Settings {
+pub(super) struct CjsonSettings {
     encode_depth: usize,
     decode_depth: usize,
     precision: usize,
@@ -32,9 +32,9 @@ enum Invalid {
     Null,
 }
 
-impl Default for Settings {
+impl Default for CjsonSettings {
     fn default() -> Self {
-        Settings {
+        CjsonSettings {
             encode_depth: 1000,
             decode_depth: 1000,
             precision: 14,
@@ -56,10 +56,10 @@ const DEPTH_MAX: usize = 2600;
 /// Creates the library.
 pub fn library(lua: &Lua) -> Result<Table> {
     let table = lua.create_table()?;
-    let settings = Arc::new(Mutex::new(Settings::default()));
+    let settings = Arc::new(Mutex::new(CjsonSettings::default()));
     let shared = Arc::clone(&settings);
     let function = lua.create_function(move |lua, values: MultiValue| {
-        let arguments = Arguments::new(lua, "encode", values);
+        let arguments = LuaArguments::new(lua, "encode", values);
         let (Some(value), 1) = (arguments.get(1), arguments.len()) else {
             return Err(arguments.bad(1, "expected 1 argument"));
         };
@@ -69,7 +69,7 @@ pub fn library(lua: &Lua) -> Result<Table> {
     table.raw_set("encode", function)?;
     let shared = Arc::clone(&settings);
     let function = lua.create_function(move |lua, values: MultiValue| {
-        let arguments = Arguments::new(lua, "decode", values);
+        let arguments = LuaArguments::new(lua, "decode", values);
         if arguments.len() != 1 {
             return Err(arguments.bad(1, "expected 1 argument"));
         }
@@ -85,7 +85,7 @@ pub fn library(lua: &Lua) -> Result<Table> {
     Ok(table)
 }
 
-fn add_settings(lua: &Lua, table: &Table, settings: &Arc<Mutex<Settings>>) -> Result<()> {
+fn add_settings(lua: &Lua, table: &Table, settings: &Arc<Mutex<CjsonSettings>>) -> Result<()> {
     size_setting(
         lua,
         table,
@@ -112,7 +112,7 @@ fn add_settings(lua: &Lua, table: &Table, settings: &Arc<Mutex<Settings>>) -> Re
     )?;
     let shared = Arc::clone(settings);
     let function = lua.create_function(move |lua, values: MultiValue| {
-        let arguments = Arguments::new(lua, "encode_sparse_array", values);
+        let arguments = LuaArguments::new(lua, "encode_sparse_array", values);
         let mut settings = shared.lock();
         if let Some(Value::Boolean(converts)) = arguments.get(1) {
             settings.converts_sparse = *converts;
@@ -125,7 +125,7 @@ fn add_settings(lua: &Lua, table: &Table, settings: &Arc<Mutex<Settings>>) -> Re
                 settings.sparse_safe = number;
             }
         }
-        let Settings {
+        let CjsonSettings {
             converts_sparse,
             sparse_ratio,
             sparse_safe,
@@ -136,7 +136,7 @@ fn add_settings(lua: &Lua, table: &Table, settings: &Arc<Mutex<Settings>>) -> Re
     table.raw_set("encode_sparse_array", function)?;
     let shared = Arc::clone(settings);
     let function = lua.create_function(move |lua, values: MultiValue| {
-        let arguments = Arguments::new(lua, "encode_invalid_numbers", values);
+        let arguments = LuaArguments::new(lua, "encode_invalid_numbers", values);
         let mut settings = shared.lock();
         match arguments.get(1) {
             None => {}
@@ -171,14 +171,14 @@ type Range = std::ops::RangeInclusive<usize>;
 fn size_setting(
     lua: &Lua,
     table: &Table,
-    settings: &Arc<Mutex<Settings>>,
+    settings: &Arc<Mutex<CjsonSettings>>,
     name: &'static str,
     range: Range,
-    field: fn(&mut Settings) -> &mut usize,
+    field: fn(&mut CjsonSettings) -> &mut usize,
 ) -> Result<()> {
     let shared = Arc::clone(settings);
     let function = lua.create_function(move |lua, values: MultiValue| {
-        let arguments = Arguments::new(lua, name, values);
+        let arguments = LuaArguments::new(lua, name, values);
         let mut settings = shared.lock();
         let field = field(&mut settings);
         if arguments.len() > 0 {
@@ -191,7 +191,7 @@ fn size_setting(
 
 fn size_argument(
     lua: &Lua,
-    arguments: &Arguments<'_>,
+    arguments: &LuaArguments<'_>,
     position: usize,
     range: &Range,
 ) -> Result<usize> {

@@ -1,8 +1,8 @@
 //! Clients that add, take, acknowledge and claim entries until their connection breaks.
 
 use super::{GROUPS, Id, STREAMS};
-use nearfield_server_testkit::connection::{Connection, encode};
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::reply::RespReplyValue;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::io;
@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 
 /// The requests of a client and their replies.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct DeliveryRecord {
     pub name: String,
     /// The values that it has sent in entries.
     pub sent: Vec<String>,
@@ -21,14 +21,14 @@ pub struct Told {
     /// The entries that it has claimed, in the same form.
     pub claimed: Vec<(usize, usize, Id)>,
     /// The entries that it has acknowledged, each with the reply.
-    pub acknowledged: Vec<(usize, usize, Id, Acknowledged)>,
+    pub acknowledged: Vec<(usize, usize, Id, AckOutcome)>,
     /// The group in which it may have got entries in a reply that never arrived.
     pub unanswered: Option<usize>,
 }
 
 /// The outcome of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Acknowledged {
+pub enum AckOutcome {
     /// The entry was pending.
     Counted,
     NotPending,
@@ -36,31 +36,31 @@ pub enum Acknowledged {
 }
 
 /// A client, and the replies that it got.
-pub struct Client {
+pub struct DeliveryClient {
     random: SmallRng,
     count: u64,
-    told: Told,
+    told: DeliveryRecord,
 }
 
 /// The end of the connection.
-struct Broken;
+struct DeliveryDisconnect;
 
-impl From<io::Error> for Broken {
-    fn from(_: io::Error) -> Broken {
-        Broken
+impl From<io::Error> for DeliveryDisconnect {
+    fn from(_: io::Error) -> DeliveryDisconnect {
+        DeliveryDisconnect
     }
 }
 
-pub fn send(connection: &mut Connection, line: &str) -> io::Result<Value> {
+pub fn send(connection: &mut TestkitConnection, line: &str) -> io::Result<RespReplyValue> {
     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     match connection.command(&words)? {
-        Value::Error(why) => panic!("{line}: {}", why.escape_ascii()),
+        RespReplyValue::Error(why) => panic!("{line}: {}", why.escape_ascii()),
         value => Ok(value),
     }
 }
 
 pub fn flush(address: SocketAddr) {
-    let mut connection = Connection::open(address).expect("the server listens");
+    let mut connection = TestkitConnection::open(address).expect("the server listens");
     send(&mut connection, "FLUSHALL").expect("an answer");
 }
 
@@ -68,8 +68,8 @@ pub fn text((ms, number): Id) -> String {
     format!("{ms}-{number}")
 }
 
-pub fn parse(id: &Value) -> Id {
-    let Value::Bulk(id) = id else {
+pub fn parse(id: &RespReplyValue) -> Id {
+    let RespReplyValue::Bulk(id) = id else {
         panic!("no id: {id}");
     };
     let text = std::str::from_utf8(id).expect("digits");
@@ -80,32 +80,32 @@ pub fn parse(id: &Value) -> Id {
     )
 }
 
-pub fn elements(value: &Value) -> &[Value] {
+pub fn elements(value: &RespReplyValue) -> &[RespReplyValue] {
     match value {
-        Value::Array(elements) => elements,
-        Value::NullArray => &[],
+        RespReplyValue::Array(elements) => elements,
+        RespReplyValue::NullArray => &[],
         other => panic!("no array: {other}"),
     }
 }
 
-fn ids(entries: &Value) -> Vec<Id> {
+fn ids(entries: &RespReplyValue) -> Vec<Id> {
     let entries = elements(entries).iter();
     entries.map(|entry| parse(&elements(entry)[0])).collect()
 }
 
-impl Client {
-    pub fn new(name: String, seed: u64) -> Client {
-        Client {
+impl DeliveryClient {
+    pub fn new(name: String, seed: u64) -> DeliveryClient {
+        DeliveryClient {
             random: SmallRng::seed_from_u64(seed),
             count: 0,
-            told: Told {
+            told: DeliveryRecord {
                 name,
-                ..Told::default()
+                ..DeliveryRecord::default()
             },
         }
     }
 
-    pub fn into_told(self) -> Told {
+    pub fn into_told(self) -> DeliveryRecord {
         self.told
     }
 
@@ -122,20 +122,20 @@ impl Client {
     }
 
     pub fn note_acknowledged(&mut self, stream: usize, group: usize, id: Id) {
-        let told = (stream, group, id, Acknowledged::Counted);
+        let told = (stream, group, id, AckOutcome::Counted);
         self.told.acknowledged.push(told);
     }
 
     /// Adds entries until the connection breaks.
-    pub fn produce(mut self, address: SocketAddr) -> Told {
-        if let Ok(mut connection) = Connection::open(address) {
+    pub fn produce(mut self, address: SocketAddr) -> DeliveryRecord {
+        if let Ok(mut connection) = TestkitConnection::open(address) {
             while self.add(&mut connection).is_ok() {}
         }
         self.told
     }
 
     /// Adds several entries at once; some in a transaction, some with ids that follow the last.
-    fn add(&mut self, connection: &mut Connection) -> Result<(), Broken> {
+    fn add(&mut self, connection: &mut TestkitConnection) -> Result<(), DeliveryDisconnect> {
         let (mut request, mut values) = (Vec::new(), Vec::new());
         let mut send = |line: &str| {
             let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
@@ -184,16 +184,16 @@ impl Client {
         Ok(())
     }
 
-    fn note_ids(&mut self, values: &[(usize, String)], ids: &[Value]) {
+    fn note_ids(&mut self, values: &[(usize, String)], ids: &[RespReplyValue]) {
         for ((stream, value), id) in values.iter().zip(ids) {
             self.note_added(*stream, value, parse(id));
         }
     }
 
     /// Takes, claims and acknowledges entries until the connection breaks.
-    pub fn consume(mut self, address: SocketAddr, group: usize) -> Told {
+    pub fn consume(mut self, address: SocketAddr, group: usize) -> DeliveryRecord {
         self.told.unanswered = Some(group);
-        if let Ok(mut connection) = Connection::open(address) {
+        if let Ok(mut connection) = TestkitConnection::open(address) {
             let mut held = Vec::new();
             while self.take(&mut connection, group, &mut held).is_ok() {}
         }
@@ -203,10 +203,10 @@ impl Client {
     /// Takes entries, or claims some, and acknowledges some of those held.
     fn take(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut TestkitConnection,
         group: usize,
         held: &mut Vec<(usize, Id)>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), DeliveryDisconnect> {
         let name = self.told.name.clone();
         let stream = self.random.random_range(0..STREAMS);
         let count = self.random.random_range(1..8);
@@ -239,8 +239,9 @@ impl Client {
                 let reply = send(connection, &line)?;
                 for pair in elements(&reply) {
                     let pair = elements(pair);
-                    let stream = (0..STREAMS)
-                        .find(|stream| pair[0] == Value::Bulk(format!("s{stream}").into_bytes()));
+                    let stream = (0..STREAMS).find(|stream| {
+                        pair[0] == RespReplyValue::Bulk(format!("s{stream}").into_bytes())
+                    });
                     let stream = stream.expect("a stream of ours");
                     for id in ids(&pair[1]) {
                         self.note_delivered(stream, group, id);
@@ -252,12 +253,12 @@ impl Client {
         while !held.is_empty() && self.random.random_bool(0.7) {
             let (stream, id) = held.swap_remove(self.random.random_range(0..held.len()));
             let place = self.told.acknowledged.len();
-            let told = (stream, group, id, Acknowledged::Unanswered);
+            let told = (stream, group, id, AckOutcome::Unanswered);
             self.told.acknowledged.push(told);
             let reply = send(connection, &format!("XACK s{stream} g{group} {}", text(id)))?;
             self.told.acknowledged[place].3 = match reply {
-                Value::Integer(1) => Acknowledged::Counted,
-                Value::Integer(0) => Acknowledged::NotPending,
+                RespReplyValue::Integer(1) => AckOutcome::Counted,
+                RespReplyValue::Integer(0) => AckOutcome::NotPending,
                 other => panic!("XACK is answered {other}"),
             };
         }
@@ -278,8 +279,8 @@ impl Client {
     }
 
     /// Takes and claims all entries that are left in all groups.
-    pub fn drain(mut self, address: SocketAddr) -> Told {
-        let mut connection = Connection::open(address).expect("the server listens");
+    pub fn drain(mut self, address: SocketAddr) -> DeliveryRecord {
+        let mut connection = TestkitConnection::open(address).expect("the server listens");
         let name = self.told.name.clone();
         for group in 0..GROUPS {
             for stream in 0..STREAMS {

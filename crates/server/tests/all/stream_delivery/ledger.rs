@@ -1,7 +1,7 @@
 //! The requests and replies over all kills, and the check that the server's state fits them.
 
-use super::client::{Acknowledged, Told, text};
-use super::stored::{Group, Stored, Stream};
+use super::client::{AckOutcome, DeliveryRecord, text};
+use super::stored::{StoredGroup, StoredStream, StoredStreams};
 use super::{GROUPS, Id, STREAMS};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +10,13 @@ type Place = (usize, usize, Id);
 
 /// The requests and replies of all clients.
 #[derive(Debug, Default)]
-pub struct Ledger {
+pub struct DeliveryLedger {
     sent: BTreeSet<String>,
     added: BTreeMap<(usize, Id), String>,
     /// The consumers that got an entry as a new one.
     delivered: BTreeMap<Place, Vec<String>>,
     claimed: BTreeMap<Place, Vec<String>>,
-    acknowledged: BTreeMap<Place, Vec<Acknowledged>>,
+    acknowledged: BTreeMap<Place, Vec<AckOutcome>>,
     /// The consumers that may have got entries in replies that never arrived, with the group.
     unanswered: BTreeSet<(usize, String)>,
     /// The last ids of the streams, and the last ids that their groups had got, at the last start
@@ -25,8 +25,8 @@ pub struct Ledger {
     last_delivered: [[Id; GROUPS]; STREAMS],
 }
 
-impl Ledger {
-    pub fn append(&mut self, told: Told) {
+impl DeliveryLedger {
+    pub fn append(&mut self, told: DeliveryRecord) {
         self.sent.extend(told.sent);
         for (stream, value, id) in told.added {
             let other = self.added.insert((stream, id), value);
@@ -49,9 +49,10 @@ impl Ledger {
     }
 
     /// Notes the stored ids, which may not go back.
-    pub fn remember(&mut self, stored: &Stored) {
+    pub fn remember(&mut self, stored: &StoredStreams) {
         self.last = stored.streams.each_ref().map(|stream| stream.last);
-        let delivered = |stream: &Stream| stream.groups.each_ref().map(|group| group.delivered);
+        let delivered =
+            |stream: &StoredStream| stream.groups.each_ref().map(|group| group.delivered);
         self.last_delivered = stored.streams.each_ref().map(delivered);
     }
 
@@ -59,7 +60,7 @@ impl Ledger {
     /// groups.
     pub fn totals(&self) -> [usize; 4] {
         let acknowledged = self.acknowledged.values().flatten();
-        let counted = acknowledged.filter(|how| **how == Acknowledged::Counted);
+        let counted = acknowledged.filter(|how| **how == AckOutcome::Counted);
         [
             self.added.len(),
             self.delivered.len(),
@@ -69,7 +70,7 @@ impl Ledger {
     }
 
     /// Checks that the stored state follows from the clients' replies.
-    pub fn check(&self, stored: &Stored) -> Result<(), String> {
+    pub fn check(&self, stored: &StoredStreams) -> Result<(), String> {
         self.check_told()?;
         let mut values = BTreeSet::new();
         for (number, stream) in stored.streams.iter().enumerate() {
@@ -91,7 +92,7 @@ impl Ledger {
             }
         }
         for ((stream, group, id), all) in &self.acknowledged {
-            let counted = all.iter().filter(|how| **how == Acknowledged::Counted);
+            let counted = all.iter().filter(|how| **how == AckOutcome::Counted);
             if counted.count() > 1 {
                 let id = text(*id);
                 return Err(format!("s{stream} {id} was acknowledged twice in g{group}"));
@@ -103,7 +104,7 @@ impl Ledger {
     fn check_entries(
         &self,
         number: usize,
-        stream: &Stream,
+        stream: &StoredStream,
         values: &mut BTreeSet<String>,
     ) -> Result<(), String> {
         if let Some(pair) = stream
@@ -150,9 +151,9 @@ impl Ledger {
     fn check_group(
         &self,
         number: usize,
-        stream: &Stream,
+        stream: &StoredStream,
         group: usize,
-        found: &Group,
+        found: &StoredGroup,
     ) -> Result<(), String> {
         let got = self.delivered.keys();
         let got = got.filter(|place| (place.0, place.1) == (number, group));
@@ -190,7 +191,7 @@ impl Ledger {
             return Err(format!("{shown} is pending though it was not delivered"));
         }
         let all = self.acknowledged.get(&place);
-        if all.is_some_and(|all| all.iter().any(|how| *how != Acknowledged::Unanswered)) {
+        if all.is_some_and(|all| all.iter().any(|how| *how != AckOutcome::Unanswered)) {
             return Err(format!("{shown} is pending though it was acknowledged"));
         }
         let empty = Vec::new();
@@ -216,7 +217,7 @@ impl Ledger {
 
     /// Checks, once all groups were drained, that each entry was delivered to each group, or is
     /// held by the last client, which has claimed it.
-    pub fn check_drained(&self, stored: &Stored) -> Result<(), String> {
+    pub fn check_drained(&self, stored: &StoredStreams) -> Result<(), String> {
         for (number, stream) in stored.streams.iter().enumerate() {
             for group in 0..GROUPS {
                 for (id, _) in &stream.entries {
@@ -238,30 +239,30 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    fn told(name: &str) -> Told {
-        Told {
+    fn told(name: &str) -> DeliveryRecord {
+        DeliveryRecord {
             name: name.to_owned(),
-            ..Told::default()
+            ..DeliveryRecord::default()
         }
     }
 
     #[test]
     fn a_second_delivery_without_a_claim_is_noticed() {
-        let mut ledger = Ledger::default();
+        let mut ledger = DeliveryLedger::default();
         for name in ["a", "b"] {
             assert_eq!(ledger.check_told(), Ok(()));
-            ledger.append(Told {
+            ledger.append(DeliveryRecord {
                 delivered: vec![(0, 0, (1, 0))],
                 ..told(name)
             });
         }
         assert!(ledger.check_told().is_err());
-        let mut ledger = Ledger::default();
-        ledger.append(Told {
+        let mut ledger = DeliveryLedger::default();
+        ledger.append(DeliveryRecord {
             delivered: vec![(0, 0, (1, 0)), (0, 1, (1, 0))],
             ..told("a")
         });
-        ledger.append(Told {
+        ledger.append(DeliveryRecord {
             claimed: vec![(0, 0, (1, 0))],
             ..told("b")
         });
@@ -271,13 +272,13 @@ mod tests {
     #[test]
     fn a_second_acknowledgement_is_noticed() {
         for (second, is_right) in [
-            (Acknowledged::NotPending, true),
-            (Acknowledged::Unanswered, true),
-            (Acknowledged::Counted, false),
+            (AckOutcome::NotPending, true),
+            (AckOutcome::Unanswered, true),
+            (AckOutcome::Counted, false),
         ] {
-            let mut ledger = Ledger::default();
-            for how in [Acknowledged::Counted, second] {
-                ledger.append(Told {
+            let mut ledger = DeliveryLedger::default();
+            for how in [AckOutcome::Counted, second] {
+                ledger.append(DeliveryRecord {
                     acknowledged: vec![(0, 0, (1, 0), how)],
                     ..told("a")
                 });
@@ -288,11 +289,11 @@ mod tests {
 
     #[test]
     fn an_entry_that_never_came_is_noticed() {
-        let mut stored = Stored::default();
+        let mut stored = StoredStreams::default();
         stored.streams[1].entries.push(((1, 0), "v".to_owned()));
-        let mut ledger = Ledger::default();
+        let mut ledger = DeliveryLedger::default();
         assert!(ledger.check_drained(&stored).is_err());
-        ledger.append(Told {
+        ledger.append(DeliveryRecord {
             delivered: (0..GROUPS).map(|group| (1, group, (1, 0))).collect(),
             ..told("a")
         });
@@ -301,12 +302,12 @@ mod tests {
 
     #[test]
     fn ids_that_do_not_increase_are_noticed() {
-        let stream = |second| Stream {
+        let stream = |second| StoredStream {
             entries: vec![((2, 0), "a".to_owned()), (second, "b".to_owned())],
             last: (9, 0),
-            ..Stream::default()
+            ..StoredStream::default()
         };
-        let mut ledger = Ledger::default();
+        let mut ledger = DeliveryLedger::default();
         ledger.sent.extend(["a".to_owned(), "b".to_owned()]);
         let check = |second| ledger.check_entries(0, &stream(second), &mut BTreeSet::new());
         assert_eq!(check((2, 1)), Ok(()));

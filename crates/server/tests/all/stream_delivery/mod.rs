@@ -11,17 +11,17 @@ mod client;
 mod ledger;
 mod stored;
 
-use super::killable::{Process, is_server};
-use client::Client;
-use ledger::Ledger;
-use nearfield_server_testkit::connection::Connection;
-use nearfield_server_testkit::folder::Folder;
+use super::killable::{KillableServer, is_server};
+use client::DeliveryClient;
+use ledger::DeliveryLedger;
+use nearfield_server_testkit::connection::TestkitConnection;
+use nearfield_server_testkit::folder::TestkitFolder;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
-use stored::Stored;
+use stored::StoredStreams;
 
 const STREAMS: usize = 2;
 const GROUPS: usize = 2;
@@ -34,7 +34,7 @@ const KILLS_OF_ONE_STORE: u64 = 100;
 type Id = (u64, u64);
 
 fn create_groups(address: SocketAddr) {
-    let mut connection = Connection::open(address).expect("the server listens");
+    let mut connection = TestkitConnection::open(address).expect("the server listens");
     for stream in 0..STREAMS {
         for group in 0..GROUPS {
             let line = format!("XGROUP CREATE s{stream} g{group} 0 MKSTREAM");
@@ -44,19 +44,24 @@ fn create_groups(address: SocketAddr) {
 }
 
 /// Lets clients work until the server is killed.
-fn work_until_killed(process: &mut Process, ledger: &mut Ledger, kill: u64, seed: u64) {
+fn work_until_killed(
+    process: &mut KillableServer,
+    ledger: &mut DeliveryLedger,
+    kill: u64,
+    seed: u64,
+) {
     let mut random = SmallRng::seed_from_u64(seed);
     let time = Duration::from_micros(random.random_range(5_000..150_000));
     let address = process.address;
     thread::scope(|scope| {
         let mut clients = Vec::new();
         for number in 0..PRODUCERS {
-            let client = Client::new(format!("p{kill}-{number}"), random.random());
+            let client = DeliveryClient::new(format!("p{kill}-{number}"), random.random());
             clients.push(scope.spawn(move || client.produce(address)));
         }
         for group in 0..GROUPS {
             for number in 0..CONSUMERS_OF_GROUP {
-                let client = Client::new(format!("c{kill}-{number}"), random.random());
+                let client = DeliveryClient::new(format!("c{kill}-{number}"), random.random());
                 clients.push(scope.spawn(move || client.consume(address, group)));
             }
         }
@@ -77,10 +82,10 @@ fn groups_get_each_entry_once_though_the_server_is_killed() {
     let kills = number("NEARFIELD_KILLS").unwrap_or(15);
     let seed = number("NEARFIELD_SEED").unwrap_or_else(rand::random);
     let mut random = SmallRng::seed_from_u64(seed);
-    let (folder, mut ledger) = (Folder::new(), Ledger::default());
+    let (folder, mut ledger) = (TestkitFolder::new(), DeliveryLedger::default());
     let mut totals = [0; 4];
     for kill in 0..=kills {
-        let mut process = Process::start(&folder.0, None, false);
+        let mut process = KillableServer::start(&folder.0, None, false);
         if kill == 0 {
             create_groups(process.address);
         }
@@ -88,7 +93,7 @@ fn groups_get_each_entry_once_though_the_server_is_killed() {
             let folder = folder.0.display();
             format!("NEARFIELD_SEED={seed}, kill {kill}, in {folder}")
         };
-        let mut stored = Stored::read(process.address);
+        let mut stored = StoredStreams::read(process.address);
         if let Err(fault) = ledger.check(&stored) {
             panic!("{}: {fault}", context());
         }
@@ -97,8 +102,8 @@ fn groups_get_each_entry_once_though_the_server_is_killed() {
             client::flush(process.address);
             create_groups(process.address);
             count(&mut totals, &ledger);
-            ledger = Ledger::default();
-            stored = Stored::read(process.address);
+            ledger = DeliveryLedger::default();
+            stored = StoredStreams::read(process.address);
         }
         ledger.remember(&stored);
         if kill < kills {
@@ -106,8 +111,9 @@ fn groups_get_each_entry_once_though_the_server_is_killed() {
             continue;
         }
         count(&mut totals, &ledger);
-        ledger.append(Client::new("last".to_owned(), random.random()).drain(process.address));
-        let stored = Stored::read(process.address);
+        ledger
+            .append(DeliveryClient::new("last".to_owned(), random.random()).drain(process.address));
+        let stored = StoredStreams::read(process.address);
         let checked = ledger
             .check(&stored)
             .and_then(|()| ledger.check_drained(&stored));
@@ -122,7 +128,7 @@ fn groups_get_each_entry_once_though_the_server_is_killed() {
     );
 }
 
-fn count(totals: &mut [usize; 4], ledger: &Ledger) {
+fn count(totals: &mut [usize; 4], ledger: &DeliveryLedger) {
     for (total, more) in totals.iter_mut().zip(ledger.totals()) {
         *total += more;
     }
@@ -134,7 +140,7 @@ fn servers_that_forget_or_repeat_are_noticed() {
     if is_server() {
         return;
     }
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let flaws = [
         ("XGROUP SETID s0 g0 0", "went back"),
         (
@@ -160,12 +166,12 @@ fn servers_that_forget_or_repeat_are_noticed() {
         ("XADD s0 9-0 v p:3", "twice"),
     ];
     for (flaw, expected) in flaws {
-        let process = Process::start(&folder.0, None, false);
+        let process = KillableServer::start(&folder.0, None, false);
         client::flush(process.address);
         create_groups(process.address);
-        let mut connection = Connection::open(process.address).expect("the server listens");
-        let mut ledger = Ledger::default();
-        let mut holder = Client::new("holder".to_owned(), 0);
+        let mut connection = TestkitConnection::open(process.address).expect("the server listens");
+        let mut ledger = DeliveryLedger::default();
+        let mut holder = DeliveryClient::new("holder".to_owned(), 0);
         for number in 1..=3 {
             holder.note_sent(&format!("p:{number}"));
             let id = (number, 0);
@@ -181,12 +187,12 @@ fn servers_that_forget_or_repeat_are_noticed() {
         client::send(&mut connection, "XACK s0 g0 1-0").expect("a count");
         holder.note_acknowledged(0, 0, (1, 0));
         ledger.append(holder.into_told());
-        let stored = Stored::read(process.address);
+        let stored = StoredStreams::read(process.address);
         assert_eq!(ledger.check(&stored), Ok(()), "before {flaw}");
         ledger.remember(&stored);
         client::send(&mut connection, flaw).expect("an answer");
         let fault = ledger
-            .check(&Stored::read(process.address))
+            .check(&StoredStreams::read(process.address))
             .expect_err(flaw);
         assert!(fault.contains(expected), "{flaw}: {fault}");
     }

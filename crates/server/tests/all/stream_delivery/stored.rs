@@ -2,60 +2,60 @@
 
 use super::client::{elements, parse, send};
 use super::{GROUPS, Id, STREAMS};
-use nearfield_server_testkit::connection::Connection;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::connection::TestkitConnection;
+use nearfield_server_testkit::reply::RespReplyValue;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 /// All streams.
 #[derive(Clone, Debug, Default)]
-pub struct Stored {
-    pub streams: [Stream; STREAMS],
+pub struct StoredStreams {
+    pub streams: [StoredStream; STREAMS],
 }
 
 /// A stream.
 #[derive(Clone, Debug, Default)]
-pub struct Stream {
+pub struct StoredStream {
     /// The entries in their order: their ids and values.
     pub entries: Vec<(Id, String)>,
     pub last: Id,
-    pub groups: [Group; GROUPS],
+    pub groups: [StoredGroup; GROUPS],
 }
 
 /// A group of a stream.
 #[derive(Clone, Debug, Default)]
-pub struct Group {
+pub struct StoredGroup {
     pub delivered: Id,
     /// The holder of each pending entry, and the number of its deliveries.
     pub pending: BTreeMap<Id, (String, i64)>,
 }
 
-fn string(value: &Value) -> String {
+fn string(value: &RespReplyValue) -> String {
     match value {
-        Value::Bulk(text) => String::from_utf8(text.clone()).expect("letters"),
+        RespReplyValue::Bulk(text) => String::from_utf8(text.clone()).expect("letters"),
         other => panic!("no text: {other}"),
     }
 }
 
-fn integer(value: &Value) -> i64 {
+fn integer(value: &RespReplyValue) -> i64 {
     match value {
-        Value::Integer(number) => *number,
+        RespReplyValue::Integer(number) => *number,
         other => panic!("no number: {other}"),
     }
 }
 
 /// Returns a field of a flat list of names and values.
-fn field<'v>(fields: &'v Value, name: &str) -> &'v Value {
+fn field<'v>(fields: &'v RespReplyValue, name: &str) -> &'v RespReplyValue {
     let (pairs, _) = elements(fields).as_chunks::<2>();
     let pair = pairs.iter().find(|pair| string(&pair[0]) == name);
     &pair.expect("a known field")[1]
 }
 
-impl Stored {
-    pub fn read(address: SocketAddr) -> Stored {
-        let mut connection = Connection::open(address).expect("the server listens");
+impl StoredStreams {
+    pub fn read(address: SocketAddr) -> StoredStreams {
+        let mut connection = TestkitConnection::open(address).expect("the server listens");
         let mut ask = |line: String| send(&mut connection, &line).expect("an answer");
-        let mut stored = Stored::default();
+        let mut stored = StoredStreams::default();
         for (number, stream) in stored.streams.iter_mut().enumerate() {
             let entries = ask(format!("XRANGE s{number} - +"));
             let entries = elements(&entries).iter().map(|entry| {

@@ -1,9 +1,11 @@
 //! A client that sends random commands on streams, and notes the effects of each.
 
-use super::model::{Asked, Did, Done, Entry, Id, STREAMS};
-use nearfield_server_testkit::connection::{Connection, encode};
-use nearfield_server_testkit::reply::Value;
-use nearfield_testkit::history::{Interval, Recorder};
+use super::model::{
+    Entry, Id, RequestedStreamId, STREAMS, StreamHistoryEffect, StreamHistoryOperation,
+};
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::reply::RespReplyValue;
+use nearfield_testkit::history::{CallInterval, HistoryRecorder};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::net::SocketAddr;
@@ -13,9 +15,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 const BLOCK_MS: &str = "3";
 
 #[derive(Clone, Debug)]
-enum Command {
+enum StreamHistoryCommand {
     Add {
-        asked: Asked,
+        asked: RequestedStreamId,
         value: i64,
         keep: Option<usize>,
     },
@@ -32,16 +34,16 @@ enum Command {
     Acknowledge(Vec<Id>),
 }
 
-pub struct Client<'r> {
+pub struct StreamHistoryClient<'r> {
     number: u32,
     random: SmallRng,
-    connection: Connection,
-    recorder: &'r Recorder,
+    connection: TestkitConnection,
+    recorder: &'r HistoryRecorder,
     /// The source of values that differ.
     values: &'r AtomicI64,
     /// The ids that it has seen, and that it may delete or acknowledge.
     seen: [Vec<Id>; STREAMS],
-    done: Vec<Done>,
+    done: Vec<StreamHistoryOperation>,
 }
 
 pub fn key(stream: usize) -> Vec<u8> {
@@ -52,90 +54,108 @@ fn text((ms, number): Id) -> String {
     format!("{ms}-{number}")
 }
 
-impl Command {
+impl StreamHistoryCommand {
     fn append_to(&self, request: &mut Vec<u8>, stream: usize, client: u32) {
         let key = format!("s{stream}");
         let line = match self {
-            Command::Add { asked, value, keep } => {
+            StreamHistoryCommand::Add { asked, value, keep } => {
                 let keep = keep.map_or(String::new(), |keep| format!("MAXLEN = {keep} "));
                 let id = match asked {
-                    Asked::Next => "*".to_owned(),
-                    Asked::NextOf(ms) => format!("{ms}-*"),
-                    Asked::Id(id) => text(*id),
+                    RequestedStreamId::Next => "*".to_owned(),
+                    RequestedStreamId::NextOf(ms) => format!("{ms}-*"),
+                    RequestedStreamId::Id(id) => text(*id),
                 };
                 format!("XADD {key} {keep}{id} v {value}")
             }
-            Command::Range(after, count) => {
+            StreamHistoryCommand::Range(after, count) => {
                 format!("XRANGE {key} ({} + COUNT {count}", text(*after))
             }
-            Command::Read(after, count, blocks) => {
+            StreamHistoryCommand::Read(after, count, blocks) => {
                 let block = blocks
                     .then(|| format!("BLOCK {BLOCK_MS} "))
                     .unwrap_or_default();
                 let after = text(*after);
                 format!("XREAD {block}COUNT {count} STREAMS {key} {after}")
             }
-            Command::ReadAll(after, count) => {
+            StreamHistoryCommand::ReadAll(after, count) => {
                 let after = text(*after);
                 format!("XREAD COUNT {count} STREAMS s0 s1 {after} {after}")
             }
-            Command::Newest => format!("XREVRANGE {key} + - COUNT 1"),
-            Command::Length => format!("XLEN {key}"),
-            Command::Delete(ids) => format!("XDEL {key} {}", texts(ids)),
-            Command::Trim(keep) => format!("XTRIM {key} MAXLEN = {keep}"),
-            Command::Deliver(count, blocks) => {
+            StreamHistoryCommand::Newest => format!("XREVRANGE {key} + - COUNT 1"),
+            StreamHistoryCommand::Length => format!("XLEN {key}"),
+            StreamHistoryCommand::Delete(ids) => format!("XDEL {key} {}", texts(ids)),
+            StreamHistoryCommand::Trim(keep) => format!("XTRIM {key} MAXLEN = {keep}"),
+            StreamHistoryCommand::Deliver(count, blocks) => {
                 let block = blocks
                     .then(|| format!("BLOCK {BLOCK_MS} "))
                     .unwrap_or_default();
                 format!("XREADGROUP GROUP g c{client} COUNT {count} {block}STREAMS {key} >")
             }
-            Command::Acknowledge(ids) => format!("XACK {key} g {}", texts(ids)),
+            StreamHistoryCommand::Acknowledge(ids) => format!("XACK {key} g {}", texts(ids)),
         };
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         encode(request, &words);
     }
 
     /// Returns the effects on streams.
-    fn did(&self, stream: usize, reply: &Value) -> Vec<(usize, Did)> {
+    fn did(&self, stream: usize, reply: &RespReplyValue) -> Vec<(usize, StreamHistoryEffect)> {
         let did = match (self.clone(), reply) {
-            (Command::Add { asked, value, keep }, reply) => Did::Added {
-                asked,
-                value,
-                keep,
-                id: match reply {
-                    Value::Bulk(id) => Some(parse(id)),
-                    Value::Error(why) if why.starts_with(b"ERR The ID specified in XADD is") => {
-                        None
-                    }
-                    other => panic!("{self:?} is answered {other}"),
-                },
-            },
-            (Command::Range(after, count), reply) => Did::Listed {
+            (StreamHistoryCommand::Add { asked, value, keep }, reply) => {
+                StreamHistoryEffect::Added {
+                    asked,
+                    value,
+                    keep,
+                    id: match reply {
+                        RespReplyValue::Bulk(id) => Some(parse(id)),
+                        RespReplyValue::Error(why)
+                            if why.starts_with(b"ERR The ID specified in XADD is") =>
+                        {
+                            None
+                        }
+                        other => panic!("{self:?} is answered {other}"),
+                    },
+                }
+            }
+            (StreamHistoryCommand::Range(after, count), reply) => StreamHistoryEffect::Listed {
                 after,
                 count,
                 found: entries(reply),
             },
-            (Command::Read(after, count, _) | Command::ReadAll(after, count), reply) => {
+            (
+                StreamHistoryCommand::Read(after, count, _)
+                | StreamHistoryCommand::ReadAll(after, count),
+                reply,
+            ) => {
                 let streams = match self {
-                    Command::ReadAll(..) => 0..STREAMS,
+                    StreamHistoryCommand::ReadAll(..) => 0..STREAMS,
                     _ => stream..stream + 1,
                 };
-                let listed = |stream| Did::Listed {
+                let listed = |stream| StreamHistoryEffect::Listed {
                     after,
                     count,
                     found: entries_of(stream, reply),
                 };
                 return streams.map(|stream| (stream, listed(stream))).collect();
             }
-            (Command::Newest, reply) => Did::Newest(entries(reply).first().copied()),
-            (Command::Length, &Value::Integer(length)) => Did::Measured(length),
-            (Command::Delete(ids), &Value::Integer(count)) => Did::Deleted(ids, count),
-            (Command::Trim(keep), &Value::Integer(count)) => Did::Trimmed(keep, count),
-            (Command::Deliver(count, _), reply) => Did::Delivered {
+            (StreamHistoryCommand::Newest, reply) => {
+                StreamHistoryEffect::Newest(entries(reply).first().copied())
+            }
+            (StreamHistoryCommand::Length, &RespReplyValue::Integer(length)) => {
+                StreamHistoryEffect::Measured(length)
+            }
+            (StreamHistoryCommand::Delete(ids), &RespReplyValue::Integer(count)) => {
+                StreamHistoryEffect::Deleted(ids, count)
+            }
+            (StreamHistoryCommand::Trim(keep), &RespReplyValue::Integer(count)) => {
+                StreamHistoryEffect::Trimmed(keep, count)
+            }
+            (StreamHistoryCommand::Deliver(count, _), reply) => StreamHistoryEffect::Delivered {
                 count,
                 found: entries_of(stream, reply),
             },
-            (Command::Acknowledge(ids), &Value::Integer(count)) => Did::Acknowledged(ids, count),
+            (StreamHistoryCommand::Acknowledge(ids), &RespReplyValue::Integer(count)) => {
+                StreamHistoryEffect::Acknowledged(ids, count)
+            }
             (command, reply) => panic!("{command:?} is answered {reply}"),
         };
         vec![(stream, did)]
@@ -152,14 +172,14 @@ fn parse(id: &[u8]) -> Id {
     (ms.parse().unwrap(), number.parse().unwrap())
 }
 
-fn entries(reply: &Value) -> Vec<Entry> {
-    let Value::Array(entries) = reply else {
+fn entries(reply: &RespReplyValue) -> Vec<Entry> {
+    let RespReplyValue::Array(entries) = reply else {
         panic!("no entries: {reply}");
     };
-    let entry = |entry: &Value| match entry {
-        Value::Array(parts) => match &parts[..] {
-            [Value::Bulk(id), Value::Array(fields)] => match &fields[..] {
-                [Value::Bulk(field), Value::Bulk(value)] if field == b"v" => (
+    let entry = |entry: &RespReplyValue| match entry {
+        RespReplyValue::Array(parts) => match &parts[..] {
+            [RespReplyValue::Bulk(id), RespReplyValue::Array(fields)] => match &fields[..] {
+                [RespReplyValue::Bulk(field), RespReplyValue::Bulk(value)] if field == b"v" => (
                     parse(id),
                     std::str::from_utf8(value).unwrap().parse().unwrap(),
                 ),
@@ -173,31 +193,33 @@ fn entries(reply: &Value) -> Vec<Entry> {
 }
 
 /// Returns the entries of one stream in a reply that names the streams which have some.
-fn entries_of(stream: usize, reply: &Value) -> Vec<Entry> {
+fn entries_of(stream: usize, reply: &RespReplyValue) -> Vec<Entry> {
     let streams = match reply {
-        Value::NullArray => return Vec::new(),
-        Value::Array(streams) => streams,
+        RespReplyValue::NullArray => return Vec::new(),
+        RespReplyValue::Array(streams) => streams,
         other => panic!("no streams: {other}"),
     };
     let own = streams.iter().find_map(|pair| match pair {
-        Value::Array(pair) if pair[0] == Value::Bulk(key(stream)) => Some(&pair[1]),
+        RespReplyValue::Array(pair) if pair[0] == RespReplyValue::Bulk(key(stream)) => {
+            Some(&pair[1])
+        }
         _ => None,
     });
     own.map(entries).unwrap_or_default()
 }
 
-impl<'r> Client<'r> {
+impl<'r> StreamHistoryClient<'r> {
     pub fn new(
         number: u32,
         seed: u64,
         address: SocketAddr,
-        recorder: &'r Recorder,
+        recorder: &'r HistoryRecorder,
         values: &'r AtomicI64,
-    ) -> Client<'r> {
-        Client {
+    ) -> StreamHistoryClient<'r> {
+        StreamHistoryClient {
             number,
             random: SmallRng::seed_from_u64(seed),
-            connection: Connection::open(address).unwrap(),
+            connection: TestkitConnection::open(address).unwrap(),
             recorder,
             values,
             seen: Default::default(),
@@ -205,7 +227,7 @@ impl<'r> Client<'r> {
         }
     }
 
-    pub fn run(mut self, turns: usize) -> Vec<Done> {
+    pub fn run(mut self, turns: usize) -> Vec<StreamHistoryOperation> {
         for _ in 0..turns {
             match self.random.random_bool(0.7) {
                 true => self.pipeline(),
@@ -229,41 +251,43 @@ impl<'r> Client<'r> {
         ids
     }
 
-    fn command(&mut self) -> (usize, Command) {
+    fn command(&mut self) -> (usize, StreamHistoryCommand) {
         let stream = self.random.random_range(0..STREAMS);
         let newest = self.seen[stream].iter().max().copied().unwrap_or_default();
         let count = self.random.random_range(1..5);
         let blocks = self.random.random_bool(0.3);
         let command = match self.random.random_range(0..20) {
-            0..7 => Command::Add {
+            0..7 => StreamHistoryCommand::Add {
                 asked: match self.random.random_range(0..4) {
-                    0 => Asked::NextOf(newest.0 + self.random.random_range(0..2)),
-                    1 => Asked::Id((newest.0, newest.1 + self.random.random_range(1..3))),
-                    _ => Asked::Next,
+                    0 => RequestedStreamId::NextOf(newest.0 + self.random.random_range(0..2)),
+                    1 => {
+                        RequestedStreamId::Id((newest.0, newest.1 + self.random.random_range(1..3)))
+                    }
+                    _ => RequestedStreamId::Next,
                 },
                 value: self.values.fetch_add(1, Ordering::Relaxed),
                 keep: self.random.random_bool(0.2).then_some(count + 4),
             },
-            7 => Command::Range(self.id(stream), count),
-            8..10 => Command::Read(self.id(stream), count, blocks),
-            10 => Command::ReadAll(self.id(stream), count),
-            11 => Command::Newest,
-            12 => Command::Length,
-            13 => Command::Delete(self.ids(stream)),
-            14 => Command::Trim(count + 2),
-            15..18 => Command::Deliver(count, blocks),
-            _ => Command::Acknowledge(self.ids(stream)),
+            7 => StreamHistoryCommand::Range(self.id(stream), count),
+            8..10 => StreamHistoryCommand::Read(self.id(stream), count, blocks),
+            10 => StreamHistoryCommand::ReadAll(self.id(stream), count),
+            11 => StreamHistoryCommand::Newest,
+            12 => StreamHistoryCommand::Length,
+            13 => StreamHistoryCommand::Delete(self.ids(stream)),
+            14 => StreamHistoryCommand::Trim(count + 2),
+            15..18 => StreamHistoryCommand::Deliver(count, blocks),
+            _ => StreamHistoryCommand::Acknowledge(self.ids(stream)),
         };
         (stream, command)
     }
 
-    fn commands(&mut self) -> Vec<(usize, Command)> {
+    fn commands(&mut self) -> Vec<(usize, StreamHistoryCommand)> {
         let count = self.random.random_range(1..=3);
         (0..count).map(|_| self.command()).collect()
     }
 
     /// Sends requests at once and reads `replies` replies.
-    fn exchange(&mut self, request: &[u8], replies: usize) -> (Interval, Vec<Value>) {
+    fn exchange(&mut self, request: &[u8], replies: usize) -> (CallInterval, Vec<RespReplyValue>) {
         let connection = &mut self.connection;
         self.recorder
             .call(|| connection.exchange(request, replies).unwrap())
@@ -290,7 +314,7 @@ impl<'r> Client<'r> {
         }
         encode(&mut request, &[b"EXEC"]);
         let (interval, replies) = self.exchange(&request, commands.len() + 2);
-        let Some(Value::Array(replies)) = replies.last() else {
+        let Some(RespReplyValue::Array(replies)) = replies.last() else {
             panic!("EXEC is answered {:?}", replies.last());
         };
         assert_eq!(replies.len(), commands.len());
@@ -299,18 +323,19 @@ impl<'r> Client<'r> {
         self.note(interval, steps.collect());
     }
 
-    fn note(&mut self, interval: Interval, steps: Vec<(usize, Did)>) {
+    fn note(&mut self, interval: CallInterval, steps: Vec<(usize, StreamHistoryEffect)>) {
         for (stream, did) in &steps {
             let seen = &mut self.seen[*stream];
             match did {
-                Did::Added { id: Some(id), .. } => seen.push(*id),
-                Did::Listed { found, .. } | Did::Delivered { found, .. } => {
+                StreamHistoryEffect::Added { id: Some(id), .. } => seen.push(*id),
+                StreamHistoryEffect::Listed { found, .. }
+                | StreamHistoryEffect::Delivered { found, .. } => {
                     seen.extend(found.iter().map(|entry| entry.0));
                 }
                 _ => {}
             }
         }
-        self.done.push(Done {
+        self.done.push(StreamHistoryOperation {
             client: self.number,
             interval,
             steps,

@@ -10,13 +10,13 @@
 mod client;
 mod model;
 
-use client::Client;
-use model::{Asked, Did, Done, Entry, Id, STREAMS};
-use nearfield_server_testkit::connection::Connection;
-use nearfield_server_testkit::folder::Folder;
+use client::StreamHistoryClient;
+use model::{Entry, Id, RequestedStreamId, STREAMS, StreamHistoryEffect, StreamHistoryOperation};
+use nearfield_server_testkit::connection::TestkitConnection;
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::saving::saving_into;
-use nearfield_testkit::history::{Interval, Recorder};
+use nearfield_testkit::history::{CallInterval, HistoryRecorder};
 use nearfield_testkit::linearizability::order;
 use nearfield_testkit::seeds;
 use std::sync::atomic::AtomicI64;
@@ -27,8 +27,8 @@ const TURNS: usize = 40;
 const ROUNDS: u64 = 30;
 
 /// Lets clients work on empty streams, and returns their effects.
-fn record(server: &Nearfield, seed: u64) -> Vec<Done> {
-    let mut connection = Connection::open(server.address).unwrap();
+fn record(server: &Nearfield, seed: u64) -> Vec<StreamHistoryOperation> {
+    let mut connection = TestkitConnection::open(server.address).unwrap();
     connection.command(&[b"FLUSHALL"]).unwrap();
     for stream in 0..STREAMS {
         let key = client::key(stream);
@@ -36,12 +36,13 @@ fn record(server: &Nearfield, seed: u64) -> Vec<Done> {
         connection.command(&create).unwrap();
     }
     connection.close();
-    let (recorder, values) = (Recorder::new(), AtomicI64::new(0));
+    let (recorder, values) = (HistoryRecorder::new(), AtomicI64::new(0));
     thread::scope(|scope| {
         let threads: Vec<_> = (0..CLIENTS)
             .map(|number| {
                 let seed = seed * u64::from(CLIENTS) + u64::from(number);
-                let client = Client::new(number, seed, server.address, &recorder, &values);
+                let client =
+                    StreamHistoryClient::new(number, seed, server.address, &recorder, &values);
                 scope.spawn(move || client.run(TURNS))
             })
             .collect();
@@ -50,20 +51,22 @@ fn record(server: &Nearfield, seed: u64) -> Vec<Done> {
     })
 }
 
-fn start(folder: &Folder) -> Nearfield {
+fn start(folder: &TestkitFolder) -> Nearfield {
     Nearfield::start(saving_into(folder, 2))
 }
 
 #[test]
 fn commands_and_transactions_on_streams_take_effect_one_at_a_time() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let server = start(&folder);
     let mut names = std::collections::BTreeSet::new();
     seeds::each(ROUNDS, |seed| {
         let history = record(&server, seed);
-        names.extend(history.iter().flat_map(Done::names));
+        names.extend(history.iter().flat_map(StreamHistoryOperation::names));
         if let Err(dead_end) = order(history) {
-            let shown = |all: &[Done]| all.iter().map(|done| format!("  {done}\n")).collect();
+            let shown = |all: &[StreamHistoryOperation]| {
+                all.iter().map(|done| format!("  {done}\n")).collect()
+            };
             let (before, stuck): (String, String) =
                 (shown(&dead_end.before), shown(&dead_end.stuck));
             panic!(
@@ -91,8 +94,8 @@ fn commands_and_transactions_on_streams_take_effect_one_at_a_time() {
 }
 
 /// Changes the recorded effect of one command in a real history, which must be noticed.
-fn is_noticed(name: &str, change: impl Fn(&mut Did) -> bool) {
-    let folder = Folder::new();
+fn is_noticed(name: &str, change: impl Fn(&mut StreamHistoryEffect) -> bool) {
+    let folder = TestkitFolder::new();
     let mut history = record(&start(&folder), ROUNDS);
     let mut steps = history.iter_mut().flat_map(|done| &mut done.steps);
     assert!(
@@ -105,14 +108,14 @@ fn is_noticed(name: &str, change: impl Fn(&mut Did) -> bool) {
 #[test]
 fn a_reply_that_was_changed_is_noticed() {
     is_noticed("an entry that nobody has added", |did| match did {
-        Did::Listed { found, .. } if !found.is_empty() => {
+        StreamHistoryEffect::Listed { found, .. } if !found.is_empty() => {
             found[0].1 = -1;
             true
         }
         _ => false,
     });
     is_noticed("a delivery of the same entry twice", |did| match did {
-        Did::Delivered { found, count } if !found.is_empty() => {
+        StreamHistoryEffect::Delivered { found, count } if !found.is_empty() => {
             found.push(found[0]);
             *count = found.len();
             true
@@ -122,7 +125,7 @@ fn a_reply_that_was_changed_is_noticed() {
     is_noticed(
         "an acknowledgement of an entry that was acknowledged",
         |did| match did {
-            Did::Acknowledged(ids, count) if *count > 0 => {
+            StreamHistoryEffect::Acknowledged(ids, count) if *count > 0 => {
                 *count = ids.len() as i64 + 1;
                 true
             }
@@ -131,10 +134,10 @@ fn a_reply_that_was_changed_is_noticed() {
     );
 }
 
-fn done(client: u32, ticks: (u64, u64), did: Did) -> Done {
-    Done {
+fn done(client: u32, ticks: (u64, u64), did: StreamHistoryEffect) -> StreamHistoryOperation {
+    StreamHistoryOperation {
         client,
-        interval: Interval {
+        interval: CallInterval {
             invoked: ticks.0,
             returned: ticks.1,
         },
@@ -142,17 +145,17 @@ fn done(client: u32, ticks: (u64, u64), did: Did) -> Done {
     }
 }
 
-fn added(id: Id, value: i64) -> Did {
-    Did::Added {
-        asked: Asked::Next,
+fn added(id: Id, value: i64) -> StreamHistoryEffect {
+    StreamHistoryEffect::Added {
+        asked: RequestedStreamId::Next,
         value,
         keep: None,
         id: Some(id),
     }
 }
 
-fn delivered(found: &[Entry]) -> Did {
-    Did::Delivered {
+fn delivered(found: &[Entry]) -> StreamHistoryEffect {
+    StreamHistoryEffect::Delivered {
         count: 9,
         found: found.to_vec(),
     }
@@ -171,8 +174,8 @@ fn ids_that_do_not_increase_are_noticed() {
     for second in [(5, 0), (5, 2), (4, 0), (6, 1)] {
         assert!(adds((5, 0), second).is_err(), "{second:?}");
     }
-    let refused = |id| Did::Added {
-        asked: Asked::Id(id),
+    let refused = |id| StreamHistoryEffect::Added {
+        asked: RequestedStreamId::Id(id),
         value: 2,
         keep: None,
         id: None,
@@ -184,7 +187,7 @@ fn ids_that_do_not_increase_are_noticed() {
 
 #[test]
 fn a_read_that_lacks_an_entry_is_noticed() {
-    let listed = |found: &[Entry]| Did::Listed {
+    let listed = |found: &[Entry]| StreamHistoryEffect::Listed {
         after: (0, 0),
         count: 9,
         found: found.to_vec(),
@@ -210,7 +213,7 @@ fn a_delivery_to_two_consumers_is_noticed() {
 fn an_acknowledgement_that_counts_twice_is_noticed() {
     let entry = ((5, 0), 1);
     let history = |second| {
-        let acknowledged = |count| Did::Acknowledged(vec![entry.0], count);
+        let acknowledged = |count| StreamHistoryEffect::Acknowledged(vec![entry.0], count);
         vec![
             done(0, (0, 1), added(entry.0, entry.1)),
             done(0, (2, 3), delivered(&[entry])),
@@ -228,8 +231,8 @@ fn a_trim_that_leaves_too_many_is_noticed() {
         vec![
             done(0, (0, 1), added((5, 0), 1)),
             done(0, (2, 3), added((5, 1), 2)),
-            done(0, (4, 5), Did::Trimmed(1, removed)),
-            done(0, (6, 7), Did::Measured(1)),
+            done(0, (4, 5), StreamHistoryEffect::Trimmed(1, removed)),
+            done(0, (6, 7), StreamHistoryEffect::Measured(1)),
         ]
     };
     assert!(order(history(1)).is_ok());

@@ -1,7 +1,7 @@
 //! The model of streams with a group, and the effects of commands on them.
 
-use nearfield_testkit::history::Interval;
-use nearfield_testkit::linearizability::Operation;
+use nearfield_testkit::history::CallInterval;
+use nearfield_testkit::linearizability::LinearizableOperation;
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 
@@ -14,7 +14,7 @@ pub type Entry = (Id, i64);
 
 /// A stream, and the group that all clients share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Stream {
+pub struct StreamModel {
     entries: Vec<Entry>,
     last: Id,
     delivered: Id,
@@ -23,7 +23,7 @@ pub struct Stream {
 
 /// The id that an entry should get.
 #[derive(Clone, Copy, Debug)]
-pub enum Asked {
+pub enum RequestedStreamId {
     /// `*`
     Next,
     /// `ms-*`
@@ -33,18 +33,18 @@ pub enum Asked {
 
 /// The effects of commands that took effect together.
 #[derive(Clone, Debug)]
-pub struct Done {
+pub struct StreamHistoryOperation {
     pub client: u32,
-    pub interval: Interval,
-    pub steps: Vec<(usize, Did)>,
+    pub interval: CallInterval,
+    pub steps: Vec<(usize, StreamHistoryEffect)>,
 }
 
 /// The effect of a command on a stream, as far as its reply shows it.
 #[derive(Clone, Debug)]
-pub enum Did {
+pub enum StreamHistoryEffect {
     /// An entry that was added, with a trim to `keep` entries; a refusal if there is no id.
     Added {
-        asked: Asked,
+        asked: RequestedStreamId,
         value: i64,
         keep: Option<usize>,
         id: Option<Id>,
@@ -71,20 +71,22 @@ pub enum Did {
     Acknowledged(Vec<Id>, i64),
 }
 
-impl Asked {
+impl RequestedStreamId {
     /// Returns true if an entry after `last` gets this id, or is refused if that is `None`.
     fn gets(self, id: Option<Id>, last: Id) -> bool {
         let following = (last.0, last.1 + 1);
         match self {
-            Asked::Next => id.is_some_and(|id| id == following || (id.0 > last.0 && id.1 == 0)),
-            Asked::NextOf(ms) if ms == last.0 => id == Some(following),
-            Asked::NextOf(ms) => id == (ms > last.0).then_some((ms, 0)),
-            Asked::Id(asked) => id == (asked > last).then_some(asked),
+            RequestedStreamId::Next => {
+                id.is_some_and(|id| id == following || (id.0 > last.0 && id.1 == 0))
+            }
+            RequestedStreamId::NextOf(ms) if ms == last.0 => id == Some(following),
+            RequestedStreamId::NextOf(ms) => id == (ms > last.0).then_some((ms, 0)),
+            RequestedStreamId::Id(asked) => id == (asked > last).then_some(asked),
         }
     }
 }
 
-impl Stream {
+impl StreamModel {
     fn after(&self, id: Id, count: usize) -> impl Iterator<Item = &Entry> {
         let first = self.entries.partition_point(|entry| entry.0 <= id);
         self.entries[first..].iter().take(count)
@@ -98,9 +100,9 @@ impl Stream {
     }
 
     /// Applies the effect of a command; returns false if this stream would give another reply.
-    fn does(&mut self, did: &Did) -> bool {
+    fn does(&mut self, did: &StreamHistoryEffect) -> bool {
         match did {
-            Did::Added {
+            StreamHistoryEffect::Added {
                 asked,
                 value,
                 keep,
@@ -114,26 +116,26 @@ impl Stream {
                 }
                 gets
             }
-            Did::Listed {
+            StreamHistoryEffect::Listed {
                 after,
                 count,
                 found,
             } => self.after(*after, *count).eq(found),
-            Did::Newest(found) => self.entries.last() == found.as_ref(),
-            Did::Measured(length) => self.entries.len() as i64 == *length,
-            Did::Deleted(ids, count) => {
+            StreamHistoryEffect::Newest(found) => self.entries.last() == found.as_ref(),
+            StreamHistoryEffect::Measured(length) => self.entries.len() as i64 == *length,
+            StreamHistoryEffect::Deleted(ids, count) => {
                 let before = self.entries.len();
                 self.entries.retain(|(id, _)| !ids.contains(id));
                 (before - self.entries.len()) as i64 == *count
             }
-            Did::Trimmed(keep, removed) => self.trim(*keep) == *removed,
-            Did::Delivered { count, found } => {
+            StreamHistoryEffect::Trimmed(keep, removed) => self.trim(*keep) == *removed,
+            StreamHistoryEffect::Delivered { count, found } => {
                 let fits = self.after(self.delivered, *count).eq(found);
                 self.delivered = found.last().map_or(self.delivered, |entry| entry.0);
                 self.pending.extend(found.iter().map(|entry| entry.0));
                 fits
             }
-            Did::Acknowledged(ids, count) => {
+            StreamHistoryEffect::Acknowledged(ids, count) => {
                 let acknowledged = ids.iter().filter(|id| self.pending.remove(id)).count();
                 acknowledged as i64 == *count
             }
@@ -141,47 +143,49 @@ impl Stream {
     }
 }
 
-impl Did {
+impl StreamHistoryEffect {
     fn name(&self) -> &'static str {
         match self {
-            Did::Added { id: None, .. } => "refused",
-            Did::Added { .. } => "added",
-            Did::Listed { .. } => "listed",
-            Did::Newest(_) => "newest",
-            Did::Measured(_) => "measured",
-            Did::Deleted(..) => "deleted",
-            Did::Trimmed(..) => "trimmed",
-            Did::Delivered { .. } => "delivered",
-            Did::Acknowledged(..) => "acknowledged",
+            StreamHistoryEffect::Added { id: None, .. } => "refused",
+            StreamHistoryEffect::Added { .. } => "added",
+            StreamHistoryEffect::Listed { .. } => "listed",
+            StreamHistoryEffect::Newest(_) => "newest",
+            StreamHistoryEffect::Measured(_) => "measured",
+            StreamHistoryEffect::Deleted(..) => "deleted",
+            StreamHistoryEffect::Trimmed(..) => "trimmed",
+            StreamHistoryEffect::Delivered { .. } => "delivered",
+            StreamHistoryEffect::Acknowledged(..) => "acknowledged",
         }
     }
 
     fn is_read(&self) -> bool {
         match self {
-            Did::Added { id, .. } => id.is_none(),
-            Did::Listed { .. } | Did::Newest(_) | Did::Measured(_) => true,
-            Did::Deleted(_, count) | Did::Trimmed(_, count) | Did::Acknowledged(_, count) => {
-                *count == 0
-            }
-            Did::Delivered { found, .. } => found.is_empty(),
+            StreamHistoryEffect::Added { id, .. } => id.is_none(),
+            StreamHistoryEffect::Listed { .. }
+            | StreamHistoryEffect::Newest(_)
+            | StreamHistoryEffect::Measured(_) => true,
+            StreamHistoryEffect::Deleted(_, count)
+            | StreamHistoryEffect::Trimmed(_, count)
+            | StreamHistoryEffect::Acknowledged(_, count) => *count == 0,
+            StreamHistoryEffect::Delivered { found, .. } => found.is_empty(),
         }
     }
 }
 
-impl Done {
+impl StreamHistoryOperation {
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.steps.iter().map(|(_, did)| did.name())
     }
 }
 
-impl Operation for Done {
-    type State = [Stream; STREAMS];
+impl LinearizableOperation for StreamHistoryOperation {
+    type State = [StreamModel; STREAMS];
 
     fn session(&self) -> u32 {
         self.client
     }
 
-    fn interval(&self) -> Interval {
+    fn interval(&self) -> CallInterval {
         self.interval
     }
 
@@ -198,9 +202,9 @@ impl Operation for Done {
     }
 }
 
-impl Display for Done {
+impl Display for StreamHistoryOperation {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        let Interval { invoked, returned } = self.interval;
+        let CallInterval { invoked, returned } = self.interval;
         write!(formatter, "[{invoked}, {returned}] client {}:", self.client)?;
         let mut steps = self.steps.iter();
         steps.try_for_each(|(stream, did)| write!(formatter, " s{stream} {did:?}"))

@@ -4,34 +4,34 @@
 use super::*;
 use nearfield_server_testkit::faulty::{EIO, ENOSPC};
 use nearfield_server_testkit::faulty_tier::{FaultyTierDisk, TierFaults};
-use nearfield_tiers::Ring;
-use nearfield_tiers::disk::Disk;
+use nearfield_tiers::TierReadRing;
+use nearfield_tiers::disk::TierDisk;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 /// A server with small tiers, with files on a disk that fails on request, and a client.
-struct Faulty {
+struct FaultyTierServer {
     server: Nearfield,
     disk: FaultyTierDisk,
-    connection: RefCell<Connection>,
-    folder: Folder,
+    connection: RefCell<TestkitConnection>,
+    folder: TestkitFolder,
 }
 
-impl Faulty {
-    fn new(memory_mebibytes: u64) -> Faulty {
-        let (folder, disk) = (Folder::new(), FaultyTierDisk::default());
+impl FaultyTierServer {
+    fn new(memory_mebibytes: u64) -> FaultyTierServer {
+        let (folder, disk) = (TestkitFolder::new(), FaultyTierDisk::default());
         let tiers = [
             Specification::memory(memory_mebibytes << 20),
             Specification::compressed(1 << 20),
             Specification::file(&folder.0, 8 << 20),
         ];
-        let on = Arc::new(disk.clone()) as Arc<dyn Disk>;
-        let options = Options {
+        let on = Arc::new(disk.clone()) as Arc<dyn TierDisk>;
+        let options = ServerOptions {
             tiers: Some(Arc::new(Tiers::open_on(&tiers, &on).unwrap())),
             ..saving_into(&folder, 1)
         };
         let server = Nearfield::start(options);
-        Faulty {
+        FaultyTierServer {
             connection: RefCell::new(server.connect()),
             server,
             disk,
@@ -43,7 +43,7 @@ impl Faulty {
         *self.disk.faults.lock() = faults;
     }
 
-    fn run(&self, words: &[&[u8]]) -> Value {
+    fn run(&self, words: &[&[u8]]) -> RespReplyValue {
         self.connection.borrow_mut().command(words).unwrap()
     }
 
@@ -51,20 +51,20 @@ impl Faulty {
         self.run(&[b"INFO", b"tiers"]).to_string()
     }
 
-    fn move_to(&self, key: &[u8], to: &[u8]) -> Value {
+    fn move_to(&self, key: &[u8], to: &[u8]) -> RespReplyValue {
         self.run(&[b"NEARFIELD.TIER", b"MOVE", key, to])
     }
 
     /// Moves all values, and returns the errors of those that stay.
-    fn move_all(&self, values: &[(Vec<u8>, Value)], to: &[u8]) -> Vec<String> {
+    fn move_all(&self, values: &[(Vec<u8>, RespReplyValue)], to: &[u8]) -> Vec<String> {
         let moved = values.iter().map(|(key, _)| self.move_to(key, to));
-        let errors = moved.filter(|reply| !matches!(reply, Value::Integer(_)));
+        let errors = moved.filter(|reply| !matches!(reply, RespReplyValue::Integer(_)));
         errors.map(|reply| text_of(&reply)).collect()
     }
 
     /// Repairs the disk, and checks that all accounts are exact, all values are there, and all
     /// move.
-    fn check_all(&self, values: &[(Vec<u8>, Value)], to: &[u8]) {
+    fn check_all(&self, values: &[(Vec<u8>, RespReplyValue)], to: &[u8]) {
         self.set(TierFaults::default());
         self.check(values);
         assert_eq!(self.move_all(values, to), Vec::<String>::new());
@@ -72,7 +72,7 @@ impl Faulty {
     }
 
     /// Checks that all accounts are exact, and that all values are there.
-    fn check(&self, values: &[(Vec<u8>, Value)]) {
+    fn check(&self, values: &[(Vec<u8>, RespReplyValue)]) {
         check_settled(&self.server.server.keyspace);
         for (key, dump) in values {
             assert_eq!(&self.run(&[b"DUMP", key]), dump, "{}", key.escape_ascii());
@@ -81,9 +81,9 @@ impl Faulty {
 
     /// Reads all values, some of which are errors that name their key and the reason. Returns the
     /// number of errors.
-    fn read_all(&self, values: &[(Vec<u8>, Value)], reason: &str) -> usize {
-        let is_wrong = |(key, dump): &&(Vec<u8>, Value)| match self.run(&[b"DUMP", key]) {
-            Value::Error(text) => {
+    fn read_all(&self, values: &[(Vec<u8>, RespReplyValue)], reason: &str) -> usize {
+        let is_wrong = |(key, dump): &&(Vec<u8>, RespReplyValue)| match self.run(&[b"DUMP", key]) {
+            RespReplyValue::Error(text) => {
                 let (text, key) = (
                     String::from_utf8_lossy(&text),
                     key.escape_ascii().to_string(),
@@ -101,9 +101,9 @@ impl Faulty {
     }
 }
 
-fn text_of(value: &Value) -> String {
+fn text_of(value: &RespReplyValue) -> String {
     match value {
-        Value::Error(text) => String::from_utf8_lossy(text).into_owned(),
+        RespReplyValue::Error(text) => String::from_utf8_lossy(text).into_owned(),
         other => panic!("no error: {other}"),
     }
 }
@@ -111,7 +111,7 @@ fn text_of(value: &Value) -> String {
 const KEYS: u64 = 60;
 
 /// Creates values of all types by their key, each of some kilobytes that cannot be compressed.
-fn fill(at: &Faulty) -> Vec<(Vec<u8>, Value)> {
+fn fill(at: &FaultyTierServer) -> Vec<(Vec<u8>, RespReplyValue)> {
     let commands: [&[&[u8]]; 5] = [
         &[b"SET"],
         &[b"RPUSH"],
@@ -129,7 +129,7 @@ fn fill(at: &Faulty) -> Vec<(Vec<u8>, Value)> {
         words.extend(rest);
         words.push(&value);
         let reply = at.run(&words);
-        assert!(!matches!(reply, Value::Error(_)), "{reply}");
+        assert!(!matches!(reply, RespReplyValue::Error(_)), "{reply}");
         let dump = at.run(&[b"DUMP", &key]);
         values.push((key, dump));
     }
@@ -138,7 +138,7 @@ fn fill(at: &Faulty) -> Vec<(Vec<u8>, Value)> {
 
 #[test]
 fn a_disk_that_takes_nothing_is_named_and_values_stay_where_they_are() {
-    let at = Faulty::new(16);
+    let at = FaultyTierServer::new(16);
     let _still = at.server.server.tiering.still();
     let values = fill(&at);
     let writes = |error| TierFaults {
@@ -172,7 +172,7 @@ fn a_disk_that_takes_nothing_is_named_and_values_stay_where_they_are() {
 
 #[test]
 fn reads_that_fail_or_answer_other_bytes_name_the_key_and_the_rest_goes_on() {
-    let at = Faulty::new(16);
+    let at = FaultyTierServer::new(16);
     let _still = at.server.server.tiering.still();
     let values = fill(&at);
     at.check_all(&values, b"2");
@@ -197,8 +197,11 @@ fn reads_that_fail_or_answer_other_bytes_name_the_key_and_the_rest_goes_on() {
         let first = values[0].0.as_slice();
         let read = at.run(&[b"MGET", b"hot", first]);
         assert!(read.to_string().contains(reason), "{read}");
-        assert_eq!(at.run(&[b"GET", b"hot"]), Value::Bulk(b"value".to_vec()));
-        assert_eq!(at.run(&[b"EXISTS", first]), Value::Integer(1));
+        assert_eq!(
+            at.run(&[b"GET", b"hot"]),
+            RespReplyValue::Bulk(b"value".to_vec())
+        );
+        assert_eq!(at.run(&[b"EXISTS", first]), RespReplyValue::Integer(1));
         at.run(&[b"MULTI"]);
         at.run(&[b"APPEND", first, b"more"]);
         at.run(&[b"SET", b"hot", b"value"]);
@@ -219,12 +222,12 @@ fn reads_that_fail_or_answer_other_bytes_name_the_key_and_the_rest_goes_on() {
 
 #[test]
 fn a_node_that_cannot_be_read_names_the_key_and_nothing_changes() {
-    let at = Faulty::new(16);
+    let at = FaultyTierServer::new(16);
     let _still = at.server.server.tiering.still();
     for number in 0..4000 {
         at.run(&[b"RPUSH", b"list", &noise(number, 1000)]);
     }
-    assert_eq!(at.move_to(b"list", b"2"), Value::Integer(1));
+    assert_eq!(at.move_to(b"list", b"2"), RespReplyValue::Integer(1));
     // The ends of the list come back into memory.
     for index in [&b"0"[..], b"-1"] {
         at.run(&[b"LSET", b"list", index, b"end"]);
@@ -263,10 +266,13 @@ fn a_node_that_cannot_be_read_names_the_key_and_nothing_changes() {
             assert!(error.contains(reason), "{error}");
         }
         // The elements in memory are there, and can be changed.
-        assert_eq!(at.run(&[b"LLEN", b"list"]), Value::Integer(4000));
-        assert_eq!(at.run(&[b"LPUSH", b"list", b"one"]), Value::Integer(4001));
+        assert_eq!(at.run(&[b"LLEN", b"list"]), RespReplyValue::Integer(4000));
+        assert_eq!(
+            at.run(&[b"LPUSH", b"list", b"one"]),
+            RespReplyValue::Integer(4001)
+        );
         let popped = at.run(&[b"LPOP", b"list"]);
-        assert_eq!(popped, Value::Bulk(b"one".to_vec()));
+        assert_eq!(popped, RespReplyValue::Bulk(b"one".to_vec()));
         at.set(TierFaults::default());
         check_settled(&at.server.server.keyspace);
         assert!(at.run(&[b"LRANGE", b"list", b"0", b"-1"]) == all);
@@ -276,17 +282,17 @@ fn a_node_that_cannot_be_read_names_the_key_and_nothing_changes() {
         reads: Some(EIO),
         ..TierFaults::default()
     });
-    assert!(matches!(at.run(&[b"SAVE"]), Value::Error(_)));
+    assert!(matches!(at.run(&[b"SAVE"]), RespReplyValue::Error(_)));
 }
 
 /// Other reads do not fail meanwhile, so that the errors are those of the ring.
 #[test]
 fn errors_that_the_ring_of_a_thread_answers_name_the_key_and_the_rest_goes_on() {
-    if let Err(error) = Ring::new(1) {
+    if let Err(error) = TierReadRing::new(1) {
         println!("skipped: this process has no ring: {error}");
         return;
     }
-    let at = Faulty::new(16);
+    let at = FaultyTierServer::new(16);
     let _still = at.server.server.tiering.still();
     let values = fill(&at);
     at.check_all(&values, b"2");
@@ -297,14 +303,14 @@ fn errors_that_the_ring_of_a_thread_answers_name_the_key_and_the_rest_goes_on() 
     let wrong = at.read_all(&values, "Input/output error");
     assert!(wrong as u64 > KEYS / 2, "{wrong}");
     // A move reads the disk by itself.
-    assert_eq!(at.move_to(&values[0].0, b"0"), Value::Integer(1));
+    assert_eq!(at.move_to(&values[0].0, b"0"), RespReplyValue::Integer(1));
     at.check_all(&values[1..], b"0");
     at.check(&values);
 }
 
 #[test]
 fn a_full_disk_refuses_writes_by_name_and_loses_nothing_and_goes_on_when_it_has_room() {
-    let at = Faulty::new(2);
+    let at = FaultyTierServer::new(2);
     let full = TierFaults {
         writes: Some(ENOSPC),
         creates: Some(ENOSPC),
@@ -314,8 +320,8 @@ fn a_full_disk_refuses_writes_by_name_and_loses_nothing_and_goes_on_when_it_has_
     let mut kept = 0;
     let refused = loop {
         match at.run(&[b"SET", &name(kept), &noise(kept, 1000)]) {
-            Value::Error(text) => break String::from_utf8(text).unwrap(),
-            reply => assert_eq!(reply, Value::Simple(b"OK".to_vec())),
+            RespReplyValue::Error(text) => break String::from_utf8(text).unwrap(),
+            reply => assert_eq!(reply, RespReplyValue::Simple(b"OK".to_vec())),
         }
         kept += 1;
         assert!(kept < 20_000, "more is taken than the memory has");
@@ -329,7 +335,7 @@ fn a_full_disk_refuses_writes_by_name_and_loses_nothing_and_goes_on_when_it_has_
     check(&at.server).unwrap();
     for number in 0..kept {
         let found = at.run(&[b"GET", &name(number)]);
-        assert_eq!(found, Value::Bulk(noise(number, 1000)));
+        assert_eq!(found, RespReplyValue::Bulk(noise(number, 1000)));
     }
     at.set(TierFaults::default());
     eventually("writes are taken again", || {
@@ -337,11 +343,11 @@ fn a_full_disk_refuses_writes_by_name_and_loses_nothing_and_goes_on_when_it_has_
             .server
             .connect()
             .command(&[b"SET", &name(kept), &noise(kept, 1000)]);
-        reply.unwrap() == Value::Simple(b"OK".to_vec())
+        reply.unwrap() == RespReplyValue::Simple(b"OK".to_vec())
     });
     for number in 0..=kept {
         let found = at.run(&[b"GET", &name(number)]);
-        assert_eq!(found, Value::Bulk(noise(number, 1000)));
+        assert_eq!(found, RespReplyValue::Bulk(noise(number, 1000)));
     }
     check(&at.server).unwrap();
     let info = at.info();
@@ -352,14 +358,14 @@ fn a_full_disk_refuses_writes_by_name_and_loses_nothing_and_goes_on_when_it_has_
 /// for room once, and then no more.
 #[test]
 fn clients_go_on_while_who_moves_values_waits_for_a_disk() {
-    let at = Faulty::new(1);
+    let at = FaultyTierServer::new(1);
     let still = at.server.server.tiering.still();
     let mut kept = 0;
-    let mut refuse = |connection: &mut Connection| loop {
+    let mut refuse = |connection: &mut TestkitConnection| loop {
         let words: [&[u8]; 3] = [b"SET", &name(kept), &noise(kept, 1000)];
         match connection.command(&words).unwrap() {
-            Value::Error(text) => break String::from_utf8(text).unwrap(),
-            reply => assert_eq!(reply, Value::Simple(b"OK".to_vec())),
+            RespReplyValue::Error(text) => break String::from_utf8(text).unwrap(),
+            reply => assert_eq!(reply, RespReplyValue::Simple(b"OK".to_vec())),
         }
         kept += 1;
         assert!(kept < 10_000, "more is taken than the memory has");
@@ -369,16 +375,16 @@ fn clients_go_on_while_who_moves_values_waits_for_a_disk() {
         let refused = refuse(&mut at.connection.borrow_mut());
         assert!(refused.starts_with("OOM"), "{refused}");
         let found = other.command(&[b"GET", &name(0)]).unwrap();
-        assert_eq!(found, Value::Bulk(noise(0, 1000)));
+        assert_eq!(found, RespReplyValue::Bulk(noise(0, 1000)));
     }
     drop(still);
     eventually("writes are taken again", || {
         let words: [&[u8]; 3] = [b"SET", &name(kept), &noise(kept, 1000)];
-        other.command(&words).unwrap() == Value::Simple(b"OK".to_vec())
+        other.command(&words).unwrap() == RespReplyValue::Simple(b"OK".to_vec())
     });
     for number in 0..=kept {
         let found = at.run(&[b"GET", &name(number)]);
-        assert_eq!(found, Value::Bulk(noise(number, 1000)));
+        assert_eq!(found, RespReplyValue::Bulk(noise(number, 1000)));
     }
     check(&at.server).unwrap();
 }
@@ -386,9 +392,9 @@ fn clients_go_on_while_who_moves_values_waits_for_a_disk() {
 /// The server's only thread waits once for a write, then for a read, and then no more.
 #[test]
 fn clients_go_on_while_the_disk_hangs_and_those_that_need_room_are_refused() {
-    let at = Faulty::new(1);
+    let at = FaultyTierServer::new(1);
     let set = |kept: u64| at.run(&[b"SET", &name(kept), &noise(kept, 1000)]);
-    let is_ok = |reply: Value| reply == Value::Simple(b"OK".to_vec());
+    let is_ok = |reply: RespReplyValue| reply == RespReplyValue::Simple(b"OK".to_vec());
     let mut kept = 0;
     while is_ok(set(kept)) {
         kept += 1;
@@ -403,7 +409,7 @@ fn clients_go_on_while_the_disk_hangs_and_those_that_need_room_are_refused() {
     });
     let refused = loop {
         match set(kept) {
-            Value::Error(text) => break String::from_utf8(text).unwrap(),
+            RespReplyValue::Error(text) => break String::from_utf8(text).unwrap(),
             reply => assert!(is_ok(reply)),
         }
         kept += 1;
@@ -413,7 +419,7 @@ fn clients_go_on_while_the_disk_hangs_and_those_that_need_room_are_refused() {
     let began = Instant::now();
     for _ in 0..100 {
         assert!(!is_ok(set(kept)));
-        assert_eq!(at.run(&[b"EXISTS", &name(0)]), Value::Integer(1));
+        assert_eq!(at.run(&[b"EXISTS", &name(0)]), RespReplyValue::Integer(1));
     }
     // A wait for each would take minutes.
     assert!(
@@ -425,14 +431,14 @@ fn clients_go_on_while_the_disk_hangs_and_those_that_need_room_are_refused() {
     eventually("writes are taken again", || is_ok(set(kept)));
     for number in 0..=kept {
         let found = at.run(&[b"GET", &name(number)]);
-        assert_eq!(found, Value::Bulk(noise(number, 1000)));
+        assert_eq!(found, RespReplyValue::Bulk(noise(number, 1000)));
     }
     check(&at.server).unwrap();
 }
 
 #[test]
 fn values_that_a_tier_does_not_take_stay_and_the_reason_is_told() {
-    let at = Faulty::new(16);
+    let at = FaultyTierServer::new(16);
     let keyspace = &at.server.server.keyspace;
     let _still = at.server.server.tiering.still();
     // A file tier of 8 MiB has segments of half a mebibyte.
@@ -447,7 +453,7 @@ fn values_that_a_tier_does_not_take_stay_and_the_reason_is_told() {
         let error = text_of(&at.move_to(key, to));
         assert!(error.contains(reason), "{error}");
         check_settled(keyspace);
-        assert_eq!(at.run(&[b"GET", key]), Value::Bulk(value));
+        assert_eq!(at.run(&[b"GET", key]), RespReplyValue::Bulk(value));
         at.run(&[b"DEL", key]);
     }
     check_settled(keyspace);

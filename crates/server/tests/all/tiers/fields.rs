@@ -1,11 +1,11 @@
 //! Large hashes with values in several tiers.
 
-use super::nodes::{Stops, move_nodes, nodes, reads, run};
+use super::nodes::{ThreadStopGuard, move_nodes, nodes, reads, run};
 use super::*;
 use nearfield_server::keyspace::nodes::MovingNode;
-use nearfield_server::log::Policy;
+use nearfield_server::log::LogSyncPolicy;
 use nearfield_server_testkit::steps::eventually;
-use nearfield_server_testkit::stir::{Stirred, stir};
+use nearfield_server_testkit::stir::{TierMoveCounts, stir};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -23,20 +23,20 @@ fn value(number: usize, version: usize) -> Vec<u8> {
     text
 }
 
-fn set(connection: &mut Connection, key: &[u8], number: usize, version: usize) {
+fn set(connection: &mut TestkitConnection, key: &[u8], number: usize, version: usize) {
     let (field, value) = (field(number), value(number, version));
     let words: [&[u8]; 4] = [b"HSET", key, field.as_bytes(), &value];
     let reply = connection.command(&words).unwrap();
-    assert!(matches!(reply, Value::Integer(0 | 1)), "{reply}");
+    assert!(matches!(reply, RespReplyValue::Integer(0 | 1)), "{reply}");
 }
 
-fn get(connection: &mut Connection, key: &str, number: usize) -> Value {
+fn get(connection: &mut TestkitConnection, key: &str, number: usize) -> RespReplyValue {
     run(connection, &format!("HGET {key} {}", field(number)))
 }
 
 #[test]
 fn commands_read_no_other_cold_value_than_they_touch() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let server = Nearfield::start(tiered(&folder, 1));
     let _still = server.server.tiering.still();
     let mut connection = server.connect();
@@ -46,11 +46,14 @@ fn commands_read_no_other_cold_value_than_they_touch() {
     move_nodes(&server, b"hash", 2..200, 2);
     assert_eq!(nodes(&server, b"hash"), [2, 0, 198]);
     let tier = run(&mut connection, "OBJECT TIER hash");
-    assert_eq!(tier, Value::Bulk(b"memory+file".to_vec()));
+    assert_eq!(tier, RespReplyValue::Bulk(b"memory+file".to_vec()));
     let mut read = |line: &str| {
         let before = reads(traffic);
         let reply = run(&mut connection, line);
-        assert!(!matches!(reply, Value::Error(_)), "{line}: {reply}");
+        assert!(
+            !matches!(reply, RespReplyValue::Error(_)),
+            "{line}: {reply}"
+        );
         (reads(traffic) - before, nodes(&server, b"hash")[2])
     };
     for line in [
@@ -89,10 +92,10 @@ fn commands_read_no_other_cold_value_than_they_touch() {
     assert_eq!(read("HSET hash field:50 other field:51 other"), (0, 196));
     assert_eq!(read("HDEL hash field:52 field:53"), (0, 194));
     let refused = run(&mut connection, "HINCRBY hash field:54 1");
-    assert!(matches!(refused, Value::Error(_)), "{refused}");
+    assert!(matches!(refused, RespReplyValue::Error(_)), "{refused}");
     assert_eq!(nodes(&server, b"hash")[2], 193);
     let copied = run(&mut connection, "COPY hash copy");
-    assert_eq!(copied, Value::Integer(1));
+    assert_eq!(copied, RespReplyValue::Integer(1));
     assert_eq!(nodes(&server, b"copy")[2], 0);
     let (one, other) = ("DUMP hash", "DUMP copy");
     assert_eq!(run(&mut connection, one), run(&mut connection, other));
@@ -100,8 +103,8 @@ fn commands_read_no_other_cold_value_than_they_touch() {
     run(&mut connection, "RPUSH list hash copy");
     let before = reads(traffic);
     let sorted = run(&mut connection, "SORT list BY nosort GET *->field:60");
-    let found = Value::Bulk(value(60, 0));
-    assert_eq!(sorted, Value::Array(vec![found.clone(), found]));
+    let found = RespReplyValue::Bulk(value(60, 0));
+    assert_eq!(sorted, RespReplyValue::Array(vec![found.clone(), found]));
     assert_eq!(reads(traffic) - before, 1);
     check_settled(&server.server.keyspace);
     run(&mut connection, "DEL hash copy list");
@@ -112,7 +115,7 @@ fn commands_read_no_other_cold_value_than_they_touch() {
 
 #[test]
 fn a_value_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let server = Nearfield::start(tiered(&folder, 1));
     let keyspace = &server.server.keyspace;
     let tiers = keyspace.cold.tiers().unwrap();
@@ -137,7 +140,7 @@ fn a_value_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
             }
             let databases = keyspace.share();
             let (node, _) = keyspace.nodes_of(&databases, (0, b"hash"))[2];
-            let named = Named {
+            let named = ValueName {
                 part: 0,
                 key: b"hash".to_vec(),
                 node,
@@ -149,14 +152,20 @@ fn a_value_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
             let place = (to > 0).then(|| tiers.put(to, &[&moving.value]).unwrap()[0]);
             drop(databases);
             let reply = run(&mut connection, meanwhile);
-            assert!(!matches!(reply, Value::Error(_)), "{meanwhile}: {reply}");
+            assert!(
+                !matches!(reply, RespReplyValue::Error(_)),
+                "{meanwhile}: {reply}"
+            );
             // Until it is freed, the object of a deleted key accepts arriving values.
             eventually("what was given up is freed", || keyspace.retired() == 0);
             let published = moving.publish(&keyspace.share(), place);
             let context = format!("{from} to {to}, {meanwhile}: {published:?}");
             match arrives {
                 true => assert!(published.is_ok(), "{context}"),
-                false => assert!(matches!(published, Err(Unmoved::Changed)), "{context}"),
+                false => assert!(
+                    matches!(published, Err(ValueMoveError::Changed)),
+                    "{context}"
+                ),
             }
             check_settled(keyspace);
         }
@@ -168,14 +177,14 @@ fn a_value_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
 #[test]
 fn a_hash_larger_than_the_memory_moves_value_by_value_and_survives() {
     const COUNT: usize = 12_000;
-    let folder = Folder::new();
-    let options = Options {
+    let folder = TestkitFolder::new();
+    let options = ServerOptions {
         persistence: Durability {
             directory: Some(folder.0.clone()),
             log: Some(true),
             ..Durability::default()
         },
-        ..Options::default()
+        ..ServerOptions::default()
     };
     let server = moving(&folder, [4, 0, 64], options.clone());
     let mut connection = server.connect();
@@ -202,7 +211,7 @@ fn a_hash_larger_than_the_memory_moves_value_by_value_and_survives() {
         for number in (0..COUNT).filter(|number| hot(*number)) {
             assert_eq!(
                 get(&mut connection, "hash", number),
-                Value::Bulk(value(number, 0))
+                RespReplyValue::Bulk(value(number, 0))
             );
         }
         let cold_reads = reads(traffic) - before;
@@ -220,11 +229,11 @@ fn a_hash_larger_than_the_memory_moves_value_by_value_and_survives() {
     let server = moving(&folder, [4, 0, 64], options);
     let mut connection = server.connect();
     let len = run(&mut connection, "HLEN hash");
-    assert_eq!(len, Value::Integer(COUNT as i64));
+    assert_eq!(len, RespReplyValue::Integer(COUNT as i64));
     for number in 0..COUNT {
         let version = usize::from(number.is_multiple_of(3));
         let found = get(&mut connection, "hash", number);
-        assert_eq!(found, Value::Bulk(value(number, version)));
+        assert_eq!(found, RespReplyValue::Bulk(value(number, version)));
     }
     check(&server).unwrap();
 }
@@ -234,23 +243,23 @@ fn a_hash_larger_than_the_memory_moves_value_by_value_and_survives() {
 #[test]
 fn reads_find_what_was_written_and_the_log_is_whole_while_values_move() {
     const COUNT: usize = 100;
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let always = |directory: &std::path::Path| Durability {
         directory: Some(directory.to_owned()),
         log: Some(true),
-        policy: Some(Policy::Always),
+        policy: Some(LogSyncPolicy::Always),
         ..Durability::default()
     };
-    let options = Options {
+    let options = ServerOptions {
         persistence: always(&folder.0.join("data")),
         ..tiered(&folder, 2)
     };
     std::fs::create_dir_all(folder.0.join("data")).unwrap();
     let server = Nearfield::start(options);
-    let (stop, stirred) = (AtomicBool::new(false), Stirred::default());
+    let (stop, stirred) = (AtomicBool::new(false), TierMoveCounts::default());
     std::thread::scope(|scope| {
         scope.spawn(|| stir(&server.server.keyspace, &stop, &stirred));
-        let _stops = Stops(&stop);
+        let _stops = ThreadStopGuard(&stop);
         let mut connection = server.connect();
         let mut versions = [0; COUNT];
         (0..COUNT).for_each(|number| set(&mut connection, b"hash", number, 0));
@@ -262,25 +271,25 @@ fn reads_find_what_was_written_and_the_log_is_whole_while_values_move() {
                 versions[number] = round;
                 let number = random.random_range(0..COUNT);
                 let found = get(&mut connection, "hash", number);
-                assert_eq!(found, Value::Bulk(value(number, versions[number])));
+                assert_eq!(found, RespReplyValue::Bulk(value(number, versions[number])));
             }
             if round % 80 != 0 {
                 continue;
             }
             // The files that a kill would leave.
-            let left = Folder::new();
+            let left = TestkitFolder::new();
             for file in std::fs::read_dir(folder.0.join("data")).unwrap() {
                 let file = file.unwrap();
                 std::fs::copy(file.path(), left.0.join(file.file_name())).unwrap();
             }
-            let again = Nearfield::start(Options {
+            let again = Nearfield::start(ServerOptions {
                 persistence: always(&left.0),
-                ..Options::default()
+                ..ServerOptions::default()
             });
             let mut again = again.connect();
             for (number, version) in versions.iter().enumerate() {
                 let found = get(&mut again, "hash", number);
-                assert_eq!(found, Value::Bulk(value(number, *version)));
+                assert_eq!(found, RespReplyValue::Bulk(value(number, *version)));
             }
         }
     });
@@ -291,7 +300,7 @@ fn reads_find_what_was_written_and_the_log_is_whole_while_values_move() {
 
 #[test]
 fn fields_expire_of_a_hash_that_lies_in_a_cold_tier() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let server = Nearfield::start(tiered(&folder, 1));
     let keyspace = &server.server.keyspace;
     let _still = server.server.tiering.still();
@@ -305,18 +314,21 @@ fn fields_expire_of_a_hash_that_lies_in_a_cold_tier() {
     let mut prepare = |key: &str, expire: &str| {
         (0..10).for_each(|number| set(&mut connection, key.as_bytes(), number, 0));
         let reply = run(&mut connection, expire);
-        assert_eq!(reply, Value::Array(vec![Value::Integer(1)]));
+        assert_eq!(
+            reply,
+            RespReplyValue::Array(vec![RespReplyValue::Integer(1)])
+        );
         let words = format!("NEARFIELD.TIER MOVE {key} 2");
-        assert_eq!(run(&mut connection, &words), Value::Integer(1));
+        assert_eq!(run(&mut connection, &words), RespReplyValue::Integer(1));
         let tier = run(&mut connection, &format!("OBJECT TIER {key}"));
-        assert_eq!(tier, Value::Bulk(b"file".to_vec()));
+        assert_eq!(tier, RespReplyValue::Bulk(b"file".to_vec()));
     };
     // The server removes an expired field.
     prepare("first", "HPEXPIRE first 300 FIELDS 1 field:1");
     assert_eq!(notes(), (1, 1));
     let mut other = server.connect();
     eventually("the field is removed", || {
-        run(&mut other, "HLEN first") == Value::Integer(9)
+        run(&mut other, "HLEN first") == RespReplyValue::Integer(9)
     });
     assert_eq!(notes(), (0, 0));
     // Until then no client sees it, and a change removes it before.
@@ -326,13 +338,16 @@ fn fields_expire_of_a_hash_that_lies_in_a_cold_tier() {
         .store(false, Ordering::Relaxed);
     prepare("second", "HPEXPIRE second 1 FIELDS 1 field:1");
     eventually("the field is over", || {
-        get(&mut other, "second", 1) == Value::NullBulk
+        get(&mut other, "second", 1) == RespReplyValue::NullBulk
     });
-    assert_eq!(run(&mut other, "HLEN second"), Value::Integer(10));
+    assert_eq!(run(&mut other, "HLEN second"), RespReplyValue::Integer(10));
     let tier = run(&mut other, "OBJECT TIER second");
-    assert_eq!(tier, Value::Bulk(b"file".to_vec()));
-    assert_eq!(run(&mut other, "HDEL second field:1"), Value::Integer(0));
-    assert_eq!(run(&mut other, "HLEN second"), Value::Integer(9));
+    assert_eq!(tier, RespReplyValue::Bulk(b"file".to_vec()));
+    assert_eq!(
+        run(&mut other, "HDEL second field:1"),
+        RespReplyValue::Integer(0)
+    );
+    assert_eq!(run(&mut other, "HLEN second"), RespReplyValue::Integer(9));
     assert_eq!(notes(), (0, 0));
     // The note is deleted with the hash, and keeps its time under another name and in another tier.
     for end in [
@@ -349,10 +364,13 @@ fn fields_expire_of_a_hash_that_lies_in_a_cold_tier() {
         run(&mut other, "RENAME name third");
         run(&mut other, "NEARFIELD.TIER MOVE third 1");
         assert_eq!(notes(), (1, 1), "{end}");
-        let Value::Array(time) = run(&mut other, "HTTL third FIELDS 1 field:1") else {
+        let RespReplyValue::Array(time) = run(&mut other, "HTTL third FIELDS 1 field:1") else {
             panic!("no times");
         };
-        assert!(matches!(time[..], [Value::Integer(1..=1000)]), "{time:?}");
+        assert!(
+            matches!(time[..], [RespReplyValue::Integer(1..=1000)]),
+            "{time:?}"
+        );
         run(&mut other, end);
         eventually("the note is gone", || notes() == (0, 0));
     }
@@ -361,7 +379,7 @@ fn fields_expire_of_a_hash_that_lies_in_a_cold_tier() {
 
 #[test]
 fn large_values_of_a_hash_whose_fields_expire_move_one_by_one() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let server = Nearfield::start(tiered(&folder, 1));
     let _still = server.server.tiering.still();
     let mut connection = server.connect();
@@ -383,10 +401,13 @@ fn large_values_of_a_hash_whose_fields_expire_move_one_by_one() {
         (0, [0, 0, 199])
     );
     let got = run(&mut connection, "HGETEX hash PERSIST FIELDS 1 field:150");
-    assert_eq!(got, Value::Array(vec![Value::Bulk(value(150, 0))]));
+    assert_eq!(
+        got,
+        RespReplyValue::Array(vec![RespReplyValue::Bulk(value(150, 0))])
+    );
     assert_eq!(reads(traffic) - before, 1);
     let got = run(&mut connection, "HGETDEL hash FIELDS 2 field:150 field:151");
-    let values = [150, 151].map(|number| Value::Bulk(value(number, 0)));
-    assert_eq!(got, Value::Array(values.to_vec()));
+    let values = [150, 151].map(|number| RespReplyValue::Bulk(value(number, 0)));
+    assert_eq!(got, RespReplyValue::Array(values.to_vec()));
     assert_eq!(nodes(&server, b"hash").iter().sum::<usize>(), 197);
 }

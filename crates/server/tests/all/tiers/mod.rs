@@ -15,20 +15,22 @@ mod room;
 
 use accounts::{check, check_settled, keys_of};
 use nearfield_server::command;
-use nearfield_server::config::{Durability, Options};
+use nearfield_server::config::{Durability, ServerOptions};
 use nearfield_server::keyspace::moving::tier_of;
-use nearfield_server::keyspace::{Databases, Keyspace, Moving, Outside, Record, Unmoved};
-use nearfield_server::object::Kind;
-use nearfield_server_testkit::commands::{Generator, KEYS, Mode, Sent};
-use nearfield_server_testkit::connection::{Connection, encode};
-use nearfield_server_testkit::folder::Folder;
+use nearfield_server::keyspace::{
+    Databases, Keyspace, Outside, ValueMove, ValueMoveError, ValueRecord,
+};
+use nearfield_server::object::RedisType;
+use nearfield_server_testkit::commands::{GeneratedCommand, Generator, KEYS, Mode};
+use nearfield_server_testkit::connection::{TestkitConnection, encode};
+use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::saving::saving_into;
 use nearfield_server_testkit::steps::eventually;
 use nearfield_server_testkit::stir::small_tiers;
-use nearfield_tiers::keep::Named;
-use nearfield_tiers::{Place, Refused, Specification, TierKind, Tiers};
+use nearfield_tiers::keep::ValueName;
+use nearfield_tiers::{ColdPlace, Specification, TierKind, TierRefusal, Tiers};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -105,7 +107,7 @@ const OWN: &[&str] = &[
     "FLUSHDB",
 ];
 
-fn tiered(folder: &Folder, threads: usize) -> Options {
+fn tiered(folder: &TestkitFolder, threads: usize) -> ServerOptions {
     let kinds = [
         TierKind::Memory,
         TierKind::Compressed,
@@ -115,19 +117,19 @@ fn tiered(folder: &Folder, threads: usize) -> Options {
 }
 
 /// Returns options with small tiers of these kinds.
-fn small(kinds: &[TierKind], folder: &Folder, threads: usize) -> Options {
+fn small(kinds: &[TierKind], folder: &TestkitFolder, threads: usize) -> ServerOptions {
     let tiers = kinds.iter().map(|kind| Specification {
         kind: kind.clone(),
         capacity_bytes: 1 << 20,
     });
     let tiers: Vec<Specification> = tiers.collect();
-    Options {
+    ServerOptions {
         tiers: Some(Arc::new(Tiers::open(&tiers).unwrap())),
         ..saving_into(folder, threads)
     }
 }
 
-fn own_command(random: &mut SmallRng) -> Sent {
+fn own_command(random: &mut SmallRng) -> GeneratedCommand {
     let line = OWN.choose(random).unwrap();
     let word = |word: &str, random: &mut SmallRng| match word {
         "K" => KEYS.choose(random).unwrap().to_vec(),
@@ -140,7 +142,7 @@ fn own_command(random: &mut SmallRng) -> Sent {
         "N" => random.random_range(0..50).to_string().into_bytes(),
         other => other.as_bytes().to_vec(),
     };
-    Sent {
+    GeneratedCommand {
         words: line.split(' ').map(|it| word(it, random)).collect(),
         family: "tiers",
         mode: match *line {
@@ -164,7 +166,7 @@ fn shuffle(keyspace: &Keyspace, random: &mut SmallRng, moved: &mut Moved) {
         if !nodes.is_empty() {
             let is_parted = nodes.iter().any(|(_, place)| place.is_some());
             if is_parted || random.random_bool(0.6) {
-                let kind = Record::parse(&stored).kind;
+                let kind = ValueRecord::parse(&stored).kind;
                 let named = (number, key.as_slice(), kind);
                 shuffle_nodes(keyspace, &databases, named, random, moved);
                 continue;
@@ -173,11 +175,11 @@ fn shuffle(keyspace: &Keyspace, random: &mut SmallRng, moved: &mut Moved) {
         let to = random.random_range(0..keyspace.cold.tiers().unwrap().count());
         match keyspace.move_value(&databases, (number, &key), to, 0) {
             Ok(()) => {
-                let record = Record::parse(&stored);
+                let record = ValueRecord::parse(&stored);
                 let course = (record.kind.name(), tier_of(&record), to);
                 *moved.entry(course).or_default() += 1;
             }
-            Err(Unmoved::There | Unmoved::Refused(_)) => {}
+            Err(ValueMoveError::There | ValueMoveError::Refused(_)) => {}
             Err(error) => panic!("{}: {error}", key.escape_ascii()),
         }
     }
@@ -187,12 +189,12 @@ fn shuffle(keyspace: &Keyspace, random: &mut SmallRng, moved: &mut Moved) {
 fn shuffle_nodes(
     keyspace: &Keyspace,
     databases: &Databases,
-    (part, key, kind): (usize, &[u8], Kind),
+    (part, key, kind): (usize, &[u8], RedisType),
     random: &mut SmallRng,
     moved: &mut Moved,
 ) {
     let what = match kind {
-        Kind::List => "chunk of a list",
+        RedisType::List => "chunk of a list",
         _ => "value of a hash",
     };
     let count = keyspace.cold.tiers().unwrap().count();
@@ -204,24 +206,24 @@ fn shuffle_nodes(
             continue;
         }
         let to = if all { to_all } else { to };
-        let named = Named {
+        let named = ValueName {
             part,
             key: key.to_vec(),
             node,
         };
         match keyspace.move_node(databases, &named, to, &mut 0) {
             Ok(()) => {
-                let from = place.map_or(0, Place::tier);
+                let from = place.map_or(0, ColdPlace::tier);
                 *moved.entry((what, from, to)).or_default() += 1;
             }
-            Err(Unmoved::There | Unmoved::Refused(_)) => {}
+            Err(ValueMoveError::There | ValueMoveError::Refused(_)) => {}
             Err(error) => panic!("{}: {error}", key.escape_ascii()),
         }
     }
 }
 
 /// Sends commands at once and returns the replies.
-fn ask(connection: &mut Connection, commands: &[Sent]) -> Vec<Value> {
+fn ask(connection: &mut TestkitConnection, commands: &[GeneratedCommand]) -> Vec<RespReplyValue> {
     let mut request = Vec::new();
     for sent in commands {
         let words: Vec<&[u8]> = sent.words.iter().map(Vec::as_slice).collect();
@@ -233,7 +235,11 @@ fn ask(connection: &mut Connection, commands: &[Sent]) -> Vec<Value> {
 }
 
 /// Plays an episode on both servers. `disturb` changes commands before the second one gets them.
-fn play(servers: [&Nearfield; 2], seed: u64, disturb: impl Fn(&mut Sent)) -> Result<Moved, String> {
+fn play(
+    servers: [&Nearfield; 2],
+    seed: u64,
+    disturb: impl Fn(&mut GeneratedCommand),
+) -> Result<Moved, String> {
     let [plain, tiered] = servers;
     let mut random = SmallRng::seed_from_u64(seed);
     let known = |name: &[u8]| command::find(name).is_some();
@@ -251,7 +257,7 @@ fn play(servers: [&Nearfield; 2], seed: u64, disturb: impl Fn(&mut Sent)) -> Res
     let mut is_open = false;
     while sent < EPISODE_COMMANDS {
         let count = [1, 1, 3, 8].choose(&mut random).copied().unwrap();
-        let commands: Vec<Sent> = (0..count)
+        let commands: Vec<GeneratedCommand> = (0..count)
             .map(|_| match random.random_bool(0.5) {
                 true => own_command(&mut random),
                 false => generator.next_command(),
@@ -288,16 +294,16 @@ fn play(servers: [&Nearfield; 2], seed: u64, disturb: impl Fn(&mut Sent)) -> Res
     Ok(moved)
 }
 
-fn same_length(one: &Value, other: &Value) -> bool {
+fn same_length(one: &RespReplyValue, other: &RespReplyValue) -> bool {
     match (one, other) {
-        (Value::Array(one), Value::Array(other)) => one.len() == other.len(),
+        (RespReplyValue::Array(one), RespReplyValue::Array(other)) => one.len() == other.len(),
         (one, other) => one == other,
     }
 }
 
 #[test]
 fn values_that_move_at_every_step_are_answered_as_values_that_stay() {
-    let folders = [Folder::new(), Folder::new()];
+    let folders = [TestkitFolder::new(), TestkitFolder::new()];
     let plain = Nearfield::start(saving_into(&folders[0], 1));
     let server = Nearfield::start(tiered(&folders[1], 1));
     let number = |name, default| {
@@ -314,12 +320,12 @@ fn values_that_move_at_every_step_are_answered_as_values_that_stay() {
     }
     println!("{moved:?}");
     // All types, and nodes of lists and hashes, in all directions.
-    assert_eq!(moved.len(), (Kind::ALL.len() + 2) * 6);
+    assert_eq!(moved.len(), (RedisType::ALL.len() + 2) * 6);
 }
 
 #[test]
 fn values_that_move_to_the_memory_of_a_node_and_back_are_answered_as_values_that_stay() {
-    let folders = [Folder::new(), Folder::new()];
+    let folders = [TestkitFolder::new(), TestkitFolder::new()];
     let plain = Nearfield::start(saving_into(&folders[0], 1));
     let kinds = [
         TierKind::Memory,
@@ -336,26 +342,29 @@ fn values_that_move_to_the_memory_of_a_node_and_back_are_answered_as_values_that
         }
     }
     // All types, and nodes of lists and hashes, in all directions.
-    assert_eq!(moved.len(), (Kind::ALL.len() + 2) * 12, "{moved:?}");
+    assert_eq!(moved.len(), (RedisType::ALL.len() + 2) * 12, "{moved:?}");
     let mut connection = server.connect();
     let value = record(1);
     connection.command(&[b"SET", b"key", &value]).unwrap();
     let words: [&[u8]; 4] = [b"NEARFIELD.TIER", b"MOVE", b"key", b"1"];
-    assert_eq!(connection.command(&words).unwrap(), Value::Integer(1));
+    assert_eq!(
+        connection.command(&words).unwrap(),
+        RespReplyValue::Integer(1)
+    );
     let tier = connection.command(&[b"OBJECT", b"TIER", b"key"]).unwrap();
-    assert_eq!(tier, Value::Bulk(b"numa".to_vec()));
+    assert_eq!(tier, RespReplyValue::Bulk(b"numa".to_vec()));
     assert_eq!(
         connection.command(&[b"GET", b"key"]).unwrap(),
-        Value::Bulk(value)
+        RespReplyValue::Bulk(value)
     );
 }
 
 #[test]
 fn a_command_that_is_left_out_is_noticed() {
-    let folders = [Folder::new(), Folder::new()];
+    let folders = [TestkitFolder::new(), TestkitFolder::new()];
     let plain = Nearfield::start(saving_into(&folders[0], 1));
     let server = Nearfield::start(tiered(&folders[1], 1));
-    let mislay = |sent: &mut Sent| {
+    let mislay = |sent: &mut GeneratedCommand| {
         if sent.words[0] == b"APPEND" {
             sent.words = vec![b"PING".to_vec()];
         }
@@ -366,7 +375,7 @@ fn a_command_that_is_left_out_is_noticed() {
 #[test]
 fn a_place_that_is_lost_or_released_twice_is_noticed() {
     for lost in [true, false] {
-        let folder = Folder::new();
+        let folder = TestkitFolder::new();
         let server = Nearfield::start(tiered(&folder, 1));
         let keyspace = &server.server.keyspace;
         let value = [b'x'; 1000];
@@ -376,14 +385,14 @@ fn a_place_that_is_lost_or_released_twice_is_noticed() {
         for key in [b"k1", b"k2"] {
             let words: [&[u8]; 4] = [b"NEARFIELD.TIER", b"MOVE", key, b"2"];
             let moved = connection.command(&words).unwrap();
-            assert_eq!(moved, Value::Integer(1));
+            assert_eq!(moved, RespReplyValue::Integer(1));
         }
         check(&server).unwrap();
         let databases = keyspace.exclude();
         let (_, key, stored) = keys_of(&databases).swap_remove(0);
         match lost {
             true => drop(databases[0].entries().unwrap().remove(&key)),
-            false => match Record::parse(&stored).outside() {
+            false => match ValueRecord::parse(&stored).outside() {
                 Some(Outside::Place(place)) => keyspace.cold.release(place),
                 other => panic!("{other:?}"),
             },
@@ -395,7 +404,7 @@ fn a_place_that_is_lost_or_released_twice_is_noticed() {
 
 /// The points at which a migration ends early.
 #[derive(Clone, Copy, Debug)]
-enum Failure {
+enum MoveFailurePoint {
     AfterRead,
     AfterWrite,
     Changed,
@@ -422,25 +431,30 @@ fn values_of_all_types() -> [[Vec<Vec<u8>>; 2]; 5] {
     .map(|lines| lines.map(words))
 }
 
-fn send(connection: &mut Connection, words: &[Vec<u8>]) -> Value {
+fn send(connection: &mut TestkitConnection, words: &[Vec<u8>]) -> RespReplyValue {
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     connection.command(&words).unwrap()
 }
 
 /// Makes a migration fail, and returns the value that is expected then.
-fn fail_at(server: &Nearfield, kind: &[Vec<Vec<u8>>; 2], to: usize, failure: Failure) -> Value {
+fn fail_at(
+    server: &Nearfield,
+    kind: &[Vec<Vec<u8>>; 2],
+    to: usize,
+    failure: MoveFailurePoint,
+) -> RespReplyValue {
     let keyspace = &server.server.keyspace;
     let tiers = keyspace.cold.tiers().unwrap();
     let mut connection = server.connect();
     let key = kind[0][1].as_slice();
-    let dump = |connection: &mut Connection| connection.command(&[b"DUMP", key]).unwrap();
+    let dump = |connection: &mut TestkitConnection| connection.command(&[b"DUMP", key]).unwrap();
     let before = dump(&mut connection);
     let begun = {
         let databases = keyspace.share();
-        Moving::begin(keyspace, &databases, (0, key), 0).unwrap()
+        ValueMove::begin(keyspace, &databases, (0, key), 0).unwrap()
     };
     check_settled(keyspace);
-    if matches!(failure, Failure::AfterRead) {
+    if matches!(failure, MoveFailurePoint::AfterRead) {
         return before;
     }
     let put = |value: &[u8]| tiers.put(to, &[value]).unwrap()[0];
@@ -452,28 +466,31 @@ fn fail_at(server: &Nearfield, kind: &[Vec<Vec<u8>>; 2], to: usize, failure: Fai
         assert_eq!(now.value_bytes, bytes);
     }
     let after = match failure {
-        Failure::AfterRead | Failure::AfterWrite => {
+        MoveFailurePoint::AfterRead | MoveFailurePoint::AfterWrite => {
             place.into_iter().for_each(|it| keyspace.cold.release(it));
             return before;
         }
-        Failure::Changed => {
+        MoveFailurePoint::Changed => {
             send(&mut connection, &kind[1]);
             dump(&mut connection)
         }
-        Failure::Deleted => {
+        MoveFailurePoint::Deleted => {
             connection.command(&[b"DEL", key]).unwrap();
-            Value::NullBulk
+            RespReplyValue::NullBulk
         }
     };
     let databases = keyspace.share();
     let published = begun.publish(&databases, place);
-    assert!(matches!(published, Err(Unmoved::Changed)), "{published:?}");
+    assert!(
+        matches!(published, Err(ValueMoveError::Changed)),
+        "{published:?}"
+    );
     after
 }
 
 #[test]
 fn a_migration_that_fails_at_any_step_leaves_the_value_and_all_accounts() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let server = Nearfield::start(tiered(&folder, 1));
     let keyspace = &server.server.keyspace;
     let mut connection = server.connect();
@@ -482,10 +499,10 @@ fn a_migration_that_fails_at_any_step_leaves_the_value_and_all_accounts() {
         let key = kind[0][1].as_slice();
         for (from, to) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {
             for failure in [
-                Failure::AfterRead,
-                Failure::AfterWrite,
-                Failure::Changed,
-                Failure::Deleted,
+                MoveFailurePoint::AfterRead,
+                MoveFailurePoint::AfterWrite,
+                MoveFailurePoint::Changed,
+                MoveFailurePoint::Deleted,
             ] {
                 connection.command(&[b"DEL", key]).unwrap();
                 send(&mut connection, &kind[0]);
@@ -506,7 +523,7 @@ fn a_migration_that_fails_at_any_step_leaves_the_value_and_all_accounts() {
 
 #[test]
 fn a_tier_that_is_full_refuses_a_migration_and_nothing_changes() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let server = Nearfield::start(tiered(&folder, 1));
     let keyspace = &server.server.keyspace;
     let tiers = keyspace.cold.tiers().unwrap();
@@ -532,7 +549,7 @@ fn a_tier_that_is_full_refuses_a_migration_and_nothing_changes() {
             let moved = keyspace.move_value(&databases, (0, key), to, 0);
             drop(databases);
             assert!(
-                matches!(moved, Err(Unmoved::Refused(Refused::Full))),
+                matches!(moved, Err(ValueMoveError::Refused(TierRefusal::Full))),
                 "{moved:?}"
             );
             assert_eq!((usage, heap), (tiers.usage(to), keyspace.heap.used_bytes()));
@@ -544,7 +561,7 @@ fn a_tier_that_is_full_refuses_a_migration_and_nothing_changes() {
 }
 
 /// Starts a server with a working mover, and with `mebibytes` in each tier.
-fn moving(folder: &Folder, mebibytes: [u64; 3], options: Options) -> Nearfield {
+fn moving(folder: &TestkitFolder, mebibytes: [u64; 3], options: ServerOptions) -> Nearfield {
     let kinds = [
         TierKind::Memory,
         TierKind::Compressed,
@@ -559,7 +576,7 @@ fn moving(folder: &Folder, mebibytes: [u64; 3], options: Options) -> Nearfield {
             capacity_bytes: mebibytes << 20,
         })
         .collect();
-    Nearfield::start(Options {
+    Nearfield::start(ServerOptions {
         tiers: Some(Arc::new(Tiers::open(&tiers).unwrap())),
         ..options
     })
@@ -596,7 +613,7 @@ fn figure(info: &str, field: &str) -> f64 {
 
 /// Reads values, three of four times one in ten of them, and returns the share that the memory has
 /// served.
-fn read_hot(server: &Nearfield, connection: &mut Connection, keys: u64, reads: u64) -> f64 {
+fn read_hot(server: &Nearfield, connection: &mut TestkitConnection, keys: u64, reads: u64) -> f64 {
     let keyspace = &server.server.keyspace;
     let cold_served = || {
         let tiers = keyspace.cold.tiers().unwrap().count();
@@ -617,7 +634,7 @@ fn read_hot(server: &Nearfield, connection: &mut Connection, keys: u64, reads: u
         connection.send(&request).unwrap();
         for _ in 0..50 {
             let reply = connection.receive().unwrap();
-            assert!(matches!(reply, Value::Bulk(_)), "{reply}");
+            assert!(matches!(reply, RespReplyValue::Bulk(_)), "{reply}");
         }
     }
     1.0 - (cold_served() - before) as f64 / reads as f64
@@ -626,7 +643,7 @@ fn read_hot(server: &Nearfield, connection: &mut Connection, keys: u64, reads: u
 #[test]
 fn what_is_used_most_comes_into_memory_and_stays_there() {
     const KEYS: u64 = 12_000;
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let server = moving(&folder, [2, 8, 0], saving_into(&folder, 2));
     let mut connection = server.connect();
     for number in 0..KEYS {
@@ -694,8 +711,8 @@ fn a_value_whose_bytes_are_others_answers_an_error_and_the_log_repairs_it() {
         println!("skipped: there is no /proc to find the files by");
         return;
     }
-    let folder = Folder::new();
-    let options = || Options {
+    let folder = TestkitFolder::new();
+    let options = || ServerOptions {
         threads: 2,
         tiers: Some(small_tiers(&folder.0.join("damaged"))),
         persistence: Durability {
@@ -703,7 +720,7 @@ fn a_value_whose_bytes_are_others_answers_an_error_and_the_log_repairs_it() {
             log: Some(true),
             ..Durability::default()
         },
-        ..Options::default()
+        ..ServerOptions::default()
     };
     const KEYS: u64 = 2000;
     let server = Nearfield::start(options());
@@ -713,7 +730,7 @@ fn a_value_whose_bytes_are_others_answers_an_error_and_the_log_repairs_it() {
         connection.command(&[b"SET", &key, &value]).unwrap();
         let words: [&[u8]; 4] = [b"NEARFIELD.TIER", b"MOVE", &key, b"2"];
         let moved = connection.command(&words).unwrap();
-        assert!(matches!(moved, Value::Integer(0 | 1)), "{moved}");
+        assert!(matches!(moved, RespReplyValue::Integer(0 | 1)), "{moved}");
     }
     connection.command(&[b"SET", b"hot", b"value"]).unwrap();
     assert!(damage_files() > 0);
@@ -721,7 +738,7 @@ fn a_value_whose_bytes_are_others_answers_an_error_and_the_log_repairs_it() {
     for number in 0..KEYS {
         let key = name(number);
         match connection.command(&[b"GET", &key]).unwrap() {
-            Value::Error(text) => {
+            RespReplyValue::Error(text) => {
                 let text = String::from_utf8(text).unwrap();
                 let named = String::from_utf8(key.clone()).unwrap();
                 assert!(
@@ -732,7 +749,7 @@ fn a_value_whose_bytes_are_others_answers_an_error_and_the_log_repairs_it() {
             }
             // The values that were appended last are still in memory.
             value => {
-                assert_eq!(value, Value::Bulk(record(number)));
+                assert_eq!(value, RespReplyValue::Bulk(record(number)));
                 right += 1;
             }
         }
@@ -740,44 +757,48 @@ fn a_value_whose_bytes_are_others_answers_an_error_and_the_log_repairs_it() {
     println!("{} damaged, {right} not", wrong.len());
     assert!(wrong.len() > 1000);
     // All else still works: other keys, and commands that need no value.
-    let ask = |connection: &mut Connection, words: &[&[u8]]| connection.command(words).unwrap();
+    let ask =
+        |connection: &mut TestkitConnection, words: &[&[u8]]| connection.command(words).unwrap();
     assert_eq!(
         ask(&mut connection, &[b"GET", b"hot"]),
-        Value::Bulk(b"value".to_vec())
+        RespReplyValue::Bulk(b"value".to_vec())
     );
     let wrong_first = wrong[0];
     let [first, second, third] = [wrong[0], wrong[1], wrong[2]].map(name);
     assert_eq!(
         ask(&mut connection, &[b"EXISTS", &first]),
-        Value::Integer(1)
+        RespReplyValue::Integer(1)
     );
     let refused = ask(&mut connection, &[b"APPEND", &first, b"more"]);
-    assert!(matches!(refused, Value::Error(_)), "{refused}");
-    assert_eq!(ask(&mut connection, &[b"DEL", &second]), Value::Integer(1));
+    assert!(matches!(refused, RespReplyValue::Error(_)), "{refused}");
+    assert_eq!(
+        ask(&mut connection, &[b"DEL", &second]),
+        RespReplyValue::Integer(1)
+    );
     ask(&mut connection, &[b"SET", &third, b"anew"]);
     assert_eq!(
         ask(&mut connection, &[b"GET", &third]),
-        Value::Bulk(b"anew".to_vec())
+        RespReplyValue::Bulk(b"anew".to_vec())
     );
     // No snapshot lacks a value.
     let saved = ask(&mut connection, &[b"SAVE"]);
-    assert!(matches!(saved, Value::Error(_)), "{saved}");
+    assert!(matches!(saved, RespReplyValue::Error(_)), "{saved}");
     drop(connection);
     drop(server);
     let server = Nearfield::start(options());
     let mut connection = server.connect();
     for number in wrong.into_iter().skip(3) {
         let found = connection.command(&[b"GET", &name(number)]).unwrap();
-        assert_eq!(found, Value::Bulk(record(number)));
+        assert_eq!(found, RespReplyValue::Bulk(record(number)));
     }
     let found = ask(&mut connection, &[b"GET", &first]);
-    assert_eq!(found, Value::Bulk(record(wrong_first)));
+    assert_eq!(found, RespReplyValue::Bulk(record(wrong_first)));
     check(&server).unwrap();
 }
 
 #[test]
 fn pipelines_wait_for_files_in_their_order_and_also_when_the_client_sends_no_more() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let server = Nearfield::start(tiered(&folder, 2));
     let mut connection = server.connect();
     let values: Vec<Vec<u8>> = (0..300).map(record).collect();
@@ -792,11 +813,11 @@ fn pipelines_wait_for_files_in_their_order_and_also_when_the_client_sends_no_mor
     for number in 0..300 {
         let key = name(number);
         encode(&mut request, &[b"GET", &key]);
-        expected.push(Value::Bulk(values[number as usize].clone()));
+        expected.push(RespReplyValue::Bulk(values[number as usize].clone()));
         encode(&mut request, &[b"SET", &key, b"new"]);
-        expected.push(Value::Simple(b"OK".to_vec()));
+        expected.push(RespReplyValue::Simple(b"OK".to_vec()));
         encode(&mut request, &[b"GET", &key]);
-        expected.push(Value::Bulk(b"new".to_vec()));
+        expected.push(RespReplyValue::Bulk(b"new".to_vec()));
     }
     connection.send(&request).unwrap();
     for expected in expected {
@@ -805,7 +826,10 @@ fn pipelines_wait_for_files_in_their_order_and_also_when_the_client_sends_no_mor
     let words: [&[u8]; 4] = [b"SET", b"last", &values[0], b"KEEPTTL"];
     connection.command(&words).unwrap();
     let words: [&[u8]; 4] = [b"NEARFIELD.TIER", b"MOVE", b"last", b"2"];
-    assert_eq!(connection.command(&words).unwrap(), Value::Integer(1));
+    assert_eq!(
+        connection.command(&words).unwrap(),
+        RespReplyValue::Integer(1)
+    );
     // A client that ends its side of the connection gets its replies first.
     let mut stream = std::net::TcpStream::connect(server.address).unwrap();
     stream.write_all(b"GET last\r\n").unwrap();

@@ -2,8 +2,8 @@
 
 use super::*;
 use nearfield_server::keyspace::nodes::MovingNode;
-use nearfield_server::log::Policy;
-use nearfield_server_testkit::stir::{Stirred, stir};
+use nearfield_server::log::LogSyncPolicy;
+use nearfield_server_testkit::stir::{TierMoveCounts, stir};
 use nearfield_tiers::cold::Traffic;
 use std::sync::atomic::AtomicBool;
 
@@ -17,13 +17,13 @@ fn element(number: usize) -> Vec<u8> {
     text
 }
 
-pub(super) fn run(connection: &mut Connection, line: &str) -> Value {
+pub(super) fn run(connection: &mut TestkitConnection, line: &str) -> RespReplyValue {
     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     connection.command(&words).unwrap()
 }
 
 /// Creates a list of `count` elements.
-fn push(connection: &mut Connection, key: &[u8], count: usize) {
+fn push(connection: &mut TestkitConnection, key: &[u8], count: usize) {
     for number in 0..count {
         let words: [&[u8]; 3] = [b"RPUSH", key, &element(number)];
         connection.command(&words).unwrap();
@@ -31,9 +31,9 @@ fn push(connection: &mut Connection, key: &[u8], count: usize) {
 }
 
 /// Guard that ends a background thread of a test, also when the test fails.
-pub(super) struct Stops<'a>(pub(super) &'a AtomicBool);
+pub(super) struct ThreadStopGuard<'a>(pub(super) &'a AtomicBool);
 
-impl Drop for Stops<'_> {
+impl Drop for ThreadStopGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -50,7 +50,7 @@ pub(super) fn nodes(server: &Nearfield, key: &[u8]) -> [usize; 3] {
     let databases = keyspace.share();
     let mut counts = [0; 3];
     for (_, place) in keyspace.nodes_of(&databases, (0, key)) {
-        counts[place.map_or(0, Place::tier)] += 1;
+        counts[place.map_or(0, ColdPlace::tier)] += 1;
     }
     counts
 }
@@ -60,7 +60,7 @@ pub(super) fn move_nodes(server: &Nearfield, key: &[u8], range: std::ops::Range<
     let keyspace = &server.server.keyspace;
     let databases = keyspace.exclude();
     for (node, _) in &keyspace.nodes_of(&databases, (0, key))[range] {
-        let named = Named {
+        let named = ValueName {
             part: 0,
             key: key.to_vec(),
             node: *node,
@@ -72,7 +72,7 @@ pub(super) fn move_nodes(server: &Nearfield, key: &[u8], range: std::ops::Range<
 
 #[test]
 fn commands_on_warm_nodes_read_no_cold_one_and_others_only_those_they_touch() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let server = Nearfield::start(tiered(&folder, 1));
     let _still = server.server.tiering.still();
     let mut connection = server.connect();
@@ -83,11 +83,14 @@ fn commands_on_warm_nodes_read_no_cold_one_and_others_only_those_they_touch() {
     move_nodes(&server, b"list", 1..all - 1, 2);
     assert_eq!(nodes(&server, b"list"), [2, 0, all - 2]);
     let tier = run(&mut connection, "OBJECT TIER list");
-    assert_eq!(tier, Value::Bulk(b"memory+file".to_vec()));
+    assert_eq!(tier, RespReplyValue::Bulk(b"memory+file".to_vec()));
     let mut read = |line: &str| {
         let before = reads(traffic);
         let reply = run(&mut connection, line);
-        assert!(!matches!(reply, Value::Error(_)), "{line}: {reply}");
+        assert!(
+            !matches!(reply, RespReplyValue::Error(_)),
+            "{line}: {reply}"
+        );
         (reads(traffic) - before, nodes(&server, b"list")[2])
     };
     let cold = all - 2;
@@ -119,7 +122,7 @@ fn commands_on_warm_nodes_read_no_cold_one_and_others_only_those_they_touch() {
     let (reads, _) = read("LRANGE list 0 -1");
     assert_eq!(reads as usize, cold);
     let copied = run(&mut connection, "COPY list copy");
-    assert_eq!(copied, Value::Integer(1));
+    assert_eq!(copied, RespReplyValue::Integer(1));
     assert_eq!(nodes(&server, b"copy")[2], 0);
     let (one, other) = ("DUMP list", "DUMP copy");
     assert_eq!(run(&mut connection, one), run(&mut connection, other));
@@ -147,7 +150,7 @@ fn commands_on_warm_nodes_read_no_cold_one_and_others_only_those_they_touch() {
 #[test]
 fn a_node_that_is_lost_or_released_twice_is_noticed() {
     for lost in [true, false] {
-        let folder = Folder::new();
+        let folder = TestkitFolder::new();
         let server = Nearfield::start(tiered(&folder, 1));
         let keyspace = &server.server.keyspace;
         let _still = server.server.tiering.still();
@@ -169,7 +172,7 @@ fn a_node_that_is_lost_or_released_twice_is_noticed() {
 
 #[test]
 fn a_node_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let server = Nearfield::start(tiered(&folder, 1));
     let keyspace = &server.server.keyspace;
     let tiers = keyspace.cold.tiers().unwrap();
@@ -195,7 +198,7 @@ fn a_node_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
             let databases = keyspace.share();
             // The third node has the elements from 16 on.
             let (node, _) = keyspace.nodes_of(&databases, (0, b"list"))[2];
-            let named = Named {
+            let named = ValueName {
                 part: 0,
                 key: b"list".to_vec(),
                 node,
@@ -206,12 +209,18 @@ fn a_node_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
             let place = (to > 0).then(|| tiers.put(to, &[&moving.value]).unwrap()[0]);
             drop(databases);
             let reply = run(&mut connection, meanwhile);
-            assert!(!matches!(reply, Value::Error(_)), "{meanwhile}: {reply}");
+            assert!(
+                !matches!(reply, RespReplyValue::Error(_)),
+                "{meanwhile}: {reply}"
+            );
             let published = moving.publish(&keyspace.share(), place);
             let context = format!("{from} to {to}, {meanwhile}: {published:?}");
             match arrives {
                 true => assert!(published.is_ok(), "{context}"),
-                false => assert!(matches!(published, Err(Unmoved::Changed)), "{context}"),
+                false => assert!(
+                    matches!(published, Err(ValueMoveError::Changed)),
+                    "{context}"
+                ),
             }
             check_settled(keyspace);
         }
@@ -222,21 +231,21 @@ fn a_node_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
 #[test]
 fn a_list_larger_than_the_memory_moves_node_by_node_and_survives() {
     const COUNT: usize = 12_000;
-    let folder = Folder::new();
-    let options = Options {
+    let folder = TestkitFolder::new();
+    let options = ServerOptions {
         persistence: Durability {
             directory: Some(folder.0.clone()),
             log: Some(true),
             ..Durability::default()
         },
-        ..Options::default()
+        ..ServerOptions::default()
     };
     let server = moving(&folder, [4, 0, 64], options.clone());
     let mut connection = server.connect();
     for number in 0..COUNT {
         let words: [&[u8]; 3] = [b"RPUSH", b"queue", &element(number)];
         let pushed = connection.command(&words).unwrap();
-        assert_eq!(pushed, Value::Integer(number as i64 + 1));
+        assert_eq!(pushed, RespReplyValue::Integer(number as i64 + 1));
         if number % 1000 == 999 {
             let keyspace = &server.server.keyspace;
             let used = keyspace.heap.used_bytes();
@@ -248,17 +257,20 @@ fn a_list_larger_than_the_memory_moves_node_by_node_and_survives() {
     assert!(cold > warm, "{cold} cold nodes, {warm} in memory");
     check(&server).unwrap();
     // A snapshot has all of it, and takes no memory for it.
-    assert_eq!(run(&mut connection, "SAVE"), Value::Simple(b"OK".to_vec()));
+    assert_eq!(
+        run(&mut connection, "SAVE"),
+        RespReplyValue::Simple(b"OK".to_vec())
+    );
     let used = server.server.keyspace.heap.used_bytes();
     assert!(used < 5 << 20, "{used} bytes after a snapshot");
     for number in (0..COUNT).step_by(500) {
         let found = run(&mut connection, &format!("LINDEX queue {number}"));
-        assert_eq!(found, Value::Bulk(element(number)));
+        assert_eq!(found, RespReplyValue::Bulk(element(number)));
     }
     // It is used as a queue.
     for number in 0..COUNT / 2 {
         let found = run(&mut connection, "LPOP queue");
-        assert_eq!(found, Value::Bulk(element(number)));
+        assert_eq!(found, RespReplyValue::Bulk(element(number)));
     }
     check(&server).unwrap();
     drop((connection, server));
@@ -266,11 +278,11 @@ fn a_list_larger_than_the_memory_moves_node_by_node_and_survives() {
     let mut connection = server.connect();
     assert_eq!(
         run(&mut connection, "LLEN queue"),
-        Value::Integer((COUNT - COUNT / 2) as i64)
+        RespReplyValue::Integer((COUNT - COUNT / 2) as i64)
     );
     for number in COUNT / 2..COUNT {
         let found = run(&mut connection, "LPOP queue");
-        assert_eq!(found, Value::Bulk(element(number)));
+        assert_eq!(found, RespReplyValue::Bulk(element(number)));
     }
     check(&server).unwrap();
 }
@@ -279,23 +291,23 @@ fn a_list_larger_than_the_memory_moves_node_by_node_and_survives() {
 /// acknowledged writes, at whatever moment it is read.
 #[test]
 fn queues_keep_their_order_and_the_log_is_whole_while_their_nodes_move() {
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let always = |directory: &std::path::Path| Durability {
         directory: Some(directory.to_owned()),
         log: Some(true),
-        policy: Some(Policy::Always),
+        policy: Some(LogSyncPolicy::Always),
         ..Durability::default()
     };
-    let options = Options {
+    let options = ServerOptions {
         persistence: always(&folder.0.join("data")),
         ..tiered(&folder, 2)
     };
     std::fs::create_dir_all(folder.0.join("data")).unwrap();
     let server = Nearfield::start(options);
-    let (stop, stirred) = (AtomicBool::new(false), Stirred::default());
+    let (stop, stirred) = (AtomicBool::new(false), TierMoveCounts::default());
     std::thread::scope(|scope| {
         scope.spawn(|| stir(&server.server.keyspace, &stop, &stirred));
-        let _stops = Stops(&stop);
+        let _stops = ThreadStopGuard(&stop);
         let mut connection = server.connect();
         push(&mut connection, b"queue", 100);
         let (mut first, mut end) = (0, 100);
@@ -307,28 +319,28 @@ fn queues_keep_their_order_and_the_log_is_whole_while_their_nodes_move() {
             }
             for _ in 0..2 {
                 let found = run(&mut connection, "LPOP queue");
-                assert_eq!(found, Value::Bulk(element(first)));
+                assert_eq!(found, RespReplyValue::Bulk(element(first)));
                 first += 1;
             }
             let middle = run(&mut connection, "LINDEX queue 50");
-            assert_eq!(middle, Value::Bulk(element(first + 50)));
+            assert_eq!(middle, RespReplyValue::Bulk(element(first + 50)));
             if round % 80 != 79 {
                 continue;
             }
             // The files that a kill would leave.
-            let left = Folder::new();
+            let left = TestkitFolder::new();
             for file in std::fs::read_dir(folder.0.join("data")).unwrap() {
                 let file = file.unwrap();
                 std::fs::copy(file.path(), left.0.join(file.file_name())).unwrap();
             }
-            let again = Nearfield::start(Options {
+            let again = Nearfield::start(ServerOptions {
                 persistence: always(&left.0),
-                ..Options::default()
+                ..ServerOptions::default()
             });
             let mut again = again.connect();
             let all = run(&mut again, "LRANGE queue 0 -1");
-            let expected = (first..end).map(|number| Value::Bulk(element(number)));
-            assert_eq!(all, Value::Array(expected.collect()));
+            let expected = (first..end).map(|number| RespReplyValue::Bulk(element(number)));
+            assert_eq!(all, RespReplyValue::Array(expected.collect()));
         }
     });
     let moved = stirred.nodes.into_inner();

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn more_than_the_memory_takes_is_kept_and_each_tier_keeps_to_its_capacity() {
     for mebibytes in [[2, 2, 32], [2, 8, 0], [2, 0, 32]] {
-        let folder = Folder::new();
+        let folder = TestkitFolder::new();
         let server = moving(&folder, mebibytes, saving_into(&folder, 2));
         let keyspace = &server.server.keyspace;
         let mut connection = server.connect();
@@ -13,7 +13,7 @@ fn more_than_the_memory_takes_is_kept_and_each_tier_keeps_to_its_capacity() {
         for number in 0..KEYS {
             let words: [&[u8]; 3] = [b"SET", &name(number), &record(number)];
             let reply = connection.command(&words).unwrap();
-            assert_eq!(reply, Value::Simple(b"OK".to_vec()), "{number}");
+            assert_eq!(reply, RespReplyValue::Simple(b"OK".to_vec()), "{number}");
             if number % 64 == 0 {
                 // One command may exceed the count. A record replaced by a move counts until no
                 // reader can use it, which is soon.
@@ -32,7 +32,7 @@ fn more_than_the_memory_takes_is_kept_and_each_tier_keeps_to_its_capacity() {
         println!("{info}");
         for number in 0..KEYS {
             let found = connection.command(&[b"GET", &name(number)]).unwrap();
-            assert_eq!(found, Value::Bulk(record(number)), "{number}");
+            assert_eq!(found, RespReplyValue::Bulk(record(number)), "{number}");
         }
         check(&server).unwrap();
         for number in 0..KEYS {
@@ -52,7 +52,7 @@ fn more_than_the_memory_takes_is_kept_and_each_tier_keeps_to_its_capacity() {
 #[test]
 fn objects_move_out_as_far_as_room_is_needed() {
     const KEYS: u64 = 8000;
-    let folder = Folder::new();
+    let folder = TestkitFolder::new();
     let server = moving(&folder, [4, 0, 32], saving_into(&folder, 1));
     let keyspace = &server.server.keyspace;
     let mut connection = server.connect();
@@ -68,7 +68,7 @@ fn objects_move_out_as_far_as_room_is_needed() {
         connection.send(&request).unwrap();
         for number in first..first + 200 {
             let set = connection.receive().unwrap();
-            assert_eq!(set, Value::Integer(1), "{number}");
+            assert_eq!(set, RespReplyValue::Integer(1), "{number}");
         }
         let databases = keyspace.share();
         let used = keyspace.index_bytes(&databases) + keyspace.heap.used_bytes();
@@ -76,7 +76,11 @@ fn objects_move_out_as_far_as_room_is_needed() {
     }
     for number in 0..KEYS {
         let found = connection.command(&[b"HGET", &name(number), b"f"]);
-        assert_eq!(found.unwrap(), Value::Bulk(noise(number, 1000)), "{number}");
+        assert_eq!(
+            found.unwrap(),
+            RespReplyValue::Bulk(noise(number, 1000)),
+            "{number}"
+        );
     }
     check(&server).unwrap();
 }
@@ -91,7 +95,7 @@ fn digits(number: u64) -> Vec<u8> {
 #[test]
 fn only_values_of_the_last_tier_are_evicted() {
     for mebibytes in [[2, 1, 0], [2, 0, 2], [2, 1, 2]] {
-        let folder = Folder::new();
+        let folder = TestkitFolder::new();
         let server = moving(&folder, mebibytes, saving_into(&folder, 1));
         let mut connection = server.connect();
         let policy: [&[u8]; 4] = [b"CONFIG", b"SET", b"maxmemory-policy", b"allkeys-random"];
@@ -111,7 +115,7 @@ fn only_values_of_the_last_tier_are_evicted() {
         while evicted() < 3000 {
             let words: [&[u8]; 3] = [b"SET", &name(number), &digits(number)];
             let reply = connection.command(&words).unwrap();
-            assert_eq!(reply, Value::Simple(b"OK".to_vec()), "{number}");
+            assert_eq!(reply, RespReplyValue::Simple(b"OK".to_vec()), "{number}");
             number += 1;
             if evicted() > 0 {
                 first.get_or_insert(number);
@@ -123,7 +127,7 @@ fn only_values_of_the_last_tier_are_evicted() {
         }
         for number in 0..PINNED {
             let found = connection.command(&[b"GET", &name(number)]).unwrap();
-            assert_eq!(found, Value::Bulk(digits(number)), "{number}");
+            assert_eq!(found, RespReplyValue::Bulk(digits(number)), "{number}");
         }
         // There are about as many keys as when the first one was evicted. Their number at one
         // moment shows little: files are rewritten when half of their values are gone, which

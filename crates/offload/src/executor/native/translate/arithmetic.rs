@@ -1,7 +1,9 @@
 //! The translation of computations and comparisons.
 
 use super::{Accesses, Translation, integer};
-use crate::isa::{AluOperation, ByteOrder, Condition, Instruction, Operand, Register, Size, Width};
+use crate::isa::{
+    AluOperation, BranchCondition, ByteOrder, Instruction, Operand, OperandSize, Register, Width,
+};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
 
@@ -18,7 +20,10 @@ impl<A: Accesses> Translation<'_, A> {
                 let result = match width {
                     Width::W64 => self.alu(types::I64, operation, a, b),
                     Width::W32 => {
-                        let (a, b) = (self.low(Size::Word, a), self.low(Size::Word, b));
+                        let (a, b) = (
+                            self.low(OperandSize::Word, a),
+                            self.low(OperandSize::Word, b),
+                        );
                         let result = self.alu(types::I32, operation, a, b);
                         self.builder.ins().uextend(types::I64, result)
                     }
@@ -53,7 +58,7 @@ impl<A: Accesses> Translation<'_, A> {
                 if order != ByteOrder::Little {
                     value = self.builder.ins().bswap(value);
                 }
-                if size != Size::Double {
+                if size != OperandSize::Double {
                     value = self.builder.ins().uextend(types::I64, value);
                 }
                 self.set(destination, value);
@@ -125,34 +130,37 @@ impl<A: Accesses> Translation<'_, A> {
     pub fn compare(
         &mut self,
         width: Width,
-        condition: Condition,
+        condition: BranchCondition,
         left: Register,
         right: Operand,
     ) -> Value {
         let (mut a, mut b) = (self.get(left), self.operand(right));
         if width == Width::W32 {
-            (a, b) = (self.low(Size::Word, a), self.low(Size::Word, b));
+            (a, b) = (
+                self.low(OperandSize::Word, a),
+                self.low(OperandSize::Word, b),
+            );
         }
         let code = match condition {
-            Condition::Equal => IntCC::Equal,
-            Condition::NotEqual => IntCC::NotEqual,
-            Condition::Greater => IntCC::UnsignedGreaterThan,
-            Condition::GreaterOrEqual => IntCC::UnsignedGreaterThanOrEqual,
-            Condition::Less => IntCC::UnsignedLessThan,
-            Condition::LessOrEqual => IntCC::UnsignedLessThanOrEqual,
-            Condition::SignedGreater => IntCC::SignedGreaterThan,
-            Condition::SignedGreaterOrEqual => IntCC::SignedGreaterThanOrEqual,
-            Condition::SignedLess => IntCC::SignedLessThan,
-            Condition::SignedLessOrEqual => IntCC::SignedLessThanOrEqual,
-            Condition::SharesBits => return self.builder.ins().band(a, b),
+            BranchCondition::Equal => IntCC::Equal,
+            BranchCondition::NotEqual => IntCC::NotEqual,
+            BranchCondition::Greater => IntCC::UnsignedGreaterThan,
+            BranchCondition::GreaterOrEqual => IntCC::UnsignedGreaterThanOrEqual,
+            BranchCondition::Less => IntCC::UnsignedLessThan,
+            BranchCondition::LessOrEqual => IntCC::UnsignedLessThanOrEqual,
+            BranchCondition::SignedGreater => IntCC::SignedGreaterThan,
+            BranchCondition::SignedGreaterOrEqual => IntCC::SignedGreaterThanOrEqual,
+            BranchCondition::SignedLess => IntCC::SignedLessThan,
+            BranchCondition::SignedLessOrEqual => IntCC::SignedLessThanOrEqual,
+            BranchCondition::SharesBits => return self.builder.ins().band(a, b),
         };
         self.builder.ins().icmp(code, a, b)
     }
 
     /// Returns the lower bytes of a value.
-    pub fn low(&mut self, size: Size, value: Value) -> Value {
+    pub fn low(&mut self, size: OperandSize, value: Value) -> Value {
         match size {
-            Size::Double => value,
+            OperandSize::Double => value,
             _ => self.builder.ins().ireduce(integer(size), value),
         }
     }
@@ -162,7 +170,7 @@ impl<A: Accesses> Translation<'_, A> {
         if width == Width::W64 {
             return value;
         }
-        let low = self.low(Size::Word, value);
+        let low = self.low(OperandSize::Word, value);
         self.builder.ins().uextend(types::I64, low)
     }
 }

@@ -3,8 +3,8 @@
 
 use super::{Accesses, Translation, enter, finish};
 use crate::executor::machine::CALL_DEPTH_MAX;
-use crate::executor::native::call::{ACCESS, BUDGET, CALL_DEPTH, Context};
-use crate::isa::{Code, Instruction, Register, STACK_BYTES, Size};
+use crate::executor::native::call::{ACCESS, BUDGET, CALL_DEPTH, NativeContext};
+use crate::isa::{BpfCode, Instruction, OperandSize, Register, STACK_BYTES};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     AbiParam, Block, BlockArg, FuncRef, Function, InstBuilder, MemFlags, Signature, Type, Value,
@@ -13,7 +13,7 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Switch, Variable};
 
 /// The function and the type that translated code refers to.
-pub struct Names {
+pub struct ResolverSymbols {
     pub resolve: FuncRef,
     pub pointer: Type,
 }
@@ -34,7 +34,7 @@ pub fn resolve_signature(signature: &mut Signature, pointer: Type) {
 }
 
 /// Translates code into the body of a function.
-pub fn translate(code: &Code, function: &mut Function, names: Names) {
+pub fn translate(code: &BpfCode, function: &mut Function, names: ResolverSymbols) {
     let mut frontend = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(function, &mut frontend);
     let (budget, depth) = (
@@ -46,7 +46,7 @@ pub fn translate(code: &Code, function: &mut Function, names: Names) {
     for kind in [types::I64; 4] {
         builder.append_block_param(fault, kind);
     }
-    let accesses = Checked {
+    let accesses = CheckedAccesses {
         names,
         budget,
         depth,
@@ -63,8 +63,8 @@ pub fn translate(code: &Code, function: &mut Function, names: Names) {
 }
 
 /// The values that checked code uses.
-pub struct Checked {
-    names: Names,
+pub struct CheckedAccesses {
+    names: ResolverSymbols,
     budget: Variable,
     /// Number of callers of the active function; 0 in the first one.
     depth: Variable,
@@ -76,29 +76,29 @@ pub struct Checked {
     exit: Option<Block>,
 }
 
-impl Accesses for Checked {
+impl Accesses for CheckedAccesses {
     /// Calls the function that checks the access.
     fn place(
-        translation: &mut Translation<'_, Checked>,
+        translation: &mut Translation<'_, CheckedAccesses>,
         index: usize,
-        size: Size,
+        size: OperandSize,
         base: Register,
         offset: i16,
     ) -> Value {
         translation.resolve(index, size, base, offset)
     }
 
-    fn stored(_: &mut Translation<'_, Checked>, _: usize, _: Value) {}
+    fn stored(_: &mut Translation<'_, CheckedAccesses>, _: usize, _: Value) {}
 
-    fn jumps_back(translation: &mut Translation<'_, Checked>, index: usize) {
+    fn jumps_back(translation: &mut Translation<'_, CheckedAccesses>, index: usize) {
         translation.spend(index);
     }
 
-    fn call(translation: &mut Translation<'_, Checked>, index: usize) {
+    fn call(translation: &mut Translation<'_, CheckedAccesses>, index: usize) {
         translation.call(index);
     }
 
-    fn exit(translation: &mut Translation<'_, Checked>) {
+    fn exit(translation: &mut Translation<'_, CheckedAccesses>) {
         match translation.accesses.exit {
             Some(exit) => {
                 translation.builder.ins().jump(exit, &[]);
@@ -108,14 +108,14 @@ impl Accesses for Checked {
     }
 }
 
-impl Translation<'_, Checked> {
+impl Translation<'_, CheckedAccesses> {
     fn begin(&mut self) {
         for (number, &variable) in self.registers.clone().iter().enumerate() {
-            let offset = Context::REGISTERS + 8 * number as i32;
+            let offset = NativeContext::REGISTERS + 8 * number as i32;
             let value = self.load_context(offset);
             self.builder.def_var(variable, value);
         }
-        let budget = self.load_context(Context::BUDGET);
+        let budget = self.load_context(NativeContext::BUDGET);
         self.builder.def_var(self.accesses.budget, budget);
         let zero = self.constant(0);
         self.builder.def_var(self.accesses.depth, zero);
@@ -132,10 +132,10 @@ impl Translation<'_, Checked> {
         self.builder.set_cold_block(self.accesses.fault);
         let parameters = self.builder.block_params(self.accesses.fault).to_vec();
         let places = [
-            Context::STATUS,
-            Context::SLOT,
-            Context::ADDRESS,
-            Context::BYTES,
+            NativeContext::STATUS,
+            NativeContext::SLOT,
+            NativeContext::ADDRESS,
+            NativeContext::BYTES,
         ];
         for (value, place) in parameters.into_iter().zip(places) {
             let flags = MemFlags::trusted();
@@ -221,7 +221,7 @@ impl Translation<'_, Checked> {
     }
 
     /// Returns the pointer of an access.
-    fn resolve(&mut self, index: usize, size: Size, base: Register, offset: i16) -> Value {
+    fn resolve(&mut self, index: usize, size: OperandSize, base: Register, offset: i16) -> Value {
         let base = self.get(base);
         let address = self.builder.ins().iadd_imm(base, i64::from(offset));
         let bytes = self.constant(size.bytes() as i64);
@@ -254,11 +254,14 @@ impl Translation<'_, Checked> {
 
     /// Computes the address of a frame.
     fn frame(&mut self, depth: Value) -> Value {
-        let offset = self.builder.ins().imul_imm(depth, Context::FRAME_BYTES);
         let offset = self
             .builder
             .ins()
-            .iadd_imm(offset, i64::from(Context::FRAMES));
+            .imul_imm(depth, NativeContext::FRAME_BYTES);
+        let offset = self
+            .builder
+            .ins()
+            .iadd_imm(offset, i64::from(NativeContext::FRAMES));
         self.builder.ins().iadd(self.accesses.context, offset)
     }
 

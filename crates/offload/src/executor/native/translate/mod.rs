@@ -8,7 +8,7 @@ pub mod checked;
 pub mod round;
 pub mod verified;
 
-use crate::isa::{Code, Instruction, Operand, Register, Size};
+use crate::isa::{BpfCode, Instruction, Operand, OperandSize, Register};
 use cranelift_codegen::ir::{Block, Endianness, InstBuilder, MemFlags, Type, Value, types};
 use cranelift_frontend::{FunctionBuilder, Variable};
 
@@ -18,7 +18,7 @@ pub trait Accesses: Sized {
     fn place(
         translation: &mut Translation<'_, Self>,
         index: usize,
-        size: Size,
+        size: OperandSize,
         base: Register,
         offset: i16,
     ) -> Value;
@@ -37,7 +37,7 @@ pub trait Accesses: Sized {
 }
 
 /// Creates a block at each instruction where one begins.
-fn blocks(code: &Code, builder: &mut FunctionBuilder<'_>) -> Vec<Option<Block>> {
+fn blocks(code: &BpfCode, builder: &mut FunctionBuilder<'_>) -> Vec<Option<Block>> {
     let instructions = code.instructions();
     let mut begins = vec![false; instructions.len() + 1];
     begins[0] = true;
@@ -66,7 +66,7 @@ fn enter<const PARAMETERS: usize>(builder: &mut FunctionBuilder<'_>) -> [Value; 
 /// A translation in progress.
 pub struct Translation<'t, A> {
     builder: FunctionBuilder<'t>,
-    code: &'t Code,
+    code: &'t BpfCode,
     /// The block that begins at each instruction.
     blocks: Vec<Option<Block>>,
     registers: [Variable; 11],
@@ -74,7 +74,7 @@ pub struct Translation<'t, A> {
 }
 
 impl<'t, A> Translation<'t, A> {
-    fn new(mut builder: FunctionBuilder<'t>, code: &'t Code, accesses: A) -> Translation<'t, A> {
+    fn new(mut builder: FunctionBuilder<'t>, code: &'t BpfCode, accesses: A) -> Translation<'t, A> {
         Translation {
             blocks: blocks(code, &mut builder),
             registers: std::array::from_fn(|_| builder.declare_var(types::I64)),
@@ -138,7 +138,7 @@ impl<A: Accesses> Translation<'_, A> {
                 let (flags, kind) = (memory(), integer(size));
                 let value = self.builder.ins().load(kind, flags, place, 0);
                 let value = match (size, signed) {
-                    (Size::Double, _) => value,
+                    (OperandSize::Double, _) => value,
                     (_, true) => self.builder.ins().sextend(types::I64, value),
                     (_, false) => self.builder.ins().uextend(types::I64, value),
                 };
@@ -214,12 +214,12 @@ impl<A: Accesses> Translation<'_, A> {
     }
 }
 
-fn integer(size: Size) -> Type {
+fn integer(size: OperandSize) -> Type {
     match size {
-        Size::Byte => types::I8,
-        Size::Half => types::I16,
-        Size::Word => types::I32,
-        Size::Double => types::I64,
+        OperandSize::Byte => types::I8,
+        OperandSize::Half => types::I16,
+        OperandSize::Word => types::I32,
+        OperandSize::Double => types::I64,
     }
 }
 

@@ -1,10 +1,10 @@
-//! A loop over the [`Lane`]s of many traversals, around a verified program that only reads. It
-//! makes one iteration of each, and adds only a few instructions to an iteration.
+//! A loop over the [`TraversalLane`]s of many traversals, around a verified program that only
+//! reads. It makes one iteration of each, and adds only a few instructions to an iteration.
 
-use super::verified::{Verified, body};
+use super::verified::{VerifiedAccesses, body};
 use super::{Translation, enter, finish};
-use crate::executor::lane::{Lane, Near};
-use crate::program::Program;
+use crate::executor::lane::{Near, TraversalLane};
+use crate::program::TraversalProgram;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     AbiParam, Block, BlockArg, Function, InstBuilder, MemFlags, Signature, Type, Value, types,
@@ -21,16 +21,16 @@ pub fn signature(signature: &mut Signature, pointer: Type) {
     signature.returns.push(AbiParam::new(types::I64));
 }
 
-const NODE: usize = offset_of!(Lane, node);
-const SCRATCHPAD: usize = offset_of!(Lane, scratchpad);
-const LEFT: usize = offset_of!(Lane, left);
-const FIRST: usize = offset_of!(Lane, near) + offset_of!(Near, first);
-const ROOM: usize = offset_of!(Lane, near) + offset_of!(Near, room);
-const ORIGIN: usize = offset_of!(Lane, near) + offset_of!(Near, origin);
-const NEXT: usize = offset_of!(Lane, next);
+const NODE: usize = offset_of!(TraversalLane, node);
+const SCRATCHPAD: usize = offset_of!(TraversalLane, scratchpad);
+const LEFT: usize = offset_of!(TraversalLane, left);
+const FIRST: usize = offset_of!(TraversalLane, near) + offset_of!(Near, first);
+const ROOM: usize = offset_of!(TraversalLane, near) + offset_of!(Near, room);
+const ORIGIN: usize = offset_of!(TraversalLane, near) + offset_of!(Near, origin);
+const NEXT: usize = offset_of!(TraversalLane, next);
 
 /// Translates a program into the body of a function.
-pub fn translate(program: &Program, function: &mut Function) {
+pub fn translate(program: &TraversalProgram, function: &mut Function) {
     let mut frontend = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(function, &mut frontend);
     let [lanes, end, stops, repeats] = enter(&mut builder);
@@ -55,7 +55,7 @@ pub fn translate(program: &Program, function: &mut Function) {
     );
     let distance = builder.ins().isub(node, origin);
     let address = builder.ins().iadd(first, distance);
-    let accesses = Verified {
+    let accesses = VerifiedAccesses {
         program,
         node: current,
         // Such a program has no allocation, and no stores are noted.
@@ -68,7 +68,7 @@ pub fn translate(program: &Program, function: &mut Function) {
     let mut builder = translation.builder;
 
     builder.switch_to_block(done);
-    let rest = Rest {
+    let rest = LaneEpilogue {
         lane,
         end,
         stops,
@@ -81,7 +81,7 @@ pub fn translate(program: &Program, function: &mut Function) {
 
 /// The code after the program: the lane continues or stops, and the next one follows, unless the
 /// lane continues and repeats are left.
-struct Rest {
+struct LaneEpilogue {
     lane: Value,
     end: Value,
     stops: Value,
@@ -89,7 +89,7 @@ struct Rest {
     head: Block,
 }
 
-impl Rest {
+impl LaneEpilogue {
     fn translate(&self, builder: &mut FunctionBuilder<'_>, next: Value, count: Value) {
         let lane = self.lane;
         let (within, goes_on) = (builder.create_block(), builder.create_block());
@@ -135,7 +135,9 @@ impl Rest {
         builder.ins().jump(behind, &arguments([more]));
 
         builder.switch_to_block(behind);
-        let following = builder.ins().iadd_imm(lane, size_of::<Lane>() as i64);
+        let following = builder
+            .ins()
+            .iadd_imm(lane, size_of::<TraversalLane>() as i64);
         let is_last = builder.ins().icmp(IntCC::Equal, following, self.end);
         let ends = builder.create_block();
         let again = arguments([following, counted, self.repeats]);

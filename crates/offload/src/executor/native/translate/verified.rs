@@ -3,8 +3,8 @@
 
 use super::{Accesses, Translation, enter, finish};
 use crate::executor::stores::Stores;
-use crate::isa::{Register, STACK_BYTES, Size};
-use crate::program::{Access, Program, Window};
+use crate::isa::{OperandSize, Register, STACK_BYTES};
+use crate::program::{ProgramAccess, ProgramWindow, TraversalProgram};
 use cranelift_codegen::ir::{
     AbiParam, Block, BlockArg, Function, InstBuilder, MemFlags, Signature, StackSlotData,
     StackSlotKind, Type, Value, types,
@@ -21,11 +21,11 @@ pub fn signature(signature: &mut Signature, pointer: Type) {
 }
 
 /// Translates a program into the body of a function.
-pub fn translate(program: &Program, function: &mut Function) {
+pub fn translate(program: &TraversalProgram, function: &mut Function) {
     let mut frontend = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(function, &mut frontend);
     let [node, scratchpad, address, allocation, region, stores] = enter(&mut builder);
-    let accesses = Verified {
+    let accesses = VerifiedAccesses {
         program,
         node,
         allocation,
@@ -41,7 +41,7 @@ pub fn translate(program: &Program, function: &mut Function) {
 }
 
 /// Translates a program from the present block on, with `arguments` in registers 1 to 5.
-pub fn body(translation: &mut Translation<'_, Verified<'_>>, arguments: [Value; 5]) {
+pub fn body(translation: &mut Translation<'_, VerifiedAccesses<'_>>, arguments: [Value; 5]) {
     // A verified program reads no register that is not set, but Cranelift does not know that.
     let zero = translation.constant(0);
     for register in Register::ALL {
@@ -60,7 +60,7 @@ pub fn body(translation: &mut Translation<'_, Verified<'_>>, arguments: [Value; 
     let program = translation.accesses.program;
     let stack_is_used = (0..program.code().instructions().len())
         .filter_map(|index| program.access(index))
-        .any(|access| access.window == Window::Stack);
+        .any(|access| access.window == ProgramWindow::Stack);
     if stack_is_used {
         let data = StackSlotData::new(StackSlotKind::ExplicitSlot, STACK_BYTES as u32, 3);
         let slot = translation.builder.create_sized_stack_slot(data);
@@ -74,8 +74,8 @@ pub fn body(translation: &mut Translation<'_, Verified<'_>>, arguments: [Value; 
 }
 
 /// The values that a verified program uses.
-pub struct Verified<'p> {
-    pub program: &'p Program,
+pub struct VerifiedAccesses<'p> {
+    pub program: &'p TraversalProgram,
     /// The place of the current address.
     pub node: Value,
     pub allocation: Value,
@@ -86,11 +86,11 @@ pub struct Verified<'p> {
     pub exit: Option<Block>,
 }
 
-impl Accesses for Verified<'_> {
+impl Accesses for VerifiedAccesses<'_> {
     fn place(
         translation: &mut Translation<'_, Self>,
         _: usize,
-        _: Size,
+        _: OperandSize,
         base: Register,
         offset: i16,
     ) -> Value {
@@ -105,15 +105,15 @@ impl Accesses for Verified<'_> {
         };
         let start = i64::from(translation.accesses.program.node_load().start);
         let (origin, start, set) = match access.window {
-            Window::Node => {
+            ProgramWindow::Node => {
                 let set = offset_of!(Stores, node);
                 (translation.accesses.node, start, set)
             }
-            Window::Allocation => {
+            ProgramWindow::Allocation => {
                 let set = offset_of!(Stores, allocation);
                 (translation.accesses.allocation, 0, set)
             }
-            Window::Scratchpad | Window::Stack => return,
+            ProgramWindow::Scratchpad | ProgramWindow::Stack => return,
         };
         if access.min == access.max {
             translation.note_fixed(set, access.min - start, access);
@@ -140,13 +140,13 @@ impl Accesses for Verified<'_> {
 }
 
 /// Returns a bit for each byte of an access.
-fn bits(access: Access) -> i64 {
+fn bits(access: ProgramAccess) -> i64 {
     (1 << access.bytes) - 1
 }
 
-impl Translation<'_, Verified<'_>> {
+impl Translation<'_, VerifiedAccesses<'_>> {
     /// Notes a store at a place that the verifier knows.
-    fn note_fixed(&mut self, set: usize, place: i64, access: Access) {
+    fn note_fixed(&mut self, set: usize, place: i64, access: ProgramAccess) {
         let bits = i128::from(bits(access)) << (place % 64);
         let word = set as i64 + place / 64 * 8;
         for (offset, bits) in [(word, bits as i64), (word + 8, (bits >> 64) as i64)] {
@@ -165,7 +165,7 @@ impl Translation<'_, Verified<'_>> {
         place: Value,
         origin: Value,
         start: i64,
-        access: Access,
+        access: ProgramAccess,
     ) {
         let distance = self.builder.ins().isub(place, origin);
         let byte = self.builder.ins().iadd_imm(distance, -start);

@@ -29,7 +29,7 @@ const VERSION_SHIFT: u32 = 2;
 
 /// The sizes of leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeafLayout {
+pub struct SmartLeafLayout {
     key_bytes: usize,
     value_bytes: usize,
 }
@@ -45,7 +45,7 @@ pub struct LeafWrite {
 
 /// A leaf in its state at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leaf {
+pub struct SmartLeaf {
     pub reverse: GlobalAddress,
     pub valid: bool,
     pub key: Box<[u8]>,
@@ -53,17 +53,17 @@ pub struct Leaf {
     pub lock: u8,
 }
 
-impl Leaf {
+impl SmartLeaf {
     /// Returns the lock after the next write: free, with the next version.
     pub fn lock_after(&self) -> u8 {
         (self.lock & !(LOCKED | DEAD)).wrapping_add(1 << VERSION_SHIFT)
     }
 }
 
-impl LeafLayout {
+impl SmartLeafLayout {
     /// Creates the layout of leaves with keys and values of these lengths.
-    pub const fn new(key_bytes: usize, value_bytes: usize) -> LeafLayout {
-        LeafLayout {
+    pub const fn new(key_bytes: usize, value_bytes: usize) -> SmartLeafLayout {
+        SmartLeafLayout {
             key_bytes,
             value_bytes,
         }
@@ -125,7 +125,7 @@ impl LeafLayout {
     }
 
     /// Decodes a leaf; returns `None` if its bytes are of different moments.
-    pub fn decode(&self, bytes: &[u8]) -> Option<Leaf> {
+    pub fn decode(&self, bytes: &[u8]) -> Option<SmartLeaf> {
         let word = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_le_bytes);
         if word(bytes.get(CHECKSUM)?)? != self.checksum(bytes)? {
             return None;
@@ -133,7 +133,7 @@ impl LeafLayout {
         let (key, value) = bytes
             .get(KEY_OFFSET..self.lock_offset())?
             .split_at_checked(self.key_bytes)?;
-        Some(Leaf {
+        Some(SmartLeaf {
             reverse: GlobalAddress::from_bits(word(bytes.get(..VALID_OFFSET)?)?),
             valid: *bytes.get(VALID_OFFSET)? != 0,
             key: key.into(),
@@ -143,7 +143,7 @@ impl LeafLayout {
     }
 
     /// Encodes a leaf. Its key and value have the layout's lengths.
-    pub fn encode(&self, leaf: &Leaf) -> Vec<u8> {
+    pub fn encode(&self, leaf: &SmartLeaf) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.bytes());
         bytes.extend(leaf.reverse.to_bits().to_le_bytes());
         bytes.push(u8::from(leaf.valid));
@@ -164,8 +164,8 @@ mod tests {
     use super::*;
     use nearfield_fabric::NodeId;
 
-    fn leaf(key_bytes: usize, value_bytes: usize) -> Leaf {
-        Leaf {
+    fn leaf(key_bytes: usize, value_bytes: usize) -> SmartLeaf {
+        SmartLeaf {
             reverse: GlobalAddress::new(NodeId(3), 4096),
             valid: true,
             key: vec![7; key_bytes].into(),
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn leaves_come_back_and_mixed_ones_do_not() {
         for (key_bytes, value_bytes) in [(8, 8), (1, 0), (100, 300)] {
-            let layout = LeafLayout::new(key_bytes, value_bytes);
+            let layout = SmartLeafLayout::new(key_bytes, value_bytes);
             let leaf = leaf(key_bytes, value_bytes);
             let bytes = layout.encode(&leaf);
             assert_eq!(bytes.len(), 18 + key_bytes + value_bytes);
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn locks_are_taken_by_version_and_freed_with_the_next() {
-        let layout = LeafLayout::new(8, 8);
+        let layout = SmartLeafLayout::new(8, 8);
         let at = |lock: u8| u64::from(lock) << 8 | 0xaa00_00bb;
         let version = 5 << VERSION_SHIFT;
         let swap = layout.lock_swap(version, !0);

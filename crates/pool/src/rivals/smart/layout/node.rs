@@ -8,7 +8,7 @@
 //! | 10..16 | prefix: up to 6 bytes that all keys of the node have behind its depth |
 //! | 16.. | slots of 8 bytes: the type has the number in use, and there is memory for 256 |
 
-use super::slot::{NodeType, Slot};
+use super::slot::{NodeType, SmartSlot};
 use nearfield_fabric::{GlobalAddress, MaskedSwap};
 
 /// Number of bytes that a prefix may have.
@@ -36,18 +36,18 @@ pub const fn slot_offset(slot: usize) -> u64 {
 /// the end of the prefix fixes a node's place, and its beginning only shows how many of the bytes
 /// before it the header holds; a split need not move it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header(u64);
+pub struct SmartNodeHeader(u64);
 
-impl Header {
+impl SmartNodeHeader {
     /// Creates the header of a node at `depth` bytes of a key, whose keys have `prefix` next: up to
     /// [`PREFIX_BYTES`].
-    pub fn new(depth: usize, node_type: NodeType, prefix: &[u8]) -> Header {
+    pub fn new(depth: usize, node_type: NodeType, prefix: &[u8]) -> SmartNodeHeader {
         debug_assert!(prefix.len() <= PREFIX_BYTES);
         let mut bytes = [0; 8];
         for (byte, of_prefix) in bytes.iter_mut().zip(prefix) {
             *byte = *of_prefix;
         }
-        Header(
+        SmartNodeHeader(
             u64::from_le_bytes(bytes) << PREFIX_SHIFT
                 | (prefix.len() as u64) << LENGTH_SHIFT
                 | node_type.bits() << TYPE_SHIFT
@@ -56,8 +56,8 @@ impl Header {
     }
 
     /// Creates the header from a word.
-    pub const fn from_word(word: u64) -> Header {
-        Header(word)
+    pub const fn from_word(word: u64) -> SmartNodeHeader {
+        SmartNodeHeader(word)
     }
 
     /// Returns the word of a header.
@@ -112,15 +112,15 @@ impl Header {
 
 /// An internal node as it was read: its words are of different moments.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct SmartNode {
     /// The slot that leads to the node, or did once: some client repairs it after a split.
     pub reverse: GlobalAddress,
-    pub header: Header,
+    pub header: SmartNodeHeader,
     /// The slots that were read, at most those that the header covers.
-    pub slots: Vec<Slot>,
+    pub slots: Vec<SmartSlot>,
 }
 
-impl Node {
+impl SmartNode {
     /// Returns the bytes of a node with `slots` slots.
     pub const fn bytes(slots: usize) -> usize {
         slot_offset(slots) as usize
@@ -128,12 +128,12 @@ impl Node {
 
     /// Decodes a node of 16 bytes and 8 for each slot. More slots than the header covers are those
     /// of a node that grew during the read; no client may take one of these yet.
-    pub fn decode(bytes: &[u8]) -> Node {
+    pub fn decode(bytes: &[u8]) -> SmartNode {
         let mut words = bytes.chunks_exact(8).map(word);
         let reverse = GlobalAddress::from_bits(words.next().unwrap_or_default());
-        let header = Header::from_word(words.next().unwrap_or_default());
-        let slots = words.map(Slot::from_word);
-        Node {
+        let header = SmartNodeHeader::from_word(words.next().unwrap_or_default());
+        let slots = words.map(SmartSlot::from_word);
+        SmartNode {
             reverse,
             header,
             slots: slots.take(header.node_type().slots()).collect(),
@@ -142,7 +142,7 @@ impl Node {
 
     /// Returns the bytes of a node, with all slots of its type.
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![0; Node::bytes(self.header.node_type().slots())];
+        let mut bytes = vec![0; SmartNode::bytes(self.header.node_type().slots())];
         let head = [self.reverse.to_bits(), self.header.to_word()];
         let slots = self.slots.iter().map(|slot| slot.to_word());
         for (place, word) in bytes.chunks_exact_mut(8).zip(head.into_iter().chain(slots)) {
@@ -152,8 +152,8 @@ impl Node {
     }
 
     /// Returns the slot of a partial key, and its number. Slots are in no order.
-    pub fn find(&self, partial: u8) -> Option<(usize, Slot)> {
-        let is_it = |(_, slot): &(usize, Slot)| !slot.is_unused() && slot.partial() == partial;
+    pub fn find(&self, partial: u8) -> Option<(usize, SmartSlot)> {
+        let is_it = |(_, slot): &(usize, SmartSlot)| !slot.is_unused() && slot.partial() == partial;
         self.slots.iter().copied().enumerate().find(is_it)
     }
 
@@ -164,8 +164,8 @@ impl Node {
 }
 
 /// Returns the slots of these bytes.
-pub fn decode_slots(bytes: &[u8]) -> impl Iterator<Item = Slot> {
-    bytes.chunks_exact(8).map(word).map(Slot::from_word)
+pub fn decode_slots(bytes: &[u8]) -> impl Iterator<Item = SmartSlot> {
+    bytes.chunks_exact(8).map(word).map(SmartSlot::from_word)
 }
 
 fn word(bytes: &[u8]) -> u64 {
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn prefixes_are_compared_from_where_the_key_is_known() {
-        let header = Header::new(300, NodeType::SMALLEST, b"abcd");
+        let header = SmartNodeHeader::new(300, NodeType::SMALLEST, b"abcd");
         let mut key = vec![b'-'; 300];
         key.extend(b"abcde");
         assert_eq!(header.agreement(&key, 300), (304, true));
@@ -194,22 +194,25 @@ mod tests {
     #[test]
     fn nodes_come_back_and_only_their_type_grows() {
         let prefix = [1, 2, 3, 4, 5, 6];
-        let node = Node {
+        let node = SmartNode {
             reverse: GlobalAddress::new(NodeId(1), 4096 + 24),
-            header: Header::new(2, NodeType::SMALLEST, &prefix),
-            slots: vec![Slot::vacant(0), Slot::vacant(9)],
+            header: SmartNodeHeader::new(2, NodeType::SMALLEST, &prefix),
+            slots: vec![SmartSlot::vacant(0), SmartSlot::vacant(9)],
         };
         let bytes = node.encode();
         assert_eq!(bytes.len(), 16 + 8 * 4);
-        let mut read = Node::decode(&bytes);
+        let mut read = SmartNode::decode(&bytes);
         assert_eq!((read.reverse, read.header), (node.reverse, node.header));
-        assert_eq!(read.find(9), Some((1, Slot::vacant(9))));
+        assert_eq!(read.find(9), Some((1, SmartSlot::vacant(9))));
         assert_eq!((read.find(1), read.first_unused()), (None, Some(2)));
         let small = NodeType::SMALLEST;
         let next = small.doubled().unwrap();
-        let grown = Header::growth(small, next).apply(node.header.to_word());
-        read.header = Header::from_word(grown.unwrap());
-        assert_eq!(read.header, Header::new(2, next, &prefix));
-        assert_eq!(Header::growth(small, next).apply(grown.unwrap()), None);
+        let grown = SmartNodeHeader::growth(small, next).apply(node.header.to_word());
+        read.header = SmartNodeHeader::from_word(grown.unwrap());
+        assert_eq!(read.header, SmartNodeHeader::new(2, next, &prefix));
+        assert_eq!(
+            SmartNodeHeader::growth(small, next).apply(grown.unwrap()),
+            None
+        );
     }
 }

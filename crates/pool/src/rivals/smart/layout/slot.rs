@@ -48,7 +48,7 @@ impl NodeType {
 
 /// The child of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Child {
+pub enum SmartSlotChild {
     /// No child.
     None,
     /// A leaf.
@@ -61,39 +61,39 @@ pub enum Child {
 /// 48 bits.
 ///
 /// An unused slot is zero. A used one belongs to its partial key forever, also while it has no
-/// child ([`vacant`](Slot::vacant)): so no partial key ever has two slots of a node, although
+/// child ([`vacant`](SmartSlot::vacant)): so no partial key ever has two slots of a node, although
 /// clients take slots without a lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Slot(u64);
+pub struct SmartSlot(u64);
 
-impl Slot {
+impl SmartSlot {
     /// Creates a slot that leads to a leaf. The address is a multiple of [`ALIGNMENT`] on one of
     /// [`NODES`].
-    pub fn leaf(partial: u8, leaf: GlobalAddress) -> Slot {
-        Slot(pack(leaf) << ADDRESS_SHIFT | LEAF | u64::from(partial))
+    pub fn leaf(partial: u8, leaf: GlobalAddress) -> SmartSlot {
+        SmartSlot(pack(leaf) << ADDRESS_SHIFT | LEAF | u64::from(partial))
     }
 
     /// Creates a slot that leads to an internal node.
-    pub fn node(partial: u8, node: GlobalAddress, node_type: NodeType) -> Slot {
+    pub fn node(partial: u8, node: GlobalAddress, node_type: NodeType) -> SmartSlot {
         let kind = NODE | node_type.bits() << KIND_SHIFT;
-        Slot(pack(node) << ADDRESS_SHIFT | kind | u64::from(partial))
+        SmartSlot(pack(node) << ADDRESS_SHIFT | kind | u64::from(partial))
     }
 
     /// Creates a slot that belongs to a partial key and has no child.
-    pub fn vacant(partial: u8) -> Slot {
-        Slot(VACANT | u64::from(partial))
+    pub fn vacant(partial: u8) -> SmartSlot {
+        SmartSlot(VACANT | u64::from(partial))
     }
 
     /// Returns the slot of the same child under another partial key.
-    pub fn under(self, partial: u8) -> Slot {
-        Slot(self.0 & !0xff | u64::from(partial))
+    pub fn under(self, partial: u8) -> SmartSlot {
+        SmartSlot(self.0 & !0xff | u64::from(partial))
     }
 
     /// Returns a swap that changes the type of the node in a slot from one to another, if the slot
     /// leads to the node and has the first.
     pub fn growth(node: GlobalAddress, from: NodeType, to: NodeType) -> MaskedSwap {
         MaskedSwap {
-            expected: Slot::node(0, node, from).to_word(),
+            expected: SmartSlot::node(0, node, from).to_word(),
             compare_mask: !0xff,
             desired: to.bits() << KIND_SHIFT,
             swap_mask: TYPE_MASK,
@@ -101,8 +101,8 @@ impl Slot {
     }
 
     /// Creates the slot from a word.
-    pub const fn from_word(word: u64) -> Slot {
-        Slot(word)
+    pub const fn from_word(word: u64) -> SmartSlot {
+        SmartSlot(word)
     }
 
     /// Returns the word of a slot.
@@ -121,14 +121,14 @@ impl Slot {
     }
 
     /// Returns its child.
-    pub fn child(self) -> Child {
+    pub fn child(self) -> SmartSlotChild {
         let address = unpack(self.0 >> ADDRESS_SHIFT);
         if self.0 & LEAF != 0 {
-            Child::Leaf(address)
+            SmartSlotChild::Leaf(address)
         } else if self.0 & NODE != 0 {
-            Child::Node(address, NodeType::from_bits(self.0 >> KIND_SHIFT))
+            SmartSlotChild::Node(address, NodeType::from_bits(self.0 >> KIND_SHIFT))
         } else {
-            Child::None
+            SmartSlotChild::None
         }
     }
 }
@@ -153,28 +153,31 @@ mod tests {
     #[test]
     fn slots_hold_what_they_lead_to() {
         let address = GlobalAddress::new(NodeId(255), 0xffff_ffff_ff00);
-        let leaf = Slot::leaf(7, address);
-        assert_eq!((leaf.partial(), leaf.child()), (7, Child::Leaf(address)));
+        let leaf = SmartSlot::leaf(7, address);
+        assert_eq!(
+            (leaf.partial(), leaf.child()),
+            (7, SmartSlotChild::Leaf(address))
+        );
         let mut node_type = NodeType::SMALLEST;
         let mut sizes = vec![node_type.slots()];
         while let Some(next) = node_type.doubled() {
             node_type = next;
             sizes.push(node_type.slots());
-            let slot = Slot::node(0, address, node_type);
-            assert_eq!(slot.child(), Child::Node(address, node_type));
+            let slot = SmartSlot::node(0, address, node_type);
+            assert_eq!(slot.child(), SmartSlotChild::Node(address, node_type));
             if let Some(next) = node_type.doubled() {
-                let grown = Slot::growth(address, node_type, next).apply(slot.to_word());
-                assert_eq!(grown, Some(Slot::node(0, address, next).to_word()));
+                let grown = SmartSlot::growth(address, node_type, next).apply(slot.to_word());
+                assert_eq!(grown, Some(SmartSlot::node(0, address, next).to_word()));
                 assert_eq!(
-                    Slot::growth(address, next, next).apply(slot.to_word()),
+                    SmartSlot::growth(address, next, next).apply(slot.to_word()),
                     None
                 );
             }
-            assert_eq!(Slot::from_word(slot.to_word()).under(9).partial(), 9);
+            assert_eq!(SmartSlot::from_word(slot.to_word()).under(9).partial(), 9);
         }
         assert_eq!(sizes, [4, 8, 16, 32, 64, 128, 256]);
-        let vacant = Slot::vacant(0);
-        assert!(!vacant.is_unused() && vacant.child() == Child::None);
-        assert!(Slot::default().is_unused());
+        let vacant = SmartSlot::vacant(0);
+        assert!(!vacant.is_unused() && vacant.child() == SmartSlotChild::None);
+        assert!(SmartSlot::default().is_unused());
     }
 }

@@ -1,13 +1,13 @@
 //! A node of any kind.
 
-use super::kinds::{Header, Kind, Node4, Node16, Node48, Node256};
-use super::prefix::Prefix;
-use super::slot::{Slot, Tagged};
-use super::small::Small;
-use crate::counters::{Probe, Visit, Visited};
+use super::kinds::{ArtNode4, ArtNode16, ArtNode48, ArtNode256, ArtNodeHeader, ArtNodeKind};
+use super::prefix::ArtPrefix;
+use super::slot::{ArtSlot, ArtTaggedPointer};
+use super::small::ArtSmallNode;
+use crate::counters::{RadixNodeVisit, RadixProbe, VisitedNodeKind};
 use crate::lock::VersionLock;
 use crate::rivals::leaf::RivalForm;
-use crate::rivals::scan::{Child, Symbol};
+use crate::rivals::scan::{RivalChild, Symbol};
 use crossbeam_epoch::Guard;
 use std::marker::PhantomData;
 use std::mem::offset_of;
@@ -16,58 +16,58 @@ use std::sync::atomic::Ordering;
 
 /// A node that is not freed during 'g.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Node<'g> {
-    header: NonNull<Header>,
-    lives: PhantomData<&'g Header>,
+pub struct ArtNode<'g> {
+    header: NonNull<ArtNodeHeader>,
+    lives: PhantomData<&'g ArtNodeHeader>,
 }
 
 /// The parts of a node by its kind.
 #[derive(Clone, Copy, Debug)]
-pub enum View<'g> {
-    Small(Small<'g>),
-    Node48(&'g Node48),
-    Node256(&'g Node256),
+pub enum ArtNodeView<'g> {
+    Small(ArtSmallNode<'g>),
+    Node48(&'g ArtNode48),
+    Node256(&'g ArtNode256),
 }
 
 /// The result of a search in a node.
 #[derive(Clone, Copy, Debug)]
-pub struct Found {
-    pub child: Tagged,
+pub struct ArtSearchResult {
+    pub child: ArtTaggedPointer,
     /// The offset of the slot, or 0 if no slot was read.
     pub slot: u32,
 }
 
-impl Found {
-    pub const NOTHING: Found = Found {
-        child: Tagged::NONE,
+impl ArtSearchResult {
+    pub const NOTHING: ArtSearchResult = ArtSearchResult {
+        child: ArtTaggedPointer::NONE,
         slot: 0,
     };
 }
 
-impl<'g> Node<'g> {
+impl<'g> ArtNode<'g> {
     /// Creates a node from its address.
     ///
     /// # Safety
-    /// It was made by [`new`](Node::new), and is not freed during 'g.
+    /// It was made by [`new`](ArtNode::new), and is not freed during 'g.
     #[inline]
-    pub unsafe fn from_address(header: NonNull<Header>) -> Self {
+    pub unsafe fn from_address(header: NonNull<ArtNodeHeader>) -> Self {
         let lives = PhantomData;
-        Node { header, lives }
+        ArtNode { header, lives }
     }
 
     /// Creates a node, which the caller owns until it is part of a tree.
-    pub fn new(kind: Kind, level: usize, prefix: Prefix) -> Self {
-        fn leak<T>(node: T) -> NonNull<Header> {
+    pub fn new(kind: ArtNodeKind, level: usize, prefix: ArtPrefix) -> Self {
+        fn leak<T>(node: T) -> NonNull<ArtNodeHeader> {
             NonNull::from(Box::leak(Box::new(node))).cast()
         }
         let header = match kind {
-            Kind::Node4 => leak(Node4::new(level, prefix)),
-            Kind::Node16 => leak(Node16::new(level, prefix)),
-            Kind::Node48 => leak(Node48::new(level, prefix)),
-            Kind::Node256 => leak(Node256::new(level, prefix)),
+            ArtNodeKind::Node4 => leak(ArtNode4::new(level, prefix)),
+            ArtNodeKind::Node16 => leak(ArtNode16::new(level, prefix)),
+            ArtNodeKind::Node48 => leak(ArtNode48::new(level, prefix)),
+            ArtNodeKind::Node256 => leak(ArtNode256::new(level, prefix)),
         };
         let lives = PhantomData;
-        Node { header, lives }
+        ArtNode { header, lives }
     }
 
     /// Frees the node at once.
@@ -79,10 +79,16 @@ impl<'g> Node<'g> {
         // the only user.
         unsafe {
             match self.kind() {
-                Kind::Node4 => drop(Box::from_raw(self.header.cast::<Node4>().as_ptr())),
-                Kind::Node16 => drop(Box::from_raw(self.header.cast::<Node16>().as_ptr())),
-                Kind::Node48 => drop(Box::from_raw(self.header.cast::<Node48>().as_ptr())),
-                Kind::Node256 => drop(Box::from_raw(self.header.cast::<Node256>().as_ptr())),
+                ArtNodeKind::Node4 => drop(Box::from_raw(self.header.cast::<ArtNode4>().as_ptr())),
+                ArtNodeKind::Node16 => {
+                    drop(Box::from_raw(self.header.cast::<ArtNode16>().as_ptr()))
+                }
+                ArtNodeKind::Node48 => {
+                    drop(Box::from_raw(self.header.cast::<ArtNode48>().as_ptr()))
+                }
+                ArtNodeKind::Node256 => {
+                    drop(Box::from_raw(self.header.cast::<ArtNode256>().as_ptr()))
+                }
             }
         }
     }
@@ -98,7 +104,7 @@ impl<'g> Node<'g> {
             if let Some(header) = header {
                 let lives = PhantomData;
                 // SAFETY: all guards under which the node could be found have been dropped.
-                unsafe { Node { header, lives }.free() }
+                unsafe { ArtNode { header, lives }.free() }
             }
         };
         // SAFETY: the closure owns all that it uses; a node may be freed by any thread.
@@ -107,7 +113,7 @@ impl<'g> Node<'g> {
 
     /// Returns its address.
     #[inline]
-    pub fn address(self) -> NonNull<Header> {
+    pub fn address(self) -> NonNull<ArtNodeHeader> {
         self.header
     }
 
@@ -118,7 +124,7 @@ impl<'g> Node<'g> {
     }
 
     #[inline]
-    fn header(self) -> &'g Header {
+    fn header(self) -> &'g ArtNodeHeader {
         // SAFETY: the node is not freed during 'g; its mutable parts are atomic.
         unsafe { self.header.as_ref() }
     }
@@ -131,7 +137,7 @@ impl<'g> Node<'g> {
 
     /// Returns the kind.
     #[inline]
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> ArtNodeKind {
         self.header().kind
     }
 
@@ -143,19 +149,19 @@ impl<'g> Node<'g> {
 
     /// Returns the prefix.
     #[inline]
-    pub fn prefix(self) -> Prefix {
-        Prefix::from_word(self.header().prefix.load(Ordering::Acquire))
+    pub fn prefix(self) -> ArtPrefix {
+        ArtPrefix::from_word(self.header().prefix.load(Ordering::Acquire))
     }
 
     /// Writes the prefix, under the lock.
-    pub fn set_prefix(self, prefix: Prefix, probe: &mut impl Probe) {
+    pub fn set_prefix(self, prefix: ArtPrefix, probe: &mut impl RadixProbe) {
         self.header().prefix.store(prefix.word(), Ordering::Release);
-        probe.write(self.place() + offset_of!(Header, prefix), 8);
+        probe.write(self.place() + offset_of!(ArtNodeHeader, prefix), 8);
     }
 
     /// Returns the slot of the key that ends here.
     #[inline]
-    pub fn end(self) -> &'g Slot {
+    pub fn end(self) -> &'g ArtSlot {
         &self.header().end
     }
 
@@ -165,7 +171,7 @@ impl<'g> Node<'g> {
         let count = self.header().count.load(Ordering::Relaxed);
         match (self.kind(), count) {
             // It has at least one.
-            (Kind::Node256, count) => usize::from(count) + 1,
+            (ArtNodeKind::Node256, count) => usize::from(count) + 1,
             (_, count) => usize::from(count),
         }
     }
@@ -179,15 +185,19 @@ impl<'g> Node<'g> {
 
     /// Returns the parts of the node.
     #[inline]
-    pub fn view(self) -> View<'g> {
+    pub fn view(self) -> ArtNodeView<'g> {
         // SAFETY: nodes are created as boxes of the type that belongs to their kind, and this one
         // is not freed during 'g; its mutable parts are atomic.
         unsafe {
             match self.kind() {
-                Kind::Node4 => View::Small(Small::of_4(self.header.cast().as_ref())),
-                Kind::Node16 => View::Small(Small::of_16(self.header.cast().as_ref())),
-                Kind::Node48 => View::Node48(self.header.cast().as_ref()),
-                Kind::Node256 => View::Node256(self.header.cast().as_ref()),
+                ArtNodeKind::Node4 => {
+                    ArtNodeView::Small(ArtSmallNode::of_4(self.header.cast().as_ref()))
+                }
+                ArtNodeKind::Node16 => {
+                    ArtNodeView::Small(ArtSmallNode::of_16(self.header.cast().as_ref()))
+                }
+                ArtNodeKind::Node48 => ArtNodeView::Node48(self.header.cast().as_ref()),
+                ArtNodeKind::Node256 => ArtNodeView::Node256(self.header.cast().as_ref()),
             }
         }
     }
@@ -200,20 +210,22 @@ impl<'g> Node<'g> {
 
     /// Creates the event of a search for a symbol.
     #[inline]
-    pub fn visit(self, symbol: Symbol, slot: u32, prefix: Prefix) -> Visit {
+    pub fn visit(self, symbol: Symbol, slot: u32, prefix: ArtPrefix) -> RadixNodeVisit {
         let index = match (self.kind(), symbol) {
-            (Kind::Node48, Some(byte)) => offset_of!(Node48, index) as u32 + u32::from(byte),
+            (ArtNodeKind::Node48, Some(byte)) => {
+                offset_of!(ArtNode48, index) as u32 + u32::from(byte)
+            }
             _ => 0,
         };
-        Visit {
+        RadixNodeVisit {
             address: self.place(),
-            kind: Visited::Inner {
+            kind: VisitedNodeKind::Inner {
                 slots: self.kind().slots(),
             },
             bytes: self.kind().bytes(),
             head_bytes: match symbol {
                 Some(_) => self.kind().head_bytes(),
-                None => size_of::<Header>() as u32,
+                None => size_of::<ArtNodeHeader>() as u32,
             },
             prefix_bytes: prefix.stored_length() as u32,
             index,
@@ -223,13 +235,13 @@ impl<'g> Node<'g> {
 
     /// Creates the event of a search in which the key differs from the prefix.
     #[inline]
-    pub fn visit_prefix(self, prefix: Prefix) -> Visit {
+    pub fn visit_prefix(self, prefix: ArtPrefix) -> RadixNodeVisit {
         self.visit(None, 0, prefix)
     }
 
     /// Publishes a child in the slot at an offset, under the lock.
     #[inline]
-    pub fn put(self, slot: u32, child: Tagged, probe: &mut impl Probe) {
+    pub fn put(self, slot: u32, child: ArtTaggedPointer, probe: &mut impl RadixProbe) {
         debug_assert!(self.slot_at(slot).is_some(), "no slot at {slot}");
         if let Some(found) = self.slot_at(slot) {
             found.store(child);
@@ -238,20 +250,20 @@ impl<'g> Node<'g> {
     }
 
     /// Returns the slot at an offset.
-    fn slot_at(self, slot: u32) -> Option<&'g Slot> {
-        if slot == offset_of!(Header, end) as u32 {
+    fn slot_at(self, slot: u32) -> Option<&'g ArtSlot> {
+        if slot == offset_of!(ArtNodeHeader, end) as u32 {
             return Some(self.end());
         }
         let position = (slot.checked_sub(self.kind().slots_offset())? / 8) as usize;
         match self.view() {
-            View::Small(small) => small.slots.get(position),
-            View::Node48(node) => node.slots.get(position),
-            View::Node256(node) => node.slots.get(position),
+            ArtNodeView::Small(small) => small.slots.get(position),
+            ArtNodeView::Node48(node) => node.slots.get(position),
+            ArtNodeView::Node256(node) => node.slots.get(position),
         }
     }
 
     /// Reports all bytes of a new node as written.
-    pub fn written(self, probe: &mut impl Probe) {
+    pub fn written(self, probe: &mut impl RadixProbe) {
         probe.write(self.place(), self.kind().bytes());
     }
 
@@ -262,12 +274,12 @@ impl<'g> Node<'g> {
         loop {
             let mut below = None;
             let mut leaf = None;
-            let mut look = |child: Tagged| {
+            let mut look = |child: ArtTaggedPointer| {
                 // SAFETY: children of a node that is not freed during 'g were not unlinked before
                 // the guard of 'g was pinned, so they are not freed during 'g either.
                 match unsafe { child.child::<F>() } {
-                    Some(Child::Leaf(found)) => leaf = Some(found.key()),
-                    Some(Child::Node(found)) => below = Some(found),
+                    Some(RivalChild::Leaf(found)) => leaf = Some(found.key()),
+                    Some(RivalChild::Node(found)) => below = Some(found),
                     None => {}
                 }
                 leaf.is_none()
@@ -285,9 +297,9 @@ impl<'g> Node<'g> {
 
     /// Calls `visit` with the bytes and children in the order of the slots, or of the bytes in a
     /// node48 or node256, while it returns true.
-    pub fn for_each_while(self, mut visit: impl FnMut(u8, Tagged) -> bool) {
+    pub fn for_each_while(self, mut visit: impl FnMut(u8, ArtTaggedPointer) -> bool) {
         match self.view() {
-            View::Small(small) => {
+            ArtNodeView::Small(small) => {
                 for (position, slot) in small.slots[..self.count()].iter().enumerate() {
                     let child = slot.load();
                     // The key byte was stored before the child.
@@ -296,7 +308,7 @@ impl<'g> Node<'g> {
                     }
                 }
             }
-            View::Node48(node) => {
+            ArtNodeView::Node48(node) => {
                 for byte in 0..=u8::MAX {
                     let place = node.index[usize::from(byte)].load(Ordering::Acquire);
                     let Some(place) = usize::from(place).checked_sub(1) else {
@@ -308,7 +320,7 @@ impl<'g> Node<'g> {
                     }
                 }
             }
-            View::Node256(node) => {
+            ArtNodeView::Node256(node) => {
                 for byte in 0..=u8::MAX {
                     let child = node.slots[usize::from(byte)].load();
                     if !child.is_none() && !visit(byte, child) {
@@ -320,7 +332,7 @@ impl<'g> Node<'g> {
     }
 
     /// Calls `visit` like `for_each_while`, for all children.
-    pub fn for_each(self, mut visit: impl FnMut(u8, Tagged)) {
+    pub fn for_each(self, mut visit: impl FnMut(u8, ArtTaggedPointer)) {
         self.for_each_while(|byte, child| {
             visit(byte, child);
             true

@@ -1,14 +1,14 @@
 //! The four kinds of nodes in memory.
 
-use super::prefix::Prefix;
-use super::slot::Slot;
+use super::prefix::ArtPrefix;
+use super::slot::ArtSlot;
 use crate::lock::VersionLock;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 /// A kind of node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Kind {
+pub enum ArtNodeKind {
     /// A node with up to 4 children.
     Node4,
     /// A node with up to 16 children.
@@ -19,7 +19,7 @@ pub enum Kind {
     Node256,
 }
 
-impl Kind {
+impl ArtNodeKind {
     /// Returns the number of slots.
     #[inline]
     pub const fn slots(self) -> u16 {
@@ -44,20 +44,20 @@ impl Kind {
     }
 
     /// Returns the next larger kind.
-    pub const fn larger(self) -> Kind {
+    pub const fn larger(self) -> ArtNodeKind {
         match self {
-            Kind::Node4 => Kind::Node16,
-            Kind::Node16 => Kind::Node48,
-            Kind::Node48 | Kind::Node256 => Kind::Node256,
+            ArtNodeKind::Node4 => ArtNodeKind::Node16,
+            ArtNodeKind::Node16 => ArtNodeKind::Node48,
+            ArtNodeKind::Node48 | ArtNodeKind::Node256 => ArtNodeKind::Node256,
         }
     }
 
     /// Returns the next smaller kind.
-    pub const fn smaller(self) -> Kind {
+    pub const fn smaller(self) -> ArtNodeKind {
         match self {
-            Kind::Node256 => Kind::Node48,
-            Kind::Node48 => Kind::Node16,
-            Kind::Node16 | Kind::Node4 => Kind::Node4,
+            ArtNodeKind::Node256 => ArtNodeKind::Node48,
+            ArtNodeKind::Node48 => ArtNodeKind::Node16,
+            ArtNodeKind::Node16 | ArtNodeKind::Node4 => ArtNodeKind::Node4,
         }
     }
 
@@ -71,79 +71,83 @@ impl Kind {
 /// The header with which all kinds begin.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Header {
+pub struct ArtNodeHeader {
     pub lock: VersionLock,
     pub level: u16,
-    pub kind: Kind,
+    pub kind: ArtNodeKind,
     /// Number of used slots; minus one in a node256, which has at least one.
     pub count: AtomicU8,
     pub prefix: AtomicU64,
     /// The leaf of the key that ends here.
-    pub end: Slot,
+    pub end: ArtSlot,
 }
 
-impl Header {
-    pub fn new(kind: Kind, level: usize, prefix: Prefix) -> Header {
-        Header {
+impl ArtNodeHeader {
+    pub fn new(kind: ArtNodeKind, level: usize, prefix: ArtPrefix) -> ArtNodeHeader {
+        ArtNodeHeader {
             lock: VersionLock::new(),
             level: level as u16,
             kind,
-            count: AtomicU8::new(if kind == Kind::Node256 { u8::MAX } else { 0 }),
+            count: AtomicU8::new(if kind == ArtNodeKind::Node256 {
+                u8::MAX
+            } else {
+                0
+            }),
             prefix: AtomicU64::new(prefix.word()),
-            end: Slot::default(),
+            end: ArtSlot::default(),
         }
     }
 }
 
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Node4 {
-    pub header: Header,
+pub struct ArtNode4 {
+    pub header: ArtNodeHeader,
     pub keys: AtomicU32,
     pub unused: u32,
-    pub slots: [Slot; 4],
+    pub slots: [ArtSlot; 4],
 }
 
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Node16 {
-    pub header: Header,
+pub struct ArtNode16 {
+    pub header: ArtNodeHeader,
     pub keys: [AtomicU64; 2],
-    pub slots: [Slot; 16],
+    pub slots: [ArtSlot; 16],
 }
 
 /// A node48. Its index has, for each byte, a position plus one, or 0.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Node48 {
-    pub header: Header,
+pub struct ArtNode48 {
+    pub header: ArtNodeHeader,
     pub index: [AtomicU8; 256],
-    pub slots: [Slot; 48],
+    pub slots: [ArtSlot; 48],
 }
 
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Node256 {
-    pub header: Header,
-    pub slots: [Slot; 256],
+pub struct ArtNode256 {
+    pub header: ArtNodeHeader,
+    pub slots: [ArtSlot; 256],
 }
 
 /// The offset of the slot of the key that ends at a node.
-pub const END: u32 = std::mem::offset_of!(Header, end) as u32;
+pub const END: u32 = std::mem::offset_of!(ArtNodeHeader, end) as u32;
 
 const _: () = {
     use std::mem::offset_of;
-    assert!(size_of::<Header>() == 24 && size_of::<Node4>() == 64);
-    assert!(offset_of!(Node4, slots) == Kind::Node4.slots_offset() as usize);
-    assert!(offset_of!(Node16, slots) == Kind::Node16.slots_offset() as usize);
-    assert!(offset_of!(Node48, slots) == Kind::Node48.slots_offset() as usize);
-    assert!(offset_of!(Node256, slots) == Kind::Node256.slots_offset() as usize);
+    assert!(size_of::<ArtNodeHeader>() == 24 && size_of::<ArtNode4>() == 64);
+    assert!(offset_of!(ArtNode4, slots) == ArtNodeKind::Node4.slots_offset() as usize);
+    assert!(offset_of!(ArtNode16, slots) == ArtNodeKind::Node16.slots_offset() as usize);
+    assert!(offset_of!(ArtNode48, slots) == ArtNodeKind::Node48.slots_offset() as usize);
+    assert!(offset_of!(ArtNode256, slots) == ArtNodeKind::Node256.slots_offset() as usize);
 };
 
-impl Node4 {
-    pub fn new(level: usize, prefix: Prefix) -> Self {
-        Node4 {
-            header: Header::new(Kind::Node4, level, prefix),
+impl ArtNode4 {
+    pub fn new(level: usize, prefix: ArtPrefix) -> Self {
+        ArtNode4 {
+            header: ArtNodeHeader::new(ArtNodeKind::Node4, level, prefix),
             keys: AtomicU32::new(0),
             unused: 0,
             slots: Default::default(),
@@ -151,31 +155,31 @@ impl Node4 {
     }
 }
 
-impl Node16 {
-    pub fn new(level: usize, prefix: Prefix) -> Self {
-        Node16 {
-            header: Header::new(Kind::Node16, level, prefix),
+impl ArtNode16 {
+    pub fn new(level: usize, prefix: ArtPrefix) -> Self {
+        ArtNode16 {
+            header: ArtNodeHeader::new(ArtNodeKind::Node16, level, prefix),
             keys: Default::default(),
             slots: Default::default(),
         }
     }
 }
 
-impl Node48 {
-    pub fn new(level: usize, prefix: Prefix) -> Self {
-        Node48 {
-            header: Header::new(Kind::Node48, level, prefix),
+impl ArtNode48 {
+    pub fn new(level: usize, prefix: ArtPrefix) -> Self {
+        ArtNode48 {
+            header: ArtNodeHeader::new(ArtNodeKind::Node48, level, prefix),
             index: [const { AtomicU8::new(0) }; 256],
-            slots: std::array::from_fn(|_| Slot::default()),
+            slots: std::array::from_fn(|_| ArtSlot::default()),
         }
     }
 }
 
-impl Node256 {
-    pub fn new(level: usize, prefix: Prefix) -> Self {
-        Node256 {
-            header: Header::new(Kind::Node256, level, prefix),
-            slots: std::array::from_fn(|_| Slot::default()),
+impl ArtNode256 {
+    pub fn new(level: usize, prefix: ArtPrefix) -> Self {
+        ArtNode256 {
+            header: ArtNodeHeader::new(ArtNodeKind::Node256, level, prefix),
+            slots: std::array::from_fn(|_| ArtSlot::default()),
         }
     }
 }

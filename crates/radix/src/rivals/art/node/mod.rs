@@ -20,7 +20,7 @@ mod prefix;
 mod slot;
 mod small;
 
-pub use handle::{Found, Node, View};
-pub use kinds::{END, Kind};
-pub use prefix::Prefix;
-pub use slot::Tagged;
+pub use handle::{ArtNode, ArtNodeView, ArtSearchResult};
+pub use kinds::{ArtNodeKind, END};
+pub use prefix::ArtPrefix;
+pub use slot::ArtTaggedPointer;

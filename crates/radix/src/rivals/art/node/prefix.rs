@@ -7,21 +7,21 @@ const STORED: usize = 6;
 
 /// The prefix: its length in the two lowest bytes, and its first bytes in the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Prefix(u64);
+pub struct ArtPrefix(u64);
 
-impl Prefix {
+impl ArtPrefix {
     /// Creates a prefix of `length` bytes, fewer than 2^16, that begins with `bytes`. The stored
     /// bytes suffice.
-    pub fn new(length: usize, bytes: impl IntoIterator<Item = u8>) -> Prefix {
+    pub fn new(length: usize, bytes: impl IntoIterator<Item = u8>) -> ArtPrefix {
         let stored = bytes.into_iter().take(STORED.min(length)).enumerate();
         let word = stored.fold(0, |word, (i, byte)| word | u64::from(byte) << (16 + 8 * i));
-        Prefix(word | length as u64)
+        ArtPrefix(word | length as u64)
     }
 
     /// Creates a prefix from a word that was stored.
     #[inline]
-    pub fn from_word(word: u64) -> Prefix {
-        Prefix(word)
+    pub fn from_word(word: u64) -> ArtPrefix {
+        ArtPrefix(word)
     }
 
     /// Returns the word to store.
@@ -73,9 +73,9 @@ impl Prefix {
 
     /// Returns the prefix of a node that replaces its parent, which had this prefix and led to it
     /// by `byte`.
-    pub fn joined(self, byte: u8, below: Prefix) -> Prefix {
+    pub fn joined(self, byte: u8, below: ArtPrefix) -> ArtPrefix {
         let bytes = self.stored().chain([byte]).chain(below.stored());
-        Prefix::new(self.length() + 1 + below.length(), bytes)
+        ArtPrefix::new(self.length() + 1 + below.length(), bytes)
     }
 }
 
@@ -87,11 +87,11 @@ mod tests {
     fn a_prefix_keeps_its_length_and_its_first_bytes() {
         for length in [0, 1, 5, 6, 7, 300, 65_535] {
             let bytes: Vec<u8> = (0..length).map(|i| i as u8 ^ 0x5a).collect();
-            let prefix = Prefix::new(length, bytes.iter().copied());
+            let prefix = ArtPrefix::new(length, bytes.iter().copied());
             assert_eq!(prefix.length(), length);
             assert!(prefix.stored().eq(bytes.iter().copied().take(6)));
             assert_eq!(prefix.is_whole(), length <= 6);
-            assert_eq!(Prefix::from_word(prefix.word()), prefix);
+            assert_eq!(ArtPrefix::from_word(prefix.word()), prefix);
             let key = [b"..", &bytes[..], b"end"].concat();
             assert_eq!(prefix.difference(&key, 2), None);
             for differing in 0..length.min(6) {
@@ -110,8 +110,8 @@ mod tests {
         for (above, below) in [(0, 0), (2, 2), (5, 9), (6, 0), (9, 5)] {
             let bytes: Vec<u8> = (1..).take(above + 1 + below).collect();
             let [first, last] = [0..above, above + 1..bytes.len()]
-                .map(|range| Prefix::new(range.len(), bytes[range].iter().copied()));
-            let whole = Prefix::new(bytes.len(), bytes.iter().copied());
+                .map(|range| ArtPrefix::new(range.len(), bytes[range].iter().copied()));
+            let whole = ArtPrefix::new(bytes.len(), bytes.iter().copied());
             assert_eq!(first.joined(bytes[above], last), whole);
         }
     }

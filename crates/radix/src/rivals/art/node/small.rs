@@ -1,34 +1,34 @@
 //! The search in the key bytes of node4s and node16s, which are adjacent in a word.
 
-use super::kinds::{Node4, Node16};
-use super::slot::Slot;
+use super::kinds::{ArtNode4, ArtNode16};
+use super::slot::ArtSlot;
 use crate::node::equal_16;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The key bytes and slots of a node4 or node16.
 #[derive(Clone, Copy, Debug)]
-pub struct Small<'g> {
-    keys: Keys<'g>,
-    pub slots: &'g [Slot],
+pub struct ArtSmallNode<'g> {
+    keys: ArtKeyBytes<'g>,
+    pub slots: &'g [ArtSlot],
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Keys<'g> {
+enum ArtKeyBytes<'g> {
     Four(&'g AtomicU32),
     Sixteen(&'g [AtomicU64; 2]),
 }
 
-impl<'g> Small<'g> {
-    pub fn of_4(node: &'g Node4) -> Self {
-        Small {
-            keys: Keys::Four(&node.keys),
+impl<'g> ArtSmallNode<'g> {
+    pub fn of_4(node: &'g ArtNode4) -> Self {
+        ArtSmallNode {
+            keys: ArtKeyBytes::Four(&node.keys),
             slots: &node.slots,
         }
     }
 
-    pub fn of_16(node: &'g Node16) -> Self {
-        Small {
-            keys: Keys::Sixteen(&node.keys),
+    pub fn of_16(node: &'g ArtNode16) -> Self {
+        ArtSmallNode {
+            keys: ArtKeyBytes::Sixteen(&node.keys),
             slots: &node.slots,
         }
     }
@@ -37,8 +37,8 @@ impl<'g> Small<'g> {
     #[inline]
     pub fn keys(self) -> u128 {
         match self.keys {
-            Keys::Four(keys) => u128::from(keys.load(Ordering::Acquire)),
-            Keys::Sixteen([low, high]) => {
+            ArtKeyBytes::Four(keys) => u128::from(keys.load(Ordering::Acquire)),
+            ArtKeyBytes::Sixteen([low, high]) => {
                 let low = low.load(Ordering::Acquire);
                 u128::from(high.load(Ordering::Acquire)) << 64 | u128::from(low)
             }
@@ -49,8 +49,8 @@ impl<'g> Small<'g> {
     #[inline]
     fn set_keys(self, keys: u128) {
         match self.keys {
-            Keys::Four(word) => word.store(keys as u32, Ordering::Release),
-            Keys::Sixteen([low, high]) => {
+            ArtKeyBytes::Four(word) => word.store(keys as u32, Ordering::Release),
+            ArtKeyBytes::Sixteen([low, high]) => {
                 low.store(keys as u64, Ordering::Release);
                 high.store((keys >> 64) as u64, Ordering::Release);
             }
@@ -110,16 +110,16 @@ impl<'g> Small<'g> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::prefix::Prefix;
-    use super::super::slot::Tagged;
+    use super::super::prefix::ArtPrefix;
+    use super::super::slot::ArtTaggedPointer;
     use super::*;
 
     /// Inserts bytes in every order of a few, and removes them again.
     #[test]
     fn key_bytes_stay_in_order() {
-        let four = Node4::new(0, Prefix::default());
-        let sixteen = Node16::new(0, Prefix::default());
-        for small in [Small::of_4(&four), Small::of_16(&sixteen)] {
+        let four = ArtNode4::new(0, ArtPrefix::default());
+        let sixteen = ArtNode16::new(0, ArtPrefix::default());
+        for small in [ArtSmallNode::of_4(&four), ArtSmallNode::of_16(&sixteen)] {
             let room = small.slots.len();
             for step in [1_usize, 3, 5, 7, 11] {
                 let mut model: Vec<u8> = Vec::new();
@@ -128,7 +128,7 @@ mod tests {
                     let position = small.position(model.len(), byte);
                     assert_eq!(position, model.partition_point(|&key| key < byte));
                     small.insert_key(model.len(), position, byte);
-                    small.slots[position].store(Tagged::NONE);
+                    small.slots[position].store(ArtTaggedPointer::NONE);
                     model.insert(position, byte);
                     for byte in 0..=255 {
                         let found = small.matches(model.len(), byte);

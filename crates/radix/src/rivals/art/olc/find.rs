@@ -2,23 +2,23 @@
 
 use super::LockCoupling;
 use super::node::find;
-use crate::counters::Probe;
-use crate::rivals::art::node::Node;
+use crate::counters::RadixProbe;
+use crate::rivals::art::node::ArtNode;
 use crate::rivals::art::synchronization::Synchronization;
 use crate::rivals::art::tree::enter;
-use crate::rivals::leaf::{Leaf, RivalForm};
-use crate::rivals::scan::{Child, Restart, symbol};
+use crate::rivals::leaf::{RivalForm, RivalLeaf};
+use crate::rivals::scan::{Restart, RivalChild, symbol};
 use crossbeam_epoch::Guard;
 
 impl<const VALIDATES: bool> LockCoupling<VALIDATES> {
     /// Finds the leaf of a key, unless another thread intervenes.
     #[inline]
     pub(super) fn try_leaf<'g, F: RivalForm>(
-        root: Node<'g>,
+        root: ArtNode<'g>,
         key: &[u8],
         _guard: &'g Guard,
-        probe: &mut impl Probe,
-    ) -> Result<Option<Leaf<'g, F>>, Restart> {
+        probe: &mut impl RadixProbe,
+    ) -> Result<Option<RivalLeaf<'g, F>>, Restart> {
         let mut node = root;
         let mut version = enter(node, probe)?;
         let mut depth = 0;
@@ -42,11 +42,11 @@ impl<const VALIDATES: bool> LockCoupling<VALIDATES> {
             // during 'g.
             match unsafe { found.child.child::<F>() } {
                 None => return Ok(None),
-                Some(Child::Leaf(leaf)) => {
+                Some(RivalChild::Leaf(leaf)) => {
                     probe.node(leaf.visit());
                     return Ok((leaf.key() == key).then_some(leaf));
                 }
-                Some(Child::Node(child)) => {
+                Some(RivalChild::Node(child)) => {
                     let child_version = enter(child, probe)?;
                     Self::check(node, version)?;
                     (node, version) = (child, child_version);

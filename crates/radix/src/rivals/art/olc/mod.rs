@@ -9,12 +9,12 @@
 mod find;
 mod node;
 
-use super::node::{Found, Kind, Node, Tagged};
+use super::node::{ArtNode, ArtNodeKind, ArtSearchResult, ArtTaggedPointer};
 use super::synchronization::Synchronization;
 use super::tree::{Parent, enter, upgrade};
-use crate::counters::Probe;
+use crate::counters::RadixProbe;
 use crate::lock::{Version, pause};
-use crate::rivals::leaf::{Leaf, RivalForm};
+use crate::rivals::leaf::{RivalForm, RivalLeaf};
 use crate::rivals::scan::{Restart, Symbol};
 use crossbeam_epoch::Guard;
 
@@ -27,11 +27,11 @@ impl<const VALIDATES: bool> Synchronization for LockCoupling<VALIDATES> {
 
     #[inline]
     fn leaf<'g, F: RivalForm>(
-        root: Node<'g>,
+        root: ArtNode<'g>,
         key: &[u8],
         guard: &'g Guard,
-        probe: &mut impl Probe,
-    ) -> Option<Leaf<'g, F>> {
+        probe: &mut impl RadixProbe,
+    ) -> Option<RivalLeaf<'g, F>> {
         let mut waits = 0;
         loop {
             match Self::try_leaf(root, key, guard, probe) {
@@ -45,9 +45,9 @@ impl<const VALIDATES: bool> Synchronization for LockCoupling<VALIDATES> {
     }
 
     fn children<'g>(
-        node: Node<'g>,
-        probe: &mut impl Probe,
-        children: &mut Vec<(Symbol, Tagged)>,
+        node: ArtNode<'g>,
+        probe: &mut impl RadixProbe,
+        children: &mut Vec<(Symbol, ArtTaggedPointer)>,
     ) -> Result<(), Restart> {
         let version = enter(node, probe)?;
         children.push((None, node.end().load()));
@@ -56,37 +56,42 @@ impl<const VALIDATES: bool> Synchronization for LockCoupling<VALIDATES> {
     }
 
     #[inline]
-    fn find(node: Node<'_>, symbol: Symbol) -> Found {
+    fn find(node: ArtNode<'_>, symbol: Symbol) -> ArtSearchResult {
         node::find(node, symbol)
     }
 
     #[inline]
-    fn check(node: Node<'_>, version: Version) -> Result<(), Restart> {
+    fn check(node: ArtNode<'_>, version: Version) -> Result<(), Restart> {
         match !VALIDATES || node.lock().validate(version) {
             true => Ok(()),
             false => Err(Restart),
         }
     }
 
-    fn lock_parent(parent: Parent<'_>, probe: &mut impl Probe) -> Result<(), Restart> {
+    fn lock_parent(parent: Parent<'_>, probe: &mut impl RadixProbe) -> Result<(), Restart> {
         upgrade(parent.node, parent.version, probe)
     }
 
-    fn count(node: Node<'_>) -> usize {
+    fn count(node: ArtNode<'_>) -> usize {
         node.count()
     }
 
-    fn outgrown(node: Node<'_>) -> Option<Kind> {
+    fn outgrown(node: ArtNode<'_>) -> Option<ArtNodeKind> {
         let kind = node.kind();
-        let is_full = kind != Kind::Node256 && node.count() >= usize::from(kind.slots());
+        let is_full = kind != ArtNodeKind::Node256 && node.count() >= usize::from(kind.slots());
         is_full.then_some(kind.larger())
     }
 
-    fn insert(node: Node<'_>, symbol: Symbol, child: Tagged, probe: &mut impl Probe) {
+    fn insert(
+        node: ArtNode<'_>,
+        symbol: Symbol,
+        child: ArtTaggedPointer,
+        probe: &mut impl RadixProbe,
+    ) {
         node::insert(node, symbol, child, probe);
     }
 
-    fn remove(node: Node<'_>, symbol: Symbol, slot: u32, probe: &mut impl Probe) {
+    fn remove(node: ArtNode<'_>, symbol: Symbol, slot: u32, probe: &mut impl RadixProbe) {
         node::remove(node, symbol, slot, probe);
     }
 }
@@ -95,16 +100,16 @@ impl<const VALIDATES: bool> Synchronization for LockCoupling<VALIDATES> {
 mod tests {
     use super::*;
     use crate::rivals::Rival;
-    use crate::rivals::art::tree::Tree;
+    use crate::rivals::art::tree::ArtTree;
     use nearfield_core::Words;
-    use nearfield_testkit::concurrent::{self, Config};
+    use nearfield_testkit::concurrent::{self, ConcurrentTestConfig};
 
     /// Without validation, readers miss keys that move within a node.
     #[test]
     fn canary_readers_that_do_not_validate_are_caught() {
         let caught = (0..200).any(|seed| {
-            let index = Rival::<Words, Tree<Words, LockCoupling<false>>>::new();
-            concurrent::run(&index, seed, &Config::default()).is_err()
+            let index = Rival::<Words, ArtTree<Words, LockCoupling<false>>>::new();
+            concurrent::run(&index, seed, &ConcurrentTestConfig::default()).is_err()
         });
         assert!(caught, "no violation in 200 runs");
     }

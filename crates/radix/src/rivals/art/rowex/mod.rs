@@ -15,13 +15,13 @@
 
 mod node;
 
-use super::node::{Found, Kind, Node, Prefix, Tagged};
+use super::node::{ArtNode, ArtNodeKind, ArtPrefix, ArtSearchResult, ArtTaggedPointer};
 use super::synchronization::Synchronization;
 use super::tree::Parent;
-use crate::counters::Probe;
+use crate::counters::RadixProbe;
 use crate::lock::Version;
-use crate::rivals::leaf::{Leaf, RivalForm};
-use crate::rivals::scan::{Child, Restart, Symbol, symbol};
+use crate::rivals::leaf::{RivalForm, RivalLeaf};
+use crate::rivals::scan::{Restart, RivalChild, Symbol, symbol};
 use crossbeam_epoch::Guard;
 
 /// The synchronization; see the [module](self). Only a test that must fail works without levels.
@@ -32,8 +32,8 @@ pub enum Rowex<const HAS_LEVELS: bool = true> {}
 /// the key differs from it.
 #[inline]
 fn pass<const HAS_LEVELS: bool>(
-    node: Node<'_>,
-    prefix: Prefix,
+    node: ArtNode<'_>,
+    prefix: ArtPrefix,
     key: &[u8],
     depth: usize,
 ) -> Option<usize> {
@@ -59,11 +59,11 @@ impl<const HAS_LEVELS: bool> Synchronization for Rowex<HAS_LEVELS> {
 
     #[inline]
     fn leaf<'g, F: RivalForm>(
-        root: Node<'g>,
+        root: ArtNode<'g>,
         key: &[u8],
         _guard: &'g Guard,
-        probe: &mut impl Probe,
-    ) -> Option<Leaf<'g, F>> {
+        probe: &mut impl RadixProbe,
+    ) -> Option<RivalLeaf<'g, F>> {
         let mut node = root;
         let mut depth = 0;
         loop {
@@ -78,11 +78,11 @@ impl<const HAS_LEVELS: bool> Synchronization for Rowex<HAS_LEVELS> {
             // SAFETY: the child belonged to the node at an instant since the guard was pinned; a
             // thread that unlinks it afterwards does not free it during 'g.
             match unsafe { found.child.child::<F>() }? {
-                Child::Leaf(leaf) => {
+                RivalChild::Leaf(leaf) => {
                     probe.node(leaf.visit());
                     return (leaf.key() == key).then_some(leaf);
                 }
-                Child::Node(child) => {
+                RivalChild::Node(child) => {
                     node = child;
                     depth = level + 1;
                 }
@@ -91,9 +91,9 @@ impl<const HAS_LEVELS: bool> Synchronization for Rowex<HAS_LEVELS> {
     }
 
     fn children<'g>(
-        node: Node<'g>,
-        _probe: &mut impl Probe,
-        children: &mut Vec<(Symbol, Tagged)>,
+        node: ArtNode<'g>,
+        _probe: &mut impl RadixProbe,
+        children: &mut Vec<(Symbol, ArtTaggedPointer)>,
     ) -> Result<(), Restart> {
         children.push((None, node.end().load()));
         node.for_each(|byte, child| children.push((Some(byte), child)));
@@ -101,16 +101,16 @@ impl<const HAS_LEVELS: bool> Synchronization for Rowex<HAS_LEVELS> {
     }
 
     #[inline]
-    fn find(node: Node<'_>, symbol: Symbol) -> Found {
+    fn find(node: ArtNode<'_>, symbol: Symbol) -> ArtSearchResult {
         node::find(node, symbol)
     }
 
     #[inline]
-    fn check(_node: Node<'_>, _version: Version) -> Result<(), Restart> {
+    fn check(_node: ArtNode<'_>, _version: Version) -> Result<(), Restart> {
         Ok(())
     }
 
-    fn lock_parent(parent: Parent<'_>, probe: &mut impl Probe) -> Result<(), Restart> {
+    fn lock_parent(parent: Parent<'_>, probe: &mut impl RadixProbe) -> Result<(), Restart> {
         match parent.node.lock().lock() {
             Ok(waits) => {
                 probe.lock(waits);
@@ -120,19 +120,24 @@ impl<const HAS_LEVELS: bool> Synchronization for Rowex<HAS_LEVELS> {
         }
     }
 
-    fn count(node: Node<'_>) -> usize {
+    fn count(node: ArtNode<'_>) -> usize {
         node::live(node)
     }
 
-    fn outgrown(node: Node<'_>) -> Option<Kind> {
+    fn outgrown(node: ArtNode<'_>) -> Option<ArtNodeKind> {
         node::outgrown(node)
     }
 
-    fn insert(node: Node<'_>, symbol: Symbol, child: Tagged, probe: &mut impl Probe) {
+    fn insert(
+        node: ArtNode<'_>,
+        symbol: Symbol,
+        child: ArtTaggedPointer,
+        probe: &mut impl RadixProbe,
+    ) {
         node::insert(node, symbol, child, probe);
     }
 
-    fn remove(node: Node<'_>, symbol: Symbol, slot: u32, probe: &mut impl Probe) {
+    fn remove(node: ArtNode<'_>, symbol: Symbol, slot: u32, probe: &mut impl RadixProbe) {
         node::remove(node, symbol, slot, probe);
     }
 }
@@ -141,16 +146,16 @@ impl<const HAS_LEVELS: bool> Synchronization for Rowex<HAS_LEVELS> {
 mod tests {
     use super::*;
     use crate::rivals::Rival;
-    use crate::rivals::art::tree::Tree;
-    use nearfield_core::Bytes;
-    use nearfield_testkit::concurrent::{self, Config};
+    use crate::rivals::art::tree::ArtTree;
+    use nearfield_core::ByteStrings;
+    use nearfield_testkit::concurrent::{self, ConcurrentTestConfig};
 
     /// Without levels, readers search for the wrong byte if a prefix has become shorter.
     #[test]
     fn canary_readers_that_do_not_know_levels_are_caught() {
         let caught = (0..400).any(|seed| {
-            let index = Rival::<Bytes, Tree<Bytes, Rowex<false>>>::new();
-            concurrent::run(&index, seed, &Config::default()).is_err()
+            let index = Rival::<ByteStrings, ArtTree<ByteStrings, Rowex<false>>>::new();
+            concurrent::run(&index, seed, &ConcurrentTestConfig::default()).is_err()
         });
         assert!(caught, "no violation in 400 runs");
     }

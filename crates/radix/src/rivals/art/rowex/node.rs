@@ -1,21 +1,23 @@
 //! Searches and changes of a node whose readers do not validate.
 
-use crate::counters::Probe;
-use crate::rivals::art::node::{END, Found, Kind, Node, Tagged, View};
+use crate::counters::RadixProbe;
+use crate::rivals::art::node::{
+    ArtNode, ArtNodeKind, ArtNodeView, ArtSearchResult, ArtTaggedPointer, END,
+};
 use crate::rivals::scan::Symbol;
 use std::sync::atomic::Ordering;
 
 /// Finds the child of a symbol.
 #[inline]
-pub fn find(node: Node<'_>, symbol: Symbol) -> Found {
+pub fn find(node: ArtNode<'_>, symbol: Symbol) -> ArtSearchResult {
     let Some(byte) = symbol else {
-        return Found {
+        return ArtSearchResult {
             child: node.end().load(),
             slot: END,
         };
     };
     match node.view() {
-        View::Small(small) => {
+        ArtNodeView::Small(small) => {
             // Unused positions hold nothing. One byte may be at several positions, but there is
             // never more than one child.
             let mut matches = small.matches(small.slots.len(), byte);
@@ -25,25 +27,25 @@ pub fn find(node: Node<'_>, symbol: Symbol) -> Found {
                 let child = small.slots[position].load();
                 // The position may have been unused when the bytes were read.
                 if !child.is_none() && small.key(position) == byte {
-                    return Found {
+                    return ArtSearchResult {
                         child,
                         slot: node.slot_offset(position),
                     };
                 }
             }
-            Found::NOTHING
+            ArtSearchResult::NOTHING
         }
-        View::Node48(inner) => {
+        ArtNodeView::Node48(inner) => {
             let place = inner.index[usize::from(byte)].load(Ordering::Acquire);
             match usize::from(place).checked_sub(1) {
-                Some(position) => Found {
+                Some(position) => ArtSearchResult {
                     child: inner.slots[position].load(),
                     slot: node.slot_offset(position),
                 },
-                None => Found::NOTHING,
+                None => ArtSearchResult::NOTHING,
             }
         }
-        View::Node256(inner) => Found {
+        ArtNodeView::Node256(inner) => ArtSearchResult {
             child: inner.slots[usize::from(byte)].load(),
             slot: node.slot_offset(usize::from(byte)),
         },
@@ -51,11 +53,11 @@ pub fn find(node: Node<'_>, symbol: Symbol) -> Found {
 }
 
 /// Returns the number of children, except that of the key that ends at the node.
-pub fn live(node: Node<'_>) -> usize {
+pub fn live(node: ArtNode<'_>) -> usize {
     let slots = match node.view() {
-        View::Small(small) => small.slots,
-        View::Node48(inner) => &inner.slots,
-        View::Node256(_) => return node.count(),
+        ArtNodeView::Small(small) => small.slots,
+        ArtNodeView::Node48(inner) => &inner.slots,
+        ArtNodeView::Node256(_) => return node.count(),
     };
     let used = slots[..node.count()].iter();
     used.filter(|slot| !slot.load().is_none()).count()
@@ -63,15 +65,15 @@ pub fn live(node: Node<'_>) -> usize {
 
 /// Returns the kind of the node that must replace one without unused positions: the same kind, if
 /// enough children are gone.
-pub fn outgrown(node: Node<'_>) -> Option<Kind> {
+pub fn outgrown(node: ArtNode<'_>) -> Option<ArtNodeKind> {
     let kind = node.kind();
-    if kind == Kind::Node256 || node.count() < usize::from(kind.slots()) {
+    if kind == ArtNodeKind::Node256 || node.count() < usize::from(kind.slots()) {
         return None;
     }
     let stays = match kind {
-        Kind::Node4 => 3,
-        Kind::Node16 => 14,
-        Kind::Node48 | Kind::Node256 => 47,
+        ArtNodeKind::Node4 => 3,
+        ArtNodeKind::Node16 => 14,
+        ArtNodeKind::Node48 | ArtNodeKind::Node256 => 47,
     };
     Some(match live(node) <= stays {
         true => kind,
@@ -80,45 +82,50 @@ pub fn outgrown(node: Node<'_>) -> Option<Kind> {
 }
 
 /// Adds a child, for which there is room, under the lock.
-pub fn insert(node: Node<'_>, symbol: Symbol, child: Tagged, probe: &mut impl Probe) {
+pub fn insert(
+    node: ArtNode<'_>,
+    symbol: Symbol,
+    child: ArtTaggedPointer,
+    probe: &mut impl RadixProbe,
+) {
     let Some(byte) = symbol else {
         return node.put(END, child, probe);
     };
     let (place, count) = (node.place(), node.count());
     let position = match node.view() {
-        View::Small(small) => {
+        ArtNodeView::Small(small) => {
             small.append(count, byte);
             let keys = node.kind().head_bytes() as usize - small.slots.len();
             probe.write(place + keys + count, 1);
             count
         }
-        View::Node48(_) => count,
-        View::Node256(_) => usize::from(byte),
+        ArtNodeView::Node48(_) => count,
+        ArtNodeView::Node256(_) => usize::from(byte),
     };
     // Readers check the slots of all positions, and then the byte of the child.
     node.add_to_count(1);
     probe.write(place, 8);
     node.put(node.slot_offset(position), child, probe);
-    if let View::Node48(inner) = node.view() {
+    if let ArtNodeView::Node48(inner) = node.view() {
         inner.index[usize::from(byte)].store(position as u8 + 1, Ordering::Release);
         probe.write(place + 24 + usize::from(byte), 1);
     }
 }
 
 /// Removes a child that is present, under the lock.
-pub fn remove(node: Node<'_>, symbol: Symbol, slot: u32, probe: &mut impl Probe) {
-    node.put(slot, Tagged::NONE, probe);
+pub fn remove(node: ArtNode<'_>, symbol: Symbol, slot: u32, probe: &mut impl RadixProbe) {
+    node.put(slot, ArtTaggedPointer::NONE, probe);
     let Some(byte) = symbol else {
         return;
     };
     match node.view() {
         // Positions are never reused.
-        View::Small(_) => {}
-        View::Node48(inner) => {
+        ArtNodeView::Small(_) => {}
+        ArtNodeView::Node48(inner) => {
             inner.index[usize::from(byte)].store(0, Ordering::Release);
             probe.write(node.place() + 24 + usize::from(byte), 1);
         }
-        View::Node256(_) => {
+        ArtNodeView::Node256(_) => {
             node.add_to_count(-1);
             probe.write(node.place(), 8);
         }

@@ -1,35 +1,37 @@
 //! Changes of the value of a key, present or not.
 
 use super::locking::replace;
-use super::{Parent, Tree, enter, upgrade};
-use crate::change::Change;
-use crate::counters::{Off, Probe};
+use super::{ArtTree, Parent, enter, upgrade};
+use crate::change::RadixKeyChange;
+use crate::counters::{Off, RadixProbe};
 use crate::lock::{Version, pause};
-use crate::rivals::art::node::{Found, Kind, Node, Prefix, Tagged};
+use crate::rivals::art::node::{
+    ArtNode, ArtNodeKind, ArtPrefix, ArtSearchResult, ArtTaggedPointer,
+};
 use crate::rivals::art::synchronization::Synchronization;
-use crate::rivals::leaf::{Leaf, NewLeaf, RivalForm};
-use crate::rivals::scan::{Child, Restart, Symbol, symbol};
+use crate::rivals::leaf::{NewRivalLeaf, RivalForm, RivalLeaf};
+use crate::rivals::scan::{Restart, RivalChild, Symbol, symbol};
 use crossbeam_epoch::Guard;
 
 /// The end of a writer's walk: a node that covers the key, at a version.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'g> {
+pub(super) struct ArtWalkEnd<'g> {
     pub parent: Option<Parent<'g>>,
-    pub node: Node<'g>,
+    pub node: ArtNode<'g>,
     pub version: Version,
     /// The symbol of the key at the node's level.
     pub symbol: Symbol,
-    pub found: Found,
+    pub found: ArtSearchResult,
 }
 
-impl<F: RivalForm, S: Synchronization> Tree<F, S> {
+impl<F: RivalForm, S: Synchronization> ArtTree<F, S> {
     /// Applies the decision of `decide` to a key.
     pub(super) fn change<'v>(
         &self,
         key: &[u8],
         guard: &Guard,
-        probe: &mut impl Probe,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+        probe: &mut impl RadixProbe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>>,
     ) {
         let mut waits = 0;
         loop {
@@ -49,8 +51,8 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
         &'g self,
         key: &[u8],
         guard: &'g Guard,
-        probe: &mut impl Probe,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+        probe: &mut impl RadixProbe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>>,
     ) -> Result<i64, Restart> {
         let mut parent = None;
         let mut node = self.root.node();
@@ -62,11 +64,11 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
                 if let Some(at) = parting::<F>(node, prefix, key, depth)? {
                     probe.node(node.visit_prefix(prefix));
                     S::check(node, version)?;
-                    let Change::Set(value) = decide(None) else {
+                    let RadixKeyChange::Set(value) = decide(None) else {
                         return Ok(0);
                     };
                     let parent = parent.ok_or(Restart)?;
-                    let leaf = NewLeaf::<F>::new(key, value);
+                    let leaf = NewRivalLeaf::<F>::new(key, value);
                     let level = at;
                     self.split_prefix(parent, node, version, level, leaf, probe)?;
                     return Ok(1);
@@ -77,7 +79,7 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
             let found = S::find(node, symbol);
             probe.node(node.visit(symbol, found.slot, prefix));
             S::check(node, version)?;
-            let place = Place {
+            let place = ArtWalkEnd {
                 parent,
                 node,
                 version,
@@ -89,25 +91,25 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
             // during 'g.
             match unsafe { found.child.child::<F>() } {
                 None => {
-                    let Change::Set(value) = decide(None) else {
+                    let RadixKeyChange::Set(value) = decide(None) else {
                         return Ok(0);
                     };
-                    self.add(place, NewLeaf::new(key, value), guard, probe)?;
+                    self.add(place, NewRivalLeaf::new(key, value), guard, probe)?;
                     return Ok(1);
                 }
-                Some(Child::Leaf(leaf)) => {
+                Some(RivalChild::Leaf(leaf)) => {
                     probe.node(leaf.visit());
                     if leaf.key() == key {
                         return self.change_leaf(place, leaf, guard, probe, decide);
                     }
-                    let Change::Set(value) = decide(None) else {
+                    let RadixKeyChange::Set(value) = decide(None) else {
                         return Ok(0);
                     };
-                    let new = NewLeaf::new(key, value);
+                    let new = NewRivalLeaf::new(key, value);
                     self.split_leaf(place, leaf, depth + 1, new, probe)?;
                     return Ok(1);
                 }
-                Some(Child::Node(child)) => {
+                Some(RivalChild::Node(child)) => {
                     let child_version = enter(child, probe)?;
                     S::check(node, version)?;
                     parent = Some(Parent {
@@ -125,20 +127,20 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
     /// Changes the value of a key that is present, or removes it.
     fn change_leaf<'v>(
         &self,
-        place: Place<'_>,
-        leaf: Leaf<'_, F>,
+        place: ArtWalkEnd<'_>,
+        leaf: RivalLeaf<'_, F>,
         guard: &Guard,
-        probe: &mut impl Probe,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+        probe: &mut impl RadixProbe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>>,
     ) -> Result<i64, Restart> {
         let node = place.node;
         upgrade(node, place.version, probe)?;
         match decide(Some(leaf.value())) {
-            Change::Keep => {
+            RadixKeyChange::Keep => {
                 node.lock().unlock_unchanged();
                 Ok(0)
             }
-            Change::Set(value) => {
+            RadixKeyChange::Set(value) => {
                 if leaf.set(value) {
                     let bytes = F::value_bytes(value) as u32;
                     probe.write(leaf.address().as_ptr().addr(), bytes);
@@ -146,15 +148,15 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
                     node.lock().unlock_unchanged();
                     return Ok(0);
                 }
-                let new = NewLeaf::<F>::new(leaf.key(), value);
+                let new = NewRivalLeaf::<F>::new(leaf.key(), value);
                 new.written(probe);
-                node.put(place.found.slot, Tagged::new_leaf(new), probe);
+                node.put(place.found.slot, ArtTaggedPointer::new_leaf(new), probe);
                 node.lock().unlock_changed();
                 // SAFETY: the slot now has another leaf.
                 unsafe { leaf.retire(guard) };
                 Ok(0)
             }
-            Change::Remove => {
+            RadixKeyChange::Remove => {
                 // This unlocks the node in any case.
                 self.take(place, guard, probe)?;
                 // SAFETY: the leaf was removed from its node.
@@ -167,12 +169,12 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
     /// Adds a leaf to a node, or to a larger one that replaces it.
     fn add(
         &self,
-        place: Place<'_>,
-        leaf: NewLeaf<F>,
+        place: ArtWalkEnd<'_>,
+        leaf: NewRivalLeaf<F>,
         guard: &Guard,
-        probe: &mut impl Probe,
+        probe: &mut impl RadixProbe,
     ) -> Result<(), Restart> {
-        let Place {
+        let ArtWalkEnd {
             node,
             version,
             symbol,
@@ -182,14 +184,19 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
         let (Some((byte, kind)), Some(parent)) = (outgrown, place.parent) else {
             upgrade(node, version, probe)?;
             leaf.written(probe);
-            S::insert(node, symbol, Tagged::new_leaf(leaf), probe);
+            S::insert(node, symbol, ArtTaggedPointer::new_leaf(leaf), probe);
             node.lock().unlock_changed();
             return Ok(());
         };
         lock_both::<S>(parent, node, version, probe)?;
         leaf.written(probe);
         let larger = copy::<S>(node, kind, None);
-        S::insert(larger, Some(byte), Tagged::new_leaf(leaf), &mut Off);
+        S::insert(
+            larger,
+            Some(byte),
+            ArtTaggedPointer::new_leaf(leaf),
+            &mut Off,
+        );
         replace(parent, node, larger, guard, probe);
         Ok(())
     }
@@ -197,11 +204,11 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
     /// Inserts a new node4 between a node and a leaf of another key that begins with the same byte.
     fn split_leaf(
         &self,
-        place: Place<'_>,
-        old: Leaf<'_, F>,
+        place: ArtWalkEnd<'_>,
+        old: RivalLeaf<'_, F>,
         depth: usize,
-        new: NewLeaf<F>,
-        probe: &mut impl Probe,
+        new: NewRivalLeaf<F>,
+        probe: &mut impl RadixProbe,
     ) -> Result<(), Restart> {
         let node = place.node;
         upgrade(node, place.version, probe)?;
@@ -211,10 +218,15 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
         let level = depth + rest.take_while(|(a, b)| a == b).count();
         let node4 = new_node4(key, depth, level);
         let (new_symbol, old_symbol) = (symbol(key, level), symbol(old.key(), level));
-        S::insert(node4, old_symbol, Tagged::of_leaf(old.address()), &mut Off);
-        S::insert(node4, new_symbol, Tagged::new_leaf(new), &mut Off);
+        S::insert(
+            node4,
+            old_symbol,
+            ArtTaggedPointer::of_leaf(old.address()),
+            &mut Off,
+        );
+        S::insert(node4, new_symbol, ArtTaggedPointer::new_leaf(new), &mut Off);
         node4.written(probe);
-        node.put(place.found.slot, Tagged::of_node(node4), probe);
+        node.put(place.found.slot, ArtTaggedPointer::of_node(node4), probe);
         node.lock().unlock_changed();
         Ok(())
     }
@@ -223,27 +235,39 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
     fn split_prefix(
         &self,
         parent: Parent<'_>,
-        node: Node<'_>,
+        node: ArtNode<'_>,
         version: Version,
         level: usize,
-        leaf: NewLeaf<F>,
-        probe: &mut impl Probe,
+        leaf: NewRivalLeaf<F>,
+        probe: &mut impl RadixProbe,
     ) -> Result<(), Restart> {
         let path = node.any_key::<F>().ok_or(Restart)?;
         lock_both::<S>(parent, node, version, probe)?;
         leaf.written(probe);
         let node4 = new_node4(path, parent.node.level() + 1, level);
         let key_symbol = symbol(leaf.leaf().key(), level);
-        S::insert(node4, symbol(path, level), Tagged::of_node(node), &mut Off);
-        S::insert(node4, key_symbol, Tagged::new_leaf(leaf), &mut Off);
+        S::insert(
+            node4,
+            symbol(path, level),
+            ArtTaggedPointer::of_node(node),
+            &mut Off,
+        );
+        S::insert(
+            node4,
+            key_symbol,
+            ArtTaggedPointer::new_leaf(leaf),
+            &mut Off,
+        );
         node4.written(probe);
         // Readers that come by the new node before the prefix is shorter skip its first bytes.
         // Readers that come by the parent's former slot afterwards find that the prefix is too
         // short.
-        parent.node.put(parent.slot, Tagged::of_node(node4), probe);
+        parent
+            .node
+            .put(parent.slot, ArtTaggedPointer::of_node(node4), probe);
         parent.node.lock().unlock_changed();
         let rest = path[level + 1..node.level()].iter().copied();
-        node.set_prefix(Prefix::new(rest.len(), rest), probe);
+        node.set_prefix(ArtPrefix::new(rest.len(), rest), probe);
         node.lock().unlock_changed();
         Ok(())
     }
@@ -252,8 +276,8 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
 /// Returns the level at which a key differs from the prefix of a node, to which a path of `depth`
 /// bytes leads, if it does.
 fn parting<F: RivalForm>(
-    node: Node<'_>,
-    prefix: Prefix,
+    node: ArtNode<'_>,
+    prefix: ArtPrefix,
     key: &[u8],
     depth: usize,
 ) -> Result<Option<usize>, Restart> {
@@ -278,9 +302,9 @@ fn parting<F: RivalForm>(
 /// Locks a node at the version that was read, and its parent, or neither of them.
 fn lock_both<S: Synchronization>(
     parent: Parent<'_>,
-    node: Node<'_>,
+    node: ArtNode<'_>,
     version: Version,
-    probe: &mut impl Probe,
+    probe: &mut impl RadixProbe,
 ) -> Result<(), Restart> {
     upgrade(node, version, probe)?;
     S::lock_parent(parent, probe).inspect_err(|_| node.lock().unlock_unchanged())
@@ -288,11 +312,11 @@ fn lock_both<S: Synchronization>(
 
 /// Creates a node of a kind with the same children, except one.
 pub(super) fn copy<S: Synchronization>(
-    node: Node<'_>,
-    kind: Kind,
+    node: ArtNode<'_>,
+    kind: ArtNodeKind,
     without: Option<u8>,
-) -> Node<'static> {
-    let copy = Node::new(kind, node.level(), node.prefix());
+) -> ArtNode<'static> {
+    let copy = ArtNode::new(kind, node.level(), node.prefix());
     copy.end().store(node.end().load());
     node.for_each(|byte, child| {
         if Some(byte) != without {
@@ -303,7 +327,11 @@ pub(super) fn copy<S: Synchronization>(
 }
 
 /// Creates a node4 with the bytes of a key from `depth` to `level` as its prefix.
-fn new_node4(key: &[u8], depth: usize, level: usize) -> Node<'static> {
+fn new_node4(key: &[u8], depth: usize, level: usize) -> ArtNode<'static> {
     let prefix = key[depth..level].iter().copied();
-    Node::new(Kind::Node4, level, Prefix::new(level - depth, prefix))
+    ArtNode::new(
+        ArtNodeKind::Node4,
+        level,
+        ArtPrefix::new(level - depth, prefix),
+    )
 }

@@ -1,15 +1,15 @@
 //! Locking of nodes by writers.
 
 use super::Parent;
-use crate::counters::Probe;
+use crate::counters::RadixProbe;
 use crate::lock::{Version, pause};
-use crate::rivals::art::node::{Node, Tagged};
+use crate::rivals::art::node::{ArtNode, ArtTaggedPointer};
 use crate::rivals::scan::Restart;
 use crossbeam_epoch::Guard;
 
 /// Takes the version of a node, after waiting for a writer that holds the lock.
 #[inline]
-pub fn enter(node: Node<'_>, probe: &mut impl Probe) -> Result<Version, Restart> {
+pub fn enter(node: ArtNode<'_>, probe: &mut impl RadixProbe) -> Result<Version, Restart> {
     let version = node.lock().now();
     if !version.is_locked() {
         return match version.is_obsolete() {
@@ -22,7 +22,7 @@ pub fn enter(node: Node<'_>, probe: &mut impl Probe) -> Result<Version, Restart>
 }
 
 #[cold]
-fn enter_when_unlocked(node: Node<'_>) -> Result<Version, Restart> {
+fn enter_when_unlocked(node: ArtNode<'_>) -> Result<Version, Restart> {
     let mut waits = 0;
     loop {
         let version = node.lock().now();
@@ -38,7 +38,11 @@ fn enter_when_unlocked(node: Node<'_>) -> Result<Version, Restart> {
 
 /// Locks a node at a version.
 #[inline]
-pub fn upgrade(node: Node<'_>, version: Version, probe: &mut impl Probe) -> Result<(), Restart> {
+pub fn upgrade(
+    node: ArtNode<'_>,
+    version: Version,
+    probe: &mut impl RadixProbe,
+) -> Result<(), Restart> {
     match node.lock().upgrade(version) {
         true => {
             probe.lock(0);
@@ -51,13 +55,15 @@ pub fn upgrade(node: Node<'_>, version: Version, probe: &mut impl Probe) -> Resu
 /// Replaces a node with a copy and unlocks. The node and its parent are locked.
 pub(super) fn replace(
     parent: Parent<'_>,
-    node: Node<'_>,
-    copy: Node<'_>,
+    node: ArtNode<'_>,
+    copy: ArtNode<'_>,
     guard: &Guard,
-    probe: &mut impl Probe,
+    probe: &mut impl RadixProbe,
 ) {
     copy.written(probe);
-    parent.node.put(parent.slot, Tagged::of_node(copy), probe);
+    parent
+        .node
+        .put(parent.slot, ArtTaggedPointer::of_node(copy), probe);
     probe.replace(node.place(), copy.place(), copy.kind().bytes());
     parent.node.lock().unlock_changed();
     node.lock().unlock_obsolete();

@@ -12,51 +12,51 @@ mod walk;
 
 pub use locking::{enter, upgrade};
 
-use super::node::Node;
+use super::node::ArtNode;
 use super::synchronization::Synchronization;
-use crate::change::Change;
-use crate::counters::Probe;
+use crate::change::RadixKeyChange;
+use crate::counters::RadixProbe;
 use crate::lock::Version;
-use crate::rivals::design::Design;
-use crate::rivals::leaf::{Leaf, RivalForm};
+use crate::rivals::design::RivalDesign;
+use crate::rivals::leaf::{RivalForm, RivalLeaf};
 use crate::rivals::scan;
 use crossbeam_epoch::Guard;
-use nearfield_core::Direction;
-use root::Root;
+use nearfield_core::ScanDirection;
+use root::ArtRoot;
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
 
 /// The link to a node: its parent, the slot there, and the parent's version.
 #[derive(Clone, Copy, Debug)]
 pub struct Parent<'g> {
-    pub node: Node<'g>,
+    pub node: ArtNode<'g>,
     pub version: Version,
     pub slot: u32,
 }
 
 /// The tree; see the [module](self).
 #[derive(Debug)]
-pub struct Tree<F: RivalForm, S> {
-    root: Root<F>,
+pub struct ArtTree<F: RivalForm, S> {
+    root: ArtRoot<F>,
     synchronization: PhantomData<S>,
 }
 
-impl<F: RivalForm, S> Default for Tree<F, S> {
+impl<F: RivalForm, S> Default for ArtTree<F, S> {
     fn default() -> Self {
-        Tree {
-            root: Root::default(),
+        ArtTree {
+            root: ArtRoot::default(),
             synchronization: PhantomData,
         }
     }
 }
 
-impl<F: RivalForm, S: Synchronization> Design<F> for Tree<F, S> {
+impl<F: RivalForm, S: Synchronization> RivalDesign<F> for ArtTree<F, S> {
     #[inline]
     fn read<R>(
         &self,
         key: F::Key<'_>,
         guard: &Guard,
-        probe: &mut impl Probe,
+        probe: &mut impl RadixProbe,
         read: impl FnOnce(F::Value<'_>) -> R,
     ) -> Option<R> {
         let key = F::bytes(key);
@@ -68,8 +68,8 @@ impl<F: RivalForm, S: Synchronization> Design<F> for Tree<F, S> {
         &self,
         key: F::Key<'_>,
         guard: &Guard,
-        probe: &mut impl Probe,
-        decide: &mut (impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>> + Send),
+        probe: &mut impl RadixProbe,
+        decide: &mut (impl FnMut(Option<F::Value<'_>>) -> RadixKeyChange<F::Value<'v>> + Send),
     ) {
         let key = F::bytes(key);
         self.change(key.as_ref(), guard, probe, decide);
@@ -78,10 +78,10 @@ impl<F: RivalForm, S: Synchronization> Design<F> for Tree<F, S> {
     fn scan<'g>(
         &'g self,
         from: Bound<&'g [u8]>,
-        direction: Direction,
+        direction: ScanDirection,
         guard: &'g Guard,
-        probe: &mut impl Probe,
-        visit: impl FnMut(Leaf<'g, F>) -> ControlFlow<()>,
+        probe: &mut impl RadixProbe,
+        visit: impl FnMut(RivalLeaf<'g, F>) -> ControlFlow<()>,
     ) {
         scan::scan(self, from, direction, guard, probe, visit);
     }

@@ -1,26 +1,26 @@
 //! Removal of a leaf from its node.
 
-use super::change::{Place, copy};
+use super::change::{ArtWalkEnd, copy};
 use super::locking::replace;
-use super::{Parent, Tree};
-use crate::counters::Probe;
+use super::{ArtTree, Parent};
+use crate::counters::RadixProbe;
 use crate::lock::TryLock;
-use crate::rivals::art::node::{Kind, Node};
+use crate::rivals::art::node::{ArtNode, ArtNodeKind};
 use crate::rivals::art::synchronization::Synchronization;
 use crate::rivals::leaf::RivalForm;
-use crate::rivals::scan::{Child, Restart, Symbol};
+use crate::rivals::scan::{Restart, RivalChild, Symbol};
 use crossbeam_epoch::Guard;
 
-impl<F: RivalForm, S: Synchronization> Tree<F, S> {
+impl<F: RivalForm, S: Synchronization> ArtTree<F, S> {
     /// Removes the child of a place, whose node is locked, and unlocks the node. The node shrinks
     /// if it can, and a node that is left with one entry is replaced by that entry.
     pub(super) fn take(
         &self,
-        place: Place<'_>,
+        place: ArtWalkEnd<'_>,
         guard: &Guard,
-        probe: &mut impl Probe,
+        probe: &mut impl RadixProbe,
     ) -> Result<(), Restart> {
-        let Place {
+        let ArtWalkEnd {
             node,
             symbol,
             found,
@@ -28,7 +28,7 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
         } = place;
         let (kind, count) = (node.kind(), S::count(node));
         let has_end = !node.end().load().is_none();
-        let is_last_but_one = kind == Kind::Node4 && count + usize::from(has_end) == 2;
+        let is_last_but_one = kind == ArtNodeKind::Node4 && count + usize::from(has_end) == 2;
         let shrinks = symbol.is_some() && count == kind.shrinks_from();
         let parent = place.parent.filter(|_| is_last_but_one || shrinks);
         let Some(parent) = parent else {
@@ -51,10 +51,10 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
     fn collapse(
         &self,
         parent: Parent<'_>,
-        node: Node<'_>,
+        node: ArtNode<'_>,
         symbol: Symbol,
         guard: &Guard,
-        probe: &mut impl Probe,
+        probe: &mut impl RadixProbe,
     ) -> Result<(), Restart> {
         let mut survivor = (None, node.end().load());
         node.for_each(|byte, child| {
@@ -64,7 +64,7 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
         });
         let (byte, child) = survivor;
         // SAFETY: the node is locked, so this is its child.
-        if let (Some(byte), Some(Child::Node(below))) = (byte, unsafe { child.child::<F>() }) {
+        if let (Some(byte), Some(RivalChild::Node(below))) = (byte, unsafe { child.child::<F>() }) {
             if below.lock().try_lock() != TryLock::Locked {
                 parent.node.lock().unlock_unchanged();
                 node.lock().unlock_unchanged();

@@ -1,15 +1,15 @@
 //! The root of a tree, which owns all nodes and leaves below it.
 
-use crate::rivals::art::node::{Kind, Node, Prefix, Tagged};
+use crate::rivals::art::node::{ArtNode, ArtNodeKind, ArtPrefix, ArtTaggedPointer};
 use crate::rivals::entries::EntryCount;
 use crate::rivals::leaf::RivalForm;
-use crate::rivals::scan::{Child, symbol};
+use crate::rivals::scan::{RivalChild, symbol};
 use std::marker::PhantomData;
 
 /// The root node, a node256 that is never replaced, and the number of entries below.
 #[derive(Debug)]
-pub struct Root<F: RivalForm> {
-    node: Node<'static>,
+pub struct ArtRoot<F: RivalForm> {
+    node: ArtNode<'static>,
     pub entries: EntryCount,
     form: PhantomData<F>,
 }
@@ -17,24 +17,24 @@ pub struct Root<F: RivalForm> {
 // SAFETY: nodes consist of atomics and of fields that never change; those below the root belong to
 // it, and the tree's synchronization determines which thread may change them. Leaves hold only
 // bytes.
-unsafe impl<F: RivalForm> Send for Root<F> {}
+unsafe impl<F: RivalForm> Send for ArtRoot<F> {}
 // SAFETY: as above.
-unsafe impl<F: RivalForm> Sync for Root<F> {}
+unsafe impl<F: RivalForm> Sync for ArtRoot<F> {}
 
-impl<F: RivalForm> Default for Root<F> {
+impl<F: RivalForm> Default for ArtRoot<F> {
     fn default() -> Self {
-        Root {
-            node: Node::new(Kind::Node256, 0, Prefix::default()),
+        ArtRoot {
+            node: ArtNode::new(ArtNodeKind::Node256, 0, ArtPrefix::default()),
             entries: EntryCount::default(),
             form: PhantomData,
         }
     }
 }
 
-impl<F: RivalForm> Root<F> {
+impl<F: RivalForm> ArtRoot<F> {
     /// Returns the node.
     #[inline]
-    pub fn node(&self) -> Node<'_> {
+    pub fn node(&self) -> ArtNode<'_> {
         self.node
     }
 
@@ -74,12 +74,12 @@ impl<F: RivalForm> Root<F> {
             for (byte, child) in children {
                 // SAFETY: no thread writes, so nothing is freed.
                 match unsafe { child.child::<F>() } {
-                    Some(Child::Leaf(leaf)) => {
+                    Some(RivalChild::Leaf(leaf)) => {
                         entries += 1;
                         assert_eq!(leaf.key().get(..level), path.get(..level), "a wrong path");
                         assert_eq!(symbol(leaf.key(), level), byte, "a leaf at a wrong byte");
                     }
-                    Some(Child::Node(below)) => {
+                    Some(RivalChild::Node(below)) => {
                         assert!(byte.is_some(), "a node where keys end");
                         let key = below.any_key::<F>().unwrap_or_default();
                         assert_eq!(key.get(..level), path.get(..level), "a wrong path");
@@ -94,16 +94,16 @@ impl<F: RivalForm> Root<F> {
     }
 }
 
-impl<F: RivalForm> Drop for Root<F> {
+impl<F: RivalForm> Drop for ArtRoot<F> {
     fn drop(&mut self) {
         let mut nodes = vec![self.node];
         while let Some(node) = nodes.pop() {
-            let mut free = |child: Tagged| {
+            let mut free = |child: ArtTaggedPointer| {
                 // SAFETY: the tree is no longer shared; nothing in it was retired.
                 match unsafe { child.child::<F>() } {
                     // SAFETY: nothing else leads to the leaf, and `node` is freed below.
-                    Some(Child::Leaf(leaf)) => unsafe { leaf.free() },
-                    Some(Child::Node(below)) => nodes.push(below),
+                    Some(RivalChild::Leaf(leaf)) => unsafe { leaf.free() },
+                    Some(RivalChild::Node(below)) => nodes.push(below),
                     None => {}
                 }
             };

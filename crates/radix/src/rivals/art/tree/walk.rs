@@ -1,30 +1,30 @@
 //! The walk in order.
 
-use super::Tree;
-use crate::counters::Probe;
-use crate::rivals::art::node::Node;
+use super::ArtTree;
+use crate::counters::RadixProbe;
+use crate::rivals::art::node::ArtNode;
 use crate::rivals::art::synchronization::Synchronization;
 use crate::rivals::leaf::RivalForm;
-use crate::rivals::scan::{Children, Ordered, Restart};
+use crate::rivals::scan::{Children, OrderedRivalTree, Restart};
 use crossbeam_epoch::Guard;
 
-impl<F: RivalForm, S: Synchronization> Ordered<F> for Tree<F, S> {
+impl<F: RivalForm, S: Synchronization> OrderedRivalTree<F> for ArtTree<F, S> {
     type Node<'g>
-        = Node<'g>
+        = ArtNode<'g>
     where
         Self: 'g;
 
-    fn root<'g>(&'g self, _guard: &'g Guard) -> Node<'g> {
+    fn root<'g>(&'g self, _guard: &'g Guard) -> ArtNode<'g> {
         self.root.node()
     }
 
     fn expand<'g>(
         &'g self,
-        node: Node<'g>,
+        node: ArtNode<'g>,
         _depth: usize,
         _guard: &'g Guard,
-        probe: &mut impl Probe,
-        children: &mut Children<'g, F, Node<'g>>,
+        probe: &mut impl RadixProbe,
+        children: &mut Children<'g, F, ArtNode<'g>>,
     ) -> Result<usize, Restart> {
         let mut seen = Vec::new();
         S::children(node, probe, &mut seen)?;
@@ -48,7 +48,7 @@ impl<F: RivalForm, S: Synchronization> Ordered<F> for Tree<F, S> {
 
     fn path<'g>(
         &'g self,
-        node: Node<'g>,
+        node: ArtNode<'g>,
         depth: usize,
         _guard: &'g Guard,
     ) -> Result<&'g [u8], Restart> {

@@ -1,0 +1,288 @@
+//! `nearfield bench-tiers`: the tiers of compressed memory and of files.
+
+use crate::measuring::{fail, interrupt, interrupted, print};
+use clap::Args;
+use nearfield_lab::error::LabError;
+use nearfield_lab::harness::{Interrupt, MachineProperties, commit};
+use nearfield_lab::parse_quantity;
+use nearfield_lab::report::ReportSink;
+use nearfield_lab::tiers::{self, TiersBenchPlan, TiersError, ValueCorpus};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Measure tiers: how much smaller values are in compressed memory, how much more a read of them
+/// takes than one of values in memory, how fast cold values in files are read compared with a bare
+/// loop of reads of the same disk, and how both look to clients of the server.
+///
+/// The values are records of JSON of 256 bytes, and the pieces of a text if there is one. The two
+/// sides of each comparison are measured in turns; the median counts.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct BenchTiersArguments {
+    /// A text, which is cut into values of 200 to 2,000 bytes, and gives the words of records; gzip
+    /// is accepted. Without it, records consist of invented words
+    #[arg(long, value_name = "FILE")]
+    values: Option<PathBuf>,
+
+    /// Number of records
+    #[arg(long, value_name = "N", default_value = "100k", value_parser = count)]
+    records: u64,
+
+    /// Folder for files, on the disk that will be measured; a temporary folder if not given
+    #[arg(long, value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+
+    /// Bytes of values in files, such as 1G
+    #[arg(long, value_name = "N", default_value = "500M", value_parser = count)]
+    file_bytes: u64,
+
+    /// Reads of the disk that are in flight at once
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
+    depth: u16,
+
+    /// Number of turns of each side
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+
+    /// Length of a turn
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    seconds: Duration,
+
+    /// Write the measurements to this file, too
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nearfield bench-tiers
+      Records of JSON, and 500 MB of them in a temporary folder; about half a minute.
+  nearfield bench-tiers --values documents.txt.gz --folder /mnt/ssd --file-bytes 4G
+      A text of one's own, on a certain disk.";
+
+/// The content of the JSON report.
+#[derive(Debug, Serialize)]
+struct BenchTiersReport {
+    commit: String,
+    machine: MachineProperties,
+    compressed: Vec<nearfield_lab::report::ReportRow<tiers::ColdRead>>,
+    files: Vec<nearfield_lab::report::ReportRow<tiers::DiskRead>>,
+    hot: Vec<nearfield_lab::report::ReportRow<tiers::HotServed>>,
+    cold: Vec<nearfield_lab::report::ReportRow<tiers::ColdServed>>,
+    complete: bool,
+}
+
+fn count(text: &str) -> Result<u64, LabError> {
+    parse_quantity("count", text)
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "is no number".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+/// Measures and returns the exit code: 0, 1 for a failure, 130 for Ctrl-C.
+pub(crate) fn run(arguments: &BenchTiersArguments) -> ExitCode {
+    match measure(arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => interrupted("the rows above were finished before"),
+        Err(error) => fail(error),
+    }
+}
+
+/// A folder that is removed on drop if this program has created it.
+struct BenchTierFolder {
+    path: PathBuf,
+    ours: bool,
+}
+
+impl BenchTierFolder {
+    fn new(given: Option<&Path>) -> std::io::Result<BenchTierFolder> {
+        if let Some(path) = given {
+            let (path, ours) = (path.to_owned(), false);
+            return Ok(BenchTierFolder { path, ours });
+        }
+        let path = std::env::temp_dir().join(format!("nearfield-tiers-{}", std::process::id()));
+        std::fs::create_dir(&path)?;
+        Ok(BenchTierFolder { path, ours: true })
+    }
+}
+
+impl Drop for BenchTierFolder {
+    fn drop(&mut self) {
+        if self.ours {
+            // A leftover folder does no harm: it is in the temporary folder.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Measures and prints all rows. Returns false if it was interrupted.
+fn measure(arguments: &BenchTiersArguments) -> Result<bool, Failure> {
+    let sink = ReportSink::open(arguments.json.as_deref(), None)?;
+    let interrupt = interrupt("all rows");
+    let folder = BenchTierFolder::new(arguments.folder.as_deref())?;
+    let plan = TiersBenchPlan {
+        rounds: usize::from(arguments.rounds),
+        turn: arguments.seconds,
+        folder: folder.path.clone(),
+        file_bytes: arguments.file_bytes,
+        depth: usize::from(arguments.depth),
+    };
+    let mut report = BenchTiersReport {
+        commit: commit(),
+        machine: MachineProperties::here(),
+        compressed: Vec::new(),
+        files: Vec::new(),
+        hot: Vec::new(),
+        cold: Vec::new(),
+        complete: false,
+    };
+    let measured = rows(arguments, &plan, &interrupt, &mut report);
+    report.complete = measured.is_ok();
+    sink.write(&report, String::new)?;
+    match measured {
+        Ok(()) => Ok(true),
+        Err(TiersError::Interrupted) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn rows(
+    arguments: &BenchTiersArguments,
+    plan: &TiersBenchPlan,
+    interrupt: &Interrupt,
+    report: &mut BenchTiersReport,
+) -> Result<(), TiersError> {
+    let text = arguments.values.as_deref();
+    let records = ValueCorpus::records(arguments.records as usize, text)?;
+    let mut all = vec![records];
+    all.extend(text.map(ValueCorpus::pieces).transpose()?);
+    print(&format!(
+        "{:<36} {:>8} {:>7} {:>12} {:>12} {:>12} {:>14}",
+        "in compressed memory", "values", "ratio", "cold read", "hot read", "more", "dictionaries"
+    ));
+    for values in &all {
+        let row = tiers::compressed(plan, values, interrupt)?;
+        let read = &row.detail;
+        print(&format!(
+            "{:<36} {:>8} {:>6.2}x {:>9.2} µs {:>9.2} µs {:>9.2} µs {:>10} KiB",
+            read.values,
+            read.count,
+            read.ratio,
+            read.cold_ns / 1e3,
+            read.hot_ns / 1e3,
+            read.more_ns / 1e3,
+            read.dictionary_bytes >> 10
+        ));
+        report.compressed.push(row);
+    }
+    print(&format!(
+        "\n{:<36} {:>13} {:>11} {:>13} {:>11} {:>6} {:>6}",
+        "in files", "cold kreads/s", "p99", "bare kreads/s", "p99", "rate", "p99"
+    ));
+    for values in &all {
+        let row = tiers::files(plan, values, interrupt)?;
+        let read = &row.detail;
+        print(&format!(
+            "{:<36} {:>13.1} {:>8} µs {:>13.1} {:>8} µs {:>5.2}x {:>5.2}x",
+            read.values,
+            read.tier.kops,
+            read.tier.latency_ns.p99 / 1000,
+            read.bare.kops,
+            read.bare.latency_ns.p99 / 1000,
+            read.rate_ratio,
+            read.p99_ratio
+        ));
+        if let Some(ring) = read.ring {
+            print(&format!(
+                "{:<36} {:>13.1} {:>8} µs {:>28} {:>5.2}x {:>5.2}x",
+                "  by one thread with io_uring",
+                ring.kops,
+                ring.latency_ns.p99 / 1000,
+                "",
+                ring.kops / read.bare.kops,
+                ring.latency_ns.p99 as f64 / read.bare.latency_ns.p99.max(1) as f64
+            ));
+        }
+        if !read.direct {
+            print("  note: the folder's file system has no reads past the cache; this is no disk");
+        }
+        print(&format!(
+            "  {} at once; the tier by {}, the bare loop by {}",
+            read.depth,
+            match read.ring {
+                Some(_) => "threads and by io_uring",
+                None => "threads, as the kernel gives no ring",
+            },
+            read.bare_method
+        ));
+        report.files.push(row);
+    }
+    served(plan, &all, interrupt, report)?;
+    print(&format!(
+        "{}, {}",
+        report.machine.cpu, report.machine.kernel
+    ));
+    Ok(())
+}
+
+/// Measures both tiers as clients of the server see them.
+fn served(
+    plan: &TiersBenchPlan,
+    all: &[ValueCorpus],
+    interrupt: &Interrupt,
+    report: &mut BenchTiersReport,
+) -> Result<(), TiersError> {
+    print(&format!(
+        "\n{:<36} {:>10} {:>10} {:>10} {:>6} {:>13} {:>13}",
+        "server, memory for a fifth", "in memory", "kGET/s", "no tiers", "rate", "CPU", "no tiers"
+    ));
+    for values in all {
+        let row = tiers::hot(plan, values, interrupt)?;
+        let read = &row.detail;
+        for (name, share, sides) in [
+            (
+                &*read.values,
+                format!("{:.1} %", read.memory_percent),
+                &read.all,
+            ),
+            ("  the hottest fifth of them", String::new(), &read.hottest),
+        ] {
+            print(&format!(
+                "{name:<36} {share:>10} {:>10.1} {:>10.1} {:>5.2}x {:>10.2} µs {:>10.2} µs",
+                sides.tiered.kops,
+                sides.plain.kops,
+                sides.rate_ratio,
+                sides.tiered.cpu_ns / 1e3,
+                sides.plain.cpu_ns / 1e3
+            ));
+        }
+        report.hot.push(row);
+    }
+    print(&format!(
+        "\n{:<36} {:>13} {:>11} {:>14} {:>14} {:>6}",
+        "server, values in files", "cold kreads/s", "p99", "hot p99 alone", "beside", "p99"
+    ));
+    for values in all {
+        let row = tiers::cold(plan, values, interrupt)?;
+        let read = &row.detail;
+        print(&format!(
+            "{:<36} {:>13.1} {:>8} µs {:>11} µs {:>11} µs {:>5.2}x",
+            read.values,
+            read.cold_kops,
+            read.cold_ns.p99 / 1000,
+            read.alone_ns.p99 / 1000,
+            read.beside_ns.p99 / 1000,
+            read.p99_ratio
+        ));
+        report.cold.push(row);
+    }
+    Ok(())
+}

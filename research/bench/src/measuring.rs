@@ -1,0 +1,47 @@
+//! Interrupts and exit codes that the measuring commands share.
+
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+use nearfield_lab::harness::Interrupt;
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// The exit code that a shell reports for a program ended by Ctrl-C.
+const INTERRUPTED: u8 = 130;
+
+/// Creates an interrupt that Ctrl-C raises. If that is impossible, prints that Ctrl-C will lose
+/// `lost`.
+pub(crate) fn interrupt(lost: &str) -> Interrupt {
+    let interrupt = Interrupt::default();
+    let handler = interrupt.clone();
+    if let Err(error) = ctrlc::set_handler(move || handler.raise()) {
+        eprintln!("note: Ctrl-C will lose {lost}: {error}");
+    }
+    interrupt
+}
+
+/// Prints a line. A reader that has gone away, such as `head`, is no reason to stop: the reports
+/// are still wanted.
+pub(crate) fn print(line: &str) {
+    let _ = writeln!(io::stdout(), "{line}");
+}
+
+/// Prints the error and returns exit code 1.
+pub(crate) fn fail(error: impl Display) -> ExitCode {
+    eprintln!("error: {error}");
+    ExitCode::FAILURE
+}
+
+/// Prints which results were finished before, and returns exit code 130.
+pub(crate) fn interrupted(kept: &str) -> ExitCode {
+    eprintln!("interrupted; {kept}");
+    ExitCode::from(INTERRUPTED)
+}
+
+/// Refuses a flag in the same format as clap, and ends the process.
+pub(crate) fn reject(message: impl Display) -> ! {
+    crate::BenchCli::command()
+        .error(ErrorKind::ValueValidation, message)
+        .exit()
+}

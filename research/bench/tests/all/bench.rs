@@ -1,0 +1,280 @@
+//! `nearfield bench`, run as a user runs it.
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn nearfield(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfield-bench"));
+    command.arg("bench").args(arguments);
+    command
+}
+
+fn output(arguments: &[&str]) -> Output {
+    nearfield(arguments).output().expect("the command starts")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A folder that is removed with its content.
+struct BenchTestFolder(PathBuf);
+
+impl BenchTestFolder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("nearfield-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("a temporary folder");
+        BenchTestFolder(path)
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.0
+            .join(name)
+            .to_str()
+            .expect("a path in UTF-8")
+            .to_owned()
+    }
+}
+
+impl Drop for BenchTestFolder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn json(path: &str) -> Value {
+    let text = fs::read_to_string(path).expect("the report was written");
+    serde_json::from_str(&text).expect("the report is valid")
+}
+
+/// Returns the `peer` fields of an array's elements.
+fn peers(rows: &Value) -> Vec<&str> {
+    let rows = rows.as_array().expect("an array");
+    rows.iter()
+        .map(|row| row["peer"].as_str().expect("a name"))
+        .collect()
+}
+
+#[test]
+fn bad_flags_are_refused_with_their_name_and_what_is_allowed() {
+    let bad = [
+        (["--threads", "0"], "--threads", "1 to 1024"),
+        (["--batch", "0"], "--batch", "1 to 16777216"),
+        (["--batch", "100M"], "--batch", "1 to 16777216"),
+        (
+            ["--peers", "redis"],
+            "--peers",
+            "nearfield-operation-centric, btreemap, brie-tree, congee",
+        ),
+        (["--count", "1000000000000000"], "--count", "1 to "),
+        (["--count", "0"], "--count", "1 to "),
+        (["--count", "many"], "--count", "k, M or G"),
+        (["--keys", "spars"], "--keys", "sparse, dense"),
+        (["--keys", ""], "--keys", "sparse, dense"),
+        (
+            ["--keys", "file:/no/such/file"],
+            "/no/such/file",
+            "No such file",
+        ),
+        (["--mix", "Z"], "--mix", "dcart-A"),
+        (["--distribution", "zipf:-1"], "--distribution", "0 to 100"),
+        (
+            ["--json", "/no/such/folder/report.json"],
+            "/no/such/folder",
+            "No such file",
+        ),
+        (["--html", "/"], "/", "directory"),
+    ];
+    for (flags, name, allowed) in bad {
+        let refused = output(&flags);
+        let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2), "{flags:?}: {message}");
+        assert!(
+            message.contains(name) && message.contains(allowed),
+            "{flags:?}: {message}"
+        );
+        assert!(refused.stdout.is_empty(), "{flags:?} measured something");
+    }
+}
+
+#[test]
+fn help_teaches_with_examples() {
+    let help = stdout(&output(&["--help"]));
+    for part in [
+        "--keys",
+        "--peers",
+        "Examples:",
+        "--count 50M",
+        "zipf:THETA",
+        "[default: C]",
+    ] {
+        assert!(help.contains(part), "{part} in\n{help}");
+    }
+}
+
+#[test]
+fn a_sweep_fills_the_reports() {
+    let folder = BenchTestFolder::new("sweep");
+    let (report, page) = (folder.file("report.json"), folder.file("page.html"));
+    let flags = [
+        "--count", "2k", "--mix", "C,E,load", "--batch", "1,64", "--json", &report,
+    ];
+    let all = "nearfield,nearfield-operation-centric,btreemap,brie-tree,congee,blart,ferntree,\
+               indexset,masstree,scc,crossbeam-skiplist,papaya,\
+               dashmap";
+    let mut command = nearfield(&flags);
+    let done = command
+        .args(["--html", &page, "--peers", all])
+        .output()
+        .expect("it starts");
+    let text = stdout(&done);
+    assert!(done.status.success(), "{text}");
+    assert!(
+        text.contains("skipped: papaya: a hash map has no scans"),
+        "{text}"
+    );
+
+    let report = json(&report);
+    assert_eq!(report["complete"], true);
+    assert_eq!(report["failed"], Value::Array(Vec::new()), "{text}");
+    // Thirteen contestants; two have no scans; gets have a limit. Twice, for two sizes of a batch.
+    assert_eq!(peers(&report["rows"]).len(), 2 * (14 + 11 + 13), "{text}");
+    assert!(text.contains("Nearfield answers "), "{text}");
+    for row in report["rows"].as_array().expect("an array") {
+        assert!(row["rate_mops"].as_f64().expect("a number") > 0.0);
+        assert_eq!(row["count"], 2000);
+    }
+    assert!(
+        fs::read_to_string(&page)
+            .expect("the page")
+            .contains("<svg")
+    );
+    assert_eq!(
+        fs::read_dir(&folder.0).expect("the folder").count(),
+        2,
+        "drafts are left"
+    );
+}
+
+#[test]
+fn two_threads_leave_out_who_cannot_share() {
+    let folder = BenchTestFolder::new("threads");
+    let report = folder.file("report.json");
+    let peers_flag = "congee,blart,ferntree,masstree,scc,crossbeam-skiplist,papaya,dashmap";
+    let flags = [
+        "--count",
+        "5k",
+        "--mix",
+        "A,F,D",
+        "--threads",
+        "2",
+        "--peers",
+        peers_flag,
+    ];
+    let done = nearfield(&flags)
+        .args(["--json", &report])
+        .output()
+        .expect("it starts");
+    let report = json(&report);
+    assert_eq!(
+        report["failed"],
+        Value::Array(Vec::new()),
+        "{}",
+        stdout(&done)
+    );
+    assert_eq!(peers(&report["skipped"]), ["blart"; 3]);
+    assert_eq!(peers(&report["rows"]).len(), 3 * 8);
+}
+
+#[test]
+fn a_file_of_keys_that_one_peer_refuses_costs_one_row() {
+    let folder = BenchTestFolder::new("file");
+    let keys = folder.file("keys.txt");
+    let long = "x".repeat(300);
+    let lines: Vec<String> = (0..500)
+        .map(|i| format!("{i}{}", if i % 100 == 7 { &long } else { "" }))
+        .collect();
+    fs::write(&keys, lines.join("\n")).expect("a key file");
+    let report = folder.file("report.json");
+    let set = format!("file:{keys}");
+    let peers_flag = ["--peers", "btreemap,masstree,congee"];
+    let mut command = nearfield(&["--keys", &set, "--mix", "C", "--json", &report]);
+    let done = command.args(peers_flag).output().expect("it starts");
+    assert!(done.status.success(), "{}", stdout(&done));
+    let report = json(&report);
+    assert_eq!(peers(&report["rows"]), ["btreemap", "limit"]);
+    assert_eq!(peers(&report["failed"]), ["masstree", "congee"]);
+    let error = report["failed"][0]["error"].as_str().expect("text");
+    assert!(error.contains("256 bytes"), "{error}");
+}
+
+#[test]
+fn counters_stand_in_rows_of_their_own() {
+    let folder = BenchTestFolder::new("counters");
+    let report = folder.file("report.json");
+    let flags = [
+        "--count",
+        "5k",
+        "--counters",
+        "--batch",
+        "64",
+        "--json",
+        &report,
+    ];
+    let done = nearfield(&flags)
+        .args(["--peers", "nearfield,btreemap"])
+        .output();
+    let text = stdout(&done.expect("it starts"));
+    assert!(
+        text.contains("counted for each operation: nearfield: partial key matches "),
+        "{text}"
+    );
+    let report = json(&report);
+    assert_eq!(
+        peers(&report["rows"]),
+        ["nearfield", "btreemap", "limit", "nearfield"]
+    );
+    let counted = &report["rows"][3];
+    assert_eq!(counted["kind"], "counted");
+    assert!(counted["rate_mops"].is_null());
+    let counters = &counted["counters"];
+    assert!(counters["cache_lines"].as_u64() >= counters["leaves"].as_u64());
+    assert_eq!(counters["operations"], 500_000);
+}
+
+/// Waits until `is_so` returns true, for at most half a minute.
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(30), "waited in vain");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn an_interrupted_run_leaves_a_valid_report_of_what_was_measured() {
+    let folder = BenchTestFolder::new("interrupt");
+    let path = folder.file("report.json");
+    let flags = ["--count", "1k,4M", "--peers", "btreemap", "--json", &path];
+    let child = nearfield(&flags)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let child = child.expect("it starts");
+    wait_until(|| Path::new(&path).exists() && !peers(&json(&path)["rows"]).is_empty());
+    let interrupt = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(interrupt.expect("kill runs").success());
+    let ended = child.wait_with_output().expect("it ends");
+    let message = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(130), "{message}");
+    assert!(message.contains("interrupted"), "{message}");
+    let report = json(&path);
+    assert_eq!(report["complete"], false);
+    assert_eq!(peers(&report["rows"]), ["btreemap", "limit"]);
+    assert_eq!(report["failed"], Value::Array(Vec::new()));
+}

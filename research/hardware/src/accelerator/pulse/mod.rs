@@ -1,0 +1,40 @@
+//! The accelerator of pulse (ASPLOS 2025), cycle by cycle.
+//!
+//! ```text
+//!            network stack                    each iteration of a traversal
+//!          in │         ▲ out
+//!             ▼         │                     scheduler → memory pipeline: translation, burst
+//!   ┌────── scheduler ──────┐                     ↑               │
+//!   ▼                       ▼                     │               ▼
+//!  memory pipelines   logic pipelines         logic pipeline ← scheduler
+//!   │    translation   workspaces
+//!   ▼
+//!  channels of DRAM
+//! ```
+//!
+//! A *workspace* holds a traversal: its address, scratchpad and loaded bytes. Workspaces are
+//! divided among the logic pipelines. A memory pipeline fetches for any workspace. It is occupied
+//! while it translates an address and while a burst arrives, not while DRAM opens the row. A burst
+//! occupies one channel, and a long fetch is a sequence of bursts. In the *coupled* design, with
+//! which the paper compares, each memory pipeline belongs to one logic pipeline with a single
+//! workspace, without a scheduler in between (section 6.2, Table 4).
+//!
+//! Units of the accelerator begin at edges of its clock. Channels of DRAM do not follow that clock.
+//! Nothing happens between events, so the model jumps from one to the next.
+//!
+//! [`PulseParameters`] has every constant with its source; [`bound`] the throughput that no run can
+//! exceed; [`area`] and [`energy`] the costs of a design; [`schedule`] the schedule of appendix A.
+
+mod accelerator;
+pub mod area;
+pub mod bound;
+pub mod energy;
+mod parameters;
+pub mod schedule;
+#[cfg(test)]
+mod tests;
+mod usage;
+
+pub use accelerator::PulseAccelerator;
+pub use parameters::{ParameterError, PulseDesign, PulseParameters};
+pub use usage::{Breakdown, PulseUsage};

@@ -1,0 +1,301 @@
+//! Constants of the accelerator, each with its source.
+
+use crate::VirtualTime;
+use std::fmt;
+
+/// The relation between pipelines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PulseDesign {
+    /// Pulse's design: any memory pipeline fetches for any logic pipeline.
+    Disaggregated {
+        /// Number of logic pipelines.
+        logic: usize,
+        /// Number of memory pipelines.
+        memory: usize,
+    },
+    /// A multi-core: each logic pipeline has its own memory pipeline and workspace.
+    Coupled {
+        /// Number of pairs.
+        cores: usize,
+    },
+}
+
+impl PulseDesign {
+    /// The paper's prototype: three logic pipelines and four memory pipelines (section 4.2).
+    pub const PROTOTYPE: PulseDesign = PulseDesign::Disaggregated {
+        logic: 3,
+        memory: 4,
+    };
+
+    /// Returns the number of logic pipelines.
+    pub const fn logic(self) -> usize {
+        match self {
+            PulseDesign::Disaggregated { logic, .. } => logic,
+            PulseDesign::Coupled { cores } => cores,
+        }
+    }
+
+    /// Returns the number of memory pipelines.
+    pub const fn memory(self) -> usize {
+        match self {
+            PulseDesign::Disaggregated { memory, .. } => memory,
+            PulseDesign::Coupled { cores } => cores,
+        }
+    }
+
+    /// Returns the number of simultaneous traversals. The disaggregated design has as many as
+    /// pipelines, with which both kinds can be busy all the time (section 4.2 and appendix A; the
+    /// number itself is lost in the text at hand).
+    pub const fn workspaces(self) -> usize {
+        match self {
+            PulseDesign::Disaggregated { logic, memory } => logic + memory,
+            PulseDesign::Coupled { cores } => cores,
+        }
+    }
+
+    /// Returns the number of logic pipelines per memory pipeline, the paper's η.
+    pub fn eta(self) -> f64 {
+        self.logic() as f64 / self.memory() as f64
+    }
+}
+
+impl fmt::Display for PulseDesign {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PulseDesign::Disaggregated { logic, memory } => {
+                write!(formatter, "{logic} logic, {memory} memory")
+            }
+            PulseDesign::Coupled { cores } => write!(formatter, "{cores} coupled"),
+        }
+    }
+}
+
+/// The parameters of the accelerator of one memory node: half of the paper's card.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PulseParameters {
+    /// A cycle of pipelines and scheduler.
+    pub cycle: VirtualTime,
+    /// A cycle of the network stack.
+    pub network_cycle: VirtualTime,
+    /// Number of cycles of the network stack between a packet's last byte and its request, and
+    /// between a reply and its packet's first byte.
+    pub network_cycles: u64,
+    /// Bytes of a packet that the network stack takes per cycle.
+    pub network_bytes_per_cycle: u32,
+    /// Number of cycles from an event to the pipeline that it starts. One event is taken per cycle.
+    pub schedule_cycles: u64,
+    /// Number of cycles of a translation with its check of permissions.
+    pub translate_cycles: u64,
+    /// Time from a translated address to the first byte of DRAM.
+    pub access: VirtualTime,
+    /// Number of channels of DRAM.
+    pub channels: usize,
+    /// Number of consecutive bytes on a channel, and the maximum number of bytes of a burst.
+    pub burst_bytes: u32,
+    /// Bytes that a channel carries per second.
+    pub channel_bytes_per_second: f64,
+    /// Bytes of a burst that a memory pipeline takes per cycle.
+    pub bus_bytes_per_cycle: u32,
+    /// BPF instructions that a logic pipeline executes per cycle.
+    pub instructions_per_cycle: u32,
+}
+
+/// Error of a parameter without a sensible value: its name, and the allowed values.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{parameter} is {given}, but has to be {allowed}")]
+pub struct ParameterError {
+    /// The parameter.
+    pub parameter: &'static str,
+    /// Its value.
+    pub given: f64,
+    /// The allowed values.
+    pub allowed: &'static str,
+}
+
+impl PulseParameters {
+    /// The parameters of half of the paper's card: a port, two channels of DRAM.
+    ///
+    /// - `cycle`, `network_cycle`: 250 and 322 MHz; `channels`: section 4.2.
+    /// - `channel_bytes_per_second`: half of 25 GB/s, which corresponds to the 1.24 Mops of a node
+    ///   in Table 4, with 48 fetches of 256 bytes and one of 8 KiB. The paper's own figure is lost.
+    /// - `bus_bytes_per_cycle`, `network_bytes_per_cycle`: 512 bits, the interfaces of the
+    ///   published kernels.
+    /// - `burst_bytes`: the longest fetch, section 4.1.
+    /// - `access`: row and column of DDR4-2400 with 17-17-17, JEDEC JESD79-4. *Assumed* that
+    ///   nothing is added.
+    /// - `network_cycles`: 400 ns; *assumed*, as figure 10 is lost.
+    /// - `schedule_cycles`, `translate_cycles`: *assumed*.
+    /// - `instructions_per_cycle`: *assumed*. Instructions of pulse read and write workspaces
+    ///   directly (section 4.1), where BPF needs loads, moves and stores.
+    pub const PAPER: PulseParameters = PulseParameters {
+        cycle: VirtualTime::from_nanoseconds(4),
+        network_cycle: VirtualTime::from_picoseconds(3106),
+        network_cycles: 129,
+        network_bytes_per_cycle: 64,
+        schedule_cycles: 1,
+        translate_cycles: 2,
+        access: VirtualTime::from_picoseconds(28_320),
+        channels: 2,
+        burst_bytes: 256,
+        channel_bytes_per_second: 12.5e9,
+        bus_bytes_per_cycle: 64,
+        instructions_per_cycle: 8,
+    };
+
+    /// Checks that a design with these parameters can work.
+    ///
+    /// # Errors
+    /// The parameter that has no sensible value.
+    pub fn check(&self, design: PulseDesign) -> Result<(), ParameterError> {
+        let least_one = "at least 1";
+        for (parameter, given) in [
+            ("logic pipelines", design.logic() as f64),
+            ("memory pipelines", design.memory() as f64),
+            ("cycle", self.cycle.as_picoseconds() as f64),
+            ("network_cycle", self.network_cycle.as_picoseconds() as f64),
+            (
+                "network_bytes_per_cycle",
+                self.network_bytes_per_cycle.into(),
+            ),
+            ("channels", self.channels as f64),
+            ("burst_bytes", self.burst_bytes.into()),
+            ("bus_bytes_per_cycle", self.bus_bytes_per_cycle.into()),
+            ("instructions_per_cycle", self.instructions_per_cycle.into()),
+        ] {
+            if given < 1.0 {
+                return Err(ParameterError {
+                    parameter,
+                    given,
+                    allowed: least_one,
+                });
+            }
+        }
+        let given = self.channel_bytes_per_second;
+        if !given.is_finite() || given < 1.0 {
+            return Err(ParameterError {
+                parameter: "channel_bytes_per_second",
+                given,
+                allowed: "a number of at least 1",
+            });
+        }
+        Ok(())
+    }
+
+    /// Returns the time of a number of cycles of the pipelines.
+    pub fn cycles(&self, cycles: u64) -> VirtualTime {
+        VirtualTime::from_picoseconds(self.cycle.as_picoseconds() * cycles)
+    }
+
+    /// Returns the next edge of the clock, or this time if it is an edge.
+    pub fn edge(&self, time: VirtualTime) -> VirtualTime {
+        let cycle = self.cycle.as_picoseconds();
+        VirtualTime::from_picoseconds(time.as_picoseconds().div_ceil(cycle) * cycle)
+    }
+
+    /// Returns the time of the logic of an iteration: at least one cycle.
+    pub fn logic(&self, instructions: u32) -> VirtualTime {
+        self.cycles(
+            instructions
+                .div_ceil(self.instructions_per_cycle)
+                .max(1)
+                .into(),
+        )
+    }
+
+    /// Returns the time for which a burst occupies its channel and its memory pipeline.
+    pub fn burst(&self, bytes: u32) -> VirtualTime {
+        let channel = f64::from(bytes) * 1e12 / self.channel_bytes_per_second;
+        let channel = VirtualTime::from_picoseconds(channel.round() as u64);
+        channel.max(self.cycles(bytes.div_ceil(self.bus_bytes_per_cycle).into()))
+    }
+
+    /// Returns the time in which the network stack reads or writes the bytes of a packet.
+    pub fn packet(&self, bytes: u32) -> VirtualTime {
+        let cycles = u64::from(bytes.div_ceil(self.network_bytes_per_cycle).max(1));
+        VirtualTime::from_picoseconds(self.network_cycle.as_picoseconds() * cycles)
+    }
+
+    /// Returns the time for which the network stack has a packet besides its bytes.
+    pub fn network(&self) -> VirtualTime {
+        VirtualTime::from_picoseconds(self.network_cycle.as_picoseconds() * self.network_cycles)
+    }
+
+    /// Returns the bursts of a fetch or store, each as its bytes and its channel.
+    pub(super) fn bursts(&self, address: u64, bytes: u32) -> impl Iterator<Item = (u32, usize)> {
+        let burst = u64::from(self.burst_bytes);
+        let end = address.saturating_add(bytes.into());
+        let mut at = address;
+        let channels = self.channels as u64;
+        std::iter::from_fn(move || {
+            if at >= end {
+                return None;
+            }
+            let next = (at / burst)
+                .saturating_add(1)
+                .saturating_mul(burst)
+                .min(end);
+            let channel = (at / burst) % channels;
+            let bytes = next - at;
+            at = next;
+            Some((bytes as u32, channel as usize))
+        })
+    }
+
+    /// Returns the time of a fetch that never waits, from the start of its translation to the edge
+    /// at which its last byte is there: the paper's t_d.
+    pub fn fetch(&self, address: u64, bytes: u32) -> VirtualTime {
+        let bursts = self
+            .bursts(address, bytes)
+            .map(|(bytes, _)| self.burst(bytes));
+        let bursts = bursts.fold(VirtualTime::ZERO, |sum, burst| sum + burst);
+        self.edge(self.cycles(self.translate_cycles) + self.access + bursts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fetches_are_cut_at_multiples_of_a_burst() {
+        let bursts = |address, bytes| -> Vec<(u32, usize)> {
+            PulseParameters::PAPER.bursts(address, bytes).collect()
+        };
+        assert_eq!(bursts(0x1000, 256), [(256, 0)]);
+        assert_eq!(bursts(0x1100, 256), [(256, 1)]);
+        assert_eq!(bursts(0x10f0, 32), [(16, 0), (16, 1)]);
+        assert_eq!(bursts(0x1000, 8192).len(), 32);
+        assert_eq!(bursts(0x1000, 0), []);
+        assert_eq!(bursts(u64::MAX - 4, 100), [(4, 1)]);
+    }
+
+    #[test]
+    fn a_parameter_without_a_sensible_value_is_named() {
+        let none = PulseDesign::Disaggregated {
+            logic: 1,
+            memory: 0,
+        };
+        let error = PulseParameters::PAPER.check(none).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "memory pipelines is 0, but has to be at least 1"
+        );
+        let parameters = PulseParameters {
+            channel_bytes_per_second: f64::NAN,
+            ..PulseParameters::PAPER
+        };
+        let error = parameters.check(PulseDesign::PROTOTYPE).unwrap_err();
+        assert_eq!(error.parameter, "channel_bytes_per_second");
+    }
+
+    #[test]
+    fn the_hash_table_of_the_paper_has_its_ratio() {
+        let parameters = PulseParameters::PAPER;
+        // 2 cycles, 28.32 ns, 256 bytes at 12.5 GB/s: 56.8 ns, to the next edge.
+        let fetch = parameters.fetch(0, 256);
+        assert_eq!(fetch, VirtualTime::from_nanoseconds(60));
+        // Table 3: 0.06.
+        let ratio = parameters.logic(8).as_nanoseconds() / fetch.as_nanoseconds();
+        assert!((0.06..0.07).contains(&ratio), "{ratio}");
+    }
+}

@@ -1,0 +1,216 @@
+//! Traces of memory requests: one line of text each.
+
+use super::DramError;
+use std::io::{BufRead, Read};
+
+/// The kind of access to a line of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DramAccess {
+    /// A read of the line.
+    Read,
+    /// A write of the line.
+    Write,
+}
+
+/// A request of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DramRequest {
+    /// The address of a byte in the line of memory.
+    pub address: u64,
+    /// The kind of access to the line.
+    pub access: DramAccess,
+    /// The time at which it is sent, in picoseconds.
+    pub picoseconds: u64,
+}
+
+/// Reader of the requests of a trace: `<hex address> READ|WRITE <picoseconds>` on each line, such
+/// as `0x7f00 READ 1250`. Lines without a word are skipped. The reader ends after the first error.
+///
+/// ```
+/// use nearfield_hardware::dram::{DramAccess, DramTrace};
+///
+/// let requests: Vec<_> = DramTrace::new("7f00 READ 0\n0x40 WRITE 1250\n".as_bytes())
+///     .collect::<Result<_, _>>()?;
+/// assert_eq!(requests[1].address, 0x40);
+/// assert_eq!(requests[1].access, DramAccess::Write);
+/// let error = DramTrace::new("7f00 LOAD 0".as_bytes()).next().unwrap().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "line 1 of the trace: access \"LOAD\" is neither READ nor WRITE"
+/// );
+/// # Ok::<(), nearfield_hardware::dram::DramError>(())
+/// ```
+#[derive(Debug)]
+pub struct DramTrace<R> {
+    reader: R,
+    buffer: Vec<u8>,
+    line: u64,
+    failed: bool,
+}
+
+/// The maximum length of a line in bytes; an address, an access and a time take at most 45.
+const LINE_MAX: u64 = 256;
+
+/// The number of characters of a wrong field that an error shows.
+const SHOWN: usize = 40;
+
+impl<R: BufRead> DramTrace<R> {
+    /// Creates a reader of the requests of `reader`.
+    pub fn new(reader: R) -> DramTrace<R> {
+        DramTrace {
+            reader,
+            buffer: Vec::new(),
+            line: 0,
+            failed: false,
+        }
+    }
+
+    fn read(&mut self) -> Option<Result<DramRequest, DramError>> {
+        loop {
+            self.buffer.clear();
+            self.line += 1;
+            let mut limited = self.reader.by_ref().take(LINE_MAX);
+            match limited.read_until(b'\n', &mut self.buffer) {
+                Ok(0) => return None,
+                Ok(read) if read as u64 == LINE_MAX && !self.buffer.ends_with(b"\n") => {
+                    let reason = "begins a line of more than 255 bytes";
+                    return Some(Err(self.wrong("text", &self.buffer, reason)));
+                }
+                Ok(_) if self.buffer.trim_ascii().is_empty() => {}
+                Ok(_) => return Some(self.parse()),
+                Err(source) => {
+                    let line = self.line;
+                    return Some(Err(DramError::Unreadable { line, source }));
+                }
+            }
+        }
+    }
+
+    fn parse(&self) -> Result<DramRequest, DramError> {
+        let mut words = self.buffer.split(u8::is_ascii_whitespace);
+        let mut next = || words.find(|word| !word.is_empty()).unwrap_or_default();
+        let (address, access, picoseconds, rest) = (next(), next(), next(), next());
+        let request = DramRequest {
+            address: hexadecimal(address)
+                .map_err(|reason| self.wrong("address", address, reason))?,
+            access: match access {
+                b"READ" => DramAccess::Read,
+                b"WRITE" => DramAccess::Write,
+                _ => return Err(self.wrong("access", access, "is neither READ nor WRITE")),
+            },
+            picoseconds: decimal(picoseconds)
+                .map_err(|reason| self.wrong("time", picoseconds, reason))?,
+        };
+        match rest {
+            [] => Ok(request),
+            _ => Err(self.wrong("text", rest, "follows the time, where the line should end")),
+        }
+    }
+
+    fn wrong(&self, field: &'static str, found: &[u8], reason: &'static str) -> DramError {
+        let mut found = String::from_utf8_lossy(found).into_owned();
+        if found.chars().count() > SHOWN {
+            found = found.chars().take(SHOWN).chain(['…']).collect();
+        }
+        DramError::BadLine {
+            line: self.line,
+            field,
+            found,
+            reason,
+        }
+    }
+}
+
+impl<R: BufRead> Iterator for DramTrace<R> {
+    type Item = Result<DramRequest, DramError>;
+
+    fn next(&mut self) -> Option<Result<DramRequest, DramError>> {
+        if self.failed {
+            return None;
+        }
+        let request = self.read();
+        self.failed = matches!(request, Some(Err(_)));
+        request
+    }
+}
+
+fn hexadecimal(word: &[u8]) -> Result<u64, &'static str> {
+    let digits = word.strip_prefix(b"0x").or(word.strip_prefix(b"0X"));
+    number(digits.unwrap_or(word), 16).map_err(|reason| match reason {
+        TraceNumberError::Digits => "is no hexadecimal number such as 0x7f00",
+        TraceNumberError::Large => "is larger than 64 bits",
+    })
+}
+
+fn decimal(word: &[u8]) -> Result<u64, &'static str> {
+    number(word, 10).map_err(|reason| match reason {
+        TraceNumberError::Digits => "is no whole number of picoseconds",
+        TraceNumberError::Large => "is larger than 64 bits",
+    })
+}
+
+enum TraceNumberError {
+    Digits,
+    Large,
+}
+
+fn number(digits: &[u8], base: u32) -> Result<u64, TraceNumberError> {
+    if digits.is_empty() {
+        return Err(TraceNumberError::Digits);
+    }
+    digits.iter().try_fold(0_u64, |value, &digit| {
+        let digit = char::from(digit)
+            .to_digit(base)
+            .ok_or(TraceNumberError::Digits)?;
+        let value = value
+            .checked_mul(u64::from(base))
+            .ok_or(TraceNumberError::Large)?;
+        value
+            .checked_add(u64::from(digit))
+            .ok_or(TraceNumberError::Large)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first(text: &str) -> Result<DramRequest, String> {
+        let request = DramTrace::new(text.as_bytes()).next().unwrap();
+        request.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_wrong_line_is_named_with_its_field() {
+        let wrong = |text: &str| first(text).unwrap_err();
+        assert_eq!(
+            wrong("\n\n0xg READ 1"),
+            "line 3 of the trace: address \"0xg\" is no hexadecimal number such as 0x7f00"
+        );
+        assert!(wrong("0x READ 1").contains("address \"0x\""));
+        assert!(wrong("11112222333344445 READ 1").contains("larger than 64 bits"));
+        assert!(wrong("10 read 1").contains("access \"read\" is neither"));
+        assert!(wrong("10").contains("access \"\" is neither"));
+        assert!(wrong("10 READ").contains("time \"\" is no whole number"));
+        assert!(wrong("10 READ 1.5").contains("time \"1.5\" is no"));
+        assert!(wrong("10 READ 18446744073709551616").contains("larger than 64"));
+        assert!(wrong("10 READ 1 2").contains("text \"2\" follows"));
+        assert!(wrong(&"a".repeat(1000)).contains("more than 255 bytes"));
+    }
+
+    #[test]
+    fn the_largest_request_is_read() {
+        let read = first("\t0XffffffffffffffFF  WRITE 18446744073709551615 \r\n").unwrap();
+        assert_eq!(read.address, u64::MAX);
+        assert_eq!(read.access, DramAccess::Write);
+        assert_eq!(read.picoseconds, u64::MAX);
+    }
+
+    #[test]
+    fn a_trace_ends_after_an_error() {
+        let mut trace = DramTrace::new("1 READ 0\nx\n2 READ 0\n".as_bytes());
+        assert!(trace.next().unwrap().is_ok());
+        assert!(trace.next().unwrap().is_err());
+        assert!(trace.next().is_none());
+    }
+}

@@ -1,0 +1,23 @@
+//! Models of unavailable hardware, from published parameters, each with its source.
+//!
+//! A model computes when that hardware would finish an access. Its time is *virtual*: nothing here
+//! measures, and each report labels these figures as modelled.
+//!
+//! ```
+//! use nearfield_hardware::network::{Access, Port, Preset};
+//! use nearfield_hardware::VirtualTime;
+//!
+//! let mut port = Port::new(Preset::ConnectX6.parameters());
+//! let done = port.serve(VirtualTime::ZERO, Access::Read, 8);
+//! assert!((2.0..2.5).contains(&(done.as_nanoseconds() / 1000.0)));
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod accelerator;
+pub mod dram;
+pub mod modules;
+pub mod network;
+mod time;
+
+pub use time::VirtualTime;

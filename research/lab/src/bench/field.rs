@@ -1,0 +1,152 @@
+//! The running processes of the contestants, each with its loaded map.
+
+use super::contestant::BenchContestant;
+use super::process::ContestantProcess;
+use super::wire::{
+    ContestantOrder, ContestantReply, LoadMemoryGrowth, SliceSpeed, keys_order, write_keys,
+};
+use crate::harness::Interrupt;
+use crate::workload::KeySet;
+use nearfield_peers::PeerKind;
+use std::process::Command;
+
+/// A loaded map in a process.
+pub(super) struct LoadedContestant {
+    pub(super) contestant: BenchContestant,
+    pub(super) process: ContestantProcess,
+    pub(super) memory: LoadMemoryGrowth,
+    pub(super) loaded: usize,
+}
+
+/// The present key set and the maps that hold it.
+pub(super) struct LoadedKeySet {
+    pub(super) keys: KeySet,
+    pub(super) seats: Vec<LoadedContestant>,
+}
+
+impl LoadedKeySet {
+    /// Finds the contestant's map with the first `loaded` keys.
+    pub(super) fn seat(
+        &self,
+        contestant: BenchContestant,
+        loaded: usize,
+    ) -> Option<&LoadedContestant> {
+        let mut seats = self.seats.iter();
+        seats.find(|seat| (seat.contestant, seat.loaded) == (contestant, loaded))
+    }
+}
+
+/// A starter of processes that can become contestants.
+pub(super) struct Starter<'c> {
+    pub(super) command: &'c dyn Fn() -> Command,
+    pub(super) interrupt: &'c Interrupt,
+}
+
+impl Starter<'_> {
+    /// Starts a process for each contestant and makes all of them load the first `loaded` keys at
+    /// the same time; only memory is measured meanwhile.
+    pub(super) fn seat_all(
+        &self,
+        contestants: &[BenchContestant],
+        keys: &KeySet,
+        loaded: usize,
+    ) -> Vec<(BenchContestant, Result<LoadedContestant, String>)> {
+        let order = ContestantOrder::Load {
+            loaded,
+            threads: 1,
+            batch: LOAD_BATCH,
+        };
+        let loading: Vec<_> = contestants
+            .iter()
+            .map(|&contestant| {
+                let started = self.start(contestant, keys);
+                let process = started.and_then(|mut process| {
+                    process.tell(&order, |_| Ok(()))?;
+                    Ok(process)
+                });
+                (contestant, process)
+            })
+            .collect();
+        let finish =
+            |(contestant, process): (BenchContestant, Result<ContestantProcess, String>)| {
+                let seat = process.and_then(|mut process| {
+                    let memory = loaded_answer(process.hear()?)?.1;
+                    Ok(LoadedContestant {
+                        contestant,
+                        process,
+                        memory,
+                        loaded,
+                    })
+                });
+                (contestant, seat)
+            };
+        loading.into_iter().map(finish).collect()
+    }
+
+    /// Measures a load of all keys in a fresh process.
+    pub(super) fn load(
+        &self,
+        contestant: BenchContestant,
+        keys: &KeySet,
+        threads: usize,
+        batch: usize,
+    ) -> Result<(SliceSpeed, LoadMemoryGrowth), String> {
+        let mut process = self.start(contestant, keys)?;
+        loaded_answer(process.ask(&ContestantOrder::Load {
+            loaded: keys.len(),
+            threads,
+            batch,
+        })?)
+    }
+
+    fn start(
+        &self,
+        contestant: BenchContestant,
+        keys: &KeySet,
+    ) -> Result<ContestantProcess, String> {
+        let mut process = ContestantProcess::start((self.command)(), self.interrupt)
+            .map_err(|error| format!("cannot be started: {error}"))?;
+        let order = keys_order(contestant.name(), keys);
+        process.tell(&order, |target| write_keys(target, keys))?;
+        match process.hear()? {
+            ContestantReply::Ready => Ok(process),
+            answer => Err(out_of_turn(&answer)),
+        }
+    }
+}
+
+/// Operations in a batch while loading for mixes other than `load`.
+const LOAD_BATCH: usize = 4096;
+
+fn loaded_answer(answer: ContestantReply) -> Result<(SliceSpeed, LoadMemoryGrowth), String> {
+    match answer {
+        ContestantReply::Loaded { slice, memory } => Ok((slice, memory)),
+        answer => Err(out_of_turn(&answer)),
+    }
+}
+
+/// Formats the error for a reply of the wrong kind.
+pub(super) fn out_of_turn(answer: &ContestantReply) -> String {
+    format!("answered out of turn: {answer:?}")
+}
+
+/// Estimates the memory that a contestant takes for `keys` keys of `key_bytes` bytes together and
+/// for `operations` operations. The estimate is rough and rather too high; it follows measurements
+/// at 1M to 50M sparse keys.
+pub(super) fn memory_estimate(
+    contestant: BenchContestant,
+    keys: usize,
+    key_bytes: usize,
+    operations: usize,
+) -> u64 {
+    let per_key = match contestant {
+        BenchContestant::Peer(PeerKind::Congee) => 110,
+        BenchContestant::Peer(PeerKind::Masstree) => 145,
+        BenchContestant::Peer(PeerKind::Blart | PeerKind::Scc) => 80,
+        BenchContestant::Peer(PeerKind::Indexset) => 40,
+        _ => 65,
+    };
+    // The slices of string keys, and the tasks that operations are converted to.
+    let (slice, task) = (16, 48);
+    keys as u64 * (per_key + slice) + key_bytes as u64 + operations as u64 * task
+}

@@ -1,0 +1,35 @@
+//! The description of a run, as text.
+
+use super::hybrid::{SLOW, VARIANTS};
+use super::placement::ADM_INTERVAL;
+use super::scale::AdmScale;
+use crate::text::grouped;
+
+pub(super) fn head(scale: &AdmScale, commit: &str) -> String {
+    let mut text = format!(
+        "commit {commit}\n{} objects and {} requests in place of 100,000 and 10,000,000; keys by a \
+         normal distribution of deviation {:.1} %; the fast memory has room for {:.0} % of the \
+         bytes; ADM walks after {} requests for each object; seed {}\n\
+         All of it is modelled: policies on objects without contents, and about {} lines of each \
+         run, in windows over all of it, on models of memory. Latencies and energies are of these \
+         lines, copies included; energy is that of columns unless it says otherwise. One client, \
+         ten lines at a time. No cache is between. The memories:",
+        grouped(scale.objects),
+        grouped(scale.requests()),
+        scale.deviation * 100.0,
+        scale.capacity * 100.0,
+        ADM_INTERVAL,
+        scale.seed,
+        grouped(scale.lines),
+    );
+    let slow = SLOW.parameters();
+    text.push_str(&format!("\n- slow: {} ({})", slow.name, slow.source));
+    for variant in VARIANTS {
+        let fast = variant.fast.parameters();
+        text.push_str(&format!(
+            "\n- {}: {}, {} ({})",
+            variant.name, fast.name, variant.map, fast.source
+        ));
+    }
+    text + "\n"
+}

@@ -1,0 +1,84 @@
+//! The size of a run.
+
+use crate::error::LabError;
+use crate::figures::paper;
+use serde::{Deserialize, Serialize};
+
+/// Number of objects and requests, and of the lines among them that the model of memory executes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AdmScale {
+    /// Number of objects, in place of the paper's 100,000.
+    pub objects: usize,
+    /// Requests for each object; the paper has 100. Intervals are in requests for each object, too.
+    pub requests_per_object: usize,
+    /// Lines of each run that the model of memory executes, in windows over the whole run.
+    pub lines: usize,
+    /// The fast memory's part of the bytes of all objects.
+    pub capacity: f64,
+    /// The deviation of the keys as a part of their number.
+    pub deviation: f64,
+    /// The seed of everything random.
+    pub seed: u64,
+}
+
+/// A figure of this paper.
+pub(super) type Figure = paper::Figure<AdmScale>;
+
+/// The most objects.
+const OBJECTS_MAX: u64 = 10_000_000;
+
+impl AdmScale {
+    /// Creates a scale for minutes: a fifth of the paper's objects and requests.
+    #[must_use]
+    pub fn quick() -> AdmScale {
+        AdmScale {
+            objects: 20_000,
+            lines: 300_000,
+            ..AdmScale::full()
+        }
+    }
+
+    /// Creates the scale of the paper.
+    #[must_use]
+    pub fn full() -> AdmScale {
+        AdmScale {
+            objects: 100_000,
+            requests_per_object: 100,
+            lines: 1_000_000,
+            capacity: 0.3,
+            deviation: 0.1,
+            seed: 1,
+        }
+    }
+
+    /// Creates a scale for a second or so, for tests.
+    #[cfg(test)]
+    pub(in crate::figures) fn tiny() -> AdmScale {
+        AdmScale {
+            objects: 1000,
+            lines: 3000,
+            ..AdmScale::full()
+        }
+    }
+
+    /// Changes the number of objects.
+    ///
+    /// # Errors
+    /// `OutOfRange` for less than a thousand objects or more than 10 million.
+    pub fn with_keys(self, objects: u64) -> Result<AdmScale, LabError> {
+        if !(1000..=OBJECTS_MAX).contains(&objects) {
+            return Err(LabError::OutOfRange {
+                what: "--count",
+                given: objects.to_string(),
+                allowed: format!("1000 to {OBJECTS_MAX}"),
+            });
+        }
+        let objects = objects as usize;
+        Ok(AdmScale { objects, ..self })
+    }
+
+    /// Returns the number of requests of a run.
+    pub(super) fn requests(&self) -> usize {
+        self.objects * self.requests_per_object
+    }
+}

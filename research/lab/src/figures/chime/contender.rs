@@ -1,0 +1,515 @@
+//! The contenders: their names, sizes and techniques.
+
+use super::indirect::{Indirect, POINTER_BYTES};
+use super::scale::ChimeScale;
+use super::simulate::{ChimePhase, ChimeSetup, PhaseOutcome, SimulatedIndex};
+use super::system::PoolIndexSystem;
+use crate::figures::job::PointError;
+use crate::figures::kept::ResultCache;
+use crate::harness::Interrupt;
+use nearfield_pool::chime;
+use nearfield_pool::layout::{
+    Arrangement, Geometry, LeafMetadataPosition, PoolIndexShape, Validation,
+};
+use nearfield_pool::rivals::{rolex, smart};
+
+/// An index with the name that figures show.
+#[derive(Clone, Debug)]
+pub(super) struct ChimeContender {
+    pub name: &'static str,
+    pub index: ContenderIndex,
+    /// Limit of a compute node's cache, in bytes; `None` for no limit.
+    pub cache_bytes: Option<usize>,
+    /// True if values are stored outside the index, which has pointers to them.
+    pub values_beside: bool,
+}
+
+/// An index with its sizes and techniques.
+#[derive(Clone, Debug)]
+pub(super) enum ContenderIndex {
+    Tree(chime::ChimeOptions),
+    Smart(smart::SmartOptions),
+    Rolex(rolex::RolexOptions),
+    /// An index that is missing, with the reason.
+    Missing(&'static str),
+}
+
+/// The limit of a cache without a limit: more than there is memory, and far from overflow.
+const UNLIMITED: usize = 1 << 50;
+/// Bytes that SMART allocates from a memory node at once for each client. The paper's megabyte for
+/// each of hundreds of clients is more than a small run fills.
+const CHUNK_BYTES: u64 = 1 << 16;
+/// Number of entries of a leaf of ROLEX that is a hash table, as in the artifact.
+const LEARNED_SPAN: usize = 64;
+
+/// Number of entries of a leaf of CHIME and of ours, tuned to the budget of the paper: the inner
+/// nodes of smaller leaves do not fit in the cache together with hotspots.
+const TUNED_SPAN: usize = 32;
+/// Number of entries of a leaf of Sherman, tuned likewise: not all inner nodes fit then, but those
+/// above hot keys do.
+const SHERMAN_SPAN: usize = 16;
+/// Number of entries of a leaf of tuned ROLEX, and the error bound of its predictions in positions.
+const TUNED_LEARNED: (usize, u32) = (8, 2);
+
+/// The sizes that a figure chooses.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ContenderSizes {
+    pub key_bytes: usize,
+    pub value_bytes: usize,
+    /// Limit of a compute node's cache, in bytes; `None` for no limit.
+    pub cache_bytes: Option<usize>,
+    /// Bytes of the cache for hotspots.
+    pub hotspot_bytes: usize,
+}
+
+impl ContenderSizes {
+    /// Returns the paper's sizes: keys and values of 8 bytes, a cache of 100 MB at 60 million keys,
+    /// 30 of them for hotspots.
+    pub(super) fn of_paper(scale: &ChimeScale) -> ContenderSizes {
+        ContenderSizes {
+            key_bytes: 8,
+            value_bytes: 8,
+            cache_bytes: Some(scale.megabytes(100)),
+            hotspot_bytes: scale.megabytes(30),
+        }
+    }
+}
+
+impl ChimeContender {
+    fn tree(
+        name: &'static str,
+        sizes: &ContenderSizes,
+        options: chime::ChimeOptions,
+        change: impl FnOnce(&mut chime::ChimeOptions),
+    ) -> ChimeContender {
+        let mut options = chime::ChimeOptions {
+            shape: PoolIndexShape {
+                key_bytes: sizes.key_bytes,
+                value_bytes: sizes.value_bytes,
+                ..options.shape
+            },
+            cache_bytes: sizes.cache_bytes.unwrap_or(UNLIMITED),
+            hotspot_bytes: match options.hotspot_bytes {
+                0 => 0,
+                _ => sizes.hotspot_bytes,
+            },
+            ..options
+        };
+        change(&mut options);
+        ChimeContender {
+            name,
+            index: ContenderIndex::Tree(options),
+            cache_bytes: sizes.cache_bytes,
+            values_beside: false,
+        }
+    }
+
+    fn missing(name: &'static str, why: &'static str) -> ChimeContender {
+        ChimeContender {
+            name,
+            index: ContenderIndex::Missing(why),
+            cache_bytes: None,
+            values_beside: false,
+        }
+    }
+
+    /// Creates CHIME.
+    pub(super) fn chime(sizes: &ContenderSizes) -> ChimeContender {
+        ChimeContender::tree("chime", sizes, chime::ChimeOptions::chime(), |_| {})
+    }
+
+    pub(super) fn chime_without_speculation(sizes: &ContenderSizes) -> ChimeContender {
+        let name = "chime, no speculation";
+        ChimeContender::tree(name, sizes, chime::ChimeOptions::chime(), |options| {
+            options.hotspot_bytes = 0;
+        })
+    }
+
+    /// Creates CHIME with clients that wait for locks as ours do.
+    pub(super) fn chime_backing_off(sizes: &ContenderSizes) -> ChimeContender {
+        let name = "chime, back-off";
+        ChimeContender::tree(name, sizes, chime::ChimeOptions::chime(), |options| {
+            options.backs_off = true;
+        })
+    }
+
+    /// Creates CHIME with the sizes that suit the budget best (figure `tuning`), and back-off.
+    pub(super) fn chime_tuned(sizes: &ContenderSizes) -> ChimeContender {
+        ChimeContender::chime_backing_off(sizes)
+            .of_span(TUNED_SPAN)
+            .named("chime, tuned")
+    }
+
+    /// Creates our own variant of the tree, with the sizes that suit the budget best.
+    pub(super) fn ours_tuned(sizes: &ContenderSizes) -> ChimeContender {
+        ChimeContender::ours(sizes)
+            .of_span(TUNED_SPAN)
+            .named("nearfield, tuned")
+    }
+
+    /// Creates Sherman with the sizes that suit the budget best.
+    pub(super) fn sherman_tuned(sizes: &ContenderSizes) -> ChimeContender {
+        ChimeContender::sherman(sizes)
+            .of_span(SHERMAN_SPAN)
+            .named("sherman, tuned")
+    }
+
+    /// Creates ROLEX with the sizes that suit the budget best.
+    pub(super) fn rolex_tuned(sizes: &ContenderSizes) -> ChimeContender {
+        ChimeContender::rolex(sizes)
+            .of_span(TUNED_LEARNED.0)
+            .of_error(TUNED_LEARNED.1)
+            .named("rolex, tuned")
+    }
+
+    /// Changes the name.
+    pub(super) fn named(self, name: &'static str) -> ChimeContender {
+        ChimeContender { name, ..self }
+    }
+
+    /// Creates our own variant of the tree.
+    pub(super) fn ours(sizes: &ContenderSizes) -> ChimeContender {
+        ChimeContender::tree("nearfield", sizes, chime::ChimeOptions::nearfield(), |_| {})
+    }
+
+    /// Creates our own variant of the tree, for attached memory.
+    pub(super) fn ours_attached(sizes: &ContenderSizes) -> ChimeContender {
+        ChimeContender::tree("nearfield", sizes, chime::ChimeOptions::attached(), |_| {})
+    }
+
+    /// Creates Sherman as it is in CHIME's figures.
+    pub(super) fn sherman(sizes: &ContenderSizes) -> ChimeContender {
+        ChimeContender::tree("sherman", sizes, chime::ChimeOptions::sherman(), |_| {})
+    }
+
+    pub(super) fn smart(sizes: &ContenderSizes) -> ChimeContender {
+        let options = smart::SmartOptions {
+            key_bytes: sizes.key_bytes,
+            value_bytes: sizes.value_bytes,
+            cache_bytes: sizes.cache_bytes.unwrap_or(smart::UNLIMITED),
+            chunk_bytes: CHUNK_BYTES,
+            scan: smart::SmartScanGuarantee::Cached,
+            delegates_reads: true,
+            combines_writes: true,
+        };
+        ChimeContender {
+            name: "smart",
+            index: ContenderIndex::Smart(options),
+            cache_bytes: sizes.cache_bytes,
+            values_beside: false,
+        }
+    }
+
+    /// Creates SMART with an unlimited cache.
+    pub(super) fn smart_opt(sizes: &ContenderSizes) -> ChimeContender {
+        let sizes = ContenderSizes {
+            cache_bytes: None,
+            ..*sizes
+        };
+        ChimeContender {
+            name: "smart-opt",
+            ..ChimeContender::smart(&sizes)
+        }
+    }
+
+    /// Creates ROLEX as it is in CHIME's figures.
+    pub(super) fn rolex(sizes: &ContenderSizes) -> ChimeContender {
+        let options = rolex::RolexOptions::default();
+        let shape = PoolIndexShape {
+            key_bytes: sizes.key_bytes,
+            value_bytes: sizes.value_bytes,
+            ..*options.geometry.shape()
+        };
+        let options = rolex::RolexOptions {
+            geometry: Geometry::new(shape).unwrap_or_default(),
+            cache_bytes: sizes.cache_bytes.unwrap_or(UNLIMITED),
+            // Its rivals do so, too.
+            delegates_reads: true,
+            combines_writes: true,
+            ..options
+        };
+        ChimeContender {
+            name: "rolex",
+            index: ContenderIndex::Rolex(options),
+            cache_bytes: sizes.cache_bytes,
+            values_beside: false,
+        }
+    }
+
+    /// Returns CHIME's techniques step by step, starting from Sherman; each contender has all steps
+    /// before it.
+    pub(super) fn steps_from_sherman(sizes: &ContenderSizes) -> Vec<ChimeContender> {
+        let hopscotch = chime::ChimeOptions {
+            shape: PoolIndexShape {
+                arrangement: Arrangement::Hopscotch,
+                metadata: LeafMetadataPosition::Single,
+                validation: Validation::Fences,
+                ..PoolIndexShape::default()
+            },
+            ..chime::ChimeOptions::sherman()
+        };
+        let vacancy = chime::ChimeOptions {
+            vacancy_bitmap: true,
+            ..hopscotch
+        };
+        let with_shape = |options: chime::ChimeOptions, change: fn(&mut PoolIndexShape)| {
+            let mut options = options;
+            change(&mut options.shape);
+            options
+        };
+        let replicated = with_shape(vacancy, |shape| {
+            shape.metadata = LeafMetadataPosition::Replicated
+        });
+        let sibling = with_shape(replicated, |shape| shape.validation = Validation::Sibling);
+        let speculative = chime::ChimeOptions {
+            hotspot_bytes: chime::ChimeOptions::chime().hotspot_bytes,
+            ..sibling
+        };
+        let steps = [
+            ("sherman", chime::ChimeOptions::sherman()),
+            ("+ hopscotch leaves", hopscotch),
+            ("+ vacancy bitmap", vacancy),
+            ("+ replicated metadata", replicated),
+            ("+ sibling validation", sibling),
+            ("+ speculative reads", speculative),
+        ];
+        let step = |(name, options)| ChimeContender::tree(name, sizes, options, |_| {});
+        steps.map(step).into()
+    }
+
+    /// Returns CHIME's techniques that suit a learned index step by step, starting from ROLEX.
+    /// Leaves have 64 entries, as the tree's, once they are hash tables.
+    pub(super) fn steps_from_rolex(sizes: &ContenderSizes) -> Vec<ChimeContender> {
+        let step = |name, metadata, vacancy_piggyback| {
+            let mut contender = ChimeContender::rolex(sizes);
+            contender.name = name;
+            if let ContenderIndex::Rolex(options) = &mut contender.index {
+                let shape = PoolIndexShape {
+                    leaf_span: LEARNED_SPAN,
+                    metadata,
+                    ..*options.geometry.shape()
+                };
+                options.geometry = Geometry::new(shape).unwrap_or_default();
+                options.leaves = rolex::RolexLeafKind::Hopscotch { vacancy_piggyback };
+            }
+            contender
+        };
+        vec![
+            ChimeContender::rolex(sizes),
+            step("+ hopscotch leaves", LeafMetadataPosition::Single, false),
+            step("+ vacancy bitmap", LeafMetadataPosition::Single, true),
+            step(
+                "+ replicated metadata",
+                LeafMetadataPosition::Replicated,
+                true,
+            ),
+            ChimeContender::missing(
+                "+ speculative reads",
+                "the pool's ROLEX has no hotspot buffer",
+            ),
+        ]
+    }
+
+    /// Returns the contenders that figure 12 compares by six workloads.
+    pub(super) fn of_workloads(sizes: &ContenderSizes) -> [ChimeContender; 11] {
+        [
+            ChimeContender::chime(sizes),
+            ChimeContender::chime_backing_off(sizes),
+            ChimeContender::chime_tuned(sizes),
+            ChimeContender::ours(sizes),
+            ChimeContender::ours_tuned(sizes),
+            ChimeContender::sherman(sizes),
+            ChimeContender::sherman_tuned(sizes),
+            ChimeContender::rolex(sizes),
+            ChimeContender::rolex_tuned(sizes),
+            ChimeContender::smart(sizes),
+            ChimeContender::smart_opt(sizes),
+        ]
+    }
+
+    /// Returns the indexes with values stored outside their leaves.
+    pub(super) fn of_variable_length(sizes: &ContenderSizes) -> Vec<ChimeContender> {
+        let sizes = ContenderSizes {
+            value_bytes: POINTER_BYTES,
+            ..*sizes
+        };
+        let beside = |name, contender: ChimeContender| ChimeContender {
+            name,
+            values_beside: true,
+            ..contender
+        };
+        vec![
+            beside("chime-indirect", ChimeContender::chime(&sizes)),
+            beside("nearfield-indirect", ChimeContender::ours(&sizes)),
+            beside("sherman-indirect", ChimeContender::sherman(&sizes)),
+            beside("rolex-indirect", ChimeContender::rolex(&sizes)),
+            ChimeContender::missing("smart-rcu", "the pool's SMART writes values in place only"),
+            ChimeContender::missing(
+                "marlin",
+                "the pool has none; Sherman with values beside its leaves is the nearest",
+            ),
+        ]
+    }
+
+    /// Sets the number of entries of a leaf.
+    pub(super) fn of_span(mut self, span: usize) -> ChimeContender {
+        let of_span = |shape: PoolIndexShape| PoolIndexShape {
+            leaf_span: span,
+            neighborhood: shape.neighborhood.min(span),
+            ..shape
+        };
+        match &mut self.index {
+            ContenderIndex::Tree(options) => options.shape = of_span(options.shape),
+            ContenderIndex::Rolex(options) => {
+                let shape = of_span(*options.geometry.shape());
+                options.geometry = Geometry::new(shape).unwrap_or_default();
+                // As in the artifact: predictions may be wrong by a leaf.
+                options.error = span as u32;
+            }
+            ContenderIndex::Smart(_) | ContenderIndex::Missing(_) => {}
+        }
+        self
+    }
+
+    /// Sets the error bound of predictions, in positions.
+    pub(super) fn of_error(mut self, error: u32) -> ChimeContender {
+        if let ContenderIndex::Rolex(options) = &mut self.index {
+            options.error = error;
+        }
+        self
+    }
+
+    /// Returns true if the content of its cache depends on which keys are hot.
+    pub(super) fn learns(&self) -> bool {
+        match &self.index {
+            ContenderIndex::Smart(_) => self.cache_bytes.is_some(),
+            _ => self.speculates(),
+        }
+    }
+
+    /// Returns true if its clients look up the last known position of a key.
+    pub(super) fn speculates(&self) -> bool {
+        matches!(&self.index, ContenderIndex::Tree(options) if options.hotspot_bytes > 0)
+    }
+
+    /// Sets the number of slots of a neighborhood.
+    pub(super) fn of_neighborhood(mut self, slots: usize) -> ChimeContender {
+        if let ContenderIndex::Tree(options) = &mut self.index {
+            options.shape.neighborhood = slots;
+        }
+        self
+    }
+
+    /// Returns the reason why the index is missing, if it is.
+    pub(super) fn is_missing(&self) -> Option<&'static str> {
+        match self.index {
+            ContenderIndex::Missing(why) => Some(why),
+            _ => None,
+        }
+    }
+
+    /// Returns true if it cannot grow to many times its loaded size, as ROLEX, which is trained
+    /// once.
+    pub(super) fn cannot_load(&self) -> bool {
+        matches!(self.index, ContenderIndex::Rolex(_))
+    }
+
+    /// Loads it and runs phases; calls `report` with each outcome as soon as it is known.
+    ///
+    /// # Errors
+    /// As [`SimulatedIndex::run`], or that the contender is missing.
+    pub(super) fn perform(
+        &self,
+        setup: &ChimeSetup,
+        phases: &[ChimePhase],
+        interrupt: &Interrupt,
+        kept: &ResultCache,
+        report: impl FnMut(usize, PhaseOutcome),
+    ) -> Result<(), PointError> {
+        let value_bytes = setup.value_bytes;
+        match &self.index {
+            ContenderIndex::Tree(options) if self.values_beside => {
+                let index = *options;
+                let index = Indirect { index, value_bytes };
+                perform(&index, setup, phases, interrupt, kept, report)
+            }
+            ContenderIndex::Rolex(options) if self.values_beside => {
+                let index = options.clone();
+                let index = Indirect { index, value_bytes };
+                perform(&index, setup, phases, interrupt, kept, report)
+            }
+            ContenderIndex::Tree(options) => {
+                perform(options, setup, phases, interrupt, kept, report)
+            }
+            ContenderIndex::Smart(options) => {
+                perform(options, setup, phases, interrupt, kept, report)
+            }
+            ContenderIndex::Rolex(options) => {
+                perform(options, setup, phases, interrupt, kept, report)
+            }
+            ContenderIndex::Missing(why) => Err(PointError::Missing((*why).to_owned())),
+        }
+    }
+}
+
+fn perform<S: PoolIndexSystem>(
+    system: &S,
+    setup: &ChimeSetup,
+    phases: &[ChimePhase],
+    interrupt: &Interrupt,
+    kept: &ResultCache,
+    mut report: impl FnMut(usize, PhaseOutcome),
+) -> Result<(), PointError> {
+    let mut stage = SimulatedIndex::load(system, setup, interrupt, kept)?;
+    for (number, phase) in phases.iter().enumerate() {
+        report(number, stage.run(phase)?);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfield_fabric::transport::sim::Image;
+    use std::collections::HashMap;
+    use std::sync::Arc;
+
+    /// The image does not depend on the caches, so a job may use an index that another has loaded.
+    #[test]
+    fn an_index_is_the_same_whatever_the_caches() {
+        let scale = ChimeScale::tiny();
+        let of_paper = ContenderSizes::of_paper(&scale);
+        let mut images: HashMap<String, Arc<Image>> = HashMap::new();
+        let mut again = 0;
+        let caches = [
+            (0, 0),
+            (of_paper.cache_bytes.unwrap(), 0),
+            (1 << 20, 1 << 18),
+        ];
+        for (cache_bytes, hotspot_bytes) in caches {
+            let sizes = ContenderSizes {
+                cache_bytes: Some(cache_bytes),
+                hotspot_bytes,
+                ..of_paper
+            };
+            let setup = ChimeSetup::of_paper(&scale, &sizes);
+            let beside = ChimeContender::of_variable_length(&sizes).into_iter();
+            let beside = beside.filter(|contender| contender.is_missing().is_none());
+            let attached = [ChimeContender::ours_attached(&sizes)];
+            let all = beside.chain(attached);
+            for contender in all.chain(ChimeContender::of_workloads(&sizes)) {
+                let (interrupt, kept) = (Interrupt::default(), ResultCache::new(usize::MAX));
+                let loaded = contender.perform(&setup, &[], &interrupt, &kept, |_, _| {});
+                loaded.unwrap();
+                let (what, image) = kept.only();
+                let Some(before) = images.get(&what) else {
+                    images.insert(what, image);
+                    continue;
+                };
+                assert!(*before == image, "{}: {what}", contender.name);
+                again += 1;
+            }
+        }
+        assert_eq!((images.len(), again), (13, 35));
+    }
+}

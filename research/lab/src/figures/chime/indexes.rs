@@ -1,0 +1,155 @@
+//! The pool's indexes as contenders: one implementation of [`PoolIndexSystem`] for each.
+
+use super::system::{IndexLoadEntries, PoolIndexSystem, ROOT};
+use nearfield_fabric::NodeId;
+use nearfield_fabric::transport::sim::SimEndpoint;
+use nearfield_pool::PoolError;
+use nearfield_pool::chime::{self, ChimeTree};
+use nearfield_pool::rivals::rolex::{self, Rolex};
+use nearfield_pool::rivals::smart::{self, Smart};
+use std::sync::Arc;
+
+impl PoolIndexSystem for chime::ChimeOptions {
+    type ComputeNode = chime::ChimeComputeNode;
+    type Index = ChimeTree<SimEndpoint>;
+
+    fn tree(&self) -> String {
+        let tree = chime::ChimeOptions {
+            cache_bytes: 0,
+            hotspot_bytes: 0,
+            speculation: chime::Speculation::Always,
+            backs_off: false,
+            ..*self
+        };
+        format!("{tree:?}")
+    }
+
+    fn compute_node(&self) -> Result<Arc<chime::ChimeComputeNode>, PoolError> {
+        chime::ChimeComputeNode::new(*self).map(Arc::new)
+    }
+
+    fn cache_bytes(node: &chime::ChimeComputeNode) -> usize {
+        node.cache_bytes() + node.hotspot_bytes()
+    }
+
+    fn guesses(node: &chime::ChimeComputeNode) -> Option<[u64; 2]> {
+        Some(node.guesses())
+    }
+
+    fn learn_from(node: &chime::ChimeComputeNode, other: &chime::ChimeComputeNode) {
+        node.learn_from(other);
+    }
+
+    async fn load(
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+        node: Arc<chime::ChimeComputeNode>,
+        entries: IndexLoadEntries,
+    ) -> Result<(), PoolError> {
+        let tree = ChimeTree::create(endpoint, &nodes, ROOT, node).await?;
+        entries.insert(&tree).await
+    }
+
+    async fn open(
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+        node: Arc<chime::ChimeComputeNode>,
+    ) -> Result<ChimeTree<SimEndpoint>, PoolError> {
+        ChimeTree::open(endpoint, &nodes, ROOT, node).await
+    }
+}
+
+impl PoolIndexSystem for smart::SmartOptions {
+    type ComputeNode = smart::SmartComputeNode;
+    type Index = Smart<SimEndpoint>;
+
+    fn tree(&self) -> String {
+        let tree = smart::SmartOptions {
+            cache_bytes: 0,
+            ..self.clone()
+        };
+        format!("{tree:?}")
+    }
+
+    fn compute_node(&self) -> Result<Arc<smart::SmartComputeNode>, PoolError> {
+        smart::SmartComputeNode::new(self.clone()).map(Arc::new)
+    }
+
+    fn cache_bytes(node: &smart::SmartComputeNode) -> usize {
+        node.cache_bytes()
+    }
+
+    fn guesses(_: &smart::SmartComputeNode) -> Option<[u64; 2]> {
+        None
+    }
+
+    fn learn_from(node: &smart::SmartComputeNode, other: &smart::SmartComputeNode) {
+        node.learn_from(other);
+    }
+
+    async fn load(
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+        node: Arc<smart::SmartComputeNode>,
+        entries: IndexLoadEntries,
+    ) -> Result<(), PoolError> {
+        let smart = Smart::create(endpoint, &nodes, ROOT, node).await?;
+        entries.insert(&smart).await
+    }
+
+    async fn open(
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+        node: Arc<smart::SmartComputeNode>,
+    ) -> Result<Smart<SimEndpoint>, PoolError> {
+        Smart::open(endpoint, &nodes, ROOT, node)
+    }
+}
+
+impl PoolIndexSystem for rolex::RolexOptions {
+    type ComputeNode = rolex::RolexComputeNode;
+    type Index = Rolex<SimEndpoint>;
+
+    fn tree(&self) -> String {
+        let tree = rolex::RolexOptions {
+            cache_bytes: 0,
+            ..self.clone()
+        };
+        format!("{tree:?}")
+    }
+
+    fn compute_node(&self) -> Result<Arc<rolex::RolexComputeNode>, PoolError> {
+        Ok(Arc::new(rolex::RolexComputeNode::new(self.clone())))
+    }
+
+    fn cache_bytes(node: &rolex::RolexComputeNode) -> usize {
+        node.cache_bytes()
+    }
+
+    fn guesses(_: &rolex::RolexComputeNode) -> Option<[u64; 2]> {
+        None
+    }
+
+    fn learn_from(node: &rolex::RolexComputeNode, other: &rolex::RolexComputeNode) {
+        node.learn_from(other);
+    }
+
+    /// Loads all entries at once, because models are trained over all keys.
+    async fn load(
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+        node: Arc<rolex::RolexComputeNode>,
+        entries: IndexLoadEntries,
+    ) -> Result<(), PoolError> {
+        let loaded = Rolex::load(endpoint, &nodes, ROOT, node, entries.sorted()).await;
+        loaded.map(drop)
+    }
+
+    async fn open(
+        endpoint: SimEndpoint,
+        nodes: Vec<NodeId>,
+        node: Arc<rolex::RolexComputeNode>,
+    ) -> Result<Rolex<SimEndpoint>, PoolError> {
+        Rolex::open(endpoint, &nodes, ROOT, node)
+    }
+}

@@ -1,0 +1,99 @@
+//! Results that jobs leave for later jobs.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A cache of results that more than one job needs, by description. Evicts the least recently used
+/// ones when they have too many bytes.
+#[derive(Debug)]
+pub(super) struct ResultCache {
+    bytes_max: usize,
+    /// The results; the most recently used is the last.
+    results: Mutex<VecDeque<CachedResult>>,
+}
+
+#[derive(Debug)]
+struct CachedResult {
+    what: String,
+    bytes: usize,
+    value: Arc<dyn Any + Send + Sync>,
+}
+
+impl ResultCache {
+    /// Creates an empty cache of at most this number of bytes.
+    pub(super) fn new(bytes_max: usize) -> ResultCache {
+        ResultCache {
+            bytes_max,
+            results: Mutex::default(),
+        }
+    }
+
+    /// Finds the result of a description, if it is present and of this type.
+    pub(super) fn find<T: Any + Send + Sync>(&self, what: &str) -> Option<Arc<T>> {
+        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = results.iter().position(|result| result.what == what)?;
+        let found = results.remove(place)?;
+        let value = Arc::clone(&found.value);
+        results.push_back(found);
+        value.downcast().ok()
+    }
+
+    /// Returns the only result and its description.
+    #[cfg(test)]
+    pub(super) fn only<T: Any + Send + Sync>(&self) -> (String, Arc<T>) {
+        let results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        assert_eq!(results.len(), 1);
+        let value = Arc::clone(&results[0].value);
+        (results[0].what.clone(), value.downcast().unwrap())
+    }
+
+    /// Stores a result that takes this number of bytes. A result that alone exceeds the limit is
+    /// not made.
+    pub(super) fn keep<T: Any + Send + Sync>(
+        &self,
+        what: String,
+        bytes: usize,
+        make: impl FnOnce() -> T,
+    ) {
+        if bytes > self.bytes_max {
+            return;
+        }
+        let value = Arc::new(make());
+        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        results.retain(|result| result.what != what);
+        results.push_back(CachedResult { what, bytes, value });
+        while results.iter().map(|result| result.bytes).sum::<usize>() > self.bytes_max {
+            results.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ResultCache;
+
+    #[test]
+    fn what_was_not_used_for_longest_goes() {
+        let kept = ResultCache::new(10);
+        kept.keep("one".to_owned(), 4, || 1);
+        kept.keep("two".to_owned(), 4, || 2);
+        assert_eq!(kept.find("one").as_deref(), Some(&1));
+        kept.keep("three".to_owned(), 4, || 3);
+        assert_eq!(kept.find::<i32>("two"), None);
+        assert_eq!(kept.find("one").as_deref(), Some(&1));
+        assert_eq!(kept.find("three").as_deref(), Some(&3));
+        kept.keep("large".to_owned(), 11, || 4);
+        assert_eq!(kept.find::<i32>("large"), None);
+        assert_eq!(kept.find("three").as_deref(), Some(&3));
+        assert_eq!(kept.find::<String>("three"), None);
+    }
+
+    #[test]
+    fn a_result_that_is_kept_again_is_there_once() {
+        let kept = ResultCache::new(10);
+        kept.keep("one".to_owned(), 6, || 1);
+        kept.keep("one".to_owned(), 6, || 2);
+        assert_eq!(kept.find("one").as_deref(), Some(&2));
+    }
+}

@@ -1,0 +1,32 @@
+//! The description of a run, as text.
+
+use super::scale::PulseScale;
+use crate::text::grouped;
+use nearfield_hardware::accelerator::cores;
+use nearfield_hardware::accelerator::pulse::{PulseDesign, PulseParameters};
+
+pub(super) fn head(scale: &PulseScale, commit: &str) -> String {
+    let parameters = PulseParameters::PAPER;
+    format!(
+        "commit {commit}\n{} requests of a point, {} traversals where only these count; {} % of \
+         the paper's keys; seed {}\n\
+         All of it is modelled, hardware and network. Programs are real: the interpreter executes \
+         them when the hardware would, on the bytes of tables of the paper's size, and every \
+         answer is checked. Many constants are assumed, as the paper's text has lost its numbers: \
+         `sensitivity` shows how much results depend on each.\n\
+         - accelerator: {}, {} workspaces, a cycle of {}, two channels of {:.1} GB/s\n\
+         - processors: {} ({} cores), {} ({} cores)\n",
+        grouped(scale.requests),
+        grouped(scale.traversals),
+        scale.keys_percent,
+        scale.seed,
+        PulseDesign::PROTOTYPE,
+        PulseDesign::PROTOTYPE.workspaces(),
+        parameters.cycle,
+        parameters.channel_bytes_per_second / 1e9,
+        cores::CoresParameters::XEON.name,
+        cores::CoresParameters::XEON.cores,
+        cores::CoresParameters::ARM.name,
+        cores::CoresParameters::ARM.cores,
+    )
+}

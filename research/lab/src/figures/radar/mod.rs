@@ -1,0 +1,102 @@
+//! RADAR (TPDS 2024): its figures, from indexes in modelled modules.
+//!
+//! A job loads an index by batches and runs *phases* on it. In each phase some batches do not
+//! count, during which subranges follow the load, and then some do. The increase of the device's
+//! counters over those is a point. Every outcome is checked.
+//!
+//! Time is that of the modelled hardware. If two sets of its parameters are shown, they come from
+//! one run: rounds are the same, and are accounted for twice.
+
+mod bench;
+mod claims;
+mod contender;
+mod cpu;
+mod data;
+mod front;
+mod head;
+mod heights;
+mod micro;
+mod overheads;
+mod peers;
+mod redis;
+mod scale;
+mod sensitivity;
+mod skew;
+pub mod skip_list;
+mod text;
+mod work;
+mod workloads;
+
+#[cfg(test)]
+pub(super) use micro::{pinned, pinned_scale};
+pub use scale::RadarScale;
+
+use scale::Figure;
+
+use super::job::FigureJob;
+use super::paper::{ScaledPaper, Title, figures, shared};
+use super::row::{ModuleSystemModel, PaperClaim, Row};
+use nearfield_hardware::modules::ModulePreset;
+
+impl ScaledPaper for RadarScale {
+    fn name(&self) -> &'static str {
+        "RADAR"
+    }
+
+    fn titles(&self) -> Vec<Title> {
+        FIGURES.iter().map(Figure::name_and_title).collect()
+    }
+
+    fn allowed(&self) -> &'static str {
+        "7, 8, 9, 10, 10p, 11, 12, 13, 14, 15, cpu, load, skew, sensitivity"
+    }
+
+    fn devices(&self) -> Vec<ModuleSystemModel> {
+        let presets = ModulePreset::ALL.map(|preset| ModuleSystemModel::of(&preset.parameters()));
+        presets.to_vec()
+    }
+
+    fn jobs(&self, figures: &[&'static str]) -> Vec<FigureJob> {
+        let mut jobs = micro::jobs(self, figures);
+        jobs.extend(heights::jobs(self, figures));
+        let wanted = FIGURES.iter().filter(|one| figures.contains(&one.name));
+        jobs.extend(wanted.flat_map(|one| (one.jobs)(one, self)));
+        jobs
+    }
+
+    fn finish(&self, figure: &str, rows: Vec<Row>) -> Vec<Row> {
+        match figure {
+            "9" => heights::normalize(rows),
+            "11" => overheads::normalize(&rows),
+            "sensitivity" => sensitivity::headlines(&rows),
+            _ => rows,
+        }
+    }
+
+    fn claims(&self, rows: &[Row]) -> Vec<PaperClaim> {
+        claims::claims(self, rows)
+    }
+
+    fn head(&self, commit: &str) -> String {
+        head::head(self, commit)
+    }
+}
+
+/// All figures, in the order of the paper; those with words for names are not in it.
+const FIGURES: &[Figure] = figures! {
+    "7" workloads::timeline => "what batches take, and what is done when in a window";
+    "8" shared => "how often the hotness of subranges is foreseen";
+    "9" shared => "what foreseeing the hotness of subranges is worth, and takes";
+    "10" shared => "six operations, modules as measured";
+    "10p" shared => "six operations, modules by the paper's figures";
+    "11" shared => "what it takes to withstand skew";
+    "12" workloads::ycsb => "YCSB's workloads";
+    "13" workloads::words => "words of documents";
+    "14" redis::jobs =>
+        "words of documents behind the Redis protocol: modules modelled, the way there measured";
+    "15" shared => "memory after all operations";
+    "cpu" cpu::jobs => "six operations on ordered maps of this machine, measured";
+    "load" workloads::load => "how full the fullest module is";
+    "skew" workloads::kinds => "what is hot, and for how long";
+    "sensitivity" shared => "what results depend on in the model";
+};

@@ -1,0 +1,105 @@
+//! The memory node's side of calls.
+
+use super::super::native::{NativeCode, NativeTraversalResult};
+use super::format::{DATAGRAM_BYTES_MAX, Follow, NodeCall, TraversalReply, decode};
+use super::trimmed;
+use nearfield_offload::net::udp::Datagrams;
+use nearfield_offload::traversal::TraversalMemory;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Interval of checks of the stop flag.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Serves calls until `stop` is set.
+pub(in super::super) fn serve(
+    native: &mut NativeCode<'_>,
+    socket: &impl Datagrams,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+    let mut answer = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        let Some((length, from)) = socket.receive_datagram(&mut buffer, Some(LOOK))? else {
+            continue;
+        };
+        let Some((number, call)) = decode(buffer.get(..length).unwrap_or_default()) else {
+            continue;
+        };
+        answer.clear();
+        answer.extend(number.to_le_bytes());
+        answer.push(1);
+        if carry_out(native, &call, &mut answer).is_none() {
+            answer.truncate(8);
+            answer.push(0);
+        }
+        socket.send_datagram(from, &answer)?;
+    }
+    Ok(())
+}
+
+/// Carries out a call. Returns `None` to refuse one that names no program of the node, or no bytes
+/// of its memory.
+fn carry_out(native: &mut NativeCode<'_>, call: &NodeCall<'_>, answer: &mut Vec<u8>) -> Option<()> {
+    let memory = native.memory();
+    match *call {
+        NodeCall::Read { address, bytes } => read(memory, address, bytes, answer),
+        NodeCall::Write { address, bytes } => write(memory, address, bytes),
+        NodeCall::Traverse {
+            program,
+            start,
+            scratchpad,
+            ref follow,
+        } => {
+            let NativeTraversalResult {
+                next,
+                scratchpad: left,
+            } = native.traverse(program, start, scratchpad)?;
+            let pointer = |word: u16| {
+                let at = 8 * usize::from(word);
+                let bytes = left.get(at..at + 8)?;
+                bytes.try_into().ok().map(u64::from_le_bytes)
+            };
+            let mut object = Vec::new();
+            let followed = match *follow {
+                _ if next != 0 => None,
+                Follow::Nothing => Some(()),
+                Follow::Read { word, bytes } => read(memory, pointer(word)?, bytes, &mut object),
+                Follow::Write { word, bytes } => write(memory, pointer(word)?, bytes),
+            };
+            let reached = TraversalReply {
+                next,
+                is_followed: followed.is_some(),
+                scratchpad: trimmed(&left),
+                object: followed.map_or(&[], |()| &object),
+            };
+            reached.encode(answer);
+            Some(())
+        }
+        NodeCall::Insert { root, key, value } => {
+            answer.extend(native.insert(root, key, value)?.to_le_bytes());
+            Some(())
+        }
+    }
+}
+
+fn read(
+    memory: impl TraversalMemory,
+    address: u64,
+    bytes: u32,
+    answer: &mut Vec<u8>,
+) -> Option<()> {
+    let begin = answer.len();
+    let end = begin + bytes as usize;
+    if end > DATAGRAM_BYTES_MAX {
+        return None;
+    }
+    answer.resize(end, 0);
+    memory.load(address, answer.get_mut(begin..end)?).ok()
+}
+
+fn write(memory: impl TraversalMemory, address: u64, bytes: &[u8]) -> Option<()> {
+    memory.check_store(address, bytes.len()).ok()?;
+    memory.store(address, bytes).ok()
+}
