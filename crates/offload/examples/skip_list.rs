@@ -38,10 +38,8 @@ fn lower_bound() -> Result<TraversalProgram, Failure> {
     code.store(OperandSize::Double, R2, 16, R0);
     code.set(R0, 0);
     code.exit();
-    Ok(TraversalProgram::verify(
-        code.build()?,
-        Declaration::scratchpad(24),
-    )?)
+    let declaration = Declaration::scratchpad(24);
+    Ok(TraversalProgram::verify(code.build()?, declaration)?)
 }
 
 struct OffloadSkipList {
