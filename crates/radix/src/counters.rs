@@ -4,8 +4,8 @@
 /// Receiver of the events of traversals and writes.
 ///
 /// If operations are executed one after another, each [`node`](RadixProbe::node) is reported, so
-/// that the events can drive a hardware model. The [rivals](crate::rivals) do this, and the engine
-/// in that mode. The rivals also report their writes; the engine does so in
+/// that the events can drive a hardware model. The trees of `research/radix-rivals` do this, and
+/// the engine in that mode. Those trees also report their writes; the engine does so in
 /// [`execute_recorded`](crate::RadixIndex::execute_recorded). The engine's interleaved walks report
 /// [`partial_key_match`](RadixProbe::partial_key_match) and [`leaf`](RadixProbe::leaf) instead. A
 /// probe that records the events of each operation starts a new record at

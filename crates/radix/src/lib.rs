@@ -21,6 +21,8 @@ mod jump;
 mod latching;
 #[cfg(not(loom))]
 mod leaf;
+// Trees that are compared with this one use it, and tests/loom; no method of an index takes it.
+#[doc(hidden)]
 pub mod lock;
 #[cfg(not(loom))]
 mod memory;
@@ -32,8 +34,6 @@ mod prefetch;
 mod primitive;
 #[cfg(not(loom))]
 mod radix;
-#[cfg(not(loom))]
-pub mod rivals;
 #[cfg(not(loom))]
 mod shortcut;
 #[cfg(not(loom))]
@@ -58,15 +58,6 @@ pub mod leaf {
     }
 }
 
-/// The local locks of SMART, which tests/loom explores.
-#[cfg(loom)]
-pub mod rivals {
-    /// The part of this rival that tests/loom explores.
-    pub mod smart {
-        pub mod lock;
-    }
-}
-
 /// The part of the memory that tests/loom explores.
 #[cfg(loom)]
 pub mod memory {
@@ -76,13 +67,20 @@ pub mod memory {
 #[cfg(not(loom))]
 pub use bulk::RadixLoader;
 #[cfg(loom)]
-pub use change::{LeafChangeResult, RadixKeyChange};
+pub use change::LeafChangeResult;
+// The decision of a writer of these trees, too.
+#[doc(hidden)]
+pub use change::RadixKeyChange;
 #[cfg(not(loom))]
 pub use counters::{Off, RadixCounters, RadixNodeVisit, RadixProbe, VisitedNodeKind};
 #[cfg(not(loom))]
 pub use engine::{Combine, EngineOptions};
 #[cfg(not(loom))]
 pub use memory::MemoryUse;
+// These trees search their nodes with it, too.
+#[cfg(not(loom))]
+#[doc(hidden)]
+pub use node::equal_16;
 #[cfg(not(loom))]
 pub use pinned::RadixPinGuard;
 #[cfg(not(loom))]

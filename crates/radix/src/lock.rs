@@ -290,7 +290,7 @@ impl Drop for VersionLockGuard<'_> {
 
 /// Waits a moment for the holder of a lock; `waits` counts the calls.
 #[cold]
-pub(crate) fn pause(waits: &mut u32) {
+pub fn pause(waits: &mut u32) {
     *waits += 1;
     if cfg!(loom) || (*waits).is_multiple_of(SPINS_MAX) {
         yield_now();

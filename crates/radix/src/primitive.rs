@@ -1,17 +1,16 @@
-//! The atomics of the [lock](crate::lock), of the local locks of SMART, of
-//! [blocks](crate::leaf::block) and of [spans](crate::memory::span), which loom replaces with its
-//! own to explore every interleaving
+//! The atomics of the [lock](crate::lock), of [blocks](crate::leaf::block) and of
+//! [spans](crate::memory::span), which loom replaces with its own to explore every interleaving
 //! (`RUSTFLAGS="--cfg loom" cargo test -p nearfield-radix --test loom`).
 
 #[cfg(loom)]
 pub(crate) use loom::{
     hint::spin_loop,
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence},
+    sync::atomic::{AtomicU32, AtomicU64, Ordering, fence},
     thread::yield_now,
 };
 #[cfg(not(loom))]
 pub(crate) use std::{
     hint::spin_loop,
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence},
+    sync::atomic::{AtomicU32, AtomicU64, Ordering, fence},
     thread::yield_now,
 };

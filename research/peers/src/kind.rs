@@ -14,7 +14,7 @@ use crate::scc::Scc;
 use crate::skiplist::Skiplist;
 use crate::{PeerKey, PeerMap, PeerTextKey};
 use nearfield_core::{ByteStrings, Words};
-use nearfield_radix::rivals;
+use nearfield_radix_rivals as rivals;
 
 /// A peer by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

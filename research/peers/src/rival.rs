@@ -1,10 +1,10 @@
-//! The rivals of DCART's paper, as [`nearfield_radix::rivals`] builds them: others' designs, though
+//! The rivals of DCART's paper, as [`nearfield_radix_rivals`] builds them: others' designs, though
 //! not others' programs.
 
 use crate::{PeerKey, PeerMap, PeerSession, PeerTextKey};
 use crossbeam_epoch::Guard;
 use nearfield_core::{ByteStrings, Words};
-use nearfield_radix::rivals::{Rival, RivalDesign, RivalForm};
+use nearfield_radix_rivals::{Rival, RivalDesign, RivalForm};
 
 /// A rival of this module. `D` is the design, `F` the form of its entries.
 pub struct RivalMap<F, D>(Rival<F, D>);

@@ -47,8 +47,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield-tiers",
         ],
     ),
-    // Rivals from papers, which share parts with the tree.
-    ("nearfield-peers", &["nearfield-core", "nearfield-radix"]),
+    // Trees from papers, which share the lock and the probes of ours.
+    (RADIX_RIVALS, &["nearfield-core", "nearfield-radix"]),
+    (PEERS, &["nearfield-core", RADIX_RIVALS]),
     (
         "nearfield-lab",
         &[
@@ -66,6 +67,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield-server",
             "nearfield-tiers",
             PEERS,
+            RADIX_RIVALS,
             // Measurements over a network run on its machines, which are network namespaces.
             TESTKIT,
         ],
@@ -125,6 +127,8 @@ const FABRIC_TESTKIT: &str = "nearfield-fabric-testkit";
 
 /// Third-party programs, on which no embeddable crate may depend.
 const PEERS: &str = "nearfield-peers";
+/// Trees from papers, on which no embeddable crate may depend.
+const RADIX_RIVALS: &str = "nearfield-radix-rivals";
 /// The test kit, which the tests of any crate may use.
 const TESTKIT: &str = "nearfield-testkit";
 /// Shared code of the server's tests.

@@ -11,6 +11,10 @@ const MAY_BE_UNSAFE: &[(&str, &str)] = &[
         "nearfield-radix",
         "nodes are raw memory with tagged pointers",
     ),
+    (
+        "nearfield-radix-rivals",
+        "nodes and leaves are raw memory with tagged pointers",
+    ),
     ("nearfield-tiers", "the interface of allocators is unsafe"),
     (
         "nearfield-lab",

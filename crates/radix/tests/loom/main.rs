@@ -5,8 +5,7 @@
 //! names a child, readers that walk from one to the other, a writer that replaces the child, and
 //! memory that is reused once no reader can hold it. Each model has a canary, the same model
 //! without one step, that must be caught. [`block`] has the latch of blocks of words, [`strings`]
-//! that of blocks of byte strings, [`span`] the memory of byte strings, [`local_lock`] the local
-//! locks of SMART.
+//! that of blocks of byte strings, [`span`] the memory of byte strings.
 //!
 //! ```console
 //! $ RUSTFLAGS="--cfg loom" cargo test -p nearfield-radix --release --test loom
@@ -14,7 +13,6 @@
 #![cfg(loom)]
 
 mod block;
-mod local_lock;
 mod span;
 mod strings;
 

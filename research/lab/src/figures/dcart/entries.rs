@@ -2,7 +2,7 @@
 
 use nearfield_core::{ByteStrings, Words};
 use nearfield_radix::RadixForm;
-use nearfield_radix::rivals::RivalForm;
+use nearfield_radix_rivals::RivalForm;
 
 /// A form that the entries of a load can have.
 pub(super) trait DcartEntryForm: RivalForm + RadixForm {

@@ -8,8 +8,8 @@ use crate::harness::{Interrupt, cores, together};
 use nearfield_core::OperationError;
 use nearfield_core::{Batch, ByteStrings, OrderedIndex, Words};
 use nearfield_hardware::accelerator::dcart::DcartAction;
-use nearfield_radix::rivals::{Art, ArtRowex, Heart, Rival, RivalDesign, Smart};
 use nearfield_radix::{EngineOptions, RadixCounters, RadixIndex};
+use nearfield_radix_rivals::{Art, ArtRowex, Heart, Rival, RivalDesign, Smart};
 use std::time::Duration;
 
 /// Number of operations that are timed together, and of a batch of the engine.

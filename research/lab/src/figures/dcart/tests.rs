@@ -10,7 +10,7 @@ use nearfield_core::{
 use nearfield_hardware::accelerator::dcart::{
     DcartAccelerator, DcartOperation, DcartParameters, DcartTree, DcartWalk,
 };
-use nearfield_radix::rivals::RivalForm;
+use nearfield_radix_rivals::RivalForm;
 use nearfield_testkit::keys::SampleForm;
 use std::sync::Mutex;
 

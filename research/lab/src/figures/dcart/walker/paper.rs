@@ -7,7 +7,7 @@ use nearfield_core::{Batch, ByteStrings, OperationError};
 use nearfield_hardware::accelerator::MemorySpan;
 use nearfield_hardware::accelerator::dcart::{DcartVisit, DcartWalk};
 use nearfield_radix::VisitedNodeKind;
-use nearfield_radix::rivals::Art;
+use nearfield_radix_rivals::Art;
 
 /// The tree, and the places of its nodes on the card.
 #[derive(Debug, Default)]
