@@ -65,6 +65,10 @@ const fn pool(name: &'static str, filter: &'static str) -> Suite {
     suite(name, "nearfield-pool", "all", filter)
 }
 
+const fn pool_rivals(name: &'static str, filter: &'static str) -> Suite {
+    suite(name, "nearfield-pool-rivals", "all", filter)
+}
+
 const fn server(name: &'static str, filter: &'static str) -> Suite {
     suite(name, "nearfield-server", "all", filter)
 }
@@ -80,13 +84,14 @@ const SUITES: &[Suite] = &[
     suite("map-model", "nearfield", "all", "model::"),
     suite("pim-model", "nearfield-pim", "all", "model::"),
     suite("pim-threads", "nearfield-pim", "all", "concurrent::"),
-    pool("pool-model", "model:: --skip rolex"),
-    pool("pool-tree", "simulated:: --skip rolex --skip smart"),
-    pool("pool-rolex", "rolex_simulated:: rolex_map::"),
-    pool("pool-smart", "smart_simulated::"),
+    pool("pool-model", "model::"),
+    pool("pool-tree", "simulated::"),
     pool("pool-shared-node", "shared_compute_node::"),
     pool("pool-coordination", "coordination::"),
     pool("pool-stores", "store::"),
+    pool_rivals("pool-rolex", "rolex_simulated:: rolex_map::"),
+    pool_rivals("pool-smart", "smart_simulated::"),
+    pool_rivals("pool-rivals-shared-node", "shared_compute_node::"),
     work(
         server("server-differential", "random_commands"),
         "NEARFIELD_COMMANDS",

@@ -6,6 +6,9 @@
 //! clients. A failure prints its seed, and the command that replays it. [`FaultySimEndpoint`] is an
 //! endpoint with a fault, for tests of the tests.
 //!
+//! An index in the pool is a [`RemoteIndex`] by [`NumberKeyIndex`]; [`shared_node`] runs clients of
+//! one compute node.
+//!
 //! `ShmNodes` are memory nodes in shared memory, for tests under real threads.
 
 #![forbid(unsafe_code)]
@@ -13,13 +16,16 @@
 mod faulty;
 mod history;
 mod index;
+mod numbers;
 mod plan;
 mod run;
+pub mod shared_node;
 #[cfg(target_os = "linux")]
 mod shm_nodes;
 
 pub use faulty::{FaultInterference, FaultySimEndpoint, Interference, SimEndpointFault};
 pub use index::{RemoteIndex, RemoteIndexFactory};
+pub use numbers::{INDEX_ROOT, NumberKeyIndex, fabric_error};
 pub use plan::RemoteRunPlan;
 pub use run::{RemoteRunFailure, RemoteRunReport, check, each_seed, run};
 #[cfg(target_os = "linux")]

@@ -59,7 +59,10 @@ pub trait PoolIndexClient {
 }
 
 /// Refuses an invalid key of an index with keys of `expected` bytes.
-pub(crate) fn check_key(key: &[u8], expected: usize) -> Result<(), PoolError> {
+///
+/// # Errors
+/// `Key`, if the key has another length or is all zeros.
+pub fn check_key(key: &[u8], expected: usize) -> Result<(), PoolError> {
     let length = key.len();
     if length != expected || is_empty_key(key) {
         return Err(PoolError::Key { length, expected });
@@ -68,7 +71,10 @@ pub(crate) fn check_key(key: &[u8], expected: usize) -> Result<(), PoolError> {
 }
 
 /// Refuses an invalid start of a scan: like [`check_key`], but it may be all zeros.
-pub(crate) fn check_bound(from: &[u8], expected: usize) -> Result<(), PoolError> {
+///
+/// # Errors
+/// `Key`, if the start has another length.
+pub fn check_bound(from: &[u8], expected: usize) -> Result<(), PoolError> {
     let length = from.len();
     if length != expected {
         return Err(PoolError::Key { length, expected });
@@ -77,7 +83,10 @@ pub(crate) fn check_bound(from: &[u8], expected: usize) -> Result<(), PoolError>
 }
 
 /// Refuses an invalid value of an index with values of `expected` bytes.
-pub(crate) fn check_value(value: &[u8], expected: usize) -> Result<(), PoolError> {
+///
+/// # Errors
+/// `Value`, if the value has another length.
+pub fn check_value(value: &[u8], expected: usize) -> Result<(), PoolError> {
     let length = value.len();
     if length != expected {
         return Err(PoolError::Value { length, expected });

@@ -10,8 +10,6 @@
 //!   which to divide a full one.
 //! - [`chime`] executes operations on them by verbs on a fabric: CHIME, the steps from Sherman to
 //!   it, and our own variant.
-//! - [`rivals`] are indexes that CHIME is compared with: SMART, a radix tree, and ROLEX, a learned
-//!   index.
 //! - [`cache`] keeps internal nodes on a compute node, within a budget.
 //! - [`store`] is a map of byte strings of any length, or words, over a tree.
 //! - [`filtered`] has filters and aggregates of a range, and the program with which memory nodes
@@ -48,8 +46,7 @@ pub mod filtered;
 pub mod hopscotch;
 mod index;
 pub mod layout;
-pub mod rivals;
 pub mod store;
 
 pub use error::PoolError;
-pub use index::{Entry, PoolIndexClient};
+pub use index::{Entry, PoolIndexClient, check_bound, check_key, check_value};

@@ -7,8 +7,6 @@ mod filtered {
     pub mod beside;
     mod rack;
 }
-#[path = "all/numbers/mod.rs"]
-mod numbers;
 #[path = "all/trees/mod.rs"]
 mod trees;
 

@@ -25,6 +25,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield-offload",
         ],
     ),
+    (
+        "nearfield-pool-rivals",
+        &["nearfield-fabric", "nearfield-hardware", "nearfield-pool"],
+    ),
     ("nearfield-pim", &["nearfield-core", "nearfield-hardware"]),
     (
         "nearfield-learned",
@@ -33,7 +37,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nearfield-testkit", &["nearfield-core"]),
     (
         FABRIC_TESTKIT,
-        &["nearfield-fabric", "nearfield-hardware", TESTKIT],
+        &[
+            "nearfield-fabric",
+            "nearfield-hardware",
+            "nearfield-pool",
+            TESTKIT,
+        ],
     ),
     (
         "nearfield",
@@ -62,6 +71,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield-offload",
             "nearfield-pim",
             "nearfield-pool",
+            "nearfield-pool-rivals",
             "nearfield-radix",
             // A figure serves indexes by the server's protocol, whose parser it uses.
             "nearfield-server",

@@ -15,7 +15,7 @@ pub const UNCLEAN: &[(&str, &str, usize)] = &[
     ("words", "crates/nearfield", 1),
     ("words", "crates/offload", 3),
     ("words", "crates/pim", 4),
-    ("words", "crates/pool", 2),
+    ("words", "crates/pool", 1),
     ("words", "crates/radix", 2),
     ("words", "crates/server", 42),
     ("words", "crates/server-testkit", 4),

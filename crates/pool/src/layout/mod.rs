@@ -54,11 +54,11 @@ pub fn is_empty_key(key: &[u8]) -> bool {
 
 /// Returns the number of bytes from the start of a node to the end of its memory, for a node of
 /// `wire_bytes`: the lock word begins at the next multiple of 8, and 16 bytes are reserved for it.
-pub(crate) const fn allocation_bytes(wire_bytes: usize) -> usize {
+pub const fn allocation_bytes(wire_bytes: usize) -> usize {
     wire_bytes + 16
 }
 
 /// Returns the offset of the lock word of a node of `wire_bytes`.
-pub(crate) const fn lock_offset(wire_bytes: usize) -> usize {
+pub const fn lock_offset(wire_bytes: usize) -> usize {
     wire_bytes.next_multiple_of(8)
 }

@@ -125,7 +125,8 @@ pub struct NodeSegment {
 }
 
 impl NodeSegment {
-    pub(crate) fn new(decoded: Range<usize>) -> NodeSegment {
+    /// Creates the segment of these decoded bytes, which must be whole objects.
+    pub fn new(decoded: Range<usize>) -> NodeSegment {
         NodeSegment { decoded }
     }
 
@@ -306,7 +307,8 @@ impl NodeSegments {
 }
 
 /// Adds one to the node version of all objects, as a write of the whole node must.
-pub(crate) fn count_node_write(objects: &impl Objects, node: &mut [u8]) {
+/// `node` has the decoded bytes.
+pub fn count_node_write(objects: &impl Objects, node: &mut [u8]) {
     let mut object = 0;
     while object < objects.decoded_bytes() {
         node[object] = Versions(node[object]).after_node_write().to_byte();

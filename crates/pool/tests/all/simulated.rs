@@ -1,12 +1,11 @@
 //! Tests of the tree over a simulated fabric that tears verbs: its operations are linearizable, and
 //! it holds the entries of a `BTreeMap`.
 
-use crate::numbers::ROOT;
 use crate::trees::{SmallTrees, chime, compute_node, key, nearfield, small};
 use nearfield_fabric::Endpoint;
 use nearfield_fabric::transport::sim::{Delivery, FabricSimulation, SimEndpoint};
 use nearfield_fabric_testkit::{
-    RemoteRunPlan, RemoteRunReport, SimEndpointFault, check, each_seed, run,
+    INDEX_ROOT, RemoteRunPlan, RemoteRunReport, SimEndpointFault, check, each_seed, run,
 };
 use nearfield_hardware::network::NetworkPreset;
 use nearfield_pool::chime::{ChimeLockKind, ChimeOptions, ChimeTree};
@@ -235,7 +234,7 @@ fn model(seed: u64, options: ChimeOptions, keys: u64, operations: usize) {
     let node = compute_node(options);
     simulation.spawn(0, async move {
         let random = &mut SmallRng::seed_from_u64(seed);
-        let tree = ChimeTree::create(endpoint, &nodes, ROOT, node)
+        let tree = ChimeTree::create(endpoint, &nodes, INDEX_ROOT, node)
             .await
             .expect("a tree");
         let mut model: BTreeMap<[u8; 8], Vec<u8>> = BTreeMap::new();
@@ -311,7 +310,7 @@ fn scans_while_others_write(seed: u64, options: ChimeOptions) -> RemoteRunReport
     let endpoint = simulation.endpoint(0);
     simulation.spawn(0, async move {
         let node = compute_node(options);
-        let tree = ChimeTree::create(endpoint, &nodes, ROOT, node)
+        let tree = ChimeTree::create(endpoint, &nodes, INDEX_ROOT, node)
             .await
             .expect("a tree");
         for number in (0..KEYS).step_by(2) {
@@ -325,7 +324,7 @@ fn scans_while_others_write(seed: u64, options: ChimeOptions) -> RemoteRunReport
         let (endpoint, answered) = (simulation.endpoint(client), Rc::clone(&answered));
         simulation.spawn(client, async move {
             let random = &mut SmallRng::seed_from_u64(seed * 10 + u64::from(client));
-            let tree = ChimeTree::open(endpoint, &nodes, ROOT, compute_node(options))
+            let tree = ChimeTree::open(endpoint, &nodes, INDEX_ROOT, compute_node(options))
                 .await
                 .expect("a tree");
             for _ in 0..60 {
@@ -429,12 +428,12 @@ fn what_is_deleted_takes_no_levels() {
     simulation.spawn(0, async move {
         let random = &mut SmallRng::seed_from_u64(7);
         let node = compute_node(nearfield());
-        let tree = ChimeTree::create(endpoint, &nodes, ROOT, node)
+        let tree = ChimeTree::create(endpoint, &nodes, INDEX_ROOT, node)
             .await
             .expect("a tree");
         let level = async || {
             let mut word = [0; 8];
-            other.read(ROOT, &mut word).await.expect("a root");
+            other.read(INDEX_ROOT, &mut word).await.expect("a root");
             u64::from_le_bytes(word) >> 56
         };
         let mut keys: Vec<u64> = (0..2000).collect();
@@ -488,7 +487,7 @@ fn records_have_room_for_mergers_in_trees_of_all_sizes() {
         let nodes = [simulation.add_node(32 << 20)];
         let endpoint = simulation.endpoint(0);
         simulation.spawn(0, async move {
-            let tree = ChimeTree::create(endpoint, &nodes, ROOT, compute_node(options))
+            let tree = ChimeTree::create(endpoint, &nodes, INDEX_ROOT, compute_node(options))
                 .await
                 .expect("a tree");
             let keys = 0..50 * leaf_span as u64;
@@ -514,7 +513,7 @@ fn merger_dies_at(verb: u64, delivery: Delivery) {
     let nodes = [simulation.add_node(2 << 20)];
     let endpoint = simulation.endpoint(0);
     simulation.spawn(0, async move {
-        let tree = ChimeTree::create(endpoint, &nodes, ROOT, compute_node(nearfield()))
+        let tree = ChimeTree::create(endpoint, &nodes, INDEX_ROOT, compute_node(nearfield()))
             .await
             .expect("a tree");
         for number in 0..KEYS {
@@ -526,7 +525,7 @@ fn merger_dies_at(verb: u64, delivery: Delivery) {
     simulation.kill_at_verb(1, verb);
     let endpoint = simulation.endpoint(1);
     simulation.spawn(1, async move {
-        let tree = ChimeTree::open(endpoint, &nodes, ROOT, compute_node(nearfield()))
+        let tree = ChimeTree::open(endpoint, &nodes, INDEX_ROOT, compute_node(nearfield()))
             .await
             .expect("a tree");
         for number in (0..KEYS).filter(|number| number % 8 != 0) {
@@ -535,7 +534,7 @@ fn merger_dies_at(verb: u64, delivery: Delivery) {
     });
     let endpoint = simulation.endpoint(2);
     simulation.spawn(2, async move {
-        let tree = ChimeTree::open(endpoint, &nodes, ROOT, compute_node(nearfield()))
+        let tree = ChimeTree::open(endpoint, &nodes, INDEX_ROOT, compute_node(nearfield()))
             .await
             .expect("a tree");
         // The other client works meanwhile, and a little longer.
@@ -549,7 +548,7 @@ fn merger_dies_at(verb: u64, delivery: Delivery) {
     assert_eq!(simulation.run(), 0, "verb {verb}");
     let endpoint = simulation.endpoint(3);
     simulation.spawn(3, async move {
-        let tree = ChimeTree::open(endpoint, &nodes, ROOT, compute_node(nearfield()))
+        let tree = ChimeTree::open(endpoint, &nodes, INDEX_ROOT, compute_node(nearfield()))
             .await
             .expect("a tree");
         let found = tree.scan(&key(0), 100).await.expect("done");
@@ -610,13 +609,18 @@ fn numbers_of_clients_are_used_again() {
         .collect();
     simulation.spawn(0, async move {
         let random = &mut SmallRng::seed_from_u64(11);
-        ChimeTree::create(endpoint.clone(), &nodes, ROOT, compute_node(nearfield()))
-            .await
-            .expect("a tree");
+        ChimeTree::create(
+            endpoint.clone(),
+            &nodes,
+            INDEX_ROOT,
+            compute_node(nearfield()),
+        )
+        .await
+        .expect("a tree");
         // The possible values of each key.
         let mut possible: Vec<Vec<Option<u64>>> = vec![vec![None]; KEYS as usize];
         for (client, endpoint) in (1..).zip(endpoints) {
-            let tree = ChimeTree::open(endpoint, &nodes, ROOT, compute_node(nearfield()))
+            let tree = ChimeTree::open(endpoint, &nodes, INDEX_ROOT, compute_node(nearfield()))
                 .await
                 .expect("a number");
             let at = random.random_range(0..KEYS);
@@ -641,7 +645,7 @@ fn numbers_of_clients_are_used_again() {
                 None => possible.push(written),
             }
         }
-        let tree = ChimeTree::open(endpoint, &nodes, ROOT, compute_node(nearfield()))
+        let tree = ChimeTree::open(endpoint, &nodes, INDEX_ROOT, compute_node(nearfield()))
             .await
             .expect("a number");
         for (at, possible) in (0..).zip(possible) {
@@ -664,14 +668,14 @@ fn clients_that_were_stopped_go_on() {
             ChimeLockKind::Leased(lease) => lease,
             ChimeLockKind::Spinning => panic!("locks have leases"),
         };
-        let stopped = ChimeTree::create(one.clone(), &nodes, ROOT, compute_node(nearfield()))
+        let stopped = ChimeTree::create(one.clone(), &nodes, INDEX_ROOT, compute_node(nearfield()))
             .await
             .expect("a tree");
         assert_eq!(stopped.insert(&key(1), &[1; 8]).await, Ok(None));
         // All other numbers are taken, and then this client's as well.
         let node = compute_node(nearfield());
         for _ in 0..1024 {
-            ChimeTree::open(other.clone(), &nodes, ROOT, Arc::clone(&node))
+            ChimeTree::open(other.clone(), &nodes, INDEX_ROOT, Arc::clone(&node))
                 .await
                 .expect("a number");
         }
@@ -692,7 +696,7 @@ fn what_is_no_key_is_refused() {
     let nodes = [simulation.add_node(1 << 20)];
     let endpoint = simulation.endpoint(0);
     simulation.spawn(0, async move {
-        let tree = ChimeTree::create(endpoint, &nodes, ROOT, compute_node(chime()))
+        let tree = ChimeTree::create(endpoint, &nodes, INDEX_ROOT, compute_node(chime()))
             .await
             .expect("a tree");
         let error = tree.get(b"short").await.expect_err("no key");

@@ -1,10 +1,10 @@
 //! Trees of small nodes for the testkit.
 
-use super::numbers::{NumberKeyIndex, ROOT, fabric};
 use nearfield_fabric::transport::sim::SimEndpoint;
 use nearfield_fabric::{Endpoint, FabricError, NodeId};
 use nearfield_fabric_testkit::{
-    FaultInterference, FaultySimEndpoint, RemoteIndexFactory, SimEndpointFault,
+    FaultInterference, FaultySimEndpoint, INDEX_ROOT, NumberKeyIndex, RemoteIndexFactory,
+    SimEndpointFault, fabric_error,
 };
 use nearfield_pool::chime::{
     ChimeComputeNode, ChimeLockKind, ChimeOptions, ChimeTree, Speculation,
@@ -85,8 +85,8 @@ impl RemoteIndexFactory for SmallTrees {
     ) -> impl Future<Output = Result<(), FabricError>> + 'static {
         let node = compute_node(self.options);
         async move {
-            let made = ChimeTree::create(endpoint, &nodes, ROOT, node).await;
-            made.map(drop).map_err(fabric)
+            let made = ChimeTree::create(endpoint, &nodes, INDEX_ROOT, node).await;
+            made.map(drop).map_err(fabric_error)
         }
     }
 
@@ -99,10 +99,10 @@ impl RemoteIndexFactory for SmallTrees {
         let endpoint = FaultySimEndpoint::new(endpoint, FaultInterference::new(self.fault));
         let value_bytes = self.options.shape.value_bytes;
         async move {
-            let tree = ChimeTree::open(endpoint, &nodes, ROOT, node).await;
-            let tree = tree.map_err(fabric)?;
+            let tree = ChimeTree::open(endpoint, &nodes, INDEX_ROOT, node).await;
+            let tree = tree.map_err(fabric_error)?;
             let key = |number| key(number).to_vec();
-            Ok(NumberKeyIndex::new(tree, value_bytes, key, fabric))
+            Ok(NumberKeyIndex::new(tree, value_bytes, key, fabric_error))
         }
     }
 }

@@ -11,7 +11,7 @@ use nearfield_pool::chime;
 use nearfield_pool::layout::{
     Arrangement, Geometry, LeafMetadataPosition, PoolIndexShape, Validation,
 };
-use nearfield_pool::rivals::{rolex, smart};
+use nearfield_pool_rivals::{rolex, smart};
 
 /// An index with the name that figures show.
 #[derive(Clone, Debug)]

@@ -5,8 +5,8 @@ use nearfield_fabric::NodeId;
 use nearfield_fabric::transport::sim::SimEndpoint;
 use nearfield_pool::PoolError;
 use nearfield_pool::chime::{self, ChimeTree};
-use nearfield_pool::rivals::rolex::{self, Rolex};
-use nearfield_pool::rivals::smart::{self, Smart};
+use nearfield_pool_rivals::rolex::{self, Rolex};
+use nearfield_pool_rivals::smart::{self, Smart};
 use std::sync::Arc;
 
 impl PoolIndexSystem for chime::ChimeOptions {

@@ -4,7 +4,7 @@ use super::scale::{ChimeScale, Figure};
 use crate::figures::job::FigureJob;
 use crate::figures::row::{Quantity, Row};
 use nearfield_pool::layout::{Arrangement, Geometry, PoolIndexShape, PoolLeafLayout, Validation};
-use nearfield_pool::rivals::{rolex, smart};
+use nearfield_pool_rivals::{rolex, smart};
 
 const KEYS: [usize; 6] = [8, 16, 32, 64, 128, 256];
 

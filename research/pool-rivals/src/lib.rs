@@ -1,0 +1,12 @@
+//! Rivals of [CHIME](nearfield_pool::chime) over the same fabric.
+//!
+//! - [`rolex`] is a learned index (FAST 2023).
+//! - [`smart`] is a KV-discrete radix tree (OSDI 2023).
+//!
+//! They use the pool's layout of leaves, its hopscotch tables and its coordination of the clients
+//! of a compute node.
+
+#![forbid(unsafe_code)]
+
+pub mod rolex;
+pub mod smart;
