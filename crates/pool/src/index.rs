@@ -14,8 +14,8 @@ pub type Entry = (Vec<u8>, Vec<u8>);
 /// existed at some time during the scan, and it returns all entries that existed during the whole
 /// scan.
 ///
-/// All operations refuse invalid keys and values with `AuthenticationKey` and `Value`, and return
-/// the nodes' errors.
+/// All operations refuse invalid keys and values with `Key` and `Value`, and return the
+/// nodes' errors.
 pub trait PoolIndexClient {
     /// Reads the value of a key.
     fn get(&self, key: &[u8]) -> impl Future<Output = Result<Option<Vec<u8>>, PoolError>>;

@@ -124,7 +124,7 @@ impl<E: Endpoint> ChimeTree<E> {
     /// Passes the value of a key that [`get_batch`](ChimeTree::get_batch) has not found to `found`.
     ///
     /// # Errors
-    /// `AuthenticationKey`, and the nodes' errors.
+    /// `Key`, and the nodes' errors.
     pub(crate) async fn search_missed<R>(
         &self,
         key: &[u8],

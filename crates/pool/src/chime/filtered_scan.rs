@@ -119,7 +119,7 @@ impl<E: Endpoint> ChimeTree<E> {
     /// result: [`leaf_reads`](ChimeTree::leaf_reads) reports both.
     ///
     /// # Errors
-    /// `AuthenticationKey`, and the nodes' errors.
+    /// `Key`, and the nodes' errors.
     pub async fn aggregate(
         &self,
         range: &PoolScanRange,
@@ -151,7 +151,7 @@ impl<E: Endpoint> ChimeTree<E> {
     /// [`aggregate`](ChimeTree::aggregate).
     ///
     /// # Errors
-    /// `AuthenticationKey`, and the nodes' errors.
+    /// `Key`, and the nodes' errors.
     pub async fn select(
         &self,
         range: &PoolScanRange,

@@ -176,7 +176,7 @@ impl<E: Endpoint> ChimeTree<E> {
     /// for longer than half its lease; the last decision counts.
     ///
     /// # Errors
-    /// `AuthenticationKey`, `Value`, the nodes' errors, and those of `decide`.
+    /// `Key`, `Value`, the nodes' errors, and those of `decide`.
     pub async fn alter(
         &self,
         key: &[u8],
@@ -198,7 +198,7 @@ impl<E: Endpoint> ChimeTree<E> {
     /// length of keys.
     ///
     /// # Errors
-    /// `AuthenticationKey`, and the nodes' errors.
+    /// `Key`, and the nodes' errors.
     pub async fn scan_back(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
         self.run(async |session| session.scan_back(from, count).await)
             .await

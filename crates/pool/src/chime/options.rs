@@ -199,7 +199,7 @@ impl ChimeComputeNode {
     /// Creates a compute node that caches nothing yet.
     ///
     /// # Errors
-    /// `Geometry` if the sizes are invalid, `IndexCache` if there is a budget that has no room for
+    /// `Geometry` if the sizes are invalid, `Cache` if there is a budget that has no room for
     /// one internal node.
     pub fn new(options: ChimeOptions) -> Result<ChimeComputeNode, PoolError> {
         let geometry = Geometry::new(options.shape)?;

@@ -32,7 +32,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     /// Begins another wait of an operation that found no route past `at`.
     ///
     /// # Errors
-    /// `FrozenObjectError` if it has waited too often.
+    /// `Damaged` if it has waited too often.
     pub(super) fn wait_again(
         &self,
         patience: &mut Patience,

@@ -95,7 +95,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     /// Renews the session's guard, if it is due. Call it before a long step.
     ///
     /// # Errors
-    /// `ChimeSession` if it is not valid any more, and the nodes' errors.
+    /// `Session` if it is not valid any more, and the nodes' errors.
     pub(super) async fn renew(&self) -> Result<(), PoolError> {
         if let Some(epochs) = self.tree.node.epochs.get() {
             epochs.tend(&self.tree.endpoint).await?;
@@ -115,7 +115,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     /// Reads the value of a key, like [`get`](crate::PoolIndexClient::get).
     ///
     /// # Errors
-    /// `AuthenticationKey`, and the nodes' errors.
+    /// `Key`, and the nodes' errors.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.tree.check_key(key)?;
         self.search(key, <[u8]>::to_vec).await
@@ -125,7 +125,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     /// [`scan`](crate::PoolIndexClient::scan).
     ///
     /// # Errors
-    /// `AuthenticationKey`, and the nodes' errors.
+    /// `Key`, and the nodes' errors.
     pub async fn scan(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
         self.tree.check_bound(from)?;
         self.scan_from(from, count).await
@@ -134,7 +134,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
     /// Returns the last `count` entries up to a key, like [`ChimeTree::scan_back`].
     ///
     /// # Errors
-    /// `AuthenticationKey`, and the nodes' errors.
+    /// `Key`, and the nodes' errors.
     pub async fn scan_back(&self, from: &[u8], count: usize) -> Result<Vec<Entry>, PoolError> {
         self.tree.check_bound(from)?;
         self.scan_back_from(from, count).await

@@ -87,8 +87,7 @@ impl<E: Endpoint> Rolex<E> {
     /// open the index. Meanwhile it keeps at most one piece of 64 KiB and the models.
     ///
     /// # Errors
-    /// `AuthenticationKey` and `Value` for an invalid entry, `Unsorted`, `Lines`, and the nodes'
-    /// errors.
+    /// `Key` and `Value` for an invalid entry, `Unsorted`, `Lines`, and the nodes' errors.
     pub async fn load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         endpoint: E,
         nodes: &[NodeId],

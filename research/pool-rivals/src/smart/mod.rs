@@ -179,7 +179,7 @@ impl<E: Endpoint> Smart<E> {
     /// allocated memory. One client calls this before others open the tree.
     ///
     /// # Errors
-    /// `SmartNode`, and the nodes' errors.
+    /// `Node`, and the nodes' errors.
     pub async fn create(
         endpoint: E,
         nodes: &[NodeId],
@@ -195,7 +195,7 @@ impl<E: Endpoint> Smart<E> {
     /// Opens a tree that was created with keys and values of the same lengths.
     ///
     /// # Errors
-    /// `SmartNode`.
+    /// `Node`.
     pub fn open(
         endpoint: E,
         nodes: &[NodeId],
