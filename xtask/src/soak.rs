@@ -84,6 +84,12 @@ const SUITES: &[Suite] = &[
     suite("map-model", "nearfield", "all", "model::"),
     suite("pim-model", "nearfield-pim", "all", "model::"),
     suite("pim-threads", "nearfield-pim", "all", "concurrent::"),
+    suite(
+        "pim-rivals",
+        "nearfield-pim-rivals",
+        "all",
+        "model:: concurrent::",
+    ),
     pool("pool-model", "model::"),
     pool("pool-tree", "simulated::"),
     pool("pool-shared-node", "shared_compute_node::"),

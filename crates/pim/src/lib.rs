@@ -8,7 +8,6 @@
 //! - [`structures`]: the ordered structures that a module keeps in its bank.
 //! - [`dispatch`]: turns a batch into tasks of modules, and their results into outcomes.
 //! - [`radar`]: the index of words; [`strings`]: the index of byte strings.
-//! - [`rivals`]: the indexes that RADAR is compared with.
 //! - [`call_batcher`]: single operations of several callers, executed as one batch.
 
 #![forbid(unsafe_code)]
@@ -18,8 +17,9 @@ pub mod device;
 pub mod dispatch;
 mod form;
 pub mod radar;
-pub mod rivals;
 pub mod strings;
 pub mod structures;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 pub use form::PimForm;

@@ -34,6 +34,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "nearfield-learned",
         &["nearfield-core", "nearfield-hardware", "nearfield-pim"],
     ),
+    (
+        "nearfield-pim-rivals",
+        &["nearfield-core", "nearfield-hardware", "nearfield-pim"],
+    ),
     ("nearfield-testkit", &["nearfield-core"]),
     (
         FABRIC_TESTKIT,
@@ -70,6 +74,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield-learned",
             "nearfield-offload",
             "nearfield-pim",
+            "nearfield-pim-rivals",
             "nearfield-pool",
             "nearfield-pool-rivals",
             "nearfield-radix",

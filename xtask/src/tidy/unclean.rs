@@ -14,7 +14,7 @@ pub const UNCLEAN: &[(&str, &str, usize)] = &[
     ("words", "research/lab", 23),
     ("words", "crates/nearfield", 1),
     ("words", "crates/offload", 3),
-    ("words", "crates/pim", 4),
+    ("words", "crates/pim", 3),
     ("words", "crates/pool", 1),
     ("words", "crates/radix", 2),
     ("words", "crates/server", 42),

@@ -42,10 +42,10 @@ pub struct PartitionDirectory {
 
 /// The place of a partition in a directory, valid while the directory contains the partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PartitionPlace(u32);
+pub struct PartitionPlace(u32);
 
 impl PartitionPlace {
-    /// Returns a number less than [`PartitionDirectory::places`].
+    /// Returns a number less than the count of places of the directory.
     pub fn number(self) -> usize {
         self.0 as usize
     }
@@ -142,7 +142,7 @@ impl PartitionDirectory {
     }
 
     /// Returns the partition in a place.
-    pub(crate) fn partition(&self, place: PartitionPlace) -> &WordPartition {
+    pub fn partition(&self, place: PartitionPlace) -> &WordPartition {
         &self.planned[place.number()].partition
     }
 

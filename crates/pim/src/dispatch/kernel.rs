@@ -6,10 +6,10 @@ use crate::dispatch::wire::Wire;
 use crate::structures::list::OrderedKeyList;
 
 /// Number of instructions for reading a task and writing its result. *Assumed*.
-pub(crate) const INSTRUCTIONS_PER_TASK: u64 = 60;
+pub const INSTRUCTIONS_PER_TASK: u64 = 60;
 
 /// The lists of a module.
-pub(crate) trait PartitionLists {
+pub trait PartitionLists {
     /// The structure that holds the keys.
     type List: OrderedKeyList;
 
@@ -62,7 +62,7 @@ struct DecodedTask<'w> {
 ///
 /// # Errors
 /// An invalid task.
-pub(crate) fn run<M: WorkMeter, L: PartitionLists>(
+pub fn run<M: WorkMeter, L: PartitionLists>(
     module: &mut Module<'_, M>,
     mut input: &[u64],
     output: &mut Vec<u64>,

@@ -8,10 +8,15 @@
 //! - In the modules, `kernel` executes tasks.
 
 pub mod directory;
-pub(crate) mod kernel;
+// The hidden modules are for the rivals in `research/pim-rivals`. Users have the indexes.
+#[doc(hidden)]
+pub mod kernel;
 pub(crate) mod ordered;
-pub(crate) mod plan;
-pub(crate) mod routing;
+#[doc(hidden)]
+pub mod plan;
+#[doc(hidden)]
+pub mod routing;
 pub(crate) mod shared_scans;
 pub mod task;
-pub(crate) mod wire;
+#[doc(hidden)]
+pub mod wire;

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 /// in this order. All modules together therefore return what a single one would that executes the
 /// operations in order.
 #[derive(Debug)]
-pub(crate) struct ModuleTaskPlan {
+pub struct ModuleTaskPlan {
     /// Tasks by module, encoded.
     pub inputs: Vec<Vec<u64>>,
     /// The parts of all operations, in their order.
@@ -52,8 +52,10 @@ pub(crate) const OTHERS: u32 = 1 << 31;
 /// A copy of a partition: the module that stores it, and the address of its list there, or 0 if
 /// only the module knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Replica {
+pub struct Replica {
+    /// The module.
     pub module: usize,
+    /// The address of its list.
     pub list: u32,
 }
 
@@ -456,7 +458,7 @@ impl ModuleTaskPlan {
 
 /// The results of a batch besides its outcomes.
 #[derive(Debug, Default)]
-pub(crate) struct ModuleBatchSummary {
+pub struct ModuleBatchSummary {
     /// Modules that had no room.
     pub full: BTreeSet<usize>,
     /// Number of words that operations took from results of other operations' tasks, and that were
@@ -686,14 +688,14 @@ fn range_of(operation: &IndexOperation<Words>, input: BatchInput<'_, Words>) -> 
 }
 
 /// Returns the error of an operation whose module failed.
-pub(crate) fn unknown(error: &ModuleError) -> OperationError {
+pub fn unknown(error: &ModuleError) -> OperationError {
     OperationError::Unknown {
         what: error.to_string(),
     }
 }
 
 /// Returns the error of a batch whose round was not begun.
-pub(crate) fn refused(error: &RoundError) -> OperationError {
+pub fn refused(error: &RoundError) -> OperationError {
     OperationError::OutOfMemory {
         what: error.to_string(),
     }

@@ -8,7 +8,7 @@ use std::hash::BuildHasher;
 /// The partition of each operation on a key, and the operation whose result it uses. Both are
 /// looked up only once.
 #[derive(Debug)]
-pub(crate) struct BatchRouting {
+pub struct BatchRouting {
     /// Places of operations on single keys; [`NOWHERE`] for other operations, and for keys without
     /// a partition.
     places: Vec<u32>,
@@ -93,7 +93,7 @@ impl BatchRouting {
     }
 
     /// Returns a walk through the operations, by which scans find shared reads.
-    pub fn walk(&self) -> SharedScanPass<'_> {
+    pub(crate) fn walk(&self) -> SharedScanPass<'_> {
         SharedScanPass::new(&self.ranges)
     }
 

@@ -1,7 +1,7 @@
 //! The encoding of tasks for the transfer to modules, and of results for the transfer back.
 //!
 //! With [`TaggedEncoding`], each has its own header, as in [`task`](crate::dispatch::task). With
-//! [`RunEncoding`], tasks of one kind for one list share a header. Results have no header: they are
+//! `RunEncoding`, tasks of one kind for one list share a header. Results have no header: they are
 //! in the order of their tasks, and their kinds follow them. A value that the task expected is not
 //! sent.
 //!
@@ -14,7 +14,7 @@ use crate::device::ModuleError;
 use crate::dispatch::task::{ModuleTask, ModuleTaskResult, TaskHeader};
 
 /// An encoding, by which a module reads tasks and writes results.
-pub(crate) trait Wire {
+pub trait Wire {
     /// Returns the next task with its list and its tag; `None` if it is invalid.
     fn next<'w>(&mut self, words: &mut &'w [u64]) -> Option<(ModuleTask<'w>, u32, u32)>;
 
@@ -34,7 +34,7 @@ pub(crate) trait Wire {
 
 /// The encoding in which each task and each result has its own header.
 #[derive(Debug, Default)]
-pub(crate) struct TaggedEncoding;
+pub struct TaggedEncoding;
 
 impl Wire for TaggedEncoding {
     fn next<'w>(&mut self, words: &mut &'w [u64]) -> Option<(ModuleTask<'w>, u32, u32)> {
@@ -210,11 +210,11 @@ impl OpenTaskRun {
 }
 
 /// A module's reply, or its error.
-pub(crate) type Replied = Result<ModuleReply, ModuleError>;
+pub type Replied = Result<ModuleReply, ModuleError>;
 
 /// The reply of a module: the words of its results, and their tags.
 #[derive(Clone, Debug)]
-pub(crate) struct ModuleReply {
+pub struct ModuleReply {
     words: Vec<u64>,
     /// The tags in order, if results come without tags.
     tags: Option<Vec<u32>>,

@@ -1,8 +1,8 @@
 //! The ordered structures that a module keeps in its bank.
 
 pub mod block_tree;
-pub(crate) mod hash;
-pub(crate) mod hash_table;
-pub(crate) mod hashed_skip_list;
+// The rivals in `research/pim-rivals` hash keys by it. It is no structure.
+#[doc(hidden)]
+pub mod hash;
 pub mod list;
 pub mod skip_list;

@@ -22,7 +22,7 @@ use std::cmp::Ordering;
 pub const HEIGHT_MAX: usize = 20;
 /// Number of instructions for each key that a search reads: the address, the copy, a comparison of
 /// 64 bits. *Assumed*.
-pub(crate) const INSTRUCTIONS_PER_KEY: u64 = 24;
+pub const INSTRUCTIONS_PER_KEY: u64 = 24;
 /// Number of words of the first copy of a tower: key, value, and height with the first pointer.
 const HEAD_WORDS: usize = 3;
 /// Index of the word with the height.
@@ -34,12 +34,12 @@ const fn words(height: usize) -> usize {
 }
 
 /// Returns the number of bytes of a key's tower.
-pub(crate) fn bytes(key: u64) -> u64 {
+pub fn bytes(key: u64) -> u64 {
     words(height(key)) as u64 * 8
 }
 
 /// Returns the height of a key's tower, unless another height was set.
-pub(crate) fn height(key: u64) -> usize {
+pub fn height(key: u64) -> usize {
     let zeros = mix(key).trailing_zeros() as usize;
     (zeros + 1).min(HEIGHT_MAX)
 }
@@ -154,7 +154,7 @@ impl PimSkipList {
 
     /// Sets the value of a key as [`insert_with_height`](PimSkipList::insert_with_height) does, and
     /// also returns the address of the key's tower.
-    pub(crate) fn place<M: WorkMeter>(
+    pub fn place<M: WorkMeter>(
         self,
         module: &mut Module<'_, M>,
         key: impl SkipListTarget,
@@ -484,7 +484,7 @@ mod tests {
     use crate::device::{Model, ModuleDevice, ModuleProgram};
     use nearfield_hardware::modules::ModulePreset;
 
-    impl crate::structures::list::testing::Liftable for PimSkipList {
+    impl crate::testing::lists::LiftableKeyList for PimSkipList {
         fn lift<M: WorkMeter>(
             self,
             module: &mut Module<'_, M>,
@@ -501,7 +501,7 @@ mod tests {
 
     #[test]
     fn a_list_does_what_a_map_does() {
-        crate::structures::list::testing::does_what_a_map_does::<PimSkipList>();
+        crate::testing::lists::does_what_a_map_does::<PimSkipList>();
     }
 
     /// A program that builds a list of this many keys, searches each, and counts the average cost.

@@ -6,7 +6,6 @@ use nearfield_hardware::modules::ModulePreset;
 use nearfield_pim::call_batcher::CallBatcher;
 use nearfield_pim::device::{Model, Workers};
 use nearfield_pim::radar::{Radar, RadarOptions};
-use nearfield_pim::rivals::range_partition::RangePartition;
 use nearfield_pim::strings::{self, PimStrings};
 use nearfield_testkit::concurrent::{self, ConcurrentTestConfig};
 use nearfield_testkit::keys::SampleForm;
@@ -36,12 +35,6 @@ fn few_keys() -> strings::PimStringsOptions {
         cools: 2,
         ..strings::PimStringsOptions::default()
     }
-}
-
-#[test]
-fn range_partition_is_linearizable() {
-    check::<Words, _>(|seed| RangePartition::new(workers(seed)));
-    check::<Words, _>(|seed| gathered(RangePartition::new(workers(seed))));
 }
 
 #[test]

@@ -5,9 +5,7 @@
 mod concurrent;
 mod full;
 mod heights;
-mod jump_push;
 mod model;
-mod pim_tree;
 mod skew;
 mod strings;
 mod updates;

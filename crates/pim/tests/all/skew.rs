@@ -4,83 +4,11 @@ use nearfield_core::{Batch, OperationOutcome, OrderedIndex, ScanDirection, Words
 use nearfield_hardware::modules::{HostWork, ModulePreset};
 use nearfield_pim::device::{Model, ModuleDevice};
 use nearfield_pim::radar::{Radar, RadarOptions, SubrangeMoveCounts};
-use nearfield_pim::rivals::range_partition::RangePartition;
+use nearfield_pim::testing::skew::{BATCH, KEYS, MODULES, imbalance, key, load, model, words_sent};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 use std::ops::Bound;
-
-const MODULES: usize = 16;
-const KEYS: u64 = 100_000;
-const BATCH: usize = 20_000;
-
-fn model() -> Model {
-    Model::new(MODULES, ModulePreset::UpmemMeasured.parameters())
-}
-
-/// Returns a key for a number. Keys are spread over the whole key space.
-fn key(number: u64) -> u64 {
-    number * (u64::MAX / KEYS)
-}
-
-fn load(index: &impl OrderedIndex<Words>) {
-    let mut batch = Batch::new();
-    for number in 0..KEYS {
-        batch.insert(key(number), number);
-        if batch.len() == BATCH {
-            index.execute(&mut batch).expect("executed");
-            batch.clear();
-        }
-    }
-}
-
-/// Returns the keys of a batch of reads of `count` adjacent keys.
-fn reads(count: u64, seed: u64) -> Vec<u64> {
-    let random = &mut SmallRng::seed_from_u64(seed);
-    (0..BATCH)
-        .map(|_| 30_000 + random.random_range(0..count))
-        .collect()
-}
-
-/// Executes some batches of reads. Returns for the last one the words sent to the fullest module
-/// divided by the average.
-fn imbalance(
-    index: &impl OrderedIndex<Words>,
-    counters: impl Fn() -> (u64, f64),
-    count: u64,
-) -> f64 {
-    let mut last = 0.0;
-    for seed in 0..4 {
-        let before = counters();
-        let mut batch = Batch::<Words>::new();
-        let numbers = reads(count, seed);
-        for &number in &numbers {
-            batch.get(key(number));
-        }
-        index.execute(&mut batch).expect("executed");
-        for (position, &number) in numbers.iter().enumerate() {
-            assert_eq!(batch.value(position), Some(number));
-        }
-        let after = counters();
-        let average = after.1 - before.1;
-        // The average may be 0, because modules get no tasks for keys of the host.
-        last = (after.0 - before.0) as f64 / average.max(1.0);
-    }
-    last
-}
-
-fn of<D: ModuleDevice>(device: &D) -> (u64, f64) {
-    let counters = device.counters();
-    (counters.fullest_words, counters.average_words)
-}
-
-#[test]
-fn ranges_that_are_fixed_have_one_module_do_everything() {
-    let index = RangePartition::new(model());
-    load(&index);
-    let found = imbalance(&index, || index.device(of), 500);
-    assert!(found > 15.0, "{found}");
-}
 
 #[test]
 fn subranges_follow_the_load_and_everything_stays_where_it_is_found() {
@@ -93,7 +21,7 @@ fn subranges_follow_the_load_and_everything_stays_where_it_is_found() {
         let index = Radar::new(model(), options);
         load(&index);
         assert_eq!(index.len() as u64, KEYS);
-        let found = imbalance(&index, || index.device(of), 2000);
+        let found = imbalance(&index, || index.device(words_sent), 2000);
         let moves = index.moves();
         assert!(moves.divided > 0, "{moves:?}");
         assert!(found < 2.0, "{found} after {moves:?}");
@@ -223,9 +151,9 @@ fn what_scans_go_on_to_is_divided_by_the_paper_too() {
             let (from, to) = (Bound::Included(from), Bound::Excluded(to));
             batch.scan(from, to, u32::MAX, ScanDirection::Ascending);
         }
-        let before = index.device(of);
+        let before = index.device(words_sent);
         index.execute(&mut batch).expect("executed");
-        let after = index.device(of);
+        let after = index.device(words_sent);
         fullest.push((after.0 - before.0) as f64 / (after.1 - before.1));
         assert_eq!(batch.entries(0).count(), 400);
     }
@@ -304,7 +232,7 @@ fn what_stays_hot_stays_with_the_host() {
 fn what_basic_radar_has_stays_in_its_module() {
     let index = Radar::new(model(), RadarOptions::basic(MODULES));
     load(&index);
-    imbalance(&index, || index.device(of), 50);
+    imbalance(&index, || index.device(words_sent), 50);
     assert_eq!(index.moves(), SubrangeMoveCounts::default());
     assert_eq!(index.keys_of_host(), 0);
 }
@@ -323,7 +251,7 @@ fn what_was_hot_once_cools() {
     let index = Radar::new(model(), options);
     load(&index);
     let before = index.subranges();
-    imbalance(&index, || index.device(of), 40);
+    imbalance(&index, || index.device(words_sent), 40);
     let (hot, moves) = (index.subranges(), index.moves());
     assert!(hot > before && index.keys_of_host() > 0, "{moves:?}");
     let random = &mut SmallRng::seed_from_u64(1);
@@ -486,7 +414,7 @@ fn what_is_read_much_is_copied_and_stays_the_same_everywhere() {
     let index = Radar::new(model(), options);
     load(&index);
     let loaded = index.moves();
-    let found = imbalance(&index, || index.device(of), 40);
+    let found = imbalance(&index, || index.device(words_sent), 40);
     let moves = index.moves();
     assert!(
         moves.copied > 4 && moves.pulled == loaded.pulled,

@@ -4,11 +4,11 @@ use super::*;
 use crate::device::{Model, ModuleDevice, ModuleProgram};
 use nearfield_hardware::modules::ModulePreset;
 
-impl crate::structures::list::testing::Liftable for PimBlockTree {}
+impl crate::testing::lists::LiftableKeyList for PimBlockTree {}
 
 #[test]
 fn a_tree_does_what_a_map_does() {
-    crate::structures::list::testing::does_what_a_map_does::<PimBlockTree>();
+    crate::testing::lists::does_what_a_map_does::<PimBlockTree>();
 }
 
 /// A program that fills a bank until it has no room, and then reads all entries whose insertion

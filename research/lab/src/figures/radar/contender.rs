@@ -7,9 +7,9 @@ use nearfield_core::{
 use nearfield_pim::device::Model;
 use nearfield_pim::radar::heights::{HeightReport, Heights, LearningWindow, Predictor};
 use nearfield_pim::radar::{Radar, RadarOptions};
-use nearfield_pim::rivals::jump_push::{self, JumpPush};
-use nearfield_pim::rivals::pim_tree::PimTree;
-use nearfield_pim::rivals::range_partition::{RangePartition, RangePartitionLookup};
+use nearfield_pim_rivals::jump_push::{self, JumpPush};
+use nearfield_pim_rivals::pim_tree::PimTree;
+use nearfield_pim_rivals::range_partition::{RangePartition, RangePartitionLookup};
 
 /// An index in modelled modules.
 pub(super) trait ModelledIndex: OrderedIndex<Words> {

@@ -498,7 +498,7 @@ mod tests {
     use nearfield_core::{OperationError, OperationOutcome};
     use nearfield_hardware::modules::ModulePreset;
     use nearfield_pim::device::Model;
-    use nearfield_pim::rivals::range_partition::RangePartition;
+    use nearfield_pim_rivals::range_partition::RangePartition;
 
     fn index() -> RangePartition<Model> {
         RangePartition::new(Model::new(4, ModulePreset::UpmemMeasured.parameters()))

@@ -374,7 +374,7 @@ mod tests {
     use nearfield_core::OrderedIndex;
     use nearfield_hardware::modules::ModulePreset;
     use nearfield_pim::device::Model;
-    use nearfield_pim::rivals::range_partition::RangePartition;
+    use nearfield_pim_rivals::range_partition::RangePartition;
 
     fn data() -> ExpectedEntries {
         ExpectedEntries::new(ExpectedEntries::anywhere(40_000, 3).collect())
