@@ -70,6 +70,10 @@ pub fn smaller<F: LeafForm>(memory: &RadixMemory, node: Ref) -> Result<Ref, Oper
         };
     }
     let inner = memory.inner(node);
+    debug_assert!(
+        inner.header().lock.is_locked_or_obsolete(),
+        "the node may change"
+    );
     // This needs no memory: an empty or single-child node must go even if memory is exhausted.
     if children(inner) <= 1 {
         return Ok(inner.first());
@@ -124,6 +128,7 @@ pub fn build<F: LeafForm>(
     if F::fits(entries) {
         return F::create(memory, entries);
     }
+    debug_assert!(entries.is_sorted_by(|a, b| a.0 < b.0), "keys out of order");
     let last = entries[entries.len() - 1].0;
     let depth = F::difference(entries[0].0, last).unwrap_or_default();
     if F::fills_dense(depth, entries.len()) {
@@ -200,6 +205,7 @@ pub fn pack<'e, 'k: 'e, F: LeafForm>(
     for group in groups {
         let (byte, group) = group?;
         let byte = u16::from(byte);
+        debug_assert!((start..bytes.end).contains(&byte), "groups out of order");
         match group {
             ChildEntries::Node(node) => {
                 let flushed = flush(pieces, start, byte, &mut entries);

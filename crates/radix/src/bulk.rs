@@ -210,6 +210,10 @@ impl<F: LeafForm> Spine<F> {
 
     /// Adds a child to the deepest open node.
     fn attach(&mut self, last: F::Key<'_>, depth: usize, subtree: Subtree) {
+        debug_assert!(
+            F::symbol(last, depth).is_some(),
+            "the key ends above the node"
+        );
         let symbol = F::symbol(last, depth).unwrap_or_default();
         self.children.push((symbol, subtree));
     }
@@ -320,6 +324,7 @@ impl<F: LeafForm> Spine<F> {
 
     /// Sets the children of the root.
     fn close_root(&mut self, root: RadixInnerNode<'_>) -> Result<(), OperationError> {
+        debug_assert_eq!(self.open.len(), 1, "a node below the root is open");
         let children = self.gather(OpenRadixNode { depth: 0, start: 0 }, 0)?;
         fill_node(root, &children);
         self.children.clear();

@@ -88,6 +88,7 @@ impl VersionLock {
     /// Only for nodes that no thread can reach through the tree.
     pub fn revive(&self) {
         let word = self.0.load(Ordering::Relaxed);
+        debug_assert!(word & LOCKED == 0, "a thread can reach the node");
         let next = (word & !(LOCKED | OBSOLETE)).wrapping_add(ONE_VERSION);
         self.0.store(next, Ordering::Release);
     }

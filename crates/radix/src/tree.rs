@@ -2,9 +2,9 @@
 //! the changes at that place.
 //!
 //! The root is a node256, which is never replaced. Below it, a node's
-//! [depth](crate::node::Header::depth) is the number of the byte that it decides on; bytes between
-//! a node and its child are skipped, and compared at the leaf. Therefore no node holds a prefix,
-//! and none changes when a path above it splits:
+//! [depth](crate::node::RadixNodeHeader::depth) is the number of the byte that it decides on; bytes
+//! between a node and its child are skipped, and compared at the leaf. Therefore no node holds a
+//! prefix, and none changes when a path above it splits:
 //!
 //! ```text
 //!   p ──▶ x          p ──▶ fork ──▶ x          the fork decides on the byte in which the new
@@ -217,6 +217,7 @@ impl<F: LeafForm> RadixTree<F> {
         let mut node = self.memory.node256(self.root);
         let (mut depth, mut place) = (0, self.root);
         loop {
+            debug_assert_eq!(node.header().depth(), depth, "the kind tells the depth");
             let (symbol, child) = match F::symbol(key, depth) {
                 Some(symbol) if symbol < 256 => (symbol, node.find(symbol as u8)),
                 Some(symbol) => (symbol, node.header().end()),
@@ -271,6 +272,7 @@ impl<F: LeafForm> RadixTree<F> {
                 return place;
             }
             let depth = self.memory.inner(place.child).header().depth();
+            debug_assert!(depth > place.depth, "depths ascend on a path");
             match F::symbol(key, depth) {
                 Some(symbol) if depth <= until => {
                     place = RadixWalkEnd {

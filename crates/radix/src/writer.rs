@@ -59,6 +59,7 @@ impl<F: LeafForm> PinnedWriter<'_, F> {
     /// any more.
     #[inline]
     pub fn retire(&self, unlinked: Ref) {
+        debug_assert!(!unlinked.is_null(), "nothing was unlinked");
         if self.retired_first.get().is_null() {
             self.retired_first.set(unlinked);
             return;

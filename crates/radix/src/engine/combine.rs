@@ -175,6 +175,11 @@ impl VisitPlan {
         for (i, entry) in self.buckets.iter().enumerate() {
             let operation = &input.operations()[entry.position as usize];
             let key = point_key(input, operation);
+            debug_assert!(
+                last.as_ref()
+                    .is_none_or(|(slice, last)| (slice, last) <= (&entry.slice, &key)),
+                "visits out of order"
+            );
             self.order.push(entry.position);
             match (&last, self.visits.last_mut()) {
                 (Some((slice, last)), Some(visit)) if *slice == entry.slice && *last == key => {

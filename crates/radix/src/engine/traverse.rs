@@ -253,6 +253,7 @@ impl<'k, F: LeafForm> WalkGroup<'k, F> {
     /// Adds a walk, for which there must be room.
     #[inline]
     fn push(&mut self, walk: VisitWalk, key: F::Key<'k>) {
+        debug_assert!(self.count < GROUP, "no room in the group");
         let place = self.count % GROUP;
         self.count += 1;
         self.walks[place] = walk;
@@ -263,6 +264,7 @@ impl<'k, F: LeafForm> WalkGroup<'k, F> {
 
     /// Hands over the walks, which have all ended; returns their number.
     fn hand_over(&mut self, arrivals: &mut impl Arrivals<F>) -> usize {
+        debug_assert_eq!(self.walking_count, 0, "a walk has not ended");
         let count = std::mem::take(&mut self.count);
         let mut prepared = [F::Prepared::default(); GROUP];
         let walks = self.walks[..count].iter().zip(&self.keys);
@@ -351,6 +353,13 @@ impl TraversalScratch {
                 }
             }
         }
+        debug_assert_eq!(finished, visits, "a visit was made twice");
+        debug_assert!(
+            self.singles.is_empty()
+                && self.next_runs.is_empty()
+                && self.next_arrived_runs.is_empty(),
+            "a walk goes on"
+        );
     }
 
     fn round_of_runs<F: LeafForm>(
@@ -543,6 +552,11 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
     fn step_256(&self, walk: VisitWalk, key: F::Key<'_>, probe: &mut impl RadixProbe) -> VisitWalk {
         probe.partial_key_match(1);
         let node = self.tree.memory.node256(walk.node());
+        debug_assert_eq!(
+            node.header().depth(),
+            walk.depth(),
+            "the kind tells the depth"
+        );
         let child = match F::symbol(key, walk.depth()) {
             Some(symbol) if symbol < 256 => node.find(symbol as u8),
             Some(_) => node.header().end(),

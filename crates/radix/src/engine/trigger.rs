@@ -54,6 +54,7 @@ impl<F: LeafForm, P: RadixProbe> Arrivals<F> for Trigger<'_, '_, '_, F, P> {
     }
 
     fn run(&mut self, run: &VisitRun, ends: &[Ref]) {
+        debug_assert!(self.postponed.is_empty(), "visits of another run");
         let visits =
             (run.first..run.first + run.count).filter(|&visit| ends[visit as usize] == run.node);
         if run.node.kind() == NodeRefKind::Dense {

@@ -225,6 +225,7 @@ impl Jumps {
 
     /// Sets the node of a prefix, unless its stem is gone.
     pub fn set(&self, prefix: JumpPrefix, node: Ref, guard: &Guard) {
+        debug_assert!(node.is_inner(), "walks begin at inner nodes");
         let (mut changes, number) = (lock(&self.changes), prefix.table);
         if prefix.is_behind_stem() {
             let bytes = BEHIND[number - FIRST.len()];
@@ -285,6 +286,13 @@ impl Jumps {
             depth,
             number: lock(&self.free_numbers).pop()?,
         };
+        debug_assert!(
+            changes
+                .stems
+                .iter()
+                .all(|(other, _)| other.number != stem.number),
+            "two stems have one number"
+        );
         changes.stems.push((stem, node));
         let end = depth + BEHIND[BEHIND.len() - 1];
         self.reach.fetch_max(end, Ordering::Relaxed);

@@ -259,6 +259,7 @@ impl WordBlock {
     /// Sets the first entries of a block that no walk can reach. The caller must then link or
     /// [retire](WordBlock::retire) it.
     pub fn fill(&self, entries: &[(u64, u64)]) {
+        debug_assert!(entries.is_sorted_by(|a, b| a.0 < b.0), "keys out of order");
         for (i, &(key, payload)) in entries.iter().enumerate() {
             self.keys[i].store(key, Ordering::Relaxed);
             self.payloads[i].store(payload, Ordering::Relaxed);
@@ -292,6 +293,7 @@ impl Drop for WordBlockLatch<'_> {
     fn drop(&mut self) {
         if self.taken {
             let count = self.count.load(Ordering::Relaxed);
+            debug_assert!(count & LATCHED != 0, "released twice");
             self.count.store(count & !LATCHED, Ordering::Release);
         }
     }
@@ -301,6 +303,7 @@ impl WordBlockLatch<'_> {
     /// Sets the payload of the entry at a place.
     #[inline]
     pub fn set_payload(&self, position: usize, payload: u64) {
+        debug_assert!(position < self.count(), "no entry is there");
         self.payloads[position].store(payload, Ordering::Release);
     }
 
@@ -308,6 +311,7 @@ impl WordBlockLatch<'_> {
     pub fn insert(&self, key: u64, payload: u64) {
         let count = self.count();
         debug_assert!(count < BLOCK_MAX, "no room");
+        debug_assert!(self.position(key).is_none(), "the key is present");
         self.lock.lock_alone();
         let mut position = count;
         while position > 0 && self.key(position - 1) > key {
@@ -323,6 +327,7 @@ impl WordBlockLatch<'_> {
     /// Removes the entry at a place. Only under the lock of the node above.
     pub fn remove(&self, position: usize) {
         let count = self.count();
+        debug_assert!(position < count, "no entry is there");
         self.lock.lock_alone();
         for i in position + 1..count {
             self.move_entry(i, i - 1);

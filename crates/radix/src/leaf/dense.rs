@@ -22,7 +22,7 @@ pub trait DenseNodes: EntryForm {
     /// Returns true if a dense node is the place of a key.
     fn is_in_dense(memory: &RadixMemory, node: Ref, key: Self::Key<'_>) -> bool;
     /// Makes a change under the lock of a dense node. The caller counts entries: one more for
-    /// `OperationEffect`, one less for `Shrunk`.
+    /// `Changed`, one less for `Shrunk`.
     fn modify_in_dense<'v>(
         memory: &RadixMemory,
         node: Ref,
@@ -97,7 +97,12 @@ impl DenseNodes for Words {
     }
 
     fn create_dense(memory: &RadixMemory, entries: &[(u64, u64)]) -> Result<Ref, OperationError> {
-        let node = memory.allocate_dense(entries[0].0 >> 8)?;
+        let base = entries[0].0 >> 8;
+        debug_assert!(
+            entries.iter().all(|entry| entry.0 >> 8 == base),
+            "another node's key"
+        );
+        let node = memory.allocate_dense(base)?;
         let dense = memory.dense(node);
         for &(key, payload) in entries {
             dense.set_payload(key as u8, payload);

@@ -53,7 +53,7 @@ pub enum InNode {
     /// Nothing changed that readers of the node combine.
     Unchanged,
     Changed,
-    /// Same as `OperationEffect`, and the node may now be underfull.
+    /// Same as `Changed`, and the node may now be underfull.
     Shrunk,
     /// Nothing changed: the change needs its own walk.
     Postponed,

@@ -223,7 +223,12 @@ impl Items {
             return 0;
         }
         let mut free = vec![false; region.bytes_taken() / region.stride()];
-        let mut mark = |list: Vec<u32>| list.iter().for_each(|&item| free[item as usize] = true);
+        let mut mark = |list: Vec<u32>| {
+            for item in list {
+                debug_assert!(!free[item as usize], "an item was freed twice");
+                free[item as usize] = true;
+            }
+        };
         for mut stripe in self.stripes.all() {
             mark(std::mem::take(&mut stripe.free));
         }

@@ -196,6 +196,7 @@ impl RadixMemory {
 
     /// Frees a node that no thread can reach.
     pub fn free_node(&self, node: Ref) {
+        debug_assert!(!node.is_leaf(), "the length of a leaf matters");
         self.of(node.kind()).free(node.index(), 1);
     }
 
@@ -240,7 +241,8 @@ impl RadixMemory {
 
     /// Accounts for an entry outside the leaf region that has been freed.
     pub fn free_outside(&self, bytes: usize) {
-        self.outside_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let before = self.outside_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= bytes, "more was freed than taken");
         self.taken_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
@@ -359,7 +361,9 @@ impl RadixMemory {
     pub fn edge(&self, parent_depth: usize, child: Ref) -> Ref {
         match child.kind() {
             NodeRefKind::Node256 | NodeRefKind::Skipping256 => {
-                let near = self.node256(child).header().depth() == parent_depth + 1;
+                let depth = self.node256(child).header().depth();
+                debug_assert!(depth > parent_depth, "depths ascend on a path");
+                let near = depth == parent_depth + 1;
                 let kind = if near {
                     NodeRefKind::Node256
                 } else {

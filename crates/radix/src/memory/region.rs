@@ -80,6 +80,10 @@ impl ReservedRegion {
     /// # Safety
     /// No thread may rely on the content of the items.
     pub unsafe fn give_back(&self, items: std::ops::Range<u32>) -> std::ops::Range<u32> {
+        debug_assert!(
+            items.end as usize * self.stride <= self.bytes_taken(),
+            "items that nobody has taken"
+        );
         let none = items.start..items.start;
         let start = (items.start as usize * self.stride).next_multiple_of(PIECE_BYTES);
         let end = items.end as usize * self.stride / PIECE_BYTES * PIECE_BYTES;
@@ -129,6 +133,7 @@ impl ReservedRegion {
     /// Returns the address of an item. It is within the region if the item has been taken.
     #[inline]
     pub fn address(&self, index: u32) -> *mut u8 {
+        debug_assert!(u64::from(index) < self.capacity, "past the region");
         self.map
             .as_mut_ptr()
             .wrapping_add(index as usize * self.stride)

@@ -92,6 +92,7 @@ impl PieceSpan {
 
     /// Sets another class. Only by the owner.
     pub fn set_class(&self, class: usize) {
+        debug_assert!(self.is_owned(), "only the owner chooses the class");
         self.class.store(class as u32, Ordering::Relaxed);
     }
 
@@ -170,6 +171,7 @@ impl PieceSpan {
     /// Takes units that the owner has found free. Only by the owner.
     #[inline]
     pub fn take(&self, at: usize, units: usize) {
+        debug_assert!(self.is_owned(), "only the owner takes units");
         for_parts_from_last(at, units, |word, mask| {
             let before = self.bits.0[word].fetch_or(mask, Ordering::Relaxed);
             debug_assert!(before & mask == 0, "a unit was taken twice");
@@ -225,6 +227,7 @@ impl PieceSpan {
     /// Only by the owner, which must not take any meanwhile. Other threads may free pieces: their
     /// last units are freed first, so that a partly freed piece is still found by its beginning.
     pub fn next_piece(&self, from: usize) -> Option<usize> {
+        debug_assert!(self.is_owned(), "its owner may take pieces");
         let mut at = from;
         while at < SPAN_UNITS {
             let taken = self.word(at / 64) >> (at % 64);

@@ -27,6 +27,7 @@ impl RadixNodeHeader {
     /// Prepares the header of a node that no other thread can reach through the tree. A node
     /// that is used again stays obsolete until it is [published](RadixNodeHeader::publish).
     pub fn reset(&self, depth: usize) {
+        debug_assert!(u16::try_from(depth).is_ok(), "keys are shorter");
         self.depth.store(depth as u16, Ordering::Relaxed);
         self.count.store(0, Ordering::Relaxed);
         self.end.store(0, Ordering::Relaxed);
@@ -54,6 +55,7 @@ impl RadixNodeHeader {
     /// Sets the number of slots in use. Only under the lock.
     #[inline]
     pub fn set_count(&self, count: usize) {
+        debug_assert!(count <= 256, "a slot for each byte at most");
         self.count.store(count as u16, Ordering::Relaxed);
     }
 
@@ -66,6 +68,7 @@ impl RadixNodeHeader {
     /// Sets the leaf whose key ends at this node's depth. Only under the lock.
     #[inline]
     pub fn set_end(&self, leaf: Ref) {
+        debug_assert!(leaf.is_null() || leaf.is_leaf(), "a key ends in a leaf");
         self.end.store(leaf.bits(), Ordering::Release);
     }
 }

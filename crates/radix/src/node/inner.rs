@@ -134,6 +134,12 @@ impl<'m> RadixInnerNode<'m> {
     /// Replaces the ranges that start from `start` to `end` with `pieces`, which cover the same
     /// bytes. Only under the lock; there must be room.
     pub fn splice(self, start: u8, end: u8, pieces: &[(u8, Ref)]) {
+        debug_assert!(pieces.is_sorted_by(|a, b| a.0 < b.0), "ranges out of order");
+        debug_assert!(
+            pieces.first().is_none_or(|piece| piece.0 == start)
+                && pieces.last().is_none_or(|piece| piece.0 <= end),
+            "the pieces do not cover the bytes from {start} to {end}"
+        );
         by_kind!(self,
             node => node.splice(start, end, pieces),
             node => node.splice(start, end, pieces));
@@ -143,8 +149,12 @@ impl<'m> RadixInnerNode<'m> {
     /// neighbouring gaps. Only under the lock.
     pub fn clear_covering(self, byte: u8) {
         let ChildByteRange {
-            mut start, mut end, ..
+            mut start,
+            mut end,
+            child,
+            ..
         } = self.range(byte);
+        debug_assert!(!child.is_null(), "no child to remove");
         let gap = |byte: Option<u8>| {
             let range = byte.map(|byte| self.range(byte));
             range.filter(|range| range.child.is_null())

@@ -113,6 +113,7 @@ pub trait RadixSortedNode {
         let behind = (0..count).take_while(|&i| self.key(i) <= end).count();
         let mut rest = [(0, Ref::NULL); 48];
         let moved = count - behind;
+        debug_assert!(first + pieces.len() + moved <= Self::CAPACITY, "no room");
         for (i, range) in rest[..moved].iter_mut().enumerate() {
             *range = (self.key(behind + i), self.slot(behind + i));
         }
@@ -133,6 +134,7 @@ pub trait RadixSortedNode {
     /// Replaces the child whose range includes a byte.
     fn set_covering(&self, byte: u8, child: Ref) {
         let below = self.at_most(self.header().count(), byte);
+        debug_assert!(below > 0, "no range has the byte");
         self.set_slot(below - 1, child);
     }
 

@@ -122,6 +122,7 @@ impl RadixNode256 {
     /// Replaces the child whose range includes a byte. Only under the lock.
     pub fn set_covering(&self, byte: u8, child: Ref) {
         let range = self.range(byte);
+        debug_assert!(range.stored, "no range has the byte");
         for slot in &self.slots[range.start as usize..=range.end as usize] {
             slot.store(child.bits(), Ordering::Release);
         }
@@ -182,10 +183,20 @@ impl Dense {
         let count = self.header.count() - usize::from(self.bitmap.contains(byte));
         self.header.set_count(count + usize::from(used));
         self.bitmap.set(byte, used);
+        debug_assert_eq!(
+            self.header.count(),
+            self.bitmap
+                .load()
+                .iter()
+                .map(|word| word.count_ones() as usize)
+                .sum(),
+            "each place in use counts once"
+        );
     }
 
     /// Empties a node that no other thread can reach.
     pub fn reset(&self, base: u64) {
+        debug_assert!(base < 1 << 56, "seven bytes");
         self.header.reset(7);
         self.base.store(base, Ordering::Relaxed);
         self.bitmap.clear();

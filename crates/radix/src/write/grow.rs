@@ -16,7 +16,7 @@ use crate::change::RadixKeyChange;
 use crate::counters::RadixProbe;
 use crate::leaf::{Entries, LeafForm, LockedChangePlace};
 use crate::lock::VersionLockGuard;
-use crate::node::{ChildByteRange, END, NodeRefKind, RadixInnerNode, Ref};
+use crate::node::{ChildByteRange, END, NodeRefKind, RadixInnerNode, Ref, Symbol};
 use crate::tree::{Hint, RadixTree, RadixWalkEnd};
 use crate::writer::PinnedWriter;
 use nearfield_core::OperationError;
@@ -86,6 +86,10 @@ impl<F: LeafForm> RadixTree<F> {
         }
         match make() {
             Ok(Some(larger)) => {
+                debug_assert!(
+                    above.header().depth() < place.depth,
+                    "depths ascend on a path"
+                );
                 let edge = self.memory.edge(above.header().depth(), larger);
                 self.relink(above, [place.node, edge], Hint::None, guard, || {
                     above.set_covering(parent_symbol as u8, edge);
@@ -199,6 +203,7 @@ impl<F: LeafForm> RadixTree<F> {
         };
         let own = F::symbol(key, depth).unwrap_or_default();
         let others = F::symbol(other, depth).unwrap_or_default() as u8;
+        debug_assert_ne!(own, Symbol::from(others), "the keys differ in this byte");
         let inner = memory.inner(fork);
         let child = memory.edge(depth, child);
         let beside = |is_own: bool| if is_own { leaf } else { Ref::NULL };

@@ -199,6 +199,8 @@ impl<F: LeafForm> RadixTree<F> {
         new: Ref,
         guard: &PinnedWriter<'_, F>,
     ) -> InNode {
+        debug_assert_eq!(F::child(node, symbol), old, "another leaf is linked");
+        debug_assert!(new.is_leaf() && new != old, "a leaf replaces a leaf");
         F::kill(&self.memory, old);
         match symbol {
             END => node.header().set_end(new),
@@ -219,6 +221,7 @@ impl<F: LeafForm> RadixTree<F> {
         guard: &PinnedWriter<'_, F>,
     ) -> Result<LockedAttemptResult, OperationError> {
         let memory = &self.memory;
+        debug_assert_ne!(symbol, END, "an entry alone has room in a leaf of its own");
         let range = node.range(symbol as u8);
         let entry = (F::shorten_key(key), F::shorten_value(value));
         if room(node) > 0 {
@@ -249,6 +252,7 @@ impl<F: LeafForm> RadixTree<F> {
         pieces: &[(u8, Ref)],
         guard: &PinnedWriter<'_, F>,
     ) -> LockedAttemptResult {
+        debug_assert_eq!(range.child, old, "another leaf is linked");
         F::kill(&self.memory, old);
         node.splice(range.start, range.end, pieces);
         guard.retire(old);
@@ -281,6 +285,7 @@ impl<F: LeafForm> RadixTree<F> {
         let depth = node.header().depth();
         let at = |i: usize| F::symbol(entries[i].0, depth).unwrap_or_default() as u8;
         let last = entries.len() - 1;
+        debug_assert!(entries.is_sorted_by(|a, b| a.0 < b.0), "keys out of order");
         if at(0) == at(last) {
             let byte = at(0);
             let extra = usize::from(range.start < byte) + usize::from(byte < range.end);
@@ -340,6 +345,7 @@ impl<F: LeafForm> RadixTree<F> {
         entries: Slice<'_, '_, F>,
     ) -> Result<Vec<(u8, Ref)>, OperationError> {
         let (memory, depth) = (&self.memory, node.header().depth());
+        debug_assert!(entries.is_sorted_by(|a, b| a.0 < b.0), "keys out of order");
         let groups = entries
             .chunk_by(|a, b| F::symbol(a.0, depth) == F::symbol(b.0, depth))
             .map(|group| {
@@ -437,6 +443,7 @@ impl<F: LeafForm> RadixTree<F> {
         } else {
             return false;
         };
+        debug_assert_eq!(low.end + 1, high.start, "the leaves are no neighbours");
         let mut entries = Entries::<F>::new();
         F::gather(memory, low.child, guard, &mut entries);
         F::gather(memory, high.child, guard, &mut entries);
@@ -477,6 +484,7 @@ impl<F: LeafForm> RadixTree<F> {
 
     /// Retires a leaf that is about to be unlinked.
     pub(super) fn retire_leaf(&self, leaf: Ref, guard: &PinnedWriter<'_, F>) {
+        debug_assert!(leaf.is_leaf(), "only leaves are marked");
         F::kill(&self.memory, leaf);
         guard.retire(leaf);
     }
@@ -506,6 +514,10 @@ pub(super) fn around(
     before: Ref,
     behind: Ref,
 ) -> ArrayVec<(u8, Ref), 3> {
+    debug_assert!(
+        (range.start..=range.end).contains(&byte),
+        "another range has the byte"
+    );
     let mut ranges = ArrayVec::new();
     if range.start < byte {
         ranges.push((range.start, before));

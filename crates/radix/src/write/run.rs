@@ -212,5 +212,6 @@ fn merge<'e, 'n: 'e, F: LeafForm>(
         all.push((key, value));
     }
     all.extend(old);
+    debug_assert!(all.is_sorted_by(|a, b| a.0 < b.0), "keys out of order");
     (all, added)
 }

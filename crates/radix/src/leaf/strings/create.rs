@@ -64,6 +64,7 @@ fn create_as(
     entries: &[Entry<'_>],
     room: bool,
 ) -> Result<Ref, OperationError> {
+    debug_assert!(fits(entries), "entries would be lost");
     let length = entries_length(entries);
     if block_length(entries.len(), length) > BLOCK_MAX {
         return create_outside(memory, length, entries[0]);
@@ -116,6 +117,7 @@ fn create_longer(
     count: usize,
     length: usize,
 ) -> Result<Ref, OperationError> {
+    debug_assert!(!old.has_lost(), "removed entries would be copied");
     let mut new = NewBlock::allocate(memory, count, length, true)?;
     new.copy_prints(old, 0);
     new.copy_run(old, 0..old.count(), old.first_offset()..old.state.end());
@@ -211,6 +213,10 @@ impl<'e> StringBlockEdit<'e> {
         behind: usize,
         entry: Entry<'e>,
     ) -> StringBlockEdit<'e> {
+        debug_assert!(
+            at <= behind && behind <= old.count(),
+            "positions of the block"
+        );
         StringBlockEdit {
             old,
             at,
@@ -411,6 +417,7 @@ impl NewBlock {
     }
 
     fn finish(self, jumps: u32) -> Ref {
+        debug_assert!(self.count > 0, "no leaf of a tree is empty");
         let state = StringBlockState::inside(self.granules, self.slots, self.count, self.end);
         write_header(self.start, state);
         // SAFETY: the leaf has room for them after the header, and no other thread can reach it.

@@ -89,6 +89,7 @@ impl StringBlockHeader {
     /// [change](StringBlockHeader::change).
     #[inline]
     pub fn set(&self, count: usize, end: usize) {
+        debug_assert!(self.lock.is_locked_or_obsolete(), "outside a change");
         let now = StringBlockState(self.state.load(Ordering::Relaxed));
         // Pairs with the load of a reader that follows the offsets of entries.
         self.state.store(now.with(count, end).0, Ordering::Release);
@@ -105,6 +106,7 @@ impl Drop for StringBlockLatch<'_> {
     fn drop(&mut self) {
         if self.taken {
             let state = self.header.state.load(Ordering::Relaxed);
+            debug_assert!(state & StringBlockState::LATCHED != 0, "released twice");
             self.header
                 .state
                 .store(state & !StringBlockState::LATCHED, Ordering::Release);

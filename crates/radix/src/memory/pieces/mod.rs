@@ -200,6 +200,10 @@ impl PieceAllocator {
     /// Assigns an acquired span to a stripe that has none, for pieces of about `units` units. Lists
     /// a hole with room, if there is one.
     fn open(&self, region: &ReservedRegion, own: &mut StripeSpan, span: u32, units: usize) {
+        debug_assert!(
+            self.span(span).is_owned(),
+            "another stripe may take the span"
+        );
         own.span = Some(span);
         own.first = 0;
         own.units_min = match self.has_classes.load(Ordering::Relaxed) {
@@ -276,6 +280,7 @@ impl PieceAllocator {
         own: &mut StripeSpan,
         units: usize,
     ) -> Option<u32> {
+        debug_assert!(own.span.is_none(), "a span would be lost");
         self.open(region, own, span, units);
         let piece = self.take(region, own, units);
         if piece.is_none() {
@@ -330,6 +335,10 @@ impl PieceAllocator {
 
     /// Announces a ripe span to all stripes.
     fn share(&self, span: u32) {
+        debug_assert!(
+            !self.span(span).is_owned(),
+            "a span with an owner is not ripe"
+        );
         let class = self.span(span).class();
         self.shared().ripe[class].push_back(span);
         self.has_ripe.store(true, Ordering::Relaxed);
