@@ -1,4 +1,4 @@
-"""Fails unless a report of `nearfield bench --json` is complete and has credible rows.
+"""Fails unless a report of `nearfield-bench bench --json` is complete and has credible rows.
 
 Usage: check_rows.py FILE PEER ...
 """

@@ -5,6 +5,7 @@ use nearfield_fabric::{GlobalAddress, NodeId, RESERVED_BYTES};
 use nearfield_offload::net::udp::{Announcer, place, serve_node, socket_towards};
 use nearfield_offload::net::{NodeSettings, OffloadNode, TenantKeys};
 use nearfield_offload::node::{LocalMemory, NodeRanges};
+use nearfield_offload::traversal::ProgramEngine;
 use nearfield_offload::wire::{ANNOUNCED_MAX, Announcement, AuthenticationKey};
 use parking_lot::FairMutex;
 use std::io::Write;
@@ -120,8 +121,12 @@ pub(crate) struct OffloadMemoryNode<'n> {
 impl OffloadMemoryNode<'_> {
     /// Returns the message for the user.
     pub(crate) fn welcome(&self) -> Result<String, Failure> {
+        let executor = match ProgramEngine::HAS_NATIVE_CODE {
+            true => "native code",
+            false => "the interpreter (faster with cargo build --features native)",
+        };
         Ok(format!(
-            "Traversal programs run on it: requests come to {}. Its epoch is {}.",
+            "Traversal programs run on it by {executor}: requests come to {}. Its epoch is {}.",
             place(&self.socket)?,
             self.settings.epoch
         ))

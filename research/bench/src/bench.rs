@@ -1,4 +1,4 @@
-//! `nearfield bench`: turns flags into a plan and lets the lab run it.
+//! `nearfield-bench bench`: turns flags into a plan and lets the lab run it.
 
 use crate::measuring::{fail, interrupt, interrupted, reject};
 use clap::Args;
@@ -83,15 +83,15 @@ pub(crate) struct BenchArguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  nearfield bench
+  nearfield-bench bench
       The default suite.
-  nearfield bench --keys sparse --count 50M --mix C,A --peers nearfield,congee
+  nearfield-bench bench --keys sparse --count 50M --mix C,A --peers nearfield,congee
       Gets and updates on 50 million random keys, beside congee. Takes 6 GB.
-  nearfield bench --batch 1,16,256,4096 --html batch.html
+  nearfield-bench bench --batch 1,16,256,4096 --html batch.html
       What batches are worth: one table and one point of the plot for each size.
-  nearfield bench --keys file:urls.txt.gz --mix load,C,E --json urls.json
+  nearfield-bench bench --keys file:urls.txt.gz --mix load,C,E --json urls.json
       Your own keys.
-  nearfield bench --threads 1,2 --distribution uniform,zipf:1.2 --mix dcart-C
+  nearfield-bench bench --threads 1,2 --distribution uniform,zipf:1.2 --mix dcart-C
       Four tables.
 
 docs/benchmarks.md tells how rates are taken and what each peer cannot do.";

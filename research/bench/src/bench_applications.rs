@@ -1,4 +1,5 @@
-//! `nearfield bench-applications`: applications on traversal programs and on competing deployments.
+//! `nearfield-bench bench-applications`: applications on traversal programs and on competing
+//! deployments.
 
 use crate::measuring::{fail, interrupt, interrupted, print};
 use clap::Args;
@@ -57,11 +58,11 @@ pub(crate) struct BenchApplicationsArguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  nearfield bench-applications
+  nearfield-bench bench-applications
       2 million keys of each application; about six minutes.
-  nearfield bench-applications --nodes 4
+  nearfield-bench bench-applications --nodes 4
       The same on four memory nodes.
-  nearfield bench-applications --quick --json applications.json
+  nearfield-bench bench-applications --quick --json applications.json
       A look at the command, and its rows for programs.";
 
 const QUICK: ApplicationsPlan = ApplicationsPlan {

@@ -1,4 +1,4 @@
-//! `nearfield bench-offload`: traversal programs on a core of a memory node.
+//! `nearfield-bench bench-offload`: traversal programs on a core of a memory node.
 
 use crate::measuring::{fail, interrupt, interrupted, print};
 use clap::Args;
@@ -58,9 +58,9 @@ pub(crate) struct BenchOffloadArguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  nearfield bench-offload
+  nearfield-bench bench-offload
       Nodes spread over 4 GiB of memory in /dev/shm; about two minutes.
-  nearfield bench-offload --quick
+  nearfield-bench bench-offload --quick
       A look at the command; mostly in the processor's caches, so the ratios say little.";
 
 const QUICK_TURN: Duration = Duration::from_millis(50);

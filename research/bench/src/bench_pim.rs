@@ -1,5 +1,5 @@
-//! `nearfield bench-pim`: a map in modules that are threads, compared with a skip list that threads
-//! share.
+//! `nearfield-bench bench-pim`: a map in modules that are threads, compared with a skip list that
+//! threads share.
 
 use crate::measuring::{fail, interrupt, interrupted, print};
 use clap::Args;
@@ -49,11 +49,11 @@ pub(crate) struct BenchPimArguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  nearfield bench-pim
+  nearfield-bench bench-pim
       20 million keys; about two minutes after the load.
-  nearfield bench-pim --keys 1M --seconds 0.5 --rounds 3
+  nearfield-bench bench-pim --keys 1M --seconds 0.5 --rounds 3
       A first look.
-  nearfield bench-pim --batch 4096 --json pim.json
+  nearfield-bench bench-pim --batch 4096 --json pim.json
       With smaller batches, and every turn in a file.";
 
 fn count(text: &str) -> Result<u64, LabError> {

@@ -1,4 +1,5 @@
-//! `nearfield bench-pool`: the speed of a map in the pool, one operation at a time and in batches.
+//! `nearfield-bench bench-pool`: the speed of a map in the pool, one operation at a time and in
+//! batches.
 
 use crate::measuring::fail;
 use clap::Args;
@@ -62,12 +63,12 @@ pub(crate) struct BenchPoolArguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  nearfield bench-pool
+  nearfield-bench bench-pool
       10 million keys on a node in a thread of this process, over shared memory.
   nearfield memory-node --listen shm:pool --size 4gb
-  nearfield bench-pool --nodes shm:pool --keys 10M
+  nearfield-bench bench-pool --nodes shm:pool --keys 10M
       On a node of its own, in two terminals; also with ucx:HOST:PORT in place of shm:pool.
-  nearfield bench-pool --in-flight 1
+  nearfield-bench bench-pool --in-flight 1
       What is gained by having many operations under way.";
 
 /// Bytes of a leaf for each entry, with a third of its slots empty, and the same again for leaves

@@ -1,4 +1,4 @@
-//! `nearfield bench-server`: the server, Redis and similar servers under the same load.
+//! `nearfield-bench bench-server`: the server, Redis and similar servers under the same load.
 
 use crate::measuring::{fail, interrupt};
 use clap::Args;
@@ -104,21 +104,21 @@ pub(crate) struct BenchServerArguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  nearfield bench-server
+  nearfield-bench bench-server
       100,000 keys, pipelines of 1, 16 and 128.
-  nearfield bench-server --keys 10M --pipeline 16,128
+  nearfield-bench bench-server --keys 10M --pipeline 16,128
       Ten million keys, which no cache holds. Loads for a minute, takes 2 GB.
-  nearfield bench-server --task mget,del,exists,incr --pipeline 16
+  nearfield-bench bench-server --task mget,del,exists,incr --pipeline 16
       Commands that become batches on the index.
-  nearfield bench-server --task zadd,zrangebyscore,lpush,lrange,hset,hget --pipeline 16
+  nearfield-bench bench-server --task zadd,zrangebyscore,lpush,lrange,hset,hget --pipeline 16
       Typed keys.
-  nearfield bench-server --task xadd,xreadgroup,pfadd,geosearch --pipeline 16
+  nearfield-bench bench-server --task xadd,xreadgroup,pfadd,geosearch --pipeline 16
       Streams, numbers of different elements and places.
-  nearfield bench-server --keys 10M --value-bytes 8 --repetitions 1
+  nearfield-bench bench-server --keys 10M --value-bytes 8 --repetitions 1
       Memory for each key, in the last column.
-  nearfield bench-server --rival ./valkey-server,redis-server --task set,get --key-bytes 16
+  nearfield-bench bench-server --rival ./valkey-server,redis-server --task set,get --key-bytes 16
       Two rivals in the same run.
-  nearfield bench-server --task set --appendonly
+  nearfield-bench bench-server --task set --appendonly
       What the log of changes takes.";
 
 /// The content of the JSON report.

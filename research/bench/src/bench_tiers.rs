@@ -1,4 +1,4 @@
-//! `nearfield bench-tiers`: the tiers of compressed memory and of files.
+//! `nearfield-bench bench-tiers`: the tiers of compressed memory and of files.
 
 use crate::measuring::{fail, interrupt, interrupted, print};
 use clap::Args;
@@ -61,9 +61,9 @@ pub(crate) struct BenchTiersArguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  nearfield bench-tiers
+  nearfield-bench bench-tiers
       Records of JSON, and 500 MB of them in a temporary folder; about half a minute.
-  nearfield bench-tiers --values documents.txt.gz --folder /mnt/ssd --file-bytes 4G
+  nearfield-bench bench-tiers --values documents.txt.gz --folder /mnt/ssd --file-bytes 4G
       A text of one's own, on a certain disk.";
 
 /// The content of the JSON report.

@@ -1,4 +1,4 @@
-//! `nearfield figures`: the figures of a paper, from models.
+//! `nearfield-bench figures`: the figures of a paper, from models.
 
 use crate::measuring::{fail, interrupt, interrupted, print, reject};
 use clap::{Args, ValueEnum};
@@ -134,33 +134,33 @@ enum PaperArgument {
 
 const EXAMPLES: &str = "\
 Examples:
-  nearfield figures chime --quick --json chime.json
+  nearfield-bench figures chime --quick --json chime.json
       All figures, with few keys and points.
-  nearfield figures chime 12 15 --quick --html chime.html
+  nearfield-bench figures chime 12 15 --quick --html chime.html
       Six workloads, and what each technique is worth.
-  nearfield figures chime 12 --count 6M
+  nearfield-bench figures chime 12 --count 6M
       With a tenth of the paper's keys and caches.
-  nearfield figures radar 10 11 15 --quick --html radar.html
+  nearfield-bench figures radar 10 11 15 --quick --html radar.html
       Six operations by skew, what they take, and the memory after them.
-  nearfield figures radar load --modules 2048 --count 4M
+  nearfield-bench figures radar load --modules 2048 --count 4M
       How full the fullest of 2048 modules is, before and after subranges have followed the load.
-  nearfield figures radar 10 --quick --modules 256
+  nearfield-bench figures radar 10 --quick --modules 256
       Six operations on 256 modules and 8M keys, at four degrees of skew.
-  nearfield figures adm --quick --json adm.json
+  nearfield-bench figures adm --quick --json adm.json
       Policies that move objects between HBM and DRAM.
-  nearfield figures pulse table4 --quick
+  nearfield-bench figures pulse table4 --quick
       Logic and memory pipelines of the accelerator, apart and coupled.
-  nearfield figures pulse --quick --json pulse.json
+  nearfield-bench figures pulse --quick --json pulse.json
       All figures of traversals that run beside remote memory.
-  nearfield figures dcart 9 ours --quick
+  nearfield-bench figures dcart 9 ours --quick
       The accelerator of DCART beside rivals, and beside another design of the same area.
-  nearfield figures dcart 9 --quick --keys IPGEO=ipv4-country.csv.gz DICT=words.txt.gz
+  nearfield-bench figures dcart 9 --quick --keys IPGEO=ipv4-country.csv.gz DICT=words.txt.gz
       With keys from files.
-  nearfield figures dcart units --quick --parameter tree_buffer=1M pipeline=16
+  nearfield-bench figures dcart units --quick --parameter tree_buffer=1M pipeline=16
       Another accelerator.
-  nearfield figures dcart 9 parts ours --trace operations.txt.gz
+  nearfield-bench figures dcart 9 parts ours --trace operations.txt.gz
       With recorded operations.
-  nearfield figures radar 13 --quick --text documents.txt.gz
+  nearfield-bench figures radar 13 --quick --text documents.txt.gz
       Words of a text of yours, as often as they occur.";
 
 fn assignment(text: &str) -> Result<(String, String), String> {

@@ -11,6 +11,7 @@ mod bench_pim;
 mod bench_pool;
 mod bench_server;
 mod bench_tiers;
+mod dram;
 mod figures;
 mod measuring;
 mod serve;
@@ -39,6 +40,7 @@ enum BenchCommand {
     BenchPool(bench_pool::BenchPoolArguments),
     BenchServer(bench_server::BenchServerArguments),
     BenchTiers(bench_tiers::BenchTiersArguments),
+    Dram(dram::DramArguments),
     Figures(figures::FiguresArguments),
     /// A contestant's process of `bench`, which reads orders from standard input.
     #[command(name = bench::CONTESTANT_COMMAND, hide = true)]
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         BenchCommand::BenchPool(arguments) => bench_pool::run(&arguments),
         BenchCommand::BenchServer(arguments) => bench_server::run(&arguments),
         BenchCommand::BenchTiers(arguments) => bench_tiers::run(&arguments),
+        BenchCommand::Dram(arguments) => dram::run(&arguments),
         BenchCommand::Figures(arguments) => figures::run(&arguments),
         BenchCommand::BenchContestant => bench::serve(),
         BenchCommand::Serve(arguments) => serve::run(&arguments),

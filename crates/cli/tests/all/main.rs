@@ -4,8 +4,6 @@
 
 mod advise;
 mod attack;
-mod dram;
-mod measure;
 mod memory_node;
 #[cfg(target_os = "linux")]
 mod memory_taken;

@@ -17,6 +17,10 @@ pub enum ProgramEngine {
 }
 
 impl ProgramEngine {
+    /// True if this crate was built with the feature `native`, so that programs run as native code
+    /// on processors that Cranelift supports.
+    pub const HAS_NATIVE_CODE: bool = cfg!(feature = "native");
+
     /// Creates the fastest engine of a program: native code if this crate has the feature and
     /// Cranelift supports the processor, otherwise the interpreter.
     pub fn new(program: Arc<TraversalProgram>) -> ProgramEngine {

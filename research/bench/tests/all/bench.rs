@@ -1,4 +1,4 @@
-//! `nearfield bench`, run as a user runs it.
+//! `nearfield-bench bench`, run as a user runs it.
 
 use serde_json::Value;
 use std::fs;

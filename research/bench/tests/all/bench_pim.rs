@@ -1,4 +1,4 @@
-//! The command `nearfield bench-pim`.
+//! The command `nearfield-bench bench-pim`.
 
 use std::process::{Command, Output};
 

@@ -1,4 +1,4 @@
-//! The command `nearfield bench-tiers`.
+//! The command `nearfield-bench bench-tiers`.
 
 use std::process::{Command, Output};
 

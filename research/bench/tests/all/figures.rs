@@ -1,4 +1,4 @@
-//! The command `nearfield figures`.
+//! The command `nearfield-bench figures`.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};

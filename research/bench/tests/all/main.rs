@@ -5,4 +5,5 @@
 mod bench;
 mod bench_pim;
 mod bench_tiers;
+mod dram;
 mod figures;

@@ -109,7 +109,7 @@ impl TableResult {
     }
 }
 
-/// The report: everything measured so far by one call of `nearfield bench`.
+/// The report: everything measured so far by one call of `nearfield-bench bench`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BenchReport {
     /// The commit that was measured, with `-dirty` if files differed from it.

@@ -1,4 +1,4 @@
-//! One call of `nearfield bench`, from the plan to the last report.
+//! One call of `nearfield-bench bench`, from the plan to the last report.
 
 use super::conductor::{Conductor, ConductorEvent};
 use super::plan::BenchPlan;

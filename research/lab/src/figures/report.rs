@@ -5,7 +5,7 @@ use super::scale::PaperScale;
 use crate::harness::MachineProperties;
 use serde::{Deserialize, Serialize};
 
-/// A report: all figures that were run by one call of `nearfield figures`.
+/// A report: all figures that were run by one call of `nearfield-bench figures`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FigureReport {
     /// The commit, with `-dirty` when files differed from it.

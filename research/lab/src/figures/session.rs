@@ -1,4 +1,4 @@
-//! One call of `nearfield figures`, from the request to the last report.
+//! One call of `nearfield-bench figures`, from the request to the last report.
 
 use super::job::{FigureJob, PointError};
 use super::kept::ResultCache;

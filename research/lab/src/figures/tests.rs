@@ -84,7 +84,7 @@ fn of_the_schema(report: &FigureReport) {
     let is_simulated = |row: &&serde_json::Value| row["figure"] == "12";
     let row = json["rows"].as_array().unwrap().iter().find(is_simulated);
     let row = row.unwrap();
-    // The same names as in the report of `nearfield bench`.
+    // The same names as in the report of `nearfield-bench bench`.
     for field in [
         "keys",
         "count",

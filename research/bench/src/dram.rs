@@ -1,4 +1,4 @@
-//! `nearfield dram`: replays a trace of memory requests on a model of DRAM.
+//! `nearfield-bench dram`: replays a trace of memory requests on a model of DRAM.
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -64,13 +64,13 @@ pub(crate) struct DramArguments {
 const EXAMPLES: &str = "\
 Examples:
   printf '0x0 READ 0\\n0x40 READ 0\\n' >two.trace
-  nearfield dram --preset ddr4-3200-x8 --trace two.trace
+  nearfield-bench dram --preset ddr4-3200-x8 --trace two.trace
       Two lines of one row: the first opens it (30.6 ns), the second finds it open.
-  nearfield dram --preset hbm2 --trace requests.gz --map ro-ba-ra-co-bg-ch
+  nearfield-bench dram --preset hbm2 --trace requests.gz --map ro-ba-ra-co-bg-ch
       Lines that follow each other lie in different channels, then in different groups.
-  nearfield dram --preset hbm2 --trace requests.gz --closed --json result.json
+  nearfield-bench dram --preset hbm2 --trace requests.gz --closed --json result.json
       One request at a time: latencies without waiting for others.
-  nearfield dram --preset ddr4-3200-x8 --trace requests.gz --parameter channels=4 page=closed
+  nearfield-bench dram --preset ddr4-3200-x8 --trace requests.gz --parameter channels=4 page=closed
       Four channels, and rows that each read or write closes.
 
 Parameters:

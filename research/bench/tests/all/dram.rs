@@ -1,4 +1,4 @@
-//! `nearfield dram`: its results, its errors.
+//! `nearfield-bench dram`: its results, its errors.
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -32,7 +32,7 @@ impl Drop for DramTestFolder {
 }
 
 fn dram(arguments: &[&str], trace: &PathBuf) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_nearfield"))
+    Command::new(env!("CARGO_BIN_EXE_nearfield-bench"))
         .args(["dram", "--trace"])
         .arg(trace)
         .args(arguments)
