@@ -105,7 +105,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "nearfield",
             "nearfield-fabric",
-            "nearfield-hardware",
             "nearfield-offload",
             "nearfield-server",
             "nearfield-tiers",
@@ -116,6 +115,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "nearfield",
             "nearfield-fabric",
+            "nearfield-hardware",
             "nearfield-lab",
             "nearfield-server",
             "nearfield-tiers",
