@@ -3,8 +3,8 @@
 //! Pointers are followed where the data are stored: a host sends operations to *modules* and takes
 //! back the results. A module is a processor with a bank of memory that no other processor reaches.
 //!
-//! - [`device`]: modules, as a model of hardware in virtual time, or as worker threads in real
-//!   time.
+//! - [`device`]: modules, as worker threads in real time, or as a model of hardware in virtual time
+//!   (cargo feature `model`).
 //! - [`structures`]: the ordered structures that a module keeps in its bank.
 //! - [`dispatch`]: turns a batch into tasks of modules, and their results into outcomes.
 //! - [`radar`]: the index of words; [`strings`]: the index of byte strings.
@@ -19,7 +19,7 @@ mod form;
 pub mod radar;
 pub mod strings;
 pub mod structures;
-#[cfg(any(test, feature = "testing"))]
+#[cfg(feature = "testing")]
 pub mod testing;
 
 pub use form::PimForm;

@@ -2,9 +2,9 @@
 //!
 //! Data move only between host and modules, never between modules, and only in *rounds*: words are
 //! sent to all modules, each runs a [`ModuleProgram`], and words are sent back from all. A program
-//! accesses only the bank of its own module. It runs on both devices: on the [`Model`], which
-//! computes the time of the round on modelled hardware, and on [`Workers`], which execute it as
-//! fast as they can.
+//! accesses only the bank of its own module. It runs on both devices: on [`Workers`], which execute
+//! it as fast as they can, and on the `Model` (cargo feature `model`), which computes the time of
+//! the round on modelled hardware.
 //!
 //! ```
 //! use nearfield_hardware::modules::ModulePreset;
@@ -44,6 +44,7 @@
 
 mod bank;
 mod counters;
+#[cfg(feature = "model")]
 mod model;
 mod module;
 #[cfg(test)]
@@ -52,6 +53,7 @@ mod workers;
 
 pub use bank::{BankFull, ModuleBank};
 pub use counters::DeviceCounters;
+#[cfg(feature = "model")]
 pub use model::Model;
 pub use module::{Module, ModuleProgram, ProgramFault, WorkMeter};
 pub use workers::Workers;
@@ -167,7 +169,7 @@ impl HostModule {
     pub fn run(&mut self, number: usize, program: &impl ModuleProgram, input: &[u64]) -> Answered {
         let mut meter = ();
         let module = &mut Module::new(&mut self.bank, &mut self.root, &mut meter);
-        model::run_in(number, module, program, input)
+        module::run_in(number, module, program, input)
     }
 
     /// Returns the number of bytes in use.
@@ -191,11 +193,4 @@ fn check(inputs: &[Vec<u64>], modules: usize, bank_bytes: u64) -> Result<(), Rou
             limit: bank_bytes,
         }),
     }
-}
-
-/// Returns the message of a panic.
-fn message(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "no message".to_owned())
 }

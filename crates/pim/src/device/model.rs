@@ -1,13 +1,12 @@
 //! Modelled modules.
 
 use super::counters::DeviceCounters;
-use super::module::{Module, ModuleProgram, WorkMeter};
-use super::{Answered, ModuleBank, ModuleDevice, ModuleError, RoundError, check, message};
+use super::module::{Module, ModuleProgram, WorkMeter, run_in};
+use super::{Answered, ModuleBank, ModuleDevice, RoundError, check};
 use nearfield_hardware::VirtualTime;
 use nearfield_hardware::modules::{
     HostWork, ModuleAccount, ModuleParameters, ModuleTransferDirection,
 };
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Least number of input words of a round for which threads are started. With less, starting them
 /// takes longer than the round.
@@ -223,30 +222,6 @@ impl Model {
             });
             done.collect()
         })
-    }
-}
-
-/// Runs a program in a module, and turns its panic into an error.
-pub(super) fn run_in<M: WorkMeter>(
-    number: usize,
-    module: &mut Module<'_, M>,
-    program: &impl ModuleProgram,
-    input: &[u64],
-) -> Answered {
-    let mut output = Vec::new();
-    // Unwind safety: the bank keeps the state that a panicking program left, and no other code
-    // shares it.
-    let ran = catch_unwind(AssertUnwindSafe(|| program.run(module, input, &mut output)));
-    match ran {
-        Ok(Ok(())) => Ok(output),
-        Ok(Err(fault)) => Err(ModuleError::Fault {
-            module: number,
-            fault,
-        }),
-        Err(panic) => Err(ModuleError::Panic {
-            module: number,
-            message: message(&*panic),
-        }),
     }
 }
 

@@ -1,7 +1,8 @@
 //! The module as a program sees it.
 
 use super::bank::{BankFull, ModuleBank};
-use nearfield_hardware::modules::ModuleAccount;
+use super::{Answered, ModuleError};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The reason why a program failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -52,34 +53,6 @@ pub trait WorkMeter {
     fn compare(&mut self);
     /// Counts a followed pointer.
     fn hop(&mut self);
-}
-
-impl WorkMeter for ModuleAccount {
-    const HAS_CACHES: bool = false;
-
-    fn begin(&mut self, number: usize) {
-        ModuleAccount::begin(self, number);
-    }
-
-    fn instructions(&mut self, count: u64) {
-        ModuleAccount::instructions(self, count);
-    }
-
-    fn read(&mut self, bytes: u64) {
-        ModuleAccount::read(self, bytes);
-    }
-
-    fn write(&mut self, bytes: u64) {
-        ModuleAccount::write(self, bytes);
-    }
-
-    fn compare(&mut self) {
-        ModuleAccount::compare(self);
-    }
-
-    fn hop(&mut self) {
-        ModuleAccount::hop(self);
-    }
 }
 
 /// A meter that counts nothing.
@@ -173,4 +146,35 @@ impl<'m, M: WorkMeter> Module<'m, M> {
     pub fn used_bytes(&self) -> u64 {
         self.bank.used_bytes()
     }
+}
+
+/// Runs a program in a module, and turns its panic into an error.
+pub(super) fn run_in<M: WorkMeter>(
+    number: usize,
+    module: &mut Module<'_, M>,
+    program: &impl ModuleProgram,
+    input: &[u64],
+) -> Answered {
+    let mut output = Vec::new();
+    // Unwind safety: the bank keeps the state that a panicking program left, and no other code
+    // shares it.
+    let ran = catch_unwind(AssertUnwindSafe(|| program.run(module, input, &mut output)));
+    match ran {
+        Ok(Ok(())) => Ok(output),
+        Ok(Err(fault)) => Err(ModuleError::Fault {
+            module: number,
+            fault,
+        }),
+        Err(panic) => Err(ModuleError::Panic {
+            module: number,
+            message: message(&*panic),
+        }),
+    }
+}
+
+/// Returns the message of a panic.
+fn message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
 }

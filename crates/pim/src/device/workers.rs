@@ -1,8 +1,7 @@
 //! Modules that are worker threads.
 
 use super::counters::DeviceCounters;
-use super::model::run_in;
-use super::module::{Module, ModuleProgram};
+use super::module::{Module, ModuleProgram, run_in};
 use super::{Answered, BANK_BYTES_MAX, ModuleBank, ModuleDevice, ModuleError, RoundError, check};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use std::thread::JoinHandle;
