@@ -71,13 +71,14 @@ impl JumpPrefixTable {
         let mut found = 0;
         for slot in &self.bucket(prefix).slots {
             let slot = slot.load(Ordering::Acquire);
-            // Without a branch, because it would be mispredicted.
+            // Without branches, because they would be mispredicted. Two slots may match: while this
+            // runs, a prefix can be cleared in a slot that was read and set in one that was not.
             let node = if (slot >> 32) as u32 == prefix.tag() {
                 slot as u32
             } else {
                 0
             };
-            found |= node;
+            found = if found == 0 { node } else { found };
         }
         Ref::from_bits(found)
     }

@@ -201,3 +201,46 @@ fn stems_have_bounds() {
         assert_eq!(jumps.stems.find(stem.first), Some(stem));
     }
 }
+
+/// A prefix moves between the slots of a bucket, whose first slot another prefix takes meanwhile.
+/// A search finds one of its nodes or none, never a mixture.
+#[test]
+fn a_search_beside_changes_finds_a_whole_reference() {
+    let table = table::JumpPrefixTable::new(0, 0);
+    let of = |number| JumpPrefix {
+        table: 0,
+        number,
+        end: 0,
+    };
+    let (moving, other) = (of(1), of(2));
+    let nodes = [
+        Ref::new(NodeRefKind::Node4, 0x0f0f),
+        Ref::new(NodeRefKind::Node4, 0xf0f0),
+    ];
+    let set = |prefix, node| {
+        let slot = table.slot(prefix).expect("room");
+        slot.store(table::entry(prefix, node), Ordering::Release);
+    };
+    let clear = |prefix| {
+        let slot = table.slot(prefix).expect("its slot");
+        slot.store(0, Ordering::Release);
+    };
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..5_000_000 {
+                set(moving, nodes[0]);
+                clear(moving);
+                set(other, nodes[0]);
+                set(moving, nodes[1]);
+                clear(moving);
+                clear(other);
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        while !is_over.load(Ordering::Relaxed) {
+            let found = table.find(moving);
+            assert!(found.is_null() || nodes.contains(&found), "{found:?}");
+        }
+    });
+}
