@@ -14,9 +14,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// use nearfield_core::{OrderedIndex, Words};
 /// use nearfield_pim::device::Workers;
 /// use nearfield_pim::call_batcher::CallBatcher;
-/// use nearfield_pim::radar::{Options, Radar};
+/// use nearfield_pim::radar::{Radar, RadarOptions};
 ///
-/// let radar = Radar::new(Workers::new(4, 1 << 20, 2), Options::on_workers());
+/// let radar = Radar::new(Workers::new(4, 1 << 20, 2), RadarOptions::on_workers());
 /// let index: CallBatcher<Words, _> = CallBatcher::new(radar);
 /// std::thread::scope(|scope| {
 ///     for key in 0..8 {
