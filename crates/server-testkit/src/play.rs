@@ -186,7 +186,7 @@ pub fn compare(action: &TranscriptAction, played: &str, unordered: bool) -> (Str
             (expected, same)
         }
         TranscriptAction::Replies(lines) if lines.is_empty() => {
-            ("(no reply is given)".to_owned(), false)
+            ("(no expected reply)".to_owned(), false)
         }
         TranscriptAction::Replies(lines) => {
             let found: Vec<&str> = match played {

@@ -225,7 +225,7 @@ impl<'a> RespReplyReader<'a> {
                 self.position += length + 2;
                 Ok(text.to_vec())
             }
-            Some(_) => Err(ReplyParseStop::Malformed("no line end behind a string")),
+            Some(_) => Err(ReplyParseStop::Malformed("no line end after a string")),
         }
     }
 

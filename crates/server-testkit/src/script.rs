@@ -86,7 +86,9 @@ pub fn parse(text: &str) -> Result<Vec<TranscriptCase>, String> {
                     steps: Vec::new(),
                 });
             }
-            TranscriptLine::Unknown => return fail(format!("{line:?} begins as no line does")),
+            TranscriptLine::Unknown => {
+                return fail(format!("{line:?} has an unknown first character"));
+            }
             found => {
                 let Some(case) = cases.last_mut() else {
                     return fail("a line before the first case".to_owned());
@@ -288,7 +290,7 @@ fn unescape(text: &str) -> Result<Vec<u8>, String> {
                     .and_then(|digits| std::str::from_utf8(digits).ok());
                 let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
                 rest = rest.get(2..).unwrap_or_default();
-                byte.ok_or("no two digits behind \\x")?
+                byte.ok_or("fewer than two digits after \\x")?
             }
             _ => return Err(format!("an unknown escape \\{}", escape as char)),
         });

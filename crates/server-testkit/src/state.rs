@@ -17,7 +17,7 @@ pub fn state(keyspace: &Keyspace) -> State {
         let entries = database.entries().into_iter();
         let mut notes = Vec::new();
         for entry in entries.flat_map(|entries| entries.range(all)) {
-            let (key, stored) = entry.expect("the placement answers");
+            let (key, stored) = entry.expect("the placement replies");
             let record = ValueRecord::parse(&stored);
             let value = match record.payload {
                 RecordPayload::Inline(value) => format!("string {}", value.escape_ascii()),
@@ -28,10 +28,10 @@ pub fn state(keyspace: &Keyspace) -> State {
                     .read_place(&key, place, |value| {
                         format!("string {}", value.escape_ascii())
                     })
-                    .expect("the tier answers"),
+                    .expect("the tier replies"),
                 RecordPayload::InTier(place) => {
                     let object = keyspace.thaw(&key, record.kind, place, &keyspace.heap);
-                    describe(&object.expect("the tier answers"))
+                    describe(&object.expect("the tier replies"))
                 }
             };
             notes.extend(record.note().map(|time| (time, key.to_vec())));

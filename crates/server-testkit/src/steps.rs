@@ -95,7 +95,7 @@ pub fn listed(connection: &mut TestkitConnection, id: i64, field: &str) -> Optio
 pub fn eventually(what: &str, mut is: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is() {
-        assert!(Instant::now() < deadline, "never so: {what}");
+        assert!(Instant::now() < deadline, "it never became true: {what}");
         thread::sleep(Duration::from_millis(5));
     }
 }

@@ -49,7 +49,7 @@ pub fn stir(keyspace: &Keyspace, stop: &AtomicBool, moved: &TierMoveCounts) {
                 let all = (Bound::Unbounded, Bound::Unbounded);
                 let entries = database.entries().into_iter();
                 for entry in entries.flat_map(|entries| entries.range(all)) {
-                    let (key, _) = entry.expect("the placement answers");
+                    let (key, _) = entry.expect("the placement replies");
                     for (node, _) in keyspace.nodes_of(&databases, (number, &key)) {
                         let named = ValueName {
                             part: number,

@@ -88,7 +88,7 @@ pub fn of_unknown(
                 peer,
                 more,
                 "a client has sent the word '{word}' of HTTP as a command; its connection is \
-                 closed, as a web page may have made a browser send it"
+                 closed, because a web page may have made a browser send it"
             );
         }
     }

@@ -59,7 +59,7 @@ fn end(server: &ServerCore, parameter: &str) {
     };
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     if !persistence::shut_down(server, save, has("force")) {
-        tracing::error!("the server goes on, as it could not save; another signal ends it");
+        tracing::error!("the server continues because it could not save; another signal ends it");
     }
 }
 
@@ -70,7 +70,7 @@ fn reopen(server: &ServerCore, logs: &LogLineTarget) {
     if let Some(tls) = server.tls.get() {
         match tls.reload() {
             Ok(()) => tracing::info!("read the certificates again"),
-            Err(error) => tracing::error!("the old certificates stay: {error}"),
+            Err(error) => tracing::error!("the old certificates remain in use: {error}"),
         }
     }
 }

@@ -68,7 +68,7 @@ fn set_cold(connection: &mut TestkitConnection, numbers: &[usize], random: &mut 
 #[test]
 fn a_cold_key_takes_little_memory_beside_itself() {
     let Some(_) = resident_bytes() else {
-        println!("skipped: the system does not say how much memory the process takes");
+        println!("skipped: the system does not report the memory of the process");
         return;
     };
     let folder = TestkitFolder::new();
@@ -105,7 +105,7 @@ fn a_cold_key_takes_little_memory_beside_itself() {
         (after as f64 - before as f64) / rest.len() as f64 - KEY_BYTES as f64
     };
     let (counted, resident) = (each(before.0, after.0), each(before.1, after.1));
-    println!("{counted:.1} bytes a key are in use, and the process takes {resident:.1}");
+    println!("{counted:.1} bytes per key are in use, and the process has {resident:.1}");
     let values = keyspace.cold.tiers().unwrap().values(1);
     assert_eq!(values, KEYS[1] as u64);
     assert!(
@@ -114,6 +114,6 @@ fn a_cold_key_takes_little_memory_beside_itself() {
     );
     assert!(
         resident <= BYTES_MAX,
-        "the process takes {resident} bytes a key"
+        "the process has {resident} bytes per key"
     );
 }

@@ -113,7 +113,7 @@ fn connections_that_are_ended_at_once_take_no_place() {
                 connection.send(b"*2\r\n$3\r\nGET").unwrap();
             }
         }
-        eventually("they are gone", || {
+        eventually("they are deleted", || {
             info(&mut other, "connected_clients") == 1
         });
     });
@@ -128,7 +128,7 @@ fn who_sends_no_more_is_answered_before_its_connection_is_closed() {
             assert_eq!(connection.close(), b"+PONG\r\n".repeat(round));
         }
         let mut other = connect(address);
-        eventually("they are gone", || {
+        eventually("they are deleted", || {
             info(&mut other, "connected_clients") == 1
         });
     });
@@ -178,7 +178,7 @@ fn idle(address: SocketAddr, answers_before_it_looks: bool) {
             assert!(resumed.elapsed() >= TIMEOUT, "{:?}", resumed.elapsed());
         }
         // Redis may check for idle clients when this one no longer waits but has no reply yet.
-        Err(error) => assert!(!answers_before_it_looks, "no answer: {error}"),
+        Err(error) => assert!(!answers_before_it_looks, "no reply: {error}"),
     }
     assert!(ask(&mut subscriber, "UNSUBSCRIBE").contains("unsubscribe"));
     assert_eq!(until_closed(&mut subscriber), 0);
@@ -635,7 +635,7 @@ fn what_is_remembered_for_clients_is_bounded() {
         eventually(&format!("client {number} is closed"), || {
             evicted_clients(&mut other) == number as u64 + 1
         });
-        eventually("what it took is free again", || {
+        eventually("its memory is free again", || {
             info(&mut other, "used_memory") < 10 * MB as u64
         });
     }
@@ -725,7 +725,7 @@ fn messages_of_a_script_are_bounded_before_anybody_receives_them() {
     eventually("it is disconnected", || {
         disconnected_for_output(&mut publisher) == 1
     });
-    eventually("nobody listens", || {
+    eventually("there are no subscribers", || {
         ask(&mut publisher, "PUBSUB CHANNELS") == "(empty array)"
     });
 }
@@ -777,7 +777,7 @@ fn requests_that_do_not_end_take_what_has_come_of_them() {
         text.lines().filter(waits).count() == CLIENTS
     });
     let mut used = 0;
-    eventually("what they take is counted", || {
+    eventually("their memory is counted", || {
         used = info(&mut other, "used_memory").saturating_sub(before);
         used >= (CLIENTS * PART) as u64
     });
@@ -789,10 +789,10 @@ fn requests_that_do_not_end_take_what_has_come_of_them() {
     last.send(&rest).unwrap();
     assert_eq!(ask(&mut other, "EXISTS k"), "(integer) 0");
     drop((last, unfinished));
-    eventually("they are gone", || {
+    eventually("they are deleted", || {
         info(&mut other, "connected_clients") == 1
     });
-    eventually("what they took is free again", || {
+    eventually("their memory is free again", || {
         info(&mut other, "used_memory").saturating_sub(before) < (CLIENTS * PART) as u64
     });
 }
@@ -811,7 +811,7 @@ fn outer_address() -> Option<IpAddr> {
 #[test]
 fn other_machines_are_refused_while_there_is_no_password() {
     let Some(outer) = outer_address() else {
-        eprintln!("not tested: this machine has no address but that of the loopback interface");
+        eprintln!("not tested: this machine has no address except that of the loopback interface");
         return;
     };
     let ours = Nearfield::start(ServerOptions {

@@ -20,7 +20,7 @@ fn parse(acl: &Acl, text: &[u8], path: &str) -> Result<Vec<User>, AclError> {
     let mut errors = String::new();
     for (number, line) in text.split(|&byte| byte == b'\n').enumerate() {
         if line.contains(&0) {
-            errors += &format!("{path}:{}: a byte of zero. ", number + 1);
+            errors += &format!("{path}:{}: a zero byte. ", number + 1);
             continue;
         }
         let line = line.trim_ascii();
@@ -113,8 +113,8 @@ impl Acl {
                 None => self.load().map(drop),
                 Some(line) => Err(AclError::Line {
                     place: line.place.clone(),
-                    why: "users stand in the file that aclfile names, or in lines of the \
-                          configuration, not in both"
+                    why: "users are described both in the file that aclfile names and in the \
+                          configuration: use one of them"
                         .to_owned(),
                 }),
             };

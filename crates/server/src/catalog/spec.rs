@@ -284,7 +284,7 @@ impl Spec {
             return Ok(());
         }
         Err(CommandError::owned(format!(
-            "ERR the placement pool cannot do '{}': {}",
+            "ERR '{}' is not available with the placement pool: {}",
             self.name,
             match self.flags.has(Flags::UNSHARED) {
                 true => "it needs keys that no other server changes",

@@ -15,7 +15,8 @@ use rand::Rng;
 
 const SERVER: CommandGroup = CommandGroup::Server;
 const USER_CHANGES: &str = "Keys, channels and commands of a user are checked as in Redis 7.2; \
-    commands on ranges of keys, which Redis has not, need permission for all keys.";
+                            commands on key ranges, which Redis lacks, need permission for all \
+                            keys.";
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[CommandDefinition] = &[
@@ -34,8 +35,8 @@ pub const COMMANDS: &[CommandDefinition] = &[
         )
         .summary("Logs the client in."),
     CommandDefinition::container("acl", SUBCOMMANDS)
-        .about(SERVER, "6.0.0", "That of the subcommand")
-        .summary("Says and changes who may do what."),
+        .about(SERVER, "6.0.0", "Depends on the subcommand")
+        .summary("Describes and changes users and their permissions."),
 ];
 
 const SUBCOMMANDS: &[CommandDefinition] = &[
@@ -47,36 +48,36 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
         .summary("Deletes users and closes their connections."),
     admin("dryrun", -4, dry_run)
         .about(SERVER, "7.0.0", "O(1)")
-        .summary("Tells whether a user may run a command."),
+        .summary("Checks if a user may run a command."),
     row("genpass", -2, generate_password)
         .about(SERVER, "6.0.0", "O(1)")
-        .summary("Makes a password."),
+        .summary("Generates a password."),
     admin("getuser", 3, get_user)
         .about(SERVER, "6.0.0", "O(N) for N rules")
-        .summary("Tells the rules of a user."),
+        .summary("Returns the rules of a user."),
     admin("list", 2, list)
         .about(SERVER, "6.0.0", "O(N) for N users")
         .summary("Lists all users with their rules."),
     admin("load", 2, load)
         .about(SERVER, "6.0.0", "O(N) for N users")
-        .summary("Takes the users of the file."),
+        .summary("Loads the users from the file."),
     admin("log", -2, log)
         .about(SERVER, "6.0.0", "O(N) for N entries")
-        .summary("Tells what was denied."),
+        .summary("Returns the denied commands."),
     admin("save", 2, save)
         .about(SERVER, "6.0.0", "O(N) for N users")
         .summary("Writes the users to the file."),
     admin("setuser", -3, set_user)
         .flag(Flags::SECRET)
         .about(SERVER, "6.0.0", "O(N) for N rules")
-        .summary("Makes a user or changes its rules.")
+        .summary("Creates a user or changes its rules.")
         .differs(USER_CHANGES),
     admin("users", 2, users)
         .about(SERVER, "6.0.0", "O(N) for N users")
         .summary("Lists the names of all users."),
     row("whoami", 2, who_am_i)
         .about(SERVER, "6.0.0", "O(1)")
-        .summary("Tells the name of the client's user."),
+        .summary("Returns the name of the client's user."),
     CommandDefinition::new("help", 2, help)
         .flag(Flags::NO_PHASE)
         .flag(Flags::LOADING)

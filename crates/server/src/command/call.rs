@@ -140,7 +140,7 @@ impl<'c> CommandCall<'c> {
             }
         }
         Err(CommandError::text(
-            "TRYAGAIN other servers change the key all the time, and nothing was changed",
+            "TRYAGAIN other servers keep changing the key; nothing was changed",
         ))
     }
 

@@ -24,7 +24,7 @@ const ADMIN: Flags = Flags(FREE.0 | Flags::ADMIN.0);
 /// The family's rows of the command table.
 pub const COMMANDS: &[CommandDefinition] = &[CommandDefinition::container("client", SUBCOMMANDS)
     .about(GROUP, "2.4.0", "Depends on the subcommand")
-    .summary("Tells of clients, and changes how they are served.")];
+    .summary("Describes, pauses and closes clients.")];
 
 const fn row(
     name: &'static str,
@@ -55,10 +55,10 @@ const fn admin(
 
 const SUBCOMMANDS: &[CommandDefinition] = &[
     row("id", 2, id, "5.0.0", "Returns the connection's number."),
-    row("info", 2, info, "6.2.0", "Tells of the connection."),
+    row("info", 2, info, "6.2.0", "Describes the connection."),
     admin("list", -2, list, "2.4.0", "Lists connections.").differs(
-        "fd is the client's number; qbuf-free, argv-mem, multi-mem, oll and omem are 0, as \
-         buffers are of other kinds",
+        "fd is the client's number; qbuf-free, argv-mem, multi-mem, oll and omem are 0, because \
+         buffers work differently",
     ),
     row(
         "setname",
@@ -79,7 +79,7 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
         4,
         set_info,
         "7.2.0",
-        "Says what program the client is.",
+        "Sets the name and version of the client's library.",
     ),
     admin("kill", -3, kill, "2.4.0", "Closes connections."),
     row(
@@ -87,32 +87,45 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
         3,
         set_replies,
         "3.2.0",
-        "Says whether the connection is answered.",
+        "Turns replies to the connection on or off.",
     ),
     admin(
         "no-evict",
         3,
         no_evict,
         "7.0.0",
-        "Says whether the connection is closed for want of memory.",
+        "Exempts the connection from being closed to free memory, or not.",
     )
-    .differs("no connection ever is closed for want of memory"),
+    .differs("has no effect: no connection is closed to free memory"),
     row(
         "no-touch",
         3,
         no_touch,
         "7.2.0",
-        "Says whether what the connection reads leaves a trace in how recently keys were used.",
+        "Sets if reads of the connection count as uses of keys.",
     )
-    .differs("what the connection writes is noted all the same"),
-    admin("pause", -3, pause, "3.0.0", "Holds commands back.").flag(Flags::EXCLUSIVE),
-    admin("unpause", 2, unpause, "6.2.0", "Lets commands go on."),
+    .differs("writes of the connection count as uses all the same"),
+    admin(
+        "pause",
+        -3,
+        pause,
+        "3.0.0",
+        "Delays the commands of clients.",
+    )
+    .flag(Flags::EXCLUSIVE),
+    admin(
+        "unpause",
+        2,
+        unpause,
+        "6.2.0",
+        "Resumes the commands of paused clients.",
+    ),
     admin(
         "unblock",
         -3,
         unblock,
         "5.0.0",
-        "Ends the waiting of a client.",
+        "Unblocks a blocked client.",
     ),
     row(
         "getredir",
@@ -127,26 +140,26 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
         .flag(Flags::NOSCRIPT)
         .flag(Flags::LOADING)
         .about(GROUP, "6.0.0", "O(1)")
-        .summary("Says whether the client is told when what it has read is written."),
+        .summary("Turns invalidation messages for keys that the client has read on or off."),
     row(
         "trackinginfo",
         2,
         tracking::information,
         "6.2.0",
-        "Tells what the client is told of.",
+        "Returns the tracking settings of the connection.",
     ),
     row(
         "caching",
         3,
         tracking::caching,
         "6.0.0",
-        "Says whether what the next command reads is tracked.",
+        "Sets if the keys that the next command reads are tracked.",
     ),
     CommandDefinition::new("help", 2, show_help)
         .flag(Flags::NO_PHASE)
         .flag(Flags::LOADING)
         .about(GROUP, "5.0.0", "O(1)")
-        .summary("Returns a text about the subcommands."),
+        .summary("Describes the subcommands."),
 ];
 
 fn id(call: &mut CommandCall<'_>) -> Answer {
@@ -434,7 +447,7 @@ fn show_help(call: &mut CommandCall<'_>) -> Answer {
         call,
         &[
             "CACHING (YES|NO)",
-            "    Whether what the next command reads is tracked.",
+            "    Set if the keys that the next command reads are tracked.",
             "GETNAME",
             "    The connection's name.",
             "GETREDIR",
@@ -452,26 +465,26 @@ fn show_help(call: &mut CommandCall<'_>) -> Answer {
             "LIST [<option> <value> ...]",
             "    All or some connections, by the options of KILL.",
             "NO-EVICT (ON|OFF)",
-            "    Whether the connection is kept when memory is short.",
+            "    Exempt the connection from being closed to free memory, or not.",
             "NO-TOUCH (ON|OFF)",
-            "    Whether what the connection reads counts as unused.",
+            "    Set if reads of the connection do not count as uses of keys.",
             "PAUSE <milliseconds> [WRITE|ALL]",
-            "    Hold commands back.",
+            "    Delay the commands of clients.",
             "REPLY (ON|OFF|SKIP)",
-            "    Whether the connection is answered.",
+            "    Turn replies to the connection on or off.",
             "SETINFO (LIB-NAME|LIB-VER) <value>",
-            "    What program the client is.",
+            "    Set the name or version of the client's library.",
             "SETNAME <name>",
             "    Name the connection.",
             "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> ...] [OPTIN] [OPTOUT] \
              [NOLOOP]",
-            "    Whether the client is told when what it has read is written.",
+            "    Turn invalidation messages for keys that the client has read on or off.",
             "TRACKINGINFO",
-            "    What the client is told of.",
+            "    Return the tracking settings of the connection.",
             "UNBLOCK <id> [TIMEOUT|ERROR]",
-            "    End the waiting of a client.",
+            "    Unblock a blocked client.",
             "UNPAUSE",
-            "    Let commands go on.",
+            "    Resume the commands of paused clients.",
         ],
     );
     Ok(())

@@ -9,7 +9,7 @@ const fn refused(name: &'static str, arity: i32) -> CommandDefinition {
     CommandDefinition::new(name, arity, refuse)
         .flag(FREE)
         .about(CommandGroup::Server, "3.0.0", "O(1)")
-        .summary("Is refused, as the server is not part of a cluster.")
+        .summary("Refused: the server is not part of a cluster.")
 }
 
 /// Creates a subcommand that would change the cluster.
@@ -67,7 +67,7 @@ const fn beside(name: &'static str, since: &'static str) -> CommandDefinition {
         .flag(Flags::LOADING)
         .flag(Flags::STALE)
         .about(CommandGroup::Connection, since, "O(1)")
-        .summary("Is refused, as the server is not part of a cluster.")
+        .summary("Refused: the server is not part of a cluster.")
 }
 
 fn refuse(_: &mut CommandCall<'_>) -> Answer {

@@ -23,9 +23,9 @@ pub const COMMANDS: &[CommandDefinition] = &[CommandDefinition::container("confi
     .about(GROUP, "2.0.0", "Depends on the subcommand")
     .summary("Reads and changes the configuration.")
     .differs(
-        "parameters of what is not here (replicas, clusters) have one value, or no effect, which \
-         the log then says; dir can be set at the start only; names in bind other than localhost \
-         are not looked up",
+        "parameters of missing features (replicas, clusters) have one value, or no effect, which \
+         the log then reports; dir can be set only at the start; names in bind other than \
+         localhost are not looked up",
     )];
 
 const SUBCOMMANDS: &[CommandDefinition] = &[
@@ -38,7 +38,7 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
         .flag(ADMIN)
         .flag(Flags::EXCLUSIVE)
         .about(GROUP, "2.0.0", "O(N) for N parameters")
-        .summary("Sets parameters, all or none."),
+        .summary("Sets several parameters, or none if one is invalid."),
     CommandDefinition::new("resetstat", 2, reset_statistics)
         .flag(ADMIN)
         .flag(Flags::NO_PHASE)
@@ -53,7 +53,7 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
         .flag(Flags::NO_PHASE)
         .flag(Flags::LOADING)
         .about(GROUP, "5.0.0", "O(1)")
-        .summary("Returns a text about the subcommands."),
+        .summary("Describes the subcommands."),
 ];
 
 fn get(call: &mut CommandCall<'_>) -> Answer {
@@ -165,7 +165,7 @@ fn adjust_oom_score(call: &CommandCall<'_>, pairs: &[Pair], before: &[Pair]) -> 
     let Err(error) = server.oom_score.adjust_by(&server.config) else {
         return Ok(());
     };
-    tracing::warn!("the system refuses the score by which it ends processes: {error}");
+    tracing::warn!("cannot set oom-score-adj: {error}");
     let restored = server.config.set(before, true);
     debug_assert!(restored.is_ok(), "{restored:?}");
     // The former score was accepted before.
@@ -264,13 +264,13 @@ fn show_help(call: &mut CommandCall<'_>) -> Answer {
         call,
         &[
             "GET <pattern> [<pattern> ...]",
-            "    The parameters that a pattern describes, and their values.",
+            "    The parameters that match a pattern, and their values.",
             "RESETSTAT",
             "    Set all counters to zero.",
             "REWRITE",
             "    Write the configuration to its file.",
             "SET <parameter> <value> [<parameter> <value> ...]",
-            "    Set parameters, all or none.",
+            "    Set several parameters, or none if one is invalid.",
         ],
     );
     Ok(())

@@ -18,7 +18,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .flag(Flags::NO_PHASE)
         .flag(Flags::SUBSCRIBER)
         .about(GROUP, "1.0.0", "O(1)")
-        .summary("Returns the server's liveliness response."),
+        .summary("Replies with PONG, or with the given message."),
     CommandDefinition::new("echo", 2, echo)
         .fast()
         .flag(ALWAYS)
@@ -57,7 +57,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .flag(Flags::IN_MULTI)
         .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "6.2.0", "O(1)")
-        .summary("Brings the connection back to what it was when it began."),
+        .summary("Resets the connection to its initial state."),
     CommandDefinition::new("time", 1, time)
         .fast()
         .flag(ALWAYS)

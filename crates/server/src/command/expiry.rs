@@ -15,7 +15,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
     .fast()
     .key(1)
     .about(GROUP, "1.0.0", "O(log N)")
-    .summary("Has a key expire after some seconds."),
+    .summary("Sets the expiry of a key in seconds from now."),
     CommandDefinition::planned("pexpire", -3, Touch::Change, |planned| {
         expire(planned, "pexpire", ExpiryTimeUnit::IN_MILLISECONDS)
     })
@@ -23,7 +23,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
     .fast()
     .key(1)
     .about(GROUP, "2.6.0", "O(log N)")
-    .summary("Has a key expire after some milliseconds."),
+    .summary("Sets the expiry of a key in milliseconds from now."),
     CommandDefinition::planned("expireat", -3, Touch::Change, |planned| {
         expire(planned, "expireat", ExpiryTimeUnit::AT_SECONDS)
     })
@@ -31,7 +31,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
     .fast()
     .key(1)
     .about(GROUP, "1.2.0", "O(log N)")
-    .summary("Has a key expire at a time in seconds since 1970."),
+    .summary("Sets the expiry of a key in seconds since 1970."),
     CommandDefinition::planned("pexpireat", -3, Touch::Change, |planned| {
         expire(planned, "pexpireat", ExpiryTimeUnit::AT_MILLISECONDS)
     })
@@ -39,7 +39,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
     .fast()
     .key(1)
     .about(GROUP, "2.6.0", "O(log N)")
-    .summary("Has a key expire at a time in milliseconds since 1970."),
+    .summary("Sets the expiry of a key in milliseconds since 1970."),
     CommandDefinition::planned("ttl", 2, Touch::Read, |planned| {
         remaining(planned, ExpiryTimeUnit::IN_SECONDS)
     })
@@ -47,7 +47,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
     .fast()
     .key(1)
     .about(GROUP, "1.0.0", "O(1)")
-    .summary("Returns how many seconds a key has left."),
+    .summary("Returns the remaining time to live of a key in seconds."),
     CommandDefinition::planned("pttl", 2, Touch::Read, |planned| {
         remaining(planned, ExpiryTimeUnit::IN_MILLISECONDS)
     })
@@ -55,7 +55,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
     .fast()
     .key(1)
     .about(GROUP, "2.6.0", "O(1)")
-    .summary("Returns how many milliseconds a key has left."),
+    .summary("Returns the remaining time to live of a key in milliseconds."),
     CommandDefinition::planned("expiretime", 2, Touch::Read, |planned| {
         remaining(planned, ExpiryTimeUnit::AT_SECONDS)
     })
@@ -63,7 +63,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
     .fast()
     .key(1)
     .about(GROUP, "7.0.0", "O(1)")
-    .summary("Returns when a key expires, in seconds since 1970."),
+    .summary("Returns the expiry time of a key in seconds since 1970."),
     CommandDefinition::planned("pexpiretime", 2, Touch::Read, |planned| {
         remaining(planned, ExpiryTimeUnit::AT_MILLISECONDS)
     })
@@ -71,13 +71,13 @@ pub const COMMANDS: &[CommandDefinition] = &[
     .fast()
     .key(1)
     .about(GROUP, "7.0.0", "O(1)")
-    .summary("Returns when a key expires, in milliseconds since 1970."),
+    .summary("Returns the expiry time of a key in milliseconds since 1970."),
     CommandDefinition::planned("persist", 2, Touch::Change, persist)
         .writes()
         .fast()
         .key(1)
         .about(GROUP, "2.2.0", "O(log N)")
-        .summary("Has a key never expire."),
+        .summary("Removes the expiry of a key."),
 ];
 
 /// The unit and origin of an argument that is a time.

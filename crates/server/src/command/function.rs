@@ -14,21 +14,21 @@ const GROUP: CommandGroup = CommandGroup::Scripting;
 /// The family's rows of the command table.
 pub const COMMANDS: &[CommandDefinition] = &[
     runs("fcall", fcall)
-        .about(GROUP, "7.0.0", "That of the function")
+        .about(GROUP, "7.0.0", "Depends on the function")
         .summary("Calls a function."),
     runs("fcall_ro", fcall_ro)
         .reads()
-        .about(GROUP, "7.0.0", "That of the function")
+        .about(GROUP, "7.0.0", "Depends on the function")
         .summary("Calls a function that only reads."),
     CommandDefinition::container("function", FUNCTION)
-        .about(GROUP, "7.0.0", "That of the subcommand")
+        .about(GROUP, "7.0.0", "Depends on the subcommand")
         .summary("Loads, lists and deletes libraries of functions."),
 ];
 
 const FUNCTION: &[CommandDefinition] = &[
     changes("load", -3, load)
         .flag(Flags::DENYOOM)
-        .about(GROUP, "7.0.0", "O(1), and that of the library")
+        .about(GROUP, "7.0.0", "O(1), and the complexity of the library")
         .summary("Loads a library."),
     changes("delete", 3, delete)
         .about(GROUP, "7.0.0", "O(1)")
@@ -51,11 +51,11 @@ const FUNCTION: &[CommandDefinition] = &[
     looks("stats", 2, stats)
         .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "7.0.0", "O(1)")
-        .summary("Returns the function that runs, and how many there are."),
+        .summary("Returns the running function, and the numbers of libraries and functions."),
     looks("kill", 2, kill)
         .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "7.0.0", "O(1)")
-        .summary("Ends the function that runs."),
+        .summary("Stops the running function."),
     CommandDefinition::new("help", 2, help)
         .flag(Flags::NO_PHASE)
         .flag(Flags::LOADING)

@@ -24,7 +24,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .key(1)
         .part(|args| ObjectPart::Replaced(args.iter().skip(2).step_by(2).copied().collect()))
         .about(GROUP, "2.0.0", "O(1) for each field")
-        .summary("Sets the values of fields. Creates the key if it is not there."),
+        .summary("Sets the values of fields. Creates the key if it does not exist."),
     CommandDefinition::planned("hmset", -4, Touch::Change, hmset)
         .grows()
         .fast()
@@ -38,7 +38,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .key(1)
         .part(counts)
         .about(GROUP, "2.0.0", "O(1)")
-        .summary("Sets the value of a field that has none."),
+        .summary("Sets the value of a field if the field does not exist."),
     CommandDefinition::planned("hget", 3, Touch::Read, hget)
         .reads()
         .fast()
@@ -89,14 +89,14 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .key(1)
         .part(counts)
         .about(GROUP, "2.0.0", "O(1)")
-        .summary("Says whether a field has a value."),
+        .summary("Returns 1 if a field exists."),
     CommandDefinition::planned("hdel", -3, Touch::Change, hdel)
         .writes()
         .fast()
         .key(1)
         .part(counts)
         .about(GROUP, "2.0.0", "O(1) for each field")
-        .summary("Removes fields. Deletes the key if none is left."),
+        .summary("Removes fields. Deletes the key if it becomes empty."),
     CommandDefinition::planned("hincrby", 4, Touch::Change, hincrby)
         .grows()
         .fast()
@@ -116,14 +116,14 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .key(1)
         .part(drawn)
         .about(GROUP, "6.2.0", "O(N) for N fields that are returned")
-        .summary("Returns fields that are drawn by chance.")
+        .summary("Returns random fields.")
         .differs(REPEATED_MAX_DEVIATION),
     CommandDefinition::new("hscan", -3, hscan)
         .reads()
         .key(1)
         .part(stepped)
         .about(GROUP, "2.8.0", "O(1) for each call, O(N) for all N fields")
-        .summary("Goes over the fields and values of a hash step by step.")
+        .summary("Iterates over the fields and values of a hash.")
         .differs(SCANNED_MAX_DEVIATION),
 ];
 

@@ -16,62 +16,70 @@ const GROUP: CommandGroup = CommandGroup::Hash;
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[CommandDefinition] = &[
-    expiring("hexpire", hexpire, "Has fields expire in so many seconds."),
+    expiring(
+        "hexpire",
+        hexpire,
+        "Sets the expiry of fields in seconds from now.",
+    ),
     expiring(
         "hpexpire",
         hpexpire,
-        "Has fields expire in so many milliseconds.",
+        "Sets the expiry of fields in milliseconds from now.",
     ),
     expiring(
         "hexpireat",
         hexpireat,
-        "Has fields expire at a time in seconds.",
+        "Sets the expiry of fields in seconds since 1970.",
     ),
     expiring(
         "hpexpireat",
         hpexpireat,
-        "Has fields expire at a time in milliseconds.",
+        "Sets the expiry of fields in milliseconds since 1970.",
     ),
-    telling("httl", httl, "Returns the seconds that fields have left."),
+    telling(
+        "httl",
+        httl,
+        "Returns the remaining time to live of fields in seconds.",
+    ),
     telling(
         "hpttl",
         hpttl,
-        "Returns the milliseconds that fields have left.",
+        "Returns the remaining time to live of fields in milliseconds.",
     ),
     telling(
         "hexpiretime",
         hexpiretime,
-        "Returns when fields expire, in seconds.",
+        "Returns the expiry times of fields in seconds since 1970.",
     ),
     telling(
         "hpexpiretime",
         hpexpiretime,
-        "Returns when fields expire, in milliseconds.",
+        "Returns the expiry times of fields in milliseconds since 1970.",
     ),
     on_times("hpersist", -5, hpersist)
         .writes()
-        .summary("Has fields never expire."),
+        .summary("Removes the expiry of fields."),
     CommandDefinition::new("hgetex", -5, hgetex)
         .slowly_grows()
         .fast()
         .key(1)
         .part(|args| ObjectPart::Fields(named(args)))
         .about(GROUP, "8.0.0", "O(N) for N fields")
-        .summary("Returns the values of fields and changes when these expire."),
+        .summary("Returns the values of fields and changes their expiry."),
     CommandDefinition::new("hsetex", -6, hsetex)
         .grows()
         .fast()
         .key(1)
         .part(|args| ObjectPart::Replaced(named(args).into_iter().step_by(2).collect()))
         .about(GROUP, "8.0.0", "O(N) for N fields")
-        .summary("Sets the values of fields and when these expire."),
+        .summary("Sets the values of fields and their expiry."),
     CommandDefinition::new("hgetdel", -5, hgetdel)
         .writes()
         .fast()
         .key(1)
         .part(|args| ObjectPart::Fields(named(args)))
         .about(GROUP, "8.0.0", "O(N) for N fields")
-        .summary("Returns the values of fields and removes these."),
+        .summary("Returns the values of fields and removes the fields."),
 ];
 
 const fn expiring(

@@ -13,7 +13,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
             "O(N) for N commands that were used",
         )
         .summary("Returns all metrics, in the text format of Prometheus.")
-        .differs("not in Redis: what --metrics-port serves, for nearfield top"),
+        .differs("not in Redis: the text that --metrics-port serves, for nearfield top"),
     CommandDefinition::new("hotkeys", -1, hotkeys)
         .flag(Flags::NO_PHASE)
         .flag(Flags::OWN)
@@ -24,8 +24,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         )
         .summary("Returns the keys that are used most, each with its database and uses per second.")
         .differs(
-            "not in Redis, whose redis-cli --hotkeys goes through all keys; one use of 64 is \
-             counted",
+            "not in Redis, whose redis-cli --hotkeys reads all keys; one use of 64 is counted",
         ),
 ];
 

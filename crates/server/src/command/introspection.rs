@@ -46,11 +46,11 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
     CommandDefinition::new("getkeysandflags", -4, get_keys_and_flags)
         .flag(FREE)
         .about(GROUP, "7.0.0", "O(N) for N arguments")
-        .summary("Finds the keys of a command, and what it does with each."),
+        .summary("Finds the keys of a command, and its access to each."),
     CommandDefinition::new("help", 2, show_help)
         .flag(FREE)
         .about(GROUP, "5.0.0", "O(1)")
-        .summary("Returns a text about the subcommands."),
+        .summary("Describes the subcommands."),
 ];
 
 fn list_all(call: &mut CommandCall<'_>) -> Answer {
@@ -287,7 +287,7 @@ fn show_help(call: &mut CommandCall<'_>) -> Answer {
             "GETKEYS <command> [<argument> ...]",
             "    The keys of a command.",
             "GETKEYSANDFLAGS <command> [<argument> ...]",
-            "    The keys of a command, and what it does with each.",
+            "    The keys of a command, and its access to each.",
             "INFO [<command> ...]",
             "    Arity, flags, keys and categories of all or some commands.",
             "LIST [FILTERBY (MODULE <module>|ACLCAT <category>|PATTERN <pattern>)]",

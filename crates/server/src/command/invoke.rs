@@ -16,7 +16,7 @@ use crate::singly::SequentialReason;
 use std::sync::atomic::Ordering;
 
 const TOO_MUCH_WORK: CommandError =
-    CommandError::text("ERR the pattern takes too much work, as it is long and has wildcards");
+    CommandError::text("ERR the pattern takes too much work, because it is long and has wildcards");
 
 /// Records the use of keys, and the memory that a write may take. One use in
 /// [`USES_PER_SAMPLE`](crate::eviction::hot_keys::USES_PER_SAMPLE) must be `sampled`, to find the

@@ -16,7 +16,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
     CommandDefinition::new("doctor", 2, doctor)
         .flag(ADMIN)
         .about(GROUP, "2.8.13", "O(1)")
-        .summary("Returns a report for people."),
+        .summary("Returns a report in plain text."),
     CommandDefinition::new("graph", 3, graph)
         .flag(ADMIN)
         .about(GROUP, "2.8.13", "O(1)")
@@ -24,7 +24,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
     CommandDefinition::new("histogram", -2, histogram)
         .flag(ADMIN)
         .about(GROUP, "7.0.0", "O(N) for N commands")
-        .summary("Returns how long commands take.")
+        .summary("Returns histograms of the duration of commands.")
         .differs("times are counted in powers of two of nanoseconds"),
     CommandDefinition::new("history", 3, history)
         .flag(ADMIN)
@@ -37,12 +37,12 @@ pub const COMMANDS: &[CommandDefinition] = &[
     CommandDefinition::new("reset", -2, reset)
         .flag(ADMIN)
         .about(GROUP, "2.8.13", "O(1)")
-        .summary("Forgets the samples of events."),
+        .summary("Deletes the samples of events."),
     CommandDefinition::new("help", 2, show_help)
         .flag(Flags::NO_PHASE)
         .flag(Flags::LOADING)
         .about(GROUP, "2.8.13", "O(1)")
-        .summary("Returns a text about the subcommands."),
+        .summary("Describes the subcommands."),
 ];
 
 fn latest(call: &mut CommandCall<'_>) -> Answer {
@@ -108,12 +108,13 @@ fn doctor(call: &mut CommandCall<'_>) -> Answer {
     let threshold = call.server.config.integer("latency-monitor-threshold");
     let all = call.server.latency.all();
     let text = if threshold == 0 {
-        "Latency is not watched. To watch it: CONFIG SET latency-monitor-threshold <milliseconds>."
+        "Latency is not monitored. To monitor it: CONFIG SET latency-monitor-threshold \
+         <milliseconds>."
             .to_owned()
     } else if all.is_empty() {
-        format!("Nothing has taken {threshold} milliseconds or more.")
+        format!("No event has taken {threshold} milliseconds or more.")
     } else {
-        let mut text = String::from("What took long:\n");
+        let mut text = String::from("Slow events:\n");
         for (event, history) in all {
             let count = history.samples.len();
             let sum: u64 = history.samples.iter().map(|sample| sample.took_ms).sum();
@@ -179,17 +180,17 @@ fn show_help(call: &mut CommandCall<'_>) -> Answer {
         call,
         &[
             "DOCTOR",
-            "    A report for people.",
+            "    A report in plain text.",
             "GRAPH <event>",
             "    A drawing of an event's samples.",
             "HISTOGRAM [<command> ...]",
-            "    How long commands take.",
+            "    Histograms of the duration of commands.",
             "HISTORY <event>",
             "    The samples of an event.",
             "LATEST",
             "    The last samples of all events.",
             "RESET [<event> ...]",
-            "    Forget the samples of events.",
+            "    Delete the samples of events.",
         ],
     );
     Ok(())

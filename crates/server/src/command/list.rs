@@ -21,28 +21,28 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .key(1)
         .part(|_| FRONT)
         .about(GROUP, "1.0.0", "O(1) for each element")
-        .summary("Puts elements before all others of a list. Creates the key if it is not there."),
+        .summary("Prepends elements to a list. Creates the key if it does not exist."),
     CommandDefinition::planned("rpush", -3, Touch::Change, |it| push(it, ListEnd::Right))
         .grows()
         .fast()
         .key(1)
         .part(|_| BACK)
         .about(GROUP, "1.0.0", "O(1) for each element")
-        .summary("Appends elements to a list. Creates the key if it is not there."),
+        .summary("Appends elements to a list. Creates the key if it does not exist."),
     CommandDefinition::new("lpushx", -3, |call| push_present(call, ListEnd::Left))
         .grows()
         .fast()
         .key(1)
         .part(|_| FRONT)
         .about(GROUP, "2.2.0", "O(1) for each element")
-        .summary("Puts elements before all others of a list that is there."),
+        .summary("Prepends elements to a list that exists."),
     CommandDefinition::new("rpushx", -3, |call| push_present(call, ListEnd::Right))
         .grows()
         .fast()
         .key(1)
         .part(|_| BACK)
         .about(GROUP, "2.2.0", "O(1) for each element")
-        .summary("Appends elements to a list that is there."),
+        .summary("Appends elements to a list that exists."),
     CommandDefinition::planned("lpop", -2, Touch::Change, |it| pop(it, ListEnd::Left))
         .writes()
         .fast()
@@ -89,7 +89,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .reads()
         .key(1)
         .part(|args| by_range(args, ObjectPart::Range))
-        .about(GROUP, "1.0.0", "O(S+N) for N elements behind S chunks")
+        .about(GROUP, "1.0.0", "O(S+N) for N elements after S chunks")
         .summary("Returns a range of elements of a list."),
     CommandDefinition::new("lrem", 4, lrem)
         .writes()

@@ -38,14 +38,18 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .keys_at(1, -2, 1)
         .part(|_| ListEnd::Left.part(1))
         .about(GROUP, "2.0.0", "O(N) for N keys")
-        .summary("Removes the first element of a list and returns it. Waits until there is one."),
+        .summary(
+            "Removes the first element of a list and returns it, or blocks until there is one.",
+        ),
     CommandDefinition::new("brpop", -3, |call| blocking_pop(call, ListEnd::Right))
         .writes()
         .flag(WAITS)
         .keys_at(1, -2, 1)
         .part(|_| ListEnd::Right.part(1))
         .about(GROUP, "2.0.0", "O(N) for N keys")
-        .summary("Removes the last element of a list and returns it. Waits until there is one."),
+        .summary(
+            "Removes the last element of a list and returns it, or blocks until there is one.",
+        ),
     CommandDefinition::new("blmove", 6, blmove)
         .grows()
         .flag(WAITS)
@@ -53,8 +57,8 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .part(|_| ENDS)
         .about(GROUP, "6.2.0", "O(1)")
         .summary(
-            "Moves an element from one list to another and returns it. Waits until there \
-             is one.",
+            "Moves an element from one list to another and returns it, or blocks until there is \
+             one.",
         ),
     CommandDefinition::new("brpoplpush", 4, brpoplpush)
         .grows()
@@ -63,8 +67,8 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .part(|_| ENDS)
         .about(GROUP, "2.2.0", "O(1)")
         .summary(
-            "Moves the last element of one list to the front of another and returns it. \
-             Waits until there is one.",
+            "Moves the last element of one list to the front of another and returns it, or blocks \
+             until there is one.",
         ),
     CommandDefinition::new("blmpop", -5, blmpop)
         .writes()
@@ -73,8 +77,8 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .part(|args| popped(args.get(2..)))
         .about(GROUP, "7.0.0", "O(N+M) for N keys and M elements")
         .summary(
-            "Removes elements from the first list that is not empty and returns them. \
-             Waits until there is one.",
+            "Removes elements from the first list that is not empty and returns them, or blocks \
+             until there are any.",
         ),
 ];
 

@@ -19,29 +19,29 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .key(2)
         .part(counts)
         .about(GROUP, "4.0.0", "O(1)")
-        .summary("Returns how much memory a key takes.")
-        .differs("the size of an object is known; SAMPLES is accepted and not needed"),
+        .summary("Returns the memory of a key.")
+        .differs("the size of an object is known; SAMPLES is accepted and ignored"),
     CommandDefinition::new("stats", 2, stats)
         .flag(Flags::LOADING)
         .about(GROUP, "4.0.0", "O(1)")
-        .summary("Returns what takes how much memory."),
+        .summary("Returns memory usage in detail."),
     CommandDefinition::new("doctor", 2, doctor)
         .flag(FREE)
         .about(GROUP, "4.0.0", "O(1)")
-        .summary("Returns a report for people."),
+        .summary("Returns a report in plain text."),
     CommandDefinition::new("purge", 2, purge)
         .flag(FREE)
         .about(GROUP, "4.0.0", "O(1)")
-        .summary("Asks the allocator to give memory back.")
-        .differs("each thread gives back what is free within 0.1 s"),
+        .summary("Asks the allocator to free unused memory.")
+        .differs("each thread frees its unused memory within 0.1 s"),
     CommandDefinition::new("malloc-stats", 2, malloc_stats)
         .flag(FREE)
         .about(GROUP, "4.0.0", "O(1)")
-        .summary("Returns the allocator's figures."),
+        .summary("Returns the allocator's statistics."),
     CommandDefinition::new("help", 2, show_help)
         .flag(FREE)
         .about(GROUP, "4.0.0", "O(1)")
-        .summary("Returns a text about the subcommands."),
+        .summary("Describes the subcommands."),
 ];
 
 fn usage(call: &mut CommandCall<'_>) -> Answer {
@@ -156,7 +156,7 @@ fn stats(call: &mut CommandCall<'_>) -> Answer {
 }
 
 fn doctor(call: &mut CommandCall<'_>) -> Answer {
-    let text = "Nothing is known to be wrong. INFO memory and MEMORY STATS have the figures.\n";
+    let text = "No problem is known. INFO memory and MEMORY STATS have the statistics.\n";
     call.reply.verbatim("txt", text.as_bytes());
     Ok(())
 }
@@ -168,7 +168,7 @@ fn purge(call: &mut CommandCall<'_>) -> Answer {
 }
 
 fn malloc_stats(call: &mut CommandCall<'_>) -> Answer {
-    let text = "The allocator of the system keeps no figures.";
+    let text = "The allocator of the system has no statistics.";
     call.reply.verbatim("txt", text.as_bytes());
     Ok(())
 }
@@ -178,15 +178,15 @@ fn show_help(call: &mut CommandCall<'_>) -> Answer {
         call,
         &[
             "DOCTOR",
-            "    A report for people.",
+            "    A report in plain text.",
             "MALLOC-STATS",
-            "    The allocator's figures.",
+            "    The allocator's statistics.",
             "PURGE",
-            "    Give memory back.",
+            "    Free unused memory.",
             "STATS",
-            "    What takes how much memory.",
+            "    Memory usage in detail.",
             "USAGE <key> [SAMPLES <count>]",
-            "    How much memory a key takes.",
+            "    The memory of a key.",
         ],
     );
     Ok(())

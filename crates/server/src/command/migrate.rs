@@ -15,15 +15,11 @@ pub const COMMANDS: &[CommandDefinition] = &[CommandDefinition::new("migrate", -
     .key_or_behind(FIRST_KEY, "KEYS", -2, keys)
     .unshared()
     .categories(&["dangerous"])
-    .about(
-        CommandGroup::Generic,
-        "2.6.0",
-        "O(N) for N bytes of values, which are sent to another server",
-    )
+    .about(CommandGroup::Generic, "2.6.0", "O(N) for N bytes of values")
     .summary("Moves keys to another server.")
     .differs(
-        "Other clients go on while the keys are sent. A key that they change meanwhile is sent \
-         again. Each command connects anew. Valkey takes hashes whose fields expire if \
+        "Other clients continue while the keys are sent. A key that they change meanwhile is sent \
+         again. Each command opens a connection. Valkey accepts hashes with expiring fields if \
          `rdb-format` is `valkey`.",
     )];
 

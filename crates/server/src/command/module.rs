@@ -5,11 +5,11 @@ use super::{Answer, CommandCall, CommandDefinition, CommandGroup, Flags};
 use crate::error::CommandError;
 
 const GROUP: CommandGroup = CommandGroup::Server;
-const NONE: &str = "There are no modules, so that none is listed and none can be loaded.";
+const NONE: &str = "There are no modules: none is listed, and none can be loaded.";
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[CommandDefinition] = &[CommandDefinition::container("module", SUBCOMMANDS)
-    .about(GROUP, "4.0.0", "That of the subcommand")
+    .about(GROUP, "4.0.0", "Depends on the subcommand")
     .summary("Lists no modules.")
     .differs(NONE)];
 
@@ -18,15 +18,15 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
     row("load", -3, refuse)
         .flag(Flags::NO_ASYNC_LOADING)
         .flag(Flags::PROTECTED)
-        .summary("Is refused."),
+        .summary("Refused: there are no modules."),
     row("loadex", -3, refuse)
         .flag(Flags::NO_ASYNC_LOADING)
         .flag(Flags::PROTECTED)
-        .summary("Is refused."),
+        .summary("Refused: there are no modules."),
     row("unload", 3, refuse)
         .flag(Flags::NO_ASYNC_LOADING)
         .flag(Flags::PROTECTED)
-        .summary("Is refused."),
+        .summary("Refused: there are no modules."),
     CommandDefinition::new("help", 2, show_help)
         .flag(Flags::NO_PHASE)
         .flag(Flags::LOADING)
@@ -62,10 +62,7 @@ fn refuse(_: &mut CommandCall<'_>) -> Answer {
 fn show_help(call: &mut CommandCall<'_>) -> Answer {
     help(
         call,
-        &[
-            "LIST",
-            "    Return a list of loaded modules, of which there are none.",
-        ],
+        &["LIST", "    Return an empty list: there are no modules."],
     );
     Ok(())
 }

@@ -12,7 +12,7 @@ use nearfield::{OperationError, ScanDirection};
 use std::ops::Bound;
 
 const GROUP: CommandGroup = CommandGroup::Ordered;
-const LINEAR: &str = "O(log N + M) for M keys up to the last one of the answer";
+const LINEAR: &str = "O(log N + M) for M keys up to the last one of the reply";
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[CommandDefinition] = &[
@@ -41,8 +41,8 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .about(GROUP, "7.2.0", LINEAR)
         .summary("Deletes the keys between two bounds.")
         .differs(
-            "Not in Redis: KRANGEDEL min max [REV] [LIMIT offset count]. KRANGE with DEL \
-             is this command, so that users may be allowed the one without the other.",
+            "Not in Redis: KRANGEDEL min max [REV] [LIMIT offset count]. KRANGE with DEL is this \
+             command, so that a user may be allowed one without the other.",
         ),
     CommandDefinition::new("kprefix", -2, kprefix)
         .reads()
@@ -53,9 +53,9 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .about(GROUP, "7.2.0", LINEAR)
         .summary("Returns, counts or deletes the keys with a prefix, in the order of their bytes.")
         .differs(
-            "Not in Redis: KPREFIX prefix [REV] [LIMIT offset count] [WITHVALUES | COUNT | \
-             DEL]. Needs permission to read all keys with the prefix, as `~user:*` gives \
-             it for user: and what begins with that.",
+            "Not in Redis: KPREFIX prefix [REV] [LIMIT offset count] [WITHVALUES | COUNT | DEL]. \
+             Needs permission to read all keys with the prefix, for example `~user:*` for the \
+             prefix user: and longer ones.",
         ),
     CommandDefinition::new("kprefixdel", -2, kprefixdel)
         .flag(Flags::KEY_BY_KEY)
@@ -76,9 +76,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .flag(Flags::OWN)
         .categories(&["keyspace"])
         .about(GROUP, "7.2.0", "O(log N)")
-        .summary(
-            "Returns the least key that is not before a key, or the greatest that is not after it.",
-        )
+        .summary("Returns the least key at or after a key, or the greatest key at or before it.")
         .differs("Not in Redis: KNEAREST key [BEFORE | AFTER] [WITHVALUE]."),
 ];
 

@@ -12,7 +12,7 @@ use std::hash::Hash;
 pub const SCANNED_MAX: usize = 100_000;
 
 /// The text about this limit in the documentation of commands.
-pub const SCANNED_MAX_DEVIATION: &str = "At most 100,000 are visited at once, whatever COUNT says.";
+pub const SCANNED_MAX_DEVIATION: &str = "One call visits at most 100,000, even if COUNT is larger.";
 
 /// The options of a step of `HSCAN`, `SSCAN` or `ZSCAN`.
 #[derive(Clone, Copy, Debug)]
@@ -106,8 +106,8 @@ pub enum RandomDraw {
 const REPEATED_MAX: usize = 1 << 24;
 
 /// The text about this limit in the documentation of commands.
-pub const REPEATED_MAX_DEVIATION: &str = "A negative count below -16777216 is refused, so that \
-                                          one command cannot take all memory.";
+pub const REPEATED_MAX_DEVIATION: &str = "A negative count below -16777216 is refused, so that one \
+                                          command cannot use all memory.";
 
 impl RandomDraw {
     /// Parses a count, which allows repetition if it is negative.

@@ -22,7 +22,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .flag(Flags::NOSCRIPT)
         .flag(Flags::NO_MULTI)
         .about(GROUP, "1.0.0", "O(N) for N keys")
-        .summary("Saves all keys to dump.rdb, and serves nobody meanwhile."),
+        .summary("Saves all keys to dump.rdb, and blocks all clients meanwhile."),
     CommandDefinition::new("bgsave", -1, bgsave)
         .flag(Flags::NO_ASYNC_LOADING)
         .unshared()
@@ -30,10 +30,10 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .flag(Flags::ADMIN)
         .flag(Flags::NOSCRIPT)
         .about(GROUP, "1.0.0", "O(1)")
-        .summary("Saves all keys to dump.rdb while clients are served.")
+        .summary("Saves all keys to dump.rdb in the background.")
         .differs(
-            "There is no second process: the keys are those of the moment at which it began, \
-                  kept by saving each before it is changed.",
+            "There is no second process: the file has the keys as of the start of the command, \
+             because each key is saved before it is changed.",
         ),
     CommandDefinition::new("bgrewriteaof", 1, bgrewriteaof)
         .flag(Flags::NO_ASYNC_LOADING)
@@ -42,11 +42,11 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .flag(Flags::ADMIN)
         .flag(Flags::NOSCRIPT)
         .about(GROUP, "1.0.0", "O(1)")
-        .summary("Makes the log as short as the keys allow, while clients are served.")
+        .summary("Rewrites the log in the background.")
         .differs(
-            "Without a log it saves dump.rdb, which the next start reads, also one with appendonly \
-             yes. Redis makes a base for a log, which only such a start reads, in place of a later \
-             dump.",
+            "Without a log it saves dump.rdb, which the next start reads, even with appendonly \
+             yes. Redis creates a base for a log, which only a start with appendonly yes reads, \
+             instead of a later dump.",
         ),
     CommandDefinition::new("lastsave", 1, lastsave)
         .fast()
@@ -65,8 +65,8 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .about(GROUP, "1.0.0", "O(N) for N keys if they are saved")
         .summary("Saves the keys if save points are set, and stops the server.")
         .differs(
-            "NOW changes nothing and ABORT finds nothing to abort, as no replica is waited \
-                  for.",
+            "NOW has no effect, and ABORT has nothing to abort, because the server waits for no \
+             replica.",
         ),
 ];
 

@@ -22,65 +22,65 @@ const fn subscribing(
 pub const COMMANDS: &[CommandDefinition] = &[
     subscribing("subscribe", -2, subscribe)
         .about(GROUP, "2.0.0", "O(N) for N channels")
-        .summary("Listens to messages published to channels."),
+        .summary("Subscribes to messages of channels."),
     subscribing("unsubscribe", -1, unsubscribe)
         .about(GROUP, "2.0.0", "O(N) for N channels")
-        .summary("Stops listening to messages posted to channels."),
+        .summary("Unsubscribes from messages of channels."),
     subscribing("psubscribe", -2, psubscribe)
         .about(GROUP, "2.0.0", "O(N) for N patterns")
-        .summary("Listens to messages published to channels that match patterns."),
+        .summary("Subscribes to messages of channels that match patterns."),
     subscribing("punsubscribe", -1, punsubscribe)
         .about(GROUP, "2.0.0", "O(N) for N patterns")
-        .summary("Stops listening to channels that match patterns."),
+        .summary("Unsubscribes from channels that match patterns."),
     subscribing("ssubscribe", -2, ssubscribe)
         .about(GROUP, "7.0.0", "O(N) for N channels")
-        .summary("Listens to messages published to shard channels."),
+        .summary("Subscribes to messages of shard channels."),
     subscribing("sunsubscribe", -1, sunsubscribe)
         .about(GROUP, "7.0.0", "O(N) for N channels")
-        .summary("Stops listening to messages posted to shard channels."),
+        .summary("Unsubscribes from messages of shard channels."),
     CommandDefinition::new("publish", 3, publish)
         .fast()
         .flag(FREE)
         .flag(Flags::MAY_CHANGE)
-        .about(GROUP, "2.0.0", "O(N+M) for N listeners and M patterns")
-        .summary("Posts a message to a channel."),
+        .about(GROUP, "2.0.0", "O(N+M) for N subscribers and M patterns")
+        .summary("Publishes a message to a channel."),
     CommandDefinition::new("spublish", 3, spublish)
         .fast()
         .flag(FREE)
         .flag(Flags::MAY_CHANGE)
-        .about(GROUP, "7.0.0", "O(N) for N listeners")
-        .summary("Posts a message to a shard channel."),
+        .about(GROUP, "7.0.0", "O(N) for N subscribers")
+        .summary("Publishes a message to a shard channel."),
     CommandDefinition::container("pubsub", SUBCOMMANDS)
         .about(GROUP, "2.8.0", "Depends on the subcommand")
-        .summary("Tells of channels and who listens to them."),
+        .summary("Describes channels and their subscribers."),
 ];
 
 const SUBCOMMANDS: &[CommandDefinition] = &[
     CommandDefinition::new("channels", -2, channels)
         .flag(FREE)
         .about(GROUP, "2.8.0", "O(N) for N channels")
-        .summary("Returns the channels that somebody listens to."),
+        .summary("Returns the channels with subscribers."),
     CommandDefinition::new("numsub", -2, numsub)
         .flag(FREE)
         .about(GROUP, "2.8.0", "O(N) for N channels")
-        .summary("Returns how many listen to channels."),
+        .summary("Returns the numbers of subscribers of channels."),
     CommandDefinition::new("numpat", 2, numpat)
         .flag(FREE)
         .about(GROUP, "2.8.0", "O(1)")
-        .summary("Returns how many patterns there are."),
+        .summary("Returns the number of patterns with subscribers."),
     CommandDefinition::new("shardchannels", -2, shard_channels)
         .flag(FREE)
         .about(GROUP, "7.0.0", "O(N) for N channels")
-        .summary("Returns the shard channels that somebody listens to."),
+        .summary("Returns the shard channels with subscribers."),
     CommandDefinition::new("shardnumsub", -2, shard_numsub)
         .flag(FREE)
         .about(GROUP, "7.0.0", "O(N) for N channels")
-        .summary("Returns how many listen to shard channels."),
+        .summary("Returns the numbers of subscribers of shard channels."),
     CommandDefinition::new("help", 2, show_help)
         .flag(Flags::NO_PHASE)
         .flag(Flags::LOADING)
         .about(GROUP, "6.2.0", "O(1)")
-        .summary("Returns a text about the subcommands."),
+        .summary("Describes the subcommands."),
 ];
 
 /// Returns the first words of the messages that confirm the begin and the end of a subscription.
@@ -275,12 +275,12 @@ fn show_help(call: &mut CommandCall<'_>) -> Answer {
         call,
         &[
             "CHANNELS [<pattern>]",
-            "    The channels that somebody listens to; with a pattern, those that it describes.",
+            "    The channels with subscribers; with a pattern, those that match it.",
             "NUMPAT",
-            "    The number of patterns that somebody listens to.",
+            "    The number of patterns with subscribers.",
             "NUMSUB [<channel> ...]",
-            "    How many clients listen to each of these channels. Those that listen to them by",
-            "    patterns are not counted.",
+            "    The number of subscribers of each of these channels. Subscribers of patterns",
+            "    are not counted.",
             "SHARDCHANNELS [<pattern>]",
             "    The same as CHANNELS for the channels of shards.",
             "SHARDNUMSUB [<shardchannel> ...]",

@@ -50,7 +50,7 @@ pub fn repeat(
         return Err(format!("{name}: {}", error.trim_end()));
     }
     if wait.is_some() {
-        return Err(format!("{name}: it waits"));
+        return Err(format!("{name}: the command blocks"));
     }
     Ok(())
 }

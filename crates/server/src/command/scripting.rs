@@ -11,22 +11,22 @@ const GROUP: CommandGroup = CommandGroup::Scripting;
 /// The family's rows of the command table.
 pub const COMMANDS: &[CommandDefinition] = &[
     runs("eval", eval)
-        .about(GROUP, "2.6.0", "That of the script")
+        .about(GROUP, "2.6.0", "Depends on the script")
         .summary("Runs a script."),
     runs("evalsha", evalsha)
-        .about(GROUP, "2.6.0", "That of the script")
+        .about(GROUP, "2.6.0", "Depends on the script")
         .summary("Runs a script by its digest."),
     runs("eval_ro", eval_ro)
         .reads()
-        .about(GROUP, "7.0.0", "That of the script")
+        .about(GROUP, "7.0.0", "Depends on the script")
         .summary("Runs a script that only reads."),
     runs("evalsha_ro", evalsha_ro)
         .reads()
-        .about(GROUP, "7.0.0", "That of the script")
+        .about(GROUP, "7.0.0", "Depends on the script")
         .summary("Runs a script that only reads by its digest."),
     CommandDefinition::container("script", SCRIPT)
-        .about(GROUP, "2.6.0", "That of the subcommand")
-        .summary("Loads, looks for and stops scripts."),
+        .about(GROUP, "2.6.0", "Depends on the subcommand")
+        .summary("Loads, finds and stops scripts."),
 ];
 
 pub(super) const fn runs(
@@ -46,35 +46,35 @@ const SCRIPT: &[CommandDefinition] = &[
         .flag(Flags::NOSCRIPT)
         .flag(Flags::STALE)
         .about(GROUP, "2.6.0", "O(N) for N bytes")
-        .summary("Makes a script known by its digest."),
+        .summary("Loads a script, to be run by its digest."),
     CommandDefinition::new("exists", -3, exists)
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
         .about(GROUP, "2.6.0", "O(N) for N digests")
-        .summary("Tells which scripts are known."),
+        .summary("Returns 1 for each digest of a loaded script."),
     CommandDefinition::new("flush", -2, flush)
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::NOSCRIPT)
         .about(GROUP, "2.6.0", "O(N) for N scripts")
-        .summary("Forgets all scripts."),
+        .summary("Deletes all scripts."),
     CommandDefinition::new("kill", 2, kill)
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "2.6.0", "O(1)")
-        .summary("Ends the script that runs."),
+        .summary("Stops the running script."),
     CommandDefinition::new("show", 3, show)
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
         .about(GROUP, "8.0.0", "O(1)")
         .summary("Returns the text of a script by its digest.")
-        .differs("Of Valkey."),
+        .differs("From Valkey."),
     CommandDefinition::new("debug", 3, debug)
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
         .about(GROUP, "3.2.0", "O(1)")
-        .summary("Says that there is no debugger.")
-        .differs("There is no debugger of scripts, so that only NO is accepted."),
+        .summary("Accepts only NO, because there is no debugger.")
+        .differs("There is no script debugger, so only NO is accepted."),
     CommandDefinition::new("help", 2, help)
         .flag(Flags::NO_PHASE)
         .flag(Flags::LOADING)

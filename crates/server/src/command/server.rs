@@ -18,17 +18,17 @@ pub const COMMANDS: &[CommandDefinition] = &[
     CommandDefinition::new("info", -1, show_info)
         .flag(Flags::LOADING)
         .about(GROUP, "1.0.0", "O(1)")
-        .summary("Returns what the server is and has done.")
-        .differs("fields of what is not here are missing or zero"),
+        .summary("Returns the state and statistics of the server.")
+        .differs("fields of missing features are absent or zero"),
     CommandDefinition::container("slowlog", SLOWLOG)
         .about(GROUP, "2.2.12", "Depends on the subcommand")
-        .summary("Tells of commands that took long."),
+        .summary("Describes slow commands."),
     CommandDefinition::container("latency", latency::COMMANDS)
         .about(GROUP, "2.8.13", "Depends on the subcommand")
-        .summary("Tells what took long, and how long commands take."),
+        .summary("Describes slow events and the duration of commands."),
     CommandDefinition::container("memory", memory::COMMANDS)
         .about(GROUP, "4.0.0", "Depends on the subcommand")
-        .summary("Tells what takes how much memory."),
+        .summary("Describes memory usage."),
     CommandDefinition::new("monitor", 1, monitor)
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::ADMIN)
@@ -51,11 +51,11 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .flag(Flags::NOSCRIPT)
         .flag(Flags::STALE)
         .about(GROUP, "6.2.0", "O(1)")
-        .summary("Hands over to a replica, of which there are none.")
-        .differs("there are no replicas, so that it is refused"),
+        .summary("Refused: there are no replicas to fail over to.")
+        .differs("refused, because there are no replicas"),
     CommandDefinition::container("cluster", cluster::COMMANDS)
         .about(CommandGroup::Server, "3.0.0", "Depends on the subcommand")
-        .summary("Tells of the cluster that the server is not part of."),
+        .summary("Refused: the server is not part of a cluster."),
 ];
 
 /// Executes `FAILOVER` on a server without replicas.
@@ -97,27 +97,27 @@ const fn replicates(name: &'static str, since: &'static str) -> CommandDefinitio
         .flag(Flags::ADMIN)
         .flag(Flags::NOSCRIPT)
         .about(GROUP, since, "O(1)")
-        .summary("Makes the server a replica, or none.")
-        .differs("the server is no replica: NO ONE is accepted, an address is refused")
+        .summary("Makes the server a replica, or a primary again.")
+        .differs("the server is never a replica: NO ONE is accepted, an address is refused")
 }
 
 const SLOWLOG: &[CommandDefinition] = &[
     CommandDefinition::new("get", -2, slowlog_get)
         .flag(ADMIN)
         .about(GROUP, "2.2.12", "O(N) for N entries")
-        .summary("Returns the last commands that took long."),
+        .summary("Returns the last slow commands."),
     CommandDefinition::new("len", 2, slowlog_len)
         .flag(ADMIN)
         .about(GROUP, "2.2.12", "O(1)")
-        .summary("Returns how many commands took long."),
+        .summary("Returns the number of slow commands."),
     CommandDefinition::new("reset", 2, slowlog_reset)
         .flag(ADMIN)
         .about(GROUP, "2.2.12", "O(N) for N entries")
-        .summary("Forgets the commands that took long."),
+        .summary("Deletes the entries of slow commands."),
     CommandDefinition::new("help", 2, slowlog_help)
         .flag(FREE)
         .about(GROUP, "6.2.0", "O(1)")
-        .summary("Returns a text about the subcommands."),
+        .summary("Describes the subcommands."),
 ];
 
 fn show_info(call: &mut CommandCall<'_>) -> Answer {
@@ -171,11 +171,11 @@ fn slowlog_help(call: &mut CommandCall<'_>) -> Answer {
         call,
         &[
             "GET [<count>]",
-            "    The last commands that took long: number, time, microseconds, words, client.",
+            "    The last slow commands: number, time, microseconds, words, client.",
             "LEN",
-            "    How many there are.",
+            "    The number of slow commands.",
             "RESET",
-            "    Forget them.",
+            "    Delete the entries.",
         ],
     );
     Ok(())

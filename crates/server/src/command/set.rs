@@ -19,25 +19,25 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .fast()
         .key(1)
         .about(GROUP, "1.0.0", "O(1) for each member")
-        .summary("Adds members to a set. Creates the key if it is not there."),
+        .summary("Adds members to a set. Creates the key if it does not exist."),
     CommandDefinition::planned("srem", -3, Touch::Change, srem)
         .writes()
         .fast()
         .key(1)
         .about(GROUP, "1.0.0", "O(1) for each member")
-        .summary("Removes members from a set. Deletes the key if none is left."),
+        .summary("Removes members from a set. Deletes the key if it becomes empty."),
     CommandDefinition::new("sismember", 3, sismember)
         .reads()
         .fast()
         .key(1)
         .about(GROUP, "1.0.0", "O(1)")
-        .summary("Says whether a set has a member."),
+        .summary("Returns 1 if a set has a member."),
     CommandDefinition::new("smismember", -3, smismember)
         .reads()
         .fast()
         .key(1)
         .about(GROUP, "6.2.0", "O(1) for each member")
-        .summary("Says which of several members a set has."),
+        .summary("Returns 1 for each of several members that a set has."),
     CommandDefinition::new("smembers", 2, smembers)
         .reads()
         .key(1)
@@ -54,12 +54,12 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .fast()
         .key(1)
         .about(GROUP, "1.0.0", "O(1) for each member")
-        .summary("Removes members that are drawn by chance and returns them."),
+        .summary("Removes and returns random members."),
     CommandDefinition::new("srandmember", -2, srandmember)
         .reads()
         .key(1)
         .about(GROUP, "1.0.0", "O(N) for N members that are returned")
-        .summary("Returns members that are drawn by chance.")
+        .summary("Returns random members.")
         .differs(REPEATED_MAX_DEVIATION),
     CommandDefinition::new("smove", 4, smove)
         .slowly_grows()
@@ -71,7 +71,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .reads()
         .key(1)
         .about(GROUP, "2.8.0", "O(1) for each call, O(N) for all N members")
-        .summary("Goes over the members of a set step by step.")
+        .summary("Iterates over the members of a set.")
         .differs(SCANNED_MAX_DEVIATION),
 ];
 

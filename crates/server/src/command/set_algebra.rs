@@ -37,7 +37,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .reads()
         .keys_counted(1, None)
         .about(GROUP, "7.0.0", INTER_TIME)
-        .summary("Returns how many members the intersection of sets has."),
+        .summary("Returns the number of members that the intersection of sets has."),
     CommandDefinition::new("sunion", -2, |call| {
         answer(call, SetAlgebraOperation::Union)
     })
@@ -56,14 +56,14 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .reads()
         .keys_at(1, -1, 1)
         .about(GROUP, "1.0.0", DIFF_TIME)
-        .summary("Returns the members of the first set that are in no other one."),
+        .summary("Returns the members of the first set that are in none of the others."),
     CommandDefinition::new("sdiffstore", -3, |call| {
         store_result(call, SetAlgebraOperation::Diff, "sdiffstore")
     })
     .grows()
     .keys_at(1, -1, 1)
     .about(GROUP, "1.0.0", DIFF_TIME)
-    .summary("Stores the members of the first set that are in no other one."),
+    .summary("Stores the members of the first set that are in none of the others."),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,7 +20,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .fast()
         .key(1)
         .about(GROUP, "1.2.0", "O(log N) for each member")
-        .summary("Adds members or changes their scores. Creates the key if it is not there."),
+        .summary("Adds members or changes their scores. Creates the key if it does not exist."),
     CommandDefinition::planned("zincrby", 4, Touch::Change, zincrby)
         .grows()
         .fast()
@@ -50,30 +50,30 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .fast()
         .key(1)
         .about(GROUP, "2.0.0", "O(log N)")
-        .summary("Returns how many members have a lower score."),
+        .summary("Returns the rank of a member, counted from the lowest score."),
     CommandDefinition::new("zrevrank", -3, |call| rank(call, true))
         .reads()
         .fast()
         .key(1)
         .about(GROUP, "2.0.0", "O(log N)")
-        .summary("Returns how many members have a higher score."),
+        .summary("Returns the rank of a member, counted from the highest score."),
     CommandDefinition::planned("zrem", -3, Touch::Change, zrem)
         .writes()
         .fast()
         .key(1)
         .about(GROUP, "1.2.0", "O(log N) for each member")
-        .summary("Removes members. Deletes the key if none is left."),
+        .summary("Removes members. Deletes the key if it becomes empty."),
     CommandDefinition::new("zrandmember", -2, zrandmember)
         .reads()
         .key(1)
         .about(GROUP, "6.2.0", "O(N) for N members that are returned")
-        .summary("Returns members that are drawn by chance.")
+        .summary("Returns random members.")
         .differs(REPEATED_MAX_DEVIATION),
     CommandDefinition::new("zscan", -3, zscan)
         .reads()
         .key(1)
         .about(GROUP, "2.8.0", "O(1) for each call, O(N) for all N members")
-        .summary("Goes over the members and scores step by step.")
+        .summary("Iterates over the members and scores.")
         .differs(SCANNED_MAX_DEVIATION),
 ];
 

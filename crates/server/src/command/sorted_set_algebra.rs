@@ -39,7 +39,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
     .reads()
     .keys_counted(1, None)
     .about(GROUP, "6.2.0", DIFF_TIME)
-    .summary("Returns the members of the first sorted set that are in no other one."),
+    .summary("Returns the members of the first sorted set that are in none of the others."),
     CommandDefinition::new("zunionstore", -4, |call| {
         store_result(call, ZsetAlgebraOperation::Union, "zunionstore")
     })
@@ -60,12 +60,12 @@ pub const COMMANDS: &[CommandDefinition] = &[
     .grows()
     .keys_counted(2, Some(1))
     .about(GROUP, "6.2.0", DIFF_TIME)
-    .summary("Stores the members of the first sorted set that are in no other one."),
+    .summary("Stores the members of the first sorted set that are in none of the others."),
     CommandDefinition::new("zintercard", -3, zintercard)
         .reads()
         .keys_counted(1, None)
         .about(GROUP, "7.0.0", INTER_TIME)
-        .summary("Returns how many members the intersection of sorted sets has."),
+        .summary("Returns the number of members that the intersection of sorted sets has."),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

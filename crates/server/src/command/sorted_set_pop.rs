@@ -44,8 +44,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .keys_at(1, -2, 1)
         .about(GROUP, "5.0.0", "O(log N)")
         .summary(
-            "Removes the member of the lowest score and returns it. Waits until there is \
-             one.",
+            "Removes the member of the lowest score and returns it, or blocks until there is one.",
         ),
     CommandDefinition::new("bzpopmax", -3, |call| blocking_pop(call, ZsetPopSide::Max))
         .writes()
@@ -54,8 +53,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .keys_at(1, -2, 1)
         .about(GROUP, "5.0.0", "O(log N)")
         .summary(
-            "Removes the member of the highest score and returns it. Waits until there is \
-             one.",
+            "Removes the member of the highest score and returns it, or blocks until there is one.",
         ),
     CommandDefinition::new("bzmpop", -5, bzmpop)
         .writes()
@@ -67,8 +65,8 @@ pub const COMMANDS: &[CommandDefinition] = &[
             "O(K) + O(log N * M) for K keys and M members",
         )
         .summary(
-            "Removes members from the first sorted set that is not empty and returns them. \
-             Waits until there are any.",
+            "Removes members from the first sorted set that is not empty and returns them, or \
+             blocks until there are any.",
         ),
 ];
 

@@ -66,13 +66,13 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .fast()
         .key(1)
         .about(GROUP, "2.0.0", "O(log N)")
-        .summary("Returns how many members are within a range of scores."),
+        .summary("Returns the number of members within a range of scores."),
     CommandDefinition::new("zlexcount", 4, |call| count(call, ZrangeBoundKind::Member))
         .reads()
         .fast()
         .key(1)
         .about(GROUP, "2.8.9", "O(log N)")
-        .summary("Returns how many members are within a range of members, all of the same score."),
+        .summary("Returns the number of members within a range of members, all of the same score."),
     CommandDefinition::new("zremrangebyrank", 4, |call| {
         remove(call, ZrangeBoundKind::Rank, "zremrangebyrank")
     })

@@ -31,7 +31,7 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
         .flag(Flags(Flags::OWN.0 | Flags::ADMIN.0))
         .about(GROUP, "", "O(N) for a value of N bytes")
         .summary("Keeps the value of a key in memory.")
-        .differs("not in Redis: until NEARFIELD.TIER UNPIN or the end of the server"),
+        .differs("not in Redis: until NEARFIELD.TIER UNPIN or the server's end"),
     CommandDefinition::new("unpin", 3, unpin)
         .looks()
         .key(2)
@@ -43,7 +43,7 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
     CommandDefinition::new("help", 2, show_help)
         .flag(Flags(Flags::OWN.0 | Flags::NO_PHASE.0))
         .about(GROUP, "", "O(1)")
-        .summary("Returns a text about the subcommands.")
+        .summary("Describes the subcommands.")
         .differs("not in Redis"),
 ];
 

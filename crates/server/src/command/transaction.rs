@@ -28,7 +28,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::IN_MULTI)
-        .about(GROUP, "1.2.0", "That of the commands")
+        .about(GROUP, "1.2.0", "Depends on the commands")
         .summary("Executes all commands in a transaction."),
     CommandDefinition::new("discard", 1, discard)
         .flag(Flags::LOADING)
@@ -48,11 +48,11 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .flag(Flags::IN_MULTI)
         .keys_at(1, -1, 1)
         .about(GROUP, "2.2.0", "O(1) for each key")
-        .summary("Watches keys, so that a transaction fails if one is changed.")
+        .summary("Watches keys: a transaction fails if one of them is changed.")
         .differs(
-            "While a script runs for long it is refused, as it needs the keys; Redis lets it run. \
-             On a pool, a key that has its old value and time again counts as unchanged, and a \
-             transaction that changes another key than all those watched is refused.",
+            "While a script runs for long it is refused, because it needs the keys; Redis executes \
+             it. On a pool, a key that has its old value and expiry again counts as unchanged, and \
+             a transaction that changes a key that it does not watch is refused.",
         ),
     CommandDefinition::new("unwatch", 1, unwatch)
         .flag(Flags::LOADING)
@@ -61,7 +61,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .flag(Flags::NOSCRIPT)
         .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "2.2.0", "O(N) for N watched keys")
-        .summary("Forgets all watched keys."),
+        .summary("Stops watching keys."),
 ];
 
 fn multi(call: &mut CommandCall<'_>) -> Answer {

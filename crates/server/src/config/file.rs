@@ -78,8 +78,8 @@ const DEPTH_MAX: usize = 16;
 const REFUSED: &[(&str, &str)] = &[
     (
         "rename-command",
-        "commands keep their names; rules on users close them, such as 'user default on nopass ~* \
-         +@all -config'",
+        "commands keep their names; forbid commands by rules of users, such as 'user default on \
+         nopass ~* +@all -config'",
     ),
     ("loadmodule", "there are no modules"),
     ("loadmoduleex", "there are no modules"),
@@ -124,7 +124,7 @@ impl ConfigFileContents {
                 why: why.to_owned(),
             };
             if line.contains(&0) {
-                return Err(refused("a byte of zero, as damaged files have them"));
+                return Err(refused("a zero byte; the file may be damaged"));
             }
             let line = line.trim_ascii();
             if line.is_empty() || line.starts_with(b"#") {
@@ -135,7 +135,8 @@ impl ConfigFileContents {
                 continue;
             }
             let name = words.remove(0);
-            let name = std::str::from_utf8(&name).map_err(|_| refused("no parameter"))?;
+            let name = std::str::from_utf8(&name)
+                .map_err(|_| refused("the name of the parameter is not text"))?;
             let is = |other: &str| name.eq_ignore_ascii_case(other);
             if let Some((_, why)) = REFUSED.iter().find(|(other, _)| is(other)) {
                 return Err(refused(&format!("{name} is not possible: {why}")));

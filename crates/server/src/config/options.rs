@@ -127,8 +127,8 @@ impl ServerOptions {
         }
         if !matches!(self.home, Home::Local) {
             return Err(format!(
-                "--tier is for --placement local: with {} the values do not lie in the memory of \
-                 this process",
+                "--tier is for --placement local: with {} the values are not in the memory of this \
+                 process",
                 self.home.name()
             ));
         }
@@ -223,7 +223,7 @@ pub fn check_setting(name: &str, value: &str) -> Result<(), String> {
     let why = if is("maxmemory") && value != "0" {
         "the memory is that of the pool's nodes"
     } else if is("notify-keyspace-events") && !value.is_empty() {
-        "a server does not see what other servers change"
+        "a server does not see the changes of other servers"
     } else if is("appendonly") && value != "no" || is("save") && !value.is_empty() {
         "keys in a pool stay there when the server ends"
     } else {

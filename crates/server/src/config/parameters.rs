@@ -11,26 +11,26 @@ use super::parameter::{
 use super::special;
 use crate::keyspace::DATABASES;
 
-const INDEX: &str = "keys lie in an ordered index, which is no hash table";
-const DEFRAGMENTATION: &str = "memory is moved together by a thread that needs no settings";
-const DELETION: &str = "deleted values are given back in the same way for all commands";
-const COUNTERS: &str = "how often keys are used is counted with constants";
+const INDEX: &str = "keys are in an ordered index, not in a hash table";
+const DEFRAGMENTATION: &str = "a thread compacts memory without settings";
+const DELETION: &str = "all commands free deleted values in the same way";
+const COUNTERS: &str = "the counting of uses has constant parameters";
 const LISTS: &str = "no part of a list is compressed";
 const FILES: &str = "files are written and synced in one way";
 const CHECKS: &str = "payloads are always checked";
-const PROCESS: &str = "the process and its messages are left as they are";
+const PROCESS: &str = "the process title, huge pages and crash reports are not configurable";
 const PINNING: &str = "threads are not bound to processors; taskset does that";
 const REPLICAS: &str = "there are no replicas";
 const CLUSTERS: &str = "the server is not part of a cluster";
-const OUTGOING: &str = "the server begins no connections with TLS";
+const OUTGOING: &str = "the server opens no connections with TLS";
 const SYSLOG: &str = "messages go to the standard error or to logfile";
 const CLIENTS_LOG: &str = "only slow commands are logged";
-const TLS_SESSIONS: &str = "sessions are resumed as the TLS library does by itself";
+const TLS_SESSIONS: &str = "the TLS library resumes sessions without settings";
 const STORAGE: &str = "values move to files by 'tier'";
 const LOADING: &str = "data is loaded in one way";
 const SCRATCH: &str =
     "snapshots are made without a second process and without other versions of keys";
-const EXPIRY: &str = "keys expire by notes of their times, which takes no settings";
+const EXPIRY: &str = "keys expire by an index of expiry times, without settings";
 
 /// All parameters.
 pub const PARAMETERS: &[Parameter] = &[
@@ -145,8 +145,7 @@ pub const PARAMETERS: &[Parameter] = &[
     integer("zset-max-listpack-value", 0, i64::MAX, "64").once("zset-max-ziplist-value"),
     // ---- Snapshots and the log
     switch("aof-disable-auto-gc", "no").inert(FILES),
-    switch("aof-load-truncated", "yes")
-        .constant("a last record that was not written whole is always cut off"),
+    switch("aof-load-truncated", "yes").constant("a torn last record is always truncated"),
     switch("aof-rewrite-incremental-fsync", "yes").inert(FILES),
     switch("aof-timestamp-enabled", "no").inert(FILES),
     switch("aof-use-rdb-preamble", "yes").inert(FILES),
@@ -309,32 +308,32 @@ pub const PARAMETERS: &[Parameter] = &[
     )
     .fixed(),
     with("supervised", special::supervised, "no")
-        .inert("systemd is told of the start whenever it asks")
+        .inert("systemd is notified of the start if it requests that")
         .fixed(),
     // ---- Of the process
     switch("always-show-logo", "no").inert(PROCESS).fixed(),
     switch("crash-log-enabled", "yes").inert(PROCESS),
     switch("crash-memcheck-enabled", "yes").inert(PROCESS),
     switch("disable-thp", "yes").inert(PROCESS).fixed(),
-    switch("jemalloc-bg-thread", "yes").inert("the allocator is another one"),
+    switch("jemalloc-bg-thread", "yes").inert("jemalloc is not the allocator"),
     text("locale-collate", "").inert("SORT compares bytes"),
     switch("set-proc-title", "yes").inert(PROCESS).fixed(),
     text("proc-title-template", "{title} {listen-addr} {server-mode}").inert(PROCESS),
     text("ignore-warnings", "").inert(PROCESS),
-    switch("hide-user-data-from-log", "yes").inert("keys and values are in no message"),
+    switch("hide-user-data-from-log", "yes").inert("no message contains keys or values"),
     switch("extended-redis-compatibility", "no").inert(PROCESS),
     free(
         "log-format",
         ParameterKind::Enumeration(&["legacy", "logfmt"]),
         "legacy",
     )
-    .inert("the flag --log-format says it"),
+    .inert("the flag --log-format sets it"),
     free(
         "log-timestamp-format",
         ParameterKind::Enumeration(&["legacy", "iso8601", "milliseconds"]),
         "legacy",
     )
-    .inert("times of messages have one form"),
+    .inert("times of messages have a fixed format"),
     switch("syslog-enabled", "no").constant(SYSLOG).fixed(),
     text("syslog-facility", "local0").inert(SYSLOG).fixed(),
     text("syslog-ident", "redis").inert(SYSLOG).fixed(),
@@ -357,18 +356,20 @@ pub const PARAMETERS: &[Parameter] = &[
     text("server-thread-affinity", "false")
         .inert(PINNING)
         .fixed(),
-    text("availability-zone", "").inert("clients are not told of it"),
+    text("availability-zone", "").inert("clients do not receive it"),
     text("hash-seed", "").inert(INDEX).fixed(),
     // ---- Of connections
-    text("bind-source-addr", "").constant("connections begin where the system chooses"),
-    integer("max-new-connections-per-cycle", 1, 1000, "10").inert("all that wait are accepted"),
-    integer("max-new-tls-connections-per-cycle", 1, 1000, "1").inert("all that wait are accepted"),
+    text("bind-source-addr", "").constant("the system chooses the source address of connections"),
+    integer("max-new-connections-per-cycle", 1, 1000, "10")
+        .inert("all waiting connections are accepted"),
+    integer("max-new-tls-connections-per-cycle", 1, 1000, "1")
+        .inert("all waiting connections are accepted"),
     switch("mptcp", "no").constant("there is no MPTCP").fixed(),
-    integer("prefetch-batch-max-size", 0, 128, "16").inert("batches are as large as they come"),
+    integer("prefetch-batch-max-size", 0, 128, "16").inert("the size of batches is not limited"),
     integer("socket-mark-id", 0, 4294967295, "0").constant("sockets are not marked"),
-    integer("tcp-keepalive-probes", 1, 2147483647, "3").inert("the system says how many"),
+    integer("tcp-keepalive-probes", 1, 2147483647, "3").inert("the system sets the number"),
     text("unixsocketgroup", "")
-        .constant("unixsocketperm alone says who may connect")
+        .constant("unixsocketperm alone decides which programs may connect")
         .fixed(),
     text("rdma-bind", "").inert("there is no RDMA for clients"),
     integer("rdma-completion-vector", -1, 1024, "-1").inert("there is no RDMA for clients"),
@@ -381,9 +382,8 @@ pub const PARAMETERS: &[Parameter] = &[
     .inert("there is no RDMA for clients"),
     // ---- Of TLS
     free("tls-auth-clients-user", ParameterKind::Text, "off")
-        .constant("users are not found by certificates"),
-    integer("tls-auto-reload-interval", 0, 2147483647, "0")
-        .constant("SIGHUP has certificates read again"),
+        .constant("certificates do not identify users"),
+    integer("tls-auto-reload-interval", 0, 2147483647, "0").constant("SIGHUP reloads certificates"),
     text("tls-ca-cert-dir", "").constant("tls-ca-cert-file has all certificates"),
     text("tls-ciphers", "").constant("the TLS library has secure ciphers only"),
     text("tls-ciphersuites", "").constant("the TLS library has secure ciphers only"),
@@ -394,7 +394,7 @@ pub const PARAMETERS: &[Parameter] = &[
     text("tls-dh-params-file", "").inert("key exchange is by elliptic curves"),
     secret("tls-key-file-pass").constant("keys with a password are not read"),
     switch("tls-prefer-server-ciphers", "no").inert("the TLS library has secure ciphers only"),
-    with("tls-protocols", special::tls_protocols, "").inert("both are always spoken"),
+    with("tls-protocols", special::tls_protocols, "").inert("both are always supported"),
     switch("tls-replication", "no").inert(REPLICAS),
     integer("tls-session-cache-size", 0, 2147483647, "20480").inert(TLS_SESSIONS),
     integer("tls-session-cache-timeout", 0, 2147483647, "300").inert(TLS_SESSIONS),
@@ -410,7 +410,7 @@ pub const PARAMETERS: &[Parameter] = &[
         ParameterKind::Enumeration(&["strict", "relaxed"]),
         "strict",
     )
-    .inert("files of all versions that are understood are read"),
+    .inert("files of all known versions are read"),
     // ---- Of replicas and clusters
     switch("active-replica", "no").constant(REPLICAS).fixed(),
     switch("multi-master", "no").constant(REPLICAS).fixed(),
@@ -467,14 +467,14 @@ pub const PARAMETERS: &[Parameter] = &[
     .inert(CLUSTERS),
     switch("vset-force-single-threaded-execution", "no").inert("there are no vector sets"),
     // ---- Of KeyDB
-    switch("active-client-balancing", "yes").inert("connections are shared out evenly"),
+    switch("active-client-balancing", "yes").inert("connections are distributed evenly"),
     switch("allow-rdb-resize-op", "yes").inert(INDEX),
     switch("allow-write-during-load", "no").constant(LOADING),
     text("db-s3-object", "")
         .constant("snapshots are files")
         .fixed(),
     switch("delete-on-evict", "no").inert(STORAGE),
-    switch("enable-async-commands", "no").inert("reads of all threads go on at the same time"),
+    switch("enable-async-commands", "no").inert("all threads read at the same time"),
     switch("enable-async-rehash", "yes").inert(INDEX),
     switch("enable-keydb-fastsync", "no").inert(REPLICAS),
     switch("enable-motd", "yes").inert(PROCESS),
@@ -490,15 +490,17 @@ pub const PARAMETERS: &[Parameter] = &[
     )
     .inert(LOADING),
     integer("loading-process-events-interval-keys", 0, i64::MAX, "8192").inert(LOADING),
-    switch("lua-replicate-commands", "yes").inert("what scripts write is logged, never they"),
+    switch("lua-replicate-commands", "yes")
+        .inert("the log has the writes of scripts, never the scripts"),
     integer("max-rand-count", 0, i64::MAX, "4611686018427387903").inert("replies are bounded"),
     integer("max-snapshot-slip", 0, i64::MAX, "400").inert(SCRATCH),
-    integer("maxclients-reserved", 0, 100, "0").constant("no connections are set aside"),
+    integer("maxclients-reserved", 0, 100, "0").constant("no connections are reserved"),
     free("maxstorage", ParameterKind::Memory(0, i64::MAX as u64), "0").constant(STORAGE),
-    integer("min-clients-per-thread", 0, 400, "20").inert("connections are shared out evenly"),
+    integer("min-clients-per-thread", 0, 400, "20").inert("connections are distributed evenly"),
     switch("multi-master-no-forward", "no").inert(REPLICAS),
     switch("multithread-load-enabled", "no").inert(LOADING),
-    integer("overload-protect-percent", 0, 200, "0").constant("no client is put off by the load"),
+    integer("overload-protect-percent", 0, 200, "0")
+        .constant("no client is delayed because of the load"),
     switch("prefetch-enabled", "yes").inert(INDEX),
     integer("rdb-key-save-delay", -2147483648, 2147483647, "0").inert(SCRATCH),
     free(
@@ -520,9 +522,9 @@ pub const PARAMETERS: &[Parameter] = &[
     text("storage-provider-options", "").inert(STORAGE),
     switch("testmode", "no").inert(PROCESS),
     switch("time-thread-priority", "no").inert(PROCESS),
-    text("tls-allowlist", "").constant("certificates are not told apart by their names"),
+    text("tls-allowlist", "").constant("certificates are not distinguished by their names"),
     text("tls-auditlog-blocklist", "").inert("certificates are not logged"),
-    switch("tls-rotation", "no").constant("certificates are not read again by themselves"),
+    switch("tls-rotation", "no").constant("certificates are reloaded by SIGHUP only"),
     switch("use-exit-on-panic", "no").inert(PROCESS),
     switch("use-fork", "yes").inert(SCRATCH),
     integer("watchdog-period", 0, 2147483647, "0").inert(PROCESS),

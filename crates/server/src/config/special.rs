@@ -141,7 +141,7 @@ pub fn shutdown(value: &str, _: &str) -> Shown {
 pub fn supervised(value: &str, _: &str) -> Shown {
     match value.to_ascii_lowercase().as_str() {
         word @ ("no" | "auto" | "systemd") => Ok(word.to_owned()),
-        "upstart" => Err("upstart is not told when the server is ready".into()),
+        "upstart" => Err("upstart is not notified of the server's start".into()),
         _ => Err("argument(s) must be one of the following: no, upstart, systemd, auto".into()),
     }
 }
@@ -157,7 +157,7 @@ pub fn tls_protocols(value: &str, _: &str) -> Shown {
     if words.is_empty() || words == ["tlsv1.2", "tlsv1.3"] {
         return Ok(value.to_owned());
     }
-    Err("TLSv1.2 and TLSv1.3 are both spoken, and no others".into())
+    Err("TLSv1.2 and TLSv1.3 are always supported, and no others".into())
 }
 
 /// Checks `oom-score-adj`: off, or the score is added to that of the process, or set.

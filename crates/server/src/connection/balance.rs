@@ -132,7 +132,7 @@ impl ThreadBalance {
             let may_grow = before.rested_at.is_none_or(|at| at.elapsed() > REST);
             let next = decide(active, self.spent.len(), fared, may_grow);
             if next != active {
-                tracing::debug!(threads = next, ?fared, "connections are spread anew");
+                tracing::debug!(threads = next, ?fared, "connections are redistributed");
                 self.set_active(next);
             }
             if next < active {

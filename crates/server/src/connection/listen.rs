@@ -101,7 +101,7 @@ impl TcpListenAddresses {
                 Err((error, sockets))
             }
             Err(lost) => {
-                tracing::error!("cannot listen where it was listened before: {lost}");
+                tracing::error!("cannot listen on the previous addresses: {lost}");
                 Err((error, ListenerSockets::default()))
             }
         }

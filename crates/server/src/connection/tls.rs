@@ -46,7 +46,7 @@ pub enum TlsError {
     #[error("certificates: {0}")]
     Certificates(String),
     /// Clients must show certificates, and no root certificates are given.
-    #[error("tls-auth-clients needs tls-ca-cert-file; or say tls-auth-clients no")]
+    #[error("tls-auth-clients needs tls-ca-cert-file; or set tls-auth-clients no")]
     NoRoots,
 }
 
@@ -132,7 +132,7 @@ fn read_certificates(path: &PathBuf) -> Result<Vec<CertificateDer<'static>>, Tls
         .collect::<Result<_, _>>()
         .map_err(|error| wrong(&error))?;
     match all.is_empty() {
-        true => Err(wrong(&"it holds no certificate")),
+        true => Err(wrong(&"the file has no certificate")),
         false => Ok(all),
     }
 }

@@ -129,13 +129,13 @@ impl Draft {
         if changed.next().is_some() {
             return Err(CommandError::text(
                 "ERR the placement pool changes one key at a time: this would change several keys \
-                 at once, and has changed none",
+                 at once; nothing was changed",
             ));
         }
         if keys.iter().any(|key| key.expected && !key.is_changed()) {
             return Err(CommandError::text(
                 "ERR the placement pool compares only the key that a transaction changes: this \
-                 changes a key and watches another, and has changed none",
+                 changes a key and watches another; nothing was changed",
             ));
         }
         let Some(database) = databases.get(drafted.database) else {

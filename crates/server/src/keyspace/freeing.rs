@@ -156,7 +156,10 @@ mod tests {
         assert!((10_000..20_000).contains(&steps), "{steps}");
         let begun = Instant::now();
         while freeing.waiting_objects() > 0 {
-            assert!(begun.elapsed() < Duration::from_secs(60), "they stay");
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "the values are still not freed"
+            );
             std::thread::sleep(Duration::from_millis(1));
         }
         assert_eq!(freeing.freed_objects(), 3);
@@ -171,7 +174,10 @@ mod tests {
         assert!(steps <= 16_384, "{steps}");
         let begun = Instant::now();
         while heap.used_bytes() > 0 {
-            assert!(begun.elapsed() < Duration::from_secs(60), "they stay");
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "the values are still not freed"
+            );
             std::thread::sleep(Duration::from_millis(1));
         }
         assert!(freeing.freed_objects() >= 80, "{freeing:?}");

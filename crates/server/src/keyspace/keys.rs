@@ -389,7 +389,7 @@ impl<'c> DatabaseKeys<'c> {
         }
         match read {
             Some(read) => Ok(read(None, None)),
-            None => unreachable!("a reader that was called has answered"),
+            None => unreachable!("a reader that was called has a result"),
         }
     }
 

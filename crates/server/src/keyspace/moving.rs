@@ -27,13 +27,13 @@ pub enum ValueMoveError {
     #[error("there is no such tier")]
     NoTier,
     /// The value is already in the tier.
-    #[error("the value lies there")]
+    #[error("the value is already in this tier")]
     There,
     /// The value is too small to be worth a move.
     #[error("the value has only {0} bytes")]
     Small(usize),
     /// Parts of the value are in several tiers, so that it moves node by node.
-    #[error("the value lies in several tiers")]
+    #[error("parts of the value are in several tiers")]
     Parted,
     /// The value was changed meanwhile.
     #[error("the value was changed meanwhile")]

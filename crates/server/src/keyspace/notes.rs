@@ -103,7 +103,7 @@ impl Database {
             // A key without a note disappears for clients when it expires, but it takes memory
             // until it is written again.
             if let Err(error) = self.note_shared_expiry(key, before, after) {
-                tracing::warn!("the time of a key is not noted: {error}");
+                tracing::warn!("cannot record the expiry of a key: {error}");
             }
             return Ok(());
         }

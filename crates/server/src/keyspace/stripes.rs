@@ -52,7 +52,7 @@ impl KeyStripes {
     #[inline]
     #[expect(
         clippy::indexing_slicing,
-        reason = "`of` answers only stripes that are there"
+        reason = "`of` returns only existing stripes"
     )]
     pub fn lock(&self, stripe: u16) -> StripeGuard<'_> {
         self.locks[usize::from(stripe)].lock()

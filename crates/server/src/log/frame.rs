@@ -185,7 +185,7 @@ impl<R: Read> Frames<R> {
         loop {
             let rest = self.buffer.get(self.start + position..).unwrap_or_default();
             if rest.first().is_some_and(|&byte| byte != b'*') {
-                return Ok(self.bad("what follows is no command"));
+                return Ok(self.bad("the bytes are not a command"));
             }
             match parser.next(rest, &limits) {
                 Ok(RequestProgress::Complete(length)) => {
@@ -195,7 +195,7 @@ impl<R: Read> Frames<R> {
                     position += length;
                     match trailer.flatten() {
                         Some(trailer) => return Ok(self.end_frame(trailer, position)),
-                        None if is_echo => return Ok(self.bad("its trailer is none")),
+                        None if is_echo => return Ok(self.bad("its trailer does not parse")),
                         None if parser.argument_count() == 0 => {
                             return Ok(self.bad("a command without a name"));
                         }
@@ -215,7 +215,7 @@ impl<R: Read> Frames<R> {
                     }
                     let frame = self.buffer.get(self.start..).unwrap_or_default();
                     if self.tag.is_some() && has_trailer(frame, searched, self.tag) {
-                        return Ok(self.bad("its trailer lies within a command"));
+                        return Ok(self.bad("its trailer is inside a command"));
                     }
                     searched = frame.len().saturating_sub(TRAILER_BYTES_MAX);
                     self.fill()?;
@@ -238,7 +238,7 @@ impl<R: Read> Frames<R> {
         // The checksum's digits and the line's end, which the parser does not check.
         let (covered, last) = frame.split_at(end - CHECKSUM_DIGITS - 2);
         if checksum(covered) != trailer.checksum || !last.ends_with(b"\r\n") {
-            return self.bad("its checksum is not that of its bytes");
+            return self.bad("its checksum does not match its bytes");
         }
         if trailer.from != self.from {
             let from = trailer.from;

@@ -41,12 +41,12 @@ pub enum ManifestError {
     Unreadable(#[from] io::Error),
     /// The manifest has changed since it was written.
     #[error(
-        "damaged: its checksum is not that of its text. Restore it from a backup, or start once \
-         with --repair-log, which makes another from the files that are there"
+        "damaged: its checksum does not match its text. Restore it from a backup, or start once \
+         with --repair-log, which rebuilds it from the existing files"
     )]
     Damaged,
     /// The manifest was written by a newer server.
-    #[error("version {0} of the manifest is unknown. Start the newer server that has written it")]
+    #[error("version {0} of the manifest is unknown. Start the newer server that wrote it")]
     Newer(u32),
 }
 

@@ -632,7 +632,7 @@ impl AppendLog {
         if state.failure.is_some() && !state.failure.as_ref().is_some_and(still) {
             state.failure = None;
             self.failing.store(false, Ordering::Release);
-            tracing::info!("the log goes on in a new file");
+            tracing::info!("the log continues in a new file");
         }
         self.durable.store(state.durable(), Ordering::Release);
         self.progress.notify_all();
@@ -657,7 +657,7 @@ impl AppendLogState {
     fn out(&mut self) -> &mut Vec<u8> {
         match self.chunks.back_mut() {
             Some(AppendLogChunk::Commands(commands)) => commands,
-            _ => unreachable!("an appender begins by putting a buffer there"),
+            _ => unreachable!("an appender first puts a buffer there"),
         }
     }
 

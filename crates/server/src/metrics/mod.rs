@@ -103,7 +103,7 @@ impl Metrics {
         let failed = count(|counts| counts.failed);
         self.add_all(
             "nearfield_commands_failed",
-            "Commands that were answered by an error",
+            "Commands that replied with an error",
             failed,
         );
         let rejected = count(|counts| counts.rejected);
@@ -119,7 +119,7 @@ impl Metrics {
             let histogram = MetricValue::Histogram(sum, buckets.collect());
             (label("command", counts.name), histogram)
         });
-        let help = "How long commands took; those of a batch share its time";
+        let help = "Duration of commands; commands of a batch share its duration";
         self.add_all(
             "nearfield_command_duration_seconds",
             help,
@@ -186,10 +186,14 @@ impl Metrics {
             kinds.map(|(kind, bytes)| (label("kind", kind), MetricValue::Gauge(bytes as u64)));
         self.add_all("nearfield_memory_used_bytes", "Memory in use", kinds.into());
         let taken = MetricValue::Gauge(taken as u64);
-        let help = "Memory that the indexes have taken: in use, or free for use again";
+        let help = "Memory of the indexes: in use, or free for reuse";
         self.add("nearfield_memory_index_taken_bytes", help, taken);
         let limit = MetricValue::Gauge(server.eviction.limit_bytes());
-        self.add("nearfield_memory_max_bytes", "The limit; 0 is none", limit);
+        self.add(
+            "nearfield_memory_max_bytes",
+            "The limit of memory; 0 if there is none",
+            limit,
+        );
     }
 
     fn add_keys(&mut self, server: &ServerCore, databases: &Databases) {
@@ -205,24 +209,24 @@ impl Metrics {
             .collect()
         };
         self.add_all("nearfield_keys", "Keys", count(Database::len));
-        let help = "Keys that expire";
+        let help = "Keys with an expiry";
         self.add_all("nearfield_keys_expiring", help, count(Database::expiring));
         let keyspace = &server.keyspace;
         let of = |counter: &AtomicU64| MetricValue::Count(counter.load(Ordering::Relaxed));
         let expired = of(&keyspace.expired_keys);
-        self.add(
-            "nearfield_keys_expired",
-            "Keys whose time was over",
-            expired,
-        );
+        self.add("nearfield_keys_expired", "Keys that have expired", expired);
         let evicted = MetricValue::Count(server.eviction.evicted_keys());
         self.add("nearfield_keys_evicted", "Keys that were evicted", evicted);
         let hits = of(&keyspace.hits);
-        self.add("nearfield_keyspace_hits", "Keys that were found", hits);
+        self.add(
+            "nearfield_keyspace_hits",
+            "Lookups that found their key",
+            hits,
+        );
         let misses = of(&keyspace.misses);
         self.add(
             "nearfield_keyspace_misses",
-            "Keys that were not found",
+            "Lookups that did not find their key",
             misses,
         );
     }
@@ -235,12 +239,14 @@ impl Metrics {
         };
         add(
             "nearfield_tier_capacity_bytes",
-            "The most that a tier takes",
+            "Capacity of a tier",
             |tier| MetricValue::Gauge(tier.capacity_bytes),
         );
-        add("nearfield_tier_used_bytes", "What a tier takes", |tier| {
-            MetricValue::Gauge(tier.used_bytes)
-        });
+        add(
+            "nearfield_tier_used_bytes",
+            "Bytes that a tier uses",
+            |tier| MetricValue::Gauge(tier.used_bytes),
+        );
         add("nearfield_tier_values", "Values in a tier", |tier| {
             MetricValue::Gauge(tier.values)
         });
@@ -264,7 +270,7 @@ impl Metrics {
         add("nearfield_tier_moved_in_bytes", help, |tier| {
             MetricValue::Count(tier.moved_in_bytes)
         });
-        let help = "Values that were to move into a tier and could not";
+        let help = "Failed moves of values into a tier";
         add("nearfield_tier_moves_abandoned", help, |tier| {
             MetricValue::Count(tier.abandoned)
         });
@@ -278,7 +284,7 @@ impl Metrics {
         });
         if !tiers.is_empty() {
             let (ping_pong, _) = server.tiering.ping_pong_and_put_off();
-            let help = "Values that came back into a faster tier soon after they had gone";
+            let help = "Values that returned to a faster tier soon after they had left it";
             self.add(
                 "nearfield_tier_ping_pong",
                 help,
@@ -294,7 +300,7 @@ impl Metrics {
             let histogram = MetricValue::Histogram(sum, buckets.collect());
             Some((label("tier", tier.kind), histogram))
         });
-        let help = "How long reads of a tier took";
+        let help = "Duration of reads of a tier";
         let latencies = latencies.skip(1).collect();
         self.add_all("nearfield_tier_read_duration_seconds", help, latencies);
     }
@@ -320,17 +326,17 @@ impl Metrics {
         let saves = MetricValue::Gauge(u64::from(saves));
         self.add(
             "nearfield_snapshot_in_progress",
-            "Whether a snapshot is being saved",
+            "1 if a snapshot is being saved",
             saves,
         );
         let ok = MetricValue::Gauge(u64::from(status.last_save_ok));
         self.add(
             "nearfield_snapshot_last_ok",
-            "Whether the last snapshot was saved",
+            "1 if the last snapshot was saved",
             ok,
         );
         let time = MetricValue::Gauge(status.last_save_s);
-        let help = "When the last snapshot was saved, since 1970";
+        let help = "Time of the last snapshot, in seconds since 1970";
         self.add("nearfield_snapshot_last_timestamp_seconds", help, time);
         let changes = MetricValue::Gauge(server.keyspace.changes.load(Ordering::Relaxed));
         let help = "Changes since the last snapshot";

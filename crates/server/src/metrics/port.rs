@@ -49,11 +49,11 @@ fn answer(server: &ServerCore, request: MetricsRequest<'_>) -> Vec<u8> {
             None => response(
                 "503 Service Unavailable",
                 TEXT,
-                "A script has run for long.\n",
+                "The server is busy with a long-running script.\n",
             ),
         },
         MetricsRequest::Path(_) => response("404 Not Found", TEXT, "Metrics are at /metrics.\n"),
-        MetricsRequest::Other => response("400 Bad Request", TEXT, "This is no GET request.\n"),
+        MetricsRequest::Other => response("400 Bad Request", TEXT, "Only GET is supported.\n"),
     }
 }
 
@@ -162,7 +162,7 @@ impl MetricsPort {
             if let Err(error) = self.poll.poll(&mut events, Some(TICK))
                 && error.kind() != ErrorKind::Interrupted
             {
-                tracing::error!("cannot wait for requests of metrics: {error}");
+                tracing::error!("cannot wait for requests for metrics: {error}");
                 return;
             }
             for event in &events {

@@ -71,7 +71,7 @@ impl Index<usize> for Connections {
     fn index(&self, index: usize) -> &RespConnection {
         match &self.0[index] {
             Some(connection) => connection,
-            None => unreachable!("nobody asks for a connection that is away"),
+            None => unreachable!("a connection that is away is not accessed"),
         }
     }
 }
@@ -80,7 +80,7 @@ impl IndexMut<usize> for Connections {
     fn index_mut(&mut self, index: usize) -> &mut RespConnection {
         match &mut self.0[index] {
             Some(connection) => connection,
-            None => unreachable!("nobody asks for a connection that is away"),
+            None => unreachable!("a connection that is away is not accessed"),
         }
     }
 }

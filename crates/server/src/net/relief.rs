@@ -145,7 +145,7 @@ impl IoThread<'_> {
         if !is_slow(self.server) {
             return;
         }
-        tracing::warn!("a script runs for long; clients are told that the server is busy");
+        tracing::warn!("a script runs for long; clients receive BUSY errors");
         self.served.was_lent = true;
         // The thread may have received events that it has not handled yet.
         self.accept_all();

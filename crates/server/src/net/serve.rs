@@ -35,7 +35,7 @@ pub enum ServeError {
         source: io::Error,
     },
     /// There is neither a port nor a socket.
-    #[error("configured to listen nowhere: port, tls-port and unixsocket name no place")]
+    #[error("there is nothing to listen on: set port, tls-port or unixsocket")]
     Nowhere,
     /// The files on disk cannot be read.
     #[error(transparent)]
@@ -46,7 +46,7 @@ pub enum ServeError {
     /// The users cannot be read, without which every client could do everything.
     #[error(
         "Error loading ACLs: {0}. Correct it there, or restore the file from a backup; without it \
-         everybody could do everything"
+         every client could do everything"
     )]
     Users(#[from] AclError),
     /// A socket in the file system cannot be listened on.
@@ -92,7 +92,7 @@ pub fn serve(server: &ServerCore, ready: impl FnOnce(&[SocketAddr])) -> Result<(
     }
     persistence::start(server, command::repeat)?;
     if let Err(error) = server.oom_score.adjust_by(&server.config) {
-        tracing::warn!("the system refuses the score by which it ends processes: {error}");
+        tracing::warn!("cannot set oom-score-adj: {error}");
     }
     let (mut polls, mut mailboxes) = (Vec::new(), Vec::new());
     for _ in 0..server.options.threads.max(1) {

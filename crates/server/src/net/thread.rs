@@ -756,7 +756,7 @@ impl<'s> IoThread<'s> {
             tracing::warn!(
                 client.id,
                 peer = client.peer,
-                "a client is closed, as clients hold more memory than they may"
+                "a client is closed because clients exceed maxmemory-clients"
             );
             // Those of this thread give their memory back before others take more.
             if let Some(&index) = self.by_client.get(&client.id)

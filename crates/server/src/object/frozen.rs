@@ -13,7 +13,7 @@ use nearfield_tiers::AccountedHeap;
 
 /// The error for bytes that are not those of a frozen object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the bytes are no {} that was frozen", .0.name())]
+#[error("the bytes are not a frozen {}", .0.name())]
 pub struct FrozenObjectError(pub RedisType);
 
 /// Appends a number.

@@ -33,7 +33,7 @@ pub(super) fn load_foreign(
         [first, ref others @ ..] => Err(LoadError::Refused {
             path: first.clone(),
             reason: format!(
-                "beside it there is {}, and only one of them can be the latest state. Move the \
+                "the directory also has {}, and only one of them can be the latest state. Move the \
                  others away: a Redis with appendonly yes reads its log, one without its snapshot",
                 others
                     .iter()
@@ -73,7 +73,7 @@ fn load_parts(loader: &mut KeyspaceLoader<'_>, parts: &Path, name: &str) -> Resu
         return match count {
             0 => Ok(()),
             _ => Err(refused(format!(
-                "it is missing, while there are files beside it. Restore it from a backup, or \
+                "it is missing, but its directory has other files. Restore it from a backup, or \
                  move {} away to start without it",
                 parts.display()
             ))),

@@ -33,8 +33,8 @@ pub enum LoadError {
     },
     /// A snapshot is damaged, or holds unsupported data.
     #[error(
-        "{path}: {source}. Nothing of it is lost yet: restore it from a backup, or move it away \
-         to start without it"
+        "{path}: {source}. The file was not changed: restore it from a backup, or move it away to \
+         start without it"
     )]
     Snapshot {
         /// The file.
@@ -44,9 +44,9 @@ pub enum LoadError {
     },
     /// A log has damage that is more than a write that was cut short.
     #[error(
-        "{path}: damaged at offset {offset}: {reason}. What follows is not lost yet: restore the \
-         file, or start once with --repair-log, which cuts the log off there and keeps what it \
-         cuts off"
+        "{path}: damaged at offset {offset}: {reason}. The rest of the file was not changed: \
+         restore the file, or start once with --repair-log, which truncates the log there and \
+         keeps the rest in another file"
     )]
     Damaged {
         /// The file.
@@ -58,8 +58,8 @@ pub enum LoadError {
     },
     /// A command of a log is unknown, or fails.
     #[error(
-        "{path}: the command at offset {offset} cannot be repeated: {reason}. Start the version \
-         of the server that has written it, with the same settings"
+        "{path}: the command at offset {offset} cannot be replayed: {reason}. Start the version of \
+         the server that wrote it, with the same settings"
     )]
     Command {
         /// The file.
@@ -191,7 +191,7 @@ impl<'l> KeyspaceLoader<'l> {
         let refused = |reason: String, offset: u64| LoadError::Refused {
             path: path.to_owned(),
             reason: format!(
-                "before offset {offset}: {reason}. Nothing of it is lost yet: restore it from a \
+                "before offset {offset}: {reason}. The file was not changed: restore it from a \
                  backup, or move it away to start without it"
             ),
         };
@@ -226,7 +226,7 @@ impl<'l> KeyspaceLoader<'l> {
                             let key = key.escape_ascii();
                             return Err(LoadError::Refused {
                                 path: path.to_owned(),
-                                reason: format!("key \"{key}\" is there already"),
+                                reason: format!("key \"{key}\" exists already"),
                             });
                         }
                     } else if expires_at_ms.is_some_and(is_over) {
@@ -324,7 +324,7 @@ impl<'l> KeyspaceLoader<'l> {
         if !may_cut {
             let what = match behind {
                 Behind::Nothing => "",
-                Behind::Unsynced => "; later frames follow, which a power failure may leave so",
+                Behind::Unsynced => "; later frames follow, as a power failure may leave them",
                 Behind::Synced => "; later frames follow, and it was on the medium before these",
             };
             return Err(LoadError::Damaged {
@@ -333,7 +333,7 @@ impl<'l> KeyspaceLoader<'l> {
                 reason: reason + what,
             });
         }
-        tracing::error!("{}: cut off at offset {offset}: {reason}", path.display());
+        tracing::error!("{}: truncated at offset {offset}: {reason}", path.display());
         cut(path, &file, offset).map_err(io)?;
         Ok(true)
     }
@@ -379,7 +379,7 @@ impl<'l> KeyspaceLoader<'l> {
                 return Err(LoadError::Damaged {
                     path: path.clone(),
                     offset: 0,
-                    reason: "it lacks the frame with which each log begins".to_owned(),
+                    reason: "it lacks the first frame, which every log has".to_owned(),
                 });
             } else {
                 was_cut = self.log(path, allowed)? && allowed == AllowedCut::Anything;
@@ -442,7 +442,7 @@ impl<'l> KeyspaceLoader<'l> {
                     if rest.is_empty() && whole.is_none() {
                         return Ok(());
                     }
-                    let (offset, reason) = (position as u64, "it breaks off".to_owned());
+                    let (offset, reason) = (position as u64, "it is cut off".to_owned());
                     if !is_last {
                         return Err(LoadError::Damaged {
                             path: path.to_owned(),
@@ -536,7 +536,7 @@ fn cut(path: &Path, file: &File, offset: u64) -> io::Result<()> {
         log.write_all(&opening(LogTag::random()))?;
     }
     log.sync_all()?;
-    tracing::error!("{} has what is cut off", kept.display());
+    tracing::error!("the cut-off part is kept in {}", kept.display());
     Ok(())
 }
 
@@ -562,7 +562,7 @@ fn open(path: &Path) -> Result<File, LoadError> {
     if !std::fs::metadata(path).map_err(io)?.is_file() {
         return Err(LoadError::Refused {
             path: path.to_owned(),
-            reason: "it is no regular file".to_owned(),
+            reason: "it is not a regular file".to_owned(),
         });
     }
     File::open(path).map_err(io)

@@ -42,7 +42,7 @@ pub(super) fn rebuild(disk: &dyn PersistenceDisk, directory: &Path) -> Result<Ma
     if base.is_none() && !bases.is_empty() && bases.first() <= logs.first() {
         return Err(LoadError::Refused {
             path,
-            reason: "no base is whole. Restore one from a backup, or move the bases away to read \
+            reason: "no base is intact. Restore one from a backup, or move the bases away to read \
                      the logs alone"
                 .to_owned(),
         });
@@ -57,7 +57,7 @@ pub(super) fn rebuild(disk: &dyn PersistenceDisk, directory: &Path) -> Result<Ma
     }
     manifest.replace(disk, directory).map_err(io)?;
     tracing::error!(
-        "{} was made anew: {}",
+        "{} was rebuilt: {}",
         path.display(),
         manifest.text().escape_debug()
     );

@@ -128,14 +128,14 @@ fn find_manifest(
     strays.sort();
     let strays = strays.join(", ");
     let what = match manifest {
-        None => format!("it is missing, while there are {strays}"),
+        None => format!("it is missing, but {strays} exist"),
         Some(_) => format!("it is older than {strays}, which it does not name"),
     };
     Err(LoadError::Refused {
         path,
         reason: format!(
-            "{what}. Restore it from a backup; or start once with --repair-log, which makes \
-             another from the files that are there; or move these away to start without them"
+            "{what}. Restore it from a backup; or start once with --repair-log, which rebuilds it \
+             from the existing files; or move these away to start without them"
         ),
     })
 }

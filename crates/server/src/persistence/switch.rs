@@ -52,7 +52,7 @@ pub fn prepare(server: &ServerCore) -> Result<(), String> {
     };
     if is_unread {
         return Err(format!(
-            "there is a log in the directory {} that was not read; --dir at the start reads it",
+            "the directory {} has a log that was not read; start with --dir to read it",
             directory.display()
         ));
     }

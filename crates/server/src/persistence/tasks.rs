@@ -290,7 +290,7 @@ fn rewrite(server: &ServerCore) -> io::Result<()> {
             && let Err(error) = disk.remove(&directory.join(name))
         {
             // The next start deletes files that the manifest does not name.
-            tracing::error!("{name} is no more needed and was not deleted: {error}");
+            tracing::error!("obsolete file {name} could not be deleted: {error}");
         }
     }
     Ok(())
@@ -329,7 +329,7 @@ pub fn shut_down(server: &ServerCore, save: Option<bool>, force: bool) -> bool {
         match exclude_script(server) {
             Some(databases) => safe = save_now(server, &databases).is_ok(),
             None => tracing::error!(
-                "a script runs for long and has changed keys, so that no snapshot was saved"
+                "no snapshot was saved, because a script that runs for long has changed keys"
             ),
         }
     }

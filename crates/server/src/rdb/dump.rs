@@ -25,7 +25,8 @@ use super::{checksum, decode, encode};
 /// # Panics
 /// If a score is not a number.
 pub fn dump(value: &RdbValue, dialect: Dialect) -> Vec<u8> {
-    payload(value, dialect).unwrap_or_else(|error| panic!("memory takes what is a value: {error}"))
+    payload(value, dialect)
+        .unwrap_or_else(|error| panic!("memory accepts the bytes of a value: {error}"))
 }
 
 fn payload(value: &RdbValue, dialect: Dialect) -> Result<Vec<u8>, RdbError> {
@@ -88,7 +89,7 @@ pub fn dump_functions<'c>(codes: impl IntoIterator<Item = &'c [u8]>) -> Vec<u8> 
         }
         end(sink, *WRITE_VERSIONS.start())
     };
-    payload().unwrap_or_else(|error: RdbError| panic!("memory takes what is code: {error}"))
+    payload().unwrap_or_else(|error: RdbError| panic!("memory accepts the bytes of code: {error}"))
 }
 
 /// Bytes that the compressed texts of all libraries of a payload may expand to.
@@ -153,7 +154,7 @@ pub fn restore_within(payload: &[u8], room: u64) -> Result<RdbValue, RdbError> {
     let offset = source.offset();
     if offset != body.len() as u64 {
         return Err(RdbError::BadLength {
-            what: "bytes behind the value",
+            what: "bytes after the value",
             length: body.len() as u64 - offset,
             offset,
         });

@@ -27,7 +27,8 @@ pub enum RdbError {
     },
     /// The first bytes are not those of a snapshot.
     #[error(
-        "no snapshot: it begins with \"{found}\" and not with \"REDIS\" or \"VALKEY\" and a version"
+        "not a snapshot: it begins with \"{found}\" and not with \"REDIS\" or \"VALKEY\" and a \
+         version"
     )]
     BadMagic {
         /// The first bytes.
@@ -48,7 +49,7 @@ pub enum RdbError {
         offset: u64,
     },
     /// The data have changed since they were written.
-    #[error("checksum {stored:016x} at offset {offset} is not that of the data, {computed:016x}")]
+    #[error("checksum {stored:016x} at offset {offset} does not match the data, {computed:016x}")]
     ChecksumMismatch {
         /// The checksum that came with the data.
         stored: u64,
@@ -78,7 +79,7 @@ pub enum RdbError {
         offset: u64,
     },
     /// A compressed string does not decompress to its stated length.
-    #[error("a string of {length} bytes at offset {offset} is not what LZF compression writes")]
+    #[error("a string of {length} bytes at offset {offset} is not valid LZF output")]
     BadCompression {
         /// The length without compression.
         length: u64,
@@ -120,7 +121,9 @@ pub enum RdbError {
         offset: u64,
     },
     /// A writer was called in an order that would have made an unreadable file.
-    #[error("{call} is out of place at offset {offset}: {remaining} elements or scores are due")]
+    #[error(
+        "{call} is out of place at offset {offset}: {remaining} elements or scores are missing"
+    )]
     OutOfPlace {
         /// The method that was called.
         call: &'static str,

@@ -15,7 +15,7 @@ pub enum Protocol {
 
 /// The place in a reply where a length will be written once it is known.
 #[derive(Clone, Copy, Debug)]
-#[must_use = "an array that is begun has to be ended"]
+#[must_use = "an array that is begun must be ended"]
 pub struct Mark {
     position: usize,
 }

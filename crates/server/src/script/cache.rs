@@ -13,7 +13,7 @@ const EVALUATED_MAX: usize = 500;
 const LOADED_BYTES_MAX: usize = 256 << 20;
 
 /// Error for a script beyond the limit.
-const FULL: &str = "OOM scripts of more than 268435456 bytes are loaded. Use SCRIPT FLUSH.";
+const FULL: &str = "OOM loaded scripts would exceed 268435456 bytes. Use SCRIPT FLUSH.";
 
 /// A script, and the time of its last use.
 #[derive(Debug)]

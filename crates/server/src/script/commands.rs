@@ -34,7 +34,7 @@ const KEPT_BYTES_MAX: usize = 1 << 16;
 const ANSWER_BYTES_MAX: usize = MEMORY_BYTES_MAX / 2;
 
 /// Error for a reply beyond the limit.
-const ANSWER_TOO_LONG: &str = "ERR the answer of the command does not fit into the memory of Lua";
+const ANSWER_TOO_LONG: &str = "ERR the reply of the command does not fit into Lua's memory";
 
 const NO_ANSWER: RespReply = RespReply::bounded(Protocol::Resp2, ANSWER_BYTES_MAX);
 

@@ -79,7 +79,7 @@ const SOURCE_BYTES_MAX: usize = 16 << 20;
 const SHOWN_BYTES_MAX: usize = 512;
 
 /// Error for a library without room next to the others.
-const NO_ROOM: &str = "libraries take half of the memory that they may";
+const NO_ROOM: &str = "loaded libraries use half of their memory limit";
 
 /// Error for a longer text.
 const SOURCE_TOO_LONG: &str = "chunk has more than 16777216 bytes";

@@ -84,7 +84,7 @@ impl LuaCaller {
         // SAFETY: the closure has nothing to drop, and calls nothing that raises an error.
         unsafe { lua.exec_raw::<()>((), |it| state = NonNull::new(it)) }?;
         let Some(state) = state else {
-            unreachable!("a Lua state lies somewhere")
+            unreachable!("a Lua state has an address")
         };
         // SAFETY: Lua may call `enter` with what `LuaCaller::call` passes, and no other code can
         // reach it.

@@ -123,12 +123,12 @@ mod tests {
     fn a_panic_ends_the_loan() {
         let mut count = 0;
         lend(&mut counts(&mut count), || {
-            let caught = catch_unwind(|| with(|_| panic!("of who uses it")));
+            let caught = catch_unwind(|| with(|_| panic!("of the thread that uses it")));
             assert!(caught.is_err());
             assert_eq!(run(), Some(()), "it is put back");
         });
         let host = &mut counts(&mut count);
-        let lending = AssertUnwindSafe(|| lend(host, || panic!("of who has lent it")));
+        let lending = AssertUnwindSafe(|| lend(host, || panic!("of the thread that has lent it")));
         assert!(catch_unwind(lending).is_err());
         assert_eq!(run(), None);
         assert_eq!(count, 1);

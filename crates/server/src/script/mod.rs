@@ -14,15 +14,12 @@ mod bits;
 mod cache;
 #[expect(
     unsafe_code,
-    reason = "Lua calls functions in C without wrapping what they get"
+    reason = "Lua calls functions in C without wrapping their arguments"
 )]
 mod commands;
 mod convert;
 mod engine;
-#[expect(
-    unsafe_code,
-    reason = "one function in C does what were many calls of Lua"
-)]
+#[expect(unsafe_code, reason = "one function in C replaces many calls of Lua")]
 mod enter;
 mod failure;
 mod functions;
@@ -37,10 +34,10 @@ pub mod library;
 mod msgpack;
 mod number;
 mod pattern;
-#[expect(unsafe_code, reason = "answers of commands go onto Lua's stack")]
+#[expect(unsafe_code, reason = "replies of commands go onto Lua's stack")]
 mod push;
 mod random;
-#[expect(unsafe_code, reason = "arguments of functions in C lie on Lua's stack")]
+#[expect(unsafe_code, reason = "arguments of functions in C are on Lua's stack")]
 mod raw;
 mod register;
 mod source;
@@ -51,10 +48,7 @@ mod structs;
 mod tests;
 mod text;
 mod watchdog;
-#[expect(
-    unsafe_code,
-    reason = "functions in C stand in front of the interpreter's"
-)]
+#[expect(unsafe_code, reason = "functions in C replace the interpreter's")]
 mod weighed;
 
 pub use functions::{FunctionRegistry, LOAD_TIME_MAX, LibraryRestorePolicy};
@@ -213,7 +207,7 @@ impl Scripts {
             *engine = Some(LuaEngine::new(&self.watchdog, LuaEngineKind::Scripts)?);
         }
         let Some(engine) = engine.as_mut() else {
-            unreachable!("it has just been made")
+            unreachable!("it has just been created")
         };
         engine.limit_memory(self.memory.most())?;
         let result = work(engine);

@@ -59,7 +59,11 @@ pub unsafe fn answer(state: *mut lua_State, bytes: &mut &[u8]) {
     // has none either. `luaL_checkstack` makes room for the pushed values before the next level of
     // a nested value makes its own.
     unsafe {
-        ffi::luaL_checkstack(state, STACK_SLOTS, c"too deep an answer".as_ptr());
+        ffi::luaL_checkstack(
+            state,
+            STACK_SLOTS,
+            c"the reply is nested too deeply".as_ptr(),
+        );
         match kind {
             b'+' => field(state, c"ok", rest),
             b'-' => field(state, c"err", rest),

@@ -44,7 +44,7 @@ pub fn fit(server: &ServerCore) {
     let served = make_room_for(server, wanted);
     if served < wanted {
         tracing::warn!(
-            "the system gives too few descriptors for {wanted} clients: maxclients is {served} \
+            "the system allows too few descriptors for {wanted} clients: maxclients is {served} \
              (ulimit -n raises it)"
         );
         server.config.lower("maxclients", &served.to_string());

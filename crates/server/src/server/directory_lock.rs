@@ -33,7 +33,7 @@ impl Drop for DirectoryLock {
         // Closing the file is not enough: a process that another thread starts meanwhile has it
         // open, too, until it runs its program, and would keep the lock until then.
         if let Err(error) = self.0.unlock() {
-            tracing::error!("the lock of the directory stays: {error}");
+            tracing::error!("cannot release the directory lock: {error}");
         }
     }
 }

@@ -441,7 +441,7 @@ fn contents(server: &Nearfield) -> Vec<RespReplyValue> {
     let mut connection = server.connect();
     let mut contents = vec![connection.command(&[b"KEYS", b"*"]).unwrap()];
     let RespReplyValue::Array(keys) = contents[0].clone() else {
-        panic!("KEYS answers {}", contents[0]);
+        panic!("KEYS replied {}", contents[0]);
     };
     for key in keys {
         let RespReplyValue::Bulk(key) = key else {

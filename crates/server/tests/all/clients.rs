@@ -164,7 +164,7 @@ fn clients_are_killed_by_their_types() {
         assert_eq!(until_closed(&mut subscriber), 0);
         assert_eq!(ask_number(&mut other, "CLIENT KILL TYPE normal"), 1);
         assert_eq!(until_closed(&mut client), 0);
-        eventually("nobody listens", || {
+        eventually("there are no subscribers", || {
             ask_number(&mut other, "PUBSUB NUMPAT") == 0
         });
         assert_eq!(
@@ -422,7 +422,7 @@ fn a_client_that_takes_its_own_channel_away_is_answered_first() {
     assert!(ask(&mut alice, "SUBSCRIBE channel").contains("subscribe"));
     assert_eq!(ask(&mut alice, "ACL SETUSER alice resetchannels"), "OK");
     assert_eq!(until_closed(&mut alice), 0);
-    eventually("nobody listens", || {
+    eventually("there are no subscribers", || {
         ask(&mut admin, "PUBSUB CHANNELS") == "(empty array)"
     });
 }

@@ -288,7 +288,7 @@ fn passwords_are_bytes() {
         assert_eq!(auth(one), "OK");
         let shown = admin.command(&[b"CONFIG", b"GET", b"requirepass"]);
         let Ok(RespReplyValue::Array(pair)) = shown else {
-            panic!("no parameter");
+            panic!("the name of the parameter is not text");
         };
         assert_eq!(pair[1], RespReplyValue::Bulk(one.to_vec()));
     });
@@ -326,7 +326,7 @@ fn users_of_the_configuration_are_there_and_are_written_back() {
     // A separate file of users is refused, and so is an invalid rule.
     for (line, why) in [
         ("user eve on +nosuch", "Unknown command or category name"),
-        ("aclfile users.acl", "not in both"),
+        ("aclfile users.acl", "use one of them"),
     ] {
         std::fs::write(&path, format!("{text}{line}\n")).expect("a file");
         let server = UnservedServer::new(read());

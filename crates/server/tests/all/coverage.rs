@@ -43,7 +43,7 @@ fn rows() -> BTreeMap<CommandGroup, BTreeMap<String, String>> {
             .or_default()
             .insert(name, row)
             .is_none();
-        assert!(is_new, "{} is there twice", command.name);
+        assert!(is_new, "{} appears twice", command.name);
     };
     for command in all() {
         match command.run {
@@ -96,7 +96,7 @@ fn tables(page: &str) -> String {
 fn the_documentation_lists_the_commands_that_there_are() {
     for page in PAGES {
         let path = format!("{FOLDER}/{page}");
-        let text = std::fs::read_to_string(&path).expect("the page is there");
+        let text = std::fs::read_to_string(&path).expect("the page exists");
         let (before, rest) = text.split_once(BEGIN).expect("the tables have a beginning");
         let (shown, after) = rest.split_once(END).expect("the tables have an end");
         let made = tables(page);
@@ -107,8 +107,8 @@ fn the_documentation_lists_the_commands_that_there_are() {
         }
         assert!(
             shown == made,
-            "docs/{page} lists other commands than there are; NEARFIELD_UPDATE_DOCS=1 \
-             cargo test -p nearfield-server --test all coverage:: writes it anew"
+            "docs/{page} does not match the command table; NEARFIELD_UPDATE_DOCS=1 cargo test -p \
+             nearfield-server --test all coverage:: rewrites it"
         );
     }
 }

@@ -64,7 +64,7 @@ fn everything(server: &ServerCore) -> State {
 
 fn run(connection: &mut TestkitConnection, line: &str) -> RespReplyValue {
     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-    connection.command(&words).expect("an answer")
+    connection.command(&words).expect("a reply")
 }
 
 type Files = BTreeMap<String, Vec<u8>>;
@@ -113,7 +113,7 @@ fn history(rewrites: usize, commands: usize) -> (Vec<Files>, Vec<State>) {
                 let code =
                     format!("#!lua name=l{name}\nredis.register_function('f{name}', {body})");
                 let words: [&[u8]; 4] = [b"FUNCTION", b"LOAD", b"REPLACE", code.as_bytes()];
-                connection.command(&words).expect("an answer");
+                connection.command(&words).expect("a reply");
                 states.push(everything(&server.server));
             }
         }
@@ -144,7 +144,7 @@ fn assert_refused(folder: &TestkitFolder, log: bool, name: &str) {
         "ove it",
         "Start the",
         "--dir",
-        "no regular file",
+        "not a regular file",
     ];
     assert!(remedies.iter().any(|it| text.contains(it)), "{text}");
     assert!(files(folder) == before, "{text}: files have changed");
@@ -358,7 +358,7 @@ fn what_others_have_left_is_read_as_a_whole_or_refused() {
     let folder = TestkitFolder::new();
     write(&folder, one, &["SET a 1"], 0);
     fs::write(folder.join("dump.rdb"), b"").unwrap();
-    assert_refused(&folder, true, "dump.rdb: beside it there is");
+    assert_refused(&folder, true, "dump.rdb: the directory also has");
     // Files that are not regular.
     let folder = TestkitFolder::new();
     fs::create_dir(folder.join("dump.rdb")).unwrap();
@@ -450,7 +450,7 @@ fn damage_anywhere_is_refused_or_gives_what_was_acknowledged() {
             }
         }
     });
-    eprintln!("damaged files: {refused} refused, {earlier} read in part, {same} as they were");
+    eprintln!("damaged files: {refused} refused, {earlier} read in part, {same} read in full");
     assert!(refused > earlier + same);
 }
 
@@ -505,7 +505,7 @@ fn damage_anywhere_in_a_file_of_users_is_refused_or_gives_what_its_lines_say() {
             return;
         }
         read += 1;
-        assert!(!text.contains(&0), "bytes that nobody has written");
+        assert!(!text.contains(&0), "bytes that were never written");
         // Each line made one user, and each user except the default one is that of a line.
         let users = server.acl.users();
         let mut named = BTreeSet::from([b"default".to_vec()]);
@@ -521,7 +521,7 @@ fn damage_anywhere_in_a_file_of_users_is_refused_or_gives_what_its_lines_say() {
         }
         assert_eq!(users.len(), named.len());
     });
-    eprintln!("damaged files of users: {refused} refused, {read} read as they are");
+    eprintln!("damaged files of users: {refused} refused, {read} read unchanged");
     assert!(refused > 20 && read > 20, "{refused} and {read}");
 }
 
@@ -554,7 +554,7 @@ fn damage_anywhere_in_a_configuration_is_refused_or_gives_what_its_lines_say() {
             }
         };
         read += 1;
-        assert!(!text.contains(&0), "bytes that nobody has written");
+        assert!(!text.contains(&0), "bytes that were never written");
         // Each line is a value or a user, and the last value of a parameter counts.
         let said = settings.values.len() + settings.users.len();
         assert_eq!(said, lines(text).count());
@@ -575,7 +575,7 @@ fn damage_anywhere_in_a_configuration_is_refused_or_gives_what_its_lines_say() {
             drop(UnservedServer::new(options));
         }
     });
-    eprintln!("damaged configurations: {refused} refused, {read} read as they are");
+    eprintln!("damaged configurations: {refused} refused, {read} read unchanged");
     assert!(refused > 20 && read > 20, "{refused} and {read}");
 }
 

@@ -89,7 +89,7 @@ fn redis_answers_the_same_twice() {
     let commands = number("NEARFIELD_COMMANDS").unwrap_or(COMMANDS) / 5;
     let seed = number("NEARFIELD_SEED").unwrap_or(1);
     if let Err(failure) = compare(addresses, |_| true, commands, seed) {
-        panic!("this is no test of our server: {failure}");
+        panic!("the other server failed: {failure}");
     }
 }
 
@@ -330,7 +330,7 @@ impl ServerPair {
             self.ours.send(&request).unwrap();
             self.redis.send(&request).unwrap();
             for &(position, ref sent) in some {
-                let mut redis = self.redis.receive().expect("redis-server answers");
+                let mut redis = self.redis.receive().expect("redis-server replies");
                 let ours = match self.ours.receive() {
                     // Redis 7.0 does not report these fields, or takes their values from the
                     // command.

@@ -49,7 +49,7 @@ pub(super) fn load(folder: &Path, log: bool, damage: Damage) -> Result<State, Lo
 
 pub(super) fn run(connection: &mut TestkitConnection, line: &str) -> RespReplyValue {
     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-    connection.command(&words).expect("an answer")
+    connection.command(&words).expect("a reply")
 }
 
 pub(super) fn ok() -> RespReplyValue {
@@ -59,7 +59,7 @@ pub(super) fn ok() -> RespReplyValue {
 pub(super) fn wait_until(what: &str, is: impl Fn() -> bool) {
     let began = Instant::now();
     while !is() {
-        assert!(began.elapsed() < PATIENCE, "in vain: {what}");
+        assert!(began.elapsed() < PATIENCE, "timed out: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -233,7 +233,7 @@ fn no_flipped_byte_of_a_log_makes_a_wrong_state() {
             }
             Err(LoadError::Damaged { offset, .. }) => {
                 assert!(offset <= position as u64);
-                assert_eq!(fs::read(&path).unwrap(), damaged, "it is left as it is");
+                assert_eq!(fs::read(&path).unwrap(), damaged, "it was not changed");
                 refused += 1;
                 if position % 16 == 0 {
                     let repaired = load(&folder.0, true, Damage::Repair).unwrap();

@@ -91,7 +91,7 @@ const PUBLIC_FAULTS: &[PublicFault] = &[
         "(integer) 70309",
     ),
     (
-        "CVE-2022-24735: a script changes what other scripts call",
+        "CVE-2022-24735: a script changes functions that other scripts call",
         "string.find = function() return 1 end",
         "(error) ERR user_script:1: Attempt to modify a readonly table",
     ),
@@ -106,7 +106,7 @@ const PUBLIC_FAULTS: &[PublicFault] = &[
         "(integer) 1",
     ),
     (
-        "CVE-2022-0543: the library package is there",
+        "CVE-2022-0543: the library package is available",
         "return package.loadlib('libc.so.6', '*')",
         "(error) ERR user_script:1: Script attempted to access nonexistent global variable",
     ),
@@ -161,7 +161,7 @@ const PUBLIC_FAULTS: &[PublicFault] = &[
         "(error) ERR user_script:1: Bad data format in input.",
     ),
     (
-        "CVE-2015-4335: bytes that were compiled are taken without a check",
+        "CVE-2015-4335: compiled code is loaded without a check",
         "return loadstring(string.dump(function() return 1 end)) == nil and 1",
         "(integer) 1",
     ),
@@ -190,7 +190,7 @@ const PUBLIC_FAULTS: &[PublicFault] = &[
         "(error) ERR user_script:1: ",
     ),
     (
-        "Lua 5.1: patterns recurse as deep as they are long",
+        "Lua 5.1: the depth of a pattern's recursion is its length",
         "return string.find(string.rep('a', 300000), string.rep('a?', 300000) .. 'b')",
         "(error) ERR user_script:1: pattern too complex",
     ),
@@ -205,13 +205,13 @@ const PUBLIC_FAULTS: &[PublicFault] = &[
         "(error) ERR user_script:1: pattern too complex",
     ),
     (
-        "Lua 5.1: each gsub within another takes 8 KiB of the stack of C",
+        "Lua 5.1: each nested gsub uses 8 KiB of the stack of C",
         "local function deeper() return (string.gsub('a', 'a', deeper)) end
         return deeper()",
         "(error) ERR ",
     ),
     (
-        "Lua 5.1: string.rep of nothing takes as long as it is told",
+        "Lua 5.1: string.rep of an empty string has no time limit",
         "return string.rep('', 2^53)",
         "\"\"",
     ),

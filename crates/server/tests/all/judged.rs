@@ -24,9 +24,9 @@ enum ExecutionSite {
 const DIFFERENT: &[(&str, &str)] = &[
     ("PFMERGE a", "without sources Redis checks no key"),
     ("PFSELFTEST", "it takes Redis a second"),
-    ("COMMAND", "its answer is long"),
-    ("COMMAND DOCS", "its answer is long"),
-    ("COMMAND INFO", "its answer is long"),
+    ("COMMAND", "its reply is long"),
+    ("COMMAND DOCS", "its reply is long"),
+    ("COMMAND INFO", "its reply is long"),
     (
         "WAIT 0 0",
         "Redis 7 has it in another category, and newer ones refuse it in a script",

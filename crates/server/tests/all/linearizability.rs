@@ -192,7 +192,7 @@ impl HistoryCommand {
                     .chain(deleted)
                     .collect();
             }
-            _ => panic!("{self:?} is answered {reply}"),
+            _ => panic!("{self:?} received the reply {reply}"),
         };
         vec![(key, did)]
     }
@@ -314,7 +314,7 @@ impl HistoryClient<'_> {
                     steps: watched.into_iter().chain(steps).collect(),
                 });
             }
-            other => panic!("EXEC is answered {other:?}"),
+            other => panic!("EXEC received the reply {other:?}"),
         }
     }
 

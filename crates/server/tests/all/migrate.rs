@@ -97,7 +97,9 @@ impl FakeTargetConnection {
 
     fn say(&mut self, answer: &str) {
         let bytes = answer.as_bytes();
-        self.stream.write_all(bytes).expect("who asks listens");
+        self.stream
+            .write_all(bytes)
+            .expect("the requesting server listens");
     }
 }
 
@@ -366,7 +368,7 @@ fn transactions_and_scripts_move_keys_at_once() {
         words[0], words[1]
     );
     let words = [&b"EVAL"[..], script.as_bytes(), b"1", b"b"];
-    let answer = here.command(&words).expect("an answer");
+    let answer = here.command(&words).expect("a reply");
     assert_eq!(answer, RespReplyValue::Simple(b"OK".to_vec()));
     assert_eq!(ask(&mut there, "MGET a b"), "1) \"1\"\n2) \"2\"");
     assert_eq!(ask_number(&mut here, "DBSIZE"), 0);

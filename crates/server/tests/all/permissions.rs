@@ -456,8 +456,8 @@ pub const RULES: &[&str] = &[
 /// Commands with another verdict here, with the reasons.
 const DIFFERENT: &[(&str, &str)] = &[
     ("PFMERGE a", "without sources Redis checks no key"),
-    ("DEBUG OBJECT a", "Redis does not know of the key"),
-    ("DEBUG DIGEST-VALUE a", "Redis does not know of the keys"),
+    ("DEBUG OBJECT a", "Redis does not report the key"),
+    ("DEBUG DIGEST-VALUE a", "Redis does not report the keys"),
 ];
 
 /// Commands that older versions put into other categories.
@@ -700,7 +700,7 @@ fn what_was_denied_is_noted_with_all_that_is_known_of_the_client() {
                 .lines()
                 .find(|line| line.contains("id="))
                 .map(str::to_owned);
-            let line = line.unwrap_or_else(|| panic!("nothing is noted: {log}"));
+            let line = line.unwrap_or_else(|| panic!("the log is not empty: {log}"));
             fields(line.split('"').nth(1).unwrap_or_default())
         };
         let of = |fields: &[(String, String)], wanted: &str| {

@@ -216,7 +216,7 @@ impl PoolHistoryCommand {
                     .map(|key| (key, PoolHistoryEffect::Set(value)))
                     .collect();
             }
-            _ => panic!("{self:?} is answered {reply}"),
+            _ => panic!("{self:?} received the reply {reply}"),
         };
         vec![(key, did)]
     }
@@ -312,7 +312,7 @@ impl PoolHistoryClient<'_> {
         lines.push("EXEC".to_owned());
         let (interval, replies) = self.exchange(&lines);
         let Some(RespReplyValue::Array(replies)) = replies.last() else {
-            panic!("EXEC is answered {replies:?}");
+            panic!("EXEC received the replies {replies:?}");
         };
         let steps = commands.iter().zip(replies);
         let steps = steps.flat_map(|(command, reply)| command.did(key, reply));
@@ -491,10 +491,10 @@ fn a_scan_meets_the_keys_of_all_servers() {
     loop {
         let RespReplyValue::Array(reply) = ask(&mut at[0], &format!("SCAN {cursor} COUNT 7"))
         else {
-            panic!("SCAN answers no array");
+            panic!("SCAN does not reply with an array");
         };
         let [RespReplyValue::Bulk(next), RespReplyValue::Array(keys)] = &reply[..] else {
-            panic!("SCAN answers {reply:?}");
+            panic!("SCAN replied {reply:?}");
         };
         found.extend(keys.clone());
         cursor = String::from_utf8(next.clone()).unwrap();
@@ -532,7 +532,10 @@ fn keys_expire_on_all_servers_and_leave_the_pool() {
     // No client reads the key again: a server removes it.
     let began = Instant::now();
     while ask(&mut at[2], "DBSIZE") != RespReplyValue::Integer(2) {
-        assert!(began.elapsed() < Duration::from_secs(60), "the key stays");
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "the key is not deleted"
+        );
         thread::sleep(Duration::from_millis(10));
     }
     // An expired key counts as absent, also where a command changes it.
@@ -700,7 +703,10 @@ fn what_a_pool_cannot_do_is_refused_by_an_error_that_names_it() {
             .chain(std::iter::repeat_n(&b"1"[..], count - 1))
             .collect();
         let error = error_of(&at[0].command(&words).unwrap());
-        let named = format!("ERR the placement pool cannot do '{}'", command.name);
+        let named = format!(
+            "ERR '{}' is not available with the placement pool",
+            command.name
+        );
         assert!(error.starts_with(&named), "{error}");
         refused += 1;
     }
@@ -720,7 +726,7 @@ fn what_a_pool_cannot_do_is_refused_by_an_error_that_names_it() {
         RespReplyValue::NullBulk
     );
     let RespReplyValue::Array(described) = ask(&mut at[0], "COMMAND INFO lpush get") else {
-        panic!("COMMAND INFO answers no array");
+        panic!("COMMAND INFO does not reply with an array");
     };
     let has_flag = |value: &RespReplyValue| format!("{value}").contains("no_pool");
     assert!(has_flag(&described[0]) && !has_flag(&described[1]));
@@ -778,9 +784,9 @@ fn nodes_that_do_not_belong_together_are_refused() {
     let refused = |names: [&String; 2], what: &str| {
         let began = Instant::now();
         let error = open(&names.map(Clone::clone)).err();
-        let error = error.unwrap_or_else(|| panic!("{names:?} are taken"));
+        let error = error.unwrap_or_else(|| panic!("{names:?} are in use"));
         assert!(error.contains(what), "{error}");
-        assert!(error.contains("start all of them anew"), "{error}");
+        assert!(error.contains("restart all of them"), "{error}");
         assert!(began.elapsed() < Duration::from_secs(30));
     };
     for _ in 0..2 {

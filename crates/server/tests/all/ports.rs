@@ -45,7 +45,7 @@ fn the_port_changes_and_connections_stay() {
         assert_eq!(ask(&mut connect(after), "PING"), "PONG");
         // Without a port, connections stay.
         assert_eq!(ask(&mut connection, "CONFIG SET port 0"), "OK");
-        eventually("nothing is listened at", || !is_served(after));
+        eventually("no socket listens", || !is_served(after));
         let set = format!("CONFIG SET port {}", before.port());
         assert_eq!(ask(&mut connection, &set), "OK");
         eventually("the first port is served again", || is_served(before));
@@ -59,7 +59,7 @@ fn addresses_change_and_connections_stay() {
         let mut connection = connect(first);
         let mut set = |value: &str| {
             let words = [&b"CONFIG"[..], b"SET", b"bind", value.as_bytes()];
-            connection.command(&words).expect("an answer").to_string()
+            connection.command(&words).expect("a reply").to_string()
         };
         assert_eq!(set("127.0.0.2"), "OK");
         eventually("the new address is served, and the old is not", || {
@@ -81,7 +81,7 @@ fn addresses_change_and_connections_stay() {
             set(&many),
             format!("{why}Too many bind addresses specified.")
         );
-        eventually("all is as it was", || {
+        eventually("the settings are unchanged", || {
             is_served(at(1)) && is_served(at(2)) && !is_served(at(3))
         });
         assert_eq!(
@@ -95,7 +95,7 @@ fn addresses_change_and_connections_stay() {
         eventually("one is served", || is_served(at(1)) && !is_served(at(3)));
         // No address at all: connected clients stay.
         assert_eq!(set(""), "OK");
-        eventually("nothing is listened at", || !is_served(at(1)));
+        eventually("no socket listens", || !is_served(at(1)));
         assert_eq!(set("127.0.0.1"), "OK");
         eventually("the first is served again", || is_served(at(1)));
         assert_eq!(ask(&mut connect(at(1)), "PING"), "PONG");

@@ -149,7 +149,7 @@ impl RdbTestRedis {
             "*" => {
                 RdbTestReply::Array((0..text.parse().unwrap()).map(|_| self.receive()).collect())
             }
-            _ => panic!("{line:?} is no reply"),
+            _ => panic!("{line:?} is not a reply"),
         }
     }
 
@@ -614,7 +614,7 @@ fn streams_whose_counters_do_not_fit_their_entries_are_read() {
             stream.check_invariants();
             (parts, stream)
         }
-        other => panic!("{other:?} is no stream"),
+        other => panic!("{other:?} is not a stream"),
     };
     let (parts, stream) = read(&redis.run("DUMP x").bytes());
     assert_eq!((parts.len, parts.last_id), (1, id(2)));

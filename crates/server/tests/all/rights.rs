@@ -26,7 +26,7 @@ fn what_a_browser_sends_closes_the_connection_and_is_not_executed() {
                 // Redis may close the connection before it has replied.
                 Err(_) => 0,
             };
-            assert!(replies <= 1, "{begin:?} was answered {replies} times");
+            assert!(replies <= 1, "{begin:?} received {replies} replies");
             assert_eq!(ask(&mut connect(address), "EXISTS written"), "(integer) 0");
         }
         // Within a transaction, and as a word of another command, too.
@@ -184,7 +184,7 @@ fn a_port_of_0_is_none() {
     let server = UnservedServer::new(started_with(&[("port", "0")]));
     let served = serve(&server, |_| server.stop());
     let error = served.expect_err("it listens somewhere").to_string();
-    assert!(error.contains("port, tls-port and unixsocket"), "{error}");
+    assert!(error.contains("port, tls-port or unixsocket"), "{error}");
 }
 
 /// Returns the replies to commands, one after the other.

@@ -116,7 +116,7 @@ fn contents(connection: &mut TestkitConnection, times: bool) -> String {
 fn lines(connection: &mut TestkitConnection, command: &[&str]) -> Vec<String> {
     let words: Vec<&[u8]> = command.iter().map(|word| word.as_bytes()).collect();
     let RespReplyValue::Array(elements) = connection.command(&words).unwrap() else {
-        panic!("{command:?} answers no array");
+        panic!("{command:?} does not reply with an array");
     };
     let text = |element: RespReplyValue| match element {
         RespReplyValue::Bulk(bytes) => String::from_utf8(bytes).unwrap(),

@@ -145,7 +145,7 @@ fn flushed_objects_are_freed() {
         assert_eq!(session.ask(&["DBSIZE"]), [":0"]);
         let started = std::time::Instant::now();
         while server.keyspace.heap.used_bytes() > 0 {
-            assert!(started.elapsed().as_secs() < 10, "objects stay");
+            assert!(started.elapsed().as_secs() < 10, "objects are not freed");
             std::thread::yield_now();
         }
     }

@@ -124,7 +124,7 @@ fn compare(seed: u64, disturb: impl FnOnce(&mut Vec<&str>)) -> Result<(), String
         RespReplyValue::Error(error) if error == b"ERR Protocol error: expected '$', got ':'" => {
             Ok(())
         }
-        other => Err(format!("seed {seed}: no protocol is answered {other:?}")),
+        other => Err(format!("seed {seed}: HELLO replied {other:?}")),
     }
 }
 

@@ -208,7 +208,7 @@ fn who_waits_for_a_group_is_told_that_all_keys_are_gone() {
                 match *command {
                     "EVAL_FLUSH" => {
                         let script = b"return redis.call('FLUSHALL')";
-                        other.command(&[b"EVAL", script, b"0"]).expect("an answer");
+                        other.command(&[b"EVAL", script, b"0"]).expect("a reply");
                     }
                     command => drop(ask(&mut other, command)),
                 }
@@ -259,7 +259,9 @@ fn who_wants_no_answer_gets_none_later() {
                     Some(wakes) => drop(ask(&mut other, wakes)),
                     None => {}
                 }
-                eventually("nobody waits", || info(&mut other, "blocked_clients") == 0);
+                eventually("no client waits", || {
+                    info(&mut other, "blocked_clients") == 0
+                });
                 if let Some(after) = after {
                     assert_eq!(ask(&mut client, after), "OK", "{command}");
                 }

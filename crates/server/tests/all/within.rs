@@ -127,7 +127,7 @@ fn every_command_is_answered_within_transactions_and_scripts() {
                     if !is_answered(&mut connection, &request) {
                         // The server cannot be stopped any more.
                         std::mem::forget(server);
-                        panic!("{name} is not answered: {}", request.0.escape_ascii());
+                        panic!("{name} receives no reply: {}", request.0.escape_ascii());
                     }
                     let server = &server.server;
                     server.pause.end(&server.singly, &server.clients);

@@ -181,7 +181,7 @@ fn a_pattern_that_takes_too_much_work_is_refused() {
     let costly = [b"*".as_slice(), &vec![b'?'; 20_000], b"b"].concat();
     client.command(&[b"SADD", b"s", &text]).unwrap();
     client.command(&[b"SET", &text, b"v"]).unwrap();
-    let error = "(error) ERR the pattern takes too much work, as it is long and has wildcards";
+    let error = "(error) ERR the pattern takes too much work, because it is long and has wildcards";
     for words in [
         &[&b"SSCAN"[..], b"s", b"0", b"MATCH", &costly][..],
         &[b"KEYS", &costly],

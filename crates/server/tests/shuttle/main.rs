@@ -48,7 +48,7 @@ fn check_without(step: LogProtocolStep, scenario: impl Fn() + Send + Sync + 'sta
     leave_out(Some(step));
     let found = catch_unwind(AssertUnwindSafe(|| check(scenario)));
     leave_out(None);
-    assert!(found.is_err(), "{step:?} was left out, and nothing noticed");
+    assert!(found.is_err(), "{step:?} was left out, and no check failed");
 }
 
 /// Creates a log with a first file.
@@ -191,7 +191,7 @@ fn file_is_lost() {
         let (phase, base) = (Arc::clone(&phase), Arc::clone(&base));
         thread::spawn(move || {
             for number in 0..3 {
-                let entered = phase.read().expect("nobody fails with it");
+                let entered = phase.read().expect("no thread panics with it");
                 let own = append(&log, 1, number);
                 drop(entered);
                 if log.commit(own).is_ok() {
@@ -202,7 +202,7 @@ fn file_is_lost() {
             }
         })
     };
-    let entered = phase.write().expect("nobody fails with it");
+    let entered = phase.write().expect("no thread panics with it");
     log.switch_to(second.file("second"));
     base.store(log.position(), Ordering::SeqCst);
     drop(entered);

@@ -52,8 +52,8 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .about(GROUP, "3.2.0", "O(1) for each operation")
         .summary("Reads and changes integers of any width within a string.")
         .differs(
-            "A key that only operations which failed have created (OVERFLOW FAIL) counts \
-             as changed: it is logged, and WATCH notices it.",
+            "A key that was created only by failed operations (OVERFLOW FAIL) counts as changed: \
+             it is logged, and WATCH detects it.",
         ),
     CommandDefinition::new("bitfield_ro", -2, field::bitfield_ro)
         .reads()

@@ -22,55 +22,55 @@ const ADMIN: Flags = Flags(Flags::ADMIN.0 | Flags::NOSCRIPT.0 | Flags::PROTECTED
 pub const COMMANDS: &[CommandDefinition] = &[CommandDefinition::container("debug", SUBCOMMANDS)
     .flag(Flags::ADMIN)
     .about(GROUP, "1.0.0", "")
-    .summary("Is for tests.")];
+    .summary("Runs commands for tests.")];
 
 const SUBCOMMANDS: &[CommandDefinition] = &[
     free("change-repl-id", 2, change_replication_id)
-        .summary("Would change the identity of the data, of which replicas are told.")
-        .differs("nothing is changed, as there are no replicas"),
+        .summary("Changes the replication ID; no effect here.")
+        .differs("changes nothing, because there are no replicas"),
     exclusive("digest", 2, digest::all).summary("Returns a hash of all keys and their values."),
     exclusive("digest-value", -2, digest::values)
         .keys_at(2, -1, 1)
         .summary("Returns hashes of the values of keys."),
-    free("error", 3, error).summary("Answers an error of this text."),
-    exclusive("loadaof", 2, debug_loadaof).summary("Forgets all keys and reads them from the log."),
+    free("error", 3, error).summary("Replies with an error of the given text."),
+    exclusive("loadaof", 2, debug_loadaof)
+        .summary("Discards all keys and loads them from the log."),
     exclusive("listpack", 3, listpack)
         .looks()
         .key(2)
-        .summary("Would print how a value is stored.")
-        .differs("nothing is printed, and what is no listpack here is refused"),
+        .summary("Prints the representation of a value; no effect here.")
+        .differs("prints nothing, and refuses values that are not listpacks"),
     free("log", 3, log).summary("Writes a text into the server's log."),
     exclusive("object", 3, object)
         .looks()
         .key(2)
-        .summary("Tells how the value of a key is stored.")
-        .differs("There is no address, and nothing about the nodes of lists."),
+        .summary("Returns the representation of a key's value.")
+        .differs("The address is 0, and the nodes of lists are not described."),
     free("pause-cron", 3, pause_cron)
-        .summary("Would stop what is done now and then.")
-        .differs("has no effect, as there is no such task"),
+        .summary("Stops periodic tasks; no effect here.")
+        .differs("has no effect, because there is no such task"),
     exclusive("populate", -3, populate)
         .unshared()
         .grows()
-        .summary("Creates so many keys."),
-    free("protocol", 3, protocol::protocol).summary("Answers a reply of a type."),
+        .summary("Creates a number of keys."),
+    free("protocol", 3, protocol::protocol).summary("Replies with a value of a type."),
     free("quicklist-packed-threshold", 3, packed_threshold)
-        .summary("Would say from which size on an element of a list is a node.")
-        .differs("has no effect, as lists have no such nodes"),
+        .summary("Sets the size from which a list element is a node; no effect here.")
+        .differs("has no effect, because lists have no such nodes"),
     exclusive("reload", -2, debug_reload)
         .unshared()
         .summary("Saves all keys to dump.rdb and reads them again.")
         .differs(
-            "With NOFLUSH and without MERGE nothing is read if a key of the file is there; Redis \
-             ends itself. Libraries of functions of the file take the place of those of the same \
-             name.",
+            "With NOFLUSH and without MERGE nothing is read if a key of the file exists; Redis \
+             exits. Function libraries of the file replace those of the same name.",
         ),
     free("replybuffer", 4, reply_buffer)
-        .summary("Would say how the buffers of replies shrink and grow.")
-        .differs("has no effect, as they do so otherwise"),
+        .summary("Controls the resizing of reply buffers; no effect here.")
+        .differs("has no effect, because they are resized in another way"),
     free("set-active-expire", 3, set_active_expire)
-        .summary("Says whether keys are deleted whose time is over if nobody asks for them."),
-    exclusive("sleep", 3, sleep).summary("Stops all work for some seconds."),
-    free("help", 2, show_help).summary("Returns a text about the subcommands."),
+        .summary("Turns the active deletion of expired keys on or off."),
+    exclusive("sleep", 3, sleep).summary("Blocks the server for some seconds."),
+    free("help", 2, show_help).summary("Describes the subcommands."),
 ];
 
 /// Creates a subcommand that needs no keys.
@@ -280,7 +280,7 @@ fn show_help(call: &mut CommandCall<'_>) -> Answer {
         call,
         &[
             "CHANGE-REPL-ID",
-            "    Does nothing, as there are no replicas.",
+            "    Does nothing, because there are no replicas.",
             "DIGEST",
             "    A hash of all keys and their values.",
             "DIGEST-VALUE <key> [<key> ...]",
@@ -288,13 +288,13 @@ fn show_help(call: &mut CommandCall<'_>) -> Answer {
             "ERROR <text>",
             "    An error.",
             "LOADAOF",
-            "    Forget all keys and read them from the log.",
+            "    Discard all keys and load them from the log.",
             "LISTPACK <key>",
             "    Does nothing for a listpack.",
             "LOG <text>",
             "    Write into the server's log.",
             "OBJECT <key>",
-            "    How a value is stored.",
+            "    The representation of a value.",
             "PAUSE-CRON <0|1>",
             "    Does nothing.",
             "POPULATE <count> [<prefix>] [<size>]",
@@ -304,14 +304,14 @@ fn show_help(call: &mut CommandCall<'_>) -> Answer {
             "QUICKLIST-PACKED-THRESHOLD <size>",
             "    Does nothing.",
             "RELOAD [MERGE] [NOFLUSH] [NOSAVE]",
-            "    Save all keys, forget them and read them again. NOSAVE: do not save. NOFLUSH: do",
-            "    not forget. MERGE: keys that are there are those of the file then.",
+            "    Save all keys, discard and load them again. NOSAVE: do not save. NOFLUSH: do",
+            "    not discard. MERGE: keys of the file replace existing keys.",
             "REPLYBUFFER <PEAK-RESET-TIME <NEVER|RESET|time>|RESIZING <0|1>>",
             "    Does nothing.",
             "SET-ACTIVE-EXPIRE <0|1>",
-            "    Whether keys are deleted whose time is over if nobody asks for them.",
+            "    Turn the active deletion of expired keys on or off.",
             "SLEEP <seconds>",
-            "    Stop all work.",
+            "    Block the server.",
         ],
     );
     Ok(())

@@ -6,7 +6,7 @@ use crate::resp::Protocol;
 
 #[expect(
     clippy::approx_constant,
-    reason = "it is the number that Redis answers"
+    reason = "it is the number that Redis replies with"
 )]
 const DOUBLE: f64 = 3.141;
 /// The reply after an attribute, which is not a reply itself.

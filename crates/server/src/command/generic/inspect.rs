@@ -16,44 +16,43 @@ pub(super) const SUBCOMMANDS: &[CommandDefinition] = &[
         .key(2)
         .part(counts)
         .about(GROUP, "2.2.3", "O(1)")
-        .summary("Returns how the value of a key is stored."),
+        .summary("Returns the representation of a key's value."),
     CommandDefinition::new("freq", 3, freq)
         .looks()
         .key(2)
         .about(GROUP, "4.0.0", "O(1)")
-        .summary("Returns how often a key is used.")
+        .summary("Returns the estimated frequency of a key's use.")
         .differs(
-            "The answer is an estimate, which keys may share, under policies that need \
-             it: 5 for a key that was used once, up to 19, and 0 if it was not used of late.",
+            "Policies that need it keep an estimate, which several keys may share: 5 for a key \
+             that was used once, up to 19, and 0 if it was not used recently.",
         ),
     CommandDefinition::new("idletime", 3, idletime)
         .looks()
         .key(2)
         .about(GROUP, "2.2.3", "O(1)")
-        .summary("Returns for how many seconds a key was not used.")
+        .summary("Returns the seconds since a key was last used.")
         .differs(
-            "The time is kept in a table that keys may share, so that the answer may be \
-             too low.",
+            "Several keys may share an entry of the table of times, so the reply may be too low.",
         ),
     CommandDefinition::new("refcount", 3, refcount)
         .looks()
         .key(2)
         .about(GROUP, "2.2.3", "O(1)")
-        .summary("Returns how many refer to the value of a key.")
-        .differs("The answer is 1, also for small integers, which Redis shares."),
+        .summary("Returns the number of references to a key's value.")
+        .differs("The reply is 1, also for small integers, which Redis shares."),
     CommandDefinition::new("tier", 3, tier)
         .looks()
         .key(2)
         .flag(Flags::OWN)
         .about(GROUP, "", "O(1)")
-        .summary("Returns the tier that the value of a key lies in.")
+        .summary("Returns the tier of a key's value.")
         .differs(
-            "not in Redis: memory, compressed or file, memory+file if parts lie in both, or \
-             null if there is no key",
+            "not in Redis: memory, compressed or file, memory+file if parts are in both, or null \
+             if the key does not exist",
         ),
     CommandDefinition::new("help", 2, help)
         .about(GROUP, "6.2.0", "O(1)")
-        .summary("Returns what the subcommands do."),
+        .summary("Describes the subcommands."),
 ];
 
 /// The longest string that Redis embeds. Tools expect the server to report the same.
@@ -176,7 +175,7 @@ fn help(call: &mut CommandCall<'_>) -> Answer {
         "    Return the number of references of the value associated with the specified",
         "    <key>.",
         "TIER <key>",
-        "    Return the tier that the value of the <key> lies in.",
+        "    Return the tier of the value of the <key>.",
     ];
     const LAST: [&str; 2] = ["HELP", "    Prints this help."];
     call.reply.array(LINES.len() + LAST.len());

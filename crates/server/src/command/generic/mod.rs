@@ -35,19 +35,22 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .fast()
         .keys_at(1, -1, 1)
         .about(GROUP, "4.0.0", "O(N log M) for N keys of M")
-        .summary("Deletes one or more keys, and frees what they held later. DEL does the same."),
+        .summary(
+            "Deletes one or more keys, and frees their values in the background. DEL does the \
+             same.",
+        ),
     CommandDefinition::planned("exists", -2, Touch::Read, exists)
         .looks()
         .fast()
         .keys_at(1, -1, 1)
         .about(GROUP, "1.0.0", "O(N) for N keys")
-        .summary("Counts how many of the keys are there."),
+        .summary("Counts the given keys that exist."),
     CommandDefinition::planned("touch", -2, Touch::Read, exists)
         .reads()
         .fast()
         .keys_at(1, -1, 1)
         .about(GROUP, "3.2.1", "O(N) for N keys")
-        .summary("Counts how many of the keys are there, which counts as use of them."),
+        .summary("Counts the given keys that exist, as uses of them."),
     CommandDefinition::planned("type", 2, Touch::Read, kind)
         .looks()
         .fast()
@@ -59,14 +62,14 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .slowly_grows()
         .keys_at(1, 2, 1)
         .about(GROUP, "1.0.0", "O(log N)")
-        .summary("Renames a key, and replaces what has the new name."),
+        .summary("Renames a key, and replaces a key of the new name."),
     CommandDefinition::new("renamenx", 3, renamenx)
         .unshared()
         .slowly_grows()
         .fast()
         .keys_at(1, 2, 1)
         .about(GROUP, "1.0.0", "O(log N)")
-        .summary("Renames a key if none has the new name."),
+        .summary("Renames a key if no key has the new name."),
     CommandDefinition::new("copy", -3, copy::copy)
         .grows()
         .flag(Flags::PASSES_ON)
@@ -83,10 +86,10 @@ pub const COMMANDS: &[CommandDefinition] = &[
     CommandDefinition::new("randomkey", 1, random::randomkey)
         .reads()
         .about(GROUP, "1.0.0", "O(log N)")
-        .summary("Returns a key by chance.")
+        .summary("Returns a random key.")
         .differs(
-            "Not all keys are as probable as each other: chance decides at each byte where \
-             keys differ, as an ordered index does not know how many keys lie behind each.",
+            "Keys are not equally probable: each byte at which keys differ is drawn at random, \
+             because an ordered index does not count the keys of each branch.",
         ),
     CommandDefinition::new("keys", 2, scan::keys)
         .reads()
@@ -95,7 +98,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .about(
             GROUP,
             "1.0.0",
-            "O(N) for N keys that begin as the pattern does",
+            "O(N) for N keys that begin like the pattern",
         )
         .summary("Returns all keys that match a pattern, in the order of their bytes."),
     CommandDefinition::new("scan", -2, scan::scan)
@@ -103,18 +106,18 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .about(
             GROUP,
             "2.8.0",
-            "O(N) for N keys of a call, O(M) for all M keys that begin as the pattern does",
+            "O(N) for N keys of a call, O(M) for all M keys that begin like the pattern",
         )
-        .summary("Returns some keys, and a cursor from which the next call goes on.")
+        .summary("Returns some keys, and a cursor at which the next call continues.")
         .differs(
-            "Keys come in the order of their bytes, each once. A cursor is a number that \
-             the server remembers: of those that were not used for the longest time it \
-             forgets when there are more than 65,536, or all when it starts, and answers \
-             an error to them. At most 100,000 keys are visited at once, whatever COUNT says.",
+            "Keys are in the order of their bytes, each once. A cursor is a number that the server \
+             remembers. It keeps the 65,536 most recently used ones, and none after a restart; a \
+             call with a forgotten cursor is an error. One call visits at most 100,000 keys, even \
+             if COUNT is larger.",
         ),
     CommandDefinition::container("object", inspect::SUBCOMMANDS)
         .about(GROUP, "2.2.3", "Depends on subcommand.")
-        .summary("Tells how a key is represented."),
+        .summary("Describes the representation of a key."),
     CommandDefinition::new("dump", 2, dump::dump)
         .looks()
         .key(1)
@@ -125,10 +128,10 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .key(1)
         .categories(&["dangerous"])
         .about(GROUP, "2.6.0", "O(N) for the N elements of the value")
-        .summary("Creates a key from what DUMP has returned.")
+        .summary("Creates a key from a payload that DUMP returned.")
         .differs(
-            "IDLETIME and FREQ are checked and ignored: how keys are used is not stored \
-             with them. Values of modules are refused.",
+            "IDLETIME and FREQ are checked and ignored: the uses of keys are not stored with them. \
+             Values of modules are refused.",
         ),
     CommandDefinition::new("sort", -2, sort::sort)
         .unshared()
@@ -138,7 +141,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .categories(&["list", "set", "sortedset", "dangerous"])
         .about(GROUP, "1.0.0", "O(N log N) for N elements")
         .summary("Sorts the elements of a list, set or sorted set, and may store the result.")
-        .differs("With ALPHA elements are compared byte by byte, whatever the locale."),
+        .differs("With ALPHA elements are compared byte by byte, in any locale."),
     CommandDefinition::new("sort_ro", -2, sort::sort_ro)
         .unshared()
         .reads()
@@ -147,12 +150,12 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .categories(&["list", "set", "sortedset", "dangerous"])
         .about(GROUP, "7.0.0", "O(N log N) for N elements")
         .summary("Sorts the elements of a list, set or sorted set.")
-        .differs("With ALPHA elements are compared byte by byte, whatever the locale."),
+        .differs("With ALPHA elements are compared byte by byte, in any locale."),
     CommandDefinition::new("wait", 3, wait)
         .flag(Flags::BLOCKING)
         .about(GROUP, "3.0.0", "O(1)")
-        .summary("Waits until replicas have what the client has written.")
-        .differs("There are no replicas: the answer is 0, at once."),
+        .summary("Waits until replicas have acknowledged the client's writes.")
+        .differs("There are no replicas: the reply is 0, at once."),
     CommandDefinition::new("dbsize", 1, flush::dbsize)
         .reads()
         .fast()
@@ -165,7 +168,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .about(
             CommandGroup::Server,
             "1.0.0",
-            "O(1), and O(N) for N keys beside other commands",
+            "O(1), and O(N) for N keys concurrent with other commands",
         )
         .summary("Removes all keys from the database."),
     CommandDefinition::new("flushall", -1, flush::flushall)
@@ -175,7 +178,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .about(
             CommandGroup::Server,
             "1.0.0",
-            "O(1), and O(N) for N keys beside other commands",
+            "O(1), and O(N) for N keys concurrent with other commands",
         )
         .summary("Removes all keys from all databases."),
     CommandDefinition::new("swapdb", 3, flush::swapdb)

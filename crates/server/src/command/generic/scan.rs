@@ -63,7 +63,7 @@ pub(super) fn scan(call: &mut CommandCall<'_>) -> Answer {
             Some(key) => Some(key),
             None => {
                 return Err(CommandError::text(
-                    "ERR unknown cursor: it was not given by this server, or too long ago",
+                    "ERR unknown cursor: it is not from this server, or too old",
                 ));
             }
         },

@@ -24,7 +24,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .grows()
         .key(1)
         .about(GROUP, "3.2.0", "O(log N) for each member")
-        .summary("Adds members that are places, or moves them."),
+        .summary("Adds members with a place, or changes their places."),
     CommandDefinition::new("geohash", -2, geohash)
         .reads()
         .key(1)

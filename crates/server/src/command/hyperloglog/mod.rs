@@ -25,22 +25,22 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .fast()
         .key(1)
         .about(GROUP, "2.8.9", "O(1) for each element")
-        .summary("Gives elements to a HyperLogLog. Creates the key if it is not there."),
+        .summary("Adds elements to a HyperLogLog. Creates the key if it does not exist."),
     CommandDefinition::new("pfcount", -2, pfcount)
         .reads()
         .flag(Flags::MAY_CHANGE)
         .keys_at(1, -1, 1)
         .about(GROUP, "2.8.9", "O(N) for N keys")
-        .summary("Returns about how many different elements HyperLogLogs were given.")
+        .summary("Returns the approximate number of distinct elements in HyperLogLogs.")
         .differs(
-            "Does not keep the number in the value, and counts each time, while the log or the \
-             snapshot cannot be written, and for keys in a pool.",
+            "While the log or the snapshot cannot be written, and for keys in a pool, the number \
+             is not cached in the value but counted each time.",
         ),
     CommandDefinition::new("pfmerge", -2, pfmerge)
         .grows()
         .keys_at(1, -1, 1)
         .about(GROUP, "2.8.9", "O(N) for N keys")
-        .summary("Gives a HyperLogLog the elements of others."),
+        .summary("Merges HyperLogLogs into one."),
     CommandDefinition::new("pfdebug", 3, debug::pfdebug)
         .grows()
         .flag(Flags::ADMIN)
@@ -50,7 +50,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
     CommandDefinition::new("pfselftest", 1, pfselftest)
         .flag(Flags::ADMIN)
         .about(GROUP, "2.8.9", "O(1)")
-        .summary("Checks the estimate on elements whose number is known."),
+        .summary("Checks the estimate with a known number of elements."),
 ];
 
 /// Error for a sparse form with runs that do not cover all registers exactly.

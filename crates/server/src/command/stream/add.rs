@@ -18,7 +18,7 @@ pub(super) const COMMANDS: &[CommandDefinition] = &[
             "5.0.0",
             "O(1), and O(N) for N entries that are trimmed",
         )
-        .summary("Appends an entry to a stream. Creates the key if it is not there."),
+        .summary("Appends an entry to a stream. Creates the key if it does not exist."),
     CommandDefinition::new("xdel", -3, xdel)
         .writes()
         .fast()

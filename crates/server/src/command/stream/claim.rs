@@ -22,13 +22,13 @@ pub(super) const COMMANDS: &[CommandDefinition] = &[
             "5.0.0",
             "O(log N) for each identifier, and N that are pending",
         )
-        .summary("Gives entries that are pending to another consumer."),
+        .summary("Transfers pending entries to another consumer."),
     CommandDefinition::new("xautoclaim", -6, xautoclaim)
         .slowly_grows()
         .fast()
         .key(1)
         .about(GROUP, "6.2.0", "O(N) for COUNT N")
-        .summary("Gives entries that are pending for long to another consumer."),
+        .summary("Transfers entries that have been pending for a given time to another consumer."),
 ];
 
 /// The number of entries that `XAUTOCLAIM` visits for each that it may claim.

@@ -12,13 +12,13 @@ use crate::object::{Container, StreamId, StreamObject};
 pub(super) const COMMANDS: &[CommandDefinition] = &[
     CommandDefinition::container("xgroup", SUBCOMMANDS)
         .about(GROUP, "5.0.0", "Depends on subcommand.")
-        .summary("A container for commands about groups of consumers."),
+        .summary("A container for commands about consumer groups."),
     CommandDefinition::new("xack", -4, xack)
         .writes()
         .fast()
         .key(1)
         .about(GROUP, "5.0.0", "O(log N) for each identifier")
-        .summary("Acknowledges entries that consumers of a group have been given."),
+        .summary("Acknowledges entries that were delivered to consumers of a group."),
 ];
 
 const SUBCOMMANDS: &[CommandDefinition] = &[
@@ -26,7 +26,7 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
         .grows()
         .key(2)
         .about(GROUP, "5.0.0", "O(1)")
-        .summary("Creates a group of consumers."),
+        .summary("Creates a consumer group."),
     CommandDefinition::new("createconsumer", 5, create_consumer)
         .grows()
         .key(2)
@@ -40,16 +40,16 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
             "5.0.0",
             "O(N log M) for N of M entries that are pending",
         )
-        .summary("Deletes a consumer of a group, with what it has not acknowledged."),
+        .summary("Deletes a consumer of a group, with its pending entries."),
     CommandDefinition::new("destroy", 4, destroy)
         .writes()
         .key(2)
         .about(GROUP, "5.0.0", "O(N) for N entries that are pending")
-        .summary("Deletes a group of consumers."),
+        .summary("Deletes a consumer group."),
     CommandDefinition::new("help", 2, about)
         .flag(crate::command::Flags(crate::command::Flags::LOADING.0))
         .about(GROUP, "5.0.0", "O(1)")
-        .summary("Returns a text about the subcommands."),
+        .summary("Describes the subcommands."),
     CommandDefinition::new("setid", -5, set_id)
         .writes()
         .key(2)

@@ -13,28 +13,28 @@ use crate::resp::RespReply;
 pub(super) const COMMANDS: &[CommandDefinition] =
     &[CommandDefinition::container("xinfo", SUBCOMMANDS)
         .about(GROUP, "5.0.0", "Depends on subcommand.")
-        .summary("A container for commands that tell facts about streams.")];
+        .summary("A container for commands that describe streams.")];
 
 const SUBCOMMANDS: &[CommandDefinition] = &[
     CommandDefinition::new("consumers", 4, consumers)
         .reads()
         .key(2)
         .about(GROUP, "5.0.0", "O(N) for N consumers")
-        .summary("Returns facts about the consumers of a group."),
+        .summary("Describes the consumers of a group."),
     CommandDefinition::new("groups", 3, groups)
         .reads()
         .key(2)
         .about(GROUP, "5.0.0", "O(N) for N groups")
-        .summary("Returns facts about the groups of a stream."),
+        .summary("Describes the groups of a stream."),
     CommandDefinition::new("help", 2, about)
         .flag(Flags::LOADING)
         .about(GROUP, "5.0.0", "O(1)")
-        .summary("Returns a text about the subcommands."),
+        .summary("Describes the subcommands."),
     CommandDefinition::new("stream", -3, stream)
         .reads()
         .key(2)
         .about(GROUP, "5.0.0", "O(N) for N nodes")
-        .summary("Returns facts about a stream."),
+        .summary("Describes a stream."),
 ];
 
 /// The default number of entries that `FULL` shows.

@@ -14,8 +14,8 @@ pub(super) const COMMANDS: &[CommandDefinition] =
     &[CommandDefinition::new("xpending", -3, xpending)
         .reads()
         .key(1)
-        .about(GROUP, "5.0.0", "O(N) for N entries that are looked at")
-        .summary("Returns what consumers of a group have not acknowledged.")];
+        .about(GROUP, "5.0.0", "O(N) for N visited entries")
+        .summary("Returns the pending entries of a group, which no consumer has acknowledged.")];
 
 /// The arguments of the longer form of the command.
 struct XpendingQuery<'a> {

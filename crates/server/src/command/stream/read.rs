@@ -22,7 +22,10 @@ pub(super) const COMMANDS: &[CommandDefinition] = &[
         .flag(WAITS)
         .keys_found(keys)
         .about(GROUP, "5.0.0", "O(N) for N entries")
-        .summary("Returns the entries of streams behind others. Waits until there are any."),
+        .summary(
+            "Returns the entries of streams after given identifiers, or blocks until there are \
+             any.",
+        ),
     CommandDefinition::new("xreadgroup", -7, xreadgroup)
         .slowly_grows()
         .flag(WAITS)
@@ -32,8 +35,8 @@ pub(super) const COMMANDS: &[CommandDefinition] = &[
             "5.0.0",
             "O(N log M) for N entries, and M that are pending",
         )
-        .summary("Returns new or pending entries to a consumer. Waits until there are any.")
-        .differs("A client that waits is told NOGROUP if the key or its group goes."),
+        .summary("Returns new or pending entries to a consumer, or blocks until there are any.")
+        .differs("A blocked client receives NOGROUP if the key or its group is deleted."),
 ];
 
 const WAITS: Flags = Flags(Flags::BLOCKING.0 | Flags::EXCLUSIVE.0);

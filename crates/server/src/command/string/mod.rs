@@ -31,25 +31,25 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .about(GROUP, "1.0.0", "O(1)")
         .summary("Sets the string value of a key, ignoring its type.")
         .differs(
-            "Keys are 64 KiB long at most, and 8 bytes less if they expire: longer ones \
-             are refused by the index, for strings and all other types.",
+            "A key of any type has at most 64 KiB, and 8 bytes less if it expires. The index \
+             refuses longer ones.",
         ),
     CommandDefinition::planned("setnx", 3, Touch::Change, setnx)
         .grows()
         .fast()
         .key(1)
         .about(GROUP, "1.0.0", "O(1)")
-        .summary("Sets the string value of a key that is not there."),
+        .summary("Sets the string value of a key if the key does not exist."),
     CommandDefinition::planned("setex", 4, Touch::Change, options::setex)
         .grows()
         .key(1)
         .about(GROUP, "2.0.0", "O(log N)")
-        .summary("Sets the string value of a key and how many seconds it has."),
+        .summary("Sets the string value of a key, with an expiry in seconds."),
     CommandDefinition::planned("psetex", 4, Touch::Change, options::psetex)
         .grows()
         .key(1)
         .about(GROUP, "2.6.0", "O(log N)")
-        .summary("Sets the string value of a key and how many milliseconds it has."),
+        .summary("Sets the string value of a key, with an expiry in milliseconds."),
     CommandDefinition::planned("getset", 3, Touch::Change, getset)
         .grows()
         .fast()
@@ -73,7 +73,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .fast()
         .key(1)
         .about(GROUP, "6.2.0", "O(1)")
-        .summary("Returns the string value of a key and changes when it expires."),
+        .summary("Returns the string value of a key and changes its expiry."),
     CommandDefinition::planned("mget", -2, Touch::Read, mget)
         .reads()
         .fast()
@@ -91,7 +91,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .grows()
         .keys_at(1, -1, 2)
         .about(GROUP, "1.0.1", "O(N) for N keys")
-        .summary("Sets the string values of keys if none of them is there."),
+        .summary("Sets the string values of keys if none of them exists."),
     CommandDefinition::planned("incr", 2, Touch::Change, counter::incr)
         .grows()
         .fast()

@@ -491,7 +491,7 @@ impl CommandRound {
             self.write(keyspace, database, entries, clients);
         } else if !self.ledger.notes.apply(database).is_empty() {
             // Only removals of notes failed. A remaining note is removed when it is due.
-            tracing::warn!("notes of the times of keys that are gone are left");
+            tracing::warn!("expiry notes of deleted keys could not be removed");
         }
         if !self.ledger.log.is_empty() {
             let position = server.log.append_encoded(self.database, &self.ledger.log);
@@ -863,7 +863,7 @@ fn put_back(database: &Database, entries: &DatabaseIndex, key: &[u8], old: Optio
             .and_then(|_| database.note_expiry(key, None, ValueRecord::parse(old).note())),
     };
     if let Err(error) = put_back {
-        tracing::warn!("a key whose time is not noted is left: {error}");
+        tracing::warn!("a key is kept without an expiry note: {error}");
     }
 }
 

@@ -242,7 +242,9 @@ impl<A: Allocator + Clone> Hash<A> {
         let walk = match form {
             HashForm::Large(table) => HashWalk::Large(table, table.iter()),
             HashForm::Small(packed) => HashWalk::Small(packed.pairs()),
-            HashForm::Timed(_) => unreachable!("what is beside times has none"),
+            HashForm::Timed(_) => {
+                unreachable!("the fields of a timed hash have no times themselves")
+            }
         };
         HashFields { walk, timed }
     }

@@ -221,7 +221,7 @@ impl<A: Allocator + Clone> Hash<A> {
         }
         match &mut self.form {
             HashForm::Timed(timed) => timed,
-            _ => unreachable!("the form has just been made one with times"),
+            _ => unreachable!("the form has just been converted to one with times"),
         }
     }
 

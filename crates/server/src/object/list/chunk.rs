@@ -102,7 +102,7 @@ impl<A: Allocator + Clone> ListChunk<A> {
     pub(super) fn elements(&self) -> &PackedStrings<A> {
         match self.here() {
             Some(elements) => elements,
-            None => unreachable!("a command reads no other part than it has said"),
+            None => unreachable!("a command reads only the part that it declared"),
         }
     }
 
@@ -112,7 +112,7 @@ impl<A: Allocator + Clone> ListChunk<A> {
         self.version = self.version.wrapping_add(1);
         match &mut self.body {
             Body::Here(elements) => elements,
-            Body::Cold(_) => unreachable!("a command changes no other part than it has said"),
+            Body::Cold(_) => unreachable!("a command changes only the part that it declared"),
         }
     }
 

@@ -236,7 +236,7 @@ impl<A: Allocator + Clone> ListObject<A> {
     fn chunk_mut(&mut self, number: usize) -> &mut ListChunk<A> {
         match self.chunks.get_mut(number) {
             Some(chunk) => chunk,
-            None => unreachable!("chunks are asked for that were found"),
+            None => unreachable!("only found chunks are requested"),
         }
     }
 

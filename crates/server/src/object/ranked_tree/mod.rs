@@ -269,7 +269,7 @@ impl<A: Allocator + Clone> RankedTree<A> {
     ) {
         let id = entry.id;
         let Some(path) = self.path_to(entry) else {
-            unreachable!("only entries that are there are replaced");
+            unreachable!("only existing entries are replaced");
         };
         let (leaf, index) = (&mut self.leaves[path.leaf as usize], path.index);
         // The first entry of a leaf is copied into inner nodes, and after the last entry there may

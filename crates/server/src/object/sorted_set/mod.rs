@@ -441,7 +441,7 @@ pub struct SortedSetEntries<'a, A: Allocator> {
 
 #[expect(
     clippy::large_enum_variant,
-    reason = "it lives on the stack, where a box would cost more than the room"
+    reason = "it is on the stack, where a box would cost more than the space"
 )]
 enum SortedSetWalk<'a, A: Allocator> {
     Small(Pairs<'a>),

@@ -106,7 +106,7 @@ impl Stub {
                 place: ColdPlace::from_bits(u64::from_le_bytes(place)),
                 bytes: u32::from_le_bytes(length) as usize,
             },
-            _ => unreachable!("a stub has so many bytes"),
+            _ => unreachable!("a stub has STUB_BYTES bytes"),
         }
     }
 }
@@ -189,7 +189,7 @@ impl<A: Allocator + Clone> ByteStringTable<A> {
         let nodes = self.nodes.as_ref();
         match nodes.and_then(|nodes| nodes.lent.get(&id)) {
             Some(value) => value,
-            None => unreachable!("a command reads no other value than it has said"),
+            None => unreachable!("a command reads only the value that it declared"),
         }
     }
 

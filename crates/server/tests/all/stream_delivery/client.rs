@@ -61,7 +61,7 @@ pub fn send(connection: &mut TestkitConnection, line: &str) -> io::Result<RespRe
 
 pub fn flush(address: SocketAddr) {
     let mut connection = TestkitConnection::open(address).expect("the server listens");
-    send(&mut connection, "FLUSHALL").expect("an answer");
+    send(&mut connection, "FLUSHALL").expect("a reply");
 }
 
 pub fn text((ms, number): Id) -> String {
@@ -259,7 +259,7 @@ impl DeliveryClient {
             self.told.acknowledged[place].3 = match reply {
                 RespReplyValue::Integer(1) => AckOutcome::Counted,
                 RespReplyValue::Integer(0) => AckOutcome::NotPending,
-                other => panic!("XACK is answered {other}"),
+                other => panic!("XACK received the reply {other}"),
             };
         }
         Ok(())

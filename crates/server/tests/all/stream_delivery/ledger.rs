@@ -122,10 +122,10 @@ impl DeliveryLedger {
         }
         for (id, value) in &stream.entries {
             if *id > stream.last {
-                return Err(format!("s{number}: {} is behind the last", text(*id)));
+                return Err(format!("s{number}: {} is after the last", text(*id)));
             }
             if !self.sent.contains(value) {
-                return Err(format!("s{number} has {value}, which nobody has sent"));
+                return Err(format!("s{number} has {value}, which no client has sent"));
             }
             if !values.insert(value.clone()) {
                 return Err(format!("s{number} has {value} twice"));
@@ -201,9 +201,7 @@ impl DeliveryLedger {
             || claimed.contains(holder)
             || self.unanswered.contains(&(place.1, holder.clone()));
         if !may_hold {
-            return Err(format!(
-                "{shown} is held by {holder}, who never asked for it"
-            ));
+            return Err(format!("{shown} is held by {holder}, which never read it"));
         }
         // A reply that never arrived counts, too.
         if *times < 1 + claimed.len() as i64 {
@@ -226,7 +224,10 @@ impl DeliveryLedger {
                         || self.claimed.contains_key(&place)
                         || self.acknowledged.contains_key(&place);
                     if !came {
-                        return Err(format!("s{number} {} never came to g{group}", text(*id)));
+                        return Err(format!(
+                            "s{number} {} was never delivered to g{group}",
+                            text(*id)
+                        ));
                     }
                 }
             }

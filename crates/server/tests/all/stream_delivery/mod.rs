@@ -162,7 +162,7 @@ fn servers_that_forget_or_repeat_are_noticed() {
             "was delivered 0 times",
         ),
         ("XDEL s0 3-0", "is lost"),
-        ("XADD s0 9-0 v p:99", "which nobody has sent"),
+        ("XADD s0 9-0 v p:99", "which no client has sent"),
         ("XADD s0 9-0 v p:3", "twice"),
     ];
     for (flaw, expected) in flaws {
@@ -190,7 +190,7 @@ fn servers_that_forget_or_repeat_are_noticed() {
         let stored = StoredStreams::read(process.address);
         assert_eq!(ledger.check(&stored), Ok(()), "before {flaw}");
         ledger.remember(&stored);
-        client::send(&mut connection, flaw).expect("an answer");
+        client::send(&mut connection, flaw).expect("a reply");
         let fault = ledger
             .check(&StoredStreams::read(process.address))
             .expect_err(flaw);

@@ -54,7 +54,7 @@ fn field<'v>(fields: &'v RespReplyValue, name: &str) -> &'v RespReplyValue {
 impl StoredStreams {
     pub fn read(address: SocketAddr) -> StoredStreams {
         let mut connection = TestkitConnection::open(address).expect("the server listens");
-        let mut ask = |line: String| send(&mut connection, &line).expect("an answer");
+        let mut ask = |line: String| send(&mut connection, &line).expect("a reply");
         let mut stored = StoredStreams::default();
         for (number, stream) in stored.streams.iter_mut().enumerate() {
             let entries = ask(format!("XRANGE s{number} - +"));

@@ -112,7 +112,7 @@ impl StreamHistoryCommand {
                         {
                             None
                         }
-                        other => panic!("{self:?} is answered {other}"),
+                        other => panic!("{self:?} received the reply {other}"),
                     },
                 }
             }
@@ -156,7 +156,7 @@ impl StreamHistoryCommand {
             (StreamHistoryCommand::Acknowledge(ids), &RespReplyValue::Integer(count)) => {
                 StreamHistoryEffect::Acknowledged(ids, count)
             }
-            (command, reply) => panic!("{command:?} is answered {reply}"),
+            (command, reply) => panic!("{command:?} received the reply {reply}"),
         };
         vec![(stream, did)]
     }
@@ -315,7 +315,7 @@ impl<'r> StreamHistoryClient<'r> {
         encode(&mut request, &[b"EXEC"]);
         let (interval, replies) = self.exchange(&request, commands.len() + 2);
         let Some(RespReplyValue::Array(replies)) = replies.last() else {
-            panic!("EXEC is answered {:?}", replies.last());
+            panic!("EXEC received the reply {:?}", replies.last());
         };
         assert_eq!(replies.len(), commands.len());
         let steps = commands.iter().zip(replies);

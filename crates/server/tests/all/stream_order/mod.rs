@@ -107,7 +107,7 @@ fn is_noticed(name: &str, change: impl Fn(&mut StreamHistoryEffect) -> bool) {
 
 #[test]
 fn a_reply_that_was_changed_is_noticed() {
-    is_noticed("an entry that nobody has added", |did| match did {
+    is_noticed("an entry that no client has added", |did| match did {
         StreamHistoryEffect::Listed { found, .. } if !found.is_empty() => {
             found[0].1 = -1;
             true

@@ -185,7 +185,7 @@ fn reads_that_fail_or_answer_other_bytes_name_the_key_and_the_rest_goes_on() {
         flips: true,
         ..TierFaults::default()
     };
-    for (faults, reason) in [(fails, "Input/output error"), (flips, "not those")] {
+    for (faults, reason) in [(fails, "Input/output error"), (flips, "differ from those")] {
         at.set(faults);
         let wrong = at.read_all(&values, reason);
         assert!(wrong as u64 > KEYS / 2, "{wrong}");
@@ -246,7 +246,7 @@ fn a_node_that_cannot_be_read_names_the_key_and_nothing_changes() {
                 flips: true,
                 ..TierFaults::default()
             },
-            "not those",
+            "differ from those",
         ),
     ] {
         at.set(faults);
@@ -324,7 +324,7 @@ fn a_full_disk_refuses_writes_by_name_and_loses_nothing_and_goes_on_when_it_has_
             reply => assert_eq!(reply, RespReplyValue::Simple(b"OK".to_vec())),
         }
         kept += 1;
-        assert!(kept < 20_000, "more is taken than the memory has");
+        assert!(kept < 20_000, "the tier takes more than the memory has");
     };
     assert!(refused.starts_with("OOM"), "{refused}");
     assert!(kept > 1000, "{kept}");
@@ -338,7 +338,7 @@ fn a_full_disk_refuses_writes_by_name_and_loses_nothing_and_goes_on_when_it_has_
         assert_eq!(found, RespReplyValue::Bulk(noise(number, 1000)));
     }
     at.set(TierFaults::default());
-    eventually("writes are taken again", || {
+    eventually("writes are accepted again", || {
         let reply = at
             .server
             .connect()
@@ -368,7 +368,7 @@ fn clients_go_on_while_who_moves_values_waits_for_a_disk() {
             reply => assert_eq!(reply, RespReplyValue::Simple(b"OK".to_vec())),
         }
         kept += 1;
-        assert!(kept < 10_000, "more is taken than the memory has");
+        assert!(kept < 10_000, "the tier takes more than the memory has");
     };
     let mut other = at.server.connect();
     for _ in 0..100 {
@@ -378,7 +378,7 @@ fn clients_go_on_while_who_moves_values_waits_for_a_disk() {
         assert_eq!(found, RespReplyValue::Bulk(noise(0, 1000)));
     }
     drop(still);
-    eventually("writes are taken again", || {
+    eventually("writes are accepted again", || {
         let words: [&[u8]; 3] = [b"SET", &name(kept), &noise(kept, 1000)];
         other.command(&words).unwrap() == RespReplyValue::Simple(b"OK".to_vec())
     });
@@ -401,7 +401,7 @@ fn clients_go_on_while_the_disk_hangs_and_those_that_need_room_are_refused() {
         if at.server.server.keyspace.cold.tiers().unwrap().values(2) > 1000 {
             break;
         }
-        assert!(kept < 10_000, "nothing goes to the file");
+        assert!(kept < 10_000, "no value is written to the file");
     }
     at.set(TierFaults {
         hangs: true,
@@ -413,7 +413,7 @@ fn clients_go_on_while_the_disk_hangs_and_those_that_need_room_are_refused() {
             reply => assert!(is_ok(reply)),
         }
         kept += 1;
-        assert!(kept < 10_000, "more is taken than the memory has");
+        assert!(kept < 10_000, "the tier takes more than the memory has");
     };
     assert!(refused.starts_with("OOM"), "{refused}");
     let began = Instant::now();
@@ -428,7 +428,7 @@ fn clients_go_on_while_the_disk_hangs_and_those_that_need_room_are_refused() {
         began.elapsed()
     );
     at.set(TierFaults::default());
-    eventually("writes are taken again", || is_ok(set(kept)));
+    eventually("writes are accepted again", || is_ok(set(kept)));
     for number in 0..=kept {
         let found = at.run(&[b"GET", &name(number)]);
         assert_eq!(found, RespReplyValue::Bulk(noise(number, 1000)));
@@ -444,9 +444,9 @@ fn values_that_a_tier_does_not_take_stay_and_the_reason_is_told() {
     // A file tier of 8 MiB has segments of half a mebibyte.
     for (key, value, to, reason) in [
         (b"noise", noise(1, 5000), b"1", "cannot be made smaller"),
-        (b"long1", noise(2, 600_000), b"2", "is more than the"),
-        (b"long2", b"xy".repeat(40 << 20), b"1", "is more than the"),
-        (b"long3", noise(3, 3 << 20), b"2", "is more than the"),
+        (b"long1", noise(2, 600_000), b"2", "exceeds the"),
+        (b"long2", b"xy".repeat(40 << 20), b"1", "exceeds the"),
+        (b"long3", noise(3, 3 << 20), b"2", "exceeds the"),
     ] {
         let (key, to): (&[u8], &[u8]) = (key, to);
         at.run(&[b"SET", key, &value]);

@@ -157,7 +157,7 @@ fn a_value_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
                 "{meanwhile}: {reply}"
             );
             // Until it is freed, the object of a deleted key accepts arriving values.
-            eventually("what was given up is freed", || keyspace.retired() == 0);
+            eventually("the abandoned values are freed", || keyspace.retired() == 0);
             let published = moving.publish(&keyspace.share(), place);
             let context = format!("{from} to {to}, {meanwhile}: {published:?}");
             match arrives {
@@ -219,7 +219,7 @@ fn a_hash_larger_than_the_memory_moves_value_by_value_and_survives() {
         if cold_reads < 300 {
             break;
         }
-        assert!(Instant::now() < deadline, "hot values stay cold");
+        assert!(Instant::now() < deadline, "hot values are not promoted");
     }
     for number in (0..COUNT).step_by(3) {
         set(&mut connection, b"hash", number, 1);
@@ -337,7 +337,7 @@ fn fields_expire_of_a_hash_that_lies_in_a_cold_tier() {
         .expires_actively
         .store(false, Ordering::Relaxed);
     prepare("second", "HPEXPIRE second 1 FIELDS 1 field:1");
-    eventually("the field is over", || {
+    eventually("the field has expired", || {
         get(&mut other, "second", 1) == RespReplyValue::NullBulk
     });
     assert_eq!(run(&mut other, "HLEN second"), RespReplyValue::Integer(10));
@@ -372,7 +372,7 @@ fn fields_expire_of_a_hash_that_lies_in_a_cold_tier() {
             "{time:?}"
         );
         run(&mut other, end);
-        eventually("the note is gone", || notes() == (0, 0));
+        eventually("the note is removed", || notes() == (0, 0));
     }
     check_settled(keyspace);
 }

@@ -664,10 +664,10 @@ fn what_is_used_most_comes_into_memory_and_stays_there() {
     let info = info.to_string();
     let moved = figure(&info, "moved_in=") + figure(&info, "moved_out=");
     let to_and_fro = figure(&info, "tiers_ping_pong:") / moved;
-    println!("{first:.3} at first, {share:.3} then; to and fro {to_and_fro:.4}\n{info}");
+    println!("{first:.3} initially, {share:.3} later; moved to and fro {to_and_fro:.4}\n{info}");
     assert!(
         share > first && share > 0.7,
-        "{first} at first, {share} then"
+        "{first} initially, {share} later"
     );
     // Their number depends on how often the mover runs. The policy's tests, which have no clock,
     // allow one in a hundred.
@@ -708,7 +708,7 @@ fn damage_files() -> usize {
 #[test]
 fn a_value_whose_bytes_are_others_answers_an_error_and_the_log_repairs_it() {
     if !std::path::Path::new("/proc/self/fd").exists() {
-        println!("skipped: there is no /proc to find the files by");
+        println!("skipped: there is no /proc with the open files");
         return;
     }
     let folder = TestkitFolder::new();
@@ -742,7 +742,7 @@ fn a_value_whose_bytes_are_others_answers_an_error_and_the_log_repairs_it() {
                 let text = String::from_utf8(text).unwrap();
                 let named = String::from_utf8(key.clone()).unwrap();
                 assert!(
-                    text.contains(&named) && text.contains("not those"),
+                    text.contains(&named) && text.contains("differ from those"),
                     "{text}"
                 );
                 wrong.push(number);

@@ -123,7 +123,7 @@ fn only_values_of_the_last_tier_are_evicted() {
             if evicted() > 1000 {
                 counts.push(number - evicted());
             }
-            assert!(number < 100_000, "nothing is evicted");
+            assert!(number < 100_000, "no key is evicted");
         }
         for number in 0..PINNED {
             let found = connection.command(&[b"GET", &name(number)]).unwrap();
@@ -136,7 +136,7 @@ fn only_values_of_the_last_tier_are_evicted() {
             first.unwrap(),
             counts.iter().sum::<u64>() / counts.len() as u64,
         );
-        println!("{mebibytes:?}: {first} keys at first, {left} then");
+        println!("{mebibytes:?}: {first} keys initially, {left} later");
         assert!(left as f64 > 0.7 * first as f64, "{left} keys of {first}");
         check(&server).unwrap();
     }
