@@ -80,7 +80,12 @@ impl CliClient {
     }
 
     fn read(&mut self, depth: usize) -> io::Result<CliReply> {
-        let wrong = || io::Error::new(ErrorKind::InvalidData, "this is no Redis protocol");
+        let wrong = || {
+            io::Error::new(
+                ErrorKind::InvalidData,
+                "the reply is not in the Redis protocol",
+            )
+        };
         let mut line = String::new();
         if self.0.read_line(&mut line)? == 0 {
             return Err(ErrorKind::UnexpectedEof.into());

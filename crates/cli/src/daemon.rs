@@ -24,7 +24,7 @@ pub fn is_wanted(settings: &ConfigFileContents) -> bool {
 /// # Errors
 /// The server does not start.
 pub fn start() -> Result<ExitCode, String> {
-    let failed = |error: std::io::Error| format!("cannot go into the background: {error}");
+    let failed = |error: std::io::Error| format!("cannot start the background process: {error}");
     let program = std::env::current_exe().map_err(failed)?;
     let mut child = Command::new(program)
         .args(std::env::args_os().skip(1))

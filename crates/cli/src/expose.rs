@@ -26,9 +26,8 @@ impl Exposure {
         match addresses.find(|address| !address.ip().is_loopback()) {
             None => Ok(()),
             Some(address) => Err(format!(
-                "{address} can be reached by other machines, and whoever reaches it needs no \
-                 password. Keep others away by a firewall or a network of its own, and say \
-                 --expose; or listen at 127.0.0.1"
+                "{address} is reachable from other machines, and clients need no password. Protect \
+                 it by a firewall or a separate network, and set --expose; or listen at 127.0.0.1"
             )),
         }
     }

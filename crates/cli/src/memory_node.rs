@@ -77,7 +77,7 @@ Examples:
   nearfield memory-node --listen ucx:192.0.2.7:7000 --size 64gb --expose
       Clients on other machines connect to 192.0.2.7:7000.
   nearfield memory-node --listen shm:left --size 4gb --etcd http://a:2379,http://b:2379
-      Registered as left by a number that etcd gives; `nearfield nodes --etcd` shows it.
+      Registered as left, by a number from etcd; `nearfield nodes --etcd` shows it.
   echo \"1 $(openssl rand -hex 32)\" > tenants
   nearfield memory-node --listen shm:pool --size 8gb --offload 127.0.0.1:7001 --tenants tenants
       Tenant 1 runs traversal programs on all of the memory.";
@@ -96,13 +96,13 @@ fn listen(text: &str) -> Result<Listen, String> {
     match text.split_once(':') {
         Some(("shm", name)) => Ok(Listen::Shm(name.to_owned())),
         Some(("ucx", address)) => Ok(Listen::Ucx(address.to_owned())),
-        _ => Err("has to begin with shm: or ucx:".to_owned()),
+        _ => Err("must begin with shm: or ucx:".to_owned()),
     }
 }
 
 /// Parses a size as in the server's configuration: `1g` is 10^9 bytes, `1gb` is 2^30.
 fn size(text: &str) -> Result<u64, String> {
-    memory(text).ok_or_else(|| "is no amount of memory such as 8gb or 500mb".to_owned())
+    memory(text).ok_or_else(|| "is not an amount of memory such as 8gb or 500mb".to_owned())
 }
 
 /// Serves until a signal arrives. Returns the exit code.
@@ -153,8 +153,8 @@ fn serve(arguments: &MemoryNodeArguments) -> Result<(), Box<dyn std::error::Erro
                     "Its memory is /dev/shm/nearfield-{name}, in pages of {}. Ctrl-C ends it and \
                      removes that.",
                     match node.large_page_bytes() {
-                        0 => "4 KiB, as this system gives no larger ones",
-                        _ => "2 MiB as far as it is allocated",
+                        0 => "4 KiB, because this system offers no larger ones",
+                        _ => "2 MiB where it is allocated",
                     }
                 ),
             ));
@@ -241,8 +241,8 @@ fn announce(
     };
     let notice = |event| match event {
         RegistrationEvent::Unreachable(error) => eprintln!("warning: {error}; trying again"),
-        RegistrationEvent::Reached => eprintln!("etcd answers again; the node is registered"),
-        RegistrationEvent::RegisteredAgain => eprintln!("the node is registered anew"),
+        RegistrationEvent::Reached => eprintln!("etcd replies again; the node is registered"),
+        RegistrationEvent::RegisteredAgain => eprintln!("the node is registered again"),
         RegistrationEvent::Refused(error) => {
             eprintln!("warning: the node is not registered: {error}");
         }

@@ -36,10 +36,10 @@ struct NodeListSource {
 const EXAMPLES: &str = "\
 Examples:
   nearfield nodes --etcd http://a:2379,http://b:2379,http://c:2379
-      Any member that answers is asked.
+      Any reachable member is used.
   nearfield nodes --etcd http://a:2379 --json | jq -r '.[].address'
   nearfield nodes --nodes shm:left,7=ucx:mn1.example:7000
-      What a list means: left is node 0, and the other is node 7.";
+      The meaning of a list: left is node 0, and the other is node 7.";
 
 /// A node in JSON.
 #[derive(Serialize)]

@@ -274,7 +274,7 @@ pub fn run(arguments: &ServeArguments) -> ExitCode {
     );
     let heeded = logs.and_then(|logs| signals::heed(server, logs));
     if let Err(error) = heeded.and_then(|()| metrics::serve(server).map(drop)) {
-        eprintln!("nearfield: cannot write logs, heed signals or serve metrics: {error}");
+        eprintln!("nearfield: cannot write logs, handle signals or serve metrics: {error}");
         return ExitCode::FAILURE;
     }
     let pid_file = server.config.text("pidfile");
@@ -287,7 +287,7 @@ pub fn run(arguments: &ServeArguments) -> ExitCode {
         let _ = writeln!(std::io::stdout(), "{}", welcome(server));
         tracing::info!(?addresses, "ready");
         if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
-            tracing::error!("systemd is not told that the server is ready: {error}");
+            tracing::error!("cannot notify systemd of readiness: {error}");
         }
     });
     if let Some(file) = &pid_file {
@@ -313,13 +313,13 @@ fn welcome(server: &ServerCore) -> String {
         dir => dir,
     };
     let kept = if server.keyspace.is_shared() {
-        "The keys lie in the pool and stay there when the server ends.".to_owned()
+        "The keys are in the pool and remain there when the server ends.".to_owned()
     } else if text("appendonly") == "yes" {
-        format!("Data are kept in {folder}.")
+        format!("Data is saved in {folder}.")
     } else if text("save").is_empty() {
-        "Nothing is kept when the server ends; --dir DIRECTORY keeps it.".to_owned()
+        "Data is lost when the server ends; --dir DIRECTORY saves it.".to_owned()
     } else {
-        format!("Snapshots are kept in {folder}, and what comes after the last one is lost.")
+        format!("Snapshots are saved in {folder}; changes after the last one are lost.")
     };
     let (place, client) = match (server.listening.port(), text("unixsocket")) {
         (0, socket) if socket.is_empty() => {
@@ -334,7 +334,7 @@ fn welcome(server: &ServerCore) -> String {
     };
     let shows = match server.listening.port() {
         0 => String::new(),
-        port => format!("nearfield top --port {port} shows what it does. "),
+        port => format!("nearfield top --port {port} shows its work. "),
     };
     format!(
         "Nearfield is ready on {place}. In another terminal, type:\n\n\

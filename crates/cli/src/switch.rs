@@ -40,9 +40,9 @@ const EXAMPLES: &str = "\
 Examples:
   openssl rand -hex 32 > rack.key
   nearfield switch --listen 192.0.2.1:7000 --rack-key rack.key --expose
-      Memory nodes with --switch 192.0.2.1:7000 and the same key announce what they hold.
+      Memory nodes with --switch 192.0.2.1:7000 and the same key announce their addresses.
   nearfield switch --listen 127.0.0.1:7000 --map 0x1000-0x40000000=127.0.0.1:7001
-      One node, which announces nothing.";
+      One node, without announcements.";
 
 fn map(text: &str) -> Result<SwitchRangeTable, String> {
     let map: Result<SwitchRangeTable, _> = text.parse();

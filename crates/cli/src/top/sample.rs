@@ -30,7 +30,7 @@ const HOT_KEYS: &str = "12";
 impl TopSample {
     /// Queries a server for a sample.
     pub fn take(client: &mut CliClient) -> io::Result<TopSample> {
-        let wrong = || io::Error::new(ErrorKind::InvalidData, "an answer of another form");
+        let wrong = || io::Error::new(ErrorKind::InvalidData, "a reply of another form");
         let CliReply::Text(text) = client.command(&["METRICS"])? else {
             return Err(wrong());
         };

@@ -77,7 +77,7 @@ fn signals_end_it_and_leave_nothing() {
         let process = child.id();
         assert_eq!(
             already,
-            format!("error: memory node {name} is served by process {process} already\n")
+            format!("error: memory node {name} is already served by process {process}\n")
         );
         send(signal, &child);
         assert!(child.wait().expect("it ends").success());
@@ -90,7 +90,7 @@ fn signals_end_it_and_leave_nothing() {
 fn what_it_cannot_be_is_refused() {
     let name = &format!("test-{}-refused", std::process::id());
     let size = refused(name, "8 apples");
-    assert!(size.contains("is no amount of memory"), "{size}");
+    assert!(size.contains("is not an amount of memory"), "{size}");
     let size = refused(name, "1kb");
     assert_eq!(
         size,
@@ -109,7 +109,7 @@ fn what_it_cannot_be_is_refused() {
         .output()
         .expect("the program");
     let text = String::from_utf8(listen.stderr).expect("text");
-    assert!(text.contains("has to begin with shm: or ucx:"), "{text}");
+    assert!(text.contains("must begin with shm: or ucx:"), "{text}");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn it_is_reached_over_ucx_until_a_signal_ends_it() {
     assert!(child.wait().expect("it ends").success());
     assert!(block_on(endpoint.read(chunk, &mut [0; 8])).is_err());
     let nowhere = error_of(&mut memory_node("ucx:nowhere", "1mb"));
-    assert!(nowhere.contains("is no HOST:PORT"), "{nowhere}");
+    assert!(nowhere.contains("is not HOST:PORT"), "{nowhere}");
 }
 
 /// The libraries of this test take precedence over the system's.
@@ -160,7 +160,7 @@ fn a_library_that_is_missing_or_too_old_is_one_clear_message() {
     let source = folder.join("old.c");
     let text = "void ucp_get_version(unsigned *a, unsigned *b, unsigned *c) { *a = 1; *b = 9; }";
     std::fs::write(&source, text).expect("a file");
-    std::fs::remove_file(&library).expect("it is there");
+    std::fs::remove_file(&library).expect("it exists");
     let compiled = Command::new("cc")
         .args(["-shared", "-fPIC", "-o"])
         .args([&library, &source])
@@ -171,7 +171,7 @@ fn a_library_that_is_missing_or_too_old_is_one_clear_message() {
             "error: the library libucp.so.0 is UCX 1.9; 1.13 or a newer 1.x is needed (Debian's \
              package libucx0)\n"
         ),
-        other => eprintln!("skipped: no C compiler makes an old library: {other:?}"),
+        other => eprintln!("skipped: no C compiler for an old library: {other:?}"),
     }
-    std::fs::remove_dir_all(&folder).expect("it is there");
+    std::fs::remove_dir_all(&folder).expect("it exists");
 }

@@ -135,7 +135,7 @@ fn what_was_flushed_is_given_back() {
             let resident = program.resident_bytes();
             assert!(
                 begun.elapsed() < PATIENCE,
-                "{kind} {length}: {resident} of {full} stay"
+                "{kind} {length}: {resident} of {full} are still resident"
             );
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -93,11 +93,11 @@ NUMBER  NAME    ADDRESS     BYTES  VERSION  INCARNATION
     assert_eq!((success, table.as_str()), (true, expected));
     let (success, _, error) = nodes(&["--nodes", "shm:left,tcp:a"]);
     let expected =
-        "error: \"tcp:a\" is no address of a memory node: it has to begin with shm: or ucx:\n";
+        "error: \"tcp:a\" is not an address of a memory node: it must begin with shm: or ucx:\n";
     assert_eq!((success, error.as_str()), (false, expected));
     let (success, _, error) = nodes(&["--etcd", "a:2379"]);
     assert!(
-        !success && error.contains("it has to begin with http://"),
+        !success && error.contains("it must begin with http://"),
         "{error}"
     );
     let (success, _, error) = nodes(&[]);

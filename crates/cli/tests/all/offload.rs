@@ -59,7 +59,7 @@ impl OffloadProcess {
         loop {
             let mut line = String::new();
             let length = self.output.read_line(&mut line).expect("text");
-            assert!(length > 0, "it has ended without {text:?}");
+            assert!(length > 0, "it exited without {text:?}");
             if line.contains(text) {
                 return line;
             }
@@ -154,7 +154,7 @@ fn traversals_go_from_node_to_node_through_the_switch() {
     let began = Instant::now();
     let query = TraversalQuery::new(&program, list[0].to_bits(), &[0]);
     let outcome = loop {
-        let outcome = client.run(&query, 100).expect("an answer");
+        let outcome = client.run(&query, 100).expect("a reply");
         if outcome.status == TraversalStatus::Done {
             break outcome;
         }
@@ -167,7 +167,7 @@ fn traversals_go_from_node_to_node_through_the_switch() {
     let own = GlobalAddress::new(NodeId(1), 8).to_bits();
     let outcome = client
         .run(&TraversalQuery::new(&program, own, &[0]), 100)
-        .expect("an answer");
+        .expect("a reply");
     assert_eq!(outcome.status, TraversalStatus::NoSuchAddress);
     for node in nodes {
         let done = node.end();
@@ -335,7 +335,7 @@ fn what_cannot_be_is_refused() {
         assert!(refusal.contains("--expose"), "{refusal}");
     }
     let map = error(&["switch", "--listen", "127.0.0.1:0", "--map", "5"]);
-    assert!(map.contains("5 is no entry such as"), "{map}");
+    assert!(map.contains("5 is not an entry such as"), "{map}");
     let key = error(&[
         "switch",
         "--listen",

@@ -89,7 +89,7 @@ impl ServeProcess {
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
         stream.write_all(request.as_bytes()).expect("it is sent");
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
+        stream.read_to_string(&mut answer).expect("a reply");
         answer
     }
 }
@@ -216,7 +216,7 @@ fn the_first_words_say_what_to_type_and_what_is_kept() {
         "{text}"
     );
     assert!(text.contains("KPREFIX user:"), "{text}");
-    assert!(text.contains("Nothing is kept"), "{text}");
+    assert!(text.contains("Data is lost"), "{text}");
     let folder = std::env::temp_dir().join(format!("nearfield-{}-kept", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let dir = format!("dir {}", folder.display());
@@ -226,11 +226,11 @@ fn the_first_words_say_what_to_type_and_what_is_kept() {
     );
     assert!(text.contains("--askpass"), "{text}");
     assert!(
-        text.contains(&format!("Data are kept in {}", folder.display())),
+        text.contains(&format!("Data is saved in {}", folder.display())),
         "{text}"
     );
     let text = greeting("saved", &format!("{dir}\nappendonly no\nsave 60 1"));
-    assert!(text.contains("Snapshots are kept in"), "{text}");
+    assert!(text.contains("Snapshots are saved in"), "{text}");
     let _ = std::fs::remove_dir_all(&folder);
 }
 
@@ -324,7 +324,7 @@ fn sigterm_saves_or_not_as_the_configuration_says() {
         let mut stream = stream.expect("a connection");
         stream.write_all(b"SET a 1\r\n").expect("it is sent");
         let mut answer = [0; 5];
-        stream.read_exact(&mut answer).expect("an answer");
+        stream.read_exact(&mut answer).expect("a reply");
         assert_eq!(&answer, b"+OK\r\n");
         assert!(signal(&child.id().to_string(), "-TERM"));
         let status = child.wait().expect("a status");

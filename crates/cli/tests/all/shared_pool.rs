@@ -321,7 +321,7 @@ impl SharedPoolRequest {
             (SharedPoolRequest::Del, &RespReplyValue::Integer(count)) => {
                 SharedPoolEffect::Deleted(count == 1)
             }
-            _ => panic!("{self:?} is answered {reply}"),
+            _ => panic!("{self:?} received the reply {reply}"),
         }
     }
 
@@ -427,7 +427,7 @@ fn until_answered(work: &SharedPoolWorkload, servers: &[usize]) {
     {
         assert!(
             began.elapsed() < LONG,
-            "a server does not answer: {before:?}"
+            "a server does not reply: {before:?}"
         );
         thread::sleep(Duration::from_millis(10));
     }

@@ -363,7 +363,7 @@ mod tests {
             });
         Survey {
             seen: seen.collect(),
-            values: vec![b"what is alike becomes small ".repeat(20); 20],
+            values: vec![b"similar text becomes small ".repeat(20); 20],
             ..Survey::default()
         }
     }

@@ -6,10 +6,10 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum AdviseError {
     /// The server is unreachable, or the connection was lost.
-    #[error("cannot talk to a server: {0}")]
+    #[error("cannot communicate with the server: {0}")]
     Connection(#[from] io::Error),
     /// The server requires a password.
-    #[error("the server asks for a password: give --password, or set NEARFIELD_PASSWORD ({0})")]
+    #[error("the server requires a password: set --password or NEARFIELD_PASSWORD ({0})")]
     Password(String),
     /// The user lacks the right to run a command.
     #[error(
@@ -31,7 +31,7 @@ pub enum AdviseError {
         reply: String,
     },
     /// The server's reply does not fit the command.
-    #[error("the server answers {command} in another form than Redis does")]
+    #[error("the server's reply to {command} differs from that of Redis")]
     Strange {
         /// The command.
         command: String,
@@ -41,8 +41,8 @@ pub enum AdviseError {
     Empty,
     /// The server has keys, but none could be inspected.
     #[error(
-        "none of {seen} keys could be looked at: they have expired, or other nodes of the cluster \
-         have them"
+        "none of {seen} keys could be read: they have expired, or other nodes of the cluster have \
+         them"
     )]
     Nothing {
         /// Number of keys that the server listed.

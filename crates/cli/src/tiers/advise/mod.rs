@@ -54,7 +54,7 @@ Examples:
       As a user with a password. These rights are enough:
       ACL SETUSER advisor on >secret ~* +@read +select +info +client
   nearfield tiers advise --port 6379 --samples 10000 --json advice.json
-      A quicker look, and the numbers in a file.";
+      A quicker survey, and the numbers in a file.";
 
 /// Exit code that a shell reports for a program ended by Ctrl-C.
 const INTERRUPTED: u8 = 130;
@@ -146,23 +146,25 @@ fn notes(server: &SurveyedServer, survey: &Survey) -> Vec<String> {
     let mut notes = Vec::new();
     if survey.interrupted {
         notes.push(format!(
-            "stopped early, after {} of {} keys were named; the others are taken to be like them",
+            "stopped early, after {} of {} keys were listed; the others are assumed to be like \
+             them",
             survey.named,
             server.facts.keys()
         ));
     }
     if server.facts.in_cluster {
-        notes.push("this is one node of a cluster; all numbers are of its keys alone".to_owned());
+        notes.push("this is one node of a cluster; all numbers are of its own keys".to_owned());
     }
     if !server.without_touch {
         notes.push(format!(
-            "the server does not let us read without a touch; {} values count as used once more",
+            "the server cannot be read without counting uses; {} values count as used once more",
             survey.values.len()
         ));
     }
     if server.facts.hot_by() == HotBy::IdleSeconds {
         notes.push(
-            "the server notes when a key was used last, not how often; uses are a rough estimate"
+            "the server records the last use of a key, not the number of uses; uses are a rough \
+             estimate"
                 .to_owned(),
         );
     }
@@ -201,7 +203,7 @@ fn stop_at_ctrl_c() -> Arc<AtomicBool> {
 fn show_progress(part: f64) {
     if io::stderr().is_terminal() {
         eprint!(
-            "\r\x1b[K{:.0} % of the keys; Ctrl-C shows what was seen",
+            "\r\x1b[K{:.0} % of the keys; Ctrl-C shows the results so far",
             part * 100.0
         );
     }

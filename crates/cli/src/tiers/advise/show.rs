@@ -30,7 +30,7 @@ fn write_all(report: &AdviseReport, out: &mut String) -> std::fmt::Result {
     )?;
     writeln!(
         out,
-        "looked at {} keys and {} values by {} requests in {:.1} s",
+        "read {} keys and {} values by {} requests in {:.1} s",
         number(report.keys_seen as f64),
         number(report.values_seen as f64),
         number(report.requests as f64),
@@ -39,7 +39,7 @@ fn write_all(report: &AdviseReport, out: &mut String) -> std::fmt::Result {
     for note in &report.notes {
         writeln!(out, "note: {note}")?;
     }
-    writeln!(out, "\nwhat takes memory")?;
+    writeln!(out, "\nmemory by kind of value")?;
     for kind in &advice.kinds {
         let keys = number(kind.keys as f64);
         let name = kind.kind.name();
@@ -51,7 +51,7 @@ fn write_all(report: &AdviseReport, out: &mut String) -> std::fmt::Result {
         advice.movable_keys_share * 100.0,
         advice.movable_bytes_share * 100.0
     )?;
-    writeln!(out, "\nhow hot it is")?;
+    writeln!(out, "\nmemory by hotness")?;
     let most = advice.hotness.iter().map(|it| it.bytes).max().unwrap_or(0);
     for heat in &advice.hotness {
         let bar = "█".repeat((heat.bytes as f64 / most.max(1) as f64 * BAR).round() as usize);
@@ -66,8 +66,8 @@ fn write_all(report: &AdviseReport, out: &mut String) -> std::fmt::Result {
     if let Some(ratios) = &advice.compression {
         writeln!(
             out,
-            "\ncompression of {} sampled values: {:.2}x alone, {:.2}x in blocks with a trained \
-             dictionary",
+            "\ncompression of {} sampled values: {:.2}x one by one, {:.2}x in blocks with a \
+             trained dictionary",
             number(ratios.values as f64),
             ratios.alone,
             ratios.trained
@@ -104,8 +104,9 @@ fn write_splits(advice: &Advice, out: &mut String) -> std::fmt::Result {
     }
     writeln!(
         out,
-        "  stays: the part of the content that stays in memory, the hottest; uses: the estimated \
-         part of all\n  uses that meets it; {} bytes are counted for a cold key beside the key",
+        "  stays: the share of the content that stays in memory, the hottest; uses: the estimated \
+         share of all\n  uses that find it there; {} bytes are counted for a cold key besides the \
+         key",
         super::advice::KEPT_BYTES
     )
 }
@@ -130,7 +131,7 @@ fn write_suggestion(advice: &Advice, out: &mut String) -> std::fmt::Result {
     let share = suggestion.hot_share * 100.0;
     writeln!(
         out,
-        "\nto begin with, if {share:.0} % of the content stays in memory"
+        "\nas a start, if {share:.0} % of the content stays in memory"
     )?;
     if let Some(flags) = &suggestion.compressed {
         writeln!(out, "  nearfield serve {flags}")?;
@@ -139,7 +140,7 @@ fn write_suggestion(advice: &Advice, out: &mut String) -> std::fmt::Result {
     if suggestion.cold_uses > 0.0 {
         writeln!(
             out,
-            "  About {:.0} % of the uses would meet cold values, which take longer.",
+            "  About {:.0} % of the uses would read cold values, which take longer.",
             (suggestion.cold_uses * 100.0).ceil()
         )?;
     }
