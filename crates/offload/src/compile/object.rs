@@ -15,7 +15,7 @@ const NO_REGIONS: u16 = u16::MAX;
 #[non_exhaustive]
 pub enum ObjectError {
     /// The bytes are not an object file.
-    #[error("no object file: {0}")]
+    #[error("not an object file: {0}")]
     Format(#[from] object::Error),
     /// The file is for another processor, or another byte order.
     #[error("the object file is for {0:?}, not for little-endian BPF")]

@@ -12,7 +12,7 @@
 //! stack is zero when a run begins, and so are all registers that a machine does not set.
 
 mod interpreter;
-#[expect(unsafe_code, reason = "lanes with pointers go from thread to thread")]
+#[expect(unsafe_code, reason = "lanes with pointers move between threads")]
 mod lane;
 mod machine;
 mod memory;

@@ -32,7 +32,7 @@ pub enum CodeError {
         slots: usize,
     },
     /// A jump or call leaves the code.
-    #[error("slot {slot}: the target {target} lies outside of the code")]
+    #[error("slot {slot}: the target {target} is outside of the code")]
     TargetOutside {
         /// The slot of the jump or call.
         slot: usize,

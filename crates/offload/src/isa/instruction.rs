@@ -8,7 +8,7 @@ pub const STACK_BYTES: usize = 512;
 /// A register of 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-#[expect(missing_docs, reason = "the names are all that there is to say")]
+#[expect(missing_docs, reason = "the names describe the variants")]
 pub enum Register {
     R0,
     R1,
@@ -163,7 +163,7 @@ pub enum AluOperation {
 
 /// The comparison of a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names are all that there is to say")]
+#[expect(missing_docs, reason = "the names describe the variants")]
 pub enum BranchCondition {
     Equal,
     NotEqual,

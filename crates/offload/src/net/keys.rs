@@ -78,12 +78,12 @@ impl TenantKeys {
             };
             let number: u16 = number
                 .parse()
-                .map_err(|_| wrong(format!("{number} is no number of a tenant below 65536")))?;
+                .map_err(|_| wrong(format!("{number} is not a tenant number below 65536")))?;
             let tenant = Tenant(number);
             let key = words.next().unwrap_or_default().parse();
             let key = key.map_err(|error: crate::wire::KeyError| wrong(error.to_string()))?;
             if keys.get(tenant).is_some() {
-                return Err(wrong(format!("tenant {number} is there twice")));
+                return Err(wrong(format!("tenant {number} is listed twice")));
             }
             keys.insert(tenant, key);
             let mut has_part = false;
@@ -133,11 +133,11 @@ fn part(word: &str, tenant: Tenant, base: u64, start: u64, end: u64) -> Result<N
         .and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
     let Some((from, to)) = bounds else {
         return Err(format!(
-            "{word} is no part such as 4096-8192 or 4096-8192:read"
+            "{word} is not a part such as 4096-8192 or 4096-8192:read"
         ));
     };
     if from < start || to > end || from >= to {
-        return Err(format!("{word} does not lie between {start} and {end}"));
+        return Err(format!("{word} is not between {start} and {end}"));
     }
     Ok(NodeRange {
         start: base + from,
@@ -161,17 +161,21 @@ mod tests {
         };
         let (line, why) = reason("# comment\n\n1 00");
         assert!(line == 3 && why.contains("64 hexadecimal"), "{why}");
-        assert!(reason("x").1.contains("no number of a tenant"));
+        assert!(reason("x").1.contains("not a tenant number"));
         assert!(reason(&format!("1 {key}\n1 {key}")).1.contains("twice"));
         assert!(
             reason(&format!("1 {key}\n2 {key}"))
                 .1
                 .contains("both have no part")
         );
-        assert!(reason(&format!("1 {key} 5")).1.contains("no part such as"));
+        assert!(
+            reason(&format!("1 {key} 5"))
+                .1
+                .contains("not a part such as")
+        );
         for part in ["0-4097", "4096-2000000", "5000-5000", "6000-5000"] {
             let (_, why) = reason(&format!("1 {key} {part}"));
-            assert!(why.contains("does not lie between"), "{why}");
+            assert!(why.contains("is not between"), "{why}");
         }
     }
 

@@ -65,7 +65,9 @@ pub enum RangeError {
     },
     /// The addresses of a range, or its place in memory, exceed 64 bits, or the range is empty, or
     /// it contains null, which is not an address.
-    #[error("the range at {start:#x} of {bytes} bytes is empty, has null, or exceeds 64 bits")]
+    #[error(
+        "the range at {start:#x} of {bytes} bytes is empty, contains address 0, or exceeds 64 bits"
+    )]
     Extent {
         /// Start of the range.
         start: u64,

@@ -85,7 +85,7 @@ pub struct TraversalProgram {
 #[non_exhaustive]
 pub enum ProgramError {
     /// The bytes are too short for the declaration before the code.
-    #[error("{bytes} bytes have no room for a declaration of {DECLARATION_BYTES}")]
+    #[error("{bytes} bytes are too few for a declaration of {DECLARATION_BYTES}")]
     Short {
         /// Number of bytes.
         bytes: usize,

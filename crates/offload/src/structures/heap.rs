@@ -17,7 +17,7 @@ pub enum HeapError {
         reason: AccessError,
     },
     /// No free memory is left.
-    #[error("there is no room for {bytes} bytes")]
+    #[error("the heap has no free space for {bytes} bytes")]
     Full {
         /// Number of bytes requested.
         bytes: u64,

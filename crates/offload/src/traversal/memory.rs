@@ -4,13 +4,13 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccessError {
     /// No memory has the address.
-    #[error("nothing lies at the address")]
+    #[error("no memory has the address")]
     Absent,
     /// The tenant has no permission.
     #[error("the tenant has no permission")]
     Denied,
     /// The bytes are in more than one range.
-    #[error("the bytes lie in more than one range")]
+    #[error("the bytes are in more than one range")]
     Split,
 }
 

@@ -124,13 +124,13 @@ pub enum MessageError {
         value: u64,
     },
     /// The tag is not that of the tenant's key.
-    #[error("the tag is not that of tenant {tenant}")]
+    #[error("the tag does not match the key of tenant {tenant}")]
     Tag {
         /// The tenant whose tag was expected.
         tenant: u16,
     },
     /// The tag is not that of the rack's key.
-    #[error("the tag is not that of the rack")]
+    #[error("the tag does not match the rack's key")]
     ForeignNode,
 }
 

@@ -163,7 +163,7 @@ fn what_programs_cannot_do_is_refused_by_name() {
         "{plain:?}"
     );
     assert!(matches!(
-        from_object(b"no object"),
+        from_object(b"not an object"),
         Err(ObjectError::Format(_))
     ));
 }

@@ -26,7 +26,9 @@ fn instrumented(
     let first = run(0xa5a5_a5a5_a5a5_a5a5).map_err(fault)?;
     let second = run(0x5a5a_5a5a_5a5a_5a5a).map_err(fault)?;
     if first != second {
-        return Err(String::from("the result depends on what was not written"));
+        return Err(String::from(
+            "the result depends on bytes that were not written",
+        ));
     }
     Ok(first)
 }

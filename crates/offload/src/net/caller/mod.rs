@@ -78,7 +78,7 @@ pub struct QueryCompletion {
 #[non_exhaustive]
 pub enum OffloadCallError {
     /// No response has arrived, or only temporary refusals, of which this is the last.
-    #[error("no memory node has answered{}", refusal(*last))]
+    #[error("no reply from a memory node{}", refusal(*last))]
     NoAnswer {
         /// The last refusal.
         last: Option<TraversalStatus>,

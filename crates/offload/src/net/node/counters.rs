@@ -48,8 +48,8 @@ impl fmt::Display for NodeCounters {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             formatter,
-            "{} datagrams: {} malformed, {} foreign, {} unexpected, {} under way, {} repeated; \
-             {} pieces of work with {} iterations, {} passed on; answers:",
+            "{} datagrams: {} malformed, {} foreign, {} unexpected, {} under way, {} repeated; {} \
+             pieces of work with {} iterations, {} passed on; replies:",
             self.received,
             self.malformed,
             self.foreign,

@@ -30,13 +30,15 @@ struct SwitchRangeEntry {
 #[non_exhaustive]
 pub enum MapError {
     /// The text is not an entry.
-    #[error("{text} is no entry such as 0x1000-0x2000=192.0.2.7:7000")]
+    #[error("{text} is not an entry such as 0x1000-0x2000=192.0.2.7:7000")]
     Text {
         /// The text.
         text: String,
     },
     /// A range is empty, contains null, or exceeds 64 bits.
-    #[error("the range at {start:#x} of {bytes} bytes is empty, has null, or exceeds 64 bits")]
+    #[error(
+        "the range at {start:#x} of {bytes} bytes is empty, contains address 0, or exceeds 64 bits"
+    )]
     Extent {
         /// The start of the range.
         start: u64,

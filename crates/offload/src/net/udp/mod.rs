@@ -80,7 +80,7 @@ pub fn place(socket: &UdpSocket) -> io::Result<ProcessAddress> {
         SocketAddr::V4(address) => Ok(address.into()),
         SocketAddr::V6(address) => Err(io::Error::new(
             ErrorKind::Unsupported,
-            format!("{address} is no IPv4 address"),
+            format!("{address} is not an IPv4 address"),
         )),
     }
 }

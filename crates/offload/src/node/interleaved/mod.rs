@@ -9,7 +9,7 @@
 //! does not move.
 
 #[cfg(feature = "native")]
-#[expect(unsafe_code, reason = "runs native code on nodes where they lie")]
+#[expect(unsafe_code, reason = "runs native code on nodes in place")]
 mod native;
 mod slot;
 #[cfg(test)]

@@ -188,7 +188,7 @@ fn look_up(
             if let Some(outcome) = world.answer(0, counter) {
                 break outcome;
             }
-            assert!(world.step(), "nothing happens any more");
+            assert!(world.step(), "no event is left");
         };
         match outcome {
             Err(_) => told.unanswered += 1,
@@ -204,14 +204,14 @@ fn look_up(
         }
         let may_fail = round >= death;
         if !may_fail && told.unanswered + told.lost > 0 {
-            return Err("no answer while all nodes lived".to_owned());
+            return Err("no reply while all nodes lived".to_owned());
         }
     }
     Ok(())
 }
 
 #[test]
-fn answers_are_right_or_missing_while_nodes_die() {
+fn replies_are_right_or_missing_while_nodes_die() {
     let mut all = LookupResultCounts::default();
     seeds::each(3 * STRUCTURES, |seed| {
         let mut told = LookupResultCounts::default();

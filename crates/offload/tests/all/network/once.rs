@@ -166,7 +166,7 @@ fn stores_are_made_once() {
             repeated += add(seed, nodes, PlantedMistake::Nothing).unwrap();
         }
     });
-    assert!(repeated > 0, "no answer was needed twice");
+    assert!(repeated > 0, "no reply was needed twice");
 }
 
 /// A canary: without the memory of replies, stores are made twice, and the test above notices it.

@@ -214,7 +214,7 @@ impl<'r, 'w> World<'r, 'w> {
             if let Some(outcome) = self.answers.remove(&(0, counter)) {
                 return outcome;
             }
-            assert!(self.step(), "nothing happens any more");
+            assert!(self.step(), "no event is left");
         }
     }
 
@@ -294,7 +294,7 @@ impl<'r, 'w> World<'r, 'w> {
         let before = self
             .answers
             .insert((caller, answer.counter), answer.outcome);
-        assert_eq!(before, None, "two answers to one query");
+        assert_eq!(before, None, "two replies to one query");
     }
 
     fn event(&mut self, event: WorldEvent) {
