@@ -71,7 +71,7 @@ impl fmt::Display for RemoteIndexCall {
         write!(formatter, "client {}, ", self.session)?;
         match self.met {
             Some(_) => write!(formatter, "from {invoked} to {returned}: ")?,
-            None => write!(formatter, "from {invoked} on, never answered: ")?,
+            None => write!(formatter, "from {invoked} on, without outcome: ")?,
         }
         match self.asked {
             RemoteIndexOperation::Get => write!(formatter, "get {}", self.key)?,
@@ -90,10 +90,10 @@ impl fmt::Display for RemoteIndexCall {
         match self.met {
             Some(_) if matches!(self.asked, RemoteIndexOperation::Put(_)) => Ok(()),
             Some(Some(_)) if matches!(self.asked, RemoteIndexOperation::Overwrite(_)) => {
-                write!(formatter, " met something")
+                write!(formatter, " found a value")
             }
-            Some(Some(value)) => write!(formatter, " met {value}"),
-            Some(None) => write!(formatter, " met nothing"),
+            Some(Some(value)) => write!(formatter, " found {value}"),
+            Some(None) => write!(formatter, " found no value"),
             None => Ok(()),
         }
     }

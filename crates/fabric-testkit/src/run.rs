@@ -87,7 +87,7 @@ pub fn each_seed<E: fmt::Display>(
     // The test harness would capture `println`.
     let _ = writeln!(
         std::io::stderr(),
-        "{runs} seeds, {:.0} seeds/s: {} operations answered, {} writes never",
+        "{runs} seeds, {:.0} seeds/s: {} operations with outcomes, {} writes without",
         runs as f64 / start.elapsed().as_secs_f64(),
         total.answered,
         total.unanswered
@@ -252,5 +252,5 @@ fn show(end: &DeadEnd<RemoteIndexCall>) -> String {
         lines.collect::<String>()
     };
     let (before, state, stuck) = (lines(&end.before), end.state, lines(&end.stuck));
-    format!("after\n{before}it holds {state:?}, and one of these would come next:\n{stuck}")
+    format!("after\n{before}the state is {state:?}, and none of these can be next:\n{stuck}")
 }

@@ -8,13 +8,13 @@ use crate::address::{GlobalAddress, NodeId};
 #[non_exhaustive]
 pub enum FabricError {
     /// No memory node has this number.
-    #[error("there is no memory {node}")]
+    #[error("memory node {node} does not exist")]
     NoSuchNode {
         /// The number.
         node: NodeId,
     },
     /// The node does not respond. The request may have been executed or not.
-    #[error("memory {node} does not answer")]
+    #[error("no reply from memory node {node}")]
     NodeLost {
         /// The node.
         node: NodeId,
@@ -36,7 +36,7 @@ pub enum FabricError {
         address: GlobalAddress,
     },
     /// The node has too little free memory.
-    #[error("memory {node} has no {bytes} bytes left")]
+    #[error("memory node {node} has no {bytes} free bytes")]
     OutOfMemory {
         /// The node.
         node: NodeId,
@@ -44,7 +44,7 @@ pub enum FabricError {
         bytes: u64,
     },
     /// The memory to free is not allocated.
-    #[error("{bytes} bytes at {address} were not allocated as such")]
+    #[error("{bytes} bytes at {address} are not one allocation")]
     NotAllocated {
         /// The first byte.
         address: GlobalAddress,

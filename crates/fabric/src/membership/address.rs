@@ -77,21 +77,19 @@ impl FromStr for NodeAddress {
 fn parse(text: &str) -> Result<NodeAddress, &'static str> {
     let (transport, rest) = text
         .split_once(':')
-        .ok_or("it has to begin with shm: or ucx:")?;
+        .ok_or("it must begin with shm: or ucx:")?;
     match transport {
         "shm" if is_name(rest) => Ok(NodeAddress::Shm {
             name: rest.to_owned(),
         }),
         "shm" => Err("a name has 1 to 200 of A-Z, a-z, 0-9, ., - and _"),
         "ucx" => host_and_port(rest),
-        _ => Err("it has to begin with shm: or ucx:"),
+        _ => Err("it must begin with shm: or ucx:"),
     }
 }
 
 fn host_and_port(text: &str) -> Result<NodeAddress, &'static str> {
-    let (host, port) = text
-        .rsplit_once(':')
-        .ok_or("a port has to follow the host")?;
+    let (host, port) = text.rsplit_once(':').ok_or("a port must follow the host")?;
     let digits = port.bytes().all(|byte| byte.is_ascii_digit());
     let port = port.parse().ok().filter(|&port| digits && port != 0);
     let port = port.ok_or("a port is a number from 1 to 65535")?;
@@ -102,10 +100,10 @@ fn host_and_port(text: &str) -> Result<NodeAddress, &'static str> {
         Some(inner) => {
             let address: Ipv6Addr = inner
                 .parse()
-                .map_err(|_| "no IPv6 address is in brackets")?;
+                .map_err(|_| "the brackets do not contain an IPv6 address")?;
             address.to_string()
         }
-        None if host.contains(':') => return Err("an IPv6 address has to stand in brackets"),
+        None if host.contains(':') => return Err("an IPv6 address must be in brackets"),
         None if is_name(host) => host.to_owned(),
         None => return Err("a host is a name or an address"),
     };
@@ -124,24 +122,27 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_what_was_given() {
         for (text, problem) in [
-            ("", "it has to begin with shm: or ucx:"),
-            ("pool", "it has to begin with shm: or ucx:"),
-            ("tcp:a:1", "it has to begin with shm: or ucx:"),
+            ("", "it must begin with shm: or ucx:"),
+            ("pool", "it must begin with shm: or ucx:"),
+            ("tcp:a:1", "it must begin with shm: or ucx:"),
             ("shm:", "a name has 1 to 200 of A-Z, a-z, 0-9, ., - and _"),
             (
                 "shm:a/b",
                 "a name has 1 to 200 of A-Z, a-z, 0-9, ., - and _",
             ),
-            ("ucx:a", "a port has to follow the host"),
+            ("ucx:a", "a port must follow the host"),
             ("ucx:a:", "a port is a number from 1 to 65535"),
             ("ucx:a:0", "a port is a number from 1 to 65535"),
             ("ucx:a:+5", "a port is a number from 1 to 65535"),
             ("ucx:a:65536", "a port is a number from 1 to 65535"),
             ("ucx::7000", "a host is a name or an address"),
-            ("ucx:::1:7000", "an IPv6 address has to stand in brackets"),
-            ("ucx:[a]:7000", "no IPv6 address is in brackets"),
+            ("ucx:::1:7000", "an IPv6 address must be in brackets"),
+            (
+                "ucx:[a]:7000",
+                "the brackets do not contain an IPv6 address",
+            ),
         ] {
-            let expected = format!("{text:?} is no address of a memory node: {problem}");
+            let expected = format!("{text:?} is not an address of a memory node: {problem}");
             assert_eq!(refusal(text), expected);
         }
         let long = refusal(&"x".repeat(5000));

@@ -8,7 +8,7 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum MembershipError {
     /// The text is not an address of a memory node.
-    #[error("{text:?} is no address of a memory node: {problem}")]
+    #[error("{text:?} is not an address of a memory node: {problem}")]
     Address {
         /// The input, shortened.
         text: String,
@@ -16,13 +16,13 @@ pub enum MembershipError {
         problem: &'static str,
     },
     /// The text is not a name of a memory node.
-    #[error("{name:?} is no name of a memory node: use 1 to 200 of A-Z, a-z, 0-9, ., - and _")]
+    #[error("{name:?} is not a name of a memory node: use 1 to 200 of A-Z, a-z, 0-9, ., - and _")]
     Name {
         /// The input, shortened.
         name: String,
     },
     /// The text is not an entry of a list of nodes.
-    #[error("{text:?} is no entry of a list of nodes: {problem}")]
+    #[error("{text:?} is not an entry of a list of nodes: {problem}")]
     Entry {
         /// The input, shortened.
         text: String,
@@ -30,7 +30,7 @@ pub enum MembershipError {
         problem: &'static str,
     },
     /// The text is not a URL of a member of etcd.
-    #[error("{text:?} is no URL of etcd: {problem}")]
+    #[error("{text:?} is not a URL of etcd: {problem}")]
     Url {
         /// The input, shortened.
         text: String,
@@ -79,7 +79,10 @@ pub enum MembershipError {
         lease: Duration,
     },
     /// Another version of this library has registered the node.
-    #[error("memory node {name:?} is registered in version {found}, which is not {known}")]
+    #[error(
+        "memory node {name:?} is registered in version {found}, and this program uses version \
+         {known}"
+    )]
     Version {
         /// The node's name.
         name: String,
@@ -89,7 +92,7 @@ pub enum MembershipError {
         known: u64,
     },
     /// The value in etcd is not a registration.
-    #[error("what etcd holds at {key:?} is no registration of a memory node: {problem}")]
+    #[error("the value in etcd at {key:?} is not a registration of a memory node: {problem}")]
     Foreign {
         /// The key.
         key: String,
@@ -97,7 +100,7 @@ pub enum MembershipError {
         problem: String,
     },
     /// No member of etcd has responded in time.
-    #[error("etcd is out of reach: {tried}")]
+    #[error("etcd is unreachable: {tried}")]
     Unreachable {
         /// Each member and the result of its last attempt.
         tried: String,

@@ -69,16 +69,16 @@ fn problem_of(url: &str) -> Option<&'static str> {
         return Some("TLS is not supported; use http:// in a network that you trust");
     }
     let Some(authority) = url.strip_prefix("http://") else {
-        return Some("it has to begin with http://");
+        return Some("it must begin with http://");
     };
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
     let port = authority.rsplit_once(':').map(|(_, port)| port);
     if authority.starts_with(':') || !authority.bytes().all(allowed) {
-        return Some("it has to be http://HOST:PORT");
+        return Some("it must be http://HOST:PORT");
     }
     match port.map(str::parse::<u16>) {
         Some(Ok(1..)) => None,
-        _ => Some("a port such as :2379 has to follow the host"),
+        _ => Some("a port such as :2379 must follow the host"),
     }
 }
 
@@ -192,7 +192,7 @@ impl Gateway {
             _ => Err(EtcdRequestFailure::Final(MembershipError::NotEtcd {
                 endpoint: url.to_owned(),
                 problem: format!(
-                    "it answers {request} by status {status}, {:?}",
+                    "it replies to {request} with status {status}, {:?}",
                     MembershipError::shortened(text.trim())
                 ),
             })),
@@ -298,19 +298,19 @@ mod tests {
         let members: EtcdMembers = "http://a:2379/, http://[::1]:80".parse().unwrap();
         assert_eq!(members.urls(), ["http://a:2379", "http://[::1]:80"]);
         for (text, problem) in [
-            ("", "it has to begin with http://"),
-            ("a:2379", "it has to begin with http://"),
+            ("", "it must begin with http://"),
+            ("a:2379", "it must begin with http://"),
             (
                 "https://a:2379",
                 "TLS is not supported; use http:// in a network that you trust",
             ),
-            ("http://a", "a port such as :2379 has to follow the host"),
-            ("http://a:0", "a port such as :2379 has to follow the host"),
-            ("http://a:1/b:2", "it has to be http://HOST:PORT"),
-            ("http://:2379", "it has to be http://HOST:PORT"),
+            ("http://a", "a port such as :2379 must follow the host"),
+            ("http://a:0", "a port such as :2379 must follow the host"),
+            ("http://a:1/b:2", "it must be http://HOST:PORT"),
+            ("http://:2379", "it must be http://HOST:PORT"),
         ] {
             let error = text.parse::<EtcdMembers>().unwrap_err().to_string();
-            assert_eq!(error, format!("{text:?} is no URL of etcd: {problem}"));
+            assert_eq!(error, format!("{text:?} is not a URL of etcd: {problem}"));
         }
         assert!("http://a:1,,http://b:2".parse::<EtcdMembers>().is_err());
     }

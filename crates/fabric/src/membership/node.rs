@@ -76,7 +76,9 @@ impl LeasedMember {
             problem,
         };
         if !is_name(name) {
-            return Err(foreign("the key ends in no name of a node".to_owned()));
+            return Err(foreign(
+                "the key does not end in a name of a node".to_owned(),
+            ));
         }
         let versioned: MemberRecordVersion =
             serde_json::from_slice(json).map_err(|error| foreign(error.to_string()))?;
@@ -95,7 +97,7 @@ impl LeasedMember {
             .map_err(|error: MembershipError| foreign(error.to_string()))?;
         if !LEASE_SECONDS.contains(&record.lease_seconds) {
             let seconds = record.lease_seconds;
-            return Err(foreign(format!("a lease of {seconds} s is none")));
+            return Err(foreign(format!("a lease of {seconds} s is invalid")));
         }
         let incarnation = u64::from_str_radix(&record.incarnation, 16)
             .map_err(|error| foreign(format!("incarnation: {error}")))?;
@@ -130,7 +132,7 @@ pub fn parse_list(text: &str) -> Result<Vec<MemberNode>, MembershipError> {
             Some((text, address)) => (number(text), address),
             None => (u16::try_from(place).ok(), entry),
         };
-        let number = NodeId(number.ok_or_else(|| wrong("a number is one from 0 to 65535"))?);
+        let number = NodeId(number.ok_or_else(|| wrong("a number is from 0 to 65535"))?);
         if address.is_empty() {
             return Err(wrong("an address is missing"));
         }
@@ -190,11 +192,11 @@ mod tests {
         );
         assert_eq!(
             refused("70000=shm:a"),
-            "\"70000=shm:a\" is no entry of a list of nodes: a number is one from 0 to 65535"
+            "\"70000=shm:a\" is not an entry of a list of nodes: a number is from 0 to 65535"
         );
         assert_eq!(
             refused("shm:a,"),
-            "\"\" is no entry of a list of nodes: an address is missing"
+            "\"\" is not an entry of a list of nodes: an address is missing"
         );
     }
 
@@ -216,7 +218,7 @@ mod tests {
         let other = json.replace("\"version\":1", "\"version\":2,\"more\":[]");
         assert_eq!(
             read(&other).unwrap_err().to_string(),
-            "memory node \"left\" is registered in version 2, which is not 1"
+            "memory node \"left\" is registered in version 2, and this program uses version 1"
         );
         for wrong in [
             "",

@@ -292,7 +292,7 @@ fn number_of(entry: &EtcdEntry) -> Result<NodeId, MembershipError> {
     let text = String::from_utf8_lossy(&entry.value);
     let number = text.parse().map_err(|_| MembershipError::Foreign {
         key: MembershipError::shortened(&entry.key),
-        problem: format!("{:?} is no number", MembershipError::shortened(&text)),
+        problem: format!("{:?} is not a number", MembershipError::shortened(&text)),
     });
     number.map(NodeId)
 }

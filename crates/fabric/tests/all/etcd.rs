@@ -189,7 +189,7 @@ fn names_and_numbers_are_not_given_twice() {
         refused("left", Some(5)),
         "memory node \"left\" is node 0 and cannot become node 5"
     );
-    assert!(refused("a/b", None).starts_with("\"a/b\" is no name of a memory node"));
+    assert!(refused("a/b", None).starts_with("\"a/b\" is not a name of a memory node"));
 
     // If many nodes want one name or number at once, each number has one of them.
     let threads: Vec<_> = (0..8)
@@ -372,7 +372,7 @@ fn what_is_not_understood_is_refused_by_name() {
     let new = r#"{"key":"bmVhcmZpZWxkL25vZGUvbmV3","value":"eyJ2ZXJzaW9uIjoyfQ=="}"#;
     let junk = r#"{"key":"bmVhcmZpZWxkL25vZGUvanVuaw==","value":"anVuaw=="}"#;
     assert!(post(url, "kv/put", new).contains("revision"));
-    let version = "memory node \"new\" is registered in version 2, which is not 1";
+    let version = "memory node \"new\" is registered in version 2, and this program uses version 1";
     let MembershipChange::Refused(error) = next(&changes) else {
         panic!("not refused");
     };
@@ -381,11 +381,12 @@ fn what_is_not_understood_is_refused_by_name() {
     let MembershipChange::Refused(error) = next(&changes) else {
         panic!("not refused");
     };
-    let foreign = "what etcd holds at \"nearfield/node/junk\" is no registration of a memory node";
+    let foreign =
+        "the value in etcd at \"nearfield/node/junk\" is not a registration of a memory node";
     assert!(error.to_string().starts_with(foreign), "{error}");
     assert_eq!(membership.nodes(), [left.node().clone()]);
     assert_eq!(membership.refused().len(), 2);
-    let error = try_register(&members, "new", None).expect_err("its name is taken");
+    let error = try_register(&members, "new", None).expect_err("its name is in use");
     assert_eq!(error.to_string(), version);
 }
 
@@ -397,15 +398,15 @@ fn etcd_that_does_not_answer_is_told_soon() {
     let members: EtcdMembers = format!("{refusing},{silent}").parse().expect("URLs");
     let began = Instant::now();
     let error = NodeMembership::follow(&members)
-        .expect_err("nobody answers")
+        .expect_err("no member replies")
         .to_string();
     assert!(began.elapsed() < LONG);
-    assert!(error.starts_with("etcd is out of reach: "), "{error}");
+    assert!(error.starts_with("etcd is unreachable: "), "{error}");
     assert!(
         error.contains(&refusing) && error.contains(&silent),
         "{error}"
     );
-    let error = Reservation::new(&members, "left", None, LEASE).expect_err("nobody answers");
+    let error = Reservation::new(&members, "left", None, LEASE).expect_err("no member replies");
     assert!(
         matches!(error, MembershipError::Unreachable { .. }),
         "{error}"
@@ -424,6 +425,6 @@ fn etcd_that_does_not_answer_is_told_soon() {
     });
     let error = NodeMembership::follow(&url.parse().expect("a URL")).expect_err("it is not etcd");
     let expected =
-        format!("{url} is not etcd 3.4 or later: it answers kv/range by status 404, \"none\"");
+        format!("{url} is not etcd 3.4 or later: it replies to kv/range with status 404, \"none\"");
     assert_eq!(error.to_string(), expected);
 }

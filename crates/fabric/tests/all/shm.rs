@@ -124,12 +124,12 @@ fn a_killed_client_holds_up_nobody_and_keeps_nothing() {
             served(&node, || allocate_soon(&endpoint));
         } else {
             served(&node, || {
-                until("answers", || node.allocated_bytes() == 64 * 64);
+                until("replies", || node.allocated_bytes() == 64 * 64);
                 drop(holder);
                 allocate_soon(&endpoint);
             });
         }
-        assert_eq!(node.allocated_bytes(), 128, "answered: {answered}");
+        assert_eq!(node.allocated_bytes(), 128, "replies: {answered}");
     }
 }
 
@@ -305,12 +305,12 @@ fn what_is_not_such_a_node_is_refused_by_name() {
     );
     assert_eq!(
         refused(16, &[9]),
-        "memory node NAME is laid out in version 9, which is not 2"
+        "memory node NAME has a layout of version 9, and this program has version 2"
     );
     assert_eq!(
         refused(all, &[0]),
         format!(
-            "memory node NAME should have {all} bytes with its header, and has {}",
+            "memory node NAME must have {all} bytes with its header, but has {}",
             all + 1
         )
     );

@@ -88,7 +88,7 @@ fn node_in_turn(number: NodeId, turn: &Arc<FairMutex<()>>) -> Option<UcxServedNo
         node.serve_in_turn(&stopped, &turn);
         node.allocated_bytes()
     });
-    match heard.recv().expect("an answer") {
+    match heard.recv().expect("a reply") {
         Ok((address, does_posts)) => Some(UcxServedNode {
             address: address.to_string(),
             does_posts,
@@ -365,7 +365,7 @@ fn masked_swaps_succeed_whatever_the_other_bits_are() {
                 for _ in 0..ROUNDS {
                     let begin = Instant::now();
                     let before = loop {
-                        assert!(begin.elapsed() < LONG, "the lock is never given back");
+                        assert!(begin.elapsed() < LONG, "the lock is never released");
                         let mut count = [0; 8];
                         // The read after the swap returns later data, even if both are repeated.
                         let mut verbs = [

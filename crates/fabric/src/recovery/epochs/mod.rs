@@ -122,7 +122,7 @@ pub enum EpochError {
     #[error(transparent)]
     Fabric(#[from] FabricError),
     /// Other participants have all slots, and none of them is silent.
-    #[error("all {SLOTS} participants that {table} has room for are at work")]
+    #[error("all {SLOTS} slots of participants in {table} are in use")]
     NoSlot {
         /// The table.
         table: GlobalAddress,

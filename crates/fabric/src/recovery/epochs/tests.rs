@@ -207,7 +207,7 @@ impl Participant {
         let words = bytes.as_chunks::<8>().0;
         let found = u64::from_le_bytes(words[1]);
         if bytes != contents(key, found) || id.is_some_and(|id| id != found) {
-            let what = format!("{key} at {block:?} was to be {id:?}: {:?}", words);
+            let what = format!("{key} at {block:?} should be {id:?}: {:?}", words);
             self.run.blame(what);
         }
         self.cache.borrow_mut().insert(key, (block, found, epoch));
@@ -468,7 +468,7 @@ fn a_full_ring_holds_nothing_up() {
             assert!(epochs.retired_bytes() <= kept, "{}", epochs.retired_bytes());
             Ok::<(), EpochError>(())
         };
-        done.await.expect("the node answers");
+        done.await.expect("the node replies");
     });
     assert_eq!(simulation.run(), 0);
 }
@@ -601,7 +601,7 @@ fn those_who_come_when_all_slots_are_taken_are_told() {
         let late = Epochs::register(&endpoint, table, options(0)).await;
         assert_eq!(
             late.unwrap_err().to_string(),
-            "all 256 participants that 0:0x2000 has room for are at work"
+            "all 256 slots of participants in 0:0x2000 are in use"
         );
     });
     assert_eq!(simulation.run(), 0);

@@ -61,7 +61,7 @@ pub enum OwnersError {
     },
     /// The claim has passed to another process, because there was no beat for a lease, or the table
     /// was lost.
-    #[error("the owners {numbers:?} of the table at {at} are another's by now")]
+    #[error("the owners {numbers:?} of the table at {at} now belong to another process")]
     Lost {
         /// The address of the table.
         at: GlobalAddress,

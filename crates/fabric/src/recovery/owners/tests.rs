@@ -144,7 +144,7 @@ async fn process(
         }
         drop(alive);
         if random.random_ratio(1, 2) {
-            let claim = Rc::into_inner(claim).expect("nobody else has it");
+            let claim = Rc::into_inner(claim).expect("no other process has it");
             claim.release(&clock).await.expect("a node");
         }
     }
@@ -275,7 +275,7 @@ fn the_numbers_of_the_dead_are_had_after_a_lease_and_those_of_the_living_never()
         living.sleep(LEASE * 2).await;
         assert!(!claim.is_safe(&living));
         let lost = claim.beat(&living).await.unwrap_err().to_string();
-        let expected = "the owners 0..32767 of the table at 0:0x100 are another's by now";
+        let expected = "the owners 0..32767 of the table at 0:0x100 now belong to another process";
         assert_eq!(lost, expected);
         // The slot belongs to another process now.
         claim.release(&living).await.unwrap();

@@ -75,7 +75,7 @@ pub enum RedoError {
     #[error(transparent)]
     Fabric(#[from] FabricError),
     /// The record does not fit into a slot.
-    #[error("a record of {bytes} bytes does not go into a slot of {limit}")]
+    #[error("a record of {bytes} bytes does not fit into a slot of {limit}")]
     TooLong {
         /// The length of the record.
         bytes: usize,

@@ -206,7 +206,7 @@ mod tests {
         let error = encode(9, LOCK, &[(LOCK, &bytes)], &[], 2048).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "a record of 100046 bytes does not go into a slot of 2048"
+            "a record of 100046 bytes does not fit into a slot of 2048"
         );
         assert!(encode(9, LOCK, &[], &[0; 1 << 16], 1 << 19).is_err());
         assert_eq!(RedoRecord::decode(&[], NODE), None);

@@ -9,7 +9,7 @@ use std::io;
 #[non_exhaustive]
 pub enum ShmError {
     /// The name does not have 1 to 200 letters, digits, dots, hyphens and underscores.
-    #[error("{name:?} is no name of a memory node: use 1 to 200 of A-Z, a-z, 0-9, ., - and _")]
+    #[error("{name:?} is not a name of a memory node: use 1 to 200 of A-Z, a-z, 0-9, ., - and _")]
     Name {
         /// The name.
         name: String,
@@ -23,7 +23,7 @@ pub enum ShmError {
         bytes: u64,
     },
     /// A living process serves a node of this name.
-    #[error("memory node {name} is served by process {process} already")]
+    #[error("memory node {name} is already served by process {process}")]
     InUse {
         /// The name.
         name: String,
@@ -32,7 +32,8 @@ pub enum ShmError {
     },
     /// No node has this name.
     #[error(
-        "there is no memory node {name}; `nearfield memory-node --listen shm:{name}` makes one"
+        "memory node {name} does not exist; create it with `nearfield memory-node --listen \
+         shm:{name}`"
     )]
     Absent {
         /// The name.
@@ -45,7 +46,9 @@ pub enum ShmError {
         name: String,
     },
     /// Another version of this library has created the node.
-    #[error("memory node {name} is laid out in version {found}, which is not {known}")]
+    #[error(
+        "memory node {name} has a layout of version {found}, and this program has version {known}"
+    )]
     Version {
         /// The name.
         name: String,
@@ -55,7 +58,7 @@ pub enum ShmError {
         known: u64,
     },
     /// The object does not have the size in its header.
-    #[error("memory node {name} should have {stated} bytes with its header, and has {found}")]
+    #[error("memory node {name} must have {stated} bytes with its header, but has {found}")]
     OtherSize {
         /// The name.
         name: String,

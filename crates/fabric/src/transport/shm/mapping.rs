@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 // Atomics use the byte order of the processor, writes copy bytes as they are.
 const _: () = assert!(
     cfg!(target_endian = "little"),
-    "memory nodes lie low end first"
+    "memory nodes are little-endian"
 );
 
 /// Length of an object's header.

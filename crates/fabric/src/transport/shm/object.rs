@@ -252,7 +252,7 @@ fn is_at(name: &str, file: &File) -> Result<bool, ShmError> {
         return Ok(false);
     };
     let same = || Ok::<_, io::Error>(there.metadata()?.ino() == file.metadata()?.ino());
-    same().map_err(|source| system(name, "look at", source))
+    same().map_err(|source| system(name, "inspect", source))
 }
 
 fn path(name: &str) -> String {

@@ -181,7 +181,7 @@ impl Endpoint for SimEndpoint {
             .await?;
         match steps[..] {
             [SimVerb::Allocate { at, .. }] => Ok(at),
-            _ => unreachable!("the steps come back as they were posted"),
+            _ => unreachable!("the steps return in the order of their posts"),
         }
     }
 

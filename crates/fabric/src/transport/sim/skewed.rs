@@ -19,7 +19,7 @@ impl<E: Endpoint> SkewedClockEndpoint<E> {
     /// # Panics
     /// `percent` is 0: the clock would stand still.
     pub fn new(endpoint: E, percent: u32) -> SkewedClockEndpoint<E> {
-        assert!(percent > 0, "clocks go on");
+        assert!(percent > 0, "clocks continue");
         SkewedClockEndpoint { endpoint, percent }
     }
 }

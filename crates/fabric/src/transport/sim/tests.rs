@@ -206,7 +206,7 @@ fn the_dead_leave_what_they_have_done() {
         assert_eq!(
             simulation.word(at(64)),
             7,
-            "the lock was taken and not given back"
+            "the lock was taken and not released"
         );
         let lines: Vec<bool> = (0..4)
             .map(|line| simulation.word(at(4096 + 64 * line)) != 0)
@@ -252,7 +252,7 @@ fn memory_is_given_out_and_taken_back() {
         let one = endpoint.allocate(NODE, 30_000).await.unwrap();
         let other = endpoint.allocate(NODE, 30_000).await.unwrap();
         let error = endpoint.allocate(NODE, 30_000).await.unwrap_err();
-        assert_eq!(error.to_string(), "memory node 0 has no 30000 bytes left");
+        assert_eq!(error.to_string(), "memory node 0 has no 30000 free bytes");
         endpoint.free(one, 30_000).await.unwrap();
         assert!(endpoint.free(one, 30_000).await.is_err());
         assert_eq!(endpoint.allocate(NODE, 20_000).await, Ok(one));

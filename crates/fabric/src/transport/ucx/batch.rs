@@ -202,7 +202,7 @@ mod tests {
         let answer = execute(&memory, &message).expect("all can be done");
         let mut rest = &answer[..];
         for verb in &mut verbs {
-            rest = take(verb, rest).expect("its answer");
+            rest = take(verb, rest).expect("its reply");
         }
         assert!(rest.is_empty());
         let found: Vec<_> = verbs[4..].iter().map(FabricVerb::found).collect();

@@ -388,13 +388,13 @@ fn attach(worker: &Rc<UcxWorker>, address: &str) -> Result<UcxAttachedNode, UcxE
     let message = loop {
         worker.progress();
         if connection.is_lost() || matches!(hello.poll(), Some(Err(_))) {
-            return Err(absent("nobody answers, or something else than UCX"));
+            return Err(absent("no reply, or one that is not from UCX"));
         }
         if let Some(message) = worker.take_message() {
             break message;
         }
         if begin.elapsed() > PATIENCE {
-            return Err(absent("no answer within 5 s"));
+            return Err(absent("no reply for 5 s"));
         }
         worker.wait(TURN);
     };
@@ -408,7 +408,7 @@ fn attach(worker: &Rc<UcxWorker>, address: &str) -> Result<UcxAttachedNode, UcxE
         });
     }
     worker.fence().map_err(|status| UcxError::Refused {
-        action: "order what is done".to_owned(),
+        action: "order its operations".to_owned(),
         reason: worker.describe(status),
     })?;
     Ok(UcxAttachedNode {

@@ -29,7 +29,7 @@ pub enum UcxError {
         minor: u32,
     },
     /// The text is not an address of this machine or another.
-    #[error("{address:?} is no HOST:PORT: {source}")]
+    #[error("{address:?} is not HOST:PORT: {source}")]
     Address {
         /// The text.
         address: String,
@@ -56,8 +56,8 @@ pub enum UcxError {
     },
     /// No node listens there.
     #[error(
-        "there is no memory node at {address} ({reason}); `nearfield memory-node --listen \
-         ucx:{address}` makes one"
+        "there is no memory node at {address} ({reason}); create it with `nearfield memory-node \
+         --listen ucx:{address}`"
     )]
     Absent {
         /// The address.
@@ -66,13 +66,13 @@ pub enum UcxError {
         reason: String,
     },
     /// The process there is not a memory node.
-    #[error("what answers at {address} is not a memory node")]
+    #[error("the process at {address} is not a memory node")]
     Foreign {
         /// The address.
         address: String,
     },
     /// Another version of this library serves the node.
-    #[error("memory node {address} speaks version {found}, which is not {known}")]
+    #[error("memory node {address} uses version {found}, and this program uses version {known}")]
     Version {
         /// The address.
         address: String,

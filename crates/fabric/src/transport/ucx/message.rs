@@ -255,7 +255,7 @@ mod tests {
         let error = UcxReply::decode(&message, "here:1").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "memory node here:1 speaks version 9, which is not 2"
+            "memory node here:1 uses version 9, and this program uses version 2"
         );
         message[0] = 0;
         for foreign in [&message[..], &[], b"short"] {

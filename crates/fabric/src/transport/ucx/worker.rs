@@ -95,7 +95,7 @@ impl UcxWorker {
         params.thread_mode = sys::WorkerParams::SINGLE;
         // SAFETY: the context lives, the parameters are as their mask says.
         let made = unsafe { (api.worker_create)(context, &params, &mut worker) };
-        if let Err(error) = check(api, "make a worker", made) {
+        if let Err(error) = check(api, "create a worker", made) {
             // SAFETY: nothing uses the context.
             unsafe { (api.cleanup)(context) };
             return Err(error);
@@ -228,7 +228,7 @@ fn set_defaults(api: &Api, config: sys::Config) -> Result<(), UcxError> {
     if !says("UCX_TLS") && !says("UCX_MM_ERROR_HANDLING") {
         // UCX would not use shared memory, but would create it: some megabytes, which stay in
         // /dev/shm if this process is killed meanwhile.
-        set("leave out shared memory", c"TLS", c"^sm")?;
+        set("exclude shared memory", c"TLS", c"^sm")?;
     }
     // Set the option only if TCP may be used, because UCX warns of unused options.
     let transports = std::env::var("UCX_TLS").unwrap_or_else(|_| "all".to_owned());
@@ -382,9 +382,8 @@ impl UcxListener {
         };
         // SAFETY: the listener lives, and the attributes are as the mask says.
         let asked = unsafe { (api.listener_query)(self.listener, &mut attributes) };
-        check(api, "tell where it listens", asked)?;
-        read_address(&attributes.address)
-            .ok_or_else(|| refused(api, "tell where it listens", asked))
+        check(api, "report its address", asked)?;
+        read_address(&attributes.address).ok_or_else(|| refused(api, "report its address", asked))
     }
 }
 
@@ -465,7 +464,7 @@ impl UcxNodeMemory {
         // released once.
         unsafe {
             let packed = (api.key_pack)(self.worker.context, self.handle, &mut key, &mut length);
-            check(api, "tell the key of memory", packed)?;
+            check(api, "pack the key of memory", packed)?;
             let bytes = std::slice::from_raw_parts(key.cast::<u8>(), length).to_vec();
             (api.key_release)(key);
             Ok(bytes)

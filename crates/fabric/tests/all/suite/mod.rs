@@ -43,7 +43,7 @@ pub const LONG: Duration = Duration::from_secs(120);
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !holds() {
-        assert!(begin.elapsed() < LONG, "never: {what}");
+        assert!(begin.elapsed() < LONG, "it never became true: {what}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -198,7 +198,7 @@ async fn count(endpoint: &impl Endpoint) {
     for _ in 0..COUNTS {
         let begin = Instant::now();
         while endpoint.compare_swap(at(64), 0, 1).await.expect("a lock") != 0 {
-            assert!(begin.elapsed() < LONG, "the lock is never given back");
+            assert!(begin.elapsed() < LONG, "the lock is never released");
             endpoint.sleep(Duration::from_micros(3)).await;
         }
         let mut count = [0; 8];
@@ -210,7 +210,7 @@ async fn count(endpoint: &impl Endpoint) {
             .expect("a count");
         endpoint
             .write_unsignalled(at(64), &[0; 8])
-            .expect("a lock that is given back");
+            .expect("a lock that is released");
         endpoint.add(at(320), 2).await.expect("a sum");
     }
 }
