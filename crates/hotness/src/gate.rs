@@ -325,10 +325,13 @@ mod tests {
 
     fn check(network: GateNetworkModel, gates: usize, guesses: bool, worse: f64) {
         let (loss, other, on) = network.loss(gates);
-        eprintln!("guesses {on}: the gate loses {loss:.4}, the worse way {other:.3}");
-        assert_eq!(on, guesses, "the better way, by {other}");
-        assert!(other > worse, "the worse way loses {other}");
-        assert!(loss < 0.01, "the gate loses {loss}, the worse way {other}");
+        eprintln!("guesses {on}: the gate loses {loss:.4}, the worse choice {other:.3}");
+        assert_eq!(on, guesses, "the better choice, by {other}");
+        assert!(other > worse, "the worse choice loses {other}");
+        assert!(
+            loss < 0.01,
+            "the gate loses {loss}, the worse choice {other}"
+        );
     }
 
     #[test]
@@ -420,7 +423,7 @@ mod tests {
                 });
             }
         });
-        let judgement = gate.judgement.lock().expect("nobody has panicked");
+        let judgement = gate.judgement.lock().expect("no thread has panicked");
         assert!(judgement.guesses, "{judgement:?}");
     }
 }

@@ -271,7 +271,7 @@ mod tests {
             let ratio = mean / uses as f32;
             assert!(
                 (0.9..1.1).contains(&ratio),
-                "{uses} uses are told as {mean}"
+                "{uses} uses are reported as {mean}"
             );
         }
     }
@@ -292,7 +292,7 @@ mod tests {
         let mean = told.sum::<f32>() / 200.0;
         assert!(
             (380.0..420.0).contains(&mean),
-            "400 uses are told as {mean}"
+            "400 uses are reported as {mean}"
         );
     }
 
@@ -325,7 +325,7 @@ mod tests {
             .iter()
             .filter(|&&key| heat.level(key) > 10)
             .count();
-        assert!(warm < 150, "{warm} of 9000 cold keys look warm");
+        assert!(warm < 150, "{warm} of 9000 cold keys are reported as warm");
         let doubled = heat.doubled();
         assert_eq!(doubled.bytes(), 2 * heat.bytes());
         assert!(

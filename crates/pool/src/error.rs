@@ -15,8 +15,8 @@ pub enum PoolError {
     Fabric(#[from] FabricError),
     /// Verbs are not atomic within lines, on which the readers' checks rely.
     #[error(
-        "the memory nodes are accessed by {atomic} bytes as one, \
-         and the index needs lines of {LINE_BYTES}"
+        "the memory nodes are atomic in units of {atomic} bytes, but the index needs lines of \
+         {LINE_BYTES}"
     )]
     Lines {
         /// The atomic unit, in bytes.
@@ -29,13 +29,13 @@ pub enum PoolError {
     #[error(transparent)]
     Epochs(EpochError),
     /// The session took so long that other nodes take its compute node for dead: begin another.
-    #[error("the session was not valid to its end")]
+    #[error("the session expired before its end")]
     Session,
     /// All client numbers are in use.
     #[error(transparent)]
     Owners(OwnersError),
     /// The index is missing, or has another version.
-    #[error("no index of this version is at {at}: its format is {found:02x?}")]
+    #[error("the index at {at} has format {found:02x?}, which this version does not read")]
     Format {
         /// The address where its header should be.
         at: GlobalAddress,
@@ -45,8 +45,8 @@ pub enum PoolError {
     /// A node of the index does not become whole, or its pointer leads to no node, whatever is
     /// repaired.
     #[error(
-        "the index at {at} (memory node and offset) is damaged: what lies there does not become \
-         a node of it, however often it is read and repaired"
+        "the index at {at} (memory node and offset) is damaged: the bytes there do not become a \
+         valid node, however often they are read and repaired"
     )]
     Damaged {
         /// The node that was read last, or the root word.
@@ -54,8 +54,8 @@ pub enum PoolError {
     },
     /// A memory node does not belong to the others.
     #[error(
-        "memory {node} is none of this pool: {found}. Give the nodes with which the pool was \
-         made, in their order; if one has lost its memory, start all of them anew"
+        "memory node {node} does not belong to this pool: {found}. Name the nodes with which the \
+         pool was created, in the same order; if one has lost its memory, restart all of them"
     )]
     Stranger {
         /// The node.
@@ -67,7 +67,9 @@ pub enum PoolError {
     #[error(transparent)]
     Geometry(#[from] GeometryError),
     /// The budget of a compute node has no room for an internal node.
-    #[error("a cache of {bytes} bytes, hotspots not counted, has no room for a node of {needed}")]
+    #[error(
+        "a cache of {bytes} bytes, without the hotspot buffer, is too small for a node of {needed}"
+    )]
     Cache {
         /// The room for internal nodes, in bytes.
         bytes: usize,
@@ -75,7 +77,7 @@ pub enum PoolError {
         needed: usize,
     },
     /// The length of a key differs from that of the index's keys, or the key is all zeros.
-    #[error("a key of {length} bytes is none: keys have {expected} bytes, not all of them zero")]
+    #[error("invalid key of {length} bytes: keys have {expected} bytes and are not all zero")]
     Key {
         /// Its length in bytes.
         length: usize,
@@ -83,7 +85,7 @@ pub enum PoolError {
         expected: usize,
     },
     /// The length of a value differs from that of the index's values.
-    #[error("a value of {length} bytes is none: values have {expected} bytes")]
+    #[error("invalid value of {length} bytes: values have {expected} bytes")]
     Value {
         /// Its length in bytes.
         length: usize,
@@ -93,25 +95,26 @@ pub enum PoolError {
     /// Another client of the compute node should have done this write with its own, and was dropped
     /// in the middle of it. The write may have taken effect, or may do so, once or not at all.
     #[error(
-        "the client that did this write with its own is gone, and whether it is done is unknown"
+        "the client that combined this write with its own has ended; the outcome of the write is \
+         unknown"
     )]
     Interrupted,
     /// Entries to load are not in strictly ascending order of their keys.
-    #[error("entry {position} of those to load is not greater than the one before")]
+    #[error("entry {position} to load is not greater than the one before it")]
     Unsorted {
         /// The position of the entry, from 0 on.
         position: u64,
     },
     /// No index of this kind and these sizes is at the root.
-    #[error("there is no index at {root} that was made with these sizes")]
+    #[error("there is no index with these sizes at {root}")]
     NoIndex {
         /// The root word.
         root: GlobalAddress,
     },
     /// The index does not support keys or values of these lengths.
     #[error(
-        "keys of {key_bytes} bytes and values of {value_bytes} are none: \
-         keys have 1 to {key_bytes_max}, values 0 to {value_bytes_max}"
+        "invalid sizes, keys of {key_bytes} bytes and values of {value_bytes}: keys have 1 to \
+         {key_bytes_max} bytes, values 0 to {value_bytes_max}"
     )]
     Sizes {
         /// The length of keys in bytes.
@@ -124,7 +127,7 @@ pub enum PoolError {
         value_bytes_max: usize,
     },
     /// A memory node has a number that is too large for the index's pointers.
-    #[error("memory {node} is beyond what pointers reach: nodes have numbers up to {max}")]
+    #[error("invalid number of memory node {node}: pointers hold numbers up to {max}")]
     Node {
         /// The node.
         node: NodeId,

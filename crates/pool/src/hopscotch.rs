@@ -89,7 +89,11 @@ pub fn insert(
     let home = leaf.layout().home(key);
     let neighborhood = leaf.layout().neighborhood_slots(home);
     assert!(!is_empty_key(key), "a key of zeros marks an empty entry");
-    assert_eq!(known.first(), home, "what is known begins with the home");
+    assert_eq!(
+        known.first(),
+        home,
+        "the known slots begin with the home entry"
+    );
     assert!(
         known.count() >= neighborhood.count(),
         "the neighborhood is known"
@@ -114,7 +118,7 @@ pub fn insert(
     }
     for pair in moves.windows(2) {
         let (target, source) = (pair[0], pair[1]);
-        let moved = leaf.key(source).expect("what is moved is there");
+        let moved = leaf.key(source).expect("the moved entry exists");
         let moved_home = leaf.layout().home(moved);
         leaf.copy_entry(source, target);
         set_bit(leaf, moved_home, source, false);
@@ -338,13 +342,13 @@ pub fn check_invariants(leaf: &PoolLeaf) {
         let key = leaf.key(slot).expect("the slot is occupied");
         let home = layout.home(key);
         let near = layout.neighborhood_slots(home).contains(slot);
-        assert!(near, "key {key:?} of home {home} lies in slot {slot}");
+        assert!(near, "key {key:?} of home {home} is in slot {slot}");
         keys.push(key);
     }
     keys.sort_unstable();
     assert!(
         keys.is_sorted_by(|one, other| one < other),
-        "a key is there twice"
+        "a key appears twice"
     );
     let homes = if layout.has_bitmaps() {
         layout.span()

@@ -60,7 +60,7 @@ fn is_missed_by(name: &str, options: ChimeOptions, left_out: Check, plan: &Remot
     let found = (0..SEEDS).find_map(|seed| Some((seed, run(seed, plan, &system).err()?)));
     Check::leave_out(None);
     let Some((seed, failure)) = found else {
-        panic!("{name} without {left_out:?}: nothing is wrong in {SEEDS} seeds");
+        panic!("{name} without {left_out:?}: no check fails in {SEEDS} seeds");
     };
     assert!(
         matches!(failure, RemoteRunFailure::NotLinearizable { .. }),
@@ -112,7 +112,7 @@ fn guards_of_leaves_are_missed_by_programs() {
         });
         Check::leave_out(None);
         let Some((seed, wrong)) = found else {
-            panic!("programs without {check:?}: nothing is wrong in {SEEDS} seeds");
+            panic!("programs without {check:?}: no check fails in {SEEDS} seeds");
         };
         let _ = writeln!(
             std::io::stderr(),

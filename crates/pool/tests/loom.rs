@@ -59,7 +59,7 @@ fn insert(writes: &WriteCombining, remote: &AtomicUsize, value: u8) -> u8 {
         block_on(
             writes.combine(KEY, CombinedWrite::Insert(vec![value]), async |leader| {
                 let found = vec![remote.load(SeqCst) as u8];
-                let value = leader.close(Some(&found)).expect("it is there");
+                let value = leader.close(Some(&found)).expect("it exists");
                 remote.store(usize::from(value[0]), SeqCst);
                 Ok(Some(found))
             }),

@@ -30,7 +30,7 @@ pub enum TierOpenError {
         free_bytes: u64,
     },
     /// The NUMA node does not exist.
-    #[error("tier {tier}: there is no NUMA node {node}; there are {nodes:?}")]
+    #[error("tier {tier}: NUMA node {node} does not exist; the nodes are {nodes:?}")]
     NoNode {
         /// The tier as it was specified.
         tier: String,
@@ -64,7 +64,7 @@ pub enum TierOpenError {
     #[error("no thread to move values: {0}")]
     Thread(std::io::Error),
     /// The memory tiers are larger than the machine's memory.
-    #[error("the memory tiers take {bytes} bytes, and this machine has {memory_bytes}")]
+    #[error("the memory tiers need {bytes} bytes, but this machine has {memory_bytes}")]
     MemoryTooSmall {
         /// Number of bytes of these tiers together.
         bytes: u64,

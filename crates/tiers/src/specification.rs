@@ -43,7 +43,7 @@ pub enum ParseError {
     #[error("tier '{0}': write KIND=SIZE, such as memory=4G, compressed=8G or file:/mnt/ssd=200G")]
     NoCapacity(String),
     /// The capacity does not parse.
-    #[error("tier '{tier}': '{size}' is no size; write a number and K, M, G or T, such as 4G")]
+    #[error("tier '{tier}': '{size}' is not a size; write a number and K, M, G or T, such as 4G")]
     BadSize {
         /// The whole word.
         tier: String,
@@ -58,8 +58,8 @@ pub enum ParseError {
     },
     /// The kind of tier is unknown.
     #[error(
-        "tier '{tier}': '{kind}' is no kind of tier; there are memory, memory@numa:NODE, \
-         compressed and file:FOLDER"
+        "tier '{tier}': '{kind}' is not a kind of tier; use memory, memory@numa:NODE, compressed \
+         or file:FOLDER"
     )]
     UnknownKind {
         /// The whole word.
@@ -159,16 +159,16 @@ impl Specification {
             .zip(below.clone().skip(1))
             .all(|(one, next)| one < next);
         if tiers.first().is_some_and(|first| rank(first) > 1) {
-            let rule = "the first tier has to be memory, as keys and hot values lie there";
+            let rule = "the first tier must be memory, because keys and hot values are there";
             return Err(ParseError::Order(rule));
         }
         if !is_rising || below.into_iter().any(|rank| rank == 0) {
-            let rule = "tiers go from fast to slow, one of each kind: memory, memory@numa:NODE, \
+            let rule = "list tiers from fast to slow, one of each kind: memory, memory@numa:NODE, \
                         compressed, file";
             return Err(ParseError::Order(rule));
         }
         if tiers.len() == 1 {
-            let rule = "one tier alone has nothing below it; use maxmemory instead";
+            let rule = "a single tier has no lower tier; use maxmemory instead";
             return Err(ParseError::Order(rule));
         }
         Ok(())
@@ -243,15 +243,15 @@ mod tests {
     fn words_that_name_no_tier_are_refused_by_name() {
         for (word, part) in [
             ("memory", "KIND=SIZE"),
-            ("memory=", "'' is no size"),
-            ("memory=4X", "'4X' is no size"),
-            ("memory=-1G", "'-1G' is no size"),
-            ("memory=99999999999T", "no size"),
+            ("memory=", "'' is not a size"),
+            ("memory=4X", "'4X' is not a size"),
+            ("memory=-1G", "'-1G' is not a size"),
+            ("memory=99999999999T", "not a size"),
             ("memory=0", "the least size"),
-            ("flash=4G", "'flash' is no kind"),
-            ("file:=4G", "no kind"),
-            ("memory@numa:=4G", "no kind"),
-            ("memory@numa:-1=4G", "no kind"),
+            ("flash=4G", "'flash' is not a kind"),
+            ("file:=4G", "not a kind"),
+            ("memory@numa:=4G", "not a kind"),
+            ("memory@numa:-1=4G", "not a kind"),
         ] {
             let error = word.parse::<Specification>().unwrap_err().to_string();
             assert!(error.contains(part), "{word}: {error}");

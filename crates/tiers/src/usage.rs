@@ -24,7 +24,7 @@ pub enum TierRefusal {
     #[error("the tier is full")]
     Full,
     /// The value is larger than the tier accepts.
-    #[error("a value of {bytes} bytes is more than the {limit} that the tier takes")]
+    #[error("a value of {bytes} bytes exceeds the tier's limit of {limit}")]
     TooLarge {
         /// Number of bytes of the value.
         bytes: usize,
@@ -48,7 +48,7 @@ pub enum TierRefusal {
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The bytes differ from those that were written.
-    #[error("the bytes read from the tier are not those that were written")]
+    #[error("the bytes read from the tier differ from those written")]
     Damaged,
     /// The disk failed.
     #[error("cannot read from the tier: {0}")]

@@ -439,7 +439,7 @@ mod tests {
             }
         }
         // It would be 83 of 100 if any random node made room.
-        println!("hot nodes that were there: {hits} of {asked}");
+        println!("hot nodes in the cache: {hits} of {asked}");
         assert!(hits * 100 > asked * 94, "{hits} of {asked}");
         cache.check();
         cache.keep(CacheTestNode {
@@ -571,7 +571,7 @@ mod tests {
                                 cache.keep(node);
                             } else {
                                 let found = cache.seek(&node.low, 2);
-                                cache.invalidate(&found.expect("nobody else forgets it"));
+                                cache.invalidate(&found.expect("no other thread removes it"));
                                 assert!(cache.seek(&node.low, 2).is_none());
                             }
                         }

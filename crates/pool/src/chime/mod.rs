@@ -82,7 +82,7 @@ pub struct ChimeTree<E> {
     /// The back-off of clients that wait for the paper's locks; `None` for a fixed time.
     back_off: Option<BackOff>,
     /// Spare buffers for searches.
-    #[expect(clippy::vec_box, reason = "they are moved much, and are large")]
+    #[expect(clippy::vec_box, reason = "they are moved often, and are large")]
     batched_gets: RefCell<Vec<Box<BatchedGet>>>,
     /// True if nodes carry a change counter, because only words are read atomically here.
     has_counters: bool,

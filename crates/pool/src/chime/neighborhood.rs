@@ -205,7 +205,10 @@ mod tests {
                 let neighborhood = &neighborhoods[layout.home(&key)];
                 let wire = leaf.encode(&neighborhood.segments).concat();
                 assert!(neighborhood.is_consistent(&layout, &wire));
-                let direct = neighborhood.direct.as_ref().expect("siblings tell");
+                let direct = neighborhood
+                    .direct
+                    .as_ref()
+                    .expect("siblings have the range");
                 assert!(direct.is_valid(&wire));
                 assert_eq!(direct.sibling(&wire), sibling);
                 let slot = direct.find(&wire, &key);
@@ -214,7 +217,7 @@ mod tests {
                     continue;
                 };
                 found += 1;
-                let slot = slot.expect("it is there");
+                let slot = slot.expect("it exists");
                 assert_eq!(direct.slots.at(slot), expected);
                 let mut value = Vec::new();
                 direct.append_value(slot, &wire, 8, &mut value);

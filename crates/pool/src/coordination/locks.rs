@@ -154,7 +154,7 @@ mod tests {
             let (lock, received) = now;
             taken.push(received);
             if lock.is_wanted() {
-                lock.hand_over(number).expect("somebody waits");
+                lock.hand_over(number).expect("a thread waits");
             } else {
                 let (lock, held) = lock.hand_over(number).expect_err("too often");
                 assert_eq!(held, number);
@@ -172,7 +172,7 @@ mod tests {
             [None, Some(1), Some(2), None, Some(4), Some(5), None]
         );
         assert!(!last.is_wanted());
-        let (last, held) = last.hand_over(8).expect_err("nobody waits");
+        let (last, held) = last.hand_over(8).expect_err("no thread waits");
         drop(last);
         assert_eq!((held, locks.len()), (8, 0));
     }

@@ -87,33 +87,33 @@ impl Default for PoolIndexShape {
 #[non_exhaustive]
 pub enum GeometryError {
     /// Keys are too short or too long.
-    #[error("keys of {found} bytes are not possible: 1 to {KEY_BYTES_MAX} are")]
+    #[error("invalid key length of {found} bytes: 1 to {KEY_BYTES_MAX} are allowed")]
     KeyBytes {
         /// The given value.
         found: usize,
     },
     /// Values are too long.
-    #[error("values of {found} bytes are not possible: up to {VALUE_BYTES_MAX} are")]
+    #[error("invalid value length of {found} bytes: up to {VALUE_BYTES_MAX} are allowed")]
     ValueBytes {
         /// The given value.
         found: usize,
     },
     /// Leaves have too few entries, or too many.
-    #[error("leaves of {found} entries are not possible: 2 to {SPAN_MAX} are")]
+    #[error("invalid leaf span of {found} entries: 2 to {SPAN_MAX} are allowed")]
     LeafSpan {
         /// The given value.
         found: usize,
     },
     /// Internal nodes have too few entries, or too many.
-    #[error("internal nodes of {found} entries are not possible: 3 to {SPAN_MAX} are")]
+    #[error("invalid span of internal nodes, {found} entries: 3 to {SPAN_MAX} are allowed")]
     InternalSpan {
         /// The given value.
         found: usize,
     },
     /// Neighborhoods have too few slots, or too many.
     #[error(
-        "neighborhoods of {found} slots are not possible: 1 to {NEIGHBORHOOD_MAX} are, and no \
-         more than the {leaf_span} of a leaf"
+        "invalid neighborhood of {found} slots: 1 to {NEIGHBORHOOD_MAX} are allowed, and at most \
+         the {leaf_span} of a leaf"
     )]
     Neighborhood {
         /// The given value.
@@ -196,29 +196,28 @@ mod tests {
         assert_eq!(error(|shape| shape.key_bytes = 4096), None);
         assert_eq!(
             error(|shape| shape.key_bytes = 0),
-            text("keys of 0 bytes are not possible: 1 to 4096 are")
+            text("invalid key length of 0 bytes: 1 to 4096 are allowed")
         );
         assert!(error(|shape| shape.key_bytes = 4097).is_some());
         assert_eq!(error(|shape| shape.value_bytes = 0), None);
         assert_eq!(
             error(|shape| shape.value_bytes = 65_537),
-            text("values of 65537 bytes are not possible: up to 65536 are")
+            text("invalid value length of 65537 bytes: up to 65536 are allowed")
         );
         assert_eq!(
             error(|shape| shape.leaf_span = 4097),
-            text("leaves of 4097 entries are not possible: 2 to 4096 are")
+            text("invalid leaf span of 4097 entries: 2 to 4096 are allowed")
         );
         assert_eq!(
             error(|shape| shape.internal_span = 2),
-            text("internal nodes of 2 entries are not possible: 3 to 4096 are")
+            text("invalid span of internal nodes, 2 entries: 3 to 4096 are allowed")
         );
         assert_eq!(error(|shape| shape.neighborhood = 1), None);
         assert!(error(|shape| shape.neighborhood = 0).is_some());
         assert_eq!(
             error(|shape| shape.leaf_span = 4),
             text(
-                "neighborhoods of 8 slots are not possible: 1 to 16 are, and no more than the 4 \
-                 of a leaf"
+                "invalid neighborhood of 8 slots: 1 to 16 are allowed, and at most the 4 of a leaf"
             )
         );
     }

@@ -321,7 +321,7 @@ impl InternalNode {
     /// If there is no such entry.
     pub fn remove(&mut self, index: usize) {
         let count = self.count();
-        assert!(index < count, "the entry is there");
+        assert!(index < count, "the entry exists");
         for target in index..count - 1 {
             self.copy_entry(target + 1, target);
         }

@@ -116,7 +116,7 @@ mod tests {
                 let segments = layout.neighborhood(home);
                 let wire = leaf.encode(&segments).concat();
                 for slot in layout.neighborhood_slots(home).iter() {
-                    let (key, value) = (leaf.key(slot).expect("it is there"), leaf.value(slot));
+                    let (key, value) = (leaf.key(slot).expect("it exists"), leaf.value(slot));
                     let at = |decoded| OnWire::new(decoded, &segments).expect("it was read");
                     let (key_at, value_at) =
                         (at(layout.key(slot).start), at(layout.value(slot).start));

@@ -112,7 +112,7 @@ impl<'b, F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, 'b, F, E> {
     /// Returns the key of a point operation.
     fn key(&self, position: usize) -> F::Key<'b> {
         let stored = self.input.operations()[position].point_key();
-        self.input.key(stored.expect("a group on a key has one"))
+        self.input.key(stored.expect("a group on a key has a key"))
     }
 
     /// Returns the key of the slot of a group.
@@ -338,7 +338,7 @@ impl<'b, F: PoolEntryForm, E: Endpoint> StoreBatchRun<'_, 'b, F, E> {
         &self,
         position: usize,
     ) -> Result<(usize, Vec<u8>, Option<StoreValueBlock>), NotDone> {
-        let value = value_set(&self.input, position).expect("only of those that set a value");
+        let value = value_set(&self.input, position).expect("only of operations that set a value");
         match self.client.place(F::value_bytes(value).as_ref()).await {
             Ok((slot, block)) => Ok((position, slot, block)),
             Err(PoolError::Fabric(error @ FabricError::OutOfMemory { .. })) => {

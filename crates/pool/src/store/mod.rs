@@ -92,10 +92,10 @@ pub enum StoreOpenError {
     #[error("{0}")]
     Connect(String),
     /// No memory nodes were given.
-    #[error("a store needs a memory node, and there is none")]
+    #[error("a store needs at least one memory node")]
     NoNodes,
     /// The length of keys exceeds the maximum.
-    #[error("keys of {found} bytes are not possible: up to {KEY_BYTES_MAX} are")]
+    #[error("invalid key length of {found} bytes: up to {KEY_BYTES_MAX} are allowed")]
     KeyBytes {
         /// The given value.
         found: usize,

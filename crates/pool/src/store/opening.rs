@@ -110,7 +110,7 @@ async fn check_membership(endpoint: &impl Endpoint, nodes: &[NodeId]) -> Result<
             0 => "it is new and empty".to_owned(),
             other if other != identity => "it belongs to another pool".to_owned(),
             _ => format!(
-                "it is number {} of {} nodes, and was given as number {} of {}",
+                "it is number {} of {} nodes, and was named as number {} of {}",
                 found.position, found.count, expected.position, expected.count
             ),
         };
@@ -129,7 +129,7 @@ async fn found_pool(
     for &node in nodes {
         let found = PoolMembershipRecord::read(endpoint, node).await?.identity;
         if found != 0 && found != before {
-            let found = "it belongs to another pool, whose first node is not given".to_owned();
+            let found = "it belongs to another pool, whose first node is not named".to_owned();
             return Err(PoolError::Stranger { node, found });
         }
     }

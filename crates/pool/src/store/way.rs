@@ -42,7 +42,7 @@ impl ProgramConnection {
         let made = match &mut self.made {
             Some(made) => made,
             made => {
-                let connect = self.connect.get().ok_or("there is no way to programs")?;
+                let connect = self.connect.get().ok_or("programs are not reachable")?;
                 made.insert(connect()?)
             }
         };

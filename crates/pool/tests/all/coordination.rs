@@ -290,7 +290,7 @@ impl RemoteIndexFactory for Registers {
         let compute_nodes = (0..self.count).map(compute_node).collect();
         for former in self.compute_nodes.replace(compute_nodes) {
             let left = (former.reads.len(), former.writes.len(), former.locks.len());
-            assert_eq!(left, (0, 0, 0), "keys that nobody works on are known");
+            assert_eq!(left, (0, 0, 0), "keys without a working thread are known");
         }
         async move {
             let bytes = KEYS * REGISTER_BYTES;
@@ -507,7 +507,7 @@ fn threads_share_what_tasks_share() {
             .collect::<Vec<_>>()
     });
     let last = registers.iter().map(|register| {
-        let held = register.try_lock().expect("nobody is left");
+        let held = register.try_lock().expect("no waiter is left");
         word(held.as_deref())
     });
     let mut all: Vec<u64> = met.into_iter().chain(last).collect();

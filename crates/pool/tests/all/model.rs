@@ -55,7 +55,7 @@ impl LeafModelRun {
                 only_these_changed(&before, &self.leaf, inserted.written);
             }
             Err(NoRoom) => {
-                assert!(self.leaf == before, "without room nothing changes");
+                assert!(self.leaf == before, "no entry changes without free space");
                 self.split(key);
                 let inserted = hopscotch::insert(&mut self.leaf, known, key, &value);
                 assert!(inserted.is_ok(), "after the split there is room");
@@ -108,7 +108,7 @@ impl LeafModelRun {
         match hopscotch::lookup(&self.leaf, &key) {
             NeighborhoodLookup::Found(slot) => assert_eq!(self.leaf.value(slot), self.model[&key]),
             NeighborhoodLookup::Absent => assert!(!self.model.contains_key(&key)),
-            NeighborhoodLookup::Moved => panic!("nobody moves anything"),
+            NeighborhoodLookup::Moved => panic!("no thread moves entries"),
         }
     }
 }

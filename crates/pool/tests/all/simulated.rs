@@ -702,7 +702,7 @@ fn what_is_no_key_is_refused() {
         let error = tree.get(b"short").await.expect_err("no key");
         assert_eq!(
             error.to_string(),
-            "a key of 5 bytes is none: keys have 8 bytes, not all of them zero"
+            "invalid key of 5 bytes: keys have 8 bytes and are not all zero"
         );
         assert!(tree.insert(&[0; 8], &[1; 8]).await.is_err());
         let error = tree.insert(&[1; 8], &[1; 9]).await.expect_err("no value");

@@ -295,7 +295,7 @@ fn values_in_a_line_are_found_on_the_wire() {
             let mut wire = before.clone();
             wire[at..at + value_bytes].fill(2);
             let changed = (0..wire.len()).filter(|&byte| wire[byte] != before[byte]);
-            assert_eq!(changed.count(), value_bytes, "nothing but the value");
+            assert_eq!(changed.count(), value_bytes, "only the value");
             let mut read = PoolLeaf::new(layout);
             read.decode(&layout.whole(), &[&wire]).expect("not torn");
             assert_eq!(read.value(slot), vec![2; value_bytes]);

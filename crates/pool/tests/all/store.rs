@@ -406,10 +406,10 @@ fn overwriting_long_values_takes_no_more_memory() {
         store.get(&0_u32.to_be_bytes()).expect("a get");
     }
     let last = nodes.allocated_bytes();
-    println!("{} KiB at first, {} KiB at last", first >> 10, last >> 10);
+    println!("{} KiB initially, {} KiB finally", first >> 10, last >> 10);
     assert!(
         last * 2 <= first * 3,
-        "{first} bytes at first, {last} at last"
+        "{first} bytes initially, {last} finally"
     );
 }
 
@@ -425,7 +425,7 @@ fn values_are_whole_while_others_replace_them() {
             let mut key = 0;
             while !done.load(Relaxed) {
                 let found = store.get(&u32::to_be_bytes(key)).expect("a get");
-                let found = found.expect("it is there");
+                let found = found.expect("it exists");
                 let round = found[0].wrapping_sub((key * 31) as u8);
                 assert_eq!(found, long_value(key, u32::from(round)), "key {key}");
                 key = (key + 1) % OVERWRITTEN;

@@ -65,7 +65,7 @@ pub fn check(run: &ProcessRunParameters, incarnations: &[u64], endpoint: impl En
         let found = all.get(&number).copied();
         if is_shared(number) {
             let begun = found.is_some_and(|version| shared.contains(&version));
-            assert!(begun, "{number} is {found:x?}, which nobody has written");
+            assert!(begun, "{number} is {found:x?}, which no thread wrote");
             continue;
         }
         let possible = histories[writer(number).0 as usize].of(number);
@@ -86,7 +86,7 @@ pub fn check(run: &ProcessRunParameters, incarnations: &[u64], endpoint: impl En
     block_on_all((0..AT_ONCE).map(|task| async move {
         for (number, version) in all.iter().filter(|(number, _)| *number % AT_ONCE == task) {
             let before = tree.update(&key(*number), &value(*number, *version)).await;
-            let before = before.expect("the nodes live").expect("it is there");
+            let before = before.expect("the nodes live").expect("it exists");
             assert_eq!(version_of(*number, &before), *version);
         }
     }));

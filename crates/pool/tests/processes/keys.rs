@@ -69,7 +69,7 @@ pub fn version_of(number: u64, value: &[u8]) -> u64 {
 /// Returns the numbers and versions of a scan's entries. Checks that they are in order, and that no
 /// permanent key is missing.
 pub fn scanned(entries: &[Entry], from: u64, count: usize) -> Vec<(u64, u64)> {
-    assert!(entries.len() <= count, "more than were asked for");
+    assert!(entries.len() <= count, "more than the limit");
     let number = |key: &Vec<u8>| u64::from_be_bytes(key[..].try_into().expect("a key")) - 1;
     let found: Vec<(u64, u64)> = entries
         .iter()

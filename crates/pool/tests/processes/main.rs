@@ -144,7 +144,7 @@ fn a_node_that_is_killed_is_named() {
         if let Err(error) = block_on(tree.insert(&key(number), &value(number, 1))) {
             break error;
         }
-        assert!(began.elapsed() < crew::LONG, "nobody notices");
+        assert!(began.elapsed() < crew::LONG, "no check fails");
     };
     assert_eq!(error, lost);
     assert_eq!(block_on(tree.get(&key(number))), Err(lost.clone()));

@@ -93,7 +93,7 @@ fn no_acknowledged_write_is_lost_while_etcd_is_away() {
         let victim = crew.kill_one();
         all_but_one_go_on(&mut crew, victim);
         let journal = crew.journal(victim);
-        assert!(!journal.exists(), "nobody has told where the nodes are");
+        assert!(!journal.exists(), "the nodes are not registered");
         // Each second time, etcd restarts without its former data.
         outages += 1;
         if outages % 2 == 0 {

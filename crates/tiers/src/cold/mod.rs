@@ -62,7 +62,7 @@ enum ColdReadFailure {
 
 impl ColdReadFailure {
     fn late() -> ColdReadFailure {
-        ColdReadFailure::Disk("the disk does not answer".to_owned())
+        ColdReadFailure::Disk("the disk does not respond".to_owned())
     }
 
     fn error(&self) -> ReadError {
@@ -225,10 +225,10 @@ impl ColdTiers {
             let folder = folder.display();
             match &put {
                 Ok(_) if traffic.note_written() => {
-                    tracing::warn!("the tier file:{folder} takes values again");
+                    tracing::warn!("the tier file:{folder} accepts values again");
                 }
                 Err(error @ TierRefusal::Disk { .. }) if traffic.count_unwritable(error) => {
-                    tracing::error!("the tier file:{folder} takes no values now: {error}");
+                    tracing::error!("the tier file:{folder} accepts no values: {error}");
                 }
                 _ => {}
             }
@@ -404,9 +404,9 @@ mod tests {
         cold.give_up_waiting(place);
         // A move does not wait for it.
         let moved = cold.read_to_move(place, &mut Vec::new());
-        assert!(moved.unwrap_err().to_string().contains("does not answer"));
+        assert!(moved.unwrap_err().to_string().contains("does not respond"));
         let error = read().unwrap_err().to_string();
-        assert!(error.contains("does not answer"), "{error}");
+        assert!(error.contains("does not respond"), "{error}");
         // A result that comes too late is not used, because other reads of the place failed
         // already.
         cold.deliver(place, Ok(b"late".to_vec()), Duration::ZERO);

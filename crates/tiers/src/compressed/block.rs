@@ -47,7 +47,7 @@ impl Coder {
     fn new() -> Coder {
         let mut decompressor = DCtx::create();
         let set = decompressor.set_parameter(DParameter::Format(FrameFormat::Magicless));
-        debug_assert!(set.is_ok(), "zstd knows this parameter");
+        debug_assert!(set.is_ok(), "zstd has this parameter");
         Coder {
             compressor: CCtx::create(),
             decompressor,

@@ -49,7 +49,7 @@ pub(super) struct Dictionary {
 
 impl std::fmt::Debug for Dictionary {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "a dictionary that takes {} bytes", self.bytes)
+        write!(out, "a dictionary of {} bytes", self.bytes)
     }
 }
 

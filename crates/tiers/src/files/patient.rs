@@ -51,7 +51,7 @@ impl DiskWorkRunner {
 }
 
 fn late() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, "the disk does not answer")
+    io::Error::new(io::ErrorKind::TimedOut, "the disk does not respond")
 }
 
 /// Runs work on another thread, and waits for its result for `limit` at most.
@@ -205,7 +205,7 @@ mod tests {
             Ok(1)
         };
         let error = run(work, SOON).unwrap_err();
-        assert!(error.to_string().contains("does not answer"), "{error}");
+        assert!(error.to_string().contains("does not respond"), "{error}");
         assert!(began.elapsed() < Duration::from_secs(2));
         assert_eq!(LEFT.load(Ordering::Relaxed), 1);
         for number in 0..10 {

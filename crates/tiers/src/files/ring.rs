@@ -41,7 +41,7 @@ struct TierReadRequest {
 
 impl fmt::Debug for TierReadRing {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "a ring with {} reads under way", self.under_way)
+        write!(out, "a ring with {} reads in flight", self.under_way)
     }
 }
 

@@ -189,7 +189,7 @@ fn a_ring_reads_many_values_at_once_and_finds_other_bytes_out() {
     let mut ring = match TierReadRing::new(8) {
         Ok(ring) => ring,
         Err(error) => {
-            println!("skipped: the kernel gives no ring: {error}");
+            println!("skipped: the kernel refuses a ring: {error}");
             return;
         }
     };
@@ -261,7 +261,7 @@ fn a_ring_that_was_made_by_another_thread_wakes_the_one_that_polls_it() {
     let mut ring = match ring.join().unwrap() {
         Ok(ring) => ring,
         Err(error) => {
-            println!("skipped: the kernel gives no ring: {error}");
+            println!("skipped: the kernel refuses a ring: {error}");
             return;
         }
     };
@@ -418,13 +418,13 @@ fn a_disk_that_hangs_is_waited_for_once_and_what_lies_in_memory_is_read_and_rele
             let list = tier.segments.read().list.clone();
             assert!(list.iter().flatten().all(|it| it.is_unlocked()));
             let error = putting.join().unwrap();
-            assert!(error.to_string().contains("does not answer"), "{error}");
+            assert!(error.to_string().contains("does not respond"), "{error}");
         });
         // No thread waits a second time.
         let began = std::time::Instant::now();
         for _ in 0..100 {
             let error = tier.put(&[&[1; 3000]]).unwrap_err();
-            assert!(error.to_string().contains("does not answer"), "{error}");
+            assert!(error.to_string().contains("does not respond"), "{error}");
         }
         assert!(began.elapsed() < 10 * PATIENCE);
         for (place, value) in &kept {

@@ -28,11 +28,11 @@ struct Never;
 
 impl MovingValue for Never {
     fn value(&self) -> &[u8] {
-        unreachable!("nothing moves")
+        unreachable!("no value moves")
     }
 
     fn from(&self) -> usize {
-        unreachable!("nothing moves")
+        unreachable!("no value moves")
     }
 }
 

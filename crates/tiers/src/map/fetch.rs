@@ -101,7 +101,7 @@ impl<I> TieredIndexCore<I> {
         // The disk does not respond to these, and would not respond to others either.
         for (read, held) in reads.iter_mut().zip(held) {
             if read.is_none() && self.cold.waits(held.place()) {
-                let late = io::Error::new(io::ErrorKind::TimedOut, "the disk does not answer");
+                let late = io::Error::new(io::ErrorKind::TimedOut, "the disk does not respond");
                 self.cold.count_read(held.place(), began.elapsed(), false);
                 *read = Some(Err(late.into()));
             }

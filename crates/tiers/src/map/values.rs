@@ -221,7 +221,7 @@ impl<I: OrderedIndex<ByteStrings> + Debug> TieredIndexCore<I> {
             pin().flush();
             std::thread::yield_now();
         }
-        assert_eq!(self.retired(), 0, "places that were given up stay");
+        assert_eq!(self.retired(), 0, "abandoned places are not reused");
         let Some(tiers) = self.cold.tiers() else {
             return;
         };

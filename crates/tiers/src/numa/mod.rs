@@ -87,12 +87,12 @@ fn check(tier: &Specification, node: u32) -> Result<(), TierOpenError> {
 fn alone(tier: &Specification) -> Note {
     let online = nodes::online().unwrap_or_default();
     (online.len() < 2).then(|| {
-        format!("tier {tier}: this machine has one NUMA node, so that this is its ordinary memory")
+        format!("tier {tier}: this machine has one NUMA node, so the tier is ordinary memory")
     })
 }
 
 fn ordinary(tier: &Specification, call: &str, error: &io::Error) -> String {
-    format!("tier {tier}: {call} is refused ({error}), so that this is ordinary memory")
+    format!("tier {tier}: {call} failed ({error}), so the tier is ordinary memory")
 }
 
 impl TierDisk for NumaNodeMemory {
@@ -188,10 +188,10 @@ mod tests {
             ["memory=1M", "memory@numa:999=1M"],
         ] {
             let error = open(words).unwrap_err().to_string();
-            assert!(error.contains("no NUMA node 999"), "{error}");
+            assert!(error.contains("NUMA node 999 does not exist"), "{error}");
         }
         if nodes::memory_bytes(0).is_none() {
-            println!("skipped: the system does not say how much memory a node has");
+            println!("skipped: the system does not report the memory of nodes");
             return;
         }
         let tier = "memory@numa:0=9000T".parse().unwrap();

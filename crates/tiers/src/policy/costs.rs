@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(uses(25.0, 50.0), 6.0);
         assert_eq!(uses(42.0, 50.0), 23.0);
         let equal = PairCosts::of_lines(50.0, 50.0);
-        assert!(equal.break_even(300) > 1e300, "no use pays for a move");
+        assert!(equal.break_even(300) > 1e300, "no use justifies a move");
     }
 
     #[test]

@@ -100,7 +100,7 @@ fn a_check_waits_for_the_value_that_is_on_its_way() {
         let waits = !check.is_finished();
         USED.store(0, Ordering::Relaxed);
         gate.change(|state| state.is_shut = false);
-        check.join().expect("the check finds nothing");
+        check.join().expect("the check finds no value");
         assert!(waits, "the check has not waited");
     });
 }

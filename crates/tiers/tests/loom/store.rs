@@ -74,7 +74,7 @@ impl LoomValueCell {
     fn get(&self) -> usize {
         let [one, other] = [0, 1].map(|half: usize| self.halves[half].load(Ordering::Relaxed));
         assert_eq!(one, other, "a value that is not whole");
-        assert_ne!(one, FREE, "a place that was given up");
+        assert_ne!(one, FREE, "an abandoned place");
         one
     }
 }

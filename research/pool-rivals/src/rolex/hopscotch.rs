@@ -115,7 +115,7 @@ impl<E: Endpoint> Rolex<E> {
         let place = read.iter().rposition(|part| part.bound() <= key);
         debug_assert!(
             place.is_some() || first == 0,
-            "a prediction is wrong by no more than the error"
+            "a prediction is off by at most the error"
         );
         let place = place.unwrap_or(0);
         let number = first + place as u64;

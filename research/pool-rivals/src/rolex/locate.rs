@@ -42,7 +42,7 @@ impl<E: Endpoint> Rolex<E> {
         let place = place.filter(|&place| place > 0 || first > 0).unwrap_or(0);
         debug_assert!(
             first == 0 || read[0].leaf.bound() <= key,
-            "a prediction is wrong by no more than the error"
+            "a prediction is off by at most the error"
         );
         let right = read.split_off(place + 1);
         let mut chain = read.split_off(place);

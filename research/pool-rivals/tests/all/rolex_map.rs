@@ -203,7 +203,7 @@ fn what_is_no_entry_or_no_index_is_refused() {
         .await;
         let error = error.expect_err("twice");
         assert_eq!(error, PoolError::Unsorted { position: 2 });
-        let text = "entry 2 of those to load is not greater than the one before";
+        let text = "entry 2 to load is not greater than the one before it";
         assert_eq!(error.to_string(), text);
         let error = load(vec![([1; 8], vec![1; 7])])
             .await

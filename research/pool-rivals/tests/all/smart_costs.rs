@@ -132,7 +132,7 @@ fn searches_cost_what_is_published() {
         assert_eq!(taken(theirs), (1, 34, 0, 0));
 
         // A cached slot is out of date: it reads the leaf, the slot, the other leaf.
-        mine.remove(&key(&[2])).await.expect("an answer");
+        mine.remove(&key(&[2])).await.expect("a reply");
         mine.insert(&key(&[2]), &[9; 8]).await.expect("room");
         assert_eq!(theirs.get(&key(&[2])).await, Ok(Some(vec![9; 8])));
         assert_eq!(taken(theirs), (3, 34 + 8 + 34, 0, 0));
@@ -195,7 +195,7 @@ fn inserts_cost_what_is_published() {
         mine.insert(&key(&[6]), &[6; 8]).await.expect("room");
         assert_eq!(taken(mine), (3, 16 + 8 * 8, 34, 1));
         // A client that knows the former node reads the new part as well.
-        theirs.get(&key(&[6])).await.expect("an answer");
+        theirs.get(&key(&[6])).await.expect("a reply");
         assert_eq!(taken(theirs), (3, 16 + 8 * 4 + 8 * 4 + 34, 0, 0));
 
         // A leaf with another key is in the slot. Of the bytes written, 8 are the reverse pointer
@@ -241,7 +241,7 @@ fn nodes_on_other_memory_nodes_cost_removals_a_round_trip() {
         }
         for first in 1..=8 {
             tree.endpoint().take();
-            tree.remove(&key(&[first])).await.expect("an answer");
+            tree.remove(&key(&[first])).await.expect("a reply");
             seen.insert(taken(tree));
         }
         assert_eq!(Vec::from_iter(seen), [(3, 34, 34, 2), (4, 34, 34, 2)]);

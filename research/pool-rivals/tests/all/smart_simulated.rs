@@ -234,7 +234,7 @@ fn scans(seed: u64, scan: SmartScanGuarantee) -> Result<(), String> {
                 if random.random_bool(0.7) {
                     tree.insert(key, &[2; 8]).await.expect("room");
                 } else {
-                    tree.remove(key).await.expect("an answer");
+                    tree.remove(key).await.expect("a reply");
                 }
             }
         });
@@ -257,12 +257,12 @@ fn scans(seed: u64, scan: SmartScanGuarantee) -> Result<(), String> {
                 let wrong = if !said.is_sorted_by(|one, other| one < other) {
                     "out of order"
                 } else if said.iter().any(|&key| *key < from) || said.len() > count {
-                    "more than was asked for"
+                    "more than the limit"
                 } else if !said
                     .iter()
                     .all(|&key| stay.contains(key) || come.contains(key))
                 {
-                    "what never was"
+                    "an entry that never existed"
                 } else {
                     let last = said.last().filter(|_| said.len() == count);
                     let mut due = stay.range(from..);
@@ -347,10 +347,7 @@ fn what_is_no_key_is_refused() {
         );
         assert_eq!(
             open.err().map(|error| error.to_string()),
-            Some(
-                "memory node 256 is beyond what pointers reach: nodes have numbers up to 255"
-                    .into()
-            )
+            Some("invalid number of memory node 256: pointers hold numbers up to 255".into())
         );
         let tree = Smart::create(endpoint, &nodes, INDEX_ROOT, node)
             .await

@@ -250,7 +250,7 @@ pub fn run(seed: u64, options: ChimeOptions, lines: bool) -> Result<u64, String>
         let found = found.map_err(|error| error.to_string())?;
         if found.count > 0 {
             return Err(format!(
-                "round {round}: values that nobody wrote: {found:?}"
+                "round {round}: values that no thread wrote: {found:?}"
             ));
         }
         let (mut entries, mut rest) = (Vec::new(), Some(range.clone()));
@@ -261,13 +261,15 @@ pub fn run(seed: u64, options: ChimeOptions, lines: bool) -> Result<u64, String>
             rest = behind;
         }
         if entries != expected {
-            return Err(format!("round {round}: other entries than those that stay"));
+            return Err(format!(
+                "round {round}: the entries differ from the stable ones"
+            ));
         }
         // An alternating key never counts twice.
         let ends = ValueFilter::between(ENDS[0]..=ENDS[1]);
         let found = writer.beside(reading.aggregate(&range, &ends, Some(&mut programs)));
         if found.map_err(|error| error.to_string())?.count > STABLE {
-            return Err(format!("round {round}: keys are there twice"));
+            return Err(format!("round {round}: keys appear twice"));
         }
     }
     let reads = reading.leaf_reads();

@@ -230,7 +230,7 @@ fn refused_programs_are_replaced_by_reads() {
     struct Deaf;
     impl PoolProgramExecutor for Deaf {
         fn run(&mut self, _: &TraversalQuery, _: u64) -> Result<TraversalOutcome, String> {
-            Err("nobody is there".to_owned())
+            Err("no node is there".to_owned())
         }
     }
     let (_nodes, endpoint) = served(1);

@@ -28,7 +28,7 @@ pub fn rack(nodes: &ShmNodes) -> RackMemory<'_> {
             ..NodeRange::whole(start, size_of_val(words) as u64 - 4096, TENANT)
         };
         let ranges = NodeRanges::new(vec![range]).expect("one range");
-        LocalMemory::new(words, ranges).expect("it lies in memory")
+        LocalMemory::new(words, ranges).expect("it is in memory")
     });
     RackMemory::new(memories.collect(), TENANT)
 }
