@@ -100,7 +100,7 @@ impl Display for OperationError {
                 write!(f, "the entries cannot be reached: {what}")
             }
             OperationError::Unknown { what } => {
-                write!(f, "whether the operation was done is unknown: {what}")
+                write!(f, "the outcome of the operation is unknown: {what}")
             }
             OperationError::Unreadable { key, what } => {
                 write!(f, "the value of key {key:?} cannot be read: {what}")

@@ -137,7 +137,7 @@ impl<F: EntryForm> Drop for LeaderBatch<'_, F> {
         let mut answers = self.answers.drain(..);
         for waiting in &self.taken {
             let answer = answers.next().unwrap_or_else(|| {
-                let what = "who executed it has panicked".to_owned();
+                let what = "the thread that executed it panicked".to_owned();
                 Err(OperationError::Unknown { what })
             });
             waiting.place.set(CallState::Answered(answer));
@@ -188,7 +188,7 @@ impl<F: EntryForm, I: OrderedIndex<F>> CallBatcher<F, I> {
         drop(turn);
         let answer = place.wait();
         answer.unwrap_or_else(|| {
-            let what = "it was executed by nobody".to_owned();
+            let what = "no thread executed it".to_owned();
             Err(OperationError::Unknown { what })
         })
     }

@@ -531,7 +531,7 @@ mod tests {
             let mut scratch = RadixScanScratch::default();
             let begun =
                 tree.begin_chunk(Bound::Unbounded, direction, 1 << 20, &mut scratch, &guard);
-            assert!(begun, "nothing has changed yet");
+            assert!(begun, "no block has changed yet");
             while tree.expand(direction, &mut scratch) {}
             let items = scratch.items.clone();
             change(tree, &mut rng);
@@ -569,7 +569,10 @@ mod tests {
                 met.reverse();
             }
             let in_order = met.is_sorted_by(|a, b| a < b);
-            assert!(in_order, "episode {episode}: out of order, or met twice");
+            assert!(
+                in_order,
+                "episode {episode}: out of order, or visited twice"
+            );
             let met: BTreeSet<Vec<u8>> = met.into_iter().collect();
             let mut stay = (0..KEYS).filter(|&number| stays(number)).map(key_of);
             assert!(stay.all(|key| met.contains(&key[..])), "episode {episode}");

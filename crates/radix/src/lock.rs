@@ -191,7 +191,10 @@ impl VersionLock {
     #[inline]
     pub fn lock_alone(&self) {
         let word = self.0.load(Ordering::Relaxed);
-        debug_assert!(word & (LOCKED | OBSOLETE) == 0, "not alone, or unlinked");
+        debug_assert!(
+            word & (LOCKED | OBSOLETE) == 0,
+            "another writer holds the lock, or the node is unlinked"
+        );
         self.0.store(word | LOCKED, Ordering::Relaxed);
         // As in `try_lock`.
         fence(Ordering::Release);

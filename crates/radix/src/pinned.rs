@@ -11,7 +11,7 @@ use crossbeam_epoch::Guard;
 /// Memory that any thread unlinks meanwhile is not freed before this guard is dropped, so replace
 /// the guard from time to time.
 #[derive(Debug)]
-#[must_use = "dropped at once, it has no effect"]
+#[must_use = "a pin that is dropped immediately has no effect"]
 pub struct RadixPinGuard {
     guard: Guard,
 }

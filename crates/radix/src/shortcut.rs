@@ -391,7 +391,7 @@ mod tests {
     fn a_table_that_never_hits_rests_and_is_tried_again() {
         let table = Shortcuts::with_bytes(0);
         table.judge(JUDGED_PROBES as usize, 0);
-        assert!(table.is_useful(), "the first look-ups fill the table");
+        assert!(table.is_useful(), "the first lookups fill the table");
         table.judge(JUDGED_PROBES as usize, 0);
         assert!(!table.is_useful());
         table.rest((REST * JUDGED_PROBES) as usize);

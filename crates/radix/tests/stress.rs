@@ -83,7 +83,7 @@ fn check_whole_values(lengths: [usize; 6]) {
                     let stays = (round * 2) as u8 % KEYS;
                     assert!(index.read(&[stays], |value| check(stays, value)).is_some());
                     let lent = ByteStrings::lend(index, &[stays]).expect("a key");
-                    check(stays, &lent.expect("a key that stays"));
+                    check(stays, &lent.expect("a stable key"));
                     batch.clear();
                     for key in (0..KEYS).step_by(2) {
                         batch.get(&[key]);
@@ -96,7 +96,7 @@ fn check_whole_values(lengths: [usize; 6]) {
                     );
                     index.execute(&mut batch).expect("a batch");
                     for (position, key) in (0..KEYS).step_by(2).enumerate() {
-                        check(key, batch.value(position).expect("a key that stays"));
+                        check(key, batch.value(position).expect("a stable key"));
                     }
                     let mut stay = 0;
                     let mut last = None;

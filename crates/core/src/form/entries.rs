@@ -118,7 +118,7 @@ impl PackedEntries {
 pub(crate) fn too_long(end: usize) -> OperationError {
     OperationError::BatchTooLarge {
         size: end,
-        unit: "bytes or entries met by scans",
+        unit: "bytes or entries of scans",
         limit: u32::MAX as usize,
     }
 }

@@ -181,7 +181,7 @@ fn answer(batch: &Batch<Words>, position: usize) -> PlanTestOutcome {
         OperationOutcome::Entry(entry) => PlanTestOutcome::Entry(entry),
         OperationOutcome::Entries(entries) => PlanTestOutcome::Entries(entries),
         OperationOutcome::Pending => PlanTestOutcome::None,
-        OperationOutcome::Failed(error) => unreachable!("a map refuses nothing: {error}"),
+        OperationOutcome::Failed(error) => unreachable!("a map accepts every operation: {error}"),
     }
 }
 

@@ -38,7 +38,7 @@ use std::marker::PhantomData;
 /// # Ok::<(), nearfield::OperationError>(())
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "a builder does nothing until it builds"]
+#[must_use = "a builder has no effect until it builds"]
 pub struct MapBuilder<F: MapForm> {
     memory_limit: usize,
     engine_options: EngineOptions,

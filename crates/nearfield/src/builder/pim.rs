@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 /// # Ok::<(), nearfield::OperationError>(())
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "a builder does nothing until it builds"]
+#[must_use = "a builder has no effect until it builds"]
 pub struct PimBuilder<F: MapForm> {
     pim: Pim,
     memory_limit: usize,

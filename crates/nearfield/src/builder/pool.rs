@@ -20,7 +20,7 @@ use std::net::SocketAddrV4;
 /// # drop(names);
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "a builder does nothing until it builds"]
+#[must_use = "a builder has no effect until it builds"]
 pub struct PoolBuilder<F: MapForm> {
     pool: PoolPlacement,
     options: StoreOptions,
@@ -149,7 +149,7 @@ impl<F: MapForm> PoolBuilder<F> {
     /// use nearfield::{StoreOpenError, PoolPlacement, WordMap};
     ///
     /// let error = WordMap::builder().pool(PoolPlacement::shm(["nobody"])).build().unwrap_err();
-    /// assert!(error.to_string().starts_with("there is no memory node nobody"));
+    /// assert!(error.to_string().starts_with("memory node nobody does not exist"));
     /// # }
     /// ```
     pub fn build(self) -> Result<OrderedMap<F, PoolPlacement>, StoreOpenError> {

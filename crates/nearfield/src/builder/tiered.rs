@@ -16,7 +16,7 @@ use nearfield_tiers::{Specification, TierOpenError, Tiers};
 /// assert!(builder.build().unwrap_err().to_string().contains("nothing below it"));
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "a builder does nothing until it builds"]
+#[must_use = "a builder has no effect until it builds"]
 pub struct TieredBuilder {
     tiers: Vec<Specification>,
     engine_options: EngineOptions,

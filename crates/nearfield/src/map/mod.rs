@@ -80,7 +80,7 @@ impl<F: MapForm, P: MapPlacement<F>> Debug for OrderedMap<F, P> {
 /// # Ok::<(), nearfield::OperationError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "the value may have been another one than expected"]
+#[must_use = "the value may differ from the expected one"]
 pub enum UpdateOutcome<V> {
     /// The value was the expected one, and has been set or removed.
     Applied,

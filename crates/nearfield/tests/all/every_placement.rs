@@ -22,7 +22,7 @@ const CALLS: usize = 400;
 /// Returns the value of a read, of any placement.
 #[track_caller]
 fn read<T>(answer: impl MapReadResult<T>) -> T {
-    answer.into_result().expect("the placement answers")
+    answer.into_result().expect("the placement replies")
 }
 
 /// A map and the model of its expected contents.

@@ -42,7 +42,7 @@ fn with_programs(test: impl FnOnce(&ShmNodes, SocketAddrV4) + Send) {
                 .expect("no overlap");
             scope.spawn(move || {
                 let ranges = NodeRanges::new(vec![range]).expect("one range");
-                let memory = LocalMemory::new(words, ranges).expect("it lies in memory");
+                let memory = LocalMemory::new(words, ranges).expect("it is in memory");
                 let mut keys = TenantKeys::new();
                 keys.insert(TENANT, KEY);
                 let mut node = OffloadNode::new(&memory, keys, NodeSettings::default());

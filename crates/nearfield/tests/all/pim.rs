@@ -120,7 +120,7 @@ fn what_has_no_room_is_refused_and_the_rest_stays() {
         matches!(error, OperationError::OutOfMemory { .. }),
         "{error}"
     );
-    let len = map.len().expect("modules answer");
+    let len = map.len().expect("modules reply");
     assert!((100..4000).contains(&len), "{len}");
     assert_eq!(map.range(..).count(), len);
 

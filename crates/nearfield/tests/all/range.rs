@@ -148,7 +148,7 @@ fn meets_stable_keys_once<F: MapForm + SampleForm>(kind: F::Kind, count: usize) 
             let wrong = front.windows(2).find(|pair| pair[0].0 >= pair[1].0);
             assert!(
                 wrong.is_none(),
-                "keys out of order or met twice, {backwards} from the back: {wrong:?}"
+                "keys out of order or visited twice, {backwards} from the back: {wrong:?}"
             );
             front.retain(|(key, _)| stable.contains_key(key));
             let missed = stable.len() - front.len();

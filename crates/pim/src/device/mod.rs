@@ -106,7 +106,7 @@ pub enum ModuleError {
         message: String,
     },
     /// The thread that owns the module has ended.
-    #[error("module {module}: its worker is gone")]
+    #[error("module {module}: its worker has ended")]
     Gone {
         /// The module.
         module: usize,

@@ -12,7 +12,7 @@ pub enum ProgramFault {
     #[error(transparent)]
     Full(#[from] BankFull),
     /// The program does not know the input.
-    #[error("word {word} of its input, {value:#x}, is no task")]
+    #[error("word {word} of its input, {value:#x}, is not a task")]
     Input {
         /// Position of the word.
         word: usize,

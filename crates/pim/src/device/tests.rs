@@ -86,7 +86,7 @@ fn behaves(mut device: impl ModuleDevice) {
     assert_eq!(
         errors,
         [
-            "module 2: word 0 of its input, 0xd, is no task",
+            "module 2: word 0 of its input, 0xd, is not a task",
             "module 3: the program has panicked: fourteen"
         ]
     );

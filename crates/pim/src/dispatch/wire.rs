@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! tasks    | kind 8, list 24, count 32 | words of each task ... | another run, ...
-//! answers  | words of each answer ... | kinds of the answers, 4 bits each, 16 to a word |
+//! results  | words of each result ... | kinds of the results, 4 bits each, 16 to a word |
 //! ```
 
 use crate::device::ModuleError;
@@ -432,7 +432,7 @@ mod tests {
         assert_eq!(output.len(), 3);
         let mut expected = told.iter();
         ModuleReply::of_runs(output, (0..6).collect()).each(|answer, _| {
-            let (.., found) = expected.next().expect("no more answers than tasks");
+            let (.., found) = expected.next().expect("at most one reply per task");
             assert_eq!(&answer, found);
         });
         assert_eq!(expected.next(), None);

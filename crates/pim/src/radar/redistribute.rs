@@ -185,7 +185,7 @@ impl<D: ModuleDevice> RadarHost<D> {
     }
 
     /// Reads the subranges from modules. Returns those read with their next steps, and the replies.
-    #[expect(clippy::type_complexity, reason = "it is taken apart at once")]
+    #[expect(clippy::type_complexity, reason = "it is split into its parts at once")]
     fn read(
         &mut self,
         wanted: Vec<(u64, SubrangeNextStep)>,

@@ -184,7 +184,7 @@ impl StringTaskPlan {
 
     #[expect(
         clippy::too_many_arguments,
-        reason = "an operation, and all that it may change"
+        reason = "an operation, and all entries that it may change"
     )]
     fn point<'b>(
         &mut self,

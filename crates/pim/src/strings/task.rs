@@ -451,7 +451,7 @@ mod tests {
             answer_full(5, &mut words);
         }
         let mut rest = &words[..];
-        let mut next = || StringTaskResult::decode(&mut rest).expect("an answer");
+        let mut next = || StringTaskResult::decode(&mut rest).expect("a reply");
         for value in STRINGS {
             assert_eq!(next(), (StringTaskResult::Value(value), 1));
             let (StringTaskResult::Entries(mut entries), 2) = next() else {

@@ -124,5 +124,5 @@ fn a_refused_round_leaves_everything_where_it_was() {
         };
         assert_eq!(everything, map, "seed {seed}");
     }
-    assert!(moved > 0, "nothing was divided, pulled and returned");
+    assert!(moved > 0, "no subrange was divided, pulled and returned");
 }

@@ -64,7 +64,7 @@ fn no_batch_takes_more_than_two_rounds_and_what_is_even_takes_one() {
         index.execute(&mut batch).expect("executed");
         assert_eq!(rounds() - before, if even { 1 } else { 2 });
         if even {
-            assert_eq!(index.moves(), moves, "nothing was moved");
+            assert_eq!(index.moves(), moves, "no key was moved");
         }
     }
     assert_eq!(rounds() - before, 3);

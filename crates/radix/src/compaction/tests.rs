@@ -116,11 +116,11 @@ fn memory_is_given_back_and_all_entries_stay() {
     let mut keys: Vec<u32> = (0..600_000).collect();
     let index = load(&mut keys, &mut SmallRng::seed_from_u64(1));
     let lent = <ByteStrings as crate::radix::RadixForm>::lend(&index, key_of(7).as_bytes());
-    let lent = lent.expect("a short key").expect("it is there");
+    let lent = lent.expect("a short key").expect("it exists");
     let before = index.memory();
     assert!(
         before.taken_bytes > before.total_bytes() / 8 * 9,
-        "nothing to do: {before:?}"
+        "there is no work: {before:?}"
     );
     // Its reader may still read the block, so compaction neither gives back this memory nor waits
     // for it.
@@ -192,7 +192,7 @@ fn other_threads_write_while_memory_is_given_back() {
         }
         moved
     });
-    assert!(moved > 100, "{moved} calls had something to do");
+    assert!(moved > 100, "{moved} calls moved blocks");
     compact(&index);
     index.check_invariants();
 }

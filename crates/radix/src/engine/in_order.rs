@@ -48,7 +48,7 @@ impl<F: LeafForm> Visits<F> for Operations<'_, F> {
     {
         match self.input.operations()[visit].point_key() {
             Some(key) => F::shorten_key(self.input.key(key)),
-            None => unreachable!("a batch of nothing but point operations"),
+            None => unreachable!("a batch of point operations only"),
         }
     }
 
@@ -94,12 +94,12 @@ impl<F: LeafForm, P: RadixProbe> Arrivals<F> for InOrder<'_, '_, '_, F, P> {
             IndexOperation::Remove { .. } | IndexOperation::RemoveIf { .. } => {
                 self.write(walk, key)
             }
-            _ => unreachable!("a batch of nothing but point operations"),
+            _ => unreachable!("a batch of point operations only"),
         }
     }
 
     fn run(&mut self, _run: &VisitRun, _ends: &[Ref]) {
-        unreachable!("visits that are not sorted make no runs")
+        unreachable!("unsorted visits have no runs")
     }
 }
 

@@ -31,7 +31,7 @@ impl<F: LeafForm> Visits<F> for GetVisits<'_, F> {
     {
         match self.0.operations()[visit] {
             IndexOperation::Get { key } => F::shorten_key(self.0.key(key)),
-            _ => unreachable!("a batch of nothing but gets"),
+            _ => unreachable!("a batch of gets only"),
         }
     }
 
@@ -75,6 +75,6 @@ impl<F: LeafForm, P: RadixProbe> Arrivals<F> for GetExecutor<'_, '_, F, P> {
     }
 
     fn run(&mut self, _run: &VisitRun, _ends: &[Ref]) {
-        unreachable!("gets that are not sorted make no runs")
+        unreachable!("unsorted gets have no runs")
     }
 }

@@ -172,7 +172,7 @@ fn a_stem_goes_with_its_prefixes_and_its_number_comes_back_late() {
     // Threads of other tests of this process may be pinned for some time.
     let begun = std::time::Instant::now();
     while !numbers.contains(&gone.number) {
-        assert!(begun.elapsed().as_secs() < 60, "it does not come back");
+        assert!(begun.elapsed().as_secs() < 60, "it is not reused");
         crossbeam_epoch::pin().flush();
         numbers = lock(&jumps.free_numbers).clone();
     }

@@ -299,13 +299,13 @@ mod tests {
         let mut used: Vec<u32> = kept.iter().chain(&again).copied().collect();
         used.sort_unstable();
         used.dedup();
-        assert_eq!(used.len(), all.len(), "an item was given out twice");
+        assert_eq!(used.len(), all.len(), "an item was allocated twice");
         assert_eq!(items.bytes_taken(&region), taken);
         again.iter().for_each(|&item| write(item, 9));
         for &item in kept {
             // SAFETY: as above.
             let byte = unsafe { region.address(item).read() };
-            assert_eq!(byte, 7, "memory in use was given back");
+            assert_eq!(byte, 7, "memory in use was freed");
         }
     }
 

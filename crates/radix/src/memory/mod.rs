@@ -166,7 +166,7 @@ impl RadixMemory {
         self.was_short.store(true, Ordering::Relaxed);
         Err(OperationError::OutOfMemory {
             what: format!(
-                "the index would take {taken} bytes, its limit is {}",
+                "the index would need {taken} bytes, and its limit is {}",
                 self.limit_bytes
             ),
         })
@@ -300,7 +300,7 @@ impl RadixMemory {
             NodeRefKind::Node256 | NodeRefKind::Skipping256 => {
                 RadixInnerNode::Node256(self.node256(node))
             }
-            kind => unreachable!("{kind:?} is no inner node"),
+            kind => unreachable!("{kind:?} is not an inner node"),
         }
     }
 

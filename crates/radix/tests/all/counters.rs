@@ -172,7 +172,7 @@ fn data_centric_saves<F: AddressForm>(form: &str) {
         let probes = counters.shortcut_hits + counters.shortcut_misses;
         println!(
             "{form}, {choice:?}: {matches} % of the partial key matches, {locks} % of the lock \
-             acquisitions, {} % of the look-ups hit",
+             acquisitions, {} % of the lookups hit",
             counters.shortcut_hits * 100 / probes
         );
         println!("  {baseline:?}\n  {counters:?}");

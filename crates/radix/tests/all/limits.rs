@@ -437,7 +437,7 @@ fn values_of_every_length_are_freed() {
     let taken = index.memory().taken_bytes;
     assert!(
         taken < MIB,
-        "{taken} bytes are kept after all large values are gone"
+        "{taken} bytes remain after all large values are removed"
     );
     index.check_invariants();
 }

@@ -29,7 +29,7 @@ impl RadixProbe for ReportedNodes {
             self.nodes.insert(visit.address, visit.bytes);
         }
         let known = self.nodes.get(&visit.address);
-        assert_eq!(known, Some(&visit.bytes), "nobody has written {visit:?}");
+        assert_eq!(known, Some(&visit.bytes), "no operation wrote {visit:?}");
         assert!(visit.head_bytes <= visit.bytes && visit.slot < visit.bytes);
         assert!(
             visit.head_bytes > 0 || visit.slot > 0,
@@ -57,7 +57,7 @@ impl RadixProbe for ReportedNodes {
     }
     fn replace(&mut self, old: usize, _: usize, _: u32) {
         let was_there = self.is_deaf || self.nodes.remove(&old).is_some();
-        assert!(was_there, "nobody has written what goes");
+        assert!(was_there, "no operation wrote the removed entry");
     }
     fn moved(&mut self, target: usize, parent: usize) {
         self.moved = Some((target, parent));

@@ -63,7 +63,7 @@ fn two_add(entries: &'static [(u64, u64)], keys: [u64; 2]) {
         assert_eq!(block.load().as_slice(), expected, "an update was lost");
         assert!(
             [mine, other] != [LeafChangeResult::Not; 2],
-            "both were sent away"
+            "both were refused"
         );
 
         let inserted =
@@ -71,7 +71,7 @@ fn two_add(entries: &'static [(u64, u64)], keys: [u64; 2]) {
         assert_eq!(
             block.count(),
             entries.len() + inserted[0] + inserted[1],
-            "an insert was not told, or told twice"
+            "an insert was not reported, or reported twice"
         );
         assert_eq!(
             add(&block, expected[0].0, 0),

@@ -117,7 +117,7 @@ fn readers_never_validate_a_torn_pair() {
             thread::spawn(move || {
                 for number in 1..=2 {
                     let held = VersionLockGuard::lock(&node.lock)
-                        .expect("nobody unlinks the node")
+                        .expect("no thread unlinks the node")
                         .0;
                     node.set(number);
                     drop(held);
@@ -145,7 +145,7 @@ fn a_later_read_is_never_older() {
         let writer = {
             let node = Arc::clone(&node);
             thread::spawn(move || {
-                let _held = VersionLockGuard::lock(&node.lock).expect("nobody unlinks the node");
+                let _held = VersionLockGuard::lock(&node.lock).expect("no thread unlinks the node");
                 node.set(1);
             })
         };
@@ -167,7 +167,7 @@ fn writers_exclude_each_other() {
         let waiting = {
             let node = Arc::clone(&node);
             thread::spawn(move || {
-                let _held = VersionLockGuard::lock(&node.lock).expect("nobody unlinks the node");
+                let _held = VersionLockGuard::lock(&node.lock).expect("no thread unlinks the node");
                 add(&node);
             })
         };
@@ -314,7 +314,7 @@ fn an_attempt_that_fails_leaves_the_lock_alone() {
         assert_eq!(
             lock.try_lock(),
             TryLock::Busy,
-            "unlocked by whoever failed to lock it"
+            "unlocked by a thread that failed to lock it"
         );
         held.unlock_obsolete();
         assert!(VersionLockGuard::try_lock(&lock).is_none());
@@ -337,7 +337,7 @@ fn a_held_lock_that_is_dropped_counts_as_a_change() {
         held.unlock_unchanged();
         assert!(
             lock.validate(before),
-            "nothing that readers combine has changed"
+            "the entries that readers combine are unchanged"
         );
 
         lock.revive();
@@ -389,7 +389,7 @@ fn canary_a_reader_that_does_not_validate_is_caught() {
 /// Sets both fields of a block like a writer that holds the lock of the node above.
 fn set_below(above: &VersionLock, block: &LockedFieldPair) {
     let held = VersionLockGuard::lock(above)
-        .expect("nobody unlinks the node above")
+        .expect("no thread unlinks the parent")
         .0;
     let (left, right) = block.load();
     assert_eq!(left, right, "another writer is at work");

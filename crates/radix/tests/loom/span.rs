@@ -114,7 +114,7 @@ fn a_span_becomes_ripe_once_and_its_next_owner_finds_what_was_freed() {
             thread.join().expect("no panic");
         }
         if !acquired {
-            assert!(memory.acquire(), "nobody was told of four pieces");
+            assert!(memory.acquire(), "no thread received four pieces");
             taken += memory.take_all();
             assert_eq!(taken, 4);
         }

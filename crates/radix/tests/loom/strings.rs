@@ -115,7 +115,7 @@ impl LoomStringBlock {
         let entry = |position| {
             let (key, offset) = self.at(position);
             let [low, high] = self.halves(offset);
-            assert_eq!(low, high, "a mixture stays");
+            assert_eq!(low, high, "a mixture of values remains");
             (key, low)
         };
         (0..self.header.state().count()).map(entry).collect()
@@ -255,7 +255,7 @@ fn two_add(keys: [usize; 2], fault: StringBlockFault) {
         }
         expected.sort_unstable();
         assert_eq!(block.entries(), expected, "an update was lost");
-        assert!(mine || other, "both were sent away");
+        assert!(mine || other, "both were refused");
         assert!(block.add(20, 0, StringBlockFault::None), "latched");
     });
 }
@@ -572,7 +572,7 @@ fn add_below_a_node_that_gives_way(tells: fn(&VersionLock) -> bool) {
                 };
                 if tells(&above.lock) {
                     let alike = block.entries().iter().all(|entry| entry.0 / 10 == 2);
-                    assert!(alike, "keys were taken for alike");
+                    assert!(alike, "different keys were taken for equal");
                 }
                 block
                     .header
@@ -602,7 +602,7 @@ fn a_node_that_gives_way_does_not_tell_how_keys_agree() {
 }
 
 #[test]
-#[should_panic(expected = "keys were taken for alike")]
+#[should_panic(expected = "different keys were taken for equal")]
 fn canary_a_node_that_is_about_to_give_way_is_caught() {
     add_below_a_node_that_gives_way(|lock| !lock.is_obsolete());
 }

@@ -83,7 +83,7 @@ impl JumpPushOutputs {
     /// The module failed.
     pub fn take(&mut self, module: usize, count: usize) -> Result<&[u64], OperationError> {
         let missing = || OperationError::Unknown {
-            what: format!("module {module} has not answered"),
+            what: format!("module {module} has not replied"),
         };
         let answered = self.answered.get(module).ok_or_else(missing)?;
         let words = answered.as_ref().map_err(unknown)?;

@@ -29,7 +29,7 @@ impl<D: ModuleDevice> JumpPushHost<D> {
         let mut last = None;
         while !tails[0].tower.is_null() {
             let TowerLink { key, tower } = tails[0];
-            assert_eq!(tower.module(), home(key, modules), "where {key:#x} lies");
+            assert_eq!(tower.module(), home(key, modules), "the place of {key:#x}");
             assert!(last < Some(key), "{key:#x} is in its place");
             let (found, links) = towers.remove(&tower).expect("a tower");
             assert_eq!(found, key, "the key that a link leads to");
@@ -49,7 +49,7 @@ impl<D: ModuleDevice> JumpPushHost<D> {
             tails.iter().all(|tail| tail.tower.is_null()),
             "all levels end"
         );
-        assert!(towers.is_empty(), "what links lead to is at level 0");
+        assert!(towers.is_empty(), "the targets of links are at level 0");
         assert_eq!(self.keys, count);
         for module in 0..modules {
             let mut inputs = self.inputs();
@@ -62,8 +62,8 @@ impl<D: ModuleDevice> JumpPushHost<D> {
             };
             inputs.add(module, &task);
             let mut answers = self.insist(inputs).expect("a round");
-            let found = answers.take(module, 1).expect("an answer")[0] as usize;
-            let listed = answers.take(module, found * 2).expect("an answer");
+            let found = answers.take(module, 1).expect("a reply")[0] as usize;
+            let listed = answers.take(module, found * 2).expect("a reply");
             assert_eq!(listed, upper, "the upper part of module {module}");
         }
         assert!(self.bytes >= bytes, "{} of {bytes} bytes", self.bytes);
@@ -84,7 +84,7 @@ impl<D: ModuleDevice> JumpPushHost<D> {
             let mut answers = self.insist(inputs).expect("a round");
             for (tower, levels) in std::mem::take(&mut next) {
                 let words = answers.take(tower.module(), words(levels));
-                let words = words.expect("an answer");
+                let words = words.expect("a reply");
                 let links = words[ENTRY_WORDS..].chunks_exact(LINK_WORDS);
                 let links = links.map(|pair| TowerLink::from_words(pair[0], pair[1]));
                 let links: Vec<TowerLink> = links.collect();

@@ -78,8 +78,8 @@ impl<D: ModuleDevice> PimTreeHost<D> {
         let mut inbox = self.round(outbox).expect("a round");
         let mut upper: Vec<(u64, ModuleAddress)> = Vec::new();
         for module in 0..modules {
-            let count = inbox.word(module).expect("an answer") as usize;
-            let words = inbox.take(module, 2 * count).expect("an answer");
+            let count = inbox.word(module).expect("a reply") as usize;
+            let words = inbox.take(module, 2 * count).expect("a reply");
             let words = words.chunks_exact(2);
             let found = words.map(|chunk| (chunk[0], ModuleAddress(chunk[1])));
             let found: Vec<_> = found.collect();
@@ -117,18 +117,18 @@ impl<D: ModuleDevice> PimTreeHost<D> {
         for (number, &(first, chunk)) in chunks.iter().enumerate() {
             let module = chunk.module();
             let mut content =
-                PulledChunk::take_unsorted(&mut inbox, module, level).expect("an answer");
+                PulledChunk::take_unsorted(&mut inbox, module, level).expect("a reply");
             assert_eq!(content.first, first);
             let bound = chunks.get(number + 1).map_or(0, |next| next.0);
             assert_eq!(
                 content.bound, bound,
-                "a gap behind {first:#x} of level {level}"
+                "a gap after {first:#x} of level {level}"
             );
             if level == 2 {
                 for &(_, of, _) in &content.entries {
-                    let head = inbox.take(module, 2).expect("an answer");
+                    let head = inbox.take(module, 2).expect("a reply");
                     let (bound, count) = (head[0], head[1] as usize);
-                    let words = inbox.take(module, 2 * count).expect("an answer");
+                    let words = inbox.take(module, 2 * count).expect("a reply");
                     let entries = words.chunks_exact(2);
                     let mut entries: Vec<_> = entries.map(|entry| (entry[0], entry[1])).collect();
                     entries.sort_unstable();
@@ -149,7 +149,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
             for key in tall.filter(|&key| key != first) {
                 assert!(
                     usize::from(height(key)) <= level,
-                    "{key:#x} begins no chunk"
+                    "{key:#x} is not the first key of a chunk"
                 );
             }
             let entries = content.entries.iter();
@@ -175,7 +175,7 @@ impl<D: ModuleDevice> PimTreeHost<D> {
         }
         let mut inbox = self.round(outbox).expect("a round");
         for (of, bound, entries) in copies {
-            let original = PulledChunk::take(&mut inbox, of.module(), 1).expect("an answer");
+            let original = PulledChunk::take(&mut inbox, of.module(), 1).expect("a reply");
             let found = original.entries.iter().map(|&(key, to, _)| (key, to.0));
             assert_eq!(found.collect::<Vec<_>>(), entries, "a shadow differs");
             assert_eq!(original.bound, bound);
@@ -195,13 +195,13 @@ impl<D: ModuleDevice> PimTreeHost<D> {
         }
         let mut inbox = self.round(outbox).expect("a round");
         let nodes = entries.iter().map(|&(key, node)| {
-            let words = inbox.take(node.module(), 2).expect("an answer");
+            let words = inbox.take(node.module(), 2).expect("a reply");
             assert_eq!(words[0], key);
             words[1]
         });
         let values: Vec<u64> = nodes.collect();
         for (&(_, node), value) in entries.iter().zip(values) {
-            let words = inbox.take(node.module(), 2).expect("an answer");
+            let words = inbox.take(node.module(), 2).expect("a reply");
             assert_eq!(words, [1, value]);
         }
     }

@@ -116,7 +116,7 @@ impl PulledChunk {
 /// of a module is unknown.
 pub(super) fn lost(key: u64) -> OperationError {
     OperationError::Unknown {
-        what: format!("key {key:#x}: the way to it was lost as a module has come to nothing"),
+        what: format!("key {key:#x}: its path is unknown because a module failed"),
     }
 }
 

@@ -352,7 +352,11 @@ mod tests {
                         map.insert(key, key * 3);
                     }
                     let came = upper.word(module, 2) - nodes;
-                    assert_eq!(upper.word(module, 3) + came, spare, "nothing was allocated");
+                    assert_eq!(
+                        upper.word(module, 3) + came,
+                        spare,
+                        "no memory was allocated"
+                    );
                     upper.release(module);
                 } else {
                     for _ in 0..some {

@@ -35,7 +35,7 @@ fn scans_end_while_nodes_are_replaced<D: RivalDesign<Words>>(index: &Rival<Words
                 let nearest = batch.predecessor(1);
                 index.execute(&mut batch).expect("a batch");
                 let stay = batch.entries(all).filter(|(key, _)| *key < 3).count();
-                assert_eq!(stay, 3, "an entry that stays was missed");
+                assert_eq!(stay, 3, "a stable entry was missed");
                 assert!(batch.entries(all).len() <= 60);
                 assert!(matches!(
                     batch.outcome(nearest),

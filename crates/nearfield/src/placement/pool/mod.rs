@@ -131,7 +131,7 @@ impl PoolPlacement {
             .iter()
             .find(|node| discriminant(*node) != discriminant(first))
         {
-            let what = format!("no transport leads to both {first} and {other}");
+            let what = format!("no transport reaches both {first} and {other}");
             return Err(StoreOpenError::Connect(what));
         }
         #[cfg(target_os = "linux")]
@@ -141,7 +141,7 @@ impl PoolPlacement {
             _ => {}
         }
         Err(StoreOpenError::Connect(format!(
-            "no transport leads to {first}"
+            "no transport reaches {first}"
         )))
     }
 }

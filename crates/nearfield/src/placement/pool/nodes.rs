@@ -40,8 +40,7 @@ impl PoolNodeSource {
             if began.elapsed() > PATIENCE {
                 let numbers: Vec<_> = nodes.iter().map(|node| node.number.0).collect();
                 return Err(StoreOpenError::Connect(format!(
-                    "etcd knows the memory nodes of the numbers {numbers:?}, and not all of the \
-                     first {count}"
+                    "etcd lists memory nodes {numbers:?}, but the first {count} are needed"
                 )));
             }
             std::thread::sleep(LOOK);

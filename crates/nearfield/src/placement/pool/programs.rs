@@ -27,7 +27,10 @@ impl ProgramNodes {
         let client = OffloadClient::new(self.switch, self.tenant, self.key, change);
         match client {
             Ok(client) => Ok(Box::new(client)),
-            Err(error) => Err(format!("there is no way to {}: {error}", self.switch)),
+            Err(error) => Err(format!(
+                "the programs of {} are not reachable: {error}",
+                self.switch
+            )),
         }
     }
 }

@@ -157,7 +157,7 @@ mod tests {
         history.note(3, &[requested(10, 8)]);
         let hotness = |start, batch| history.before(start, batch, 1).map(|step| step.hotness);
         assert_eq!(hotness(10, 4), [6, 0, 0, 8]);
-        assert_eq!(hotness(10, 3), [0, 6, 0, 0], "not what comes");
+        assert_eq!(hotness(10, 3), [0, 6, 0, 0], "not the next operation");
         assert_eq!(hotness(10, 1), [0, 0, 0, 6]);
         assert_eq!(hotness(99, 4), [0; 4]);
         let neighbours = |start| {

@@ -62,7 +62,7 @@ fn a_full_bank_refuses_and_loses_nothing() {
     assert!((17.0..34.0).contains(&each), "{each} bytes a key");
     assert_eq!(
         words[2], 8,
-        "all but the word that stands for nothing came back"
+        "all words are free again, except the null word"
     );
 }
 

@@ -133,8 +133,8 @@ pub fn entries<'g>(
         let (from, length) = (parts.value.as_ptr(), parts.value_length);
         loop {
             let version = lock.read();
-            // SAFETY: the value has this many bytes, which change only by `racing::store`. A block
-            // has at most as many bytes as there is room for.
+            // SAFETY: the value has this many bytes, which change only by `racing::store`. `copy`
+            // has room for the bytes of a block.
             unsafe { racing::load(from, copy.as_mut_ptr().cast(), length) };
             if lock.validate(version) {
                 break;
