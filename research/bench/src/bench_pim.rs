@@ -61,7 +61,7 @@ fn count(text: &str) -> Result<u64, LabError> {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "is no number".to_owned())?;
+    let seconds: f64 = text.parse().map_err(|_| "is not a number".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 

@@ -18,7 +18,7 @@ pub enum LabError {
     },
 
     /// A built-in traversal program that is invalid: a bug of the lab.
-    #[error("a program of an application is refused: {error}")]
+    #[error("a built-in traversal program is invalid: {error}")]
     Program {
         /// The reason.
         error: String,

@@ -11,7 +11,7 @@ pub fn parse_quantity(what: &'static str, text: &str) -> Result<u64, LabError> {
     let refused = || LabError::OutOfRange {
         what,
         given: shortened(text),
-        allowed: "a whole number, with k, M or G for thousands, millions or milliards".to_owned(),
+        allowed: "a whole number, with k, M or G for thousands, millions or billions".to_owned(),
     };
     let (digits, unit) = match text.char_indices().last() {
         Some((end, 'k' | 'K')) => (&text[..end], 1_000),

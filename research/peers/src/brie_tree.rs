@@ -21,7 +21,7 @@ impl PeerMap<u64> for BrieTree {
     }
 
     fn key(source: u64) -> Result<NonMaxU64, &'static str> {
-        NonMaxU64::new(source).ok_or("brie-tree keeps the greatest number for itself")
+        NonMaxU64::new(source).ok_or("brie-tree reserves the greatest number")
     }
 
     fn sessions(&mut self, count: usize) -> Vec<&mut Map> {

@@ -142,7 +142,7 @@ fn a_sweep_fills_the_reports() {
     assert_eq!(report["failed"], Value::Array(Vec::new()), "{text}");
     // Thirteen contestants; two have no scans; gets have a limit. Twice, for two sizes of a batch.
     assert_eq!(peers(&report["rows"]).len(), 2 * (14 + 11 + 13), "{text}");
-    assert!(text.contains("Nearfield answers "), "{text}");
+    assert!(text.contains("Nearfield executes "), "{text}");
     for row in report["rows"].as_array().expect("an array") {
         assert!(row["rate_mops"].as_f64().expect("a number") > 0.0);
         assert_eq!(row["count"], 2000);
@@ -249,7 +249,10 @@ fn counters_stand_in_rows_of_their_own() {
 fn wait_until(mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(30), "waited in vain");
+        assert!(
+            start.elapsed() < Duration::from_secs(30),
+            "the wait timed out"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
 }

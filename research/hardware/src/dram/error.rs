@@ -23,7 +23,7 @@ pub enum DramError {
         reason: String,
     },
     /// An order of fields that is not an address map.
-    #[error("{order:?} is no order of the fields of an address: {reason}")]
+    #[error("{order:?} is not a valid order of the fields of an address: {reason}")]
     BadMap {
         /// The order.
         order: String,
@@ -43,7 +43,7 @@ pub enum DramError {
         reason: &'static str,
     },
     /// A request after the last clock that is counted.
-    #[error("a request at {picoseconds} ps is too late: there are {clocks_max} clocks at most")]
+    #[error("the request at {picoseconds} ps is past the last clock ({clocks_max})")]
     Late {
         /// The time of the request.
         picoseconds: u64,

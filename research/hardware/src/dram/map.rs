@@ -136,10 +136,10 @@ impl FromStr for AddressMap {
                 .find(|field| field.name().as_bytes() == name);
             let field = field.ok_or_else(|| {
                 let name = String::from_utf8_lossy(name);
-                bad(format!("{name:?} is none of ch, ra, bg, ba, ro, co"))
+                bad(format!("{name:?} is not one of ch, ra, bg, ba, ro, co"))
             })?;
             if fields.contains(&field) {
-                return Err(bad(format!("{} is there twice", field.name())));
+                return Err(bad(format!("{} appears twice", field.name())));
             }
             fields.push(field);
         }
@@ -245,10 +245,10 @@ mod tests {
     fn wrong_orders_are_explained() {
         let wrong = |order: &str| order.parse::<AddressMap>().unwrap_err().to_string();
         assert!(wrong("ro-ch-ra-ba-bg").ends_with("co is missing"));
-        assert!(wrong("ro-ch-ra-ba-bg-ro").ends_with("ro is there twice"));
-        assert!(wrong("ro-ch-ra-ba-bg-xx").contains("\"xx\" is none of"));
+        assert!(wrong("ro-ch-ra-ba-bg-ro").ends_with("ro appears twice"));
+        assert!(wrong("ro-ch-ra-ba-bg-xx").contains("\"xx\" is not one of"));
         assert!(wrong("").ends_with("ch is missing"));
-        assert!(wrong("ü").contains("is none of"));
+        assert!(wrong("ü").contains("is not one of"));
         assert!("RO-BA-RA-CO-BG-CH".parse::<AddressMap>().is_ok());
     }
 }

@@ -328,7 +328,7 @@ impl DramParameters {
             ("cmd_queue_size", u64::from(self.command_queue)),
         ];
         if let Some((name, value)) = from_one.into_iter().find(|(_, value)| *value == 0) {
-            return bad(name, value, "it is 1 at least".to_owned());
+            return bad(name, value, "it is at least 1".to_owned());
         }
         let banks = [self.ranks, self.groups, self.banks_per_group]
             .into_iter()

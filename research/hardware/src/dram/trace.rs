@@ -137,14 +137,14 @@ impl<R: BufRead> Iterator for DramTrace<R> {
 fn hexadecimal(word: &[u8]) -> Result<u64, &'static str> {
     let digits = word.strip_prefix(b"0x").or(word.strip_prefix(b"0X"));
     number(digits.unwrap_or(word), 16).map_err(|reason| match reason {
-        TraceNumberError::Digits => "is no hexadecimal number such as 0x7f00",
+        TraceNumberError::Digits => "is not a hexadecimal number such as 0x7f00",
         TraceNumberError::Large => "is larger than 64 bits",
     })
 }
 
 fn decimal(word: &[u8]) -> Result<u64, &'static str> {
     number(word, 10).map_err(|reason| match reason {
-        TraceNumberError::Digits => "is no whole number of picoseconds",
+        TraceNumberError::Digits => "is not a whole number of picoseconds",
         TraceNumberError::Large => "is larger than 64 bits",
     })
 }
@@ -185,14 +185,14 @@ mod tests {
         let wrong = |text: &str| first(text).unwrap_err();
         assert_eq!(
             wrong("\n\n0xg READ 1"),
-            "line 3 of the trace: address \"0xg\" is no hexadecimal number such as 0x7f00"
+            "line 3 of the trace: address \"0xg\" is not a hexadecimal number such as 0x7f00"
         );
         assert!(wrong("0x READ 1").contains("address \"0x\""));
         assert!(wrong("11112222333344445 READ 1").contains("larger than 64 bits"));
         assert!(wrong("10 read 1").contains("access \"read\" is neither"));
         assert!(wrong("10").contains("access \"\" is neither"));
-        assert!(wrong("10 READ").contains("time \"\" is no whole number"));
-        assert!(wrong("10 READ 1.5").contains("time \"1.5\" is no"));
+        assert!(wrong("10 READ").contains("time \"\" is not a whole number"));
+        assert!(wrong("10 READ 1.5").contains("time \"1.5\" is not"));
         assert!(wrong("10 READ 18446744073709551616").contains("larger than 64"));
         assert!(wrong("10 READ 1 2").contains("text \"2\" follows"));
         assert!(wrong(&"a".repeat(1000)).contains("more than 255 bytes"));

@@ -70,7 +70,10 @@ impl<'c> Conductor<'c> {
             let mut current = match stage.take().filter(|(other, _)| is_same(other)) {
                 Some((_, stage)) => stage,
                 None => {
-                    observe(ConductorEvent::Step(format!("making {} keys", table.keys)));
+                    observe(ConductorEvent::Step(format!(
+                        "generating {} keys",
+                        table.keys
+                    )));
                     limits.clear();
                     LoadedKeySet {
                         keys: table.keys.generate(table.count, SEED)?,

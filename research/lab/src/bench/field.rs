@@ -127,7 +127,7 @@ fn loaded_answer(answer: ContestantReply) -> Result<(SliceSpeed, LoadMemoryGrowt
 
 /// Formats the error for a reply of the wrong kind.
 pub(super) fn out_of_turn(answer: &ContestantReply) -> String {
-    format!("answered out of turn: {answer:?}")
+    format!("unexpected reply: {answer:?}")
 }
 
 /// Estimates the memory that a contestant takes for `keys` keys of `key_bytes` bytes together and

@@ -168,7 +168,7 @@ mod tests {
     use crate::workload::{Distribution, KeySetSpec, Mix, StreamSpec};
 
     /// Makes a contestant load and run two parts of a mix, and returns its replies.
-    fn answers(
+    fn replies(
         contestant: BenchContestant,
         keys: &KeySetSpec,
         mix: Mix,
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn every_contestant_answers_every_mix_rightly() {
+    fn every_contestant_executes_every_mix_correctly() {
         for contestant in BenchContestant::all() {
             for keys in [KeySetSpec::Sparse, KeySetSpec::Words] {
                 if keys == KeySetSpec::Words && !contestant.takes_text() {
@@ -240,15 +240,15 @@ mod tests {
                         continue;
                     }
                     let threads = if contestant.is_shared() { 2 } else { 1 };
-                    let answers = answers(contestant, &keys, mix, threads);
-                    assert_eq!(answers.len(), 5, "{contestant} {keys} {mix}: {answers:?}");
+                    let replies = replies(contestant, &keys, mix, threads);
+                    assert_eq!(replies.len(), 5, "{contestant} {keys} {mix}: {replies:?}");
                     assert!(
-                        matches!(answers[1], ContestantReply::Loaded { .. }),
-                        "{answers:?}"
+                        matches!(replies[1], ContestantReply::Loaded { .. }),
+                        "{replies:?}"
                     );
-                    for answer in &answers[3..] {
-                        let ContestantReply::Sliced { slice } = answer else {
-                            panic!("{contestant} {keys} {mix}: {answer:?}");
+                    for reply in &replies[3..] {
+                        let ContestantReply::Sliced { slice } = reply else {
+                            panic!("{contestant} {keys} {mix}: {reply:?}");
                         };
                         assert!(slice.rate_mops > 0.0 && slice.rate_mops < 1000.0);
                     }

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //!   conductor ── orders, keys, operations on stdin ──▶ host (one process a contestant)
-//!             ◀── answers on stdout ─────────────────
+//!             ◀── replies on stdout ─────────────────
 //!                                                    host → runner → engine → lanes (threads)
 //! ```
 

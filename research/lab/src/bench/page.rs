@@ -46,7 +46,7 @@ pub(super) fn page(report: &BenchReport, results: &[TableResult]) -> String {
     );
     frame(
         "Nearfield benchmark",
-        "Nearfield beside other maps",
+        "Nearfield and other maps",
         &(head + &body),
     )
 }

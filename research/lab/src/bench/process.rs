@@ -88,7 +88,7 @@ impl ContestantProcess {
         match read_line(&mut self.answers) {
             Ok(Some(ContestantReply::Refused { reason })) => Err(reason),
             Ok(Some(answer)) => Ok(answer),
-            Ok(None) => Err(self.obituary(&io::Error::other("no answer"))),
+            Ok(None) => Err(self.obituary(&io::Error::other("no reply"))),
             Err(error) => Err(self.obituary(&error)),
         }
     }
@@ -99,7 +99,7 @@ impl ContestantProcess {
         loop {
             match poll(&mut [PollFd::new(pipe, PollFlags::IN)], Some(&PATIENCE)) {
                 Ok(0) => {
-                    let message = format!("hangs: no answer for {} minutes", PATIENCE.tv_sec / 60);
+                    let message = format!("hangs: no reply for {} minutes", PATIENCE.tv_sec / 60);
                     return Err(io::Error::new(io::ErrorKind::TimedOut, message));
                 }
                 Err(Errno::INTR) => {}

@@ -70,7 +70,7 @@ fn about_peers(peers: &[Bar<'_>], what: &str) -> String {
         return String::new();
     };
     format!(
-        "{first} answers {} the {what} of {last}.",
+        "{first} executes {} the {what} of {last}.",
         ratio(most / least)
     )
 }
@@ -78,9 +78,9 @@ fn about_peers(peers: &[Bar<'_>], what: &str) -> String {
 fn compared(ours: f64, (name, rate): &Bar<'_>, what: &str) -> String {
     let factor = ours / rate;
     if (1.0 / EQUAL_WITHIN..EQUAL_WITHIN).contains(&factor) {
-        return format!("answers about as many {what} as {name}");
+        return format!("executes about as many {what} as {name}");
     }
-    format!("answers {} {name}'s {what}", ratio(factor))
+    format!("executes {} {name}'s {what}", ratio(factor))
 }
 
 /// Returns true if `so` holds for the contestant of this name.
@@ -108,15 +108,15 @@ mod tests {
     fn ratios_are_told_in_a_sentence() {
         assert_eq!(
             reading(&result(Mix::YcsbC, [18.2, 2.0, 6.0, 91.0])),
-            "Nearfield answers 9.1x congee's gets, 20 % of the machine's limit."
+            "Nearfield executes 9.1x congee's gets, 20 % of the machine's limit."
         );
         assert!(
             reading(&result(Mix::YcsbE, [2.0, 2.0, 6.0, 91.0]))
-                .starts_with("Nearfield answers about as many scans as congee,")
+                .starts_with("Nearfield executes about as many scans as congee,")
         );
         assert!(
             reading(&result(Mix::YcsbA, [1.0, 2.0, 6.0, 91.0]))
-                .starts_with("Nearfield answers 0.50x congee's operations,")
+                .starts_with("Nearfield executes 0.50x congee's operations,")
         );
     }
 
@@ -124,7 +124,10 @@ mod tests {
     fn without_nearfield_the_extremes_are_compared() {
         let mut result = result(Mix::YcsbC, [1.0, 2.0, 6.0, 91.0]);
         result.rows.remove(0);
-        assert_eq!(reading(&result), "dashmap answers 3.0x the gets of congee.");
+        assert_eq!(
+            reading(&result),
+            "dashmap executes 3.0x the gets of congee."
+        );
         result.rows.clear();
         assert_eq!(reading(&result), "");
     }

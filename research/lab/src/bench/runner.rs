@@ -65,7 +65,7 @@ impl<S: DigestKey, E: BenchEngine<S>> EngineRunner<S, E> {
         match wrong {
             0 => Ok(rate_mops),
             _ => Err(format!(
-                "{wrong} of {operations} operations had a wrong answer"
+                "{wrong} of {operations} operations had a wrong outcome"
             )),
         }
     }
@@ -230,7 +230,7 @@ mod tests {
             .prepare(&[(0..100).map(Op::Read).collect()], 1)
             .unwrap();
         let error = runner.slice(1, 2, 1).unwrap_err();
-        assert_eq!(error, "5 of 50 operations had a wrong answer");
+        assert_eq!(error, "5 of 50 operations had a wrong outcome");
         assert!(runner.count(0, 1, 1).is_err());
     }
 

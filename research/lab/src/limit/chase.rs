@@ -58,7 +58,7 @@ impl Chains {
             16 => self.walk_chains::<16>(),
             32 => self.walk_chains::<32>(),
             64 => self.walk_chains::<64>(),
-            _ => unreachable!("{chain_count} is none of {CHAIN_COUNTS:?}"),
+            _ => unreachable!("{chain_count} is not one of {CHAIN_COUNTS:?}"),
         }
     }
 

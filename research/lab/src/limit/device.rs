@@ -102,7 +102,7 @@ fn by_ring(
             // in the meantime, and no other code accesses its memory.
             let pushed = unsafe { ring.submission().push(&read) };
             if pushed.is_err() {
-                // The ring has as many entries as there are slots.
+                // The ring has one entry for each slot.
                 return Err(io::ErrorKind::OutOfMemory.into());
             }
             open += 1;

@@ -67,8 +67,8 @@ pub fn hops_claim(rows: &[ReportRow<HopsLatency>]) -> PaperClaim {
     let between_machines = raw.filter(|hops| hops.network == NAMESPACES);
     claim(
         "ours.switch-latency",
-        "Scans of an ordered table on two memory nodes have so many times lower a latency through \
-         the switch than by way of the caller, between network namespaces; the goal is 1.4",
+        "Scans of an ordered table on two memory nodes have a latency through the switch that is \
+         lower than through the caller by this factor, between network namespaces; the goal is 1.4",
         between_machines.map(|hops| hops.gain),
     )
 }
@@ -132,7 +132,7 @@ pub fn measure_hops(
     let machines = Machines::new(CALLER as u8 + 1);
     let network = match &machines {
         Ok(_) => NAMESPACES.to_owned(),
-        Err(reason) => format!("the loopback interface, as there are {reason}"),
+        Err(reason) => format!("the loopback interface, because there are {reason}"),
     };
     let machines = machines.ok();
     say(&format!(
@@ -159,7 +159,7 @@ pub fn measure_hops(
     }
     let mut rows = Vec::new();
     for &delay in &plan.delays {
-        say(&format!("scanning the table, {delay:?} a hop"));
+        say(&format!("scanning the table, {delay:?} per hop"));
         let site = HopsSite {
             rack: &rack,
             machines: machines.as_ref(),

@@ -77,8 +77,8 @@ pub fn claims(rows: &[ReportRow<Lookups>]) -> Vec<PaperClaim> {
     vec![
         claim(
             "ours.interleaved",
-            "Interleaved native code has so many times the rate of native code that runs one \
-             look-up at a time on the same core; the goal is 8",
+            "Interleaved native code has the rate of native code that runs one lookup at a time on \
+             the same core, times this factor; the goal is 8",
             least(|row| row.interleaving_gain),
         ),
         claim(
@@ -119,7 +119,7 @@ pub enum OffloadError {
     #[error("{0}")]
     Unavailable(String),
     /// A result that differs from the stored value.
-    #[error("{contestant} answers wrong values for the {structure}")]
+    #[error("{contestant} returned wrong values for the {structure}")]
     Wrong {
         /// The contestant.
         contestant: &'static str,
@@ -173,7 +173,7 @@ pub fn measure(
         let (name, nodes) = (structure.name(), structure.nodes());
         say(&format!("filling a {name} of {nodes} nodes"));
         structure.fill(memory.words());
-        say(&format!("looking keys up in the {name}"));
+        say(&format!("looking up keys in the {name}"));
         let local = LocalMemory::new(memory.words(), structure.ranges()?)?;
         let lookups = lookups(
             plan,
@@ -354,7 +354,7 @@ mod tests {
         let memory = BenchMemory::new(1 << 20).expect("a little memory");
         structure.fill(memory.words());
         let local = LocalMemory::new(memory.words(), structure.ranges().expect("one range"));
-        let local = local.expect("it lies in memory");
+        let local = local.expect("it is in memory");
         let engine = ProgramEngine::new(structure.program());
         let keys: Vec<u64> = (0..100).map(key).collect();
         assert!(by_program(&structure, &engine, &local, &keys, 4).0);

@@ -63,8 +63,8 @@ pub struct PoolAggregate {
 pub fn aggregate_claim(row: Option<&ReportRow<PoolAggregate>>) -> PaperClaim {
     claim(
         "ours.pool-aggregate",
-        "An aggregate over 10,000 entries of a map in the pool, at its memory node, is so many \
-         times as fast as reading them by a scan over UCX; the goal is 20",
+        "An aggregate over 10,000 entries of a map in the pool, at its memory node, is faster than \
+         reading them by a scan over UCX by this factor; the goal is 20",
         row.map(|row| row.detail.gain),
     )
 }

@@ -172,6 +172,6 @@ fn svg(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> DrawResult) -> String {
     drop(area);
     match drawn {
         Ok(()) => text,
-        Err(error) => format!("<p>This could not be drawn: {error}</p>"),
+        Err(error) => format!("<p>The plot could not be drawn: {error}</p>"),
     }
 }

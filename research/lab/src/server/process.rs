@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 #[non_exhaustive]
 pub enum ServerError {
     /// A folder for its log that cannot be created.
-    #[error("cannot make a folder for the log of {name}: {source}")]
+    #[error("cannot create a folder for the log of {name}: {source}")]
     Folder {
         /// The server's name.
         name: String,
@@ -26,7 +26,7 @@ pub enum ServerError {
         source: io::Error,
     },
     /// A server that ended before its first reply.
-    #[error("{name} ended with {status} before it answered")]
+    #[error("{name} exited with {status} before its first reply")]
     Ended {
         /// The server's name.
         name: String,
@@ -34,7 +34,7 @@ pub enum ServerError {
         status: ExitStatus,
     },
     /// A server that has started and does not reply.
-    #[error("{name} does not answer on port {port} within {seconds} s")]
+    #[error("no reply from {name} on port {port} within {seconds} s")]
     Silent {
         /// The server's name.
         name: String,
@@ -52,7 +52,7 @@ pub enum ServerError {
         source: io::Error,
     },
     /// An error reply to a request.
-    #[error("{name} answers with an error: {answer}")]
+    #[error("{name} replied with an error: {answer}")]
     Answer {
         /// The server's name.
         name: String,
@@ -224,7 +224,7 @@ mod tests {
         );
         let error = start("false").unwrap_err();
         assert!(
-            error.starts_with("false ended with exit status: 1"),
+            error.starts_with("false exited with exit status: 1"),
             "{error}"
         );
     }

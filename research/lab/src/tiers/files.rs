@@ -85,10 +85,10 @@ pub fn files(
     ];
     let tiers = Tiers::open(&tiers)?;
     let mut progress = MeasurementProgress::new("step", 2 + 3 * plan.rounds);
-    progress.step("values are written".to_owned());
+    progress.step("writing values".to_owned());
     let (places, extents) = fill(&tiers, values, plan.file_bytes, interrupt)?;
     progress.part();
-    progress.step("a file for the bare loop is written".to_owned());
+    progress.step("writing a file for the bare loop".to_owned());
     let (file, direct) = bare_file(&plan.folder, &extents)?;
     progress.part();
     let method = Method::here();
@@ -219,8 +219,8 @@ enum FileReadSide<'s> {
 impl FileReadSide<'_> {
     fn name(&self) -> &'static str {
         match self {
-            FileReadSide::Tier(..) | FileReadSide::Ring(..) => "cold values are read",
-            FileReadSide::Bare(..) => "the bare loop reads",
+            FileReadSide::Tier(..) | FileReadSide::Ring(..) => "reading cold values",
+            FileReadSide::Bare(..) => "reading by the bare loop",
         }
     }
 

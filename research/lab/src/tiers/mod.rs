@@ -47,13 +47,13 @@ pub enum TiersError {
     #[error(transparent)]
     Size(#[from] ParseError),
     /// A value that a tier refuses.
-    #[error("a tier does not take a value: {0}")]
+    #[error("a tier refused a value: {0}")]
     Put(#[from] TierRefusal),
     /// A value that a tier cannot read back.
-    #[error("a tier does not give a value back: {0}")]
+    #[error("a tier cannot read a value back: {0}")]
     Read(#[from] ReadError),
     /// Bytes of a tier that differ from those that were put.
-    #[error("a tier answers other bytes than were put")]
+    #[error("a tier returned other bytes than were put")]
     Wrong,
     /// A disk that the bare loop cannot read.
     #[error("the disk cannot be read: {0}")]

@@ -6,7 +6,7 @@ use crate::dram;
 #[derive(Debug, thiserror::Error)]
 pub enum DcartError {
     /// A parameter without a sensible value.
-    #[error("{name} is {given}, but has to be {allowed}")]
+    #[error("{name} is {given}, but must be {allowed}")]
     Parameter {
         /// The parameter's name.
         name: &'static str,
@@ -24,7 +24,7 @@ pub enum DcartError {
         known: &'static [&'static str],
     },
     /// A value that a parameter cannot have.
-    #[error("{name} is {given:?}, but has to be {allowed}")]
+    #[error("{name} is {given:?}, but must be {allowed}")]
     Value {
         /// The parameter's name.
         name: String,

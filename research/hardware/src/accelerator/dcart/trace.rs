@@ -68,7 +68,7 @@ const SHOWN: usize = 40;
 /// let error = DcartTrace::new("read user".as_bytes()).next().unwrap().unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     "line 1: operation is \"read\", but has to be get, insert, update or remove"
+///     "line 1: operation is \"read\", but must be get, insert, update or remove"
 /// );
 /// # Ok::<(), nearfield_hardware::accelerator::dcart::DcartError>(())
 /// ```
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn a_wrong_line_is_named_with_its_field() {
         let wrong = |text: &str| first(text.as_bytes()).unwrap_err();
-        let names = "but has to be get, insert, update or remove";
+        let names = "but must be get, insert, update or remove";
         let expected = format!("line 3: operation is \"scan\", {names}");
         assert_eq!(wrong("# a comment\n\nscan a\nget b"), expected);
         assert!(wrong("Get a").starts_with("line 1: operation is \"Get\""));
@@ -215,7 +215,7 @@ mod tests {
             assert!(error.contains("between quotation marks"), "{bad}: {error}");
         }
         for none in ["get", "get ", r#"get """#] {
-            let expected = "but has to be of 1 to 65536 bytes";
+            let expected = "but must be of 1 to 65536 bytes";
             assert!(wrong(none).ends_with(expected), "{none}");
         }
         let long = "a".repeat(KEY_BYTES_MAX + 1);

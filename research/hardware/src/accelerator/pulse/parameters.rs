@@ -102,7 +102,7 @@ pub struct PulseParameters {
 
 /// Error of a parameter without a sensible value: its name, and the allowed values.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{parameter} is {given}, but has to be {allowed}")]
+#[error("{parameter} is {given}, but must be {allowed}")]
 pub struct ParameterError {
     /// The parameter.
     pub parameter: &'static str,
@@ -278,7 +278,7 @@ mod tests {
         let error = PulseParameters::PAPER.check(none).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "memory pipelines is 0, but has to be at least 1"
+            "memory pipelines is 0, but must be at least 1"
         );
         let parameters = PulseParameters {
             channel_bytes_per_second: f64::NAN,

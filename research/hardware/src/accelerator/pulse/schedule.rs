@@ -22,8 +22,8 @@ pub struct PulseScheduleSlot {
     pub logic: (usize, VirtualTime),
 }
 
-/// Returns the first iterations of as many traversals as there are pipelines, for fetches that each
-/// take `memory` units of time. Their logic takes `logic` units.
+/// Returns the first iterations of one traversal per pipeline, for fetches that each take `memory`
+/// units of time. Their logic takes `logic` units.
 pub fn staggered(
     logic: usize,
     memory: usize,

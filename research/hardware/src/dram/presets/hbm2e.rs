@@ -8,7 +8,7 @@ use crate::dram::{Currents, DramPagePolicy, DramParameters};
 pub(super) const PARAMETERS: DramParameters = DramParameters {
     name: "hbm2e",
     source: "JESD235D for structure and clock; latencies: HBM2's in ns, assumed; currents: half of \
-             HBM2's, as a pseudo channel is half a channel, assumed",
+             HBM2's, because a pseudo channel is half a channel, assumed",
 
     channels: 16,
     ranks: 1,

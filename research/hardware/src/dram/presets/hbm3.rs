@@ -7,7 +7,7 @@ use crate::dram::{Currents, DramPagePolicy, DramParameters};
 pub(super) const PARAMETERS: DramParameters = DramParameters {
     name: "hbm3",
     source: "JESD238 for structure and clock; latencies: as public simulators set them; currents: \
-             a quarter of HBM2's, as the bus is a quarter as wide, assumed",
+             a quarter of HBM2's, because the bus is a quarter as wide, assumed",
 
     channels: 32,
     ranks: 1,

@@ -160,8 +160,8 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_its_line() {
         let error = traced("bad", b"get a\n\nscan b\n").unwrap_err();
-        let expected = "trace FILE: line 3: operation is \"scan\", but has to be get, insert, \
-                        update or remove";
+        let expected = "trace FILE: line 3: operation is \"scan\", but must be get, insert, update \
+                        or remove";
         assert_eq!(error, expected);
         let error = traced("none", b"# nothing\n").unwrap_err();
         let expected = "the number of operations of --trace is 0; allowed: 1 to 50000000";

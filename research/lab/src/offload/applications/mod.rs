@@ -111,7 +111,7 @@ pub enum ApplicationError {
     #[error(transparent)]
     Seal(#[from] SealError),
     /// A request without a reply.
-    #[error("{application} has no answer: {reason}")]
+    #[error("a request of {application} failed: {reason}")]
     NoAnswer {
         /// The application.
         application: String,
@@ -119,7 +119,7 @@ pub enum ApplicationError {
         reason: String,
     },
     /// A wrong reply.
-    #[error("{application} has a wrong answer to {request}")]
+    #[error("{application} replied wrongly to {request}")]
     Wrong {
         /// The application.
         application: String,

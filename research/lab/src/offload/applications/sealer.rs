@@ -17,7 +17,7 @@ const KEY: [u8; 16] = [0x2b; 16];
 
 /// Error for an object that cannot be sent to a user, or a message that the service has not sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the object cannot be compressed or encrypted, or the message is not one of the service")]
+#[error("the object cannot be compressed or encrypted, or the message is not from the service")]
 pub struct SealError;
 
 fn key() -> Result<LessSafeKey, SealError> {

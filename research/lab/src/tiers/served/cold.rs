@@ -67,7 +67,7 @@ pub fn cold(
         format!("file:{folder}={}", room.max(1 << 24)),
     ];
     let mut progress = MeasurementProgress::new("step", 1 + 2 * plan.rounds);
-    progress.step("the server is filled".to_owned());
+    progress.step("filling the server".to_owned());
     let server = FilledServer::fill("the server", &tiers, values, keys, interrupt)?;
     progress.part();
     let hot = keys * HOT_PERCENT / 100;
@@ -90,8 +90,8 @@ pub fn cold(
     let ended = in_turns(plan.rounds, &mut [false, true], interrupt, |round, both| {
         let seed = round as u64;
         progress.step(match both {
-            true => "values in memory are read beside cold ones".to_owned(),
-            false => "values in memory are read alone".to_owned(),
+            true => "reading values in memory during cold reads".to_owned(),
+            false => "reading values in memory alone".to_owned(),
         });
         if *both {
             let (hot, others) = std::thread::scope(|scope| {

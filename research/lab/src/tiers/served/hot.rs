@@ -78,7 +78,7 @@ pub fn hot(
     ];
     let mut progress = MeasurementProgress::new("step", 2 + WARM_TURNS + 4 * plan.rounds);
     let mut start = |name: &str, tiers: &[String]| {
-        progress.step(format!("{name} is filled"));
+        progress.step(format!("filling {name}"));
         let server = FilledServer::fill(name, tiers, values, keys, interrupt);
         progress.part();
         server
@@ -87,7 +87,7 @@ pub fn hot(
     let plain = start("the server without", &[])?;
     let draws = |ranks, seed| ZipfKeyDraws::new(keys, ranks, seed).ok_or(TiersError::NoValues);
     for round in 0..WARM_TURNS {
-        progress.step("the server learns what is hot".to_owned());
+        progress.step("the server learns which values are hot".to_owned());
         let mut draws = draws(keys, round as u64)?;
         tiered.get(SHAPE, plan.turn, || draws.draw())?;
         progress.part();

@@ -181,7 +181,7 @@ fn the_nodes_of_the_largest_bucket_stay_in_the_buffer() {
             .rate()
     };
     let (value, lru) = (with(LineBufferPolicy::Value), with(LineBufferPolicy::Lru));
-    assert!(value > 0.85 && value > lru, "{value} beside {lru}");
+    assert!(value > 0.85 && value > lru, "{value} against {lru}");
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn parameters_that_cannot_be_are_named() {
     };
     assert_eq!(
         error(|one| one.units = 0),
-        "units is 0, but has to be 1 to 256"
+        "units is 0, but must be 1 to 256"
     );
     assert!(error(|one| one.batch = 0).starts_with("batch is 0"));
     assert!(error(|one| one.tree_buffer = 0).starts_with("tree_buffer is 0"));

@@ -19,7 +19,7 @@ pub(in super::super) enum NodeCallError {
     #[error("the socket is unusable: {0}")]
     Socket(#[from] io::Error),
     /// A timeout: no node has replied.
-    #[error("the memory node has not answered for {} s", PATIENCE.as_secs())]
+    #[error("no reply from the memory node for {} s", PATIENCE.as_secs())]
     NoAnswer,
     /// A refusal of the node.
     #[error("the memory node has refused the call")]
