@@ -22,7 +22,7 @@ fuzz_target!(|rules: &[u8]| {
     let mut again = User::new(b"somebody", false);
     again
         .apply_all(registry(), &words[2..])
-        .expect("a description is made of rules");
+        .expect("a description consists of rules");
     assert_eq!(again.describe(), line);
     assert_eq!(again, user);
 });

@@ -126,7 +126,7 @@ fn check<F>(plan: &BatchFuzzPlan<F::OwnedKey>)
 where
     F: RadixForm<OwnedValue = <F as EntryForm>::OwnedKey> + PartialEq,
 {
-    let radix = RadixIndex::<F>::with_memory_limit(MEMORY_BYTES).expect("64 MiB can be had");
+    let radix = RadixIndex::<F>::with_memory_limit(MEMORY_BYTES).expect("64 MiB can be allocated");
     let reference = Reference::<F>::new();
     for (options, steps) in &plan.batches {
         radix.set_options(*options);

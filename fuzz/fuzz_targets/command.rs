@@ -204,7 +204,11 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
         let shown = words.iter().map(|word| word.escape_ascii().to_string());
         let shown = || shown.clone().collect::<Vec<_>>().join(" ");
         if wait.is_some() {
-            assert!(bytes.is_empty(), "{}: a reply, and it waits", shown());
+            assert!(
+                bytes.is_empty(),
+                "{}: a reply, and the client is blocked",
+                shown()
+            );
         } else if answered && client.replies == ReplyMode::On {
             let often = ANSWERED_OFTEN.contains(&command.name) && client.transaction.is_none();
             let mut rest = bytes.as_slice();

@@ -150,7 +150,7 @@ impl<'s> HyperloglogFuzzSession<'s> {
     fn count(&mut self, key: &[u8]) -> i64 {
         match self.ask(&[b"PFCOUNT", key]) {
             RespReplyValue::Integer(count) => count,
-            other => panic!("PFCOUNT is answered {other}"),
+            other => panic!("PFCOUNT replied {other}"),
         }
     }
 
@@ -160,7 +160,7 @@ impl<'s> HyperloglogFuzzSession<'s> {
         assert!(matches!(answer, RespReplyValue::Integer(_)), "{answer}");
         match self.ask(&[b"GET", key]) {
             RespReplyValue::Bulk(value) => registers(&value).expect("a dense value"),
-            other => panic!("GET is answered {other}"),
+            other => panic!("GET replied {other}"),
         }
     }
 }

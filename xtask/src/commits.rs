@@ -27,7 +27,7 @@ pub fn check(root: &Path, base: &str) -> anyhow::Result<Vec<String>> {
         .args(["log", "--no-merges", "--format=%h %s", &range, "--"])
         .current_dir(root)
         .output()
-        .context("git cannot be run")?;
+        .context("cannot run git")?;
     if !output.status.success() {
         bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
     }

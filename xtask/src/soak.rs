@@ -144,7 +144,7 @@ const SUITES: &[Suite] = &[
         "offload-network",
         "nearfield-offload",
         "all",
-        "network::once::stores network::once::entries network::deaths::answers structures::",
+        "network::once::stores network::once::entries network::deaths::replies structures::",
     ),
     Suite {
         counts: SoakWorkUnit::Inputs,
@@ -214,7 +214,7 @@ fn read(arguments: &[&str]) -> anyhow::Result<(f64, Vec<&'static Suite>)> {
         names => (10.0, names),
     };
     if !minutes.is_finite() || minutes < 0.0 {
-        bail!("--minutes {minutes} is no duration");
+        bail!("--minutes {minutes} is not a duration");
     }
     let suites: Vec<&Suite> = match names {
         [] => SUITES.iter().collect(),
@@ -303,10 +303,10 @@ fn search(suite: &Suite, share: Duration, stopped: &AtomicBool) -> anyhow::Resul
             }
             println!("{}", describe(suite, &variables, &output));
             let kept = keep(suite, seed, &output)?;
-            println!("  what it has printed is in {}", kept.display());
+            println!("  its output is in {}", kept.display());
         } else if done == 0 {
             tally.failures += 1;
-            println!("{}: no test has run; its filter names none", suite.name);
+            println!("{}: no test has run: its filter matches none", suite.name);
             break;
         }
         if output.status.success() && begin.elapsed() < share / 8 {

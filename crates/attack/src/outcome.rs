@@ -13,7 +13,7 @@ pub enum ServerFault {
     #[error("the server has ended: {0}")]
     Ended(String),
     /// The server's log has a report of a panic or of a sanitizer.
-    #[error("the server's log says: {0}")]
+    #[error("the server's log has: {0}")]
     Reported(String),
     /// The process takes more memory than allowed.
     #[error("the server has {mib} MiB of resident memory; {limit_mib} MiB are allowed")]
@@ -24,10 +24,10 @@ pub enum ServerFault {
         limit_mib: u64,
     },
     /// A PING got no reply.
-    #[error("PING was not answered for {0} s")]
+    #[error("no reply to PING for {0} s")]
     Unanswered(u64),
     /// SCRIPT KILL did not end a script.
-    #[error("a script went on for {0} s while SCRIPT KILL and FUNCTION KILL were sent")]
+    #[error("a script continued for {0} s while SCRIPT KILL and FUNCTION KILL were sent")]
     Unkillable(u64),
     /// A server that started with damaged files neither served nor refused them.
     #[error("start {number}: {what}")]

@@ -86,9 +86,7 @@ impl AttackSamples {
         }
         files.sort();
         if payloads.is_empty() || libraries.is_empty() || files.is_empty() {
-            return Err(io::Error::other(
-                "the server has made nothing to begin with",
-            ));
+            return Err(io::Error::other("the server wrote no file to start with"));
         }
         Ok(AttackSamples {
             payloads: payloads.into_iter().collect(),

@@ -96,7 +96,7 @@ impl DamagedStarts<'_> {
                     // The server has refused its files, with the reason in its log, or another
                     // server has taken its port.
                     Some(1 | 2) => Ok(()),
-                    _ => Err(format!("it has ended with {status}")),
+                    _ => Err(format!("it exited with {status}")),
                 };
             }
             if let Ok(mut connection) = TestkitConnection::open(address)
@@ -116,7 +116,7 @@ impl DamagedStarts<'_> {
         loop {
             match server.ended() {
                 Some(status) if status.success() => return Ok(()),
-                Some(status) => return Err(format!("told to end, it has ended with {status}")),
+                Some(status) => return Err(format!("it exited with {status} on shutdown")),
                 None if Instant::now() > deadline => return Err("it does not end".to_owned()),
                 None => thread::sleep(Duration::from_millis(5)),
             }

@@ -169,7 +169,7 @@ impl Drop for EtcdCluster {
             }
         }
         if std::thread::panicking() {
-            println!("what etcd has said is in {}", self.directory.display());
+            println!("the output of etcd is in {}", self.directory.display());
         } else {
             let _ = std::fs::remove_dir_all(&self.directory);
         }

@@ -203,7 +203,7 @@ impl<'h, O: LinearizableOperation> LinearizationSearch<'h, O> {
             .head(queue, point)
             .expect("a queue is chosen for its head");
         let after = head.after(&point.state);
-        point.state = after.expect("a queue is chosen for what its head has met");
+        point.state = after.expect("a queue is chosen for the value that its head has found");
         point.taken[queue] += 1;
         self.path.push(queue);
     }
@@ -324,7 +324,7 @@ impl Display for Counterexample {
             self.state
         )?;
         list(f, &self.stuck)?;
-        writeln!(f, "what they met was written by:")?;
+        writeln!(f, "the values that they found were written by:")?;
         list(f, &self.writers)
     }
 }

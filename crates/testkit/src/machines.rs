@@ -84,9 +84,9 @@ impl Machines {
     pub fn enter(&self, machine: usize) {
         use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
         let path = format!("/run/netns/{}", self.namespaces[machine]);
-        let file = std::fs::File::open(path).expect("the machine is there");
+        let file = std::fs::File::open(path).expect("the machine exists");
         move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
-            .expect("who may make machines may enter them");
+            .expect("permission to enter a machine that was created");
     }
 
     /// Cuts the cable of a machine, or reconnects it.
@@ -96,7 +96,7 @@ impl Machines {
     pub fn set_cable(&self, machine: usize, is_up: bool) {
         let name = &self.namespaces[machine];
         let state = if is_up { "up" } else { "down" };
-        ip(&format!("-n {name} link set {CABLE} {state}")).expect("the machine is there");
+        ip(&format!("-n {name} link set {CABLE} {state}")).expect("the machine exists");
     }
 
     /// Returns the words to put before a command to run it on a machine, in the same process.

@@ -34,12 +34,9 @@ const MAY_BE_UNSAFE: &[(&str, &str)] = &[
     ),
     (
         "nearfield-server",
-        "functions in Lua outlive what the call of a script lends them",
+        "functions in Lua outlive the arguments that a script's call lends them",
     ),
-    (
-        "nearfield-cli",
-        "mimalloc gives memory back by a function in C",
-    ),
+    ("nearfield-cli", "mimalloc frees memory by a function in C"),
     (
         "nearfield-fuzz",
         "the entry point that libFuzzer calls is exported by a macro",
@@ -56,7 +53,7 @@ pub fn check_forbid_unsafe(packages: &[Package], sources: &[RustSource]) -> Vec<
     roots
         .filter_map(|root| sources.iter().find(|source| source.path == root.path))
         .filter(|source| !contains_call(&source.tokens, "forbid", "unsafe_code"))
-        .map(|source| TidyFinding::new(&source.path, 1, "does not say #![forbid(unsafe_code)]"))
+        .map(|source| TidyFinding::new(&source.path, 1, "lacks #![forbid(unsafe_code)]"))
         .collect()
 }
 

@@ -15,7 +15,10 @@ pub fn check(sources: &[RustSource]) -> Vec<TidyFinding> {
         .filter(|source| folders.contains(source.path.with_extension("").as_path()))
         .map(|source| {
             let folder = source.path.with_extension("");
-            let reason = format!("lies beside its folder: {}/mod.rs", folder.display());
+            let reason = format!(
+                "is beside its folder: move it to {}/mod.rs",
+                folder.display()
+            );
             TidyFinding::new(&source.path, 1, reason)
         })
         .collect()
@@ -35,7 +38,7 @@ mod tests {
     fn a_file_beside_its_folder_is_found() {
         assert_eq!(
             found(&["src/a.rs", "src/a/b.rs"]),
-            ["src/a.rs:1: lies beside its folder: src/a/mod.rs"]
+            ["src/a.rs:1: is beside its folder: move it to src/a/mod.rs"]
         );
         assert_eq!(found(&["src/a.rs", "src/a/b/c.rs"]).len(), 1);
     }

@@ -25,7 +25,7 @@ struct BannedNameCheck<'a> {
 impl BannedNameCheck<'_> {
     fn check(&mut self, name: &str, line: usize) {
         if let Some(word) = words(name).find(|word| is_banned(word)) {
-            let reason = format!("{name}: {word:?} does not say what it is");
+            let reason = format!("{name}: {word:?} does not name its task");
             let finding = TidyFinding::new(&self.source.path, line, reason);
             self.findings.push(finding);
         }
@@ -103,7 +103,7 @@ mod tests {
         let source = RustSource::parse(path, String::new()).unwrap();
         assert_eq!(
             check(&source)[0].to_string(),
-            "src/string_utils.rs:1: string_utils: \"utils\" does not say what it is"
+            "src/string_utils.rs:1: string_utils: \"utils\" does not name its task"
         );
     }
 

@@ -18,7 +18,7 @@ pub fn check(source: &RustSource) -> Vec<TidyFinding> {
     for (index, line) in source.text.lines().enumerate() {
         let mut words = line.split(|letter: char| !letter.is_alphanumeric());
         if let Some(mark) = words.find(|word| MARKS.contains(word)) {
-            let reason = format!("{mark}: do it, or leave it out");
+            let reason = format!("{mark}: do it, or remove it");
             findings.push(TidyFinding::new(&source.path, index + 1, reason));
         }
     }
@@ -46,7 +46,7 @@ pub fn check_left_files(files: &[PathBuf]) -> Vec<TidyFinding> {
         TidyFinding::new(
             path,
             1,
-            "a server has left it: start it in another directory",
+            "a server wrote it: start the server in another directory",
         )
     })
     .collect()
@@ -108,7 +108,7 @@ mod tests {
         for mark in MARKS {
             assert_eq!(
                 found(&format!("fn f() {{}}\n// {mark}: later\n")),
-                [format!("src/snippet.rs:2: {mark}: do it, or leave it out")]
+                [format!("src/snippet.rs:2: {mark}: do it, or remove it")]
             );
         }
     }

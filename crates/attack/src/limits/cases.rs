@@ -24,15 +24,15 @@ pub(super) const CASES: &[LimitCase] = &[
         run: none,
     },
     LimitCase {
-        name: "10,000 that are idle",
+        name: "10,000 idle clients",
         run: idle,
     },
     LimitCase {
-        name: "2,000 that send a byte at a time",
+        name: "2,000 clients that send a byte at a time",
         run: slow,
     },
     LimitCase {
-        name: "100 that never read",
+        name: "100 clients that never read",
         run: unread,
     },
     LimitCase {

@@ -121,7 +121,7 @@ impl<F: TearableForm> Racy<F> {
     fn scan(&self, request: &OwnedOperation<F>) -> OwnedOutcome<F> {
         let entries = || match request.apply(&mut self.inner.state()) {
             OwnedOutcome::Entries(entries) => entries,
-            answer => unreachable!("a scan has the answer {answer:?}"),
+            answer => unreachable!("a scan has the outcome {answer:?}"),
         };
         let mut first = entries();
         first.truncate(first.len() / 2);
@@ -226,7 +226,7 @@ fn late_writes_are_found() {
 fn scans_that_miss_or_repeat_an_entry_are_found() {
     only_threads_find::<Words>(CanaryRace::ScanResumesByPosition, |violation| {
         matches!(violation, Violation::Wrong(what)
-            if what.contains("not in order") || what.contains("which nobody writes"))
+            if what.contains("not in order") || what.contains("which no thread writes"))
     });
 }
 

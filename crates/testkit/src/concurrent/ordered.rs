@@ -102,7 +102,7 @@ impl ConcurrentOrderedRead {
             ScanDirection::Ascending => pair[0] < pair[1],
             ScanDirection::Descending => pair[0] > pair[1],
         };
-        let complain = |what| Err(format!("{self:?} met the keys {found:?}, {what}"));
+        let complain = |what| Err(format!("{self:?} found the keys {found:?}, {what}"));
         if found.len() > self.limit {
             return complain("more than its limit");
         }

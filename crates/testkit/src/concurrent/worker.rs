@@ -325,7 +325,7 @@ impl<'t, F: SampleForm, I: OrderedIndex<F>> ConcurrentTestWorker<'t, F, I> {
         }
         let key = F::show_key(self.plan.key(number));
         wrong(format!(
-            "key {key}, which nobody writes, has the value {met:?} in place of {stable:?}"
+            "key {key}, which no thread writes, has the value {met:?} in place of {stable:?}"
         ))
     }
 
@@ -351,7 +351,7 @@ impl<'t, F: SampleForm, I: OrderedIndex<F>> ConcurrentTestWorker<'t, F, I> {
                 .binary_search_by(|known| F::key(known).cmp(&key));
             let Ok(number) = search else {
                 let key = F::show_key(key);
-                return wrong(format!("{ordered:?} met {key}, which nobody has inserted"));
+                return wrong(format!("{ordered:?} found {key}, which no thread inserted"));
             };
             numbers.push(number);
             values[number] = Some(self.open_value(number, value)?);
@@ -389,8 +389,8 @@ impl<'t, F: SampleForm, I: OrderedIndex<F>> ConcurrentTestWorker<'t, F, I> {
             ))
         };
         match F::open(value) {
-            None => complain("which nobody has written: it is torn"),
-            Some(value) if value_key(value) != number => complain("which is another key's"),
+            None => complain("which no thread wrote: it is torn"),
+            Some(value) if value_key(value) != number => complain("which belongs to another key"),
             Some(value) => Ok(value),
         }
     }
