@@ -63,13 +63,13 @@ impl Monitors {
 fn line(client: &ClientSession, args: &[&[u8]]) -> Vec<u8> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let since = since.unwrap_or_default();
-    let who = if client.script.runs || client.shared.id == 0 {
+    let source = if client.script.runs || client.shared.id == 0 {
         "lua"
     } else {
         &client.shared.peer
     };
     let (seconds, micros) = (since.as_secs(), since.subsec_micros());
-    let mut text = format!("+{seconds}.{micros:06} [{} {who}]", client.database);
+    let mut text = format!("+{seconds}.{micros:06} [{} {source}]", client.database);
     for word in args {
         text.push_str(" \"");
         quote(&mut text, word);
