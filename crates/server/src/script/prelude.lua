@@ -1,9 +1,9 @@
--- Builds what scripts see. Called once with the functions that the server has for them; answers
--- the environment of scripts, where their globals lie, what loads a library, and what tidies up
--- after a script.
+-- Builds the environment of scripts. Called once with the functions that the server provides.
+-- Returns the environment, its table of globals, and the functions that load a library, clean up
+-- after a script, and restore the settings of the collector.
 --
--- Scripts may change no table that outlives them. Lua 5.1 has no tables that cannot be written, so
--- they are given empty ones in front of the real ones.
+-- Scripts must not change tables that outlive them. Lua 5.1 has no read-only tables, so scripts get
+-- empty tables in front of the real ones.
 
 local native = ...
 local error, getmetatable, setmetatable, next, type = error, getmetatable, setmetatable, next, type
@@ -13,7 +13,7 @@ local concat = table.concat
 
 local READONLY = "Attempt to modify a readonly table"
 
--- From each table that scripts see to the one behind it.
+-- Maps each table that scripts see to the real table behind it.
 local real = {}
 
 local function refuse()
@@ -27,7 +27,7 @@ local function protect(behind)
     return front, seen
 end
 
--- A table in which to look for what is not there is an error.
+-- Makes the lookup of a missing name in a table an error.
 local function strict(table)
     return setmetatable(table, {
         __index = function(_, name)
@@ -48,8 +48,8 @@ for _, name in next, {
 end
 globals._G = environment
 
--- Only `table.insert` writes into a table past its metatable. Until a script may have got hold of it,
--- by one of the functions below or by its name, there is nothing to tidy up.
+-- Only `table.insert` writes into a table past its metatable. Until a script may have a reference
+-- to it, by one of the functions below or by its name, no table needs cleaning.
 local function behind(table)
     local found = real[table]
     if found then
@@ -92,8 +92,8 @@ function globals.pairs(table)
     return pairs(table)
 end
 
--- Errors of the server's functions are no values of Lua, and become some where a script gets them.
--- A script that is to be killed gets none.
+-- Errors of the server's functions are not Lua values; they are translated where a script gets
+-- them. A script that must be killed gets none.
 local function finish(ok, ...)
     if ok then
         return true, ...
@@ -109,7 +109,7 @@ function globals.pcall(...)
     return finish(pcall(...))
 end
 
--- Nor does one go on whose handler has failed by that.
+-- A script does not continue either if its handler has failed because of that.
 local function leave(ok, ...)
     if not ok then
         native.translate(nil)
@@ -123,7 +123,7 @@ function globals.xpcall(run, explain)
     end))
 end
 
--- All but looking has to be undone behind the script.
+-- Every change of the collector's settings must be undone after the script.
 local collect = collectgarbage
 function globals.collectgarbage(option, ...)
     if option ~= nil and option ~= "count" and option ~= "collect" then
@@ -151,7 +151,7 @@ function globals.load(read, name)
     return native.load(environment, concat(parts), name or "=(load)")
 end
 
--- Strings reach their functions by their metatable, which is thus to be seen by nobody.
+-- Strings reach their functions by their metatable, so no script may see it.
 getmetatable("").__metatable = false
 
 math.random, math.randomseed = native.random, native.randomseed
@@ -176,13 +176,13 @@ for name, library in next, native.libraries do
 end
 globals.server = globals.redis
 
--- While a library is loaded it finds no more than this.
+-- The environment of a library while it is loaded.
 local loading = strict({})
 loading.redis = protect(strict(native.loading))
 loading.server = loading.redis
 
--- What a script has put into the tables in front, past their metatables. A function of a library may
--- keep `table.insert`, so that there may be something after each later call.
+-- Removes entries that a script has put into the tables in front, past their metatables. A function
+-- of a library may keep `table.insert`, so each later call may leave entries.
 local function tidy()
     for front in next, real do
         local key = next(front)
@@ -193,7 +193,7 @@ local function tidy()
     end
 end
 
--- The values that Lua begins with.
+-- Restores the initial settings of Lua's collector.
 local function retune()
     collect("restart")
     collect("setpause", 200)
