@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nearfield_server::log::frame::{AppendLogItem, Frames, LogTag, look_behind, seal};
+use nearfield_server::log::frame::{AppendLogItem, Frames, LogTag, find_later_frames, seal};
 use nearfield_server::log::manifest::Manifest;
 use std::io::Cursor;
 
@@ -61,7 +61,7 @@ fn read(log: &[u8]) -> (Vec<Vec<u8>>, Option<u64>) {
             }
             AppendLogItem::End => return (commands, None),
             AppendLogItem::Bad { from, .. } => {
-                look_behind(&mut Cursor::new(log), from, from).expect("a slice can be read");
+                find_later_frames(&mut Cursor::new(log), from, from).expect("a slice can be read");
                 return (commands, Some(from));
             }
         }

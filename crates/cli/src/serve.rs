@@ -260,7 +260,7 @@ pub fn run(arguments: &ServeArguments) -> ExitCode {
         Ok(options) => options,
         Err(error) => return fail(error),
     };
-    nearfield_server::allocator::use_to_give_back(crate::allocator::give_back);
+    nearfield_server::allocator::set_release(crate::allocator::give_back);
     let server: &'static ServerCore = Box::leak(Box::new(ServerCore::new(options)));
     let logfile = server.config.text("logfile");
     let logfile = (!logfile.is_empty()).then(|| server.path(&logfile));
@@ -272,7 +272,7 @@ pub fn run(arguments: &ServeArguments) -> ExitCode {
         &server.config.text("loglevel"),
         logfile.as_deref(),
     );
-    let heeded = logs.and_then(|logs| signals::heed(server, logs));
+    let heeded = logs.and_then(|logs| signals::handle(server, logs));
     if let Err(error) = heeded.and_then(|()| metrics::serve(server).map(drop)) {
         eprintln!("nearfield: cannot write logs, handle signals or serve metrics: {error}");
         return ExitCode::FAILURE;

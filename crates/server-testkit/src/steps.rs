@@ -32,7 +32,7 @@ pub fn connect(address: SocketAddr) -> TestkitConnection {
 }
 
 /// Sends a command with words separated by blanks.
-pub fn tell(connection: &mut TestkitConnection, command: &str) {
+pub fn send_command(connection: &mut TestkitConnection, command: &str) {
     let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
     let mut request = Vec::new();
     super::connection::encode(&mut request, &words);
@@ -40,19 +40,19 @@ pub fn tell(connection: &mut TestkitConnection, command: &str) {
 }
 
 /// Returns the next reply, printed like redis-cli does.
-pub fn hear(connection: &mut TestkitConnection) -> String {
+pub fn receive_reply(connection: &mut TestkitConnection) -> String {
     connection.receive().expect("a reply").to_string()
 }
 
 /// Sends a command with words separated by blanks; returns the reply, printed like redis-cli does.
 pub fn ask(connection: &mut TestkitConnection, command: &str) -> String {
-    tell(connection, command);
-    hear(connection)
+    send_command(connection, command);
+    receive_reply(connection)
 }
 
 /// Sends a command and returns its reply, which must be a number.
 pub fn ask_number(connection: &mut TestkitConnection, command: &str) -> i64 {
-    tell(connection, command);
+    send_command(connection, command);
     match connection.receive() {
         Ok(RespReplyValue::Integer(number)) => number,
         other => panic!("no number is {command}: {other:?}"),
@@ -61,7 +61,7 @@ pub fn ask_number(connection: &mut TestkitConnection, command: &str) -> i64 {
 
 /// Sends a command and returns its reply, which must be a text.
 pub fn ask_text(connection: &mut TestkitConnection, command: &str) -> String {
-    tell(connection, command);
+    send_command(connection, command);
     match connection.receive() {
         Ok(RespReplyValue::Bulk(text) | RespReplyValue::Verbatim(text)) => {
             String::from_utf8(text).expect("text is UTF-8")

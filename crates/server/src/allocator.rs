@@ -16,7 +16,7 @@ static ASKED: AtomicU64 = AtomicU64::new(0);
 
 /// Sets the function by which a thread returns the memory that the allocator holds for it. The
 /// first call wins.
-pub fn use_to_give_back(give_back: fn()) {
+pub fn set_release(give_back: fn()) {
     GIVE_BACK.get_or_init(|| give_back);
 }
 

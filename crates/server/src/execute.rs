@@ -322,7 +322,7 @@ impl<'s> Executor<'s> {
         client.script.lacks_memory = false;
         if !server
             .eviction
-            .may_be_over(&server.keyspace, &server.access)
+            .may_exceed_limit(&server.keyspace, &server.access)
         {
             return Ok(());
         }
@@ -352,12 +352,12 @@ impl<'s> Executor<'s> {
     /// command does that which `EXEC` would execute.
     fn takes_memory(&self, client: &ClientSession, command: &CommandDefinition) -> (bool, bool) {
         let server = self.server;
-        let is_far_over = server
+        let exceeds_limit_by_far = server
             .eviction
-            .is_far_over(&server.keyspace, &server.access);
+            .exceeds_limit_by_far(&server.keyspace, &server.access);
         let denied = |command: &CommandDefinition| {
             let flags = command.flags;
-            flags.has(Flags::DENYOOM) || flags.has(Flags::SLOWLY_GROWS) && is_far_over
+            flags.has(Flags::DENYOOM) || flags.has(Flags::SLOWLY_GROWS) && exceeds_limit_by_far
         };
         let commands = client.transaction.iter().flat_map(|it| &it.commands);
         let denied_in_exec = command.name == "exec"
@@ -380,7 +380,7 @@ impl<'s> Executor<'s> {
     fn make_room_for(&mut self, bytes: usize, now_ms: u64) -> bool {
         self.pause();
         let server = self.server;
-        let tiers_are_full = server.eviction.may_memory_tier_be_over(&server.keyspace)
+        let tiers_are_full = server.eviction.may_exceed_memory_tier(&server.keyspace)
             && server.share_unless_busy().is_some()
             && !server
                 .tiering
@@ -388,7 +388,7 @@ impl<'s> Executor<'s> {
         // The mover is paused before the phase is entered, in the mover's own lock order.
         let mut still = None;
         if tiers_are_full {
-            still = server.tiering.still_unless_held_up();
+            still = server.tiering.try_pause();
             if still.is_none() {
                 return false;
             }
@@ -808,7 +808,7 @@ impl ServerCore {
         now_ms: u64,
     ) -> Result<(), CommandError> {
         let may_take = command.flags.has(Flags::DENYOOM);
-        if !may_take || !self.eviction.may_be_over(&self.keyspace, &self.access) {
+        if !may_take || !self.eviction.may_exceed_limit(&self.keyspace, &self.access) {
             return Ok(());
         }
         let access = DatabaseAccess::Exclusive(databases);

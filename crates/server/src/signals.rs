@@ -19,10 +19,10 @@ const ENDED_AT_ONCE: i32 = 130;
 ///
 /// # Errors
 /// The system refuses it.
-pub fn heed(server: &'static ServerCore, logs: LogLineTarget) -> io::Result<()> {
+pub fn handle(server: &'static ServerCore, logs: LogLineTarget) -> io::Result<()> {
     // SIGUSR1 would end the server otherwise.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1])?;
-    let heed = move || {
+    let handle = move || {
         let mut ending = false;
         for signal in signals.forever() {
             match signal {
@@ -45,7 +45,7 @@ pub fn heed(server: &'static ServerCore, logs: LogLineTarget) -> io::Result<()> 
         }
     };
     let thread = std::thread::Builder::new().name("nearfield-signals".to_owned());
-    thread.spawn(heed).map(drop)
+    thread.spawn(handle).map(drop)
 }
 
 /// Ends the server as `SHUTDOWN` with the words of a parameter would.

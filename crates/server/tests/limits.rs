@@ -9,7 +9,8 @@ use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::redis::RedisPeerProcess;
 use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::steps::{
-    ask, ask_number, ask_text, connect, eventually, hear, info, listed, on_both, tell, until_closed,
+    ask, ask_number, ask_text, connect, eventually, info, listed, on_both, receive_reply,
+    send_command, until_closed,
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -65,7 +66,7 @@ fn a_connection_too_many_is_told_so_and_closed() {
         }
         for refused in 1..=2 {
             let mut last = connect(address);
-            let answer = hear(&mut last);
+            let answer = receive_reply(&mut last);
             assert_eq!(answer, "(error) ERR max number of clients reached");
             assert_eq!(until_closed(&mut last), 0);
             assert_eq!(info(&mut first, "rejected_connections"), refused);
@@ -154,7 +155,7 @@ fn idle(address: SocketAddr, answers_before_it_looks: bool) {
     let mut subscriber = connect(address);
     assert!(ask(&mut subscriber, "SUBSCRIBE channel").contains("subscribe"));
     let mut waiting = connect(address);
-    tell(&mut waiting, "BLPOP key 0");
+    send_command(&mut waiting, "BLPOP key 0");
     let mut observer = connect(address);
     eventually("it waits", || info(&mut observer, "blocked_clients") == 1);
     let mut idle = connect(address);
@@ -167,7 +168,7 @@ fn idle(address: SocketAddr, answers_before_it_looks: bool) {
     // The others have been idle for longer.
     let mut other = connect(address);
     assert_eq!(ask_number(&mut other, "PUBLISH channel message"), 1);
-    assert!(hear(&mut subscriber).contains("message"));
+    assert!(receive_reply(&mut subscriber).contains("message"));
     let resumed = Instant::now();
     assert_eq!(ask_number(&mut connect(address), "RPUSH key value"), 1);
     match waiting.receive() {
@@ -205,17 +206,17 @@ fn a_subscriber_that_does_not_read_is_disconnected_at_the_hard_limit() {
     // The system buffers some megabytes for the connection.
     let mut published = 0;
     while ask_number(&mut publisher, &publish) == 2 {
-        assert!(hear(&mut reading).contains("message"));
+        assert!(receive_reply(&mut reading).contains("message"));
         published += 1;
         assert!(published < 1000, "it is not disconnected");
         let waiting = listed(&mut publisher, id, "obl").map_or(0, |it| it.parse().unwrap());
         assert!(waiting <= MB + 65 * KB, "{waiting}");
     }
-    assert!(hear(&mut reading).contains("message"));
+    assert!(receive_reply(&mut reading).contains("message"));
     assert_eq!(disconnected_for_output(&mut publisher), 1);
     assert!(until_closed(&mut silent) < published);
     assert_eq!(ask_number(&mut publisher, "PUBLISH channel more"), 1);
-    assert!(hear(&mut reading).contains("more"));
+    assert!(receive_reply(&mut reading).contains("more"));
 }
 
 #[test]
@@ -242,7 +243,7 @@ fn a_subscriber_over_the_soft_limit_has_some_time() {
     };
     // It has read nothing for some time, and still loses nothing.
     for _ in 0..until(&mut publisher, 64 * KB) {
-        assert!(hear(&mut silent).contains("message"));
+        assert!(receive_reply(&mut silent).contains("message"));
     }
     let begin = Instant::now();
     configure(address, "client-output-buffer-limit", "pubsub 0 64kb 1");
@@ -281,7 +282,7 @@ fn a_client_that_does_not_read_its_replies_is_disconnected_at_the_hard_limit() {
         let mut other = connect(address);
         let set = request(&[b"SET", b"key", &vec![b'v'; value_bytes]]);
         other.send(&set).unwrap();
-        assert_eq!(hear(&mut other), "OK");
+        assert_eq!(receive_reply(&mut other), "OK");
         let mut silent = connect(address);
         assert_eq!(ask(&mut silent, "PING"), "PONG");
         let before = peak_bytes();
@@ -336,7 +337,11 @@ fn replies_are_cut_while_they_are_made() {
         &[b"XADD", b"stream", b"1-1", b"field", &long],
     ] {
         other.send(&request(words)).unwrap();
-        assert!(!hear(&mut other).contains("error"), "{:?}", words.len());
+        assert!(
+            !receive_reply(&mut other).contains("error"),
+            "{:?}",
+            words.len()
+        );
     }
     let script = format!("local t = {{}} for i = 1, {TIMES} do t[i] = ARGV[1] end return t");
     let mut streams = vec![&b"XREAD"[..], b"STREAMS"];
@@ -405,7 +410,7 @@ fn commands_on_a_key_that_is_named_often_hold_it_once() {
     sketch[15] = 0x80;
     sketch.resize(BYTES, 0);
     other.send(&request(&[b"SET", b"sketch", &sketch])).unwrap();
-    assert_eq!(hear(&mut other), "OK");
+    assert_eq!(receive_reply(&mut other), "OK");
     drop(sketch);
     let corrupt = "(error) INVALIDOBJ Corrupted HLL object detected";
     for (request, expected) in [
@@ -420,7 +425,7 @@ fn commands_on_a_key_that_is_named_often_hold_it_once() {
         forget_peak();
         let before = peak_bytes();
         other.send(&request).unwrap();
-        assert_eq!(hear(&mut other), expected);
+        assert_eq!(receive_reply(&mut other), expected);
         if let (Some(before), Some(after)) = (before, peak_bytes()) {
             let took = after.saturating_sub(before);
             assert!(took < 160 * MB, "{} bytes take {took}", request.len());
@@ -457,7 +462,7 @@ fn a_client_that_has_not_logged_in_is_not_kept_waiting_for() {
         for _ in 0..4 {
             patient.send(&b"PING\r\n".repeat(10 * KB)).unwrap();
             for _ in 0..10 * KB {
-                assert!(hear(&mut patient).contains("NOAUTH"));
+                assert!(receive_reply(&mut patient).contains("NOAUTH"));
             }
         }
         assert_eq!(ask(&mut patient, "AUTH secret"), "OK");
@@ -476,19 +481,19 @@ fn a_client_that_reads_late_loses_nothing_without_a_limit() {
     };
     let mut other = connect(address);
     other.send(&request(&[b"SET", b"key", bytes])).unwrap();
-    assert_eq!(hear(&mut other), "OK");
+    assert_eq!(receive_reply(&mut other), "OK");
     let mut late = connect(address);
     let id = ask_number(&mut late, "CLIENT ID");
     late.send(&request(&[b"GET", b"key"]).repeat(REQUESTS))
         .unwrap();
-    tell(&mut late, "PING last");
+    send_command(&mut late, "PING last");
     eventually("replies wait", || {
         listed(&mut other, id, "obl").is_some_and(|waiting| waiting != "0")
     });
     for _ in 0..REQUESTS {
         assert!(late.receive().unwrap() == value);
     }
-    assert_eq!(hear(&mut late), "\"last\"");
+    assert_eq!(receive_reply(&mut late), "\"last\"");
     assert_eq!(disconnected_for_output(&mut other), 0);
 }
 
@@ -510,7 +515,7 @@ fn with_keys(threads: usize, maxmemory: &str, keys: usize) -> (Nearfield, Testki
         let sets: Vec<u8> = (first..first + 100).flat_map(set).collect();
         other.send(&sets).unwrap();
         for _ in 0..100 {
-            assert_eq!(hear(&mut other), "OK");
+            assert_eq!(receive_reply(&mut other), "OK");
         }
     }
     assert_eq!(ask_number(&mut other, "DBSIZE"), keys as i64);
@@ -554,7 +559,7 @@ fn many_clients_that_do_not_read_are_bounded_together() {
         let (ours, mut other) = with_keys(threads, "40mb", 100);
         let set = request(&[b"SET", b"long", &vec![b'v'; 4 * MB]]);
         other.send(&set).unwrap();
-        assert_eq!(hear(&mut other), "OK");
+        assert_eq!(receive_reply(&mut other), "OK");
         let mut silent: Vec<_> = (0..CLIENTS).map(|_| connect(ours.address)).collect();
         forget_peak();
         let before = peak_bytes();
@@ -651,7 +656,7 @@ fn a_transaction_that_takes_too_much_is_refused() {
     let mut queued = 0;
     let refused = loop {
         client.send(&set).unwrap();
-        match hear(&mut client) {
+        match receive_reply(&mut client) {
             answer if answer == "QUEUED" => queued += 1,
             answer => break answer,
         }
@@ -663,7 +668,7 @@ fn a_transaction_that_takes_too_much_is_refused() {
     // Later input is dropped, and nothing is executed.
     client.send(&set.repeat(50)).unwrap();
     for _ in 0..50 {
-        hear(&mut client);
+        receive_reply(&mut client);
     }
     assert!(ask(&mut client, "EXEC").contains("EXECABORT"));
     assert_eq!(ask_number(&mut other, "EXISTS long"), 0);
@@ -691,7 +696,7 @@ fn what_is_kept_apart_from_keys_is_counted() {
         let mut refused = 0;
         for number in 0..2000 {
             other.send(&request(number)).unwrap();
-            if hear(&mut other).contains("OOM") {
+            if receive_reply(&mut other).contains("OOM") {
                 refused = number;
                 break;
             }
@@ -717,7 +722,7 @@ fn messages_of_a_script_are_bounded_before_anybody_receives_them() {
     let script = "for i = 1, 500 do redis.call('PUBLISH', 'channel', ARGV[1]) end return 1";
     let eval = request(&[b"EVAL", script.as_bytes(), b"0", &vec![b'm'; MB]]);
     publisher.send(&eval).unwrap();
-    assert_eq!(hear(&mut publisher), "(integer) 1");
+    assert_eq!(receive_reply(&mut publisher), "(integer) 1");
     if let (Some(before), Some(after)) = (before, peak_bytes()) {
         let took = after.saturating_sub(before);
         assert!(took < 200 * MB, "{took}");
@@ -741,7 +746,7 @@ fn a_request_that_is_too_long_ends_its_connection_only() {
         // A request within the limit is accepted.
         let long = request(&[b"SET", b"long", &vec![b'v'; 900 * KB]]);
         other.send(&long).unwrap();
-        assert_eq!(hear(&mut other), "OK");
+        assert_eq!(receive_reply(&mut other), "OK");
         let mut sender = connect(address);
         assert_eq!(ask(&mut sender, "PING"), "PONG");
         let longer = request(&[b"SET", b"key", &vec![b'v'; 8 * MB]]);
@@ -838,7 +843,7 @@ fn refused_from(outer: IpAddr, port: u16) -> String {
     let mut local = connect(inner);
     assert_eq!(ask(&mut local, "PING"), "PONG");
     let mut remote = connect(outer);
-    let text = hear(&mut remote);
+    let text = receive_reply(&mut remote);
     assert!(text.starts_with("(error) DENIED Redis is running in protected mode"));
     assert_eq!(until_closed(&mut remote), 0);
     // Refused clients do not count.
@@ -846,7 +851,7 @@ fn refused_from(outer: IpAddr, port: u16) -> String {
     for _ in 0..3 {
         // Redis counts them for a moment.
         eventually("it is refused for where it comes from", || {
-            hear(&mut connect(outer)) == text
+            receive_reply(&mut connect(outer)) == text
         });
     }
     assert_eq!(ask(&mut local, "CONFIG SET maxclients 100"), "OK");
@@ -854,7 +859,7 @@ fn refused_from(outer: IpAddr, port: u16) -> String {
     assert_eq!(ask(&mut local, "CONFIG SET protected-mode no"), "OK");
     assert_eq!(ask(&mut connect(outer), "PING"), "PONG");
     assert_eq!(ask(&mut local, "CONFIG SET protected-mode yes"), "OK");
-    assert_eq!(hear(&mut connect(outer)), text);
+    assert_eq!(receive_reply(&mut connect(outer)), text);
     assert_eq!(ask(&mut local, "CONFIG SET requirepass secret"), "OK");
     let mut remote = connect(outer);
     let answer = ask(&mut remote, "PING");

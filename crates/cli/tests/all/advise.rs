@@ -40,7 +40,7 @@ fn on_all(test: impl Fn(&str, SocketAddr)) {
 }
 
 /// Sends commands together, which must all succeed.
-fn tell_all(connection: &mut TestkitConnection, commands: impl IntoIterator<Item = Vec<String>>) {
+fn send_all(connection: &mut TestkitConnection, commands: impl IntoIterator<Item = Vec<String>>) {
     for command in commands {
         let words: Vec<&[u8]> = command.iter().map(String::as_bytes).collect();
         let reply = connection.command(&words).expect("a reply");
@@ -71,26 +71,26 @@ fn fill(connection: &mut TestkitConnection) {
             record(number),
         ]
     });
-    tell_all(connection, records);
+    send_all(connection, records);
     let counters = (0..500).map(|number| words(&["SET", &format!("counter:{number}"), "7"]));
-    tell_all(connection, counters);
+    send_all(connection, counters);
     let hashes = (0..50).map(|number| {
         let key = format!("hash:{number}");
         let text = record(number);
         words(&["HSET", &key, "first", &text, "second", &text])
     });
-    tell_all(connection, hashes);
+    send_all(connection, hashes);
     let uses =
         (0..20_000).map(|number| vec!["GET".to_owned(), format!("customer:{}", number % 200)]);
-    tell_all(connection, uses);
-    tell_all(
+    send_all(connection, uses);
+    send_all(
         connection,
         [
             words(&["SELECT", "3"]),
             words(&["RPUSH", "list", "a", "b", "c"]),
         ],
     );
-    tell_all(connection, [words(&["SELECT", "0"])]);
+    send_all(connection, [words(&["SELECT", "0"])]);
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn a_node_of_a_cluster_is_advised_on_its_own_keys() {
     for number in 0..50 {
         let key = format!("customer:{number}");
         let record = record(number);
-        tell_all(&mut connection, [vec!["SET".to_owned(), key, record]]);
+        send_all(&mut connection, [vec!["SET".to_owned(), key, record]]);
     }
     let output = advise(redis.address, &[]);
     assert!(output.status.success(), "{}", complaint(&output));

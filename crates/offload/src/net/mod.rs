@@ -12,7 +12,7 @@
 //! - *Loss.* The caller repeats its latest request until a response arrives (`caller/timer.rs`).
 //! - *Exactly once.* The counter of a request and the number of nodes that have worked on it
 //!   identify a piece of work. A node remembers the message that it sent after each piece that may
-//!   have stored something, and sends that again instead of working twice (`node/answers.rs`). It
+//!   have stored something, and sends that again instead of working twice (`node/replies.rs`). It
 //!   forgets the message when the caller reports that it has the outcome.
 //! - *Programs* are identified by their hash. A node that does not know one requests it from the
 //!   caller.

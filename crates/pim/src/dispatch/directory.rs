@@ -220,14 +220,14 @@ impl PartitionDirectory {
     }
 
     /// Records that an operation of this batch may insert a key into a partition.
-    pub(crate) fn may_come(&mut self, place: PartitionPlace, key: u64) {
+    pub(crate) fn note_insert(&mut self, place: PartitionPlace, key: u64) {
         let planned = &mut self.planned[place.number()];
         planned.coming += 1;
         planned.partition.lowest = planned.partition.lowest.min(key);
     }
 
     /// Records that an operation of this batch may remove a key.
-    pub(crate) fn may_go(&mut self, place: PartitionPlace, key: u64) {
+    pub(crate) fn note_removal(&mut self, place: PartitionPlace, key: u64) {
         let planned = &mut self.planned[place.number()];
         planned.going += 1;
         planned.is_least_going |= planned.partition.least == Some(key);
@@ -426,11 +426,11 @@ mod tests {
         assert_eq!(candidates(&directory, 0, 49, 1, true), [40]);
         assert_eq!(candidates(&directory, 0, 35, 1, true), [20]);
         // Keys that may be removed are not counted.
-        directory.may_go(at(&directory, 40), 44);
+        directory.note_removal(at(&directory, 40), 44);
         assert_eq!(candidates(&directory, 0, 49, 1, true), [40, 20]);
         // Partitions with keys that may have been inserted are candidates.
         assert_eq!(candidates(&directory, 5, 60, 4, false), [0, 20]);
-        directory.may_come(at(&directory, 10), 15);
+        directory.note_insert(at(&directory, 10), 15);
         assert_eq!(candidates(&directory, 5, 60, 4, false), [0, 10, 20]);
         assert_eq!(candidates(&directory, 5, 60, 9, false), [0, 10, 20, 40]);
         assert_eq!(candidates(&directory, 30, 39, 9, false), [0; 0]);
@@ -460,7 +460,7 @@ mod tests {
         assert_eq!(candidates(&directory, 5, 20, 9, false), [0, 10]);
         // A possible insert lowers the bound, even if it is not applied.
         let place = at(&directory, 10);
-        directory.may_come(place, 12);
+        directory.note_insert(place, 12);
         assert_eq!(candidates(&directory, 0, 13, 1, true), [10, 0]);
         assert_eq!(candidates(&directory, 0, 11, 1, true), [0]);
         directory.settle(place, 0, 0);
@@ -479,9 +479,9 @@ mod tests {
         assert_eq!(candidates(&directory, 0, 25, 2, true), [20, 10]);
         assert_eq!(candidates(&directory, 22, 24, 1, false), [20]);
         // The removal of another key makes no difference.
-        directory.may_go(at(&directory, 20), 23);
+        directory.note_removal(at(&directory, 20), 23);
         assert_eq!(candidates(&directory, 0, 25, 1, true), [20]);
-        directory.may_go(at(&directory, 20), 22);
+        directory.note_removal(at(&directory, 20), 22);
         assert_eq!(candidates(&directory, 0, 25, 1, true), [20, 10]);
         directory.settle(at(&directory, 20), 0, 1);
         directory.lose_count(at(&directory, 20));

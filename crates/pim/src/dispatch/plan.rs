@@ -193,7 +193,7 @@ impl ModuleTaskPlan {
                         let task = ModuleTask::Insert { key, value };
                         plan.add(position, first(directory, place), task);
                         walk.wrote(place);
-                        directory.may_come(place, key);
+                        directory.note_insert(place, key);
                     }
                 }
                 IndexOperation::Update {
@@ -221,7 +221,7 @@ impl ModuleTaskPlan {
                         }
                         walk.wrote(place);
                         if previous.is_none() {
-                            directory.may_come(place, key);
+                            directory.note_insert(place, key);
                         }
                     }
                 }
@@ -230,7 +230,7 @@ impl ModuleTaskPlan {
                         let task = removal(input, operation, key);
                         plan.add(position, first(directory, place), task);
                         walk.wrote(place);
-                        directory.may_go(place, key);
+                        directory.note_removal(place, key);
                     }
                 }
                 IndexOperation::Predecessor { key } => {

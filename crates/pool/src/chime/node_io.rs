@@ -169,7 +169,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             if buffers.take_in(segments, into) {
                 return Ok(());
             }
-            if patience.is_over(&self.tree.endpoint) {
+            if patience.has_ended(&self.tree.endpoint) {
                 self.wait_again(&mut patience, address)?;
                 self.repair_leaf(address).await?;
             }
@@ -188,7 +188,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             if let Some(node) = self.decode_internal(&buffers) {
                 return Ok(node);
             }
-            if patience.is_over(&self.tree.endpoint) {
+            if patience.has_ended(&self.tree.endpoint) {
                 self.wait_again(&mut patience, address)?;
                 self.repair_internal(address).await?;
             }

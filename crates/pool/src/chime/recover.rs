@@ -14,7 +14,7 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    pub fn is_over(&self, endpoint: &impl Endpoint) -> bool {
+    pub fn has_ended(&self, endpoint: &impl Endpoint) -> bool {
         self.until.is_some_and(|until| endpoint.now() > until)
     }
 }
@@ -91,7 +91,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         patience: &mut Patience,
         key: &[u8],
     ) -> Result<(), PoolError> {
-        if !patience.is_over(&self.tree.endpoint) {
+        if !patience.has_ended(&self.tree.endpoint) {
             return Ok(());
         }
         self.renew().await?;

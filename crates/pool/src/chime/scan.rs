@@ -174,7 +174,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             if hopscotch::is_settled(&leaf) {
                 return Ok(leaf);
             }
-            if patience.is_over(&self.tree.endpoint) {
+            if patience.has_ended(&self.tree.endpoint) {
                 self.wait_again(&mut patience, address)?;
                 self.repair_leaf(address).await?;
             }

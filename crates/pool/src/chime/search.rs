@@ -152,7 +152,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
                             }
                             NeighborhoodLookup::Moved => {
                                 absent_at = None;
-                                if patience.is_over(&self.tree.endpoint) {
+                                if patience.has_ended(&self.tree.endpoint) {
                                     // The client that moved it has died meanwhile.
                                     self.wait_again(&mut patience, way.leaf)?;
                                     self.repair_leaf(way.leaf).await?;

@@ -117,7 +117,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
             if under.is_some_and(|lock| self.is_late(lock)) {
                 return Ok(());
             }
-            if patience.is_over(&self.tree.endpoint) {
+            if patience.has_ended(&self.tree.endpoint) {
                 self.wait_again(&mut patience, left)?;
             }
             let Some(parent) = self.find_parent(left, &division, under).await? else {
@@ -224,7 +224,7 @@ impl<E: Endpoint> ChimeSession<'_, E> {
         let level = division.level + 1;
         let mut patience = self.patience();
         loop {
-            if patience.is_over(&self.tree.endpoint) {
+            if patience.has_ended(&self.tree.endpoint) {
                 self.wait_again(&mut patience, left)?;
             }
             if let Some(kept) = self.seek_at(&division.separator, level) {

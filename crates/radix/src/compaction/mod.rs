@@ -51,16 +51,16 @@ impl RadixTree<ByteStrings> {
                 round.copied = 0;
                 CompactionPhase::Settle(pieces.take_sparse(region), Self::after_all_threads())
             }
-            CompactionPhase::Settle(spans, settled) if is_over(&settled) => {
+            CompactionPhase::Settle(spans, settled) if is_set(&settled) => {
                 CompactionPhase::Move(spans, 0, 0)
             }
             CompactionPhase::Move(spans, span, unit) => {
                 self.move_blocks(spans, (span, unit), blocks, &mut round.copied)
             }
-            CompactionPhase::Leave(spans, left) if is_over(&left) => {
+            CompactionPhase::Leave(spans, left) if is_set(&left) => {
                 CompactionPhase::Free(spans, Self::after_all_threads())
             }
-            CompactionPhase::Free(spans, freed) if is_over(&freed) => {
+            CompactionPhase::Free(spans, freed) if is_set(&freed) => {
                 // SAFETY: `take_sparse` has chosen the spans. A block of strings is freed after the
                 // last thread has left it, including threads that came by a shortcut.
                 let given_back = unsafe { self.memory.release_emptied(&spans) };
@@ -172,7 +172,7 @@ impl RadixTree<ByteStrings> {
     }
 }
 
-fn is_over(flag: &AtomicBool) -> bool {
+fn is_set(flag: &AtomicBool) -> bool {
     flag.load(Ordering::Acquire)
 }
 

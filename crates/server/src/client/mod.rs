@@ -193,12 +193,12 @@ impl ClientSession {
             && self.replies == ReplyMode::On
             && self.tracking.is_none()
             && !self.subscriptions.any()
-            && !self.leaves_no_trace()
+            && !self.reads_without_use()
     }
 
     /// Returns true if its reads do not count as uses of keys.
     #[inline]
-    pub fn leaves_no_trace(&self) -> bool {
+    pub fn reads_without_use(&self) -> bool {
         self.shared.listed.no_touch.load(Ordering::Relaxed)
     }
 

@@ -77,7 +77,7 @@ impl ClientShare {
 
     /// Returns true if some client must be closed.
     #[inline]
-    pub fn is_over(&self) -> bool {
+    pub fn exceeds_limit(&self) -> bool {
         let held = self.held();
         held > self.most() && { self.held_to_stay() > self.most().max(self.in_vain.load(Relaxed)) }
     }
@@ -132,7 +132,7 @@ impl ClientShare {
     }
 
     /// Marks a client to be closed. Returns false if that was done already.
-    pub fn doom(&self, client: &ClientShared) -> bool {
+    pub fn mark_for_close(&self, client: &ClientShared) -> bool {
         let is_new = !client.killed.swap(true, AcqRel);
         if is_new {
             let held = client.listed.held_bytes.load(Relaxed);
@@ -144,8 +144,8 @@ impl ClientShare {
 
     /// Marks a client to be closed because too much waits for it in a mailbox. Returns false if
     /// that was done already.
-    pub fn doom_overfilled(&self, client: &ClientShared) -> bool {
-        let is_new = self.doom(client);
+    pub fn mark_overfilled_for_close(&self, client: &ClientShared) -> bool {
+        let is_new = self.mark_for_close(client);
         self.overfilled.fetch_add(u64::from(is_new), Relaxed);
         is_new
     }
@@ -171,7 +171,7 @@ impl ClientShare {
 
     /// Marks those of `clients` that hold most to be closed, until the others hold no more than
     /// they may.
-    pub fn doom_largest<'c>(
+    pub fn mark_largest_for_close<'c>(
         &self,
         clients: impl Iterator<Item = &'c Arc<ClientShared>>,
     ) -> Vec<Arc<ClientShared>> {
@@ -190,7 +190,7 @@ impl ClientShare {
         while self.held_to_stay() > self.most()
             && let Some((_, client)) = all.pop()
         {
-            if self.doom(client) {
+            if self.mark_for_close(client) {
                 doomed.push(Arc::clone(client));
             }
         }
@@ -201,7 +201,8 @@ impl ClientShare {
         doomed
     }
 
-    /// Allows [`doom_largest`](ClientShare::doom_largest) to be tried again after it found none.
+    /// Allows [`mark_largest_for_close`](ClientShare::mark_largest_for_close) to be tried again after
+    /// it found none.
     pub fn try_again(&self) {
         self.in_vain.store(0, Relaxed);
     }
@@ -223,21 +224,21 @@ mod tests {
         for (client, bytes) in clients.iter().zip([300, 100, 600, 400]) {
             share.note(client, bytes);
         }
-        assert_eq!((share.held(), share.is_over()), (1400, true));
+        assert_eq!((share.held(), share.exceeds_limit()), (1400, true));
         let ids =
             |doomed: Vec<Arc<ClientShared>>| doomed.iter().map(|it| it.id).collect::<Vec<_>>();
-        assert_eq!(ids(share.doom_largest(clients.iter())), [3]);
-        assert!(!share.is_over() && share.has_room_for(200) && !share.has_room_for(201));
+        assert_eq!(ids(share.mark_largest_for_close(clients.iter())), [3]);
+        assert!(!share.exceeds_limit() && share.has_room_for(200) && !share.has_room_for(201));
         share.forget(&clients[2]);
         assert_eq!((share.held(), share.has_room_for(200)), (800, true));
         // A client that may not be closed is tried only once.
         clients.iter().for_each(|it| it.listed.set_no_evict(true));
         share.note(&clients[0], 3000);
-        assert!(share.is_over());
-        assert!(share.doom_largest(clients.iter()).is_empty());
-        assert!(!share.is_over());
+        assert!(share.exceeds_limit());
+        assert!(share.mark_largest_for_close(clients.iter()).is_empty());
+        assert!(!share.exceeds_limit());
         share.try_again();
-        assert!(share.is_over());
+        assert!(share.exceeds_limit());
         clients.iter().for_each(|it| share.forget(it));
         assert_eq!((share.held(), share.held_to_stay()), (0, 0));
     }

@@ -32,7 +32,7 @@ impl TrackingOptions {
 
     /// Returns the prefixes of which it gets invalidations, if it has chosen broadcasting. The
     /// empty prefix stands for all keys.
-    pub fn told_prefixes(&self) -> impl Iterator<Item = &[u8]> {
+    pub fn tracked_prefixes(&self) -> impl Iterator<Item = &[u8]> {
         let is_all = self.broadcast && self.prefixes.is_empty();
         let chosen = self.prefixes.iter().map(|prefix| &prefix[..]);
         is_all.then_some(&[][..]).into_iter().chain(chosen)

@@ -149,7 +149,7 @@ impl CommandAccount {
             && matches!(command.name, "flushall" | "flushdb")
             && answer.is_ok()
         {
-            server.tracking.tell_all(&server.clients);
+            server.tracking.notify_all(&server.clients);
         }
         let now = Instant::now();
         let took = now - self.started.unwrap_or(now);

@@ -144,7 +144,7 @@ fn find_descriptors(
 fn keep_limit(call: &mut CommandCall<'_>) {
     let server = call.server;
     let eviction = &server.eviction;
-    if eviction.may_be_over(&server.keyspace, &server.access) {
+    if eviction.may_exceed_limit(&server.keyspace, &server.access) {
         // With tiers, values move to other tiers at the next write.
         eviction.make_room(0, &mut call.keys, &server.access, None);
     }

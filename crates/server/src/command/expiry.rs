@@ -226,7 +226,7 @@ fn expire(planned: &mut PlannedCommand<'_>, name: &str, time: ExpiryTimeUnit) ->
 pub(super) fn expire_at(planned: &mut PlannedCommand<'_>, at_ms: i64) -> Answer {
     let key = planned.key(0);
     let at = u64::try_from(at_ms).unwrap_or(0);
-    if planned.is_over(at) {
+    if planned.has_expired(at) {
         planned.remove(0)?;
         planned.changed(0, Class::Generic, "del");
         planned.log_instead(&[b"DEL", key]);

@@ -217,7 +217,7 @@ fn hgetall(call: &mut CommandCall<'_>) -> Answer {
     let reply = &mut *call.reply;
     call.keys
         .read::<Hash<AccountedHeap>, _>(call.args[1], |hash| {
-            reply.map(hash.map_or(0, Hash::seen_len));
+            reply.map(hash.map_or(0, Hash::visible_count));
             for (field, value) in hash.into_iter().flat_map(Hash::iter) {
                 reply.bulk(field);
                 reply.bulk(value);
@@ -229,7 +229,7 @@ fn hkeys(call: &mut CommandCall<'_>) -> Answer {
     let reply = &mut *call.reply;
     call.keys
         .read::<Hash<AccountedHeap>, _>(call.args[1], |hash| {
-            reply.array(hash.map_or(0, Hash::seen_len));
+            reply.array(hash.map_or(0, Hash::visible_count));
             let fields = hash.into_iter().flat_map(Hash::fields);
             fields.for_each(|field| reply.bulk(field));
         })
@@ -239,7 +239,7 @@ fn hvals(call: &mut CommandCall<'_>) -> Answer {
     let reply = &mut *call.reply;
     call.keys
         .read::<Hash<AccountedHeap>, _>(call.args[1], |hash| {
-            reply.array(hash.map_or(0, Hash::seen_len));
+            reply.array(hash.map_or(0, Hash::visible_count));
             let fields = hash.into_iter().flat_map(Hash::iter);
             fields.for_each(|(_, value)| reply.bulk(value));
         })
@@ -354,7 +354,7 @@ fn hrandfield(call: &mut CommandCall<'_>) -> Answer {
     let reply = &mut *call.reply;
     call.keys
         .read::<Hash<AccountedHeap>, _>(call.args[1], |hash| {
-            let len = hash.map_or(0, Hash::seen_len);
+            let len = hash.map_or(0, Hash::visible_count);
             begin_draw(reply, draw.count(len), values);
             let Some(hash) = hash else { return };
             let mut random = rand::rng();

@@ -243,7 +243,7 @@ fn expire(call: &mut CommandCall<'_>, name: &str, time: ExpiryTimeUnit) -> Answe
     const NOT_ABOVE_ZERO: CommandError =
         CommandError::text("ERR Parameter `numFields` should be greater than 0");
     let fields = fields(words, NOT_ABOVE_ZERO)?;
-    let (limits, is_over) = (call.keys.limits(), call.keys.is_over(Some(at_ms)));
+    let (limits, has_expired) = (call.keys.limits(), call.keys.has_expired(Some(at_ms)));
     let mut changed = Vec::new();
     let mut answers = vec![NO_FIELD; fields.len()];
     call.keys
@@ -257,7 +257,7 @@ fn expire(call: &mut CommandCall<'_>, name: &str, time: ExpiryTimeUnit) -> Answe
                     continue;
                 }
                 changed.push(field);
-                if is_over {
+                if has_expired {
                     hash.remove(field);
                     *answer = 2;
                 } else {
@@ -266,7 +266,7 @@ fn expire(call: &mut CommandCall<'_>, name: &str, time: ExpiryTimeUnit) -> Answe
                 }
             }
         })?;
-    match (changed.is_empty(), is_over) {
+    match (changed.is_empty(), has_expired) {
         (true, _) => {}
         (_, true) => deleted(call, &changed),
         (_, false) => timed(call, at_ms, &changed),
@@ -390,14 +390,15 @@ fn hgetex(call: &mut CommandCall<'_>) -> Answer {
         return Ok(());
     }
     let limits = call.keys.limits();
-    let is_over = matches!(change, HashExpiryChange::At(at_ms) if call.keys.is_over(Some(at_ms)));
+    let has_expired =
+        matches!(change, HashExpiryChange::At(at_ms) if call.keys.has_expired(Some(at_ms)));
     let mut changed = Vec::new();
     call.keys
         .edit_present::<Hash<AccountedHeap>, _>(key, |hash| {
             for &field in fields {
                 match change {
                     _ if !hash.contains(field) => continue,
-                    HashExpiryChange::At(_) if is_over => {
+                    HashExpiryChange::At(_) if has_expired => {
                         hash.remove(field);
                     }
                     HashExpiryChange::At(at_ms) => hash.set_time(&limits, field, Some(at_ms)),
@@ -409,7 +410,7 @@ fn hgetex(call: &mut CommandCall<'_>) -> Answer {
         })?;
     match change {
         _ if changed.is_empty() => {}
-        HashExpiryChange::At(_) if is_over => deleted(call, &changed),
+        HashExpiryChange::At(_) if has_expired => deleted(call, &changed),
         HashExpiryChange::At(at_ms) => timed(call, at_ms, &changed),
         _ => persisted(call, &changed),
     }
@@ -495,7 +496,8 @@ fn hsetex(call: &mut CommandCall<'_>) -> Answer {
         pairs,
     } = options;
     let key = call.args[1];
-    let is_over = matches!(change, HashExpiryChange::At(at_ms) if call.keys.is_over(Some(at_ms)));
+    let has_expired =
+        matches!(change, HashExpiryChange::At(at_ms) if call.keys.has_expired(Some(at_ms)));
     let is_new = !call.keys.exists(key)?;
     let is_set = call
         .keys
@@ -507,7 +509,7 @@ fn hsetex(call: &mut CommandCall<'_>) -> Answer {
             };
             for [field, value] in pairs.iter().filter(|_| !refused) {
                 match change {
-                    HashExpiryChange::At(_) if is_over => {
+                    HashExpiryChange::At(_) if has_expired => {
                         hash.remove(field);
                     }
                     HashExpiryChange::Keep => {
@@ -529,7 +531,7 @@ fn hsetex(call: &mut CommandCall<'_>) -> Answer {
         return Ok(());
     }
     call.keys.changed(key, Class::Hash, "hset");
-    if is_over {
+    if has_expired {
         let fields: Vec<&[u8]> = pairs.iter().map(|[field, _]| *field).collect();
         deleted(call, &fields);
         if is_new {

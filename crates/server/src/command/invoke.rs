@@ -38,7 +38,7 @@ pub fn note_uses(
     }
     // Writes are recorded in any case: a new key would otherwise seem old and be evicted first.
     let is_noted = command.flags.has(Flags::WRITE) || command.name == "touch";
-    if client.leaves_no_trace() && !is_noted {
+    if client.reads_without_use() && !is_noted {
         return;
     }
     let database = client.database;
@@ -81,7 +81,7 @@ pub fn invoke(
     let writes = command.flags.has(Flags::WRITE) || command.flags.has(Flags::MAY_CHANGE);
     keys.set_keeps_expired(server.singly.has(SequentialReason::Pause) && !writes);
     keys.touch(command.part, args);
-    keys.set_use(!only_looks && !client.leaves_no_trace());
+    keys.set_use(!only_looks && !client.reads_without_use());
     let mut call = CommandCall {
         args,
         keys,

@@ -261,9 +261,9 @@ impl<'p> PlannedCommand<'p> {
     }
 
     /// Returns true if a key with this expiry has expired.
-    pub fn is_over(&self, expires_at_ms: u64) -> bool {
+    pub fn has_expired(&self, expires_at_ms: u64) -> bool {
         match &self.keys {
-            PlannedKeySource::Alone(keys) => keys.is_over(Some(expires_at_ms)),
+            PlannedKeySource::Alone(keys) => keys.has_expired(Some(expires_at_ms)),
             PlannedKeySource::InBatch(keys) => expires_at_ms <= keys.now_ms,
         }
     }

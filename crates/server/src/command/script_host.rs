@@ -90,7 +90,7 @@ impl ScriptHost<'_, '_> {
         }
         let takes = command.flags.has(Flags::DENYOOM);
         let takes_little = command.flags.has(Flags::SLOWLY_GROWS);
-        if self.lacks_memory && takes || (takes || takes_little) && self.is_far_over() {
+        if self.lacks_memory && takes || (takes || takes_little) && self.exceeds_limit_by_far() {
             return Err(CommandError::OutOfMemory.to_string());
         }
         let acl = &self.call.server.acl;
@@ -104,18 +104,18 @@ impl ScriptHost<'_, '_> {
 
     /// Returns true if much more memory is used than allowed. Then even a script that has written
     /// must end, because it could take any amount.
-    fn is_far_over(&self) -> bool {
+    fn exceeds_limit_by_far(&self) -> bool {
         let ServerCore {
             eviction,
             keyspace,
             access,
             ..
         } = self.call.server;
-        if !eviction.is_far_over(keyspace, access) {
+        if !eviction.exceeds_limit_by_far(keyspace, access) {
             return false;
         }
         // The index may take less than estimated, so it is counted.
         eviction.used_bytes(keyspace, self.call.keys.databases(), access);
-        eviction.is_far_over(keyspace, access)
+        eviction.exceeds_limit_by_far(keyspace, access)
     }
 }

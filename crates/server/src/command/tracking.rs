@@ -106,7 +106,7 @@ fn check(
     {
         let is_all = choice.prefixes.is_empty() && !old.prefixes.is_empty();
         choice.prefixes.extend(is_all.then(Vec::new));
-        choice.prefixes = check_prefixes(&choice.prefixes, old.told_prefixes())?;
+        choice.prefixes = check_prefixes(&choice.prefixes, old.tracked_prefixes())?;
     } else if choice.broadcast {
         choice.prefixes = check_prefixes(&choice.prefixes, std::iter::empty())?;
     }

@@ -65,7 +65,7 @@ impl ClientRegistry {
         }
         if self.share.note_delivered(client, bytes.len()) {
             self.send(client, IoThreadMessage::Deliver { client: id, bytes });
-        } else if self.share.doom_overfilled(client) {
+        } else if self.share.mark_overfilled_for_close(client) {
             self.send(client, IoThreadMessage::Close { client: id });
         }
     }
@@ -73,7 +73,9 @@ impl ClientRegistry {
     /// Closes the clients that hold most of the memory if all hold more than they may. Returns the
     /// clients that are closed.
     pub fn relieve(&self) -> Vec<Arc<ClientShared>> {
-        let doomed = self.share.doom_largest(self.by_id.lock().values());
+        let doomed = self
+            .share
+            .mark_largest_for_close(self.by_id.lock().values());
         for client in &doomed {
             let id = client.id;
             self.send(client, IoThreadMessage::Close { client: id });

@@ -166,7 +166,7 @@ impl Eviction {
 
     /// Withholds a part of the limit if the process takes much more than it. Returns true if the
     /// allocator should give back free memory. Takes microseconds.
-    pub fn look_at_process(&self, keyspace: &Keyspace, access: &KeyUseStatistics) -> bool {
+    pub fn check_process_memory(&self, keyspace: &Keyspace, access: &KeyUseStatistics) -> bool {
         self.withhold(keyspace, access) && self.withheld.asks()
     }
 
@@ -273,16 +273,16 @@ impl Eviction {
 
     /// Returns true if the bytes in use may exceed the limit, so that they must be counted.
     #[inline]
-    pub fn may_be_over(&self, keyspace: &Keyspace, access: &KeyUseStatistics) -> bool {
+    pub fn may_exceed_limit(&self, keyspace: &Keyspace, access: &KeyUseStatistics) -> bool {
         let limit = self.usable_bytes();
         let index = || self.index_bytes(keyspace);
         limit != 0 && index() + self.other_bytes(keyspace, access) > limit
-            || self.may_memory_tier_be_over(keyspace)
+            || self.may_exceed_memory_tier(keyspace)
     }
 
     /// Returns true if even commands that take little memory must be refused. May be true until the
     /// indexes are counted again.
-    pub fn is_far_over(&self, keyspace: &Keyspace, access: &KeyUseStatistics) -> bool {
+    pub fn exceeds_limit_by_far(&self, keyspace: &Keyspace, access: &KeyUseStatistics) -> bool {
         let limit = self.limit_bytes();
         let index = self.index_bytes(keyspace);
         let far = limit + (limit / FAR_PART).max(FAR_BYTES_MIN);
@@ -303,7 +303,7 @@ impl Eviction {
 
     /// Returns true if keys and values in memory may take more than the memory tier has.
     #[inline]
-    pub fn may_memory_tier_be_over(&self, keyspace: &Keyspace) -> bool {
+    pub fn may_exceed_memory_tier(&self, keyspace: &Keyspace) -> bool {
         let tier = self.memory_tier_bytes.load(Ordering::Relaxed);
         tier != 0 && {
             let index = self.index_bytes(keyspace);

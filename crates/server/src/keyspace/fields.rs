@@ -74,7 +74,7 @@ impl DatabaseKeys<'_> {
     /// expires.
     #[inline]
     pub(super) fn field_time_ms(&self) -> u64 {
-        match self.is_over(Some(0)) {
+        match self.has_expired(Some(0)) {
             true => self.now_ms(),
             false => 0,
         }

@@ -16,7 +16,7 @@
 
 use super::fields;
 use super::notes::NoteChanges;
-use super::record::{PLAIN_STRING, RecordPayload, ValueRecord, is_plain, lies_in_slot};
+use super::record::{PLAIN_STRING, RecordPayload, ValueRecord, is_in_slot, is_plain};
 use super::slots::ObjectSlot;
 use super::{Database, Entry, KeyMetadata, Keyspace, Outside};
 use crate::error::CommandError;
@@ -370,13 +370,13 @@ impl InBatch<'_> {
         key: &[u8],
     ) -> Result<Option<ValueRecord<'_>>, CommandError> {
         let operation = self.first + position;
-        let is_over =
+        let has_expired =
             |stored: &[u8]| !is_plain(stored) && ValueRecord::parse(stored).is_expired(self.now_ms);
         let stored = match &mut self.folded {
             None => value_met(self.batch, operation)?,
             Some(folded) => {
                 let stored = folded.stored(self.batch, operation)?;
-                if self.writes && stored.is_some_and(is_over) {
+                if self.writes && stored.is_some_and(has_expired) {
                     let given_up = folded.change(self.batch, operation, None);
                     self.keyspace.retire(given_up);
                     self.ledger.expired += 1;
@@ -616,7 +616,7 @@ impl InBatch<'_> {
             HeapBytes::new_in(value.unwrap_or_default(), heap.clone())
         })?;
         let result = edit(&mut text);
-        if lies_in_slot(true, text.bytes().len()) && !self.keyspace.is_shared() {
+        if is_in_slot(true, text.bytes().len()) && !self.keyspace.is_shared() {
             self.put_object(position, key, text.wrap(), found.expires_at_ms)?;
         } else {
             let record = ValueRecord {
@@ -809,8 +809,8 @@ impl InBatch<'_> {
             return Ok(false);
         };
         let old = ValueRecord::parse(old);
-        let is_over = old.is_expired(self.now_ms);
-        if is_over {
+        let has_expired = old.is_expired(self.now_ms);
+        if has_expired {
             self.ledger.expired += 1;
             if self.ledger.logging {
                 encode::words(&mut self.ledger.log, &[b"DEL", key]);
@@ -818,7 +818,7 @@ impl InBatch<'_> {
         }
         let place = (operation, key);
         Self::give_up(self.keyspace, self.database, self.ledger, place, old)?;
-        Ok(!is_over)
+        Ok(!has_expired)
     }
 
     /// Logs `words` in place of the command as it was sent.

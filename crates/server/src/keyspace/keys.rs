@@ -3,7 +3,7 @@
 use super::draft::DraftCommitOutcome;
 use super::effects::{Class, Effects};
 use super::found::KeyMetadata;
-use super::record::{RecordPayload, ValueRecord, lies_in_slot};
+use super::record::{RecordPayload, ValueRecord, is_in_slot};
 use super::slots::ObjectSlot;
 use super::{Database, Databases, Keyspace, Outside};
 use crate::error::CommandError;
@@ -289,8 +289,8 @@ impl<'c> DatabaseKeys<'c> {
         let found = self.read_record(key, |record| KeyMetadata::from(record))?;
         match found {
             // Expired keys that are shared are left to `expire_due`.
-            Some(found) if self.is_over(found.expires_at_ms) && self.is_shared() => Ok(None),
-            Some(found) if self.is_over(found.expires_at_ms) => {
+            Some(found) if self.has_expired(found.expires_at_ms) && self.is_shared() => Ok(None),
+            Some(found) if self.has_expired(found.expires_at_ms) => {
                 // Observers are notified in the exclusive phase only. If there are any, a key that
                 // is found outside of it is left to the expiry in that phase.
                 let may_change = self.is_exclusive() || !self.keyspace.is_observed();
@@ -326,7 +326,7 @@ impl<'c> DatabaseKeys<'c> {
 
     /// Returns true if a key with this expiry has expired. Always false while a log is replayed:
     /// there keys are deleted when the log says so.
-    pub fn is_over(&self, expires_at_ms: Option<u64>) -> bool {
+    pub fn has_expired(&self, expires_at_ms: Option<u64>) -> bool {
         self.expires && expires_at_ms.is_some_and(|time| time <= self.now_ms)
     }
 
@@ -358,10 +358,10 @@ impl<'c> DatabaseKeys<'c> {
         let (hit, result) = {
             let (is_use, database) = (self.is_use, self.database);
             let over_at_ms = self.expires.then_some(self.now_ms);
-            let is_over =
+            let has_expired =
                 |record: &ValueRecord<'_>| over_at_ms.is_some_and(|now| record.is_expired(now));
             let met = self.read_record(key, |record| match record.payload {
-                _ if is_over(&record) => None,
+                _ if has_expired(&record) => None,
                 _ if record.kind != RedisType::String => Some(Err(CommandError::WrongType)),
                 _ => {
                     if let (true, RecordPayload::InTier(place)) = (is_use, record.payload) {
@@ -408,7 +408,7 @@ impl<'c> DatabaseKeys<'c> {
         value: &[u8],
         expires_at_ms: Option<u64>,
     ) -> Result<(), CommandError> {
-        if lies_in_slot(false, value.len()) && !self.is_shared() {
+        if is_in_slot(false, value.len()) && !self.is_shared() {
             let text = HeapBytes::new_in(value, self.keyspace.heap.clone());
             return self.put_object(key, text.wrap(), expires_at_ms);
         }
@@ -454,7 +454,7 @@ impl<'c> DatabaseKeys<'c> {
                     return Ok(result);
                 }
                 let expires_at_ms = found.and_then(|found| found.expires_at_ms);
-                if lies_in_slot(true, text.bytes().len()) && !self.is_shared() {
+                if is_in_slot(true, text.bytes().len()) && !self.is_shared() {
                     self.put_object(key, text.wrap(), expires_at_ms)?;
                 } else {
                     let record = ValueRecord {
@@ -664,7 +664,7 @@ impl<'c> DatabaseKeys<'c> {
         if self.has_draft() {
             let expires_at_ms = self.read_draft(key, |record| record.expires_at_ms)?;
             self.effects.draft.set(self.database, key, None);
-            return Ok(expires_at_ms.is_some_and(|time| !self.is_over(time)));
+            return Ok(expires_at_ms.is_some_and(|time| !self.has_expired(time)));
         }
         self.before_change(key);
         let Some(entries) = self.database().entries() else {
@@ -676,7 +676,7 @@ impl<'c> DatabaseKeys<'c> {
         let old = ValueRecord::parse(&old);
         self.database().note_expiry(key, old.note(), None)?;
         self.keyspace.retire(old.outside());
-        Ok(!self.is_over(old.expires_at_ms))
+        Ok(!self.has_expired(old.expires_at_ms))
     }
 
     /// Changes the time at which a key expires; the key must exist.

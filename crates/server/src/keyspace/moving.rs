@@ -10,7 +10,7 @@
 //! Readers hold no stripe. They find either record in the index, and the value of the old one stays
 //! until the next exclusive phase, like everything that is [given up](Keyspace::retire).
 
-use super::record::lies_in_slot;
+use super::record::is_in_slot;
 use super::slots::ObjectSlot;
 use super::{Database, Databases, Keyspace, Outside, RecordPayload, ValueRecord};
 use crate::object::{HeapBytes, RedisType, StoredObject, TieredObject};
@@ -175,7 +175,7 @@ impl<'k> ValueMove<'k> {
     fn publish_in_memory(&self, databases: &Databases) -> Result<(), ValueMoveError> {
         let record = ValueRecord::parse(&self.stored);
         let heap = &self.keyspace.heap;
-        if record.kind == RedisType::String && !lies_in_slot(record.raw, self.value.len()) {
+        if record.kind == RedisType::String && !is_in_slot(record.raw, self.value.len()) {
             return self.publish_as(databases, RecordPayload::Inline(&self.value));
         }
         let mut object = match record.kind {
@@ -237,8 +237,8 @@ impl ClaimStore for Keyspace {
         self.cold.hold(place);
     }
 
-    fn let_go(&self, place: ColdPlace) {
-        self.cold.let_go(place);
+    fn release_hold(&self, place: ColdPlace) {
+        self.cold.release_hold(place);
     }
 
     fn retire(&self, outside: Outside) {

@@ -29,7 +29,8 @@ impl DatabaseKeys<'_> {
         let entries = self.database().entries();
         let range = entries.map(|entries| entries.range(bounds));
         let is_alive = |entry: &Result<Entry, OperationError>| {
-            let over = |(_, stored): &Entry| self.is_over(ValueRecord::parse(stored).expires_at_ms);
+            let over =
+                |(_, stored): &Entry| self.has_expired(ValueRecord::parse(stored).expires_at_ms);
             !entry.as_ref().is_ok_and(over)
         };
         Ok(range.into_iter().flatten().filter(is_alive))

@@ -202,7 +202,7 @@ fn number(bytes: &[u8]) -> u64 {
 const CHANGED_INLINE_BYTES_MAX: usize = 1024;
 
 /// Returns true if a string of this length, changed in place or not, is stored in a slot.
-pub(super) fn lies_in_slot(changed: bool, bytes: usize) -> bool {
+pub(super) fn is_in_slot(changed: bool, bytes: usize) -> bool {
     let inline_max = match changed {
         true => CHANGED_INLINE_BYTES_MAX,
         false => INLINE_BYTES_MAX,

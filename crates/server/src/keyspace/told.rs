@@ -31,7 +31,7 @@ impl DatabaseKeys<'_> {
     }
 
     /// Makes clients that wait for a key check it again. No other observer is notified.
-    pub fn look_again(&mut self, key: &[u8]) {
+    pub fn wake_waiters(&mut self, key: &[u8]) {
         self.happened_aside(key, Class::Unnamed, "");
     }
 

@@ -332,7 +332,11 @@ pub fn tag_of<F: Read + Seek>(input: &mut F) -> io::Result<Option<LogTag>> {
 ///
 /// # Errors
 /// Those of the input.
-pub fn look_behind<F: Read + Seek>(input: &mut F, start: u64, damage: u64) -> io::Result<Behind> {
+pub fn find_later_frames<F: Read + Seek>(
+    input: &mut F,
+    start: u64,
+    damage: u64,
+) -> io::Result<Behind> {
     let tag = tag_of(input)?;
     let mut found = Behind::Nothing;
     let mut window = Vec::new();
@@ -476,7 +480,8 @@ mod tests {
                         ends[whole - 1] as u64
                     }
                 );
-                let behind = look_behind(&mut Cursor::new(&log[..length]), from, from).unwrap();
+                let behind =
+                    find_later_frames(&mut Cursor::new(&log[..length]), from, from).unwrap();
                 assert_eq!(behind, Behind::Nothing);
                 assert!(rest.is_some(), "{length}");
                 let mut zeros = log[..length].to_vec();
@@ -504,7 +509,8 @@ mod tests {
                             panic!("{from} {length}: {end:?}");
                         };
                         let start = rest.unwrap_or(at);
-                        let behind = look_behind(&mut Cursor::new(&damaged), start, at).unwrap();
+                        let behind =
+                            find_later_frames(&mut Cursor::new(&damaged), start, at).unwrap();
                         assert_ne!(behind, Behind::Nothing, "{from} {length}");
                     }
                 }
@@ -531,7 +537,7 @@ mod tests {
                     assert_eq!(commands, intact[..[0, 1, 3, 4][frame]]);
                     let start = rest.unwrap_or(from);
                     let damaged = &mut Cursor::new(&damaged);
-                    let behind = look_behind(damaged, start, from).unwrap();
+                    let behind = find_later_frames(damaged, start, from).unwrap();
                     // The trailer of the last frame may itself be damaged.
                     if frame < ends.len() - 1 {
                         assert_ne!(behind, Behind::Nothing, "{position}");
@@ -558,7 +564,7 @@ mod tests {
                     };
                     assert_eq!(from, ends[1] as u64);
                     let start = rest.unwrap();
-                    let behind = look_behind(&mut Cursor::new(torn), start, from).unwrap();
+                    let behind = find_later_frames(&mut Cursor::new(torn), start, from).unwrap();
                     assert_eq!(behind, Behind::Nothing, "{length}");
                 }
             }

@@ -75,7 +75,7 @@ fn may_write(server: &ServerCore, client: &ClientSession, args: &[&[u8]]) -> boo
 
 impl IoThread<'_> {
     /// Executes the commands that were held back, once the pause has ended.
-    pub(super) fn let_go(&mut self) {
+    pub(super) fn execute_held(&mut self) {
         if self.held.is_empty() && self.released.is_empty() {
             return;
         }

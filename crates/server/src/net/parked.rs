@@ -170,7 +170,7 @@ impl IoThread<'_> {
     }
 
     /// Continues with a connection after its values have arrived, or when they will not arrive.
-    pub(super) fn go_on_with(&mut self, index: usize) {
+    pub(super) fn resume_parked(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         if connection.fetching.take().is_none() {
             return;
@@ -215,7 +215,7 @@ impl IoThread<'_> {
             for place in places {
                 self.server.keyspace.cold.give_up_waiting(*place);
             }
-            self.go_on_with(index);
+            self.resume_parked(index);
             self.execute_round();
         }
     }

@@ -174,14 +174,14 @@ fn number_of(fetch: usize, number: usize) -> u64 {
 impl IoThread<'_> {
     /// Continues with the clients that have all their values, and begins further reads. Call it
     /// before the thread sleeps.
-    pub(super) fn go_on_with_read(&mut self) {
+    pub(super) fn resume_fetched(&mut self) {
         let cold = &self.server.keyspace.cold;
         let Some(reads) = &mut self.reads else { return };
         let ready = reads.take_ready(cold);
         if !ready.is_empty() {
             for (client, _) in &ready {
                 if let Some(&index) = self.by_client.get(client) {
-                    self.go_on_with(index);
+                    self.resume_parked(index);
                 }
             }
             // The commands find the values as long as these are held.

@@ -218,7 +218,7 @@ impl<'s> IoThread<'s> {
 
     /// Waits for something to do, and does it.
     pub(super) fn turn(&mut self, events: &mut Events) {
-        self.go_on_with_read();
+        self.resume_fetched();
         let timeout = self.timeout();
         if let Err(error) = self.poll.poll(events, Some(timeout))
             && error.kind() != ErrorKind::Interrupted
@@ -232,7 +232,7 @@ impl<'s> IoThread<'s> {
         if !self.mail.is_empty() {
             self.read_mail();
         }
-        self.go_on_yielding();
+        self.resume_yielding();
         for index in std::mem::take(&mut self.unread) {
             self.receive(index);
         }
@@ -327,7 +327,7 @@ impl<'s> IoThread<'s> {
                         // Another client's command has executed the command of this client.
                         let own = &mut self.connections[index].client.logged_up_to;
                         *own = logged_up_to.max(*own);
-                        self.answer_waiting(index, &answer);
+                        self.reply_to_waiting(index, &answer);
                         self.mail.push_back(IoThreadMessage::GoOn { client });
                     } else {
                         let resume = IoThreadMessage::Resume {
@@ -340,12 +340,12 @@ impl<'s> IoThread<'s> {
                 }
                 IoThreadMessage::GoOn { client } => {
                     if let Some(&index) = self.by_client.get(&client) {
-                        self.go_on_waiting(index);
+                        self.resume_waiting(index);
                     }
                 }
                 IoThreadMessage::Fetched { client, held } => {
                     if let Some(&index) = self.by_client.get(&client) {
-                        self.go_on_with(index);
+                        self.resume_parked(index);
                         fetched.push(held);
                     }
                 }
@@ -723,7 +723,7 @@ impl<'s> IoThread<'s> {
         if server.eviction.policy() != MaxmemoryPolicy::NoEviction
             && server
                 .eviction
-                .may_be_over(&server.keyspace, &server.access)
+                .may_exceed_limit(&server.keyspace, &server.access)
             && !held::is_paused(server, self.now_ms)
         {
             let now_ms = self.now_ms;
@@ -734,14 +734,14 @@ impl<'s> IoThread<'s> {
     }
 
     /// Checks the memory of the process, unless that was done recently.
-    fn look_at_process(&mut self) {
+    fn check_process_memory(&mut self) {
         let server = self.server;
         if self.number != 0 || self.steady_ms.abs_diff(self.process_ms) < PROCESS_TICK_MS {
             return;
         }
         self.process_ms = self.steady_ms;
         let eviction = &server.eviction;
-        if eviction.look_at_process(&server.keyspace, &server.access) {
+        if eviction.check_process_memory(&server.keyspace, &server.access) {
             allocator::ask();
         }
     }
@@ -749,7 +749,7 @@ impl<'s> IoThread<'s> {
     /// Closes the clients that hold most memory if all together hold more than they may.
     fn relieve(&mut self) {
         let clients = &self.server.clients;
-        if !clients.share.is_over() {
+        if !clients.share.exceeds_limit() {
             return;
         }
         for client in clients.relieve() {
@@ -879,10 +879,10 @@ impl<'s> IoThread<'s> {
             let served = &mut *self.served;
             served.expiry.tick(&mut self.executor, served.now_ms);
         }
-        self.look_at_process();
+        self.check_process_memory();
         self.count_held();
         self.end_waits();
-        self.let_go();
+        self.execute_held();
         self.give_up_parked();
         self.look_for_idle();
         self.finish_round();

@@ -27,7 +27,7 @@ impl IoThread<'_> {
     }
 
     /// Continues with the requests that were postponed until others were served.
-    pub(super) fn go_on_yielding(&mut self) {
+    pub(super) fn resume_yielding(&mut self) {
         for index in std::mem::take(&mut self.yielding) {
             let connection = self.connections.get_mut(index);
             if !connection.is_some_and(|it| std::mem::take(&mut it.yields)) {

@@ -23,12 +23,12 @@ impl IoThread<'_> {
 
     /// Sends the reply to a client that has waited, and continues with its commands.
     fn resume(&mut self, index: usize, answer: &[u8]) {
-        self.answer_waiting(index, answer);
-        self.go_on_waiting(index);
+        self.reply_to_waiting(index, answer);
+        self.resume_waiting(index);
     }
 
     /// Sends the reply to a client that has waited, unless it wants no reply.
-    pub(super) fn answer_waiting(&mut self, index: usize, answer: &[u8]) {
+    pub(super) fn reply_to_waiting(&mut self, index: usize, answer: &[u8]) {
         let served = &mut *self.served;
         let connection = &mut served.connections[index];
         if !connection.client.is_silent_wait {
@@ -46,7 +46,7 @@ impl IoThread<'_> {
     }
 
     /// Continues with the commands of a client that has waited.
-    pub(super) fn go_on_waiting(&mut self, index: usize) {
+    pub(super) fn resume_waiting(&mut self, index: usize) {
         let served = &mut *self.served;
         let connection = &mut served.connections[index];
         connection.waiting = false;

@@ -5,7 +5,7 @@ use crate::keyspace::snapshot::value;
 use crate::keyspace::{DatabaseAccess, DatabaseKeys, Databases, Effects};
 use crate::log::Damage;
 use crate::log::frame::{
-    AppendLogItem, Behind, Frames, LogTag, OPENING_BYTES, ends_in_zeros, look_behind, opening,
+    AppendLogItem, Behind, Frames, LogTag, OPENING_BYTES, ends_in_zeros, find_later_frames, opening,
 };
 use crate::log::manifest::{Manifest, ManifestError};
 use crate::rdb;
@@ -313,7 +313,7 @@ impl<'l> KeyspaceLoader<'l> {
         self.progress.end();
         // Whole arguments of a frame that was cut short may look like trailers.
         let start = rest.unwrap_or(offset);
-        let behind = look_behind(&mut &file, start, offset).map_err(io)?;
+        let behind = find_later_frames(&mut &file, start, offset).map_err(io)?;
         let is_tail = behind == Behind::Nothing
             && (rest.is_some() || ends_in_zeros(&mut &file, offset).map_err(io)?);
         let may_cut = match allowed {

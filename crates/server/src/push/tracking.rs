@@ -87,7 +87,7 @@ impl TrackingTable {
         };
         state.clients.insert(shared.id, tracker);
         if choice.broadcast {
-            for prefix in choice.told_prefixes() {
+            for prefix in choice.tracked_prefixes() {
                 state.prefixes.get_or_default(prefix).insert(shared.id);
             }
         }
@@ -112,7 +112,7 @@ impl TrackingTable {
         let id = client.shared.id;
         let mut state = self.state.lock();
         state.clients.remove(&id);
-        for prefix in choice.told_prefixes() {
+        for prefix in choice.tracked_prefixes() {
             state.prefixes.change(prefix, |clients| {
                 clients.remove(&id);
                 clients.is_empty()
@@ -205,7 +205,7 @@ impl TrackingTable {
     }
 
     /// Notifies all clients that all keys have been written.
-    pub fn tell_all(&self, clients: &ClientRegistry) {
+    pub fn notify_all(&self, clients: &ClientRegistry) {
         let mut state = self.state.lock();
         state.forget_readers();
         for tracker in state.clients.values() {

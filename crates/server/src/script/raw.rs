@@ -17,7 +17,7 @@ const PLACES: c_int = 4;
 pub unsafe fn look(state: *mut lua_State) {
     if let Some(reason) = guard::verdict() {
         // SAFETY: the caller vouches for the state, and for frames without anything to drop.
-        unsafe { raise_over(state, reason) }
+        unsafe { raise_end(state, reason) }
     }
 }
 
@@ -25,7 +25,7 @@ pub unsafe fn look(state: *mut lua_State) {
 ///
 /// # Safety
 /// As for [`push::answer`].
-pub unsafe fn raise_over(state: *mut lua_State, reason: &'static str) -> ! {
+pub unsafe fn raise_end(state: *mut lua_State, reason: &'static str) -> ! {
     // SAFETY: the caller vouches for the state, and for frames without anything to drop.
     unsafe {
         ffi::luaL_checkstack(state, PLACES, c"no place for an error".as_ptr());

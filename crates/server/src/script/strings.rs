@@ -37,7 +37,7 @@ unsafe fn raise(state: *mut lua_State, fault: PatternFault) -> ! {
     // SAFETY: the caller vouches for the state. Neither call returns.
     unsafe {
         match fault {
-            PatternFault::Over(reason) => raw::raise_over(state, reason),
+            PatternFault::Over(reason) => raw::raise_end(state, reason),
             PatternFault::Wrong(text) => {
                 ffi::luaL_error(state, c"%s".as_ptr(), text.as_ptr());
                 unreachable!("an error does not return")

@@ -37,7 +37,7 @@ pub struct ServerTiering {
     nodes: ValueNodeCount,
 }
 
-/// A pause of the mover. See [`ServerTiering::still`].
+/// A pause of the mover. See [`ServerTiering::pause`].
 #[derive(Debug)]
 pub struct TieringPause<'t>(keep::KeeperPause<'t, KeyspaceWalk>);
 
@@ -85,14 +85,14 @@ impl ServerTiering {
 
     /// Pauses the mover until the result is dropped, so that no value is being moved. For callers
     /// that then enter the exclusive phase and count.
-    pub fn still(&self) -> TieringPause<'_> {
-        TieringPause(self.keeper.still())
+    pub fn pause(&self) -> TieringPause<'_> {
+        TieringPause(self.keeper.pause())
     }
 
-    /// Pauses the mover like [`still`](ServerTiering::still), for a thread that serves clients.
+    /// Pauses the mover like [`pause`](ServerTiering::pause), for a thread that serves clients.
     /// Returns `None` if the mover waits for a disk that does not respond.
-    pub fn still_unless_held_up(&self) -> Option<TieringPause<'_>> {
-        self.keeper.still_unless_held_up().map(TieringPause)
+    pub fn try_pause(&self) -> Option<TieringPause<'_>> {
+        self.keeper.try_pause().map(TieringPause)
     }
 
     /// Carries values out of the memory until it is within its capacity. Returns true if it is.

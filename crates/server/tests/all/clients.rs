@@ -9,7 +9,8 @@ use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::redis::RedisPeerProcess;
 use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::steps::{
-    ask, ask_number, ask_text, connect, eventually, hear, info, listed, on_both, tell, until_closed,
+    ask, ask_number, ask_text, connect, eventually, info, listed, on_both, receive_reply,
+    send_command, until_closed,
 };
 use nearfield_testkit::stop::AtEnd;
 use std::net::SocketAddr;
@@ -20,7 +21,7 @@ fn waiting(address: SocketAddr, command: &str) -> (TestkitConnection, i64) {
     let id = ask_number(&mut connection, "CLIENT ID");
     let mut observer = connect(address);
     let before = info(&mut observer, "blocked_clients");
-    tell(&mut connection, command);
+    send_command(&mut connection, command);
     eventually("it waits", || {
         info(&mut observer, "blocked_clients") == before + 1
     });
@@ -75,12 +76,12 @@ fn who_waits_is_unblocked_with_an_error() {
         let mut other = connect(address);
         let (mut client, id) = waiting(address, "BLPOP key 0");
         // The commands that it has sent afterwards are executed then.
-        tell(&mut client, "PING behind");
+        send_command(&mut client, "PING behind");
         let unblock = format!("CLIENT UNBLOCK {id} ERROR");
         assert_eq!(ask_number(&mut other, &unblock), 1);
         let error = "(error) UNBLOCKED client unblocked via CLIENT UNBLOCK";
-        assert_eq!(hear(&mut client), error);
-        assert_eq!(hear(&mut client), "\"behind\"");
+        assert_eq!(receive_reply(&mut client), error);
+        assert_eq!(receive_reply(&mut client), "\"behind\"");
         assert_eq!(ask_number(&mut other, &unblock), 0);
         assert_eq!(info(&mut other, "blocked_clients"), 0);
     });
@@ -219,13 +220,13 @@ fn another_client_is_told_what_is_written() {
         assert_eq!(ask(&mut reader, "GET key"), "(nil)");
         assert_eq!(ask(&mut writer, "SET key value"), "OK");
         let message = "1) \"message\"\n2) \"__redis__:invalidate\"\n3) 1) \"key\"";
-        assert_eq!(hear(&mut told), message);
+        assert_eq!(receive_reply(&mut told), message);
         // The invalidation arrives only once.
         assert_eq!(ask(&mut writer, "SET key value"), "OK");
         assert_eq!(ask(&mut reader, "GET key"), "\"value\"");
         assert_eq!(ask(&mut writer, "FLUSHALL"), "OK");
         let message = "1) \"message\"\n2) \"__redis__:invalidate\"\n3) (nil)";
-        assert_eq!(hear(&mut told), message);
+        assert_eq!(receive_reply(&mut told), message);
     });
 }
 
@@ -245,7 +246,7 @@ fn a_client_is_told_when_the_other_is_gone() {
         eventually("it is gone", || listed(&mut writer, id, "addr").is_none());
         assert_eq!(ask(&mut writer, "SET key value"), "OK");
         let [third, second] = &mut readers;
-        let pushed = hear(third);
+        let pushed = receive_reply(third);
         assert_eq!(
             pushed,
             format!("1> \"tracking-redir-broken\"\n2> (integer) {id}")
@@ -295,7 +296,7 @@ fn a_script_that_has_written_nothing_is_killed() {
                 assert_eq!(ask(&mut second, refused), BUSY, "{refused}");
             }
             assert_eq!(ask(&mut second, "SCRIPT KILL"), "OK");
-            let answer = hear(&mut first);
+            let answer = receive_reply(&mut first);
             assert!(
                 answer.contains("Script killed by user with SCRIPT KILL"),
                 "{answer}"
@@ -326,7 +327,7 @@ fn a_script_that_has_written_is_not_killed() {
                 let answer = answers.last().unwrap();
                 answer.contains("UNKILLABLE") || ask(&mut second, "EXISTS key").ends_with('1')
             });
-            assert_eq!(hear(&mut first), "(integer) 1");
+            assert_eq!(receive_reply(&mut first), "(integer) 1");
             if let Some(answer) = answers.iter().find(|it| it.contains("UNKILLABLE")) {
                 assert_eq!(
                     answer,
@@ -398,7 +399,7 @@ fn subscribers_are_closed_that_may_not_listen_any_more() {
             "OK"
         );
         assert_eq!(ask_number(&mut admin, "PUBLISH a1 message"), 1);
-        assert!(hear(&mut first).contains("message"));
+        assert!(receive_reply(&mut first).contains("message"));
         assert_eq!(ask(&mut admin, "ACL SETUSER alice clearselectors"), "OK");
         assert_eq!(until_closed(&mut first), 0);
         assert!(ask(&mut bob, "PING").contains("pong"));
@@ -438,7 +439,7 @@ fn the_connections_of_a_deleted_user_are_closed() {
         let mut subscriber = log_in(address, "alice");
         assert!(ask(&mut subscriber, "SUBSCRIBE channel").contains("subscribe"));
         let mut client = log_in(address, "alice");
-        tell(&mut client, "BLPOP key 0");
+        send_command(&mut client, "BLPOP key 0");
         eventually("it waits", || info(&mut admin, "blocked_clients") == 1);
         let mut queueing = log_in(address, "alice");
         assert_eq!(ask(&mut queueing, "MULTI"), "OK");

@@ -10,7 +10,9 @@ use nearfield_server_testkit::folder::TestkitFolder;
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::redis::RedisPeerProcess;
 use nearfield_server_testkit::saving::saving_into;
-use nearfield_server_testkit::steps::{ask, connect, eventually, hear, tell, until_closed};
+use nearfield_server_testkit::steps::{
+    ask, connect, eventually, receive_reply, send_command, until_closed,
+};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -72,9 +74,9 @@ fn all_connections_hear_that_the_server_is_busy_and_may_end_the_script() {
         }
         for _ in 0..2 {
             // Replies to commands before the script come before its reply, and later ones after it.
-            tell(&mut first, "SET before 1");
+            send_command(&mut first, "SET before 1");
             eval(&mut first, ENDLESS);
-            tell(&mut first, "INCR before");
+            send_command(&mut first, "INCR before");
             until_busy(&mut others[0]);
             others.push(connect(address));
             for other in &mut others {
@@ -106,13 +108,13 @@ fn all_connections_hear_that_the_server_is_busy_and_may_end_the_script() {
             }
             let last = others.last_mut().unwrap();
             assert_eq!(ask(last, "SCRIPT KILL"), "OK");
-            assert_eq!(hear(&mut first), "OK");
-            let answer = hear(&mut first);
+            assert_eq!(receive_reply(&mut first), "OK");
+            let answer = receive_reply(&mut first);
             assert!(
                 answer.contains("killed by user with SCRIPT KILL"),
                 "{answer}"
             );
-            assert_eq!(hear(&mut first), "(integer) 2");
+            assert_eq!(receive_reply(&mut first), "(integer) 2");
             for other in &mut others {
                 assert_eq!(ask(other, "GET key"), "\"value\"");
             }
@@ -128,12 +130,12 @@ fn a_script_in_a_transaction_is_killed_alone() {
             ask(&mut first, command);
         }
         eval(&mut first, ENDLESS);
-        assert_eq!(hear(&mut first), "QUEUED");
+        assert_eq!(receive_reply(&mut first), "QUEUED");
         assert_eq!(ask(&mut first, "INCR counter"), "QUEUED");
-        tell(&mut first, "EXEC");
+        send_command(&mut first, "EXEC");
         until_busy(&mut second);
         assert_eq!(ask(&mut second, "SCRIPT KILL"), "OK");
-        let answer = hear(&mut first);
+        let answer = receive_reply(&mut first);
         assert!(answer.contains("killed by user"), "{answer}");
         assert_eq!(ask(&mut second, "GET counter"), "\"2\"");
     });
@@ -167,7 +169,7 @@ fn a_script_in_one_long_call_of_a_library_does_not_keep_others_waiting() {
             eval(&mut first, &text);
             let mut was_busy = false;
             std::thread::scope(|scope| {
-                let hearing = scope.spawn(|| hear(&mut first));
+                let hearing = scope.spawn(|| receive_reply(&mut first));
                 while !hearing.is_finished() {
                     was_busy |= ask(&mut second, "PING") == BUSY;
                     std::thread::sleep(Duration::from_millis(1));
@@ -203,7 +205,7 @@ fn shutdown_ends_a_script_that_has_written_and_keeps_nothing_of_it() {
         let answer = ask(&mut second, "SCRIPT KILL");
         assert!(answer.contains("UNKILLABLE"), "{answer}");
         assert_eq!(ask(&mut second, "SHUTDOWN"), BUSY);
-        tell(&mut second, "SHUTDOWN NOSAVE");
+        send_command(&mut second, "SHUTDOWN NOSAVE");
         // No client gets a reply that reports success or failure.
         assert_eq!(until_closed(&mut second), 0);
         assert_eq!(until_closed(&mut first), 0);

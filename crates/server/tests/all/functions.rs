@@ -9,7 +9,9 @@ use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::redis::RedisPeerProcess;
 use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::saving::saving_into;
-use nearfield_server_testkit::steps::{ask, connect, eventually, hear, info, on_both, tell};
+use nearfield_server_testkit::steps::{
+    ask, connect, eventually, info, on_both, receive_reply, send_command,
+};
 
 const COUNTS: &str = "#!lua name=counts\nredis.register_function('count', function(keys) \
     return redis.call('incr', keys[1]) end)";
@@ -193,7 +195,7 @@ fn a_function_is_killed_by_its_own_command() {
             "#!lua name=l\nredis.register_function('forever', function() while true do end end)",
         );
         for _ in 0..2 {
-            tell(&mut first, "FCALL forever 1 key argument");
+            send_command(&mut first, "FCALL forever 1 key argument");
             eventually("the server is busy", || ask(&mut second, "PING") == BUSY);
             let stats = ask(&mut second, "FUNCTION STATS");
             for told in ["\"forever\"", "\"argument\"", "duration_ms"] {
@@ -202,7 +204,7 @@ fn a_function_is_killed_by_its_own_command() {
             assert_eq!(ask(&mut second, "SCRIPT KILL"), BUSY);
             assert_eq!(ask(&mut second, "FUNCTION LIST"), BUSY);
             assert_eq!(ask(&mut second, "FUNCTION KILL"), "OK");
-            let answer = hear(&mut first);
+            let answer = receive_reply(&mut first);
             assert!(
                 answer.contains("killed by user with SCRIPT KILL"),
                 "{answer}"
@@ -235,10 +237,10 @@ fn functions_keep_to_the_limit_of_memory_and_to_pauses() {
         assert_eq!(ask(&mut first, "CONFIG SET maxmemory 0"), "OK");
         assert_eq!(ask(&mut first, "CLIENT PAUSE 100000 WRITE"), "OK");
         assert_eq!(ask(&mut second, "FCALL read 1 key"), "\"value\"");
-        tell(&mut second, "FCALL count 1 n");
+        send_command(&mut second, "FCALL count 1 n");
         eventually("it waits", || info(&mut first, "blocked_clients") == 1);
         assert_eq!(ask(&mut first, "CLIENT UNPAUSE"), "OK");
-        assert_eq!(hear(&mut second), "(integer) 1");
+        assert_eq!(receive_reply(&mut second), "(integer) 1");
     });
 }
 
@@ -258,7 +260,7 @@ fn a_library_that_takes_too_long_is_refused_whatever_it_catches() {
         let code = format!("#!lua name=slow\n{code}");
         encode(&mut request, &[b"FUNCTION", b"LOAD", code.as_bytes()]);
         connection.send(&request).unwrap();
-        let answer = hear(connection);
+        let answer = receive_reply(connection);
         assert!(answer.contains("FUNCTION LOAD timeout"), "{answer}");
         assert_eq!(listed(connection), before);
     }

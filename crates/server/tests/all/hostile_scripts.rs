@@ -6,7 +6,9 @@
 use nearfield_server::config::ServerOptions;
 use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::steps::{ask, connect, eventually, hear, info, on_both, tell};
+use nearfield_server_testkit::steps::{
+    ask, connect, eventually, info, on_both, receive_reply, send_command,
+};
 use std::net::SocketAddr;
 
 /// The name of a published vulnerability, an input that triggered it, and the beginning of the
@@ -268,7 +270,7 @@ fn send(connection: &mut TestkitConnection, text: &str) {
 
 fn eval(connection: &mut TestkitConnection, text: &str) -> String {
     send(connection, text);
-    hear(connection)
+    receive_reply(connection)
 }
 
 /// With several threads, their stacks are smaller than that of the main thread.
@@ -334,7 +336,7 @@ fn until_killed(address: SocketAddr, text: &str) {
         killed = ask(&mut second, "SCRIPT KILL");
         killed == "OK"
     });
-    let answer = hear(&mut first);
+    let answer = receive_reply(&mut first);
     let said = "(error) ERR Script killed by user with SCRIPT KILL...";
     assert!(answer.starts_with(said), "{text}: {answer}");
     assert_eq!(eval(&mut first, "return 1"), "(integer) 1");
@@ -364,7 +366,7 @@ fn nothing_catches_the_end_of_the_server() {
         send(&mut connection, text);
         let mut other = server.connect();
         eventually("it is busy", || ask(&mut other, "GET key").contains("BUSY"));
-        tell(&mut other, "SHUTDOWN NOSAVE");
+        send_command(&mut other, "SHUTDOWN NOSAVE");
         // The drop waits for the server's threads.
         drop(server);
     }
@@ -621,7 +623,7 @@ fn a_killed_script_keeps_nobody_waiting() {
         });
         assert_eq!(ask(&mut second, "SCRIPT KILL"), "OK");
         assert_eq!(ask(&mut second, "GET key"), "(nil)");
-        assert!(hear(&mut first).contains("killed by user"));
+        assert!(receive_reply(&mut first).contains("killed by user"));
     }
 }
 
@@ -636,10 +638,10 @@ fn scripts_that_only_read_have_those_keys_tracked() {
     let text = &b"return redis.call('get', KEYS[2])"[..];
     encode(&mut request, &[b"EVAL_RO", text, b"2", b"k1", b"k2"]);
     first.send(&request).unwrap();
-    assert_eq!(hear(&mut first), "\"2\"");
+    assert_eq!(receive_reply(&mut first), "\"2\"");
     ask(&mut second, "SET k1 x");
     ask(&mut second, "SET k2 x");
-    let pushed = hear(&mut first);
+    let pushed = receive_reply(&mut first);
     assert!(pushed.contains("k2") && !pushed.contains("k1"), "{pushed}");
 }
 

@@ -8,7 +8,7 @@ use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::peer::PeerServer;
 use nearfield_server_testkit::reply::RespReplyValue;
-use nearfield_server_testkit::steps::{ask, ask_number, connect, hear, tell};
+use nearfield_server_testkit::steps::{ask, ask_number, connect, receive_reply, send_command};
 use std::net::SocketAddr;
 
 /// Places in which the commands are executed.
@@ -274,9 +274,9 @@ fn who_waits_is_judged_by_each_kind_of_rule_that_came_meanwhile() {
                 wait_in(&mut client, &mut other, command);
                 assert_eq!(ask(&mut other, &format!("ACL SETUSER u {rules}")), "OK");
                 let dry = ask(&mut other, &format!("ACL DRYRUN u {command}"));
-                tell(&mut other, wakes);
-                hear(&mut other);
-                let answer = hear(&mut client);
+                send_command(&mut other, wakes);
+                receive_reply(&mut other);
+                let answer = receive_reply(&mut client);
                 let is_refused = answer.contains("NOPERM");
                 assert_eq!(is_refused, dry != "OK", "{command}, {rules}: {answer}");
                 assert_eq!(is_refused, !answer.contains("secret"), "{command}, {rules}");
@@ -305,8 +305,8 @@ fn who_waits_as_a_user_that_is_deleted_is_closed_and_takes_nothing() {
                 assert_eq!(ask(&mut client, "AUTH u any"), "OK");
                 wait_in(&mut client, &mut other, command);
                 assert_eq!(ask_number(&mut other, ends), 1);
-                tell(&mut other, wakes);
-                hear(&mut other);
+                send_command(&mut other, wakes);
+                receive_reply(&mut other);
                 assert_eq!(ask_number(&mut other, left), 1, "{command}, {ends}");
                 let heard = client.receive();
                 assert!(heard.is_err(), "{command}, {ends}: {heard:?}");

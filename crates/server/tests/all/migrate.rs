@@ -9,7 +9,7 @@ use nearfield_server_testkit::peer::PeerServer;
 use nearfield_server_testkit::redis::RedisPeerProcess;
 use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::steps::{
-    ask, ask_number, ask_text, connect, eventually, hear, info, on_both, tell,
+    ask, ask_number, ask_text, connect, eventually, info, on_both, receive_reply, send_command,
 };
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -183,7 +183,7 @@ fn only_what_is_acknowledged_is_deleted() {
             "MIGRATE {}  7 5000 REPLACE KEYS a b absent c d",
             target.place()
         );
-        tell(&mut connection, &command);
+        send_command(&mut connection, &command);
         let mut caller = target.accept();
         assert_eq!(caller.request(), [&b"SELECT"[..], b"7"]);
         assert_eq!(caller.restored(), "RESTORE a 0 REPLACE");
@@ -198,7 +198,7 @@ fn only_what_is_acknowledged_is_deleted() {
         );
         caller.say("+OK\r\n+OK\r\n-ERR no b\r\n+OK\r\n-ERR no d\r\n");
         assert_eq!(
-            hear(&mut connection),
+            receive_reply(&mut connection),
             "(error) ERR Target instance replied with error: ERR no b"
         );
         assert_eq!(
@@ -210,7 +210,7 @@ fn only_what_is_acknowledged_is_deleted() {
         // acknowledged.
         ask(&mut connection, "MSET a 1 b 2 c 3");
         let command = format!("MIGRATE {}  0 5000 KEYS a b c", target.place());
-        tell(&mut connection, &command);
+        send_command(&mut connection, &command);
         let mut caller = target.accept();
         assert_eq!(caller.request(), [&b"SELECT"[..], b"0"]);
         for key in ["a", "b", "c"] {
@@ -219,7 +219,7 @@ fn only_what_is_acknowledged_is_deleted() {
         caller.say("+OK\r\n+OK\r\n+O");
         drop(caller);
         assert_eq!(
-            hear(&mut connection),
+            receive_reply(&mut connection),
             "(error) IOERR error or timeout reading to target instance"
         );
         assert_eq!(
@@ -228,14 +228,14 @@ fn only_what_is_acknowledged_is_deleted() {
         );
         // Without a login nothing is acknowledged, whatever the target replies for the key.
         let command = format!("MIGRATE {} b 0 5000 AUTH2 user pw", target.place());
-        tell(&mut connection, &command);
+        send_command(&mut connection, &command);
         let mut caller = target.accept();
         assert_eq!(caller.request(), [&b"AUTH"[..], b"user", b"pw"]);
         assert_eq!(caller.request(), [&b"SELECT"[..], b"0"]);
         assert_eq!(caller.restored(), "RESTORE b 0");
         caller.say("-WRONGPASS no\r\n+OK\r\n+OK\r\n");
         assert_eq!(
-            hear(&mut connection),
+            receive_reply(&mut connection),
             "(error) ERR Target instance replied with error: WRONGPASS no"
         );
         assert_eq!(ask(&mut connection, "GET b"), "\"2\"");
@@ -264,7 +264,7 @@ fn what_is_no_answer_deletes_nothing() {
         "HTTP/1.1 400\r\n",
         &long,
     ] {
-        tell(
+        send_command(
             &mut connection,
             &format!("MIGRATE {} k 0 5000", target.place()),
         );
@@ -272,7 +272,7 @@ fn what_is_no_answer_deletes_nothing() {
         caller.request();
         caller.request();
         caller.say(answer);
-        let said = hear(&mut connection);
+        let said = receive_reply(&mut connection);
         assert_eq!(
             said,
             "(error) IOERR error or timeout reading to target instance"
@@ -295,7 +295,7 @@ fn others_are_served_and_what_they_change_is_sent_again() {
     let (mut mover, mut other) = (ours.connect(), ours.connect());
     ask(&mut mover, "MSET a 1 b 2");
     let target = FakeMigrateTarget::new();
-    tell(
+    send_command(
         &mut mover,
         &format!("MIGRATE {}  0 10000 KEYS a b", target.place()),
     );
@@ -321,12 +321,12 @@ fn others_are_served_and_what_they_change_is_sent_again() {
             "+OK\r\n+OK\r\n"
         });
     }
-    assert_eq!(hear(&mut mover), "OK");
+    assert_eq!(receive_reply(&mut mover), "OK");
     assert_eq!(ask(&mut other, "MGET a b"), "1) (nil)\n2) (nil)");
     assert_eq!(info(&mut other, "blocked_clients"), 0);
     // A key that others delete meanwhile is not sent again, and one with a new value is.
     ask(&mut mover, "MSET a 1 b 2 c 3");
-    tell(
+    send_command(
         &mut mover,
         &format!("MIGRATE {}  0 10000 KEYS a b c", target.place()),
     );
@@ -341,7 +341,7 @@ fn others_are_served_and_what_they_change_is_sent_again() {
     caller.request();
     assert!(caller.restored().starts_with("RESTORE c "));
     caller.say("+OK\r\n-ERR full\r\n");
-    let told = hear(&mut mover);
+    let told = receive_reply(&mut mover);
     assert_eq!(
         told,
         "(error) ERR Target instance replied with error: ERR full"
@@ -424,7 +424,7 @@ fn passwords_are_said_and_not_shown() {
     ask(&mut here, "ECHO end");
     let mut shown = String::new();
     while !shown.contains("end") {
-        shown += &hear(&mut monitor);
+        shown += &receive_reply(&mut monitor);
     }
     for seen in [&log, &shown] {
         let secrets = ["sesame", "mover", "secret", "guess"];
@@ -475,7 +475,7 @@ fn who_is_gone_or_impatient_has_its_keys_moved_all_the_same() {
     ask(&mut mover, "MSET a 1 b 2");
     let id = ask_number(&mut mover, "CLIENT ID");
     let target = FakeMigrateTarget::new();
-    tell(&mut mover, &format!("MIGRATE {} a 0 10000", target.place()));
+    send_command(&mut mover, &format!("MIGRATE {} a 0 10000", target.place()));
     let mut caller = target.accept();
     caller.request();
     caller.request();
@@ -496,7 +496,7 @@ fn a_server_stops_while_a_target_is_silent() {
     let mut mover = ours.connect();
     ask(&mut mover, "SET a 1");
     let target = FakeMigrateTarget::new();
-    tell(
+    send_command(
         &mut mover,
         &format!("MIGRATE {} a 0 100000000", target.place()),
     );

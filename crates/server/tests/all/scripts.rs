@@ -9,7 +9,7 @@ use nearfield_server::config::ServerOptions;
 use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::reply::RespReplyValue;
-use nearfield_server_testkit::steps::{ask, eventually, hear};
+use nearfield_server_testkit::steps::{ask, eventually, receive_reply};
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -173,16 +173,16 @@ fn a_slow_script_among_others_keeps_nobody_waiting() {
             assert_eq!(ask(&mut other, "SCRIPT KILL"), "OK");
             let before = 4 * round;
             for expected in 1..=2 {
-                let reply = hear(&mut first);
+                let reply = receive_reply(&mut first);
                 assert_eq!(reply, format!("(integer) {}", before + expected));
             }
-            let killed = hear(&mut first);
+            let killed = receive_reply(&mut first);
             assert!(killed.contains("Script killed by user"), "{killed}");
             for expected in 3..=4 {
-                let reply = hear(&mut first);
+                let reply = receive_reply(&mut first);
                 assert_eq!(reply, format!("(integer) {}", before + expected));
             }
-            assert_eq!(hear(&mut first), format!("\"{}\"", before + 4));
+            assert_eq!(receive_reply(&mut first), format!("\"{}\"", before + 4));
             assert_eq!(ask(&mut other, "PING"), "PONG");
         }
     }

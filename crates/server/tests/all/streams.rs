@@ -6,7 +6,7 @@ use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::redis::RedisPeerProcess;
 use nearfield_server_testkit::reply::RespReplyValue;
 use nearfield_server_testkit::steps::{
-    ask, ask_number, connect, eventually, hear, info, on_both, tell,
+    ask, ask_number, connect, eventually, info, on_both, receive_reply, send_command,
 };
 
 /// Waits until `count` clients are blocked.
@@ -22,19 +22,19 @@ fn readers_wait_for_what_comes_after_they_began() {
         let (mut one, mut other) = (connect(address), connect(address));
         let mut third = connect(address);
         ask(&mut one, "XADD s 1-1 f old");
-        tell(&mut other, "XREAD COUNT 5 BLOCK 0 STREAMS s absent $ $");
-        tell(&mut third, "XREAD BLOCK 0 STREAMS s 0-5");
-        let old = hear(&mut third);
+        send_command(&mut other, "XREAD COUNT 5 BLOCK 0 STREAMS s absent $ $");
+        send_command(&mut third, "XREAD BLOCK 0 STREAMS s 0-5");
+        let old = receive_reply(&mut third);
         assert!(old.contains("\"old\""), "{old}");
         until_blocked(&mut one, 1);
         // Nothing that is new to it: another type, and a stream with the same identifiers.
         ask(&mut one, "SET absent string");
         ask(&mut one, "DEL absent");
         assert_eq!(ask(&mut one, "XADD s NOMKSTREAM 1-2 f new"), "\"1-2\"");
-        let new = hear(&mut other);
+        let new = receive_reply(&mut other);
         assert!(new.contains("\"new\"") && !new.contains("\"old\""), "{new}");
-        tell(&mut other, "XREAD BLOCK 5 STREAMS s $");
-        assert_eq!(hear(&mut other), "(nil)");
+        send_command(&mut other, "XREAD BLOCK 5 STREAMS s $");
+        assert_eq!(receive_reply(&mut other), "(nil)");
         // In a transaction no client waits.
         ask(&mut one, "MULTI");
         ask(&mut one, "XREAD BLOCK 0 STREAMS s $");
@@ -50,12 +50,12 @@ fn consumers_wait_and_each_entry_goes_to_one_of_them() {
         let mut consumers = [connect(address), connect(address)];
         for (number, consumer) in consumers.iter_mut().enumerate() {
             let command = format!("XREADGROUP GROUP g c{number} COUNT 1 BLOCK 0 STREAMS s >");
-            tell(consumer, &command);
+            send_command(consumer, &command);
             until_blocked(&mut one, number as u64 + 1);
         }
         for number in 1..=2 {
             ask(&mut one, &format!("XADD s {number}-0 f v{number}"));
-            let got = hear(&mut consumers[number - 1]);
+            let got = receive_reply(&mut consumers[number - 1]);
             assert!(got.contains(&format!("\"v{number}\"")), "{got}");
         }
         let pending = ask(&mut one, "XPENDING s g");
@@ -63,13 +63,13 @@ fn consumers_wait_and_each_entry_goes_to_one_of_them() {
         // A client that waits for a group gets an error if the group is deleted.
         for (command, number) in [("XGROUP DESTROY s g", 0), ("DEL s", 1)] {
             ask(&mut one, "XGROUP CREATE s g $ MKSTREAM");
-            tell(
+            send_command(
                 &mut consumers[number],
                 "XREADGROUP GROUP g c BLOCK 0 STREAMS s >",
             );
             until_blocked(&mut one, 1);
             ask(&mut one, command);
-            let told = hear(&mut consumers[number]);
+            let told = receive_reply(&mut consumers[number]);
             let is_told = told.contains("NOGROUP") || told.contains("UNBLOCKED");
             assert!(is_told, "{told}");
         }
@@ -196,9 +196,9 @@ fn streams_take_as_much_memory_as_in_redis() {
                 number % 1000,
                 number % 977,
             );
-            tell(&mut connection, &words);
+            send_command(&mut connection, &words);
             if number % 100 == 99 {
-                (0..100).for_each(|_| drop(hear(&mut connection)));
+                (0..100).for_each(|_| drop(receive_reply(&mut connection)));
             }
         }
         assert_eq!(ask_number(&mut connection, "XLEN s"), ENTRIES as i64);

@@ -12,7 +12,7 @@ use nearfield_server_testkit::connection::TestkitConnection;
 use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
 use nearfield_server_testkit::peer::PeerServer;
 use nearfield_server_testkit::steps::{
-    ask, ask_number, ask_text, connect, eventually, hear, info, on_both, tell,
+    ask, ask_number, ask_text, connect, eventually, info, on_both, receive_reply, send_command,
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub fn wait_in(
     command: &str,
 ) {
     let before = info(observer, "blocked_clients");
-    tell(connection, command);
+    send_command(connection, command);
     eventually("it waits", || {
         info(observer, "blocked_clients") == before + 1
     });
@@ -85,9 +85,9 @@ fn who_waits_is_served_by_the_rules_of_then() {
                 assert_eq!(ask(&mut client, "AUTH u any"), "OK");
                 wait_in(&mut client, &mut other, command);
                 assert_eq!(ask(&mut other, &format!("ACL SETUSER u {rules}")), "OK");
-                tell(&mut other, wakes);
-                hear(&mut other);
-                let answer = hear(&mut client);
+                send_command(&mut other, wakes);
+                receive_reply(&mut other);
+                let answer = receive_reply(&mut client);
                 assert!(answer.contains("NOPERM"), "{command}, {rules}: {answer}");
                 assert_eq!(ask_number(&mut other, left), 1, "{command}, {rules}");
                 assert_eq!(ask_number(&mut other, "EXISTS to"), 0);
@@ -112,7 +112,7 @@ fn a_disabled_user_that_waits_is_served_as_one_that_is_connected() {
         wait_in(&mut client, &mut other, "BLPOP q 0");
         assert_eq!(ask(&mut other, "ACL SETUSER u off"), "OK");
         assert_eq!(ask_number(&mut other, "RPUSH q 1"), 1);
-        assert_eq!(hear(&mut client), "1) \"q\"\n2) \"1\"");
+        assert_eq!(receive_reply(&mut client), "1) \"q\"\n2) \"1\"");
     });
 }
 
@@ -129,8 +129,8 @@ fn a_forbidden_target_leaves_the_element() {
         let mut next = connect(address);
         wait_in(&mut next, &mut other, "BLPOP q 0");
         assert_eq!(ask_number(&mut other, "RPUSH q 1"), 1);
-        assert!(hear(&mut client).contains("NOPERM"));
-        assert_eq!(hear(&mut next), "1) \"q\"\n2) \"1\"");
+        assert!(receive_reply(&mut client).contains("NOPERM"));
+        assert_eq!(receive_reply(&mut next), "1) \"q\"\n2) \"1\"");
         assert!(ask(&mut other, "ACL LOG").contains("\"to\""));
     });
 }
@@ -144,16 +144,16 @@ fn who_waits_takes_no_memory_that_there_is_not() {
         let mut next = connect(address);
         wait_in(&mut next, &mut other, "BLPOP q 0");
         // A transaction may write once it has begun.
-        tell(&mut other, "MULTI");
-        tell(&mut other, "RPUSH q 1");
-        tell(&mut other, "CONFIG SET maxmemory 1");
-        tell(&mut other, "EXEC");
-        assert_eq!(hear(&mut other), "OK");
-        assert_eq!(hear(&mut other), "QUEUED");
-        assert_eq!(hear(&mut other), "QUEUED");
-        hear(&mut other);
-        assert!(hear(&mut client).contains("OOM"));
-        assert_eq!(hear(&mut next), "1) \"q\"\n2) \"1\"");
+        send_command(&mut other, "MULTI");
+        send_command(&mut other, "RPUSH q 1");
+        send_command(&mut other, "CONFIG SET maxmemory 1");
+        send_command(&mut other, "EXEC");
+        assert_eq!(receive_reply(&mut other), "OK");
+        assert_eq!(receive_reply(&mut other), "QUEUED");
+        assert_eq!(receive_reply(&mut other), "QUEUED");
+        receive_reply(&mut other);
+        assert!(receive_reply(&mut client).contains("OOM"));
+        assert_eq!(receive_reply(&mut next), "1) \"q\"\n2) \"1\"");
     });
 }
 
@@ -179,7 +179,7 @@ fn who_waits_gets_nothing_whose_time_is_over() {
             ask(&mut other, "EXEC");
             assert_eq!(ask_number(&mut other, "EXISTS k"), 0);
             ask_number(&mut other, again);
-            assert!(hear(&mut client).contains("new"), "{command}");
+            assert!(receive_reply(&mut client).contains("new"), "{command}");
         }
     });
 }
@@ -213,7 +213,7 @@ fn who_waits_for_a_group_is_told_that_all_keys_are_gone() {
                     command => drop(ask(&mut other, command)),
                 }
             }
-            let answer = hear(&mut client);
+            let answer = receive_reply(&mut client);
             let is_told = answer.contains("NOGROUP") || answer.contains("UNBLOCKED");
             assert!(is_told, "{gone:?}: {answer}");
         }
@@ -229,7 +229,7 @@ fn a_swapped_database_serves_those_who_wait() {
         let mut client = connect(address);
         wait_in(&mut client, &mut other, "BLPOP q 0");
         assert_eq!(ask(&mut other, "SWAPDB 0 1"), "OK");
-        assert_eq!(hear(&mut client), "1) \"q\"\n2) \"1\"");
+        assert_eq!(receive_reply(&mut client), "1) \"q\"\n2) \"1\"");
     });
 }
 
@@ -250,7 +250,7 @@ fn who_wants_no_answer_gets_none_later() {
             for (before, after) in [("OFF", Some("CLIENT REPLY ON")), ("SKIP", None)] {
                 let mut client = connect(address);
                 let id = ask_number(&mut client, "CLIENT ID");
-                tell(&mut client, &format!("CLIENT REPLY {before}"));
+                send_command(&mut client, &format!("CLIENT REPLY {before}"));
                 wait_in(&mut client, &mut other, command);
                 match wakes {
                     Some("CLIENT UNBLOCK") => {
@@ -283,8 +283,8 @@ fn who_goes_on_is_answered_before_it_is_told_of_its_own_change() {
             ask(&mut client, "LRANGE l2 0 -1");
             wait_in(&mut client, &mut other, "BLMOVE l1 l2 LEFT LEFT 0");
             ask(&mut other, "RPUSH l1 foo");
-            assert_eq!(hear(&mut client), "\"foo\"");
-            assert!(hear(&mut client).contains("invalidate"));
+            assert_eq!(receive_reply(&mut client), "\"foo\"");
+            assert!(receive_reply(&mut client).contains("invalidate"));
             ask(&mut other, "DEL l2");
         }
     });
@@ -299,11 +299,11 @@ fn what_a_client_reads_when_it_goes_on_is_tracked() {
         assert_eq!(ask(&mut client, "CLIENT TRACKING ON"), "OK");
         wait_in(&mut client, &mut other, "XREAD BLOCK 0 STREAMS s $");
         ask(&mut other, "XADD s 1-1 f v");
-        let heard = [hear(&mut client), hear(&mut client)];
+        let heard = [receive_reply(&mut client), receive_reply(&mut client)];
         let is_pushed = heard.iter().filter(|it| it.contains("invalidate")).count();
         assert_eq!(is_pushed, 1, "{heard:?}");
         ask(&mut other, "XADD s 2-1 f v");
-        assert!(hear(&mut client).contains("invalidate"));
+        assert!(receive_reply(&mut client).contains("invalidate"));
     });
 }
 
@@ -440,7 +440,7 @@ fn elements_are_given_in_the_order_in_which_clients_came() {
         let words: Vec<String> = (0..25).map(|number| format!("v{number:02}")).collect();
         ask_number(&mut other, &format!("RPUSH q {}", words.join(" ")));
         for (client, word) in clients.iter_mut().zip(&words) {
-            let answer = hear(client);
+            let answer = receive_reply(client);
             assert!(answer.contains(word), "{answer} in place of {word}");
         }
         assert_eq!(ask_number(&mut other, "LLEN q"), 6);

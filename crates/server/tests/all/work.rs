@@ -9,7 +9,7 @@ use nearfield_server::steps;
 use nearfield_server_testkit::connection::encode;
 use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
 use nearfield_server_testkit::steps::{
-    ask, ask_number, connect, eventually, hear, info, on_both, tell,
+    ask, ask_number, connect, eventually, info, on_both, receive_reply, send_command,
 };
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -208,8 +208,8 @@ fn a_pattern_that_takes_too_much_work_is_refused() {
     let mut request = Vec::new();
     encode(&mut request, &[b"PUBLISH", &text, b"message"]);
     client.send(&request).unwrap();
-    assert_eq!(hear(&mut client), "(integer) 1");
-    assert!(hear(&mut other).contains("message"));
+    assert_eq!(receive_reply(&mut client), "(integer) 1");
+    assert!(receive_reply(&mut other).contains("message"));
 }
 
 // ---- Other costs for others --------------------------------------------------------------------
@@ -355,7 +355,7 @@ fn a_read_behind_a_write_of_its_transaction_is_news_to_nobody() {
         }
         assert_eq!(ask(&mut client, "PING"), "PONG");
         assert_eq!(ask(&mut other, "SET y 3"), "OK");
-        assert!(hear(&mut client).contains("invalidate"));
+        assert!(receive_reply(&mut client).contains("invalidate"));
     });
 }
 
@@ -396,8 +396,8 @@ fn clients_are_listed_and_killed_by_many_numbers() {
         assert!(list.contains(&format!("id={id} ")));
         let kill = format!("CLIENT KILL ID {id} SKIPME yes");
         assert_eq!(ask_number(&mut client, &kill), 1);
-        tell(&mut client, "CLIENT KILL ID 999999");
-        assert_eq!(hear(&mut client), "(integer) 0");
+        send_command(&mut client, "CLIENT KILL ID 999999");
+        assert_eq!(receive_reply(&mut client), "(integer) 0");
     });
 }
 
@@ -414,8 +414,10 @@ fn what_was_published_before_comes_before_the_end_of_a_subscription() {
     assert!(ask(&mut other, "SUBSCRIBE busy").contains("busy"));
     let names: Vec<String> = (0..1000).map(|number| format!("c{number}")).collect();
     ask(&mut listener, "HELLO 3");
-    tell(&mut listener, &format!("SUBSCRIBE {}", names.join(" ")));
-    names.iter().for_each(|_| drop(hear(&mut listener)));
+    send_command(&mut listener, &format!("SUBSCRIBE {}", names.join(" ")));
+    names
+        .iter()
+        .for_each(|_| drop(receive_reply(&mut listener)));
     // All of it arrives in a few rounds: messages to others, and to the client that leaves.
     let mut requests = Vec::new();
     for name in &names {
@@ -426,7 +428,7 @@ fn what_was_published_before_comes_before_the_end_of_a_subscription() {
     listener.send(&requests).expect("the connection is open");
     let mut heard = Vec::new();
     while heard.len() < 4 * names.len() {
-        heard.push(hear(&mut listener));
+        heard.push(receive_reply(&mut listener));
     }
     for name in &names {
         let place = |verb: &str| {
@@ -593,8 +595,8 @@ fn who_sends_many_long_commands_lets_others_be_served_in_between() {
             assert_eq!(ask(&mut other, "PING"), "PONG");
         }
         assert_eq!(ask_number(&mut other, "EXISTS last"), 0, "{long:?}");
-        (0..COMMANDS).for_each(|_| drop(hear(&mut client)));
-        assert_eq!(hear(&mut client), "OK");
+        (0..COMMANDS).for_each(|_| drop(receive_reply(&mut client)));
+        assert_eq!(receive_reply(&mut client), "OK");
     }
     // A client that ends its side of the connection has all its commands executed, too.
     let mut client = ours.connect();

@@ -52,7 +52,7 @@ impl<P: Copy + Eq + Hash, F: Clone> Holds<P, F> {
     /// Ends a [hold](Holds::hold). Returns true if the place was given up meanwhile and this was
     /// its last holder: the caller must release it now.
     #[must_use]
-    pub fn let_go(&self, place: P) -> bool {
+    pub fn release_hold(&self, place: P) -> bool {
         let mut places = self.places.lock();
         let Some(hold) = places.get_mut(&place) else {
             return false;

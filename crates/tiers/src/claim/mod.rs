@@ -59,7 +59,7 @@ pub trait ClaimStore {
     /// Keeps a place from being released.
     fn hold(&self, place: Self::Place);
     /// Ends a hold, and releases the place if it was given up meanwhile.
-    fn let_go(&self, place: Self::Place);
+    fn release_hold(&self, place: Self::Place);
     /// Retires what a record referred to, because readers may still use it.
     fn retire(&self, outside: ClaimTarget<Self::Slot, Self::Place>);
 }
@@ -130,7 +130,7 @@ impl<S: ClaimStore> Drop for MoveClaim<'_, S> {
         match self.claimed {
             None => {}
             Some(ClaimedTarget::Slot(slot, watch)) => self.store.watched().end(slot, watch),
-            Some(ClaimedTarget::Place(place)) => self.store.let_go(place),
+            Some(ClaimedTarget::Place(place)) => self.store.release_hold(place),
         }
     }
 }

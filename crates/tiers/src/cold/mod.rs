@@ -109,7 +109,7 @@ impl ColdPlaceGuard {
 
 impl Drop for ColdPlaceGuard {
     fn drop(&mut self) {
-        self.cold.let_go(self.place);
+        self.cold.release_hold(self.place);
     }
 }
 
@@ -374,8 +374,8 @@ impl ColdTiers {
     }
 
     /// Ends a [hold](ColdTiers::hold).
-    pub fn let_go(&self, place: ColdPlace) {
-        if let (true, Some(tiers)) = (self.holds.let_go(place), &self.tiers) {
+    pub fn release_hold(&self, place: ColdPlace) {
+        if let (true, Some(tiers)) = (self.holds.release_hold(place), &self.tiers) {
             tiers.release(place);
         }
     }

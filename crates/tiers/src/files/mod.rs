@@ -323,7 +323,7 @@ impl FileTier {
         self.values.fetch_sub(1, Ordering::Relaxed);
         self.value_bytes.fetch_sub(length as u64, Ordering::Relaxed);
         segment.release(length);
-        if segment.is_over() {
+        if segment.is_finished() {
             self.give_back(number);
         }
     }
@@ -331,7 +331,7 @@ impl FileTier {
     /// Closes a segment, so that nothing more is appended to it.
     fn close(&self, open: &OpenSegment) {
         open.segment.close();
-        if open.segment.is_over() {
+        if open.segment.is_finished() {
             self.give_back(open.number);
         }
     }
@@ -341,7 +341,7 @@ impl FileTier {
     fn give_back(&self, number: usize) {
         let mut segments = self.segments.write();
         if let Some(entry) = segments.list.get_mut(number)
-            && entry.as_ref().is_some_and(|segment| segment.is_over())
+            && entry.as_ref().is_some_and(|segment| segment.is_finished())
         {
             *entry = None;
             segments.count -= 1;

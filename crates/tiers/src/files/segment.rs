@@ -289,7 +289,7 @@ impl TierFileSegment {
     /// Returns true if nothing is appended any more, and no value is left. Both the thread that
     /// releases the last value and the thread that [closes](TierFileSegment::close) the segment ask
     /// then, so that at least one of them sees it.
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_finished(&self) -> bool {
         !self.is_open.load(Ordering::SeqCst) && self.is_empty()
     }
 

@@ -93,7 +93,7 @@ impl MoveJudge {
 
     /// Adds `uses` since the last call, `in_memory` of them in memory. Returns the number of heat
     /// periods that have ended.
-    pub fn tell_uses(&mut self, in_memory: u64, uses: u64) -> u32 {
+    pub fn report_uses(&mut self, in_memory: u64, uses: u64) -> u32 {
         self.policy.passed(self.began.elapsed());
         if uses == 0 {
             return 0;
@@ -110,7 +110,7 @@ impl MoveJudge {
     }
 
     /// Returns the part of all values that the walk should visit during `uses` uses.
-    pub fn part_to_meet(&self, uses: u64) -> f64 {
+    pub fn visit_share(&self, uses: u64) -> f64 {
         uses as f64 / self.policy.period_uses().max(1) as f64
     }
 
@@ -120,19 +120,19 @@ impl MoveJudge {
     }
 
     /// Notes that the walk visits a key with a value that cannot move.
-    pub fn met_still(&mut self) {
+    pub fn visit_unmovable(&mut self) {
         self.met.add(0.0, 0.0);
     }
 
     /// Notes that the walk visits a value. Returns the tier that it should move to, `None` to stay.
-    pub fn met(&mut self, object: &PolicyObject) -> Option<usize> {
+    pub fn visit(&mut self, object: &PolicyObject) -> Option<usize> {
         let in_memory = if object.tier == 0 { object.bytes } else { 0 };
         self.met.add(1.0, in_memory as f64);
-        self.policy.met(object).map(|step| step.target)
+        self.policy.visit(object).map(|step| step.target)
     }
 
     /// Returns true if a value that was used might move to a faster tier.
-    pub fn might_come(&self, object: &PolicyObject) -> bool {
+    pub fn might_promote(&self, object: &PolicyObject) -> bool {
         self.policy.cuts().inward(object, 0).is_some()
     }
 
@@ -208,7 +208,7 @@ mod tests {
             gone.clear();
             for number in 0..values {
                 let heat = if number < 10 { 1 } else { 90 };
-                if judge.met(&object(number, 0, heat)).is_some() {
+                if judge.visit(&object(number, 0, heat)).is_some() {
                     gone.push(number);
                 }
             }
@@ -242,11 +242,11 @@ mod tests {
             let memory = |here: &[u64]| number * 100 + here.len() as u64 * 1000;
             judge.set_memory(memory(&here), number + 1);
             for _ in 0..number + 1 - here.len() as u64 {
-                judge.met(&object(number, 1, 0));
+                judge.visit(&object(number, 1, 0));
             }
             here.retain(|&number| {
                 let value = object(number, 0, 0);
-                let to = judge.met(&value);
+                let to = judge.visit(&value);
                 to.is_none_or(|to| {
                     judge.moved(&value, to);
                     false
@@ -261,9 +261,9 @@ mod tests {
     #[test]
     fn values_come_back_if_they_are_used_and_going_to_and_fro_is_counted() {
         let (mut judge, _) = walked(100);
-        assert!(!judge.might_come(&object(1, 1, 1)));
+        assert!(!judge.might_promote(&object(1, 1, 1)));
         let value = object(1, 1, 50);
-        assert!(judge.might_come(&value));
+        assert!(judge.might_promote(&value));
         assert_eq!(judge.used(&value), Some(0));
         judge.moved(&object(1, 0, 50), 1);
         judge.moved(&value, 0);

@@ -85,7 +85,7 @@ pub struct TierKeeper<H> {
     patience: Duration,
 }
 
-/// A guard during which the keeper moves no value. See [`TierKeeper::still`].
+/// A guard during which the keeper moves no value. See [`TierKeeper::pause`].
 #[derive(Debug)]
 pub struct KeeperPause<'k, H> {
     mover: MutexGuard<'k, Option<Mover<H>>>,
@@ -141,15 +141,15 @@ impl<H: Default> TierKeeper<H> {
 
     /// Makes the keeper rest until the result is dropped, so that no value is being moved. For a
     /// caller that then has the store to itself.
-    pub fn still(&self) -> KeeperPause<'_, H> {
+    pub fn pause(&self) -> KeeperPause<'_, H> {
         KeeperPause {
             mover: self.mover.lock(),
         }
     }
 
-    /// Makes the keeper rest like [`still`](TierKeeper::still), for a caller that must not wait for
+    /// Makes the keeper rest like [`pause`](TierKeeper::pause), for a caller that must not wait for
     /// a disk that does not respond: returns `None` if the thread that moves values waits for one.
-    pub fn still_unless_held_up(&self) -> Option<KeeperPause<'_, H>> {
+    pub fn try_pause(&self) -> Option<KeeperPause<'_, H>> {
         let mover = self.mover_while(|| true)?;
         Some(KeeperPause { mover })
     }
@@ -212,7 +212,7 @@ impl<H: Default> TierKeeper<H> {
         size
     }
 
-    fn is_over(&self, values: &impl MovableValues) -> bool {
+    fn exceeds_capacity(&self, values: &impl MovableValues) -> bool {
         self.count(values).bytes > self.memory_bytes_max
     }
 
@@ -221,10 +221,10 @@ impl<H: Default> TierKeeper<H> {
     /// [`PATIENCE`].
     pub fn relieve<V: MovableValues<Hand = H>>(&self, values: &V) -> bool {
         let mut mover = loop {
-            if !self.is_over(values) {
+            if !self.exceeds_capacity(values) {
                 return true;
             }
-            match self.mover_while(|| self.is_over(values)) {
+            match self.mover_while(|| self.exceeds_capacity(values)) {
                 Some(mover) => break mover,
                 None if self.is_held_up.load(Ordering::Relaxed) => return false,
                 // There was room, which another thread may have used.
@@ -234,7 +234,7 @@ impl<H: Default> TierKeeper<H> {
         let (Some(mover), Some(tiers)) = (mover.as_mut(), values.cold().tiers()) else {
             return true;
         };
-        while self.is_over(values) {
+        while self.exceeds_capacity(values) {
             if self.is_stuck() {
                 return false;
             }
@@ -254,7 +254,7 @@ impl<H: Default> TierKeeper<H> {
         if let (Some(mover), Some(tiers)) = (still.mover.as_mut(), values.cold().tiers()) {
             for _ in 0..slices {
                 mover.slice(values, tiers, self, true);
-                if !self.is_over(values) {
+                if !self.exceeds_capacity(values) {
                     break;
                 }
             }
@@ -276,7 +276,7 @@ impl<H: Default> TierKeeper<H> {
             let mut held = self.mover.lock();
             self.is_held_up.store(false, Ordering::Relaxed);
             let Some(mover) = held.as_mut() else { return };
-            let uses = mover.tell_uses(values, tiers);
+            let uses = mover.report_uses(values, tiers);
             if !wakes {
                 continue;
             }

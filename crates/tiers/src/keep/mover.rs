@@ -96,7 +96,7 @@ impl<H: Default> Mover<H> {
     }
 
     /// Reports the uses since the last call to the policy, and returns their number.
-    pub(super) fn tell_uses(&mut self, values: &impl MovableValues, tiers: &Tiers) -> u64 {
+    pub(super) fn report_uses(&mut self, values: &impl MovableValues, tiers: &Tiers) -> u64 {
         let served = |tier| {
             let traffic = values.cold().traffic(tier);
             traffic.map_or(0, |traffic| traffic.served.load(Ordering::Relaxed))
@@ -109,14 +109,14 @@ impl<H: Default> Mover<H> {
         let uses = now.all.saturating_sub(self.told.all);
         let cold = now.cold.saturating_sub(self.told.cold).min(uses);
         self.told = now;
-        let periods = self.judge.tell_uses(uses - cold, uses);
+        let periods = self.judge.report_uses(uses - cold, uses);
         (0..periods).for_each(|_| values.warmth().age());
         uses
     }
 
     /// Returns the number of slices to walk during `uses` uses, if nothing must leave.
     pub(super) fn slices(&self, uses: u64, keys: u64) -> usize {
-        let keys = self.judge.part_to_meet(uses) * keys as f64;
+        let keys = self.judge.visit_share(uses) * keys as f64;
         ((keys / SLICE_KEYS as f64) as usize).clamp(1, IDLE_SLICES_MAX)
     }
 
@@ -300,10 +300,10 @@ impl<H: Default> Mover<H> {
             }
         }
         if !(MOVED_BYTES_MIN as u64..=MOVED_BYTES_MAX).contains(&bytes) {
-            self.judge.met_still();
+            self.judge.visit_unmovable();
             return None;
         }
-        let wanted = self.judge.met(&object)?;
+        let wanted = self.judge.visit(&object)?;
         self.was_wanted |= from == 0;
         if values.is_pinned(&met.key) {
             return None;
@@ -361,7 +361,7 @@ impl<H: Default> Mover<H> {
             };
             // Most used values have no reason to move, so they are not read.
             let is_pinned = values.is_pinned(&key);
-            if is_pinned || self.judge.might_come(&object) {
+            if is_pinned || self.judge.might_promote(&object) {
                 wanted.push((key, object, is_pinned));
             }
         }

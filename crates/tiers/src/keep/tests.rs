@@ -108,7 +108,7 @@ fn relieve_while_held(
         counted,
         keeper,
     };
-    let _still = values.keeper.still();
+    let _still = values.keeper.pause();
     values.keeper.relieve(&values)
 }
 
@@ -298,7 +298,7 @@ fn who_brings_values_in_gives_way_and_goes_on_later() {
         values.cold.note_use(0, b"key", ColdPlace::new(1, number));
     }
     let tiers = values.cold.tiers().unwrap();
-    let mut still = values.keeper.still();
+    let mut still = values.keeper.pause();
     let mover = still.mover.as_mut().unwrap();
     let mut turns = 0;
     while values.begun.load(Ordering::Relaxed) < USES {

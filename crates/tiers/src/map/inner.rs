@@ -192,8 +192,8 @@ impl<I: OrderedIndex<ByteStrings>> ClaimStore for TieredIndexCore<I> {
         self.cold.hold(place);
     }
 
-    fn let_go(&self, place: ColdPlace) {
-        self.cold.let_go(place);
+    fn release_hold(&self, place: ColdPlace) {
+        self.cold.release_hold(place);
     }
 
     fn retire(&self, outside: ClaimTarget<Nowhere, ColdPlace>) {

@@ -213,7 +213,7 @@ impl<I: OrderedIndex<ByteStrings> + Debug> TieredIndexCore<I> {
     }
 
     pub(super) fn check_invariants(&self) {
-        let _still = self.keeper.still();
+        let _still = self.keeper.pause();
         self.entries.check_invariants();
         // Retired places are released by the next thread that pins.
         let began = Instant::now();

@@ -290,7 +290,7 @@ impl TieringPolicy for Adaptive {
         Some(step)
     }
 
-    fn met(&mut self, object: &PolicyObject) -> Option<TierMove> {
+    fn visit(&mut self, object: &PolicyObject) -> Option<TierMove> {
         self.count_call();
         self.met += 1;
         if self.met >= self.objects {

@@ -103,7 +103,7 @@ impl TieringPolicy for Adm {
         }
     }
 
-    fn met(&mut self, object: &PolicyObject) -> Option<TierMove> {
+    fn visit(&mut self, object: &PolicyObject) -> Option<TierMove> {
         match self.objects.get_mut(&object.hash)? {
             AdmField::Slow(_) => None,
             AdmField::Fast(counter) if *counter < self.settings.threshold_out => {
@@ -188,7 +188,7 @@ mod tests {
                 ..AdmSettings::default()
             });
             adm.moved(&object(1), 0);
-            let walks = (1..).find(|_| adm.met(&object(0)).is_some());
+            let walks = (1..).find(|_| adm.visit(&object(0)).is_some());
             let expected = (counter_in / threshold_out).ilog2() + 2;
             assert_eq!(walks, Some(expected), "{counter_in} and {threshold_out}");
         }
@@ -203,7 +203,7 @@ mod tests {
             adm.moved(&object(1), 0);
             let left = (0..50).any(|_| {
                 (0..uses).for_each(|_| _ = adm.used(&object(0), ObjectUse::Read));
-                adm.met(&object(0)).is_some()
+                adm.visit(&object(0)).is_some()
             });
             assert_eq!(left, !stays, "{uses} uses");
         }

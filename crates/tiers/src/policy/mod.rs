@@ -93,7 +93,7 @@ pub trait TieringPolicy {
     fn used(&mut self, object: &PolicyObject, by: ObjectUse) -> Option<TierMove>;
 
     /// Notes that the walk visits an object. Returns a move if it should be demoted now.
-    fn met(&mut self, object: &PolicyObject) -> Option<TierMove>;
+    fn visit(&mut self, object: &PolicyObject) -> Option<TierMove>;
 
     /// Notes that a new object is in its tier.
     fn inserted(&mut self, object: &PolicyObject);

@@ -175,7 +175,7 @@ impl<P: TieringPolicy> PolicySimulation<P> {
 
     fn meet(&mut self, number: usize, moved: &mut impl FnMut(usize, u64, usize, usize)) {
         let object = self.object(number);
-        let step = self.policy.met(&object);
+        let step = self.policy.visit(&object);
         if let Some(target) = step.and_then(|step| self.try_move(&object, number, step.target)) {
             moved(number, object.bytes, object.tier, target);
         }

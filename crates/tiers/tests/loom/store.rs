@@ -110,8 +110,8 @@ impl claim::ClaimStore for LoomClaimStore {
         }
     }
 
-    fn let_go(&self, place: usize) {
-        if self.holds.let_go(place) {
+    fn release_hold(&self, place: usize) {
+        if self.holds.release_hold(place) {
             self.release(place);
         }
     }

@@ -79,7 +79,7 @@ pub(super) struct Channel<O = ()> {
     clock: u64,
     /// The clock before which nothing happens.
     next: u64,
-    last_answer: u64,
+    last_completion: u64,
     commands: DramCommandCounts,
     row_hits: u64,
     requests: DramRequestCounts,
@@ -122,7 +122,7 @@ impl<O: DramCommandObserver> Channel<O> {
             refresh,
             move_at: u64::MAX,
             clock: 0,
-            last_answer: 0,
+            last_completion: 0,
             commands: DramCommandCounts::default(),
             row_hits: 0,
             requests: DramRequestCounts::default(),
@@ -151,8 +151,8 @@ impl<O: DramCommandObserver> Channel<O> {
     }
 
     /// Returns the clock at which the last request completes, of those whose data is on its way.
-    pub(super) fn last_answer(&self) -> u64 {
-        self.last_answer
+    pub(super) fn last_completion(&self) -> u64 {
+        self.last_completion
     }
 
     /// Accepts a request at the current clock of the channel, which must have room.
@@ -168,7 +168,7 @@ impl<O: DramCommandObserver> Channel<O> {
         match access {
             DramAccess::Write => {
                 self.requests.writes += 1;
-                self.last_answer = self.last_answer.max(clock + 1);
+                self.last_completion = self.last_completion.max(clock + 1);
                 if !self.pending.add_write(address) {
                     self.requests.writes_merged += 1;
                     return;
@@ -195,18 +195,18 @@ impl<O: DramCommandObserver> Channel<O> {
     }
 
     fn answer(&mut self, line: u64, clock: u64) {
-        self.last_answer = self.last_answer.max(clock);
+        self.last_completion = self.last_completion.max(clock);
         if let Some(answers) = &mut self.answers {
             answers.push(DramReadCompletion { line, clock });
         }
     }
 
-    /// Keeps results from now on for [`Channel::take_answers`].
-    pub(super) fn keep_answers(&mut self) {
+    /// Keeps results from now on for [`Channel::take_completions`].
+    pub(super) fn keep_completions(&mut self) {
         self.answers.get_or_insert_default();
     }
 
-    pub(super) fn take_answers(&mut self) -> impl Iterator<Item = DramReadCompletion> + '_ {
+    pub(super) fn take_completions(&mut self) -> impl Iterator<Item = DramReadCompletion> + '_ {
         self.answers
             .iter_mut()
             .flat_map(|answers| answers.drain(..))

@@ -61,24 +61,24 @@ impl DramMemory {
         accepted
     }
 
-    /// Keeps the result of each read from now on for [`DramMemory::answers_before`]. Reads of one
-    /// line that wait together have one result.
+    /// Keeps the result of each read from now on for [`DramMemory::completions_before`]. Reads of
+    /// one line that wait together have one result.
     ///
     /// ```
     /// use nearfield_hardware::dram::{DramAccess, DramMemory, DramPreset};
     ///
     /// let mut memory = DramMemory::new(DramPreset::Hbm2.parameters())?;
-    /// memory.keep_answers();
+    /// memory.keep_completions();
     /// memory.submit(0x1000, DramAccess::Read, 0);
-    /// let mut answers = Vec::new();
+    /// let mut completions = Vec::new();
     /// while let Some(clock) = memory.next_of_reads() {
-    ///     memory.answers_before(clock + 1, &mut answers);
+    ///     memory.completions_before(clock + 1, &mut completions);
     /// }
-    /// assert_eq!(answers[0].line, 0x1000);
+    /// assert_eq!(completions[0].line, 0x1000);
     /// # Ok::<(), nearfield_hardware::dram::DramError>(())
     /// ```
-    pub fn keep_answers(&mut self) {
-        self.channels.iter_mut().for_each(Channel::keep_answers);
+    pub fn keep_completions(&mut self) {
+        self.channels.iter_mut().for_each(Channel::keep_completions);
     }
 
     /// Returns the clock at which something happens next in a channel in which a read waits, or the
@@ -92,10 +92,10 @@ impl DramMemory {
 
     /// Executes the clocks before `clock`, and appends the results of the reads that were sent to
     /// their banks. The data of a result may arrive later.
-    pub fn answers_before(&mut self, clock: u64, answers: &mut Vec<DramReadCompletion>) {
+    pub fn completions_before(&mut self, clock: u64, completions: &mut Vec<DramReadCompletion>) {
         for channel in &mut self.channels {
             channel.advance(clock);
-            answers.extend(channel.take_answers());
+            completions.extend(channel.take_completions());
         }
     }
 
@@ -107,8 +107,8 @@ impl DramMemory {
                 channel.step();
             }
         }
-        let answers = self.channels.iter().map(Channel::last_answer);
-        answers.max().unwrap_or(0)
+        let clocks = self.channels.iter().map(Channel::last_completion);
+        clocks.max().unwrap_or(0)
     }
 
     /// Executes until every request has completed, and reports.

@@ -110,7 +110,7 @@ impl Starter<'_> {
         process.tell(&order, |target| write_keys(target, keys))?;
         match process.hear()? {
             ContestantReply::Ready => Ok(process),
-            answer => Err(out_of_turn(&answer)),
+            answer => Err(unexpected_reply(&answer)),
         }
     }
 }
@@ -121,12 +121,12 @@ const LOAD_BATCH: usize = 4096;
 fn loaded_answer(answer: ContestantReply) -> Result<(SliceSpeed, LoadMemoryGrowth), String> {
     match answer {
         ContestantReply::Loaded { slice, memory } => Ok((slice, memory)),
-        answer => Err(out_of_turn(&answer)),
+        answer => Err(unexpected_reply(&answer)),
     }
 }
 
 /// Formats the error for a reply of the wrong kind.
-pub(super) fn out_of_turn(answer: &ContestantReply) -> String {
+pub(super) fn unexpected_reply(answer: &ContestantReply) -> String {
     format!("unexpected reply: {answer:?}")
 }
 

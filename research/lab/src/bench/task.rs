@@ -33,7 +33,7 @@ impl<K> BenchOperation<K> {
 
     /// Returns true if `value` was written for this key.
     #[inline]
-    pub(super) fn is_answered_by(&self, value: Option<u64>) -> bool {
+    pub(super) fn has_value(&self, value: Option<u64>) -> bool {
         value.is_some_and(|value| (value ^ self.digest) << (u64::BITS - DIGEST_BITS) == 0)
     }
 }
@@ -133,10 +133,10 @@ mod tests {
             verb: BenchOperationKind::Get,
         };
         for version in [0, 1, u16::MAX] {
-            assert!(task(7).is_answered_by(Some(task(7).value(version))));
-            assert!(!task(7).is_answered_by(Some(task(8).value(version))));
+            assert!(task(7).has_value(Some(task(7).value(version))));
+            assert!(!task(7).has_value(Some(task(8).value(version))));
         }
-        assert!(!task(7).is_answered_by(None));
+        assert!(!task(7).has_value(None));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::conductor::{ConductorEvent, Observer};
 use super::contestant::BenchContestant;
-use super::field::{LoadedContestant, LoadedKeySet, Starter, memory_estimate, out_of_turn};
+use super::field::{LoadedContestant, LoadedKeySet, Starter, memory_estimate, unexpected_reply};
 use super::report::TableResult;
 use super::tally::ContestantResults;
 use super::wire::{ContestantOrder, ContestantReply, write_words};
@@ -148,7 +148,7 @@ impl TableMeasurement<'_> {
             })?;
         match seat.process.hear()? {
             ContestantReply::Ready => Ok(()),
-            answer => Err(out_of_turn(&answer)),
+            answer => Err(unexpected_reply(&answer)),
         }
     }
 }
@@ -170,7 +170,7 @@ fn run_slice(
             Ok(())
         }
         ContestantReply::Sliced { .. } => Ok(()),
-        answer => Err(out_of_turn(&answer)),
+        answer => Err(unexpected_reply(&answer)),
     }
 }
 
@@ -185,6 +185,6 @@ fn count_slice(seat: &mut LoadedContestant, tally: &mut ContestantResults) -> Re
             tally.counts = Some(counts);
             Ok(())
         }
-        answer => Err(out_of_turn(&answer)),
+        answer => Err(unexpected_reply(&answer)),
     }
 }

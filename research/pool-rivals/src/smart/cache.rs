@@ -335,7 +335,7 @@ impl SmartCacheState {
     /// Makes room for a node of `length` words; returns false if the budget does not allow it.
     fn make_room(&mut self, length: usize, budget: usize) -> bool {
         let needed = self.ring.len() + length;
-        let places = self.table.places_for_one_more();
+        let places = self.table.next_place_count();
         let table = self.table.bytes(places);
         let left = budget.saturating_sub(size_of::<SmartNodeCache>() + table) / 8;
         let left = left.min(WORDS_MAX);

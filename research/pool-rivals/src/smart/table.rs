@@ -35,7 +35,7 @@ impl SmartCacheTable {
     }
 
     /// Returns the number of places needed for one more node: at most seven eighths are used.
-    pub fn places_for_one_more(&self) -> usize {
+    pub fn next_place_count(&self) -> usize {
         let places = self.places.len();
         if (self.used + 1) * 8 <= places * 7 {
             places

@@ -25,20 +25,20 @@ pub struct NodeCounters {
     /// Number of traversals that continued at another node.
     pub passed_on: u64,
     /// Numbers of responses by the code of their status.
-    pub answers: [u64; TraversalStatus::COUNT],
+    pub replies: [u64; TraversalStatus::COUNT],
 }
 
 impl NodeCounters {
     /// Returns the number of responses with a status.
     pub fn of(&self, status: TraversalStatus) -> u64 {
-        self.answers
+        self.replies
             .get(usize::from(status.code()))
             .copied()
             .unwrap_or_default()
     }
 
     pub(super) fn count(&mut self, status: TraversalStatus) {
-        if let Some(count) = self.answers.get_mut(usize::from(status.code())) {
+        if let Some(count) = self.replies.get_mut(usize::from(status.code())) {
             *count += 1;
         }
     }
@@ -61,7 +61,7 @@ impl fmt::Display for NodeCounters {
             self.passed_on
         )?;
         let mut separator = " ";
-        for (code, count) in self.answers.iter().enumerate() {
+        for (code, count) in self.replies.iter().enumerate() {
             if let Some(status) = TraversalStatus::from_code(code as u8)
                 && *count > 0
             {
@@ -69,7 +69,7 @@ impl fmt::Display for NodeCounters {
                 separator = ", ";
             }
         }
-        if self.answers.iter().all(|count| *count == 0) {
+        if self.replies.iter().all(|count| *count == 0) {
             formatter.write_str(" none")?;
         }
         Ok(())

@@ -1,8 +1,8 @@
 //! A memory node, which runs the traversals of requests and sends their results.
 
-mod answers;
 mod counters;
 mod programs;
+mod replies;
 
 pub use counters::NodeCounters;
 
@@ -14,9 +14,9 @@ use crate::traversal::{ProgramEngine, TraversalStatus};
 use crate::wire::{
     AuthenticationKey, MessageError, OffloadMessage, OffloadMessageKind, ProcessAddress,
 };
-use answers::{ReplyProgress, SentReplies};
 use parking_lot::FairMutex;
 use programs::ProgramCache;
+use replies::{ReplyProgress, SentReplies};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,7 +68,7 @@ pub struct OffloadNode<'m> {
     interleaved: InterleavedTraversals<'m, NodeRequest>,
     waiting: VecDeque<(ProgramEngine, NodeRequest)>,
     programs: ProgramCache,
-    answers: SentReplies,
+    replies: SentReplies,
     counters: NodeCounters,
     turn: Option<&'m FairMutex<()>>,
 }
@@ -97,7 +97,7 @@ impl<'m> OffloadNode<'m> {
             interleaved: InterleavedTraversals::new(memory, settings.slots.max(1)),
             waiting: VecDeque::new(),
             programs: ProgramCache::new(settings.engine),
-            answers: SentReplies::default(),
+            replies: SentReplies::default(),
             counters: NodeCounters::default(),
             turn: None,
         }
@@ -173,7 +173,7 @@ impl<'m> OffloadNode<'m> {
     ) -> Result<(), (OffloadMessage, TraversalStatus)> {
         // A repeat of finished work gets the same message as before, even if memory, epoch or map
         // have changed since.
-        match self.answers.find(now, &request) {
+        match self.replies.find(now, &request) {
             ReplyProgress::New => {}
             ReplyProgress::UnderWay => {
                 self.counters.under_way += 1;
@@ -205,7 +205,7 @@ impl<'m> OffloadNode<'m> {
             Err(status) => return Err((request, status)),
         };
         let changes_memory = engine.program().changes_memory();
-        if changes_memory && !self.answers.begin(now, &request) {
+        if changes_memory && !self.replies.begin(now, &request) {
             return Err((request, TraversalStatus::Busy));
         }
         self.counters.works += 1;
@@ -297,7 +297,7 @@ impl<'m> OffloadNode<'m> {
         let message = self.message(&request, kind, status, state);
         let datagram = message.encode(&key);
         if changes_memory {
-            self.answers.end(&request, visit, &datagram);
+            self.replies.end(&request, visit, &datagram);
         }
         out.push(OutgoingDatagram { to: from, datagram });
     }

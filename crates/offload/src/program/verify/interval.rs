@@ -147,7 +147,7 @@ impl UnsignedInterval {
     /// Narrows both intervals to the numbers for which a comparison of 64 bits holds. If it cannot
     /// hold, returns them unchanged: then the code after it is not reached, and any interval is
     /// right.
-    pub fn where_holds(
+    pub fn narrow_where(
         self,
         condition: BranchCondition,
         other: UnsignedInterval,
@@ -346,7 +346,7 @@ mod tests {
         for a in intervals() {
             for b in intervals() {
                 for condition in CONDITIONS {
-                    let (left, right) = a.where_holds(condition, b);
+                    let (left, right) = a.narrow_where(condition, b);
                     for x in a.min..=a.max {
                         for y in b.min..=b.max {
                             let holds = compare64(condition, x, y);
@@ -371,7 +371,7 @@ mod tests {
         );
         assert_eq!(scaled, UnsignedInterval { min: 0, max: 248 });
         let (small, _) =
-            UnsignedInterval::ALL.where_holds(BranchCondition::Less, UnsignedInterval::one(7));
+            UnsignedInterval::ALL.narrow_where(BranchCondition::Less, UnsignedInterval::one(7));
         assert_eq!(small, UnsignedInterval { min: 0, max: 6 });
         let minus_one = UnsignedInterval::one(u64::MAX);
         let before =

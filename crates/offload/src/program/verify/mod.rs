@@ -459,7 +459,7 @@ fn refined(
             return Ok(refined);
         }
     }
-    (a, b) = a.where_holds(condition, b);
+    (a, b) = a.narrow_where(condition, b);
     refined.set(left, AbstractValue::Number(a));
     if let Operand::Register(register) = right
         && register != left

@@ -89,7 +89,7 @@ pub struct World<'r, 'w> {
     epochs: Vec<u32>,
     pub switch: Switch,
     pub callers: Vec<QueryCaller>,
-    answers: HashMap<(usize, u64), Result<TraversalOutcome, OffloadCallError>>,
+    replies: HashMap<(usize, u64), Result<TraversalOutcome, OffloadCallError>>,
     now: Duration,
     events: BTreeMap<(Duration, u64), WorldEvent>,
     sequence: u64,
@@ -150,7 +150,7 @@ impl<'r, 'w> World<'r, 'w> {
             epochs: vec![settings.epoch; count],
             switch: Switch::new(map(count), None),
             callers: (0..callers).map(caller).collect(),
-            answers: HashMap::new(),
+            replies: HashMap::new(),
             now: Duration::from_secs(1),
             events: BTreeMap::new(),
             sequence: 0,
@@ -211,7 +211,7 @@ impl<'r, 'w> World<'r, 'w> {
     ) -> Result<TraversalOutcome, OffloadCallError> {
         let counter = self.ask(0, query, iterations);
         loop {
-            if let Some(outcome) = self.answers.remove(&(0, counter)) {
+            if let Some(outcome) = self.replies.remove(&(0, counter)) {
                 return outcome;
             }
             assert!(self.step(), "no event is left");
@@ -224,7 +224,7 @@ impl<'r, 'w> World<'r, 'w> {
         caller: usize,
         counter: u64,
     ) -> Option<Result<TraversalOutcome, OffloadCallError>> {
-        self.answers.remove(&(caller, counter))
+        self.replies.remove(&(caller, counter))
     }
 
     /// Sends a datagram that no process here has made.
@@ -292,7 +292,7 @@ impl<'r, 'w> World<'r, 'w> {
 
     fn answered(&mut self, caller: usize, answer: QueryCompletion) {
         let before = self
-            .answers
+            .replies
             .insert((caller, answer.counter), answer.outcome);
         assert_eq!(before, None, "two replies to one query");
     }

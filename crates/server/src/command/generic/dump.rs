@@ -152,7 +152,7 @@ pub(super) fn restore(call: &mut CommandCall<'_>) -> Answer {
         time if options.absolute => Some(time),
         time => Some(time.saturating_add(call.keys.now_ms())),
     };
-    if call.keys.is_over(expires_at_ms) {
+    if call.keys.has_expired(expires_at_ms) {
         if present {
             call.keys.remove(key)?;
             call.keys.changed(key, Class::Generic, "del");

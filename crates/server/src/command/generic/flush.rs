@@ -96,7 +96,7 @@ pub(in crate::command) fn wake_waiting(call: &mut CommandCall<'_>, number: usize
     let own = call.keys.database_number();
     call.keys.select(number);
     for key in call.server.blocked.keys_of(number) {
-        call.keys.look_again(&key);
+        call.keys.wake_waiters(&key);
     }
     call.keys.select(own);
 }

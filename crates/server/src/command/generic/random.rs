@@ -32,7 +32,8 @@ fn alive(keys: &DatabaseKeys<'_>) -> Result<Option<Vec<u8>>, OperationError> {
             return Ok(None);
         };
         let stored = entries.get(&key)?;
-        if stored.is_some_and(|stored| !keys.is_over(ValueRecord::parse(&stored).expires_at_ms)) {
+        if stored.is_some_and(|stored| !keys.has_expired(ValueRecord::parse(&stored).expires_at_ms))
+        {
             return Ok(Some(key));
         }
     }

@@ -386,7 +386,7 @@ impl CommandRound {
         let room = !self.needs.grows
             || !server
                 .eviction
-                .may_be_over(&server.keyspace, &server.access)
+                .may_exceed_limit(&server.keyspace, &server.access)
             || executor.make_room(now_ms);
         if room && self.execute_in_phase(executor, now_ms, clients) {
             server.batches.count(self.sent.len());

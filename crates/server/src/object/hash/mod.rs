@@ -293,7 +293,7 @@ impl<A: Allocator + Clone> Hash<A> {
 
     /// Returns a random index among the fields that are seen; `None` if there are none.
     fn seen_index(&self, random: &mut impl Rng) -> Option<usize> {
-        let count = self.seen_len();
+        let count = self.visible_count();
         let index = (count > 0).then(|| random.random_range(0..count))?;
         steps::count(index);
         Some(index)

@@ -341,7 +341,10 @@ fn check_timed(hash: &mut Hash<AccountedHeap>, model: &Timed, now_ms: u64, rando
         .iter()
         .filter(|(_, (_, time_ms))| time_ms.is_none_or(|time_ms| time_ms > now_ms));
     let seen: BTreeMap<&[u8], &[u8]> = seen.map(|(f, (v, _))| (&f[..], &v[..])).collect();
-    assert_eq!((hash.len(), hash.seen_len()), (model.len(), seen.len()));
+    assert_eq!(
+        (hash.len(), hash.visible_count()),
+        (model.len(), seen.len())
+    );
     assert_eq!(hash.is_empty(), model.is_empty());
     assert_eq!(hash.iter().collect::<BTreeMap<_, _>>(), seen);
     assert!(hash.fields().eq(hash.iter().map(|(field, _)| field)));

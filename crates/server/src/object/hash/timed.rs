@@ -121,7 +121,7 @@ impl<A: Allocator + Clone> Hash<A> {
     }
 
     /// Returns the number of fields that are seen. Logarithmic.
-    pub fn seen_len(&self) -> usize {
+    pub fn visible_count(&self) -> usize {
         match &self.form {
             HashForm::Timed(timed) => self.len() - timed.over(),
             _ => self.len(),

@@ -26,7 +26,7 @@ pub(super) fn check(server: &Nearfield) -> Result<(), String> {
     let mut result = Ok(());
     // A thread of the server may be freeing memory that was given up; it does so after its phase.
     for _ in 0..TRIES {
-        let still = server.server.tiering.still();
+        let still = server.server.tiering.pause();
         result = check_still(&server.server.keyspace);
         drop(still);
         if result.is_ok() {

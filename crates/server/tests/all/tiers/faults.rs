@@ -139,7 +139,7 @@ fn fill(at: &FaultyTierServer) -> Vec<(Vec<u8>, RespReplyValue)> {
 #[test]
 fn a_disk_that_takes_nothing_is_named_and_values_stay_where_they_are() {
     let at = FaultyTierServer::new(16);
-    let _still = at.server.server.tiering.still();
+    let _still = at.server.server.tiering.pause();
     let values = fill(&at);
     let writes = |error| TierFaults {
         writes: Some(error),
@@ -173,7 +173,7 @@ fn a_disk_that_takes_nothing_is_named_and_values_stay_where_they_are() {
 #[test]
 fn reads_that_fail_or_answer_other_bytes_name_the_key_and_the_rest_goes_on() {
     let at = FaultyTierServer::new(16);
-    let _still = at.server.server.tiering.still();
+    let _still = at.server.server.tiering.pause();
     let values = fill(&at);
     at.check_all(&values, b"2");
     at.run(&[b"SET", b"hot", b"value"]);
@@ -223,7 +223,7 @@ fn reads_that_fail_or_answer_other_bytes_name_the_key_and_the_rest_goes_on() {
 #[test]
 fn a_node_that_cannot_be_read_names_the_key_and_nothing_changes() {
     let at = FaultyTierServer::new(16);
-    let _still = at.server.server.tiering.still();
+    let _still = at.server.server.tiering.pause();
     for number in 0..4000 {
         at.run(&[b"RPUSH", b"list", &noise(number, 1000)]);
     }
@@ -293,7 +293,7 @@ fn errors_that_the_ring_of_a_thread_answers_name_the_key_and_the_rest_goes_on() 
         return;
     }
     let at = FaultyTierServer::new(16);
-    let _still = at.server.server.tiering.still();
+    let _still = at.server.server.tiering.pause();
     let values = fill(&at);
     at.check_all(&values, b"2");
     at.set(TierFaults {
@@ -359,7 +359,7 @@ fn a_full_disk_refuses_writes_by_name_and_loses_nothing_and_goes_on_when_it_has_
 #[test]
 fn clients_go_on_while_who_moves_values_waits_for_a_disk() {
     let at = FaultyTierServer::new(1);
-    let still = at.server.server.tiering.still();
+    let still = at.server.server.tiering.pause();
     let mut kept = 0;
     let mut refuse = |connection: &mut TestkitConnection| loop {
         let words: [&[u8]; 3] = [b"SET", &name(kept), &noise(kept, 1000)];
@@ -440,7 +440,7 @@ fn clients_go_on_while_the_disk_hangs_and_those_that_need_room_are_refused() {
 fn values_that_a_tier_does_not_take_stay_and_the_reason_is_told() {
     let at = FaultyTierServer::new(16);
     let keyspace = &at.server.server.keyspace;
-    let _still = at.server.server.tiering.still();
+    let _still = at.server.server.tiering.pause();
     // A file tier of 8 MiB has segments of half a mebibyte.
     for (key, value, to, reason) in [
         (b"noise", noise(1, 5000), b"1", "cannot be made smaller"),

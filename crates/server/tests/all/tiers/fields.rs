@@ -38,7 +38,7 @@ fn get(connection: &mut TestkitConnection, key: &str, number: usize) -> RespRepl
 fn commands_read_no_other_cold_value_than_they_touch() {
     let folder = TestkitFolder::new();
     let server = Nearfield::start(tiered(&folder, 1));
-    let _still = server.server.tiering.still();
+    let _still = server.server.tiering.pause();
     let mut connection = server.connect();
     (0..200).for_each(|number| set(&mut connection, b"hash", number, 0));
     assert_eq!(nodes(&server, b"hash"), [200, 0, 0]);
@@ -119,7 +119,7 @@ fn a_value_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
     let server = Nearfield::start(tiered(&folder, 1));
     let keyspace = &server.server.keyspace;
     let tiers = keyspace.cold.tiers().unwrap();
-    let _still = server.server.tiering.still();
+    let _still = server.server.tiering.pause();
     let mut connection = server.connect();
     for (from, to) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {
         // A command that runs while the value is being moved; true if the value arrives.
@@ -303,7 +303,7 @@ fn fields_expire_of_a_hash_that_lies_in_a_cold_tier() {
     let folder = TestkitFolder::new();
     let server = Nearfield::start(tiered(&folder, 1));
     let keyspace = &server.server.keyspace;
-    let _still = server.server.tiering.still();
+    let _still = server.server.tiering.pause();
     let mut connection = server.connect();
     let notes = || {
         (
@@ -381,7 +381,7 @@ fn fields_expire_of_a_hash_that_lies_in_a_cold_tier() {
 fn large_values_of_a_hash_whose_fields_expire_move_one_by_one() {
     let folder = TestkitFolder::new();
     let server = Nearfield::start(tiered(&folder, 1));
-    let _still = server.server.tiering.still();
+    let _still = server.server.tiering.pause();
     let mut connection = server.connect();
     (0..200).for_each(|number| set(&mut connection, b"hash", number, 0));
     run(

@@ -494,7 +494,7 @@ fn a_migration_that_fails_at_any_step_leaves_the_value_and_all_accounts() {
     let server = Nearfield::start(tiered(&folder, 1));
     let keyspace = &server.server.keyspace;
     let mut connection = server.connect();
-    let _still = server.server.tiering.still();
+    let _still = server.server.tiering.pause();
     for kind in values_of_all_types() {
         let key = kind[0][1].as_slice();
         for (from, to) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {
@@ -528,7 +528,7 @@ fn a_tier_that_is_full_refuses_a_migration_and_nothing_changes() {
     let keyspace = &server.server.keyspace;
     let tiers = keyspace.cold.tiers().unwrap();
     let mut connection = server.connect();
-    let _still = server.server.tiering.still();
+    let _still = server.server.tiering.pause();
     for to in [1, 2] {
         // A dictionary that is trained meanwhile makes records smaller. Values that are smaller
         // than every record fill the rest.

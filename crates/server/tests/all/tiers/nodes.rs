@@ -74,7 +74,7 @@ pub(super) fn move_nodes(server: &Nearfield, key: &[u8], range: std::ops::Range<
 fn commands_on_warm_nodes_read_no_cold_one_and_others_only_those_they_touch() {
     let folder = TestkitFolder::new();
     let server = Nearfield::start(tiered(&folder, 1));
-    let _still = server.server.tiering.still();
+    let _still = server.server.tiering.pause();
     let mut connection = server.connect();
     push(&mut connection, b"list", 200);
     let all: usize = nodes(&server, b"list").iter().sum();
@@ -153,7 +153,7 @@ fn a_node_that_is_lost_or_released_twice_is_noticed() {
         let folder = TestkitFolder::new();
         let server = Nearfield::start(tiered(&folder, 1));
         let keyspace = &server.server.keyspace;
-        let _still = server.server.tiering.still();
+        let _still = server.server.tiering.pause();
         let mut connection = server.connect();
         push(&mut connection, b"list", 40);
         move_nodes(&server, b"list", 1..3, 2);
@@ -176,7 +176,7 @@ fn a_node_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
     let server = Nearfield::start(tiered(&folder, 1));
     let keyspace = &server.server.keyspace;
     let tiers = keyspace.cold.tiers().unwrap();
-    let _still = server.server.tiering.still();
+    let _still = server.server.tiering.pause();
     let mut connection = server.connect();
     for (from, to) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {
         // A command that runs while the node is being moved; true if the node arrives.

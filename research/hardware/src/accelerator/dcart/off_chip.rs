@@ -31,7 +31,7 @@ pub(super) struct OffChip {
 impl OffChip {
     pub(super) fn new(parameters: &DcartParameters) -> Result<OffChip, crate::dram::DramError> {
         let mut memory = DramMemory::new(parameters.memory.clone())?;
-        memory.keep_answers();
+        memory.keep_completions();
         Ok(OffChip {
             memory,
             clock: parameters.memory.t_ck_ps,
@@ -80,7 +80,7 @@ impl OffChip {
         arrived: &mut Vec<(VirtualTime, OffChipReader)>,
     ) {
         let clock = self.clock_at(now) + 1;
-        self.memory.answers_before(clock, &mut self.answers);
+        self.memory.completions_before(clock, &mut self.answers);
         for answer in self.answers.drain(..) {
             let at = VirtualTime::from_picoseconds(answer.clock * self.clock) + self.port;
             let readers = self.waiting.remove(&answer.line).unwrap_or_default();

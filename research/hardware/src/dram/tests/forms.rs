@@ -14,7 +14,7 @@ fn last_latency(parameters: &DramParameters, places: &[DramLocation]) -> u64 {
         while channel.has_reads() {
             channel.step();
         }
-        channel.advance(channel.last_answer() + 500);
+        channel.advance(channel.last_completion() + 500);
     }
     channel.latencies().total() - before
 }

@@ -215,7 +215,7 @@ impl<F: LabForm> NearfieldLane<'_, F> {
 
     #[inline]
     fn get(&self, pinned: &RadixPinGuard, task: &BenchOperation<F::Key<'static>>) -> bool {
-        task.is_answered_by(self.index.read_pinned(pinned, task.key, F::read))
+        task.has_value(self.index.read_pinned(pinned, task.key, F::read))
     }
 
     /// Sets a value; returns true if the key had one before.
@@ -279,9 +279,7 @@ fn wrong_answers<F: LabForm>(batch: &Batch<F>, tasks: &[BenchOperation<F::Key<'s
     let value = |position| batch.value(position).map(F::read);
     for task in tasks {
         let is_right = match task.verb {
-            BenchOperationKind::Get | BenchOperationKind::Update => {
-                task.is_answered_by(value(position))
-            }
+            BenchOperationKind::Get | BenchOperationKind::Update => task.has_value(value(position)),
             BenchOperationKind::Insert => true,
             BenchOperationKind::Scan(limit) => {
                 let entries = batch.entries(position);
@@ -291,7 +289,7 @@ fn wrong_answers<F: LabForm>(batch: &Batch<F>, tasks: &[BenchOperation<F::Key<'s
             }
             BenchOperationKind::ReadModifyWrite => {
                 position += 1;
-                task.is_answered_by(value(position - 1))
+                task.has_value(value(position - 1))
             }
         };
         position += 1;

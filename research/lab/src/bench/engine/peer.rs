@@ -79,7 +79,7 @@ impl<Q: PeerSession> PeerLane<Q> {
     #[inline]
     fn perform(&mut self, guard: &Q::Guard, task: &BenchOperation<Q::Key>, version: u16) -> bool {
         match task.verb {
-            BenchOperationKind::Get => task.is_answered_by(self.0.get(guard, task.key)),
+            BenchOperationKind::Get => task.has_value(self.0.get(guard, task.key)),
             BenchOperationKind::Update => self.0.update(guard, task.key, task.value(version)),
             BenchOperationKind::Insert => {
                 self.0.insert(guard, task.key, task.value(version));
@@ -94,7 +94,7 @@ impl<Q: PeerSession> PeerLane<Q> {
             }
             BenchOperationKind::ReadModifyWrite => {
                 let value = self.0.get(guard, task.key);
-                task.is_answered_by(value) && self.0.update(guard, task.key, task.value(version))
+                task.has_value(value) && self.0.update(guard, task.key, task.value(version))
             }
         }
     }

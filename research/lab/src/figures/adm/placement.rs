@@ -83,7 +83,7 @@ impl TieringPolicy for FixedPlacement {
         comes.then_some(TierMove { target: 0 })
     }
 
-    fn met(&mut self, _: &PolicyObject) -> Option<TierMove> {
+    fn visit(&mut self, _: &PolicyObject) -> Option<TierMove> {
         None
     }
 

@@ -184,68 +184,68 @@ mod tests {
 
     #[test]
     fn work_is_done_once_until_it_is_settled() {
-        let mut answers = SentReplies::default();
+        let mut replies = SentReplies::default();
         let first = request(1, 5, 10, 0, 10);
-        assert_eq!(answers.find(NOW, &first), ReplyProgress::New);
-        assert!(answers.begin(NOW, &first));
-        assert_eq!(answers.find(NOW, &first), ReplyProgress::UnderWay);
-        answers.end(&first, 0, &[1]);
-        assert_eq!(answers.find(NOW, &first), ReplyProgress::Done(&[1]));
+        assert_eq!(replies.find(NOW, &first), ReplyProgress::New);
+        assert!(replies.begin(NOW, &first));
+        assert_eq!(replies.find(NOW, &first), ReplyProgress::UnderWay);
+        replies.end(&first, 0, &[1]);
+        assert_eq!(replies.find(NOW, &first), ReplyProgress::Done(&[1]));
         // A request of the same number by another tenant or caller is a different one.
         assert_eq!(
-            answers.find(NOW, &request(2, 5, 10, 0, 10)),
+            replies.find(NOW, &request(2, 5, 10, 0, 10)),
             ReplyProgress::New
         );
         assert_eq!(
-            answers.find(NOW, &request(1, 6, 10, 0, 10)),
+            replies.find(NOW, &request(1, 6, 10, 0, 10)),
             ReplyProgress::New
         );
         // The traversal returns to this node. So the first message has arrived, and the second is
         // repeated.
         let back = request(1, 5, 10, 2, 10);
-        assert_eq!(answers.find(NOW, &back), ReplyProgress::New);
-        assert!(answers.begin(NOW, &back));
-        assert_eq!(answers.find(NOW, &first), ReplyProgress::UnderWay);
-        answers.end(&back, 2, &[2, 2]);
-        assert_eq!(answers.find(NOW, &first), ReplyProgress::Done(&[2, 2]));
+        assert_eq!(replies.find(NOW, &back), ReplyProgress::New);
+        assert!(replies.begin(NOW, &back));
+        assert_eq!(replies.find(NOW, &first), ReplyProgress::UnderWay);
+        replies.end(&back, 2, &[2, 2]);
+        assert_eq!(replies.find(NOW, &first), ReplyProgress::Done(&[2, 2]));
         // The caller has the outcome.
         assert_eq!(
-            answers.find(NOW, &request(1, 5, 11, 0, 11)),
+            replies.find(NOW, &request(1, 5, 11, 0, 11)),
             ReplyProgress::New
         );
-        assert_eq!(answers.find(NOW, &first), ReplyProgress::Outdated);
-        assert_eq!(answers.tenants[&Tenant(1)].bytes, ENTRY_BYTES);
+        assert_eq!(replies.find(NOW, &first), ReplyProgress::Outdated);
+        assert_eq!(replies.tenants[&Tenant(1)].bytes, ENTRY_BYTES);
     }
 
     #[test]
     fn a_full_tenant_is_refused_until_callers_were_silent() {
-        let mut answers = SentReplies::default();
+        let mut replies = SentReplies::default();
         let large = vec![0; 1 << 20];
         let mut counter = 0;
         loop {
             let request = request(1, counter % 2, counter, 0, 0);
-            if !answers.begin(NOW, &request) {
+            if !replies.begin(NOW, &request) {
                 break;
             }
-            answers.end(&request, 0, &large);
+            replies.end(&request, 0, &large);
             counter += 1;
         }
         assert_eq!(counter, 16);
         // Another tenant has room of its own.
-        assert!(answers.begin(NOW, &request(2, 0, 0, 0, 0)));
+        assert!(replies.begin(NOW, &request(2, 0, 0, 0, 0)));
         let later = NOW + SILENCE;
         assert_eq!(
-            answers.find(later, &request(1, 1, 1, 0, 0)),
+            replies.find(later, &request(1, 1, 1, 0, 0)),
             ReplyProgress::Done(&large)
         );
-        assert!(answers.begin(later, &request(1, 9, 0, 0, 0)));
+        assert!(replies.begin(later, &request(1, 9, 0, 0, 0)));
         // The caller that has sent a request recently is still remembered.
         assert_eq!(
-            answers.find(later, &request(1, 1, 1, 0, 0)),
+            replies.find(later, &request(1, 1, 1, 0, 0)),
             ReplyProgress::Done(&large)
         );
         assert_eq!(
-            answers.find(later, &request(1, 0, 0, 0, 0)),
+            replies.find(later, &request(1, 0, 0, 0, 0)),
             ReplyProgress::New
         );
     }
