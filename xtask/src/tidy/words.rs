@@ -155,7 +155,8 @@ fn documented_item(lines: &[&str], index: usize) -> DocumentedItem {
                 .take_while(|word| !["struct", "enum", "trait", "type"].contains(word))
                 .take(9)
                 .any(|word| word == "fn");
-            let is_function = is_function && !line.contains(": fn");
+            // A type `fn(…)` names no function.
+            let is_function = is_function && line.contains("fn ");
             return match (is_function, is_test) {
                 (true, true) => DocumentedItem::TestFunction,
                 (true, false) => DocumentedItem::Function,
@@ -265,6 +266,10 @@ mod tests {
     #[test]
     fn docs_of_types_open_with_a_noun() {
         assert_eq!(found("/// Says it.\nstruct S { f: fn() }").len(), 1);
+        assert_eq!(
+            found("enum E {\n    /// The bytes.\n    Of(fn(u8)),\n}"),
+            [""; 0]
+        );
         assert_eq!(
             found("struct S {\n    /// Is set.\n    f: bool,\n}").len(),
             1

@@ -4,7 +4,7 @@ use nearfield_server::config::ServerOptions;
 use nearfield_server_testkit::connection::TestkitConnection;
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::redis::RedisPeerProcess;
-use nearfield_server_testkit::steps::{ask_number, ask_text, connect, hear, tell};
+use nearfield_server_testkit::steps::{ask_number, ask_text, connect, receive_reply, send_command};
 use std::net::SocketAddr;
 use std::process::{Command, Output};
 
@@ -97,8 +97,8 @@ fn fill(connection: &mut TestkitConnection) {
 fn a_server_that_counts_uses_is_advised() {
     on_all(|name, address| {
         let mut connection = connect(address);
-        tell(&mut connection, "CONFIG SET maxmemory-policy allkeys-lfu");
-        assert_eq!(hear(&mut connection), "OK", "{name}");
+        send_command(&mut connection, "CONFIG SET maxmemory-policy allkeys-lfu");
+        assert_eq!(receive_reply(&mut connection), "OK", "{name}");
         fill(&mut connection);
         let file = std::env::temp_dir().join(format!("nearfield-advice-{}.json", address.port()));
         let output = advise(address, &["--json", file.to_str().expect("a path")]);
@@ -201,8 +201,8 @@ fn a_server_that_cannot_be_asked_is_named_with_the_reason() {
             "ACL SETUSER few on >open ~* +@read +select +info +client -memory",
             "ACL SETUSER default >secret",
         ] {
-            tell(&mut connection, command);
-            assert_eq!(hear(&mut connection), "OK", "{name}: {command}");
+            send_command(&mut connection, command);
+            assert_eq!(receive_reply(&mut connection), "OK", "{name}: {command}");
         }
         let unknown = complaint(&advise(address, &[]));
         assert!(unknown.contains("--password"), "{name}: {unknown}");
@@ -234,8 +234,8 @@ fn a_node_of_a_cluster_is_advised_on_its_own_keys() {
         Err(reason) => return eprintln!("skipped: {reason}"),
     };
     let mut connection = connect(redis.address);
-    tell(&mut connection, "CLUSTER ADDSLOTSRANGE 0 16383");
-    assert_eq!(hear(&mut connection), "OK");
+    send_command(&mut connection, "CLUSTER ADDSLOTSRANGE 0 16383");
+    assert_eq!(receive_reply(&mut connection), "OK");
     nearfield_server_testkit::steps::eventually("the cluster is up", || {
         ask_text(&mut connection, "CLUSTER INFO").contains("cluster_state:ok")
     });

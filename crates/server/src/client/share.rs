@@ -201,8 +201,8 @@ impl ClientShare {
         doomed
     }
 
-    /// Allows [`mark_largest_for_close`](ClientShare::mark_largest_for_close) to be tried again after
-    /// it found none.
+    /// Allows [`mark_largest_for_close`](ClientShare::mark_largest_for_close) to be tried again
+    /// after it found none.
     pub fn try_again(&self) {
         self.in_vain.store(0, Relaxed);
     }

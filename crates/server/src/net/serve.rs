@@ -34,7 +34,7 @@ pub enum ServeError {
         /// The system's error.
         source: io::Error,
     },
-    /// There is neither a port nor a socket.
+    /// A configuration without port and socket.
     #[error("there is nothing to listen on: set port, tls-port or unixsocket")]
     Nowhere,
     /// The files on disk cannot be read.
