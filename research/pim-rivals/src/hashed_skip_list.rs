@@ -117,6 +117,6 @@ mod tests {
 
     #[test]
     fn a_list_with_a_table_does_what_a_map_does() {
-        nearfield_pim::testing::lists::does_what_a_map_does::<HashedSkipList>();
+        nearfield_pim::testing::lists::check_against_map::<HashedSkipList>();
     }
 }

@@ -501,7 +501,7 @@ mod tests {
 
     #[test]
     fn a_list_does_what_a_map_does() {
-        crate::testing::lists::does_what_a_map_does::<PimSkipList>();
+        crate::testing::lists::check_against_map::<PimSkipList>();
     }
 
     /// A program that builds a list of this many keys, searches each, and counts the average cost.

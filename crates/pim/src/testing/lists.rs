@@ -74,7 +74,7 @@ fn within<L: LiftableKeyList + 'static>(
 }
 
 /// Checks random operations on lists, small and large, against a map.
-pub fn does_what_a_map_does<L: LiftableKeyList + 'static>() {
+pub fn check_against_map<L: LiftableKeyList + 'static>() {
     within::<L>(|list| {
         for seed in 0..40 {
             let random = &mut SmallRng::seed_from_u64(seed);
@@ -122,7 +122,7 @@ pub fn does_what_a_map_does<L: LiftableKeyList + 'static>() {
             for key in map.keys() {
                 assert!(!list("remove", *key, 0).is_empty());
             }
-            assert_eq!(list("used", 0, 0), [0], "all memory came back");
+            assert_eq!(list("used", 0, 0), [0], "all memory is free again");
         }
     });
 }

@@ -135,7 +135,7 @@ fn modules_have_as_much_to_do_as_others_whatever_is_asked_for() {
             assert!(found < 2.0, "{found}: {is_skewed}, {is_insert}");
         }
     }
-    assert!(index.pulled_nodes() > 0, "nothing was pulled");
+    assert!(index.pulled_nodes() > 0, "no subrange was pulled");
 }
 
 #[test]

@@ -8,7 +8,7 @@ impl crate::testing::lists::LiftableKeyList for PimBlockTree {}
 
 #[test]
 fn a_tree_does_what_a_map_does() {
-    crate::testing::lists::does_what_a_map_does::<PimBlockTree>();
+    crate::testing::lists::check_against_map::<PimBlockTree>();
 }
 
 /// A program that fills a bank until it has no room, and then reads all entries whose insertion
