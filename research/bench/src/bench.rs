@@ -86,15 +86,15 @@ Examples:
   nearfield-bench bench
       The default suite.
   nearfield-bench bench --keys sparse --count 50M --mix C,A --peers nearfield,congee
-      Gets and updates on 50 million random keys, beside congee. Takes 6 GB.
+      Gets and updates on 50 million random keys, compared with congee. Takes 6 GB.
   nearfield-bench bench --batch 1,16,256,4096 --html batch.html
-      What batches are worth: one table and one point of the plot for each size.
+      The gain of batches: one table and one point of the plot for each size.
   nearfield-bench bench --keys file:urls.txt.gz --mix load,C,E --json urls.json
       Your own keys.
   nearfield-bench bench --threads 1,2 --distribution uniform,zipf:1.2 --mix dcart-C
       Four tables.
 
-docs/benchmarks.md tells how rates are taken and what each peer cannot do.";
+docs/benchmarks.md describes the measurement of rates and the limits of each peer.";
 
 fn count(text: &str) -> Result<u64, LabError> {
     parse_quantity("number of keys", text)
@@ -155,7 +155,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> ExitCode {
     let plan = arguments.plan().unwrap_or_else(|error| reject(error));
     let session = BenchSession::open(arguments.json.as_deref(), arguments.html.as_deref());
     let mut session = session.unwrap_or_else(|error| reject(error));
-    let interrupt = interrupt("the table at hand");
+    let interrupt = interrupt("the present table");
     let command = || {
         // Finds this very program, even if a new build has taken its name.
         let mut command = Command::new("/proc/self/exe");

@@ -63,7 +63,7 @@ Examples:
   nearfield-bench bench-applications --nodes 4
       The same on four memory nodes.
   nearfield-bench bench-applications --quick --json applications.json
-      A look at the command, and its rows for programs.";
+      A quick try of the command, and its rows for programs.";
 
 const QUICK: ApplicationsPlan = ApplicationsPlan {
     keys: 100_000,
@@ -91,7 +91,7 @@ fn keys(text: &str) -> Result<u64, String> {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "is no number".to_owned())?;
+    let seconds: f64 = text.parse().map_err(|_| "is not a number".to_owned())?;
     match seconds {
         0.01..=1000.0 => Ok(Duration::from_secs_f64(seconds)),
         _ => Err(String::from("allowed are 0.01 to 1000")),
@@ -158,7 +158,7 @@ fn report(
     measured?;
     print(&format!(
         "{} callers for rates, one for latencies. The nodes' time is that of their processor; \
-         visits are how often a node works for a request.",
+         visits are the number of times that a node works for a request.",
         plan.callers
     ));
     print(&format!(

@@ -61,7 +61,7 @@ Examples:
   nearfield-bench bench-offload
       Nodes spread over 4 GiB of memory in /dev/shm; about two minutes.
   nearfield-bench bench-offload --quick
-      A look at the command; mostly in the processor's caches, so the ratios say little.";
+      A quick try of the command; mostly in the processor's caches, so the ratios mean little.";
 
 const QUICK_TURN: Duration = Duration::from_millis(50);
 /// Number of entries of the map in the pool, and of a range.
@@ -94,7 +94,7 @@ fn count(text: &str) -> Result<u64, LabError> {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "is no number".to_owned())?;
+    let seconds: f64 = text.parse().map_err(|_| "is not a number".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
@@ -220,8 +220,8 @@ fn show_hops(rows: &[ReportRow<HopsLatency>]) {
     for row in rows {
         let row = &row.detail;
         let delay = match row.delay_us {
-            0.0 => String::from("as it is"),
-            delay => format!("{delay} µs a hop added"),
+            0.0 => String::from("without added delay"),
+            delay => format!("{delay} µs per hop added"),
         };
         print(&format!(
             "{delay:<20} {:>8.0} µs through the switch {:>8.0} µs by the caller {:>5.2}x",
@@ -257,7 +257,7 @@ fn show_lookups(lookups: &[ReportRow<Lookups>]) {
         ));
         if row.huge_page_bytes < row.bytes / 10 * 9 {
             print(&format!(
-                "  note: only {} MiB lie in pages of 2 MiB; small pages are slower for all",
+                "  note: only {} MiB are in pages of 2 MiB; small pages are slower for all",
                 row.huge_page_bytes >> 20
             ));
         }

@@ -69,7 +69,7 @@ Examples:
   nearfield-bench bench-pool --nodes shm:pool --keys 10M
       On a node of its own, in two terminals; also with ucx:HOST:PORT in place of shm:pool.
   nearfield-bench bench-pool --in-flight 1
-      What is gained by having many operations under way.";
+      The gain of many operations in flight.";
 
 /// Bytes of a leaf for each entry, with a third of its slots empty, and the same again for leaves
 /// that are split during the load.
@@ -84,7 +84,7 @@ fn count(text: &str) -> Result<u64, String> {
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
-    memory(text).ok_or_else(|| "is no amount of memory such as 8gb or 500mb".to_owned())
+    memory(text).ok_or_else(|| "is not an amount of memory such as 8gb or 500mb".to_owned())
 }
 
 /// Measures and returns the exit code.
@@ -152,7 +152,7 @@ fn measure(arguments: &BenchPoolArguments) -> Result<(), Failure> {
         rows: bench.rows,
     };
     println!(
-        "{} keys on {}, {} under way, {} bytes of inner nodes kept",
+        "{} keys on {}, {} in flight, {} bytes of inner nodes cached",
         report.keys,
         report.nodes.join(", "),
         report.in_flight,
@@ -188,7 +188,7 @@ impl LocalMemoryNode {
 
     #[cfg(not(target_os = "linux"))]
     fn start(_keys: u64) -> Result<LocalMemoryNode, Failure> {
-        Err("there is no shared memory here: give --nodes".into())
+        Err("this machine has no shared memory: set --nodes".into())
     }
 }
 

@@ -107,19 +107,19 @@ Examples:
   nearfield-bench bench-server
       100,000 keys, pipelines of 1, 16 and 128.
   nearfield-bench bench-server --keys 10M --pipeline 16,128
-      Ten million keys, which no cache holds. Loads for a minute, takes 2 GB.
+      Ten million keys, too many for a cache. Loads for a minute, takes 2 GB.
   nearfield-bench bench-server --task mget,del,exists,incr --pipeline 16
       Commands that become batches on the index.
   nearfield-bench bench-server --task zadd,zrangebyscore,lpush,lrange,hset,hget --pipeline 16
       Typed keys.
   nearfield-bench bench-server --task xadd,xreadgroup,pfadd,geosearch --pipeline 16
-      Streams, numbers of different elements and places.
+      Streams, HyperLogLogs and places.
   nearfield-bench bench-server --keys 10M --value-bytes 8 --repetitions 1
       Memory for each key, in the last column.
   nearfield-bench bench-server --rival ./valkey-server,redis-server --task set,get --key-bytes 16
       Two rivals in the same run.
   nearfield-bench bench-server --task set --appendonly
-      What the log of changes takes.";
+      The cost of the log of changes.";
 
 /// The content of the JSON report.
 #[derive(Debug, Serialize)]
@@ -154,7 +154,7 @@ pub(crate) fn run(arguments: &BenchServerArguments) -> ExitCode {
 
 fn measure(arguments: &BenchServerArguments) -> Result<(), Box<dyn std::error::Error>> {
     let sink = ReportSink::open(arguments.json.as_deref(), None)?;
-    let interrupt = interrupt("the task at hand");
+    let interrupt = interrupt("the present task");
     let mut report = BenchServerReport {
         commit: commit(),
         machine: MachineProperties::here(),
@@ -176,7 +176,7 @@ fn measure(arguments: &BenchServerArguments) -> Result<(), Box<dyn std::error::E
         show(String::new());
         sink.write(&report, String::new)?;
         if interrupt.is_raised() {
-            return Err("interrupted; the report holds what was measured before".into());
+            return Err("interrupted; the report has the finished rows".into());
         }
     }
     Ok(())

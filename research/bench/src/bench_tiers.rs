@@ -64,7 +64,7 @@ Examples:
   nearfield-bench bench-tiers
       Records of JSON, and 500 MB of them in a temporary folder; about half a minute.
   nearfield-bench bench-tiers --values documents.txt.gz --folder /mnt/ssd --file-bytes 4G
-      A text of one's own, on a certain disk.";
+      Your own text, on a given disk.";
 
 /// The content of the JSON report.
 #[derive(Debug, Serialize)]
@@ -83,7 +83,7 @@ fn count(text: &str) -> Result<u64, LabError> {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "is no number".to_owned())?;
+    let seconds: f64 = text.parse().map_err(|_| "is not a number".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
@@ -212,14 +212,17 @@ fn rows(
             ));
         }
         if !read.direct {
-            print("  note: the folder's file system has no reads past the cache; this is no disk");
+            print(
+                "  note: the folder's file system has no reads that bypass the cache, so this \
+                   does not measure a disk",
+            );
         }
         print(&format!(
             "  {} at once; the tier by {}, the bare loop by {}",
             read.depth,
             match read.ring {
                 Some(_) => "threads and by io_uring",
-                None => "threads, as the kernel gives no ring",
+                None => "threads, because the kernel refuses a ring",
             },
             read.bare_method
         ));

@@ -65,9 +65,9 @@ const EXAMPLES: &str = "\
 Examples:
   printf '0x0 READ 0\\n0x40 READ 0\\n' >two.trace
   nearfield-bench dram --preset ddr4-3200-x8 --trace two.trace
-      Two lines of one row: the first opens it (30.6 ns), the second finds it open.
+      Two lines of one row: the first opens it (30.6 ns), the second hits it.
   nearfield-bench dram --preset hbm2 --trace requests.gz --map ro-ba-ra-co-bg-ch
-      Lines that follow each other lie in different channels, then in different groups.
+      Consecutive lines are in different channels, then in different groups.
   nearfield-bench dram --preset hbm2 --trace requests.gz --closed --json result.json
       One request at a time: latencies without waiting for others.
   nearfield-bench dram --preset ddr4-3200-x8 --trace requests.gz --parameter channels=4 page=closed
@@ -88,14 +88,14 @@ Results, and so the fields of the JSON:
   row_hit_rate    share of reads and writes whose row an earlier one had opened
   commands        act, pre, read, write, refresh
   energy_uj       activate, read, write, refresh, background, in microjoules
-  time_us         until the last request was answered";
+  time_us         until the last request completed";
 
 fn names() -> Vec<&'static str> {
     DramPreset::ALL.map(DramPreset::name).to_vec()
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("has to be NAME=VALUE")?;
+    let (name, value) = text.split_once('=').ok_or("must be NAME=VALUE")?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 

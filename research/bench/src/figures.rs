@@ -137,13 +137,13 @@ Examples:
   nearfield-bench figures chime --quick --json chime.json
       All figures, with few keys and points.
   nearfield-bench figures chime 12 15 --quick --html chime.html
-      Six workloads, and what each technique is worth.
+      Six workloads, and the gain of each technique.
   nearfield-bench figures chime 12 --count 6M
       With a tenth of the paper's keys and caches.
   nearfield-bench figures radar 10 11 15 --quick --html radar.html
-      Six operations by skew, what they take, and the memory after them.
+      Six operations by skew, their costs, and the memory after them.
   nearfield-bench figures radar load --modules 2048 --count 4M
-      How full the fullest of 2048 modules is, before and after subranges have followed the load.
+      The load of the fullest of 2048 modules, before and after subranges are redistributed.
   nearfield-bench figures radar 10 --quick --modules 256
       Six operations on 256 modules and 8M keys, at four degrees of skew.
   nearfield-bench figures adm --quick --json adm.json
@@ -151,9 +151,9 @@ Examples:
   nearfield-bench figures pulse table4 --quick
       Logic and memory pipelines of the accelerator, apart and coupled.
   nearfield-bench figures pulse --quick --json pulse.json
-      All figures of traversals that run beside remote memory.
+      All figures of traversals that run next to remote memory.
   nearfield-bench figures dcart 9 ours --quick
-      The accelerator of DCART beside rivals, and beside another design of the same area.
+      The accelerator of DCART compared with rivals, and with another design of the same area.
   nearfield-bench figures dcart 9 --quick --keys IPGEO=ipv4-country.csv.gz DICT=words.txt.gz
       With keys from files.
   nearfield-bench figures dcart units --quick --parameter tree_buffer=1M pipeline=16
@@ -161,10 +161,10 @@ Examples:
   nearfield-bench figures dcart 9 parts ours --trace operations.txt.gz
       With recorded operations.
   nearfield-bench figures radar 13 --quick --text documents.txt.gz
-      Words of a text of yours, as often as they occur.";
+      Words of your own text, with their frequencies.";
 
 fn assignment(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("has to be NAME=VALUE")?;
+    let (name, value) = text.split_once('=').ok_or("must be NAME=VALUE")?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
@@ -290,7 +290,7 @@ pub(crate) fn run(arguments: &FiguresArguments) -> ExitCode {
     let request = arguments.request().unwrap_or_else(|error| reject(error));
     let session = FigureSession::open(arguments.json.as_deref(), arguments.html.as_deref());
     let session = session.unwrap_or_else(|error| reject(error));
-    let interrupt = interrupt("the figure at hand");
+    let interrupt = interrupt("the present figure");
     match session.run(&request, &interrupt, &mut print) {
         Ok((report, Completion::Finished)) if report.failed.is_empty() => ExitCode::SUCCESS,
         Ok((report, Completion::Finished)) => {
