@@ -4,11 +4,11 @@
 //! measures, and each report labels these figures as modelled.
 //!
 //! ```
-//! use nearfield_hardware::network::{Access, Port, Preset};
+//! use nearfield_hardware::network::{NetworkPreset, Port, PortAccess};
 //! use nearfield_hardware::VirtualTime;
 //!
-//! let mut port = Port::new(Preset::ConnectX6.parameters());
-//! let done = port.serve(VirtualTime::ZERO, Access::Read, 8);
+//! let mut port = Port::new(NetworkPreset::ConnectX6.parameters());
+//! let done = port.serve(VirtualTime::ZERO, PortAccess::Read, 8);
 //! assert!((2.0..2.5).contains(&(done.as_nanoseconds() / 1000.0)));
 //! ```
 
