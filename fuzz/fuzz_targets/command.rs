@@ -9,7 +9,8 @@
 use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use nearfield_server::client::{ClientSession, ClientShared, ReplyMode};
-use nearfield_server::command::{self, CommandDefinition, CommandImplementation};
+use nearfield_server::command::{CommandDefinition, CommandImplementation};
+use nearfield_server::commands::TABLE;
 use nearfield_server::config::ServerOptions;
 use nearfield_server::execute::Executor;
 use nearfield_server::keyspace::Keyspace;
@@ -57,7 +58,7 @@ const ANSWERED_OFTEN: &[&str] = &[
 ];
 
 static COMMANDS: LazyLock<Vec<&'static CommandDefinition>> = LazyLock::new(|| {
-    let all = command::all();
+    let all = TABLE.all();
     all.filter(|command| !LEFT_OUT.contains(&command.name))
         .collect()
 });
@@ -176,7 +177,7 @@ struct CommandFuzzClient {
 }
 
 fn run(input: &mut Unstructured<'_>) -> Result<()> {
-    let server = ServerCore::new(ServerOptions::default());
+    let server = ServerCore::new(TABLE.registry(), ServerOptions::default());
     let mut executor = Executor::new(&server);
     let mut now_ms = 1_700_000_000_000;
     let mut clients: Vec<CommandFuzzClient> = Vec::new();

@@ -9,6 +9,7 @@
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use nearfield_server::client::{ClientSession, ClientShared};
+use nearfield_server::commands::TABLE;
 use nearfield_server::config::ServerOptions;
 use nearfield_server::execute::Executor;
 use nearfield_server::resp::{Protocol, RespReply};
@@ -110,7 +111,8 @@ fn registers(value: &[u8]) -> Result<Vec<u8>, &'static str> {
 }
 
 /// One server for all inputs, because creating one takes longer than an input.
-static SERVER: LazyLock<ServerCore> = LazyLock::new(|| ServerCore::new(ServerOptions::default()));
+static SERVER: LazyLock<ServerCore> =
+    LazyLock::new(|| ServerCore::new(TABLE.registry(), ServerOptions::default()));
 
 struct HyperloglogFuzzSession<'s> {
     executor: Executor<'s>,

@@ -1,7 +1,7 @@
 //! Valid payloads and files, made by a server, from which mutations start.
 
 use crate::target::{AttackedServer, TargetLimits, ask};
-use nearfield_server::command;
+use nearfield_server::commands::TABLE;
 use nearfield_server_testkit::commands::Generator;
 use nearfield_server_testkit::connection::TestkitConnection;
 use nearfield_server_testkit::reply::RespReplyValue;
@@ -50,7 +50,7 @@ impl AttackSamples {
         let mut payloads = BTreeSet::new();
         let mut libraries = BTreeSet::new();
         let random = |number: u64| SmallRng::seed_from_u64(seed ^ number);
-        let known = |name: &[u8]| command::find(name).is_some();
+        let known = |name: &[u8]| TABLE.find(name).is_some();
         let generators = [
             Generator::new(random(1), known),
             Generator::of_streams(random(2), known),

@@ -2,6 +2,7 @@
 
 use crate::daemon;
 use clap::{Args, ValueEnum};
+use nearfield_server::commands::TABLE;
 use nearfield_server::config::{
     ConfigFileContents, Durability, ListenPort, ServerOptions, TierSpecification,
 };
@@ -261,7 +262,8 @@ pub fn run(arguments: &ServeArguments) -> ExitCode {
         Err(error) => return fail(error),
     };
     nearfield_server::allocator::set_release(crate::allocator::give_back);
-    let server: &'static ServerCore = Box::leak(Box::new(ServerCore::new(options)));
+    let server: &'static ServerCore =
+        Box::leak(Box::new(ServerCore::new(TABLE.registry(), options)));
     let logfile = server.config.text("logfile");
     let logfile = (!logfile.is_empty()).then(|| server.path(&logfile));
     let logs = logging::start(

@@ -2,6 +2,7 @@
 
 use super::connection::{PATIENCE, TestkitConnection};
 use super::folder::TestkitFolder;
+use nearfield_server::commands::TABLE;
 use nearfield_server::config::{ListenPort, ServerOptions};
 use nearfield_server::net;
 use nearfield_server::server::ServerCore;
@@ -36,7 +37,7 @@ impl UnservedServer {
     pub fn new(options: ServerOptions) -> UnservedServer {
         let (options, folder) = in_own_folder(options);
         UnservedServer {
-            server: ServerCore::new(options),
+            server: ServerCore::new(TABLE.registry(), options),
             _folder: folder,
         }
     }
@@ -73,7 +74,10 @@ impl Nearfield {
         }
         let (options, folder) = in_own_folder(options);
         let port = ListenPort::Free;
-        let server = Arc::new(ServerCore::new(ServerOptions { port, ..options }));
+        let server = Arc::new(ServerCore::new(
+            TABLE.registry(),
+            ServerOptions { port, ..options },
+        ));
         let (sender, receiver) = mpsc::channel();
         let shared = Arc::clone(&server);
         let thread = thread::spawn(move || {

@@ -6,9 +6,9 @@ use crate::blocking::{BlockedClient, Wait};
 use crate::client::{ClientSession, ENTRY_BYTES, ReplyMode};
 use crate::clock::{self, now_ms};
 use crate::command::{
-    self, CommandAccount, CommandDefinition, CommandGroup, Flags, Latest, invoke, lookup,
-    note_uses, number_of,
+    CommandAccount, CommandDefinition, CommandGroup, Flags, Latest, invoke, is, note_uses,
 };
+use crate::commands::{self, TABLE};
 use crate::connection::IoThreadMessage;
 use crate::error::CommandError;
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
@@ -105,7 +105,10 @@ impl<'s> Executor<'s> {
     fn number(&mut self, command: &'static CommandDefinition, args: &[&[u8]]) -> usize {
         match self.latest {
             Some(latest) if std::ptr::eq(latest.command, command) => latest.number,
-            _ => self.latest.insert(Latest::new(command, args)).number,
+            _ => {
+                let latest = Latest::new(command, TABLE.number_of(command), args);
+                self.latest.insert(latest).number
+            }
         }
     }
 
@@ -113,7 +116,7 @@ impl<'s> Executor<'s> {
     fn lookup(&self, args: &[&[u8]]) -> Result<&'static CommandDefinition, CommandError> {
         match self.latest {
             Some(latest) if latest.is_found_by(args) => Ok(latest.command),
-            _ => lookup(args),
+            _ => TABLE.lookup(args),
         }
     }
 
@@ -192,7 +195,7 @@ impl<'s> Executor<'s> {
             });
         let number = match &admitted {
             Ok(command) => Some(self.number(command, args)),
-            Err(_) => lookup(args).ok().map(number_of),
+            Err(_) => TABLE.lookup(args).ok().map(|it| TABLE.number_of(it)),
         };
         client.shared.listed.note(number);
         let is_told =
@@ -202,7 +205,7 @@ impl<'s> Executor<'s> {
                 match self.queue(client, args) {
                     Ok(()) => reply.simple("QUEUED"),
                     Err(error) => {
-                        CommandAccount::refuse(self.server, args, &error);
+                        CommandAccount::refuse(self.server, TABLE.number_named(args), &error);
                         reply.error(&error.to_string());
                     }
                 }
@@ -213,10 +216,10 @@ impl<'s> Executor<'s> {
                 if let Some(transaction) = &mut client.transaction {
                     transaction.refuse();
                 }
-                CommandAccount::refuse(self.server, args, &error);
-                let exec = args.first().is_some_and(|name| command::is(name, "exec"));
+                CommandAccount::refuse(self.server, TABLE.number_named(args), &error);
+                let exec = args.first().is_some_and(|name| is(name, "exec"));
                 let error = if exec {
-                    command::abort(self.server, client, &error)
+                    commands::abort(self.server, client, &error)
                 } else {
                     error
                 };
@@ -363,7 +366,7 @@ impl<'s> Executor<'s> {
         let denied_in_exec = command.name == "exec"
             && commands.into_iter().any(|words| {
                 let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-                lookup(&args).is_ok_and(denied)
+                TABLE.lookup(&args).is_ok_and(denied)
             });
         // Queued commands take memory, whatever they do.
         let takes = denied(command) || takes_aside(command) || must_queue(client, command);
@@ -625,7 +628,7 @@ fn not_while_subscribed(command: &CommandDefinition, args: &[&[u8]]) -> CommandE
 /// confirmations of subscriptions.
 fn is_told(command: &CommandDefinition, args: &[&[u8]]) -> bool {
     let confirms = command.group == CommandGroup::PubSub && command.flags.has(Flags::SUBSCRIBER);
-    let is_on = || args.get(2).is_some_and(|word| command::is(word, "on"));
+    let is_on = || args.get(2).is_some_and(|word| is(word, "on"));
     confirms || command.name == "reply" && is_on()
 }
 
@@ -707,8 +710,9 @@ impl ServerCore {
     /// Counts a command after its wait has timed out.
     pub fn count_wait_in_vain(&self, waiter: &BlockedClient) {
         let args: Vec<&[u8]> = waiter.words.iter().map(Vec::as_slice).collect();
-        if let Ok(command) = lookup(&args) {
-            self.statistics.count(number_of(command), 1, Duration::ZERO);
+        if let Ok(command) = TABLE.lookup(&args) {
+            self.statistics
+                .count(TABLE.number_of(command), 1, Duration::ZERO);
         }
     }
 
@@ -735,7 +739,7 @@ impl ServerCore {
         databases: &mut Databases,
     ) -> bool {
         let args: Vec<&[u8]> = waiter.words.iter().map(Vec::as_slice).collect();
-        let Ok(command) = lookup(&args) else {
+        let Ok(command) = TABLE.lookup(&args) else {
             return false;
         };
         // The command that woke it may have taken long, and keys may have expired since.
@@ -761,12 +765,12 @@ impl ServerCore {
             Ok(()) => {
                 let access = DatabaseAccess::Exclusive(&mut *databases);
                 let keys = DatabaseKeys::new(&self.keyspace, access, database, now_ms, effects);
-                let account = &mut CommandAccount::of(command).shown_before();
+                let account = &mut CommandAccount::of(command, self).shown_before();
                 let wait = invoke(self, keys, &mut client, account, &args, &mut reply, false);
                 wait.is_none()
             }
             Err(error) => {
-                CommandAccount::refuse(self, &args, &error);
+                CommandAccount::refuse(self, TABLE.number_named(&args), &error);
                 reply.error(&error.to_string());
                 true
             }

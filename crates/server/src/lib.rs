@@ -11,6 +11,7 @@ pub mod catalog;
 pub mod client;
 pub mod clock;
 pub mod command;
+pub mod commands;
 pub mod config;
 pub mod connection;
 pub mod cursors;

@@ -2,6 +2,7 @@
 
 use crate::measuring::fail;
 use clap::Args;
+use nearfield_server::commands::TABLE;
 use nearfield_server::config::{Durability, ServerOptions};
 use nearfield_server::log::LogSyncPolicy;
 use nearfield_server::net;
@@ -30,7 +31,7 @@ pub(crate) struct BenchServeArguments {
 /// Serves until the process is ended.
 pub(crate) fn run(arguments: &BenchServeArguments) -> ExitCode {
     let server = match options(arguments) {
-        Ok(options) => ServerCore::new(options),
+        Ok(options) => ServerCore::new(TABLE.registry(), options),
         Err(error) => return fail(error),
     };
     match net::serve(&server, |_| ()) {

@@ -7,7 +7,8 @@ mod spoil;
 use crate::samples::AttackSamples;
 use crate::target::{ATTACKER, ATTACKER_PASSWORD};
 use crc::{CRC_64_REDIS, Crc};
-use nearfield_server::command::{self, CommandDefinition, CommandImplementation};
+use nearfield_server::command::{CommandDefinition, CommandImplementation};
+use nearfield_server::commands::TABLE;
 use nearfield_server_testkit::commands::Generator;
 use nearfield_server_testkit::connection::encode;
 use rand::rngs::SmallRng;
@@ -113,7 +114,7 @@ impl StreamAuthor<'_> {
     /// Creates an author of the streams of a seed.
     pub(crate) fn new(seed: u64, samples: &AttackSamples) -> StreamAuthor<'_> {
         let random = || SmallRng::seed_from_u64(seed);
-        let known = |name: &[u8]| command::find(name).is_some();
+        let known = |name: &[u8]| TABLE.find(name).is_some();
         StreamAuthor {
             seed,
             samples,
@@ -122,7 +123,7 @@ impl StreamAuthor<'_> {
                 Generator::of_streams(random(), known),
                 Generator::of_fields(random(), known),
             ],
-            commands: command::all().collect(),
+            commands: TABLE.all().collect(),
         }
     }
 

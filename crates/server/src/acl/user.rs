@@ -327,7 +327,7 @@ fn parse_hash(text: &[u8]) -> Result<Hash, RuleError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::registry;
+    use crate::commands::TABLE;
     use rand::rngs::StdRng;
     use rand::seq::IndexedRandom;
     use rand::{RngExt, SeedableRng};
@@ -388,19 +388,19 @@ mod tests {
             }
             for rule in &rules {
                 let before = user.clone();
-                if user.apply_all(registry(), &[rule]).is_err() {
+                if user.apply_all(TABLE.registry(), &[rule]).is_err() {
                     assert_eq!(user, before, "seed {seed}, round {round}");
                 }
             }
             // Applying all at once joins selectors, and stops at the first rule that is refused.
             let mut other = User::new(b"somebody", false);
-            let _ = other.apply_all(registry(), &rules);
+            let _ = other.apply_all(TABLE.registry(), &rules);
             for user in [user, other] {
                 let line = user.describe();
                 let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
                 let mut again = User::new(b"somebody", false);
                 let shown = String::from_utf8_lossy(&line);
-                let applied = again.apply_all(registry(), &words[2..]);
+                let applied = again.apply_all(TABLE.registry(), &words[2..]);
                 assert!(applied.is_ok(), "{shown}: {applied:?}");
                 assert_eq!(again, user, "{shown}");
             }

@@ -106,7 +106,7 @@ pub fn of(command: &Spec, container: Option<&Spec>) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use crate::command::registry;
+    use crate::commands::TABLE;
 
     /// The reply of Redis 7.0.15 to `ACL CAT dangerous`, limited to commands that this server may
     /// have.
@@ -122,8 +122,8 @@ mod tests {
     fn what_redis_calls_dangerous_is_dangerous() {
         let bit = super::bit(b"dangerous").unwrap();
         for name in DANGEROUS.split_whitespace() {
-            if let Some(number) = registry().find(name.as_bytes()) {
-                let entry = &registry().entries()[number];
+            if let Some(number) = TABLE.registry().find(name.as_bytes()) {
+                let entry = &TABLE.registry().entries()[number];
                 let plain = entry.subcommands.is_empty();
                 assert!(!plain || entry.categories & bit != 0, "{name}");
             }
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn categories_that_commands_name_exist() {
-        for entry in registry().entries() {
+        for entry in TABLE.registry().entries() {
             for name in entry.command.categories {
                 assert!(super::bit(name.as_bytes()).is_some(), "{name}");
             }

@@ -192,13 +192,15 @@ pub fn of_call(command: &Spec, args: &[&[u8]], number: usize) -> Uses {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::all;
+    use crate::commands::TABLE;
 
     #[test]
     fn names_are_those_of_commands_and_stand_there_once() {
         let mut names: Vec<_> = OTHERS.iter().flat_map(|(names, ..)| *names).collect();
         let known = |name: &str| {
-            all().any(|it| it.name == name || it.subcommand(name.as_bytes()).is_some())
+            TABLE
+                .all()
+                .any(|it| it.name == name || it.subcommand(name.as_bytes()).is_some())
         };
         assert!(names.iter().all(|name| known(name)));
         let count = names.len();

@@ -1,9 +1,8 @@
 //! The accounting of executed commands: counters, the slow log, latencies, and the keys that a
 //! client with a cache has read. It also shows commands to monitors.
 
-use super::{CommandDefinition, CommandGroup, Flags, find, is, migrate, number_of};
+use super::{CommandDefinition, CommandGroup, Flags};
 use crate::client::ClientSession;
-use crate::config::is_secret;
 use crate::error::CommandError;
 use crate::keyspace::WriteObserver;
 use crate::server::ServerCore;
@@ -30,37 +29,22 @@ fn is_hidden(command: &CommandDefinition) -> bool {
         || command.name == "exec"
 }
 
-/// Returns the words of a command without passwords and without rules on users.
+/// Returns the words of a command without those that are secret.
 fn without_secrets<'a>(command: &CommandDefinition, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
-    let container = args.first().copied().unwrap_or_default();
-    let range = match command.name {
-        "auth" => 1..args.len(),
-        "migrate" => migrate::secrets(args),
-        "hello" => {
-            let auth = args.iter().position(|word| is(word, "auth"));
-            auth.map_or(0..0, |at| at + 1..at + 3)
+    let mut words = args.to_vec();
+    for position in (command.secrets)(args) {
+        if let Some(word) = words.get_mut(position) {
+            *word = b"(redacted)";
         }
-        _ if is(container, "acl") => 2..args.len(),
-        _ => 0..0,
-    };
-    let sets = command.name == "set" && is(container, "config");
-    let is_secret = |at: usize| {
-        // The names and values of CONFIG SET follow each other.
-        let names_secret = |name: &&[u8]| is_secret(name);
-        range.contains(&at)
-            || sets && at % 2 == 1 && at > 2 && args.get(at - 1).is_some_and(names_secret)
-    };
-    let words = args.iter().enumerate();
-    let word = |(at, word): (usize, &&'a [u8])| -> &'a [u8] {
-        if is_secret(at) { b"(redacted)" } else { word }
-    };
-    words.map(word).collect()
+    }
+    words
 }
 
 impl CommandAccount {
     /// Creates the account of a command that begins when it is executed.
-    pub fn of(command: &'static CommandDefinition) -> CommandAccount {
-        CommandAccount::after(command, number_of(command), None)
+    pub fn of(command: &'static CommandDefinition, server: &ServerCore) -> CommandAccount {
+        let number = server.acl.registry.number(command).unwrap_or(0);
+        CommandAccount::after(command, number, None)
     }
 
     /// Creates the account of the command `number`. If another command has `ended` just now, this
@@ -188,13 +172,10 @@ impl CommandAccount {
         server.latency.note(&server.config.hot, event, took);
     }
 
-    /// Records that a command was refused before it was executed.
-    pub fn refuse(server: &ServerCore, args: &[&[u8]], error: &CommandError) {
+    /// Records that the command `number`, or an unknown one, was refused before it was executed.
+    pub fn refuse(server: &ServerCore, number: Option<usize>, error: &CommandError) {
         server.statistics.count_error(&error.to_string());
-        let name = args.first().copied().unwrap_or_default();
-        if let Some(command) = find(name) {
-            let subcommand = args.get(1).and_then(|word| command.subcommand(word));
-            let number = number_of(subcommand.unwrap_or(command));
+        if let Some(number) = number {
             server.statistics.count_rejected(number);
         }
     }

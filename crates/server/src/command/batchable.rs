@@ -2,8 +2,7 @@
 
 use super::plan::CommandPlan;
 use super::spec::{CommandDefinition, CommandImplementation};
-use super::table::all;
-use std::sync::LazyLock;
+use crate::catalog::CommandRegistry;
 
 /// A command that may be part of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -27,13 +26,6 @@ const PLACES: usize = 256;
 
 /// The longest name of a command that may be part of a batch.
 pub const NAME_BYTES_MAX: usize = 8;
-
-static BATCHABLES: LazyLock<Batchables> = LazyLock::new(Batchables::new);
-
-/// Returns all commands that may be part of a batch.
-pub fn batchables() -> &'static Batchables {
-    &BATCHABLES
-}
 
 /// Returns a name as one number, in the same case. It is computed from parts that are read as
 /// numbers: bytes that are copied into an array and then read as a whole would go through memory.
@@ -71,9 +63,10 @@ fn place(name: u64) -> usize {
 }
 
 impl Batchables {
-    fn new() -> Batchables {
+    /// Finds the commands that may be part of a batch among all.
+    pub fn new(commands: &[&'static CommandDefinition], registry: &CommandRegistry) -> Batchables {
         let mut places = [None; PLACES];
-        for command in all() {
+        for &command in commands {
             let name = command.name.as_bytes();
             let name = packed(name).and_then(|packed| lower(packed, name.len()));
             let (CommandImplementation::Planned(plan), Some(name)) = (command.run, name) else {
@@ -87,7 +80,7 @@ impl Batchables {
                     name,
                     command,
                     plan,
-                    number: super::number_of(command),
+                    number: registry.number(command).unwrap_or(0),
                 });
             }
         }
@@ -115,12 +108,13 @@ impl Batchables {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::TABLE;
 
     #[test]
     fn commands_with_plans_are_found_in_any_case_and_no_others() {
-        let batchables = batchables();
+        let batchables = TABLE.batchables();
         let mut count = 0;
-        for command in all() {
+        for command in TABLE.all() {
             let upper = command.name.to_ascii_uppercase();
             let found = batchables.find(upper.as_bytes());
             let planned =

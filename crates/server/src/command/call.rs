@@ -1,8 +1,6 @@
 //! The context of a running command, which its implementation receives.
 
-use super::{
-    Answer, CommandAccount, CommandDefinition, PlannedCommand, invoke, note_uses, number_of,
-};
+use super::{Answer, CommandAccount, CommandDefinition, PlannedCommand, invoke, note_uses};
 use crate::blocking::{AwaitedKey, Wait, WaitLine};
 use crate::client::ClientSession;
 use crate::clock::steady_ms;
@@ -147,7 +145,8 @@ impl<'c> CommandCall<'c> {
     /// Executes another command within this one, which must have the keyspace to itself. Its reply
     /// is appended to the same reply.
     pub fn run_nested(&mut self, command: &'static CommandDefinition, args: &[&[u8]]) {
-        self.run_numbered(command, number_of(command), args);
+        let number = self.server.acl.registry.number(command).unwrap_or(0);
+        self.run_numbered(command, number, args);
     }
 
     /// Does the same as [`run_nested`](CommandCall::run_nested) for a command with a known number.

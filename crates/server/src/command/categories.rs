@@ -1,9 +1,7 @@
 //! The categories of access control that a command is in, and its flags, by Redis's names.
 
-use super::{
-    CommandDefinition, CommandGroup, CommandImplementation, CommandKeySpec, Flags, registry,
-};
-use crate::catalog::category;
+use super::{CommandDefinition, CommandGroup, CommandImplementation, CommandKeySpec, Flags};
+use crate::catalog::{CommandRegistry, category};
 
 /// The flags that clients are shown, with their names.
 const FLAGS: &[(Flags, &str)] = &[
@@ -24,10 +22,9 @@ const FLAGS: &[(Flags, &str)] = &[
 
 impl CommandDefinition {
     /// Returns the names of the categories that the command is in.
-    pub fn category_names(&'static self) -> Vec<&'static str> {
-        let entry = registry()
-            .number(self)
-            .and_then(|number| registry().entries().get(number));
+    pub fn category_names(&'static self, registry: &CommandRegistry) -> Vec<&'static str> {
+        let number = registry.number(self);
+        let entry = number.and_then(|number| registry.entries().get(number));
         let bits = entry.map_or(0, |entry| entry.categories);
         let is = |(position, _): &(usize, &&str)| bits >> position & 1 != 0;
         let names = category::NAMES.iter().enumerate().filter(is);

@@ -1,6 +1,6 @@
 //! The command that was executed last. Clients and scripts often send the same one again.
 
-use super::{CommandDefinition, CommandImplementation, number_of};
+use super::{CommandDefinition, CommandImplementation};
 
 /// A command that was executed, and that the next one is compared with.
 #[derive(Clone, Copy, Debug)]
@@ -14,8 +14,8 @@ pub struct Latest {
 }
 
 impl Latest {
-    /// Creates the record of a command that was found by these words.
-    pub fn new(command: &'static CommandDefinition, args: &[&[u8]]) -> Latest {
+    /// Creates the record of the command `number`, which was found by these words.
+    pub fn new(command: &'static CommandDefinition, number: usize, args: &[&[u8]]) -> Latest {
         let by_name = args.first().is_some_and(|name| {
             // A container may be sent alone, and with a subcommand the next time.
             matches!(
@@ -26,7 +26,7 @@ impl Latest {
         });
         Latest {
             command,
-            number: number_of(command),
+            number,
             by_name,
         }
     }

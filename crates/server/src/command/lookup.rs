@@ -1,52 +1,53 @@
 //! The lookup of a command by its words.
 
-use super::debug;
 use super::spec::{CommandDefinition, CommandImplementation};
-use super::table::find;
+use super::table::CommandTable;
 use crate::error::{CommandError, shown};
 
-/// Finds a command or subcommand by its words, and checks their number.
-///
-/// # Errors
-/// There is no command of that name, or it takes another number of arguments.
-pub fn lookup(args: &[&[u8]]) -> Result<&'static CommandDefinition, CommandError> {
-    let name = args.first().copied().unwrap_or_default();
-    let Some(command) = find(name) else {
-        return Err(unknown_command(args));
-    };
-    let found = match command.run {
-        CommandImplementation::Command(_) | CommandImplementation::Planned(_) => command,
-        CommandImplementation::Container(_) => {
-            let Some(word) = args.get(1) else {
-                if command.bare.is_some() {
-                    return Ok(command);
+impl CommandTable {
+    /// Finds a command or subcommand by its words, and checks their number.
+    ///
+    /// # Errors
+    /// There is no command of that name, or it takes another number of arguments.
+    pub fn lookup(&self, args: &[&[u8]]) -> Result<&'static CommandDefinition, CommandError> {
+        let name = args.first().copied().unwrap_or_default();
+        let Some(command) = self.find(name) else {
+            return Err(unknown_command(args));
+        };
+        let found = match command.run {
+            CommandImplementation::Command(_) | CommandImplementation::Planned(_) => command,
+            CommandImplementation::Container(_) => {
+                let Some(word) = args.get(1) else {
+                    if command.bare.is_some() {
+                        return Ok(command);
+                    }
+                    return Err(CommandError::WrongArity(command.name.into()));
+                };
+                let subcommand = command.subcommand(word);
+                if let Some(unknown) = command.unknown {
+                    let subcommand = subcommand.filter(|it| it.accepts(args.len()));
+                    return subcommand.ok_or_else(|| unknown(word));
                 }
-                return Err(CommandError::WrongArity(command.name.into()));
-            };
-            let subcommand = command.subcommand(word);
-            if command.name == "debug" {
-                let subcommand = subcommand.filter(|it| it.accepts(args.len()));
-                return subcommand.ok_or_else(|| debug::unknown(word));
+                let Some(subcommand) = subcommand else {
+                    let (word, name) = (shown(word), command.name.to_ascii_uppercase());
+                    return Err(CommandError::owned(format!(
+                        "ERR unknown subcommand '{word}'. Try {name} HELP."
+                    )));
+                };
+                if !subcommand.accepts(args.len()) {
+                    let name = format!("{}|{}", command.name, subcommand.name);
+                    return Err(CommandError::WrongArity(name.into()));
+                }
+                return Ok(subcommand);
             }
-            let Some(subcommand) = subcommand else {
-                let (word, name) = (shown(word), command.name.to_ascii_uppercase());
-                return Err(CommandError::owned(format!(
-                    "ERR unknown subcommand '{word}'. Try {name} HELP."
-                )));
-            };
-            if !subcommand.accepts(args.len()) {
-                let name = format!("{}|{}", command.name, subcommand.name);
-                return Err(CommandError::WrongArity(name.into()));
-            }
-            return Ok(subcommand);
+        };
+        if !found.accepts(args.len()) {
+            return Err(CommandError::WrongArity(found.name.into()));
         }
-    };
-    if !found.accepts(args.len()) {
-        return Err(CommandError::WrongArity(found.name.into()));
+        let other = found.turning.and_then(|turning| turning(args));
+        let other = other.and_then(|name| self.find(name.as_bytes()));
+        Ok(other.unwrap_or(found))
     }
-    let other = found.turning.and_then(|turning| turning(args));
-    let other = other.and_then(|name| find(name.as_bytes()));
-    Ok(other.unwrap_or(found))
 }
 
 fn unknown_command(args: &[&[u8]]) -> CommandError {

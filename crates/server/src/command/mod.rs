@@ -1,72 +1,28 @@
-//! Commands: their table, and their implementations, one file or folder for each family.
+//! The machinery of commands: what a command is, how it is found by its words, executed and
+//! recorded, and the steps that several families share. The commands themselves are in
+//! [`commands`](crate::commands).
 
 mod account;
+pub mod arguments;
 mod batchable;
 pub mod call;
 pub mod categories;
-mod help;
+pub mod help;
 mod invoke;
 mod latest;
 mod lookup;
+pub mod parts;
 pub mod plan;
-mod repeat;
 pub mod spec;
 mod table;
-
-mod acl;
-mod arguments;
-mod bit;
-mod client;
-mod client_filter;
-mod cluster;
-mod config;
-mod connection;
-mod debug;
-mod described_keys;
-mod expiry;
-mod function;
-mod generic;
-mod geo;
-mod hash;
-mod hash_expiry;
-mod hotkeys;
-mod hyperloglog;
-mod introspection;
-mod latency;
-mod list;
-mod list_blocking;
-mod memory;
-mod migrate;
-mod module;
-mod ordered;
-mod parts;
-mod persistence;
-mod pubsub;
-mod script_host;
-mod scripting;
-mod server;
-mod set;
-mod set_algebra;
-mod sorted_set;
-mod sorted_set_algebra;
-mod sorted_set_pop;
-mod sorted_set_range;
-mod stream;
-mod string;
-mod tier;
-mod tracking;
-mod transaction;
 
 pub use crate::catalog::{CommandGroup, CommandKeySpec, Flags};
 pub use crate::resp::request::is;
 pub use account::CommandAccount;
-pub use batchable::{Batchable, Batchables, NAME_BYTES_MAX, batchables, packed};
+pub use batchable::{Batchable, Batchables, NAME_BYTES_MAX, packed};
 pub use call::{CommandCall, integer, small_integer};
 pub use invoke::{invoke, note_uses};
 pub use latest::Latest;
-pub use lookup::lookup;
 pub use plan::{CommandPlan, PlannedCommand, Touch, Usual};
-pub use repeat::repeat;
 pub use spec::{Answer, CommandDefinition, CommandImplementation};
-pub use table::{all, find, number_of, registry};
-pub use transaction::abort;
+pub use table::CommandTable;

@@ -25,6 +25,13 @@ pub enum CommandImplementation {
 /// A function that returns the name of another command if the arguments turn the command into it.
 pub type Turning = fn(&[&[u8]]) -> Option<&'static str>;
 
+/// A function that returns the positions of a command's secret words, such as passwords, in
+/// ascending order.
+pub type SecretPositions = fn(&[&[u8]]) -> Vec<usize>;
+
+/// A function that returns the error for a subcommand that a container does not have.
+pub type SubcommandRefusal = fn(&[u8]) -> CommandError;
+
 /// A row of the command table: the description of a command, and its implementation.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandDefinition {
@@ -38,6 +45,11 @@ pub struct CommandDefinition {
     pub turning: Option<Turning>,
     /// The function that returns the part of its keys' objects that it touches.
     pub part: PartOf,
+    /// The function that finds the words which monitors and the slow log do not show.
+    pub secrets: SecretPositions,
+    /// The function that returns a container's error for an unknown subcommand or a wrong number of
+    /// its arguments, if it is not the usual error.
+    pub unknown: Option<SubcommandRefusal>,
 }
 
 impl Deref for CommandDefinition {
@@ -50,6 +62,20 @@ impl Deref for CommandDefinition {
 }
 
 impl CommandDefinition {
+    /// Returns its subcommands, if it is a container.
+    pub fn subcommands(&self) -> &'static [CommandDefinition] {
+        match self.run {
+            CommandImplementation::Command(_) | CommandImplementation::Planned(_) => &[],
+            CommandImplementation::Container(subcommands) => subcommands,
+        }
+    }
+
+    /// Finds a subcommand by its name in any case.
+    pub fn subcommand(&self, name: &[u8]) -> Option<&'static CommandDefinition> {
+        let mut subcommands = self.subcommands().iter();
+        subcommands.find(|command| name.eq_ignore_ascii_case(command.name.as_bytes()))
+    }
+
     /// Creates a command without keys and flags.
     pub const fn new(
         name: &'static str,
@@ -73,6 +99,8 @@ impl CommandDefinition {
             bare: None,
             turning: None,
             part: node::all,
+            secrets: |_| Vec::new(),
+            unknown: None,
         }
     }
 
@@ -220,6 +248,16 @@ impl CommandDefinition {
     /// Sets the part of its keys' objects that it touches.
     pub const fn part(mut self, part: PartOf) -> CommandDefinition {
         self.part = part;
+        self
+    }
+    /// Sets the words that monitors and the slow log do not show.
+    pub const fn hides(mut self, secrets: SecretPositions) -> CommandDefinition {
+        self.secrets = secrets;
+        self
+    }
+    /// Sets a container's error for an unknown subcommand or a wrong number of its arguments.
+    pub const fn unknown_by(mut self, error: SubcommandRefusal) -> CommandDefinition {
+        self.unknown = Some(error);
         self
     }
     /// Adds categories of access control to those derived from flags and group.

@@ -8,7 +8,8 @@
 use super::limits;
 use super::relief::may_run_script;
 use super::thread::IoThread;
-use crate::command::{CommandDefinition, lookup};
+use crate::command::CommandDefinition;
+use crate::commands::TABLE;
 use crate::resp::Parser;
 use crate::resp::request::RequestProgress;
 use nearfield::{Batch, ByteStrings};
@@ -38,7 +39,7 @@ impl Ahead {
         let is = |it: &&CommandDefinition| name.eq_ignore_ascii_case(it.name.as_bytes());
         let command = match self.latest.filter(is) {
             Some(command) => command,
-            None => match lookup(args) {
+            None => match TABLE.lookup(args) {
                 Ok(command) if may_run_script(name) => command,
                 _ => return false,
             },

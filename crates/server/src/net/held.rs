@@ -2,7 +2,8 @@
 
 use super::thread::IoThread;
 use crate::client::ClientSession;
-use crate::command::{Flags, lookup};
+use crate::command::Flags;
+use crate::commands::TABLE;
 use crate::pause::PauseMode;
 use crate::script::Script;
 use crate::script::library::FunctionFlags;
@@ -42,7 +43,7 @@ pub(super) fn hold(server: &ServerCore, held: &mut Vec<u64>, client: &ClientSess
 
 /// Returns true if a command may change keys, or would be sent to a replica.
 fn may_write(server: &ServerCore, client: &ClientSession, args: &[&[u8]]) -> bool {
-    let Ok(command) = lookup(args) else {
+    let Ok(command) = TABLE.lookup(args) else {
         return false;
     };
     let queued = |words: &Vec<Vec<u8>>| {

@@ -2,7 +2,8 @@
 
 use crate::blocking::BlockedClient;
 use crate::clock::now_ms;
-use crate::command::{CommandAccount, invoke, lookup};
+use crate::command::{CommandAccount, invoke};
+use crate::commands::TABLE;
 use crate::connection::IoThreadMessage;
 use crate::keyspace::{DatabaseAccess, DatabaseKeys, Databases, Effects, WriteObserver};
 use crate::migration::Shipment;
@@ -30,7 +31,9 @@ fn go_on(server: &ServerCore, waiter: &BlockedClient, shipment: Shipment) {
         return;
     };
     let args: Vec<&[u8]> = waiter.words.iter().map(Vec::as_slice).collect();
-    let Ok(command) = lookup(&args) else { return };
+    let Ok(command) = TABLE.lookup(&args) else {
+        return;
+    };
     let mut client = waiter.resumed();
     client.shipment = Some(Box::new(shipment));
     let (mut effects, mut reply) = (Effects::default(), RespReply::new(waiter.protocol));
@@ -46,11 +49,11 @@ fn go_on(server: &ServerCore, waiter: &BlockedClient, shipment: Shipment) {
     );
     let wait = match server.admit_again(&mut client, command, &args) {
         Ok(()) => {
-            let account = &mut CommandAccount::of(command).shown_before();
+            let account = &mut CommandAccount::of(command, server).shown_before();
             invoke(server, keys, &mut client, account, &args, &mut reply, false)
         }
         Err(error) => {
-            CommandAccount::refuse(server, &args, &error);
+            CommandAccount::refuse(server, TABLE.number_named(&args), &error);
             reply.error(&error.to_string());
             None
         }

@@ -13,7 +13,8 @@
 
 use super::limits;
 use super::thread::IoThread;
-use crate::command::{CommandDefinition, lookup};
+use crate::command::CommandDefinition;
+use crate::commands::TABLE;
 use crate::keyspace::cold::{ColdPlaceGuard, PATIENCE};
 use crate::keyspace::{Databases, Outside, ValueRecord};
 use crate::object::{ObjectPart, RedisType, StoredObject};
@@ -84,7 +85,9 @@ impl Scout {
         if args.is_empty() {
             return;
         }
-        let Ok(command) = lookup(args) else { return };
+        let Ok(command) = TABLE.lookup(args) else {
+            return;
+        };
         if !reads_values(command, args) {
             return;
         }

@@ -15,7 +15,7 @@ use crate::machine;
 use crate::migration::SENDERS;
 use crate::persistence::load::LoadError;
 use crate::server::{ServerCore, descriptors};
-use crate::{command, persistence};
+use crate::{commands, persistence};
 use mio::{Poll, Waker};
 use parking_lot::Mutex;
 use std::io;
@@ -90,7 +90,7 @@ pub fn serve(server: &ServerCore, ready: impl FnOnce(&[SocketAddr])) -> Result<(
             .eviction
             .set_base(&server.keyspace, &server.access, resident);
     }
-    persistence::start(server, command::repeat)?;
+    persistence::start(server, commands::repeat)?;
     if let Err(error) = server.oom_score.adjust_by(&server.config) {
         tracing::warn!("cannot set oom-score-adj: {error}");
     }

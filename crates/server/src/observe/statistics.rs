@@ -359,7 +359,7 @@ impl CommandCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::registry;
+    use crate::commands::TABLE;
 
     const TOOK: Duration = Duration::from_nanos(5);
 
@@ -379,7 +379,7 @@ mod tests {
     #[test]
     fn all_threads_count_and_a_reset_forgets_what_was_counted() {
         const TIMES: u64 = 1000;
-        let statistics = Statistics::new(registry());
+        let statistics = Statistics::new(TABLE.registry());
         for _ in 0..2 {
             count_in_threads(&statistics, TIMES);
             let threads = 2 * OWN_SHARDS as u64;
@@ -396,7 +396,7 @@ mod tests {
 
     #[test]
     fn a_thread_counts_alone_for_a_time() {
-        let statistics = Statistics::new(registry());
+        let statistics = Statistics::new(TABLE.registry());
         let alone = statistics.count_alone(0);
         assert_eq!(OWN.get(), Some(0));
         drop(alone);

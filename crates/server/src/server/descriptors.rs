@@ -54,6 +54,7 @@ pub fn fit(server: &ServerCore) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::TABLE;
     use crate::config::ServerOptions;
 
     #[test]
@@ -66,7 +67,7 @@ mod tests {
 
     #[test]
     fn more_clients_than_the_system_allows_are_not_promised() {
-        let server = ServerCore::new(ServerOptions::default());
+        let server = ServerCore::new(TABLE.registry(), ServerOptions::default());
         let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
         assert!(make_room_for(&server, u64::MAX) <= hard);
         server.config.lower("maxclients", "17");

@@ -117,10 +117,7 @@ pub struct ServerCore {
 
 impl ServerCore {
     /// Creates a server of these commands, without keys, that does not listen yet.
-    pub fn of_commands(
-        registry: &'static CommandRegistry,
-        mut options: ServerOptions,
-    ) -> ServerCore {
+    pub fn new(registry: &'static CommandRegistry, mut options: ServerOptions) -> ServerCore {
         options.persistence.complete(&options.settings);
         let acl_file = options.acl_file.as_ref();
         let acl_file = acl_file.map(|file| options.persistence.directory().join(file));

@@ -5,9 +5,8 @@
 
 use nearfield_server::client::ClientSession;
 use nearfield_server::clock::now_ms;
-use nearfield_server::command::{
-    CommandDefinition, CommandGroup, CommandImplementation, Flags, all,
-};
+use nearfield_server::command::{CommandDefinition, CommandGroup, CommandImplementation, Flags};
+use nearfield_server::commands::TABLE;
 use nearfield_server::config::ServerOptions;
 use nearfield_server::execute::Executor;
 use nearfield_server::resp::{Protocol, RespReply};
@@ -142,7 +141,8 @@ fn any_arguments_are_answered_once() {
             && !command.flags.has(Flags::NO_PHASE)
             && command.name != "migrate"
     };
-    let commands: Vec<&CommandDefinition> = all().filter(|command| is_ours(&command)).collect();
+    let commands: Vec<&CommandDefinition> =
+        TABLE.all().filter(|command| is_ours(&command)).collect();
     let random = &mut SmallRng::seed_from_u64(7);
     let server = UnservedServer::new(ServerOptions::default());
     let mut executor = Executor::new(&server);

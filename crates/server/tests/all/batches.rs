@@ -13,7 +13,7 @@
 
 use nearfield::{Pim, PoolPlacement};
 use nearfield_fabric_testkit::ShmNodes;
-use nearfield_server::command;
+use nearfield_server::commands::TABLE;
 use nearfield_server::config::{Durability, ServerOptions};
 use nearfield_server::keyspace::Home;
 use nearfield_server_testkit::connection::{TestkitConnection, encode};
@@ -385,7 +385,7 @@ fn keys_in_a_pool_are_answered_as_keys_in_memory() {
     /// Transactions here change several keys.
     fn is_possible(line: &str) -> bool {
         let name = line.split(' ').next().unwrap_or(line);
-        let is_for_pools = |name: &str| match command::find(name.as_bytes()) {
+        let is_for_pools = |name: &str| match TABLE.find(name.as_bytes()) {
             Some(command) => command.is_for_pools(),
             None => true,
         };

@@ -3,7 +3,8 @@
 //! `NEARFIELD_UPDATE_DOCS=1` rewrites them.
 
 use nearfield_server::catalog::CommandGroup;
-use nearfield_server::command::{CommandDefinition, CommandImplementation, Flags, all};
+use nearfield_server::command::{CommandDefinition, CommandImplementation, Flags};
+use nearfield_server::commands::TABLE;
 use std::collections::BTreeMap;
 
 const BEGIN: &str = "<!-- commands: begin -->\n";
@@ -45,7 +46,7 @@ fn rows() -> BTreeMap<CommandGroup, BTreeMap<String, String>> {
             .is_none();
         assert!(is_new, "{} appears twice", command.name);
     };
-    for command in all() {
+    for command in TABLE.all() {
         match command.run {
             CommandImplementation::Command(_) | CommandImplementation::Planned(_) => {
                 add(command, command.name)

@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use nearfield_server::acl::User;
-use nearfield_server::command::registry;
+use nearfield_server::commands::TABLE;
 use nearfield_server::config::{ConfigFileContents, Durability, ServerOptions};
 use nearfield_server::log::{Damage, LogSyncPolicy};
 use nearfield_server::net;
@@ -47,7 +47,7 @@ fn load(folder: &TestkitFolder, log: bool, damage: Damage) -> Result<State, Load
     let mut options = options(&folder.0, log);
     options.persistence.damage = damage;
     let server = UnservedServer::new(options);
-    persistence::start(&server, nearfield_server::command::repeat)?;
+    persistence::start(&server, nearfield_server::commands::repeat)?;
     Ok(everything(&server))
 }
 
@@ -513,7 +513,7 @@ fn damage_anywhere_in_a_file_of_users_is_refused_or_gives_what_its_lines_say() {
             let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
             let words: Vec<&[u8]> = words.into_iter().filter(|it| !it.is_empty()).collect();
             let mut user = User::new(words[1], false);
-            user.apply_all(registry(), &words[2..]).unwrap();
+            user.apply_all(TABLE.registry(), &words[2..]).unwrap();
             let served = users.iter().find(|it| it.name == user.name);
             let served = served.expect("the user of a line");
             assert_eq!(served.describe(), user.describe());

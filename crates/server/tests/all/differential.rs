@@ -11,7 +11,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::command;
+use nearfield_server::commands::TABLE;
 use nearfield_server::config::ServerOptions;
 use nearfield_server_testkit::commands::{GeneratedCommand, Generator, KEYS, LEX_KEY, Mode};
 use nearfield_server_testkit::connection::{TestkitConnection, encode};
@@ -43,8 +43,7 @@ fn random_commands_are_answered_as_by_redis() {
     let folder = TestkitFolder::new();
     let ours = Nearfield::start(saving_into(&folder, 2));
     // XSETID to an id before a deleted entry is refused as in Redis 8 and Valkey 9.
-    let known =
-        |name: &[u8]| command::find(name).is_some() && !name.eq_ignore_ascii_case(b"xsetid");
+    let known = |name: &[u8]| TABLE.find(name).is_some() && !name.eq_ignore_ascii_case(b"xsetid");
     let commands = number("NEARFIELD_COMMANDS").unwrap_or(COMMANDS);
     let seed = number("NEARFIELD_SEED").unwrap_or(SEED);
     let counts = compare([ours.address, redis.address], known, commands, seed);

@@ -43,7 +43,7 @@ pub(super) fn load(folder: &Path, log: bool, damage: Damage) -> Result<State, Lo
     let mut options = options(folder, log, LogSyncPolicy::Always);
     options.persistence.damage = damage;
     let server = UnservedServer::new(options);
-    persistence::start(&server, nearfield_server::command::repeat)?;
+    persistence::start(&server, nearfield_server::commands::repeat)?;
     Ok(state(&server.keyspace))
 }
 

@@ -3,7 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use nearfield_server::client::ClientSession;
-use nearfield_server::command::{CommandAccount, invoke, lookup};
+use nearfield_server::command::{CommandAccount, invoke};
+use nearfield_server::commands::TABLE;
 use nearfield_server::config::{Durability, ServerOptions};
 use nearfield_server::keyspace::{DatabaseAccess, DatabaseKeys, Effects, ValueMoveError};
 use nearfield_server::resp::{Protocol, RespReply};
@@ -191,7 +192,7 @@ fn run_at(server: &ServerCore, client: &mut ClientSession, command: &str, now_ms
         now_ms,
         &mut effects,
     );
-    let account = &mut CommandAccount::of(lookup(&args).unwrap());
+    let account = &mut CommandAccount::of(TABLE.lookup(&args).unwrap(), server);
     invoke(server, keys, client, account, &args, &mut reply, false);
     let reply = String::from_utf8(reply.take()).unwrap();
     assert!(!reply.starts_with('-'), "{command}: {reply}");

@@ -7,7 +7,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::command;
+use nearfield_server::commands::TABLE;
 use nearfield_server::config::ServerOptions;
 use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::folder::TestkitFolder;
@@ -350,7 +350,7 @@ fn record(server: &Nearfield, load: HistoryLoad, seed: u64) -> Vec<HistoryOperat
                 recorder: &recorder,
                 values: &values,
                 done: Vec::new(),
-                has_incr: command::find(b"incr").is_some(),
+                has_incr: TABLE.find(b"incr").is_some(),
             })
             .collect();
         let threads: Vec<_> = clients

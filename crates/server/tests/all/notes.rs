@@ -5,7 +5,8 @@
 
 use nearfield_server::client::ClientSession;
 use nearfield_server::clock::now_ms;
-use nearfield_server::command::{CommandAccount, invoke, lookup};
+use nearfield_server::command::{CommandAccount, invoke};
+use nearfield_server::commands::TABLE;
 use nearfield_server::config::{Durability, ServerOptions};
 use nearfield_server::keyspace::notes::Note;
 use nearfield_server::keyspace::{DatabaseAccess, DatabaseKeys, Effects, Home, Keyspace};
@@ -206,8 +207,9 @@ fn keys_expire_at_their_times_whatever_was_done_to_them() {
             let words: Vec<Vec<u8>> = line.split(' ').map(|w| word(w, &mut random)).collect();
             let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
             at(&server.keyspace, now, |keys| {
-                let (command, client) = (lookup(&args).unwrap(), &mut ClientSession::internal());
-                let account = &mut CommandAccount::of(command);
+                let (command, client) =
+                    (TABLE.lookup(&args).unwrap(), &mut ClientSession::internal());
+                let account = &mut CommandAccount::of(command, &server);
                 let mut reply = RespReply::new(Protocol::Resp2);
                 invoke(
                     &server,

@@ -1,7 +1,8 @@
 //! Permissions on commands, keys and channels: every command that another server has, too, is
 //! allowed or denied with every kind of rule as on that server.
 
-use nearfield_server::command::{CommandDefinition, all};
+use nearfield_server::command::CommandDefinition;
+use nearfield_server::commands::TABLE;
 use nearfield_server::config::ServerOptions;
 use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::nearfield::Nearfield;
@@ -528,7 +529,7 @@ fn every_command_that_others_know_is_judged() {
                 command.name == first && !command.subcommands().is_empty()
             };
             match second {
-                Some(second) if all().any(|command| is_container(&command)) => {
+                Some(second) if TABLE.all().any(|command| is_container(&command)) => {
                     format!("{first} {second}")
                 }
                 _ => first,
@@ -540,7 +541,7 @@ fn every_command_that_others_know_is_judged() {
         return;
     };
     let mut client = connect(server.address);
-    for command in all() {
+    for command in TABLE.all() {
         let names: Vec<String> = match command.subcommands() {
             [] => vec![command.name.to_owned()],
             subcommands => subcommands
@@ -656,7 +657,7 @@ fn flags_and_keys_of_commands_are_described_as_by_redis() {
     let ours = Nearfield::start(ServerOptions::default());
     let (mut mine, mut theirs) = (connect(ours.address), connect(redis.address));
     let mut compared = 0;
-    for command in all() {
+    for command in TABLE.all() {
         let subcommands = command.subcommands().iter();
         let names = subcommands.map(|it| format!("{}|{}", command.name, it.name));
         for name in names.chain([command.name.to_owned()]) {

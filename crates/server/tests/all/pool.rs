@@ -5,7 +5,8 @@
 
 use nearfield::PoolPlacement;
 use nearfield_fabric_testkit::ShmNodes;
-use nearfield_server::command::{CommandImplementation, Flags, all};
+use nearfield_server::command::{CommandImplementation, Flags};
+use nearfield_server::commands::TABLE;
 use nearfield_server::config::{Durability, ServerOptions, check_setting};
 use nearfield_server::keyspace::Home;
 use nearfield_server_testkit::connection::{TestkitConnection, encode};
@@ -690,7 +691,7 @@ fn what_a_pool_cannot_do_is_refused_by_an_error_that_names_it() {
     let servers = PoolServers::start();
     let mut at = servers.connect();
     let mut refused = 0;
-    for command in all() {
+    for command in TABLE.all() {
         let (CommandImplementation::Command(_) | CommandImplementation::Planned(_)) = command.run
         else {
             continue;
@@ -730,7 +731,13 @@ fn what_a_pool_cannot_do_is_refused_by_an_error_that_names_it() {
     };
     let has_flag = |value: &RespReplyValue| format!("{value}").contains("no_pool");
     assert!(has_flag(&described[0]) && !has_flag(&described[1]));
-    assert!(all().filter(|it| it.flags.has(Flags::UNSHARED)).count() > 8);
+    assert!(
+        TABLE
+            .all()
+            .filter(|it| it.flags.has(Flags::UNSHARED))
+            .count()
+            > 8
+    );
 }
 
 #[test]

@@ -4,7 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use nearfield_server::client::ClientSession;
-use nearfield_server::command::{CommandAccount, invoke, lookup};
+use nearfield_server::command::{CommandAccount, invoke};
+use nearfield_server::commands::TABLE;
 use nearfield_server::config::ServerOptions;
 use nearfield_server::keyspace::{DATABASES, DatabaseAccess, DatabaseKeys, Effects};
 use nearfield_server::resp::{Protocol, RespReply, Words};
@@ -30,14 +31,14 @@ fn execute(
     let mut effects = Effects::default();
     let mut reply = RespReply::new(Protocol::Resp2);
     let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-    let command = lookup(&args).unwrap();
+    let command = TABLE.lookup(&args).unwrap();
     let mut databases = server.keyspace.exclude();
     let access = DatabaseAccess::Exclusive(&mut databases);
     let mut keys = DatabaseKeys::new(&server.keyspace, access, database, now_ms, &mut effects);
     if replaying {
         keys = keys.without_expiry();
     }
-    let account = &mut CommandAccount::of(command);
+    let account = &mut CommandAccount::of(command, server);
     invoke(server, keys, &mut client, account, &args, &mut reply, false);
     (effects.logged, reply.take())
 }

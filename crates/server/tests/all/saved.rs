@@ -85,7 +85,7 @@ fn reload(server: &ServerCore, other: &ServerCore, folder: &TestkitFolder) -> St
             .for_each(|database| drop(database.replace()));
         other.functions.flush();
         let mut loader =
-            KeyspaceLoader::new(other, &mut databases, nearfield_server::command::repeat);
+            KeyspaceLoader::new(other, &mut databases, nearfield_server::commands::repeat);
         let loaded = loader.snapshot(&path, None);
         drop(databases);
         assert!(loaded.is_ok(), "{loaded:?} of {before:#?}");

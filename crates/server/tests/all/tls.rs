@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+use nearfield_server::commands::TABLE;
 use nearfield_server::config::{ConfigFileContents, ListenPort, ServerOptions};
 use nearfield_server::net;
 use nearfield_server::server::ServerCore;
@@ -79,7 +80,7 @@ impl TlsTestServer {
             settings,
             ..ServerOptions::default()
         });
-        let server = Arc::new(ServerCore::new(options));
+        let server = Arc::new(ServerCore::new(TABLE.registry(), options));
         let (sender, receiver) = mpsc::channel();
         let shared = Arc::clone(&server);
         let thread = thread::spawn(move || {

@@ -4,7 +4,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::command::{CommandDefinition, CommandImplementation, Flags, all};
+use nearfield_server::command::{CommandDefinition, CommandImplementation, Flags};
+use nearfield_server::commands::TABLE;
 use nearfield_server::resp::request::split_words;
 use nearfield_server_testkit::connection::{TestkitConnection, encode};
 use nearfield_server_testkit::folder::TestkitFolder;
@@ -110,7 +111,7 @@ fn every_command_is_answered_within_transactions_and_scripts() {
     let folder = TestkitFolder::new();
     let start = || Nearfield::start(saving_into(&folder, 1));
     let mut server = start();
-    for command in all() {
+    for command in TABLE.all() {
         let rows: Vec<(String, &CommandDefinition)> = match command.run {
             CommandImplementation::Container(subcommands) => subcommands
                 .iter()

@@ -40,7 +40,8 @@
 mod pending;
 
 use crate::client::ClientSession;
-use crate::command::{Batchables, PlannedCommand, Touch, Usual, batchables};
+use crate::command::{Batchables, PlannedCommand, Touch, Usual};
+use crate::commands::TABLE;
 use crate::error::CommandError;
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
 use crate::execute::{CommandTally, Executor};
@@ -145,7 +146,7 @@ impl CommandRound {
         batch.cut_replaced(HEAD_BYTES_MAX);
         let writes = batch.clone();
         CommandRound {
-            names: batchables(),
+            names: TABLE.batchables(),
             database: 0,
             sent: BatchCommands::default(),
             told: Vec::new(),

@@ -14,7 +14,7 @@ mod nodes;
 mod room;
 
 use accounts::{check, check_settled, keys_of};
-use nearfield_server::command;
+use nearfield_server::commands::TABLE;
 use nearfield_server::config::{Durability, ServerOptions};
 use nearfield_server::keyspace::moving::tier_of;
 use nearfield_server::keyspace::{
@@ -242,7 +242,7 @@ fn play(
 ) -> Result<Moved, String> {
     let [plain, tiered] = servers;
     let mut random = SmallRng::seed_from_u64(seed);
-    let known = |name: &[u8]| command::find(name).is_some();
+    let known = |name: &[u8]| TABLE.find(name).is_some();
     let mut generator = Generator::new(SmallRng::seed_from_u64(seed), known);
     let (mut one, mut other) = (plain.connect(), tiered.connect());
     for connection in [&mut one, &mut other] {

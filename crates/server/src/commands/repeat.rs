@@ -1,0 +1,60 @@
+//! The replay of commands from a log.
+
+use crate::client::ClientSession;
+use crate::command::invoke;
+use crate::command::{CommandAccount, Flags};
+use crate::commands::TABLE;
+use crate::keyspace::{DatabaseAccess, DatabaseKeys, Databases, Effects};
+use crate::persistence::load::BEFORE_ALL_TIMES;
+use crate::resp::RespReply;
+use crate::server::ServerCore;
+
+/// Executes a command of a log and writes its reply.
+///
+/// # Errors
+/// The command is unknown, fails or blocks.
+pub fn repeat(
+    server: &ServerCore,
+    databases: &mut Databases,
+    client: &mut ClientSession,
+    args: &[&[u8]],
+    effects: &mut Effects,
+    reply: &mut RespReply,
+) -> Result<(), String> {
+    let name = String::from_utf8_lossy(args.first().copied().unwrap_or_default());
+    let command = TABLE
+        .lookup(args)
+        .map_err(|error| format!("{name}: {error}"))?;
+    let access = if command.flags.has(Flags::NO_PHASE) {
+        DatabaseAccess::None
+    } else {
+        DatabaseAccess::Exclusive(databases)
+    };
+    let database = client.database;
+    let keys = DatabaseKeys::new(
+        &server.keyspace,
+        access,
+        database,
+        BEFORE_ALL_TIMES,
+        effects,
+    );
+    let account = &mut CommandAccount::of(command, server);
+    client.is_replaying = true;
+    let wait = invoke(
+        server,
+        keys.without_expiry(),
+        client,
+        account,
+        args,
+        reply,
+        true,
+    );
+    if let Some(error) = reply.bytes().strip_prefix(b"-") {
+        let error = String::from_utf8_lossy(error);
+        return Err(format!("{name}: {}", error.trim_end()));
+    }
+    if wait.is_some() {
+        return Err(format!("{name}: the command blocks"));
+    }
+    Ok(())
+}

@@ -1,0 +1,419 @@
+//! Commands on sorted sets: unions, intersections and differences, of sorted sets and of sets.
+//! Members of a set count as having score 1.
+
+use super::range::store;
+use crate::command::arguments::{Words, count};
+use crate::command::{Answer, CommandCall, CommandDefinition, CommandGroup, is};
+use crate::error::CommandError;
+use crate::keyspace::KeyMetadata;
+use crate::number::parse_double;
+use crate::object::{RedisType, SortedSet, StoredObject};
+use hashbrown::HashMap;
+
+const GROUP: CommandGroup = CommandGroup::SortedSet;
+const UNION_TIME: &str = "O(N) + O(M log M) for N members of all inputs and M of the result";
+const INTER_TIME: &str =
+    "O(N*K) + O(M log M) for the smallest of K inputs with N members and M of the result";
+const DIFF_TIME: &str =
+    "O(N*K) + O(M log M) for the first of K inputs with N members and M of the result";
+
+/// The rows of the command table.
+pub const COMMANDS: &[CommandDefinition] = &[
+    CommandDefinition::new("zunion", -3, |call| {
+        answer(call, ZsetAlgebraOperation::Union, "zunion")
+    })
+    .reads()
+    .keys_counted(1, None)
+    .about(GROUP, "6.2.0", UNION_TIME)
+    .summary("Returns the union of sorted sets."),
+    CommandDefinition::new("zinter", -3, |call| {
+        answer(call, ZsetAlgebraOperation::Inter, "zinter")
+    })
+    .reads()
+    .keys_counted(1, None)
+    .about(GROUP, "6.2.0", INTER_TIME)
+    .summary("Returns the intersection of sorted sets."),
+    CommandDefinition::new("zdiff", -3, |call| {
+        answer(call, ZsetAlgebraOperation::Diff, "zdiff")
+    })
+    .reads()
+    .keys_counted(1, None)
+    .about(GROUP, "6.2.0", DIFF_TIME)
+    .summary("Returns the members of the first sorted set that are in none of the others."),
+    CommandDefinition::new("zunionstore", -4, |call| {
+        store_result(call, ZsetAlgebraOperation::Union, "zunionstore")
+    })
+    .grows()
+    .keys_counted(2, Some(1))
+    .about(GROUP, "2.0.0", UNION_TIME)
+    .summary("Stores the union of sorted sets."),
+    CommandDefinition::new("zinterstore", -4, |call| {
+        store_result(call, ZsetAlgebraOperation::Inter, "zinterstore")
+    })
+    .grows()
+    .keys_counted(2, Some(1))
+    .about(GROUP, "2.0.0", INTER_TIME)
+    .summary("Stores the intersection of sorted sets."),
+    CommandDefinition::new("zdiffstore", -4, |call| {
+        store_result(call, ZsetAlgebraOperation::Diff, "zdiffstore")
+    })
+    .grows()
+    .keys_counted(2, Some(1))
+    .about(GROUP, "6.2.0", DIFF_TIME)
+    .summary("Stores the members of the first sorted set that are in none of the others."),
+    CommandDefinition::new("zintercard", -3, zintercard)
+        .reads()
+        .keys_counted(1, None)
+        .about(GROUP, "7.0.0", INTER_TIME)
+        .summary("Returns the number of members that the intersection of sorted sets has."),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ZsetAlgebraOperation {
+    Union,
+    Inter,
+    Diff,
+}
+
+/// The rule that combines the scores of a member of several inputs.
+#[derive(Clone, Copy, Debug)]
+enum Aggregate {
+    Sum,
+    Min,
+    Max,
+}
+
+impl Aggregate {
+    fn parse(argument: &[u8]) -> Result<Aggregate, CommandError> {
+        if is(argument, "sum") {
+            Ok(Aggregate::Sum)
+        } else if is(argument, "min") {
+            Ok(Aggregate::Min)
+        } else if is(argument, "max") {
+            Ok(Aggregate::Max)
+        } else {
+            Err(CommandError::Syntax)
+        }
+    }
+
+    fn apply(self, one: f64, other: f64) -> f64 {
+        match self {
+            Aggregate::Sum => number_or_zero(one + other),
+            Aggregate::Min if other < one => other,
+            Aggregate::Max if other > one => other,
+            Aggregate::Min | Aggregate::Max => one,
+        }
+    }
+}
+
+/// Returns 0 for NaN: infinity minus infinity counts as 0, and so does infinity times 0.
+fn number_or_zero(score: f64) -> f64 {
+    if score.is_nan() { 0.0 } else { score }
+}
+
+/// A set or sorted set that exists.
+#[derive(Debug)]
+struct ZsetAlgebraInput {
+    key: Vec<u8>,
+    object: KeyMetadata,
+    len: usize,
+    weight: f64,
+}
+
+/// The parsed arguments.
+#[derive(Debug)]
+struct ZsetAlgebraQuery {
+    operation: ZsetAlgebraOperation,
+    /// The inputs that exist.
+    inputs: Vec<ZsetAlgebraInput>,
+    /// True if the first input exists.
+    first: bool,
+    /// True if all inputs exist.
+    complete: bool,
+    aggregate: Aggregate,
+    scores: bool,
+}
+
+/// Members with their scores, in any order.
+type Members = Vec<(Vec<u8>, f64)>;
+
+/// Reads the inputs that a command names from `position` on. Returns them and its options.
+fn inputs<'c>(
+    call: &mut CommandCall<'c>,
+    position: usize,
+    name: &'static str,
+) -> Result<(Vec<Option<ZsetAlgebraInput>>, Words<'c>), CommandError> {
+    let number = call.integer(position)?;
+    if number < 1 {
+        return Err(CommandError::owned(format!(
+            "ERR at least 1 input key is needed for '{name}' command"
+        )));
+    }
+    let number = usize::try_from(number).unwrap_or(usize::MAX);
+    let rest = call.rest(position + 1);
+    let (keys, options) = rest.split_at_checked(number).ok_or(CommandError::Syntax)?;
+    let mut inputs = Vec::with_capacity(keys.len());
+    for key in keys {
+        let found = call.keys.find(key)?;
+        if let Some(found) = &found
+            && !matches!(found.kind, RedisType::Set | RedisType::SortedSet)
+        {
+            return Err(CommandError::WrongType);
+        }
+        let Some(object) = found else {
+            inputs.push(None);
+            continue;
+        };
+        let len = call.keys.read_object(key, &object, StoredObject::len)?;
+        inputs.push(Some(ZsetAlgebraInput {
+            key: key.to_vec(),
+            len: len.unwrap_or(0),
+            object,
+            weight: 1.0,
+        }));
+    }
+    Ok((inputs, options))
+}
+
+impl ZsetAlgebraQuery {
+    fn parse(
+        call: &mut CommandCall<'_>,
+        position: usize,
+        operation: ZsetAlgebraOperation,
+        name: &'static str,
+        stores: bool,
+    ) -> Result<ZsetAlgebraQuery, CommandError> {
+        let (mut inputs, mut options) = inputs(call, position, name)?;
+        let (mut aggregate, mut scores) = (Aggregate::Sum, false);
+        let combines = operation != ZsetAlgebraOperation::Diff;
+        while let [option, rest @ ..] = options {
+            options = if combines
+                && is(option, "weights")
+                && let Some((weights, rest)) = rest.split_at_checked(inputs.len())
+            {
+                for (input, weight) in inputs.iter_mut().zip(weights) {
+                    let weight = parse_double(weight)
+                        .ok_or(CommandError::text("ERR weight value is not a float"))?;
+                    if let Some(input) = input {
+                        input.weight = weight;
+                    }
+                }
+                rest
+            } else if combines
+                && is(option, "aggregate")
+                && let [word, rest @ ..] = rest
+            {
+                aggregate = Aggregate::parse(word)?;
+                rest
+            } else if !stores && is(option, "withscores") {
+                scores = true;
+                rest
+            } else {
+                return Err(CommandError::Syntax);
+            };
+        }
+        let complete = inputs.iter().all(Option::is_some);
+        let first = inputs.first().is_some_and(Option::is_some);
+        Ok(ZsetAlgebraQuery {
+            operation,
+            inputs: inputs.into_iter().flatten().collect(),
+            first,
+            complete,
+            aggregate,
+            scores,
+        })
+    }
+
+    /// Returns the members of the result and their scores, in the order of a sorted set.
+    fn run(mut self, call: &mut CommandCall<'_>) -> Result<Members, CommandError> {
+        if self.operation != ZsetAlgebraOperation::Diff {
+            // Sums of floating-point numbers depend on the order, which is the same as in Redis.
+            self.inputs.sort_by_key(|input| input.len);
+        }
+        let mut members = match self.operation {
+            ZsetAlgebraOperation::Union => self.union(call)?,
+            ZsetAlgebraOperation::Inter if !self.complete => Members::new(),
+            ZsetAlgebraOperation::Inter => self.inter(call)?,
+            ZsetAlgebraOperation::Diff if !self.first => Members::new(),
+            ZsetAlgebraOperation::Diff => self.diff(call)?,
+        };
+        members.sort_unstable_by(|one, other| {
+            let scores = one.1.partial_cmp(&other.1);
+            // Scores are never NaN.
+            let scores = scores.unwrap_or(std::cmp::Ordering::Equal);
+            scores.then_with(|| one.0.cmp(&other.0))
+        });
+        Ok(members)
+    }
+
+    fn union(&self, call: &CommandCall<'_>) -> Result<Members, CommandError> {
+        if let [only] = &self.inputs[..] {
+            return load(call, only);
+        }
+        let mut members: HashMap<Vec<u8>, f64> = HashMap::new();
+        for input in &self.inputs {
+            visit(call, input, |member, score| match members.get_mut(member) {
+                Some(sum) => *sum = self.aggregate.apply(*sum, score),
+                None => {
+                    members.insert(member.to_vec(), score);
+                }
+            })?;
+        }
+        Ok(members.into_iter().collect())
+    }
+
+    fn inter(&self, call: &CommandCall<'_>) -> Result<Members, CommandError> {
+        let Some((first, others)) = self.inputs.split_first() else {
+            return Ok(Members::new());
+        };
+        let mut members = load(call, first)?;
+        for input in others {
+            let ZsetAlgebraInput { key, object, .. } = input;
+            call.keys.read_object(key, object, |object| {
+                members.retain_mut(|(member, score)| match score_in(object, member) {
+                    Some(other) => {
+                        // NaN if infinity is multiplied by 0. Redis keeps NaN here, and only here.
+                        *score = self.aggregate.apply(*score, other * input.weight);
+                        true
+                    }
+                    None => false,
+                });
+            })?;
+        }
+        Ok(members)
+    }
+
+    fn diff(&self, call: &CommandCall<'_>) -> Result<Members, CommandError> {
+        let Some((first, others)) = self.inputs.split_first() else {
+            return Ok(Members::new());
+        };
+        let mut members = load(call, first)?;
+        for ZsetAlgebraInput { key, object, .. } in others {
+            call.keys.read_object(key, object, |object| {
+                members.retain(|(member, _)| score_in(object, member).is_none());
+            })?;
+        }
+        Ok(members)
+    }
+}
+
+/// Calls `seen` with the members of an input and their scores times its weight.
+fn visit(
+    call: &CommandCall<'_>,
+    input: &ZsetAlgebraInput,
+    mut seen: impl FnMut(&[u8], f64),
+) -> Answer {
+    let weighted = |score: f64| number_or_zero(score * input.weight);
+    let ZsetAlgebraInput { key, object, .. } = input;
+    call.keys.read_object(key, object, |object| match object {
+        StoredObject::Set(set) => set.iter().for_each(|member| seen(&member, weighted(1.0))),
+        StoredObject::SortedSet(set) => {
+            let members = set.iter();
+            members.for_each(|(member, score)| seen(member, weighted(score)));
+        }
+        _ => {}
+    })?;
+    Ok(())
+}
+
+fn load(call: &CommandCall<'_>, input: &ZsetAlgebraInput) -> Result<Members, CommandError> {
+    let mut members = Members::with_capacity(input.len);
+    visit(call, input, |member, score| {
+        members.push((member.to_vec(), score));
+    })?;
+    Ok(members)
+}
+
+fn score_in(object: &StoredObject, member: &[u8]) -> Option<f64> {
+    match object {
+        StoredObject::Set(set) => set.contains(member).then_some(1.0),
+        StoredObject::SortedSet(set) => set.score(member),
+        _ => None,
+    }
+}
+
+fn answer(
+    call: &mut CommandCall<'_>,
+    operation: ZsetAlgebraOperation,
+    name: &'static str,
+) -> Answer {
+    let query = ZsetAlgebraQuery::parse(call, 1, operation, name, false)?;
+    let scores = query.scores;
+    let members = query.run(call)?;
+    if scores {
+        call.reply.pairs(members.len());
+    } else {
+        call.reply.array(members.len());
+    }
+    for (member, score) in &members {
+        if scores {
+            call.reply.pair();
+        }
+        call.reply.bulk(member);
+        if scores {
+            call.reply.double(*score);
+        }
+    }
+    Ok(())
+}
+
+fn store_result(
+    call: &mut CommandCall<'_>,
+    operation: ZsetAlgebraOperation,
+    name: &'static str,
+) -> Answer {
+    let query = ZsetAlgebraQuery::parse(call, 2, operation, name, true)?;
+    let members = query.run(call)?;
+    call.check_room_of(members.iter().map(|(member, _)| &member[..]))?;
+    let limits = call.keys.limits();
+    let heap = call.keys.keyspace().heap.clone();
+    let longest = members.iter().map(|(member, _)| member.len()).max();
+    // In the small form zeros would lose their signs, which the large one keeps.
+    let mut result =
+        SortedSet::with_room_in(heap, &limits, members.len(), longest.unwrap_or_default());
+    for (member, score) in &members {
+        result.insert(&limits, member, *score);
+    }
+    store(call, call.args[1], result, name)?;
+    call.reply.count(members.len());
+    Ok(())
+}
+
+fn zintercard(call: &mut CommandCall<'_>) -> Answer {
+    let (inputs, mut options) = inputs(call, 1, "zintercard")?;
+    let mut limit = usize::MAX;
+    while let [option, rest @ ..] = options {
+        let [number, rest @ ..] = rest else {
+            return Err(CommandError::Syntax);
+        };
+        if !is(option, "limit") {
+            return Err(CommandError::Syntax);
+        }
+        limit = card_limit(number)?;
+        options = rest;
+    }
+    let complete = inputs.iter().all(Option::is_some);
+    let query = ZsetAlgebraQuery {
+        operation: ZsetAlgebraOperation::Inter,
+        first: complete,
+        complete,
+        inputs: inputs.into_iter().flatten().collect(),
+        aggregate: Aggregate::Sum,
+        scores: false,
+    };
+    let count = query.run(call)?.len();
+    call.reply.count(count.min(limit));
+    Ok(())
+}
+
+/// Parses the limit of `ZINTERCARD` and `SINTERCARD`; 0 means no limit.
+///
+/// # Errors
+/// The argument does not parse, or is negative.
+pub fn card_limit(argument: &[u8]) -> Result<usize, CommandError> {
+    match count(argument) {
+        Ok(0) => Ok(usize::MAX),
+        Ok(limit) => Ok(limit),
+        Err(_) => Err(CommandError::text("ERR LIMIT can't be negative")),
+    }
+}
