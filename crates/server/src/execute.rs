@@ -6,7 +6,7 @@ use crate::blocking::{BlockedClient, Wait};
 use crate::client::{ClientSession, ENTRY_BYTES, ReplyMode};
 use crate::clock::{self, now_ms};
 use crate::command::{
-    CommandAccount, CommandDefinition, CommandGroup, Flags, Latest, invoke, is, note_uses,
+    CommandAccount, CommandDefinition, CommandGroup, Flags, Latest, invoke, note_uses,
 };
 use crate::commands::{self, TABLE};
 use crate::connection::IoThreadMessage;
@@ -198,8 +198,10 @@ impl<'s> Executor<'s> {
             Err(_) => TABLE.lookup(args).ok().map(|it| TABLE.number_of(it)),
         };
         client.shared.listed.note(number);
-        let is_told =
-            client.transaction.is_none() && admitted.as_ref().is_ok_and(|it| is_told(it, args));
+        let is_told = client.transaction.is_none()
+            && admitted
+                .as_ref()
+                .is_ok_and(|it| it.flags.has(Flags::CONFIRMS));
         let wait = match admitted {
             Ok(command) if must_queue(client, command) => {
                 match self.queue(client, args) {
@@ -217,7 +219,8 @@ impl<'s> Executor<'s> {
                     transaction.refuse();
                 }
                 CommandAccount::refuse(self.server, TABLE.number_named(args), &error);
-                let exec = args.first().is_some_and(|name| is(name, "exec"));
+                let exec = args.first().and_then(|name| TABLE.find(name));
+                let exec = exec.is_some_and(|it| it.flags.has(Flags::RUNS_QUEUED));
                 let error = if exec {
                     commands::abort(self.server, client, &error)
                 } else {
@@ -329,7 +332,10 @@ impl<'s> Executor<'s> {
         {
             return Ok(());
         }
-        if matches!(command.name, "eval" | "evalsha" | "fcall") && client.transaction.is_none() {
+        if command.flags.has(Flags::RUNS_SCRIPT)
+            && !command.flags.has(Flags::READONLY)
+            && client.transaction.is_none()
+        {
             // A script's writes are admitted or refused when they happen.
             client.script.lacks_memory = !self.make_room(now_ms);
             return Ok(());
@@ -363,13 +369,14 @@ impl<'s> Executor<'s> {
             flags.has(Flags::DENYOOM) || flags.has(Flags::SLOWLY_GROWS) && exceeds_limit_by_far
         };
         let commands = client.transaction.iter().flat_map(|it| &it.commands);
-        let denied_in_exec = command.name == "exec"
+        let denied_in_exec = command.flags.has(Flags::RUNS_QUEUED)
             && commands.into_iter().any(|words| {
                 let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
                 TABLE.lookup(&args).is_ok_and(denied)
             });
         // Queued commands take memory, whatever they do.
-        let takes = denied(command) || takes_aside(command) || must_queue(client, command);
+        let takes_aside = command.flags.has(Flags::STORES_ASIDE);
+        let takes = denied(command) || takes_aside || must_queue(client, command);
         (takes, denied_in_exec)
     }
 
@@ -603,7 +610,7 @@ fn refuse_while_busy(
     reply: &mut RespReply,
 ) {
     let reason = server.scripts.watchdog.busy();
-    if command.name == "exec" && client.transaction.take().is_some() {
+    if command.flags.has(Flags::RUNS_QUEUED) && client.transaction.take().is_some() {
         reply.error(&format!(
             "EXECABORT Transaction discarded because of: {reason}"
         ));
@@ -624,21 +631,6 @@ fn not_while_subscribed(command: &CommandDefinition, args: &[&[u8]]) -> CommandE
     ))
 }
 
-/// Returns true if a command gets a reply even if the client wants none: `CLIENT REPLY ON`, and the
-/// confirmations of subscriptions.
-fn is_told(command: &CommandDefinition, args: &[&[u8]]) -> bool {
-    let confirms = command.group == CommandGroup::PubSub && command.flags.has(Flags::SUBSCRIBER);
-    let is_on = || args.get(2).is_some_and(|word| is(word, "on"));
-    confirms || command.name == "reply" && is_on()
-}
-
-/// Returns true if the server stores the command's arguments outside of the keyspace. Redis accepts
-/// such commands even without memory.
-fn takes_aside(command: &CommandDefinition) -> bool {
-    let is = |group, name: &str| command.group == group && command.name == name;
-    is(CommandGroup::Scripting, "load") || is(CommandGroup::Server, "setuser")
-}
-
 fn must_queue(client: &ClientSession, command: &CommandDefinition) -> bool {
     client.transaction.is_some() && !command.flags.has(Flags::IN_MULTI)
 }
@@ -653,7 +645,9 @@ fn is_waited_for(
         CommandGroup::List => kind == Ok(Some(RedisType::List)),
         CommandGroup::SortedSet => kind == Ok(Some(RedisType::SortedSet)),
         // A client that waits for a group gets an error if the group is gone.
-        CommandGroup::Stream => command.name == "xreadgroup" || kind == Ok(Some(RedisType::Stream)),
+        CommandGroup::Stream => {
+            command.flags.has(Flags::WAKES_ALWAYS) || kind == Ok(Some(RedisType::Stream))
+        }
         _ => true,
     }
 }

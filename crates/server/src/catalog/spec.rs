@@ -5,16 +5,18 @@ use smallvec::SmallVec;
 
 /// The properties of a command, as bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flags(pub u32);
+pub struct Flags(pub u64);
 
 impl Flags {
+    // Flags that clients are shown, by these names.
+
     /// A command that changes keys, and is logged.
     pub const WRITE: Flags = Flags(1);
     /// A command that only reads keys.
     pub const READONLY: Flags = Flags(1 << 1);
     /// A command that may take memory; refused when there is none.
     pub const DENYOOM: Flags = Flags(1 << 2);
-    /// A command for administrators.
+    /// A command for administrators. Monitors do not see it.
     pub const ADMIN: Flags = Flags(1 << 3);
     /// A command that publishes or subscribes.
     pub const PUBSUB: Flags = Flags(1 << 4);
@@ -24,55 +26,78 @@ impl Flags {
     pub const BLOCKING: Flags = Flags(1 << 6);
     /// A command that is allowed while data are loaded.
     pub const LOADING: Flags = Flags(1 << 7);
-    /// A command that is allowed before authentication.
-    pub const NO_AUTH: Flags = Flags(1 << 8);
-    /// A command that takes constant or logarithmic time.
-    pub const FAST: Flags = Flags(1 << 9);
-    /// A command that is not allowed within a transaction.
-    pub const NO_MULTI: Flags = Flags(1 << 10);
-    /// A command that needs the keyspace for itself, independent of its keys.
-    pub const EXCLUSIVE: Flags = Flags(1 << 11);
-    /// A command that is executed at once while a transaction is being queued.
-    pub const IN_MULTI: Flags = Flags(1 << 12);
-    /// A command that is allowed for a subscriber that speaks RESP2.
-    pub const SUBSCRIBER: Flags = Flags(1 << 13);
-    /// A command that is not shown to monitors and not in the slow log.
-    pub const SECRET: Flags = Flags(1 << 14);
-    /// A command that Redis does not have.
-    pub const OWN: Flags = Flags(1 << 15);
-    /// A command on the connection or the server. It holds no phase of the keyspace, so that it may
-    /// enter one by itself.
-    pub const NO_PHASE: Flags = Flags(1 << 16);
-    /// A command that asks about keys without using them.
-    pub const LOOKS_ONLY: Flags = Flags(1 << 17);
-    /// A command that copies values as they are, which leaves them in their tiers.
-    pub const PASSES_ON: Flags = Flags(1 << 20);
-
-    /// A command that may change its keys or notify other clients though it is not a write. It is
-    /// not allowed for read-only scripts, nor while writes are paused.
-    pub const MAY_CHANGE: Flags = Flags(1 << 22);
-
-    /// A command that is allowed while a script runs for long.
-    pub const ALLOW_BUSY: Flags = Flags(1 << 21);
-
-    /// A command that is refused unless the configuration allows it, to all clients or to those of
-    /// the same machine.
-    pub const PROTECTED: Flags = Flags(1 << 23);
-
-    /// A command that is not possible with keys that other servers change, too.
-    pub const UNSHARED: Flags = Flags(1 << 18);
-    /// A command that changes each of its keys by itself if other servers change them, too.
-    pub const KEY_BY_KEY: Flags = Flags(1 << 19);
-    /// A command that takes a little memory, for a name or a time, which Redis never refuses. It is
-    /// refused far beyond the limit only.
-    pub const SLOWLY_GROWS: Flags = Flags(1 << 26);
-
     /// A command that replicas which have lost their primary may execute. There are no replicas, so
     /// the flag is only shown to clients.
-    pub const STALE: Flags = Flags(1 << 24);
+    pub const STALE: Flags = Flags(1 << 8);
+    /// A command that is allowed before authentication.
+    pub const NO_AUTH: Flags = Flags(1 << 9);
     /// A command that is not allowed while new data are loaded next to those being served. This
     /// never happens here.
-    pub const NO_ASYNC_LOADING: Flags = Flags(1 << 25);
+    pub const NO_ASYNC_LOADING: Flags = Flags(1 << 10);
+    /// A command that takes constant or logarithmic time.
+    pub const FAST: Flags = Flags(1 << 11);
+    /// A command that is not allowed within a transaction.
+    pub const NO_MULTI: Flags = Flags(1 << 12);
+    /// A command that is allowed while a script runs for long.
+    pub const ALLOW_BUSY: Flags = Flags(1 << 13);
+
+    // Flags about the keys and the memory that a command uses.
+
+    /// A command that needs the keyspace for itself, independent of its keys.
+    pub const EXCLUSIVE: Flags = Flags(1 << 14);
+    /// A command on the connection or the server. It holds no phase of the keyspace, so that it may
+    /// enter one by itself.
+    pub const NO_PHASE: Flags = Flags(1 << 15);
+    /// A command that asks about keys without using them.
+    pub const LOOKS_ONLY: Flags = Flags(1 << 16);
+    /// A command that reads keys in order to use them. It uses them even for a client whose
+    /// commands do not count as uses.
+    pub const ALWAYS_USES: Flags = Flags(1 << 17);
+    /// A command that copies values as they are, which leaves them in their tiers.
+    pub const PASSES_ON: Flags = Flags(1 << 18);
+    /// A command that never reads the values of its keys, or replaces them as a whole.
+    pub const KEYS_ONLY: Flags = Flags(1 << 19);
+    /// A command that is like one with [`KEYS_ONLY`](Flags::KEYS_ONLY) unless an option is `GET`.
+    pub const KEYS_ONLY_WITHOUT_GET: Flags = Flags(1 << 20);
+    /// A command that may change its keys or notify other clients though it is not a write. It is
+    /// not allowed for read-only scripts, nor while writes are paused.
+    pub const MAY_CHANGE: Flags = Flags(1 << 21);
+    /// A command that removes all keys of a database or of all databases.
+    pub const EMPTIES: Flags = Flags(1 << 22);
+    /// A command that takes a little memory, for a name or a time, which Redis never refuses. It is
+    /// refused far beyond the limit only.
+    pub const SLOWLY_GROWS: Flags = Flags(1 << 23);
+    /// A command that stores its arguments outside of the keyspace. It is refused when there is no
+    /// memory, though Redis accepts it.
+    pub const STORES_ASIDE: Flags = Flags(1 << 24);
+    /// A command that is not possible with keys that other servers change, too.
+    pub const UNSHARED: Flags = Flags(1 << 25);
+    /// A command that changes each of its keys by itself if other servers change them, too.
+    pub const KEY_BY_KEY: Flags = Flags(1 << 26);
+
+    // Flags about the client.
+
+    /// A command that is executed at once while a transaction is being queued.
+    pub const IN_MULTI: Flags = Flags(1 << 27);
+    /// A command that executes those of a transaction, which are recorded and shown to monitors one
+    /// by one.
+    pub const RUNS_QUEUED: Flags = Flags(1 << 28);
+    /// A command that runs a script.
+    pub const RUNS_SCRIPT: Flags = Flags(1 << 29);
+    /// A command that is allowed for a subscriber that speaks RESP2.
+    pub const SUBSCRIBER: Flags = Flags(1 << 30);
+    /// A command whose reply is sent even if the client wants no replies.
+    pub const CONFIRMS: Flags = Flags(1 << 31);
+    /// A blocking command that is executed again as soon as its key is changed, even if the key is
+    /// gone or of another type, to reply with an error.
+    pub const WAKES_ALWAYS: Flags = Flags(1 << 32);
+    /// A command that is not in the slow log.
+    pub const SECRET: Flags = Flags(1 << 33);
+    /// A command that is refused unless the configuration allows it, to all clients or to those of
+    /// the same machine.
+    pub const PROTECTED: Flags = Flags(1 << 34);
+    /// A command that Redis does not have.
+    pub const OWN: Flags = Flags(1 << 35);
 
     /// Returns true if all flags of `other` are set.
     pub const fn has(self, other: Flags) -> bool {

@@ -21,12 +21,9 @@ pub struct CommandAccount {
     is_shown: bool,
 }
 
-/// Returns true if no monitor is shown the command.
+/// Returns true if no monitor is shown the command when it begins.
 fn is_hidden(command: &CommandDefinition) -> bool {
-    let is_shown_in_part = matches!(command.name, "auth" | "hello");
-    command.flags.has(Flags::SECRET) && !is_shown_in_part
-        || command.flags.has(Flags::ADMIN)
-        || command.name == "exec"
+    command.flags.has(Flags::ADMIN) || command.flags.has(Flags::RUNS_QUEUED)
 }
 
 /// Returns the words of a command without those that are secret.
@@ -130,7 +127,7 @@ impl CommandAccount {
         }
         client.shared.listed.count_command();
         if server.keyspace.is_observed_by(WriteObserver::Tracking)
-            && matches!(command.name, "flushall" | "flushdb")
+            && command.flags.has(Flags::EMPTIES)
             && answer.is_ok()
         {
             server.tracking.notify_all(&server.clients);
@@ -153,7 +150,7 @@ impl CommandAccount {
                 server.statistics.count_error(&error);
             }
         }
-        if command.name == "exec" {
+        if command.flags.has(Flags::RUNS_QUEUED) {
             // The commands of the transaction were recorded one by one.
             if server.singly.has(SequentialReason::Monitor) {
                 server.monitors.show(&server.clients, client, args);

@@ -1,6 +1,6 @@
 //! The categories of access control that a command is in, and its flags, by Redis's names.
 
-use super::{CommandDefinition, CommandGroup, CommandImplementation, CommandKeySpec, Flags};
+use super::{CommandDefinition, CommandImplementation, CommandKeySpec, Flags};
 use crate::catalog::{CommandRegistry, category};
 
 /// The flags that clients are shown, with their names.
@@ -48,11 +48,11 @@ impl CommandDefinition {
         if self.flags.has(Flags::LOADING) || self.flags.has(Flags::STALE) {
             names.push("stale");
         }
-        if self.group == CommandGroup::Scripting && !matches!(self.keys, CommandKeySpec::None) {
+        if self.flags.has(Flags::RUNS_SCRIPT) {
             // Monitors are shown the script's commands instead, and a script may have no keys.
             names.extend(["skip_monitor", "no_mandatory_keys"]);
         }
-        if self.name == "exec" {
+        if self.flags.has(Flags::RUNS_QUEUED) {
             names.push("skip_slowlog");
         }
         let is_movable = matches!(

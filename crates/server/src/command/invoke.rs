@@ -37,7 +37,7 @@ pub fn note_uses(
         return;
     }
     // Writes are recorded in any case: a new key would otherwise seem old and be evicted first.
-    let is_noted = command.flags.has(Flags::WRITE) || command.name == "touch";
+    let is_noted = command.flags.has(Flags::WRITE) || command.flags.has(Flags::ALWAYS_USES);
     if client.reads_without_use() && !is_noted {
         return;
     }
@@ -66,8 +66,10 @@ pub fn invoke(
     let _held = HeldPhase::note(nested || keys.is_in_phase());
     let command = account.command();
     let start = reply.len();
-    // Nested commands are not refused, because the outer command must run as a whole; a transaction
-    // was checked before.
+    // The command was admitted when it arrived, but saving may have failed while it waited for its
+    // phase or for a key, and a script's commands were not checked for a pool. Nested commands are
+    // not refused for writing, because the outer command must run as a whole; a transaction was
+    // checked before.
     let may_write = || server.admit_write(command);
     let admitted = command.admit_on(server.keyspace.is_shared());
     let admitted = admitted.and_then(|()| if nested { Ok(()) } else { may_write() });

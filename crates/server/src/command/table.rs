@@ -2,7 +2,7 @@
 
 use super::batchable::Batchables;
 use super::spec::CommandDefinition;
-use crate::catalog::CommandRegistry;
+use crate::catalog::{CommandRegistry, Flags};
 use hashbrown::HashMap;
 
 /// The commands of a server, by name and by number.
@@ -12,6 +12,14 @@ pub struct CommandTable {
     by_name: HashMap<&'static [u8], &'static CommandDefinition>,
     registry: CommandRegistry,
     batchables: Batchables,
+    /// The names of the commands that may run scripts.
+    script_runners: Vec<&'static [u8]>,
+    /// The first letters of these names in either case, as bits.
+    script_letters: u32,
+}
+
+fn letter_bit(letter: u8) -> u32 {
+    1 << (letter & 31)
 }
 
 impl CommandTable {
@@ -22,14 +30,23 @@ impl CommandTable {
             let subcommands = command.subcommands().iter();
             (&command.spec, subcommands.map(|command| &command.spec))
         }));
+        let runs_scripts = |command: &&&CommandDefinition| {
+            let flags = command.flags;
+            flags.has(Flags::RUNS_SCRIPT) || flags.has(Flags::RUNS_QUEUED)
+        };
+        let script_runners = rows.iter().filter(runs_scripts);
+        let script_runners: Vec<_> = script_runners.map(|it| it.name.as_bytes()).collect();
+        let letters = script_runners.iter().filter_map(|name| name.first());
         let by_name = rows
             .iter()
             .map(|command| (command.name.as_bytes(), *command));
         CommandTable {
             by_name: by_name.collect(),
             batchables: Batchables::new(&rows, &registry),
+            script_letters: letters.fold(0, |bits, letter| bits | letter_bit(*letter)),
             registry,
             rows,
+            script_runners,
         }
     }
 
@@ -56,6 +73,15 @@ impl CommandTable {
     /// Returns the commands that may be part of a batch.
     pub fn batchables(&self) -> &Batchables {
         &self.batchables
+    }
+
+    /// Returns true if the command of a name may run a script, or several in a transaction.
+    #[inline]
+    pub fn may_run_script(&self, name: &[u8]) -> bool {
+        // Threads ask this about each command. Most names do not begin with one of the letters.
+        let letter = name.first().map_or(0, |letter| letter_bit(*letter));
+        let is = |it: &&[u8]| it.eq_ignore_ascii_case(name);
+        self.script_letters & letter != 0 && self.script_runners.iter().any(is)
     }
 
     /// Returns the number of a command or subcommand.

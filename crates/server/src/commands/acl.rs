@@ -68,6 +68,7 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
         .about(SERVER, "6.0.0", "O(N) for N users")
         .summary("Writes the users to the file."),
     admin("setuser", -3, set_user)
+        .flag(Flags::STORES_ASIDE)
         .flag(Flags::SECRET)
         .about(SERVER, "6.0.0", "O(N) for N rules")
         .summary("Creates a user or changes its rules.")

@@ -77,3 +77,26 @@ const ALL: &[&[CommandDefinition]] = &[
 /// The table of all commands.
 pub static TABLE: LazyLock<CommandTable> =
     LazyLock::new(|| CommandTable::new(ALL.iter().copied().flatten()));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{CommandGroup, CommandKeySpec, Flags};
+
+    #[test]
+    fn flags_follow_from_what_commands_are() {
+        for command in TABLE.all() {
+            let has = |flag| command.flags.has(flag);
+            let takes_keys = !matches!(command.keys, CommandKeySpec::None);
+            let runs_script = command.group == CommandGroup::Scripting && takes_keys;
+            assert_eq!(has(Flags::RUNS_SCRIPT), runs_script, "{}", command.name);
+            let subscribes = command.group == CommandGroup::PubSub && has(Flags::SUBSCRIBER);
+            assert_eq!(has(Flags::CONFIRMS), subscribes, "{}", command.name);
+            let is_named = command.name == "exec" || runs_script;
+            let found = TABLE.may_run_script(command.name.to_ascii_uppercase().as_bytes());
+            assert_eq!(found, is_named, "{}", command.name);
+        }
+        let scripts = TABLE.all().filter(|it| it.flags.has(Flags::RUNS_SCRIPT));
+        assert_eq!(scripts.count(), 6);
+    }
+}

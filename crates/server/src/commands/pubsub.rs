@@ -8,7 +8,8 @@ use crate::error::CommandError;
 
 const GROUP: CommandGroup = CommandGroup::PubSub;
 const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::PUBSUB.0 | Flags::LOADING.0);
-const SUBSCRIBES: Flags = Flags(FREE.0 | Flags::NOSCRIPT.0 | Flags::SUBSCRIBER.0);
+const SUBSCRIBES: Flags =
+    Flags(FREE.0 | Flags::NOSCRIPT.0 | Flags::SUBSCRIBER.0 | Flags::CONFIRMS.0);
 
 const fn subscribing(
     name: &'static str,

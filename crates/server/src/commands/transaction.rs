@@ -25,6 +25,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .about(GROUP, "1.2.0", "O(1)")
         .summary("Starts a transaction."),
     CommandDefinition::new("exec", 1, exec)
+        .flag(Flags::RUNS_QUEUED)
         .flag(Flags::LOADING)
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::NOSCRIPT)
@@ -41,6 +42,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .about(GROUP, "2.0.0", "O(N) for N watched keys")
         .summary("Discards a transaction."),
     CommandDefinition::new("watch", -2, watch)
+        .flag(Flags::KEYS_ONLY)
         .flag(Flags::LOADING)
         .fast()
         .flag(Flags::EXCLUSIVE)

@@ -6,7 +6,6 @@
 //! processor's caches. The result of a script never depends on the prefetch.
 
 use super::limits;
-use super::relief::may_run_script;
 use super::thread::IoThread;
 use crate::command::CommandDefinition;
 use crate::commands::TABLE;
@@ -40,7 +39,7 @@ impl Ahead {
         let command = match self.latest.filter(is) {
             Some(command) => command,
             None => match TABLE.lookup(args) {
-                Ok(command) if may_run_script(name) => command,
+                Ok(command) if TABLE.may_run_script(name) => command,
                 _ => return false,
             },
         };
@@ -66,7 +65,7 @@ impl IoThread<'_> {
         let served = &mut *self.served;
         let connection = &served.connections[index];
         let mut words = connection.parser.arguments(request);
-        let is_script = words.next().is_some_and(may_run_script);
+        let is_script = words.next().is_some_and(|name| TABLE.may_run_script(name));
         // A lookup in another server's memory takes as long as the script would wait for it.
         let is_remote = server.keyspace.is_shared();
         if !is_script || is_remote || rest.is_empty() || !connection.client.authenticated {

@@ -50,12 +50,13 @@ fn may_write(server: &ServerCore, client: &ClientSession, args: &[&[u8]]) -> boo
         let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         may_write(server, client, &args)
     };
-    match (command.name, &client.transaction) {
-        ("exec", Some(transaction)) => {
-            // Without the transaction, because EXEC is not queued.
-            transaction.commands.iter().any(queued)
-        }
-        ("eval" | "evalsha", _) => {
+    if command.flags.has(Flags::RUNS_QUEUED)
+        && let Some(transaction) = &client.transaction
+    {
+        return transaction.commands.iter().any(queued);
+    }
+    match command.name {
+        "eval" | "evalsha" => {
             let text = args.get(1).copied().unwrap_or_default();
             // A text that does not parse is refused, which changes nothing.
             match command.name {
@@ -64,7 +65,7 @@ fn may_write(server: &ServerCore, client: &ClientSession, args: &[&[u8]]) -> boo
                 _ => server.scripts.find(text).is_some_and(|it| it.may_write()),
             }
         }
-        ("fcall", _) => {
+        "fcall" => {
             let function = server
                 .functions
                 .find(args.get(1).copied().unwrap_or_default());

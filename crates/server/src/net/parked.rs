@@ -13,7 +13,7 @@
 
 use super::limits;
 use super::thread::IoThread;
-use crate::command::CommandDefinition;
+use crate::command::{CommandDefinition, Flags};
 use crate::commands::TABLE;
 use crate::keyspace::cold::{ColdPlaceGuard, PATIENCE};
 use crate::keyspace::{Databases, Outside, ValueRecord};
@@ -36,40 +36,6 @@ pub struct Scout {
     count: usize,
 }
 
-/// Commands that never read the values of their keys, or that replace them as a whole.
-const KEYS_ONLY: &[&str] = &[
-    "set",
-    "setex",
-    "psetex",
-    "setnx",
-    "mset",
-    "msetnx",
-    "del",
-    "unlink",
-    "exists",
-    "touch",
-    "type",
-    "ttl",
-    "pttl",
-    "expiretime",
-    "pexpiretime",
-    "expire",
-    "pexpire",
-    "expireat",
-    "pexpireat",
-    "persist",
-    "rename",
-    "renamenx",
-    "move",
-    "watch",
-    "pin",
-    "tier",
-    "freq",
-    "idletime",
-    "refcount",
-    "usage",
-];
-
 /// Returns true if a command reads values of its keys.
 fn reads_values(command: &CommandDefinition, args: &[&[u8]]) -> bool {
     let gets = || {
@@ -77,7 +43,11 @@ fn reads_values(command: &CommandDefinition, args: &[&[u8]]) -> bool {
             .skip(3)
             .any(|word| word.eq_ignore_ascii_case(b"get"))
     };
-    !KEYS_ONLY.contains(&command.name) || command.name == "set" && gets()
+    match command.flags {
+        flags if flags.has(Flags::KEYS_ONLY) => false,
+        flags if flags.has(Flags::KEYS_ONLY_WITHOUT_GET) => gets(),
+        _ => true,
+    }
 }
 
 impl Scout {

@@ -14,6 +14,7 @@ use super::thread::{IoThread, IoThreadState};
 use super::turns::TURN_MS;
 use super::{held, limits};
 use crate::blocking::Wait;
+use crate::commands::TABLE;
 use crate::connection::RespConnection;
 use crate::execute::Executor;
 use crate::resp::Parser;
@@ -27,25 +28,6 @@ use std::time::Duration;
 
 /// Interval between two checks for scripts that run for long.
 const TICK: Duration = Duration::from_millis(100);
-
-/// The commands that may run a script, or several as parts of a transaction.
-const RUN_SCRIPTS: &[&str] = &[
-    "eval",
-    "exec",
-    "fcall",
-    "evalsha",
-    "eval_ro",
-    "fcall_ro",
-    "evalsha_ro",
-];
-
-/// Returns true if the command of a name may run a script.
-#[inline]
-pub fn may_run_script(name: &[u8]) -> bool {
-    let is_candidate = matches!(name.first(), Some(b'e' | b'E' | b'f' | b'F'));
-    let is = |it: &&str| it.as_bytes().eq_ignore_ascii_case(name);
-    is_candidate && RUN_SCRIPTS.iter().any(is)
-}
 
 /// Stands in for threads with scripts that run for long, until the server stops. `desks` are those
 /// of all threads, by their numbers.
@@ -105,7 +87,7 @@ impl IoThread<'_> {
                     break;
                 };
                 let args: SmallVec<[&[u8]; 16]> = parser.arguments(rest).collect();
-                let is_script = args.first().is_some_and(|name| may_run_script(name));
+                let is_script = args.first().is_some_and(|name| TABLE.may_run_script(name));
                 if !is_script || held::is_held(server, client, &args, steady_ms) {
                     break;
                 }

@@ -6,11 +6,11 @@ use super::expiry::Expiry;
 use super::listener::ClientListener;
 use super::parked::Scout;
 use super::reads::ParkedReads;
-use super::relief::may_run_script;
 use super::round::{BatchAdmission, CommandRound};
 use super::{held, limits};
 use crate::allocator::{self, FollowedRequests};
 use crate::clock::{now_ms, steady_ms};
+use crate::commands::TABLE;
 use crate::connection::{IoThreadMessage, Mailbox, RespConnection, SocketReadOutcome};
 use crate::eviction::MaxmemoryPolicy;
 use crate::execute::Executor;
@@ -664,7 +664,7 @@ impl<'s> IoThread<'s> {
             return None;
         }
         let name = args.first().copied().unwrap_or_default();
-        let (wait, more) = if may_run_script(name) && !self.executor.stands_in() {
+        let (wait, more) = if TABLE.may_run_script(name) && !self.executor.stands_in() {
             drop(args);
             self.run_lending(index, bytes, scripts)
         } else {

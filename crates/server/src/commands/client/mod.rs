@@ -90,7 +90,8 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
         set_replies,
         "3.2.0",
         "Turns replies to the connection on or off.",
-    ),
+    )
+    .flag(Flags::CONFIRMS),
     admin(
         "no-evict",
         3,

@@ -1,6 +1,8 @@
 //! Commands on the times at which keys expire.
 
-use crate::command::{Answer, CommandDefinition, CommandGroup, PlannedCommand, Touch, integer, is};
+use crate::command::{
+    Answer, CommandDefinition, CommandGroup, Flags, PlannedCommand, Touch, integer, is,
+};
 use crate::error::{CommandError, shown};
 use crate::keyspace::Class;
 
@@ -11,6 +13,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
     CommandDefinition::planned("expire", -3, Touch::Change, |planned| {
         expire(planned, "expire", ExpiryTimeUnit::IN_SECONDS)
     })
+    .flag(Flags::KEYS_ONLY)
     .slowly_grows()
     .fast()
     .key(1)
@@ -19,6 +22,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
     CommandDefinition::planned("pexpire", -3, Touch::Change, |planned| {
         expire(planned, "pexpire", ExpiryTimeUnit::IN_MILLISECONDS)
     })
+    .flag(Flags::KEYS_ONLY)
     .slowly_grows()
     .fast()
     .key(1)
@@ -27,6 +31,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
     CommandDefinition::planned("expireat", -3, Touch::Change, |planned| {
         expire(planned, "expireat", ExpiryTimeUnit::AT_SECONDS)
     })
+    .flag(Flags::KEYS_ONLY)
     .slowly_grows()
     .fast()
     .key(1)
@@ -35,6 +40,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
     CommandDefinition::planned("pexpireat", -3, Touch::Change, |planned| {
         expire(planned, "pexpireat", ExpiryTimeUnit::AT_MILLISECONDS)
     })
+    .flag(Flags::KEYS_ONLY)
     .slowly_grows()
     .fast()
     .key(1)
@@ -43,6 +49,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
     CommandDefinition::planned("ttl", 2, Touch::Read, |planned| {
         remaining(planned, ExpiryTimeUnit::IN_SECONDS)
     })
+    .flag(Flags::KEYS_ONLY)
     .looks()
     .fast()
     .key(1)
@@ -51,6 +58,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
     CommandDefinition::planned("pttl", 2, Touch::Read, |planned| {
         remaining(planned, ExpiryTimeUnit::IN_MILLISECONDS)
     })
+    .flag(Flags::KEYS_ONLY)
     .looks()
     .fast()
     .key(1)
@@ -59,6 +67,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
     CommandDefinition::planned("expiretime", 2, Touch::Read, |planned| {
         remaining(planned, ExpiryTimeUnit::AT_SECONDS)
     })
+    .flag(Flags::KEYS_ONLY)
     .looks()
     .fast()
     .key(1)
@@ -67,12 +76,14 @@ pub const COMMANDS: &[CommandDefinition] = &[
     CommandDefinition::planned("pexpiretime", 2, Touch::Read, |planned| {
         remaining(planned, ExpiryTimeUnit::AT_MILLISECONDS)
     })
+    .flag(Flags::KEYS_ONLY)
     .looks()
     .fast()
     .key(1)
     .about(GROUP, "7.0.0", "O(1)")
     .summary("Returns the expiry time of a key in milliseconds since 1970."),
     CommandDefinition::planned("persist", 2, Touch::Change, persist)
+        .flag(Flags::KEYS_ONLY)
         .writes()
         .fast()
         .key(1)

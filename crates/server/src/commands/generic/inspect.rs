@@ -18,6 +18,7 @@ pub(super) const SUBCOMMANDS: &[CommandDefinition] = &[
         .about(GROUP, "2.2.3", "O(1)")
         .summary("Returns the representation of a key's value."),
     CommandDefinition::new("freq", 3, freq)
+        .flag(Flags::KEYS_ONLY)
         .looks()
         .key(2)
         .about(GROUP, "4.0.0", "O(1)")
@@ -27,6 +28,7 @@ pub(super) const SUBCOMMANDS: &[CommandDefinition] = &[
              that was used once, up to 19, and 0 if it was not used recently.",
         ),
     CommandDefinition::new("idletime", 3, idletime)
+        .flag(Flags::KEYS_ONLY)
         .looks()
         .key(2)
         .about(GROUP, "2.2.3", "O(1)")
@@ -35,12 +37,14 @@ pub(super) const SUBCOMMANDS: &[CommandDefinition] = &[
             "Several keys may share an entry of the table of times, so the reply may be too low.",
         ),
     CommandDefinition::new("refcount", 3, refcount)
+        .flag(Flags::KEYS_ONLY)
         .looks()
         .key(2)
         .about(GROUP, "2.2.3", "O(1)")
         .summary("Returns the number of references to a key's value.")
         .differs("The reply is 1, also for small integers, which Redis shares."),
     CommandDefinition::new("tier", 3, tier)
+        .flag(Flags::KEYS_ONLY)
         .looks()
         .key(2)
         .flag(Flags::OWN)

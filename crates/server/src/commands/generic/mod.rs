@@ -26,12 +26,14 @@ const GROUP: CommandGroup = CommandGroup::Generic;
 /// The family's rows of the command table.
 pub const COMMANDS: &[CommandDefinition] = &[
     CommandDefinition::planned("del", -2, Touch::Remove, del)
+        .flag(Flags::KEYS_ONLY)
         .writes()
         .flag(Flags::KEY_BY_KEY)
         .keys_at(1, -1, 1)
         .about(GROUP, "1.0.0", "O(N log M) for N keys of M")
         .summary("Deletes one or more keys."),
     CommandDefinition::planned("unlink", -2, Touch::Remove, del)
+        .flag(Flags::KEYS_ONLY)
         .writes()
         .flag(Flags::KEY_BY_KEY)
         .fast()
@@ -42,30 +44,36 @@ pub const COMMANDS: &[CommandDefinition] = &[
              same.",
         ),
     CommandDefinition::planned("exists", -2, Touch::Read, exists)
+        .flag(Flags::KEYS_ONLY)
         .looks()
         .fast()
         .keys_at(1, -1, 1)
         .about(GROUP, "1.0.0", "O(N) for N keys")
         .summary("Counts the given keys that exist."),
     CommandDefinition::planned("touch", -2, Touch::Read, exists)
+        .flag(Flags::KEYS_ONLY)
+        .flag(Flags::ALWAYS_USES)
         .reads()
         .fast()
         .keys_at(1, -1, 1)
         .about(GROUP, "3.2.1", "O(N) for N keys")
         .summary("Counts the given keys that exist, as uses of them."),
     CommandDefinition::planned("type", 2, Touch::Read, kind)
+        .flag(Flags::KEYS_ONLY)
         .looks()
         .fast()
         .key(1)
         .about(GROUP, "1.0.0", "O(1)")
         .summary("Returns the type of a key."),
     CommandDefinition::new("rename", 3, rename)
+        .flag(Flags::KEYS_ONLY)
         .unshared()
         .slowly_grows()
         .keys_at(1, 2, 1)
         .about(GROUP, "1.0.0", "O(log N)")
         .summary("Renames a key, and replaces a key of the new name."),
     CommandDefinition::new("renamenx", 3, renamenx)
+        .flag(Flags::KEYS_ONLY)
         .unshared()
         .slowly_grows()
         .fast()
@@ -79,6 +87,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .about(GROUP, "6.2.0", "O(N) for the N elements of the value")
         .summary("Copies a key to another."),
     CommandDefinition::new("move", 3, r#move)
+        .flag(Flags::KEYS_ONLY)
         .unshared()
         .slowly_grows()
         .fast()
@@ -164,6 +173,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .about(CommandGroup::Server, "1.0.0", "O(1)")
         .summary("Returns the number of keys in the database."),
     CommandDefinition::new("flushdb", -1, flush::flushdb)
+        .flag(Flags::EMPTIES)
         .writes()
         .flag(Flags::EXCLUSIVE)
         .categories(&["dangerous"])
@@ -174,6 +184,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         )
         .summary("Removes all keys from the database."),
     CommandDefinition::new("flushall", -1, flush::flushall)
+        .flag(Flags::EMPTIES)
         .writes()
         .flag(Flags::EXCLUSIVE)
         .categories(&["dangerous"])

@@ -27,6 +27,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
 
 const FUNCTION: &[CommandDefinition] = &[
     changes("load", -3, load)
+        .flag(Flags::STORES_ASIDE)
         .flag(Flags::DENYOOM)
         .about(GROUP, "7.0.0", "O(1), and the complexity of the library")
         .summary("Loads a library."),

@@ -37,6 +37,7 @@ pub(super) const fn runs(
     run: fn(&mut CommandCall<'_>) -> Answer,
 ) -> CommandDefinition {
     CommandDefinition::new(name, -3, run)
+        .flag(Flags::RUNS_SCRIPT)
         .keys_counted(2, None)
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::NOSCRIPT)
@@ -45,6 +46,7 @@ pub(super) const fn runs(
 
 const SCRIPT: &[CommandDefinition] = &[
     CommandDefinition::new("load", 3, load)
+        .flag(Flags::STORES_ASIDE)
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::STALE)

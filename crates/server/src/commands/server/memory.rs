@@ -15,6 +15,7 @@ const FREE: Flags = Flags::NO_PHASE;
 /// The subcommands.
 pub const COMMANDS: &[CommandDefinition] = &[
     CommandDefinition::new("usage", -3, usage)
+        .flag(Flags::KEYS_ONLY)
         .looks()
         .key(2)
         .part(counts)

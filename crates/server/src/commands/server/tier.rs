@@ -17,6 +17,7 @@ pub const COMMANDS: &[CommandDefinition] =
 
 const SUBCOMMANDS: &[CommandDefinition] = &[
     CommandDefinition::new("move", 4, move_value)
+        .flag(Flags::KEYS_ONLY)
         .looks()
         .key(2)
         .unshared()
@@ -25,6 +26,7 @@ const SUBCOMMANDS: &[CommandDefinition] = &[
         .summary("Moves the value of a key to a tier now.")
         .differs("not in Redis: the tiers of --tier, of which 0 is the memory"),
     CommandDefinition::new("pin", 3, pin)
+        .flag(Flags::KEYS_ONLY)
         .looks()
         .key(2)
         .unshared()

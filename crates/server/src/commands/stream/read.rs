@@ -27,6 +27,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
              any.",
         ),
     CommandDefinition::new("xreadgroup", -7, xreadgroup)
+        .flag(Flags::WAKES_ALWAYS)
         .slowly_grows()
         .flag(WAITS)
         .keys_found(keys)

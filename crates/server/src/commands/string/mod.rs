@@ -25,6 +25,7 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .about(GROUP, "1.0.0", "O(1)")
         .summary("Returns the string value of a key."),
     CommandDefinition::planned("set", -3, Touch::Set, options::set)
+        .flag(Flags::KEYS_ONLY_WITHOUT_GET)
         .usually(Usual::Set)
         .grows()
         .key(1)
@@ -35,17 +36,20 @@ pub const COMMANDS: &[CommandDefinition] = &[
              refuses longer ones.",
         ),
     CommandDefinition::planned("setnx", 3, Touch::Change, setnx)
+        .flag(Flags::KEYS_ONLY)
         .grows()
         .fast()
         .key(1)
         .about(GROUP, "1.0.0", "O(1)")
         .summary("Sets the string value of a key if the key does not exist."),
     CommandDefinition::planned("setex", 4, Touch::Change, options::setex)
+        .flag(Flags::KEYS_ONLY)
         .grows()
         .key(1)
         .about(GROUP, "2.0.0", "O(log N)")
         .summary("Sets the string value of a key, with an expiry in seconds."),
     CommandDefinition::planned("psetex", 4, Touch::Change, options::psetex)
+        .flag(Flags::KEYS_ONLY)
         .grows()
         .key(1)
         .about(GROUP, "2.6.0", "O(log N)")
@@ -81,12 +85,14 @@ pub const COMMANDS: &[CommandDefinition] = &[
         .about(GROUP, "1.0.0", "O(N) for N keys")
         .summary("Returns the string values of keys."),
     CommandDefinition::planned("mset", -3, Touch::Set, mset)
+        .flag(Flags::KEYS_ONLY)
         .grows()
         .flag(Flags::KEY_BY_KEY)
         .keys_at(1, -1, 2)
         .about(GROUP, "1.0.1", "O(N) for N keys")
         .summary("Sets the string values of keys."),
     CommandDefinition::planned("msetnx", -3, Touch::Change, msetnx)
+        .flag(Flags::KEYS_ONLY)
         .unshared()
         .grows()
         .keys_at(1, -1, 2)

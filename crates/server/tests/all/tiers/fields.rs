@@ -73,10 +73,32 @@ fn commands_read_no_other_cold_value_than_they_touch() {
         "OBJECT ENCODING hash",
         "MEMORY USAGE hash",
         "TYPE hash",
+        "EXISTS hash",
+        "TOUCH hash",
+        "WATCH hash",
+        "UNWATCH",
+        "OBJECT TIER hash",
+        "OBJECT REFCOUNT hash",
+        "OBJECT IDLETIME hash",
         "EXPIRE hash 1000",
+        "PEXPIRE hash 1000000",
+        "EXPIREAT hash 9000000000",
+        "PEXPIREAT hash 9000000000000",
+        "TTL hash",
+        "PTTL hash",
+        "EXPIRETIME hash",
+        "PEXPIRETIME hash",
+        "PERSIST hash",
+        "SETNX hash string",
+        "MSETNX hash string other string",
+        "RENAMENX hash hash",
     ] {
         assert_eq!(read(line), (0, 198), "{line}");
     }
+    assert_eq!(read("MOVE hash 1").0, 0);
+    read("SELECT 1");
+    assert_eq!(read("MOVE hash 0"), (0, 198));
+    read("SELECT 0");
     assert_eq!(read("RENAME hash other").0, 0);
     assert_eq!(read("RENAME other hash"), (0, 198));
     // Each command reads only the values that it touches, which stay in their tier.
@@ -111,6 +133,33 @@ fn commands_read_no_other_cold_value_than_they_touch() {
     check_settled(&server.server.keyspace);
     let tiers = server.server.keyspace.cold.tiers().unwrap();
     assert_eq!(tiers.usage(2).unwrap().values, 0);
+}
+
+#[test]
+fn commands_that_replace_a_value_do_not_read_it() {
+    let folder = TestkitFolder::new();
+    let server = Nearfield::start(tiered(&folder, 1));
+    let _still = server.server.tiering.pause();
+    let mut connection = server.connect();
+    let traffic = server.server.keyspace.cold.traffic(2).unwrap();
+    for (line, reads_made) in [
+        ("DEL hash", 0),
+        ("UNLINK hash", 0),
+        ("SET hash string", 0),
+        ("SETEX hash 100 string", 0),
+        ("PSETEX hash 100000 string", 0),
+        ("MSET hash string", 0),
+        // This one is refused after the values were read, because it would reply with a string.
+        ("SET hash string GET", 28),
+    ] {
+        run(&mut connection, "DEL hash");
+        (0..30).for_each(|number| set(&mut connection, b"hash", number, 0));
+        move_nodes(&server, b"hash", 2..30, 2);
+        let before = reads(traffic);
+        run(&mut connection, line);
+        assert_eq!(reads(traffic) - before, reads_made, "{line}");
+    }
+    check_settled(&server.server.keyspace);
 }
 
 #[test]
