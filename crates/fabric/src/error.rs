@@ -8,13 +8,13 @@ use crate::address::{GlobalAddress, NodeId};
 #[non_exhaustive]
 pub enum FabricError {
     /// No memory node has this number.
-    #[error("memory node {node} does not exist")]
+    #[error("memory {node} does not exist")]
     NoSuchNode {
         /// The number.
         node: NodeId,
     },
     /// The node does not respond. The request may have been executed or not.
-    #[error("no reply from memory node {node}")]
+    #[error("no reply from memory {node}")]
     NodeLost {
         /// The node.
         node: NodeId,
@@ -36,7 +36,7 @@ pub enum FabricError {
         address: GlobalAddress,
     },
     /// The node has too little free memory.
-    #[error("memory node {node} has no {bytes} free bytes")]
+    #[error("memory {node} has no {bytes} free bytes")]
     OutOfMemory {
         /// The node.
         node: NodeId,

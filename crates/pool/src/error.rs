@@ -54,7 +54,7 @@ pub enum PoolError {
     },
     /// A memory node does not belong to the others.
     #[error(
-        "memory node {node} does not belong to this pool: {found}. Name the nodes with which the \
+        "memory {node} does not belong to this pool: {found}. Name the nodes with which the \
          pool was created, in the same order; if one has lost its memory, restart all of them"
     )]
     Stranger {
@@ -127,7 +127,7 @@ pub enum PoolError {
         value_bytes_max: usize,
     },
     /// A memory node has a number that is too large for the index's pointers.
-    #[error("invalid number of memory node {node}: pointers hold numbers up to {max}")]
+    #[error("invalid number of memory {node}: pointers hold numbers up to {max}")]
     Node {
         /// The node.
         node: NodeId,

@@ -6,7 +6,7 @@
 //!
 //! - A client uses an object: the store counts the use in its [`HotnessTable`], and asks
 //!   [`used`](TieringPolicy::used).
-//! - The walk visits an object: the store asks [`met`](TieringPolicy::met).
+//! - The walk visits an object: the store asks [`visit`](TieringPolicy::visit).
 //! - Either returns a [`TierMove`]: the store tries it, then calls [`moved`](TieringPolicy::moved)
 //!   or [`abandoned`](TieringPolicy::abandoned).
 //! - An object appears, changes its size, or disappears: the store calls
